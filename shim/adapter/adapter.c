@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * adapter.c - brings adapter.py into a CPython process.
+ *
+ * An audit hook sees each "import" event before the module is looked for. At the first one for a
+ * package the adapter knows, the embedded source is compiled and run as the module _libshard,
+ * inside the import, with the interpreter's lock held: no file, no PYTHONPATH, and nothing at all
+ * in a process that imports none of these. A worker started by spawn or forkserver gets there the
+ * same way when it unpickles an object of ours: that imports _libshard, which by then exists.
+ *
+ * CPython's functions are all of the stable ABI and looked up by name: libshard.so is not linked
+ * to any libpython.
+ */
+#include "adapter/adapter.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "interpose/self.h"
+
+#define MODULE "_libshard"
+
+extern const char shard_adapter_source[];
+
+typedef struct object object;
+enum { PY_FILE_INPUT = 257 }; /* Py_file_input, fixed by the stable ABI */
+
+static struct {
+  int (*PySys_AddAuditHook)(int (*)(const char *, object *, void *), void *);
+  object *(*PyTuple_GetItem)(object *, ssize_t);
+  const char *(*PyUnicode_AsUTF8AndSize)(object *, ssize_t *);
+  object *(*PyImport_GetModuleDict)(void);
+  object *(*PyDict_GetItemString)(object *, const char *);
+  int (*PyDict_SetItemString)(object *, const char *, object *);
+  int (*PyDict_DelItemString)(object *, const char *);
+  object *(*PyImport_AddModule)(const char *);
+  object *(*PyModule_GetDict)(object *);
+  object *(*PyEval_GetBuiltins)(void);
+  object *(*PyUnicode_DecodeFSDefault)(const char *);
+  object *(*Py_CompileString)(const char *, const char *, int);
+  object *(*PyEval_EvalCode)(object *, object *, object *);
+  object *(*PyErr_Occurred)(void);
+  void (*PyErr_Clear)(void);
+  void (*PyErr_WriteUnraisable)(object *);
+  void (*Py_DecRef)(object *);
+} py;
+
+static const struct {
+  const char *name;
+  void **function;
+} symbols[] = {
+#define S(f) {#f, (void **)&py.f}
+    S(PySys_AddAuditHook),   S(PyTuple_GetItem),        S(PyUnicode_AsUTF8AndSize),
+    S(PyImport_GetModuleDict), S(PyDict_GetItemString), S(PyDict_SetItemString),
+    S(PyDict_DelItemString), S(PyImport_AddModule),     S(PyModule_GetDict),
+    S(PyEval_GetBuiltins),   S(PyUnicode_DecodeFSDefault), S(Py_CompileString),
+    S(PyEval_EvalCode),      S(PyErr_Occurred),         S(PyErr_Clear),
+    S(PyErr_WriteUnraisable), S(Py_DecRef),
+#undef S
+};
+
+/* Packages the adapter knows something about. */
+static const char *const packages[] = {"dlio_benchmark"};
+
+static bool of_interest(const char *name) {
+  if (strcmp(name, MODULE) == 0) {
+    return true;
+  }
+  for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+    size_t n = strlen(packages[i]);
+    if (strncmp(name, packages[i], n) == 0 && (name[n] == 0 || name[n] == '.')) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Run the embedded source as module _libshard. On failure the module is taken out again. */
+static void run_source(object *modules) {
+  char self[PATH_MAX] = "";
+  shard_self_path(self, sizeof(self));
+  object *module = py.PyImport_AddModule(MODULE); /* borrowed */
+  object *dict = module ? py.PyModule_GetDict(module) : NULL;
+  object *code = dict ? py.Py_CompileString(shard_adapter_source, "<libshard adapter>",
+                                            PY_FILE_INPUT)
+                      : NULL;
+  object *path = code ? py.PyUnicode_DecodeFSDefault(self) : NULL;
+  object *result = NULL;
+  if (path && py.PyDict_SetItemString(dict, "__builtins__", py.PyEval_GetBuiltins()) == 0 &&
+      py.PyDict_SetItemString(dict, "LIBRARY", path) == 0) {
+    result = py.PyEval_EvalCode(code, dict, dict);
+  }
+  if (!result) {
+    shard_log(SHARD_LOG_WARN,
+              "the CPython adapter could not start, so the program runs unmodified:");
+    py.PyErr_WriteUnraisable(module);
+    py.PyErr_Clear();
+    if (py.PyDict_GetItemString(modules, MODULE)) {
+      py.PyDict_DelItemString(modules, MODULE);
+    }
+  } else {
+    py.Py_DecRef(result);
+  }
+  if (path) {
+    py.Py_DecRef(path);
+  }
+  if (code) {
+    py.Py_DecRef(code);
+  }
+}
+
+static int on_audit(const char *event, object *args, void *unused) {
+  (void)unused;
+  if (strcmp(event, "import") != 0) {
+    return 0;
+  }
+  static bool failed; /* under the interpreter's lock; a second try would fail alike */
+  static _Thread_local bool inside;
+  ssize_t n;
+  object *first = py.PyTuple_GetItem(args, 0); /* borrowed */
+  const char *name = first ? py.PyUnicode_AsUTF8AndSize(first, &n) : NULL;
+  if (!name) {
+    py.PyErr_Clear();
+    return 0;
+  }
+  if (inside || failed || !of_interest(name)) {
+    return 0;
+  }
+  object *modules = py.PyImport_GetModuleDict(); /* borrowed */
+  if (!modules || py.PyDict_GetItemString(modules, MODULE)) {
+    return 0;
+  }
+  int saved = errno;
+  inside = true;
+  run_source(modules);
+  failed = !py.PyDict_GetItemString(modules, MODULE);
+  inside = false;
+  errno = saved;
+  return 0;
+}
+
+void shard_adapter_init(void) {
+  const struct shard_config *config = shard_config();
+  if (!config->adapter || config->view == SHARD_VIEW_OFF) {
+    return;
+  }
+  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+    *symbols[i].function = dlsym(RTLD_DEFAULT, symbols[i].name);
+    if (!*symbols[i].function) {
+      return; /* not CPython, or one older than 3.8 */
+    }
+  }
+  py.PySys_AddAuditHook(on_audit, NULL);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* adapter.h - the CPython side, if this process is a CPython. */
+#ifndef SHARD_ADAPTER_H
+#define SHARD_ADAPTER_H
+
+/*
+ * Register an audit hook (PEP 578) if the process has CPython's symbols. Costs one symbol lookup
+ * elsewhere. From then on the first import of a module we adapt to, or of our own module by a
+ * worker that unpickles a handle, runs the embedded Python source (adapter.py).
+ */
+void shard_adapter_init(void);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SNAPSHOT_SIZE 32768
+
+static struct shard_config config = {
+    .log = SHARD_LOG_WARN,
+    .adapter = true,
+    .timeout = 3600,
+};
+static char snapshot[SNAPSHOT_SIZE];
+
+enum variable {
+#define X(name, text) VAR_##name,
+  SHARD_VARIABLES(X)
+#undef X
+      VAR_COUNT
+};
+
+static const char *const names[VAR_COUNT] = {
+#define X(name, text) "SHARD_" #name,
+    SHARD_VARIABLES(X)
+#undef X
+};
+
+static const char *const help[VAR_COUNT] = {
+#define X(name, text) text,
+    SHARD_VARIABLES(X)
+#undef X
+};
+
+/* Variables of the design that this version does not have yet. */
+static const char *const later[] = {"SHARD_SEED",         "SHARD_EPOCH", "SHARD_BUILD_MEMORY",
+                                    "SHARD_STATS",        "SHARD_TMPDIR", "SHARD_S3_CONNECTIONS",
+                                    "SHARD_S3_ADDRESSING", "SHARD_LISTING_BUILD"};
+
+const struct shard_config *shard_config(void) { return &config; }
+
+/* Levenshtein distance, for the hint; both short. */
+static unsigned distance(const char *a, size_t na, const char *b, size_t nb) {
+  unsigned row[64];
+  if (na > 60 || nb > 60) {
+    return 99;
+  }
+  for (size_t j = 0; j <= nb; j++) {
+    row[j] = (unsigned)j;
+  }
+  for (size_t i = 1; i <= na; i++) {
+    unsigned diagonal = row[0];
+    row[0] = (unsigned)i;
+    for (size_t j = 1; j <= nb; j++) {
+      unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      if (row[j] + 1 < best) {
+        best = row[j] + 1;
+      }
+      if (row[j - 1] + 1 < best) {
+        best = row[j - 1] + 1;
+      }
+      row[j] = best;
+    }
+  }
+  return row[nb];
+}
+
+/* The first error is the one that is shown. */
+#define COMPLAIN(...)                                                                             \
+  do {                                                                                            \
+    if (!config.error[0]) {                                                                       \
+      snprintf(config.error, sizeof(config.error), __VA_ARGS__);                                  \
+    }                                                                                             \
+  } while (0)
+
+static void unknown(const char *name, size_t n) {
+  for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+    if (strlen(later[i]) == n && memcmp(later[i], name, n) == 0) {
+      COMPLAIN("%s is not supported by libshard %s; unset it", later[i], shard_version());
+      return;
+    }
+  }
+  size_t best = 0;
+  unsigned least = 99;
+  for (size_t i = 0; i < VAR_COUNT; i++) {
+    unsigned d = distance(name, n, names[i], strlen(names[i]));
+    if (d < least) {
+      least = d;
+      best = i;
+    }
+  }
+  if (least <= 4) {
+    COMPLAIN("%.*s is not a variable of libshard; did you mean %s?", (int)(n < 64 ? n : 64), name,
+             names[best]);
+  } else {
+    COMPLAIN("%.*s is not a variable of libshard; unset it", (int)(n < 64 ? n : 64), name);
+  }
+}
+
+static int choose(enum variable v, const char *value, const char *const *words) {
+  for (int i = 0; words[i]; i++) {
+    if (strcmp(value, words[i]) == 0) {
+      return i;
+    }
+  }
+  COMPLAIN("%s='%.64s' is not valid; it takes %s", names[v], value, help[v]);
+  return -1;
+}
+
+static void set(enum variable v, const char *value) {
+  static const char *const views[] = {"auto", "off", "global", "shard", NULL};
+  static const char *const strategies[] = {"range", "stride", NULL};
+  static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+  static const char *const switches[] = {"off", "on", NULL};
+  int word;
+  char *end;
+  if (!*value) {
+    COMPLAIN("%s is empty; it takes %s", names[v], help[v]);
+    return;
+  }
+  switch (v) {
+  case VAR_VIEW:
+    word = choose(v, value, views);
+    if (word >= 0) {
+      config.view = (enum shard_view)word;
+    }
+    break;
+  case VAR_STRATEGY:
+    word = choose(v, value, strategies);
+    if (word >= 0) {
+      config.strategy = (enum shard_strategy)word;
+    }
+    break;
+  case VAR_LOG:
+    word = choose(v, value, levels);
+    if (word >= 0) {
+      config.log = (enum shard_log_level)word;
+    }
+    break;
+  case VAR_ADAPTER:
+    word = choose(v, value, switches);
+    if (word >= 0) {
+      config.adapter = word;
+    }
+    break;
+  case VAR_TIMEOUT: {
+    errno = 0;
+    unsigned long seconds = strtoul(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end || errno || seconds < 1 || seconds > 1000000) {
+      COMPLAIN("%s='%.64s' is not valid; it takes %s, 1 to 1000000", names[v], value, help[v]);
+    } else {
+      config.timeout = (unsigned)seconds;
+    }
+    break;
+  }
+  case VAR_DATASET:
+    config.dataset = value;
+    if (strstr(value, "=s3://") || strncmp(value, "s3://", 5) == 0) {
+      COMPLAIN("%s='%.64s': S3 is not supported by libshard %s yet", names[v], value,
+               shard_version());
+    }
+    break;
+  case VAR_INCLUDE:
+    config.include = value;
+    break;
+  case VAR_LISTING:
+    config.listing = value;
+    if (strncmp(value, "s3://", 5) == 0) {
+      COMPLAIN("%s='%.64s': S3 is not supported by libshard %s yet", names[v], value,
+               shard_version());
+    }
+    break;
+  case VAR_CACHE_DIR:
+    config.cache_dir = value;
+    if (value[0] != '/') {
+      COMPLAIN("%s='%.64s' is not an absolute path; ranks may differ in their working directory",
+               names[v], value);
+    }
+    break;
+  case VAR_RANK: /* read with the launcher's variables, in world.c */
+  case VAR_SIZE:
+  case VAR_COUNT:
+    break;
+  }
+}
+
+void shard_config_init(char *const *environment) {
+  int saved = errno;
+  size_t used = 0;
+  for (char *const *e = environment; e && *e; e++) {
+    if (strncmp(*e, "SHARD_", 6) != 0) {
+      continue;
+    }
+    const char *eq = strchr(*e, '=');
+    if (!eq) {
+      continue;
+    }
+    size_t n = (size_t)(eq - *e), v = 0;
+    while (v < VAR_COUNT && (strlen(names[v]) != n || memcmp(names[v], *e, n) != 0)) {
+      v++;
+    }
+    if (v == VAR_COUNT) {
+      unknown(*e, n);
+      continue;
+    }
+    size_t size = strlen(eq + 1) + 1;
+    if (size > sizeof(snapshot) - used) {
+      COMPLAIN("%s is too long", names[v]);
+      continue;
+    }
+    memcpy(snapshot + used, eq + 1, size);
+    set((enum variable)v, snapshot + used);
+    used += size;
+  }
+  errno = saved;
+}
+
+enum shard_view shard_view_asked(void) { return config.view; }
+
+int shard_config_check(char *err, size_t size) {
+  if (!config.error[0]) {
+    return 0;
+  }
+  snprintf(err, size, "%s", config.error);
+  return -EINVAL;
+}

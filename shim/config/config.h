@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config.h - the SHARD_ variables, read once when the library is loaded.
+ *
+ * The values are copied, for a host may change or overwrite its environment later. No allocation.
+ */
+#ifndef SHARD_CONFIG_H
+#define SHARD_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "libshard.h"
+
+/* Every variable: X(name, what it is for). Those of later versions are refused by name. */
+#define SHARD_VARIABLES(X)                                                                        \
+  X(VIEW, "auto, global, shard or off")                                                           \
+  X(DATASET, "directories to serve, separated by ':'")                                            \
+  X(RANK, "rank of this process, over the launcher's")                                            \
+  X(SIZE, "number of ranks, over the launcher's")                                                 \
+  X(STRATEGY, "range or stride")                                                                  \
+  X(INCLUDE, "patterns of names that are sharded, separated by ':'")                              \
+  X(LISTING, "a listing built before by shardctl index")                                          \
+  X(CACHE_DIR, "directory for listings")                                                          \
+  X(TIMEOUT, "seconds to wait for a listing")                                                     \
+  X(ADAPTER, "on or off")                                                                         \
+  X(LOG, "error, warn, info or debug")
+
+enum shard_strategy { SHARD_STRATEGY_RANGE, SHARD_STRATEGY_STRIDE };
+
+enum shard_log_level { SHARD_LOG_ERROR, SHARD_LOG_WARN, SHARD_LOG_INFO, SHARD_LOG_DEBUG };
+
+struct shard_config {
+  enum shard_view view;
+  enum shard_strategy strategy;
+  enum shard_log_level log;
+  bool adapter;
+  unsigned timeout; /* seconds */
+  /* NULL where the variable is not set. */
+  const char *dataset, *include, *listing, *cache_dir;
+  char error[384]; /* what is wrong with the variables; "" if nothing */
+};
+
+/* Fill the configuration from the environment. Called once, before any thread exists. */
+void shard_config_init(char *const *environment);
+
+/* Valid after shard_config_init(); all defaults before. */
+const struct shard_config *shard_config(void);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctl.h - shardctl's commands. Exit codes: 0 done, 1 failed, 2 wrong usage.
+ * Results go to stdout, everything else to stderr.
+ */
+#ifndef SHARD_CTL_H
+#define SHARD_CTL_H
+
+#include <stdio.h>
+
+enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
+
+int ctl_index(int argc, char **argv);
+int ctl_ls(int argc, char **argv);
+int ctl_stat(int argc, char **argv);
+
+/* "shardctl: ..." and a newline to stderr; returns CTL_FAILED or CTL_USAGE as named. */
+__attribute__((format(printf, 1, 2))) int ctl_fail(const char *format, ...);
+__attribute__((format(printf, 1, 2))) int ctl_usage(const char *format, ...);
+
+/* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+void ctl_json_string(FILE *out, const char *text);
+
+/* Flush stdout; CTL_FAILED with a message if it could not be written. */
+int ctl_finish(void);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "ctl/ctl.h"
+#include "listing/build.h"
+#include "listing/codec.h"
+#include "listing/options.h"
+
+static const char usage[] =
+    "Usage: shardctl index DIR -o FILE [OPTIONS]\n"
+    "\n"
+    "Lists the files (everything but directories) below DIR into the listing FILE.\n"
+    "FILE appears whole or not at all; an older FILE is replaced only on success.\n"
+    "\n"
+    "  -o, --output FILE    the listing to write\n"
+    "      --order ORDER    path (default) or basename\n"
+    "      --include GLOBS  only basenames that match one of the patterns, ':'-separated\n"
+    "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
+    "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
+    "      --json           print the facts as one JSON object\n"
+    "      --help\n";
+
+enum { OPT_ORDER = 256, OPT_INCLUDE, OPT_OPTIONS, OPT_JSON, OPT_HELP };
+
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"order", required_argument, NULL, OPT_ORDER},
+                                        {"include", required_argument, NULL, OPT_INCLUDE},
+                                        {"options", required_argument, NULL, OPT_OPTIONS},
+                                        {"json", no_argument, NULL, OPT_JSON},
+                                        {"help", no_argument, NULL, OPT_HELP},
+                                        {NULL, 0, NULL, 0}};
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int ctl_index(int argc, char **argv) {
+  const char *output = NULL, *order = NULL, *include = NULL, *words = "";
+  int json = 0, c;
+  while ((c = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+    switch (c) {
+    case 'o':
+      output = optarg;
+      break;
+    case OPT_ORDER:
+      order = optarg;
+      break;
+    case OPT_INCLUDE:
+      include = optarg;
+      break;
+    case OPT_OPTIONS:
+      words = optarg;
+      break;
+    case OPT_JSON:
+      json = 1;
+      break;
+    case OPT_HELP:
+    case 'h':
+      fputs(usage, stdout);
+      return ctl_finish();
+    default:
+      return CTL_USAGE;
+    }
+  }
+  if (argc - optind != 1 || !output) {
+    return ctl_usage("index takes one directory and -o FILE; see shardctl index --help");
+  }
+  struct shard_options o;
+  char err[700];
+  if (shard_options_parse(&o, words, err, sizeof(err)) != 0) {
+    return ctl_usage("%s", err);
+  }
+  if (order) {
+    if (strcmp(order, "path") != 0 && strcmp(order, "basename") != 0) {
+      return ctl_usage("--order takes path or basename, not '%s'", order);
+    }
+    o.order = strcmp(order, "path") == 0 ? SHARD_ORDER_PATH : SHARD_ORDER_BASENAME;
+  }
+  if (include) {
+    if (strlen(include) >= sizeof(o.include)) {
+      return ctl_usage("--include is too long");
+    }
+    snprintf(o.include, sizeof(o.include), "%s", include);
+  }
+  const char *source = argv[optind];
+  if (strncmp(source, "s3://", 5) == 0) {
+    return ctl_fail("'%s': S3 is not supported by this version", source);
+  }
+  struct shard_build_result result = {0};
+  double begin = seconds();
+  if (shard_build_directory(source, &o, output, &result, err, sizeof(err)) != 0) {
+    return ctl_fail("%s", err);
+  }
+  double took = seconds() - begin;
+  struct rusage usage_now;
+  getrusage(RUSAGE_SELF, &usage_now);
+  if (json) {
+    fputs("{\"source\": ", stdout);
+    ctl_json_string(stdout, source);
+    fputs(", \"file\": ", stdout);
+    ctl_json_string(stdout, output);
+    printf(", \"entries\": %llu, \"directories\": %llu, \"bytes\": %llu, \"seconds\": %.6f, "
+           "\"peak_rss\": %ld, \"digest\": \"%s\"}\n",
+           (unsigned long long)result.entries, (unsigned long long)result.directories,
+           (unsigned long long)result.bytes, took, usage_now.ru_maxrss * 1024, result.digest);
+  } else {
+    printf("%llu entries, %llu bytes, %.3f s\n", (unsigned long long)result.entries,
+           (unsigned long long)result.bytes, took);
+  }
+  return ctl_finish();
+}

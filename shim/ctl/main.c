@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * main.c - shardctl: builds and shows listings.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/ctl.h"
+#include "libshard.h"
+
+static const char usage[] =
+    "Usage: shardctl COMMAND [OPTIONS]\n"
+    "\n"
+    "Commands:\n"
+    "  index DIR -o FILE   list a directory tree into a listing file\n"
+    "  ls FILE|DIR         print names, all or one rank's share\n"
+    "  stat FILE           print the facts of a listing, and check it\n"
+    "\n"
+    "shardctl COMMAND --help tells the options. --version prints the version.\n"
+    "Exit status: 0 done, 1 failed, 2 wrong usage.\n";
+
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+} commands[] = {{"index", ctl_index}, {"ls", ctl_ls}, {"stat", ctl_stat}};
+
+static void complain(const char *format, va_list args) {
+  fputs("shardctl: ", stderr);
+  vfprintf(stderr, format, args);
+  fputc('\n', stderr);
+}
+
+int ctl_fail(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  complain(format, args);
+  va_end(args);
+  return CTL_FAILED;
+}
+
+int ctl_usage(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  complain(format, args);
+  va_end(args);
+  return CTL_USAGE;
+}
+
+int ctl_finish(void) {
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    return ctl_fail("cannot write the output: %s", strerror(errno));
+  }
+  return CTL_DONE;
+}
+
+/* Bytes of the well-formed UTF-8 character at p, 0 if there is none. */
+static size_t character(const unsigned char *p) {
+  size_t n = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3
+             : *p >= 0xf0 && *p < 0xf5               ? 4
+                                                     : 0;
+  for (size_t i = 1; i < n; i++) {
+    if ((p[i] & 0xc0) != 0x80) {
+      return 0;
+    }
+  }
+  if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
+      (*p == 0xf4 && p[1] > 0x8f)) {
+    return 0;
+  }
+  return n;
+}
+
+void ctl_json_string(FILE *out, const char *text) {
+  fputc('"', out);
+  for (const unsigned char *p = (const unsigned char *)text; *p;) {
+    size_t n = character(p);
+    if (*p == '"' || *p == '\\') {
+      fprintf(out, "\\%c", *p++);
+    } else if (*p < 0x20) {
+      fprintf(out, "\\u%04x", *p++);
+    } else if (n == 0) {
+      fputs("\\ufffd", out);
+      p++;
+    } else {
+      fwrite(p, 1, n, out);
+      p += n;
+    }
+  }
+  fputc('"', out);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    fputs(usage, stderr);
+    return CTL_USAGE;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+      strcmp(argv[1], "help") == 0) {
+    fputs(usage, stdout);
+    return ctl_finish();
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    printf("shardctl %s\n", shard_version());
+    return ctl_finish();
+  }
+  for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+    if (strcmp(argv[1], commands[i].name) == 0) {
+      return commands[i].run(argc - 1, argv + 1);
+    }
+  }
+  return ctl_usage("there is no command '%s'; shardctl --help lists them", argv[1]);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/real.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+
+static struct shard_real table;
+static atomic_bool resolved;
+
+static void resolve(void) {
+  int saved = errno;
+#define X(name)                                                                                   \
+  *(void **)&table.name = dlsym(RTLD_NEXT, #name);
+  SHARD_REAL_FUNCTIONS(X)
+#undef X
+  atomic_store_explicit(&resolved, true, memory_order_release);
+  errno = saved;
+}
+
+const struct shard_real *shard_real(void) {
+  if (!atomic_load_explicit(&resolved, memory_order_acquire)) {
+    resolve();
+  }
+  return &table;
+}

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cache.c - listings of a node: found, checked, or built by one process while the others wait.
+ *
+ *   KEY.lock                     flock'ed by the process that builds, and by its shardctl
+ *   KEY.new.PID.listing          what is being built
+ *   KEY-VERSION.listing          a finished listing; never changes
+ *   KEY.current                  symbolic link to the newest version
+ *
+ * KEY is a hash of the canonical directory and options, VERSION of the content. A process opens
+ * KEY.current, compares the source and the options kept inside (so a collision of KEY is only
+ * slow), and the mtime and inode of every directory that was walked. Whoever has a listing mapped,
+ * or its versioned path, keeps exactly that listing.
+ *
+ * The lock is inherited by shardctl, so it is held while either lives, and gone when both died.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "interpose/self.h"
+#include "libshard.h"
+#include "listing/listing.h"
+#include "listing/options.h"
+
+#define FIRST_FREE_FD 10 /* a host may run with 0, 1 or 2 closed */
+
+struct request {
+  const char *dir;
+  char real[PATH_MAX];
+  struct shard_options options;
+  char options_text[2048];
+  char cache[PATH_MAX];
+  char key[33];
+  char *err;
+  size_t size;
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(struct request *r, int rc,
+                                                      const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(r->err, r->size, format, args);
+  va_end(args);
+  return rc;
+}
+
+/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
+static uint64_t fnv(uint64_t h, const void *data, size_t size) {
+  const uint8_t *p = data;
+  while (size--) {
+    h = (h ^ *p++) * 0x100000001b3ULL;
+  }
+  return h;
+}
+
+static void make_key(struct request *r) {
+  uint64_t a = 0xcbf29ce484222325ULL, b = 0x84222325cbf29ce4ULL;
+  uint32_t version = SHARD_FORMAT_VERSION;
+  const struct {
+    const void *data;
+    size_t size;
+  } parts[] = {{r->real, strlen(r->real) + 1},
+               {r->options_text, strlen(r->options_text) + 1},
+               {&version, sizeof(version)}};
+  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    a = fnv(a, parts[i].data, parts[i].size);
+    b = fnv(b ^ a, parts[i].data, parts[i].size);
+  }
+  snprintf(r->key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a,
+           (unsigned long long)b);
+}
+
+ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize) {
+  int saved = errno;
+  const struct shard_config *config = shard_config();
+  char text[PATH_MAX];
+  const char *dir = config->cache_dir;
+  if (!dir) {
+    snprintf(text, sizeof(text), "/dev/shm/libshard-%lu", (unsigned long)geteuid());
+    dir = text;
+  }
+  ssize_t rc = 0;
+  struct stat st;
+  if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
+    rc = -errno;
+    snprintf(err, errsize, "cannot make the cache directory '%.300s': %s; set SHARD_CACHE_DIR",
+             dir, strerror(errno));
+  } else if ((config->cache_dir ? stat(dir, &st) : lstat(dir, &st)) != 0) {
+    rc = -errno;
+    snprintf(err, errsize, "cannot use the cache directory '%.300s': %s; set SHARD_CACHE_DIR", dir,
+             strerror(errno));
+  } else if (!S_ISDIR(st.st_mode)) {
+    rc = -ENOTDIR;
+    snprintf(err, errsize, "the cache directory '%.300s' is not a directory; set SHARD_CACHE_DIR",
+             dir);
+  } else if (st.st_uid != geteuid() && !(config->cache_dir && st.st_uid == 0)) {
+    rc = -EPERM;
+    snprintf(err, errsize,
+             "the cache directory '%.300s' belongs to another user (uid %lu); set "
+             "SHARD_CACHE_DIR to a directory of your own",
+             dir, (unsigned long)st.st_uid);
+  } else if (!config->cache_dir && (st.st_mode & 077)) {
+    rc = -EPERM;
+    snprintf(err, errsize, "the cache directory '%.300s' is open to others; chmod 700 it", dir);
+  } else if ((size_t)snprintf(buf, size, "%s", dir) >= size) {
+    rc = -ENAMETOOLONG;
+    snprintf(err, errsize, "the path of the cache directory is too long");
+  } else {
+    rc = (ssize_t)strlen(buf);
+  }
+  errno = saved;
+  return rc;
+}
+
+/* ---- is a listing the one that is asked for, and still true? ---------------------------- */
+
+static int open_root(const struct request *r) {
+  return open(r->real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Whether every directory walked still has the inode and mtime it had. */
+static bool unchanged(const struct request *r, const struct shard_listing *l) {
+  int root = open_root(r);
+  if (root < 0) {
+    return false;
+  }
+  bool same = true;
+  const uint8_t *pos = NULL;
+  struct shard_dir_entry d;
+  while (same && shard_listing_dir(l, &pos, &d)) {
+    struct stat st;
+    same = strlen(d.path) < PATH_MAX && fstatat(root, *d.path ? d.path : ".", &st, 0) == 0 &&
+           st.st_ino == d.id.ino && st.st_mtim.tv_sec == d.id.mtime_sec &&
+           st.st_mtim.tv_nsec == d.id.mtime_nsec;
+  }
+  close(root);
+  return same;
+}
+
+/* A file that somebody else could have planted is not a listing. */
+static bool trusted(const char *file) {
+  struct stat st;
+  return stat(file, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0);
+}
+
+/* Open KEY.current if it is there and true. NULL if not. */
+static struct shard_listing *open_current(const struct request *r) {
+  char link[PATH_MAX + 64], target[NAME_MAX + 1], file[2 * PATH_MAX];
+  snprintf(link, sizeof(link), "%s/%s.current", r->cache, r->key);
+  ssize_t n = readlink(link, target, sizeof(target) - 1);
+  if (n <= 0) {
+    return NULL;
+  }
+  target[n] = 0;
+  if (strchr(target, '/')) {
+    return NULL;
+  }
+  snprintf(file, sizeof(file), "%s/%s", r->cache, target);
+  struct shard_listing *l;
+  if (!trusted(file) || shard_listing_open(file, &l) != 0) {
+    return NULL;
+  }
+  if (strcmp(l->source, r->real) == 0 && strcmp(l->options, r->options_text) == 0 &&
+      unchanged(r, l)) {
+    return l;
+  }
+  shard_listing_close(l);
+  return NULL;
+}
+
+/* Whether all names of `l` match the asked patterns, by what the header says. */
+static bool all_match(const struct shard_listing *l, const struct shard_options *asked) {
+  if (!asked->include[0] || strcmp(asked->include, "*") == 0) {
+    return true;
+  }
+  size_t n = strlen(asked->include), have = strlen(l->header->suffix);
+  if (asked->include[0] != '*' || strcspn(asked->include + 1, "*?[\\:") != n - 1) {
+    return false;
+  }
+  return l->header->count == 0 ||
+         (have >= n - 1 &&
+          memcmp(l->header->suffix + have - (n - 1), asked->include + 1, n - 1) == 0);
+}
+
+/* Whether a listing made with other options holds the very names that are asked for. */
+static bool serves(const struct shard_listing *l, const struct shard_options *asked) {
+  struct shard_options made;
+  char ignored[128];
+  const struct shard_header *h = l->header;
+  if (shard_options_parse(&made, l->options, ignored, sizeof(ignored)) != 0 ||
+      h->order != asked->order) {
+    return false;
+  }
+  if (made.include[0] && strcmp(made.include, asked->include) != 0) {
+    return false;
+  }
+  if (strcmp(made.include, asked->include) != 0 && !all_match(l, asked)) {
+    return false;
+  }
+  if (made.follow != asked->follow && h->dir_links != 0) {
+    return false;
+  }
+  if (made.hidden != asked->hidden && (!made.hidden || h->dotted)) {
+    return false;
+  }
+  if (h->count > 0 && ((asked->depth && h->max_depth + 1 > asked->depth) ||
+                       (asked->exact && (h->min_depth + 1 != asked->exact ||
+                                         h->max_depth + 1 != asked->exact)))) {
+    return false;
+  }
+  if (made.exact && made.exact != asked->exact) {
+    return false;
+  }
+  if (made.depth != asked->depth) {
+    /* Deeper than asked is fine if there was nothing deeper. */
+    if (!asked->depth || (made.depth && made.depth < asked->depth)) {
+      return false;
+    }
+    const uint8_t *pos = NULL;
+    struct shard_dir_entry d;
+    while (shard_listing_dir(l, &pos, &d)) {
+      uint32_t level = *d.path != 0;
+      for (const char *p = d.path; *p; p++) {
+        level += *p == '/';
+      }
+      if (level >= asked->depth) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/* SHARD_LISTING. 1: *out is open. 0: it is of another directory or kind. Negative: a fault. */
+static int open_given(struct request *r, struct shard_listing **out) {
+  const char *file = shard_config()->listing;
+  if (!file) {
+    return 0;
+  }
+  struct shard_listing *l;
+  int rc = shard_listing_open(file, &l);
+  if (rc != 0) {
+    return fail(r, rc, "SHARD_LISTING='%.300s': %s; make it anew with shardctl index", file,
+                rc == -EBADMSG           ? "not a listing, or damaged"
+                : rc == -EPROTONOSUPPORT ? "made by another version of libshard"
+                                         : strerror(-rc));
+  }
+  if (strcmp(l->source, r->real) != 0 || !serves(l, &r->options)) {
+    shard_listing_close(l);
+    return 0;
+  }
+  if (!unchanged(r, l)) {
+    shard_listing_close(l);
+    return fail(r, -ESTALE,
+                "SHARD_LISTING='%.300s': directory '%.300s' has changed since; make it anew with "
+                "shardctl index",
+                file, r->real);
+  }
+  *out = l;
+  return 1;
+}
+
+/* ---- election and building ------------------------------------------------------------- */
+
+static int64_t now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Move a fd out of the way of 0..9; keeps O_CLOEXEC. */
+static int high_fd(int fd) {
+  if (fd < 0 || fd >= FIRST_FREE_FD) {
+    return fd;
+  }
+  int high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD), saved = errno;
+  close(fd);
+  errno = saved;
+  return high;
+}
+
+/* The environment without LD_PRELOAD: the builder is not to be interposed. */
+static char **builder_environment(void) {
+  size_t n = 0, k = 0;
+  while (environ && environ[n]) {
+    n++;
+  }
+  char **copy = calloc(n + 1, sizeof(*copy));
+  for (size_t i = 0; copy && i < n; i++) {
+    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0) {
+      copy[k++] = environ[i];
+    }
+  }
+  return copy;
+}
+
+/* Start shardctl with the lock as fd 3 and its stderr in a pipe. */
+static int start_builder(struct request *r, const char *file, int lock, int *errors, pid_t *pid) {
+  char program[PATH_MAX];
+  if (shard_self_program("shardctl", program, sizeof(program)) != 0) {
+    return fail(r, -ENOENT, "shardctl was not found beside libshard.so ('%.300s'); build it there",
+                program);
+  }
+  int pipes[2];
+  if (pipe2(pipes, O_CLOEXEC) != 0) {
+    return fail(r, -errno, "pipe: %s", strerror(errno));
+  }
+  pipes[0] = high_fd(pipes[0]);
+  pipes[1] = high_fd(pipes[1]);
+  char **environment = builder_environment();
+  if (pipes[0] < 0 || pipes[1] < 0 || !environment) {
+    close(pipes[0]);
+    close(pipes[1]);
+    free(environment);
+    return fail(r, -EMFILE, "no file descriptor left to start shardctl");
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t all, none;
+  sigfillset(&all);
+  sigemptyset(&none);
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, pipes[1], 2);
+  posix_spawn_file_actions_adddup2(&actions, lock, 3);
+  posix_spawn_file_actions_addclosefrom_np(&actions, 4);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  char *arguments[] = {program,     "index", r->real, "-o", (char *)file, "--options",
+                       r->options_text, NULL};
+  int rc = posix_spawn(pid, program, &actions, &attributes, arguments, environment);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  free(environment);
+  close(pipes[1]);
+  if (rc != 0) {
+    close(pipes[0]);
+    return fail(r, -rc, "cannot start '%.300s': %s", program, strerror(rc));
+  }
+  *errors = pipes[0];
+  return 0;
+}
+
+/* Wait for the builder to end; its last words go to words[size]. */
+static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadline, char *words,
+                         size_t size) {
+  size_t used = 0;
+  bool late = false;
+  for (;;) {
+    int64_t left = deadline - now_ms();
+    struct pollfd p = {.fd = errors, .events = POLLIN};
+    int n = poll(&p, 1, left < 0 ? 0 : left > 1000 ? 1000 : (int)left);
+    if (n < 0 && errno != EINTR) {
+      break;
+    }
+    if (n == 0 && now_ms() >= deadline) {
+      late = true;
+      kill(pid, SIGKILL);
+      break;
+    }
+    if (n > 0) {
+      char chunk[512];
+      ssize_t got = read(errors, chunk, sizeof(chunk));
+      if (got == 0 || (got < 0 && errno != EINTR)) {
+        break;
+      }
+      for (ssize_t i = 0; i < got && used + 1 < size; i++) {
+        words[used++] = chunk[i];
+      }
+    }
+  }
+  close(errors);
+  while (used > 0 && words[used - 1] == '\n') {
+    used--;
+  }
+  words[used] = 0;
+  int status = 0;
+  pid_t got;
+  do {
+    got = waitpid(pid, &status, 0);
+  } while (got < 0 && errno == EINTR);
+  if (late) {
+    return fail(r, -ETIMEDOUT,
+                "listing '%.300s' took more than %u s; raise SHARD_TIMEOUT, or build it beforehand "
+                "(shardctl index) and set SHARD_LISTING",
+                r->real, shard_config()->timeout);
+  }
+  /* A host that reaps all children took the status: what counts is the file. */
+  if (got == pid && WIFSIGNALED(status)) {
+    return fail(r, -EIO, "shardctl was killed by signal %d while it listed '%.300s'",
+                WTERMSIG(status), r->real);
+  }
+  if (got == pid && WEXITSTATUS(status) != 0) {
+    return fail(r, -EIO, "%s%s", used ? words : "shardctl failed",
+                strstr(words, "No space left") ? "; set SHARD_CACHE_DIR to a directory with room"
+                                               : "");
+  }
+  return 0;
+}
+
+/* Give the new listing its name and make it current. */
+static int install(struct request *r, const char *file, struct shard_listing **out) {
+  struct shard_listing *l;
+  int rc = shard_listing_open(file, &l);
+  if (rc != 0) {
+    unlink(file);
+    return fail(r, rc, "shardctl left no usable listing in '%.300s': %s", file, strerror(-rc));
+  }
+  uint64_t version = fnv(0xcbf29ce484222325ULL, l->header, sizeof(*l->header));
+  shard_listing_close(l);
+  char name[NAME_MAX], final[PATH_MAX + NAME_MAX], link[PATH_MAX + 64], link_new[PATH_MAX + 96];
+  snprintf(name, sizeof(name), "%s-%016llx.listing", r->key, (unsigned long long)version);
+  snprintf(final, sizeof(final), "%s/%s", r->cache, name);
+  snprintf(link, sizeof(link), "%s/%s.current", r->cache, r->key);
+  snprintf(link_new, sizeof(link_new), "%s.new.%ld", link, (long)getpid());
+  unlink(link_new);
+  if (rename(file, final) != 0 || symlink(name, link_new) != 0 || rename(link_new, link) != 0) {
+    rc = fail(r, -errno, "cannot put the listing into '%.300s': %s", r->cache, strerror(errno));
+    unlink(file);
+    unlink(link_new);
+    return rc;
+  }
+  rc = shard_listing_open(final, out);
+  return rc == 0 ? 0 : fail(r, rc, "cannot open '%.300s': %s", final, strerror(-rc));
+}
+
+static int build(struct request *r, int lock, int64_t deadline, struct shard_listing **out) {
+  char file[PATH_MAX + 96], words[600], text[400];
+  snprintf(file, sizeof(file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
+  snprintf(text, sizeof(text), "listing '%.300s'", r->real);
+  shard_log(SHARD_LOG_INFO, text);
+  int errors = -1;
+  pid_t pid = -1;
+  int rc = start_builder(r, file, lock, &errors, &pid);
+  if (rc == 0) {
+    rc = await_builder(r, pid, errors, deadline, words, sizeof(words));
+    if (rc != 0) {
+      char temporary[PATH_MAX + 128];
+      snprintf(temporary, sizeof(temporary), "%s.tmp.%ld", file, (long)pid);
+      unlink(temporary);
+      unlink(file);
+    }
+  }
+  return rc == 0 ? install(r, file, out) : rc;
+}
+
+/* Take the lock, or find that another process has finished meanwhile. */
+static int build_or_wait(struct request *r, struct shard_listing **out) {
+  char path[PATH_MAX + 64];
+  snprintf(path, sizeof(path), "%s/%s.lock", r->cache, r->key);
+  int lock = high_fd(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (lock < 0) {
+    return fail(r, -errno,
+                "cannot write to the cache directory '%.300s': %s; set SHARD_CACHE_DIR", r->cache,
+                strerror(errno));
+  }
+  int64_t deadline = now_ms() + (int64_t)shard_config()->timeout * 1000;
+  long nap_ms = 1;
+  int rc = 0;
+  while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      rc = fail(r, -errno, "cannot lock '%.300s': %s; set SHARD_CACHE_DIR", path, strerror(errno));
+      break;
+    }
+    if (now_ms() >= deadline) {
+      rc = fail(r, -ETIMEDOUT,
+                "another process has been listing '%.300s' for more than %u s; raise "
+                "SHARD_TIMEOUT, or build it beforehand (shardctl index) and set SHARD_LISTING",
+                r->real, shard_config()->timeout);
+      break;
+    }
+    struct timespec nap = {0, nap_ms * 1000000L};
+    nanosleep(&nap, NULL);
+    nap_ms = nap_ms < 50 ? nap_ms * 2 : 50;
+  }
+  if (rc == 0) {
+    *out = open_current(r);
+    rc = *out ? 0 : build(r, lock, deadline, out);
+  }
+  close(lock);
+  return rc;
+}
+
+int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
+                       size_t size) {
+  int saved = errno;
+  struct request *r = calloc(1, sizeof(*r));
+  if (!r) {
+    snprintf(err, size, "out of memory");
+    errno = saved;
+    return -ENOMEM;
+  }
+  r->dir = dir;
+  r->err = err;
+  r->size = size;
+  int rc = shard_options_parse(&r->options, options, err, size);
+  if (rc == 0) {
+    shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
+    if (!realpath(dir, r->real)) {
+      rc = fail(r, -errno, "cannot find directory '%.300s': %s", dir, strerror(errno));
+    }
+  }
+  if (rc == 0) {
+    rc = open_given(r, out);
+    if (rc == 1) {
+      free(r);
+      errno = saved;
+      return 0;
+    }
+  }
+  if (rc == 0) {
+    ssize_t n = shard_cache_dir(r->cache, sizeof(r->cache) - 128, err, size);
+    rc = n < 0 ? (int)n : 0;
+  }
+  if (rc == 0) {
+    make_key(r);
+    *out = open_current(r);
+    if (!*out) {
+      rc = build_or_wait(r, out);
+    }
+  }
+  free(r);
+  errno = saved;
+  return rc;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * codec.h - the coding of names inside a block, shared by reader and writer, and the two orders.
+ */
+#ifndef SHARD_CODEC_H
+#define SHARD_CODEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { SHARD_ORDER_PATH = 0, SHARD_ORDER_BASENAME = 1 };
+
+/* LEB128; at most 5 bytes for a uint32_t. Returns the bytes written. */
+static inline size_t shard_varint_put(uint8_t *p, uint32_t v) {
+  size_t n = 0;
+  while (v >= 0x80) {
+    p[n++] = (uint8_t)(v | 0x80);
+    v >>= 7;
+  }
+  p[n++] = (uint8_t)v;
+  return n;
+}
+
+/* Reads a varint at *p, before end; advances *p. -1 if it is cut short or too long. */
+static inline int shard_varint_get(const uint8_t **p, const uint8_t *end, uint32_t *v) {
+  uint32_t value = 0;
+  for (unsigned shift = 0; shift < 35 && *p < end; shift += 7) {
+    uint8_t byte = *(*p)++;
+    value |= (uint32_t)(byte & 0x7f) << shift;
+    if (!(byte & 0x80)) {
+      *v = value;
+      return 0;
+    }
+  }
+  return -1;
+}
+
+/* Offset of the basename in name[length]. */
+static inline size_t shard_basename(const char *name, size_t length) {
+  const char *slash = memrchr(name, '/', length);
+  return slash ? (size_t)(slash - name) + 1 : 0;
+}
+
+/* Byte order; a proper prefix comes first. */
+static inline int shard_compare_bytes(const char *a, size_t na, const char *b, size_t nb) {
+  int c = memcmp(a, b, na < nb ? na : nb);
+  return c ? c : (na > nb) - (na < nb);
+}
+
+/* The order of a listing: <0, 0, >0. */
+static inline int shard_compare_names(uint32_t order, const char *a, size_t na, const char *b,
+                                      size_t nb) {
+  if (order == SHARD_ORDER_BASENAME) {
+    size_t oa = shard_basename(a, na), ob = shard_basename(b, nb);
+    int c = shard_compare_bytes(a + oa, na - oa, b + ob, nb - ob);
+    if (c) {
+      return c;
+    }
+  }
+  return shard_compare_bytes(a, na, b, nb);
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "listing/options.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "listing/codec.h"
+
+static int hex_digit(char c) {
+  if (c >= '0' && c <= '9') {
+    return c - '0';
+  }
+  c |= 0x20;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* %XX to bytes; blanks cannot stand in a word. */
+static int unescape(char *to, size_t size, const char *from, size_t n) {
+  size_t k = 0;
+  for (size_t i = 0; i < n; i++, k++) {
+    if (k + 1 >= size) {
+      return -1;
+    }
+    to[k] = from[i];
+    if (from[i] == '%') {
+      int high = i + 2 < n ? hex_digit(from[i + 1]) : -1;
+      int low = high < 0 ? -1 : hex_digit(from[i + 2]);
+      if (low < 0 || (high == 0 && low == 0)) {
+        return -1;
+      }
+      to[k] = (char)(high * 16 + low);
+      i += 2;
+    }
+  }
+  to[k] = 0;
+  return 0;
+}
+
+static int number(const char *value, size_t n, uint32_t max, uint32_t *out) {
+  char text[16], *end;
+  if (n == 0 || n >= sizeof(text)) {
+    return -1;
+  }
+  memcpy(text, value, n);
+  text[n] = 0;
+  unsigned long v = strtoul(text, &end, 10);
+  if (*end || text[0] == '-' || text[0] == '+' || v > max) {
+    return -1;
+  }
+  *out = (uint32_t)v;
+  return 0;
+}
+
+static int set(struct shard_options *o, const char *word, size_t n) {
+  const char *eq = memchr(word, '=', n);
+  if (!eq) {
+    return -1;
+  }
+  size_t key = (size_t)(eq - word), length = n - key - 1;
+  const char *value = eq + 1;
+  uint32_t flag;
+#define IS(s) (key == sizeof(s) - 1 && memcmp(word, s, key) == 0)
+#define VALUE(s) (length == sizeof(s) - 1 && memcmp(value, s, length) == 0)
+  if (IS("order")) {
+    if (!VALUE("path") && !VALUE("basename")) {
+      return -1;
+    }
+    o->order = VALUE("path") ? SHARD_ORDER_PATH : SHARD_ORDER_BASENAME;
+    return 0;
+  }
+  if (IS("depth")) {
+    return number(value, length, 1u << 20, &o->depth);
+  }
+  if (IS("exact")) {
+    return number(value, length, 1u << 20, &o->exact);
+  }
+  if (IS("include")) {
+    return unescape(o->include, sizeof(o->include), value, length);
+  }
+  if (IS("hidden") || IS("follow")) {
+    if (number(value, length, 1, &flag) != 0) {
+      return -1;
+    }
+    *(IS("hidden") ? &o->hidden : &o->follow) = flag;
+    return 0;
+  }
+#undef IS
+#undef VALUE
+  return -1;
+}
+
+int shard_options_parse(struct shard_options *o, const char *text, char *err, size_t size) {
+  *o = (struct shard_options){.hidden = true};
+  while (*(text += strspn(text, " \t"))) {
+    size_t n = strcspn(text, " \t");
+    if (set(o, text, n) != 0) {
+      snprintf(err, size, "listing option '%.*s' is not known or has a bad value", (int)n, text);
+      return -EINVAL;
+    }
+    text += n;
+  }
+  if (o->follow && o->depth == 0) {
+    snprintf(err, size, "listing option 'follow=1' needs 'depth=N': links can form cycles");
+    return -EINVAL;
+  }
+  return 0;
+}
+
+void shard_options_format(const struct shard_options *o, char *buf, size_t size) {
+  int n = snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d include=",
+                   o->order == SHARD_ORDER_PATH ? "path" : "basename", o->depth, o->exact,
+                   o->hidden, o->follow);
+  size_t k = n < 0 ? 0 : (size_t)n;
+  for (const char *p = o->include; *p && k + 4 < size; p++) {
+    if (*p == '%' || *p == ' ' || *p == '\t') {
+      k += (size_t)sprintf(buf + k, "%%%02x", (unsigned char)*p);
+    } else {
+      buf[k++] = *p;
+    }
+  }
+  if (k < size) {
+    buf[k] = 0;
+  }
+}
+
+/* "*literal", by far the most common pattern, without fnmatch's cost. */
+static bool match_one(const char *pattern, size_t n, const char *name, size_t length) {
+  if (n > 0 && pattern[0] == '*' && strcspn(pattern + 1, "*?[\\:") >= n - 1) {
+    return length >= n - 1 && memcmp(name + length - (n - 1), pattern + 1, n - 1) == 0;
+  }
+  char copy[1024];
+  memcpy(copy, pattern, n);
+  copy[n] = 0;
+  return fnmatch(copy, name, 0) == 0;
+}
+
+bool shard_options_match(const struct shard_options *o, const char *name, size_t length) {
+  if (!o->include[0]) {
+    return true;
+  }
+  for (const char *p = o->include; *p;) {
+    size_t n = strcspn(p, ":");
+    if (match_one(p, n, name, length)) {
+      return true;
+    }
+    p += n + (p[n] == ':');
+  }
+  return false;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * options.h - what a listing contains: the words of shard_dataset_open()'s `options`.
+ */
+#ifndef SHARD_OPTIONS_H
+#define SHARD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct shard_options {
+  uint32_t order; /* SHARD_ORDER_PATH or _BASENAME */
+  uint32_t depth; /* levels of directories to read; 0: all */
+  uint32_t exact; /* entries at this level only; 0: any */
+  bool hidden;    /* names that begin with '.' too */
+  bool follow;    /* walk through links to directories */
+  char include[1024]; /* fnmatch(3) patterns, ':'-separated; "": everything */
+};
+
+/* 0, or -EINVAL with a line in err[size] that names the word at fault. */
+int shard_options_parse(struct shard_options *o, const char *text, char *err, size_t size);
+
+/* The canonical text, part of a listing's key. Every field, in one order. */
+void shard_options_format(const struct shard_options *o, char *buf, size_t size);
+
+/* Whether a basename is included. Thread-safe. */
+bool shard_options_match(const struct shard_options *o, const char *basename, size_t length);
+
+#endif

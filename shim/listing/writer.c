@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+#include "listing/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libshard.h"
+#include "listing/codec.h"
+#include "listing/crc32c.h"
+#include "listing/format.h"
+
+#define BUFFER_SIZE (1u << 20)
+#define RESERVE_STEP ((off_t)16 << 20)
+
+/* A growing array of bytes. */
+struct bytes {
+  uint8_t *data;
+  size_t size, room;
+};
+
+struct shard_writer {
+  char *path, *temporary;
+  int fd;
+  off_t written;  /* bytes handed to the kernel */
+  off_t reserved; /* bytes of space the file system has promised */
+  uint8_t *buffer;
+  size_t filled;
+  struct bytes block, offsets, crcs, dirs;
+  EVP_MD_CTX *digest;
+  struct shard_header header;
+  char last[SHARD_NAME_MAX];
+  size_t last_length;
+  uint32_t in_block;
+  size_t suffix_length;
+};
+
+static int bytes_add(struct bytes *b, const void *data, size_t size) {
+  if (size > b->room - b->size) {
+    size_t room = b->room ? b->room * 2 : 4096;
+    while (room - b->size < size) {
+      room *= 2;
+    }
+    uint8_t *grown = realloc(b->data, room);
+    if (!grown) {
+      return -ENOMEM;
+    }
+    b->data = grown;
+    b->room = room;
+  }
+  if (size) {
+    memcpy(b->data + b->size, data, size);
+    b->size += size;
+  }
+  return 0;
+}
+
+static int write_all(int fd, const uint8_t *data, size_t size, off_t at) {
+  while (size > 0) {
+    ssize_t n = pwrite(fd, data, size, at);
+    if (n < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return -errno;
+    }
+    data += n;
+    size -= (size_t)n;
+    at += n;
+  }
+  return 0;
+}
+
+static int flush(struct shard_writer *w) {
+  off_t end = w->written + (off_t)w->filled;
+  if (end > w->reserved) {
+    /* A full tmpfs must be an error here, not a SIGBUS in a reader. */
+    off_t want = end + RESERVE_STEP;
+    int rc = posix_fallocate(w->fd, w->reserved, want - w->reserved);
+    if (rc == 0) {
+      w->reserved = want;
+    } else if (rc == ENOSPC || rc == EFBIG) {
+      rc = posix_fallocate(w->fd, w->reserved, end - w->reserved);
+      if (rc != 0) {
+        return -rc;
+      }
+      w->reserved = end;
+    } else if (rc != EOPNOTSUPP && rc != EINVAL) {
+      return -rc;
+    }
+  }
+  int rc = write_all(w->fd, w->buffer, w->filled, w->written);
+  if (rc == 0) {
+    w->written = end;
+    w->filled = 0;
+  }
+  return rc;
+}
+
+static int put(struct shard_writer *w, const void *data, size_t size) {
+  const uint8_t *p = data;
+  while (size > 0) {
+    size_t room = BUFFER_SIZE - w->filled;
+    size_t n = size < room ? size : room;
+    memcpy(w->buffer + w->filled, p, n);
+    w->filled += n;
+    p += n;
+    size -= n;
+    if (w->filled == BUFFER_SIZE) {
+      int rc = flush(w);
+      if (rc != 0) {
+        return rc;
+      }
+    }
+  }
+  return 0;
+}
+
+static uint64_t position(const struct shard_writer *w) { return (uint64_t)w->written + w->filled; }
+
+static void destroy(struct shard_writer *w) {
+  if (w->fd >= 0) {
+    close(w->fd);
+  }
+  EVP_MD_CTX_free(w->digest);
+  free(w->block.data);
+  free(w->offsets.data);
+  free(w->crcs.data);
+  free(w->dirs.data);
+  free(w->buffer);
+  free(w->temporary);
+  free(w->path);
+  free(w);
+}
+
+int shard_writer_open(const char *path, uint32_t order, struct shard_writer **out) {
+  struct shard_writer *w = calloc(1, sizeof(*w));
+  if (!w) {
+    return -ENOMEM;
+  }
+  int rc = -ENOMEM;
+  w->fd = -1;
+  w->path = strdup(path);
+  w->buffer = malloc(BUFFER_SIZE);
+  w->digest = EVP_MD_CTX_new();
+  if (asprintf(&w->temporary, "%s.tmp.%ld", path, (long)getpid()) < 0) {
+    w->temporary = NULL;
+  }
+  if (!w->path || !w->buffer || !w->digest || !w->temporary ||
+      !EVP_DigestInit_ex(w->digest, EVP_sha256(), NULL)) {
+    goto fail;
+  }
+  /* A dead builder with our pid may have left one behind. */
+  unlink(w->temporary);
+  w->fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (w->fd < 0) {
+    rc = -errno;
+    goto fail;
+  }
+  memcpy(w->header.magic, SHARD_MAGIC, sizeof(w->header.magic));
+  w->header.version = SHARD_FORMAT_VERSION;
+  w->header.endian = SHARD_ENDIAN;
+  w->header.block_names = SHARD_BLOCK_NAMES;
+  w->header.order = order;
+  w->header.utf8 = 1;
+  w->header.names.offset = sizeof(w->header);
+  static const struct shard_header zero;
+  rc = put(w, &zero, sizeof(zero));
+  if (rc != 0) {
+    unlink(w->temporary);
+    goto fail;
+  }
+  *out = w;
+  return 0;
+
+fail:
+  destroy(w);
+  return rc;
+}
+
+void shard_writer_abort(struct shard_writer *w) {
+  if (w) {
+    unlink(w->temporary);
+    destroy(w);
+  }
+}
+
+const char *shard_writer_temporary(const struct shard_writer *w) { return w->temporary; }
+
+static int end_block(struct shard_writer *w) {
+  if (w->in_block == 0) {
+    return 0;
+  }
+  uint32_t number = (uint32_t)w->header.blocks;
+  uint32_t crc = shard_crc32c(number + 1, w->block.data, w->block.size);
+  uint64_t offset = position(w) - sizeof(w->header);
+  int rc = bytes_add(&w->offsets, &offset, sizeof(offset));
+  if (rc == 0) {
+    rc = bytes_add(&w->crcs, &crc, sizeof(crc));
+  }
+  if (rc == 0) {
+    rc = put(w, w->block.data, w->block.size);
+  }
+  w->header.blocks++;
+  w->block.size = 0;
+  w->in_block = 0;
+  return rc;
+}
+
+/* Length of what a and b share at their start, and, of the rest, at their end. */
+static void shared(const char *a, size_t na, const char *b, size_t nb, size_t *prefix,
+                   size_t *suffix) {
+  size_t least = na < nb ? na : nb, p = 0, s = 0;
+  while (p < least && a[p] == b[p]) {
+    p++;
+  }
+  while (s < least - p && a[na - 1 - s] == b[nb - 1 - s]) {
+    s++;
+  }
+  *prefix = p;
+  *suffix = s;
+}
+
+/* Well-formed UTF-8 as Python decodes it: no surrogates, no overlong forms (RFC 3629). */
+static bool is_utf8(const uint8_t *p, size_t n) {
+  size_t i = 0;
+  while (i < n) {
+    uint8_t c = p[i++];
+    if (c < 0x80) {
+      continue;
+    }
+    size_t more;
+    uint8_t low = 0x80, high = 0xbf;
+    if (c >= 0xc2 && c <= 0xdf) {
+      more = 1;
+    } else if (c >= 0xe0 && c <= 0xef) {
+      more = 2;
+      low = c == 0xe0 ? 0xa0 : 0x80;
+      high = c == 0xed ? 0x9f : 0xbf;
+    } else if (c >= 0xf0 && c <= 0xf4) {
+      more = 3;
+      low = c == 0xf0 ? 0x90 : 0x80;
+      high = c == 0xf4 ? 0x8f : 0xbf;
+    } else {
+      return false;
+    }
+    for (; more > 0; more--, low = 0x80, high = 0xbf) {
+      if (i >= n || p[i] < low || p[i] > high) {
+        return false;
+      }
+      i++;
+    }
+  }
+  return true;
+}
+
+/* Facts about all names. The middle alone brings new bytes: prefix and suffix were seen. */
+static void note(struct shard_writer *w, const char *name, size_t length, size_t prefix,
+                 size_t suffix) {
+  struct shard_header *h = &w->header;
+  bool high = false;
+  for (size_t i = prefix; i < length - suffix; i++) {
+    uint8_t c = (uint8_t)name[i];
+    h->bytes_used[c / 8] |= (uint8_t)(1u << (c % 8));
+    high |= c >= 0x80;
+  }
+  /* The cut may fall inside a character, so a name with any new high byte is looked at whole, and
+   * so is one that only recombines old ones. */
+  bool any_high = high;
+  for (size_t i = 16; i < 32 && !any_high; i++) {
+    any_high = h->bytes_used[i] != 0;
+  }
+  if (any_high && h->utf8 && !is_utf8((const uint8_t *)name, length)) {
+    h->utf8 = 0;
+  }
+  uint32_t depth = 0;
+  h->dotted |= name[0] == '.';
+  for (const char *p = memchr(name, '/', length); p;
+       p = memchr(p + 1, '/', (size_t)(name + length - p - 1))) {
+    depth++;
+    h->dotted |= p[1] == '.';
+  }
+  if (h->count == 0) {
+    h->min_depth = h->max_depth = depth;
+    w->suffix_length = length < sizeof(h->suffix) ? length : sizeof(h->suffix) - 1;
+    memcpy(h->suffix, name + length - w->suffix_length, w->suffix_length);
+  } else {
+    if (depth < h->min_depth) {
+      h->min_depth = depth;
+    }
+    if (depth > h->max_depth) {
+      h->max_depth = depth;
+    }
+    size_t keep = 0;
+    while (keep < w->suffix_length && keep < length &&
+           h->suffix[w->suffix_length - 1 - keep] == name[length - 1 - keep]) {
+      keep++;
+    }
+    if (keep < w->suffix_length) {
+      memmove(h->suffix, h->suffix + w->suffix_length - keep, keep);
+      memset(h->suffix + keep, 0, sizeof(h->suffix) - keep);
+      w->suffix_length = keep;
+    }
+  }
+  if (length > h->longest) {
+    h->longest = (uint32_t)length;
+  }
+}
+
+static int encode(struct shard_writer *w, const char *name, size_t length, size_t prefix,
+                  size_t suffix) {
+  uint8_t head[16];
+  size_t n = 0;
+  if (w->in_block == 0) {
+    head[n++] = SHARD_BLOCK_FRONT;
+    prefix = suffix = 0;
+  } else {
+    n += shard_varint_put(head + n, (uint32_t)prefix);
+    n += shard_varint_put(head + n, (uint32_t)suffix);
+  }
+  n += shard_varint_put(head + n, (uint32_t)(length - prefix - suffix));
+  int rc = bytes_add(&w->block, head, n);
+  return rc ? rc : bytes_add(&w->block, name + prefix, length - prefix - suffix);
+}
+
+int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
+  if (length == 0 || length >= SHARD_NAME_MAX) {
+    return -ENAMETOOLONG;
+  }
+  struct shard_header *h = &w->header;
+  size_t prefix = 0, suffix = 0;
+  if (h->count > 0) {
+    if (shard_compare_names(h->order, w->last, w->last_length, name, length) >= 0) {
+      return -EINVAL;
+    }
+    shared(w->last, w->last_length, name, length, &prefix, &suffix);
+    if (h->order == SHARD_ORDER_BASENAME) {
+      size_t a = shard_basename(w->last, w->last_length), b = shard_basename(name, length);
+      h->duplicates += w->last_length - a == length - b &&
+                       memcmp(w->last + a, name + b, length - b) == 0;
+    }
+  }
+  note(w, name, length, prefix, suffix);
+  int rc = encode(w, name, length, prefix, suffix);
+  if (rc != 0) {
+    return rc;
+  }
+  if (!EVP_DigestUpdate(w->digest, name, length) || !EVP_DigestUpdate(w->digest, "", 1)) {
+    return -EIO;
+  }
+  memcpy(w->last, name, length);
+  w->last_length = length;
+  h->count++;
+  return ++w->in_block == h->block_names ? end_block(w) : 0;
+}
+
+int shard_writer_dir(struct shard_writer *w, uint64_t dev, uint64_t ino, struct timespec mtime,
+                     const char *path) {
+  struct shard_dir dir = {dev, ino, mtime.tv_sec, mtime.tv_nsec};
+  int rc = bytes_add(&w->dirs, &dir, sizeof(dir));
+  w->header.directories++;
+  return rc ? rc : bytes_add(&w->dirs, path, strlen(path) + 1);
+}
+
+/* Append a section, its offset rounded up to 8. */
+static int put_section(struct shard_writer *w, struct shard_section *s, const struct bytes *data) {
+  static const uint8_t zero[8];
+  int rc = put(w, zero, (8 - position(w) % 8) % 8);
+  s->offset = position(w);
+  s->size = data->size;
+  s->crc = shard_crc32c(0, data->data, data->size);
+  return rc ? rc : put(w, data->data, data->size);
+}
+
+int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,
+                        char *digest_hex, uint64_t *bytes) {
+  struct shard_header *h = &w->header;
+  struct bytes dirs = {0};
+  int rc = end_block(w);
+  if (rc != 0) {
+    goto fail;
+  }
+  h->names.size = position(w) - sizeof(*h);
+  rc = bytes_add(&w->offsets, &h->names.size, sizeof(h->names.size));
+  if (rc == 0) {
+    rc = bytes_add(&dirs, facts->source, strlen(facts->source) + 1);
+  }
+  if (rc == 0) {
+    rc = bytes_add(&dirs, facts->options, strlen(facts->options) + 1);
+  }
+  if (rc == 0) {
+    rc = bytes_add(&dirs, w->dirs.data, w->dirs.size);
+  }
+  if (rc != 0 || (rc = put_section(w, &h->offsets, &w->offsets)) != 0 ||
+      (rc = put_section(w, &h->crcs, &w->crcs)) != 0 ||
+      (rc = put_section(w, &h->dirs, &dirs)) != 0 || (rc = flush(w)) != 0) {
+    goto fail;
+  }
+  h->file_size = (uint64_t)w->written;
+  h->dirs_hidden = facts->dirs_hidden;
+  h->dir_links = facts->dir_links;
+  h->listed_sec = facts->listed.tv_sec;
+  h->listed_nsec = facts->listed.tv_nsec;
+  unsigned digest_size = sizeof(h->digest);
+  if (!EVP_DigestFinal_ex(w->digest, h->digest, &digest_size)) {
+    rc = -EIO;
+    goto fail;
+  }
+  h->header_crc = 0;
+  h->header_crc = shard_crc32c(0, h, sizeof(*h));
+  rc = write_all(w->fd, (const uint8_t *)h, sizeof(*h), 0);
+  if (rc != 0) {
+    goto fail;
+  }
+  if (ftruncate(w->fd, w->written) != 0 || fchmod(w->fd, 0644) != 0 || fsync(w->fd) != 0 ||
+      rename(w->temporary, w->path) != 0) {
+    rc = -errno;
+    goto fail;
+  }
+  for (size_t i = 0; i < sizeof(h->digest); i++) {
+    sprintf(digest_hex + 2 * i, "%02x", h->digest[i]);
+  }
+  *bytes = h->file_size;
+  free(dirs.data);
+  destroy(w);
+  return 0;
+
+fail:
+  free(dirs.data);
+  shard_writer_abort(w);
+  return rc;
+}

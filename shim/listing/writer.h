@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * writer.h - writes a listing file from names that arrive in order (shardctl only).
+ *
+ * One thread. Memory: one block and a growing table of 12 bytes per block of names.
+ */
+#ifndef SHARD_WRITER_H
+#define SHARD_WRITER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+struct shard_writer;
+
+/*
+ * Begin a listing that will appear as `path`. It is written to a temporary file beside it.
+ * 0 and *out (ended by _commit or _abort), or a negative errno.
+ */
+int shard_writer_open(const char *path, uint32_t order, struct shard_writer **out);
+
+/* Append a name; it must come after the one before in `order`. -EINVAL if not. */
+int shard_writer_add(struct shard_writer *w, const char *name, size_t length);
+
+/* Record a directory walked (struct shard_dir's fields) and its path relative to the root. */
+int shard_writer_dir(struct shard_writer *w, uint64_t dev, uint64_t ino, struct timespec mtime,
+                     const char *path);
+
+struct shard_writer_facts {
+  const char *source, *options;
+  uint64_t dirs_hidden, dir_links;
+  struct timespec listed;
+};
+
+/*
+ * Write tables and header, and make the file visible under its path. On failure nothing is
+ * visible and an older file is untouched. Frees w in either case.
+ * digest_hex (65 bytes) receives the digest; *bytes the file's size.
+ */
+int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,
+                        char *digest_hex, uint64_t *bytes);
+
+void shard_writer_abort(struct shard_writer *w);
+
+/* The temporary file's path while open, for messages. */
+const char *shard_writer_temporary(const struct shard_writer *w);
+
+#endif

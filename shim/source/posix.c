@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/posix.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "libshard.h"
+
+#define DENTS_SIZE (256u << 10)
+/* A coarse clock stamps mtimes every 1/CONFIG_HZ s: 10 ms at the most. */
+#define TICK_NSEC 20000000L
+
+struct dirent_raw {
+  uint64_t ino;
+  int64_t off;
+  unsigned short reclen;
+  unsigned char type;
+  char name[];
+};
+
+/* A directory still to be read. */
+struct pending {
+  struct pending *next;
+  uint32_t level; /* of its entries; the root's are at level 1 */
+  char path[];    /* relative to the root; "" for the root */
+};
+
+struct walk {
+  int root;
+  const struct shard_options *options;
+  struct shard_sink *sink;
+  struct pending *pending;
+  char *dents;
+  char path[SHARD_NAME_MAX];
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(struct walk *w, int rc, const char *format,
+                                                      ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(w->sink->error, sizeof(w->sink->error), format, args);
+  va_end(args);
+  return rc;
+}
+
+/* openat() for paths longer than PATH_MAX. */
+static int open_below(int root, const char *path) {
+  int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  while (fd >= 0 && *path) {
+    size_t n = strlen(path);
+    if (n > 2048) {
+      n = 2048;
+      while (n > 0 && path[n] != '/') {
+        n--;
+      }
+    }
+    char part[2049];
+    memcpy(part, path, n);
+    part[n] = 0;
+    int next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    fd = next;
+    path += n + (path[n] == '/');
+  }
+  return fd;
+}
+
+static int push(struct walk *w, const char *path, size_t length, uint32_t level) {
+  struct pending *p = malloc(sizeof(*p) + length + 1);
+  if (!p) {
+    return fail(w, -ENOMEM, "out of memory");
+  }
+  memcpy(p->path, path, length);
+  p->path[length] = 0;
+  p->level = level;
+  p->next = w->pending;
+  w->pending = p;
+  return 0;
+}
+
+enum kind { KIND_FILE, KIND_DIR, KIND_DIR_LINK };
+
+/* A link to a directory counts as a directory; what cannot be looked at is a file. */
+static enum kind kind_of(int fd, const struct dirent_raw *d) {
+  struct stat st;
+  unsigned char type = d->type;
+  if (type == DT_UNKNOWN) {
+    if (fstatat(fd, d->name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+      return KIND_FILE;
+    }
+    type = S_ISDIR(st.st_mode) ? DT_DIR : S_ISLNK(st.st_mode) ? DT_LNK : DT_REG;
+  }
+  if (type == DT_DIR) {
+    return KIND_DIR;
+  }
+  if (type == DT_LNK && fstatat(fd, d->name, &st, 0) == 0 && S_ISDIR(st.st_mode)) {
+    return KIND_DIR_LINK;
+  }
+  return KIND_FILE;
+}
+
+static int one_entry(struct walk *w, int fd, const struct dirent_raw *d, size_t base,
+                     uint32_t level) {
+  const struct shard_options *o = w->options;
+  const char *name = d->name;
+  if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]) || !o->hidden)) {
+    return 0;
+  }
+  size_t length = strlen(name);
+  if (base + length >= sizeof(w->path)) {
+    w->path[base] = 0;
+    return fail(w, -ENAMETOOLONG, "a path below '%.200s...' is longer than %zu bytes", w->path,
+                sizeof(w->path) - 1);
+  }
+  enum kind kind = kind_of(fd, d);
+  memcpy(w->path + base, name, length + 1);
+  if (kind != KIND_FILE) {
+    if (o->depth != 0 && level >= o->depth) {
+      w->sink->dirs_hidden += shard_options_match(o, name, length);
+      return 0;
+    }
+    if (kind == KIND_DIR_LINK && !o->follow) {
+      w->sink->dir_links++;
+      return 0;
+    }
+    return push(w, w->path, base + length, level + 1);
+  }
+  if ((o->exact == 0 || o->exact == level) && shard_options_match(o, name, length)) {
+    return w->sink->entry(w->sink->context, w->path, base + length);
+  }
+  return 0;
+}
+
+static bool same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Wait until the directory's mtime lies a whole tick back. */
+static void settle(int fd, struct stat *st) {
+  for (int k = 0; k < 200; k++) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    /* Whole seconds: a file system that stores no more. */
+    long tick = st->st_mtim.tv_nsec == 0 ? 2000000000L : TICK_NSEC;
+    int64_t age = (now.tv_sec - st->st_mtim.tv_sec) * 1000000000LL + now.tv_nsec -
+                  st->st_mtim.tv_nsec;
+    if (age >= tick || age < 0) {
+      return;
+    }
+    struct timespec nap = {(tick - age) / 1000000000L, (tick - age) % 1000000000L};
+    nanosleep(&nap, NULL);
+    if (fstat(fd, st) != 0) {
+      return;
+    }
+  }
+}
+
+static int read_directory(struct walk *w, const struct pending *dir) {
+  size_t base = strlen(dir->path);
+  int fd = open_below(w->root, dir->path);
+  if (fd < 0) {
+    return fail(w, -errno, "cannot open directory '%.300s': %s", base ? dir->path : ".",
+                strerror(errno));
+  }
+  memcpy(w->path, dir->path, base);
+  if (base) {
+    w->path[base++] = '/';
+  }
+  struct stat before, after;
+  int rc = fstat(fd, &before) == 0 ? 0 : fail(w, -errno, "fstat: %s", strerror(errno));
+  if (rc == 0) {
+    settle(fd, &before);
+  }
+  while (rc == 0) {
+    long n = syscall(SYS_getdents64, fd, w->dents, DENTS_SIZE);
+    if (n < 0) {
+      rc = fail(w, -errno, "cannot read directory '%.300s': %s", base ? dir->path : ".",
+                strerror(errno));
+    }
+    if (n <= 0) {
+      break;
+    }
+    for (long at = 0; rc == 0 && at < n;) {
+      const struct dirent_raw *d = (const struct dirent_raw *)(w->dents + at);
+      at += d->reclen;
+      rc = one_entry(w, fd, d, base, dir->level);
+    }
+  }
+  if (rc == 0 && fstat(fd, &after) != 0) {
+    rc = fail(w, -errno, "fstat: %s", strerror(errno));
+  }
+  close(fd);
+  if (rc == 0 && !same_time(before.st_mtim, after.st_mtim)) {
+    return fail(w, -EAGAIN, "directory '%.300s' changed while it was listed",
+                base ? dir->path : ".");
+  }
+  if (rc == 0) {
+    rc = w->sink->directory(w->sink->context, after.st_dev, after.st_ino, after.st_mtim,
+                            dir->path);
+  }
+  return rc;
+}
+
+int shard_posix_walk(const char *root, const struct shard_options *options,
+                     struct shard_sink *sink) {
+  struct walk *w = calloc(1, sizeof(*w));
+  if (!w || !(w->dents = malloc(DENTS_SIZE))) {
+    free(w);
+    snprintf(sink->error, sizeof(sink->error), "out of memory");
+    return -ENOMEM;
+  }
+  w->options = options;
+  w->sink = sink;
+  w->root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int rc = w->root < 0 ? fail(w, -errno, "cannot open directory '%.300s': %s", root,
+                              strerror(errno))
+                       : push(w, "", 0, 1);
+  while (rc == 0 && w->pending) {
+    struct pending *dir = w->pending;
+    w->pending = dir->next;
+    rc = read_directory(w, dir);
+    free(dir);
+  }
+  while (w->pending) {
+    struct pending *dir = w->pending;
+    w->pending = dir->next;
+    free(dir);
+  }
+  if (w->root >= 0) {
+    close(w->root);
+  }
+  free(w->dents);
+  free(w);
+  return rc;
+}

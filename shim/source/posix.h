@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * posix.h - the names below a directory, by getdents64 (shardctl only).
+ */
+#ifndef SHARD_SOURCE_POSIX_H
+#define SHARD_SOURCE_POSIX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "listing/options.h"
+
+/* Receives what a walk finds; a negative errno from any of them ends the walk with it. */
+struct shard_sink {
+  void *context;
+  /* A non-directory, its path relative to the root. */
+  int (*entry)(void *context, const char *path, size_t length);
+  /* A directory that was read to its end, with its identity and mtime as of then. */
+  int (*directory)(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
+                   const char *path);
+  /* Directories at the deepest level whose names match `include` (see libshard.h). */
+  uint64_t dirs_hidden;
+  /* Links to directories that were not walked through. */
+  uint64_t dir_links;
+  /* What went wrong, for people: names the path. */
+  char error[512];
+};
+
+/*
+ * Walk `root`. A directory that changes while it is read is an error (-EAGAIN), for its names may
+ * be incomplete; one that changed less than a clock tick before it is read is waited for first,
+ * so that a later change cannot leave the mtime as it is (git's "racy" rule). 0 or negative errno.
+ */
+int shard_posix_walk(const char *root, const struct shard_options *options,
+                     struct shard_sink *sink);
+
+#endif

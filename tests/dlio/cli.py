@@ -1,0 +1,221 @@
+"""DLIO's own command lines, unmodified and under the preload, must do the same.
+
+    python tests/dlio/cli.py [--preload LIB] ...
+
+matrix.py drives DLIO from a program of ours; here it is started as users start
+it: by the console script dlio_benchmark and as python -m dlio_benchmark.main,
+under mpirun -n 2. One of the runs is traced by strace instead of openlog.so, so
+that the tests do not rest on our own logger alone.
+"""
+import argparse
+import codecs
+import collections
+import dataclasses
+import glob
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+import configs
+import launch
+from matrix import REPO, tail
+
+RANKS = 2
+OPEN_CALL = re.compile(r'^(?:open|openat|openat2|creat)\((?:[A-Z_0-9]+, )?"((?:[^"\\]|\\.)*)"(.*)\) += \d+')
+
+
+@dataclasses.dataclass
+class Run:
+    """One command line."""
+    config: configs.Config
+    module: bool = False   # python -m instead of the console script
+    strace: bool = False
+
+
+def runs():
+    """What is run, in this order."""
+    photo = configs.plain("jpeg")
+    return [
+        Run(configs.Config("script-jpeg", photo, {})),
+        Run(configs.Config("module-jpeg-folders", configs.plain("jpeg", 1, configs.FOLDERS), {}),
+            module=True),
+        Run(configs.Config("module-jpeg-spawn", photo,
+                           {"reader.read_threads": 1, "reader.multiprocessing_context": "spawn"}),
+            module=True),
+        Run(configs.Config("script-npz-tensorflow", configs.plain("npz"), {}, "tensorflow",
+                           counts=False)),
+        Run(configs.Config("script-jpeg-strace", photo, {}), strace=True),
+        Run(configs.Config("module-jpeg-generate-delete", configs.Dataset("generated"),
+                           {"workflow.generate_data": True, "dataset.keep_files": False},
+                           private=True), module=True),
+    ]
+
+
+def read_strace(prefix):
+    """The opens of non-directories in the traces of one rank, one file a thread."""
+    opens = collections.Counter()
+    for path in glob.glob(glob.escape(prefix) + ".*"):
+        with open(path, "rb") as stream:
+            for line in stream:
+                match = OPEN_CALL.match(line.decode("latin-1"))
+                if match and "O_DIRECTORY" not in match.group(2):
+                    name = codecs.escape_decode(match.group(1).encode("latin-1"))[0]
+                    opens[os.fsdecode(name)] += 1
+    return opens
+
+
+class Cli:
+    """The folders and commands of one invocation."""
+
+    def __init__(self, args, workdir):
+        self.args = args
+        self.workdir = workdir
+        self.data = os.path.join(workdir, "data")
+        self.env = launch.environment(args.python, args.dlio)
+        os.makedirs(self.data, exist_ok=True)
+
+    def start(self, run, side, preload, env, ranks=RANKS):
+        """Run one command line; returns its folder and exit status."""
+        folder = os.path.join(self.workdir, side, run.config.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        if run.config.private:
+            shutil.rmtree(os.path.join(self.data, run.config.dataset.name), ignore_errors=True)
+        command = [self.args.python, "-m", "dlio_benchmark.main"]
+        if not run.module:
+            command = [os.path.join(os.path.dirname(self.args.python), "dlio_benchmark")]
+        command += configs.overrides(run.config, self.data, os.path.join(folder, "output"),
+                                     os.path.join(folder, "checkpoints"))
+        if run.strace:
+            # strace itself runs without the preload; -ff: one file a thread, or calls get lost.
+            trace = ["strace", "-ff", "--seccomp-bpf", "-qq", "-s", "8192", "-o",
+                     os.path.join(folder, "trace"), "-e", "trace=open,openat,openat2,creat"]
+            for name, value in {**env, "LD_PRELOAD": ":".join(preload)}.items():
+                if value:
+                    trace += ["-E", f"{name}={value}"]
+            command = trace + command
+            preload, env = [], {}
+        # Each rank has its own log: only a shell in the rank knows its number.
+        script = ('prefix=$1; shift; export OPENLOG="$prefix/rank$OMPI_COMM_WORLD_RANK.log"\n'
+                  'for i; do\n\tshift\n'
+                  '\t[ "$i" = "$prefix/trace" ] && i="$prefix/trace$OMPI_COMM_WORLD_RANK"\n'
+                  '\tset -- "$@" "$i"\ndone\nexec "$@"')
+        command = launch.mpi_command(ranks, ["sh", "-c", script, "sh", folder] + command, preload,
+                                     {"OPENLOG_ROOT": self.data + "/", **env})
+        status, reason = launch.run_job(command, self.env, self.workdir,
+                                        os.path.join(folder, "job.log"), lambda: "",
+                                        self.args.timeout)
+        return folder, reason or status
+
+    def observe(self, run, side, preload, env):
+        """Run one side; returns the exit status and, by rank, steps and opens."""
+        folder, status = self.start(run, side, preload, env)
+        ranks = []
+        for rank in range(RANKS):
+            steps = None
+            path = os.path.join(folder, "output", f"{rank}_output.json")
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as stream:
+                    output = json.load(stream)
+                steps = {f"{epoch}/{block}": len(loads) for epoch, values in output.items()
+                         if epoch.isdigit() for block, loads in values["load"].items()}
+            if run.strace:
+                opens = read_strace(os.path.join(folder, f"trace{rank}"))
+                opens = collections.Counter({name: count for name, count in opens.items()
+                                             if name.startswith(self.data + "/")})
+            else:
+                opens = launch.read_opens(os.path.join(folder, f"rank{rank}.log"))
+            ranks.append((steps, opens))
+        return status, ranks, folder
+
+    def compare(self, run, preload, env):
+        """Run both sides; returns the differences as lines, and the number of opens."""
+        logger = [] if run.strace else [os.path.abspath(self.args.openlog)]
+        status, bare, folder = self.observe(run, "bare", logger, {})
+        if status != 0:
+            return [f"fails unmodified ({status}):", tail(os.path.join(folder, "job.log"))], 0
+        status, shim, folder = self.observe(run, "shim", preload + logger, env)
+        if status != 0:
+            return [f"fails under the preload ({status}):",
+                    tail(os.path.join(folder, "job.log"))], 0
+        lines = []
+        for rank, (one, other) in enumerate(zip(bare, shim)):
+            if one[0] is None or one[0] != other[0]:
+                lines.append(f"rank {rank}: steps {one[0]} unmodified, {other[0]}"
+                             " under the preload")
+            if not one[1]:
+                lines.append(f"rank {rank}: no open was logged unmodified")
+            lines += [f"rank {rank}: {line}" for line in
+                      launch.opens_difference(one[1], other[1], run.config.counts)]
+        return lines, sum(sum(opens.values()) for _, opens in bare)
+
+    def generate(self, wanted):
+        """Let DLIO generate the datasets that are not there yet."""
+        for run in wanted:
+            config = run.config
+            if config.private or os.path.isdir(os.path.join(self.data, config.dataset.name)):
+                continue
+            plain = configs.Config(f"generate-{config.dataset.name}", config.dataset,
+                                   {"workflow.generate_data": True, "workflow.train": False})
+            folder, status = self.start(Run(plain, module=True), "generate", [], {}, ranks=1)
+            if status != 0:
+                sys.exit(f"DLIO can't generate {config.dataset.name} ({status}):\n"
+                         + tail(os.path.join(folder, "job.log")))
+
+
+def parse_arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    build = os.path.join(REPO, "build")
+    parser.add_argument("--preload", default=os.path.join(build, "libshard.so"),
+                        help="the library under test; empty: none, which must pass too")
+    parser.add_argument("--openlog", default=os.path.join(build, "tests", "openlog.so"))
+    parser.add_argument("--python", default=sys.executable, help="an interpreter that has DLIO")
+    parser.add_argument("--dlio", metavar="TREE", help="a DLIO source tree to use instead")
+    parser.add_argument("--filter", default="", help="only runs this regex is found in")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",
+                        help="a variable for the runs under the preload")
+    parser.add_argument("--workdir", help="keep data, logs and results here")
+    parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one run")
+    return parser.parse_args()
+
+
+def main():
+    """Run all command lines; the exit status is 1 if any differs."""
+    args = parse_arguments()
+    args.python = os.path.abspath(args.python)
+    preload = [os.path.abspath(args.preload)] if args.preload else []
+    for path in preload + [args.openlog]:
+        if not os.path.exists(path):
+            sys.exit(f"{path} does not exist: build it first")
+    workdir = os.path.abspath(args.workdir) if args.workdir else tempfile.mkdtemp(prefix="dlio-cli-")
+    cli = Cli(args, workdir)
+    script = os.path.exists(os.path.join(os.path.dirname(args.python), "dlio_benchmark"))
+    env = dict(pair.split("=", 1) for pair in args.env)
+
+    wanted = [run for run in runs() if re.search(args.filter, run.config.name)
+              and (script or run.module)]
+    cli.generate(wanted)
+    passed = failed = 0
+    for run in wanted:
+        start = time.monotonic()
+        lines, opens = cli.compare(run, preload, env)
+        passed, failed = passed + (not lines), failed + bool(lines)
+        print(f"{'FAIL' if lines else 'ok  '}  {run.config.name}"
+              f" ({opens} opens, {time.monotonic() - start:.0f} s)", flush=True)
+        for line in lines:
+            print("      " + line.rstrip().replace("\n", "\n      "), flush=True)
+    print(f"{passed} passed, {failed} failed")
+    if failed:
+        print(f"logs and results are kept in {workdir}")
+    elif not args.workdir:
+        shutil.rmtree(workdir)
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

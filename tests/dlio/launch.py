@@ -1,0 +1,110 @@
+"""Starting and stopping MPI jobs, and reading what they opened."""
+import collections
+import os
+import signal
+import subprocess
+import time
+
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+          "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]
+QUIET = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "",
+         "HYDRA_FULL_ERROR": "1", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+
+
+def process_tree(pid):
+    """The process and all its descendants, parents first."""
+    children = collections.defaultdict(list)
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stream:
+                    parent = int(stream.read().rpartition(")")[2].split()[1])
+            except (OSError, IndexError):
+                continue  # it has ended meanwhile
+            children[parent].append(int(name))
+    tree = [pid]
+    for member in tree:
+        tree.extend(children[member])
+    return tree
+
+
+def kill_tree(pid):
+    """Kill a process with all its descendants."""
+    for member in process_tree(pid):
+        try:
+            os.kill(member, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def mpi_command(ranks, command, preload, env):
+    """The mpirun command line; the variables reach the ranks, not mpirun itself."""
+    exported = dict(env)
+    if preload:
+        exported["LD_PRELOAD"] = ":".join(preload)
+    line = list(MPIRUN) + ["-n", str(ranks)]
+    for name, value in exported.items():
+        line += ["-x", f"{name}={value}"]
+    return line + command
+
+
+def environment(python, tree=None):
+    """The environment of a job: that of this process, quiet, with the venv's tools on PATH."""
+    env = {**os.environ, **QUIET}
+    env["PATH"] = os.path.dirname(os.path.abspath(python)) + os.pathsep + env["PATH"]
+    env.pop("LD_PRELOAD", None)
+    env.pop("PYTHONPATH", None)
+    if tree:
+        env["PYTHONPATH"] = os.path.abspath(tree)
+    return env
+
+
+def run_job(command, env, cwd, log, stalled, timeout):
+    """Run a job until it ends or stalled() says why it must be stopped.
+
+    Returns (exit status, reason), the reason being empty if the job ended itself.
+    """
+    with open(log, "ab") as output:
+        job = subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL,
+                               stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+    end = time.monotonic() + timeout
+    reason = ""
+    while True:
+        try:
+            return job.wait(0.1), reason
+        except subprocess.TimeoutExpired:
+            pass
+        except BaseException:
+            kill_tree(job.pid)
+            raise
+        if not reason:
+            reason = "timeout" if time.monotonic() > end else stalled()
+            if reason:
+                kill_tree(job.pid)
+
+
+def read_opens(path):
+    """The paths of a log that openlog.so wrote, each with its number of opens."""
+    opens = collections.Counter()
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
+            for line in stream:
+                opens[line.rstrip("\n").partition(" ")[2]] += 1
+    return opens
+
+
+def printable(text):
+    """Text that any terminal takes, whatever the names in it."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def opens_difference(bare, shim, counts=True, limit=6):
+    """Lines that say how two logs differ; none if they are the same."""
+    if not counts:
+        bare, shim = collections.Counter(set(bare)), collections.Counter(set(shim))
+    names = sorted(name for name in set(bare) | set(shim) if bare[name] != shim[name])
+    lines = [f"opened {bare[name]} times unmodified, {shim[name]} times under the preload: {name}"
+             for name in names[:limit]]
+    if len(names) > limit:
+        lines.append(f"... and {len(names) - limit} more files")
+    return [printable(line) for line in lines]

@@ -1,0 +1,305 @@
+"""The same-run matrix: real DLIO, unmodified and under the preload, must do the same.
+
+    python tests/dlio/matrix.py [--quick] [--filter TEXT] [--ranks 1,2,4] ...
+
+Every configuration runs twice. Compared, for each rank: its result or error,
+the steps of every epoch and block, the lengths of DLIO's file lists, and the
+dataset files it opened: how often each, or for TensorFlow's loaders, which read
+ahead past the last step, which ones. Prints a line for every configuration;
+the exit status is 1 if any differs.
+
+With --control the other side runs naive.so instead, and every configuration
+must be found different: the proof that this comparison can fail.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import configs
+import launch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REPO = os.path.dirname(os.path.dirname(HERE))
+
+
+def parse_arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    build = os.path.join(REPO, "build")
+    parser.add_argument("--preload", default=os.path.join(build, "libshard.so"),
+                        help="the library under test; empty: none, which must pass too")
+    parser.add_argument("--openlog", default=os.path.join(build, "tests", "openlog.so"))
+    parser.add_argument("--naive", default=os.path.join(build, "tests", "naive.so"))
+    parser.add_argument("--python", default=sys.executable, help="an interpreter that has DLIO")
+    parser.add_argument("--dlio", metavar="TREE", help="a DLIO source tree to use instead")
+    parser.add_argument("--ranks", default="1,2,4", help="numbers of ranks, in this order")
+    parser.add_argument("--quick", action="store_true", help="a small subset, for 1 and 2 ranks")
+    parser.add_argument("--filter", default="", help="only configurations this regex is found in")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",
+                        help="a variable for the runs under the preload")
+    parser.add_argument("--workdir", help="keep data, logs and results here")
+    parser.add_argument("--stall", type=float, default=60.0,
+                        help="seconds without any result after which a job is hung")
+    parser.add_argument("--control", action="store_true",
+                        help="run naive.so and expect differences")
+    parser.add_argument("--list", action="store_true", help="print the configurations and stop")
+    return parser.parse_args()
+
+
+class Matrix:
+    """The folders and commands of one invocation."""
+
+    def __init__(self, args, workdir):
+        self.args = args
+        self.workdir = workdir
+        self.data = os.path.join(workdir, "data")
+        self.environment = launch.environment(args.python, args.dlio)
+        for folder in (self.data, os.path.join(self.data, "links")):
+            os.makedirs(folder, exist_ok=True)
+
+    def folder(self, side, ranks):
+        """Where the results of one side for one number of ranks are."""
+        return os.path.join(self.workdir, side, f"n{ranks}")
+
+    def overrides(self, config, side, ranks, extra=None):
+        """The overrides for a run of a configuration."""
+        folder = self.folder(side, ranks)
+        lines = configs.overrides(config, self.data,
+                                  os.path.join(folder, config.name, "output"),
+                                  os.path.join(folder, config.name, "checkpoints"))
+        return lines + [f"++workload.{key}={value}" for key, value in (extra or {}).items()]
+
+    def run_plan(self, side, ranks, plan, preload, env):
+        """Run a list of (name, overrides), in as many MPI jobs as it takes."""
+        out = self.folder(side, ranks)
+        shutil.rmtree(out, ignore_errors=True)
+        os.makedirs(out)
+        env = {"OPENLOG_ROOT": self.data + "/", **env}
+
+        def finished(rank=0):
+            return [name for name, _ in plan
+                    if os.path.exists(os.path.join(out, name, f"rank{rank}.json"))]
+
+        rest = plan
+        while rest:
+            plan_file = os.path.join(out, "plan.json")
+            with open(plan_file, "w", encoding="utf-8") as stream:
+                json.dump({"out": out, "configs": [{"name": name, "overrides": lines}
+                                                   for name, lines in rest]}, stream)
+            progress = [0, time.monotonic()]
+
+            def stalled(progress=progress):
+                """Says so if no rank has reported anything for too long."""
+                count = sum(len(finished(rank)) for rank in range(ranks))
+                if count != progress[0]:
+                    progress[:] = count, time.monotonic()
+                return "stalled" if time.monotonic() - progress[1] > self.args.stall else ""
+
+            command = launch.mpi_command(ranks, [self.args.python, os.path.join(HERE, "rank.py"),
+                                                 plan_file], preload, env)
+            _, reason = launch.run_job(command, self.environment, self.workdir,
+                                       os.path.join(out, "job.log"), stalled, 3600)
+            started = [i for i, (name, _) in enumerate(rest)
+                       if os.path.isdir(os.path.join(out, name))]
+            if not started:
+                sys.exit(f"no configuration was started ({reason or 'the job failed'}):"
+                         f" see {out}/job.log\n{tail(os.path.join(out, 'job.log'))}")
+            rest = rest[started[-1] + 1:]
+
+    def generate(self, wanted):
+        """Let DLIO generate the datasets that are not there yet."""
+        missing = {config.dataset.name: config for config in wanted if not config.private
+                   and not os.path.isdir(os.path.join(self.data, config.dataset.name))}
+        plan = []
+        for name, config in missing.items():
+            loader = "tensorflow" if config.dataset.format == "tfrecord" else "pytorch"
+            plain = configs.Config(name, config.dataset, {"workflow.generate_data": True,
+                                                          "workflow.train": False}, loader)
+            plan.append((name, self.overrides(plain, "generate", 1)))
+        if plan:
+            self.run_plan("generate", 1, plan, [], {})
+        for name, config in missing.items():
+            folder = os.path.join(self.data, name)
+            if config.dataset.edit:
+                config.dataset.edit(os.path.join(folder, "train"), os.path.join(folder, "valid"))
+            link = os.path.join(self.data, "links", name)
+            if not os.path.islink(link):
+                os.symlink(folder, link)
+            result = self.result("generate", 1, name, 0)
+            if result["result"] != "ok":
+                print(f"      {name}: DLIO can't generate it: {summary(result)}", flush=True)
+
+    def remove_private(self, wanted):
+        """Make way for configurations that generate their own dataset."""
+        for config in wanted:
+            if config.private:
+                shutil.rmtree(os.path.join(self.data, config.dataset.name), ignore_errors=True)
+
+    def result(self, side, ranks, name, rank):
+        """What a rank reported, or that it was stopped before it could."""
+        try:
+            with open(os.path.join(self.folder(side, ranks), name, f"rank{rank}.json"),
+                      encoding="utf-8") as stream:
+                return json.load(stream)
+        except FileNotFoundError:
+            return {"result": "stopped"}
+
+    def compare(self, config, ranks):
+        """All differences between the two sides, as lines, and how it went unmodified."""
+        lines = []
+        bare = [self.result("bare", ranks, config.name, rank) for rank in range(ranks)]
+        shim = [self.result("shim", ranks, config.name, rank) for rank in range(ranks)]
+        alive = all(result["result"] == "ok" for result in bare)
+        total = 0
+        for rank, (one, other) in enumerate(zip(bare, shim)):
+            if summary(one) != summary(other):
+                lines.append(f"rank {rank}: {summary(one)} unmodified,"
+                             f" {summary(other)} under the preload")
+                if other["result"] == "error":
+                    lines += ["    " + line for line in other["traceback"].splitlines()[-12:]]
+                continue
+            for key in ("steps", "list", "samples"):
+                if one.get(key) != other.get(key):
+                    lines.append(f"rank {rank}: {key} {one.get(key)} unmodified,"
+                                 f" {other.get(key)} under the preload")
+            opens = [launch.read_opens(os.path.join(self.folder(side, ranks), config.name,
+                                                    f"rank{rank}.log")) for side in ("bare", "shim")]
+            total += sum(opens[0].values())
+            # Ranks that another's death stopped were stopped somewhere.
+            if alive or one["result"] == "error":
+                lines += [f"rank {rank}: {line}" for line in
+                          launch.opens_difference(*opens, counts=config.counts and alive)]
+        if all(result["result"] == "stopped" for result in bare):
+            lines.append("no rank reported anything unmodified: this comparison is worth nothing")
+        if alive and not total:
+            lines.append("no open was logged at all: this comparison is worth nothing")
+        return lines, bare, total
+
+    def seconds(self, side, ranks, wanted):
+        """Time spent in the configurations, without starting processes."""
+        return sum(self.result(side, ranks, config.name, 0).get("seconds", 0) for config in wanted)
+
+
+def summary(result):
+    """A result in a form that repeats: errors by type and last line, without addresses."""
+    if result["result"] != "error":
+        return result["result"]
+    # A worker's error comes with its traceback as text, which names frames and lines.
+    lines = [line for line in result["error"].splitlines() if line.strip()]
+    last = lines[-1] if "Original Traceback" in result["error"] else lines[0]
+    return re.sub(r"0x[0-9a-f]+|pid\(?s?\)? [0-9, ]+", "#", last.strip())
+
+
+def tail(path, count=15):
+    """The last lines of a log."""
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        return "".join(stream.readlines()[-count:])
+
+
+def has_tensorflow(args):
+    """Whether the interpreter can run TensorFlow's loaders."""
+    command = [args.python, "-c", "import importlib.util as u, sys;"
+               "sys.exit(0 if u.find_spec('tensorflow') else 1)"]
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def choose(args):
+    """The configurations to run, by number of ranks."""
+    chosen = configs.control() if args.control else configs.matrix()
+    chosen = [config for config in chosen if re.search(args.filter, config.name)
+              and (config.quick or not args.quick or args.control)]
+    skipped = []
+    if not has_tensorflow(args):
+        skipped = [config for config in chosen if config.loader == "tensorflow"]
+        chosen = [config for config in chosen if config.loader != "tensorflow"]
+    ranks = [int(number) for number in args.ranks.split(",")]
+    if args.quick:
+        ranks = [number for number in ranks if number <= 2]
+    by_ranks = {number: [config for config in chosen if number in config.ranks] for number in ranks}
+    return {number: wanted for number, wanted in by_ranks.items() if wanted}, skipped
+
+
+def run(args, workdir):
+    """Run everything; returns the exit status."""
+    by_ranks, skipped = choose(args)
+    if args.list:
+        for ranks, wanted in by_ranks.items():
+            print("\n".join(f"n{ranks} {config.name}" for config in wanted))
+        return 0
+    matrix = Matrix(args, workdir)
+    env = dict(pair.split("=", 1) for pair in args.env)
+    tested = args.naive if args.control else args.preload
+    preload = ([os.path.abspath(tested)] if tested else []) + [os.path.abspath(args.openlog)]
+    for path in preload:
+        if not os.path.exists(path):
+            sys.exit(f"{path} does not exist: build it first")
+    if args.control:
+        env["NAIVE_ROOT"] = matrix.data + "/"
+
+    passed = failed = 0
+    if skipped:
+        print(f"skip  {len(skipped)} configurations: no TensorFlow for {args.python}")
+    for ranks, wanted in by_ranks.items():
+        start = time.monotonic()
+        matrix.generate(wanted)
+        generated = time.monotonic()
+        took = []
+        for side in ("bare", "shim"):
+            begin = time.monotonic()
+            matrix.remove_private(wanted)
+            plan = []
+            for config in wanted:
+                extra = {}
+                if side == "shim" and config.name == "naive-lowered":
+                    extra = {"dataset.num_files_train": config.dataset.train // ranks,
+                             "dataset.num_files_eval": config.dataset.valid // ranks}
+                plan.append((config.name, matrix.overrides(config, side, ranks, extra)))
+            matrix.run_plan(side, ranks, plan, preload[-1:] if side == "bare" else preload,
+                            {} if side == "bare" else env)
+            took.append(time.monotonic() - begin)
+        for config in wanted:
+            lines, bare, opens = matrix.compare(config, ranks)
+            good = bool(lines) if args.control else not lines
+            passed, failed = passed + good, failed + (not good)
+            outcome = {summary(result) for result in bare} - {"ok", "stopped"}
+            note = ("unmodified: " + "; ".join(sorted(outcome)) if outcome
+                    else f"{opens} opens, {sum(sum(r.get('steps', {}).values()) for r in bare)} steps")
+            print(launch.printable(f"{'ok  ' if good else 'FAIL'}  n{ranks} {config.name}"
+                                   f" ({note[:150]})"), flush=True)
+            if args.control and good:
+                print(launch.printable(f"      different, as it must be: {lines[0]}"))
+            if not good:
+                for line in lines or ["no difference was found"]:
+                    print(f"      {line}")
+        print(f"      n{ranks}: {len(wanted)} configurations, generated in"
+              f" {generated - start:.0f} s, unmodified {took[0]:.0f} s"
+              f" ({matrix.seconds('bare', ranks, wanted):.0f} s in DLIO), under the preload"
+              f" {took[1]:.0f} s ({matrix.seconds('shim', ranks, wanted):.0f} s in DLIO)", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+def main():
+    """Run in the given folder, or in one that is removed if all went well."""
+    args = parse_arguments()
+    if args.workdir:
+        workdir = os.path.abspath(args.workdir)
+        os.makedirs(workdir, exist_ok=True)
+        return run(args, workdir)
+    workdir = tempfile.mkdtemp(prefix="dlio-matrix-")
+    status = run(args, workdir)
+    if status == 0:
+        shutil.rmtree(workdir)
+    else:
+        print(f"logs and results are kept in {workdir}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
