@@ -58,8 +58,15 @@ uint64_t shard_listing_count(const struct shard_listing *listing);
 ssize_t shard_listing_name(const struct shard_listing *listing, uint64_t i, char *buf, size_t size);
 
 /*
- * Position of `name`, or -ENOENT if it is truly absent, -ENOTSUP if the listing is not in path
- * order, -EBADMSG for damage. Allocates nothing.
+ * Copy names from position i on, each followed by NUL, as many as fit whole into buf[size] and at
+ * most `most`. Returns how many, with the bytes used in *used; errors as shard_listing_name().
+ */
+ssize_t shard_listing_names(const struct shard_listing *listing, uint64_t i, size_t most, char *buf,
+                            size_t size, size_t *used);
+
+/*
+ * Position of `name`, or -ENOENT if it is truly absent, -EBADMSG for damage. Allocates
+ * nothing.
  */
 int64_t shard_listing_find(const struct shard_listing *listing, const char *name);
 

@@ -275,6 +275,35 @@ ssize_t shard_listing_name(const struct shard_listing *l, uint64_t i, char *buf,
   return c.length;
 }
 
+ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t most, char *buf,
+                            size_t size, size_t *used) {
+  if (i >= l->header->count) {
+    return -EINVAL;
+  }
+  struct shard_cursor c;
+  int rc = shard_listing_seek(&c, l, i);
+  if (rc != 0) {
+    return rc;
+  }
+  size_t copied = 0;
+  const char *name;
+  for (*used = 0; copied < most; copied++) {
+    ssize_t n = shard_listing_next(&c, &name);
+    if (n < 0) {
+      return n;
+    }
+    if (n == 0 || (size_t)n >= size - *used) {
+      if (n > 0 && copied == 0) {
+        return -ERANGE;
+      }
+      break;
+    }
+    memcpy(buf + *used, name, (size_t)n + 1);
+    *used += (size_t)n + 1;
+  }
+  return (ssize_t)copied;
+}
+
 int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
   const struct shard_header *h = l->header;
   size_t length = strlen(name);

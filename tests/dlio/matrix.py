@@ -115,9 +115,10 @@ class Matrix:
     def generate(self, wanted):
         """Let DLIO generate the datasets that are not there yet."""
         missing = {config.dataset.name: config for config in wanted if not config.private
-                   and not os.path.isdir(os.path.join(self.data, config.dataset.name))}
+                   and not os.path.exists(os.path.join(self.data, config.dataset.name + ".made"))}
         plan = []
         for name, config in missing.items():
+            shutil.rmtree(os.path.join(self.data, name), ignore_errors=True)
             loader = "tensorflow" if config.dataset.format == "tfrecord" else "pytorch"
             plain = configs.Config(name, config.dataset, {"workflow.generate_data": True,
                                                           "workflow.train": False}, loader)
@@ -132,6 +133,8 @@ class Matrix:
             if not os.path.islink(link):
                 os.symlink(folder, link)
             result = self.result("generate", 1, name, 0)
+            with open(folder + ".made", "w", encoding="ascii"):
+                pass
             if result["result"] != "ok":
                 print(f"      {name}: DLIO can't generate it: {summary(result)}", flush=True)
 
@@ -172,14 +175,22 @@ class Matrix:
                                                     f"rank{rank}.log")) for side in ("bare", "shim")]
             total += sum(opens[0].values())
             # Ranks that another's death stopped were stopped somewhere.
-            if alive or one["result"] == "error":
+            if config.opens != "nothing" and (alive or one["result"] == "error"):
                 lines += [f"rank {rank}: {line}" for line in
-                          launch.opens_difference(*opens, counts=config.counts and alive)]
+                          launch.opens_difference(*opens, counts=config.opens == "counts" and alive)]
         if all(result["result"] == "stopped" for result in bare):
             lines.append("no rank reported anything unmodified: this comparison is worth nothing")
         if alive and not total:
             lines.append("no open was logged at all: this comparison is worth nothing")
         return lines, bare, total
+
+    def control_holds(self, config, ranks, lines):
+        """Whether a naive run was found different, the lowered one although it succeeded."""
+        results = {self.result("shim", ranks, config.name, rank)["result"]
+                   for rank in range(ranks)}
+        if config.name == "naive-lowered":
+            return results == {"ok"} and any(" opened " in line for line in lines)
+        return results == {"error"} and bool(lines)
 
     def seconds(self, side, ranks, wanted):
         """Time spent in the configurations, without starting processes."""
@@ -265,7 +276,7 @@ def run(args, workdir):
             took.append(time.monotonic() - begin)
         for config in wanted:
             lines, bare, opens = matrix.compare(config, ranks)
-            good = bool(lines) if args.control else not lines
+            good = matrix.control_holds(config, ranks, lines) if args.control else not lines
             passed, failed = passed + good, failed + (not good)
             outcome = {summary(result) for result in bare} - {"ok", "stopped"}
             note = ("unmodified: " + "; ".join(sorted(outcome)) if outcome
@@ -273,9 +284,10 @@ def run(args, workdir):
             print(launch.printable(f"{'ok  ' if good else 'FAIL'}  n{ranks} {config.name}"
                                    f" ({note[:150]})"), flush=True)
             if args.control and good:
-                print(launch.printable(f"      different, as it must be: {lines[0]}"))
+                print(launch.printable(f"      different, as it must be: {lines[0]};"
+                                       f" {len(lines)} differences"))
             if not good:
-                for line in lines or ["no difference was found"]:
+                for line in lines or ["not different in the way it must be"]:
                     print(f"      {line}")
         print(f"      n{ranks}: {len(wanted)} configurations, generated in"
               f" {generated - start:.0f} s, unmodified {took[0]:.0f} s"
