@@ -103,17 +103,17 @@ struct shard_listing_info {
   uint64_t duplicates;  /* basename order only: neighbours with an equal basename */
   uint32_t min_depth;   /* slashes in a name, least and most; 0 where there is no entry */
   uint32_t max_depth;
-  uint32_t longest;     /* longest name */
-  uint32_t block;       /* names in a block */
-  uint32_t order;       /* 0: path, 1: basename, then path */
+  uint32_t longest;       /* longest name */
+  uint32_t block;         /* names in a block */
+  uint32_t order;         /* 0: path, 1: basename, then path */
   uint32_t utf8;          /* 1 if every name is valid UTF-8 */
   uint32_t dotted;        /* 1 if some component of some name begins with '.' */
   uint8_t bytes_used[32]; /* bit b set: byte b occurs in some name */
-  char suffix[64];      /* longest common suffix of the names, cut to 63 bytes */
-  char digest[65];      /* SHA-256 of the names, each followed by NUL, in listing order; hex */
-  const char *source;   /* canonical source; lives as long as the listing */
-  const char *options;  /* canonical options it was built with; ditto */
-  const char *file;     /* path given to shard_listing_open(); ditto */
+  char suffix[64];        /* longest common suffix of the names, cut to 63 bytes */
+  char digest[65];        /* SHA-256 of the names, each followed by NUL, in listing order; hex */
+  const char *source;     /* canonical source; lives as long as the listing */
+  const char *options;    /* canonical options it was built with; ditto */
+  const char *file;       /* path given to shard_listing_open(); ditto */
 };
 
 void shard_listing_info(const struct shard_listing *listing, struct shard_listing_info *out);
@@ -129,9 +129,9 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
  *   order=path|basename   (default path)
  *   depth=N               levels of directories to read, 0 = all (default); depth=1 is `dir` alone
  *   include=PATTERN[:...] fnmatch(3) patterns for basenames, '%' escaped as %XX (default: all)
- *   hidden=0|1            0: leave out entries and directories whose name begins with '.' (default 1)
- *   follow=0|1            1: walk through links to directories (default 0)
- *   exact=N               1: entries at level N only
+ *   hidden=0|1            0: leave out entries and directories whose name begins with '.' (default
+ * 1) follow=0|1            1: walk through links to directories (default 0) exact=N 1: entries at
+ * level N only
  *
  * On failure a negative errno, and in err[size] one line for people that names the path or
  * variable at fault and the remedy. Thread-safe. May fork a process (posix_spawn).
@@ -153,7 +153,8 @@ struct shard_world {
  */
 int shard_world_get(struct shard_world *out, char *err, size_t size);
 
-/* ---- the view of this process ----------------------------------------------------------------- */
+/* ---- the view of this process -----------------------------------------------------------------
+ */
 
 enum shard_view { SHARD_VIEW_AUTO, SHARD_VIEW_OFF, SHARD_VIEW_GLOBAL, SHARD_VIEW_SHARD };
 

@@ -54,13 +54,25 @@ static const struct {
   const char *name;
   void **function;
 } symbols[] = {
-#define S(f) {#f, (void **)&py.f}
-    S(PySys_AddAuditHook),   S(PyTuple_GetItem),        S(PyUnicode_AsUTF8AndSize),
-    S(PyImport_GetModuleDict), S(PyDict_GetItemString), S(PyDict_SetItemString),
-    S(PyDict_DelItemString), S(PyImport_AddModule),     S(PyModule_GetDict),
-    S(PyEval_GetBuiltins),   S(PyUnicode_DecodeFSDefault), S(Py_CompileString),
-    S(PyEval_EvalCode),      S(PyErr_Occurred),         S(PyErr_Clear),
-    S(PyErr_WriteUnraisable), S(Py_DecRef),
+#define S(f)                                                                                       \
+  { #f, (void **)&py.f }
+    S(PySys_AddAuditHook),
+    S(PyTuple_GetItem),
+    S(PyUnicode_AsUTF8AndSize),
+    S(PyImport_GetModuleDict),
+    S(PyDict_GetItemString),
+    S(PyDict_SetItemString),
+    S(PyDict_DelItemString),
+    S(PyImport_AddModule),
+    S(PyModule_GetDict),
+    S(PyEval_GetBuiltins),
+    S(PyUnicode_DecodeFSDefault),
+    S(Py_CompileString),
+    S(PyEval_EvalCode),
+    S(PyErr_Occurred),
+    S(PyErr_Clear),
+    S(PyErr_WriteUnraisable),
+    S(Py_DecRef),
 #undef S
 };
 
@@ -86,9 +98,8 @@ static void run_source(object *modules) {
   shard_self_path(self, sizeof(self));
   object *module = py.PyImport_AddModule(MODULE); /* borrowed */
   object *dict = module ? py.PyModule_GetDict(module) : NULL;
-  object *code = dict ? py.Py_CompileString(shard_adapter_source, "<libshard adapter>",
-                                            PY_FILE_INPUT)
-                      : NULL;
+  object *code =
+      dict ? py.Py_CompileString(shard_adapter_source, "<libshard adapter>", PY_FILE_INPUT) : NULL;
   object *path = code ? py.PyUnicode_DecodeFSDefault(self) : NULL;
   object *result = NULL;
   if (path && py.PyDict_SetItemString(dict, "__builtins__", py.PyEval_GetBuiltins()) == 0 &&
@@ -96,6 +107,7 @@ static void run_source(object *modules) {
     result = py.PyEval_EvalCode(code, dict, dict);
   }
   if (!result) {
+    shard_view_set(SHARD_VIEW_OFF); /* it shards by itself: half a directory would be wrong */
     shard_log(SHARD_LOG_WARN,
               "the CPython adapter could not start, so the program runs unmodified:");
     py.PyErr_WriteUnraisable(module);
@@ -131,6 +143,13 @@ static int on_audit(const char *event, object *args, void *unused) {
   if (inside || failed || !of_interest(name)) {
     return 0;
   }
+  if (!shard_config()->adapter) {
+    failed = true;
+    shard_view_set(SHARD_VIEW_OFF);
+    shard_log(SHARD_LOG_WARN, "DLIO divides its files itself, so SHARD_DATASET is not applied to "
+                              "it (SHARD_ADAPTER=off; SHARD_VIEW=shard would insist)");
+    return 0;
+  }
   object *modules = py.PyImport_GetModuleDict(); /* borrowed */
   if (!modules || py.PyDict_GetItemString(modules, MODULE)) {
     return 0;
@@ -146,7 +165,10 @@ static int on_audit(const char *event, object *args, void *unused) {
 
 void shard_adapter_init(void) {
   const struct shard_config *config = shard_config();
-  if (!config->adapter || config->view == SHARD_VIEW_OFF) {
+  /* Without the adapter there is still this to see to: a program that shards by itself must not
+   * get the shard view because a dataset is set. */
+  bool guard = config->view == SHARD_VIEW_AUTO && config->dataset;
+  if (config->view == SHARD_VIEW_OFF || (!config->adapter && !guard)) {
     return;
   }
   for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {

@@ -35,9 +35,9 @@ static const char *const help[VAR_COUNT] = {
 };
 
 /* Variables of the design that this version does not have yet. */
-static const char *const later[] = {"SHARD_SEED",         "SHARD_EPOCH", "SHARD_BUILD_MEMORY",
-                                    "SHARD_STATS",        "SHARD_TMPDIR", "SHARD_S3_CONNECTIONS",
-                                    "SHARD_S3_ADDRESSING", "SHARD_LISTING_BUILD"};
+static const char *const later[] = {
+    "SHARD_SEED",   "SHARD_EPOCH",          "SHARD_BUILD_MEMORY",  "SHARD_STATS",
+    "SHARD_TMPDIR", "SHARD_S3_CONNECTIONS", "SHARD_S3_ADDRESSING", "SHARD_LISTING_BUILD"};
 
 const struct shard_config *shard_config(void) { return &config; }
 
@@ -69,11 +69,11 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb) {
 }
 
 /* The first error is the one that is shown. */
-#define COMPLAIN(...)                                                                             \
-  do {                                                                                            \
-    if (!config.error[0]) {                                                                       \
-      snprintf(config.error, sizeof(config.error), __VA_ARGS__);                                  \
-    }                                                                                             \
+#define COMPLAIN(...)                                                                              \
+  do {                                                                                             \
+    if (!config.error[0]) {                                                                        \
+      snprintf(config.error, sizeof(config.error), __VA_ARGS__);                                   \
+    }                                                                                              \
   } while (0)
 
 static void unknown(const char *name, size_t n) {

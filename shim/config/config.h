@@ -13,17 +13,17 @@
 #include "libshard.h"
 
 /* Every variable: X(name, what it is for). Those of later versions are refused by name. */
-#define SHARD_VARIABLES(X)                                                                        \
-  X(VIEW, "auto, global, shard or off")                                                           \
-  X(DATASET, "directories to serve, separated by ':'")                                            \
-  X(RANK, "rank of this process, over the launcher's")                                            \
-  X(SIZE, "number of ranks, over the launcher's")                                                 \
-  X(STRATEGY, "range or stride")                                                                  \
-  X(INCLUDE, "patterns of names that are sharded, separated by ':'")                              \
-  X(LISTING, "a listing built before by shardctl index")                                          \
-  X(CACHE_DIR, "directory for listings")                                                          \
-  X(TIMEOUT, "seconds to wait for a listing")                                                     \
-  X(ADAPTER, "on or off")                                                                         \
+#define SHARD_VARIABLES(X)                                                                         \
+  X(VIEW, "auto, global, shard or off")                                                            \
+  X(DATASET, "directories to serve, separated by ':'")                                             \
+  X(RANK, "rank of this process, over the launcher's")                                             \
+  X(SIZE, "number of ranks, over the launcher's")                                                  \
+  X(STRATEGY, "range or stride")                                                                   \
+  X(INCLUDE, "patterns of names that are sharded, separated by ':'")                               \
+  X(LISTING, "a listing built before by shardctl index")                                           \
+  X(CACHE_DIR, "directory for listings")                                                           \
+  X(TIMEOUT, "seconds to wait for a listing")                                                      \
+  X(ADAPTER, "on or off")                                                                          \
   X(LOG, "error, warn, info or debug")
 
 enum shard_strategy { SHARD_STRATEGY_RANGE, SHARD_STRATEGY_STRIDE };

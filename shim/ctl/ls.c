@@ -125,7 +125,7 @@ int ctl_ls(int argc, char **argv) {
   }
   const char *file = argv[optind];
   struct stat st;
-  struct shard_listing *l;
+  struct shard_listing *l = NULL;
   if (stat(file, &st) == 0 && S_ISDIR(st.st_mode)) {
     int rc = list_directory(file, &l);
     if (rc != CTL_DONE) {

@@ -58,9 +58,11 @@ int ctl_finish(void) {
 
 /* Bytes of the well-formed UTF-8 character at p, 0 if there is none. */
 static size_t character(const unsigned char *p) {
-  size_t n = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3
-             : *p >= 0xf0 && *p < 0xf5               ? 4
-                                                     : 0;
+  size_t n = *p < 0x80                 ? 1
+             : *p >= 0xc2 && *p < 0xe0 ? 2
+             : *p >= 0xe0 && *p < 0xf0 ? 3
+             : *p >= 0xf0 && *p < 0xf5 ? 4
+                                       : 0;
   for (size_t i = 1; i < n; i++) {
     if ((p[i] & 0xc0) != 0x80) {
       return 0;

@@ -10,8 +10,7 @@ static atomic_bool resolved;
 
 static void resolve(void) {
   int saved = errno;
-#define X(name)                                                                                   \
-  *(void **)&table.name = dlsym(RTLD_NEXT, #name);
+#define X(name) *(void **)&table.name = dlsym(RTLD_NEXT, #name);
   SHARD_REAL_FUNCTIONS(X)
 #undef X
   atomic_store_explicit(&resolved, true, memory_order_release);

@@ -13,7 +13,7 @@
 #include <dirent.h>
 #include <stdbool.h>
 
-#define SHARD_REAL_FUNCTIONS(X)                                                                   \
+#define SHARD_REAL_FUNCTIONS(X)                                                                    \
   X(opendir) X(fdopendir) X(closedir) X(readdir) X(readdir64) X(readdir_r) X(readdir64_r)
 
 /* readdir_r is obsolete, but programs call it. */

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,7 @@
 int shard_self_path(char *buf, size_t size) {
   Dl_info info;
   char real[PATH_MAX];
-  if (!dladdr((void *)(uintptr_t)&shard_self_path, &info) || !info.dli_fname ||
+  if (!dladdr((const void *)&shard_self_path, &info) || !info.dli_fname ||
       !realpath(info.dli_fname, real) || (size_t)snprintf(buf, size, "%s", real) >= size) {
     return -ENOENT;
   }

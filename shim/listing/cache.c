@@ -50,8 +50,8 @@ struct request {
   size_t size;
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct request *r, int rc,
-                                                      const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static int fail(struct request *r, int rc, const char *format,
+                                                      ...) {
   va_list args;
   va_start(args, format);
   vsnprintf(r->err, r->size, format, args);
@@ -81,8 +81,7 @@ static void make_key(struct request *r) {
     a = fnv(a, parts[i].data, parts[i].size);
     b = fnv(b ^ a, parts[i].data, parts[i].size);
   }
-  snprintf(r->key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a,
-           (unsigned long long)b);
+  snprintf(r->key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
 }
 
 ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize) {
@@ -98,8 +97,8 @@ ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize) {
   struct stat st;
   if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
     rc = -errno;
-    snprintf(err, errsize, "cannot make the cache directory '%.300s': %s; set SHARD_CACHE_DIR",
-             dir, strerror(errno));
+    snprintf(err, errsize, "cannot make the cache directory '%.300s': %s; set SHARD_CACHE_DIR", dir,
+             strerror(errno));
   } else if ((config->cache_dir ? stat(dir, &st) : lstat(dir, &st)) != 0) {
     rc = -errno;
     snprintf(err, errsize, "cannot use the cache directory '%.300s': %s; set SHARD_CACHE_DIR", dir,
@@ -192,9 +191,8 @@ static bool all_match(const struct shard_listing *l, const struct shard_options 
   if (asked->include[0] != '*' || strcspn(asked->include + 1, "*?[\\:") != n - 1) {
     return false;
   }
-  return l->header->count == 0 ||
-         (have >= n - 1 &&
-          memcmp(l->header->suffix + have - (n - 1), asked->include + 1, n - 1) == 0);
+  return l->header->count == 0 || (have >= n - 1 && memcmp(l->header->suffix + have - (n - 1),
+                                                           asked->include + 1, n - 1) == 0);
 }
 
 /* Whether a listing made with other options holds the very names that are asked for. */
@@ -218,9 +216,9 @@ static bool serves(const struct shard_listing *l, const struct shard_options *as
   if (made.hidden != asked->hidden && (!made.hidden || h->dotted)) {
     return false;
   }
-  if (h->count > 0 && ((asked->depth && h->max_depth + 1 > asked->depth) ||
-                       (asked->exact && (h->min_depth + 1 != asked->exact ||
-                                         h->max_depth + 1 != asked->exact)))) {
+  if (h->count > 0 &&
+      ((asked->depth && h->max_depth + 1 > asked->depth) ||
+       (asked->exact && (h->min_depth + 1 != asked->exact || h->max_depth + 1 != asked->exact)))) {
     return false;
   }
   if (made.exact && made.exact != asked->exact) {
@@ -344,8 +342,8 @@ static int start_builder(struct request *r, const char *file, int lock, int *err
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  char *arguments[] = {program,     "index", r->real, "-o", (char *)file, "--options",
-                       r->options_text, NULL};
+  char *arguments[] = {program,      "index",     r->real,         "-o",
+                       (char *)file, "--options", r->options_text, NULL};
   int rc = posix_spawn(pid, program, &actions, &attributes, arguments, environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
@@ -468,9 +466,8 @@ static int build_or_wait(struct request *r, struct shard_listing **out) {
   snprintf(path, sizeof(path), "%s/%s.lock", r->cache, r->key);
   int lock = high_fd(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (lock < 0) {
-    return fail(r, -errno,
-                "cannot write to the cache directory '%.300s': %s; set SHARD_CACHE_DIR", r->cache,
-                strerror(errno));
+    return fail(r, -errno, "cannot write to the cache directory '%.300s': %s; set SHARD_CACHE_DIR",
+                r->cache, strerror(errno));
   }
   int64_t deadline = now_ms() + (int64_t)shard_config()->timeout * 1000;
   long nap_ms = 1;

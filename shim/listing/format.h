@@ -50,29 +50,29 @@ struct shard_section {
 
 struct shard_header {
   char magic[8];
-  uint32_t version;       /* SHARD_FORMAT_VERSION */
-  uint32_t endian;        /* SHARD_ENDIAN as the writer stored it */
-  uint32_t header_crc;    /* CRC-32C of the header with this field 0 */
-  uint32_t block_names;   /* K: names in a block */
-  uint64_t count;         /* entries */
-  uint64_t blocks;        /* ceil(count / K) */
-  uint64_t file_size;     /* bytes, the whole file */
-  uint32_t order;         /* 0 path, 1 basename then path */
-  uint32_t utf8;          /* 1: every name is valid UTF-8 */
-  uint32_t min_depth;     /* slashes in a name */
-  uint32_t max_depth;     /* ditto */
-  uint32_t longest;       /* bytes of the longest name */
-  uint32_t dotted;        /* 1: some name has a component that begins with '.' */
-  uint64_t directories;   /* walked */
-  uint64_t dirs_hidden;   /* see libshard.h */
-  uint64_t duplicates;    /* see libshard.h */
-  int64_t listed_sec;     /* when the walk began, by the clock of the host */
+  uint32_t version;     /* SHARD_FORMAT_VERSION */
+  uint32_t endian;      /* SHARD_ENDIAN as the writer stored it */
+  uint32_t header_crc;  /* CRC-32C of the header with this field 0 */
+  uint32_t block_names; /* K: names in a block */
+  uint64_t count;       /* entries */
+  uint64_t blocks;      /* ceil(count / K) */
+  uint64_t file_size;   /* bytes, the whole file */
+  uint32_t order;       /* 0 path, 1 basename then path */
+  uint32_t utf8;        /* 1: every name is valid UTF-8 */
+  uint32_t min_depth;   /* slashes in a name */
+  uint32_t max_depth;   /* ditto */
+  uint32_t longest;     /* bytes of the longest name */
+  uint32_t dotted;      /* 1: some name has a component that begins with '.' */
+  uint64_t directories; /* walked */
+  uint64_t dirs_hidden; /* see libshard.h */
+  uint64_t duplicates;  /* see libshard.h */
+  int64_t listed_sec;   /* when the walk began, by the clock of the host */
   int64_t listed_nsec;
   uint8_t bytes_used[32]; /* bitmap of the bytes that occur in names */
   uint8_t digest[32];     /* SHA-256 of the names, each followed by NUL */
   char suffix[64];        /* longest common suffix, NUL-padded */
   struct shard_section names, offsets, crcs, dirs, types, inodes;
-  uint64_t dir_links;     /* links to directories seen and not walked through */
+  uint64_t dir_links; /* links to directories seen and not walked through */
   uint8_t reserved[120];
 };
 static_assert(sizeof(struct shard_section) == 24, "section layout");

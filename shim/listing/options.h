@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 struct shard_options {
-  uint32_t order; /* SHARD_ORDER_PATH or _BASENAME */
-  uint32_t depth; /* levels of directories to read; 0: all */
-  uint32_t exact; /* entries at this level only; 0: any */
-  bool hidden;    /* names that begin with '.' too */
-  bool follow;    /* walk through links to directories */
+  uint32_t order;     /* SHARD_ORDER_PATH or _BASENAME */
+  uint32_t depth;     /* levels of directories to read; 0: all */
+  uint32_t exact;     /* entries at this level only; 0: any */
+  bool hidden;        /* names that begin with '.' too */
+  bool follow;        /* walk through links to directories */
   char include[1024]; /* fnmatch(3) patterns, ':'-separated; "": everything */
 };
 

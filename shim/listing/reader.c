@@ -195,8 +195,8 @@ static inline int step(struct shard_cursor *c) {
              shard_varint_get(&c->next, c->end, &suffix) != 0) {
     return -EBADMSG;
   }
-  if (shard_varint_get(&c->next, c->end, &middle) != 0 ||
-      middle > (uint32_t)(c->end - c->next) || prefix > old || suffix > old - prefix) {
+  if (shard_varint_get(&c->next, c->end, &middle) != 0 || middle > (uint32_t)(c->end - c->next) ||
+      prefix > old || suffix > old - prefix) {
     return -EBADMSG;
   }
   uint64_t length = (uint64_t)prefix + middle + suffix;
@@ -298,7 +298,7 @@ ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t mo
       }
       break;
     }
-    memcpy(buf + *used, name, (size_t)n + 1);
+    memcpy(buf + *used, c.name, (size_t)n + 1);
     *used += (size_t)n + 1;
   }
   return (ssize_t)copied;
@@ -404,8 +404,7 @@ int shard_listing_verify(const struct shard_listing *l) {
     if (n < 0) {
       return (int)n;
     }
-    if (last_length &&
-        shard_compare_names(h->order, last, last_length, name, (size_t)n) >= 0) {
+    if (last_length && shard_compare_names(h->order, last, last_length, name, (size_t)n) >= 0) {
       return -EBADMSG;
     }
     memcpy(last, name, (size_t)n + 1);

@@ -342,8 +342,8 @@ int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
     shared(w->last, w->last_length, name, length, &prefix, &suffix);
     if (h->order == SHARD_ORDER_BASENAME) {
       size_t a = shard_basename(w->last, w->last_length), b = shard_basename(name, length);
-      h->duplicates += w->last_length - a == length - b &&
-                       memcmp(w->last + a, name + b, length - b) == 0;
+      h->duplicates +=
+          w->last_length - a == length - b && memcmp(w->last + a, name + b, length - b) == 0;
     }
   }
   note(w, name, length, prefix, suffix);

@@ -153,8 +153,8 @@ static void settle(int fd, struct stat *st) {
     clock_gettime(CLOCK_REALTIME, &now);
     /* Whole seconds: a file system that stores no more. */
     long tick = st->st_mtim.tv_nsec == 0 ? 2000000000L : TICK_NSEC;
-    int64_t age = (now.tv_sec - st->st_mtim.tv_sec) * 1000000000LL + now.tv_nsec -
-                  st->st_mtim.tv_nsec;
+    int64_t age =
+        (now.tv_sec - st->st_mtim.tv_sec) * 1000000000LL + now.tv_nsec - st->st_mtim.tv_nsec;
     if (age >= tick || age < 0) {
       return;
     }
@@ -206,8 +206,7 @@ static int read_directory(struct walk *w, const struct pending *dir) {
                 base ? dir->path : ".");
   }
   if (rc == 0) {
-    rc = w->sink->directory(w->sink->context, after.st_dev, after.st_ino, after.st_mtim,
-                            dir->path);
+    rc = w->sink->directory(w->sink->context, after.st_dev, after.st_ino, after.st_mtim, dir->path);
   }
   return rc;
 }
@@ -223,9 +222,9 @@ int shard_posix_walk(const char *root, const struct shard_options *options,
   w->options = options;
   w->sink = sink;
   w->root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int rc = w->root < 0 ? fail(w, -errno, "cannot open directory '%.300s': %s", root,
-                              strerror(errno))
-                       : push(w, "", 0, 1);
+  int rc = w->root < 0
+               ? fail(w, -errno, "cannot open directory '%.300s': %s", root, strerror(errno))
+               : push(w, "", 0, 1);
   while (rc == 0 && w->pending) {
     struct pending *dir = w->pending;
     w->pending = dir->next;

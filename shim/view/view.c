@@ -26,7 +26,6 @@
 #include "shard/shard.h"
 
 #define MOST_DATASETS 32
-#define DEEPEST 4000
 
 struct known_dir {
   uint64_t dev, ino;
@@ -76,8 +75,7 @@ static int enter(atomic_int *slot) {
       atomic_store(&setup.owner, getpid());
       return 0;
     }
-    if (state == BUSY && atomic_load(&setup.owner) != getpid() &&
-        atomic_load(&setup.owner) != 0) {
+    if (state == BUSY && atomic_load(&setup.owner) != getpid() && atomic_load(&setup.owner) != 0) {
       atomic_store(&setup.owner, getpid());
       return 0;
     }
@@ -193,53 +191,39 @@ static void load(struct dataset *d) {
   d->count = n;
 }
 
-/* Go up from fd until a dataset's root is met. NULL if none is. */
-static struct dataset *find_root(int fd) {
-  struct stat roots[MOST_DATASETS];
+/*
+ * Go up from fd until a dataset's root is met; *found NULL if none is. -errno if that cannot be
+ * told: then the directory may be ours, and must not be shown whole.
+ */
+static int find_root(int fd, struct dataset **found) {
+  struct stat roots[MOST_DATASETS], here, last = {0};
   bool known[MOST_DATASETS];
   for (size_t i = 0; i < setup.count; i++) {
     known[i] = stat(setup.datasets[i].path, &roots[i]) == 0;
   }
-  char up[3 * 64 + 2] = ".";
-  struct stat here, last = {0};
-  int at = fd, opened = -1;
-  struct dataset *found = NULL;
-  for (int level = 0, k = 0; level < DEEPEST; level++) {
-    if (fstatat(at, up, &here, 0) != 0 ||
-        (level > 0 && here.st_ino == last.st_ino && here.st_dev == last.st_dev)) {
-      break;
-    }
-    for (size_t i = 0; i < setup.count && !found; i++) {
+  *found = NULL;
+  int rc = 0;
+  for (int at = fd;;) {
+    rc = fstat(at, &here) == 0 ? 0 : -errno;
+    bool top = here.st_ino == last.st_ino && here.st_dev == last.st_dev;
+    for (size_t i = 0; rc == 0 && i < setup.count && !*found; i++) {
       if (known[i] && roots[i].st_ino == here.st_ino && roots[i].st_dev == here.st_dev) {
-        found = &setup.datasets[i];
+        *found = &setup.datasets[i];
       }
-    }
-    if (found) {
-      break;
     }
     last = here;
-    if (k == 63) { /* the string of ".." is as long as it may get: go on from up there */
-      int next = openat(at, up, O_PATH | O_DIRECTORY | O_CLOEXEC);
-      if (opened >= 0) {
-        close(opened);
-      }
-      opened = at = next;
-      if (next < 0) {
-        break;
-      }
-      k = 0;
+    int up = rc == 0 && !*found && !top ? openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (rc == 0 && !*found && !top && up < 0) {
+      rc = -errno;
     }
-    if (k == 0) {
-      memcpy(up, "..", 3);
-    } else {
-      memcpy(up + 3 * k - 1, "/..", 4);
+    if (at != fd) {
+      close(at);
     }
-    k++;
+    if (up < 0) {
+      return rc;
+    }
+    at = up;
   }
-  if (opened >= 0) {
-    close(opened);
-  }
-  return found;
 }
 
 int shard_view_open(int fd, struct shard_stream **out) {
@@ -250,10 +234,13 @@ int shard_view_open(int fd, struct shard_stream **out) {
     set_up();
     atomic_store_explicit(&setup.state, READY, memory_order_release);
   }
-  struct dataset *d = find_root(fd);
+  struct dataset *d;
+  int rc = find_root(fd, &d);
   errno = saved;
-  if (!d) {
-    return 0;
+  if (rc != 0 || !d) {
+    /* Not a directory, or not a descriptor at all: libc says so better. And what lies below a
+     * directory we may not enter was not reached through the dataset. */
+    return rc == -ENOTDIR || rc == -EBADF || rc == -EACCES ? 0 : rc;
   }
   if (setup.error) {
     return setup.error;

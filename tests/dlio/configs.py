@@ -325,6 +325,7 @@ def overrides(config, data, output, checkpoints):
         "dataset.num_subfolders_train": dataset.folders,
         "dataset.num_subfolders_eval": dataset.folders,
         "dataset.record_length": 1024, "dataset.record_length_bytes": 1024,
+        "dataset.generation_buffer_size": 65536,  # or HDF5 fills 2 GiB for each file
         "reader.batch_size": 2, "reader.batch_size_eval": 2 if dataset.spf == 1 else 1,
         "reader.read_threads": 2, "train.epochs": 2, "train.computation_time": 0.0,
         "evaluation.eval_time": 0.0, "output.folder": output,

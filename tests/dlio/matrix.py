@@ -8,6 +8,9 @@ dataset files it opened: how often each, or for TensorFlow's loaders, which read
 ahead past the last step, which ones. Prints a line for every configuration;
 the exit status is 1 if any differs.
 
+A preload that does nothing passes, too. So it is told in how many runs DLIO's
+file list was a plain list, and --active lets those fail.
+
 With --control the other side runs naive.so instead, and every configuration
 must be found different: the proof that this comparison can fail.
 """
@@ -48,6 +51,8 @@ def parse_arguments():
                         help="seconds without any result after which a job is hung")
     parser.add_argument("--control", action="store_true",
                         help="run naive.so and expect differences")
+    parser.add_argument("--active", action="store_true",
+                        help="fail where DLIO's file list is a plain list under the preload")
     parser.add_argument("--list", action="store_true", help="print the configurations and stop")
     return parser.parse_args()
 
@@ -184,6 +189,11 @@ class Matrix:
             lines.append("no open was logged at all: this comparison is worth nothing")
         return lines, bare, total
 
+    def plain_list(self, config, ranks):
+        """Whether DLIO ran under the preload with an ordinary list of names."""
+        return any(self.result("shim", ranks, config.name, rank).get("list_type") == "list"
+                   for rank in range(ranks))
+
     def control_holds(self, config, ranks, lines):
         """Whether a naive run was found different, the lowered one although it succeeded."""
         results = {self.result("shim", ranks, config.name, rank)["result"]
@@ -274,8 +284,13 @@ def run(args, workdir):
             matrix.run_plan(side, ranks, plan, preload[-1:] if side == "bare" else preload,
                             {} if side == "bare" else env)
             took.append(time.monotonic() - begin)
+        plain = []
         for config in wanted:
             lines, bare, opens = matrix.compare(config, ranks)
+            if matrix.plain_list(config, ranks):
+                plain.append(config.name)
+                if args.active:
+                    lines.append("DLIO's file list is a plain list: the library did nothing")
             good = matrix.control_holds(config, ranks, lines) if args.control else not lines
             passed, failed = passed + good, failed + (not good)
             outcome = {summary(result) for result in bare} - {"ok", "stopped"}
@@ -289,6 +304,9 @@ def run(args, workdir):
             if not good:
                 for line in lines or ["not different in the way it must be"]:
                     print(f"      {line}")
+        if args.preload and not args.control and plain:
+            print(f"      n{ranks}: with a plain list in {len(plain)} of {len(wanted)}:"
+                  f" {' '.join(plain)}")
         print(f"      n{ranks}: {len(wanted)} configurations, generated in"
               f" {generated - start:.0f} s, unmodified {took[0]:.0f} s"
               f" ({matrix.seconds('bare', ranks, wanted):.0f} s in DLIO), under the preload"

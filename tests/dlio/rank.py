@@ -79,6 +79,7 @@ def run(overrides, rank):
         if not benchmark.generate_only:
             result["steps"] = read_steps(benchmark.output_folder, rank)
             result["list"] = [len(args.file_list_train), len(args.file_list_eval)]
+            result["list_type"] = type(args.file_list_train).__name__
             result["samples"] = [args.total_samples_train, args.total_samples_eval]
         return result
     finally:
