@@ -53,8 +53,108 @@ $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lcrypto $(if $(SANITIZE),,-ljemalloc) -pthread
 
-.PHONY: clean
+# ---- tests --------------------------------------------------------------------------------
+
+T := $(BUILD)/tests
+# Everything but the entry points, to link unit tests with.
+ALL_OBJ := $(sort $(filter-out %/ctl/main.o %/interpose/init.o,$(LIB_OBJ) $(CTL_OBJ)))
+UNIT := crc32c options shard world config listing damage
+UNIT_BIN := $(UNIT:%=$(T)/test_%)
+PROGRAMS := getdents
+PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
+PRELOADS := $(T)/openlog.so $(T)/naive.so
+
+$(BUILD)/libshard.a: $(ALL_OBJ)
+	$(Q)rm -f $@ && ar rcs $@ $(ALL_OBJ)
+
+$(T)/test_%: tests/unit/test_%.c $(BUILD)/libshard.a
+	@mkdir -p $(@D)
+	@echo "  CC   $<"
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -o $@ $< $(BUILD)/libshard.a -lcmocka -lcrypto -ldl
+
+$(PROGRAM_BIN): $(T)/%: tests/programs/%.c
+	@mkdir -p $(@D)
+	@echo "  CC   $<"
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-deprecated-declarations -o $@ $<
+
+$(PRELOADS): $(T)/%.so: tests/%.c
+	@mkdir -p $(@D)
+	@echo "  CC   $<"
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fvisibility=default -shared -o $@ $< -ldl
+
+.PHONY: tests-built unit behaviour setup test test-dlio demo bench lint format
+tests-built: all $(UNIT_BIN) $(PROGRAM_BIN) $(PRELOADS)
+
+unit: tests-built
+	$(Q)for t in $(UNIT_BIN); do echo "== $$t"; timeout 300 $$t || exit 1; done
+
+behaviour: tests-built
+	$(Q)for t in tests/behaviour/*.sh; do echo "== $$t"; BUILD=$(BUILD) timeout 900 bash $$t || exit 1; done
+
+# The real DLIO, and everything else the tests need. Quick when it is all there.
+setup:
+	$(Q)bash scripts/setup.sh
+
+VENV_PYTHON := .venv/bin/python
+
+test: setup
+	$(Q)$(MAKE) --no-print-directory lint
+	$(Q)$(MAKE) --no-print-directory WERROR=1 tests-built unit behaviour
+	$(Q)$(MAKE) --no-print-directory asan ubsan tsan
+	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py
+	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --control
+	$(Q)$(VENV_PYTHON) tests/dlio/cli.py
+	@echo "all tests passed"
+
+# The same-run matrix on another DLIO: make test-dlio DLIO=/path/to/tree [PYTHON=...]
+test-dlio: tests-built
+	$(Q)test -n "$(DLIO)" || { echo "make test-dlio needs DLIO=/path/to/tree" >&2; exit 2; }
+	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) tests/dlio/matrix.py --dlio $(DLIO)
+
+demo: setup
+	$(Q)$(MAKE) --no-print-directory tests-built
+	$(Q)bash scripts/demo.sh
+
+bench: setup
+	$(Q)$(MAKE) --no-print-directory tests-built
+	$(Q)$(VENV_PYTHON) scripts/bench.py
+
+SOURCES = $(wildcard shim/*/*.[ch] include/*.h tests/*.c tests/*/*.c)
+
+lint:
+	@echo "  LINT"
+	$(Q)clang-format --style=file:scripts/clang-format.yaml --dry-run -Werror $(SOURCES)
+	$(Q)clang-tidy --quiet --config-file=scripts/clang-tidy.yaml $(wildcard shim/*/*.c) -- \
+	  -std=gnu17 $(CPPFLAGS) 2>&1 | grep -v 'warnings generated' || true; test $${PIPESTATUS:-0} = 0
+
+format:
+	clang-format --style=file:scripts/clang-format.yaml -i $(SOURCES)
+
+# Sanitizers, each in a tree of its own, for what can run under them.
+.PHONY: asan ubsan tsan
+asan:
+	$(Q)$(MAKE) --no-print-directory BUILD=build-asan WERROR=1 \
+	  SANITIZE="-fsanitize=address -fno-sanitize-recover=all -fno-omit-frame-pointer" unit
+ubsan:
+	$(Q)$(MAKE) --no-print-directory BUILD=build-ubsan WERROR=1 \
+	  SANITIZE="-fsanitize=undefined -fno-sanitize-recover=all" unit
+tsan:
+	$(Q)$(MAKE) --no-print-directory BUILD=build-tsan WERROR=1 \
+	  SANITIZE="-fsanitize=thread -fno-omit-frame-pointer" unit
+
+# ---- installation -------------------------------------------------------------------------
+
+.PHONY: install uninstall clean
+install: all
+	install -D -m 755 $(BUILD)/libshard.so $(DESTDIR)$(LIBDIR)/libshard.so
+	install -D -m 755 $(BUILD)/shardctl $(DESTDIR)$(PREFIX)/bin/shardctl
+	install -D -m 644 include/libshard.h $(DESTDIR)$(PREFIX)/include/libshard.h
+
+uninstall:
+	rm -f $(DESTDIR)$(LIBDIR)/libshard.so $(DESTDIR)$(PREFIX)/bin/shardctl \
+	  $(DESTDIR)$(PREFIX)/include/libshard.h
+
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) build-asan build-ubsan build-tsan
 
 -include $(LIB_OBJ:.o=.d) $(CTL_OBJ:.o=.d)

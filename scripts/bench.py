@@ -151,7 +151,7 @@ def make_data(args, names):
 
 def measure_memory(args, names, preload):
     """(PSS of all processes with the listing's file, private bytes per process) in training."""
-    job = Job(args, make_data(args, names), names, 100000, preload)
+    job = Job(args, make_data(args, names), names, 0, preload)
     try:
         # All workers have begun: two batches of each have been delivered.
         job.wait(lambda: len(job.steps()) >= 2 * WORKERS)
@@ -198,7 +198,7 @@ def measure_epochs(args, names, epochs, preload):
 
 def measure_start(args, names, preload):
     """Seconds from the command to the end of the first step."""
-    job = Job(args, make_data(args, names), names, 1000, preload)
+    job = Job(args, make_data(args, names), names, 0, preload)
     try:
         job.wait(lambda: 1 in job.steps())
         return job.steps()[1] - job.start

@@ -159,6 +159,7 @@ def mebibytes(size):
 
 def main():
     """Make the data, run both sides, print the tables."""
+    launch.end_jobs_on_signals()
     args = parse_arguments()
     args.folder = os.path.abspath(args.folder)
     small, large = make_data(args)

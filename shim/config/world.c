@@ -21,66 +21,76 @@
 struct family {
   const char *launcher;
   const char *if_set; /* NULL: always looked at */
+  bool needs_size;    /* the rank alone does not tell a launcher: MPI_Init sets PMIX_RANK itself */
   const char *rank[MOST], *size[MOST], *local_rank[MOST], *local_size[MOST];
 };
 
 static const struct family families[] = {
     {"torchrun",
      "TORCHELASTIC_RUN_ID",
+     false,
      {"RANK"},
      {"WORLD_SIZE"},
      {"LOCAL_RANK"},
      {"LOCAL_WORLD_SIZE"}},
     {"Open MPI",
      NULL,
+     false,
      {"OMPI_COMM_WORLD_RANK"},
      {"OMPI_COMM_WORLD_SIZE"},
      {"OMPI_COMM_WORLD_LOCAL_RANK"},
      {"OMPI_COMM_WORLD_LOCAL_SIZE"}},
     {"MVAPICH",
      NULL,
+     false,
      {"MV2_COMM_WORLD_RANK"},
      {"MV2_COMM_WORLD_SIZE"},
      {"MV2_COMM_WORLD_LOCAL_RANK"},
      {"MV2_COMM_WORLD_LOCAL_SIZE"}},
     {"MVAPICH",
      NULL,
+     false,
      {"MVP_COMM_WORLD_RANK"},
      {"MVP_COMM_WORLD_SIZE"},
      {"MVP_COMM_WORLD_LOCAL_RANK"},
      {"MVP_COMM_WORLD_LOCAL_SIZE"}},
     {"JSM",
      NULL,
+     false,
      {"JSM_NAMESPACE_RANK"},
      {"JSM_NAMESPACE_SIZE"},
      {"JSM_NAMESPACE_LOCAL_RANK"},
      {"JSM_NAMESPACE_LOCAL_SIZE"}},
-    {"Flux", NULL, {"FLUX_TASK_RANK"}, {"FLUX_JOB_SIZE"}, {"FLUX_TASK_LOCAL_ID"}, {NULL}},
+    {"Flux", NULL, false, {"FLUX_TASK_RANK"}, {"FLUX_JOB_SIZE"}, {"FLUX_TASK_LOCAL_ID"}, {NULL}},
     {"PALS",
      NULL,
+     false,
      {"PALS_RANKID"},
      {"PALS_SIZE", "PMI_SIZE"},
      {"PALS_LOCAL_RANKID"},
      {"PALS_LOCAL_SIZE"}},
     {"PMI",
      NULL,
+     false,
      {"PMI_RANK"},
      {"PMI_SIZE"},
      {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
      {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}},
     {"PMIx",
      NULL,
+     true,
      {"PMIX_RANK"},
      {"PMIX_SIZE", "PMIX_JOB_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
      {"PMIX_LOCAL_RANK", "SLURM_LOCALID"},
      {"PMIX_LOCAL_SIZE"}},
     {"Slurm",
      NULL,
+     false,
      {"SLURM_PROCID"},
      {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
      {"SLURM_LOCALID"},
      {NULL}},
-    {"PyTorch", NULL, {"RANK"}, {"WORLD_SIZE"}, {"LOCAL_RANK"}, {"LOCAL_WORLD_SIZE"}},
+    {"PyTorch", NULL, false, {"RANK"}, {"WORLD_SIZE"}, {"LOCAL_RANK"}, {"LOCAL_WORLD_SIZE"}},
 };
 
 /* A non-negative number. 0, or -EINVAL and a line that names the variable. */
@@ -160,7 +170,8 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   const char *rank_from = NULL, *size_from = NULL, *value;
   for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
     const struct family *f = &families[i];
-    if ((!f->if_set || getenv(f->if_set)) && first_set(f->rank, &value)) {
+    if ((!f->if_set || getenv(f->if_set)) && first_set(f->rank, &value) &&
+        (!f->needs_size || first_set(f->size, &value))) {
       rc = read_family(f, w, err, size);
       rank_from = first_set(f->rank, &value);
       size_from = first_set(f->size, &value);

@@ -187,6 +187,7 @@ def parse_arguments():
 
 def main():
     """Run all command lines; the exit status is 1 if any differs."""
+    launch.end_jobs_on_signals()
     args = parse_arguments()
     args.python = os.path.abspath(args.python)
     preload = [os.path.abspath(args.preload)] if args.preload else []

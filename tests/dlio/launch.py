@@ -3,12 +3,18 @@ import collections
 import os
 import signal
 import subprocess
+import sys
 import time
 
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
           "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]
 QUIET = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "",
          "HYDRA_FULL_ERROR": "1", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+
+
+def end_jobs_on_signals():
+    """Let SIGTERM, as timeout(1) sends it, unwind this program so that its jobs end with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def process_tree(pid):

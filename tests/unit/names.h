@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * names.h - lists of names for the tests of listings, and a listing file made of them.
+ */
+#ifndef NAMES_H
+#define NAMES_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libshard.h"
+#include "listing/writer.h"
+#include "unit.h"
+
+struct names {
+  char **v;
+  size_t count, room;
+};
+
+static inline void names_add(struct names *s, const char *name, size_t length) {
+  if (s->count == s->room) {
+    s->room = s->room ? 2 * s->room : 64;
+    s->v = realloc(s->v, s->room * sizeof(*s->v));
+    assert_non_null(s->v);
+  }
+  s->v[s->count] = malloc(length + 1);
+  assert_non_null(s->v[s->count]);
+  memcpy(s->v[s->count], name, length);
+  s->v[s->count++][length] = 0;
+}
+
+static inline void names_free(struct names *s) {
+  for (size_t i = 0; i < s->count; i++) {
+    free(s->v[i]);
+  }
+  free(s->v);
+  *s = (struct names){0};
+}
+
+static inline const char *names_base(const char *name) {
+  const char *slash = strrchr(name, '/');
+  return slash ? slash + 1 : name;
+}
+
+/* strcmp compares unsigned bytes, and no name holds a NUL: an oracle of few lines. */
+static inline int names_by_path(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static inline int names_by_basename(const void *a, const void *b) {
+  int c = strcmp(names_base(*(char *const *)a), names_base(*(char *const *)b));
+  return c ? c : names_by_path(a, b);
+}
+
+/* Sort, and drop what occurs twice. */
+static inline void names_sort(struct names *s, int order) {
+  if (s->count == 0) {
+    return;
+  }
+  qsort(s->v, s->count, sizeof(*s->v), order ? names_by_basename : names_by_path);
+  size_t k = 1;
+  for (size_t i = 1; i < s->count; i++) {
+    if (strcmp(s->v[i], s->v[k - 1]) == 0) {
+      free(s->v[i]);
+    } else {
+      s->v[k++] = s->v[i];
+    }
+  }
+  s->count = k;
+}
+
+static inline void names_numbered(struct names *s, size_t n) {
+  char text[64];
+  for (size_t i = 0; i < n; i++) {
+    names_add(s, text, (size_t)snprintf(text, sizeof(text), "img_%07zu_of_%zu.jpeg", i, n));
+  }
+}
+
+/* Any byte but NUL, in components of 1 to 255 bytes, up to four deep. */
+static inline void names_odd(struct names *s, size_t n, uint64_t seed) {
+  char text[4 * 256];
+  while (s->count < n) {
+    size_t k = 0, depth = unit_random(&seed) % 4;
+    for (size_t d = 0; d <= depth; d++) {
+      size_t length = unit_random(&seed) % 8 ? 1 + unit_random(&seed) % 5 : 255;
+      for (size_t i = 0; i < length; i++) {
+        /* few different bytes in short names, so that names share much */
+        unsigned c = length < 6 ? "ab.\n\xc3\xa9\xff\x01"[unit_random(&seed) % 8]
+                                : 1 + unit_random(&seed) % 255;
+        text[k++] = (char)(c == '/' ? '_' : c);
+      }
+      text[k++] = '/';
+    }
+    names_add(s, text, k - 1);
+  }
+}
+
+/* From one byte to SHARD_NAME_MAX - 1, in components of 255 bytes. */
+static inline void names_long(struct names *s) {
+  static char text[SHARD_NAME_MAX];
+  for (size_t length = SHARD_NAME_MAX - 1, k = 0; length > 0; length /= 2, k++) {
+    memset(text, 'a' + (int)k % 3, length);
+    for (size_t i = 255; i < length - 1; i += 256) {
+      text[i] = '/';
+    }
+    names_add(s, text, length);
+  }
+}
+
+static inline int names_write(const struct names *s, int order, const char *file, char *digest,
+                              uint64_t *bytes) {
+  struct shard_writer *w;
+  int rc = shard_writer_open(file, (uint32_t)order, &w);
+  for (size_t i = 0; rc == 0 && i < s->count; i++) {
+    rc = shard_writer_add(w, s->v[i], strlen(s->v[i]));
+    if (rc != 0) {
+      shard_writer_abort(w);
+    }
+  }
+  if (rc == 0) {
+    rc = shard_writer_dir(w, 1, 2, (struct timespec){3, 4}, "");
+    assert_int_equal(rc, 0);
+    rc = shard_writer_dir(w, 5, 6, (struct timespec){7, 8}, "sub");
+    assert_int_equal(rc, 0);
+    struct shard_writer_facts facts = {
+        .source = "/source", .options = "order=path", .dirs_hidden = 11, .dir_links = 12};
+    rc = shard_writer_commit(w, &facts, digest, bytes);
+  }
+  return rc;
+}
+
+#endif

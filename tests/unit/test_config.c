@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The SHARD_ variables: read, and refused by name if misspelt or misvalued. The configuration is
+ * read once in a process, so each case has its own.
+ * Links: config/config config/version
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "unit.h"
+
+/* What the child found. */
+static struct {
+  int rc;
+  char err[512];
+  struct shard_config config;
+  char dataset[256], include[256], listing[256], cache_dir[256];
+} * seen;
+
+static void keep(char *to, const char *value) { snprintf(to, 256, "%s", value ? value : "(null)"); }
+
+/* Read the environment `lines` in a fresh process; the answer is in *seen. */
+static void load(const char *const *lines) {
+  if (!seen) {
+    seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  }
+  memset(seen, 0, sizeof(*seen));
+  pid_t pid = fork();
+  if (pid == 0) {
+    char *copy[16], *environment[16] = {NULL};
+    for (size_t i = 0; lines[i]; i++) {
+      environment[i] = copy[i] = strdup(lines[i]);
+    }
+    errno = 4242;
+    shard_config_init(environment);
+    if (errno != 4242) {
+      _exit(1);
+    }
+    for (size_t i = 0; lines[i]; i++) { /* a host may overwrite its environment */
+      memset(copy[i], '?', strlen(copy[i]));
+    }
+    seen->rc = shard_config_check(seen->err, sizeof(seen->err));
+    seen->config = *shard_config();
+    keep(seen->dataset, seen->config.dataset);
+    keep(seen->include, seen->config.include);
+    keep(seen->listing, seen->config.listing);
+    keep(seen->cache_dir, seen->config.cache_dir);
+    _exit(shard_view_asked() == seen->config.view ? 0 : 2);
+  }
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+}
+
+#define LOAD(...) load((const char *const[]){__VA_ARGS__, NULL})
+
+static void refused(const char *line, const char *word) {
+  LOAD("SHARD_LOG=debug", line, "PATH=/bin");
+  if (seen->rc != -EINVAL) {
+    fail_msg("'%s' was taken", line);
+  }
+  if (!strstr(seen->err, word)) {
+    fail_msg("'%s': no '%s' in: %s", line, word, seen->err);
+  }
+}
+
+static void nothing_set(void **state) {
+  (void)state;
+  LOAD("PATH=/bin", "SHARDS=1", "MY_SHARD_X=1", "SHARD", "shard_view=x");
+  assert_int_equal(seen->rc, 0);
+  assert_string_equal(seen->err, "");
+  assert_int_equal(seen->config.view, SHARD_VIEW_AUTO);
+  assert_int_equal(seen->config.strategy, SHARD_STRATEGY_RANGE);
+  assert_int_equal(seen->config.log, SHARD_LOG_WARN);
+  assert_true(seen->config.adapter);
+  assert_int_equal(seen->config.timeout, 3600);
+  assert_null(seen->config.dataset);
+  assert_null(seen->config.include);
+  assert_null(seen->config.listing);
+  assert_null(seen->config.cache_dir);
+}
+
+static void all_set(void **state) {
+  (void)state;
+  LOAD("SHARD_VIEW=global", "SHARD_DATASET=/a:/b", "SHARD_RANK=1", "SHARD_SIZE=2",
+       "SHARD_STRATEGY=stride", "SHARD_INCLUDE=*.x", "SHARD_LISTING=/l", "SHARD_CACHE_DIR=/c",
+       "SHARD_TIMEOUT=5", "SHARD_ADAPTER=off", "SHARD_LOG=info");
+  assert_string_equal(seen->err, "");
+  assert_int_equal(seen->rc, 0);
+  assert_int_equal(seen->config.view, SHARD_VIEW_GLOBAL);
+  assert_int_equal(seen->config.strategy, SHARD_STRATEGY_STRIDE);
+  assert_int_equal(seen->config.log, SHARD_LOG_INFO);
+  assert_false(seen->config.adapter);
+  assert_int_equal(seen->config.timeout, 5);
+  /* copies, for the environment is gone by now */
+  assert_string_equal(seen->dataset, "/a:/b");
+  assert_string_equal(seen->include, "*.x");
+  assert_string_equal(seen->listing, "/l");
+  assert_string_equal(seen->cache_dir, "/c");
+}
+
+static void every_word(void **state) {
+  (void)state;
+  static const char *const good[] = {
+      "SHARD_VIEW=auto",  "SHARD_VIEW=off",        "SHARD_VIEW=shard",      "SHARD_STRATEGY=range",
+      "SHARD_ADAPTER=on", "SHARD_LOG=error",       "SHARD_LOG=warn",        "SHARD_LOG=debug",
+      "SHARD_TIMEOUT=1",  "SHARD_TIMEOUT=1000000", "SHARD_DATASET=relative"};
+  for (size_t i = 0; i < COUNT(good); i++) {
+    LOAD(good[i]);
+    if (seen->rc != 0) {
+      fail_msg("%s: %s", good[i], seen->err);
+    }
+  }
+}
+
+static const char *const names[] = {
+#define X(name, text) "SHARD_" #name,
+    SHARD_VARIABLES(X)
+#undef X
+};
+
+/* A letter less, one more, two swapped, lower case: the right name is offered. */
+static void misspelt(void **state) {
+  (void)state;
+  for (size_t i = 0; i < COUNT(names); i++) {
+    for (int how = 0; how < 4; how++) {
+      char bad[64], line[80];
+      size_t n = strlen(names[i]);
+      strcpy(bad, names[i]);
+      if (how == 0) {
+        bad[n - 1] = 0;
+      } else if (how == 1) {
+        strcat(bad, "S");
+      } else if (how == 2) {
+        bad[n - 1] = names[i][n - 2];
+        bad[n - 2] = names[i][n - 1];
+      } else {
+        bad[n - 1] = (char)(bad[n - 1] | 0x20);
+      }
+      snprintf(line, sizeof(line), "%s=x", bad);
+      refused(line, bad);
+      if (!strstr(seen->err, "did you mean SHARD_")) {
+        fail_msg("%s: %s", line, seen->err);
+      }
+      if (how != 0 || n > 9) { /* SHARD_SIZ could be others, too */
+        assert_non_null(strstr(seen->err, names[i]));
+      }
+    }
+  }
+  refused("SHARD_=x", "SHARD_");
+  refused("SHARD_SOMETHING_ELSE_ALTOGETHER=x", "SHARD_SOMETHING_ELSE_ALTOGETHER");
+  refused("SHARD_SEED=1", "SHARD_SEED");
+  refused("SHARD_EPOCH=1", "SHARD_EPOCH");
+  char huge[5000] = "SHARD_";
+  memset(huge + 6, 'X', sizeof(huge) - 9);
+  strcpy(huge + sizeof(huge) - 3, "=1");
+  refused(huge, "SHARD_XXX");
+}
+
+static void misvalued(void **state) {
+  (void)state;
+  static const char *const bad[] = {
+      "SHARD_VIEW=",
+      "SHARD_VIEW=Shard",
+      "SHARD_VIEW=rank",
+      "SHARD_VIEW= shard",
+      "SHARD_DATASET=",
+      "SHARD_RANK=",
+      "SHARD_SIZE=",
+      "SHARD_STRATEGY=",
+      "SHARD_STRATEGY=hash",
+      "SHARD_INCLUDE=",
+      "SHARD_LISTING=",
+      "SHARD_CACHE_DIR=",
+      "SHARD_CACHE_DIR=x/y",
+      "SHARD_CACHE_DIR=.",
+      "SHARD_TIMEOUT=",
+      "SHARD_TIMEOUT=0",
+      "SHARD_TIMEOUT=-1",
+      "SHARD_TIMEOUT=1s",
+      "SHARD_TIMEOUT=1.5",
+      "SHARD_TIMEOUT=1000001",
+      "SHARD_TIMEOUT=99999999999999999999999",
+      "SHARD_ADAPTER=",
+      "SHARD_ADAPTER=1",
+      "SHARD_ADAPTER=ON",
+      "SHARD_LOG=",
+      "SHARD_LOG=verbose",
+      "SHARD_LOG=2",
+      "SHARD_DATASET=s3://b/p",
+      "SHARD_DATASET=/x=s3://b/p",
+      "SHARD_LISTING=s3://b/k",
+  };
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    char name[64];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(bad[i], "="), bad[i]);
+    refused(bad[i], name);
+    const char *value = strchr(bad[i], '=') + 1;
+    refused(bad[i], value);
+  }
+}
+
+/* Found before a rank reads them: shard_config_check() promises every SHARD_ variable. */
+static void misvalued_rank(void **state) {
+  (void)state;
+  refused("SHARD_RANK=abc", "SHARD_RANK");
+  refused("SHARD_SIZE=0x4", "SHARD_SIZE");
+}
+
+static void too_long(void **state) {
+  (void)state;
+  size_t n = 40000;
+  char *line = malloc(n);
+  size_t k = (size_t)sprintf(line, "SHARD_DATASET=");
+  memset(line + k, 'd', n - k - 1);
+  line[n - 1] = 0;
+  refused(line, "SHARD_DATASET");
+  free(line);
+}
+
+/* Of two faults the first is shown; a short buffer is enough for no overflow. */
+static void first_fault(void **state) {
+  (void)state;
+  LOAD("SHARD_LOG=loud", "SHARD_VEIW=shard");
+  assert_int_equal(seen->rc, -EINVAL);
+  assert_non_null(strstr(seen->err, "SHARD_LOG"));
+  assert_null(strstr(seen->err, "SHARD_VEIW"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nothing_set), cmocka_unit_test(all_set),
+      cmocka_unit_test(every_word),  cmocka_unit_test(misspelt),
+      cmocka_unit_test(misvalued),   cmocka_unit_test(misvalued_rank),
+      cmocka_unit_test(too_long),    cmocka_unit_test(first_fault),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A damaged listing gives an error or right answers: never a crash, never a wrong name.
+ * Links: listing/writer listing/reader listing/crc32c -lcrypto
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "listing/format.h"
+#include "listing/listing.h"
+#include "names.h"
+
+static char dir[] = "/tmp/test_damage.XXXXXX";
+static char file[64];
+
+/* A good file, kept in memory, and its names. */
+struct good {
+  struct names names;
+  uint8_t *bytes;
+  size_t size;
+};
+
+static void make(struct good *g, size_t count, int order) {
+  char digest[65];
+  uint64_t bytes;
+  if (order) {
+    names_odd(&g->names, count, 3);
+  } else {
+    char text[32];
+    for (size_t i = 0; i < count; i++) {
+      names_add(&g->names, text, (size_t)snprintf(text, sizeof(text), "d%zu/%03zu.x", i % 2, i));
+    }
+  }
+  names_sort(&g->names, order);
+  assert_int_equal(names_write(&g->names, order, file, digest, &bytes), 0);
+  g->size = bytes;
+  g->bytes = malloc(g->size);
+  FILE *f = fopen(file, "rb");
+  assert_int_equal(fread(g->bytes, 1, g->size, f), g->size);
+  fclose(f);
+}
+
+static void drop(struct good *g) {
+  names_free(&g->names);
+  free(g->bytes);
+  unlink(file);
+}
+
+static void put(const uint8_t *bytes, size_t size) {
+  int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, bytes, size), size);
+  close(fd);
+}
+
+/* Ask everything. True if the file could be opened. `step`: every how many names. */
+static bool ask(const struct good *g, size_t step) {
+  static char buf[SHARD_NAME_MAX];
+  static struct shard_cursor c;
+  struct shard_listing *l;
+  int rc = shard_listing_open(file, &l);
+  if (rc != 0) {
+    assert_true(rc == -EBADMSG || rc == -EPROTONOSUPPORT);
+    return false;
+  }
+  const struct names *s = &g->names;
+  assert_int_equal(shard_listing_count(l), s->count);
+  for (size_t i = 0; i < s->count; i += step) {
+    ssize_t n = shard_listing_name(l, i, buf, sizeof(buf));
+    if (n != -EBADMSG) {
+      assert_int_equal(n, strlen(s->v[i]));
+      assert_string_equal(buf, s->v[i]);
+    }
+    int64_t at = shard_listing_find(l, s->v[i]);
+    assert_true(at == -EBADMSG || at == (int64_t)i);
+  }
+  int64_t at = shard_listing_find(l, "not there");
+  assert_true(at == -EBADMSG || at == -ENOENT);
+  const char *name;
+  for (size_t from = 0; from < s->count; from += step * 50) {
+    rc = shard_listing_seek(&c, l, from);
+    assert_true(rc == 0 || rc == -EBADMSG);
+    for (size_t i = from; rc == 0; i++) {
+      ssize_t n = shard_listing_next(&c, &name);
+      if (n < 0) { /* and so it stays */
+        assert_int_equal(n, -EBADMSG);
+        assert_int_equal(shard_listing_next(&c, &name), -EBADMSG);
+        break;
+      }
+      if (n == 0) {
+        assert_int_equal(i, s->count);
+        break;
+      }
+      assert_true(i < s->count);
+      assert_string_equal(name, s->v[i]);
+    }
+    size_t used;
+    ssize_t n = shard_listing_names(l, from, 100, buf, sizeof(buf), &used);
+    assert_true(n > 0 || n == -EBADMSG);
+    for (ssize_t k = 0, off = 0; k < n; k++) {
+      assert_string_equal(buf + off, s->v[from + (size_t)k]);
+      off += (ssize_t)strlen(buf + off) + 1;
+    }
+  }
+  rc = shard_listing_verify(l);
+  assert_true(rc == 0 || rc == -EBADMSG);
+  shard_listing_close(l);
+  return true;
+}
+
+static void every_byte(void **state) {
+  (void)state;
+  for (int order = 0; order < 2; order++) {
+    struct good g = {0};
+    make(&g, 66, order);
+    assert_true(ask(&g, 1));
+    const uint8_t masks[] = {0x01, 0xff};
+    size_t refused = 0;
+    for (size_t i = 0; i < g.size; i++) {
+      for (size_t m = 0; m < COUNT(masks); m++) {
+        g.bytes[i] ^= masks[m];
+        put(g.bytes, g.size);
+        refused += !ask(&g, 7);
+        g.bytes[i] ^= masks[m];
+      }
+    }
+    assert_true(refused >= 2 * sizeof(struct shard_header));
+    drop(&g);
+  }
+}
+
+static void every_length(void **state) {
+  (void)state;
+  struct good g = {0};
+  make(&g, 66, 0);
+  for (size_t n = 0; n < g.size; n++) {
+    put(g.bytes, n);
+    assert_false(ask(&g, 1));
+  }
+  uint8_t *more = calloc(1, g.size + 5000);
+  memcpy(more, g.bytes, g.size);
+  for (size_t n = 1; n < 5000; n += n) {
+    put(more, g.size + n);
+    assert_false(ask(&g, 1));
+  }
+  free(more);
+  drop(&g);
+}
+
+/* Whole blocks, and their entries in the tables, in the place of others. */
+static void blocks_swapped(void **state) {
+  (void)state;
+  struct good g = {0};
+  make(&g, 640, 0);
+  struct shard_header h;
+  memcpy(&h, g.bytes, sizeof(h));
+  uint64_t *offsets = calloc(h.blocks + 1, sizeof(*offsets));
+  memcpy(offsets, g.bytes + h.offsets.offset, (h.blocks + 1) * sizeof(*offsets));
+  uint8_t *bad = malloc(g.size);
+  size_t same_size = 0;
+  for (uint64_t a = 0; a < h.blocks; a++) {
+    for (uint64_t b = 0; b < h.blocks; b++) {
+      if (a == b) {
+        continue;
+      }
+      uint64_t size_a = offsets[a + 1] - offsets[a], size_b = offsets[b + 1] - offsets[b];
+      /* the bytes, as far as they fit */
+      memcpy(bad, g.bytes, g.size);
+      memcpy(bad + h.names.offset + offsets[b], g.bytes + h.names.offset + offsets[a],
+             size_a < size_b ? size_a : size_b);
+      put(bad, g.size);
+      assert_true(ask(&g, 5));
+      /* with the checksum */
+      memcpy(bad + h.crcs.offset + 4 * b, g.bytes + h.crcs.offset + 4 * a, 4);
+      put(bad, g.size);
+      assert_true(ask(&g, 5));
+      same_size += size_a == size_b;
+      /* the table points to another block, with its checksum */
+      memcpy(bad, g.bytes, g.size);
+      memcpy(bad + h.offsets.offset + 8 * b, &offsets[a], 16);
+      memcpy(bad + h.crcs.offset + 4 * b, g.bytes + h.crcs.offset + 4 * a, 4);
+      put(bad, g.size);
+      assert_true(ask(&g, 5));
+    }
+  }
+  assert_true(same_size > 10); /* or the second case says little */
+  free(bad);
+  free(offsets);
+  drop(&g);
+}
+
+static void random_changes(void **state) {
+  (void)state;
+  struct good g = {0};
+  make(&g, 1500, 1);
+  uint8_t *bad = malloc(g.size);
+  uint64_t seed = 99;
+  for (int round = 0; round < 2000; round++) {
+    memcpy(bad, g.bytes, g.size);
+    /* behind the header, or nothing gets past open */
+    size_t changes = 1 + unit_random(&seed) % 20;
+    for (size_t k = 0; k < changes; k++) {
+      size_t at =
+          sizeof(struct shard_header) + unit_random(&seed) % (g.size - sizeof(struct shard_header));
+      size_t length = unit_random(&seed) % 4 ? 1 : unit_random(&seed) % 600;
+      for (size_t i = at; i < at + length && i < g.size; i++) {
+        bad[i] = (uint8_t)unit_random(&seed);
+      }
+    }
+    put(bad, g.size);
+    ask(&g, 97);
+  }
+  free(bad);
+  drop(&g);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  snprintf(file, sizeof(file), "%s/a.listing", mkdtemp(dir));
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  unlink(file);
+  return rmdir(dir);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_byte),
+      cmocka_unit_test(every_length),
+      cmocka_unit_test(blocks_swapped),
+      cmocka_unit_test(random_changes),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The listing file: what the writer was given is what the reader gives back.
+ * Links: listing/writer listing/reader listing/crc32c -lcrypto
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <iconv.h>
+#include <openssl/evp.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "listing/listing.h"
+#include "names.h"
+
+static char dir[] = "/tmp/test_listing.XXXXXX";
+static char file[64];
+
+/* ---- facts, computed another way --------------------------------------------------------------
+ */
+
+static bool valid_utf8(const char *name) {
+  iconv_t cd = iconv_open("UTF-32LE", "UTF-8");
+  assert_true(cd != (iconv_t)-1);
+  static char out[4 * SHARD_NAME_MAX];
+  char *in = (char *)name, *to = out;
+  size_t left = strlen(name), room = sizeof(out);
+  bool ok = iconv(cd, &in, &left, &to, &room) != (size_t)-1 && left == 0;
+  iconv_close(cd);
+  return ok;
+}
+
+static void check_facts(const struct names *s, int order, const struct shard_listing *l) {
+  struct shard_listing_info i;
+  shard_listing_info(l, &i);
+  uint32_t min = UINT32_MAX, max = 0, utf8 = 1, dotted = 0, longest = 0;
+  uint64_t duplicates = 0;
+  uint8_t used[32] = {0};
+  char suffix[64] = "";
+  for (size_t k = 0; k < s->count; k++) {
+    const char *name = s->v[k];
+    uint32_t depth = 0;
+    for (const char *p = name; *p; p++) {
+      depth += *p == '/';
+      used[(uint8_t)*p / 8] |= (uint8_t)(1 << (uint8_t)*p % 8);
+      dotted |= *p == '.' && (p == name || p[-1] == '/');
+    }
+    min = depth < min ? depth : min;
+    max = depth > max ? depth : max;
+    longest = strlen(name) > longest ? (uint32_t)strlen(name) : longest;
+    utf8 &= valid_utf8(name);
+    duplicates += order && k && strcmp(names_base(name), names_base(s->v[k - 1])) == 0;
+  }
+  if (s->count) {
+    size_t n = strlen(s->v[0]), shared = n < 63 ? n : 63;
+    for (size_t k = 1; k < s->count; k++) {
+      size_t m = strlen(s->v[k]);
+      shared = m < shared ? m : shared;
+      while (memcmp(s->v[0] + n - shared, s->v[k] + m - shared, shared) != 0) {
+        shared--;
+      }
+    }
+    strcpy(suffix, s->v[0] + n - shared);
+  }
+  assert_int_equal(i.entries, s->count);
+  assert_int_equal(i.order, order);
+  assert_int_equal(i.min_depth, s->count ? min : 0);
+  assert_int_equal(i.max_depth, max);
+  assert_int_equal(i.longest, longest);
+  assert_int_equal(i.utf8, utf8);
+  assert_int_equal(i.dotted, dotted);
+  assert_int_equal(i.duplicates, duplicates);
+  assert_memory_equal(i.bytes_used, used, sizeof(used));
+  assert_string_equal(i.suffix, suffix);
+  assert_int_equal(i.directories, 2);
+  assert_int_equal(i.dirs_hidden, 11);
+  assert_int_equal(i.dir_links, 12);
+  assert_string_equal(i.source, "/source");
+  assert_string_equal(i.options, "order=path");
+  assert_string_equal(i.file, file);
+  struct stat st;
+  assert_int_equal(stat(file, &st), 0);
+  assert_int_equal(i.bytes, st.st_size);
+
+  EVP_MD_CTX *md = EVP_MD_CTX_new();
+  EVP_DigestInit_ex(md, EVP_sha256(), NULL);
+  for (size_t k = 0; k < s->count; k++) {
+    EVP_DigestUpdate(md, s->v[k], strlen(s->v[k]) + 1);
+  }
+  uint8_t sum[32];
+  char hex[65];
+  EVP_DigestFinal_ex(md, sum, NULL);
+  EVP_MD_CTX_free(md);
+  for (size_t k = 0; k < 32; k++) {
+    sprintf(hex + 2 * k, "%02x", sum[k]);
+  }
+  assert_string_equal(i.digest, hex);
+}
+
+static void check_dirs(const struct shard_listing *l) {
+  const uint8_t *pos = NULL;
+  struct shard_dir_entry d;
+  assert_true(shard_listing_dir(l, &pos, &d));
+  assert_string_equal(d.path, "");
+  assert_true(d.id.dev == 1 && d.id.ino == 2 && d.id.mtime_sec == 3 && d.id.mtime_nsec == 4);
+  assert_true(shard_listing_dir(l, &pos, &d));
+  assert_string_equal(d.path, "sub");
+  assert_int_equal(d.id.mtime_nsec, 8);
+  assert_false(shard_listing_dir(l, &pos, &d));
+}
+
+/* ---- reading, every way there is
+ * ----------------------------------------------------------------- */
+
+static void check_name_and_find(const struct names *s, const struct shard_listing *l) {
+  static char buf[SHARD_NAME_MAX + 1];
+  for (size_t i = 0; i < s->count; i++) {
+    size_t n = strlen(s->v[i]);
+    memset(buf, 'Z', n + 2);
+    assert_int_equal(shard_listing_name(l, i, buf, n + 1), n);
+    assert_memory_equal(buf, s->v[i], n + 1);
+    assert_int_equal(buf[n + 1], 'Z');
+    assert_int_equal(shard_listing_find(l, s->v[i]), i);
+    /* too small by one: nothing written */
+    memset(buf, 'Z', n + 1);
+    assert_int_equal(shard_listing_name(l, i, buf, n), -ERANGE);
+    for (size_t k = 0; k <= n; k++) {
+      assert_int_equal(buf[k], 'Z');
+    }
+    assert_int_equal(shard_listing_name(l, i, buf, 0), -ERANGE);
+  }
+  uint64_t past[] = {s->count, s->count + 1, s->count + 64, UINT64_MAX};
+  for (size_t k = 0; k < COUNT(past); k++) {
+    assert_int_equal(shard_listing_name(l, past[k], buf, sizeof(buf)), -EINVAL);
+  }
+}
+
+static bool holds(const struct names *s, const char *name) {
+  for (size_t i = 0; i < s->count; i++) {
+    if (strcmp(s->v[i], name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void check_absent(const struct names *s, const struct shard_listing *l) {
+  static char buf[SHARD_NAME_MAX + 2];
+  const char *fixed[] = {"", "\x01", "\xff\xff\xff", "/", ".", "zzz", "a/", "no such name"};
+  for (size_t k = 0; k < COUNT(fixed); k++) {
+    if (!holds(s, fixed[k])) {
+      assert_int_equal(shard_listing_find(l, fixed[k]), -ENOENT);
+    }
+  }
+  for (size_t i = 0; i < s->count; i += 1 + s->count / 50) {
+    size_t n = strlen(s->v[i]);
+    for (int how = 0; how < 3; how++) { /* one byte more, one less, one other */
+      memcpy(buf, s->v[i], n + 1);
+      memcpy(buf + n - (how == 1), how == 0 ? "!" : "", how == 0 ? 2 : 1);
+      buf[n / 2] = (char)(buf[n / 2] ^ (how == 2));
+      if (buf[n / 2] && !holds(s, buf)) {
+        assert_int_equal(shard_listing_find(l, buf), -ENOENT);
+      }
+    }
+  }
+  /* longer than any name can be */
+  char *huge = malloc(2 * SHARD_NAME_MAX + 1);
+  memset(huge, 'b', 2 * SHARD_NAME_MAX);
+  huge[2 * SHARD_NAME_MAX] = 0;
+  assert_int_equal(shard_listing_find(l, huge), -ENOENT);
+  free(huge);
+}
+
+static void check_cursor(const struct names *s, const struct shard_listing *l) {
+  static struct shard_cursor c;
+  const char *name;
+  size_t step = s->count > 300 ? 37 : 1;
+  for (size_t from = 0; from <= s->count; from += step) {
+    assert_int_equal(shard_listing_seek(&c, l, from), 0);
+    size_t i = from;
+    for (; i < s->count && i < from + 140; i++) {
+      assert_int_equal(shard_listing_next(&c, &name), strlen(s->v[i]));
+      assert_string_equal(name, s->v[i]);
+      assert_int_equal(c.position, i + 1);
+    }
+    if (i == s->count) { /* the end repeats */
+      assert_int_equal(shard_listing_next(&c, &name), 0);
+      assert_int_equal(shard_listing_next(&c, &name), 0);
+    }
+  }
+  assert_int_equal(shard_listing_seek(&c, l, s->count + 1), -EINVAL);
+  assert_int_equal(shard_listing_seek(&c, l, UINT64_MAX), -EINVAL);
+}
+
+static void check_names(const struct names *s, const struct shard_listing *l) {
+  static char buf[2 * SHARD_NAME_MAX];
+  size_t sizes[] = {SHARD_NAME_MAX, SHARD_NAME_MAX + 77, sizeof(buf)}, mosts[] = {1, 7, 1000000};
+  for (size_t k = 0; k < COUNT(sizes); k++) {
+    for (size_t m = 0; m < COUNT(mosts); m++) {
+      for (size_t i = 0; i < s->count;) {
+        size_t used = 0, at = 0;
+        ssize_t n = shard_listing_names(l, i, mosts[m], buf, sizes[k], &used);
+        assert_true(n > 0 && (size_t)n <= mosts[m] && used <= sizes[k]);
+        for (ssize_t j = 0; j < n; j++, at += strlen(buf + at) + 1) {
+          assert_string_equal(buf + at, s->v[i + (size_t)j]);
+        }
+        assert_int_equal(at, used);
+        i += (size_t)n;
+        /* it stopped for a reason */
+        assert_true(i == s->count || (size_t)n == mosts[m] ||
+                    used + strlen(s->v[i]) + 1 > sizes[k]);
+      }
+    }
+  }
+  size_t used = 0;
+  assert_int_equal(shard_listing_names(l, s->count, 1, buf, sizeof(buf), &used), -EINVAL);
+  if (s->count) {
+    size_t n = strlen(s->v[0]);
+    memset(buf, 'Z', n + 1);
+    assert_int_equal(shard_listing_names(l, 0, 9, buf, n, &used), -ERANGE);
+    assert_int_equal(buf[0], 'Z');
+    assert_int_equal(shard_listing_names(l, 0, 0, buf, sizeof(buf), &used), 0);
+    assert_int_equal(used, 0);
+    assert_int_equal(shard_listing_names(l, 0, 9, buf, n + 1, &used), 1);
+    assert_int_equal(used, n + 1);
+  }
+}
+
+static size_t files_in_dir(void) {
+  size_t n = 0;
+  DIR *d = opendir(dir);
+  assert_non_null(d);
+  while (readdir(d)) {
+    n++;
+  }
+  closedir(d);
+  return n - 2;
+}
+
+static void round_trip(struct names *s, int order) {
+  names_sort(s, order);
+  char digest[65];
+  uint64_t bytes;
+  assert_int_equal(names_write(s, order, file, digest, &bytes), 0);
+  assert_int_equal(files_in_dir(), 1); /* the temporary file is gone */
+  struct shard_listing *l;
+  errno = 4242;
+  assert_int_equal(shard_listing_open(file, &l), 0);
+  assert_int_equal(shard_listing_count(l), s->count);
+  struct shard_listing_info info;
+  shard_listing_info(l, &info);
+  assert_int_equal(info.bytes, bytes);
+  assert_string_equal(info.digest, digest);
+  check_facts(s, order, l);
+  check_dirs(l);
+  errno = 4242;
+  check_name_and_find(s, l);
+  check_absent(s, l);
+  check_cursor(s, l);
+  check_names(s, l);
+  assert_int_equal(shard_listing_verify(l), 0);
+  shard_listing_close(l);
+  assert_int_equal(errno, 4242);
+  unlink(file);
+}
+
+static const size_t counts[] = {0, 1, 2, 63, 64, 65, 127, 128, 129, 1000};
+
+static void numbered(void **state) {
+  (void)state;
+  for (size_t k = 0; k < COUNT(counts); k++) {
+    for (int order = 0; order < 2; order++) {
+      struct names s = {0};
+      names_numbered(&s, counts[k]);
+      round_trip(&s, order);
+      names_free(&s);
+    }
+  }
+}
+
+static void odd(void **state) {
+  (void)state;
+  for (size_t k = 0; k < COUNT(counts); k++) {
+    for (int order = 0; order < 2; order++) {
+      struct names s = {0};
+      names_odd(&s, counts[k], 17 + k);
+      round_trip(&s, order);
+      names_free(&s);
+    }
+  }
+}
+
+static void longest(void **state) {
+  (void)state;
+  for (int order = 0; order < 2; order++) {
+    struct names s = {0};
+    names_long(&s);
+    round_trip(&s, order);
+    names_free(&s);
+  }
+}
+
+/* Names that are valid UTF-8 one by one or only together; a cut inside a character. */
+static void utf8(void **state) {
+  (void)state;
+  static const char *const sets[][4] = {
+      {"\xc3\xa9", "\xc3\xaa", "\xe2\x82\xac.jpg", "\xf0\x9f\x98\x80"}, /* all valid */
+      {"a\xc3\xa9", "a\xc4\xa9", "b\xc4\xaa"},                          /* share half a character */
+      {"\xed\xa0\x80"},                                                 /* a surrogate */
+      {"\xc0\xaf"},                                                     /* overlong */
+      {"\xf4\x90\x80\x80"},                                             /* past U+10FFFF */
+      {"\xc3\xa9", "\xc3", "\xa9x"}, /* recombines bytes seen before */
+      {"x\xe2\x82"},                 /* cut short */
+      {"\xc3\xa9/\xc3\xa9", "\xc3\xa9\xc3\xa9", "a\xc3\xa9\xa9"},
+  };
+  for (size_t k = 0; k < COUNT(sets); k++) {
+    for (int order = 0; order < 2; order++) {
+      struct names s = {0};
+      for (size_t i = 0; i < 4 && sets[k][i]; i++) {
+        names_add(&s, sets[k][i], strlen(sets[k][i]));
+      }
+      round_trip(&s, order);
+      names_free(&s);
+    }
+  }
+}
+
+static void same_basename(void **state) {
+  (void)state;
+  static const char *const all[] = {"x", "d/x",  "a/x",  "a/b/x", "z/y",
+                                    "y", ".h/y", "a/.y", "b/a.x"};
+  for (int order = 0; order < 2; order++) {
+    struct names s = {0};
+    for (size_t i = 0; i < COUNT(all); i++) {
+      names_add(&s, all[i], strlen(all[i]));
+    }
+    round_trip(&s, order);
+    names_free(&s);
+  }
+}
+
+/* ---- refusals
+ * -------------------------------------------------------------------------------------- */
+
+static void refuses_disorder(void **state) {
+  (void)state;
+  static char big[SHARD_NAME_MAX + 1];
+  memset(big, 'n', sizeof(big));
+  struct shard_writer *w;
+  assert_int_equal(shard_writer_open(file, 0, &w), 0);
+  assert_int_equal(shard_writer_add(w, "b", 1), 0);
+  assert_int_equal(shard_writer_add(w, "a", 1), -EINVAL);
+  assert_int_equal(shard_writer_add(w, "b", 1), -EINVAL);
+  assert_int_equal(shard_writer_add(w, "", 0), -ENAMETOOLONG);
+  assert_int_equal(shard_writer_add(w, big, SHARD_NAME_MAX), -ENAMETOOLONG);
+  assert_int_equal(shard_writer_add(w, "b\x01", 2), 0);
+  assert_int_equal(access(shard_writer_temporary(w), F_OK), 0);
+  assert_int_equal(access(file, F_OK), -1);
+  shard_writer_abort(w);
+  assert_int_equal(files_in_dir(), 0);
+
+  assert_int_equal(shard_writer_open(file, 1, &w), 0);
+  assert_int_equal(shard_writer_add(w, "z/a", 3), 0);
+  assert_int_equal(shard_writer_add(w, "b", 1), 0);
+  assert_int_equal(shard_writer_add(w, "c/a", 3), -EINVAL); /* a comes before b */
+  assert_int_equal(shard_writer_add(w, "a/b", 3), -EINVAL); /* a/b comes before b */
+  assert_int_equal(shard_writer_add(w, "c/b", 3), 0);
+  shard_writer_abort(w);
+  shard_writer_abort(NULL);
+  assert_int_equal(files_in_dir(), 0);
+}
+
+static void open_errors(void **state) {
+  (void)state;
+  struct shard_listing *l;
+  errno = 4242;
+  assert_int_equal(shard_listing_open(file, &l), -ENOENT);
+  assert_int_equal(shard_listing_open(dir, &l), -EISDIR);
+  assert_int_equal(shard_listing_open("/dev/null", &l), -EBADMSG);
+  assert_int_equal(shard_listing_open("/etc/passwd", &l), -EBADMSG);
+  assert_int_equal(mkfifo(file, 0600), 0); /* does not wait for a writer */
+  assert_int_equal(shard_listing_open(file, &l), -EBADMSG);
+  unlink(file);
+  shard_listing_close(NULL);
+  struct shard_writer *w;
+  assert_int_equal(shard_writer_open("/no/such/dir/x", 0, &w), -ENOENT);
+}
+
+/* A file system that takes no more: the error is passed on, the older file stays. */
+static void full(void **state) {
+  (void)state;
+  struct names s = {0}, old = {0};
+  char digest[65];
+  uint64_t bytes;
+  names_numbered(&old, 10);
+  names_odd(&s, 1000, 5);
+  names_sort(&s, 0);
+  assert_int_equal(names_write(&old, 0, file, digest, &bytes), 0);
+  for (rlim_t limit = 0; limit < 100000; limit += 9973) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      signal(SIGXFSZ, SIG_IGN);
+      struct rlimit r = {limit, limit};
+      setrlimit(RLIMIT_FSIZE, &r);
+      _exit(names_write(&s, 0, file, digest, &bytes) == -EFBIG ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(files_in_dir(), 1);
+    struct shard_listing *l;
+    assert_int_equal(shard_listing_open(file, &l), 0);
+    assert_int_equal(shard_listing_count(l), 10);
+    shard_listing_close(l);
+  }
+  unlink(file);
+  names_free(&s);
+  names_free(&old);
+}
+
+/* A listing opened before it is replaced goes on giving the old names. */
+static void replaced_while_open(void **state) {
+  (void)state;
+  struct names a = {0}, b = {0};
+  char digest[65];
+  uint64_t bytes;
+  names_numbered(&a, 100);
+  names_odd(&b, 100, 6);
+  names_sort(&b, 0);
+  assert_int_equal(names_write(&a, 0, file, digest, &bytes), 0);
+  struct shard_listing *l;
+  assert_int_equal(shard_listing_open(file, &l), 0);
+  assert_int_equal(names_write(&b, 0, file, digest, &bytes), 0);
+  check_name_and_find(&a, l);
+  shard_listing_close(l);
+  unlink(file);
+  names_free(&a);
+  names_free(&b);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  snprintf(file, sizeof(file), "%s/a.listing", mkdtemp(dir));
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  unlink(file);
+  return rmdir(dir);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(numbered),
+      cmocka_unit_test(odd),
+      cmocka_unit_test(longest),
+      cmocka_unit_test(utf8),
+      cmocka_unit_test(same_basename),
+      cmocka_unit_test(refuses_disorder),
+      cmocka_unit_test(open_errors),
+      cmocka_unit_test(full),
+      cmocka_unit_test(replaced_while_open),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which positions are whose.
+ * Links: shard/shard
+ */
+#include "libshard.h"
+#include "shard/shard.h"
+#include "unit.h"
+
+static void range_covers(void **state) {
+  (void)state;
+  static const uint64_t large[] = {1u << 20, 999999937, (uint64_t)1 << 32, ((uint64_t)1 << 40) - 1,
+                                   (uint64_t)1 << 40};
+  for (uint32_t size = 1; size <= 17; size++) {
+    for (uint64_t k = 0; k < 200 + COUNT(large); k++) {
+      uint64_t n = k < 200 ? k : large[k - 200], expected = 0;
+      for (uint32_t rank = 0; rank < size; rank++) {
+        uint64_t begin = 77, end = 77;
+        shard_range(n, rank, size, &begin, &end);
+        assert_int_equal(begin, expected); /* no gap, nothing twice */
+        assert_in_range(end - begin, n / size, n / size + (n % size != 0));
+        expected = end;
+      }
+      assert_int_equal(expected, n);
+    }
+  }
+}
+
+static void owner_agrees_with_range(void **state) {
+  (void)state;
+  for (uint32_t size = 1; size <= 17; size++) {
+    for (uint64_t n = 1; n < 120; n++) {
+      for (uint64_t i = 0; i < n; i++) {
+        uint32_t owners = 0, owner = shard_owner(SHARD_STRATEGY_RANGE, i, n, size);
+        for (uint32_t rank = 0; rank < size; rank++) {
+          uint64_t begin, end;
+          shard_range(n, rank, size, &begin, &end);
+          if (begin <= i && i < end) {
+            owners++;
+            assert_int_equal(owner, rank);
+          }
+        }
+        assert_int_equal(owners, 1);
+      }
+    }
+  }
+}
+
+/* At large n, where shares begin and end, and at random. */
+static void owner_large(void **state) {
+  (void)state;
+  uint64_t seed = 12345;
+  for (int shift = 20; shift <= 40; shift += 5) {
+    for (int off = -1; off <= 1; off++) {
+      uint64_t n = ((uint64_t)1 << shift) + (uint64_t)off;
+      for (uint32_t size = 1; size <= 17; size++) {
+        for (uint32_t rank = 0; rank < size; rank++) {
+          uint64_t begin, end;
+          shard_range(n, rank, size, &begin, &end);
+          uint64_t some = begin + unit_random(&seed) % (end - begin);
+          assert_int_equal(shard_owner(SHARD_STRATEGY_RANGE, begin, n, size), rank);
+          assert_int_equal(shard_owner(SHARD_STRATEGY_RANGE, end - 1, n, size), rank);
+          assert_int_equal(shard_owner(SHARD_STRATEGY_RANGE, some, n, size), rank);
+        }
+      }
+    }
+  }
+}
+
+static void stride(void **state) {
+  (void)state;
+  for (uint32_t size = 1; size <= 17; size++) {
+    for (uint64_t n = 1; n < 100; n++) {
+      uint64_t share[17] = {0};
+      for (uint64_t i = 0; i < n; i++) {
+        uint32_t owner = shard_owner(SHARD_STRATEGY_STRIDE, i, n, size);
+        assert_int_equal(owner, i % size);
+        share[owner]++;
+      }
+      for (uint32_t rank = 0; rank < size; rank++) {
+        assert_in_range(share[rank], n / size, n / size + (n % size != 0));
+      }
+    }
+    uint64_t far = (uint64_t)1 << 40;
+    assert_int_equal(shard_owner(SHARD_STRATEGY_STRIDE, far - 1, far, size), (far - 1) % size);
+  }
+}
+
+/* The most ranks there can be. */
+static void many_ranks(void **state) {
+  (void)state;
+  uint32_t size = 0x7fffffff;
+  uint64_t n = (uint64_t)1 << 40, begin, end;
+  uint32_t ranks[] = {0, 1, size / 2, size - 2, size - 1};
+  for (size_t k = 0; k < COUNT(ranks); k++) {
+    shard_range(n, ranks[k], size, &begin, &end);
+    assert_in_range(end - begin, n / size, n / size + 1);
+    assert_int_equal(shard_owner(SHARD_STRATEGY_RANGE, begin, n, size), ranks[k]);
+    assert_int_equal(shard_owner(SHARD_STRATEGY_RANGE, end - 1, n, size), ranks[k]);
+  }
+  assert_int_equal(end, n);
+  shard_range(3, 5, size, &begin, &end); /* fewer files than ranks */
+  assert_int_equal(begin, end);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(range_covers), cmocka_unit_test(owner_agrees_with_range),
+      cmocka_unit_test(owner_large),  cmocka_unit_test(stride),
+      cmocka_unit_test(many_ranks),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
