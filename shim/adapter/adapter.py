@@ -1014,13 +1014,24 @@ def _walk(storage, code, frame, node, use_pattern):
 _refused = set()
 
 
+def _speaks():
+    """Whether this process says what all processes of the node have to say: the first rank, and
+    no worker."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        return False
+    world, _ = _native().world()
+    return world is None or world.local_rank <= 0
+
+
 def _say_refusal(what, why):
-    """One warning per reason, by one process of the node."""
-    text = "%s is listed in the unmodified way: %s" % (what, why)
+    """One warning per reason and node; a time-out may be one rank's alone."""
+    import errno
+
+    text = "%s is listed in the unmodified way: %s" % (what, getattr(why, "strerror", None) or why)
     if text not in _refused:
         _refused.add(text)
-        world, _ = _native().world()
-        if world is None or world.local_rank <= 0:
+        if _speaks() or getattr(why, "errno", None) == errno.ETIMEDOUT:
             _native().log(WARN, text)
 
 
@@ -1035,7 +1046,7 @@ def _patch_storage(module):
                 if answer is not None:
                     return answer
             except (_Refusal, OSError) as error:
-                _say_refusal(repr(id), getattr(error, "strerror", None) or error)
+                _say_refusal(repr(id), error)
         return original(self, id, use_pattern)
 
     walk_node.__wrapped__ = original
@@ -1094,12 +1105,13 @@ def _shard_world(args):
         text = ("SHARD_VIEW=shard has no effect: DLIO divides its files over %d MPI ranks itself, "
                 "and would do so a second time" % args.comm_size)
         world = None
-    elif world.rank == 0:
+    else:
         text = ("SHARD_VIEW=shard: each of %d processes reads its own share of the files, and "
                 "num_files_train and num_files_eval count the share" % world.size)
     if text and not _said_share:
         _said_share = True
-        native.log(WARN, text)
+        if _speaks():
+            native.log(WARN, text)
     return world
 
 
@@ -1399,12 +1411,6 @@ class _Finder:
         return None
 
 
-def _is_child():
-    """Whether this is a worker process: its parent has said what there was to say."""
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
-
-
 def _locate():
     import importlib.util
 
@@ -1437,8 +1443,7 @@ def _start():
             fault = "%s was imported in a way that hides it" % loaded[0]
     if fault is not None:
         _dlio = None
-        world, _ = native.world()
-        if not _is_child() and (world is None or world.local_rank <= 0):
+        if _speaks():
             native.log(level, "DLIO runs unmodified: " + fault)
         return
     native.set_view("global")

@@ -182,17 +182,22 @@ static struct shard_listing *open_current(const struct request *r) {
   return NULL;
 }
 
-/* Whether all names of `l` match the asked patterns, by what the header says. */
+/* Whether all names of `l` match one of the asked patterns, by what the header says. */
 static bool all_match(const struct shard_listing *l, const struct shard_options *asked) {
-  if (!asked->include[0] || strcmp(asked->include, "*") == 0) {
+  if (!asked->include[0] || l->header->count == 0) {
     return true;
   }
-  size_t n = strlen(asked->include), have = strlen(l->header->suffix);
-  if (asked->include[0] != '*' || strcspn(asked->include + 1, "*?[\\:") != n - 1) {
-    return false;
+  const char *suffix = l->header->suffix;
+  size_t have = strlen(suffix);
+  for (const char *p = asked->include; *p;) {
+    size_t n = strcspn(p, ":");
+    bool plain = n > 0 && p[0] == '*' && strcspn(p + 1, "*?[\\:") == n - 1;
+    if (plain && have >= n - 1 && memcmp(suffix + have - (n - 1), p + 1, n - 1) == 0) {
+      return true;
+    }
+    p += n + (p[n] == ':');
   }
-  return l->header->count == 0 || (have >= n - 1 && memcmp(l->header->suffix + have - (n - 1),
-                                                           asked->include + 1, n - 1) == 0);
+  return false;
 }
 
 /* Whether a listing made with other options holds the very names that are asked for. */
@@ -259,6 +264,14 @@ static int open_given(struct request *r, struct shard_listing **out) {
                                          : strerror(-rc));
   }
   if (strcmp(l->source, r->real) != 0 || !serves(l, &r->options)) {
+    if (strcmp(l->source, r->real) == 0) {
+      char text[900];
+      snprintf(text, sizeof(text),
+               "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
+               "made with '%.200s'",
+               file, r->real, r->options_text, l->options);
+      shard_log(SHARD_LOG_WARN, text);
+    }
     shard_listing_close(l);
     return 0;
   }

@@ -89,9 +89,9 @@ static inline void names_odd(struct names *s, size_t n, uint64_t seed) {
       size_t length = unit_random(&seed) % 8 ? 1 + unit_random(&seed) % 5 : 255;
       for (size_t i = 0; i < length; i++) {
         /* few different bytes in short names, so that names share much */
-        unsigned c = length < 6 ? "ab.\n\xc3\xa9\xff\x01"[unit_random(&seed) % 8]
-                                : 1 + unit_random(&seed) % 255;
-        text[k++] = (char)(c == '/' ? '_' : c);
+        char c = length < 6 ? "ab.\n\xc3\xa9\xff\x01"[unit_random(&seed) % 8]
+                            : (char)(1 + unit_random(&seed) % 255);
+        text[k++] = c == '/' ? '_' : c;
       }
       text[k++] = '/';
     }

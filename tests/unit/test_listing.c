@@ -398,8 +398,10 @@ static void full(void **state) {
   names_numbered(&old, 10);
   names_odd(&s, 1000, 5);
   names_sort(&s, 0);
+  assert_int_equal(names_write(&s, 0, file, digest, &bytes), 0);
+  rlim_t size = bytes;
   assert_int_equal(names_write(&old, 0, file, digest, &bytes), 0);
-  for (rlim_t limit = 0; limit < 100000; limit += 9973) {
+  for (rlim_t limit = 0; limit < size; limit += size / 10 - 1) {
     pid_t pid = fork();
     if (pid == 0) {
       signal(SIGXFSZ, SIG_IGN);

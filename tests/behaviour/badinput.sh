@@ -1,0 +1,198 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What is wrong is said, with the variable or the path, in bounded time; nothing else breaks; and
+# once it is put right the next run works.
+. "$(dirname "$0")/lib.sh"
+in_namespace
+program dataset "$LIB"
+D=$WORK/data; mkdir -p "$D/sub" "$WORK/other"
+touch "$D"/{1..6} "$D"/sub/{1..5} "$WORK"/other/{1..4}
+lib=$LIB
+cache=$WORK/cache
+cd "$WORK" || exit 2
+
+# run VARIABLE=VALUE... -- COMMAND...
+run() {
+  local vars=(); while [ "$1" != -- ]; do vars+=("$1"); shift; done; shift
+  env SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=2 SHARD_CACHE_DIR="$cache" SHARD_TIMEOUT=20 \
+    LD_PRELOAD="$lib" "${vars[@]}" timeout 30 "$@"
+}
+# good NAME: both ranks together see everything
+good() {
+  local r
+  for r in 0 1; do lib=$LIB run SHARD_RANK=$r -- find "$D" -type f; done >"$WORK/out" 2>"$WORK/err"
+  verdict "$1: the next run works" "$(cat "$WORK/err"; sort "$WORK/out" | diff - <(find "$D" -type f | sort) | head -3)"
+}
+# bad NAME 'WORD|WORD' VARIABLE=VALUE...: listing the dataset fails, soon, and stderr has one of
+# the words in a line of ours; other directories are listed.
+bad() {
+  local name=$1 words=$2 got begin=$SECONDS why=; shift 2
+  run "$@" -- ls "$D" >"$WORK/out" 2>"$WORK/err"; got=$?
+  [ $got = 2 ] || why+="status $got. "
+  [ -s "$WORK/out" ] && why+="lists $(cat "$WORK/out"). "
+  ((SECONDS - begin < 10)) || why+="took $((SECONDS - begin)) s. "
+  grep '^libshard: ' "$WORK/err" | grep -qE -- "$words" || why+="says $(cat "$WORK/err"). "
+  [ "$(grep -c '^libshard: ' "$WORK/err")" = 1 ] || why+="says it $(grep -c '^libshard: ' "$WORK/err") times. "
+  run "$@" -- ls "$WORK/other" 2>/dev/null | cmp -s - <(ls "$WORK/other") || why+="other directories fail. "
+  verdict "$name" "$why"
+}
+
+# Variables
+for v in DATASETS=/x RNAK=1 SIZES=2 STRATEGI=range INCLUDES=x LISTNIG=x CACHEDIR=/x TIMEOUTS=1 \
+  ADAPTOR=off LOGS=info VIEWS=shard SEED=1 EPOCH=1; do
+  bad "misspelt SHARD_${v%%=*}" "SHARD_${v%%=*}" "SHARD_$v"
+done
+for v in VIEW=shrad STRATEGY=hash TIMEOUT=soon TIMEOUT=0 ADAPTER=yes LOG=loud RANK=one RANK=2 SIZE=0 \
+  SIZE=-1 RANK= SIZE= INCLUDE= LISTING= CACHE_DIR= CACHE_DIR=relative VIEW=; do
+  bad "SHARD_$v" "SHARD_${v%%=*}" "SHARD_$v"
+done
+bad "long SHARD_INCLUDE" SHARD_INCLUDE SHARD_INCLUDE="$(printf '%02000d')"
+bad "no rank" "SHARD_RANK" -u SHARD_RANK -u SHARD_SIZE
+bad "no size" "SHARD_SIZE" -u SHARD_SIZE
+bad "launcher's rank too large" OMPI_COMM_WORLD_RANK -u SHARD_RANK -u SHARD_SIZE OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4
+run -u SHARD_DATASET SHARD_VEIW=shard -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "misspelt, no dataset: warned" "$(grep -q SHARD_VEIW "$WORK/err" || cat "$WORK/err")"
+verdict "misspelt, no dataset: listed" "$(ls "$D" | diff - "$WORK/out")"
+run SHARD_VIEW=off SHARD_STRATEGY=hash -- ls "$D" >"$WORK/out" 2>&1
+verdict "SHARD_VIEW=off silences" "$(ls "$D" | diff - "$WORK/out")"
+verdict "no cache made" "$(ls "$cache" 2>/dev/null)"
+run SHARD_DATASET="$WORK/none" -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "dataset missing: said" "$(grep '^libshard' "$WORK/err" | grep -q "SHARD_DATASET.*none" || echo "says $(cat "$WORK/err")")"
+run SHARD_DATASET="$D/1" -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "dataset a file: said" "$(grep '^libshard' "$WORK/err" | grep -q "SHARD_DATASET" || echo "says $(cat "$WORK/err")")"
+run SHARD_DATASET="$(printf "$WORK/none%d:" {1..40})$D" -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "41 datasets: served, or said" "$(ls "$D" | cmp -s - "$WORK/out" && ! grep -qiE 'too many|more than|at most' "$WORK/err" && echo "the last is not served: $(cat "$WORK/err")")"
+good "variables"
+
+# SHARD_LISTING
+L=$WORK/l; "$CTL" index "$D" -o "$L" >/dev/null
+run SHARD_LISTING="$L" SHARD_CACHE_DIR="$WORK/unused" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
+verdict "SHARD_LISTING is used" "$(cat "$WORK/err"; [ "$(wc -l <"$WORK/out")" = 5 ] || cat "$WORK/out"; ls "$WORK/unused" 2>/dev/null)"
+bad "listing missing" SHARD_LISTING SHARD_LISTING="$WORK/none"
+bad "listing a directory" SHARD_LISTING SHARD_LISTING="$WORK/other"
+bad "listing empty" SHARD_LISTING SHARD_LISTING=/dev/null
+for n in 100 512 600 $(($(stat -c %s "$L") - 1)); do
+  head -c "$n" "$L" >"$WORK/short"; bad "listing of $n bytes" SHARD_LISTING SHARD_LISTING="$WORK/short"
+done
+damage() { cp "$L" "$WORK/bad"; printf "$2" | dd of="$WORK/bad" bs=1 seek="$1" conv=notrunc 2>/dev/null; }
+damage 40 '\377'; bad "listing's header damaged" SHARD_LISTING SHARD_LISTING="$WORK/bad"
+damage 8 '\002'; bad "listing of version 2" "SHARD_LISTING.*version" SHARD_LISTING="$WORK/bad"
+damage 515 '\377'; bad "listing's names damaged" "SHARD_LISTING|$WORK/bad" SHARD_LISTING="$WORK/bad"
+cp -r "$D" "$WORK/moved"; "$CTL" index "$WORK/moved" -o "$WORK/l2" >/dev/null
+run SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
+verdict "listing of another directory: not used" "$([ "$(wc -l <"$WORK/out")" = 5 ] || cat "$WORK/out")"
+verdict "listing of another directory: said" "$(grep -q SHARD_LISTING "$WORK/err" || echo "says nothing")"
+cp "$L" "$WORK/l3"; touch "$WORK/moved/new"
+bad "stale listing" "SHARD_LISTING.*moved" SHARD_LISTING="$WORK/l2" SHARD_DATASET="$WORK/moved" D="$WORK/moved" 2>/dev/null
+touch "$D/7"; bad "listing of a directory that changed" "SHARD_LISTING.*$D" SHARD_LISTING="$L"
+"$CTL" index "$D" -o "$L" >/dev/null
+if setpriv --reuid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then
+  cp "$L" "$WORK/secret"; chmod 600 "$WORK/secret"
+  run SHARD_LISTING="$WORK/secret" -- setpriv --reuid 65534 --clear-groups ls "$D" >"$WORK/out" 2>"$WORK/err"; got=$?
+  verdict "listing unreadable" "$([ $got = 2 ] && grep -q "SHARD_LISTING.*ermission" "$WORK/err" || echo "status $got, $(cat "$WORK/err")")"
+else
+  skip "listing unreadable" "cannot become another user"
+fi
+good "listings"
+
+# A listing made with follow=1 does not serve follow=0.
+mkdir "$WORK/followed" "$WORK/aside"; touch "$WORK/followed/1" "$WORK/aside/2"; ln -s ../aside "$WORK/followed/link"
+"$CTL" index "$WORK/followed" -o "$WORK/lf" --options 'depth=2 follow=1' >/dev/null
+SHARD_CACHE_DIR=$cache SHARD_LISTING=$WORK/lf "$WORK/dataset" "$WORK/followed" 'depth=2' 2>/dev/null | tr '\0' '\n' >"$WORK/out"
+verdict "listing with links followed" "$([ "$(cat "$WORK/out")" = 1 ] || cat "$WORK/out")"
+
+# SHARD_CACHE_DIR
+bad "cache without parent" "SHARD_CACHE_DIR|$WORK/none" SHARD_CACHE_DIR="$WORK/none/cache"
+bad "cache a file" "SHARD_CACHE_DIR|$WORK/l" SHARD_CACHE_DIR="$L"
+bad "cache below a file" SHARD_CACHE_DIR SHARD_CACHE_DIR="$L/cache"
+bad "cache too long" SHARD_CACHE_DIR SHARD_CACHE_DIR="/tmp/$(printf '%05000d')"
+if [ "$(id -u)" = 0 ]; then
+  mkdir "$WORK/foreign"; chown 65534 "$WORK/foreign"
+  bad "cache of another user" SHARD_CACHE_DIR SHARD_CACHE_DIR="$WORK/foreign"
+fi
+mkdir "$WORK/ro" "$WORK/full"
+if mount -t tmpfs -o size=64k,mode=755 none "$WORK/full" 2>/dev/null; then
+  mount -t tmpfs -o ro,mode=755 none "$WORK/ro"
+  bad "cache read-only" SHARD_CACHE_DIR SHARD_CACHE_DIR="$WORK/ro"
+  mkdir "$WORK/big"; (cd "$WORK/big"; head -c 60000 /dev/urandom | od -An -v -tx1 -w100 | tr -d ' ' | xargs touch)
+  OLD=$D D=$WORK/big
+  bad "cache full" "SHARD_CACHE_DIR" SHARD_CACHE_DIR="$WORK/full"
+  verdict "cache full: nothing left" "$(ls "$WORK/full" | grep -v 'lock$')"
+  good "cache full"
+  D=$OLD
+  mount -t tmpfs -o mode=1777 none /dev/shm
+  mkdir -m 700 /dev/shm/real; ln -s real "/dev/shm/libshard-$(id -u)"
+  bad "default cache a link" "SHARD_CACHE_DIR" -u SHARD_CACHE_DIR
+  rm "/dev/shm/libshard-$(id -u)"; mkdir -m 755 "/dev/shm/libshard-$(id -u)"
+  bad "default cache open to others" "/dev/shm/libshard-$(id -u)" -u SHARD_CACHE_DIR
+  rmdir "/dev/shm/libshard-$(id -u)"
+  run -u SHARD_CACHE_DIR -- ls "$D" >/dev/null
+  verdict "default cache is private" "$([ "$(stat -c %a "/dev/shm/libshard-$(id -u)")" = 700 ] || ls -ld /dev/shm/*)"
+  umount /dev/shm
+else
+  skip "cache full, read-only" "cannot mount"
+fi
+
+# A damaged listing in the cache, a planted one.
+rm -rf "$cache"; run -- ls "$D" >/dev/null
+for f in "$cache"/*.listing; do head -c 700 "$f" >"$WORK/short"; cat "$WORK/short" >"$f"; done
+good "truncated listing in the cache"
+rm -rf "$cache"; run -- ls "$D" >/dev/null; for f in "$cache"/*.current; do ln -sfn /etc/passwd "$f"; done
+good "current points elsewhere"
+rm -rf "$cache"; run -- ls "$D" >/dev/null; for f in "$cache"/*.current; do ln -sfn none.listing "$f"; done
+good "current points nowhere"
+rm -rf "$cache"
+
+# Builders that fail
+mkdir "$WORK/fake"; cp "$LIB" "$WORK/fake"; lib=$WORK/fake/libshard.so
+fake() { rm -rf "$cache"; printf '#!/bin/bash\n%s\n' "$1" >"$WORK/fake/shardctl"; chmod +x "$WORK/fake/shardctl"; }
+left() { verdict "$1: nothing left" "$(ls "$cache" | grep -vE '\.(lock|listing|current)$'; ls "$cache" | grep '\.new')"; good "$1"; }
+bad "no shardctl" "shardctl.*$WORK/fake"; good "no shardctl"
+fake 'kill -9 $$';                        bad "builder killed" "killed by signal 9.*$D"; left "builder killed"
+fake 'kill -SEGV $$';                     bad "builder crashed" "killed by signal 11.*$D"; left "builder crashed"
+fake 'echo no luck at all >&2; exit 1';   bad "builder fails" "no luck at all"; left "builder fails"
+fake 'exit 1';                            bad "builder fails silently" "$D|shardctl"; left "builder fails silently"
+fake 'exit 0';                            bad "builder writes nothing" "$cache|$D"; left "builder writes nothing"
+fake 'head -c 5000 /dev/urandom >"$4"';   bad "builder writes garbage" "$cache|$D"; left "builder writes garbage"
+fake 'head -c 5000 /dev/zero >"$4"; exit 1'; bad "builder writes and fails" "shardctl"; left "builder writes and fails"
+fake 'seq 100000 >&2; exit 1';            bad "builder says too much" "1"; left "builder says too much"
+fake 'echo half >"$4.tmp.$$"; exec sleep 60'; bad "builder hangs" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; left "builder hangs"
+fake 'exec sleep 60 2>&-';                bad "builder hangs, silent" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; left "builder hangs, silent"
+fake 'kill -STOP $$';                     bad "builder stopped" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; left "builder stopped"
+rm -rf "$cache"; printf 'no program' >"$WORK/fake/shardctl"; bad "builder no program" "shardctl"; good "builder no program"
+
+# What a waiter says; a host that dies while the builder works.
+fake 'exec sleep 60'
+run SHARD_TIMEOUT=6 -- ls "$D" >/dev/null 2>&1 & first=$!
+sleep 0.5; bad "another builds" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; kill $first; wait $first 2>/dev/null
+fake 'sleep 1; exec "'"$CTL"'" "$@"'
+env SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=2 SHARD_CACHE_DIR="$cache" LD_PRELOAD="$lib" ls "$D" >/dev/null 2>&1 & first=$!
+sleep 0.3; kill -9 $first; wait $first 2>/dev/null
+good "host killed while building"
+verdict "host killed while building: nothing left" "$(ls "$cache" | grep '\.new')"
+
+# Hosts that ignore or reap children
+fake 'echo no luck at all >&2; exit 1'
+for sig in '$SIG{CHLD} = "IGNORE"' '$SIG{CHLD} = sub { 1 while waitpid(-1, 1) > 0 }'; do
+  run -- perl -e "$sig"'; opendir(D, $ARGV[0]) or exit 2; print readdir D' "$D" >"$WORK/out" 2>"$WORK/err"; got=$?
+  verdict "builder fails, $sig" "$([ $got = 2 ] && grep -q 'no luck' "$WORK/err" || echo "status $got, $(cat "$WORK/err")")"
+  rm -rf "$cache"
+done
+lib=$LIB
+run -- perl -e '$SIG{CHLD} = "IGNORE"; opendir(D, $ARGV[0]) or die; print scalar(() = readdir D)' "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "built though children are ignored" "$(cat "$WORK/err"; [ -s "$WORK/out" ] || echo nothing)"
+
+# Several ranks, real shardctl killed while it works.
+rm -rf "$cache"; mkdir -p "$WORK/wide"; (cd "$WORK/wide"; seq -f f%06g 20000 | xargs touch)
+OLD=$D D=$WORK/wide
+cp "$CTL" "$WORK/fake/shardctl"; lib=$WORK/fake/libshard.so
+run -- ls "$D" >/dev/null 2>"$WORK/err" & first=$!
+for i in {1..500}; do pid=$(pgrep -f "^$WORK/fake/shardctl index" | head -1); [ -n "$pid" ] && { kill -9 "$pid"; break; }; done 2>/dev/null
+wait $first; got=$?
+if grep -q "signal 9" "$WORK/err"; then
+  verdict "shardctl killed" "$([ $got = 2 ] || echo "status $got")"; left "shardctl killed"
+else
+  skip "shardctl killed" "it was too quick"; good "shardctl killed"
+fi
+D=$OLD
+finish

@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Programs that list nothing of a dataset run as if libshard.so were not there.
+. "$(dirname "$0")/lib.sh"
+program dirs
+cache=$WORK/cache
+export SHARD_CACHE_DIR=$cache
+D=$WORK/data; mkdir -p "$D/sub dir" "$WORK/dataset"
+touch "$D"/{a,b,c}.txt "$D/sub dir/x" "$D"/.hidden "$WORK/dataset/file"
+ln -s nowhere "$D/dangling"; ln -s . "$D/here"
+cp -r "$ROOT/shim" "$D/shim"
+git -C "$D" init -q . && git -C "$D" add a.txt 2>/dev/null
+cd "$D" || exit 2
+
+preload=$LIB
+# alike NAME COMMAND...: bare and preloaded; with no SHARD_ variable and with a dataset elsewhere
+alike() {
+  local name=$1 mode rc; shift
+  timeout 60 "$@" >"$WORK/out" 2>"$WORK/err"; echo "status $?" >>"$WORK/out"
+  for mode in plain dataset; do
+    local env=(env LD_PRELOAD="$preload")
+    [ $mode = dataset ] && env+=(SHARD_DATASET="$WORK/dataset" SHARD_RANK=0 SHARD_SIZE=2)
+    timeout 60 "${env[@]}" "$@" >"$WORK/out2" 2>"$WORK/err2"; echo "status $?" >>"$WORK/out2"
+    cat "$WORK/err" >"$WORK/want"; cat "$WORK/out" >>"$WORK/want"
+    cat "$WORK/err2" >"$WORK/got"; cat "$WORK/out2" >>"$WORK/got"
+    same "$name, $mode" "$WORK/want" "$WORK/got"
+  done
+}
+
+alike ls ls -lAR --full-time --zero
+alike "ls, missing" ls /no/such/directory
+alike find find . -printf '%p %y %i %s\n'
+alike "git status" git status --porcelain=v2
+alike "python -c pass" "$PYTHON" -c pass
+alike "python walk" "$PYTHON" -c 'import os
+for t in os.walk("."): print(t)'
+alike "pip list" "$PYTHON" -m pip list --disable-pip-version-check
+alike perl perl -e 'opendir(D, ".") or die; print join("\n", sort readdir D), "\n"; rewinddir D; print scalar(() = readdir D), "\n"'
+alike "bash glob" bash -c 'echo * .[a-z]* shim/*/*.c'
+alike "bash, false" bash -c 'exit 3'
+if command -v mpirun >/dev/null; then
+  alike "mpirun hostname" mpirun --allow-run-as-root -n 1 hostname
+else
+  skip "mpirun hostname" "no mpirun"
+fi
+alike "ls of descriptors" ls /proc/self/fd
+alike "few descriptors" bash -c 'ulimit -n 12; ls; find . | sort'
+alike "very few descriptors" bash -c 'ulimit -n 8; ls; find . | sort'
+alike "no descriptor left" bash -c 'ulimit -n 4; ls; echo $?'
+for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads shared stack descriptors closed; do
+  alike "dirs $mode" "$WORK/dirs" $mode .
+done
+alike "all closed" bash -c 'ls <&- >&- 2>&-; echo $?'
+alike "stderr closed" bash -c 'ls 2>&-; find . 2>&- | sort'
+alike "stdin closed" bash -c 'ls <&-; '"$PYTHON"' -c "import os; print(sorted(os.listdir()))" <&-'
+
+jemalloc=$(ldconfig -p | sed -n 's/.*libjemalloc\.so\.2 .*=> //p' | head -1)
+if [ -n "$jemalloc" ]; then
+  for preload in "$jemalloc $LIB" "$LIB $jemalloc"; do
+    alike "ls, beside jemalloc" ls -la
+    alike "python, beside jemalloc" "$PYTHON" -c 'import os; print(sorted(os.listdir()))'
+  done
+  preload=$LIB
+else
+  skip "beside jemalloc" "no libjemalloc.so.2"
+fi
+
+pythons=("$HOME"/.pyenv/versions/3.{8,9,10,11,12,13}.*/bin/python3)
+[ -x "${pythons[0]}" ] || pythons=("$PYTHON")
+for p in "${pythons[@]}"; do
+  [ -x "$p" ] && alike "$("$p" -V 2>&1)" "$p" -c 'import json, os; print(sorted(os.listdir()))'
+done
+
+verdict "no cache made" "$(ls -A "$cache" 2>&1 | grep -v 'No such file')"
+
+sed -n '/global:/,/local:/{/[:*]/d;s/;/\n/g;p}' "$ROOT/shim/libshard.map" | tr -d ' ' | sed '/^$/d' | sort >"$WORK/want"
+nm -D --defined-only "$LIB" | awk '{print $3}' | sed 's/@.*//' | sort >"$WORK/got"
+same "exported symbols" "$WORK/want" "$WORK/got"
+verdict "needs libc alone" "$(ldd "$LIB" | grep -Ev 'linux-vdso|libc\.so\.6|ld-linux' )"
+verdict "no text relocations" "$(readelf -d "$LIB" | grep -E 'TEXTREL|RPATH|RUNPATH')"
+finish

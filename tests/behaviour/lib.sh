@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# lib.sh - sourced by the behaviour tests: bash, no arguments.
+#   BUILD   where libshard.so and shardctl are (default: build/)
+#   PYTHON  the interpreter to use (default: python3)
+# Each check prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why'; finish prints the sums and
+# exits with 1 if anything failed. Everything is made below $WORK, which is removed at the end.
+set -u
+export LC_ALL=C
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd) || exit 2
+PYTHON=$(${PYTHON:-python3} -c 'import sys; print(sys.executable)')
+LIB=$BUILD/libshard.so
+CTL=$BUILD/shardctl
+[ -f "$LIB" ] && [ -x "$CTL" ] || { echo "no libshard.so or shardctl in $BUILD" >&2; exit 2; }
+
+# The tests may themselves be started by a launcher.
+for v in $(compgen -e | grep -E '^(SHARD_|OMPI_|PMI|PMIX_|PALS_|MV2_|MVP_|JSM_|FLUX_|SLURM_|MPI_LOCAL|TORCHELASTIC_|(LOCAL_)?RANK$|(LOCAL_)?WORLD_SIZE$|LD_PRELOAD$)'); do
+  unset "$v"
+done
+
+WORK=$(mktemp -d /tmp/shard-test.XXXXXX) || exit 2
+chmod 755 "$WORK"
+trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; rm -rf "$WORK"' EXIT
+passed=0 failed=0
+
+ok() { echo "ok $1"; passed=$((passed + 1)); }
+fail() { echo "FAIL $1: $(tr '\n\0' '  ' <<<"$2" | head -c 600)"; failed=$((failed + 1)); }
+skip() { echo "skip $1: $2"; }
+# verdict NAME WHY: WHY is empty if all is well
+verdict() { if [ -z "$2" ]; then ok "$1"; else fail "$1" "$2"; fi; }
+# same NAME WANTED GOT: two files
+same() { verdict "$1" "$(cmp "$2" "$3" 2>&1 | head -1; cmp -s "$2" "$3" || diff -a <(tr '\0' '\n' <"$2") <(tr '\0' '\n' <"$3") | head -5)"; }
+finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ]; exit; }
+
+# program NAME: path of tests/programs/NAME.c, compiled
+program() {
+  [ -x "$WORK/$1" ] || ${CC:-gcc} -O1 -D_GNU_SOURCE -I"$ROOT/include" -o "$WORK/$1" \
+    "$ROOT/tests/programs/$1.c" -pthread ${2:+"$2" -Wl,-rpath,"$(dirname "$2")"} || exit 2
+}
+
+# in_namespace: start this test anew where mounts are its own; returns if it is, or cannot be
+in_namespace() {
+  [ -z "${IN_NAMESPACE:-}" ] && unshare -m true 2>/dev/null || return 0
+  rm -rf "$WORK"
+  IN_NAMESPACE=1 exec unshare -m "$BASH" "$0"
+}

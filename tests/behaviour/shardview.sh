@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The shard view: over all ranks every file of the dataset once, everything else everywhere.
+. "$(dirname "$0")/lib.sh"
+program dirs
+program late_fork
+export SHARD_CACHE_DIR=$WORK/cache
+D=$WORK/top/data; mkdir -p "$D"/{a/deep/deeper,b,empty,.hid} "$WORK/top/other"
+touch "$D"/{1,2,3,4}.txt "$D"/a/{1,2,3,4,5,6,7}.jpeg "$D"/a/deep/{x,y}.jpeg "$D"/a/deep/deeper/z \
+  "$D"/b/img_{000..040}.jpeg "$D/.hid/f" "$D/.hidden" "$WORK"/top/other/{1..9} "$WORK/top/near"
+touch "$D/with blank" "$D/with"$'\n'"newline" "$D/"$'\xff\xfe'"bytes" "$D/b/"$'\xc3\xa9'".jpeg"
+ln -s 1.txt "$D/link.txt"; ln -s nowhere "$D/dangling"; ln -s a "$D/link_to_a"
+ln -s "$WORK/top/other" "$D/link_out"; ln -s "$D" "$WORK/link_to_data"
+cd "$WORK/top" || exit 2
+
+# view RANK SIZE STRATEGY COMMAND...
+view() {
+  local r=$1 p=$2 s=$3; shift 3
+  SHARD_DATASET=${DATASET:-$D} SHARD_RANK=$r SHARD_SIZE=$p SHARD_STRATEGY=$s LD_PRELOAD=$LIB \
+    timeout 60 "$@"
+}
+# shares NAME WANTED DIFFER COMMAND...: COMMAND prints names ended by NUL. Over the ranks: WANTED
+# (a sorted file), nothing twice, shares that differ by at most DIFFER.
+shares() {
+  local name=$1 want=$2 differ=$3 p s r n least most why; shift 3
+  for p in 1 2 3 5; do
+    for s in range stride; do
+      : >"$WORK/all"; least=999999 most=0 why=
+      for ((r = 0; r < p; r++)); do
+        view $r $p $s "$@" >"$WORK/one" 2>"$WORK/err" || why+="rank $r: status $?, $(cat "$WORK/err"). "
+        [ -s "$WORK/err" ] && why+="rank $r says $(cat "$WORK/err"). "
+        n=$(tr -dc '\0' <"$WORK/one" | wc -c)
+        ((n < least)) && least=$n; ((n > most)) && most=$n
+        cat "$WORK/one" >>"$WORK/all"
+      done
+      sort -z "$WORK/all" >"$WORK/sorted"
+      cmp -s "$want" "$WORK/sorted" || why+="$(diff -a <(tr '\0' '\n' <"$want") <(tr '\0' '\n' <"$WORK/sorted") | head -5)"
+      ((most - least <= differ)) || why+="shares from $least to $most"
+      verdict "$name, $p ranks, $s" "$why"
+    done
+  done
+}
+# everywhere NAME COMMAND...: each rank prints what the bare program prints
+everywhere() {
+  local name=$1 r why=; shift
+  "$@" >"$WORK/want" 2>&1
+  for r in 0 1 2; do
+    view $r 3 range "$@" >"$WORK/got" 2>&1
+    cmp -s "$WORK/want" "$WORK/got" || why+="rank $r: $(diff -a "$WORK/want" "$WORK/got" | head -3) "
+  done
+  verdict "$name" "$why"
+}
+
+walk='import os, sys
+for d, dirs, files in os.walk(os.fsencode(sys.argv[1])):
+    for f in files: sys.stdout.buffer.write(os.path.join(d, f) + b"\0")'
+flat='import os, sys
+for f in os.listdir(b"."):
+    if not os.path.isdir(f): sys.stdout.buffer.write(f + b"\0")'
+find "$D" ! -xtype d -print0 | sort -z >"$WORK/tree"
+shares "find" "$WORK/tree" 1 find "$D" ! -xtype d -print0
+shares "os.walk" "$WORK/tree" 1 "$PYTHON" -c "$walk" "$D"
+shares "from above" "$WORK/tree" 1 find "$WORK/top" -path "$D/*" ! -xtype d -print0
+(cd "$D" && find . -maxdepth 1 ! -xtype d -printf '%f\0' | sort -z) >"$WORK/flat"
+cd "$D" && shares "os.listdir" "$WORK/flat" 99 "$PYTHON" -c "$flat"
+shares "ls -A" "$WORK/flat" 99 bash -c 'ls -A --zero | while IFS= read -rd "" f; do [ -d "$f" ] || printf "%s\0" "$f"; done'
+cd "$D/b" && find . -type f -printf '%f\0' | sort -z >"$WORK/flat"
+shares "ls of a subdirectory" "$WORK/flat" 99 ls -A --zero
+cd "$WORK/top" || exit 2
+
+everywhere "directories" find "$D" -xtype d
+everywhere ". and .." bash -c 'ls -aU | grep -xE "[.]{1,2}" | sort'
+everywhere "other directories" ls -la "$WORK/top/other"
+everywhere "out through a link" ls -la "$D/link_out/"
+everywhere "empty" ls -la "$D/empty"
+everywhere "stat and open" bash -c 'cd data; stat -c %n 1.txt a/7.jpeg && cat b/img_040.jpeg'
+everywhere "missing" ls "$D/none"
+
+cd "$D/b" || exit 2
+for how in "$WORK/link_to_data/b" ../b ./ "$D/b/" "$D/b/../b" "$D//b/." "$WORK/link_to_data/../data/b"; do
+  shares "as $how" "$WORK/flat" 99 ls -A --zero "$how"
+done
+(cd "$D/a" && find . -maxdepth 1 -type f -printf '%f\0' | sort -z) >"$WORK/flat"
+shares "link to a directory within" "$WORK/flat" 99 bash -c 'ls -A --zero '"$D"'/link_to_a/ | sed -z "/^deep$/d"'
+DATASET=$WORK/link_to_data/ shares "dataset named by a link" "$WORK/tree" 1 find "$D" ! -xtype d -print0
+DATASET=$D/a:$D/b shares "two datasets" <(:) 99 true
+for d in a b; do
+  find "$D/$d" -type f -print0 | sort -z >"$WORK/sub"
+  DATASET=$D/a:$D/b shares "two datasets, $d" "$WORK/sub" 1 find "$D/$d" -type f -print0
+done
+
+export SHARD_INCLUDE='*.jpeg:*.txt'
+find "$D" ! -xtype d \( -name '*.jpeg' -o -name '*.txt' \) -print0 | sort -z >"$WORK/some"
+shares "include" "$WORK/some" 1 find "$D" ! -xtype d \( -name '*.jpeg' -o -name '*.txt' \) -print0
+everywhere "not included" find "$D" ! -name '*.jpeg' ! -name '*.txt'
+export SHARD_INCLUDE='img?.dat'
+mkdir "$WORK/locale"; touch "$WORK"/locale/img{1,2,$'\xc3\xa9'}.dat
+(cd "$WORK/locale"; printf '%s\0' * | sort -z) >"$WORK/flat"
+DATASET=$WORK/locale LC_ALL=C.UTF-8 shares "include, in UTF-8" "$WORK/flat" 99 ls --zero "$WORK/locale"
+SHARD_INCLUDE="*.dat:$(printf '% 600s')"
+DATASET=$WORK/locale shares "include, of many blanks" "$WORK/flat" 99 ls --zero "$WORK/locale"
+unset SHARD_INCLUDE
+
+mkdir "$WORK/few"; touch "$WORK/few"/{one,two}
+printf '%s\0' one two >"$WORK/flat"
+DATASET=$WORK/few shares "fewer files than ranks" "$WORK/flat" 1 ls --zero "$WORK/few"
+
+# A dataset named by a relative path, and programs that change their directory.
+cd "$WORK/top" || exit 2
+cat >"$WORK/walk.pl" <<'P'
+use File::Find; find(sub { print "$File::Find::name\0" if !-d $_ }, "data");
+P
+find data ! -xtype d -print0 | sort -z >"$WORK/rel"
+DATASET=data shares "relative dataset, os.walk" "$WORK/rel" 1 "$PYTHON" -c "$walk" data
+DATASET=data shares "relative dataset, File::Find" "$WORK/rel" 1 perl "$WORK/walk.pl"
+DATASET=$D shares "File::Find" "$WORK/rel" 1 perl "$WORK/walk.pl"
+
+# C programs. -U: in the order of the directory, which is that of readdir.
+ls -aU --zero "$D/b" | sort -z | sed -z '/^\.\{1,2\}$/d' >"$WORK/flat"
+for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads shared stack descriptors closed; do
+  shares "dirs $mode" "$WORK/flat" 99 bash -c '"$1" "$2" "$3" >'"$WORK/raw"' || exit; sed -z "/^\.\{1,2\}$/d" '"$WORK/raw" - "$WORK/dirs" $mode "$D/b"
+done
+mkdir "$WORK/many"; (cd "$WORK/many"; seq -f file_%05g 3000 | xargs touch; ls --zero | sort -z >"$WORK/flat")
+DATASET=$WORK/many shares "two threads on one stream" "$WORK/flat" 1 bash -c '"$1" shared "$2" >'"$WORK/raw"' || exit; sed -z "/^\.\{1,2\}$/d" '"$WORK/raw" - "$WORK/dirs" "$WORK/many"
+DATASET=$WORK/many shares "many streams" "$WORK/flat" 1 bash -c 'ulimit -n 16; ls --zero "$1"' - "$WORK/many"
+
+# Deleting under the view fails, and what was hidden stays.
+cp -r "$D" "$WORK/copy"; find "$WORK/copy" ! -xtype d | sort >"$WORK/before"
+DATASET=$WORK/copy view 0 2 range find "$WORK/copy" ! -xtype d | sort >"$WORK/mine"
+DATASET=$WORK/copy view 0 2 range rm -rf "$WORK/copy" >/dev/null 2>&1; status=$?
+comm -23 "$WORK/before" "$WORK/mine" >"$WORK/want"
+find "$WORK/copy" ! -xtype d 2>/dev/null | sort >"$WORK/got"
+same "rm -rf spares the hidden" "$WORK/want" "$WORK/got"
+verdict "rm -rf fails" "$([ $status = 0 ] && echo "status 0")"
+
+# One listing for many processes, a new one when the directory changes.
+versions() { ls "$SHARD_CACHE_DIR" | grep -c '\.listing$'; }
+SHARD_CACHE_DIR=$WORK/cache2
+for r in 0 1 2 3 4 5 6 7; do
+  DATASET=$WORK/many view $r 8 range ls "$WORK/many" >"$WORK/p$r" & pids[r]=$!
+done
+wait "${pids[@]}"
+verdict "built once for 8 processes" "$([ "$(versions)" = 1 ] || ls "$SHARD_CACHE_DIR")"
+verdict "8 processes saw all" "$(cat "$WORK"/p[0-7] | sort | cmp - <(ls "$WORK/many") 2>&1)"
+touch "$WORK/many/new"
+for r in 0 1; do DATASET=$WORK/many view $r 2 range ls "$WORK/many"; done | sort >"$WORK/got"
+ls "$WORK/many" >"$WORK/want"
+same "a new name is seen" "$WORK/want" "$WORK/got"
+verdict "by a new listing" "$([ "$(versions)" = 2 ] || ls "$SHARD_CACHE_DIR")"
+verdict "no leftovers" "$(ls "$SHARD_CACHE_DIR" | grep -E '\.new|\.tmp')"
+
+# A cache inside the dataset changes the dataset.
+mkdir "$WORK/inside"; touch "$WORK/inside"/{1..6}
+find "$WORK/inside" -name '[1-6]' -print0 | sort -z >"$WORK/flat"
+SHARD_CACHE_DIR=$WORK/inside/.cache DATASET=$WORK/inside \
+  shares "cache inside the dataset" "$WORK/flat" 1 bash -c 'find "$1" -name "[1-6]" -print0 2>/dev/null' - "$WORK/inside"
+
+# A child forked while the listing was built must not hold the lock.
+mkdir "$WORK/slow" "$WORK/forked"; cp "$LIB" "$WORK/slow"; touch "$WORK/forked"/{1,2,3}
+printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"
+SHARD_CACHE_DIR=$WORK/cache3 SHARD_DATASET=$WORK/forked SHARD_RANK=0 SHARD_SIZE=1 \
+  LD_PRELOAD=$WORK/slow/libshard.so timeout 30 "$WORK/late_fork" "$WORK/forked" 12 >/dev/null
+touch "$WORK/forked/4"
+out=$(SHARD_CACHE_DIR=$WORK/cache3 SHARD_TIMEOUT=4 DATASET=$WORK/forked view 0 1 range ls "$WORK/forked" 2>&1)
+verdict "a child forked meanwhile holds no lock" "$([ "$out" = $'1\n2\n3\n4' ] || echo "$out")"
+finish

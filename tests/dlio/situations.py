@@ -1,0 +1,324 @@
+"""What users meet around a run: launchers, variables, caches, versions. The real DLIO, one
+process each, started from its own command line.
+
+    python tests/dlio/situations.py [--preload LIB] ...
+
+Every situation says whether the run must open exactly what the unmodified one opens, whether the
+library's line must appear on stderr (once), and whether the list must have been lazy.
+"""
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import configs
+import launch
+from matrix import REPO, tail
+
+# Printed by a hook of the test's own at exit of the main process: what the list was.
+PROBE = '''
+import atexit, os, sys
+def tell():
+    config = sys.modules.get("dlio_benchmark.utils.config")
+    if config and os.getpid() == PID:
+        args = config.ConfigArguments.get_instance()
+        files = args.__dict__.get("file_list_train")
+        with open(os.environ["PROBE"], "w") as stream:
+            stream.write("%s %d" % (type(files).__name__, len(files) if files is not None else -1))
+PID = os.getpid()
+if os.environ.get("PROBE"):
+    atexit.register(tell)
+'''
+
+
+@dataclasses.dataclass
+class Situation:
+    """One run under the preload, and what must come of it."""
+    name: str
+    env: dict = dataclasses.field(default_factory=dict)
+    lazy: bool = True          # the list was the library's
+    says: str = ""             # regex of the one line of the library; "": it is silent
+    start: str = "module"      # "module", "script" (main.py itself), "torchrun", "mpirun"
+    share: bool = False        # the opens over all processes are the unmodified ones' of one
+    prepare: object = None     # function(Situations, environment)
+    tree: str = ""             # "changed": a DLIO with one function changed
+    config: configs.Config = None
+
+
+def situations():
+    """What is tried."""
+    data = {"SHARD_DATASET": "{train}"}
+    ranked = {**data, "SHARD_RANK": "0", "SHARD_SIZE": "2"}
+    folders = configs.Config("folders", configs.plain("jpeg", 1, configs.FOLDERS), {})
+    return [
+        Situation("no-launcher"),
+        Situation("main-py-itself", start="script"),
+        Situation("dataset-set-too", env=ranked),
+        Situation("view-off", env={"SHARD_VIEW": "off"}, lazy=False),
+        Situation("view-global", env={"SHARD_VIEW": "global", **ranked}),
+        Situation("adapter-off", env={"SHARD_ADAPTER": "off"}, lazy=False),
+        Situation("adapter-off-dataset-set", env={"SHARD_ADAPTER": "off", **ranked}, lazy=False,
+                  says="SHARD_DATASET is not applied"),
+        Situation("unknown-version", lazy=False, tree="changed",
+                  says="get_global_map_index is not a version known"),
+        Situation("unknown-version-dataset-set", env=ranked, lazy=False, tree="changed",
+                  says="get_global_map_index is not a version known"),
+        Situation("unknown-version-view-shard", env={"SHARD_VIEW": "shard", **ranked}, lazy=False,
+                  tree="changed", says="get_global_map_index is not a version known"),
+        Situation("misspelt", env={"SHARD_CACHEDIR": "/tmp"}, lazy=False,
+                  says="SHARD_CACHEDIR is not a variable of libshard; did you mean "
+                       "SHARD_CACHE_DIR"),
+        Situation("bad-timeout", env={"SHARD_TIMEOUT": "soon"}, lazy=False,
+                  says="SHARD_TIMEOUT='soon'"),
+        Situation("bad-rank", env={"SHARD_RANK": "2", "SHARD_SIZE": "2"}, lazy=False,
+                  says="SHARD_RANK=2 does not fit SHARD_SIZE=2"),
+        Situation("cache-missing-parent", env={"SHARD_CACHE_DIR": "{work}/no/such/dir"}, lazy=False,
+                  says="cache directory '.*/no/such/dir': No such file"),
+        Situation("cache-is-a-file", env={"SHARD_CACHE_DIR": "{work}/file"}, lazy=False,
+                  prepare=lambda s, env: open(env["SHARD_CACHE_DIR"], "w").close(),
+                  says="file' is not a directory"),
+        Situation("cache-of-another", env={"SHARD_CACHE_DIR": "{work}/theirs"}, lazy=False,
+                  prepare=another_users, says="belongs to another user"),
+        Situation("listing-given", env={"SHARD_LISTING": "{work}/train.listing"},
+                  prepare=lambda s, env: s.index(env, [])),
+        Situation("listing-given-folders", env={"SHARD_LISTING": "{work}/train.listing"},
+                  prepare=lambda s, env: s.index(env, ["--order", "basename"]), config=folders),
+        Situation("listing-missing", env={"SHARD_LISTING": "{work}/none.listing"}, lazy=False,
+                  says="SHARD_LISTING='.*none.listing': No such file"),
+        Situation("listing-truncated", env={"SHARD_LISTING": "{work}/cut.listing"}, lazy=False,
+                  prepare=truncated, says="SHARD_LISTING='.*cut.listing': not a listing"),
+        Situation("listing-of-the-wrong-order", env={"SHARD_LISTING": "{work}/train.listing"},
+                  prepare=lambda s, env: s.index(env, ["--order", "basename"]),
+                  says="train.listing' is not used"),
+        Situation("torchrun", start="torchrun"),
+        Situation("torchrun-shard", start="torchrun", env={"SHARD_VIEW": "shard"}, share=True,
+                  says="each of 2 processes reads its own share"),
+        Situation("mpirun-shard", start="mpirun", env={"SHARD_VIEW": "shard"},
+                  says="SHARD_VIEW=shard has no effect"),
+    ]
+
+
+def another_users(_situations, env):
+    """A cache directory that is not ours."""
+    os.makedirs(env["SHARD_CACHE_DIR"], exist_ok=True)
+    os.chown(env["SHARD_CACHE_DIR"], 12345, 12345)
+
+
+def truncated(tests, env):
+    """A listing without its end."""
+    tests.index(env, [])
+    os.truncate(env["SHARD_LISTING"], os.path.getsize(env["SHARD_LISTING"]) - 1)
+
+
+class Situations:
+    """Folders, datasets and the unmodified results."""
+
+    def __init__(self, args, work):
+        self.args, self.work = args, work
+        self.ctl = os.path.join(os.path.dirname(args.preload), "shardctl")
+        self.default = configs.Config("default", configs.plain("jpeg"), {})
+        self.bare = {}
+
+    def data(self, config):
+        """The dataset's folder."""
+        return os.path.join(self.work, "data", config.dataset.name)
+
+    def index(self, env, options):
+        """Build SHARD_LISTING with shardctl."""
+        subprocess.run([self.ctl, "index", env["TRAIN"], "-o", env["SHARD_LISTING"], *options],
+                       check=True, stdout=subprocess.DEVNULL)
+
+    def changed_tree(self):
+        """The installed DLIO with one function changed in a way that matters to nobody."""
+        folder = os.path.join(self.work, "changed")
+        if not os.path.isdir(folder):
+            where = subprocess.run(
+                [self.args.python, "-c", "import importlib.util as u;"
+                 "print(u.find_spec('dlio_benchmark').submodule_search_locations[0])"],
+                check=True, capture_output=True, text=True).stdout.strip()
+            shutil.copytree(where, os.path.join(folder, "dlio_benchmark"))
+            path = os.path.join(folder, "dlio_benchmark", "utils", "config.py")
+            with open(path, encoding="utf-8") as stream:
+                text = stream.read()
+            text, n = re.subn(r"(def get_global_map_index.*\n)", r"\1        changed = True\n", text)
+            assert n == 1
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.write(text)
+        return folder
+
+    def run(self, name, config, env, start, preload, tree=""):
+        """(status, stderr and stdout, opens by process, steps by process, probe)."""
+        folder = os.path.join(self.work, name)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(os.path.join(folder, "site"))
+        with open(os.path.join(folder, "site", "sitecustomize.py"), "w", encoding="utf-8") as stream:
+            stream.write(PROBE)
+        python = self.args.python
+        base = launch.environment(python)
+        path = [os.path.join(folder, "site")] + ([tree] if tree else [])
+        exported = {**env, "PYTHONPATH": os.pathsep.join(path),
+                    "OPENLOG_ROOT": self.data(config) + "/", "PYTHONUNBUFFERED": "1"}
+        overrides = configs.overrides(config, os.path.join(self.work, "data"),
+                                      os.path.join(folder, "output$R"),
+                                      os.path.join(folder, "checkpoints$R"))
+        program = [python, "-m", "dlio_benchmark.main"]
+        if start == "script":
+            found = subprocess.run([python, "-c", "import importlib.util as u;"
+                                    "print(u.find_spec('dlio_benchmark').submodule_search_locations[0])"],
+                                   check=True, capture_output=True, text=True, env=base)
+            program = [python, os.path.join(found.stdout.strip(), "main.py")]
+        # Each process has logs of its own; only a shell in it knows its rank.
+        script = ('R=${RANK:-${OMPI_COMM_WORLD_RANK:-0}}; export OPENLOG="$0/opens$R" PROBE="$0/probe$R";'
+                  ' n=$#; while [ $n -gt 0 ]; do a=$1; shift; n=$((n-1));'
+                  ' case $a in *\'$R\'*) a=${a%%\\$R*}$R${a#*\\$R};; esac; set -- "$@" "$a"; done;'
+                  ' exec "$@"')
+        command = ["sh", "-c", script, folder] + program + overrides
+        if start == "mpirun":
+            command = launch.mpi_command(2, command, preload, exported)
+            environment = base
+        else:
+            if start == "torchrun":
+                command = [python, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+                           "--master-port", "0", "--standalone", "--no-python"] + command
+            environment = {**base, **exported}
+            if preload:
+                environment["LD_PRELOAD"] = ":".join(preload)
+        log = os.path.join(folder, "job.log")
+        status, reason = launch.run_job(command, environment, folder, log, lambda: "", 240)
+        with open(log, encoding="utf-8", errors="replace") as stream:
+            text = stream.read()
+        opens, steps, probes = [], [], []
+        for rank in range(2):
+            opens.append(launch.read_opens(os.path.join(folder, f"opens{rank}")))
+            path = os.path.join(folder, f"output{rank}", f"{rank if start == 'mpirun' else 0}_output.json")
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as stream:
+                    steps.append({f"{epoch}/{block}": len(loads)
+                                  for epoch, values in json.load(stream).items() if epoch.isdigit()
+                                  for block, loads in values["load"].items()})
+            path = os.path.join(folder, f"probe{rank}")
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as stream:
+                    probes.append(stream.read().split())
+        return reason or status, text, opens, steps, probes
+
+    def unmodified(self, config, start):
+        """The unmodified run of a configuration, made once."""
+        key = (config.name, start)
+        if key not in self.bare:
+            self.bare[key] = self.run(f"bare-{config.name}-{start}", config, {}, start,
+                                      [self.args.openlog])
+        return self.bare[key]
+
+    def check(self, situation):
+        """Differences as lines."""
+        config = situation.config or self.default
+        train = os.path.join(self.data(config), "train")
+        work = os.path.join(self.work, "files-" + situation.name)
+        os.makedirs(work, exist_ok=True)
+        env = {"SHARD_CACHE_DIR": os.path.join(work, "cache")}
+        env.update({k: v.format(train=train, work=work) for k, v in situation.env.items()})
+        if situation.prepare:
+            situation.prepare(self, {**env, "TRAIN": train})
+        start = {"script": "module"}.get(situation.start, situation.start)
+        status, text, opens, steps, _ = self.unmodified(config, start)
+        if status != 0 or not sum(opens[0].values()):
+            return [f"fails unmodified ({status}):", text[-1500:]]
+        tree = self.changed_tree() if situation.tree else ""
+        status, text, got, got_steps, probes = self.run(
+            situation.name, config, env, situation.start,
+            [self.args.preload, self.args.openlog], tree)
+        if status != 0:
+            return [f"fails under the preload ({status}):", text[-1500:]]
+        lines = []
+        said = re.findall(r"^libshard: .*", text, re.MULTILINE)
+        if situation.says:
+            if len(said) != 1 or not re.search(situation.says, said[0]):
+                lines.append(f"said {said} instead of one line like {situation.says!r}")
+        elif said:
+            lines.append(f"said {said}")
+        for kind, _ in probes:
+            if (kind == "FileList") != situation.lazy:
+                lines.append(f"its list is a {kind}")
+        if not probes:
+            lines.append("its list was not seen")
+        if situation.share:
+            lines += self.check_share(opens, got, got_steps)
+        else:
+            if steps != got_steps:
+                lines.append(f"steps {steps} unmodified, {got_steps} under the preload")
+            for one, other in zip(opens, got):
+                lines += launch.opens_difference(one, other)
+        return lines
+
+    @staticmethod
+    def check_share(opens, got, steps):
+        """Two processes: together what one opened unmodified, nothing twice, half the steps."""
+        lines = launch.opens_difference(opens[0], sum(got, collections.Counter()))
+        common = set(got[0]) & set(got[1])
+        if common:
+            lines.append(f"both processes opened {sorted(common)[:3]}")
+        if not got[0] or not got[1] or len(steps) != 2 or steps[0] != steps[1]:
+            lines.append(f"shares {[len(g) for g in got]}, steps {steps}")
+        return lines
+
+
+def parse_arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    build = os.path.join(REPO, "build")
+    parser.add_argument("--preload", default=os.path.join(build, "libshard.so"))
+    parser.add_argument("--openlog", default=os.path.join(build, "tests", "openlog.so"))
+    parser.add_argument("--python", default=sys.executable, help="an interpreter that has DLIO")
+    parser.add_argument("--filter", default="", help="only situations this regex is found in")
+    parser.add_argument("--workdir", help="keep data, logs and results here")
+    args = parser.parse_args()
+    for name in ("preload", "openlog", "python"):
+        setattr(args, name, os.path.abspath(getattr(args, name)))
+    return args
+
+
+def main():
+    """Try all; the exit status is 1 if any differs."""
+    launch.end_jobs_on_signals()
+    args = parse_arguments()
+    work = os.path.abspath(args.workdir) if args.workdir else tempfile.mkdtemp(prefix="dlio-sit-")
+    tests = Situations(args, work)
+    chosen = [s for s in situations() if re.search(args.filter, s.name)]
+    for config in {id(s.config): s.config or tests.default for s in chosen}.values():
+        if not os.path.isdir(tests.data(config)):
+            generate = configs.Config(config.name, config.dataset, {
+                "workflow.generate_data": True, "workflow.train": False,
+                "workflow.evaluation": False})
+            status, text, *_ = tests.run("generate", generate, {}, "module", [])
+            if status != 0:
+                sys.exit(f"DLIO can't generate {config.dataset.name}:\n{text[-2000:]}")
+    for situation in chosen:  # made before two run at a time
+        start = {"script": "module"}.get(situation.start, situation.start)
+        tests.unmodified(situation.config or tests.default, start)
+    if any(s.tree for s in chosen):
+        tests.changed_tree()
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for situation, lines in zip(chosen, pool.map(tests.check, chosen)):
+            passed, failed = passed + (not lines), failed + bool(lines)
+            print(f"{'FAIL' if lines else 'ok  '}  {situation.name}", flush=True)
+            for line in lines:
+                print("      " + line.rstrip().replace("\n", "\n      "), flush=True)
+    print(f"{passed} passed, {failed} failed")
+    if failed:
+        print(f"logs and results are kept in {work}")
+    elif not args.workdir:
+        shutil.rmtree(work)
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
