@@ -70,15 +70,22 @@ ssize_t shard_listing_names(const struct shard_listing *listing, uint64_t i, siz
  */
 int64_t shard_listing_find(const struct shard_listing *listing, const char *name);
 
-/* Sequential reading. The caller owns the cursor; its fields are private. No clean-up needed. */
+/*
+ * Sequential reading. The caller owns the cursor; its fields are private. No clean-up needed; not
+ * to be copied. One thread at a time.
+ */
 #define SHARD_NAME_MAX 32768
-struct shard_cursor {
+struct shard_position {
   const struct shard_listing *listing;
   const uint8_t *next, *end; /* inside the current block */
-  uint64_t position;         /* of the name that shard_listing_next() returns next */
+  uint64_t position;         /* of the name that comes next */
   uint32_t left;             /* names not yet decoded in the current block */
   uint32_t length;           /* of the name in `name` */
-  int error;                 /* sticky */
+  char *name;                /* room for the longest name of the listing, and a NUL */
+};
+struct shard_cursor {
+  struct shard_position at;
+  int error; /* sticky */
   char name[SHARD_NAME_MAX];
 };
 

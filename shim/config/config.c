@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SNAPSHOT_SIZE 32768
 
@@ -180,8 +181,12 @@ static void set(enum variable v, const char *value) {
                names[v], value);
     }
     break;
-  case VAR_RANK: /* read with the launcher's variables, in world.c */
+  case VAR_RANK: /* used by world.c, with the launcher's variables */
   case VAR_SIZE:
+    if (value[strspn(value, "0123456789")]) {
+      COMPLAIN("%s='%.64s' is not valid; it takes a number: %s", names[v], value, help[v]);
+    }
+    break;
   case VAR_COUNT:
     break;
   }
@@ -214,6 +219,9 @@ void shard_config_init(char *const *environment) {
     memcpy(snapshot + used, eq + 1, size);
     set((enum variable)v, snapshot + used);
     used += size;
+  }
+  if (config.dataset && !getcwd(config.directory, sizeof(config.directory))) {
+    config.directory[0] = 0;
   }
   errno = saved;
 }

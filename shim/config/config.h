@@ -38,7 +38,8 @@ struct shard_config {
   unsigned timeout; /* seconds */
   /* NULL where the variable is not set. */
   const char *dataset, *include, *listing, *cache_dir;
-  char error[384]; /* what is wrong with the variables; "" if nothing */
+  char directory[4096]; /* where a relative SHARD_DATASET begins: the working directory at load */
+  char error[384];      /* what is wrong with the variables; "" if nothing */
 };
 
 /* Fill the configuration from the environment. Called once, before any thread exists. */

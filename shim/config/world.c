@@ -132,6 +132,9 @@ static int slurm_local_size(void) {
   while (p && *p && node >= 0) {
     char *end;
     long tasks = strtol(p, &end, 10), times = 1;
+    if (tasks < 1) {
+      return -1;
+    }
     if (strncmp(end, "(x", 2) == 0) {
       times = strtol(end + 2, &end, 10);
       end += *end == ')';
@@ -145,17 +148,19 @@ static int slurm_local_size(void) {
   return -1;
 }
 
-static int read_family(const struct family *f, struct shard_world *w, char *err, size_t size) {
-  const char *rank, *count, *local;
-  int rc = read_number(f->rank, &rank, &w->rank, err, size);
-  if (rc == 0) {
-    rc = read_number(f->size, &count, &w->size, err, size);
+/* What SHARD_ variables override need not make sense, and is not looked at. */
+static int read_family(const struct family *f, struct shard_world *w, bool own_rank, bool own_size,
+                       char *err, size_t size) {
+  const char *name;
+  int rc = own_rank ? 0 : read_number(f->rank, &name, &w->rank, err, size);
+  if (rc == 0 && !own_size) {
+    rc = read_number(f->size, &name, &w->size, err, size);
   }
   if (rc == 0) {
-    rc = read_number(f->local_rank, &local, &w->local_rank, err, size);
+    rc = read_number(f->local_rank, &name, &w->local_rank, err, size);
   }
   if (rc == 0) {
-    rc = read_number(f->local_size, &local, &w->local_size, err, size);
+    rc = read_number(f->local_size, &name, &w->local_size, err, size);
   }
   if (rc == 0 && strcmp(f->launcher, "Slurm") == 0 && w->local_size < 0) {
     w->local_size = slurm_local_size();
@@ -164,37 +169,40 @@ static int read_family(const struct family *f, struct shard_world *w, char *err,
   return rc;
 }
 
-int shard_world_get(struct shard_world *w, char *err, size_t size) {
-  int saved = errno, rc = -ENOENT;
-  *w = (struct shard_world){-1, -1, -1, -1, ""};
-  const char *rank_from = NULL, *size_from = NULL, *value;
+static const struct family *find_family(void) {
+  const char *value;
   for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
     const struct family *f = &families[i];
     if ((!f->if_set || getenv(f->if_set)) && first_set(f->rank, &value) &&
         (!f->needs_size || first_set(f->size, &value))) {
-      rc = read_family(f, w, err, size);
-      rank_from = first_set(f->rank, &value);
-      size_from = first_set(f->size, &value);
-      if (!size_from) {
-        size_from = f->size[0];
-      }
-      break;
+      return f;
     }
   }
+  return NULL;
+}
+
+int shard_world_get(struct shard_world *w, char *err, size_t size) {
+  int saved = errno, rc = -ENOENT;
+  *w = (struct shard_world){-1, -1, -1, -1, ""};
+  const char *rank_from = NULL, *size_from = NULL, *value;
   const char *own_rank = getenv("SHARD_RANK"), *own_size = getenv("SHARD_SIZE");
-  if (own_rank || own_size) {
-    /* What is overridden need not make sense. */
+  const struct family *f = own_rank && own_size ? NULL : find_family();
+  if (f) {
+    rc = read_family(f, w, own_rank, own_size, err, size);
+    rank_from = first_set(f->rank, &value);
+    size_from = first_set(f->size, &value);
+    if (!size_from) {
+      size_from = f->size[0];
+    }
+  } else if (own_rank || own_size) {
     rc = 0;
-    if (own_rank) {
-      rc = number(rank_from = "SHARD_RANK", own_rank, &w->rank, err, size);
-    }
-    if (rc == 0 && own_size) {
-      rc = number(size_from = "SHARD_SIZE", own_size, &w->size, err, size);
-    }
-    if (own_rank && own_size) {
-      w->local_rank = w->local_size = -1;
-      snprintf(w->launcher, sizeof(w->launcher), "SHARD_RANK");
-    }
+    snprintf(w->launcher, sizeof(w->launcher), "SHARD_RANK");
+  }
+  if (rc == 0 && own_rank) {
+    rc = number(rank_from = "SHARD_RANK", own_rank, &w->rank, err, size);
+  }
+  if (rc == 0 && own_size) {
+    rc = number(size_from = "SHARD_SIZE", own_size, &w->size, err, size);
   }
   if (rc == 0 && w->rank < 0) {
     snprintf(err, size, "%s is set, but no rank is known; set SHARD_RANK too", size_from);

@@ -95,6 +95,7 @@ void ctl_json_string(FILE *out, const char *text) {
 }
 
 int main(int argc, char **argv) {
+  signal(SIGXFSZ, SIG_IGN); /* a write past the limit is an error like any other */
   if (argc < 2) {
     fputs(usage, stderr);
     return CTL_USAGE;
@@ -110,6 +111,8 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
     if (strcmp(argv[1], commands[i].name) == 0) {
+      char name[] = "shardctl"; /* what getopt's messages begin with */
+      argv[1] = name;
       return commands[i].run(argc - 1, argv + 1);
     }
   }

@@ -128,7 +128,7 @@ static int compare_entries(const void *pa, const void *pb) {
   }
   int c = shard_compare_bytes(a->name + a->sort_from, a->length - a->sort_from,
                               b->name + b->sort_from, b->length - b->sort_from);
-  return c || a->sort_from == 0 ? c : shard_compare_bytes(a->name, a->length, b->name, b->length);
+  return c ? c : shard_compare_bytes(a->name, a->length, b->name, b->length);
 }
 
 static void sort_entries(struct builder *b) {
@@ -201,7 +201,7 @@ static int write_listing(struct builder *b, const char *file,
 int shard_build_directory(const char *root, const struct shard_options *options, const char *file,
                           struct shard_build_result *result, char *err, size_t size) {
   struct builder b = {.options = options};
-  char text[2048];
+  char text[SHARD_OPTIONS_TEXT];
   shard_options_format(options, text, sizeof(text));
   char *real = realpath(root, NULL);
   if (!real) {

@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "interpose/real.h"
 #include "interpose/self.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -43,7 +44,7 @@ struct request {
   const char *dir;
   char real[PATH_MAX];
   struct shard_options options;
-  char options_text[2048];
+  char options_text[SHARD_OPTIONS_TEXT];
   char cache[PATH_MAX];
   char key[33];
   char *err;
@@ -215,7 +216,7 @@ static bool serves(const struct shard_listing *l, const struct shard_options *as
   if (strcmp(made.include, asked->include) != 0 && !all_match(l, asked)) {
     return false;
   }
-  if (made.follow != asked->follow && h->dir_links != 0) {
+  if (made.follow != asked->follow && (made.follow || h->dir_links != 0)) {
     return false;
   }
   if (made.hidden != asked->hidden && (!made.hidden || h->dotted)) {
@@ -249,6 +250,29 @@ static bool serves(const struct shard_listing *l, const struct shard_options *as
   return true;
 }
 
+/*
+ * A given listing that is passed over should be known to be. Not, though, if it is of a directory
+ * beside this one: train and valid share one variable.
+ */
+static void say_unused(const struct request *r, const struct shard_listing *l) {
+  const char *slash = strrchr(r->real, '/');
+  size_t parent = (size_t)(slash - r->real) + 1;
+  char text[1100];
+  if (strcmp(l->source, r->real) == 0) {
+    snprintf(text, sizeof(text),
+             "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
+             "made with '%.200s'",
+             l->file, r->real, r->options_text, l->options);
+  } else if (strncmp(l->source, r->real, parent) != 0 || strchr(l->source + parent, '/')) {
+    snprintf(text, sizeof(text),
+             "SHARD_LISTING='%.200s' is not used: it is of '%.300s', not of '%.300s'", l->file,
+             l->source, r->real);
+  } else {
+    return;
+  }
+  shard_log(SHARD_LOG_WARN, text);
+}
+
 /* SHARD_LISTING. 1: *out is open. 0: it is of another directory or kind. Negative: a fault. */
 static int open_given(struct request *r, struct shard_listing **out) {
   const char *file = shard_config()->listing;
@@ -264,14 +288,7 @@ static int open_given(struct request *r, struct shard_listing **out) {
                                          : strerror(-rc));
   }
   if (strcmp(l->source, r->real) != 0 || !serves(l, &r->options)) {
-    if (strcmp(l->source, r->real) == 0) {
-      char text[900];
-      snprintf(text, sizeof(text),
-               "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
-               "made with '%.200s'",
-               file, r->real, r->options_text, l->options);
-      shard_log(SHARD_LOG_WARN, text);
-    }
+    say_unused(r, l);
     shard_listing_close(l);
     return 0;
   }
@@ -354,7 +371,9 @@ static int start_builder(struct request *r, const char *file, int lock, int *err
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setpgroup(&attributes, 0); /* to be killed with whatever it starts */
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   char *arguments[] = {program,      "index",     r->real,         "-o",
                        (char *)file, "--options", r->options_text, NULL};
   int rc = posix_spawn(pid, program, &actions, &attributes, arguments, environment);
@@ -370,59 +389,71 @@ static int start_builder(struct request *r, const char *file, int lock, int *err
   return 0;
 }
 
-/* Wait for the builder to end; its last words go to words[size]. */
-static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadline, char *words,
-                         size_t size) {
+/* Read the builder's stderr to its end. false: the deadline came first. */
+static bool hear(int errors, int64_t deadline, char *words, size_t size) {
   size_t used = 0;
-  bool late = false;
-  for (;;) {
+  bool in_time = true, open = true;
+  while (open && in_time) {
     int64_t left = deadline - now_ms();
     struct pollfd p = {.fd = errors, .events = POLLIN};
     int n = poll(&p, 1, left < 0 ? 0 : left > 1000 ? 1000 : (int)left);
-    if (n < 0 && errno != EINTR) {
-      break;
-    }
-    if (n == 0 && now_ms() >= deadline) {
-      late = true;
-      kill(pid, SIGKILL);
-      break;
-    }
     if (n > 0) {
       char chunk[512];
       ssize_t got = read(errors, chunk, sizeof(chunk));
-      if (got == 0 || (got < 0 && errno != EINTR)) {
-        break;
-      }
       for (ssize_t i = 0; i < got && used + 1 < size; i++) {
         words[used++] = chunk[i];
       }
+      open = got > 0 || (got < 0 && errno == EINTR);
+    } else if (n < 0 && errno != EINTR) {
+      open = false;
     }
+    in_time = !open || now_ms() < deadline;
   }
-  close(errors);
   while (used > 0 && words[used - 1] == '\n') {
     used--;
   }
   words[used] = 0;
+  return in_time;
+}
+
+/*
+ * Wait for the builder to end; its last words go to words[size]. A host that reaps all its
+ * children, or ignores SIGCHLD, takes the status: then only the file can tell.
+ */
+static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadline, char *words,
+                         size_t size) {
+  bool in_time = hear(errors, deadline, words, size);
+  close(errors);
   int status = 0;
-  pid_t got;
-  do {
-    got = waitpid(pid, &status, 0);
-  } while (got < 0 && errno == EINTR);
-  if (late) {
+  pid_t got = 0;
+  for (long nap_us = 100; in_time; nap_us = nap_us < 20000 ? nap_us * 2 : nap_us) {
+    got = waitpid(pid, &status, WNOHANG);
+    if (got == pid || (got < 0 && errno != EINTR)) {
+      break;
+    }
+    struct timespec nap = {0, nap_us * 1000};
+    nanosleep(&nap, NULL);
+    in_time = now_ms() < deadline;
+  }
+  if (!in_time) {
+    kill(-pid, SIGKILL);
+    do {
+      got = waitpid(pid, &status, 0);
+    } while (got < 0 && errno == EINTR);
     return fail(r, -ETIMEDOUT,
                 "listing '%.300s' took more than %u s; raise SHARD_TIMEOUT, or build it beforehand "
                 "(shardctl index) and set SHARD_LISTING",
                 r->real, shard_config()->timeout);
   }
-  /* A host that reaps all children took the status: what counts is the file. */
   if (got == pid && WIFSIGNALED(status)) {
     return fail(r, -EIO, "shardctl was killed by signal %d while it listed '%.300s'",
                 WTERMSIG(status), r->real);
   }
-  if (got == pid && WEXITSTATUS(status) != 0) {
-    return fail(r, -EIO, "%s%s", used ? words : "shardctl failed",
-                strstr(words, "No space left") ? "; set SHARD_CACHE_DIR to a directory with room"
-                                               : "");
+  if (words[0] || (got == pid && WEXITSTATUS(status) != 0)) {
+    return fail(
+        r, -EIO, "%s%s%.300s%s", words[0] ? words : "shardctl failed",
+        strstr(words, r->real) ? "" : " while it listed ", strstr(words, r->real) ? "" : r->real,
+        strstr(words, "No space left") ? "; set SHARD_CACHE_DIR to a directory with room" : "");
   }
   return 0;
 }
@@ -453,6 +484,22 @@ static int install(struct request *r, const char *file, struct shard_listing **o
   return rc == 0 ? 0 : fail(r, rc, "cannot open '%.300s': %s", final, strerror(-rc));
 }
 
+/* What builders of this listing left that died with their rank. The lock is ours: none lives. */
+static void remove_leftovers(const struct request *r) {
+  char prefix[64];
+  int n = snprintf(prefix, sizeof(prefix), "%s.new.", r->key);
+  DIR *dir = shard_real()->opendir(r->cache);
+  const struct dirent *entry;
+  while (dir && (entry = shard_real()->readdir(dir))) {
+    if (strncmp(entry->d_name, prefix, (size_t)n) == 0) {
+      unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+  }
+  if (dir) {
+    shard_real()->closedir(dir);
+  }
+}
+
 static int build(struct request *r, int lock, int64_t deadline, struct shard_listing **out) {
   char file[PATH_MAX + 96], words[600], text[400];
   snprintf(file, sizeof(file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
@@ -460,6 +507,7 @@ static int build(struct request *r, int lock, int64_t deadline, struct shard_lis
   shard_log(SHARD_LOG_INFO, text);
   int errors = -1;
   pid_t pid = -1;
+  remove_leftovers(r);
   int rc = start_builder(r, file, lock, &errors, &pid);
   if (rc == 0) {
     rc = await_builder(r, pid, errors, deadline, words, sizeof(words));
@@ -504,6 +552,7 @@ static int build_or_wait(struct request *r, struct shard_listing **out) {
   if (rc == 0) {
     *out = open_current(r);
     rc = *out ? 0 : build(r, lock, deadline, out);
+    flock(lock, LOCK_UN); /* closing would not do: a child forked meanwhile has it open too */
   }
   close(lock);
   return rc;
@@ -539,6 +588,17 @@ int shard_dataset_open(const char *dir, const char *options, struct shard_listin
   if (rc == 0) {
     ssize_t n = shard_cache_dir(r->cache, sizeof(r->cache) - 128, err, size);
     rc = n < 0 ? (int)n : 0;
+  }
+  if (rc == 0) {
+    char inside[PATH_MAX];
+    size_t n = strlen(r->real);
+    if (realpath(r->cache, inside) && strncmp(inside, r->real, n) == 0 &&
+        (inside[n] == '/' || inside[n] == 0)) {
+      rc = fail(r, -EINVAL,
+                "the cache directory '%.200s' lies inside '%.200s', which would change with every "
+                "listing; set SHARD_CACHE_DIR",
+                inside, r->real);
+    }
   }
   if (rc == 0) {
     make_key(r);

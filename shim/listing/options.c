@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +135,14 @@ static bool match_one(const char *pattern, size_t n, const char *name, size_t le
   char copy[1024];
   memcpy(copy, pattern, n);
   copy[n] = 0;
-  return fnmatch(copy, name, 0) == 0;
+  /* By bytes, whatever the host's locale: shardctl and every rank must agree. */
+  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* glibc's own object: nothing to free */
+  locale_t before = c ? uselocale(c) : (locale_t)0;
+  bool match = fnmatch(copy, name, 0) == 0;
+  if (c) {
+    uselocale(before);
+  }
+  return match;
 }
 
 bool shard_options_match(const struct shard_options *o, const char *name, size_t length) {

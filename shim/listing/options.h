@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Room for shard_options_format()'s longest text. */
+#define SHARD_OPTIONS_TEXT 3328
+
 struct shard_options {
   uint32_t order;     /* SHARD_ORDER_PATH or _BASENAME */
   uint32_t depth;     /* levels of directories to read; 0: all */

@@ -161,118 +161,127 @@ void shard_listing_close(struct shard_listing *listing) {
 
 uint64_t shard_listing_count(const struct shard_listing *listing) { return listing->header->count; }
 
-/* Point the cursor at the beginning of `block`, nothing decoded yet. */
-static int load_block(struct shard_cursor *c, const struct shard_listing *l, uint64_t block) {
+/*
+ * A position on the stack whose buffer is as long as this listing's longest name: a host's thread
+ * may have a small stack, and names are rarely longer than a hundred bytes.
+ */
+#define POSITION(l)                                                                                \
+  { .name = __builtin_alloca((l)->header->longest + 1) }
+
+/* Put p at the beginning of `block`, nothing decoded yet. */
+static int load_block(struct shard_position *p, const struct shard_listing *l, uint64_t block) {
   const struct shard_header *h = l->header;
   uint64_t begin = l->offsets[block], end = l->offsets[block + 1];
   if (begin >= end || end > h->names.size || end - begin > UINT32_MAX) {
     return -EBADMSG;
   }
-  const uint8_t *p = l->map + h->names.offset + begin;
+  const uint8_t *data = l->map + h->names.offset + begin;
   size_t size = (size_t)(end - begin);
-  if (shard_crc32c((uint32_t)block + 1, p, size) != l->crcs[block] || *p != SHARD_BLOCK_FRONT) {
+  if (shard_crc32c((uint32_t)block + 1, data, size) != l->crcs[block] ||
+      *data != SHARD_BLOCK_FRONT) {
     return -EBADMSG;
   }
   uint64_t first = block * h->block_names;
   uint64_t left = h->count - first;
-  c->listing = l;
-  c->next = p + 1;
-  c->end = p + size;
-  c->position = first;
-  c->left = (uint32_t)(left < h->block_names ? left : h->block_names);
-  c->length = 0;
-  c->error = 0;
+  p->listing = l;
+  p->next = data + 1;
+  p->end = data + size;
+  p->position = first;
+  p->left = (uint32_t)(left < h->block_names ? left : h->block_names);
+  p->length = 0;
   return 0;
 }
 
-/* Decode one more name of the current block into c->name. */
-static inline int step(struct shard_cursor *c) {
-  uint32_t prefix, suffix, middle, old = c->length;
-  /* The first name of a block is coded as prefix = suffix = 0 with these left out. */
-  if (old == 0) {
-    prefix = suffix = 0;
-  } else if (shard_varint_get(&c->next, c->end, &prefix) != 0 ||
-             shard_varint_get(&c->next, c->end, &suffix) != 0) {
+/* Decode one more name of the current block into p->name. */
+static inline int step(struct shard_position *p) {
+  uint32_t prefix = 0, suffix = 0, middle, old = p->length;
+  /* The first name of a block is coded without prefix and suffix. */
+  if (old != 0 && (shard_varint_get(&p->next, p->end, &prefix) != 0 ||
+                   shard_varint_get(&p->next, p->end, &suffix) != 0)) {
     return -EBADMSG;
   }
-  if (shard_varint_get(&c->next, c->end, &middle) != 0 || middle > (uint32_t)(c->end - c->next) ||
+  if (shard_varint_get(&p->next, p->end, &middle) != 0 || middle > (size_t)(p->end - p->next) ||
       prefix > old || suffix > old - prefix) {
     return -EBADMSG;
   }
   uint64_t length = (uint64_t)prefix + middle + suffix;
-  if (length == 0 || length >= SHARD_NAME_MAX) {
+  if (length == 0 || length > p->listing->header->longest) {
     return -EBADMSG;
   }
   if (length != old) {
-    memmove(c->name + prefix + middle, c->name + old - suffix, suffix);
-    c->name[length] = 0;
+    memmove(p->name + prefix + middle, p->name + old - suffix, suffix);
+    p->name[length] = 0;
   }
-  memcpy(c->name + prefix, c->next, middle);
-  c->next += middle;
-  c->length = (uint32_t)length;
-  c->left--;
-  c->position++;
+  memcpy(p->name + prefix, p->next, middle);
+  p->next += middle;
+  p->length = (uint32_t)length;
+  p->left--;
+  p->position++;
   return 0;
 }
 
-int shard_listing_seek(struct shard_cursor *c, const struct shard_listing *l, uint64_t i) {
-  const struct shard_header *h = l->header;
-  if (i > h->count) {
-    return -EINVAL;
+/* Put p before position i < count. */
+static int seek(struct shard_position *p, const struct shard_listing *l, uint64_t i) {
+  int rc = load_block(p, l, i / l->header->block_names);
+  for (uint64_t k = i % l->header->block_names; rc == 0 && k > 0; k--) {
+    rc = step(p);
   }
-  if (i == h->count) {
-    c->listing = l;
-    c->left = 0;
-    c->position = i;
-    c->error = 0;
-    return 0;
-  }
-  int rc = load_block(c, l, i / h->block_names);
-  for (uint64_t k = i % h->block_names; rc == 0 && k > 0; k--) {
-    rc = step(c);
-  }
-  c->error = rc;
   return rc;
 }
 
-ssize_t shard_listing_next(struct shard_cursor *c, const char **name) {
-  if (c->error) {
-    return c->error;
-  }
-  if (c->left == 0) {
-    if (c->position >= c->listing->header->count) {
+/* Decode the next name, of the next block if need be. 1, 0 at the end, or -EBADMSG. */
+static inline int advance(struct shard_position *p) {
+  if (p->left == 0) {
+    if (p->position >= p->listing->header->count) {
       return 0;
     }
-    c->error = load_block(c, c->listing, c->position / c->listing->header->block_names);
-    if (c->error) {
-      return c->error;
+    int rc = load_block(p, p->listing, p->position / p->listing->header->block_names);
+    if (rc != 0) {
+      return rc;
     }
   }
-  c->error = step(c);
-  if (c->error) {
-    return c->error;
+  int rc = step(p);
+  return rc ? rc : 1;
+}
+
+int shard_listing_seek(struct shard_cursor *c, const struct shard_listing *l, uint64_t i) {
+  if (i > l->header->count) {
+    return -EINVAL;
   }
-  *name = c->name;
-  return c->length;
+  c->at = (struct shard_position){.listing = l, .position = i, .name = c->name};
+  c->error = i < l->header->count ? seek(&c->at, l, i) : 0;
+  return c->error;
+}
+
+ssize_t shard_listing_next(struct shard_cursor *c, const char **name) {
+  if (c->error == 0) {
+    int rc = advance(&c->at);
+    if (rc > 0) {
+      *name = c->name;
+      return c->at.length;
+    }
+    c->error = rc;
+  }
+  return c->error;
 }
 
 ssize_t shard_listing_name(const struct shard_listing *l, uint64_t i, char *buf, size_t size) {
   if (i >= l->header->count) {
     return -EINVAL;
   }
-  struct shard_cursor c; /* 32 KB of stack, touched only as far as names reach */
-  int rc = shard_listing_seek(&c, l, i);
+  struct shard_position p = POSITION(l);
+  int rc = seek(&p, l, i);
   if (rc == 0) {
-    rc = step(&c);
+    rc = step(&p);
   }
   if (rc != 0) {
     return rc;
   }
-  if (c.length >= size) {
+  if (p.length >= size) {
     return -ERANGE;
   }
-  memcpy(buf, c.name, c.length + 1);
-  return c.length;
+  memcpy(buf, p.name, p.length + 1);
+  return p.length;
 }
 
 ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t most, char *buf,
@@ -280,26 +289,28 @@ ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t mo
   if (i >= l->header->count) {
     return -EINVAL;
   }
-  struct shard_cursor c;
-  int rc = shard_listing_seek(&c, l, i);
+  struct shard_position p = POSITION(l);
+  int rc = seek(&p, l, i);
   if (rc != 0) {
     return rc;
   }
   size_t copied = 0;
-  const char *name;
   for (*used = 0; copied < most; copied++) {
-    ssize_t n = shard_listing_next(&c, &name);
-    if (n < 0) {
-      return n;
+    rc = advance(&p);
+    if (rc < 0) {
+      return rc;
     }
-    if (n == 0 || (size_t)n >= size - *used) {
-      if (n > 0 && copied == 0) {
+    if (rc == 0) {
+      break;
+    }
+    if (p.length >= size - *used) {
+      if (copied == 0) {
         return -ERANGE;
       }
       break;
     }
-    memcpy(buf + *used, c.name, (size_t)n + 1);
-    *used += (size_t)n + 1;
+    memcpy(buf + *used, p.name, p.length + 1);
+    *used += p.length + 1;
   }
   return (ssize_t)copied;
 }
@@ -307,19 +318,19 @@ ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t mo
 int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
   const struct shard_header *h = l->header;
   size_t length = strlen(name);
-  struct shard_cursor c;
+  struct shard_position p = POSITION(l);
   /* The last block whose first name is <= name. */
   uint64_t low = 0, high = h->blocks;
   while (low < high) {
     uint64_t mid = low + (high - low) / 2;
-    int rc = load_block(&c, l, mid);
+    int rc = load_block(&p, l, mid);
     if (rc == 0) {
-      rc = step(&c);
+      rc = step(&p);
     }
     if (rc != 0) {
       return rc;
     }
-    if (shard_compare_names(h->order, c.name, c.length, name, length) <= 0) {
+    if (shard_compare_names(h->order, p.name, p.length, name, length) <= 0) {
       low = mid + 1;
     } else {
       high = mid;
@@ -328,13 +339,13 @@ int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
   if (low == 0) {
     return -ENOENT;
   }
-  int rc = load_block(&c, l, low - 1);
-  while (rc == 0 && c.left > 0) {
-    rc = step(&c);
+  int rc = load_block(&p, l, low - 1);
+  while (rc == 0 && p.left > 0) {
+    rc = step(&p);
     if (rc == 0) {
-      int order = shard_compare_names(h->order, c.name, c.length, name, length);
+      int order = shard_compare_names(h->order, p.name, p.length, name, length);
       if (order == 0) {
-        return (int64_t)c.position - 1;
+        return (int64_t)p.position - 1;
       }
       if (order > 0) {
         break;

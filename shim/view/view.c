@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +26,6 @@
 #include "listing/options.h"
 #include "shard/shard.h"
 
-#define MOST_DATASETS 32
-
 struct known_dir {
   uint64_t dev, ino;
   const char *path;
@@ -34,6 +33,7 @@ struct known_dir {
 
 struct dataset {
   char *path;
+  atomic_int state; /* EMPTY, BUSY, READY: of what follows */
   struct shard_listing *listing;
   struct known_dir *dirs; /* by ino, then dev */
   size_t count;
@@ -42,8 +42,8 @@ struct dataset {
 
 struct shard_stream {
   const struct dataset *dataset;
-  size_t base;               /* bytes of the prefix in `path` */
-  char path[SHARD_NAME_MAX]; /* the directory relative to the root, and a slash */
+  size_t base; /* bytes of `path` */
+  char path[]; /* the directory relative to the root, and a slash; "" for the root */
 };
 
 /* The datasets, filled once: EMPTY -> BUSY -> READY. */
@@ -51,11 +51,11 @@ enum { EMPTY, BUSY, READY };
 static struct {
   atomic_int state;
   _Atomic pid_t owner; /* who is BUSY; a forked child takes over from a dead copy */
-  struct dataset datasets[MOST_DATASETS];
+  struct dataset *datasets;
   size_t count;
   struct shard_world world;
   struct shard_options options;
-  char options_text[1200];
+  char options_text[SHARD_OPTIONS_TEXT];
   int error;
 } setup;
 
@@ -135,27 +135,29 @@ static void set_up(void) {
     }
   }
   shard_options_format(&setup.options, setup.options_text, sizeof(setup.options_text));
-  const char *p = config->dataset;
-  while (*p && setup.count < MOST_DATASETS) {
+  size_t room = 1;
+  for (const char *p = config->dataset; *p; p++) {
+    room += *p == ':';
+  }
+  setup.datasets = calloc(room, sizeof(*setup.datasets));
+  for (const char *p = config->dataset; setup.datasets && *p;) {
     size_t n = strcspn(p, ":");
-    if (n > 0) {
-      char *path = strndup(p, n);
-      if (!path) {
-        setup.error = -ENOMEM;
-        return;
-      }
+    char *path = NULL;
+    if (n > 0 && asprintf(&path, "%s%s%.*s", *p == '/' ? "" : config->directory,
+                          *p == '/' ? "" : "/", (int)n, p) > 0) {
       struct stat st;
       char text[400];
-      if (stat(path, &st) != 0) {
-        snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s", path, strerror(errno));
-        complain_once(text);
-      } else if (!S_ISDIR(st.st_mode)) {
-        snprintf(text, sizeof(text), "SHARD_DATASET='%.256s' is not a directory", path);
+      int fault = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+      if (fault) {
+        snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s", path, strerror(fault));
         complain_once(text);
       }
       setup.datasets[setup.count++].path = path;
     }
     p += n + (p[n] == ':');
+  }
+  if (!setup.datasets) {
+    setup.error = -ENOMEM;
   }
 }
 
@@ -191,39 +193,56 @@ static void load(struct dataset *d) {
   d->count = n;
 }
 
+/* The dataset whose root has this identity. Roots are looked up anew: one may be mounted later. */
+static struct dataset *root_of(const struct stat *st) {
+  for (size_t i = 0; i < setup.count; i++) {
+    struct stat root;
+    if (stat(setup.datasets[i].path, &root) == 0 && root.st_ino == st->st_ino &&
+        root.st_dev == st->st_dev) {
+      return &setup.datasets[i];
+    }
+  }
+  return NULL;
+}
+
 /*
  * Go up from fd until a dataset's root is met; *found NULL if none is. -errno if that cannot be
- * told: then the directory may be ours, and must not be shown whole.
+ * told: then the directory may be ours, and must not be shown whole. Takes a descriptor only
+ * for directories deeper than PATH_MAX / 3.
  */
 static int find_root(int fd, struct dataset **found) {
-  struct stat roots[MOST_DATASETS], here, last = {0};
-  bool known[MOST_DATASETS];
-  for (size_t i = 0; i < setup.count; i++) {
-    known[i] = stat(setup.datasets[i].path, &roots[i]) == 0;
-  }
+  char up[PATH_MAX] = ".";
+  size_t length = 1;
+  struct stat here, last = {0};
+  int at = fd, rc;
   *found = NULL;
-  int rc = 0;
-  for (int at = fd;;) {
-    rc = fstat(at, &here) == 0 ? 0 : -errno;
-    bool top = here.st_ino == last.st_ino && here.st_dev == last.st_dev;
-    for (size_t i = 0; rc == 0 && i < setup.count && !*found; i++) {
-      if (known[i] && roots[i].st_ino == here.st_ino && roots[i].st_dev == here.st_dev) {
-        *found = &setup.datasets[i];
-      }
+  for (;;) {
+    rc = fstatat(at, up, &here, 0) == 0 ? 0 : -errno;
+    if (rc != 0 || (*found = root_of(&here)) ||
+        (here.st_ino == last.st_ino && here.st_dev == last.st_dev)) {
+      break;
     }
     last = here;
-    int up = rc == 0 && !*found && !top ? openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (rc == 0 && !*found && !top && up < 0) {
-      rc = -errno;
+    if (length + 4 > sizeof(up)) {
+      int next = openat(at, up, O_PATH | O_DIRECTORY | O_CLOEXEC);
+      rc = next < 0 ? -errno : 0;
+      if (at != fd) {
+        close(at);
+      }
+      at = next;
+      if (rc != 0) {
+        return rc;
+      }
+      strcpy(up, ".");
+      length = 1;
     }
-    if (at != fd) {
-      close(at);
-    }
-    if (up < 0) {
-      return rc;
-    }
-    at = up;
+    memcpy(up + length, "/..", 4);
+    length += 3;
   }
+  if (at != fd) {
+    close(at);
+  }
+  return rc;
 }
 
 int shard_view_open(int fd, struct shard_stream **out) {
@@ -245,11 +264,9 @@ int shard_view_open(int fd, struct shard_stream **out) {
   if (setup.error) {
     return setup.error;
   }
-  static atomic_int loading[MOST_DATASETS];
-  atomic_int *slot = &loading[d - setup.datasets];
-  if (enter(slot) == 0) {
+  if (enter(&d->state) == 0) {
     load(d);
-    atomic_store_explicit(slot, READY, memory_order_release);
+    atomic_store_explicit(&d->state, READY, memory_order_release);
   }
   if (d->error) {
     errno = saved;
@@ -259,20 +276,19 @@ int shard_view_open(int fd, struct shard_stream **out) {
   if (fstat(fd, &st) != 0) {
     return -errno;
   }
-  struct shard_stream *s = malloc(sizeof(*s));
+  struct known_dir key = {st.st_dev, st.st_ino, NULL};
+  const struct known_dir *known = bsearch(&key, d->dirs, d->count, sizeof(key), by_inode);
+  /* Made after the listing: none of its files is in it. "/" begins no name. */
+  const char *path = known ? known->path : "";
+  size_t length = strlen(path);
+  struct shard_stream *s = malloc(sizeof(*s) + length + 1);
   if (!s) {
     return -ENOMEM;
   }
   s->dataset = d;
-  s->path[s->base = 0] = 0;
-  struct known_dir key = {st.st_dev, st.st_ino, NULL};
-  const struct known_dir *known = bsearch(&key, d->dirs, d->count, sizeof(key), by_inode);
-  if (!known) {
-    /* Made after the listing: none of its files is in it. "/" begins no name. */
-    s->path[s->base++] = '/';
-  } else if (*known->path) {
-    s->base = strlen(known->path);
-    memcpy(s->path, known->path, s->base);
+  s->base = length;
+  memcpy(s->path, path, length);
+  if (length > 0 || !known) {
     s->path[s->base++] = '/';
   }
   *out = s;
@@ -293,14 +309,23 @@ int shard_view_sees(struct shard_stream *s, int fd, const char *name, unsigned c
   if (is_directory(fd, name, type) || !shard_options_match(&setup.options, name, length)) {
     return 1;
   }
-  if (s->base + length >= sizeof(s->path)) {
-    return -ENAMETOOLONG;
+  if (s->base + length >= SHARD_NAME_MAX) {
+    return 0; /* longer than any name in a listing */
   }
-  memcpy(s->path + s->base, name, length + 1);
+  char *path = __builtin_alloca(s->base + length + 1); /* threads may share a stream */
+  memcpy(path, s->path, s->base);
+  memcpy(path + s->base, name, length + 1);
   const struct shard_listing *l = s->dataset->listing;
-  int64_t i = shard_listing_find(l, s->path);
+  int64_t i = shard_listing_find(l, path);
+  if (i == -ENOENT) {
+    return 0;
+  }
   if (i < 0) {
-    return i == -ENOENT ? 0 : (int)i;
+    char text[700];
+    snprintf(text, sizeof(text), "listing '%.300s' of '%.256s' is damaged; remove it", l->file,
+             l->source);
+    complain_once(text);
+    return (int)i;
   }
   uint32_t owner = shard_owner(shard_config()->strategy, (uint64_t)i, shard_listing_count(l),
                                (uint32_t)setup.world.size);

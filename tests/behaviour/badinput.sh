@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What is wrong is said, with the variable or the path, in bounded time; nothing else breaks; and
 # once it is put right the next run works.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.bash"
 in_namespace
 program dataset "$LIB"
 D=$WORK/data; mkdir -p "$D/sub" "$WORK/other"
@@ -11,11 +11,17 @@ lib=$LIB
 cache=$WORK/cache
 cd "$WORK" || exit 2
 
-# run VARIABLE=VALUE... -- COMMAND...
+# run VARIABLE=VALUE... -- COMMAND...; -VARIABLE: without it
 run() {
-  local vars=(); while [ "$1" != -- ]; do vars+=("$1"); shift; done; shift
-  env SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=2 SHARD_CACHE_DIR="$cache" SHARD_TIMEOUT=20 \
-    LD_PRELOAD="$lib" "${vars[@]}" timeout 30 "$@"
+  local vars=(SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=2 SHARD_CACHE_DIR="$cache" SHARD_TIMEOUT=20)
+  local v kept unset=()
+  while [ "$1" != -- ]; do
+    case $1 in -*) unset+=("${1#-}") ;; *) vars+=("$1") ;; esac; shift
+  done; shift
+  for v in "${unset[@]}"; do
+    kept=(); for e in "${vars[@]}"; do [[ $e == "$v="* ]] || kept+=("$e"); done; vars=("${kept[@]}")
+  done
+  timeout 30 env LD_PRELOAD="$lib" "${vars[@]}" "$@"
 }
 # good NAME: both ranks together see everything
 good() {
@@ -47,10 +53,10 @@ for v in VIEW=shrad STRATEGY=hash TIMEOUT=soon TIMEOUT=0 ADAPTER=yes LOG=loud RA
   bad "SHARD_$v" "SHARD_${v%%=*}" "SHARD_$v"
 done
 bad "long SHARD_INCLUDE" SHARD_INCLUDE SHARD_INCLUDE="$(printf '%02000d')"
-bad "no rank" "SHARD_RANK" -u SHARD_RANK -u SHARD_SIZE
-bad "no size" "SHARD_SIZE" -u SHARD_SIZE
-bad "launcher's rank too large" OMPI_COMM_WORLD_RANK -u SHARD_RANK -u SHARD_SIZE OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4
-run -u SHARD_DATASET SHARD_VEIW=shard -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+bad "no rank" "SHARD_RANK" -SHARD_RANK -SHARD_SIZE
+bad "no size" "SHARD_SIZE" -SHARD_SIZE
+bad "launcher's rank too large" OMPI_COMM_WORLD_RANK -SHARD_RANK -SHARD_SIZE OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4
+run -SHARD_DATASET SHARD_VEIW=shard -- ls "$D" >"$WORK/out" 2>"$WORK/err"
 verdict "misspelt, no dataset: warned" "$(grep -q SHARD_VEIW "$WORK/err" || cat "$WORK/err")"
 verdict "misspelt, no dataset: listed" "$(ls "$D" | diff - "$WORK/out")"
 run SHARD_VIEW=off SHARD_STRATEGY=hash -- ls "$D" >"$WORK/out" 2>&1
@@ -82,8 +88,6 @@ cp -r "$D" "$WORK/moved"; "$CTL" index "$WORK/moved" -o "$WORK/l2" >/dev/null
 run SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
 verdict "listing of another directory: not used" "$([ "$(wc -l <"$WORK/out")" = 5 ] || cat "$WORK/out")"
 verdict "listing of another directory: said" "$(grep -q SHARD_LISTING "$WORK/err" || echo "says nothing")"
-cp "$L" "$WORK/l3"; touch "$WORK/moved/new"
-bad "stale listing" "SHARD_LISTING.*moved" SHARD_LISTING="$WORK/l2" SHARD_DATASET="$WORK/moved" D="$WORK/moved" 2>/dev/null
 touch "$D/7"; bad "listing of a directory that changed" "SHARD_LISTING.*$D" SHARD_LISTING="$L"
 "$CTL" index "$D" -o "$L" >/dev/null
 if setpriv --reuid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then
@@ -122,11 +126,11 @@ if mount -t tmpfs -o size=64k,mode=755 none "$WORK/full" 2>/dev/null; then
   D=$OLD
   mount -t tmpfs -o mode=1777 none /dev/shm
   mkdir -m 700 /dev/shm/real; ln -s real "/dev/shm/libshard-$(id -u)"
-  bad "default cache a link" "SHARD_CACHE_DIR" -u SHARD_CACHE_DIR
+  bad "default cache a link" "SHARD_CACHE_DIR" -SHARD_CACHE_DIR
   rm "/dev/shm/libshard-$(id -u)"; mkdir -m 755 "/dev/shm/libshard-$(id -u)"
-  bad "default cache open to others" "/dev/shm/libshard-$(id -u)" -u SHARD_CACHE_DIR
+  bad "default cache open to others" "/dev/shm/libshard-$(id -u)" -SHARD_CACHE_DIR
   rmdir "/dev/shm/libshard-$(id -u)"
-  run -u SHARD_CACHE_DIR -- ls "$D" >/dev/null
+  run -SHARD_CACHE_DIR -- ls "$D" >/dev/null
   verdict "default cache is private" "$([ "$(stat -c %a "/dev/shm/libshard-$(id -u)")" = 700 ] || ls -ld /dev/shm/*)"
   umount /dev/shm
 else
@@ -195,4 +199,5 @@ else
   skip "shardctl killed" "it was too quick"; good "shardctl killed"
 fi
 D=$OLD
+umount "$WORK/ro" "$WORK/full" 2>/dev/null
 finish

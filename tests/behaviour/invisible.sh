@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Programs that list nothing of a dataset run as if libshard.so were not there.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib.bash"
 program dirs
 cache=$WORK/cache
 export SHARD_CACHE_DIR=$cache
@@ -47,7 +47,7 @@ alike "ls of descriptors" ls /proc/self/fd
 alike "few descriptors" bash -c 'ulimit -n 12; ls; find . | sort'
 alike "very few descriptors" bash -c 'ulimit -n 8; ls; find . | sort'
 alike "no descriptor left" bash -c 'ulimit -n 4; ls; echo $?'
-for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads shared stack descriptors closed; do
+for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads stack descriptors closed; do
   alike "dirs $mode" "$WORK/dirs" $mode .
 done
 alike "all closed" bash -c 'ls <&- >&- 2>&-; echo $?'

@@ -371,12 +371,10 @@ static const struct {
   const char *name;
   void (*run)(void);
 } modes[] = {
-    {"readdir", mode_readdir},         {"readdir64", mode_readdir64},
-    {"readdir_r", mode_readdir_r},     {"readdir64_r", mode_readdir64_r},
-    {"fdopendir", mode_fdopendir},     {"end", mode_end},
-    {"rewind", mode_rewind},           {"seek", mode_seek},
-    {"fork", mode_fork},               {"threads", mode_threads},
-    {"shared", mode_shared},           {"stack", mode_stack},
+    {"readdir", mode_readdir},         {"readdir64", mode_readdir64}, {"readdir_r", mode_readdir_r},
+    {"readdir64_r", mode_readdir64_r}, {"fdopendir", mode_fdopendir}, {"end", mode_end},
+    {"rewind", mode_rewind},           {"seek", mode_seek},           {"fork", mode_fork},
+    {"threads", mode_threads},         {"shared", mode_shared},       {"stack", mode_stack},
     {"descriptors", mode_descriptors}, {"closed", mode_closed},
 };
 

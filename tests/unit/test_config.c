@@ -201,7 +201,7 @@ static void misvalued(void **state) {
     char name[64];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(bad[i], "="), bad[i]);
     refused(bad[i], name);
-    const char *value = strchr(bad[i], '=') + 1;
+    const char *value = bad[i] + strcspn(bad[i], "=") + 1;
     refused(bad[i], value);
   }
 }

@@ -184,7 +184,6 @@ static void check_cursor(const struct names *s, const struct shard_listing *l) {
     for (; i < s->count && i < from + 140; i++) {
       assert_int_equal(shard_listing_next(&c, &name), strlen(s->v[i]));
       assert_string_equal(name, s->v[i]);
-      assert_int_equal(c.position, i + 1);
     }
     if (i == s->count) { /* the end repeats */
       assert_int_equal(shard_listing_next(&c, &name), 0);

@@ -68,7 +68,7 @@ static void round_trip(void **state) {
   };
   for (size_t i = 0; i < COUNT(all); i++) {
     struct shard_options a = parse(all[i]), b;
-    char text[2048], again[2048];
+    char text[SHARD_OPTIONS_TEXT], again[SHARD_OPTIONS_TEXT];
     shard_options_format(&a, text, sizeof(text));
     b = parse(text);
     same(&a, &b);
@@ -84,7 +84,7 @@ static void longest_include(void **state) {
   for (size_t k = 0; k < sizeof(bytes) - 1; k++) {
     struct shard_options a = parse(""), b;
     memset(a.include, bytes[k], sizeof(a.include) - 1);
-    char text[2048], err[128];
+    char text[SHARD_OPTIONS_TEXT], err[128];
     shard_options_format(&a, text, sizeof(text));
     if (shard_options_parse(&b, text, err, sizeof(err)) == 0) {
       same(&a, &b);

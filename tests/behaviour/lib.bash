@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# lib.sh - sourced by the behaviour tests: bash, no arguments.
+# lib.bash - sourced by the behaviour tests: bash, no arguments.
 #   BUILD   where libshard.so and shardctl are (default: build/)
 #   PYTHON  the interpreter to use (default: python3)
 # Each check prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why'; finish prints the sums and
