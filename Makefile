@@ -17,7 +17,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # What both products share: no dependency but libc.
-COMMON := listing/crc32c listing/reader listing/options shard/shard config/version
+COMMON := listing/below listing/crc32c listing/reader listing/options shard/shard config/version
 # libshard.so
 LIB := $(COMMON) config/config config/world config/log listing/cache interpose/self \
        interpose/init interpose/real interpose/dir view/view adapter/adapter
@@ -101,15 +101,16 @@ test: setup
 	$(Q)$(MAKE) --no-print-directory lint
 	$(Q)$(MAKE) --no-print-directory WERROR=1 tests-built unit behaviour
 	$(Q)$(MAKE) --no-print-directory asan ubsan tsan
-	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py
-	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --control
+	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --control --ranks 2
+	$(Q)$(VENV_PYTHON) tests/dlio/situations.py
 	$(Q)$(VENV_PYTHON) tests/dlio/cli.py
+	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --active
 	@echo "all tests passed"
 
 # The same-run matrix on another DLIO: make test-dlio DLIO=/path/to/tree [PYTHON=...]
 test-dlio: tests-built
 	$(Q)test -n "$(DLIO)" || { echo "make test-dlio needs DLIO=/path/to/tree" >&2; exit 2; }
-	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) tests/dlio/matrix.py --dlio $(DLIO)
+	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) tests/dlio/matrix.py --active --dlio $(DLIO)
 
 demo: setup
 	$(Q)$(MAKE) --no-print-directory tests-built
@@ -123,9 +124,8 @@ SOURCES = $(wildcard shim/*/*.[ch] include/*.h tests/*.c tests/*/*.c)
 
 lint:
 	@echo "  LINT"
-	$(Q)clang-format --style=file:scripts/clang-format.yaml --dry-run -Werror $(SOURCES)
-	$(Q)clang-tidy --quiet --config-file=scripts/clang-tidy.yaml $(wildcard shim/*/*.c) -- \
-	  -std=gnu17 $(CPPFLAGS) 2>&1 | grep -v 'warnings generated' || true; test $${PIPESTATUS:-0} = 0
+	@mkdir -p build
+	$(Q)sh scripts/lint.sh
 
 format:
 	clang-format --style=file:scripts/clang-format.yaml -i $(SOURCES)

@@ -133,12 +133,13 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
  * starts shardctl), others wait, at most $SHARD_TIMEOUT seconds.
  *
  * options: words separated by blanks, in any order:
- *   order=path|basename   (default path)
- *   depth=N               levels of directories to read, 0 = all (default); depth=1 is `dir` alone
- *   include=PATTERN[:...] fnmatch(3) patterns for basenames, '%' escaped as %XX (default: all)
- *   hidden=0|1            0: leave out entries and directories whose name begins with '.' (default
- * 1) follow=0|1            1: walk through links to directories (default 0) exact=N 1: entries at
- * level N only
+ *
+ *   - order=path|basename   (default path)
+ *   - depth=N               levels of directories to read, 0 = all (default); 1: `dir` alone
+ *   - include=PATTERN[:...] fnmatch(3) patterns for basenames, by bytes; %XX for blanks and %
+ *   - hidden=0|1            0: leave out what begins with '.', directories too (default 1)
+ *   - follow=0|1            1: walk through links to directories (default 0)
+ *   - exact=N               entries at level N only
  *
  * On failure a negative errno, and in err[size] one line for people that names the path or
  * variable at fault and the remedy. Thread-safe. May fork a process (posix_spawn).

@@ -10,8 +10,8 @@ set -eu
 
 cd "$(dirname "$0")/.."
 
-packages="gcc make libc6-dev libjemalloc-dev libcmocka-dev libcurl4-openssl-dev libssl-dev
-	libexpat1-dev openmpi-bin libopenmpi-dev strace"
+packages="gcc make libc6-dev libjemalloc-dev libcmocka-dev libssl-dev openmpi-bin libopenmpi-dev
+	strace git clang-format clang-tidy"
 dlio="dlio-benchmark==2.0.0"
 requirements=scripts/requirements.txt
 venv=.venv

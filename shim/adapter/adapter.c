@@ -15,10 +15,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config/config.h"
 #include "interpose/self.h"
@@ -37,7 +40,6 @@ static struct {
   object *(*PyImport_GetModuleDict)(void);
   object *(*PyDict_GetItemString)(object *, const char *);
   int (*PyDict_SetItemString)(object *, const char *, object *);
-  int (*PyDict_DelItemString)(object *, const char *);
   object *(*PyImport_AddModule)(const char *);
   object *(*PyModule_GetDict)(object *);
   object *(*PyEval_GetBuiltins)(void);
@@ -47,6 +49,8 @@ static struct {
   object *(*PyErr_Occurred)(void);
   void (*PyErr_Clear)(void);
   void (*PyErr_WriteUnraisable)(object *);
+  void (*PyMem_SetupDebugHooks)(void);
+  object *None; /* &_Py_NoneStruct */
   void (*Py_DecRef)(object *);
 } py;
 
@@ -56,23 +60,15 @@ static const struct {
 } symbols[] = {
 #define S(f)                                                                                       \
   { #f, (void **)&py.f }
-    S(PySys_AddAuditHook),
-    S(PyTuple_GetItem),
-    S(PyUnicode_AsUTF8AndSize),
-    S(PyImport_GetModuleDict),
-    S(PyDict_GetItemString),
-    S(PyDict_SetItemString),
-    S(PyDict_DelItemString),
-    S(PyImport_AddModule),
-    S(PyModule_GetDict),
-    S(PyEval_GetBuiltins),
-    S(PyUnicode_DecodeFSDefault),
-    S(Py_CompileString),
-    S(PyEval_EvalCode),
-    S(PyErr_Occurred),
-    S(PyErr_Clear),
-    S(PyErr_WriteUnraisable),
-    S(Py_DecRef),
+    S(PySys_AddAuditHook),      S(PyTuple_GetItem),
+    S(PyUnicode_AsUTF8AndSize), S(PyImport_GetModuleDict),
+    S(PyDict_GetItemString),    S(PyDict_SetItemString),
+    S(PyImport_AddModule),      S(PyModule_GetDict),
+    S(PyEval_GetBuiltins),      S(PyUnicode_DecodeFSDefault),
+    S(Py_CompileString),        S(PyEval_EvalCode),
+    S(PyErr_Occurred),          S(PyErr_Clear),
+    S(PyErr_WriteUnraisable),   S(Py_DecRef),
+    S(PyMem_SetupDebugHooks),   {"_Py_NoneStruct", (void **)&py.None},
 #undef S
 };
 
@@ -92,7 +88,10 @@ static bool of_interest(const char *name) {
   return false;
 }
 
-/* Run the embedded source as module _libshard. On failure the module is taken out again. */
+/*
+ * Run the embedded source as module _libshard. On failure None is put there, as for a module that
+ * must not be imported: this interpreter does not try again.
+ */
 static void run_source(object *modules) {
   char self[PATH_MAX] = "";
   shard_self_path(self, sizeof(self));
@@ -112,9 +111,7 @@ static void run_source(object *modules) {
               "the CPython adapter could not start, so the program runs unmodified:");
     py.PyErr_WriteUnraisable(module);
     py.PyErr_Clear();
-    if (py.PyDict_GetItemString(modules, MODULE)) {
-      py.PyDict_DelItemString(modules, MODULE);
-    }
+    py.PyDict_SetItemString(modules, MODULE, py.None);
   } else {
     py.Py_DecRef(result);
   }
@@ -131,7 +128,7 @@ static int on_audit(const char *event, object *args, void *unused) {
   if (strcmp(event, "import") != 0) {
     return 0;
   }
-  static bool failed; /* under the interpreter's lock; a second try would fail alike */
+  static bool told; /* under the interpreter's lock */
   static _Thread_local bool inside;
   ssize_t n;
   object *first = py.PyTuple_GetItem(args, 0); /* borrowed */
@@ -140,11 +137,11 @@ static int on_audit(const char *event, object *args, void *unused) {
     py.PyErr_Clear();
     return 0;
   }
-  if (inside || failed || !of_interest(name)) {
+  if (inside || told || !of_interest(name)) {
     return 0;
   }
   if (!shard_config()->adapter) {
-    failed = true;
+    told = true;
     shard_view_set(SHARD_VIEW_OFF);
     shard_log(SHARD_LOG_WARN, "DLIO divides its files itself, so SHARD_DATASET is not applied to "
                               "it (SHARD_ADAPTER=off; SHARD_VIEW=shard would insist)");
@@ -157,10 +154,57 @@ static int on_audit(const char *event, object *args, void *unused) {
   int saved = errno;
   inside = true;
   run_source(modules);
-  failed = !py.PyDict_GetItemString(modules, MODULE);
   inside = false;
   errno = saved;
   return 0;
+}
+
+/* Whether one of CPython's own arguments is `flag`, or `-X option`; flag 'X' or a letter alone. */
+static bool has_argument(const char *line, size_t size, char flag, const char *option) {
+  const char *end = line + size, *arg = line + strlen(line) + 1; /* past the program's name */
+  for (; arg < end && arg[0] == '-' && arg[1]; arg += strlen(arg) + 1) {
+    for (const char *letter = arg + 1; *letter; letter++) {
+      if (*letter == 'c' || *letter == 'm' || *letter == '-') {
+        return false; /* what follows belongs to the program (or is a long option) */
+      }
+      if (*letter == flag && !option) {
+        return true;
+      }
+      if (*letter == 'X' || *letter == 'W') {
+        const char *value = letter[1] ? letter + 1 : arg + strlen(arg) + 1;
+        if (*letter == flag && value < end && strcmp(value, option) == 0) {
+          return true;
+        }
+        arg = value; /* the loop goes on behind the value */
+        break;
+      }
+    }
+  }
+  return false;
+}
+
+/*
+ * Whether this interpreter will switch to the debug allocators when it starts. What
+ * PySys_AddAuditHook() allocates before would then be freed by another allocator than it came
+ * from, which aborts the process at its end.
+ */
+static bool debug_allocators(void) {
+  char line[4096];
+  int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
+  if (fd >= 0) {
+    close(fd);
+  }
+  size_t size = n < 0 ? 0 : (size_t)n;
+  line[size] = 0;
+  bool reads_environment =
+      !has_argument(line, size, 'E', NULL) && !has_argument(line, size, 'I', NULL);
+  const char *mode = reads_environment ? getenv("PYTHONDEVMODE") : NULL;
+  const char *allocator = reads_environment ? getenv("PYTHONMALLOC") : NULL;
+  if (allocator && *allocator) {
+    return strstr(allocator, "debug");
+  }
+  return (mode && *mode) || has_argument(line, size, 'X', "dev");
 }
 
 void shard_adapter_init(void) {
@@ -176,6 +220,9 @@ void shard_adapter_init(void) {
     if (!*symbols[i].function) {
       return; /* not CPython, or one older than 3.8 */
     }
+  }
+  if (debug_allocators()) {
+    py.PyMem_SetupDebugHooks();
   }
   py.PySys_AddAuditHook(on_audit, NULL);
 }

@@ -254,92 +254,105 @@ class Permutation:
     """What numpy.random.shuffle makes of a list of n, without the list.
 
     numpy's shuffle cannot be evaluated at one position, so the permutation itself is kept, 4 or 8
-    bytes per element, once per node: in a file of the cache directory, named by the generator's
-    state before and the permutation it started from, so that the ranks, which DLIO seeds alike,
+    bytes per element, once per node: in a file of the cache directory, named by the states of the
+    generator before this shuffle and those before it, so that the ranks, which DLIO seeds alike,
     share one. The first to take the lock shuffles; the others map the file and take over the
-    generator's state after. Short ones are made in memory.
+    generator's state after. Short ones are made in memory, and any that a file cannot be had for.
     """
 
     SHORT = 1 << 14
     HEADER = 4096
 
-    def __init__(self, indices, key, file=None):
+    def __init__(self, indices, states, file=None):
         self.indices = indices  # numpy array, read-only
-        self.key = key
+        self.states = states    # of the generator before each shuffle; None for a part of one
         self.file = file
 
     def __reduce__(self):
         if self.file is None:
-            return _permutation_of, (self.indices.tobytes(), str(self.indices.dtype), self.key)
-        return _permutation_from, (self.file, self.key)
+            return _permutation_of, (self.indices.tobytes(), str(self.indices.dtype), self.states)
+        return _permutation_from, (self.file, len(self.indices), self.states)
 
     @classmethod
     def shuffled(cls, n, before, random):
         """The permutation after one more random.shuffle of n elements; moves `random` on."""
-        import numpy
-
-        dtype = numpy.uint32 if n <= 1 << 32 else numpy.uint64
-        if n > cls.SHORT and random.get_state()[0] == "MT19937":
+        state = random.get_state()
+        states = None
+        if before is None or before.states is not None:
+            states = (before.states if before else ()) + (state,)
+        if n > cls.SHORT and states is not None and state[0] == "MT19937":
             try:
-                return cls._shared(n, dtype, before, random)
-            except OSError as error:
-                _native().log(WARN, "no shared permutation, each process keeps its own: %s"
+                return cls._shared(n, before, states, random)
+            except Exception as error:  # pylint: disable=broad-except
+                random.set_state(state)
+                _native().log(WARN, "no shared permutation, this process keeps its own: %s"
                               % error)
-        indices = cls._start(n, dtype, before)
+        indices = cls._start(n, before)
         random.shuffle(indices)
         indices.flags.writeable = False
-        return cls(indices, None)
+        return cls(indices, states)
 
     @staticmethod
-    def _start(n, dtype, before, out=None):
+    def _dtype(n):
+        import numpy
+
+        return numpy.dtype(numpy.uint32 if n <= 1 << 32 else numpy.uint64)
+
+    @classmethod
+    def _start(cls, n, before, out=None):
         import numpy
 
         if out is None:
-            out = numpy.empty(n, dtype)
-        out[:] = numpy.arange(n, dtype=dtype) if before is None else before.indices
+            out = numpy.empty(n, cls._dtype(n))
+        out[:] = numpy.arange(n, dtype=out.dtype) if before is None else before.indices
         return out
 
-    @classmethod
-    def _shared(cls, n, dtype, before, random):
-        import fcntl
+    @staticmethod
+    def _key(n, states):
         import hashlib
 
-        if before is not None and before.key is None:
-            raise OSError("the permutation before is private")
-        state = random.get_state()
-        key = hashlib.sha256(repr((n, before and before.key, state[1].tobytes(), state[2:]))
-                             .encode()).hexdigest()[:32]
-        base = os.path.join(_native().cache_dir(), "perm-" + key)
+        text = repr((n, [(state[1].tobytes(), state[2:]) for state in states]))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @classmethod
+    def _shared(cls, n, before, states, random):
+        import fcntl
+
+        base = os.path.join(_native().cache_dir(), "perm-" + cls._key(n, states))
         lock = os.open(base + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
-                made, after = cls._map(base + ".perm", key)
-                random.set_state(after)
-            except FileNotFoundError:
-                made = cls._make(base + ".perm", key, n, dtype, before, random)
+                made, after = cls._map(base + ".perm", n, states)
+            except Exception:  # pylint: disable=broad-except
+                # Not there, or damaged: made anew.
+                cls._make(base + ".perm", n, before, states, random)
+                made, after = cls._map(base + ".perm", n, states)
+            random.set_state(after)
             return made
         finally:
+            # Closing would not do: a child forked meanwhile has it open too.
+            fcntl.flock(lock, fcntl.LOCK_UN)
             os.close(lock)
 
     @classmethod
-    def _make(cls, file, key, n, dtype, before, random):
+    def _make(cls, file, n, before, states, random):
         import mmap
         import pickle
 
         import numpy
 
         temporary = "%s.tmp.%d" % (file, os.getpid())
-        size = cls.HEADER + n * numpy.dtype(dtype).itemsize
+        size = cls.HEADER + n * cls._dtype(n).itemsize
         fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(fd, 0, size)
             with mmap.mmap(fd, size) as memory:
-                indices = numpy.frombuffer(memory, dtype, n, cls.HEADER)
-                cls._start(n, dtype, before, indices)
+                indices = numpy.frombuffer(memory, cls._dtype(n), n, cls.HEADER)
+                cls._start(n, before, indices)
                 random.shuffle(indices)
                 del indices
-                header = pickle.dumps((key, n, numpy.dtype(dtype).str, random.get_state()))
+                header = pickle.dumps((cls._key(n, states), n, random.get_state()))
                 memory[:len(header)] = header
             os.rename(temporary, file)
         except BaseException:
@@ -348,10 +361,9 @@ class Permutation:
         finally:
             os.close(fd)
         _forget_later(file)
-        return cls._map(file, key)[0]
 
     @classmethod
-    def _map(cls, file, key):
+    def _map(cls, file, n, states):
         """(Permutation, the generator's state after it)."""
         import mmap
         import pickle
@@ -362,20 +374,37 @@ class Permutation:
             if os.fstat(stream.fileno()).st_uid != os.geteuid():
                 raise OSError("%r belongs to another user" % file)
             memory = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
-        have, n, dtype, state = pickle.loads(memory[:cls.HEADER])
-        if have != key:
+        key, length, after = pickle.loads(memory[:cls.HEADER])
+        if (key, length) != (cls._key(n, states), n):
             raise OSError("%r is not the permutation it should be" % file)
-        return cls(numpy.frombuffer(memory, dtype, n, cls.HEADER), key, file), state
+        return cls(numpy.frombuffer(memory, cls._dtype(n), n, cls.HEADER), states, file), after
+
+    @classmethod
+    def rebuilt(cls, n, states):
+        """The permutation by its states alone, in memory."""
+        import numpy
+
+        random = numpy.random.RandomState()
+        indices = cls._start(n, None)
+        for state in states:
+            random.set_state(state)
+            random.shuffle(indices)
+        indices.flags.writeable = False
+        return cls(indices, states)
 
 
-def _permutation_of(data, dtype, key):
+def _permutation_of(data, dtype, states):
     import numpy
 
-    return Permutation(numpy.frombuffer(data, dtype), key)
+    return Permutation(numpy.frombuffer(data, dtype), states)
 
 
-def _permutation_from(file, key):
-    return Permutation._map(file, key)[0]
+def _permutation_from(file, n, states):
+    """In a worker: the file may be gone, for whoever made it has ended or gone on."""
+    try:
+        return Permutation._map(file, n, states)[0]
+    except Exception:  # pylint: disable=broad-except
+        return Permutation.rebuilt(n, states)
 
 
 _own_permutations = []
@@ -432,6 +461,10 @@ class FileList(list):
     class stays empty. Reading works as with a list; slices are views; changing it raises
     TypeError. Pickles as a handle.
     """
+
+    def __new__(cls, listing=(), prefix=None, *_args):
+        # Code that makes a list of the type it was given: type(files)(iterable).
+        return list(listing) if prefix is None else super().__new__(cls)
 
     def __init__(self, listing, prefix, start=0, step=1, length=None, permutation=None):
         super().__init__()
@@ -510,7 +543,7 @@ class FileList(list):
 
     def _index(self, path):
         """Position of a path here, -1 if it is not here."""
-        if not isinstance(path, str) or not path.startswith(self.prefix):
+        if not isinstance(path, str) or not path.startswith(self.prefix) or "\0" in path:
             return -1
         at = self.listing.find(path[len(self.prefix):])
         if at < 0:
@@ -893,7 +926,7 @@ class Names(list):
         return iter([self._token] if self._token is not None else [])
 
     def __repr__(self):
-        return "<libshard: names of %r>" % (self._token.files if self._token is not None else ())
+        return "<libshard: names of %r>" % (self._token.files if self._token is not None else [],)
 
     __str__ = __repr__
 
@@ -986,6 +1019,8 @@ def _walk(storage, code, frame, node, use_pattern):
     suffix = str(args.format)
     if kind not in ("train", "valid") or not _dlio.is_main(code):
         return None
+    if getattr(benchmark, "num_files_train" if kind == "train" else "num_files_eval") < 0:
+        return None  # cuts from the end, which a Token does not know
     if args.reader_classname is not None or args.data_loader_classname is not None:
         raise _Refusal("a custom reader or data loader may do with the list what it likes")
     if use_pattern:
@@ -1064,6 +1099,8 @@ class _Proxy:
         self._target = target
 
     def __getattr__(self, name):
+        if name == "_target":  # a copy that is being made
+            raise AttributeError(name)
         return getattr(self._target, name)
 
 
@@ -1134,7 +1171,7 @@ def _patch_derive(cls):
                 if world is not None:
                     files = _share(files, wanted, world.rank, world.size)
                     setattr(benchmark, count, len(files))
-                else:
+                elif wanted < len(files):
                     files = files[:wanted]
                 given[kind] = files if files else []
         return original(self, given["train"], given["eval"])
@@ -1388,6 +1425,8 @@ class _Loader:
         self._patch(module)
 
     def __getattr__(self, name):
+        if name == "_loader":
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
 
@@ -1412,29 +1451,30 @@ class _Finder:
 
 
 def _locate():
+    """The folder of the package that is being imported, or None if there is none."""
     import importlib.util
 
     loaded = sys.modules.get("dlio_benchmark")
     if loaded is not None:
-        places = list(loaded.__path__)
+        places = list(getattr(loaded, "__path__", ()))
     else:
         spec = importlib.util.find_spec("dlio_benchmark")
         places = list(spec.submodule_search_locations or ()) if spec else []
-    return places[0] if len(places) == 1 else None
+    return places[0] if places else None
 
 
 def _start():
     """Recognise DLIO and get ready, or leave everything as it is and say why."""
     global _dlio
+    folder = _locate()
+    if folder is None:
+        return
     native = _native()
     # DLIO divides its files itself: libc never shows it a part.
     native.set_view("off")
     fault = native.config_error() or native.world()[1]
     level = ERROR
     if fault is None:
-        folder = _locate()
-        if folder is None:
-            return
         loaded = [name for name in PATCHES if name in sys.modules]
         _dlio = _Dlio(folder)
         level = WARN

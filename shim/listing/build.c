@@ -198,6 +198,22 @@ static int write_listing(struct builder *b, const char *file,
   return rc;
 }
 
+/* Whether the file's directory is `real` or below it. */
+static bool lies_inside(const char *file, const char *real) {
+  char *copy = strdup(file);
+  char *slash = copy ? strrchr(copy, '/') : NULL;
+  if (slash) {
+    slash[slash == copy] = 0;
+  }
+  char *folder = copy ? realpath(slash ? copy : ".", NULL) : NULL;
+  size_t n = strlen(real);
+  bool inside = folder && strncmp(folder, real, n) == 0 &&
+                (folder[n] == '/' || folder[n] == 0 || real[n - 1] == '/');
+  free(folder);
+  free(copy);
+  return inside;
+}
+
 int shard_build_directory(const char *root, const struct shard_options *options, const char *file,
                           struct shard_build_result *result, char *err, size_t size) {
   struct builder b = {.options = options};
@@ -208,6 +224,12 @@ int shard_build_directory(const char *root, const struct shard_options *options,
     int rc = -errno;
     snprintf(err, size, "cannot find directory '%.300s': %s", root, strerror(-rc));
     return rc;
+  }
+  if (lies_inside(file, real)) {
+    snprintf(err, size, "'%.300s' lies inside '%.300s', which it would change; write it elsewhere",
+             file, real);
+    free(real);
+    return -EINVAL;
   }
   int rc = 0;
   for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {

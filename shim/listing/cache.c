@@ -35,6 +35,7 @@
 #include "interpose/real.h"
 #include "interpose/self.h"
 #include "libshard.h"
+#include "listing/below.h"
 #include "listing/listing.h"
 #include "listing/options.h"
 
@@ -144,9 +145,14 @@ static bool unchanged(const struct request *r, const struct shard_listing *l) {
   struct shard_dir_entry d;
   while (same && shard_listing_dir(l, &pos, &d)) {
     struct stat st;
-    same = strlen(d.path) < PATH_MAX && fstatat(root, *d.path ? d.path : ".", &st, 0) == 0 &&
+    int fd = strlen(d.path) < PATH_MAX ? -1 : shard_open_below(root, d.path, O_PATH);
+    const char *path = fd >= 0 ? "" : *d.path ? d.path : ".";
+    same = fstatat(fd >= 0 ? fd : root, path, &st, fd >= 0 ? AT_EMPTY_PATH : 0) == 0 &&
            st.st_ino == d.id.ino && st.st_mtim.tv_sec == d.id.mtime_sec &&
            st.st_mtim.tv_nsec == d.id.mtime_nsec;
+    if (fd >= 0) {
+      close(fd);
+    }
   }
   close(root);
   return same;

@@ -12,7 +12,7 @@
  */
 uint32_t shard_crc32c(uint32_t crc, const void *data, size_t size);
 
-/* The table-driven form, for the test that both agree. */
+/* The form for any CPU, for the test that both agree. */
 uint32_t shard_crc32c_soft(uint32_t crc, const void *data, size_t size);
 
 #endif

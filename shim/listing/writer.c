@@ -333,6 +333,9 @@ int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
   if (length == 0 || length >= SHARD_NAME_MAX) {
     return -ENAMETOOLONG;
   }
+  if (memchr(name, 0, length)) {
+    return -EINVAL;
+  }
   struct shard_header *h = &w->header;
   size_t prefix = 0, suffix = 0;
   if (h->count > 0) {

@@ -19,7 +19,8 @@ struct shard_writer;
  */
 int shard_writer_open(const char *path, uint32_t order, struct shard_writer **out);
 
-/* Append a name; it must come after the one before in `order`. -EINVAL if not. */
+/* Append a name; it must come after the one before in `order` and have no NUL. -EINVAL if
+ * not; -ENAMETOOLONG. */
 int shard_writer_add(struct shard_writer *w, const char *name, size_t length);
 
 /* Record a directory walked (struct shard_dir's fields) and its path relative to the root. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "libshard.h"
+#include "listing/below.h"
 
 #define DENTS_SIZE (256u << 10)
 /* A coarse clock stamps mtimes every 1/CONFIG_HZ s: 10 ms at the most. */
@@ -50,30 +51,6 @@ __attribute__((format(printf, 3, 4))) static int fail(struct walk *w, int rc, co
   vsnprintf(w->sink->error, sizeof(w->sink->error), format, args);
   va_end(args);
   return rc;
-}
-
-/* openat() for paths longer than PATH_MAX. */
-static int open_below(int root, const char *path) {
-  int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  while (fd >= 0 && *path) {
-    size_t n = strlen(path);
-    if (n > 2048) {
-      n = 2048;
-      while (n > 0 && path[n] != '/') {
-        n--;
-      }
-    }
-    char part[2049];
-    memcpy(part, path, n);
-    part[n] = 0;
-    int next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int saved = errno;
-    close(fd);
-    errno = saved;
-    fd = next;
-    path += n + (path[n] == '/');
-  }
-  return fd;
 }
 
 static int push(struct walk *w, const char *path, size_t length, uint32_t level) {
@@ -168,7 +145,7 @@ static void settle(int fd, struct stat *st) {
 
 static int read_directory(struct walk *w, const struct pending *dir) {
   size_t base = strlen(dir->path);
-  int fd = open_below(w->root, dir->path);
+  int fd = shard_open_below(w->root, dir->path, O_RDONLY);
   if (fd < 0) {
     return fail(w, -errno, "cannot open directory '%.300s': %s", base ? dir->path : ".",
                 strerror(errno));

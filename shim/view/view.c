@@ -33,7 +33,7 @@ struct known_dir {
 
 struct dataset {
   char *path;
-  atomic_int state; /* EMPTY, BUSY, READY: of what follows */
+  atomic_int state; /* a slot for what follows */
   struct shard_listing *listing;
   struct known_dir *dirs; /* by ino, then dev */
   size_t count;
@@ -46,11 +46,13 @@ struct shard_stream {
   char path[]; /* the directory relative to the root, and a slash; "" for the root */
 };
 
-/* The datasets, filled once: EMPTY -> BUSY -> READY. */
-enum { EMPTY, BUSY, READY };
+/*
+ * Things that are filled once. A slot is EMPTY, READY, or the pid of the process that fills it:
+ * a child forked in the middle finds its parent's pid there and begins anew.
+ */
+enum { EMPTY = 0, READY = -1 };
 static struct {
   atomic_int state;
-  _Atomic pid_t owner; /* who is BUSY; a forked child takes over from a dead copy */
   struct dataset *datasets;
   size_t count;
   struct shard_world world;
@@ -64,19 +66,15 @@ static atomic_bool complained;   /* about the configuration */
 
 static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
 
-/* 0: *slot is ours to fill, in state BUSY; 1: it is READY. Fork-proof: see owner. */
+/* 0: *slot is ours to fill, and then to be set READY; 1: it is READY. */
 static int enter(atomic_int *slot) {
+  int me = (int)getpid();
   for (;;) {
     int state = atomic_load_explicit(slot, memory_order_acquire);
     if (state == READY) {
       return 1;
     }
-    if (state == EMPTY && atomic_compare_exchange_strong(slot, &state, BUSY)) {
-      atomic_store(&setup.owner, getpid());
-      return 0;
-    }
-    if (state == BUSY && atomic_load(&setup.owner) != getpid() && atomic_load(&setup.owner) != 0) {
-      atomic_store(&setup.owner, getpid());
+    if (state != me && atomic_compare_exchange_strong(slot, &state, me)) {
       return 0;
     }
     nap();
@@ -287,7 +285,7 @@ int shard_view_open(int fd, struct shard_stream **out) {
   }
   s->dataset = d;
   s->base = length;
-  memcpy(s->path, path, length);
+  memcpy(s->path, path, length + 1);
   if (length > 0 || !known) {
     s->path[s->base++] = '/';
   }

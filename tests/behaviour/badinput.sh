@@ -84,7 +84,7 @@ damage() { cp "$L" "$WORK/bad"; printf "$2" | dd of="$WORK/bad" bs=1 seek="$1" c
 damage 40 '\377'; bad "listing's header damaged" SHARD_LISTING SHARD_LISTING="$WORK/bad"
 damage 8 '\002'; bad "listing of version 2" "SHARD_LISTING.*version" SHARD_LISTING="$WORK/bad"
 damage 515 '\377'; bad "listing's names damaged" "SHARD_LISTING|$WORK/bad" SHARD_LISTING="$WORK/bad"
-cp -r "$D" "$WORK/moved"; "$CTL" index "$WORK/moved" -o "$WORK/l2" >/dev/null
+mkdir "$WORK/far"; cp -r "$D" "$WORK/far/moved"; "$CTL" index "$WORK/far/moved" -o "$WORK/l2" >/dev/null
 run SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
 verdict "listing of another directory: not used" "$([ "$(wc -l <"$WORK/out")" = 5 ] || cat "$WORK/out")"
 verdict "listing of another directory: said" "$(grep -q SHARD_LISTING "$WORK/err" || echo "says nothing")"
@@ -114,6 +114,13 @@ if [ "$(id -u)" = 0 ]; then
   mkdir "$WORK/foreign"; chown 65534 "$WORK/foreign"
   bad "cache of another user" SHARD_CACHE_DIR SHARD_CACHE_DIR="$WORK/foreign"
 fi
+# It would change the dataset while it is listed: the ranks would not agree.
+bad "cache inside the dataset" SHARD_CACHE_DIR SHARD_CACHE_DIR="$D/.cache"
+bad "cache below the dataset" SHARD_CACHE_DIR SHARD_CACHE_DIR="$D/sub/cache"
+ln -s data/sub "$WORK/link_to_sub"
+bad "cache below the dataset by a link" SHARD_CACHE_DIR SHARD_CACHE_DIR="$WORK/link_to_sub/cache"
+rm -rf "$D/.cache" "$D/sub/cache"
+good "cache inside the dataset"
 mkdir "$WORK/ro" "$WORK/full"
 if mount -t tmpfs -o size=64k,mode=755 none "$WORK/full" 2>/dev/null; then
   mount -t tmpfs -o ro,mode=755 none "$WORK/ro"

@@ -68,7 +68,16 @@ fi
 pythons=("$HOME"/.pyenv/versions/3.{8,9,10,11,12,13}.*/bin/python3)
 [ -x "${pythons[0]}" ] || pythons=("$PYTHON")
 for p in "${pythons[@]}"; do
-  [ -x "$p" ] && alike "$("$p" -V 2>&1)" "$p" -c 'import json, os; print(sorted(os.listdir()))'
+  [ -x "$p" ] || continue
+  v=$("$p" -V 2>&1)
+  alike "$v" "$p" -c 'import json, os; print(sorted(os.listdir()))'
+  # The audit hook is registered before the interpreter chooses its allocators.
+  for a in "-X dev" -Xdev "-bb -X dev" -E -I; do
+    for e in PYTHONDEVMODE=1 PYTHONMALLOC=debug PYTHONMALLOC=malloc_debug PYTHONMALLOC=malloc; do
+      # shellcheck disable=SC2086  # a list of arguments
+      alike "$v $a $e" env $e "$p" $a -c pass
+    done
+  done
 done
 
 verdict "no cache made" "$(ls -A "$cache" 2>&1 | grep -v 'No such file')"

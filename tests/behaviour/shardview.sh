@@ -153,12 +153,6 @@ same "a new name is seen" "$WORK/want" "$WORK/got"
 verdict "by a new listing" "$([ "$(versions)" = 2 ] || ls "$SHARD_CACHE_DIR")"
 verdict "no leftovers" "$(ls "$SHARD_CACHE_DIR" | grep -E '\.new|\.tmp')"
 
-# A cache inside the dataset changes the dataset.
-mkdir "$WORK/inside"; touch "$WORK/inside"/{1..6}
-find "$WORK/inside" -name '[1-6]' -print0 | sort -z >"$WORK/flat"
-SHARD_CACHE_DIR=$WORK/inside/.cache DATASET=$WORK/inside \
-  shares "cache inside the dataset" "$WORK/flat" 1 bash -c 'find "$1" -name "[1-6]" -print0 2>/dev/null' - "$WORK/inside"
-
 # A child forked while the listing was built must not hold the lock.
 mkdir "$WORK/slow" "$WORK/forked"; cp "$LIB" "$WORK/slow"; touch "$WORK/forked"/{1,2,3}
 printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"

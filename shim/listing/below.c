@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#include "listing/below.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PART 2048
+
+int shard_open_below(int root, const char *path, int flags) {
+  int fd = openat(root, ".", flags | O_DIRECTORY | O_CLOEXEC);
+  while (fd >= 0 && *path) {
+    size_t n = strlen(path);
+    if (n > PART) {
+      for (n = PART; n > 0 && path[n] != '/'; n--) {
+      }
+    }
+    char part[PART + 1];
+    memcpy(part, path, n);
+    part[n] = 0;
+    int next = openat(fd, part, flags | O_DIRECTORY | O_CLOEXEC);
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    fd = next;
+    path += n + (path[n] == '/');
+  }
+  return fd;
+}
