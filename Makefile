@@ -101,6 +101,7 @@ test: setup
 	$(Q)$(MAKE) --no-print-directory lint
 	$(Q)$(MAKE) --no-print-directory WERROR=1 tests-built unit behaviour
 	$(Q)$(MAKE) --no-print-directory asan ubsan tsan
+	$(Q)$(VENV_PYTHON) tests/dlio/adapter_units.py
 	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --control --ranks 2
 	$(Q)$(VENV_PYTHON) tests/dlio/situations.py
 	$(Q)$(VENV_PYTHON) tests/dlio/cli.py
@@ -135,12 +136,14 @@ format:
 asan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-asan WERROR=1 \
 	  SANITIZE="-fsanitize=address -fno-sanitize-recover=all -fno-omit-frame-pointer" unit
+	$(Q)bash tests/sanitized.sh build-asan address
 ubsan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-ubsan WERROR=1 \
 	  SANITIZE="-fsanitize=undefined -fno-sanitize-recover=all" unit
 tsan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-tsan WERROR=1 \
 	  SANITIZE="-fsanitize=thread -fno-omit-frame-pointer" unit
+	$(Q)bash tests/sanitized.sh build-tsan thread
 
 # ---- installation -------------------------------------------------------------------------
 
