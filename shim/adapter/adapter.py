@@ -257,7 +257,8 @@ class Permutation:
     bytes per element, once per node: in a file of the cache directory, named by the states of the
     generator before this shuffle and those before it, so that the ranks, which DLIO seeds alike,
     share one. The first to take the lock shuffles; the others map the file and take over the
-    generator's state after. Short ones are made in memory, and any that a file cannot be had for.
+    generator's state after. A pickle names the file and holds the states, 2.5 KB per shuffle, to
+    make the permutation again where the file is gone. Short ones are made in memory, and any that a file cannot be had for.
     """
 
     SHORT = 1 << 14
@@ -416,6 +417,8 @@ def _forget_later(file):
 
     if not _own_permutations:
         atexit.register(_forget, os.getpid())
+    if file in _own_permutations:  # made anew
+        _own_permutations.remove(file)
     _own_permutations.append(file)
     while len(_own_permutations) > 8:  # train, valid and samples, this epoch and the one before
         _remove(_own_permutations.pop(0))
