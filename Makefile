@@ -114,11 +114,11 @@ test-dlio: tests-built
 	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) tests/dlio/matrix.py --active --dlio $(DLIO)
 
 demo: setup
-	$(Q)$(MAKE) --no-print-directory tests-built
+	$(Q)$(MAKE) --no-print-directory all $(PRELOADS)
 	$(Q)bash scripts/demo.sh
 
 bench: setup
-	$(Q)$(MAKE) --no-print-directory tests-built
+	$(Q)$(MAKE) --no-print-directory all $(PROGRAM_BIN)
 	$(Q)$(VENV_PYTHON) scripts/bench.py
 
 SOURCES = $(wildcard shim/*/*.[ch] include/*.h tests/*.c tests/*/*.c)
