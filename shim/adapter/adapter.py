@@ -844,24 +844,44 @@ KNOWN = {
 
 
 def _fingerprints(source, names):
-    """{qualified name: fingerprint} of the methods `names` in a module's source."""
-    import ast
+    """{qualified name: fingerprint} of the methods `names` in a module's source.
+
+    By indentation, which takes a tenth of the time of parsing. A method ends where a line begins
+    that is not further in than its `def`; a string or bracket that reaches further out would end
+    it early, but after its first line, so a method that was changed in that way differs, too.
+    """
     import hashlib
 
     found = {}
-    lines = source.splitlines()
-    for cls in ast.parse(source).body:
-        if not isinstance(cls, ast.ClassDef):
+    cls, lines, decorators, name = "", [], [], None
+
+    def finish():
+        if name in names:  # the last definition counts, as it does in Python
+            digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+            found[name] = digest[:10]
+
+    for line in source.splitlines():
+        text = line.strip()
+        if not text or text.startswith("#"):
             continue
-        for function in cls.body:
-            name = "%s.%s" % (cls.name, getattr(function, "name", ""))
-            if isinstance(function, ast.FunctionDef) and name in names:
-                first = min([function.lineno] + [d.lineno for d in function.decorator_list])
-                text = [line.strip() for line in lines[first - 1:function.end_lineno]]
-                text = [line for line in text if line and not line.startswith("#")]
-                digest = hashlib.sha256("\n".join(text).encode()).hexdigest()[:10]
-                # The last definition counts, as it does in Python.
-                found[name] = digest
+        indent = len(line) - len(line.lstrip(" "))
+        if indent > 4:
+            if name:
+                lines.append(text)
+            continue
+        finish()
+        name = None
+        if indent == 0:
+            words = text.replace("(", " ").replace(":", " ").split()
+            cls, decorators = words[1] if words[0] == "class" else "", []
+        elif indent == 4 and text.startswith("@"):
+            decorators.append(text)
+        elif indent == 4 and cls and text.startswith("def "):
+            name = "%s.%s" % (cls, text[4:].partition("(")[0].strip())
+            lines, decorators = decorators + [text], []
+        else:
+            decorators = []
+    finish()
     return found
 
 
@@ -879,7 +899,7 @@ class _Dlio:
             try:
                 with open(file, encoding="utf-8") as stream:  # CRLF becomes LF
                     found = _fingerprints(stream.read(), functions)
-            except (OSError, SyntaxError, ValueError) as error:
+            except (OSError, ValueError) as error:
                 return "%s: %s" % (file, error)
             for name, known in functions.items():
                 if found.get(name) not in known:
