@@ -185,6 +185,9 @@ void shard_range(uint64_t n, uint32_t rank, uint32_t size, uint64_t *begin, uint
 /* 0, or -EINVAL and the line to show if a SHARD_ variable is misspelt or has a bad value. */
 int shard_config_check(char *err, size_t size);
 
+/* Print that line and what follows from it, once in a process and by one rank of a node. */
+void shard_config_complain(void);
+
 /* Print one line to stderr as libshard does, if SHARD_LOG asks for this level.
  * 0 error, 1 warn, 2 info, 3 debug. The text must hold no secret. */
 void shard_log(int level, const char *text);

@@ -159,7 +159,8 @@ static int on_audit(const char *event, object *args, void *unused) {
   return 0;
 }
 
-/* Whether one of CPython's own arguments is `flag`, or `-X option`; flag 'X' or a letter alone. */
+/* Whether one of CPython's own arguments is `flag`, or `-X option`; option "" for a letter alone.
+ */
 static bool has_argument(const char *line, size_t size, char flag, const char *option) {
   const char *end = line + size, *arg = line + strlen(line) + 1; /* past the program's name */
   for (; arg < end && arg[0] == '-' && arg[1]; arg += strlen(arg) + 1) {
@@ -167,7 +168,7 @@ static bool has_argument(const char *line, size_t size, char flag, const char *o
       if (*letter == 'c' || *letter == 'm' || *letter == '-') {
         return false; /* what follows belongs to the program (or is a long option) */
       }
-      if (*letter == flag && !option) {
+      if (*letter == flag && !*option) {
         return true;
       }
       if (*letter == 'X' || *letter == 'W') {
@@ -197,8 +198,7 @@ static bool debug_allocators(void) {
   }
   size_t size = n < 0 ? 0 : (size_t)n;
   line[size] = 0;
-  bool reads_environment =
-      !has_argument(line, size, 'E', NULL) && !has_argument(line, size, 'I', NULL);
+  bool reads_environment = !has_argument(line, size, 'E', "") && !has_argument(line, size, 'I', "");
   const char *mode = reads_environment ? getenv("PYTHONDEVMODE") : NULL;
   const char *allocator = reads_environment ? getenv("PYTHONMALLOC") : NULL;
   if (allocator && *allocator) {

@@ -84,6 +84,7 @@ class _Native:
         self._world_get = declare(quick, "shard_world_get", ctypes.c_int, ctypes.POINTER(World),
                                   text, size)
         self._check = declare(quick, "shard_config_check", ctypes.c_int, text, size)
+        self._complain = declare(quick, "shard_config_complain", None)
         self._log = declare(quick, "shard_log", None, ctypes.c_int, text)
         self._asked = declare(quick, "shard_view_asked", ctypes.c_int)
         self._set = declare(quick, "shard_view_set", None, ctypes.c_int)
@@ -115,9 +116,11 @@ class _Native:
         self._set(self.VIEWS.index(view))
 
     def config_error(self):
-        """The line about a misspelt or wrong SHARD_ variable, or None."""
-        text = self._text()
-        return self._decode(text) if self._check(text, 1024) else None
+        """Whether a SHARD_ variable is misspelt or wrong; it is said then, once."""
+        if self._check(self._text(), 1024):
+            self._complain()
+            return True
+        return False
 
     def world(self):
         """(World, None), (World without rank, None) if there is no launcher, or (None, error)."""
@@ -1495,8 +1498,9 @@ def _start():
     native = _native()
     # DLIO divides its files itself: libc never shows it a part.
     native.set_view("off")
-    fault = native.config_error() or native.world()[1]
-    level = ERROR
+    if native.config_error():
+        return
+    fault, level = native.world()[1], ERROR
     if fault is None:
         loaded = [name for name in PATCHES if name in sys.modules]
         _dlio = _Dlio(folder)

@@ -422,9 +422,17 @@ static bool hear(int errors, int64_t deadline, char *words, size_t size) {
   return in_time;
 }
 
+static int builder_failed(struct request *r, const char *words) {
+  bool named = strstr(words, r->real);
+  return fail(r, -EIO, "%s%s%.300s%s", words[0] ? words : "shardctl failed",
+              named ? "" : " while it listed ", named ? "" : r->real,
+              strstr(words, "No space left") ? "; set SHARD_CACHE_DIR to a directory with room"
+                                             : "");
+}
+
 /*
  * Wait for the builder to end; its last words go to words[size]. A host that reaps all its
- * children, or ignores SIGCHLD, takes the status: then only the file can tell.
+ * children, or ignores SIGCHLD, takes the status: then only the file can tell, and this returns 0.
  */
 static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadline, char *words,
                          size_t size) {
@@ -455,22 +463,19 @@ static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadl
     return fail(r, -EIO, "shardctl was killed by signal %d while it listed '%.300s'",
                 WTERMSIG(status), r->real);
   }
-  if (words[0] || (got == pid && WEXITSTATUS(status) != 0)) {
-    return fail(
-        r, -EIO, "%s%s%.300s%s", words[0] ? words : "shardctl failed",
-        strstr(words, r->real) ? "" : " while it listed ", strstr(words, r->real) ? "" : r->real,
-        strstr(words, "No space left") ? "; set SHARD_CACHE_DIR to a directory with room" : "");
-  }
-  return 0;
+  return got == pid && WEXITSTATUS(status) != 0 ? builder_failed(r, words) : 0;
 }
 
 /* Give the new listing its name and make it current. */
-static int install(struct request *r, const char *file, struct shard_listing **out) {
+static int install(struct request *r, const char *file, const char *words,
+                   struct shard_listing **out) {
   struct shard_listing *l;
   int rc = shard_listing_open(file, &l);
   if (rc != 0) {
     unlink(file);
-    return fail(r, rc, "shardctl left no usable listing in '%.300s': %s", file, strerror(-rc));
+    return words[0] ? builder_failed(r, words)
+                    : fail(r, rc, "shardctl left no usable listing in '%.300s': %s", file,
+                           strerror(-rc));
   }
   uint64_t version = fnv(0xcbf29ce484222325ULL, l->header, sizeof(*l->header));
   shard_listing_close(l);
@@ -524,7 +529,7 @@ static int build(struct request *r, int lock, int64_t deadline, struct shard_lis
       unlink(file);
     }
   }
-  return rc == 0 ? install(r, file, out) : rc;
+  return rc == 0 ? install(r, file, words, out) : rc;
 }
 
 /* Take the lock, or find that another process has finished meanwhile. */
@@ -537,6 +542,8 @@ static int build_or_wait(struct request *r, struct shard_listing **out) {
                 r->cache, strerror(errno));
   }
   int64_t deadline = now_ms() + (int64_t)shard_config()->timeout * 1000;
+  int64_t said = now_ms();
+  char text[400];
   long nap_ms = 1;
   int rc = 0;
   while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
@@ -554,6 +561,12 @@ static int build_or_wait(struct request *r, struct shard_listing **out) {
     struct timespec nap = {0, nap_ms * 1000000L};
     nanosleep(&nap, NULL);
     nap_ms = nap_ms < 50 ? nap_ms * 2 : 50;
+    if (now_ms() >= said + 5000) {
+      said = now_ms();
+      snprintf(text, sizeof(text), "waiting for another process to list '%.300s', %lld s left",
+               r->real, (long long)(deadline - said) / 1000);
+      shard_log(SHARD_LOG_INFO, text);
+    }
   }
   if (rc == 0) {
     *out = open_current(r);

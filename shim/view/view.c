@@ -87,6 +87,23 @@ static void complain_once(const char *text) {
   }
 }
 
+void shard_config_complain(void) {
+  const struct shard_config *config = shard_config();
+  struct shard_world world;
+  char text[600], ignored[300];
+  if (!config->error[0] || atomic_exchange(&complained, true)) {
+    return;
+  }
+  /* One line a node: the variables are the job's. */
+  if (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0) {
+    snprintf(text, sizeof(text), "%s (%s)", config->error,
+             config->dataset ? "until then listing calls on SHARD_DATASET fail, and DLIO runs "
+                               "unmodified"
+                             : "until then programs run unmodified");
+    shard_log(SHARD_LOG_ERROR, text);
+  }
+}
+
 void shard_view_set(enum shard_view view) { atomic_store(&view_now, (int)view); }
 
 static enum shard_view current(void) {
@@ -107,8 +124,8 @@ static enum shard_view current(void) {
 
 bool shard_view_active(void) {
   const struct shard_config *config = shard_config();
-  if (config->error[0] && config->view != SHARD_VIEW_OFF && !config->dataset) {
-    complain_once(config->error);
+  if (config->error[0] && config->view != SHARD_VIEW_OFF) {
+    shard_config_complain();
   }
   return config->dataset && current() == SHARD_VIEW_SHARD;
 }
@@ -118,7 +135,6 @@ static void set_up(void) {
   char err[300];
   if (config->error[0]) {
     setup.error = -EINVAL;
-    complain_once(config->error);
   } else if (shard_world_get(&setup.world, err, sizeof(err)) != 0) {
     setup.error = -EINVAL;
     complain_once(err);
