@@ -1089,11 +1089,11 @@ def _say_refusal(what, why):
     """One warning per reason and node; a time-out may be one rank's alone."""
     import errno
 
-    text = "%s is listed in the unmodified way: %s" % (what, getattr(why, "strerror", None) or why)
-    if text not in _refused:
-        _refused.add(text)
+    reason = str(getattr(why, "strerror", None) or why)
+    if reason not in _refused:
+        _refused.add(reason)
         if _speaks() or getattr(why, "errno", None) == errno.ETIMEDOUT:
-            _native().log(WARN, text)
+            _native().log(WARN, "%s is listed in the unmodified way: %s" % (what, reason))
 
 
 def _patch_storage(module):
