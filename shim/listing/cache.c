@@ -41,6 +41,7 @@
 
 #define FIRST_FREE_FD 10 /* a host may run with 0, 1 or 2 closed */
 
+/* One call. On the heap, with room for every path: a host's thread may have a small stack. */
 struct request {
   const char *dir;
   char real[PATH_MAX];
@@ -48,6 +49,11 @@ struct request {
   char options_text[SHARD_OPTIONS_TEXT];
   char cache[PATH_MAX];
   char key[33];
+  char file[PATH_MAX + NAME_MAX]; /* being built, or opened */
+  char link[PATH_MAX + NAME_MAX], link_new[PATH_MAX + NAME_MAX];
+  char target[NAME_MAX + 1];
+  char program[PATH_MAX];
+  char words[600]; /* the builder's last */
   char *err;
   size_t size;
 };
@@ -89,7 +95,7 @@ static void make_key(struct request *r) {
 ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize) {
   int saved = errno;
   const struct shard_config *config = shard_config();
-  char text[PATH_MAX];
+  char text[64];
   const char *dir = config->cache_dir;
   if (!dir) {
     snprintf(text, sizeof(text), "/dev/shm/libshard-%lu", (unsigned long)geteuid());
@@ -165,20 +171,19 @@ static bool trusted(const char *file) {
 }
 
 /* Open KEY.current if it is there and true. NULL if not. */
-static struct shard_listing *open_current(const struct request *r) {
-  char link[PATH_MAX + 64], target[NAME_MAX + 1], file[2 * PATH_MAX];
-  snprintf(link, sizeof(link), "%s/%s.current", r->cache, r->key);
-  ssize_t n = readlink(link, target, sizeof(target) - 1);
+static struct shard_listing *open_current(struct request *r) {
+  snprintf(r->link, sizeof(r->link), "%s/%s.current", r->cache, r->key);
+  ssize_t n = readlink(r->link, r->target, sizeof(r->target) - 1);
   if (n <= 0) {
     return NULL;
   }
-  target[n] = 0;
-  if (strchr(target, '/')) {
+  r->target[n] = 0;
+  if (strchr(r->target, '/')) {
     return NULL;
   }
-  snprintf(file, sizeof(file), "%s/%s", r->cache, target);
+  snprintf(r->file, sizeof(r->file), "%s/%s", r->cache, r->target);
   struct shard_listing *l;
-  if (!trusted(file) || shard_listing_open(file, &l) != 0) {
+  if (!trusted(r->file) || shard_listing_open(r->file, &l) != 0) {
     return NULL;
   }
   if (strcmp(l->source, r->real) == 0 && strcmp(l->options, r->options_text) == 0 &&
@@ -344,11 +349,10 @@ static char **builder_environment(void) {
 }
 
 /* Start shardctl with the lock as fd 3 and its stderr in a pipe. */
-static int start_builder(struct request *r, const char *file, int lock, int *errors, pid_t *pid) {
-  char program[PATH_MAX];
-  if (shard_self_program("shardctl", program, sizeof(program)) != 0) {
+static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
+  if (shard_self_program("shardctl", r->program, sizeof(r->program)) != 0) {
     return fail(r, -ENOENT, "shardctl was not found beside libshard.so ('%.300s'); build it there",
-                program);
+                r->program);
   }
   int pipes[2];
   if (pipe2(pipes, O_CLOEXEC) != 0) {
@@ -380,16 +384,16 @@ static int start_builder(struct request *r, const char *file, int lock, int *err
   posix_spawnattr_setpgroup(&attributes, 0); /* to be killed with whatever it starts */
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  char *arguments[] = {program,      "index",     r->real,         "-o",
-                       (char *)file, "--options", r->options_text, NULL};
-  int rc = posix_spawn(pid, program, &actions, &attributes, arguments, environment);
+  char *arguments[] = {r->program, "index",     r->real,         "-o",
+                       r->file,    "--options", r->options_text, NULL};
+  int rc = posix_spawn(pid, r->program, &actions, &attributes, arguments, environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   free(environment);
   close(pipes[1]);
   if (rc != 0) {
     close(pipes[0]);
-    return fail(r, -rc, "cannot start '%.300s': %s", program, strerror(rc));
+    return fail(r, -rc, "cannot start '%.300s': %s", r->program, strerror(rc));
   }
   *errors = pipes[0];
   return 0;
@@ -422,7 +426,8 @@ static bool hear(int errors, int64_t deadline, char *words, size_t size) {
   return in_time;
 }
 
-static int builder_failed(struct request *r, const char *words) {
+static int builder_failed(struct request *r) {
+  const char *words = r->words;
   bool named = strstr(words, r->real);
   return fail(r, -EIO, "%s%s%.300s%s", words[0] ? words : "shardctl failed",
               named ? "" : " while it listed ", named ? "" : r->real,
@@ -431,12 +436,11 @@ static int builder_failed(struct request *r, const char *words) {
 }
 
 /*
- * Wait for the builder to end; its last words go to words[size]. A host that reaps all its
+ * Wait for the builder to end; its last words go to r->words. A host that reaps all its
  * children, or ignores SIGCHLD, takes the status: then only the file can tell, and this returns 0.
  */
-static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadline, char *words,
-                         size_t size) {
-  bool in_time = hear(errors, deadline, words, size);
+static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadline) {
+  bool in_time = hear(errors, deadline, r->words, sizeof(r->words));
   close(errors);
   int status = 0;
   pid_t got = 0;
@@ -463,36 +467,41 @@ static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadl
     return fail(r, -EIO, "shardctl was killed by signal %d while it listed '%.300s'",
                 WTERMSIG(status), r->real);
   }
-  return got == pid && WEXITSTATUS(status) != 0 ? builder_failed(r, words) : 0;
+  return got == pid && WEXITSTATUS(status) != 0 ? builder_failed(r) : 0;
 }
 
-/* Give the new listing its name and make it current. */
-static int install(struct request *r, const char *file, const char *words,
-                   struct shard_listing **out) {
+/* Give the new listing, r->file, its name and make it current. */
+static int install(struct request *r, struct shard_listing **out) {
   struct shard_listing *l;
-  int rc = shard_listing_open(file, &l);
+  int rc = shard_listing_open(r->file, &l);
   if (rc != 0) {
-    unlink(file);
-    return words[0] ? builder_failed(r, words)
-                    : fail(r, rc, "shardctl left no usable listing in '%.300s': %s", file,
-                           strerror(-rc));
+    unlink(r->file);
+    return r->words[0] ? builder_failed(r)
+                       : fail(r, rc, "shardctl left no usable listing in '%.300s': %s", r->file,
+                              strerror(-rc));
   }
   uint64_t version = fnv(0xcbf29ce484222325ULL, l->header, sizeof(*l->header));
   shard_listing_close(l);
-  char name[NAME_MAX], final[PATH_MAX + NAME_MAX], link[PATH_MAX + 64], link_new[PATH_MAX + 96];
-  snprintf(name, sizeof(name), "%s-%016llx.listing", r->key, (unsigned long long)version);
-  snprintf(final, sizeof(final), "%s/%s", r->cache, name);
-  snprintf(link, sizeof(link), "%s/%s.current", r->cache, r->key);
-  snprintf(link_new, sizeof(link_new), "%s.new.%ld", link, (long)getpid());
-  unlink(link_new);
-  if (rename(file, final) != 0 || symlink(name, link_new) != 0 || rename(link_new, link) != 0) {
-    rc = fail(r, -errno, "cannot put the listing into '%.300s': %s", r->cache, strerror(errno));
-    unlink(file);
-    unlink(link_new);
-    return rc;
+  snprintf(r->target, sizeof(r->target), "%s-%016llx.listing", r->key, (unsigned long long)version);
+  /* r->link is free until the listing has its name. */
+  snprintf(r->link, sizeof(r->link), "%s/%s", r->cache, r->target);
+  rc = rename(r->file, r->link) == 0 ? 0 : -errno;
+  if (rc == 0) {
+    strcpy(r->file, r->link);
+    snprintf(r->link, sizeof(r->link), "%s/%s.current", r->cache, r->key);
+    snprintf(r->link_new, sizeof(r->link_new), "%s.new.%ld", r->link, (long)getpid());
+    unlink(r->link_new);
+    if (symlink(r->target, r->link_new) != 0 || rename(r->link_new, r->link) != 0) {
+      rc = -errno;
+      unlink(r->link_new);
+    }
   }
-  rc = shard_listing_open(final, out);
-  return rc == 0 ? 0 : fail(r, rc, "cannot open '%.300s': %s", final, strerror(-rc));
+  if (rc != 0) {
+    unlink(r->file);
+    return fail(r, rc, "cannot put the listing into '%.300s': %s", r->cache, strerror(-rc));
+  }
+  rc = shard_listing_open(r->file, out);
+  return rc == 0 ? 0 : fail(r, rc, "cannot open '%.300s': %s", r->file, strerror(-rc));
 }
 
 /* What builders of this listing left that died with their rank. The lock is ours: none lives. */
@@ -512,31 +521,27 @@ static void remove_leftovers(const struct request *r) {
 }
 
 static int build(struct request *r, int lock, int64_t deadline, struct shard_listing **out) {
-  char file[PATH_MAX + 96], words[600], text[400];
-  snprintf(file, sizeof(file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
+  char text[400];
+  snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
   snprintf(text, sizeof(text), "listing '%.300s'", r->real);
   shard_log(SHARD_LOG_INFO, text);
   int errors = -1;
   pid_t pid = -1;
   remove_leftovers(r);
-  int rc = start_builder(r, file, lock, &errors, &pid);
+  int rc = start_builder(r, lock, &errors, &pid);
   if (rc == 0) {
-    rc = await_builder(r, pid, errors, deadline, words, sizeof(words));
+    rc = await_builder(r, pid, errors, deadline);
     if (rc != 0) {
-      char temporary[PATH_MAX + 128];
-      snprintf(temporary, sizeof(temporary), "%s.tmp.%ld", file, (long)pid);
-      unlink(temporary);
-      unlink(file);
+      remove_leftovers(r);
     }
   }
-  return rc == 0 ? install(r, file, words, out) : rc;
+  return rc == 0 ? install(r, out) : rc;
 }
 
 /* Take the lock, or find that another process has finished meanwhile. */
 static int build_or_wait(struct request *r, struct shard_listing **out) {
-  char path[PATH_MAX + 64];
-  snprintf(path, sizeof(path), "%s/%s.lock", r->cache, r->key);
-  int lock = high_fd(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  snprintf(r->link, sizeof(r->link), "%s/%s.lock", r->cache, r->key);
+  int lock = high_fd(open(r->link, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (lock < 0) {
     return fail(r, -errno, "cannot write to the cache directory '%.300s': %s; set SHARD_CACHE_DIR",
                 r->cache, strerror(errno));
@@ -548,7 +553,8 @@ static int build_or_wait(struct request *r, struct shard_listing **out) {
   int rc = 0;
   while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
-      rc = fail(r, -errno, "cannot lock '%.300s': %s; set SHARD_CACHE_DIR", path, strerror(errno));
+      rc = fail(r, -errno, "cannot lock '%.300s': %s; set SHARD_CACHE_DIR", r->link,
+                strerror(errno));
       break;
     }
     if (now_ms() >= deadline) {
@@ -609,7 +615,7 @@ int shard_dataset_open(const char *dir, const char *options, struct shard_listin
     rc = n < 0 ? (int)n : 0;
   }
   if (rc == 0) {
-    char inside[PATH_MAX];
+    char *inside = r->program; /* not needed for long */
     size_t n = strlen(r->real);
     if (realpath(r->cache, inside) && strncmp(inside, r->real, n) == 0 &&
         (inside[n] == '/' || inside[n] == 0)) {

@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -303,7 +304,7 @@ static void *plain(void *unused) {
 static void mode_stack(void) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, 128 << 10);
+  pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN);
   pthread_t t;
   if (pthread_create(&t, &attributes, plain, NULL) != 0) {
     die("pthread_create");
