@@ -21,7 +21,7 @@ int shard_self_path(char *buf, size_t size) {
 }
 
 int shard_self_program(const char *name, char *buf, size_t size) {
-  static const char *const places[] = {"", "../bin/"};
+  static const char *const places[] = {"", "../bin/", "../../bin/"};
   if (shard_self_path(buf, size) != 0) {
     snprintf(buf, size, "?");
     return -ENOENT;

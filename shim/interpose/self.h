@@ -9,8 +9,8 @@
 int shard_self_path(char *buf, size_t size);
 
 /*
- * Path of a program of ours: beside this library, or in ../bin of it. 0, or -ENOENT and in buf
- * the directory that was looked into.
+ * Path of a program of ours: beside this library, or in ../bin or ../../bin (lib/x86_64-linux-gnu).
+ * 0, or -ENOENT and in buf the directory that was looked into.
  */
 int shard_self_program(const char *name, char *buf, size_t size);
 
