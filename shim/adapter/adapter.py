@@ -260,8 +260,11 @@ class Permutation:
     bytes per element, once per node: in a file of the cache directory, named by the states of the
     generator before this shuffle and those before it, so that the ranks, which DLIO seeds alike,
     share one. The first to take the lock shuffles; the others map the file and take over the
-    generator's state after. A pickle names the file and holds the states, 2.5 KB per shuffle, to
-    make the permutation again where the file is gone. Short ones are made in memory, and any that a file cannot be had for.
+    generator's state after. Short ones are made in memory, and any that no file can be had for.
+
+    A process removes the files it made when its list has been shuffled twice more. A pickle names
+    the file and holds the states, 2.5 KB per shuffle, to make the permutation again where the file
+    is gone.
     """
 
     SHORT = 1 << 14
@@ -271,6 +274,7 @@ class Permutation:
         self.indices = indices  # numpy array, read-only
         self.states = states    # of the generator before each shuffle; None for a part of one
         self.file = file
+        self.file_before = None  # of the permutation that was shuffled
 
     def __reduce__(self):
         if self.file is None:
@@ -286,7 +290,11 @@ class Permutation:
             states = (before.states if before else ()) + (state,)
         if n > cls.SHORT and states is not None and state[0] == "MT19937":
             try:
-                return cls._shared(n, before, states, random)
+                made = cls._shared(n, before, states, random)
+                if before is not None:
+                    made.file_before = before.file
+                    _forget_own(before.file_before)
+                return made
             except Exception as error:  # pylint: disable=broad-except
                 random.set_state(state)
                 _native().log(WARN, "no shared permutation, this process keeps its own: %s"
@@ -411,20 +419,35 @@ def _permutation_from(file, n, states):
         return Permutation.rebuilt(n, states)
 
 
-_own_permutations = []
+_own_permutations = []  # files this process made
+_own_pid = 0            # and its pid: a forked worker has the list, but not the files
 
 
 def _forget_later(file):
-    """Remove permutation files this process made: the one before the last, and all at exit."""
+    """Remember a permutation file this process made, to be removed at exit at the latest.
+
+    Sample orders are made anew each epoch, not from the one before: the oldest goes when there
+    are more than train and valid need, this epoch and the one before.
+    """
     import atexit
 
-    if not _own_permutations:
-        atexit.register(_forget, os.getpid())
+    global _own_pid
+    if _own_pid != os.getpid():
+        _own_pid = os.getpid()
+        del _own_permutations[:]
+        atexit.register(_forget, _own_pid)
     if file in _own_permutations:  # made anew
         _own_permutations.remove(file)
     _own_permutations.append(file)
-    while len(_own_permutations) > 8:  # train, valid and samples, this epoch and the one before
-        _remove(_own_permutations.pop(0))
+    if len(_own_permutations) > 8:
+        _forget_own(_own_permutations[0])
+
+
+def _forget_own(file):
+    """Remove a permutation file if this process made it."""
+    if file in _own_permutations and _own_pid == os.getpid():
+        _own_permutations.remove(file)
+        _remove(file)
 
 
 def _forget(pid):
