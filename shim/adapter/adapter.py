@@ -1323,6 +1323,12 @@ def _patch_config(module):
     module.np = _numpy_proxy(module.np)
 
 
+def _own_indices(part, each, total, clipped):
+    """The sample numbers of a part; older DLIOs go past the end with the last."""
+    first, end = part * each, (part + 1) * each
+    return Indices(first, max(min(end, total), first) if clipped else end)
+
+
 def _patch_torch(module):
     cls = module.dlio_sampler
     original = cls.__init__
@@ -1334,8 +1340,7 @@ def _patch_torch(module):
         original(self, rank, size, 0, *args, **kwargs)  # its list of indices stays empty
         self.num_samples = num_samples
         each = int(math.ceil(num_samples / size))
-        first, end = self.rank * each, (self.rank + 1) * each
-        self.indices = Indices(first, max(min(end, num_samples), first) if clipped else end)
+        self.indices = _own_indices(self.rank, each, num_samples, clipped)
 
     __init__.__wrapped__ = original
     cls.__init__ = __init__
@@ -1350,10 +1355,8 @@ def _patch_dali(module):
 
     def __init__(self, format_type, dataset_type, epoch, worker_index, total_num_workers,
                  total_num_samples, samples_per_worker, *args, **kwargs):
-        first = worker_index * samples_per_worker
-        end = first + samples_per_worker
         # DLIO makes its list only where there is no attribute of that name.
-        self.indices = Indices(first, max(min(end, total_num_samples), first) if clipped else end)
+        self.indices = _own_indices(worker_index, samples_per_worker, total_num_samples, clipped)
         original(self, format_type, dataset_type, epoch, worker_index, total_num_workers,
                  total_num_samples, samples_per_worker, *args, **kwargs)
 

@@ -10,6 +10,7 @@
 #include "ctl/ctl.h"
 #include "libshard.h"
 #include "listing/build.h"
+#include "listing/listing.h"
 #include "shard/shard.h"
 
 static const char usage[] =
@@ -134,10 +135,7 @@ int ctl_ls(int argc, char **argv) {
   } else {
     int rc = shard_listing_open(file, &l);
     if (rc != 0) {
-      return ctl_fail("cannot open listing '%s': %s", file,
-                      rc == -EBADMSG           ? "not a listing, or damaged"
-                      : rc == -EPROTONOSUPPORT ? "made by another version of libshard"
-                                               : strerror(-rc));
+      return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(rc));
     }
   }
   uint64_t n = shard_listing_count(l), begin = 0, end = n, step = 1;

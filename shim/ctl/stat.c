@@ -43,10 +43,7 @@ int ctl_stat(int argc, char **argv) {
     }
   }
   if (rc != 0) {
-    return ctl_fail("cannot use listing '%s': %s", file,
-                    rc == -EBADMSG           ? "not a listing, or damaged"
-                    : rc == -EPROTONOSUPPORT ? "made by another version of libshard"
-                                             : strerror(-rc));
+    return ctl_fail("cannot use listing '%s': %s", file, shard_listing_strerror(rc));
   }
   struct shard_listing_info i;
   shard_listing_info(l, &i);

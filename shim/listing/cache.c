@@ -294,9 +294,7 @@ static int open_given(struct request *r, struct shard_listing **out) {
   int rc = shard_listing_open(file, &l);
   if (rc != 0) {
     return fail(r, rc, "SHARD_LISTING='%.300s': %s; make it anew with shardctl index", file,
-                rc == -EBADMSG           ? "not a listing, or damaged"
-                : rc == -EPROTONOSUPPORT ? "made by another version of libshard"
-                                         : strerror(-rc));
+                shard_listing_strerror(rc));
   }
   if (strcmp(l->source, r->real) != 0 || !serves(l, &r->options)) {
     say_unused(r, l);

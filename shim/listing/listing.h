@@ -34,6 +34,9 @@ struct shard_dir_entry {
 bool shard_listing_dir(const struct shard_listing *listing, const uint8_t **pos,
                        struct shard_dir_entry *out);
 
+/* What a negative errno of shard_listing_open() means, for people. Static, or strerror(3)'s. */
+const char *shard_listing_strerror(int rc);
+
 /* Check every checksum and that names are in order. 0 or -EBADMSG. Reads the whole file. */
 int shard_listing_verify(const struct shard_listing *listing);
 

@@ -149,6 +149,12 @@ fail:
   return rc;
 }
 
+const char *shard_listing_strerror(int rc) {
+  return rc == -EBADMSG           ? "not a listing, or damaged"
+         : rc == -EPROTONOSUPPORT ? "made by another version of libshard"
+                                  : strerror(-rc);
+}
+
 void shard_listing_close(struct shard_listing *listing) {
   if (listing) {
     int saved = errno;
