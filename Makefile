@@ -20,7 +20,7 @@ ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden 
 COMMON := listing/below listing/crc32c listing/reader listing/options shard/shard config/version
 # libshard.so
 LIB := $(COMMON) config/config config/world config/log listing/cache interpose/self \
-       interpose/init interpose/real interpose/dir view/view adapter/adapter
+       interpose/init interpose/real interpose/handles interpose/dir view/view adapter/adapter
 # shardctl
 CTL := $(COMMON) listing/writer listing/build source/posix ctl/main ctl/index ctl/ls ctl/stat
 

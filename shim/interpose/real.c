@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 static struct shard_real table;
 static atomic_bool resolved;
@@ -12,6 +13,13 @@ static void resolve(void) {
   int saved = errno;
 #define X(name) *(void **)&table.name = dlsym(RTLD_NEXT, #name);
   SHARD_REAL_FUNCTIONS(X)
+#undef X
+#define X(name, version)                                                                           \
+  *(void **)&table.old_##name = dlvsym(RTLD_NEXT, #name, version);                                 \
+  if (!table.old_##name) {                                                                         \
+    table.old_##name = table.name;                                                                 \
+  }
+  SHARD_OLD_FUNCTIONS(X)
 #undef X
   atomic_store_explicit(&resolved, true, memory_order_release);
   errno = saved;

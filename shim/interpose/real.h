@@ -11,10 +11,34 @@
 #define SHARD_REAL_H
 
 #include <dirent.h>
-#include <stdbool.h>
+#include <fts.h>
+#include <ftw.h>
+#include <glob.h>
+#include <unistd.h>
+#include <wordexp.h>
 
 #define SHARD_REAL_FUNCTIONS(X)                                                                    \
-  X(opendir) X(fdopendir) X(closedir) X(readdir) X(readdir64) X(readdir_r) X(readdir64_r)
+  X(opendir) X(fdopendir) X(closedir)                                                              \
+  X(readdir) X(readdir64) X(readdir_r) X(readdir64_r) X(rewinddir) X(seekdir) X(telldir)           \
+  X(scandir) X(scandir64) X(scandirat) X(scandirat64)                                              \
+  X(glob) X(glob64) X(wordexp)                                                                     \
+  X(ftw) X(ftw64) X(nftw) X(nftw64)                                                                \
+  X(fts_open) X(fts_read) X(fts_children) X(fts_set) X(fts_close)                                  \
+  X(fts64_open) X(fts64_read) X(fts64_children) X(fts64_set) X(fts64_close)                        \
+  X(getdents64) X(getdirentries) X(getdirentries64) X(syscall)
+
+/*
+ * Functions that behave otherwise under an older symbol version: X(member, name, version). The
+ * member is the same as the new one's where libc has no old one.
+ */
+#if defined(__x86_64__)
+#define SHARD_OLD_FUNCTIONS(X)                                                                     \
+  X(glob, "GLIBC_2.2.5") X(glob64, "GLIBC_2.2.5") X(nftw, "GLIBC_2.2.5") X(nftw64, "GLIBC_2.2.5")
+#elif defined(__aarch64__)
+#define SHARD_OLD_FUNCTIONS(X) X(glob, "GLIBC_2.17") X(glob64, "GLIBC_2.17")
+#else
+#define SHARD_OLD_FUNCTIONS(X)
+#endif
 
 /* readdir_r is obsolete, but programs call it. */
 #pragma GCC diagnostic push
@@ -23,10 +47,16 @@ struct shard_real {
 #define X(name) typeof(&name) name;
   SHARD_REAL_FUNCTIONS(X)
 #undef X
+#define X(name, version) typeof(&name) old_##name;
+  SHARD_OLD_FUNCTIONS(X)
+#undef X
 };
 #pragma GCC diagnostic pop
 
 /* The table, resolved. A member is NULL only if libc lacks the function. */
 const struct shard_real *shard_real(void);
+
+/* How a wrapper is declared: seen by the program, whatever its visibility in the header. */
+#define SHARD_EXPORT __attribute__((visibility("default")))
 
 #endif
