@@ -75,8 +75,9 @@ int64_t shard_listing_find(const struct shard_listing *listing, const char *name
  * to be copied. One thread at a time.
  */
 #define SHARD_NAME_MAX 32768
+struct shard_table;
 struct shard_position {
-  const struct shard_listing *listing;
+  const struct shard_table *table;
   const uint8_t *next, *end; /* inside the current block */
   uint64_t position;         /* of the name that comes next */
   uint32_t left;             /* names not yet decoded in the current block */
@@ -140,6 +141,8 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
  *   - hidden=0|1            0: leave out what begins with '.', directories too (default 1)
  *   - follow=0|1            1: walk through links to directories (default 0)
  *   - exact=N               entries at level N only
+ *   - attributes=0|1        1: with d_type and d_ino, and sub-directories and other names that are
+ *                           not entries, as the shard view needs them (default 0)
  *
  * On failure a negative errno, and in err[size] one line for people that names the path or
  * variable at fault and the remedy. Thread-safe. May fork a process (posix_spawn).

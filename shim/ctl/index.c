@@ -21,17 +21,20 @@ static const char usage[] =
     "  -o, --output FILE    the listing to write\n"
     "      --order ORDER    path (default) or basename\n"
     "      --include GLOBS  only basenames that match one of the patterns, ':'-separated\n"
+    "      --no-attributes  without inodes, types and sub-directories: smaller; enough for\n"
+    "                       DLIO, but the shard view cannot use it\n"
     "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
     "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
     "      --json           print the facts as one JSON object\n"
     "      --help\n";
 
-enum { OPT_ORDER = 256, OPT_INCLUDE, OPT_OPTIONS, OPT_JSON, OPT_HELP };
+enum { OPT_ORDER = 256, OPT_INCLUDE, OPT_OPTIONS, OPT_NO_ATTRIBUTES, OPT_JSON, OPT_HELP };
 
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"order", required_argument, NULL, OPT_ORDER},
                                         {"include", required_argument, NULL, OPT_INCLUDE},
                                         {"options", required_argument, NULL, OPT_OPTIONS},
+                                        {"no-attributes", no_argument, NULL, OPT_NO_ATTRIBUTES},
                                         {"json", no_argument, NULL, OPT_JSON},
                                         {"help", no_argument, NULL, OPT_HELP},
                                         {NULL, 0, NULL, 0}};
@@ -43,8 +46,8 @@ static double seconds(void) {
 }
 
 int ctl_index(int argc, char **argv) {
-  const char *output = NULL, *order = NULL, *include = NULL, *words = "";
-  int json = 0, c;
+  const char *output = NULL, *order = NULL, *include = NULL, *words = NULL;
+  int json = 0, attributes = 1, c;
   while ((c = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
     switch (c) {
     case 'o':
@@ -58,6 +61,9 @@ int ctl_index(int argc, char **argv) {
       break;
     case OPT_OPTIONS:
       words = optarg;
+      break;
+    case OPT_NO_ATTRIBUTES:
+      attributes = 0;
       break;
     case OPT_JSON:
       json = 1;
@@ -75,9 +81,10 @@ int ctl_index(int argc, char **argv) {
   }
   struct shard_options o;
   char err[700];
-  if (shard_options_parse(&o, words, err, sizeof(err)) != 0) {
+  if (shard_options_parse(&o, words ? words : "attributes=1", err, sizeof(err)) != 0) {
     return ctl_usage("%s", err);
   }
+  o.attributes = o.attributes && attributes;
   if (order) {
     if (strcmp(order, "path") != 0 && strcmp(order, "basename") != 0) {
       return ctl_usage("--order takes path or basename, not '%s'", order);

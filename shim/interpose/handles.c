@@ -10,9 +10,7 @@ static const char marks[2];
 #define TOMBSTONE ((const void *)&marks[0])
 #define RESERVED ((const void *)&marks[1])
 
-static size_t hash(const void *key) {
-  return ((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15ULL >> 56;
-}
+static size_t hash(const void *key) { return ((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15ULL >> 56; }
 
 static struct shard_handle *lookup(struct shard_handles *table, const void *key) {
   if (atomic_load_explicit(&table->used, memory_order_acquire) == 0 || !key) {
@@ -38,7 +36,8 @@ int shard_handles_insert(struct shard_handles *table, const void *key, void *val
     for (size_t i = hash(key), n = 0; n < SHARD_HANDLES_SLOTS;
          i = (i + 1) % SHARD_HANDLES_SLOTS, n++) {
       const void *k = atomic_load(&t->slots[i].key);
-      if ((!k || k == TOMBSTONE) && atomic_compare_exchange_strong(&t->slots[i].key, &k, RESERVED)) {
+      if ((!k || k == TOMBSTONE) &&
+          atomic_compare_exchange_strong(&t->slots[i].key, &k, RESERVED)) {
         t->slots[i].value = value;
         atomic_fetch_add(&table->used, 1);
         atomic_store_explicit(&t->slots[i].key, key, memory_order_release);

@@ -2,12 +2,13 @@
 /*
  * build.c - names in any order from a source, sorted in memory, to the writer.
  *
- * An entry costs its name plus 24 bytes while it is sorted. The sort key is eight bytes of the
+ * An entry costs its name plus 32 bytes while it is sorted. The sort key is eight bytes of the
  * name, taken after the prefix that all names share, so that nearly all comparisons of
  * img_0000001_of_1000000.jpeg and its like touch no name.
  */
 #include "listing/build.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libshard.h"
 #include "listing/codec.h"
 #include "listing/writer.h"
 #include "source/posix.h"
@@ -32,8 +34,17 @@ struct arena {
 struct entry {
   uint64_t key; /* big-endian bytes of the sort name, for comparison as a number */
   const char *name;
+  uint64_t ino;
   uint32_t length;
-  uint32_t sort_from; /* where the part begins that is compared first */
+  uint16_t sort_from; /* where the part begins that is compared first */
+  uint8_t type;
+};
+static_assert(SHARD_NAME_MAX <= UINT16_MAX, "sort_from");
+
+/* Names of one table. */
+struct entries {
+  struct entry *v;
+  size_t count, room;
 };
 
 struct dir_record {
@@ -45,8 +56,7 @@ struct dir_record {
 struct builder {
   const struct shard_options *options;
   struct arena *arena;
-  struct entry *entries;
-  size_t count, room;
+  struct entries names, others;
   struct dir_record *dirs;
   size_t dirs_count, dirs_room;
 };
@@ -85,18 +95,29 @@ static bool grow(void *array, size_t size, size_t count, size_t *room) {
   return true;
 }
 
-static int on_entry(void *context, const char *path, size_t length) {
-  struct builder *b = context;
+static int add(struct builder *b, struct entries *to, const char *path, size_t length, uint64_t ino,
+               uint8_t type) {
   const char *name = keep(b, path, length);
-  if (!name || !grow(&b->entries, sizeof(*b->entries), b->count, &b->room)) {
+  if (!name || !grow(&to->v, sizeof(*to->v), to->count, &to->room)) {
     return -ENOMEM;
   }
-  uint32_t from = 0;
-  if (b->options->order == SHARD_ORDER_BASENAME) {
-    from = (uint32_t)shard_basename(path, length);
-  }
-  b->entries[b->count++] = (struct entry){0, name, (uint32_t)length, from};
+  size_t from = b->options->order == SHARD_ORDER_BASENAME ? shard_basename(path, length) : 0;
+  to->v[to->count++] = (struct entry){.name = name,
+                                      .ino = ino,
+                                      .length = (uint32_t)length,
+                                      .sort_from = (uint16_t)from,
+                                      .type = type};
   return 0;
+}
+
+static int on_entry(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
+  struct builder *b = context;
+  return add(b, &b->names, path, length, ino, type);
+}
+
+static int on_other(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
+  struct builder *b = context;
+  return add(b, &b->others, path, length, ino, type);
 }
 
 static int on_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
@@ -116,7 +137,8 @@ static void clear(struct builder *b) {
     free(b->arena);
     b->arena = next;
   }
-  free(b->entries);
+  free(b->names.v);
+  free(b->others.v);
   free(b->dirs);
   *b = (struct builder){.options = b->options};
 }
@@ -131,14 +153,14 @@ static int compare_entries(const void *pa, const void *pb) {
   return c ? c : shard_compare_bytes(a->name, a->length, b->name, b->length);
 }
 
-static void sort_entries(struct builder *b) {
+static void sort_entries(struct entries *b) {
   if (b->count < 2) {
     return;
   }
-  const struct entry *first = &b->entries[0];
+  const struct entry *first = &b->v[0];
   size_t common = first->length - first->sort_from;
   for (size_t i = 1; i < b->count && common > 0; i++) {
-    const struct entry *e = &b->entries[i];
+    const struct entry *e = &b->v[i];
     size_t n = e->length - e->sort_from, k = 0;
     if (n < common) {
       common = n;
@@ -150,7 +172,7 @@ static void sort_entries(struct builder *b) {
   }
   bool sorted = true;
   for (size_t i = 0; i < b->count; i++) {
-    struct entry *e = &b->entries[i];
+    struct entry *e = &b->v[i];
     const uint8_t *p = (const uint8_t *)e->name + e->sort_from + common;
     size_t n = e->length - e->sort_from - common;
     for (size_t k = 0; k < 8; k++) {
@@ -159,40 +181,52 @@ static void sort_entries(struct builder *b) {
     sorted = sorted && (i == 0 || compare_entries(e - 1, e) < 0);
   }
   if (!sorted) {
-    qsort(b->entries, b->count, sizeof(*b->entries), compare_entries);
+    qsort(b->v, b->count, sizeof(*b->v), compare_entries);
   }
+}
+
+/* -EAGAIN if a name comes twice. */
+static int write_table(struct shard_writer *w, enum shard_writer_table table,
+                       const struct entries *entries, char *err, size_t size) {
+  for (size_t i = 0; i < entries->count; i++) {
+    const struct entry *e = &entries->v[i];
+    int rc = shard_writer_put(w, table, e->name, e->length, e->ino, e->type);
+    if (rc == -EINVAL) {
+      snprintf(err, size, "the directory shows '%.300s' twice: it changed while it was listed",
+               e->name);
+      return -EAGAIN;
+    }
+    if (rc != 0) {
+      return rc;
+    }
+  }
+  return 0;
 }
 
 static int write_listing(struct builder *b, const char *file,
                          const struct shard_writer_facts *facts, struct shard_build_result *result,
                          char *err, size_t size) {
   struct shard_writer *w;
-  int rc = shard_writer_open(file, b->options->order, &w);
-  for (size_t i = 0; rc == 0 && i < b->count; i++) {
-    rc = shard_writer_add(w, b->entries[i].name, b->entries[i].length);
-    if (rc == -EINVAL) {
-      snprintf(err, size, "the directory shows '%.300s' twice: it changed while it was listed",
-               b->entries[i].name);
-      shard_writer_abort(w);
-      return -EAGAIN;
+  int rc = shard_writer_open(file, b->options->order, b->options->attributes, &w);
+  if (rc == 0) {
+    rc = write_table(w, SHARD_WRITER_NAMES, &b->names, err, size);
+    if (rc == 0) {
+      rc = write_table(w, SHARD_WRITER_OTHERS, &b->others, err, size);
     }
-    if (rc != 0) {
-      shard_writer_abort(w);
+    for (size_t i = 0; rc == 0 && i < b->dirs_count; i++) {
+      const struct dir_record *d = &b->dirs[i];
+      rc = shard_writer_dir(w, d->dev, d->ino, d->mtime, d->path);
     }
-  }
-  for (size_t i = 0; rc == 0 && i < b->dirs_count; i++) {
-    const struct dir_record *d = &b->dirs[i];
-    rc = shard_writer_dir(w, d->dev, d->ino, d->mtime, d->path);
     if (rc != 0) {
       shard_writer_abort(w);
     }
   }
   if (rc == 0) {
-    result->entries = b->count;
+    result->entries = b->names.count;
     result->directories = b->dirs_count;
     rc = shard_writer_commit(w, facts, result->digest, &result->bytes);
   }
-  if (rc != 0) {
+  if (rc != 0 && rc != -EAGAIN) {
     snprintf(err, size, "cannot write listing '%.300s': %s", file, strerror(-rc));
   }
   return rc;
@@ -233,17 +267,19 @@ int shard_build_directory(const char *root, const struct shard_options *options,
   }
   int rc = 0;
   for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    struct shard_sink sink = {.context = &b, .entry = on_entry, .directory = on_directory};
+    struct shard_sink sink = {
+        .context = &b, .entry = on_entry, .other = on_other, .directory = on_directory};
     struct shard_writer_facts facts = {.source = real, .options = text};
     clock_gettime(CLOCK_REALTIME, &facts.listed);
     rc = shard_posix_walk(real, options, &sink);
     if (rc == 0) {
       facts.dirs_hidden = sink.dirs_hidden;
       facts.dir_links = sink.dir_links;
-      sort_entries(&b);
+      sort_entries(&b.names);
+      sort_entries(&b.others);
       rc = write_listing(&b, file, &facts, result, err, size);
     } else if (rc == -ENOMEM) {
-      snprintf(err, size, "out of memory after %zu names of '%.300s'", b.count, root);
+      snprintf(err, size, "out of memory after %zu names of '%.300s'", b.names.count, root);
     } else {
       snprintf(err, size, "'%.200s': %s", root, sink.error);
     }

@@ -196,7 +196,7 @@ static struct shard_listing *open_current(struct request *r) {
 
 /* Whether all names of `l` match one of the asked patterns, by what the header says. */
 static bool all_match(const struct shard_listing *l, const struct shard_options *asked) {
-  if (!asked->include[0] || l->header->count == 0) {
+  if (!asked->include[0] || l->names.count == 0) {
     return true;
   }
   const char *suffix = l->header->suffix;
@@ -233,12 +233,18 @@ static bool serves(const struct shard_listing *l, const struct shard_options *as
   if (made.hidden != asked->hidden && (!made.hidden || h->dotted)) {
     return false;
   }
-  if (h->count > 0 &&
+  if (h->names.count > 0 &&
       ((asked->depth && h->max_depth + 1 > asked->depth) ||
        (asked->exact && (h->min_depth + 1 != asked->exact || h->max_depth + 1 != asked->exact)))) {
     return false;
   }
   if (made.exact && made.exact != asked->exact) {
+    return false;
+  }
+  if (asked->attributes && strcmp(made.include, asked->include) != 0) {
+    return false; /* its "others" are not the ones that are asked for */
+  }
+  if (asked->attributes && !made.attributes) {
     return false;
   }
   if (made.depth != asked->depth) {

@@ -36,6 +36,30 @@ static inline int shard_varint_get(const uint8_t **p, const uint8_t *end, uint32
   return -1;
 }
 
+/* The same for 64 bits; at most 10 bytes. */
+static inline size_t shard_varint64_put(uint8_t *p, uint64_t v) {
+  size_t n = 0;
+  while (v >= 0x80) {
+    p[n++] = (uint8_t)(v | 0x80);
+    v >>= 7;
+  }
+  p[n++] = (uint8_t)v;
+  return n;
+}
+
+static inline int shard_varint64_get(const uint8_t **p, const uint8_t *end, uint64_t *v) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 70 && *p < end; shift += 7) {
+    uint8_t byte = *(*p)++;
+    value |= (uint64_t)(byte & 0x7f) << shift;
+    if (!(byte & 0x80)) {
+      *v = value;
+      return 0;
+    }
+  }
+  return -1;
+}
+
 /* Offset of the basename in name[length]. */
 static inline size_t shard_basename(const char *name, size_t length) {
   const char *slash = memrchr(name, '/', length);

@@ -10,16 +10,46 @@
 #include "libshard.h"
 #include "listing/format.h"
 
+/* One of the two tables of names, as mapped. */
+struct shard_table {
+  const uint8_t *names, *index;
+  const uint8_t *attributes, *attribute_index; /* NULL: none */
+  uint64_t names_size, attributes_size;
+  uint64_t count, blocks;
+  uint32_t block_names, longest, order;
+};
+
 struct shard_listing {
   const struct shard_header *header;
   const uint8_t *map;
   size_t map_size;
-  const uint64_t *offsets;
-  const uint32_t *crcs;
+  struct shard_table names, others;
   const char *source, *options; /* in the map */
   const uint8_t *dirs, *dirs_end;
   char *file;
 };
+
+/*
+ * Reading a table. p->name is the caller's: room for table->longest and a NUL. All return
+ * -EBADMSG for damage and leave errno alone; none allocates.
+ */
+
+/* Put p before position i <= count. */
+int shard_table_seek(struct shard_position *p, const struct shard_table *table, uint64_t i);
+
+/* Decode the next name into p->name (p->length bytes, and NUL). 1, or 0 at the end. */
+int shard_table_next(struct shard_position *p);
+
+/* The position of the first name that is not before name[length]; count if there is none. */
+int64_t shard_table_lower_bound(const struct shard_table *table, const char *name, size_t length);
+
+/* d_type and d_ino of the names of a block: position i's at [i % SHARD_BLOCK_NAMES]. */
+struct shard_attributes {
+  uint64_t ino[SHARD_BLOCK_NAMES];
+  uint8_t type[SHARD_BLOCK_NAMES];
+};
+int shard_table_attributes(const struct shard_table *table, uint64_t block,
+                           struct shard_attributes *out);
 
 /* A directory of the dirs section. `path` is relative to the root, NUL-terminated, in the map. */
 struct shard_dir_entry {
@@ -33,6 +63,10 @@ struct shard_dir_entry {
  */
 bool shard_listing_dir(const struct shard_listing *listing, const uint8_t **pos,
                        struct shard_dir_entry *out);
+
+/* The directory with this identity: true and *out filled. */
+bool shard_listing_dir_find(const struct shard_listing *listing, uint64_t dev, uint64_t ino,
+                            struct shard_dir_entry *out);
 
 /* What a negative errno of shard_listing_open() means, for people. Static, or strerror(3)'s. */
 const char *shard_listing_strerror(int rc);

@@ -81,11 +81,12 @@ static int set(struct shard_options *o, const char *word, size_t n) {
   if (IS("include")) {
     return unescape(o->include, sizeof(o->include), value, length);
   }
-  if (IS("hidden") || IS("follow")) {
-    if (number(value, length, 1, &flag) != 0) {
-      return -1;
-    }
-    *(IS("hidden") ? &o->hidden : &o->follow) = flag;
+  bool *to = IS("hidden")       ? &o->hidden
+             : IS("follow")     ? &o->follow
+             : IS("attributes") ? &o->attributes
+                                : NULL;
+  if (to && number(value, length, 1, &flag) == 0) {
+    *to = flag;
     return 0;
   }
 #undef IS
@@ -111,9 +112,10 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
 }
 
 void shard_options_format(const struct shard_options *o, char *buf, size_t size) {
-  int n = snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d include=",
-                   o->order == SHARD_ORDER_PATH ? "path" : "basename", o->depth, o->exact,
-                   o->hidden, o->follow);
+  int n =
+      snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d include=",
+               o->order == SHARD_ORDER_PATH ? "path" : "basename", o->depth, o->exact, o->hidden,
+               o->follow, o->attributes);
   size_t k = n < 0 ? 0 : (size_t)n;
   for (const char *p = o->include; *p && k + 4 < size; p++) {
     if (*p == '%' || *p == ' ' || *p == '\t') {

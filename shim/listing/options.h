@@ -18,6 +18,7 @@ struct shard_options {
   uint32_t exact;     /* entries at this level only; 0: any */
   bool hidden;        /* names that begin with '.' too */
   bool follow;        /* walk through links to directories */
+  bool attributes;    /* d_type and d_ino, and what is not an entry (format.h's "others") */
   char include[1024]; /* fnmatch(3) patterns, ':'-separated; "": everything */
 };
 

@@ -30,6 +30,43 @@ static uint32_t header_crc(const struct shard_header *header) {
   return shard_crc32c(0, &copy, sizeof(copy));
 }
 
+static bool index_fits(const struct shard_section *index, uint64_t blocks) {
+  return index->size == (blocks + 1) * SHARD_INDEX_ENTRY;
+}
+
+/* Fill a table from its header, which has a good checksum: what follows guards against a writer's
+ * fault, not a reader's. */
+static int map_table(struct shard_listing *l, const struct shard_table_header *h, uint32_t longest,
+                     struct shard_table *t) {
+  const struct shard_header *header = l->header;
+  const struct shard_section *all[] = {&h->names, &h->index, &h->attributes, &h->attribute_index};
+  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+    if (!section_fits(l, all[i])) {
+      return -EBADMSG;
+    }
+  }
+  if (longest >= SHARD_NAME_MAX || h->count > header->file_size * SHARD_BLOCK_NAMES ||
+      h->blocks != (h->count + SHARD_BLOCK_NAMES - 1) / SHARD_BLOCK_NAMES ||
+      !index_fits(&h->index, h->blocks) ||
+      (header->attributes && !index_fits(&h->attribute_index, h->blocks))) {
+    return -EBADMSG;
+  }
+  *t = (struct shard_table){.names = l->map + h->names.offset,
+                            .index = l->map + h->index.offset,
+                            .names_size = h->names.size,
+                            .count = h->count,
+                            .blocks = h->blocks,
+                            .block_names = SHARD_BLOCK_NAMES,
+                            .longest = longest,
+                            .order = header->order};
+  if (header->attributes) {
+    t->attributes = l->map + h->attributes.offset;
+    t->attributes_size = h->attributes.size;
+    t->attribute_index = l->map + h->attribute_index.offset;
+  }
+  return 0;
+}
+
 static int check_header(struct shard_listing *l) {
   const struct shard_header *h = l->header;
   if (l->map_size < sizeof(*h) || memcmp(h->magic, SHARD_MAGIC, sizeof(h->magic)) != 0) {
@@ -38,29 +75,22 @@ static int check_header(struct shard_listing *l) {
   if (h->endian != SHARD_ENDIAN || h->version != SHARD_FORMAT_VERSION) {
     return -EPROTONOSUPPORT;
   }
-  if (header_crc(h) != h->header_crc || h->file_size != l->map_size) {
+  if (header_crc(h) != h->header_crc || h->file_size != l->map_size ||
+      h->block_names != SHARD_BLOCK_NAMES || !section_fits(l, &h->dirs) ||
+      !section_fits(l, &h->dirs_by_inode) ||
+      h->dirs_by_inode.size != h->directories * sizeof(uint64_t)) {
     return -EBADMSG;
   }
-  const struct shard_section *all[] = {&h->names, &h->offsets, &h->crcs,
-                                       &h->dirs,  &h->types,   &h->inodes};
-  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-    if (!section_fits(l, all[i])) {
-      return -EBADMSG;
-    }
-  }
-  if (h->block_names == 0 || h->longest >= SHARD_NAME_MAX || h->count > h->file_size * 64 ||
-      h->blocks != (h->count + h->block_names - 1) / h->block_names ||
-      h->offsets.size != (h->blocks + 1) * sizeof(uint64_t) || h->offsets.offset % 8 != 0 ||
-      h->crcs.size != h->blocks * sizeof(uint32_t) || h->crcs.offset % 4 != 0) {
-    return -EBADMSG;
-  }
-  return 0;
+  int rc = map_table(l, &h->names, h->longest, &l->names);
+  return rc ? rc : map_table(l, &h->others, h->longest_other, &l->others);
 }
 
 static int check_dirs(struct shard_listing *l) {
   const struct shard_section *s = &l->header->dirs;
   const uint8_t *p = l->map + s->offset, *end = p + s->size;
-  if (shard_crc32c(0, p, s->size) != s->crc) {
+  const struct shard_section *by_inode = &l->header->dirs_by_inode;
+  if (shard_crc32c(0, p, s->size) != s->crc ||
+      shard_crc32c(0, l->map + by_inode->offset, by_inode->size) != by_inode->crc) {
     return -EBADMSG;
   }
   const char **strings[] = {&l->source, &l->options};
@@ -122,8 +152,6 @@ int shard_listing_open(const char *file, struct shard_listing **out) {
   l->header = map;
   rc = check_header(l);
   if (rc == 0) {
-    l->offsets = (const uint64_t *)(l->map + l->header->offsets.offset);
-    l->crcs = (const uint32_t *)(l->map + l->header->crcs.offset);
     rc = check_dirs(l);
   }
   if (rc != 0) {
@@ -165,35 +193,50 @@ void shard_listing_close(struct shard_listing *listing) {
   }
 }
 
-uint64_t shard_listing_count(const struct shard_listing *listing) { return listing->header->count; }
+uint64_t shard_listing_count(const struct shard_listing *listing) { return listing->names.count; }
 
 /*
- * A position on the stack whose buffer is as long as this listing's longest name: a host's thread
+ * A position on the stack whose buffer is as long as this table's longest name: a host's thread
  * may have a small stack, and names are rarely longer than a hundred bytes.
  */
-#define POSITION(l)                                                                                \
-  { .name = __builtin_alloca((l)->header->longest + 1) }
+#define POSITION(t)                                                                                \
+  { .name = __builtin_alloca((t)->longest + 1) }
+
+/* Find a block by an index and check it. */
+static int find_block(const uint8_t *index, const uint8_t *section, uint64_t section_size,
+                      uint64_t block, const uint8_t **data, size_t *size) {
+  const uint8_t *entry = index + block * SHARD_INDEX_ENTRY;
+  uint64_t begin, end;
+  uint32_t crc;
+  memcpy(&begin, entry, sizeof(begin));
+  memcpy(&crc, entry + sizeof(begin), sizeof(crc));
+  memcpy(&end, entry + SHARD_INDEX_ENTRY, sizeof(end));
+  if (begin >= end || end > section_size || end - begin > UINT32_MAX) {
+    return -EBADMSG;
+  }
+  *data = section + begin;
+  *size = (size_t)(end - begin);
+  return shard_crc32c((uint32_t)block + 1, *data, *size) == crc ? 0 : -EBADMSG;
+}
+
+static uint32_t names_in_block(const struct shard_table *t, uint64_t block) {
+  uint64_t left = t->count - block * t->block_names;
+  return (uint32_t)(left < t->block_names ? left : t->block_names);
+}
 
 /* Put p at the beginning of `block`, nothing decoded yet. */
-static int load_block(struct shard_position *p, const struct shard_listing *l, uint64_t block) {
-  const struct shard_header *h = l->header;
-  uint64_t begin = l->offsets[block], end = l->offsets[block + 1];
-  if (begin >= end || end > h->names.size || end - begin > UINT32_MAX) {
+static int load_block(struct shard_position *p, const struct shard_table *t, uint64_t block) {
+  const uint8_t *data;
+  size_t size;
+  int rc = find_block(t->index, t->names, t->names_size, block, &data, &size);
+  if (rc != 0 || *data != SHARD_BLOCK_FRONT) {
     return -EBADMSG;
   }
-  const uint8_t *data = l->map + h->names.offset + begin;
-  size_t size = (size_t)(end - begin);
-  if (shard_crc32c((uint32_t)block + 1, data, size) != l->crcs[block] ||
-      *data != SHARD_BLOCK_FRONT) {
-    return -EBADMSG;
-  }
-  uint64_t first = block * h->block_names;
-  uint64_t left = h->count - first;
-  p->listing = l;
+  p->table = t;
   p->next = data + 1;
   p->end = data + size;
-  p->position = first;
-  p->left = (uint32_t)(left < h->block_names ? left : h->block_names);
+  p->position = block * t->block_names;
+  p->left = names_in_block(t, block);
   p->length = 0;
   return 0;
 }
@@ -211,7 +254,7 @@ static inline int step(struct shard_position *p) {
     return -EBADMSG;
   }
   uint64_t length = (uint64_t)prefix + middle + suffix;
-  if (length == 0 || length > p->listing->header->longest) {
+  if (length == 0 || length > p->table->longest) {
     return -EBADMSG;
   }
   if (length != old) {
@@ -226,22 +269,27 @@ static inline int step(struct shard_position *p) {
   return 0;
 }
 
-/* Put p before position i < count. */
-static int seek(struct shard_position *p, const struct shard_listing *l, uint64_t i) {
-  int rc = load_block(p, l, i / l->header->block_names);
-  for (uint64_t k = i % l->header->block_names; rc == 0 && k > 0; k--) {
+int shard_table_seek(struct shard_position *p, const struct shard_table *t, uint64_t i) {
+  p->table = t;
+  p->position = i;
+  p->left = 0;
+  if (i >= t->count) {
+    return 0;
+  }
+  int rc = load_block(p, t, i / t->block_names);
+  for (uint64_t k = i % t->block_names; rc == 0 && k > 0; k--) {
     rc = step(p);
   }
   return rc;
 }
 
-/* Decode the next name, of the next block if need be. 1, 0 at the end, or -EBADMSG. */
+/* The next name, of the next block if need be. */
 static inline int advance(struct shard_position *p) {
   if (p->left == 0) {
-    if (p->position >= p->listing->header->count) {
+    if (p->position >= p->table->count) {
       return 0;
     }
-    int rc = load_block(p, p->listing, p->position / p->listing->header->block_names);
+    int rc = load_block(p, p->table, p->position / p->table->block_names);
     if (rc != 0) {
       return rc;
     }
@@ -250,12 +298,14 @@ static inline int advance(struct shard_position *p) {
   return rc ? rc : 1;
 }
 
+int shard_table_next(struct shard_position *p) { return advance(p); }
+
 int shard_listing_seek(struct shard_cursor *c, const struct shard_listing *l, uint64_t i) {
-  if (i > l->header->count) {
+  if (i > l->names.count) {
     return -EINVAL;
   }
-  c->at = (struct shard_position){.listing = l, .position = i, .name = c->name};
-  c->error = i < l->header->count ? seek(&c->at, l, i) : 0;
+  c->at.name = c->name;
+  c->error = shard_table_seek(&c->at, &l->names, i);
   return c->error;
 }
 
@@ -272,11 +322,11 @@ ssize_t shard_listing_next(struct shard_cursor *c, const char **name) {
 }
 
 ssize_t shard_listing_name(const struct shard_listing *l, uint64_t i, char *buf, size_t size) {
-  if (i >= l->header->count) {
+  if (i >= l->names.count) {
     return -EINVAL;
   }
-  struct shard_position p = POSITION(l);
-  int rc = seek(&p, l, i);
+  struct shard_position p = POSITION(&l->names);
+  int rc = shard_table_seek(&p, &l->names, i);
   if (rc == 0) {
     rc = step(&p);
   }
@@ -292,11 +342,11 @@ ssize_t shard_listing_name(const struct shard_listing *l, uint64_t i, char *buf,
 
 ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t most, char *buf,
                             size_t size, size_t *used) {
-  if (i >= l->header->count) {
+  if (i >= l->names.count) {
     return -EINVAL;
   }
-  struct shard_position p = POSITION(l);
-  int rc = seek(&p, l, i);
+  struct shard_position p = POSITION(&l->names);
+  int rc = shard_table_seek(&p, &l->names, i);
   if (rc != 0) {
     return rc;
   }
@@ -321,50 +371,95 @@ ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t mo
   return (ssize_t)copied;
 }
 
-int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
-  const struct shard_header *h = l->header;
-  size_t length = strlen(name);
-  struct shard_position p = POSITION(l);
+/* As shard_table_lower_bound(); *equal tells whether the name there is `name` itself. */
+static int64_t lower_bound(const struct shard_table *t, const char *name, size_t length,
+                           bool *equal) {
+  struct shard_position p = POSITION(t);
+  *equal = false;
   /* The last block whose first name is <= name. */
-  uint64_t low = 0, high = h->blocks;
+  uint64_t low = 0, high = t->blocks;
   while (low < high) {
     uint64_t mid = low + (high - low) / 2;
-    int rc = load_block(&p, l, mid);
+    int rc = load_block(&p, t, mid);
     if (rc == 0) {
       rc = step(&p);
     }
     if (rc != 0) {
       return rc;
     }
-    if (shard_compare_names(h->order, p.name, p.length, name, length) <= 0) {
+    if (shard_compare_names(t->order, p.name, p.length, name, length) <= 0) {
       low = mid + 1;
     } else {
       high = mid;
     }
   }
   if (low == 0) {
-    return -ENOENT;
+    return 0;
   }
-  int rc = load_block(&p, l, low - 1);
+  int rc = load_block(&p, t, low - 1);
   while (rc == 0 && p.left > 0) {
     rc = step(&p);
     if (rc == 0) {
-      int order = shard_compare_names(h->order, p.name, p.length, name, length);
-      if (order == 0) {
+      int order = shard_compare_names(t->order, p.name, p.length, name, length);
+      if (order >= 0) {
+        *equal = order == 0;
         return (int64_t)p.position - 1;
-      }
-      if (order > 0) {
-        break;
       }
     }
   }
-  return rc ? rc : -ENOENT;
+  return rc ? rc : (int64_t)p.position;
+}
+
+int64_t shard_table_lower_bound(const struct shard_table *t, const char *name, size_t length) {
+  bool ignored;
+  return lower_bound(t, name, length, &ignored);
+}
+
+int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
+  bool equal;
+  int64_t at = lower_bound(&l->names, name, strlen(name), &equal);
+  return at < 0 || equal ? at : -ENOENT;
+}
+
+int shard_table_attributes(const struct shard_table *t, uint64_t block,
+                           struct shard_attributes *out) {
+  const uint8_t *p;
+  size_t size;
+  if (!t->attributes ||
+      find_block(t->attribute_index, t->attributes, t->attributes_size, block, &p, &size) != 0) {
+    return -EBADMSG;
+  }
+  const uint8_t *end = p + size;
+  uint32_t n = names_in_block(t, block), times;
+  for (uint32_t k = 0; k < n; k += times) {
+    uint8_t type = p < end ? *p++ : 0;
+    if (shard_varint_get(&p, end, &times) != 0 || times == 0 || times > n - k) {
+      return -EBADMSG;
+    }
+    memset(out->type + k, type, times);
+  }
+  uint64_t ino, coded;
+  if (shard_varint64_get(&p, end, &ino) != 0) {
+    return -EBADMSG;
+  }
+  out->ino[0] = ino;
+  for (uint32_t k = 1; k < n;) {
+    if (shard_varint64_get(&p, end, &coded) != 0 || shard_varint_get(&p, end, &times) != 0 ||
+        times == 0 || times > n - k) {
+      return -EBADMSG;
+    }
+    uint64_t difference = (coded >> 1) ^ -(coded & 1);
+    while (times-- > 0) {
+      out->ino[k++] = ino += difference;
+    }
+  }
+  return 0;
 }
 
 void shard_listing_info(const struct shard_listing *l, struct shard_listing_info *out) {
   const struct shard_header *h = l->header;
   *out = (struct shard_listing_info){
-      .entries = h->count,
+      .entries = h->names.count,
       .bytes = h->file_size,
       .directories = h->directories,
       .dirs_hidden = h->dirs_hidden,
@@ -403,29 +498,62 @@ bool shard_listing_dir(const struct shard_listing *l, const uint8_t **pos,
   return true;
 }
 
-int shard_listing_verify(const struct shard_listing *l) {
-  const struct shard_header *h = l->header;
-  const struct shard_section *all[] = {&h->offsets, &h->crcs, &h->types, &h->inodes};
+bool shard_listing_dir_find(const struct shard_listing *l, uint64_t dev, uint64_t ino,
+                            struct shard_dir_entry *out) {
+  const uint8_t *by_inode = l->map + l->header->dirs_by_inode.offset;
+  uint64_t low = 0, high = l->header->directories, begin = l->header->dirs.offset;
+  while (low < high) {
+    uint64_t mid = low + (high - low) / 2, offset;
+    memcpy(&offset, by_inode + mid * sizeof(offset), sizeof(offset));
+    const uint8_t *p = l->map + begin + offset;
+    if (offset >= l->header->dirs.size || p < l->dirs ||
+        (size_t)(l->dirs_end - p) <= sizeof(out->id)) {
+      return false;
+    }
+    memcpy(&out->id, p, sizeof(out->id));
+    if (out->id.ino == ino && out->id.dev == dev) {
+      out->path = (const char *)p + sizeof(out->id);
+      return true;
+    }
+    if (out->id.ino < ino || (out->id.ino == ino && out->id.dev < dev)) {
+      low = mid + 1;
+    } else {
+      high = mid;
+    }
+  }
+  return false;
+}
+
+/* Checksums, the order of the names, and that all attributes can be read. */
+static int verify_table(const struct shard_listing *l, const struct shard_table_header *h,
+                        const struct shard_table *t) {
+  const struct shard_section *all[] = {&h->index, &h->attribute_index};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
     if (shard_crc32c(0, l->map + all[i]->offset, all[i]->size) != all[i]->crc) {
       return -EBADMSG;
     }
   }
-  struct shard_cursor c;
-  char last[SHARD_NAME_MAX];
+  struct shard_position p = POSITION(t);
+  char *last = __builtin_alloca(t->longest + 1);
   size_t last_length = 0;
-  const char *name;
-  ssize_t n;
-  int rc = shard_listing_seek(&c, l, 0);
-  while (rc == 0 && (n = shard_listing_next(&c, &name)) != 0) {
-    if (n < 0) {
-      return (int)n;
-    }
-    if (last_length && shard_compare_names(h->order, last, last_length, name, (size_t)n) >= 0) {
+  int rc = shard_table_seek(&p, t, 0);
+  while (rc == 0 && (rc = advance(&p)) > 0) {
+    if (last_length && shard_compare_names(t->order, last, last_length, p.name, p.length) >= 0) {
       return -EBADMSG;
     }
-    memcpy(last, name, (size_t)n + 1);
-    last_length = (size_t)n;
+    memcpy(last, p.name, p.length + 1);
+    last_length = p.length;
+    rc = 0;
+  }
+  struct shard_attributes attributes;
+  for (uint64_t block = 0; rc == 0 && t->attributes && block < t->blocks; block++) {
+    rc = shard_table_attributes(t, block, &attributes);
   }
   return rc;
+}
+
+int shard_listing_verify(const struct shard_listing *l) {
+  const struct shard_header *h = l->header;
+  int rc = verify_table(l, &h->names, &l->names);
+  return rc ? rc : verify_table(l, &h->others, &l->others);
 }

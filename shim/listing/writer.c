@@ -15,6 +15,7 @@
 #include "listing/codec.h"
 #include "listing/crc32c.h"
 #include "listing/format.h"
+#include "listing/listing.h"
 
 #define BUFFER_SIZE (1u << 20)
 #define RESERVE_STEP ((off_t)16 << 20)
@@ -25,6 +26,12 @@ struct bytes {
   size_t size, room;
 };
 
+/* What is kept of a table until it is written. */
+struct table {
+  struct bytes index, attributes, attribute_index;
+  struct shard_table_header *header; /* in the writer's header */
+};
+
 struct shard_writer {
   char *path, *temporary;
   int fd;
@@ -32,7 +39,10 @@ struct shard_writer {
   off_t reserved; /* bytes of space the file system has promised */
   uint8_t *buffer;
   size_t filled;
-  struct bytes block, offsets, crcs, dirs;
+  struct table names, others;
+  struct table *table; /* the one that is being written */
+  struct bytes block, dirs, dir_offsets;
+  struct shard_attributes attributes; /* of the names in block */
   EVP_MD_CTX *digest;
   struct shard_header header;
   char last[SHARD_NAME_MAX];
@@ -129,17 +139,26 @@ static void destroy(struct shard_writer *w) {
     close(w->fd);
   }
   EVP_MD_CTX_free(w->digest);
-  free(w->block.data);
-  free(w->offsets.data);
-  free(w->crcs.data);
-  free(w->dirs.data);
+  struct bytes *all[] = {&w->block,
+                         &w->dirs,
+                         &w->dir_offsets,
+                         &w->names.index,
+                         &w->names.attributes,
+                         &w->names.attribute_index,
+                         &w->others.index,
+                         &w->others.attributes,
+                         &w->others.attribute_index};
+  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+    free(all[i]->data);
+  }
   free(w->buffer);
   free(w->temporary);
   free(w->path);
   free(w);
 }
 
-int shard_writer_open(const char *path, uint32_t order, struct shard_writer **out) {
+int shard_writer_open(const char *path, uint32_t order, bool attributes,
+                      struct shard_writer **out) {
   struct shard_writer *w = calloc(1, sizeof(*w));
   if (!w) {
     return -ENOMEM;
@@ -169,7 +188,11 @@ int shard_writer_open(const char *path, uint32_t order, struct shard_writer **ou
   w->header.block_names = SHARD_BLOCK_NAMES;
   w->header.order = order;
   w->header.utf8 = 1;
-  w->header.names.offset = sizeof(w->header);
+  w->header.attributes = attributes;
+  w->names.header = &w->header.names;
+  w->others.header = &w->header.others;
+  w->table = &w->names;
+  w->header.names.names.offset = sizeof(w->header);
   static const struct shard_header zero;
   rc = put(w, &zero, sizeof(zero));
   if (rc != 0) {
@@ -193,21 +216,65 @@ void shard_writer_abort(struct shard_writer *w) {
 
 const char *shard_writer_temporary(const struct shard_writer *w) { return w->temporary; }
 
+/* One more entry of an index. */
+static int index_add(struct bytes *index, uint64_t offset, uint32_t crc) {
+  uint8_t entry[SHARD_INDEX_ENTRY];
+  memcpy(entry, &offset, sizeof(offset));
+  memcpy(entry + sizeof(offset), &crc, sizeof(crc));
+  return bytes_add(index, entry, sizeof(entry));
+}
+
+/* Length of the run of equal elements that begins at k of n. */
+#define RUN(array, k, n)                                                                           \
+  __extension__({                                                                                  \
+    uint32_t end_ = (k) + 1;                                                                       \
+    while (end_ < (n) && (array)[end_] == (array)[k]) {                                            \
+      end_++;                                                                                      \
+    }                                                                                              \
+    end_ - (k);                                                                                    \
+  })
+
+static int end_attributes(struct shard_writer *w) {
+  struct table *t = w->table;
+  const struct shard_attributes *a = &w->attributes;
+  uint8_t coded[SHARD_BLOCK_NAMES * 18 + 10];
+  uint64_t steps[SHARD_BLOCK_NAMES];
+  uint32_t n = w->in_block, times;
+  size_t size = 0, offset = t->attributes.size;
+  for (uint32_t k = 0; k < n; k += times) {
+    times = RUN(a->type, k, n);
+    coded[size++] = a->type[k];
+    size += shard_varint_put(coded + size, times);
+  }
+  size += shard_varint64_put(coded + size, a->ino[0]);
+  for (uint32_t k = 0; k + 1 < n; k++) {
+    uint64_t step = a->ino[k + 1] - a->ino[k];
+    steps[k] = step << 1 ^ -(step >> 63);
+  }
+  for (uint32_t k = 0; k + 1 < n; k += times) {
+    times = RUN(steps, k, n - 1);
+    size += shard_varint64_put(coded + size, steps[k]);
+    size += shard_varint_put(coded + size, times);
+  }
+  uint32_t crc = shard_crc32c((uint32_t)t->header->blocks + 1, coded, size);
+  int rc = bytes_add(&t->attributes, coded, size);
+  return rc ? rc : index_add(&t->attribute_index, offset, crc);
+}
+
 static int end_block(struct shard_writer *w) {
   if (w->in_block == 0) {
     return 0;
   }
-  uint32_t number = (uint32_t)w->header.blocks;
-  uint32_t crc = shard_crc32c(number + 1, w->block.data, w->block.size);
-  uint64_t offset = position(w) - sizeof(w->header);
-  int rc = bytes_add(&w->offsets, &offset, sizeof(offset));
-  if (rc == 0) {
-    rc = bytes_add(&w->crcs, &crc, sizeof(crc));
-  }
+  struct table *t = w->table;
+  uint32_t crc = shard_crc32c((uint32_t)t->header->blocks + 1, w->block.data, w->block.size);
+  int rc = index_add(&t->index, position(w) - t->header->names.offset, crc);
   if (rc == 0) {
     rc = put(w, w->block.data, w->block.size);
   }
-  w->header.blocks++;
+  if (rc == 0 && w->header.attributes) {
+    rc = end_attributes(w);
+  }
+  t->header->blocks++;
   w->block.size = 0;
   w->in_block = 0;
   return rc;
@@ -286,7 +353,7 @@ static void note(struct shard_writer *w, const char *name, size_t length, size_t
     depth++;
     h->dotted |= p[1] == '.';
   }
-  if (h->count == 0) {
+  if (h->names.count == 0) {
     h->min_depth = h->max_depth = depth;
     w->suffix_length = length < sizeof(h->suffix) ? length : sizeof(h->suffix) - 1;
     memcpy(h->suffix, name + length - w->suffix_length, w->suffix_length);
@@ -308,9 +375,6 @@ static void note(struct shard_writer *w, const char *name, size_t length, size_t
       w->suffix_length = keep;
     }
   }
-  if (length > h->longest) {
-    h->longest = (uint32_t)length;
-  }
 }
 
 static int encode(struct shard_writer *w, const char *name, size_t length, size_t prefix,
@@ -329,7 +393,11 @@ static int encode(struct shard_writer *w, const char *name, size_t length, size_
   return rc ? rc : bytes_add(&w->block, name + prefix, length - prefix - suffix);
 }
 
-int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
+/* The index of a table is complete, and follows it with the attributes. */
+static int end_table(struct shard_writer *w);
+
+int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, const char *name,
+                     size_t length, uint64_t ino, uint8_t type) {
   if (length == 0 || length >= SHARD_NAME_MAX) {
     return -ENAMETOOLONG;
   }
@@ -337,36 +405,61 @@ int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
     return -EINVAL;
   }
   struct shard_header *h = &w->header;
+  if (which == SHARD_WRITER_OTHERS && w->table != &w->others) {
+    int rc = end_table(w);
+    if (rc != 0) {
+      return rc;
+    }
+  } else if (which == SHARD_WRITER_NAMES && w->table != &w->names) {
+    return -EINVAL;
+  }
+  struct table *t = w->table;
   size_t prefix = 0, suffix = 0;
-  if (h->count > 0) {
+  if (t->header->count > 0) {
     if (shard_compare_names(h->order, w->last, w->last_length, name, length) >= 0) {
       return -EINVAL;
     }
     shared(w->last, w->last_length, name, length, &prefix, &suffix);
-    if (h->order == SHARD_ORDER_BASENAME) {
+  }
+  if (which == SHARD_WRITER_NAMES) {
+    if (h->order == SHARD_ORDER_BASENAME && h->names.count > 0) {
       size_t a = shard_basename(w->last, w->last_length), b = shard_basename(name, length);
       h->duplicates +=
           w->last_length - a == length - b && memcmp(w->last + a, name + b, length - b) == 0;
     }
+    note(w, name, length, prefix, suffix);
+    if (!EVP_DigestUpdate(w->digest, name, length) || !EVP_DigestUpdate(w->digest, "", 1)) {
+      return -EIO;
+    }
   }
-  note(w, name, length, prefix, suffix);
+  uint32_t *longest = which == SHARD_WRITER_NAMES ? &h->longest : &h->longest_other;
+  if (length > *longest) {
+    *longest = (uint32_t)length;
+  }
   int rc = encode(w, name, length, prefix, suffix);
   if (rc != 0) {
     return rc;
   }
-  if (!EVP_DigestUpdate(w->digest, name, length) || !EVP_DigestUpdate(w->digest, "", 1)) {
-    return -EIO;
-  }
   memcpy(w->last, name, length);
   w->last_length = length;
-  h->count++;
+  w->attributes.ino[w->in_block] = ino;
+  w->attributes.type[w->in_block] = type;
+  t->header->count++;
   return ++w->in_block == h->block_names ? end_block(w) : 0;
+}
+
+int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
+  return shard_writer_put(w, SHARD_WRITER_NAMES, name, length, 0, 0);
 }
 
 int shard_writer_dir(struct shard_writer *w, uint64_t dev, uint64_t ino, struct timespec mtime,
                      const char *path) {
   struct shard_dir dir = {dev, ino, mtime.tv_sec, mtime.tv_nsec};
-  int rc = bytes_add(&w->dirs, &dir, sizeof(dir));
+  uint64_t offset = w->dirs.size;
+  int rc = bytes_add(&w->dir_offsets, &offset, sizeof(offset));
+  if (rc == 0) {
+    rc = bytes_add(&w->dirs, &dir, sizeof(dir));
+  }
   w->header.directories++;
   return rc ? rc : bytes_add(&w->dirs, path, strlen(path) + 1);
 }
@@ -381,28 +474,78 @@ static int put_section(struct shard_writer *w, struct shard_section *s, const st
   return rc ? rc : put(w, data->data, data->size);
 }
 
-int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,
-                        char *digest_hex, uint64_t *bytes) {
-  struct shard_header *h = &w->header;
-  struct bytes dirs = {0};
+static int end_table(struct shard_writer *w) {
+  struct table *t = w->table;
+  struct shard_table_header *h = t->header;
   int rc = end_block(w);
-  if (rc != 0) {
-    goto fail;
-  }
-  h->names.size = position(w) - sizeof(*h);
-  rc = bytes_add(&w->offsets, &h->names.size, sizeof(h->names.size));
+  h->names.size = position(w) - h->names.offset;
   if (rc == 0) {
-    rc = bytes_add(&dirs, facts->source, strlen(facts->source) + 1);
+    rc = index_add(&t->index, h->names.size, 0);
   }
+  if (rc == 0) {
+    rc = put_section(w, &h->index, &t->index);
+  }
+  if (rc == 0 && w->header.attributes) {
+    rc = index_add(&t->attribute_index, t->attributes.size, 0);
+    if (rc == 0) {
+      rc = put_section(w, &h->attributes, &t->attributes);
+    }
+    if (rc == 0) {
+      rc = put_section(w, &h->attribute_index, &t->attribute_index);
+    }
+  }
+  if (t == &w->names) {
+    w->table = &w->others;
+    w->header.others.names.offset = position(w);
+    w->last_length = 0;
+  }
+  return rc;
+}
+
+static int compare_dirs(const void *pa, const void *pb, void *dirs) {
+  struct shard_dir a, b;
+  memcpy(&a, (const uint8_t *)dirs + *(const uint64_t *)pa, sizeof(a));
+  memcpy(&b, (const uint8_t *)dirs + *(const uint64_t *)pb, sizeof(b));
+  if (a.ino != b.ino) {
+    return a.ino < b.ino ? -1 : 1;
+  }
+  return (a.dev > b.dev) - (a.dev < b.dev);
+}
+
+/* The dirs section, and where each of them is in it, by inode. */
+static int put_dirs(struct shard_writer *w, const struct shard_writer_facts *facts) {
+  struct bytes dirs = {0};
+  int rc = bytes_add(&dirs, facts->source, strlen(facts->source) + 1);
   if (rc == 0) {
     rc = bytes_add(&dirs, facts->options, strlen(facts->options) + 1);
   }
+  size_t before = dirs.size;
   if (rc == 0) {
     rc = bytes_add(&dirs, w->dirs.data, w->dirs.size);
   }
-  if (rc != 0 || (rc = put_section(w, &h->offsets, &w->offsets)) != 0 ||
-      (rc = put_section(w, &h->crcs, &w->crcs)) != 0 ||
-      (rc = put_section(w, &h->dirs, &dirs)) != 0 || (rc = flush(w)) != 0) {
+  if (rc == 0) {
+    rc = put_section(w, &w->header.dirs, &dirs);
+  }
+  uint64_t *offsets = (uint64_t *)w->dir_offsets.data;
+  size_t n = w->dir_offsets.size / sizeof(*offsets);
+  if (rc == 0 && n > 0) {
+    qsort_r(offsets, n, sizeof(*offsets), compare_dirs, w->dirs.data);
+    for (size_t i = 0; i < n; i++) {
+      offsets[i] += before;
+    }
+  }
+  free(dirs.data);
+  return rc ? rc : put_section(w, &w->header.dirs_by_inode, &w->dir_offsets);
+}
+
+int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,
+                        char *digest_hex, uint64_t *bytes) {
+  struct shard_header *h = &w->header;
+  int rc = w->table == &w->names ? end_table(w) : 0;
+  if (rc == 0) {
+    rc = end_table(w); /* of others */
+  }
+  if (rc != 0 || (rc = put_dirs(w, facts)) != 0 || (rc = flush(w)) != 0) {
     goto fail;
   }
   h->file_size = (uint64_t)w->written;
@@ -430,12 +573,10 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
     sprintf(digest_hex + 2 * i, "%02x", h->digest[i]);
   }
   *bytes = h->file_size;
-  free(dirs.data);
   destroy(w);
   return 0;
 
 fail:
-  free(dirs.data);
   shard_writer_abort(w);
   return rc;
 }

@@ -2,11 +2,13 @@
 /*
  * writer.h - writes a listing file from names that arrive in order (shardctl only).
  *
- * One thread. Memory: one block and a growing table of 12 bytes per block of names.
+ * One thread. Memory: one block, 12 bytes per block of names, and the attributes if there are any
+ * (a few bytes a block where inodes come in runs, three or four a name where they do not).
  */
 #ifndef SHARD_WRITER_H
 #define SHARD_WRITER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -15,12 +17,19 @@ struct shard_writer;
 
 /*
  * Begin a listing that will appear as `path`. It is written to a temporary file beside it.
- * 0 and *out (ended by _commit or _abort), or a negative errno.
+ * attributes: keep d_ino and d_type. 0 and *out (ended by _commit or _abort), or a negative errno.
  */
-int shard_writer_open(const char *path, uint32_t order, struct shard_writer **out);
+int shard_writer_open(const char *path, uint32_t order, bool attributes, struct shard_writer **out);
 
-/* Append a name; it must come after the one before in `order` and have no NUL. -EINVAL if
- * not; -ENAMETOOLONG. */
+/*
+ * Append a name to a table of format.h: all names first, then all others. It must come after the
+ * one before in `order` and have no NUL. -EINVAL if not; -ENAMETOOLONG.
+ */
+enum shard_writer_table { SHARD_WRITER_NAMES, SHARD_WRITER_OTHERS };
+int shard_writer_put(struct shard_writer *w, enum shard_writer_table table, const char *name,
+                     size_t length, uint64_t ino, uint8_t type);
+
+/* The same for a name without attributes. */
 int shard_writer_add(struct shard_writer *w, const char *name, size_t length);
 
 /* Record a directory walked (struct shard_dir's fields) and its path relative to the root. */

@@ -69,19 +69,15 @@ static int push(struct walk *w, const char *path, size_t length, uint32_t level)
 enum kind { KIND_FILE, KIND_DIR, KIND_DIR_LINK };
 
 /* A link to a directory counts as a directory; what cannot be looked at is a file. */
-static enum kind kind_of(int fd, const struct dirent_raw *d) {
+static enum kind kind_of(int fd, const char *name, unsigned char *type) {
   struct stat st;
-  unsigned char type = d->type;
-  if (type == DT_UNKNOWN) {
-    if (fstatat(fd, d->name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-      return KIND_FILE;
-    }
-    type = S_ISDIR(st.st_mode) ? DT_DIR : S_ISLNK(st.st_mode) ? DT_LNK : DT_REG;
+  if (*type == DT_UNKNOWN && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+    *type = IFTODT(st.st_mode);
   }
-  if (type == DT_DIR) {
+  if (*type == DT_DIR) {
     return KIND_DIR;
   }
-  if (type == DT_LNK && fstatat(fd, d->name, &st, 0) == 0 && S_ISDIR(st.st_mode)) {
+  if (*type == DT_LNK && fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode)) {
     return KIND_DIR_LINK;
   }
   return KIND_FILE;
@@ -90,6 +86,7 @@ static enum kind kind_of(int fd, const struct dirent_raw *d) {
 static int one_entry(struct walk *w, int fd, const struct dirent_raw *d, size_t base,
                      uint32_t level) {
   const struct shard_options *o = w->options;
+  struct shard_sink *sink = w->sink;
   const char *name = d->name;
   if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]) || !o->hidden)) {
     return 0;
@@ -100,23 +97,26 @@ static int one_entry(struct walk *w, int fd, const struct dirent_raw *d, size_t 
     return fail(w, -ENAMETOOLONG, "a path below '%.200s...' is longer than %zu bytes", w->path,
                 sizeof(w->path) - 1);
   }
-  enum kind kind = kind_of(fd, d);
+  unsigned char type = d->type;
+  enum kind kind = kind_of(fd, name, &type);
   memcpy(w->path + base, name, length + 1);
-  if (kind != KIND_FILE) {
-    if (o->depth != 0 && level >= o->depth) {
-      w->sink->dirs_hidden += shard_options_match(o, name, length);
-      return 0;
-    }
-    if (kind == KIND_DIR_LINK && !o->follow) {
-      w->sink->dir_links++;
-      return 0;
-    }
-    return push(w, w->path, base + length, level + 1);
+  bool matches = shard_options_match(o, name, length);
+  if (kind == KIND_FILE && matches && (o->exact == 0 || o->exact == level)) {
+    return sink->entry(sink->context, w->path, base + length, d->ino, type);
   }
-  if ((o->exact == 0 || o->exact == level) && shard_options_match(o, name, length)) {
-    return w->sink->entry(w->sink->context, w->path, base + length);
+  int rc = o->attributes ? sink->other(sink->context, w->path, base + length, d->ino, type) : 0;
+  if (rc != 0 || kind == KIND_FILE) {
+    return rc;
   }
-  return 0;
+  if (o->depth != 0 && level >= o->depth) {
+    sink->dirs_hidden += matches;
+    return 0;
+  }
+  if (kind == KIND_DIR_LINK && !o->follow) {
+    sink->dir_links++;
+    return 0;
+  }
+  return push(w, w->path, base + length, level + 1);
 }
 
 static bool same_time(struct timespec a, struct timespec b) {

@@ -14,8 +14,10 @@
 /* Receives what a walk finds; a negative errno from any of them ends the walk with it. */
 struct shard_sink {
   void *context;
-  /* A non-directory, its path relative to the root. */
-  int (*entry)(void *context, const char *path, size_t length);
+  /* A non-directory, its path relative to the root; d_ino and d_type as the kernel gives them. */
+  int (*entry)(void *context, const char *path, size_t length, uint64_t ino, uint8_t type);
+  /* With options->attributes: a directory, a link to one, or a name that is not included. */
+  int (*other)(void *context, const char *path, size_t length, uint64_t ino, uint8_t type);
   /* A directory that was read to its end, with its identity and mtime as of then. */
   int (*directory)(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
                    const char *path);

@@ -114,7 +114,7 @@ static inline void names_long(struct names *s) {
 static inline int names_write(const struct names *s, int order, const char *file, char *digest,
                               uint64_t *bytes) {
   struct shard_writer *w;
-  int rc = shard_writer_open(file, (uint32_t)order, &w);
+  int rc = shard_writer_open(file, (uint32_t)order, false, &w);
   for (size_t i = 0; rc == 0 && i < s->count; i++) {
     rc = shard_writer_add(w, s->v[i], strlen(s->v[i]));
     if (rc != 0) {

@@ -155,38 +155,41 @@ static void blocks_swapped(void **state) {
   make(&g, 640, 0);
   struct shard_header h;
   memcpy(&h, g.bytes, sizeof(h));
-  uint64_t *offsets = calloc(h.blocks + 1, sizeof(*offsets));
-  memcpy(offsets, g.bytes + h.offsets.offset, (h.blocks + 1) * sizeof(*offsets));
+  const uint8_t *index = g.bytes + h.names.index.offset;
+  size_t at = h.names.names.offset, entry = SHARD_INDEX_ENTRY;
+  uint64_t blocks = h.names.blocks, offsets[16];
+  for (uint64_t i = 0; i <= blocks; i++) {
+    memcpy(&offsets[i], index + i * entry, sizeof(offsets[i]));
+  }
   uint8_t *bad = malloc(g.size);
   size_t same_size = 0;
-  for (uint64_t a = 0; a < h.blocks; a++) {
-    for (uint64_t b = 0; b < h.blocks; b++) {
+  for (uint64_t a = 0; a < blocks; a++) {
+    for (uint64_t b = 0; b < blocks; b++) {
       if (a == b) {
         continue;
       }
       uint64_t size_a = offsets[a + 1] - offsets[a], size_b = offsets[b + 1] - offsets[b];
       /* the bytes, as far as they fit */
       memcpy(bad, g.bytes, g.size);
-      memcpy(bad + h.names.offset + offsets[b], g.bytes + h.names.offset + offsets[a],
-             size_a < size_b ? size_a : size_b);
+      memcpy(bad + at + offsets[b], g.bytes + at + offsets[a], size_a < size_b ? size_a : size_b);
       put(bad, g.size);
       assert_true(ask(&g, 5));
       /* with the checksum */
-      memcpy(bad + h.crcs.offset + 4 * b, g.bytes + h.crcs.offset + 4 * a, 4);
+      memcpy(bad + h.names.index.offset + b * entry + 8, index + a * entry + 8, 4);
       put(bad, g.size);
       assert_true(ask(&g, 5));
       same_size += size_a == size_b;
       /* the table points to another block, with its checksum */
       memcpy(bad, g.bytes, g.size);
-      memcpy(bad + h.offsets.offset + 8 * b, &offsets[a], 16);
-      memcpy(bad + h.crcs.offset + 4 * b, g.bytes + h.crcs.offset + 4 * a, 4);
+      memcpy(bad + h.names.index.offset + b * entry, &offsets[a], 8);
+      memcpy(bad + h.names.index.offset + (b + 1) * entry, &offsets[a + 1], 8);
+      memcpy(bad + h.names.index.offset + b * entry + 8, index + a * entry + 8, 4);
       put(bad, g.size);
       assert_true(ask(&g, 5));
     }
   }
   assert_true(same_size > 10); /* or the second case says little */
   free(bad);
-  free(offsets);
   drop(&g);
 }
 

@@ -349,7 +349,7 @@ static void refuses_disorder(void **state) {
   static char big[SHARD_NAME_MAX + 1];
   memset(big, 'n', sizeof(big));
   struct shard_writer *w;
-  assert_int_equal(shard_writer_open(file, 0, &w), 0);
+  assert_int_equal(shard_writer_open(file, 0, false, &w), 0);
   assert_int_equal(shard_writer_add(w, "b", 1), 0);
   assert_int_equal(shard_writer_add(w, "a", 1), -EINVAL);
   assert_int_equal(shard_writer_add(w, "b", 1), -EINVAL);
@@ -361,7 +361,7 @@ static void refuses_disorder(void **state) {
   shard_writer_abort(w);
   assert_int_equal(files_in_dir(), 0);
 
-  assert_int_equal(shard_writer_open(file, 1, &w), 0);
+  assert_int_equal(shard_writer_open(file, 1, false, &w), 0);
   assert_int_equal(shard_writer_add(w, "z/a", 3), 0);
   assert_int_equal(shard_writer_add(w, "b", 1), 0);
   assert_int_equal(shard_writer_add(w, "c/a", 3), -EINVAL); /* a comes before b */
@@ -385,7 +385,7 @@ static void open_errors(void **state) {
   unlink(file);
   shard_listing_close(NULL);
   struct shard_writer *w;
-  assert_int_equal(shard_writer_open("/no/such/dir/x", 0, &w), -ENOENT);
+  assert_int_equal(shard_writer_open("/no/such/dir/x", 0, false, &w), -ENOENT);
 }
 
 /* A file system that takes no more: the error is passed on, the older file stays. */
