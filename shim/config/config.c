@@ -13,6 +13,7 @@ static struct shard_config config = {
     .log = SHARD_LOG_WARN,
     .adapter = true,
     .timeout = 3600,
+    .window = SHARD_WINDOW_DEFAULT,
 };
 static char snapshot[SNAPSHOT_SIZE];
 
@@ -36,9 +37,9 @@ static const char *const help[VAR_COUNT] = {
 };
 
 /* Variables of the design that this version does not have yet. */
-static const char *const later[] = {
-    "SHARD_SEED",   "SHARD_EPOCH",          "SHARD_BUILD_MEMORY",  "SHARD_STATS",
-    "SHARD_TMPDIR", "SHARD_S3_CONNECTIONS", "SHARD_S3_ADDRESSING", "SHARD_LISTING_BUILD"};
+static const char *const later[] = {"SHARD_BUILD_MEMORY",  "SHARD_STATS",
+                                    "SHARD_TMPDIR",        "SHARD_S3_CONNECTIONS",
+                                    "SHARD_S3_ADDRESSING", "SHARD_LISTING_BUILD"};
 
 const struct shard_config *shard_config(void) { return &config; }
 
@@ -111,13 +112,28 @@ static int choose(enum variable v, const char *value, const char *const *words) 
   return -1;
 }
 
+/* A decimal number from least to most into *out. */
+static bool number(enum variable v, const char *value, uint64_t least, uint64_t most,
+                   uint64_t *out) {
+  char *end;
+  errno = 0;
+  unsigned long long n = strtoull(value, &end, 10);
+  if (value[0] < '0' || value[0] > '9' || *end || errno || n < least || n > most) {
+    COMPLAIN("%s='%.64s' is not valid; it takes %s, %llu to %llu", names[v], value, help[v],
+             (unsigned long long)least, (unsigned long long)most);
+    return false;
+  }
+  *out = n;
+  return true;
+}
+
 static void set(enum variable v, const char *value) {
   static const char *const views[] = {"auto", "off", "global", "shard", NULL};
-  static const char *const strategies[] = {"range", "stride", NULL};
+  static const char *const strategies[] = {"range", "stride", "hash", NULL};
   static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
   static const char *const switches[] = {"off", "on", NULL};
   int word;
-  char *end;
+  uint64_t n;
   if (!*value) {
     COMPLAIN("%s is empty; it takes %s", names[v], help[v]);
     return;
@@ -147,16 +163,27 @@ static void set(enum variable v, const char *value) {
       config.adapter = word;
     }
     break;
-  case VAR_TIMEOUT: {
-    errno = 0;
-    unsigned long seconds = strtoul(value, &end, 10);
-    if (value[0] < '0' || value[0] > '9' || *end || errno || seconds < 1 || seconds > 1000000) {
-      COMPLAIN("%s='%.64s' is not valid; it takes %s, 1 to 1000000", names[v], value, help[v]);
-    } else {
-      config.timeout = (unsigned)seconds;
+  case VAR_TIMEOUT:
+    if (number(v, value, 1, 1000000, &n)) {
+      config.timeout = (unsigned)n;
     }
     break;
-  }
+  case VAR_SEED:
+    config.shuffle = number(v, value, 0, UINT64_MAX, &config.seed) || config.shuffle;
+    break;
+  case VAR_EPOCH:
+    config.epoch_auto = strcmp(value, "auto") == 0;
+    config.shuffle =
+        config.epoch_auto || number(v, value, 0, 1ULL << 62, &config.epoch) || config.shuffle;
+    break;
+  case VAR_WINDOW:
+    if (number(v, value, 1, SHARD_WINDOW_MOST, &n)) {
+      config.window = (unsigned)n;
+    }
+    break;
+  case VAR_JOB:
+    config.job = value;
+    break;
   case VAR_DATASET:
     config.dataset = value;
     if (strstr(value, "=s3://") || strncmp(value, "s3://", 5) == 0) {

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "libshard.h"
 
@@ -18,7 +19,11 @@
   X(DATASET, "directories to serve, separated by ':'")                                             \
   X(RANK, "rank of this process, over the launcher's")                                             \
   X(SIZE, "number of ranks, over the launcher's")                                                  \
-  X(STRATEGY, "range or stride")                                                                   \
+  X(STRATEGY, "range, stride or hash")                                                             \
+  X(SEED, "a number: shuffle by it")                                                               \
+  X(EPOCH, "a number, or auto: each full pass is an epoch")                                        \
+  X(WINDOW, "names in the window of a streaming shuffle")                                          \
+  X(JOB, "a text that all ranks of the job have, and no other job")                                \
   X(INCLUDE, "patterns of names that are sharded, separated by ':'")                               \
   X(LISTING, "a listing built before by shardctl index")                                           \
   X(CACHE_DIR, "directory for listings")                                                           \
@@ -26,7 +31,7 @@
   X(ADAPTER, "on or off")                                                                          \
   X(LOG, "error, warn, info or debug")
 
-enum shard_strategy { SHARD_STRATEGY_RANGE, SHARD_STRATEGY_STRIDE };
+enum shard_strategy { SHARD_STRATEGY_RANGE, SHARD_STRATEGY_STRIDE, SHARD_STRATEGY_HASH };
 
 enum shard_log_level { SHARD_LOG_ERROR, SHARD_LOG_WARN, SHARD_LOG_INFO, SHARD_LOG_DEBUG };
 
@@ -36,11 +41,18 @@ struct shard_config {
   enum shard_log_level log;
   bool adapter;
   unsigned timeout; /* seconds */
+  bool shuffle;     /* SHARD_SEED or SHARD_EPOCH is set */
+  bool epoch_auto;  /* count passes from `epoch` on */
+  uint64_t seed, epoch;
+  unsigned window; /* names */
   /* NULL where the variable is not set. */
-  const char *dataset, *include, *listing, *cache_dir;
+  const char *dataset, *include, *listing, *cache_dir, *job;
   char directory[4096]; /* where a relative SHARD_DATASET begins: the working directory at load */
   char error[384];      /* what is wrong with the variables; "" if nothing */
 };
+
+#define SHARD_WINDOW_DEFAULT 1024
+#define SHARD_WINDOW_MOST 1000000
 
 /* Fill the configuration from the environment. Called once, before any thread exists. */
 void shard_config_init(char *const *environment);

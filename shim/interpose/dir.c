@@ -2,128 +2,136 @@
 /*
  * dir.c - opendir and its family.
  *
- * Catalogue
- *   wrapped:     opendir fdopendir closedir readdir readdir64 readdir_r readdir64_r
- *   need none:   rewinddir seekdir telldir dirfd: libc's own do right on libc's own DIR
- *   not yet:     scandir glob ftw nftw fts_* getdents64: libc lists inside them without passing
- *                here, so they show the whole directory
- *   never:       raw system calls, io_uring, static binaries, dlsym() on a libc handle
+ * Catalogue of libc's listing calls, for the plain and the 64 names and their old versions
+ *   here:          opendir fdopendir closedir readdir readdir_r rewinddir seekdir telldir
+ *   dents.c:       getdents64 getdirentries syscall(SYS_getdents64, SYS_getdents)
+ *   scandir.c:     scandir scandirat
+ *   glob.c:        glob
+ *   wordexp.c:     wordexp
+ *   ftw.c, fts.c:  ftw nftw fts_open fts_read fts_children fts_set fts_close
+ *   need none:     dirfd: a stream of ours is libc's, with its descriptor; globfree wordfree: what
+ *                  they free is libc's; lseek on a directory: its offset is the position
+ *   need none:     open openat dup close close_range fork vfork exec posix_spawn: nothing is kept
+ *                  by descriptor
+ *   libc lacks:    posix_getdents (POSIX.1-2024; as of glibc 2.36)
+ *   never:         raw system calls (Go, io_uring, some Rust), static binaries, functions found by
+ *                  dlsym() on a libc handle, calls inside libc itself
  *
- * A served directory keeps libc's own DIR and file descriptor; beside it we keep a stream, found
- * by the DIR's address. Entries that belong to other ranks are read and passed over. telldir,
- * seekdir, rewinddir and dirfd are libc's own: a position is a position of the real directory.
- *
- * The table of streams is lock-free, so a fork in the middle of anything leaves it whole: slots
- * are claimed by compare-and-swap, a lookup is made only by a caller that holds the DIR open, and
- * a slot is emptied before the real closedir, after which the address may be used again.
+ * A served directory keeps libc's own DIR and descriptor; beside it we keep a stream, found by the
+ * DIR's address, that is read in place of libc's buffer, by shard_view_read(). So telldir gives
+ * d_off, and seekdir sets the file's offset, as in libc. Where a window shuffles the stream,
+ * telldir counts entries, and seekdir repeats the shuffle up to there.
  */
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "config/config.h"
+#include "interpose/guard.h"
+#include "interpose/handles.h"
 #include "interpose/real.h"
-#include "view/view.h"
+#include "view/window.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-#define EXPORT __attribute__((visibility("default")))
-
 static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "readdir is readdir64");
 
-/* ---- streams by DIR ------------------------------------------------------------------------ */
+#define BUFFER_SIZE 32768 /* as libc's */
 
-#define SLOTS 256
-#define TOMBSTONE ((DIR *)1)
-
-struct slot {
-  _Atomic(DIR *) dir;
-  struct shard_stream *stream; /* written before dir is */
+struct stream {
+  struct shard_served *served;
+  struct shard_window *window; /* NULL: the stream is not shuffled */
+  atomic_uint lock;            /* 0, or the generation that holds it */
+  off_t position;              /* after the entry that was given out last */
+  off_t ahead;                 /* after what is in the buffer */
+  size_t at, filled;
+  char buffer[BUFFER_SIZE] __attribute__((aligned(16)));
 };
 
-struct table {
-  struct slot slots[SLOTS];
-  _Atomic(struct table *) next;
-};
+static struct shard_handles streams;
 
-static struct table first_table;
-static atomic_int open_streams;
+/* ---- one thread at a time on a stream ---------------------------------------------------------
+ */
 
-/* Set while this thread is inside our own code: whatever we call there is passed on. */
-static _Thread_local int depth;
+/* Counts forks: a lock that an older generation holds is held by nobody in this process. */
+static atomic_uint generation = 1;
 
-static size_t hash(const DIR *dir) { return ((uintptr_t)dir >> 4) * 0x9e3779b97f4a7c15ULL >> 56; }
+static void forked(void) { atomic_fetch_add(&generation, 1); }
 
-static struct slot *lookup(const DIR *dir) {
-  if (atomic_load_explicit(&open_streams, memory_order_acquire) == 0 || !dir) {
-    return NULL;
-  }
-  for (struct table *t = &first_table; t; t = atomic_load(&t->next)) {
-    for (size_t i = hash(dir), n = 0; n < SLOTS; i = (i + 1) % SLOTS, n++) {
-      DIR *d = atomic_load_explicit(&t->slots[i].dir, memory_order_acquire);
-      if (d == dir) {
-        return &t->slots[i];
-      }
-      if (!d) {
-        break;
-      }
-    }
-  }
-  return NULL;
-}
-
-static int insert(DIR *dir, struct shard_stream *stream) {
-  static DIR *const reserved = (DIR *)2;
-  for (struct table *t = &first_table;;) {
-    for (size_t i = hash(dir), n = 0; n < SLOTS; i = (i + 1) % SLOTS, n++) {
-      DIR *d = atomic_load(&t->slots[i].dir);
-      if ((!d || d == TOMBSTONE) &&
-          atomic_compare_exchange_strong(&t->slots[i].dir, &d, reserved)) {
-        t->slots[i].stream = stream;
-        atomic_fetch_add(&open_streams, 1);
-        atomic_store_explicit(&t->slots[i].dir, dir, memory_order_release);
-        return 0;
-      }
-    }
-    struct table *next = atomic_load(&t->next);
-    if (!next) {
-      struct table *fresh = calloc(1, sizeof(*fresh));
-      if (!fresh) {
-        return -ENOMEM;
-      }
-      if (atomic_compare_exchange_strong(&t->next, &next, fresh)) {
-        next = fresh;
-      } else {
-        free(fresh);
-      }
-    }
-    t = next;
+static void register_fork(void) {
+  static atomic_flag done = ATOMIC_FLAG_INIT;
+  if (!atomic_flag_test_and_set(&done)) {
+    pthread_atfork(NULL, NULL, forked);
   }
 }
 
-/* ---- opening and closing ------------------------------------------------------------------- */
-
-/* Decide about a DIR that libc has just opened. -errno: it must not be handed out. */
-static int adopt(DIR *dir) {
-  struct shard_stream *stream;
-  depth++;
-  int rc = shard_view_open(dirfd(dir), &stream);
-  if (rc == 0 && stream) {
-    rc = insert(dir, stream);
-    if (rc != 0) {
-      free(stream);
+static void lock(struct stream *s) {
+  unsigned mine = atomic_load(&generation);
+  for (unsigned tries = 0;; tries++) {
+    unsigned holder = atomic_load_explicit(&s->lock, memory_order_relaxed);
+    if (holder != mine &&
+        atomic_compare_exchange_strong_explicit(&s->lock, &holder, mine, memory_order_acquire,
+                                                memory_order_relaxed)) {
+      return;
+    }
+    if (tries < 100) {
+      sched_yield();
+    } else {
+      nanosleep(&(struct timespec){0, 50000}, NULL);
     }
   }
-  depth--;
-  return rc;
 }
 
-EXPORT DIR *opendir(const char *name) {
+static void unlock(struct stream *s) { atomic_store_explicit(&s->lock, 0, memory_order_release); }
+
+/* ---- opening and closing ------------------------------------------------------------------------
+ */
+
+static void stream_free(struct stream *s) {
+  if (s) {
+    shard_view_close(s->served);
+    shard_window_free(s->window);
+    free(s);
+  }
+}
+
+/* A stream for a descriptor. 0 and *out NULL: not ours. */
+static int stream_new(int fd, struct stream **out) {
+  struct shard_served *served;
+  *out = NULL;
+  int rc = shard_guard_open(fd, &served);
+  if (rc != 0 || !served) {
+    return rc;
+  }
+  register_fork();
+  struct stream *s = malloc(sizeof(*s));
+  uint64_t key = shard_view_window_key(served);
+  if (s) {
+    memset(s, 0, offsetof(struct stream, buffer));
+    s->served = served;
+    s->window = key ? shard_window_new(key, shard_config()->window) : NULL;
+    off_t now = lseek(fd, 0, SEEK_CUR);
+    s->position = s->ahead = s->window || now < 0 ? 0 : now;
+  }
+  if (!s || (key && !s->window)) {
+    shard_view_close(served);
+    free(s);
+    return -ENOMEM;
+  }
+  *out = s;
+  return 0;
+}
+
+SHARD_EXPORT DIR *opendir(const char *name) {
   const struct shard_real *real = shard_real();
-  if (depth > 0 || !shard_view_active()) {
+  if (shard_guard_passes()) {
     return real->opendir(name);
   }
   int saved = errno;
@@ -131,7 +139,14 @@ EXPORT DIR *opendir(const char *name) {
   if (!dir) {
     return NULL;
   }
-  int rc = adopt(dir);
+  struct stream *s;
+  int rc = stream_new(dirfd(dir), &s);
+  if (rc == 0 && s) {
+    rc = shard_handles_insert(&streams, dir, s);
+    if (rc != 0) {
+      stream_free(s);
+    }
+  }
   if (rc != 0) {
     real->closedir(dir);
     errno = -rc;
@@ -141,31 +156,28 @@ EXPORT DIR *opendir(const char *name) {
   return dir;
 }
 
-EXPORT DIR *fdopendir(int fd) {
+SHARD_EXPORT DIR *fdopendir(int fd) {
   const struct shard_real *real = shard_real();
-  if (depth > 0 || !shard_view_active()) {
+  if (shard_guard_passes()) {
     return real->fdopendir(fd);
   }
   /* Decide first: on failure the descriptor stays the caller's, and open. */
-  struct shard_stream *stream;
-  int saved = errno;
-  depth++;
-  int rc = shard_view_open(fd, &stream);
-  depth--;
+  struct stream *s;
+  int saved = errno, rc = stream_new(fd, &s);
   if (rc != 0) {
     errno = -rc;
     return NULL;
   }
   errno = saved;
   DIR *dir = real->fdopendir(fd);
-  if (!dir || !stream) {
-    free(stream);
+  if (!dir || !s) {
+    stream_free(s);
     return dir;
   }
-  rc = insert(dir, stream);
+  rc = shard_handles_insert(&streams, dir, s);
   if (rc != 0) {
-    /* Giving the DIR back would close the caller's descriptor; fail at reading instead. */
-    free(stream);
+    /* The DIR owns the descriptor by now; there is no way to give it back. */
+    stream_free(s);
     real->closedir(dir);
     errno = -rc;
     return NULL;
@@ -173,68 +185,151 @@ EXPORT DIR *fdopendir(int fd) {
   return dir;
 }
 
-EXPORT int closedir(DIR *dir) {
-  struct slot *slot = lookup(dir);
-  if (slot) {
-    struct shard_stream *stream = slot->stream;
-    atomic_store_explicit(&slot->dir, TOMBSTONE, memory_order_release);
-    atomic_fetch_sub(&open_streams, 1);
-    free(stream);
-  }
+SHARD_EXPORT int closedir(DIR *dir) {
+  stream_free(shard_handles_remove(&streams, dir));
   return shard_real()->closedir(dir);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading
+ * -------------------------------------------------------------------------------------- */
 
-/* 1, 0 or -errno, with errno as it was. */
-static int sees(const struct slot *slot, DIR *dir, const char *name, unsigned char type) {
-  int saved = errno;
-  depth++;
-  int rc = shard_view_sees(slot->stream, dirfd(dir), name, type);
-  depth--;
-  errno = saved;
-  return rc;
+/* The next entry as it comes: 1, 0 at the end, or negative errno. */
+static int fetch(struct stream *s, int fd, struct dirent64 **out) {
+  if (s->at >= s->filled) {
+    shard_depth++;
+    ssize_t n = shard_view_read(s->served, fd, s->buffer, sizeof(s->buffer), &s->ahead);
+    shard_depth--;
+    s->at = 0;
+    s->filled = n > 0 ? (size_t)n : 0;
+    if (n <= 0) {
+      return (int)n;
+    }
+  }
+  struct dirent64 *entry = (struct dirent64 *)(s->buffer + s->at);
+  s->at += entry->d_reclen;
+  *out = entry;
+  return 1;
 }
 
-EXPORT struct dirent *readdir(DIR *dir) {
-  const struct slot *slot = lookup(dir);
-  if (!slot) {
-    return shard_real()->readdir(dir);
-  }
-  struct dirent *entry;
-  while ((entry = shard_real()->readdir(dir))) {
-    int rc = sees(slot, dir, entry->d_name, entry->d_type);
-    if (rc > 0) {
-      return entry;
+static int fetch_shuffled(struct stream *s, int fd, struct dirent64 **out) {
+  while (shard_window_wants(s->window)) {
+    struct dirent64 *entry = NULL;
+    int rc = fetch(s, fd, &entry);
+    if (rc >= 0) {
+      rc = shard_window_put(s->window, entry);
     }
     if (rc < 0) {
-      errno = EIO;
-      return NULL;
+      return rc;
     }
   }
-  return NULL;
+  *out = shard_window_take(s->window);
+  return *out != NULL;
 }
 
-EXPORT struct dirent64 *readdir64(DIR *dir) { return (struct dirent64 *)readdir(dir); }
-
-EXPORT int readdir_r(DIR *restrict dir, struct dirent *restrict entry,
-                     struct dirent **restrict result) {
-  const struct slot *slot = lookup(dir);
-  int rc;
-  while ((rc = shard_real()->readdir_r(dir, entry, result)) == 0 && *result && slot) {
-    int seen = sees(slot, dir, entry->d_name, entry->d_type);
-    if (seen > 0) {
-      return 0;
-    }
-    if (seen < 0) {
-      *result = NULL;
-      return EIO;
-    }
+/* As fetch(), under the stream's lock. */
+static int next(struct stream *s, int fd, struct dirent64 **out) {
+  int rc = s->window ? fetch_shuffled(s, fd, out) : fetch(s, fd, out);
+  if (rc > 0) {
+    s->position = (*out)->d_off;
   }
   return rc;
 }
 
-EXPORT int readdir64_r(DIR *restrict dir, struct dirent64 *restrict entry,
-                       struct dirent64 **restrict result) {
-  return readdir_r(dir, (struct dirent *)entry, (struct dirent **)result);
+static struct dirent64 *read_stream(struct stream *s, DIR *dir) {
+  struct dirent64 *entry = NULL;
+  int saved = errno;
+  lock(s);
+  int rc = next(s, dirfd(dir), &entry);
+  unlock(s);
+  errno = rc < 0 ? -rc : saved;
+  return rc > 0 ? entry : NULL;
+}
+
+SHARD_EXPORT struct dirent *readdir(DIR *dir) {
+  struct stream *s = shard_handles_find(&streams, dir);
+  return s ? (struct dirent *)read_stream(s, dir) : shard_real()->readdir(dir);
+}
+
+SHARD_EXPORT struct dirent64 *readdir64(DIR *dir) {
+  struct stream *s = shard_handles_find(&streams, dir);
+  return s ? read_stream(s, dir) : shard_real()->readdir64(dir);
+}
+
+/* An entry that is too long for the caller's is passed over, and told of at the end, as in libc. */
+static int read_into(struct stream *s, DIR *dir, struct dirent64 *to, struct dirent64 **result) {
+  struct dirent64 *entry = NULL;
+  int saved = errno, rc;
+  bool too_long = false;
+  lock(s);
+  while ((rc = next(s, dirfd(dir), &entry)) > 0 && entry->d_reclen > sizeof(*to)) {
+    too_long = true;
+  }
+  if (rc > 0) {
+    memcpy(to, entry, entry->d_reclen);
+  }
+  unlock(s);
+  errno = saved;
+  *result = rc > 0 ? to : NULL;
+  return rc < 0 ? -rc : rc == 0 && too_long ? ENAMETOOLONG : 0;
+}
+
+SHARD_EXPORT int readdir_r(DIR *restrict dir, struct dirent *restrict entry,
+                           struct dirent **restrict result) {
+  struct stream *s = shard_handles_find(&streams, dir);
+  return s ? read_into(s, dir, (struct dirent64 *)entry, (struct dirent64 **)result)
+           : shard_real()->readdir_r(dir, entry, result);
+}
+
+SHARD_EXPORT int readdir64_r(DIR *restrict dir, struct dirent64 *restrict entry,
+                             struct dirent64 **restrict result) {
+  struct stream *s = shard_handles_find(&streams, dir);
+  return s ? read_into(s, dir, entry, result) : shard_real()->readdir64_r(dir, entry, result);
+}
+
+/* ---- positions
+ * ------------------------------------------------------------------------------------ */
+
+static void go_to(struct stream *s, DIR *dir, off_t position) {
+  int saved = errno;
+  struct dirent64 *entry;
+  lock(s);
+  lseek(dirfd(dir), s->window ? 0 : position, SEEK_SET);
+  s->at = s->filled = 0;
+  s->position = s->ahead = s->window ? 0 : position;
+  if (s->window) {
+    shard_window_reset(s->window);
+    while ((off_t)shard_window_taken(s->window) < position && next(s, dirfd(dir), &entry) > 0) {
+    }
+  }
+  unlock(s);
+  errno = saved;
+}
+
+SHARD_EXPORT void rewinddir(DIR *dir) {
+  struct stream *s = shard_handles_find(&streams, dir);
+  if (s) {
+    go_to(s, dir, 0);
+  } else {
+    shard_real()->rewinddir(dir);
+  }
+}
+
+SHARD_EXPORT void seekdir(DIR *dir, long position) {
+  struct stream *s = shard_handles_find(&streams, dir);
+  if (s) {
+    go_to(s, dir, position);
+  } else {
+    shard_real()->seekdir(dir, position);
+  }
+}
+
+SHARD_EXPORT long telldir(DIR *dir) {
+  struct stream *s = shard_handles_find(&streams, dir);
+  if (!s) {
+    return shard_real()->telldir(dir);
+  }
+  lock(s);
+  long position = s->position;
+  unlock(s);
+  return position;
 }

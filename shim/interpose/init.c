@@ -18,12 +18,14 @@
 
 #include "adapter/adapter.h"
 #include "config/config.h"
+#include "interpose/guard.h"
 #include "interpose/real.h"
 
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {
   (void)argc;
   (void)argv;
   shard_real();
+  shard_syscall_resolve();
   shard_config_init(environment ? environment : environ);
   shard_adapter_init();
 }

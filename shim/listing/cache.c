@@ -6,6 +6,7 @@
  *   KEY.new.PID.listing          what is being built
  *   KEY-VERSION.listing          a finished listing; never changes
  *   KEY.current                  symbolic link to the newest version
+ *   KEY.job-ID                   symbolic link to the version that a job began with
  *
  * KEY is a hash of the canonical directory and options, VERSION of the content. A process opens
  * KEY.current, compares the source and the options kept inside (so a collision of KEY is only
@@ -36,6 +37,7 @@
 #include "interpose/self.h"
 #include "libshard.h"
 #include "listing/below.h"
+#include "listing/cache.h"
 #include "listing/listing.h"
 #include "listing/options.h"
 
@@ -170,9 +172,8 @@ static bool trusted(const char *file) {
   return stat(file, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0);
 }
 
-/* Open KEY.current if it is there and true. NULL if not. */
-static struct shard_listing *open_current(struct request *r) {
-  snprintf(r->link, sizeof(r->link), "%s/%s.current", r->cache, r->key);
+/* Open the listing that r->link leads to, if it is the one that is asked for. NULL if not. */
+static struct shard_listing *open_link(struct request *r) {
   ssize_t n = readlink(r->link, r->target, sizeof(r->target) - 1);
   if (n <= 0) {
     return NULL;
@@ -186,12 +187,56 @@ static struct shard_listing *open_current(struct request *r) {
   if (!trusted(r->file) || shard_listing_open(r->file, &l) != 0) {
     return NULL;
   }
-  if (strcmp(l->source, r->real) == 0 && strcmp(l->options, r->options_text) == 0 &&
-      unchanged(r, l)) {
+  if (strcmp(l->source, r->real) == 0 && strcmp(l->options, r->options_text) == 0) {
     return l;
   }
   shard_listing_close(l);
   return NULL;
+}
+
+/* Open KEY.current if it is there and true. NULL if not. */
+static struct shard_listing *open_current(struct request *r) {
+  snprintf(r->link, sizeof(r->link), "%s/%s.current", r->cache, r->key);
+  struct shard_listing *l = open_link(r);
+  if (l && !unchanged(r, l)) {
+    shard_listing_close(l);
+    l = NULL;
+  }
+  return l;
+}
+
+/* The listing that this job began with, true or not. NULL if there is none yet. */
+static struct shard_listing *open_pinned(struct request *r, const char *job) {
+  uint64_t id = fnv(0xcbf29ce484222325ULL, job, strlen(job));
+  snprintf(r->link, sizeof(r->link), "%s/%s.job-%016llx", r->cache, r->key, (unsigned long long)id);
+  return open_link(r);
+}
+
+static void say_digest(const struct request *r, const struct shard_listing *l, const char *what) {
+  struct shard_listing_info info;
+  char text[600];
+  shard_listing_info(l, &info);
+  snprintf(text, sizeof(text), "directory '%.300s' %s (%llu entries, digest %.16s)", r->real, what,
+           (unsigned long long)info.entries, info.digest);
+  shard_log(SHARD_LOG_WARN, text);
+}
+
+/* *l is the newest listing, r->target its name. Make it this job's, unless there is one already. */
+static void pin(struct request *r, const char *job, struct shard_listing **l) {
+  char target[sizeof(r->target)];
+  strcpy(target, r->target);
+  struct shard_listing *theirs = open_pinned(r, job);
+  if (!theirs && symlink(target, r->link) != 0 && errno == EEXIST) {
+    theirs = open_pinned(r, job);
+    if (!theirs && unlink(r->link) == 0 && symlink(target, r->link) == 0) {
+      say_digest(r, *l,
+                 "has lost the listing that this job began with; from now on ranks have a new one");
+    }
+  }
+  if (theirs) {
+    shard_listing_close(*l);
+    *l = theirs;
+  }
 }
 
 /* Whether all names of `l` match one of the asked patterns, by what the header says. */
@@ -508,14 +553,20 @@ static int install(struct request *r, struct shard_listing **out) {
   return rc == 0 ? 0 : fail(r, rc, "cannot open '%.300s': %s", r->file, strerror(-rc));
 }
 
-/* What builders of this listing left that died with their rank. The lock is ours: none lives. */
+/* What builders of this listing left that died with their rank, the lock being ours: none lives.
+ * And what jobs of a month ago left. */
 static void remove_leftovers(const struct request *r) {
-  char prefix[64];
+  char prefix[64], job[64];
+  struct stat st;
   int n = snprintf(prefix, sizeof(prefix), "%s.new.", r->key);
+  int m = snprintf(job, sizeof(job), "%s.job-", r->key);
   DIR *dir = shard_real()->opendir(r->cache);
   const struct dirent *entry;
   while (dir && (entry = shard_real()->readdir(dir))) {
-    if (strncmp(entry->d_name, prefix, (size_t)n) == 0) {
+    bool old = strncmp(entry->d_name, job, (size_t)m) == 0 &&
+               fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+               st.st_mtim.tv_sec < time(NULL) - 30L * 24 * 3600;
+    if (old || strncmp(entry->d_name, prefix, (size_t)n) == 0) {
       unlinkat(dirfd(dir), entry->d_name, 0);
     }
   }
@@ -589,6 +640,11 @@ static int build_or_wait(struct request *r, struct shard_listing **out) {
 
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
                        size_t size) {
+  return shard_cache_open(dir, options, NULL, out, err, size);
+}
+
+int shard_cache_open(const char *dir, const char *options, const char *job,
+                     struct shard_listing **out, char *err, size_t size) {
   int saved = errno;
   struct request *r = calloc(1, sizeof(*r));
   if (!r) {
@@ -631,9 +687,17 @@ int shard_dataset_open(const char *dir, const char *options, struct shard_listin
   }
   if (rc == 0) {
     make_key(r);
-    *out = open_current(r);
-    if (!*out) {
-      rc = build_or_wait(r, out);
+    *out = job ? open_pinned(r, job) : NULL;
+    if (*out) {
+      if (!unchanged(r, *out)) {
+        say_digest(r, *out, "has changed since this job listed it; all ranks keep the listing");
+      }
+    } else {
+      *out = open_current(r);
+      rc = *out ? 0 : build_or_wait(r, out);
+      if (rc == 0 && job) {
+        pin(r, job, out);
+      }
     }
   }
   free(r);

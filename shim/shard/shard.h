@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shard.h - which positions of a listing belong to a rank. Pure functions.
+ * shard.h - which entries of a listing belong to a rank. Pure functions.
  */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "config/config.h"
+#include "shard/permute.h"
 
 /*
  * The rank that owns position i of n (i < n) in a world of `size` ranks. Every position has
@@ -16,5 +19,38 @@
  * stride: position i belongs to rank i mod P.
  */
 uint32_t shard_owner(enum shard_strategy strategy, uint64_t i, uint64_t n, uint32_t size);
+
+/*
+ * hash: the rank that owns a name, whatever else there is: XXH64(name, key) mod P. key is 0, or
+ * shard_shuffle_key() of the seed and epoch. Shares are equal on average only.
+ */
+uint32_t shard_owner_by_name(const char *name, size_t length, uint64_t key, uint32_t size);
+
+/*
+ * One rank's share of n positions. Shuffled, position i of the listing is at place
+ * shard_permute_back(i) of a sequence that is shared out in its stead: the share's j-th entry is
+ * shard_permute(j).
+ */
+struct shard_share {
+  enum shard_strategy strategy; /* range or stride */
+  uint32_t rank, size;
+  uint64_t n;
+  bool shuffled;
+  struct shard_permutation permutation;
+};
+
+/* key 0: not shuffled. */
+void shard_share_init(struct shard_share *share, enum shard_strategy strategy, uint32_t rank,
+                      uint32_t size, uint64_t n, uint64_t key);
+
+bool shard_share_owns(const struct shard_share *share, uint64_t position);
+
+/*
+ * The places of the sequence that belong to the rank: *begin, then every *step-th below *end.
+ * shard_share_at() is the position of the listing at a place.
+ */
+void shard_share_places(const struct shard_share *share, uint64_t *begin, uint64_t *end,
+                        uint64_t *step);
+uint64_t shard_share_at(const struct shard_share *share, uint64_t place);
 
 #endif

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * view.c - the shard view of directories.
+ * view.c - the shard view of directories: the datasets, and which of them a directory is of.
  *
- * A directory is ours if a dataset's root is reached from it by going up, compared by device and
- * inode, so it does not matter by which path, link or descriptor it was opened. Only then is the
- * listing opened (and built, if need be); a directory's place in it is found by device and inode
- * again. Names that came after the listing was made are not seen: a process keeps the listing it
- * began with.
+ * A directory is ours if going up from it meets a dataset's root, compared by device and inode, so
+ * it does not matter by which path, link or descriptor it was opened (place.c). Only then is the
+ * dataset's listing opened, and built if need be; under the hash strategy there is none. The
+ * directory's place in the listing is its path from the root; where the listing has a directory
+ * of its inode and mtime, there is no need to look for the path.
+ *
+ * A process keeps the listing it began with, and so does a job (cache.c): names that came later
+ * are not seen. Of nested datasets the innermost serves a directory; the positions that its files
+ * have in the outer one's listing are holes there, so that the shares of each are equal.
  */
 #include "view/view.h"
 
@@ -22,28 +26,34 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/job.h"
+#include "listing/cache.h"
 #include "listing/listing.h"
 #include "listing/options.h"
 #include "shard/shard.h"
+#include "shard/xxh64.h"
+#include "view/place.h"
+#include "view/serve.h"
 
-struct known_dir {
-  uint64_t dev, ino;
-  const char *path;
+#define JOB_SIZE 2048
+
+/* A dataset inside another one: where its root lies in the outer one, and its files' positions. */
+struct nested {
+  char *path;
+  struct dataset *inner;
 };
 
 struct dataset {
-  char *path;
+  const char *path;
   atomic_int state; /* a slot for what follows */
   struct shard_listing *listing;
-  struct known_dir *dirs; /* by ino, then dev */
-  size_t count;
+  struct nested *nested;    /* by path */
+  struct shard_hole *holes; /* theirs */
+  size_t holes_count;
+  bool told; /* of an error that may pass */
   int error; /* why there is no listing; negative errno, reported */
-};
-
-struct shard_stream {
-  const struct dataset *dataset;
-  size_t base; /* bytes of `path` */
-  char path[]; /* the directory relative to the root, and a slash; "" for the root */
+  _Atomic uint64_t
+      passes; /* twice the epoch, and one more once the root has been read to its end */
 };
 
 /*
@@ -54,6 +64,7 @@ enum { EMPTY = 0, READY = -1 };
 static struct {
   atomic_int state;
   struct dataset *datasets;
+  struct shard_root *roots; /* of the datasets; a copy is looked up at each use */
   size_t count;
   struct shard_world world;
   struct shard_options options;
@@ -68,9 +79,11 @@ static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
 
 /* 0: *slot is ours to fill, and then to be set READY; 1: it is READY. */
 static int enter(atomic_int *slot) {
-  int me = (int)getpid();
-  for (;;) {
-    int state = atomic_load_explicit(slot, memory_order_acquire);
+  int state = atomic_load_explicit(slot, memory_order_acquire);
+  if (state == READY) {
+    return 1;
+  }
+  for (int me = (int)getpid();; state = atomic_load_explicit(slot, memory_order_acquire)) {
     if (state == READY) {
       return 1;
     }
@@ -139,7 +152,7 @@ static void set_up(void) {
     setup.error = -EINVAL;
     complain_once(err);
   }
-  setup.options = (struct shard_options){.hidden = true};
+  setup.options = (struct shard_options){.hidden = true, .attributes = true};
   if (config->include) {
     if (strlen(config->include) >= sizeof(setup.options.include)) {
       setup.error = -EINVAL;
@@ -154,7 +167,8 @@ static void set_up(void) {
     room += *p == ':';
   }
   setup.datasets = calloc(room, sizeof(*setup.datasets));
-  for (const char *p = config->dataset; setup.datasets && *p;) {
+  setup.roots = calloc(room, sizeof(*setup.roots));
+  for (const char *p = config->dataset; setup.datasets && setup.roots && *p;) {
     size_t n = strcspn(p, ":");
     char *path = NULL;
     if (n > 0 && asprintf(&path, "%s%s%.*s", *p == '/' ? "" : config->directory,
@@ -166,182 +180,378 @@ static void set_up(void) {
         snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s", path, strerror(fault));
         complain_once(text);
       }
-      setup.datasets[setup.count++].path = path;
+      atomic_init(&setup.datasets[setup.count].passes, 2 * config->epoch);
+      setup.datasets[setup.count].path = path;
+      setup.roots[setup.count++].path = path;
     }
     p += n + (p[n] == ':');
   }
-  if (!setup.datasets) {
+  if (!setup.datasets || !setup.roots) {
     setup.error = -ENOMEM;
   }
 }
 
-static int by_inode(const void *pa, const void *pb) {
-  const struct known_dir *a = pa, *b = pb;
-  if (a->ino != b->ino) {
-    return a->ino < b->ino ? -1 : 1;
-  }
-  return (a->dev > b->dev) - (a->dev < b->dev);
-}
-
-static void load(struct dataset *d) {
-  char err[700], text[900];
-  int rc = shard_dataset_open(d->path, setup.options_text, &d->listing, err, sizeof(err));
-  if (rc != 0) {
-    d->error = rc;
-    snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail", err, d->path);
-    shard_log(SHARD_LOG_ERROR, text);
-    return;
-  }
-  const uint8_t *pos = NULL;
-  struct shard_dir_entry entry;
-  size_t n = 0;
-  d->dirs = calloc(d->listing->header->directories + 1, sizeof(*d->dirs));
-  if (!d->dirs) {
-    d->error = -ENOMEM;
-    return;
-  }
-  while (n < d->listing->header->directories && shard_listing_dir(d->listing, &pos, &entry)) {
-    d->dirs[n++] = (struct known_dir){entry.id.dev, entry.id.ino, entry.path};
-  }
-  qsort(d->dirs, n, sizeof(*d->dirs), by_inode);
-  d->count = n;
-}
-
-/* The dataset whose root has this identity. Roots are looked up anew: one may be mounted later. */
-static struct dataset *root_of(const struct stat *st) {
-  for (size_t i = 0; i < setup.count; i++) {
-    struct stat root;
-    if (stat(setup.datasets[i].path, &root) == 0 && root.st_ino == st->st_ino &&
-        root.st_dev == st->st_dev) {
-      return &setup.datasets[i];
-    }
-  }
-  return NULL;
-}
-
-/*
- * Go up from fd until a dataset's root is met; *found NULL if none is. -errno if that cannot be
- * told: then the directory may be ours, and must not be shown whole. Takes a descriptor only
- * for directories deeper than PATH_MAX / 3.
+/* ---- a dataset's listing ----------------------------------------------------------------------
  */
-static int find_root(int fd, struct dataset **found) {
-  char up[PATH_MAX] = ".";
-  size_t length = 1;
-  struct stat here, last = {0};
-  int at = fd, rc;
-  *found = NULL;
-  for (;;) {
-    rc = fstatat(at, up, &here, 0) == 0 ? 0 : -errno;
-    if (rc != 0 || (*found = root_of(&here)) ||
-        (here.st_ino == last.st_ino && here.st_dev == last.st_dev)) {
-      break;
-    }
-    last = here;
-    if (length + 4 > sizeof(up)) {
-      int next = openat(at, up, O_PATH | O_DIRECTORY | O_CLOEXEC);
-      rc = next < 0 ? -errno : 0;
-      if (at != fd) {
-        close(at);
-      }
-      at = next;
-      if (rc != 0) {
-        return rc;
-      }
-      strcpy(up, ".");
-      length = 1;
-    }
-    memcpy(up + length, "/..", 4);
-    length += 3;
+
+/* Whether path is `whole` or lies below it; *rest is what follows. */
+static bool lies_below(const char *path, const char *whole, const char **rest) {
+  size_t n = strlen(whole);
+  if (strncmp(path, whole, n) != 0 || (path[n] != '/' && path[n] != 0)) {
+    return false;
   }
-  if (at != fd) {
-    close(at);
+  *rest = path + n + (path[n] == '/');
+  return true;
+}
+
+/* Positions in a table of the names below directory `path`. */
+static int positions_below(const struct shard_table *t, const char *path, struct shard_hole *out) {
+  size_t n = strlen(path);
+  char *key = malloc(n + 2);
+  if (!key) {
+    return -ENOMEM;
+  }
+  memcpy(key, path, n);
+  key[n] = '/';
+  int64_t begin = shard_table_lower_bound(t, key, n + 1), end = begin;
+  if (begin >= 0) {
+    key[n] = '/' + 1;
+    end = shard_table_lower_bound(t, key, n + 1);
+  }
+  free(key);
+  if (end < 0) {
+    return (int)end;
+  }
+  *out = (struct shard_hole){(uint64_t)begin, (uint64_t)end};
+  return 0;
+}
+
+/* What other datasets lie inside this one. Those inside another one that does are left to it. */
+static int find_nested(struct dataset *d) {
+  char *outer = realpath(d->path, NULL);
+  const char *rest;
+  int rc = 0;
+  d->nested = calloc(setup.count, sizeof(*d->nested));
+  d->holes = calloc(setup.count, sizeof(*d->holes));
+  if (!outer || !d->nested || !d->holes) {
+    free(outer);
+    return -ENOMEM;
+  }
+  for (size_t i = 0; i < setup.count && rc == 0; i++) {
+    char *inner = &setup.datasets[i] == d ? NULL : realpath(setup.datasets[i].path, NULL);
+    if (inner && lies_below(inner, strcmp(outer, "/") == 0 ? "" : outer, &rest) && *rest) {
+      size_t at = d->holes_count;
+      bool covered = false;
+      const char *ignored;
+      for (size_t k = 0; k < d->holes_count; k++) {
+        covered |= lies_below(rest, d->nested[k].path, &ignored);
+      }
+      /* One that was found before may lie inside this one. */
+      for (size_t k = 0; k < d->holes_count && !covered; k++) {
+        if (lies_below(d->nested[k].path, rest, &ignored)) {
+          free(d->nested[k].path);
+          d->nested[k] = d->nested[--d->holes_count];
+          at = d->holes_count;
+          k--;
+        }
+      }
+      if (!covered) {
+        d->nested[at] = (struct nested){strdup(rest), &setup.datasets[i]};
+        rc = d->nested[at].path ? 0 : -ENOMEM;
+        d->holes_count++;
+      }
+    }
+    free(inner);
+  }
+  free(outer);
+  return rc;
+}
+
+static int by_position(const void *pa, const void *pb) {
+  const struct shard_hole *a = pa, *b = pb;
+  return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+static int open_listing(struct dataset *d, char *err, size_t size) {
+  char *job = malloc(JOB_SIZE);
+  bool known = job && shard_job_identity(job, JOB_SIZE);
+  int rc =
+      shard_cache_open(d->path, setup.options_text, known ? job : NULL, &d->listing, err, size);
+  free(job);
+  if (rc != 0) {
+    return rc;
+  }
+  snprintf(err, size, "cannot use the listing of '%.300s'", d->path);
+  rc = find_nested(d);
+  for (size_t i = 0; i < d->holes_count && rc == 0; i++) {
+    rc = positions_below(&d->listing->names, d->nested[i].path, &d->holes[i]);
+  }
+  if (rc == 0) {
+    qsort(d->holes, d->holes_count, sizeof(*d->holes), by_position);
   }
   return rc;
 }
 
-int shard_view_open(int fd, struct shard_stream **out) {
-  *out = NULL;
-  int saved = errno;
+static bool passing(int rc) { return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM; }
+
+static void load(struct dataset *d) {
+  char err[700], text[900];
+  d->error = open_listing(d, err, sizeof(err));
+  if (d->error != 0) {
+    snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail", err, d->path);
+    if (!passing(d->error) || !d->told) {
+      shard_log(SHARD_LOG_ERROR, text);
+    }
+    d->told = true;
+    for (size_t i = 0; i < d->holes_count; i++) {
+      free(d->nested[i].path);
+    }
+    free(d->nested);
+    free(d->holes);
+    shard_listing_close(d->listing);
+    d->nested = NULL;
+    d->holes = NULL;
+    d->holes_count = 0;
+    d->listing = NULL;
+  } else if (shard_config()->log >= SHARD_LOG_INFO) {
+    struct shard_listing_info info;
+    shard_listing_info(d->listing, &info);
+    snprintf(text, sizeof(text), "serving '%.300s': %llu entries, digest %.16s", d->path,
+             (unsigned long long)info.entries, info.digest);
+    shard_log(SHARD_LOG_INFO, text);
+  }
+}
+
+/* The dataset's listing, or why there is none. What may pass is tried again. */
+static int have_listing(struct dataset *d) {
+  if (enter(&d->state) == 0) {
+    load(d);
+    int rc = d->error;
+    atomic_store_explicit(&d->state, passing(rc) ? EMPTY : READY, memory_order_release);
+    return rc;
+  }
+  return d->error;
+}
+
+/* ---- which dataset, and where in it ------------------------------------------------------------
+ */
+
+struct location {
+  struct dataset *dataset;
+  char *path; /* from its root; malloc'd */
+};
+
+/* By a listing that is open, if it has the directory as it is now. */
+static bool locate_listed(const struct stat *st, struct location *out) {
+  for (size_t i = 0; i < setup.count; i++) {
+    struct dataset *d = &setup.datasets[i];
+    struct shard_dir_entry known;
+    if (atomic_load_explicit(&d->state, memory_order_acquire) != READY || !d->listing ||
+        !shard_listing_dir_find(d->listing, st->st_dev, st->st_ino, &known) ||
+        known.id.mtime_sec != st->st_mtim.tv_sec || known.id.mtime_nsec != st->st_mtim.tv_nsec) {
+      continue;
+    }
+    const char *path = known.path;
+    for (size_t k = 0; k < d->holes_count; k++) {
+      if (lies_below(path, d->nested[k].path, &path)) {
+        return false; /* the inner dataset's; go up to it */
+      }
+    }
+    out->dataset = d;
+    out->path = strdup(path);
+    return out->path != NULL;
+  }
+  return false;
+}
+
+/* 1, 0 or negative errno, as shard_place_find(). */
+static int locate(int fd, const struct stat *st, struct location *out) {
+  if (locate_listed(st, out)) {
+    return 1;
+  }
+  struct shard_root *roots = __builtin_alloca(setup.count * sizeof(*roots));
+  memcpy(roots, setup.roots, setup.count * sizeof(*roots));
+  shard_roots_look(roots, setup.count);
+  size_t which;
+  int rc = shard_place_find(fd, roots, setup.count, &which, &out->path);
+  if (rc == 1) {
+    out->dataset = &setup.datasets[which];
+  }
+  return rc;
+}
+
+/* Whether the listing has the directory `path`: it was there when the listing was made. */
+static int was_listed(const struct shard_listing *l, const char *path, size_t length) {
+  const struct shard_table *t = &l->others;
+  struct shard_position p = {.name = __builtin_alloca(t->longest + 1)};
+  struct shard_attributes attributes;
+  if (length == 0) {
+    return 1;
+  }
+  int64_t at = shard_table_lower_bound(t, path, length);
+  if (at < 0 || (uint64_t)at >= t->count) {
+    return at < 0 ? (int)at : 0;
+  }
+  int rc = shard_table_seek(&p, t, (uint64_t)at);
+  if (rc == 0) {
+    rc = shard_table_next(&p);
+  }
+  if (rc <= 0 || p.length != length || memcmp(p.name, path, length) != 0) {
+    return rc < 0 ? rc : 0;
+  }
+  rc = shard_table_attributes(t, (uint64_t)at / SHARD_BLOCK_NAMES, &attributes);
+  return rc ? rc : attributes.type[(uint64_t)at % SHARD_BLOCK_NAMES] == DT_DIR;
+}
+
+/* ---- passes ------------------------------------------------------------------------------------
+ */
+
+/* The epoch for a root that is about to be read from its beginning. */
+static uint64_t begin_pass(struct dataset *d) {
+  uint64_t passes = atomic_load(&d->passes);
+  while (passes & 1) {
+    if (atomic_compare_exchange_weak(&d->passes, &passes, passes + 1)) {
+      passes++;
+    }
+  }
+  return passes / 2;
+}
+
+static void end_pass(const struct shard_served *s) {
+  uint64_t passes = 2 * s->epoch;
+  if (s->passes) {
+    atomic_compare_exchange_strong(s->passes, &passes, passes + 1);
+  }
+}
+
+/* ---- serving
+ * -------------------------------------------------------------------------------------- */
+
+static int damaged(const struct shard_listing *l, int rc) {
+  if (rc != -EBADMSG) {
+    return rc;
+  }
+  char text[700];
+  snprintf(text, sizeof(text), "listing '%.300s' of '%.256s' is damaged; remove it", l->file,
+           l->source);
+  complain_once(text);
+  return -EIO;
+}
+
+/* Fill in everything but the path. */
+static int prepare(struct shard_served *s, struct dataset *d, int fd) {
+  const struct shard_config *config = shard_config();
+  bool root = s->base == 0;
+  s->options = &setup.options;
+  s->epoch = config->epoch;
+  if (config->epoch_auto) {
+    s->epoch = root && lseek(fd, 0, SEEK_CUR) == 0 ? begin_pass(d) : atomic_load(&d->passes) / 2;
+    s->passes = root ? &d->passes : NULL;
+  }
+  s->key = config->shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
+  uint64_t n = 0;
+  if (config->strategy != SHARD_STRATEGY_HASH) {
+    n = d->listing->names.count;
+    for (size_t i = 0; i < d->holes_count; i++) {
+      n -= d->holes[i].end - d->holes[i].begin;
+    }
+  }
+  shard_share_init(&s->share, config->strategy, (uint32_t)setup.world.rank,
+                   (uint32_t)setup.world.size, n, s->key);
+  if (config->strategy == SHARD_STRATEGY_HASH) {
+    s->how = SHARD_SERVED_HASHED;
+    return 0;
+  }
+  int rc = was_listed(d->listing, s->path, root ? 0 : s->base - 1);
+  s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;
+  if (rc > 0) {
+    s->listing = d->listing;
+    s->holes = d->holes;
+    s->hole_count = d->holes_count;
+    rc = shard_serve_prepare(s);
+  }
+  return rc < 0 ? damaged(d->listing, rc) : 0;
+}
+
+static int decide(int fd, struct shard_served **out) {
+  struct stat st;
+  struct location place = {0};
   if (enter(&setup.state) == 0) {
     setup.count = 0;
     set_up();
     atomic_store_explicit(&setup.state, READY, memory_order_release);
   }
-  struct dataset *d;
-  int rc = find_root(fd, &d);
-  errno = saved;
-  if (rc != 0 || !d) {
-    /* Not a directory, or not a descriptor at all: libc says so better. And what lies below a
-     * directory we may not enter was not reached through the dataset. */
-    return rc == -ENOTDIR || rc == -EBADF || rc == -EACCES ? 0 : rc;
+  if (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    return 0; /* libc says so better */
   }
-  if (setup.error) {
-    return setup.error;
+  int rc = locate(fd, &st, &place);
+  if (rc <= 0) {
+    /* What lies below a directory we may not enter was not reached through the dataset. */
+    return rc == -EACCES ? 0 : rc;
   }
-  if (enter(&d->state) == 0) {
-    load(d);
-    atomic_store_explicit(&d->state, READY, memory_order_release);
+  rc = setup.error;
+  if (rc == 0 && shard_config()->strategy != SHARD_STRATEGY_HASH) {
+    rc = have_listing(place.dataset);
   }
-  if (d->error) {
-    errno = saved;
-    return d->error;
+  size_t length = strlen(place.path);
+  struct shard_served *s = rc == 0 ? calloc(1, sizeof(*s) + length + 2) : NULL;
+  if (rc == 0 && !s) {
+    rc = -ENOMEM;
   }
-  struct stat st;
-  if (fstat(fd, &st) != 0) {
-    return -errno;
+  if (rc == 0) {
+    memcpy(s->path, place.path, length);
+    s->base = length;
+    if (length > 0) {
+      s->path[s->base++] = '/';
+    }
+    rc = prepare(s, place.dataset, fd);
   }
-  struct known_dir key = {st.st_dev, st.st_ino, NULL};
-  const struct known_dir *known = bsearch(&key, d->dirs, d->count, sizeof(key), by_inode);
-  /* Made after the listing: none of its files is in it. "/" begins no name. */
-  const char *path = known ? known->path : "";
-  size_t length = strlen(path);
-  struct shard_stream *s = malloc(sizeof(*s) + length + 1);
-  if (!s) {
-    return -ENOMEM;
-  }
-  s->dataset = d;
-  s->base = length;
-  memcpy(s->path, path, length + 1);
-  if (length > 0 || !known) {
-    s->path[s->base++] = '/';
+  free(place.path);
+  if (rc != 0) {
+    free(s);
+    return rc;
   }
   *out = s;
-  errno = saved;
   return 0;
 }
 
-static bool is_directory(int fd, const char *name, unsigned char type) {
-  if (type != DT_DIR && type != DT_LNK && type != DT_UNKNOWN) {
-    return false;
-  }
-  struct stat st;
-  return type == DT_DIR || (fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode));
+int shard_view_open(int fd, struct shard_served **out) {
+  int saved = errno;
+  *out = NULL;
+  int rc = decide(fd, out);
+  errno = saved;
+  return rc;
 }
 
-int shard_view_sees(struct shard_stream *s, int fd, const char *name, unsigned char type) {
-  size_t length = strlen(name);
-  if (is_directory(fd, name, type) || !shard_options_match(&setup.options, name, length)) {
-    return 1;
+void shard_view_close(struct shard_served *s) { free(s); }
+
+ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, off_t *position) {
+  int saved = errno;
+  off_t own = 0;
+  ssize_t n;
+  if (s->how != SHARD_SERVED_LISTED) {
+    n = shard_serve_filtered(s, fd, buf, size);
+  } else {
+    off_t *at = position;
+    if (!at) {
+      own = lseek(fd, 0, SEEK_CUR);
+      at = &own;
+    }
+    n = *at < 0 ? -errno : shard_serve_listed(s, fd, buf, size, at);
+    /* A stream that knows its position can do without the file's; a descriptor cannot. */
+    if (n > 0 && lseek(fd, *at, SEEK_SET) < 0 && !position) {
+      n = -errno;
+    }
+    n = n < 0 ? damaged(s->listing, (int)n) : n;
   }
-  if (s->base + length >= SHARD_NAME_MAX) {
-    return 0; /* longer than any name in a listing */
+  if (n == 0) {
+    end_pass(s);
   }
-  char *path = __builtin_alloca(s->base + length + 1); /* threads may share a stream */
-  memcpy(path, s->path, s->base);
-  memcpy(path + s->base, name, length + 1);
-  const struct shard_listing *l = s->dataset->listing;
-  int64_t i = shard_listing_find(l, path);
-  if (i == -ENOENT) {
-    return 0;
-  }
-  if (i < 0) {
-    char text[700];
-    snprintf(text, sizeof(text), "listing '%.300s' of '%.256s' is damaged; remove it", l->file,
-             l->source);
-    complain_once(text);
-    return (int)i;
-  }
-  uint32_t owner = shard_owner(shard_config()->strategy, (uint64_t)i, shard_listing_count(l),
-                               (uint32_t)setup.world.size);
-  return owner == (uint32_t)setup.world.rank;
+  errno = saved;
+  return n;
+}
+
+uint64_t shard_view_window_key(const struct shard_served *s) {
+  bool as_is = s->how != SHARD_SERVED_HASHED || s->key == 0 || shard_config()->window < 2;
+  return as_is ? 0 : shard_xxh64(s->path, s->base, s->key) | 1;
 }

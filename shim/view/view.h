@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * view.h - which directories are served to this process, and which of their names it sees.
+ * view.h - which directories are served to this process, and what it sees in them.
+ *
+ * Nothing is kept by file descriptor: what a directory is, is told by its inode, and how far it has
+ * been read, by the kernel's own offset of the open file. So descriptors that were duplicated,
+ * inherited or received need no more care than those we saw opening.
  *
  * Thread-safe. Fork-proof: nothing is locked that a forked child could find locked for ever.
  */
@@ -9,22 +13,35 @@
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "libshard.h"
 
-/* A directory of a dataset under the shard view. Opaque; from malloc. */
-struct shard_stream;
+/* A directory of a dataset under the shard view. */
+struct shard_served;
 
-/* Whether there is anything to do in this process at all: one atomic load. */
+/* Whether there is anything to do in this process at all: two loads. */
 bool shard_view_active(void);
 
 /*
- * Decide about an open directory. 0 and *out NULL: not ours. 0 and *out: a stream, to be freed
- * with free(). Negative errno: it is ours and cannot be served (a message was printed).
+ * Decide about an open directory. 0 and *out NULL: not ours. 0 and *out: it is, to be given to
+ * shard_view_close(). Negative errno: it is ours and cannot be served (a message was printed).
+ * Under SHARD_EPOCH=auto this begins a new pass if fd is a root at its beginning and the last pass
+ * was read to its end.
  */
-int shard_view_open(int fd, struct shard_stream **out);
+int shard_view_open(int fd, struct shard_served **out);
 
-/* 1: this process sees the entry; 0: it does not; negative errno: the listing is damaged. */
-int shard_view_sees(struct shard_stream *stream, int fd, const char *name, unsigned char d_type);
+void shard_view_close(struct shard_served *served);
+
+/*
+ * Read on, as getdents64(2) would: entries into buf, their bytes returned, 0 at the end, or a
+ * negative errno (-EINVAL: not even one entry fits). *position, if not NULL, is where to read on
+ * in place of fd's offset; both are moved. d_off is a position, for lseek(2) too.
+ */
+ssize_t shard_view_read(struct shard_served *served, int fd, void *buf, size_t size,
+                        off_t *position);
+
+/* Seed of the shuffle of what is read, 0: it shall come as it is. See SHARD_WINDOW. */
+uint64_t shard_view_window_key(const struct shard_served *served);
 
 #endif

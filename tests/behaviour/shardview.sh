@@ -40,12 +40,12 @@ shares() {
     done
   done
 }
-# everywhere NAME COMMAND...: each rank prints what the bare program prints
+# everywhere NAME COMMAND...: each rank prints the lines that the bare program prints
 everywhere() {
   local name=$1 r why=; shift
-  "$@" >"$WORK/want" 2>&1
+  "$@" 2>&1 | sort >"$WORK/want"
   for r in 0 1 2; do
-    view $r 3 range "$@" >"$WORK/got" 2>&1
+    view $r 3 range "$@" 2>&1 | sort >"$WORK/got"
     cmp -s "$WORK/want" "$WORK/got" || why+="rank $r: $(diff -a "$WORK/want" "$WORK/got" | head -3) "
   done
   verdict "$name" "$why"

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* cache.h - shard_dataset_open() of libshard.h for the ranks of a job. */
+#ifndef SHARD_CACHE_H
+#define SHARD_CACHE_H
+
+#include <stddef.h>
+
+struct shard_listing;
+
+/*
+ * As shard_dataset_open(). job: the identity of a job, all of whose processes on this node shall
+ * have one listing, the first that any of them had, though the directory changes meanwhile (then a
+ * warning tells the digest); NULL: the listing as it is now.
+ */
+int shard_cache_open(const char *dir, const char *options, const char *job,
+                     struct shard_listing **out, char *err, size_t size);
+
+#endif

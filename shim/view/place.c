@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+#include "view/place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "interpose/real.h"
+#include "libshard.h"
+
+/* What a directory on the way up is. */
+struct level {
+  uint64_t dev, ino, mount;
+  bool mount_root, mount_known;
+};
+
+static int look(int at, const char *path, struct level *out) {
+  struct statx st;
+  int flags = *path ? AT_NO_AUTOMOUNT : AT_NO_AUTOMOUNT | AT_EMPTY_PATH;
+  if (statx(at, path, flags, STATX_TYPE | STATX_INO | STATX_MNT_ID, &st) != 0) {
+    return -errno;
+  }
+  if (!S_ISDIR(st.stx_mode)) {
+    return -ENOTDIR;
+  }
+  *out = (struct level){.dev = makedev(st.stx_dev_major, st.stx_dev_minor),
+                        .ino = st.stx_ino,
+                        .mount = st.stx_mnt_id,
+                        .mount_root = st.stx_attributes & STATX_ATTR_MOUNT_ROOT,
+                        .mount_known = st.stx_mask & STATX_MNT_ID};
+  return 0;
+}
+
+void shard_roots_look(struct shard_root *roots, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    struct level here = {0};
+    if (look(AT_FDCWD, roots[i].path, &here) != 0) {
+      here.dev = here.ino = 0;
+    }
+    roots[i].dev = here.dev;
+    roots[i].ino = here.ino;
+  }
+}
+
+/* ---- parts of a root's tree that are mounted elsewhere --------------------------------------- */
+
+/* A line of mountinfo, proc(5): what part of its file system is mounted, and where. */
+struct mount {
+  uint64_t id;
+  char *root, *point;
+};
+
+/* Undo the \ooo of mountinfo, in place. */
+static void decode(char *text) {
+  char *to = text;
+  for (const char *p = text; *p; p++) {
+    if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] && p[3]) {
+      *to++ = (char)((p[1] - '0') * 64 + (p[2] - '0') * 8 + (p[3] - '0'));
+      p += 3;
+    } else {
+      *to++ = *p;
+    }
+  }
+  *to = 0;
+}
+
+/* All of a file; malloc'd, NUL-terminated. NULL if it cannot be read. */
+static char *read_file(const char *path) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  size_t room = 16384, used = 0;
+  char *data = fd < 0 ? NULL : malloc(room);
+  ssize_t n = 1;
+  while (data && n > 0) {
+    n = read(fd, data + used, room - used - 1);
+    if (n < 0) {
+      free(data);
+      data = NULL;
+    } else if ((used += (size_t)n) + 1 == room) {
+      char *more = realloc(data, room *= 2);
+      if (!more) {
+        free(data);
+      }
+      data = more;
+    }
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+  if (data) {
+    data[used] = 0;
+  }
+  return data;
+}
+
+/* The mount with this id; its texts are in `table`, which is consumed line by line. */
+static bool find_mount(const char *table, uint64_t id, struct mount *out, char **copy) {
+  for (const char *line = table; line && *line;) {
+    const char *end = strchrnul(line, '\n');
+    if (strtoull(line, NULL, 10) == id) {
+      *copy = strndup(line, (size_t)(end - line));
+      char *save = NULL, *field = *copy ? strtok_r(*copy, " ", &save) : NULL;
+      for (int k = 0; field && k < 3; k++) {
+        field = strtok_r(NULL, " ", &save);
+      }
+      out->root = field;
+      out->point = field ? strtok_r(NULL, " ", &save) : NULL;
+      if (out->point) {
+        decode(out->root);
+        decode(out->point);
+        return true;
+      }
+      free(*copy);
+      return false;
+    }
+    line = *end ? end + 1 : end;
+  }
+  return false;
+}
+
+/* What follows `whole` in path, without the slash; NULL if path does not lie there. */
+static const char *below(const char *path, const char *whole) {
+  size_t n = strlen(whole);
+  while (n > 0 && whole[n - 1] == '/') {
+    n--;
+  }
+  if (strncmp(path, whole, n) != 0 || (path[n] != '/' && path[n] != 0)) {
+    return NULL;
+  }
+  path += n;
+  return path + strspn(path, "/");
+}
+
+/*
+ * A mount's root and a dataset's root, as paths in the file system that both are of: whether the
+ * first lies in the second. malloc'd path, or NULL.
+ */
+static char *inside_of(const char *table, const char *mount_root, const struct shard_root *root) {
+  struct level level;
+  struct mount m;
+  char *copy = NULL, *path = NULL, *real = NULL;
+  if (look(AT_FDCWD, root->path, &level) == 0 && level.mount_known &&
+      (real = realpath(root->path, NULL)) && find_mount(table, level.mount, &m, &copy)) {
+    const char *rest = below(real, m.point), *found;
+    char *whole = NULL;
+    if (rest && asprintf(&whole, "%s%s%s", m.root, *rest ? "/" : "", rest) > 0) {
+      const char *clean = whole[0] == '/' && whole[1] == '/' ? whole + 1 : whole;
+      found = below(mount_root, clean);
+      path = found && *found ? strdup(found) : NULL;
+      free(whole);
+    }
+    free(copy);
+  }
+  free(real);
+  return path;
+}
+
+/* What was found out about mounts, never forgotten: by id, and the root's inode, for ids return. */
+#define MOUNTS 64
+static struct known_mount {
+  atomic_int state; /* 0 free, 1 being filled, 2 there */
+  uint64_t id, dev, ino;
+  size_t root;
+  char *path; /* from that root; NULL: it lies in none */
+} mounts[MOUNTS];
+
+static const struct known_mount *recall(const struct level *m) {
+  for (size_t i = 0; i < MOUNTS; i++) {
+    if (atomic_load_explicit(&mounts[i].state, memory_order_acquire) == 2 &&
+        mounts[i].id == m->mount && mounts[i].ino == m->ino && mounts[i].dev == m->dev) {
+      return &mounts[i];
+    }
+  }
+  return NULL;
+}
+
+/* Whether the root of a mount lies inside one of the roots. The path is malloc'd, NULL if not. */
+static char *mounted_part(const struct level *m, const struct shard_root *roots, size_t count,
+                          size_t *which) {
+  const struct known_mount *known = recall(m);
+  if (known) {
+    *which = known->root;
+    return known->path ? strdup(known->path) : NULL;
+  }
+  char *table = read_file("/proc/self/mountinfo"), *copy = NULL, *path = NULL;
+  struct mount mount;
+  *which = 0;
+  if (table && find_mount(table, m->mount, &mount, &copy)) {
+    /* The innermost of nested roots: the one from which the path is shortest. */
+    for (size_t i = 0; i < count && strcmp(mount.root, "/") != 0; i++) {
+      char *found = roots[i].dev == m->dev ? inside_of(table, mount.root, &roots[i]) : NULL;
+      if (found && (!path || strlen(found) < strlen(path))) {
+        free(path);
+        path = found;
+        *which = i;
+      } else {
+        free(found);
+      }
+    }
+    for (size_t i = 0; i < MOUNTS; i++) {
+      int free_slot = 0;
+      if (atomic_compare_exchange_strong(&mounts[i].state, &free_slot, 1)) {
+        mounts[i].id = m->mount;
+        mounts[i].dev = m->dev;
+        mounts[i].ino = m->ino;
+        mounts[i].root = *which;
+        mounts[i].path = path ? strdup(path) : NULL;
+        atomic_store_explicit(&mounts[i].state, 2, memory_order_release);
+        break;
+      }
+    }
+    free(copy);
+  }
+  free(table);
+  return path;
+}
+
+/* ---- names on the way up --------------------------------------------------------------------- */
+
+/* Text that grows at its front. */
+struct path {
+  char *data;
+  size_t room, length; /* the text is the last `length` bytes before a NUL */
+};
+
+static int prepend(struct path *p, const char *name, size_t length) {
+  size_t need = p->length + length + 2;
+  if (need > p->room) {
+    size_t room = need * 2 + 256;
+    char *data = malloc(room);
+    if (!data) {
+      return -ENOMEM;
+    }
+    if (p->data) {
+      memcpy(data + room - p->length - 1, p->data + p->room - p->length - 1, p->length + 1);
+    } else {
+      data[room - 1] = 0;
+    }
+    free(p->data);
+    p->data = data;
+    p->room = room;
+  }
+  char *begin = p->data + p->room - 1 - p->length;
+  if (p->length > 0) {
+    *--begin = '/';
+    p->length++;
+  }
+  memcpy(begin - length, name, length);
+  p->length += length;
+  return 0;
+}
+
+/* The name of directory `child` in the directory open as `parent`, by looking at all. */
+static int name_of(int parent, const struct level *child, struct path *p) {
+  char buf[1024] __attribute__((aligned(8)));
+  int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = -ENOENT;
+  ssize_t n;
+  while (fd >= 0 && rc == -ENOENT && (n = shard_real()->getdents64(fd, buf, sizeof(buf))) > 0) {
+    for (ssize_t at = 0; rc == -ENOENT && at < n;) {
+      const struct dirent64 *d = (const struct dirent64 *)(buf + at);
+      struct level here;
+      at += d->d_reclen;
+      if ((d->d_type == DT_DIR || d->d_type == DT_UNKNOWN) && strcmp(d->d_name, "..") != 0 &&
+          strcmp(d->d_name, ".") != 0 && look(fd, d->d_name, &here) == 0 &&
+          here.ino == child->ino && here.dev == child->dev) {
+        rc = prepend(p, d->d_name, strlen(d->d_name));
+      }
+    }
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+  return rc;
+}
+
+/*
+ * The last `levels` components of fd's path, malloc'd in *out: by /proc, and where that is not
+ * mounted, or the path is too long for it, by searching the parent.
+ */
+static int last_components(int fd, size_t levels, char **out) {
+  struct path p = {0};
+  int at = fd, rc = prepend(&p, "", 0);
+  char *text = malloc(PATH_MAX); /* a host's thread may have a small stack */
+  if (!text) {
+    rc = -ENOMEM;
+  }
+  while (rc == 0 && levels > 0) {
+    char link[64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", at);
+    ssize_t n = readlink(link, text, PATH_MAX - 1);
+    if (n > 0 && n < PATH_MAX - 1) {
+      const char *begin = text + n;
+      while (levels > 0 && begin) {
+        begin = memrchr(text, '/', (size_t)(begin - text));
+        levels--;
+      }
+      rc = begin ? prepend(&p, begin + 1, (size_t)(text + n - begin - 1)) : -ENOENT;
+      break;
+    }
+    struct level here;
+    int parent = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    rc = parent < 0 ? -errno : look(at, "", &here);
+    if (rc == 0) {
+      rc = name_of(parent, &here, &p);
+    }
+    if (at != fd) {
+      close(at);
+    }
+    at = parent;
+    levels--;
+  }
+  if (at != fd && at >= 0) {
+    close(at);
+  }
+  free(text);
+  if (rc == 0) {
+    memmove(p.data, p.data + p.room - 1 - p.length, p.length + 1);
+    *out = p.data;
+  } else {
+    free(p.data);
+  }
+  return rc;
+}
+
+/* ---- up ----------------------------------------------------------------------------------------
+ */
+
+static int join(char *first, char **path) {
+  char *whole = NULL;
+  int rc = asprintf(&whole, "%s%s%s", first, **path ? "/" : "", *path) < 0 ? -ENOMEM : 0;
+  free(*path);
+  *path = rc == 0 ? whole : NULL;
+  return rc;
+}
+
+int shard_place_find(int fd, const struct shard_root *roots, size_t count, size_t *which,
+                     char **path) {
+  char up[1024]; /* of 341 levels; then a descriptor is taken */
+  size_t length = 0, levels = 0;
+  struct level here, last = {0};
+  char *part = NULL;
+  int at = fd, rc;
+  bool found = false;
+  up[0] = 0;
+  for (;; levels++) {
+    rc = look(at, up, &here);
+    if (rc != 0 || (here.ino == last.ino && here.dev == last.dev && levels > 0)) {
+      break;
+    }
+    for (size_t i = 0; i < count && !found; i++) {
+      if (roots[i].ino == here.ino && roots[i].dev == here.dev) {
+        *which = i;
+        found = true;
+      }
+    }
+    if (!found && here.mount_root && here.mount_known) {
+      part = mounted_part(&here, roots, count, which);
+      found = part != NULL;
+    }
+    if (found) {
+      break;
+    }
+    last = here;
+    if (length + 4 > sizeof(up)) {
+      int next = openat(at, up, O_PATH | O_DIRECTORY | O_CLOEXEC);
+      rc = next < 0 ? -errno : 0;
+      if (at != fd) {
+        close(at);
+      }
+      at = next;
+      if (rc != 0) {
+        return rc;
+      }
+      length = 0;
+    }
+    if (length > 0) {
+      up[length++] = '/';
+    }
+    memcpy(up + length, "..", 3);
+    length += 2;
+  }
+  if (at != fd) {
+    close(at);
+  }
+  if (!found) {
+    return rc;
+  }
+  rc = last_components(fd, levels, path);
+  if (rc == 0 && part) {
+    rc = join(part, path);
+  }
+  free(part);
+  return rc == 0 ? 1 : rc;
+}

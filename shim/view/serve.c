@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * serve.c - the entries of a served directory, as getdents64 would give them.
+ *
+ * From a listing: "." and "..", then what every rank sees ("others"), then the rank's files. A
+ * position, which is d_off and the file's offset, says by itself where to go on, so nothing need
+ * be remembered between calls:
+ *
+ *   0, 1              before ".", before ".."
+ *   2 + k             before the k-th of the listing's others
+ *   2 + others + k    before the k-th position, or place, of its names
+ *
+ * Names below a directory lie together in a listing that is in the order of paths; a sub-tree among
+ * them is leapt over by a binary search once it has turned out long.
+ *
+ * From the real stream: entries are filtered in the caller's buffer.
+ */
+#include "view/serve.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "interpose/real.h"
+
+#define PATIENCE 128   /* names of a sub-tree before it is leapt over */
+#define SMALL_READ 512 /* a buffer that holds any entry */
+
+/* ---- writing entries --------------------------------------------------------------------------
+ */
+
+struct out {
+  char *buf;
+  size_t size, used;
+  off_t next; /* the position after the last entry written */
+};
+
+static bool emit(struct out *o, const char *name, size_t length, uint64_t ino, uint8_t type,
+                 uint64_t next) {
+  size_t header = offsetof(struct dirent64, d_name);
+  size_t record = (header + length + 1 + 7) & ~(size_t)7;
+  if (record > o->size - o->used) {
+    return false;
+  }
+  char *p = o->buf + o->used;
+  int64_t offset = (int64_t)next;
+  uint16_t reclen = (uint16_t)record;
+  memset(p + record - 8, 0, 8);
+  memcpy(p + offsetof(struct dirent64, d_ino), &ino, sizeof(ino));
+  memcpy(p + offsetof(struct dirent64, d_off), &offset, sizeof(offset));
+  memcpy(p + offsetof(struct dirent64, d_reclen), &reclen, sizeof(reclen));
+  memcpy(p + offsetof(struct dirent64, d_type), &type, sizeof(type));
+  memcpy(p + header, name, length);
+  o->used += record;
+  o->next = offset;
+  return true;
+}
+
+/* ---- from the listing ---------------------------------------------------------------------------
+ */
+
+/* Positions of the listing without those in holes, and back. */
+static uint64_t without_holes(const struct shard_served *s, uint64_t i) {
+  uint64_t less = 0;
+  for (size_t k = 0; k < s->hole_count && s->holes[k].begin < i; k++) {
+    uint64_t end = s->holes[k].end < i ? s->holes[k].end : i;
+    less += end - s->holes[k].begin;
+  }
+  return i - less;
+}
+
+static uint64_t with_holes(const struct shard_served *s, uint64_t i) {
+  for (size_t k = 0; k < s->hole_count && s->holes[k].begin <= i; k++) {
+    i += s->holes[k].end - s->holes[k].begin;
+  }
+  return i;
+}
+
+/* Positions in a table of what lies below the directory. */
+static int find_below(const struct shard_served *s, const struct shard_table *t, uint64_t *begin,
+                      uint64_t *end) {
+  *begin = 0;
+  *end = t->count;
+  if (s->base == 0) {
+    return 0;
+  }
+  char *key = __builtin_alloca(s->base);
+  memcpy(key, s->path, s->base);
+  int64_t first = shard_table_lower_bound(t, key, s->base);
+  key[s->base - 1] = '/' + 1;
+  int64_t last = first < 0 ? first : shard_table_lower_bound(t, key, s->base);
+  if (last < 0) {
+    return (int)last;
+  }
+  *begin = (uint64_t)first;
+  *end = (uint64_t)last;
+  return 0;
+}
+
+/* A walk over the entries of one directory in a table, from some position on. */
+struct walk {
+  const struct shard_served *served;
+  struct shard_position p;
+  uint64_t end;
+  const char *name; /* the entry found, without the directory */
+  size_t length;
+  struct shard_attributes attributes;
+  uint64_t block; /* of attributes */
+};
+
+#define WALK(s, t, stop)                                                                           \
+  {                                                                                                \
+    .served = (s), .p = {.name = __builtin_alloca((t)->longest + 2)}, .end = (stop),               \
+    .block = ~0ULL                                                                                 \
+  }
+
+/* Leap to what follows the sub-tree whose name lies in p.name up to `slash`. */
+static int leap(struct walk *w, const char *slash) {
+  const struct shard_table *t = w->p.table;
+  size_t n = (size_t)(slash - w->p.name) + 1;
+  char *key = w->p.name;
+  key[n - 1] = '/' + 1;
+  int64_t next = shard_table_lower_bound(t, key, n);
+  return next < 0 ? (int)next : shard_table_seek(&w->p, t, (uint64_t)next);
+}
+
+/* The next entry: 1, 0 at the end, or -EBADMSG. It is at position p.position - 1. */
+static int walk_next(struct walk *w) {
+  const struct shard_served *s = w->served;
+  for (unsigned seen = 0; w->p.position < w->end;) {
+    int rc = shard_table_next(&w->p);
+    if (rc <= 0) {
+      return rc;
+    }
+    if (w->p.length <= s->base) {
+      return -EBADMSG;
+    }
+    w->name = w->p.name + s->base;
+    w->length = w->p.length - s->base;
+    char *slash = memchr(w->name, '/', w->length);
+    if (!slash) {
+      return 1;
+    }
+    if (++seen > PATIENCE) {
+      rc = leap(w, slash);
+      seen = 0;
+      if (rc != 0) {
+        return rc;
+      }
+    }
+  }
+  return 0;
+}
+
+/* Type and inode of the name at position i. */
+static int attributes_of(struct walk *w, uint64_t i, uint64_t *ino, uint8_t *type) {
+  const struct shard_table *t = w->p.table;
+  if (i / SHARD_BLOCK_NAMES != w->block) {
+    int rc = shard_table_attributes(t, i / SHARD_BLOCK_NAMES, &w->attributes);
+    if (rc != 0) {
+      return rc;
+    }
+    w->block = i / SHARD_BLOCK_NAMES;
+  }
+  *ino = w->attributes.ino[i % SHARD_BLOCK_NAMES];
+  *type = w->attributes.type[i % SHARD_BLOCK_NAMES];
+  return 0;
+}
+
+/* 1: written; 0: it does not fit; or negative errno. */
+static int emit_found(struct walk *w, struct out *o, uint64_t i, uint64_t next) {
+  uint64_t ino;
+  uint8_t type;
+  int rc = attributes_of(w, i, &ino, &type);
+  return rc ? rc : emit(o, w->name, w->length, ino, type, next);
+}
+
+/* What every rank sees. 1: all written; 0: the buffer is full. */
+static int emit_others(const struct shard_served *s, struct out *o, uint64_t from) {
+  const struct shard_table *t = &s->listing->others;
+  if (from >= s->others_end) {
+    return 1;
+  }
+  struct walk w = WALK(s, t, s->others_end);
+  int rc = shard_table_seek(&w.p, t, from < s->others_begin ? s->others_begin : from);
+  while (rc == 0 && (rc = walk_next(&w)) > 0) {
+    rc = emit_found(&w, o, w.p.position - 1, 2 + w.p.position);
+    if (rc <= 0) {
+      return rc;
+    }
+    rc = 0;
+  }
+  return rc ? rc : 1;
+}
+
+/* The rank's files in the order of the listing. */
+static int emit_in_order(const struct shard_served *s, struct out *o, uint64_t from,
+                         uint64_t base) {
+  const struct shard_table *t = &s->listing->names;
+  uint64_t end = s->end, mine_begin, mine_end, step;
+  bool sifted = s->share.shuffled || s->share.strategy != SHARD_STRATEGY_RANGE;
+  if (from < s->begin) {
+    from = s->begin;
+  }
+  if (!sifted) {
+    shard_share_places(&s->share, &mine_begin, &mine_end, &step);
+    if (mine_begin >= mine_end) {
+      return 1;
+    }
+    uint64_t first = with_holes(s, mine_begin), after = with_holes(s, mine_end - 1) + 1;
+    from = from < first ? first : from;
+    end = end < after ? end : after;
+  }
+  if (from >= end) {
+    return 1;
+  }
+  struct walk w = WALK(s, t, end);
+  int rc = shard_table_seek(&w.p, t, from);
+  while (rc == 0 && (rc = walk_next(&w)) > 0) {
+    uint64_t i = w.p.position - 1;
+    rc = 0;
+    if (!sifted || shard_share_owns(&s->share, without_holes(s, i))) {
+      rc = emit_found(&w, o, i, base + i + 1);
+      if (rc <= 0) {
+        return rc;
+      }
+      rc = 0;
+    }
+  }
+  return rc ? rc : 1;
+}
+
+/* The rank's files in a shuffled order, each fetched for itself. */
+static int emit_shuffled(const struct shard_served *s, struct out *o, uint64_t from,
+                         uint64_t base) {
+  const struct shard_table *t = &s->listing->names;
+  uint64_t place = 0, end = s->end - s->begin, step = 1;
+  if (s->order == SHARD_ORDER_PLACES) {
+    shard_share_places(&s->share, &place, &end, &step);
+  }
+  if (from > place) {
+    place += (from - place + step - 1) / step * step;
+  }
+  struct walk w = WALK(s, t, s->end);
+  for (; place < end; place += step) {
+    uint64_t i;
+    if (s->order == SHARD_ORDER_PLACES) {
+      i = shard_share_at(&s->share, place);
+    } else {
+      i = s->begin + shard_permute(&s->leaf, place);
+      if (!shard_share_owns(&s->share, without_holes(s, i))) {
+        continue;
+      }
+    }
+    int rc = shard_table_seek(&w.p, t, i);
+    if (rc == 0) {
+      rc = walk_next(&w);
+    }
+    if (rc <= 0 || w.p.position != i + 1) {
+      return rc < 0 ? rc : -EBADMSG;
+    }
+    rc = emit_found(&w, o, i, base + place + 1);
+    if (rc <= 0) {
+      return rc;
+    }
+  }
+  return 1;
+}
+
+/* "." and "..": 1, 0 if one does not fit, or negative errno. */
+static int emit_dots(struct out *o, int fd, off_t from) {
+  struct stat st;
+  for (; from < 2; from++) {
+    if ((from == 0 ? fstat(fd, &st) : fstatat(fd, "..", &st, 0)) != 0) {
+      return -errno;
+    }
+    if (!emit(o, "..", from == 0 ? 1 : 2, st.st_ino, DT_DIR, (uint64_t)from + 1)) {
+      return 0;
+    }
+  }
+  return 1;
+}
+
+ssize_t shard_serve_listed(const struct shard_served *s, int fd, void *buf, size_t size,
+                           off_t *position) {
+  struct out o = {.buf = buf, .size = size, .next = *position};
+  uint64_t files = 2 + s->listing->others.count, from = (uint64_t)*position;
+  int rc = *position < 0 ? -EINVAL : emit_dots(&o, fd, *position);
+  if (rc > 0 && from < files) {
+    rc = emit_others(s, &o, from < 2 ? 0 : from - 2);
+    from = files;
+  }
+  if (rc > 0) {
+    rc = s->order == SHARD_ORDER_LISTING ? emit_in_order(s, &o, from - files, files)
+                                         : emit_shuffled(s, &o, from - files, files);
+  }
+  if (rc < 0 && o.used == 0) {
+    return rc;
+  }
+  if (rc == 0 && o.used == 0) {
+    return -EINVAL;
+  }
+  *position = o.next;
+  return (ssize_t)o.used;
+}
+
+/* Whether a directory lies directly in this one. -EBADMSG for damage. */
+static int has_directory(const struct shard_served *s) {
+  const struct shard_table *t = &s->listing->others;
+  if (s->others_begin >= s->others_end) {
+    return 0;
+  }
+  struct walk w = WALK(s, t, s->others_end);
+  w.p.table = t;
+  for (uint64_t i = s->others_begin; i < s->others_end; i++) {
+    uint64_t ino;
+    uint8_t type;
+    int rc = attributes_of(&w, i, &ino, &type);
+    if (rc != 0 || type == DT_DIR) {
+      return rc ? rc : 1;
+    }
+  }
+  return 0;
+}
+
+int shard_serve_prepare(struct shard_served *s) {
+  int rc = find_below(s, &s->listing->names, &s->begin, &s->end);
+  if (rc == 0) {
+    rc = find_below(s, &s->listing->others, &s->others_begin, &s->others_end);
+  }
+  s->order = SHARD_ORDER_LISTING;
+  if (rc == 0 && s->share.shuffled) {
+    rc = has_directory(s);
+    if (rc == 0) {
+      bool whole = s->base == 0 && s->hole_count == 0;
+      s->order = whole ? SHARD_ORDER_PLACES : SHARD_ORDER_LEAF;
+      shard_permutation_init(&s->leaf, s->end - s->begin, s->key ^ s->begin);
+    }
+  }
+  return rc < 0 ? rc : 0;
+}
+
+/* ---- from the real stream ----------------------------------------------------------------------
+ */
+
+static bool is_directory(int fd, const char *name, unsigned char type) {
+  struct stat st;
+  return type == DT_DIR || ((type == DT_LNK || type == DT_UNKNOWN) &&
+                            fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode));
+}
+
+/* path: the directory, and room behind it for a name. */
+static bool sees(const struct shard_served *s, int fd, const struct dirent64 *d, char *path) {
+  const char *name = d->d_name;
+  size_t length = strlen(name);
+  bool mine = false;
+  if (s->how == SHARD_SERVED_HASHED) {
+    memcpy(path + s->base, name, length);
+    mine = shard_owner_by_name(path, s->base + length, s->key, s->share.size) == s->share.rank;
+  }
+  return mine || !shard_options_match(s->options, name, length) ||
+         is_directory(fd, name, d->d_type);
+}
+
+ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, size_t size) {
+  char small[SMALL_READ] __attribute__((aligned(8)));
+  char *path = __builtin_alloca(s->base + NAME_MAX + 1), *to = buf;
+  memcpy(path, s->path, s->base);
+  /* An entry of another rank may need more room than the caller has. */
+  bool indirect = size < sizeof(small);
+  char *from = indirect ? small : buf;
+  for (;;) {
+    off_t after = indirect ? lseek(fd, 0, SEEK_CUR) : 0; /* the last entry taken or passed over */
+    ssize_t n = shard_real()->getdents64(fd, from, indirect ? sizeof(small) : size);
+    if (n <= 0) {
+      return n < 0 ? -errno : 0;
+    }
+    size_t used = 0;
+    bool full = false;
+    for (ssize_t at = 0; at < n && !full;) {
+      const struct dirent64 *d = (const struct dirent64 *)(from + at);
+      size_t record = d->d_reclen;
+      off_t next = d->d_off;
+      at += (ssize_t)record;
+      if (sees(s, fd, d, path)) {
+        full = record > size - used;
+        if (full) {
+          break;
+        }
+        memmove(to + used, d, record);
+        used += record;
+      }
+      after = next;
+    }
+    if (full && lseek(fd, after, SEEK_SET) < 0) {
+      return -errno;
+    }
+    if (used > 0 || full) {
+      return used > 0 ? (ssize_t)used : -EINVAL;
+    }
+  }
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* serve.h - a directory of a dataset, decided: what its entries are for this rank. */
+#ifndef SHARD_SERVE_H
+#define SHARD_SERVE_H
+
+#include "listing/listing.h"
+#include "listing/options.h"
+#include "shard/shard.h"
+#include "view/view.h"
+
+/* Positions of a listing that are not shared out: they are a nested dataset's. */
+struct shard_hole {
+  uint64_t begin, end;
+};
+
+enum shard_served_how {
+  SHARD_SERVED_LISTED,  /* from the listing */
+  SHARD_SERVED_HASHED,  /* the real stream, by the hash of each name */
+  SHARD_SERVED_UNLISTED /* made after the listing: of the real stream what belongs to nobody */
+};
+
+/* The order of the files of a LISTED directory, and what its positions mean. */
+enum shard_served_order {
+  SHARD_ORDER_LISTING, /* positions of the listing */
+  SHARD_ORDER_PLACES,  /* places of the shuffled sequence: the directory is the whole dataset */
+  SHARD_ORDER_LEAF     /* a permutation of the directory's own positions: no sub-directories */
+};
+
+struct shard_served {
+  enum shard_served_how how;
+  enum shard_served_order order;
+  const struct shard_options *options;
+  const struct shard_listing *listing; /* LISTED */
+  const struct shard_hole *holes;
+  size_t hole_count;
+  struct shard_share share;
+  uint64_t key; /* of the shuffle; 0: none */
+  /* What lies below the directory, in the tables of the listing. */
+  uint64_t begin, end, others_begin, others_end;
+  struct shard_permutation leaf;
+  _Atomic uint64_t *passes; /* the root's, to be told when it has been read; NULL elsewhere */
+  uint64_t epoch;
+  size_t base;
+  char path[]; /* relative to the root, with a slash at its end; "" for the root */
+};
+
+/* Fill in what follows from listing, path, share and key. 0 or negative errno. */
+int shard_serve_prepare(struct shard_served *served);
+
+/* See shard_view_read(). */
+ssize_t shard_serve_listed(const struct shard_served *served, int fd, void *buf, size_t size,
+                           off_t *position);
+ssize_t shard_serve_filtered(const struct shard_served *served, int fd, void *buf, size_t size);
+
+#endif
