@@ -17,14 +17,17 @@
 #include <unistd.h>
 #include <wordexp.h>
 
+/* clang-format off */
 #define SHARD_REAL_FUNCTIONS(X)                                                                    \
-  X(opendir)                                                                                       \
-  X(fdopendir)                                                                                     \
-  X(closedir) X(readdir) X(readdir64) X(readdir_r) X(readdir64_r) X(rewinddir) X(seekdir)          \
-      X(telldir) X(scandir) X(scandir64) X(scandirat) X(scandirat64) X(glob) X(glob64) X(wordexp)  \
-          X(ftw) X(ftw64) X(nftw) X(nftw64) X(fts_open) X(fts_read) X(fts_children) X(fts_set)     \
-              X(fts_close) X(fts64_open) X(fts64_read) X(fts64_children) X(fts64_set)              \
-                  X(fts64_close) X(getdents64) X(getdirentries) X(getdirentries64) X(syscall)
+  X(opendir) X(fdopendir) X(closedir)                                                              \
+  X(readdir) X(readdir64) X(readdir_r) X(readdir64_r) X(rewinddir) X(seekdir) X(telldir)           \
+  X(scandir) X(scandir64) X(scandirat) X(scandirat64)                                              \
+  X(glob) X(glob64) X(wordexp)                                                                     \
+  X(ftw) X(ftw64) X(nftw) X(nftw64)                                                                \
+  X(fts_open) X(fts_read) X(fts_children) X(fts_set) X(fts_close)                                  \
+  X(fts64_open) X(fts64_read) X(fts64_children) X(fts64_set) X(fts64_close)                        \
+  X(getdents64) X(getdirentries) X(getdirentries64) X(syscall)
+/* clang-format on */
 
 /*
  * Functions that behave otherwise under an older symbol version: X(member, name, version). The
