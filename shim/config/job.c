@@ -83,12 +83,19 @@ static bool look_at(long pid, long *parent, unsigned long long *start) {
   size_t size;
   snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
   char *text = read_file(path, &size);
-  const char *p = text ? strrchr(text, ')') : NULL; /* the name may hold anything */
-  /* state ppid, then 17 fields up to starttime; proc(5) */
-  bool found = p && sscanf(p + 1,
-                           " %*c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                           "%*d %*d %*d %llu",
-                           parent, start) == 2;
+  char *p = text ? strrchr(text, ')') : NULL; /* the name may hold anything */
+  /* Then the fields from the third on, separated by blanks; proc(5). */
+  bool found = false;
+  for (int field = 3; p && (p = strchr(p, ' ')); field++) {
+    p++;
+    if (field == 4) {
+      *parent = strtol(p, NULL, 10);
+    } else if (field == 22) {
+      *start = strtoull(p, NULL, 10);
+      found = true;
+      break;
+    }
+  }
   free(text);
   return found;
 }

@@ -27,7 +27,7 @@ uint64_t shard_xxh64(const void *data, size_t size, uint64_t seed) {
   if (size >= 32) {
     uint64_t a[4] = {seed + PRIME1 + PRIME2, seed + PRIME2, seed, seed - PRIME1};
     for (; end - p >= 32; p += 32) {
-      for (int k = 0; k < 4; k++) {
+      for (size_t k = 0; k < 4; k++) {
         a[k] = round_of(a[k], lane(p + 8 * k));
       }
     }

@@ -25,6 +25,7 @@ struct level {
 
 static int look(int at, const char *path, struct level *out) {
   struct statx st;
+  *out = (struct level){0};
   int flags = *path ? AT_NO_AUTOMOUNT : AT_NO_AUTOMOUNT | AT_EMPTY_PATH;
   if (statx(at, path, flags, STATX_TYPE | STATX_INO | STATX_MNT_ID, &st) != 0) {
     return -errno;
@@ -145,7 +146,7 @@ static const char *below(const char *path, const char *whole) {
  */
 static char *inside_of(const char *table, const char *mount_root, const struct shard_root *root) {
   struct level level;
-  struct mount m;
+  struct mount m = {0};
   char *copy = NULL, *path = NULL, *real = NULL;
   if (look(AT_FDCWD, root->path, &level) == 0 && level.mount_known &&
       (real = realpath(root->path, NULL)) && find_mount(table, level.mount, &m, &copy)) {
@@ -191,7 +192,7 @@ static char *mounted_part(const struct level *m, const struct shard_root *roots,
     return known->path ? strdup(known->path) : NULL;
   }
   char *table = read_file("/proc/self/mountinfo"), *copy = NULL, *path = NULL;
-  struct mount mount;
+  struct mount mount = {0};
   *which = 0;
   if (table && find_mount(table, m->mount, &mount, &copy)) {
     /* The innermost of nested roots: the one from which the path is shortest. */
@@ -305,7 +306,7 @@ static int last_components(int fd, size_t levels, char **out) {
       rc = begin ? prepend(&p, begin + 1, (size_t)(text + n - begin - 1)) : -ENOENT;
       break;
     }
-    struct level here;
+    struct level here = {0};
     int parent = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
     rc = parent < 0 ? -errno : look(at, "", &here);
     if (rc == 0) {

@@ -358,7 +358,7 @@ static bool sees(const struct shard_served *s, int fd, const struct dirent64 *d,
   size_t length = strlen(name);
   bool mine = false;
   if (s->how == SHARD_SERVED_HASHED) {
-    memcpy(path + s->base, name, length);
+    memcpy(path + s->base, name, length + 1);
     mine = shard_owner_by_name(path, s->base + length, s->key, s->share.size) == s->share.rank;
   }
   return mine || !shard_options_match(s->options, name, length) ||

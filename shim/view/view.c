@@ -37,19 +37,13 @@
 
 #define JOB_SIZE 2048
 
-/* A dataset inside another one: where its root lies in the outer one, and its files' positions. */
-struct nested {
-  char *path;
-  struct dataset *inner;
-};
-
 struct dataset {
   const char *path;
   atomic_int state; /* a slot for what follows */
   struct shard_listing *listing;
-  struct nested *nested;    /* by path */
-  struct shard_hole *holes; /* theirs */
-  size_t holes_count;
+  char **nested;            /* where the roots of other datasets lie in this one */
+  struct shard_hole *holes; /* the positions that those take, ascending */
+  size_t nested_count, holes_count;
   bool told; /* of an error that may pass */
   int error; /* why there is no listing; negative errno, reported */
   _Atomic uint64_t
@@ -70,6 +64,7 @@ static struct {
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT];
   int error;
+  char fault[300]; /* to be said once a dataset is listed */
 } setup;
 
 static atomic_int view_now = -1; /* enum shard_view, once decided */
@@ -145,12 +140,9 @@ bool shard_view_active(void) {
 
 static void set_up(void) {
   const struct shard_config *config = shard_config();
-  char err[300];
-  if (config->error[0]) {
+  /* A launcher has no rank, and may list what it likes elsewhere: said when it matters. */
+  if (config->error[0] || shard_world_get(&setup.world, setup.fault, sizeof(setup.fault)) != 0) {
     setup.error = -EINVAL;
-  } else if (shard_world_get(&setup.world, err, sizeof(err)) != 0) {
-    setup.error = -EINVAL;
-    complain_once(err);
   }
   setup.options = (struct shard_options){.hidden = true, .attributes = true};
   if (config->include) {
@@ -206,70 +198,59 @@ static bool lies_below(const char *path, const char *whole, const char **rest) {
 
 /* Positions in a table of the names below directory `path`. */
 static int positions_below(const struct shard_table *t, const char *path, struct shard_hole *out) {
-  size_t n = strlen(path);
-  char *key = malloc(n + 2);
-  if (!key) {
+  char *key = NULL;
+  int length = asprintf(&key, "%s/", path);
+  if (length < 0) {
     return -ENOMEM;
   }
-  memcpy(key, path, n);
-  key[n] = '/';
-  int64_t begin = shard_table_lower_bound(t, key, n + 1), end = begin;
+  int64_t begin = shard_table_lower_bound(t, key, (size_t)length), end = begin;
   if (begin >= 0) {
-    key[n] = '/' + 1;
-    end = shard_table_lower_bound(t, key, n + 1);
+    key[length - 1] = '/' + 1;
+    end = shard_table_lower_bound(t, key, (size_t)length);
   }
   free(key);
-  if (end < 0) {
-    return (int)end;
-  }
   *out = (struct shard_hole){(uint64_t)begin, (uint64_t)end};
-  return 0;
-}
-
-/* What other datasets lie inside this one. Those inside another one that does are left to it. */
-static int find_nested(struct dataset *d) {
-  char *outer = realpath(d->path, NULL);
-  const char *rest;
-  int rc = 0;
-  d->nested = calloc(setup.count, sizeof(*d->nested));
-  d->holes = calloc(setup.count, sizeof(*d->holes));
-  if (!outer || !d->nested || !d->holes) {
-    free(outer);
-    return -ENOMEM;
-  }
-  for (size_t i = 0; i < setup.count && rc == 0; i++) {
-    char *inner = &setup.datasets[i] == d ? NULL : realpath(setup.datasets[i].path, NULL);
-    if (inner && lies_below(inner, strcmp(outer, "/") == 0 ? "" : outer, &rest) && *rest) {
-      size_t at = d->holes_count;
-      bool covered = false;
-      const char *ignored;
-      for (size_t k = 0; k < d->holes_count; k++) {
-        covered |= lies_below(rest, d->nested[k].path, &ignored);
-      }
-      /* One that was found before may lie inside this one. */
-      for (size_t k = 0; k < d->holes_count && !covered; k++) {
-        if (lies_below(d->nested[k].path, rest, &ignored)) {
-          free(d->nested[k].path);
-          d->nested[k] = d->nested[--d->holes_count];
-          at = d->holes_count;
-          k--;
-        }
-      }
-      if (!covered) {
-        d->nested[at] = (struct nested){strdup(rest), &setup.datasets[i]};
-        rc = d->nested[at].path ? 0 : -ENOMEM;
-        d->holes_count++;
-      }
-    }
-    free(inner);
-  }
-  free(outer);
-  return rc;
+  return end < 0 ? (int)end : 0;
 }
 
 static int by_position(const void *pa, const void *pb) {
   const struct shard_hole *a = pa, *b = pb;
-  return (a->begin > b->begin) - (a->begin < b->begin);
+  if (a->begin != b->begin) {
+    return a->begin < b->begin ? -1 : 1;
+  }
+  return (a->end < b->end) - (a->end > b->end);
+}
+
+/* What other datasets lie inside this one, and the positions that they take. */
+static int find_nested(struct dataset *d) {
+  char *outer = realpath(d->path, NULL);
+  int rc = outer ? 0 : -errno;
+  d->nested = calloc(setup.count, sizeof(*d->nested));
+  d->holes = calloc(setup.count, sizeof(*d->holes));
+  if (!d->nested || !d->holes) {
+    rc = -ENOMEM;
+  }
+  for (size_t i = 0; i < setup.count && rc == 0 && outer; i++) {
+    char *inner = &setup.datasets[i] == d ? NULL : realpath(setup.datasets[i].path, NULL);
+    const char *rest;
+    if (inner && lies_below(inner, strcmp(outer, "/") == 0 ? "" : outer, &rest) && *rest) {
+      char *path = strdup(rest);
+      rc = path ? positions_below(&d->listing->names, path, &d->holes[d->nested_count]) : -ENOMEM;
+      d->nested[d->nested_count++] = path;
+    }
+    free(inner);
+  }
+  free(outer);
+  if (rc == 0) {
+    /* Holes lie apart or in one another; keep the outer ones, which come first. */
+    qsort(d->holes, d->nested_count, sizeof(*d->holes), by_position);
+    for (size_t i = 0; i < d->nested_count; i++) {
+      if (d->holes_count == 0 || d->holes[i].begin >= d->holes[d->holes_count - 1].end) {
+        d->holes[d->holes_count++] = d->holes[i];
+      }
+    }
+  }
+  return rc;
 }
 
 static int open_listing(struct dataset *d, char *err, size_t size) {
@@ -278,18 +259,27 @@ static int open_listing(struct dataset *d, char *err, size_t size) {
   int rc =
       shard_cache_open(d->path, setup.options_text, known ? job : NULL, &d->listing, err, size);
   free(job);
-  if (rc != 0) {
-    return rc;
-  }
-  snprintf(err, size, "cannot use the listing of '%.300s'", d->path);
-  rc = find_nested(d);
-  for (size_t i = 0; i < d->holes_count && rc == 0; i++) {
-    rc = positions_below(&d->listing->names, d->nested[i].path, &d->holes[i]);
-  }
   if (rc == 0) {
-    qsort(d->holes, d->holes_count, sizeof(*d->holes), by_position);
+    rc = find_nested(d);
+    if (rc != 0) {
+      snprintf(err, size, "cannot use the listing of '%.300s': %s", d->path, strerror(-rc));
+    }
   }
   return rc;
+}
+
+/* As if nothing had been opened. */
+static void unload(struct dataset *d) {
+  for (size_t i = 0; i < d->nested_count; i++) {
+    free(d->nested[i]);
+  }
+  free(d->nested);
+  free(d->holes);
+  shard_listing_close(d->listing);
+  d->nested = NULL;
+  d->holes = NULL;
+  d->nested_count = d->holes_count = 0;
+  d->listing = NULL;
 }
 
 static bool passing(int rc) { return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM; }
@@ -303,16 +293,7 @@ static void load(struct dataset *d) {
       shard_log(SHARD_LOG_ERROR, text);
     }
     d->told = true;
-    for (size_t i = 0; i < d->holes_count; i++) {
-      free(d->nested[i].path);
-    }
-    free(d->nested);
-    free(d->holes);
-    shard_listing_close(d->listing);
-    d->nested = NULL;
-    d->holes = NULL;
-    d->holes_count = 0;
-    d->listing = NULL;
+    unload(d);
   } else if (shard_config()->log >= SHARD_LOG_INFO) {
     struct shard_listing_info info;
     shard_listing_info(d->listing, &info);
@@ -352,8 +333,8 @@ static bool locate_listed(const struct stat *st, struct location *out) {
       continue;
     }
     const char *path = known.path;
-    for (size_t k = 0; k < d->holes_count; k++) {
-      if (lies_below(path, d->nested[k].path, &path)) {
+    for (size_t k = 0; k < d->nested_count; k++) {
+      if (lies_below(path, d->nested[k], &path)) {
         return false; /* the inner dataset's; go up to it */
       }
     }
@@ -490,6 +471,9 @@ static int decide(int fd, struct shard_served **out) {
     return rc == -EACCES ? 0 : rc;
   }
   rc = setup.error;
+  if (rc != 0 && setup.fault[0]) {
+    complain_once(setup.fault);
+  }
   if (rc == 0 && shard_config()->strategy != SHARD_STRATEGY_HASH) {
     rc = have_listing(place.dataset);
   }
