@@ -19,7 +19,7 @@ ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden 
 # What both products share: no dependency but libc.
 COMMON := listing/below listing/crc32c listing/reader listing/options shard/shard shard/permute shard/xxh64 config/version
 # libshard.so
-LIB := $(COMMON) config/config config/world config/job config/log listing/cache interpose/self \
+LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache interpose/self \
        interpose/init interpose/real interpose/handles interpose/guard interpose/dir interpose/dents view/view view/place view/serve view/window adapter/adapter
 # shardctl
 CTL := $(COMMON) listing/writer listing/build source/posix ctl/main ctl/index ctl/ls ctl/stat

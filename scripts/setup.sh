@@ -1,5 +1,6 @@
 #!/bin/bash
-# Makes what the build and the tests need: Debian packages, and .venv/ with the real DLIO.
+# Makes what the build and the tests need: Debian packages, and .venv/ with the real DLIO, torch,
+# torchdata and webdataset.
 #
 #   scripts/setup.sh                        uses python3
 #   PYTHON=/path/to/python scripts/setup.sh uses another interpreter (3.10 or 3.11)
@@ -12,7 +13,8 @@ cd "$(dirname "$0")/.."
 
 packages="gcc make libc6-dev libjemalloc-dev libcmocka-dev libssl-dev openmpi-bin libopenmpi-dev
 	strace git clang-format clang-tidy"
-dlio="dlio-benchmark==2.0.0"
+# Installed without what they ask for: the pinned requirements have it.
+alone="dlio-benchmark==2.0.0 torchdata==0.7.1"
 requirements=scripts/requirements.txt
 venv=.venv
 stamp=$venv/.setup-stamp
@@ -72,7 +74,7 @@ check_python() {
 fingerprint() {
 	{
 		cat "$requirements"
-		echo "$dlio"
+		echo "$alone"
 		echo "$version"
 		command -v "$python"
 	} | sha256sum
@@ -88,7 +90,8 @@ make_venv() {
 	say "installing DLIO and what it needs into $venv (some minutes, 2.4 GB)"
 	$venv/bin/pip install --quiet --upgrade pip
 	$venv/bin/pip install --quiet -r "$requirements"
-	$venv/bin/pip install --quiet --no-deps "$dlio"
+	# shellcheck disable=SC2086 # a list of words
+	$venv/bin/pip install --quiet --no-deps $alone
 
 	# DLIO's TFRecord generator calls this tool of DALI's; nothing reads its output.
 	printf '#!/bin/sh\n: > "$2"\n' >$venv/bin/tfrecord2idx

@@ -10,7 +10,6 @@
 #include "config/job.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/file.h"
 #include "libshard.h"
 
 /* What launchers say of a job; the same in all its ranks. */
@@ -49,40 +49,12 @@ static const struct {
              {"PALS", NULL},
              {"Slurm", NULL}};
 
-/* A file of /proc, whole, with a NUL; malloc'd. NULL if it cannot be read. */
-static char *read_file(const char *path, size_t *size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  size_t room = 4096, used = 0;
-  char *data = fd < 0 ? NULL : malloc(room + 1);
-  while (data) {
-    ssize_t n = read(fd, data + used, room - used);
-    if (n < 0) {
-      free(data);
-      data = NULL;
-    } else if (n == 0) {
-      data[used] = 0;
-      *size = used;
-      break;
-    } else if ((used += (size_t)n) == room) {
-      char *more = realloc(data, (room *= 2) + 1);
-      if (!more) {
-        free(data);
-      }
-      data = more;
-    }
-  }
-  if (fd >= 0) {
-    close(fd);
-  }
-  return data;
-}
-
 /* The parent of a process and when it was started. false if it is gone. */
 static bool look_at(long pid, long *parent, unsigned long long *start) {
   char path[64];
   size_t size;
   snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-  char *text = read_file(path, &size);
+  char *text = shard_read_file(path, &size);
   char *p = text ? strrchr(text, ')') : NULL; /* the name may hold anything */
   /* Then the fields from the third on, separated by blanks; proc(5). */
   bool found = false;
@@ -105,7 +77,7 @@ static bool has_variable(long pid, const char *name) {
   char path[64];
   size_t size, length = strlen(name);
   snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
-  char *text = read_file(path, &size);
+  char *text = shard_read_file(path, &size);
   bool found = !text;
   for (const char *p = text; text && !found && p < text + size; p += strlen(p) + 1) {
     found = strncmp(p, name, length) == 0 && p[length] == '=';

@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "config/file.h"
 #include "interpose/real.h"
 #include "libshard.h"
 
@@ -72,34 +73,6 @@ static void decode(char *text) {
     }
   }
   *to = 0;
-}
-
-/* All of a file; malloc'd, NUL-terminated. NULL if it cannot be read. */
-static char *read_file(const char *path) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  size_t room = 16384, used = 0;
-  char *data = fd < 0 ? NULL : malloc(room);
-  ssize_t n = 1;
-  while (data && n > 0) {
-    n = read(fd, data + used, room - used - 1);
-    if (n < 0) {
-      free(data);
-      data = NULL;
-    } else if ((used += (size_t)n) + 1 == room) {
-      char *more = realloc(data, room *= 2);
-      if (!more) {
-        free(data);
-      }
-      data = more;
-    }
-  }
-  if (fd >= 0) {
-    close(fd);
-  }
-  if (data) {
-    data[used] = 0;
-  }
-  return data;
 }
 
 /* The mount with this id; its texts are in `table`, which is consumed line by line. */
@@ -191,7 +164,8 @@ static char *mounted_part(const struct level *m, const struct shard_root *roots,
     *which = known->root;
     return known->path ? strdup(known->path) : NULL;
   }
-  char *table = read_file("/proc/self/mountinfo"), *copy = NULL, *path = NULL;
+  size_t size;
+  char *table = shard_read_file("/proc/self/mountinfo", &size), *copy = NULL, *path = NULL;
   struct mount mount = {0};
   *which = 0;
   if (table && find_mount(table, m->mount, &mount, &copy)) {
