@@ -20,7 +20,8 @@ ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden 
 COMMON := listing/below listing/crc32c listing/reader listing/options shard/shard shard/permute shard/xxh64 config/version
 # libshard.so
 LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache interpose/self \
-       interpose/init interpose/real interpose/handles interpose/guard interpose/dir interpose/dents view/view view/place view/serve view/window adapter/adapter
+       interpose/init interpose/real interpose/handles interpose/guard interpose/dir interpose/dents interpose/scandir \
+       interpose/glob interpose/wordexp view/view view/place view/serve view/window adapter/adapter
 # shardctl
 CTL := $(COMMON) listing/writer listing/build source/posix ctl/main ctl/index ctl/ls ctl/stat
 
@@ -44,10 +45,16 @@ $(BUILD)/obj/adapter/source.o: $(BUILD)/gen/adapter_source.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
-$(BUILD)/libshard.so: $(LIB_OBJ) shim/libshard.map
+# Which old versions of libc's calls there are depends on the architecture.
+$(BUILD)/gen/libshard.map: shim/libshard.map Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) -E -P -x c -o $@ $<
+
+$(BUILD)/libshard.so: $(LIB_OBJ) $(BUILD)/gen/libshard.map
 	@echo "  LD   $@"
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so -Wl,--version-script=shim/libshard.map \
-	  -Wl,-z,relro,-z,now -Wl,--no-undefined -Wl,--as-needed -o $@ $(LIB_OBJ) -ldl -pthread
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so \
+	  -Wl,--version-script=$(BUILD)/gen/libshard.map -Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now \
+	  -Wl,--no-undefined -Wl,--as-needed -o $@ $(LIB_OBJ) -ldl -pthread
 
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
@@ -56,8 +63,9 @@ $(BUILD)/shardctl: $(CTL_OBJ)
 # ---- tests --------------------------------------------------------------------------------
 
 T := $(BUILD)/tests
-# Everything but the entry points, to link unit tests with.
-ALL_OBJ := $(sort $(filter-out %/ctl/main.o %/interpose/init.o,$(LIB_OBJ) $(CTL_OBJ)))
+# Everything but the entry points, and what has versions of symbols, to link unit tests with.
+NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,ftw fts glob wordexp scandir)
+ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
 UNIT := crc32c options shard world config listing damage
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents

@@ -61,4 +61,15 @@ const struct shard_real *shard_real(void);
 /* How a wrapper is declared: seen by the program, whatever its visibility in the header. */
 #define SHARD_EXPORT __attribute__((visibility("default")))
 
+/*
+ * Makes a declared wrapper an old version of a call: SHARD_VERSIONED(shard_old_f, "f@GLIBC_1.0").
+ * libshard.map has the versions, and that of the wrapper whose name is the call's.
+ */
+#if __has_attribute(symver)
+#define SHARD_VERSIONED(wrapper, symbol)                                                           \
+  extern typeof(wrapper) wrapper __attribute__((symver(symbol)))
+#else
+#define SHARD_VERSIONED(wrapper, symbol) __asm__(".symver " #wrapper ", " symbol)
+#endif
+
 #endif

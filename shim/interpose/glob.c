@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * glob.c - glob and glob64, in both of libc's versions.
+ *
+ * libc's glob lists directories inside libc, past our readdir. GLOB_ALTDIRFUNC makes it call our
+ * functions instead, so all its rules stay libc's own. It works on a copy of the caller's struct,
+ * whose function pointers are not ours to change. Who passes GLOB_ALTDIRFUNC himself gets what
+ * his functions list.
+ *
+ * libc has an older version, for programs whose gl_lstat may not be set: with GLOB_ALTDIRFUNC it
+ * calls gl_stat instead, and misses dangling links. Without, both are the same, so under the view
+ * both are the newer one.
+ */
+#include "interpose/glob.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "interpose/real.h"
+#include "view/view.h"
+
+static_assert(sizeof(glob_t) == sizeof(glob64_t), "glob is glob64");
+static_assert(sizeof(struct stat) == sizeof(struct stat64), "so is what gl_stat fills");
+
+static void *open_dir(const char *name) { return opendir(name); }
+static struct dirent *read_dir(void *dir) { return readdir(dir); }
+static void close_dir(void *dir) { closedir(dir); }
+
+int shard_glob(const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *result) {
+  glob_t copy = *result;
+  copy.gl_opendir = open_dir;
+  copy.gl_readdir = read_dir;
+  copy.gl_closedir = close_dir;
+  copy.gl_stat = stat;
+  copy.gl_lstat = lstat;
+  copy.gl_flags &= ~GLOB_ALTDIRFUNC;
+  int rc = shard_real()->glob(pattern, flags | GLOB_ALTDIRFUNC, on_error, &copy);
+  result->gl_pathc = copy.gl_pathc;
+  result->gl_pathv = copy.gl_pathv;
+  result->gl_offs = copy.gl_offs;
+  /* libc does not always set the flags: then a bit of the caller's must survive. */
+  if (copy.gl_flags & GLOB_ALTDIRFUNC) {
+    result->gl_flags = copy.gl_flags & ~GLOB_ALTDIRFUNC;
+  } else {
+    result->gl_flags = copy.gl_flags | (result->gl_flags & GLOB_ALTDIRFUNC);
+  }
+  return rc;
+}
+
+static int choose(typeof(&glob) real, const char *pattern, int flags,
+                  int (*on_error)(const char *, int), glob_t *result) {
+  if (!shard_view_active() || (flags & GLOB_ALTDIRFUNC) || !pattern || !result) {
+    return real(pattern, flags, on_error, result);
+  }
+  return shard_glob(pattern, flags, on_error, result);
+}
+
+SHARD_EXPORT int glob(const char *restrict pattern, int flags, int (*on_error)(const char *, int),
+                      glob_t *restrict result) {
+  return choose(shard_real()->glob, pattern, flags, on_error, result);
+}
+
+SHARD_EXPORT int glob64(const char *restrict pattern, int flags, int (*on_error)(const char *, int),
+                        glob64_t *restrict result) {
+  return choose((typeof(&glob))shard_real()->glob64, pattern, flags, on_error, (glob_t *)result);
+}
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__x86_64__)
+#define OLD "GLIBC_2.2.5"
+#else
+#define OLD "GLIBC_2.17"
+#endif
+typeof(glob) shard_old_glob;
+typeof(glob64) shard_old_glob64;
+SHARD_VERSIONED(shard_old_glob, "glob@" OLD);
+SHARD_VERSIONED(shard_old_glob64, "glob64@" OLD);
+
+SHARD_EXPORT int shard_old_glob(const char *restrict pattern, int flags,
+                                int (*on_error)(const char *, int), glob_t *restrict result) {
+  return choose(shard_real()->old_glob, pattern, flags, on_error, result);
+}
+
+SHARD_EXPORT int shard_old_glob64(const char *restrict pattern, int flags,
+                                  int (*on_error)(const char *, int), glob64_t *restrict result) {
+  return choose((typeof(&glob))shard_real()->old_glob64, pattern, flags, on_error,
+                (glob_t *)result);
+}
+#endif

@@ -1,0 +1,1065 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * patterns MODE [ARG...]: scandir, glob and wordexp in the current directory, in all the ways a
+ * program may call them; prints what the program sees of each call, one escaped item a line. The
+ * modes are the names of the functions at the end. Of wordexp, the ARGs are $1, $2, ...
+ *
+ * patterns list scandir|glob|oldglob|wordexp ARG: only the names, each followed by NUL.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <locale.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <wordexp.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define UNTOUCHED 4242
+
+int old_glob(const char *, int, int (*)(const char *, int), glob_t *);
+#if defined(__x86_64__)
+__asm__(".symver old_glob, glob@GLIBC_2.2.5");
+#else
+__asm__(".symver old_glob, glob@GLIBC_2.17");
+#endif
+
+__attribute__((noreturn)) static void die(const char *what) {
+  fprintf(stderr, "%s: %s\n", what, strerror(errno));
+  exit(1);
+}
+
+static void show(const char *s) {
+  for (; s && *s; s++) {
+    if (isprint((unsigned char)*s) && *s != '\\') {
+      putchar(*s);
+    } else {
+      printf("\\%03o", (unsigned char)*s);
+    }
+  }
+  puts(s ? "|" : "(null)");
+}
+
+static int open_descriptors(void) {
+  int n = 0;
+  for (int fd = 0; fd < 256; fd++) {
+    n += fcntl(fd, F_GETFD) >= 0;
+  }
+  return n;
+}
+
+/* So that unreadable directories are. */
+static void drop_privileges(void) {
+  if (getuid() == 0 && setresuid(65534, 65534, 65534) != 0) {
+    die("setresuid");
+  }
+}
+
+/* ---- scandir ------------------------------------------------------------------------------- */
+
+static int with_a(const struct dirent *e) {
+  errno = EIO; /* a selector may do so */
+  return strchr(e->d_name, 'a') != NULL;
+}
+static int none(const struct dirent *e) { return e == NULL; }
+static int backwards(const struct dirent **a, const struct dirent **b) {
+  errno = EIO;
+  return strcmp((*b)->d_name, (*a)->d_name);
+}
+
+typedef int selector(const struct dirent *);
+typedef int comparer(const struct dirent **, const struct dirent **);
+
+static int call_scan(int which, int at, const char *name, struct dirent ***list, selector *s,
+                     comparer *c) {
+  typedef int (*selector64)(const struct dirent64 *);
+  typedef int (*comparer64)(const struct dirent64 **, const struct dirent64 **);
+  switch (which) {
+  case 0:
+    return scandir(name, list, s, c);
+  case 1:
+    return scandir64(name, (struct dirent64 ***)list, (selector64)s, (comparer64)c);
+  case 2:
+    return scandirat(at, name, list, s, c);
+  default:
+    return scandirat64(at, name, (struct dirent64 ***)list, (selector64)s, (comparer64)c);
+  }
+}
+
+static void show_scan(int which, int at, const char *name, selector *s, comparer *c) {
+  struct dirent **list = (struct dirent **)&list;
+  errno = UNTOUCHED;
+  int n = call_scan(which, at, name, &list, s, c);
+  printf("scan %d: %d errno %d %s\n", which, n, errno,
+         n < 0 && list != (struct dirent **)&list ? "list changed" : "");
+  for (int i = 0; i < n; i++) {
+    printf("  %d %d ", list[i]->d_type, list[i]->d_reclen);
+    show(list[i]->d_name);
+    char *copy = malloc(list[i]->d_reclen); /* all of it is there */
+    free(memcpy(copy, list[i], list[i]->d_reclen));
+    free(list[i]);
+  }
+  if (n >= 0) {
+    free(list);
+  }
+}
+
+static const char *const directories[] = {
+    ".",        "sub",    "sub/",    "./sub/../sub", "empty",      "link_to_sub",
+    "dangling", "loop",   "missing", "missing/x",    "a.txt",      "a.txt/",
+    "",         "noread", "noexec",  "/usr",         "/proc/self", "dir with blank",
+    "many",
+};
+
+static void mode_scandir(void) {
+  drop_privileges();
+  int before = open_descriptors();
+  int here = open(".", O_RDONLY | O_DIRECTORY), file = open("a.txt", O_RDONLY);
+  int at[] = {AT_FDCWD, here, file, -1, 999};
+  comparer *compare[] = {NULL, alphasort, versionsort, backwards};
+  selector *select[] = {NULL, with_a, none};
+  for (size_t d = 0; d < COUNT(directories); d++) {
+    printf("%s\n", directories[d]);
+    for (int which = 0; which < 4; which++) {
+      for (size_t a = 0; a < (which < 2 ? 1 : COUNT(at)); a++) {
+        for (size_t c = 0; c < COUNT(compare); c++) {
+          for (size_t s = 0; s < COUNT(select); s++) {
+            if (strcmp(directories[d], "/proc/self") != 0 || s > 1) {
+              show_scan(which, at[a], directories[d], select[s], compare[c]);
+            }
+          }
+        }
+      }
+    }
+  }
+  close(here);
+  close(file);
+  struct rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 3;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  for (int which = 0; which < 4; which++) {
+    show_scan(which, AT_FDCWD, ".", NULL, NULL);
+  }
+  printf("descriptors %d\n", open_descriptors() - before);
+}
+
+/* ---- glob -------------------------------------------------------------------------------------
+ */
+
+static const char *const patterns[] = {
+    "*",
+    "*.txt",
+    "a.txt",
+    "?.txt",
+    "[ab].txt",
+    "[!ab].txt",
+    ".*",
+    "[.]*",
+    "?*",
+    "*/",
+    "*/*",
+    "*/*.txt",
+    "*/*/*",
+    "sub/*",
+    "sub/*.txt",
+    "./sub/*",
+    ".//sub//*",
+    "../*/sub/*",
+    "s*b/x.txt",
+    "s*b/missing",
+    "s*b/../*.txt",
+    "*/../a.txt",
+    "empty/*",
+    "empty/",
+    "missing",
+    "missing/*",
+    "missing/x",
+    "a.txt/*",
+    "a.txt/",
+    "dangling",
+    "dangl*",
+    "dangling/*",
+    "loop",
+    "loo*",
+    "loop/*",
+    "link_to_sub/*",
+    "link_*/*",
+    "link_to_s*",
+    "noread/*",
+    "noread",
+    "noread/x",
+    "*/x*",
+    "noexec/*",
+    "no*/*",
+    "no*/x",
+    "\\*",
+    "\\*star",
+    "*\\*",
+    "[[]x]",
+    "[",
+    "[a",
+    "a[",
+    "*[",
+    "back\\\\slash",
+    "back\\slash",
+    "*\\\\*",
+    "\\a.txt",
+    "a.txt\\",
+    "{a,b}.txt",
+    "{a,b}*",
+    "{sub,many}/*1*",
+    "{x,y}z*",
+    "{a,{b,c}}.txt",
+    "{a",
+    "a}",
+    "{}",
+    "{a,b",
+    "{missing,gone}",
+    "{missing,gone}*",
+    "{missing,a}.txt",
+    "{a,a}*.txt",
+    "{*.txt,s*}",
+    "\\{a,b\\}",
+    "~",
+    "~/",
+    "~/*",
+    "~/*.txt",
+    "~x",
+    "~nosuchuser/*",
+    "~root/x",
+    "~tilde",
+    "\\~*",
+    "/dev/",
+    "/e*c",
+    "/dev/nul*",
+    "//dev/nul*",
+    "",
+    "*.none",
+    "*[",
+    "**",
+    "**/*",
+    "*e*",
+    "[[:alpha:]].txt",
+    "[^a]*.txt",
+    "with*",
+    "with blank",
+    "*\n*",
+    "*\377*",
+    "\377*",
+    "\303*",
+    "many/f*9",
+    "many/*",
+    "*\x01*",
+    "fifo",
+    "f[i]fo",
+    "*/.",
+    "*/..",
+    ".*/",
+    ".[!.]*",
+    "sub/.*",
+    "dir with blank/*",
+    "dir*/*side*",
+    "nnnn*",
+    "sub/sub2/*",
+    "*/sub2/*",
+    "s*/s*/d*",
+    "-*",
+    "a.txt*",
+    "[a-c]*",
+    "*]*",
+    "sub\\/*",
+    "s\\ub/*",
+};
+
+static int handler_result;
+static int on_error(const char *path, int error) {
+  printf("  error %d ", error);
+  show(path);
+  return handler_result;
+}
+
+typedef int glob_function(const char *, int, int (*)(const char *, int), glob_t *);
+static int new_glob64(const char *p, int flags, int (*f)(const char *, int), glob_t *g) {
+  return glob64(p, flags, f, (glob64_t *)g);
+}
+static glob_function *const globs[] = {glob, old_glob, new_glob64};
+
+static void show_glob(int rc, const glob_t *g, int flags) {
+  printf("  = %d errno %d count %zu offs %zu flags %x pathv %d\n", rc, errno, g->gl_pathc,
+         g->gl_offs, (unsigned)g->gl_flags, g->gl_pathv != NULL);
+  size_t skip = (flags & GLOB_DOOFFS) ? g->gl_offs : 0;
+  for (size_t i = 0; g->gl_pathv && i < skip; i++) {
+    printf("  %s\n", g->gl_pathv[i] ? "not null" : "null");
+  }
+  for (size_t i = 0; g->gl_pathv && i < g->gl_pathc; i++) {
+    printf("  ");
+    show(g->gl_pathv[skip + i]);
+  }
+  if (g->gl_pathv && (g->gl_pathc > 0 || skip > 0) && g->gl_pathv[skip + g->gl_pathc]) {
+    puts("  not ended");
+  }
+}
+
+static void try_glob(glob_function *f, const char *pattern, int flags, int handler) {
+  glob_t g;
+  memset(&g, 0x55, sizeof(g));
+  g.gl_offs = 3;
+  handler_result = handler == 2;
+  errno = UNTOUCHED;
+  int rc = f(pattern, flags, handler ? on_error : NULL, &g);
+  show_glob(rc, &g, flags);
+  /* Once more at the end, then free, then anew in the same struct. */
+  if (rc == 0 || rc == GLOB_NOMATCH) {
+    if (g.gl_pathv) {
+      rc = f("s*b/*", flags | GLOB_APPEND, NULL, &g);
+      show_glob(rc, &g, flags);
+    }
+    if (rc == 0 || rc == GLOB_NOMATCH) {
+      globfree(&g);
+    }
+  }
+  if (g.gl_opendir != (void *)(uintptr_t)0x5555555555555555) {
+    puts("  the caller's functions were changed");
+  }
+}
+
+static const int all_flags[] = {
+    GLOB_ERR,    GLOB_MARK,  GLOB_NOSORT,  GLOB_DOOFFS, GLOB_NOCHECK, GLOB_NOESCAPE,
+    GLOB_PERIOD, GLOB_BRACE, GLOB_NOMAGIC, GLOB_TILDE,  GLOB_ONLYDIR, GLOB_TILDE_CHECK,
+};
+
+static uint64_t seed = 1;
+static unsigned draw(unsigned n) {
+  seed = seed * 6364136223846793005U + 1442695040888963407U;
+  return (unsigned)(seed >> 33) % n;
+}
+
+static void mode_glob(void) {
+  drop_privileges();
+  setlocale(LC_ALL, "");
+  int before = open_descriptors();
+  for (size_t p = 0; p < COUNT(patterns); p++) {
+    for (size_t k = 0; k < 40; k++) {
+      int flags = 0;
+      if (k > 0 && k <= COUNT(all_flags)) {
+        flags = all_flags[k - 1];
+      } else if (k > COUNT(all_flags)) {
+        for (size_t i = 0; i < COUNT(all_flags); i++) {
+          flags |= draw(3) == 0 ? all_flags[i] : 0;
+        }
+      }
+      int handler = (int)draw(3);
+      for (size_t f = 0; f < COUNT(globs); f++) {
+        printf("glob %zu flags %x handler %d ", f, (unsigned)flags, handler);
+        show(patterns[p]);
+        try_glob(globs[f], patterns[p], flags, handler);
+      }
+    }
+  }
+  for (size_t f = 0; f < COUNT(globs); f++) {
+    glob_t g = {0};
+    errno = 0;
+    int rc = globs[f]("*", 1 << 20, NULL, &g);
+    show_glob(rc, &g, 0);
+  }
+  printf("descriptors %d\n", open_descriptors() - before);
+}
+
+static void mode_emfile(void) {
+  struct rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 3;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  for (size_t f = 0; f < COUNT(globs); f++) {
+    for (int handler = 0; handler < 3; handler++) {
+      try_glob(globs[f], "*", 0, handler);
+      try_glob(globs[f], "*/*", GLOB_ERR, handler);
+      try_glob(globs[f], "a.txt", GLOB_ERR, handler);
+    }
+  }
+}
+
+/* A caller with functions of its own. */
+static struct dirent made_up;
+static int made_up_left;
+static void *own_opendir(const char *name) {
+  printf("  own opendir %s\n", name);
+  made_up_left = 3;
+  return &made_up;
+}
+static struct dirent *own_readdir(void *dir) {
+  snprintf(made_up.d_name, sizeof(made_up.d_name), "made%d", made_up_left);
+  made_up.d_ino = 1;
+  return made_up_left-- > 0 ? dir : NULL;
+}
+static void own_closedir(void *dir) { printf("  own closedir %d\n", dir == &made_up); }
+
+static void mode_own(void) {
+  for (size_t f = 0; f < COUNT(globs); f++) {
+    glob_t g = {.gl_opendir = own_opendir,
+                .gl_readdir = own_readdir,
+                .gl_closedir = own_closedir,
+                .gl_stat = stat,
+                .gl_lstat = lstat};
+    int rc = globs[f]("m*", GLOB_ALTDIRFUNC, NULL, &g);
+    show_glob(rc, &g, 0);
+    globfree(&g);
+    rc = globs[f]("*.txt", 0, NULL, &g); /* and then without */
+    show_glob(rc, &g, 0);
+    globfree(&g);
+  }
+}
+
+/* ---- wordexp ----------------------------------------------------------------------------------
+ */
+
+static const char *const strings[] = {
+    "*",
+    "a b",
+    "*.txt",
+    "'*'.txt",
+    "\"*\".txt",
+    "\\*.txt",
+    "'*'*",
+    "\\**",
+    "*'*'",
+    "*\"*\"",
+    "*\\*",
+    "a*'b'",
+    "$STAR",
+    "\"$STAR\"",
+    "$STAR.txt",
+    "*$STAR",
+    "$STAR*",
+    "*\"$STAR\"",
+    "\"$STAR\"*",
+    "$TXT",
+    "$TXT*",
+    "*$TXT",
+    "$TWO*",
+    "*$TWO",
+    "*\"$TWO\"",
+    "$EMPTY",
+    "$EMPTY*",
+    "*$EMPTY",
+    "*\"$EMPTY\"",
+    "\"$EMPTY\"*",
+    "\"\"*",
+    "*\"\"",
+    "''*",
+    "*''",
+    "\"\"",
+    "''",
+    "$UNSET",
+    "$UNSET*",
+    "*$UNSET",
+    "${UNSET:-*}",
+    "${UNSET:-*}*",
+    "*${UNSET:-*}",
+    "${UNSET-*.txt}",
+    "\"${UNSET:-*}\"",
+    "${STAR#\\*}",
+    "${TXT%.*}",
+    "${TXT##*.}",
+    "*${TXT%%*t}",
+    "${#TXT}*",
+    "${TXT:+*}",
+    "${TXT:+*}?",
+    "${TXT/x}",
+    "${",
+    "*${",
+    "${TXT",
+    "*${TXT",
+    "${TXT:-'",
+    "${UNSET:-'}",
+    "*${UNSET:-'}",
+    "${UNSET:-\\}}*",
+    "${UNSET:-\"}\"}*",
+    "${UNSET:-{a}}*",
+    "${UNSET:-$(echo a)}*",
+    "$(echo '*')",
+    "$(echo '*')*",
+    "*$(echo .txt)",
+    "\"$(echo 'a b')\"*",
+    "$(echo a b)*",
+    "*$(echo a b)",
+    "*\"$(echo a b)\"",
+    "`echo '*'`",
+    "`echo a`*",
+    "*`echo a`",
+    "\"`echo a`\"*",
+    "*\"`echo a`\"",
+    "`echo \\`echo a\\``*",
+    "$(echo ')')*",
+    "$(echo \")\")*",
+    "$(echo (a)",
+    "$(",
+    "`",
+    "*`",
+    "*$(",
+    "$((2*3))",
+    "$((2*3))*",
+    "*$((2*3))",
+    "$((1+1)",
+    "$((",
+    "$((2*(3+1)))*",
+    "$[2*3]",
+    "$[2*3]*",
+    "*$[1]",
+    "$[2*3",
+    "*$[",
+    "$((echo a);(echo b))*",
+    "*$((TWO))",
+    "$(($(echo 1)+1))*",
+    "$((1;2))*",
+    "$((2*`echo 2`))*",
+    "$?",
+    "$*",
+    "$*?",
+    "\"$*\"*",
+    "\"$@\"",
+    "\"$@\"*",
+    "*\"$@\"",
+    "$@",
+    "$@*",
+    "*$@",
+    "$#",
+    "$#*",
+    "*$#",
+    "${#}",
+    "$1*",
+    "$2*",
+    "$3*",
+    "*$1",
+    "*$2",
+    "*$3",
+    "*\"$3\"",
+    "$9*",
+    "${1}*",
+    "${10}*",
+    "${@}*",
+    "${*}*",
+    "\"${@}\"*",
+    "$",
+    "$ *",
+    "*$",
+    "*$ a",
+    "$*.txt",
+    "$'a'*",
+    "$\"a\"*",
+    "*$'a'",
+    "*$\"a\"",
+    "$-*",
+    "$_*",
+    "$A_1*",
+    "~",
+    "~/*",
+    "~/*.txt",
+    "$HOME/*.txt",
+    "\"$HOME\"/*.txt",
+    "\"$HOME/*.txt\"",
+    "'~'/*",
+    "\\~/*",
+    "~*",
+    "~nosuchuser*",
+    "~nosuchuser/*",
+    "~root*/x",
+    "~\\*",
+    "~a\\*",
+    "a ~*",
+    "a=~/*",
+    "a=~",
+    "b=*:~/*",
+    "* a=~/s*",
+    "a=~ a=~",
+    "*~",
+    "*/~",
+    "sub~*",
+    "~/~/*",
+    "[ab].txt",
+    "['a'b].txt",
+    "[\"a\"b].txt",
+    "[\\]a].txt",
+    "[a' 'b].txt",
+    "[a\\ b].txt",
+    "[",
+    "[a",
+    "a[",
+    "]",
+    "[]",
+    "[!a]*",
+    "[[:alpha:]].txt",
+    "['[:alpha:]'].txt",
+    "[a$TWO].txt",
+    "[$STAR]*",
+    "[\"$STAR\"]*",
+    "none*",
+    "none* a.txt",
+    "'none'*",
+    "n\\one*",
+    ".*",
+    "'.'*",
+    "\\.*",
+    "$DOT*",
+    "?hidden",
+    "s*/*.txt",
+    "*/*",
+    "*/",
+    "sub/*",
+    "sub\\/*",
+    "'sub'/*",
+    "'sub/'*",
+    "\"su\"b/*.txt",
+    "* *",
+    "*  *.txt\t?.txt",
+    " * ",
+    "\t*",
+    "*\\ *",
+    "*' '*",
+    "*\" \"*",
+    "'with blank'*",
+    "with\\ *",
+    "with\\ blank*",
+    "*with\\ blank",
+    "dir*/*",
+    "'dir with blank'/*",
+    "dir\\ with\\ blank/*",
+    "*|",
+    "|*",
+    "*;",
+    ";*",
+    "* ; *",
+    "*&",
+    "&*",
+    "*<",
+    "*(",
+    "*)",
+    "(*)",
+    "{*}",
+    "*{a,b}",
+    "*{",
+    "*\n",
+    "\n*",
+    "*\\\n.txt",
+    "*\"\\\n\".txt",
+    "*'\n'*",
+    "*\"\n\"*",
+    "*;*",
+    "a;*",
+    "*'",
+    "*\"",
+    "'*",
+    "\"*",
+    "*'a",
+    "*'a b'",
+    "*\"a b\"",
+    "*'a b' 'c'",
+    "*\\",
+    "\\",
+    "a*\\",
+    "\"\\",
+    "*'\\",
+    "*\"a\\",
+    "\"a\\*b\"*",
+    "*\"\\a\"",
+    "*\"\\*\"",
+    "*'\\*'",
+    "*\"\\$\"",
+    "*\"\\\\\"",
+    "back*",
+    "back\\\\*",
+    "*\\\\*",
+    "*\\\\\\\\*",
+    "*'\\\\'*",
+    "it\\'s*",
+    "*\\'s",
+    "*\"'\"s",
+    "?\"dq\"",
+    "?'\"'dq*",
+    "*,*",
+    "a,*",
+    "*,a.txt",
+    "*,~/a*",
+    "a,b",
+    "$COMMA",
+    "$COMMA*",
+    "*$COMMA",
+    "$COMMAS*",
+    "*$COMMAS",
+    "*$COMMAS\"$EMPTY\"",
+    "*x*",
+    "ax*bx*",
+    "*'x'",
+    "$XX*",
+    "*$XX",
+    "$BLANKS*",
+    "*$BLANKS",
+    "$BLANKS",
+    "a$BLANKS*b",
+    "\377*",
+    "*\377*",
+    "\303*",
+    "*$BYTES",
+    "$BYTES*",
+    "nnnn*",
+    "$LONG*",
+    "*\001*",
+    "many/*",
+    "many/f*1 many/f*2 many/f*3",
+    "${ASSIGN:=*}",
+    "${ASSIGN2:=a}*",
+    "*${ASSIGN3:=.txt}$ASSIGN3",
+    "# *",
+    "#*",
+    "!*",
+    "%*",
+    "-*",
+    "=*",
+    "a=*",
+    "^*",
+    "[^a]*.txt",
+    "@*",
+    ":*",
+    "*:*",
+    "+(a)*",
+    "",
+    " ",
+    "a",
+    "?",
+    "??",
+    "?.txt",
+    "\"?\".txt",
+    "a?txt",
+    "*.t'x't",
+    "*.t\"x\"t",
+    "*.t\\xt",
+    "dangl*",
+    "loo*",
+    "noread/*",
+    "noexec/*",
+    "missing/*",
+    "/dev/nul*",
+    "//dev/nul*",
+    "../*/sub/*",
+};
+
+static const char *const ifs_values[] = {NULL, "",  ",",   ", ", "x", " \t\n,",
+                                         "\n", "/", "'\"", "$",  "\\"};
+
+static const int word_flags[] = {
+    0,
+    WRDE_NOCMD,
+    WRDE_UNDEF,
+    WRDE_NOCMD | WRDE_UNDEF | WRDE_SHOWERR,
+};
+
+static void set_variables(void) {
+  static char longest[256];
+  memset(longest, 'n', 200);
+  char here[4096];
+  const char *pairs[] = {"STAR",  "*",     "TXT",   "*.txt", "TWO",    "a b",      "EMPTY",
+                         "",      "DOT",   ".",     "COMMA", "a,b",    "COMMAS",   ",a,,b,",
+                         "XX",    "axbxx", "BYTES", "\377",  "BLANKS", "  a  b  ", "LONG",
+                         longest, "A_1",   "a",     "_",     "b"};
+  for (size_t i = 0; i < COUNT(pairs); i += 2) {
+    setenv(pairs[i], pairs[i + 1], 1);
+  }
+  setenv("HOME", getcwd(here, sizeof(here)) ? here : "/", 1);
+  unsetenv("ASSIGN");
+  unsetenv("ASSIGN2");
+  unsetenv("ASSIGN3");
+}
+
+static void set_ifs(const char *ifs) {
+  if (ifs) {
+    setenv("IFS", ifs, 1);
+  } else {
+    unsetenv("IFS");
+  }
+}
+
+static void show_words(int rc, const wordexp_t *w, int flags) {
+  printf("  = %d count %zu offs %zu wordv %d\n", rc, w->we_wordc, w->we_offs, w->we_wordv != NULL);
+  size_t skip = (flags & WRDE_DOOFFS) ? w->we_offs : 0;
+  for (size_t i = 0; w->we_wordv && i < skip; i++) {
+    printf("  %s\n", w->we_wordv[i] ? "not null" : "null");
+  }
+  for (size_t i = 0; w->we_wordv && i < w->we_wordc; i++) {
+    printf("  ");
+    show(w->we_wordv[skip + i]);
+  }
+  if (w->we_wordv && w->we_wordv[skip + w->we_wordc]) {
+    puts("  not ended");
+  }
+}
+
+static void try_words(const char *words, int flags) {
+  wordexp_t w = {.we_offs = 2};
+  int rc = wordexp(words, &w, flags);
+  fflush(stderr);
+  show_words(rc, &w, flags);
+  if (rc == 0 || rc == WRDE_NOSPACE) {
+    wordfree(&w);
+  }
+}
+
+/* Into a struct that has words. */
+static void try_more_words(const char *words, int flags, int more) {
+  wordexp_t w = {.we_offs = 2};
+  if (wordexp("first 's*b'", &w, flags & WRDE_DOOFFS) != 0) {
+    die("wordexp");
+  }
+  int rc = wordexp(words, &w, flags | more);
+  if (rc != 0 && (more & WRDE_APPEND)) {
+    printf("  = %d\n", rc); /* libc leaves a freed we_wordv */
+    return;
+  }
+  show_words(rc, &w, flags);
+  if (w.we_wordv) {
+    rc = wordexp("s*", &w, (flags & WRDE_DOOFFS) | WRDE_APPEND);
+    show_words(rc, &w, flags);
+  }
+  wordfree(&w);
+}
+
+static void mode_wordexp(void) {
+  drop_privileges();
+  int before = open_descriptors();
+  for (size_t i = 0; i < COUNT(ifs_values); i++) {
+    set_variables();
+    set_ifs(ifs_values[i]);
+    for (size_t s = 0; s < COUNT(strings); s++) {
+      int command = strchr(strings[s], '`') || strstr(strings[s], "$(");
+      for (size_t f = 0; f < COUNT(word_flags); f++) {
+        if (command && i > 2 && !(word_flags[f] & WRDE_NOCMD)) {
+          continue; /* a shell each: slow */
+        }
+        printf("wordexp IFS %zu flags %x ", i, (unsigned)word_flags[f]);
+        show(strings[s]);
+        set_variables();
+        try_words(strings[s], word_flags[f]);
+      }
+    }
+  }
+  printf("descriptors %d\n", open_descriptors() - before);
+}
+
+static void mode_append(void) {
+  int flags[] = {0, WRDE_DOOFFS, WRDE_UNDEF, WRDE_DOOFFS | WRDE_NOCMD};
+  int more[] = {WRDE_APPEND, WRDE_REUSE};
+  for (size_t i = 0; i < 3; i++) {
+    for (size_t s = 0; s < COUNT(strings); s++) {
+      for (size_t f = 0; f < COUNT(flags); f++) {
+        if ((strchr(strings[s], '`') || strstr(strings[s], "$(")) && !(flags[f] & WRDE_NOCMD)) {
+          continue;
+        }
+        set_variables();
+        set_ifs(ifs_values[i]);
+        printf("wordexp IFS %zu flags %x ", i, (unsigned)flags[f]);
+        show(strings[s]);
+        try_words(strings[s], flags[f]);
+        for (size_t m = 0; m < COUNT(more); m++) {
+          try_more_words(strings[s], flags[f], more[m]);
+        }
+      }
+    }
+  }
+}
+
+/* Strings of random pieces. */
+static void mode_random(void) {
+  static const char *const pieces[] = {
+      "*",         "*",     "?",     "[a",      "]",           "a",
+      "b",         ".txt",  "sub/",  "b/",      " ",           "\t",
+      "\\",        "'",     "\"",    "'*'",     "\"a\"",       "\\*",
+      "\\ ",       "$STAR", "$TWO",  "$EMPTY",  "$UNSET",      "${TXT}",
+      "\"$TWO\"",  "$.",    "$1",    "$COMMAS", "${UNSET:-*}", "${UNSET:-'*'}",
+      "${TXT%.*}", "~/",    " ~/",   "=~/",     "$((2*3))",    "$[2*3]",
+      ",",         "\n",    "(",     "{",       "}",           ";",
+      "$BLANKS",   "\"",    "'",     "\\\\",    "$(",          "`",
+      "x",         ".",     "[!x]*", "s*",      "!",
+  };
+  drop_privileges();
+  for (int k = 0; k < 20000; k++) {
+    char words[256] = "";
+    for (unsigned n = 1 + draw(8); n > 0; n--) {
+      strcat(words, pieces[draw(COUNT(pieces))]);
+    }
+    unsigned ifs = draw(2) ? 0 : draw(COUNT(ifs_values));
+    int flags = WRDE_NOCMD | (draw(4) == 0 ? WRDE_UNDEF : 0);
+    set_variables();
+    set_ifs(ifs_values[ifs]);
+    printf("wordexp IFS %u flags %x ", ifs, (unsigned)flags);
+    show(words);
+    try_words(words, flags);
+  }
+}
+
+/* ---- under the shard view ----------------------------------------------------------------------
+ */
+
+static int by_bytes(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Whether files come from listings only: a name that is given in full is there for every rank. */
+static int lists(const char *pattern) {
+  const char *last = strrchr(pattern, '/');
+  last = last ? last + 1 : pattern;
+  return *last ? last[0] != '\\' && strpbrk(last, "*?") : strchr(pattern, '*') != NULL;
+}
+
+/* What does not depend on the order of directories, without what belongs to the file system. */
+static void mode_served(void) {
+  set_variables();
+  set_ifs(NULL);
+  static const char *const served[] = {".", "sub", "sub/sub2", "empty", "link_to_sub", "many"};
+  for (size_t d = 0; d < COUNT(served); d++) {
+    for (int which = 0; which < 4; which++) {
+      struct dirent **list;
+      int n = call_scan(which, AT_FDCWD, served[d], &list, NULL, alphasort);
+      printf("scan %d %s: %d\n", which, served[d], n);
+      for (int i = 0; i < n; i++) {
+        show(list[i]->d_name);
+        free(list[i]);
+      }
+      if (n >= 0) {
+        free(list);
+      }
+    }
+  }
+  static const int flags[] = {0, GLOB_MARK, GLOB_PERIOD, GLOB_BRACE | GLOB_NOCHECK | GLOB_ONLYDIR,
+                              GLOB_NOSORT | GLOB_TILDE | GLOB_BRACE};
+  for (size_t p = 0; p < COUNT(patterns); p++) {
+    if (!lists(patterns[p])) {
+      continue;
+    }
+    for (size_t k = 0; k < COUNT(flags) * COUNT(globs); k++) {
+      glob_t g;
+      int rc = globs[k % 3](patterns[p], flags[k / 3], NULL, &g);
+      printf("glob %zu %d %zu ", k, rc, g.gl_pathc);
+      show(patterns[p]);
+      if ((flags[k / 3] & GLOB_NOSORT) && g.gl_pathc > 0) {
+        qsort(g.gl_pathv, g.gl_pathc, sizeof(char *), by_bytes);
+      }
+      for (size_t i = 0; i < g.gl_pathc; i++) {
+        show(g.gl_pathv[i]);
+      }
+      globfree(&g);
+    }
+  }
+  for (size_t s = 0; s < COUNT(strings); s++) {
+    show(strings[s]);
+    try_words(strings[s], WRDE_NOCMD);
+  }
+}
+
+static int listed(const struct dirent *e) {
+  return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+}
+
+static void print_all(char *const *names, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    struct stat s;
+    if (stat(names[i], &s) != 0 || !S_ISDIR(s.st_mode)) {
+      fwrite(names[i], 1, strlen(names[i]) + 1, stdout);
+    }
+  }
+}
+
+static int list_names(const char *how, const char *what) {
+  glob_t g = {0};
+  wordexp_t w;
+  if (strcmp(how, "scandir") == 0) {
+    struct dirent **list;
+    int n = scandir(what, &list, listed, NULL);
+    for (int i = 0; i < n; i++) {
+      char path[PATH_MAX];
+      snprintf(path, sizeof(path), "%s/%s", what, list[i]->d_name);
+      print_all((char *[]){path}, 1);
+    }
+    return n < 0;
+  }
+  if (strcmp(how, "wordexp") == 0) {
+    int rc = wordexp(what, &w, 0);
+    print_all(w.we_wordv, rc == 0 && strcmp(w.we_wordv[0], what) != 0 ? w.we_wordc : 0);
+    return rc;
+  }
+  int rc = (strcmp(how, "glob") == 0 ? glob : old_glob)(what, GLOB_PERIOD, NULL, &g);
+  print_all(g.gl_pathv, g.gl_pathc);
+  return rc != GLOB_NOMATCH && rc != 0;
+}
+
+/* ---- threads ------------------------------------------------------------------------------------
+ */
+
+static void *expander(void *arg) {
+  size_t *sum = arg;
+  for (int k = 0; k < 100; k++) {
+    struct dirent **list;
+    glob_t g;
+    wordexp_t w;
+    int n = scandir(".", &list, NULL, alphasort);
+    if (n < 0 || glob("*/*", 0, NULL, &g) != 0 || wordexp("*/* '*'", &w, 0) != 0) {
+      die("a thread");
+    }
+    size_t now = (size_t)n * 1000000 + g.gl_pathc * 1000 + w.we_wordc;
+    if (*sum != 0 && *sum != now) {
+      die("a thread sees other names");
+    }
+    *sum = now;
+    while (n > 0) {
+      free(list[--n]);
+    }
+    free(list);
+    globfree(&g);
+    wordfree(&w);
+  }
+  return NULL;
+}
+
+static void mode_threads(void) {
+  pthread_t t[3];
+  size_t sums[3] = {0};
+  for (size_t i = 0; i < 3; i++) {
+    pthread_create(&t[i], NULL, expander, &sums[i]);
+  }
+  for (size_t i = 0; i < 3; i++) {
+    pthread_join(t[i], NULL);
+    printf("%zu\n", sums[i]);
+  }
+}
+
+static const struct {
+  const char *name;
+  void (*run)(void);
+} modes[] = {
+    {"scandir", mode_scandir}, {"glob", mode_glob},       {"emfile", mode_emfile},
+    {"own", mode_own},         {"wordexp", mode_wordexp}, {"append", mode_append},
+    {"random", mode_random},   {"served", mode_served},   {"threads", mode_threads},
+};
+
+int main(int argc, char **argv) {
+  if (argc == 4 && strcmp(argv[1], "list") == 0) {
+    return list_names(argv[2], argv[3]) || fflush(stdout) != 0;
+  }
+  for (size_t i = 0; argc >= 2 && i < COUNT(modes); i++) {
+    if (strcmp(argv[1], modes[i].name) == 0) {
+      modes[i].run();
+      return fflush(stdout) != 0;
+    }
+  }
+  fprintf(stderr, "usage: patterns MODE [ARG...]\n");
+  return 2;
+}
