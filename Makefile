@@ -21,7 +21,7 @@ COMMON := listing/below listing/crc32c listing/reader listing/options shard/shar
 # libshard.so
 LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache interpose/self \
        interpose/init interpose/real interpose/handles interpose/guard interpose/dir interpose/dents interpose/scandir \
-       interpose/glob interpose/wordexp view/view view/place view/serve view/window adapter/adapter
+       interpose/glob interpose/wordexp interpose/ftw interpose/fts view/view view/place view/serve view/window adapter/adapter
 # shardctl
 CTL := $(COMMON) listing/writer listing/build source/posix ctl/main ctl/index ctl/ls ctl/stat
 
@@ -68,7 +68,7 @@ NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,ftw fts glob worde
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
 UNIT := crc32c options shard world config listing damage
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
-PROGRAMS := getdents
+PROGRAMS := getdents count
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
 PRELOADS := $(T)/openlog.so $(T)/naive.so
 

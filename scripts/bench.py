@@ -289,7 +289,7 @@ def part_listing(args, report):
 
     def build():
         begin = time.time()
-        done = subprocess.run([ctl, "index", folder, "-o", output, "--json"], check=True,
+        done = subprocess.run([ctl, "index", folder, "-o", output, "--no-attributes", "--json"], check=True,
                               capture_output=True, text=True)
         facts.update(json.loads(done.stdout))
         return time.time() - begin
@@ -308,11 +308,64 @@ def part_listing(args, report):
                each <= 5)
 
 
+def part_view(args, report):
+    """The shard view: streaming against a bare getdents64 loop, and passes over the directory."""
+    folder = os.path.join(make_data(args, 1_000_000), "train")
+    programs = os.path.join(REPO, "build", "tests")
+    cache = os.path.join("/dev/shm", f"libshard-bench-{os.getpid()}")
+    shard = dict(os.environ, LD_PRELOAD=args.preload, SHARD_DATASET=folder, SHARD_SIZE="8",
+                 SHARD_CACHE_DIR=cache)
+
+    def timed(program, env):
+        begin = time.time()
+        subprocess.run([os.path.join(programs, program), folder], check=True, env=env,
+                       stdout=subprocess.DEVNULL)
+        return time.time() - begin
+
+    def measure(strategy):
+        return timed("count", dict(shard, SHARD_RANK="3", SHARD_STRATEGY=strategy))
+
+    try:
+        timed("getdents", os.environ)
+        measure("range")  # makes the listing
+        sides = [[timed("getdents", os.environ), measure("hash"), measure("range")]
+                 for _ in range(3 * args.rounds)]
+        bare, stream, listed = [statistics.median(side) for side in zip(*sides)]
+        report.add("streaming shard view (hash), 1,000,000 names", "s", stream,
+                   "bare getdents64 pass", bare, bare / stream, ">= 0.9 of its speed",
+                   bare / stream >= 0.9)
+        report.add("shard view from the listing, 1 of 8 ranks", "s", listed,
+                   "bare getdents64 pass", bare, bare / listed, ">= 0.9 of its speed",
+                   bare / listed >= 0.9)
+        shutil.rmtree(cache)
+
+        def listed_bytes(command, env):
+            """Bytes of directory entries that the kernel gave to a command and its children."""
+            log = os.path.join(args.folder, "strace.log")
+            subprocess.run(["strace", "-f", "-qq", "-e", "trace=getdents64", "-o", log] + command,
+                           check=True, env=env, stdout=subprocess.DEVNULL)
+            with open(log, encoding="utf-8", errors="replace") as stream:
+                return sum(int(n) for n in re.findall(r"= (\d+)$", stream.read(), re.M))
+
+        count = os.path.join(programs, "count")
+        one = listed_bytes([os.path.join(programs, "getdents"), folder], os.environ)
+        script = 'for r in 0 1 2 3 4 5 6 7; do SHARD_RANK=$r "$0" "$1" & done; wait'
+        # The preload is for the ranks, not for strace and the shell.
+        all_ranks = f'export LD_PRELOAD="$2"; {script}'
+        env = dict(shard)
+        del env["LD_PRELOAD"]
+        eight = listed_bytes(["bash", "-c", all_ranks, count, folder, args.preload], env)
+        report.add("directory passes of 8 processes that list together", "passes", eight / one,
+                   "one bare pass", 1, eight / one, "1 (1.01)", eight <= 1.01 * one)
+    finally:
+        shutil.rmtree(cache, ignore_errors=True)
+
+
 def main():
     """Run the parts."""
     args = parse_arguments()
     args.preload = os.path.abspath(args.preload)
-    parts = {"listing": part_listing, "memory": part_memory, "speed": part_speed,
+    parts = {"listing": part_listing, "view": part_view, "memory": part_memory, "speed": part_speed,
              "start": part_start}
     chosen = args.only.split(",") if args.only else list(parts)
     os.makedirs(args.folder, exist_ok=True)

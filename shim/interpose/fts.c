@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fts.c - fts_open, fts_read and their family.
+ *
+ * Like nftw (ftw.c), libc's own list directories unseen by our readdir, so while the view is active
+ * every tree is walked here. The program reads FTS and FTSENT itself: they are glibc's, each field
+ * is filled as glibc fills it, and so are the private ones we need. A handle that libc has opened,
+ * while there was no view, stays libc's: ours are in a table.
+ *
+ * As in glibc the hierarchy is in memory only as far as needed: the ancestors of the current
+ * entry, by fts_parent, and what comes after each of them on its level, by fts_link. All share
+ * one buffer for their path, which holds that of the current entry.
+ *
+ * Other than in glibc
+ *   - after a followed link to a directory with nothing in it (or with fts_children called on it)
+ *     the way back is by descriptor; glibc looks for it at "..", fails and ends the walk;
+ *   - which entries FTS_NOSTAT leaves alone is told by their type only, not by link counts;
+ *   - paths may have 65534 bytes; glibc counts what it allocates, and stops at some 36000;
+ *   - a directory whose reading fails with EIO, as it does if a listing is damaged, is FTS_DNR;
+ *     glibc takes any such error for the directory's end;
+ *   - no descriptor is leaked or used when closed, and fts_children after the end gives NULL.
+ */
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "interpose/handles.h"
+#include "interpose/real.h"
+#include "view/view.h"
+
+static_assert(sizeof(struct stat) == sizeof(struct stat64), "fts is fts64");
+static_assert(sizeof(FTS) == sizeof(FTS64) && sizeof(FTSENT) == sizeof(FTSENT64), "fts is fts64");
+static_assert(offsetof(FTSENT, fts_statp) == offsetof(FTSENT64, fts_statp) &&
+                  offsetof(FTSENT, fts_name) == offsetof(FTSENT64, fts_name),
+              "fts is fts64");
+
+/* Why a directory is read: fts_read goes into it, or fts_children with or without FTS_NAMEONLY. */
+enum purpose { ENTER, CHILDREN, NAMES };
+
+static struct shard_handles ours;
+
+static bool has(const FTS *fts, int option) { return fts->fts_options & option; }
+static bool changes(const FTS *fts) { return !has(fts, FTS_NOCHDIR); }
+
+/* NULL, with the walk at its end for good. */
+static FTSENT *stop(FTS *fts) {
+  fts->fts_options |= FTS_STOP;
+  return NULL;
+}
+
+static int open_here(void) { return open(".", O_RDONLY | O_CLOEXEC); }
+
+static void close_quietly(int fd) {
+  int saved = errno;
+  close(fd);
+  errno = saved;
+}
+
+/* ---- entries ---------------------------------------------------------------------------- */
+
+static FTSENT *new_entry(const FTS *fts, const char *name, size_t length) {
+  size_t align = _Alignof(struct stat);
+  size_t size = offsetof(FTSENT, fts_name) + length + 1;
+  size = ((size < sizeof(FTSENT) ? sizeof(FTSENT) : size) + align - 1) / align * align;
+  FTSENT *e = calloc(1, size + (has(fts, FTS_NOSTAT) ? 0 : sizeof(struct stat)));
+  if (!e) {
+    return NULL;
+  }
+  memcpy(e->fts_name, name, length);
+  e->fts_namelen = (unsigned short)length;
+  e->fts_path = fts->fts_path;
+  e->fts_instr = FTS_NOINSTR;
+  e->fts_statp = has(fts, FTS_NOSTAT) ? NULL : (struct stat *)(void *)((char *)e + size);
+  return e;
+}
+
+/* The descriptor of the directory that a followed link is in. */
+static void forget_link(FTSENT *e) {
+  if (e->fts_flags & FTS_SYMFOLLOW) {
+    e->fts_flags &= (unsigned short)~FTS_SYMFOLLOW;
+    close_quietly(e->fts_symfd);
+  }
+}
+
+static void free_entry(FTSENT *e) {
+  forget_link(e);
+  free(e);
+}
+
+static void free_list(FTSENT *e) {
+  while (e) {
+    FTSENT *after = e->fts_link;
+    free_entry(e);
+    e = after;
+  }
+}
+
+static void forget_children(FTS *fts) {
+  free_list(fts->fts_child);
+  fts->fts_child = NULL;
+}
+
+static FTSENT *sorted(FTS *fts, FTSENT *list, size_t count) {
+  if (!fts->fts_compar || count < 2) {
+    return list;
+  }
+  if (count > (size_t)fts->fts_nitems || !fts->fts_array) {
+    FTSENT **array = count > INT_MAX ? NULL : reallocarray(fts->fts_array, count, sizeof(FTSENT *));
+    if (!array) {
+      return list; /* unsorted is as good as it gets */
+    }
+    fts->fts_array = array;
+    fts->fts_nitems = (int)count;
+  }
+  size_t n = 0;
+  for (FTSENT *e = list; e; e = e->fts_link) {
+    fts->fts_array[n++] = e;
+  }
+  qsort(fts->fts_array, n, sizeof(FTSENT *), fts->fts_compar);
+  for (size_t i = 0; i < n; i++) {
+    fts->fts_array[i]->fts_link = i + 1 < n ? fts->fts_array[i + 1] : NULL;
+  }
+  return fts->fts_array[0];
+}
+
+/* ---- paths ------------------------------------------------------------------------------ */
+
+/* Where in the path a name goes, less the slash before it. */
+static size_t end_of_path(const FTSENT *e) {
+  return e->fts_path[e->fts_pathlen - 1] == '/' ? e->fts_pathlen - 1U : e->fts_pathlen;
+}
+
+static void point_to(FTSENT *e, char *path) {
+  if (e->fts_accpath == e->fts_path) {
+    e->fts_accpath = path;
+  }
+  e->fts_path = path;
+}
+
+/* Make the path hold `size` bytes. `list`: entries that are not in the hierarchy yet. */
+static int make_room(FTS *fts, size_t size, FTSENT *list) {
+  if (size <= (size_t)fts->fts_pathlen) {
+    return 0;
+  }
+  size += size / 2 + PATH_MAX;
+  char *path = malloc(size);
+  if (!path) {
+    return -1;
+  }
+  if (fts->fts_path) {
+    memcpy(path, fts->fts_path, (size_t)fts->fts_pathlen);
+  }
+  for (FTSENT *e = list; e; e = e->fts_link) {
+    point_to(e, path);
+  }
+  for (FTSENT *e = fts->fts_child; e; e = e->fts_link) {
+    point_to(e, path);
+  }
+  for (FTSENT *e = fts->fts_cur; e; e = e->fts_link ? e->fts_link : e->fts_parent) {
+    point_to(e, path);
+  }
+  free(fts->fts_path);
+  fts->fts_path = path;
+  fts->fts_pathlen = (int)size;
+  return 0;
+}
+
+/* e becomes the current entry, below its parent. */
+static FTSENT *current(FTS *fts, FTSENT *e) {
+  char *p = fts->fts_path + end_of_path(e->fts_parent);
+  *p++ = '/';
+  memcpy(p, e->fts_name, e->fts_namelen + 1U);
+  return fts->fts_cur = e;
+}
+
+/* e, an argument, becomes the current entry; its name, until now all of it, the last component. */
+static FTSENT *current_root(FTS *fts, FTSENT *e) {
+  e->fts_pathlen = e->fts_namelen;
+  memcpy(fts->fts_path, e->fts_name, e->fts_namelen + 1U);
+  char *slash = strrchr(e->fts_name, '/');
+  if (slash && (slash != e->fts_name || slash[1])) {
+    size_t length = strlen(slash + 1);
+    memmove(e->fts_name, slash + 1, length + 1);
+    e->fts_namelen = (unsigned short)length;
+  }
+  e->fts_accpath = e->fts_path = fts->fts_path;
+  fts->fts_dev = e->fts_dev;
+  return fts->fts_cur = e;
+}
+
+/* ---- where we are ----------------------------------------------------------------------- */
+
+/* Change to path or, if that is NULL, to fd, which must be the directory e. */
+static int change(const FTS *fts, const FTSENT *e, int fd, const char *path) {
+  struct stat st;
+  if (!changes(fts)) {
+    return 0;
+  }
+  int opened = path ? open(path, O_RDONLY | O_CLOEXEC) : fd;
+  if (opened < 0) {
+    return -1;
+  }
+  int rc = fstat(opened, &st);
+  if (rc == 0 && (st.st_dev != e->fts_dev || st.st_ino != e->fts_ino)) {
+    errno = ENOENT; /* it was moved */
+    rc = -1;
+  }
+  if (rc == 0) {
+    rc = fchdir(opened);
+  }
+  if (path) {
+    close_quietly(opened);
+  }
+  return rc;
+}
+
+/* Change from the directory e to the one it was reached from. */
+static int change_back(const FTS *fts, const FTSENT *e) {
+  if (!changes(fts)) {
+    return 0;
+  }
+  if (e->fts_level == FTS_ROOTLEVEL) {
+    return fchdir(fts->fts_rfd);
+  }
+  if (e->fts_flags & FTS_SYMFOLLOW) {
+    return fchdir(e->fts_symfd);
+  }
+  return change(fts, e->fts_parent, -1, "..");
+}
+
+/* ---- stat ------------------------------------------------------------------------------- */
+
+static bool is_dot(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
+
+/* Fill in what e is. Its fts_info. */
+static unsigned short look(const FTS *fts, FTSENT *e, bool follow) {
+  struct stat unwanted, *st = e->fts_statp ? e->fts_statp : &unwanted;
+  follow |= has(fts, FTS_LOGICAL);
+  if ((follow ? stat(e->fts_accpath, st) : lstat(e->fts_accpath, st)) != 0) {
+    int error = errno;
+    if (follow && lstat(e->fts_accpath, st) == 0) {
+      errno = 0;
+      return FTS_SLNONE;
+    }
+    e->fts_errno = error;
+    memset(st, 0, sizeof(*st));
+    return FTS_NS;
+  }
+  if (!S_ISDIR(st->st_mode)) {
+    return S_ISLNK(st->st_mode) ? FTS_SL : S_ISREG(st->st_mode) ? FTS_F : FTS_DEFAULT;
+  }
+  e->fts_dev = st->st_dev;
+  e->fts_ino = st->st_ino;
+  e->fts_nlink = st->st_nlink;
+  if (is_dot(e->fts_name)) {
+    return FTS_DOT;
+  }
+  for (FTSENT *p = e->fts_parent; p && p->fts_level >= FTS_ROOTLEVEL; p = p->fts_parent) {
+    if (p->fts_ino == st->st_ino && p->fts_dev == st->st_dev) {
+      e->fts_cycle = p;
+      return FTS_DC;
+    }
+  }
+  return FTS_D;
+}
+
+/* Go through the link e; keep the way back, if it leads to a directory. */
+static void follow_link(const FTS *fts, FTSENT *e) {
+  e->fts_info = look(fts, e, true);
+  if (e->fts_info != FTS_D || !changes(fts)) {
+    return;
+  }
+  forget_link(e);
+  e->fts_symfd = open_here();
+  if (e->fts_symfd < 0) {
+    e->fts_errno = errno;
+    e->fts_info = FTS_ERR;
+  } else {
+    e->fts_flags |= FTS_SYMFOLLOW;
+  }
+}
+
+/* ---- reading a directory ---------------------------------------------------------------- */
+
+/* A directory that is being read. */
+struct reading {
+  DIR *dir;
+  FTSENT *of;
+  FTSENT *head, *tail;
+  size_t count;
+  size_t base;     /* of names in the path */
+  bool names_only; /* stat nothing */
+  bool by_type;    /* FTS_NOSTAT: stat what may be a directory */
+};
+
+/* One more entry. -1 and errno: the walk is over. */
+static int add(FTS *fts, struct reading *r, const struct dirent *d) {
+  size_t length = strlen(d->d_name);
+  if (r->base + length >= USHRT_MAX) {
+    errno = ENAMETOOLONG; /* fts_pathlen is a short */
+    return -1;
+  }
+  if (make_room(fts, r->base + length + 2, r->head) != 0) {
+    return -1;
+  }
+  FTSENT *e = new_entry(fts, d->d_name, length);
+  if (!e) {
+    return -1;
+  }
+  e->fts_level = (short)(r->of->fts_level + 1);
+  e->fts_parent = r->of;
+  e->fts_pathlen = (unsigned short)(r->base + length);
+  e->fts_accpath = changes(fts) ? e->fts_name : e->fts_path;
+  if (r->names_only || (r->by_type && d->d_type != DT_DIR && d->d_type != DT_UNKNOWN)) {
+    e->fts_info = FTS_NSOK;
+  } else {
+    if (!changes(fts)) {
+      memcpy(fts->fts_path + r->base, e->fts_name, length + 1);
+    }
+    e->fts_info = look(fts, e, false);
+  }
+  if (r->tail) {
+    r->tail->fts_link = e;
+  } else {
+    r->head = e;
+  }
+  r->tail = e;
+  r->count++;
+  return 0;
+}
+
+/* All entries. 0, or -1 and errno. A directory that cannot be read to its end has none. */
+static int add_all(FTS *fts, struct reading *r) {
+  int saved = errno;
+  for (;;) {
+    errno = 0;
+    const struct dirent *d = readdir(r->dir);
+    int error = errno;
+    errno = saved;
+    if (!d) {
+      if (error == EIO) {
+        free_list(r->head);
+        r->head = NULL;
+        r->count = 0;
+        r->of->fts_info = FTS_DNR;
+        r->of->fts_errno = EIO;
+      }
+      return 0;
+    }
+    if ((has(fts, FTS_SEEDOT) || !is_dot(d->d_name)) && add(fts, r, d) != 0) {
+      return -1;
+    }
+    saved = errno;
+  }
+}
+
+static FTSENT *give_up(FTS *fts, struct reading *r) {
+  int saved = errno;
+  free_list(r->head);
+  r->of->fts_info = FTS_ERR;
+  errno = saved;
+  return stop(fts);
+}
+
+/*
+ * The entries of the current directory. Where they are stat'ed or the purpose is ENTER we change
+ * to it; unless that is the purpose, and there is something to visit, back again. NULL if there
+ * are none: for ENTER fts_info tells, and FTS_STOP may be set.
+ */
+static FTSENT *read_directory(FTS *fts, enum purpose purpose) {
+  FTSENT *cur = fts->fts_cur;
+  struct reading r = {.of = cur, .names_only = purpose == NAMES};
+  r.dir = opendir(cur->fts_accpath);
+  if (!r.dir) {
+    if (purpose == ENTER) {
+      cur->fts_info = FTS_DNR;
+      cur->fts_errno = errno;
+    }
+    return NULL;
+  }
+  r.by_type = has(fts, FTS_NOSTAT) && has(fts, FTS_PHYSICAL);
+  bool leaf = r.by_type && cur->fts_nlink == (has(fts, FTS_SEEDOT) ? 0 : 2);
+  bool enter = purpose == ENTER || (purpose == CHILDREN && !leaf);
+  bool there = enter && change(fts, cur, dirfd(r.dir), NULL) == 0;
+  if (enter && !there) {
+    /* To be reported when the directory is left; nothing in it is. */
+    cur->fts_errno = purpose == ENTER && !leaf ? errno : cur->fts_errno;
+    cur->fts_flags |= FTS_DONTCHDIR;
+  }
+  r.base = end_of_path(cur) + 1;
+  if (!changes(fts)) {
+    fts->fts_path[r.base - 1] = '/';
+  }
+  int rc = enter && !there ? 0 : add_all(fts, &r);
+  int saved = errno;
+  closedir(r.dir);
+  errno = saved;
+  if (rc != 0) {
+    return give_up(fts, &r);
+  }
+  if (!changes(fts)) {
+    fts->fts_path[r.count > 0 ? r.base : r.base - 1] = '\0';
+  }
+  if (there && (purpose != ENTER || r.count == 0) && change_back(fts, cur) != 0) {
+    return give_up(fts, &r);
+  }
+  if (purpose == ENTER && r.count == 0 && cur->fts_info != FTS_DNR) {
+    cur->fts_info = FTS_DP;
+  }
+  return sorted(fts, r.head, r.count);
+}
+
+/* ---- the walk --------------------------------------------------------------------------- */
+
+static int end_walk(FTS *fts) {
+  int rc = 0, saved = errno;
+  for (FTSENT *e = fts->fts_cur; e;) {
+    FTSENT *after = e->fts_link ? e->fts_link : e->fts_parent;
+    free_entry(e);
+    e = after;
+  }
+  free_list(fts->fts_child);
+  free(fts->fts_array);
+  free(fts->fts_path);
+  if (changes(fts)) {
+    rc = fchdir(fts->fts_rfd);
+    saved = rc == 0 ? saved : errno;
+    close(fts->fts_rfd);
+  }
+  free(fts);
+  errno = saved;
+  return rc;
+}
+
+/* The entries of level 0 and, above them, the one they have as parent. -1 and errno. */
+static int add_roots(FTS *fts, char *const *paths) {
+  FTSENT *before = fts->fts_cur, *tail = NULL;
+  size_t count = 0;
+  if (!*paths) {
+    return 0;
+  }
+  FTSENT *parent = new_entry(fts, "", 0);
+  if (!parent) {
+    return -1;
+  }
+  parent->fts_level = FTS_ROOTPARENTLEVEL;
+  before->fts_parent = parent;
+  for (; *paths; paths++, count++) {
+    size_t length = strlen(*paths);
+    if (length == 0 || length >= USHRT_MAX) {
+      errno = length == 0 ? ENOENT : ENAMETOOLONG;
+      return -1;
+    }
+    FTSENT *e = new_entry(fts, *paths, length);
+    if (!e || make_room(fts, length + 2, e) != 0) {
+      free(e);
+      return -1;
+    }
+    e->fts_level = FTS_ROOTLEVEL;
+    e->fts_parent = parent;
+    e->fts_accpath = e->fts_name;
+    e->fts_path = fts->fts_path;
+    e->fts_info = look(fts, e, has(fts, FTS_COMFOLLOW));
+    e->fts_info = e->fts_info == FTS_DOT ? FTS_D : e->fts_info;
+    if (fts->fts_compar) { /* backwards, for a sort that is not stable */
+      e->fts_link = before->fts_link;
+      before->fts_link = e;
+    } else if (tail) {
+      tail->fts_link = e;
+    } else {
+      before->fts_link = e;
+    }
+    tail = e;
+  }
+  before->fts_link = sorted(fts, before->fts_link, count);
+  return 0;
+}
+
+static FTS *begin_walk(char *const *paths, int options,
+                       int (*compare)(const FTSENT **, const FTSENT **)) {
+  if (options & ~FTS_OPTIONMASK) {
+    errno = EINVAL;
+    return NULL;
+  }
+  FTS *fts = calloc(1, sizeof(*fts));
+  if (!fts) {
+    return NULL;
+  }
+  fts->fts_compar = (int (*)(const void *, const void *))(void (*)(void))compare;
+  fts->fts_options = options | FTS_NOCHDIR;
+  fts->fts_cur = make_room(fts, PATH_MAX, NULL) == 0 ? new_entry(fts, "", 0) : NULL;
+  if (!fts->fts_cur) {
+    end_walk(fts);
+    return NULL;
+  }
+  fts->fts_cur->fts_info = FTS_INIT; /* as if the entry before the first had been visited */
+  if (add_roots(fts, paths) != 0) {
+    end_walk(fts);
+    return NULL;
+  }
+  if (!(options & (FTS_NOCHDIR | FTS_LOGICAL))) {
+    fts->fts_rfd = open_here();
+    fts->fts_options = fts->fts_rfd < 0 ? fts->fts_options : options;
+  }
+  int rc = shard_handles_insert(&ours, fts, &ours);
+  if (rc != 0) {
+    end_walk(fts);
+    errno = -rc;
+    return NULL;
+  }
+  return fts;
+}
+
+/* After the pre-order visit of the current directory: its first entry, or itself once more. */
+static FTSENT *go_down(FTS *fts, int instruction) {
+  FTSENT *e = fts->fts_cur;
+  if (instruction == FTS_SKIP || (has(fts, FTS_XDEV) && e->fts_dev != fts->fts_dev)) {
+    forget_link(e);
+    forget_children(fts);
+    e->fts_info = FTS_DP;
+    return e;
+  }
+  if (has(fts, FTS_NAMEONLY) && fts->fts_child) {
+    fts->fts_options &= ~FTS_NAMEONLY;
+    forget_children(fts);
+  }
+  FTSENT *first = fts->fts_child;
+  fts->fts_child = NULL;
+  if (!first) {
+    first = read_directory(fts, ENTER);
+    if (!first) {
+      return has(fts, FTS_STOP) ? NULL : e;
+    }
+  } else if (change(fts, e, -1, e->fts_accpath) != 0) {
+    /* To be reported when the directory is left; its entries are as they were read. */
+    e->fts_errno = errno;
+    e->fts_flags |= FTS_DONTCHDIR;
+    for (FTSENT *c = first; c; c = c->fts_link) {
+      c->fts_accpath = e->fts_accpath;
+    }
+  }
+  return current(fts, first);
+}
+
+/* The current entry has been visited and so has all of its level: its parent, for the second time.
+ */
+static FTSENT *go_up(FTS *fts) {
+  FTSENT *done = fts->fts_cur, *e = done->fts_parent;
+  free_entry(done);
+  fts->fts_cur = e;
+  if (!e || e->fts_level == FTS_ROOTPARENTLEVEL) {
+    free(e);
+    fts->fts_cur = NULL;
+    errno = 0;
+    return NULL;
+  }
+  fts->fts_path[e->fts_pathlen] = '\0';
+  bool by_name = e->fts_level != FTS_ROOTLEVEL && !(e->fts_flags & FTS_SYMFOLLOW);
+  if (!(by_name && e->fts_flags & FTS_DONTCHDIR) && change_back(fts, e) != 0) {
+    return stop(fts);
+  }
+  forget_link(e);
+  e->fts_info = e->fts_errno ? FTS_ERR : FTS_DP;
+  return e;
+}
+
+static FTSENT *read_next(FTS *fts) {
+  FTSENT *e = fts->fts_cur;
+  if (!e || has(fts, FTS_STOP)) {
+    return NULL;
+  }
+  int instruction = e->fts_instr;
+  e->fts_instr = FTS_NOINSTR;
+  if (instruction == FTS_AGAIN) {
+    e->fts_info = look(fts, e, false);
+    return e;
+  }
+  if (instruction == FTS_FOLLOW && (e->fts_info == FTS_SL || e->fts_info == FTS_SLNONE)) {
+    follow_link(fts, e);
+    return e;
+  }
+  if (e->fts_info == FTS_D) {
+    return go_down(fts, instruction);
+  }
+  while (e->fts_link) {
+    FTSENT *done = e;
+    fts->fts_cur = e = e->fts_link;
+    free_entry(done);
+    if (e->fts_level == FTS_ROOTLEVEL) {
+      if (changes(fts) && fchdir(fts->fts_rfd) != 0) {
+        return stop(fts);
+      }
+      return current_root(fts, e);
+    }
+    if (e->fts_instr == FTS_SKIP) {
+      continue;
+    }
+    if (e->fts_instr == FTS_FOLLOW) {
+      follow_link(fts, e);
+      e->fts_instr = FTS_NOINSTR;
+    }
+    return current(fts, e);
+  }
+  return go_up(fts);
+}
+
+static FTSENT *children(FTS *fts, int instruction) {
+  const FTSENT *e = fts->fts_cur;
+  if (instruction != 0 && instruction != FTS_NAMEONLY) {
+    errno = EINVAL;
+    return NULL;
+  }
+  errno = 0;
+  if (!e || has(fts, FTS_STOP)) {
+    return NULL;
+  }
+  if (e->fts_info == FTS_INIT) {
+    return e->fts_link;
+  }
+  if (e->fts_info != FTS_D) {
+    return NULL;
+  }
+  forget_children(fts);
+  fts->fts_options |= instruction; /* stays until fts_read reads the directory, as in glibc */
+  enum purpose purpose = instruction == FTS_NAMEONLY ? NAMES : CHILDREN;
+  if (!changes(fts) || e->fts_level != FTS_ROOTLEVEL || e->fts_accpath[0] == '/') {
+    return fts->fts_child = read_directory(fts, purpose);
+  }
+  /* An argument may be relative to a directory other than the one the walk comes back to. */
+  int here = open_here();
+  if (here < 0) {
+    return NULL;
+  }
+  fts->fts_child = read_directory(fts, purpose);
+  int rc = fchdir(here);
+  close_quietly(here);
+  return rc == 0 ? fts->fts_child : NULL;
+}
+
+static int instruct(FTSENT *e, int instruction) {
+  if (instruction != 0 && instruction != FTS_AGAIN && instruction != FTS_FOLLOW &&
+      instruction != FTS_NOINSTR && instruction != FTS_SKIP) {
+    errno = EINVAL;
+    return 1;
+  }
+  e->fts_instr = (unsigned short)instruction;
+  return 0;
+}
+
+/* ---- the calls -------------------------------------------------------------------------- */
+
+static bool is_ours(const FTS *fts) { return shard_handles_find(&ours, fts); }
+
+SHARD_EXPORT FTS *fts_open(char *const *paths, int options,
+                           int (*compare)(const FTSENT **, const FTSENT **)) {
+  if (!shard_view_active()) {
+    return shard_real()->fts_open(paths, options, compare);
+  }
+  return begin_walk(paths, options, compare);
+}
+
+SHARD_EXPORT FTSENT *fts_read(FTS *fts) {
+  return is_ours(fts) ? read_next(fts) : shard_real()->fts_read(fts);
+}
+
+SHARD_EXPORT FTSENT *fts_children(FTS *fts, int instruction) {
+  return is_ours(fts) ? children(fts, instruction) : shard_real()->fts_children(fts, instruction);
+}
+
+SHARD_EXPORT int fts_set(FTS *fts, FTSENT *entry, int instruction) {
+  return is_ours(fts) ? instruct(entry, instruction)
+                      : shard_real()->fts_set(fts, entry, instruction);
+}
+
+SHARD_EXPORT int fts_close(FTS *fts) {
+  return shard_handles_remove(&ours, fts) ? end_walk(fts) : shard_real()->fts_close(fts);
+}
+
+SHARD_EXPORT FTS64 *fts64_open(char *const *paths, int options,
+                               int (*compare)(const FTSENT64 **, const FTSENT64 **)) {
+  if (!shard_view_active()) {
+    return shard_real()->fts64_open(paths, options, compare);
+  }
+  return (FTS64 *)begin_walk(paths, options,
+                             (int (*)(const FTSENT **, const FTSENT **))(void (*)(void))compare);
+}
+
+SHARD_EXPORT FTSENT64 *fts64_read(FTS64 *fts) {
+  return is_ours((FTS *)fts) ? (FTSENT64 *)read_next((FTS *)fts) : shard_real()->fts64_read(fts);
+}
+
+SHARD_EXPORT FTSENT64 *fts64_children(FTS64 *fts, int instruction) {
+  return is_ours((FTS *)fts) ? (FTSENT64 *)children((FTS *)fts, instruction)
+                             : shard_real()->fts64_children(fts, instruction);
+}
+
+SHARD_EXPORT int fts64_set(FTS64 *fts, FTSENT64 *entry, int instruction) {
+  return is_ours((FTS *)fts) ? instruct((FTSENT *)entry, instruction)
+                             : shard_real()->fts64_set(fts, entry, instruction);
+}
+
+SHARD_EXPORT int fts64_close(FTS64 *fts) {
+  return shard_handles_remove(&ours, fts) ? end_walk((FTS *)fts) : shard_real()->fts64_close(fts);
+}
