@@ -17,7 +17,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # What both products share: no dependency but libc.
-COMMON := listing/below listing/crc32c listing/reader listing/options shard/shard shard/permute shard/xxh64 config/version
+COMMON := listing/below listing/crc32c listing/reader listing/options shard/shard shard/permute config/version
 # libshard.so
 LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache interpose/self \
        interpose/init interpose/real interpose/handles interpose/guard interpose/dir interpose/dents interpose/scandir \

@@ -22,7 +22,7 @@ uint32_t shard_owner(enum shard_strategy strategy, uint64_t i, uint64_t n, uint3
 }
 
 uint32_t shard_owner_by_name(const char *name, size_t length, uint64_t key, uint32_t size) {
-  return (uint32_t)(shard_xxh64(name, length, key) % size);
+  return (uint32_t)((unsigned __int128)shard_xxh64(name, length, key) * size >> 64);
 }
 
 void shard_share_init(struct shard_share *s, enum shard_strategy strategy, uint32_t rank,

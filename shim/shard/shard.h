@@ -21,8 +21,9 @@
 uint32_t shard_owner(enum shard_strategy strategy, uint64_t i, uint64_t n, uint32_t size);
 
 /*
- * hash: the rank that owns a name, whatever else there is: XXH64(name, key) mod P. key is 0, or
- * shard_shuffle_key() of the seed and epoch. Shares are equal on average only.
+ * hash: the rank that owns a name, whatever else there is: floor(XXH64(name, key) P / 2^64), which
+ * costs a quarter of a remainder. key is 0, or shard_shuffle_key() of the seed and epoch. Shares
+ * are equal on average only.
  */
 uint32_t shard_owner_by_name(const char *name, size_t length, uint64_t key, uint32_t size);
 

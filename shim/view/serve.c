@@ -353,16 +353,25 @@ static bool is_directory(int fd, const char *name, unsigned char type) {
 }
 
 /* path: the directory, and room behind it for a name. */
+static bool owns(const struct shard_served *s, const char *name, size_t length, char *path) {
+  if (s->base > 0) {
+    memcpy(path + s->base, name, length + 1);
+    name = path;
+    length += s->base;
+  }
+  return shard_owner_by_name(name, length, s->key, s->share.size) == s->share.rank;
+}
+
 static bool sees(const struct shard_served *s, int fd, const struct dirent64 *d, char *path) {
   const char *name = d->d_name;
-  size_t length = strlen(name);
-  bool mine = false;
-  if (s->how == SHARD_SERVED_HASHED) {
-    memcpy(path + s->base, name, length + 1);
-    mine = shard_owner_by_name(path, s->base + length, s->key, s->share.size) == s->share.rank;
+  /* The record is the shortest multiple of 8 that holds the name and its NUL. */
+  size_t room = d->d_reclen - offsetof(struct dirent64, d_name), known = room > 8 ? room - 8 : 0;
+  if (known > 0 && !name[known - 1]) {
+    known = 0;
   }
-  return mine || !shard_options_match(s->options, name, length) ||
-         is_directory(fd, name, d->d_type);
+  size_t length = known + strlen(name + known);
+  return (s->how == SHARD_SERVED_HASHED && owns(s, name, length, path)) ||
+         !shard_options_match(s->options, name, length) || is_directory(fd, name, d->d_type);
 }
 
 ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, size_t size) {
