@@ -286,6 +286,11 @@ static bool passing(int rc) { return rc == -EMFILE || rc == -ENFILE || rc == -EN
 
 static void load(struct dataset *d) {
   char err[700], text[900];
+  /* A parent may have been in the middle of this when it forked; what it had is lost. */
+  d->nested = NULL;
+  d->holes = NULL;
+  d->nested_count = d->holes_count = 0;
+  d->listing = NULL;
   d->error = open_listing(d, err, sizeof(err));
   if (d->error != 0) {
     snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail", err, d->path);
