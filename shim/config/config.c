@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config/size.h"
+#include "listing/build.h"
+
 #define SNAPSHOT_SIZE 32768
 
 static struct shard_config config = {
@@ -37,9 +40,8 @@ static const char *const help[VAR_COUNT] = {
 };
 
 /* Variables of the design that this version does not have yet. */
-static const char *const later[] = {"SHARD_BUILD_MEMORY",  "SHARD_STATS",
-                                    "SHARD_TMPDIR",        "SHARD_S3_CONNECTIONS",
-                                    "SHARD_S3_ADDRESSING", "SHARD_LISTING_BUILD"};
+static const char *const later[] = {"SHARD_STATS", "SHARD_S3_CONNECTIONS", "SHARD_S3_ADDRESSING",
+                                    "SHARD_LISTING_BUILD"};
 
 const struct shard_config *shard_config(void) { return &config; }
 
@@ -207,6 +209,13 @@ static void set(enum variable v, const char *value) {
       COMPLAIN("%s='%.64s' is not an absolute path; ranks may differ in their working directory",
                names[v], value);
     }
+    break;
+  case VAR_BUILD_MEMORY: /* both used by shardctl, which inherits them */
+    if (!shard_size_parse(value, &n) || n < SHARD_BUILD_MEMORY_LEAST) {
+      COMPLAIN("%s='%.64s' is not valid; it takes %s", names[v], value, help[v]);
+    }
+    break;
+  case VAR_TMPDIR:
     break;
   case VAR_RANK: /* used by world.c, with the launcher's variables */
   case VAR_SIZE:

@@ -27,6 +27,8 @@
   X(INCLUDE, "patterns of names that are sharded, separated by ':'")                               \
   X(LISTING, "a listing built before by shardctl index")                                           \
   X(CACHE_DIR, "directory for listings")                                                           \
+  X(BUILD_MEMORY, "bytes, or K, M, G: memory of shardctl index, at least 8M")                      \
+  X(TMPDIR, "a folder on disk for temporary files of shardctl index")                              \
   X(TIMEOUT, "seconds to wait for a listing")                                                      \
   X(ADAPTER, "on or off")                                                                          \
   X(LOG, "error, warn, info or debug")

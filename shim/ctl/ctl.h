@@ -24,4 +24,8 @@ void ctl_json_string(FILE *out, const char *text);
 /* Flush stdout; CTL_FAILED with a message if it could not be written. */
 int ctl_finish(void);
 
+/* Memory, temporary folder and progress from the environment. CTL_DONE or CTL_USAGE. */
+struct shard_build_means;
+int ctl_build_means(struct shard_build_means *means);
+
 #endif

@@ -6,7 +6,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "config/size.h"
 #include "ctl/ctl.h"
 #include "listing/build.h"
 #include "listing/codec.h"
@@ -25,16 +27,30 @@ static const char usage[] =
     "                       DLIO, but the shard view cannot use it\n"
     "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
     "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
+    "      --quiet          no progress on stderr (there is some if it is a terminal, or with\n"
+    "                       SHARD_LOG=info)\n"
     "      --json           print the facts as one JSON object\n"
-    "      --help\n";
+    "      --help\n"
+    "\n"
+    "SHARD_BUILD_MEMORY (256M) is what names may take in memory; more go to a temporary file in\n"
+    "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk.\n";
 
-enum { OPT_ORDER = 256, OPT_INCLUDE, OPT_OPTIONS, OPT_NO_ATTRIBUTES, OPT_JSON, OPT_HELP };
+enum {
+  OPT_ORDER = 256,
+  OPT_INCLUDE,
+  OPT_OPTIONS,
+  OPT_NO_ATTRIBUTES,
+  OPT_QUIET,
+  OPT_JSON,
+  OPT_HELP
+};
 
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"order", required_argument, NULL, OPT_ORDER},
                                         {"include", required_argument, NULL, OPT_INCLUDE},
                                         {"options", required_argument, NULL, OPT_OPTIONS},
                                         {"no-attributes", no_argument, NULL, OPT_NO_ATTRIBUTES},
+                                        {"quiet", no_argument, NULL, OPT_QUIET},
                                         {"json", no_argument, NULL, OPT_JSON},
                                         {"help", no_argument, NULL, OPT_HELP},
                                         {NULL, 0, NULL, 0}};
@@ -45,9 +61,24 @@ static double seconds(void) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+int ctl_build_means(struct shard_build_means *means) {
+  const char *memory = getenv("SHARD_BUILD_MEMORY"), *log = getenv("SHARD_LOG");
+  uint64_t bytes = 0;
+  if (memory && (!shard_size_parse(memory, &bytes) || bytes < SHARD_BUILD_MEMORY_LEAST)) {
+    return ctl_usage(
+        "SHARD_BUILD_MEMORY='%s' is not valid; it takes bytes, or K, M, G, at least 8M", memory);
+  }
+  const char *tmpdir = getenv("SHARD_TMPDIR");
+  *means = (struct shard_build_means){
+      .memory = (size_t)bytes,
+      .tmpdir = tmpdir && *tmpdir ? tmpdir : NULL,
+      .progress = isatty(2) || (log && (strcmp(log, "info") == 0 || strcmp(log, "debug") == 0))};
+  return CTL_DONE;
+}
+
 int ctl_index(int argc, char **argv) {
   const char *output = NULL, *order = NULL, *include = NULL, *words = NULL;
-  int json = 0, attributes = 1, c;
+  int json = 0, attributes = 1, quiet = 0, c;
   while ((c = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
     switch (c) {
     case 'o':
@@ -64,6 +95,9 @@ int ctl_index(int argc, char **argv) {
       break;
     case OPT_NO_ATTRIBUTES:
       attributes = 0;
+      break;
+    case OPT_QUIET:
+      quiet = 1;
       break;
     case OPT_JSON:
       json = 1;
@@ -102,8 +136,13 @@ int ctl_index(int argc, char **argv) {
     return ctl_fail("'%s': S3 is not supported by this version", source);
   }
   struct shard_build_result result = {0};
+  struct shard_build_means means;
+  if (ctl_build_means(&means) != CTL_DONE) {
+    return CTL_USAGE;
+  }
+  means.progress = means.progress && !quiet;
   double begin = seconds();
-  if (shard_build_directory(source, &o, output, &result, err, sizeof(err)) != 0) {
+  if (shard_build_directory(source, &o, &means, output, &result, err, sizeof(err)) != 0) {
     return ctl_fail("%s", err);
   }
   double took = seconds() - begin;

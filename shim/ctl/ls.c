@@ -71,8 +71,12 @@ static int list_directory(const char *dir, struct shard_listing **out) {
   close(fd);
   struct shard_options o;
   struct shard_build_result result;
+  struct shard_build_means means;
+  if (ctl_build_means(&means) != CTL_DONE) {
+    return CTL_USAGE;
+  }
   shard_options_parse(&o, "", err, sizeof(err));
-  int rc = shard_build_directory(dir, &o, file, &result, err, sizeof(err));
+  int rc = shard_build_directory(dir, &o, &means, file, &result, err, sizeof(err));
   if (rc == 0) {
     rc = shard_listing_open(file, out);
     if (rc != 0) {

@@ -1,218 +1,268 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * build.c - names in any order from a source, sorted in memory, to the writer.
+ * build.c - names in any order from a source, through the sorter, to the writer.
  *
- * An entry costs its name plus 32 bytes while it is sorted. The sort key is eight bytes of the
- * name, taken after the prefix that all names share, so that nearly all comparisons of
- * img_0000001_of_1000000.jpeg and its like touch no name.
+ * Threads: the source's fill batches; the sorter's sorts them; at the end one merges, and hands the
+ * names on in chunks to the calling thread, which encodes and writes them.
  */
 #include "listing/build.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "libshard.h"
 #include "listing/codec.h"
+#include "listing/sort.h"
 #include "listing/writer.h"
 #include "source/posix.h"
 
-#define ARENA_SIZE ((size_t)4 << 20)
 #define ATTEMPTS 5
-
-struct arena {
-  struct arena *next;
-  size_t used, size;
-  char data[];
-};
-
-struct entry {
-  uint64_t key; /* big-endian bytes of the sort name, for comparison as a number */
-  const char *name;
-  uint64_t ino;
-  uint32_t length;
-  uint16_t sort_from; /* where the part begins that is compared first */
-  uint8_t type;
-};
-static_assert(SHARD_NAME_MAX <= UINT16_MAX, "sort_from");
-
-/* Names of one table. */
-struct entries {
-  struct entry *v;
-  size_t count, room;
-};
+#define CHUNK_SIZE ((size_t)256 << 10)
+#define CHUNKS 4
 
 struct dir_record {
   uint64_t dev, ino;
   struct timespec mtime;
-  const char *path;
+  char *path;
 };
 
 struct builder {
   const struct shard_options *options;
-  struct arena *arena;
-  struct entries names, others;
+  const struct shard_build_means *means;
+  const char *folders[5];
+  struct shard_sorter *names, *others;
+  pthread_mutex_t mutex; /* of dirs */
   struct dir_record *dirs;
   size_t dirs_count, dirs_room;
+  atomic_uint_fast64_t seen;
+  atomic_int_fast64_t said; /* when progress was last told, seconds */
+  struct timespec begin;
 };
 
-static const char *keep(struct builder *b, const char *text, size_t length) {
-  struct arena *a = b->arena;
-  if (!a || a->size - a->used < length + 1) {
-    size_t size = length + 1 > ARENA_SIZE ? length + 1 : ARENA_SIZE;
-    a = malloc(sizeof(*a) + size);
-    if (!a) {
-      return NULL;
+/* What one thread of the source fills. */
+struct hand {
+  struct builder *b;
+  struct shard_feeder names, others;
+  uint64_t seen;
+};
+
+/* ---- progress
+ * ------------------------------------------------------------------------------------- */
+
+static void tell(struct builder *b, uint64_t more) {
+  uint64_t seen = atomic_fetch_add(&b->seen, more) + more;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t said = atomic_load(&b->said);
+  if (now.tv_sec > said && atomic_compare_exchange_strong(&b->said, &said, now.tv_sec)) {
+    double took =
+        (double)(now.tv_sec - b->begin.tv_sec) + (double)(now.tv_nsec - b->begin.tv_nsec) / 1e9;
+    if (took >= 1) {
+      fprintf(stderr, "shardctl: %llu names, %.0f names/s, %.0f s\n", (unsigned long long)seen,
+              (double)seen / took, took);
     }
-    a->size = size;
-    a->used = 0;
-    a->next = b->arena;
-    b->arena = a;
   }
-  char *copy = a->data + a->used;
-  memcpy(copy, text, length);
-  copy[length] = 0;
-  a->used += length + 1;
-  return copy;
 }
 
-static bool grow(void *array, size_t size, size_t count, size_t *room) {
-  if (count < *room) {
-    return true;
+static void count_one(struct hand *h) {
+  if (++h->seen % 65536 == 0 && h->b->means->progress) {
+    tell(h->b, 65536);
   }
-  size_t more = *room ? *room * 2 : 1024;
-  void *grown = realloc(*(void **)array, more * size);
-  if (!grown) {
-    return false;
-  }
-  *(void **)array = grown;
-  *room = more;
-  return true;
 }
 
-static int add(struct builder *b, struct entries *to, const char *path, size_t length, uint64_t ino,
-               uint8_t type) {
-  const char *name = keep(b, path, length);
-  if (!name || !grow(&to->v, sizeof(*to->v), to->count, &to->room)) {
-    return -ENOMEM;
-  }
-  size_t from = b->options->order == SHARD_ORDER_BASENAME ? shard_basename(path, length) : 0;
-  to->v[to->count++] = (struct entry){.name = name,
-                                      .ino = ino,
-                                      .length = (uint32_t)length,
-                                      .sort_from = (uint16_t)from,
-                                      .type = type};
-  return 0;
-}
+/* ---- from the source
+ * ------------------------------------------------------------------------------ */
 
 static int on_entry(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
-  struct builder *b = context;
-  return add(b, &b->names, path, length, ino, type);
+  struct hand *h = context;
+  count_one(h);
+  return shard_feeder_add(&h->names, path, length, ino, type);
 }
 
 static int on_other(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
-  struct builder *b = context;
-  return add(b, &b->others, path, length, ino, type);
+  struct hand *h = context;
+  count_one(h);
+  return shard_feeder_add(&h->others, path, length, ino, type);
 }
 
 static int on_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
                         const char *path) {
-  struct builder *b = context;
-  const char *kept = keep(b, path, strlen(path));
-  if (!kept || !grow(&b->dirs, sizeof(*b->dirs), b->dirs_count, &b->dirs_room)) {
-    return -ENOMEM;
+  struct builder *b = ((struct hand *)context)->b;
+  char *copy = strdup(path);
+  int rc = copy ? 0 : -ENOMEM;
+  pthread_mutex_lock(&b->mutex);
+  if (rc == 0 && b->dirs_count == b->dirs_room) {
+    size_t room = b->dirs_room ? 2 * b->dirs_room : 64;
+    struct dir_record *more = realloc(b->dirs, room * sizeof(*more));
+    if (more) {
+      b->dirs = more;
+      b->dirs_room = room;
+    } else {
+      rc = -ENOMEM;
+    }
   }
-  b->dirs[b->dirs_count++] = (struct dir_record){dev, ino, mtime, kept};
-  return 0;
+  if (rc == 0) {
+    b->dirs[b->dirs_count++] = (struct dir_record){dev, ino, mtime, copy};
+  } else {
+    free(copy);
+  }
+  pthread_mutex_unlock(&b->mutex);
+  return rc;
 }
 
-static void clear(struct builder *b) {
-  while (b->arena) {
-    struct arena *next = b->arena->next;
-    free(b->arena);
-    b->arena = next;
-  }
-  free(b->names.v);
-  free(b->others.v);
-  free(b->dirs);
-  *b = (struct builder){.options = b->options};
+static int by_path(const void *pa, const void *pb) {
+  return strcmp(((const struct dir_record *)pa)->path, ((const struct dir_record *)pb)->path);
 }
 
-static int compare_entries(const void *pa, const void *pb) {
-  const struct entry *a = pa, *b = pb;
-  if (a->key != b->key) {
-    return a->key < b->key ? -1 : 1;
+/* ---- to the writer
+ * -------------------------------------------------------------------------------- */
+
+/* Names in order on their way from the merging thread. A length of 0 ends a chunk. */
+struct record {
+  uint64_t ino;
+  uint32_t length;
+  uint8_t type;
+};
+
+struct chunk {
+  size_t used;
+  char data[CHUNK_SIZE + SHARD_NAME_MAX];
+};
+
+struct belt {
+  struct shard_sorter *sorter;
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  struct chunk *chunks[CHUNKS];
+  uint64_t filled, taken; /* chunks */
+  bool ended, given_up;
+  int rc;
+};
+
+static int send(struct belt *belt) {
+  pthread_mutex_lock(&belt->mutex);
+  belt->filled++;
+  pthread_cond_broadcast(&belt->changed);
+  while (belt->filled - belt->taken == CHUNKS && !belt->given_up) {
+    pthread_cond_wait(&belt->changed, &belt->mutex);
   }
-  int c = shard_compare_bytes(a->name + a->sort_from, a->length - a->sort_from,
-                              b->name + b->sort_from, b->length - b->sort_from);
-  return c ? c : shard_compare_bytes(a->name, a->length, b->name, b->length);
+  belt->chunks[belt->filled % CHUNKS]->used = 0;
+  int rc = belt->given_up ? -ECANCELED : 0;
+  pthread_mutex_unlock(&belt->mutex);
+  return rc;
 }
 
-static void sort_entries(struct entries *b) {
-  if (b->count < 2) {
-    return;
+static int on_merged(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
+  struct belt *belt = context;
+  struct chunk *c = belt->chunks[belt->filled % CHUNKS];
+  struct record r = {.ino = ino, .length = (uint32_t)length, .type = type};
+  memcpy(c->data + c->used, &r, sizeof(r));
+  memcpy(c->data + c->used + sizeof(r), name, length);
+  c->used += sizeof(r) + length;
+  return c->used + sizeof(r) >= CHUNK_SIZE ? send(belt) : 0;
+}
+
+static void *merge(void *context) {
+  struct belt *belt = context;
+  int rc = shard_sorter_merge(belt->sorter, on_merged, belt);
+  if (rc == 0 && belt->chunks[belt->filled % CHUNKS]->used > 0) {
+    rc = send(belt);
   }
-  const struct entry *first = &b->v[0];
-  size_t common = first->length - first->sort_from;
-  for (size_t i = 1; i < b->count && common > 0; i++) {
-    const struct entry *e = &b->v[i];
-    size_t n = e->length - e->sort_from, k = 0;
-    if (n < common) {
-      common = n;
-    }
-    while (k < common && first->name[first->sort_from + k] == e->name[e->sort_from + k]) {
-      k++;
-    }
-    common = k;
-  }
-  bool sorted = true;
-  for (size_t i = 0; i < b->count; i++) {
-    struct entry *e = &b->v[i];
-    const uint8_t *p = (const uint8_t *)e->name + e->sort_from + common;
-    size_t n = e->length - e->sort_from - common;
-    for (size_t k = 0; k < 8; k++) {
-      e->key = e->key << 8 | (k < n ? p[k] : 0);
-    }
-    sorted = sorted && (i == 0 || compare_entries(e - 1, e) < 0);
-  }
-  if (!sorted) {
-    qsort(b->v, b->count, sizeof(*b->v), compare_entries);
-  }
+  pthread_mutex_lock(&belt->mutex);
+  belt->rc = rc;
+  belt->ended = true;
+  pthread_cond_broadcast(&belt->changed);
+  pthread_mutex_unlock(&belt->mutex);
+  return NULL;
 }
 
 /* -EAGAIN if a name comes twice. */
-static int write_table(struct shard_writer *w, enum shard_writer_table table,
-                       const struct entries *entries, char *err, size_t size) {
-  for (size_t i = 0; i < entries->count; i++) {
-    const struct entry *e = &entries->v[i];
-    int rc = shard_writer_put(w, table, e->name, e->length, e->ino, e->type);
+static int write_chunk(struct shard_writer *w, enum shard_writer_table table, const struct chunk *c,
+                       char *err, size_t size) {
+  struct record r;
+  int rc = 0;
+  for (size_t at = 0; at < c->used && rc == 0; at += sizeof(r) + r.length) {
+    memcpy(&r, c->data + at, sizeof(r));
+    const char *name = c->data + at + sizeof(r);
+    rc = shard_writer_put(w, table, name, r.length, r.ino, r.type);
     if (rc == -EINVAL) {
-      snprintf(err, size, "the directory shows '%.300s' twice: it changed while it was listed",
-               e->name);
-      return -EAGAIN;
-    }
-    if (rc != 0) {
-      return rc;
+      snprintf(err, size, "the directory shows '%.*s' twice: it changed while it was listed",
+               (int)(r.length < 300 ? r.length : 300), name);
+      rc = -EAGAIN;
     }
   }
-  return 0;
+  return rc;
+}
+
+static int write_table(struct builder *b, struct shard_writer *w, enum shard_writer_table table,
+                       char *err, size_t size) {
+  struct belt belt = {.sorter = table == SHARD_WRITER_NAMES ? b->names : b->others};
+  pthread_t thread;
+  int rc = 0;
+  pthread_mutex_init(&belt.mutex, NULL);
+  pthread_cond_init(&belt.changed, NULL);
+  for (size_t i = 0; i < CHUNKS && rc == 0; i++) {
+    belt.chunks[i] = malloc(sizeof(struct chunk));
+    rc = belt.chunks[i] ? 0 : -ENOMEM;
+    if (rc == 0) {
+      belt.chunks[i]->used = 0;
+    }
+  }
+  if (rc == 0) {
+    rc = -pthread_create(&thread, NULL, merge, &belt);
+  }
+  if (rc == 0) {
+    for (;;) {
+      pthread_mutex_lock(&belt.mutex);
+      while (belt.filled == belt.taken && !belt.ended) {
+        pthread_cond_wait(&belt.changed, &belt.mutex);
+      }
+      const struct chunk *c = belt.filled == belt.taken ? NULL : belt.chunks[belt.taken % CHUNKS];
+      pthread_mutex_unlock(&belt.mutex);
+      if (!c) {
+        break;
+      }
+      rc = rc ? rc : write_chunk(w, table, c, err, size);
+      pthread_mutex_lock(&belt.mutex);
+      belt.taken++;
+      belt.given_up = rc != 0;
+      pthread_cond_broadcast(&belt.changed);
+      pthread_mutex_unlock(&belt.mutex);
+    }
+    pthread_join(thread, NULL);
+    if (rc == 0 && belt.rc != 0) {
+      rc = belt.rc;
+      snprintf(err, size, "%s", shard_sorter_error(belt.sorter));
+    }
+  }
+  for (size_t i = 0; i < CHUNKS; i++) {
+    free(belt.chunks[i]);
+  }
+  pthread_cond_destroy(&belt.changed);
+  pthread_mutex_destroy(&belt.mutex);
+  return rc;
 }
 
 static int write_listing(struct builder *b, const char *file,
                          const struct shard_writer_facts *facts, struct shard_build_result *result,
                          char *err, size_t size) {
   struct shard_writer *w;
+  err[0] = 0;
   int rc = shard_writer_open(file, b->options->order, b->options->attributes, &w);
   if (rc == 0) {
-    rc = write_table(w, SHARD_WRITER_NAMES, &b->names, err, size);
-    if (rc == 0) {
-      rc = write_table(w, SHARD_WRITER_OTHERS, &b->others, err, size);
+    rc = write_table(b, w, SHARD_WRITER_NAMES, err, size);
+    if (rc == 0 && b->options->attributes) {
+      rc = write_table(b, w, SHARD_WRITER_OTHERS, err, size);
     }
+    /* The threads met them in any order. */
+    qsort(b->dirs, b->dirs_count, sizeof(*b->dirs), by_path);
     for (size_t i = 0; rc == 0 && i < b->dirs_count; i++) {
       const struct dir_record *d = &b->dirs[i];
       rc = shard_writer_dir(w, d->dev, d->ino, d->mtime, d->path);
@@ -222,72 +272,148 @@ static int write_listing(struct builder *b, const char *file,
     }
   }
   if (rc == 0) {
-    result->entries = b->names.count;
+    result->entries = shard_sorter_count(b->names);
     result->directories = b->dirs_count;
     rc = shard_writer_commit(w, facts, result->digest, &result->bytes);
   }
-  if (rc != 0 && rc != -EAGAIN) {
+  if (rc != 0 && !err[0]) {
     snprintf(err, size, "cannot write listing '%.300s': %s", file, strerror(-rc));
   }
   return rc;
 }
 
-/* Whether the file's directory is `real` or below it. */
-static bool lies_inside(const char *file, const char *real) {
-  char *copy = strdup(file);
-  char *slash = copy ? strrchr(copy, '/') : NULL;
-  if (slash) {
-    slash[slash == copy] = 0;
+/* ---- building
+ * --------------------------------------------------------------------------------------- */
+
+static void clear(struct builder *b) {
+  shard_sorter_free(b->names);
+  shard_sorter_free(b->others);
+  b->names = b->others = NULL;
+  for (size_t i = 0; i < b->dirs_count; i++) {
+    free(b->dirs[i].path);
   }
-  char *folder = copy ? realpath(slash ? copy : ".", NULL) : NULL;
+  free(b->dirs);
+  b->dirs = NULL;
+  b->dirs_count = b->dirs_room = 0;
+}
+
+/* The folder of a file; malloc'd. */
+static char *folder_of(const char *file) {
+  const char *slash = strrchr(file, '/');
+  return !slash ? strdup(".") : slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
+}
+
+/* Whether the file's directory is `real` or below it. */
+static bool lies_inside(const char *folder, const char *real) {
+  char *canonical = realpath(folder, NULL);
   size_t n = strlen(real);
-  bool inside = folder && strncmp(folder, real, n) == 0 &&
-                (folder[n] == '/' || folder[n] == 0 || real[n - 1] == '/');
-  free(folder);
-  free(copy);
+  bool inside = canonical && strncmp(canonical, real, n) == 0 &&
+                (canonical[n] == '/' || canonical[n] == 0 || real[n - 1] == '/');
+  free(canonical);
   return inside;
 }
 
-int shard_build_directory(const char *root, const struct shard_options *options, const char *file,
-                          struct shard_build_result *result, char *err, size_t size) {
-  struct builder b = {.options = options};
-  char text[SHARD_OPTIONS_TEXT];
-  shard_options_format(options, text, sizeof(text));
-  char *real = realpath(root, NULL);
-  if (!real) {
-    int rc = -errno;
-    snprintf(err, size, "cannot find directory '%.300s': %s", root, strerror(-rc));
+/* Where names go that do not fit into memory. */
+static void choose_folders(struct builder *b, const char *beside) {
+  size_t n = 0;
+  const char *tmpdir = getenv("TMPDIR");
+  if (b->means->tmpdir) {
+    b->folders[n++] = b->means->tmpdir;
+    return;
+  }
+  if (tmpdir && *tmpdir) {
+    b->folders[n++] = tmpdir;
+  }
+  b->folders[n++] = beside;
+  b->folders[n++] = "/var/tmp";
+  b->folders[n] = "/tmp";
+}
+
+static int open_sorters(struct builder *b) {
+  size_t memory = b->means->memory ? b->means->memory : SHARD_BUILD_MEMORY;
+  if (memory < SHARD_BUILD_MEMORY_LEAST) {
+    memory = SHARD_BUILD_MEMORY_LEAST;
+  }
+  bool attributes = b->options->attributes;
+  /* The others are few. */
+  size_t others = attributes ? memory / 8 : 0;
+  b->names = shard_sorter_new(b->options->order, attributes, memory - others, b->folders);
+  b->others = attributes ? shard_sorter_new(b->options->order, true, others, b->folders) : NULL;
+  return b->names && (b->others || !attributes) ? 0 : -ENOMEM;
+}
+
+/* Walk the directory into the sorters. */
+static int read_tree(struct builder *b, const char *real, struct shard_walk_facts *walked) {
+  struct hand hands[SHARD_WALKERS];
+  struct shard_sink sinks[SHARD_WALKERS];
+  for (size_t i = 0; i < SHARD_WALKERS; i++) {
+    hands[i] = (struct hand){.b = b, .names.sorter = b->names, .others.sorter = b->others};
+    sinks[i] = (struct shard_sink){
+        .context = &hands[i], .entry = on_entry, .other = on_other, .directory = on_directory};
+  }
+  int rc = shard_posix_walk(real, b->options, sinks, SHARD_WALKERS, walked);
+  for (size_t i = 0; i < SHARD_WALKERS; i++) {
+    int ended = shard_feeder_end(&hands[i].names);
+    if (b->others && ended == 0) {
+      ended = shard_feeder_end(&hands[i].others);
+    }
+    rc = rc ? rc : ended;
+  }
+  return rc;
+}
+
+/* Once. -EAGAIN: the directory changed meanwhile. */
+static int attempt(struct builder *b, const char *real, struct shard_writer_facts *facts,
+                   const char *file, struct shard_build_result *result, char *err, size_t size) {
+  struct shard_walk_facts walked;
+  clock_gettime(CLOCK_REALTIME, &facts->listed);
+  int rc = open_sorters(b);
+  if (rc != 0) {
+    snprintf(err, size, "out of memory");
     return rc;
   }
-  if (lies_inside(file, real)) {
+  rc = read_tree(b, real, &walked);
+  if (rc == 0) {
+    facts->dirs_hidden = walked.dirs_hidden;
+    facts->dir_links = walked.dir_links;
+    return write_listing(b, file, facts, result, err, size);
+  }
+  const char *why = shard_sorter_error(b->names);
+  why = *why || !b->others ? why : shard_sorter_error(b->others);
+  why = *why ? why : walked.error[0] ? walked.error : strerror(-rc);
+  snprintf(err, size, "'%.200s': %s", real, why);
+  return rc;
+}
+
+int shard_build_directory(const char *root, const struct shard_options *options,
+                          const struct shard_build_means *means, const char *file,
+                          struct shard_build_result *result, char *err, size_t size) {
+  struct builder b = {.options = options, .means = means};
+  char text[SHARD_OPTIONS_TEXT];
+  shard_options_format(options, text, sizeof(text));
+  char *real = realpath(root, NULL), *folder = folder_of(file);
+  int rc = real && folder ? 0 : -errno;
+  if (rc != 0) {
+    snprintf(err, size, "cannot find directory '%.300s': %s", root, strerror(-rc));
+  } else if (lies_inside(folder, real)) {
+    rc = -EINVAL;
     snprintf(err, size, "'%.300s' lies inside '%.300s', which it would change; write it elsewhere",
              file, real);
-    free(real);
-    return -EINVAL;
   }
-  int rc = 0;
-  for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    struct shard_sink sink = {
-        .context = &b, .entry = on_entry, .other = on_other, .directory = on_directory};
+  if (rc == 0) {
+    choose_folders(&b, folder);
+    pthread_mutex_init(&b.mutex, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &b.begin);
+    atomic_init(&b.said, b.begin.tv_sec);
     struct shard_writer_facts facts = {.source = real, .options = text};
-    clock_gettime(CLOCK_REALTIME, &facts.listed);
-    rc = shard_posix_walk(real, options, &sink);
-    if (rc == 0) {
-      facts.dirs_hidden = sink.dirs_hidden;
-      facts.dir_links = sink.dir_links;
-      sort_entries(&b.names);
-      sort_entries(&b.others);
-      rc = write_listing(&b, file, &facts, result, err, size);
-    } else if (rc == -ENOMEM) {
-      snprintf(err, size, "out of memory after %zu names of '%.300s'", b.names.count, root);
-    } else {
-      snprintf(err, size, "'%.200s': %s", root, sink.error);
+    rc = -EAGAIN;
+    for (int k = 0; k < ATTEMPTS && rc == -EAGAIN; k++) {
+      rc = attempt(&b, real, &facts, file, result, err, size);
+      clear(&b);
     }
-    clear(&b);
-    if (rc != -EAGAIN) {
-      break;
-    }
+    pthread_mutex_destroy(&b.mutex);
   }
+  free(folder);
   free(real);
   return rc;
 }

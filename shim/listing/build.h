@@ -5,6 +5,7 @@
 #ifndef SHARD_BUILD_H
 #define SHARD_BUILD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,12 +18,23 @@ struct shard_build_result {
   char digest[65];
 };
 
+/* How a listing is built. Zeros: the defaults. */
+struct shard_build_means {
+  size_t memory;      /* bytes for names; SHARD_BUILD_MEMORY_LEAST at least, 0: the default */
+  const char *tmpdir; /* where names go that do not fit; NULL: TMPDIR, then beside the file */
+  bool progress;      /* a line on stderr now and then */
+};
+
+#define SHARD_BUILD_MEMORY ((size_t)256 << 20)
+#define SHARD_BUILD_MEMORY_LEAST ((size_t)8 << 20)
+
 /*
  * List directory `root` and write the listing `file`. 0, or a negative errno and a line in
  * err[size] that names the path at fault. An older `file` stays untouched on failure.
  * Retries a few times if the directory changes while it is read.
  */
-int shard_build_directory(const char *root, const struct shard_options *options, const char *file,
+int shard_build_directory(const char *root, const struct shard_options *options,
+                          const struct shard_build_means *means, const char *file,
                           struct shard_build_result *result, char *err, size_t size);
 
 #endif

@@ -433,8 +433,8 @@ static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
   posix_spawnattr_setpgroup(&attributes, 0); /* to be killed with whatever it starts */
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  char *arguments[] = {r->program, "index",     r->real,         "-o",
-                       r->file,    "--options", r->options_text, NULL};
+  char *arguments[] = {r->program,  "index",         r->real,   "-o", r->file,
+                       "--options", r->options_text, "--quiet", NULL};
   int rc = posix_spawn(pid, r->program, &actions, &attributes, arguments, environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);

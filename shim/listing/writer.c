@@ -18,6 +18,7 @@
 #include "listing/listing.h"
 
 #define BUFFER_SIZE (1u << 20)
+#define DIGEST_SIZE ((size_t)32 << 10)
 #define RESERVE_STEP ((off_t)16 << 20)
 
 /* A growing array of bytes. */
@@ -44,6 +45,7 @@ struct shard_writer {
   struct bytes block, dirs, dir_offsets;
   struct shard_attributes attributes; /* of the names in block */
   EVP_MD_CTX *digest;
+  struct bytes undigested; /* names and NULs, to be digested together */
   struct shard_header header;
   char last[SHARD_NAME_MAX];
   size_t last_length;
@@ -140,6 +142,7 @@ static void destroy(struct shard_writer *w) {
   }
   EVP_MD_CTX_free(w->digest);
   struct bytes *all[] = {&w->block,
+                         &w->undigested,
                          &w->dirs,
                          &w->dir_offsets,
                          &w->names.index,
@@ -280,18 +283,44 @@ static int end_block(struct shard_writer *w) {
   return rc;
 }
 
+/* Bytes that a and b share at their start, of at most `most`. */
+static size_t shared_start(const char *a, const char *b, size_t most) {
+  size_t n = 0;
+  for (uint64_t x, y; n + 8 <= most; n += 8) {
+    memcpy(&x, a + n, 8);
+    memcpy(&y, b + n, 8);
+    if (x != y) {
+      return n + (size_t)__builtin_ctzll(x ^ y) / 8;
+    }
+  }
+  while (n < most && a[n] == b[n]) {
+    n++;
+  }
+  return n;
+}
+
+/* Bytes that they share before a_end and b_end. */
+static size_t shared_end(const char *a_end, const char *b_end, size_t most) {
+  size_t n = 0;
+  for (uint64_t x, y; n + 8 <= most; n += 8) {
+    memcpy(&x, a_end - n - 8, 8);
+    memcpy(&y, b_end - n - 8, 8);
+    if (x != y) {
+      return n + (size_t)__builtin_clzll(x ^ y) / 8;
+    }
+  }
+  while (n < most && a_end[-1 - (ptrdiff_t)n] == b_end[-1 - (ptrdiff_t)n]) {
+    n++;
+  }
+  return n;
+}
+
 /* Length of what a and b share at their start, and, of the rest, at their end. */
 static void shared(const char *a, size_t na, const char *b, size_t nb, size_t *prefix,
                    size_t *suffix) {
-  size_t least = na < nb ? na : nb, p = 0, s = 0;
-  while (p < least && a[p] == b[p]) {
-    p++;
-  }
-  while (s < least - p && a[na - 1 - s] == b[nb - 1 - s]) {
-    s++;
-  }
-  *prefix = p;
-  *suffix = s;
+  size_t least = na < nb ? na : nb;
+  *prefix = shared_start(a, b, least);
+  *suffix = shared_end(a + na, b + nb, least - *prefix);
 }
 
 /* Well-formed UTF-8 as Python decodes it: no surrogates, no overlong forms (RFC 3629). */
@@ -396,6 +425,20 @@ static int encode(struct shard_writer *w, const char *name, size_t length, size_
 /* The index of a table is complete, and follows it with the attributes. */
 static int end_table(struct shard_writer *w);
 
+static int end_digest(struct shard_writer *w) {
+  bool done = EVP_DigestUpdate(w->digest, w->undigested.data, w->undigested.size);
+  w->undigested.size = 0;
+  return done ? 0 : -EIO;
+}
+
+static int digest(struct shard_writer *w, const char *name, size_t length) {
+  int rc = bytes_add(&w->undigested, name, length);
+  if (rc == 0) {
+    rc = bytes_add(&w->undigested, "", 1);
+  }
+  return rc || w->undigested.size < DIGEST_SIZE ? rc : end_digest(w);
+}
+
 int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, const char *name,
                      size_t length, uint64_t ino, uint8_t type) {
   if (length == 0 || length >= SHARD_NAME_MAX) {
@@ -428,8 +471,9 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
           w->last_length - a == length - b && memcmp(w->last + a, name + b, length - b) == 0;
     }
     note(w, name, length, prefix, suffix);
-    if (!EVP_DigestUpdate(w->digest, name, length) || !EVP_DigestUpdate(w->digest, "", 1)) {
-      return -EIO;
+    int rc = digest(w, name, length);
+    if (rc != 0) {
+      return rc;
     }
   }
   uint32_t *longest = which == SHARD_WRITER_NAMES ? &h->longest : &h->longest_other;
@@ -545,7 +589,8 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   if (rc == 0) {
     rc = end_table(w); /* of others */
   }
-  if (rc != 0 || (rc = put_dirs(w, facts)) != 0 || (rc = flush(w)) != 0) {
+  if (rc != 0 || (rc = put_dirs(w, facts)) != 0 || (rc = flush(w)) != 0 ||
+      (rc = end_digest(w)) != 0) {
     goto fail;
   }
   h->file_size = (uint64_t)w->written;

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,20 +36,33 @@ struct pending {
   char path[];    /* relative to the root; "" for the root */
 };
 
-struct walk {
+/* What the threads share. */
+struct tree {
   int root;
   const struct shard_options *options;
-  struct shard_sink *sink;
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
   struct pending *pending;
+  size_t busy; /* threads that read a directory */
+  int rc;
+  struct shard_walk_facts *facts;
+};
+
+/* A thread's own. */
+struct walk {
+  struct tree *tree;
+  struct shard_sink *sink;
+  uint64_t dirs_hidden, dir_links;
   char *dents;
   char path[SHARD_NAME_MAX];
+  char error[sizeof(((struct shard_walk_facts *)0)->error)];
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct walk *w, int rc, const char *format,
                                                       ...) {
   va_list args;
   va_start(args, format);
-  vsnprintf(w->sink->error, sizeof(w->sink->error), format, args);
+  vsnprintf(w->error, sizeof(w->error), format, args);
   va_end(args);
   return rc;
 }
@@ -61,8 +75,11 @@ static int push(struct walk *w, const char *path, size_t length, uint32_t level)
   memcpy(p->path, path, length);
   p->path[length] = 0;
   p->level = level;
-  p->next = w->pending;
-  w->pending = p;
+  pthread_mutex_lock(&w->tree->mutex);
+  p->next = w->tree->pending;
+  w->tree->pending = p;
+  pthread_cond_signal(&w->tree->changed);
+  pthread_mutex_unlock(&w->tree->mutex);
   return 0;
 }
 
@@ -85,7 +102,7 @@ static enum kind kind_of(int fd, const char *name, unsigned char *type) {
 
 static int one_entry(struct walk *w, int fd, const struct dirent_raw *d, size_t base,
                      uint32_t level) {
-  const struct shard_options *o = w->options;
+  const struct shard_options *o = w->tree->options;
   struct shard_sink *sink = w->sink;
   const char *name = d->name;
   if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]) || !o->hidden)) {
@@ -109,11 +126,11 @@ static int one_entry(struct walk *w, int fd, const struct dirent_raw *d, size_t 
     return rc;
   }
   if (o->depth != 0 && level >= o->depth) {
-    sink->dirs_hidden += matches;
+    w->dirs_hidden += matches;
     return 0;
   }
   if (kind == KIND_DIR_LINK && !o->follow) {
-    sink->dir_links++;
+    w->dir_links++;
     return 0;
   }
   return push(w, w->path, base + length, level + 1);
@@ -145,7 +162,7 @@ static void settle(int fd, struct stat *st) {
 
 static int read_directory(struct walk *w, const struct pending *dir) {
   size_t base = strlen(dir->path);
-  int fd = shard_open_below(w->root, dir->path, O_RDONLY);
+  int fd = shard_open_below(w->tree->root, dir->path, O_RDONLY);
   if (fd < 0) {
     return fail(w, -errno, "cannot open directory '%.300s': %s", base ? dir->path : ".",
                 strerror(errno));
@@ -188,35 +205,93 @@ static int read_directory(struct walk *w, const struct pending *dir) {
   return rc;
 }
 
+static void *walk(void *context) {
+  struct walk *w = context;
+  struct tree *t = w->tree;
+  pthread_mutex_lock(&t->mutex);
+  for (;;) {
+    while (!t->pending && t->busy > 0 && t->rc == 0) {
+      pthread_cond_wait(&t->changed, &t->mutex);
+    }
+    struct pending *dir = t->pending;
+    if (!dir || t->rc != 0) {
+      break;
+    }
+    t->pending = dir->next;
+    t->busy++;
+    pthread_mutex_unlock(&t->mutex);
+    int rc = read_directory(w, dir);
+    free(dir);
+    pthread_mutex_lock(&t->mutex);
+    t->busy--;
+    if (rc != 0 && t->rc == 0) {
+      t->rc = rc;
+      memcpy(t->facts->error, w->error, sizeof(w->error));
+    }
+  }
+  t->facts->dirs_hidden += w->dirs_hidden;
+  t->facts->dir_links += w->dir_links;
+  pthread_cond_broadcast(&t->changed);
+  pthread_mutex_unlock(&t->mutex);
+  return NULL;
+}
+
 int shard_posix_walk(const char *root, const struct shard_options *options,
-                     struct shard_sink *sink) {
-  struct walk *w = calloc(1, sizeof(*w));
-  if (!w || !(w->dents = malloc(DENTS_SIZE))) {
-    free(w);
-    snprintf(sink->error, sizeof(sink->error), "out of memory");
-    return -ENOMEM;
+                     struct shard_sink *sinks, size_t threads, struct shard_walk_facts *facts) {
+  struct tree t = {.options = options, .facts = facts};
+  struct walk *walks[SHARD_WALKERS] = {NULL};
+  pthread_t ids[SHARD_WALKERS];
+  size_t started = 1;
+  *facts = (struct shard_walk_facts){0};
+  pthread_mutex_init(&t.mutex, NULL);
+  pthread_cond_init(&t.changed, NULL);
+  threads = threads > SHARD_WALKERS ? SHARD_WALKERS : threads;
+  for (size_t i = 0; i < threads && t.rc == 0; i++) {
+    walks[i] = calloc(1, sizeof(*walks[i]));
+    if (!walks[i] || !(walks[i]->dents = malloc(DENTS_SIZE))) {
+      snprintf(facts->error, sizeof(facts->error), "out of memory");
+      t.rc = -ENOMEM;
+      break;
+    }
+    walks[i]->tree = &t;
+    walks[i]->sink = &sinks[i];
   }
-  w->options = options;
-  w->sink = sink;
-  w->root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int rc = w->root < 0
-               ? fail(w, -errno, "cannot open directory '%.300s': %s", root, strerror(errno))
-               : push(w, "", 0, 1);
-  while (rc == 0 && w->pending) {
-    struct pending *dir = w->pending;
-    w->pending = dir->next;
-    rc = read_directory(w, dir);
+  t.root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (t.rc == 0 && t.root < 0) {
+    t.rc = -errno;
+    snprintf(facts->error, sizeof(facts->error), "cannot open directory '%.300s': %s", root,
+             strerror(errno));
+  }
+  if (t.rc == 0) {
+    t.rc = push(walks[0], "", 0, 1);
+  }
+  /* Fewer threads than wanted will do. */
+  bool more = t.rc == 0;
+  while (more && started < threads) {
+    more = pthread_create(&ids[started], NULL, walk, walks[started]) == 0;
+    started += more;
+  }
+  if (walks[0]) {
+    walk(walks[0]);
+  }
+  for (size_t i = 1; i < started; i++) {
+    pthread_join(ids[i], NULL);
+  }
+  while (t.pending) {
+    struct pending *dir = t.pending;
+    t.pending = dir->next;
     free(dir);
   }
-  while (w->pending) {
-    struct pending *dir = w->pending;
-    w->pending = dir->next;
-    free(dir);
+  for (size_t i = 0; i < threads; i++) {
+    if (walks[i]) {
+      free(walks[i]->dents);
+      free(walks[i]);
+    }
   }
-  if (w->root >= 0) {
-    close(w->root);
+  if (t.root >= 0) {
+    close(t.root);
   }
-  free(w->dents);
-  free(w);
-  return rc;
+  pthread_mutex_destroy(&t.mutex);
+  pthread_cond_destroy(&t.changed);
+  return t.rc;
 }

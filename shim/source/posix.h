@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * posix.h - the names below a directory, by getdents64 (shardctl only).
+ * posix.h - the names below a directory, by getdents64 in several threads (shardctl only).
  */
 #ifndef SHARD_SOURCE_POSIX_H
 #define SHARD_SOURCE_POSIX_H
@@ -21,6 +21,9 @@ struct shard_sink {
   /* A directory that was read to its end, with its identity and mtime as of then. */
   int (*directory)(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
                    const char *path);
+};
+
+struct shard_walk_facts {
   /* Directories at the deepest level whose names match `include` (see libshard.h). */
   uint64_t dirs_hidden;
   /* Links to directories that were not walked through. */
@@ -29,12 +32,15 @@ struct shard_sink {
   char error[512];
 };
 
+#define SHARD_WALKERS 4
+
 /*
- * Walk `root`. A directory that changes while it is read is an error (-EAGAIN), for its names may
- * be incomplete; one that changed less than a clock tick before it is read is waited for first,
+ * Walk `root` with a thread for each of sinks[threads], at most SHARD_WALKERS; a sink is called by
+ * its thread alone. A directory that changes while it is read is an error (-EAGAIN), for its names
+ * may be incomplete; one that changed less than a clock tick before it is read is waited for first,
  * so that a later change cannot leave the mtime as it is (git's "racy" rule). 0 or negative errno.
  */
 int shard_posix_walk(const char *root, const struct shard_options *options,
-                     struct shard_sink *sink);
+                     struct shard_sink *sinks, size_t threads, struct shard_walk_facts *facts);
 
 #endif
