@@ -23,7 +23,7 @@ LIB := $(COMMON) config/config config/world config/job config/file config/log li
        interpose/init interpose/real interpose/handles interpose/guard interpose/dir interpose/dents interpose/scandir \
        interpose/glob interpose/wordexp interpose/ftw interpose/fts view/view view/place view/serve view/window adapter/adapter
 # shardctl
-CTL := $(COMMON) listing/writer listing/batch listing/sort listing/build source/posix ctl/main ctl/index ctl/ls ctl/stat
+CTL := $(COMMON) listing/writer listing/batch listing/sort listing/build source/posix source/manifest ctl/main ctl/index ctl/ls ctl/stat
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)

@@ -65,8 +65,8 @@ ssize_t shard_listing_names(const struct shard_listing *listing, uint64_t i, siz
                             size_t size, size_t *used);
 
 /*
- * Position of `name`, or -ENOENT if it is truly absent, -EBADMSG for damage. Allocates
- * nothing.
+ * Position of `name`, or -ENOENT if it is truly absent, -EBADMSG for damage, -ENOTSUP if the
+ * listing has kept the order of a manifest. Allocates nothing.
  */
 int64_t shard_listing_find(const struct shard_listing *listing, const char *name);
 
@@ -113,7 +113,7 @@ struct shard_listing_info {
   uint32_t max_depth;
   uint32_t longest;       /* longest name */
   uint32_t block;         /* names in a block */
-  uint32_t order;         /* 0: path, 1: basename, then path */
+  uint32_t order;         /* 0: path, 1: basename, then path, 2: as it was given */
   uint32_t utf8;          /* 1 if every name is valid UTF-8 */
   uint32_t dotted;        /* 1 if some component of some name begins with '.' */
   uint8_t bytes_used[32]; /* bit b set: byte b occurs in some name */

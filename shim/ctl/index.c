@@ -13,16 +13,23 @@
 #include "listing/build.h"
 #include "listing/codec.h"
 #include "listing/options.h"
+#include "source/manifest.h"
 
 static const char usage[] =
-    "Usage: shardctl index DIR -o FILE [OPTIONS]\n"
+    "Usage: shardctl index SOURCE -o FILE [OPTIONS]\n"
     "\n"
-    "Lists the files (everything but directories) below DIR into the listing FILE.\n"
-    "FILE appears whole or not at all; an older FILE is replaced only on success.\n"
+    "Makes the listing FILE. FILE appears whole or not at all; an older FILE is replaced only on\n"
+    "success. SOURCE is a directory: the files (everything but directories) below it are listed;\n"
+    "or a text file with a name a line, as it stands; gzip and zstd are unpacked; '-' is standard\n"
+    "input.\n"
     "\n"
     "  -o, --output FILE    the listing to write\n"
     "      --order ORDER    path (default) or basename\n"
     "      --include GLOBS  only basenames that match one of the patterns, ':'-separated\n"
+    "  -0                   names of a text are ended by NUL, not newline\n"
+    "      --root DIR       absolute names of a text lie below DIR, which is left out\n"
+    "      --unique         keep a name once that comes more often (else that is an error)\n"
+    "      --keep-order     keep a text's order, and names that come more often\n"
     "      --no-attributes  without inodes, types and sub-directories: smaller; enough for\n"
     "                       DLIO, but the shard view cannot use it\n"
     "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
@@ -36,6 +43,9 @@ static const char usage[] =
     "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk.\n";
 
 enum {
+  OPT_ROOT = 250,
+  OPT_UNIQUE,
+  OPT_KEEP,
   OPT_ORDER = 256,
   OPT_INCLUDE,
   OPT_OPTIONS,
@@ -47,6 +57,9 @@ enum {
 
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"order", required_argument, NULL, OPT_ORDER},
+                                        {"root", required_argument, NULL, OPT_ROOT},
+                                        {"unique", no_argument, NULL, OPT_UNIQUE},
+                                        {"keep-order", no_argument, NULL, OPT_KEEP},
                                         {"include", required_argument, NULL, OPT_INCLUDE},
                                         {"options", required_argument, NULL, OPT_OPTIONS},
                                         {"no-attributes", no_argument, NULL, OPT_NO_ATTRIBUTES},
@@ -79,10 +92,26 @@ int ctl_build_means(struct shard_build_means *means) {
 int ctl_index(int argc, char **argv) {
   const char *output = NULL, *order = NULL, *include = NULL, *words = NULL;
   int json = 0, attributes = 1, quiet = 0, c;
-  while ((c = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+  int unique = 0, keep = 0, texts = 0;
+  struct shard_manifest_options text = {.separator = '\n'};
+  while ((c = getopt_long(argc, argv, "o:0h", options, NULL)) != -1) {
     switch (c) {
     case 'o':
       output = optarg;
+      break;
+    case '0':
+      text.separator = 0;
+      texts = 1;
+      break;
+    case OPT_ROOT:
+      text.root = optarg;
+      texts = 1;
+      break;
+    case OPT_UNIQUE:
+      unique = texts = 1;
+      break;
+    case OPT_KEEP:
+      keep = texts = 1;
       break;
     case OPT_ORDER:
       order = optarg;
@@ -111,7 +140,7 @@ int ctl_index(int argc, char **argv) {
     }
   }
   if (argc - optind != 1 || !output) {
-    return ctl_usage("index takes one directory and -o FILE; see shardctl index --help");
+    return ctl_usage("index takes one source and -o FILE; see shardctl index --help");
   }
   struct shard_options o;
   char err[700];
@@ -142,7 +171,23 @@ int ctl_index(int argc, char **argv) {
   }
   means.progress = means.progress && !quiet;
   double begin = seconds();
-  if (shard_build_directory(source, &o, &means, output, &result, err, sizeof(err)) != 0) {
+  struct stat st;
+  int rc;
+  if (strcmp(source, "-") == 0 || (stat(source, &st) == 0 && !S_ISDIR(st.st_mode))) {
+    if (include || (keep && (unique || order))) {
+      return ctl_usage(include ? "--include is for directories; sift the text with grep"
+                               : "--keep-order goes neither with --unique nor with --order");
+    }
+    o.attributes = false;
+    o.order = keep ? SHARD_ORDER_KEEP : o.order;
+    rc = shard_build_manifest(source, &text, &o, unique, &means, output, &result, err, sizeof(err));
+  } else if (texts) {
+    return ctl_usage("-0, --root, --unique and --keep-order are for text files, and '%s' is none",
+                     source);
+  } else {
+    rc = shard_build_directory(source, &o, &means, output, &result, err, sizeof(err));
+  }
+  if (rc != 0) {
     return ctl_fail("%s", err);
   }
   double took = seconds() - begin;

@@ -47,7 +47,8 @@ int ctl_stat(int argc, char **argv) {
   }
   struct shard_listing_info i;
   shard_listing_info(l, &i);
-  const char *order = i.order ? "basename" : "path";
+  static const char *const orders[] = {"path", "basename", "keep"};
+  const char *order = orders[i.order];
   double each = i.entries ? (double)i.bytes / (double)i.entries : 0;
   if (json) {
     fputs("{\"source\": ", stdout);

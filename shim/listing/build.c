@@ -21,6 +21,7 @@
 #include "listing/codec.h"
 #include "listing/sort.h"
 #include "listing/writer.h"
+#include "source/manifest.h"
 #include "source/posix.h"
 
 #define ATTEMPTS 5
@@ -37,6 +38,9 @@ struct builder {
   const struct shard_options *options;
   const struct shard_build_means *means;
   const char *folders[5];
+  bool unique;       /* a name that comes twice counts once */
+  const char *twice; /* else: what to say of it */
+  uint64_t dropped;
   struct shard_sorter *names, *others;
   pthread_mutex_t mutex; /* of dirs */
   struct dir_record *dirs;
@@ -183,20 +187,29 @@ static void *merge(void *context) {
   return NULL;
 }
 
-/* -EAGAIN if a name comes twice. */
-static int write_chunk(struct shard_writer *w, enum shard_writer_table table, const struct chunk *c,
-                       char *err, size_t size) {
+/* One name more. -EAGAIN if it has come before. */
+static int write_name(struct builder *b, struct shard_writer *w, enum shard_writer_table table,
+                      const char *name, const struct record *r, char *err, size_t size) {
+  int rc = shard_writer_put(w, table, name, r->length, r->ino, r->type);
+  if (rc == -EINVAL && b->unique) {
+    b->dropped++;
+    return 0;
+  }
+  if (rc == -EINVAL) {
+    snprintf(err, size, "'%.*s' comes twice: %s", (int)(r->length < 300 ? r->length : 300), name,
+             b->twice);
+    return -EAGAIN;
+  }
+  return rc;
+}
+
+static int write_chunk(struct builder *b, struct shard_writer *w, enum shard_writer_table table,
+                       const struct chunk *c, char *err, size_t size) {
   struct record r;
   int rc = 0;
   for (size_t at = 0; at < c->used && rc == 0; at += sizeof(r) + r.length) {
     memcpy(&r, c->data + at, sizeof(r));
-    const char *name = c->data + at + sizeof(r);
-    rc = shard_writer_put(w, table, name, r.length, r.ino, r.type);
-    if (rc == -EINVAL) {
-      snprintf(err, size, "the directory shows '%.*s' twice: it changed while it was listed",
-               (int)(r.length < 300 ? r.length : 300), name);
-      rc = -EAGAIN;
-    }
+    rc = write_name(b, w, table, c->data + at + sizeof(r), &r, err, size);
   }
   return rc;
 }
@@ -229,7 +242,7 @@ static int write_table(struct builder *b, struct shard_writer *w, enum shard_wri
       if (!c) {
         break;
       }
-      rc = rc ? rc : write_chunk(w, table, c, err, size);
+      rc = rc ? rc : write_chunk(b, w, table, c, err, size);
       pthread_mutex_lock(&belt.mutex);
       belt.taken++;
       belt.given_up = rc != 0;
@@ -272,7 +285,7 @@ static int write_listing(struct builder *b, const char *file,
     }
   }
   if (rc == 0) {
-    result->entries = shard_sorter_count(b->names);
+    result->entries = shard_sorter_count(b->names) - b->dropped;
     result->directories = b->dirs_count;
     rc = shard_writer_commit(w, facts, result->digest, &result->bytes);
   }
@@ -362,6 +375,111 @@ static int read_tree(struct builder *b, const char *real, struct shard_walk_fact
   return rc;
 }
 
+/* ---- a manifest --------------------------------------------------------------------------------
+ */
+
+/* Where its names go. */
+struct target {
+  struct builder *b;
+  struct hand hand;            /* to the sorter, */
+  struct shard_writer *writer; /* or, kept in order, to the writer at once */
+  uint64_t written;
+  char *err;
+  size_t size;
+};
+
+static int on_line(void *context, const char *name, size_t length) {
+  struct target *t = context;
+  if (!t->writer) {
+    return on_entry(&t->hand, name, length, 0, 0);
+  }
+  count_one(&t->hand);
+  t->written++;
+  return shard_writer_put(t->writer, SHARD_WRITER_NAMES, name, length, 0, 0);
+}
+
+static int keep_order(struct builder *b, const char *manifest,
+                      const struct shard_manifest_options *how,
+                      const struct shard_writer_facts *facts, const char *file,
+                      struct shard_build_result *result, char *err, size_t size) {
+  struct target t = {.b = b, .hand.b = b};
+  int rc = shard_writer_open(file, SHARD_ORDER_KEEP, false, &t.writer);
+  err[0] = 0;
+  if (rc == 0) {
+    rc = shard_manifest_read(manifest, how, on_line, &t, err, size);
+    if (rc != 0) {
+      shard_writer_abort(t.writer);
+    } else {
+      result->entries = t.written;
+      rc = shard_writer_commit(t.writer, facts, result->digest, &result->bytes);
+    }
+  }
+  if (rc != 0 && !err[0]) {
+    snprintf(err, size, "cannot write listing '%.300s': %s", file, strerror(-rc));
+  }
+  return rc;
+}
+
+static int sort_manifest(struct builder *b, const char *manifest,
+                         const struct shard_manifest_options *how,
+                         const struct shard_writer_facts *facts, const char *file,
+                         struct shard_build_result *result, char *err, size_t size) {
+  int rc = open_sorters(b);
+  struct target t = {.b = b, .hand = {.b = b, .names.sorter = b->names}};
+  err[0] = 0;
+  if (rc == 0) {
+    rc = shard_manifest_read(manifest, how, on_line, &t, err, size);
+  }
+  if (rc == 0) {
+    rc = shard_feeder_end(&t.hand.names);
+  }
+  if (rc == 0) {
+    rc = write_listing(b, file, facts, result, err, size);
+    rc = rc == -EAGAIN ? -EINVAL : rc;
+  } else if (!err[0]) {
+    const char *why = b->names ? shard_sorter_error(b->names) : "";
+    snprintf(err, size, "'%.300s': %s", manifest, *why ? why : strerror(-rc));
+  }
+  clear(b);
+  return rc;
+}
+
+int shard_build_manifest(const char *manifest, const struct shard_manifest_options *how,
+                         const struct shard_options *options, bool unique,
+                         const struct shard_build_means *means, const char *file,
+                         struct shard_build_result *result, char *err, size_t size) {
+  struct builder b = {.options = options,
+                      .means = means,
+                      .unique = unique,
+                      .twice = "remove one, or keep it once by --unique, or keep all by "
+                               "--keep-order"};
+  char text[SHARD_OPTIONS_TEXT];
+  shard_options_format(options, text, sizeof(text));
+  const char *named = how->root ? how->root : manifest;
+  char *real = strcmp(named, "-") == 0 ? NULL : realpath(named, NULL), *folder = folder_of(file);
+  struct shard_writer_facts facts = {.source = real ? real : named, .options = text};
+  int rc = -ENOMEM;
+  clock_gettime(CLOCK_REALTIME, &facts.listed);
+  clock_gettime(CLOCK_MONOTONIC, &b.begin);
+  atomic_init(&b.said, b.begin.tv_sec);
+  pthread_mutex_init(&b.mutex, NULL);
+  if (folder) {
+    choose_folders(&b, folder);
+    rc = options->order == SHARD_ORDER_KEEP
+             ? keep_order(&b, manifest, how, &facts, file, result, err, size)
+             : sort_manifest(&b, manifest, how, &facts, file, result, err, size);
+  } else {
+    snprintf(err, size, "out of memory");
+  }
+  pthread_mutex_destroy(&b.mutex);
+  free(folder);
+  free(real);
+  return rc;
+}
+
+/* ---- a directory
+ * --------------------------------------------------------------------------------- */
+
 /* Once. -EAGAIN: the directory changed meanwhile. */
 static int attempt(struct builder *b, const char *real, struct shard_writer_facts *facts,
                    const char *file, struct shard_build_result *result, char *err, size_t size) {
@@ -388,7 +506,8 @@ static int attempt(struct builder *b, const char *real, struct shard_writer_fact
 int shard_build_directory(const char *root, const struct shard_options *options,
                           const struct shard_build_means *means, const char *file,
                           struct shard_build_result *result, char *err, size_t size) {
-  struct builder b = {.options = options, .means = means};
+  struct builder b = {
+      .options = options, .means = means, .twice = "the directory changed while it was listed"};
   char text[SHARD_OPTIONS_TEXT];
   shard_options_format(options, text, sizeof(text));
   char *real = realpath(root, NULL), *folder = folder_of(file);

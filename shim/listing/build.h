@@ -37,4 +37,15 @@ int shard_build_directory(const char *root, const struct shard_options *options,
                           const struct shard_build_means *means, const char *file,
                           struct shard_build_result *result, char *err, size_t size);
 
+/*
+ * The same of a text with a name a line (source/manifest.h), "-" for standard input. unique: a name
+ * that comes twice counts once; else it is an error, unless options->order is SHARD_ORDER_KEEP.
+ * The listing's source is the manifest, or the root if there is one.
+ */
+struct shard_manifest_options;
+int shard_build_manifest(const char *manifest, const struct shard_manifest_options *how,
+                         const struct shard_options *options, bool unique,
+                         const struct shard_build_means *means, const char *file,
+                         struct shard_build_result *result, char *err, size_t size);
+
 #endif

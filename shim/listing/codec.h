@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SHARD_ORDER_PATH = 0, SHARD_ORDER_BASENAME = 1 };
+/* KEEP: as a manifest has them, duplicates too. */
+enum { SHARD_ORDER_PATH = 0, SHARD_ORDER_BASENAME = 1, SHARD_ORDER_KEEP = 2 };
 
 /* LEB128; at most 5 bytes for a uint32_t. Returns the bytes written. */
 static inline size_t shard_varint_put(uint8_t *p, uint32_t v) {

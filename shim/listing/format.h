@@ -70,7 +70,7 @@ struct shard_header {
   uint32_t header_crc;  /* CRC-32C of the header with this field 0 */
   uint32_t block_names; /* K: names in a block */
   uint64_t file_size;   /* bytes, the whole file */
-  uint32_t order;       /* 0 path, 1 basename then path */
+  uint32_t order;       /* 0 path, 1 basename then path, 2 as in the manifest */
   uint32_t utf8;        /* 1: every name is valid UTF-8; this and the next five of "names" only */
   uint32_t min_depth;   /* slashes in a name */
   uint32_t max_depth;   /* ditto */

@@ -112,10 +112,10 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
 }
 
 void shard_options_format(const struct shard_options *o, char *buf, size_t size) {
+  static const char *const orders[] = {"path", "basename", "keep"};
   int n =
       snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d include=",
-               o->order == SHARD_ORDER_PATH ? "path" : "basename", o->depth, o->exact, o->hidden,
-               o->follow, o->attributes);
+               orders[o->order], o->depth, o->exact, o->hidden, o->follow, o->attributes);
   size_t k = n < 0 ? 0 : (size_t)n;
   for (const char *p = o->include; *p && k + 4 < size; p++) {
     if (*p == '%' || *p == ' ' || *p == '\t') {

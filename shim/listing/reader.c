@@ -76,8 +76,8 @@ static int check_header(struct shard_listing *l) {
     return -EPROTONOSUPPORT;
   }
   if (header_crc(h) != h->header_crc || h->file_size != l->map_size ||
-      h->block_names != SHARD_BLOCK_NAMES || !section_fits(l, &h->dirs) ||
-      !section_fits(l, &h->dirs_by_inode) ||
+      h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_KEEP ||
+      !section_fits(l, &h->dirs) || !section_fits(l, &h->dirs_by_inode) ||
       h->dirs_by_inode.size != h->directories * sizeof(uint64_t)) {
     return -EBADMSG;
   }
@@ -417,6 +417,9 @@ int64_t shard_table_lower_bound(const struct shard_table *t, const char *name, s
 
 int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
   bool equal;
+  if (l->names.order == SHARD_ORDER_KEEP) {
+    return -ENOTSUP;
+  }
   int64_t at = lower_bound(&l->names, name, strlen(name), &equal);
   return at < 0 || equal ? at : -ENOENT;
 }
@@ -538,7 +541,8 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
   size_t last_length = 0;
   int rc = shard_table_seek(&p, t, 0);
   while (rc == 0 && (rc = advance(&p)) > 0) {
-    if (last_length && shard_compare_names(t->order, last, last_length, p.name, p.length) >= 0) {
+    if (last_length && t->order != SHARD_ORDER_KEEP &&
+        shard_compare_names(t->order, last, last_length, p.name, p.length) >= 0) {
       return -EBADMSG;
     }
     memcpy(last, p.name, p.length + 1);

@@ -459,7 +459,8 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
   struct table *t = w->table;
   size_t prefix = 0, suffix = 0;
   if (t->header->count > 0) {
-    if (shard_compare_names(h->order, w->last, w->last_length, name, length) >= 0) {
+    if (h->order != SHARD_ORDER_KEEP &&
+        shard_compare_names(h->order, w->last, w->last_length, name, length) >= 0) {
       return -EINVAL;
     }
     shared(w->last, w->last_length, name, length, &prefix, &suffix);
