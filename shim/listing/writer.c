@@ -50,29 +50,37 @@ struct shard_writer {
   char last[SHARD_NAME_MAX];
   size_t last_length;
   uint32_t in_block;
+  uint32_t depth; /* slashes in the last name */
+  bool high;      /* some name has a byte from 0x80 on */
   size_t suffix_length;
 };
 
-static int bytes_add(struct bytes *b, const void *data, size_t size) {
-  if (size > b->room - b->size) {
-    size_t room = b->room ? b->room * 2 : 4096;
-    while (room - b->size < size) {
-      room *= 2;
-    }
-    uint8_t *grown = realloc(b->data, room);
-    if (!grown) {
-      return -ENOMEM;
-    }
-    b->data = grown;
-    b->room = room;
+/* Make room for `more` bytes. */
+static int bytes_room(struct bytes *b, size_t more) {
+  if (more <= b->room - b->size) {
+    return 0;
   }
-  if (size) {
-    memcpy(b->data + b->size, data, size);
-    b->size += size;
+  size_t room = b->room ? b->room * 2 : 4096;
+  while (room - b->size < more) {
+    room *= 2;
   }
+  uint8_t *grown = realloc(b->data, room);
+  if (!grown) {
+    return -ENOMEM;
+  }
+  b->data = grown;
+  b->room = room;
   return 0;
 }
 
+static int bytes_add(struct bytes *b, const void *data, size_t size) {
+  int rc = bytes_room(b, size);
+  if (rc == 0 && size) {
+    memcpy(b->data + b->size, data, size);
+    b->size += size;
+  }
+  return rc;
+}
 static int write_all(int fd, const uint8_t *data, size_t size, off_t at) {
   while (size > 0) {
     ssize_t n = pwrite(fd, data, size, at);
@@ -356,31 +364,32 @@ static bool is_utf8(const uint8_t *p, size_t n) {
   return true;
 }
 
-/* Facts about all names. The middle alone brings new bytes: prefix and suffix were seen. */
+/*
+ * Facts about all names. The middle alone brings new bytes: prefix and suffix were seen, and so
+ * were the slashes in them.
+ */
 static void note(struct shard_writer *w, const char *name, size_t length, size_t prefix,
                  size_t suffix) {
   struct shard_header *h = &w->header;
-  bool high = false;
+  uint32_t depth = w->depth;
+  for (size_t i = prefix; i + suffix < w->last_length; i++) {
+    depth -= w->last[i] == '/';
+  }
   for (size_t i = prefix; i < length - suffix; i++) {
     uint8_t c = (uint8_t)name[i];
     h->bytes_used[c / 8] |= (uint8_t)(1u << (c % 8));
-    high |= c >= 0x80;
+    depth += c == '/';
+    w->high |= c >= 0x80;
   }
-  /* The cut may fall inside a character, so a name with any new high byte is looked at whole, and
-   * so is one that only recombines old ones. */
-  bool any_high = high;
-  for (size_t i = 16; i < 32 && !any_high; i++) {
-    any_high = h->bytes_used[i] != 0;
+  w->depth = depth;
+  /* A component may begin where the middle ends. */
+  for (size_t i = prefix; i <= length - suffix && i < length; i++) {
+    h->dotted |= name[i] == '.' && (i == 0 || name[i - 1] == '/');
   }
-  if (any_high && h->utf8 && !is_utf8((const uint8_t *)name, length)) {
+  /* The cut may fall inside a character, so a name is looked at whole, even one that only
+   * recombines old bytes. */
+  if (w->high && h->utf8 && !is_utf8((const uint8_t *)name, length)) {
     h->utf8 = 0;
-  }
-  uint32_t depth = 0;
-  h->dotted |= name[0] == '.';
-  for (const char *p = memchr(name, '/', length); p;
-       p = memchr(p + 1, '/', (size_t)(name + length - p - 1))) {
-    depth++;
-    h->dotted |= p[1] == '.';
   }
   if (h->names.count == 0) {
     h->min_depth = h->max_depth = depth;
@@ -408,18 +417,23 @@ static void note(struct shard_writer *w, const char *name, size_t length, size_t
 
 static int encode(struct shard_writer *w, const char *name, size_t length, size_t prefix,
                   size_t suffix) {
-  uint8_t head[16];
-  size_t n = 0;
+  int rc = bytes_room(&w->block, length + 16);
+  if (rc != 0) {
+    return rc;
+  }
+  uint8_t *p = w->block.data + w->block.size;
   if (w->in_block == 0) {
-    head[n++] = SHARD_BLOCK_FRONT;
+    *p++ = SHARD_BLOCK_FRONT;
     prefix = suffix = 0;
   } else {
-    n += shard_varint_put(head + n, (uint32_t)prefix);
-    n += shard_varint_put(head + n, (uint32_t)suffix);
+    p += shard_varint_put(p, (uint32_t)prefix);
+    p += shard_varint_put(p, (uint32_t)suffix);
   }
-  n += shard_varint_put(head + n, (uint32_t)(length - prefix - suffix));
-  int rc = bytes_add(&w->block, head, n);
-  return rc ? rc : bytes_add(&w->block, name + prefix, length - prefix - suffix);
+  size_t middle = length - prefix - suffix;
+  p += shard_varint_put(p, (uint32_t)middle);
+  memcpy(p, name + prefix, middle);
+  w->block.size = (size_t)(p - w->block.data) + middle;
+  return 0;
 }
 
 /* The index of a table is complete, and follows it with the attributes. */
@@ -432,11 +446,15 @@ static int end_digest(struct shard_writer *w) {
 }
 
 static int digest(struct shard_writer *w, const char *name, size_t length) {
-  int rc = bytes_add(&w->undigested, name, length);
-  if (rc == 0) {
-    rc = bytes_add(&w->undigested, "", 1);
+  struct bytes *b = &w->undigested;
+  int rc = bytes_room(b, length + 1);
+  if (rc != 0) {
+    return rc;
   }
-  return rc || w->undigested.size < DIGEST_SIZE ? rc : end_digest(w);
+  memcpy(b->data + b->size, name, length);
+  b->data[b->size + length] = 0;
+  b->size += length + 1;
+  return b->size < DIGEST_SIZE ? 0 : end_digest(w);
 }
 
 int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, const char *name,
@@ -485,7 +503,7 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
   if (rc != 0) {
     return rc;
   }
-  memcpy(w->last, name, length);
+  memcpy(w->last + prefix, name + prefix, length - prefix);
   w->last_length = length;
   w->attributes.ino[w->in_block] = ino;
   w->attributes.type[w->in_block] = type;
