@@ -19,11 +19,13 @@ ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden 
 # What both products share: no dependency but libc.
 COMMON := listing/below listing/crc32c listing/reader listing/options shard/shard shard/permute config/version config/size
 # libshard.so
-LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache interpose/self \
-       interpose/init interpose/real interpose/handles interpose/guard interpose/dir interpose/dents interpose/scandir \
-       interpose/glob interpose/wordexp interpose/ftw interpose/fts view/view view/place view/serve view/window adapter/adapter
+LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache \
+       interpose/init interpose/self interpose/real interpose/handles interpose/guard \
+       $(addprefix interpose/,dir dents scandir glob wordexp ftw fts) \
+       view/view view/place view/serve view/window adapter/adapter
 # shardctl
-CTL := $(COMMON) listing/writer listing/batch listing/sort listing/build source/posix source/manifest ctl/main ctl/index ctl/ls ctl/stat
+CTL := $(COMMON) listing/writer listing/batch listing/sort listing/build source/posix \
+       source/manifest $(addprefix ctl/,main index ls stat manifest run)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ctl.h - shardctl's commands. Exit codes: 0 done, 1 failed, 2 wrong usage.
+ * ctl.h - shardctl's commands. Exit codes: 0 done, 1 failed, 2 wrong usage; run: the command's,
+ * 126 it cannot be executed, 127 it was not found.
  * Results go to stdout, everything else to stderr.
  */
 #ifndef SHARD_CTL_H
 #define SHARD_CTL_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
-enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
+#include "config/config.h"
+
+enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
 int ctl_index(int argc, char **argv);
 int ctl_ls(int argc, char **argv);
+int ctl_manifest(int argc, char **argv);
+int ctl_run(int argc, char **argv);
 int ctl_stat(int argc, char **argv);
 
 /* "shardctl: ..." and a newline to stderr; returns CTL_FAILED or CTL_USAGE as named. */
@@ -20,6 +27,11 @@ __attribute__((format(printf, 1, 2))) int ctl_usage(const char *format, ...);
 
 /* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void ctl_json_string(FILE *out, const char *text);
+
+/* What options take; false if text is nothing of the kind. */
+#define CTL_EPOCH_MOST (1ULL << 62)
+bool ctl_number(const char *text, uint64_t most, uint64_t *out);
+bool ctl_strategy(const char *text, enum shard_strategy *out);
 
 /* Flush stdout; CTL_FAILED with a message if it could not be written. */
 int ctl_finish(void);

@@ -10,6 +10,7 @@
 
 #include "config/size.h"
 #include "ctl/ctl.h"
+#include "libshard.h"
 #include "listing/build.h"
 #include "listing/codec.h"
 #include "listing/options.h"
@@ -165,7 +166,7 @@ int ctl_index(int argc, char **argv) {
     return ctl_fail("'%s': S3 is not supported by this version", source);
   }
   struct shard_build_result result = {0};
-  struct shard_build_means means;
+  struct shard_build_means means = {0};
   if (ctl_build_means(&means) != CTL_DONE) {
     return CTL_USAGE;
   }
@@ -177,6 +178,11 @@ int ctl_index(int argc, char **argv) {
     if (include || (keep && (unique || order))) {
       return ctl_usage(include ? "--include is for directories; sift the text with grep"
                                : "--keep-order goes neither with --unique nor with --order");
+    }
+    struct shard_listing *l;
+    if (shard_listing_open(source, &l) == 0) {
+      shard_listing_close(l);
+      return ctl_fail("'%s' is a listing already", source);
     }
     o.attributes = false;
     o.order = keep ? SHARD_ORDER_KEEP : o.order;

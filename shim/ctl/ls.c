@@ -19,28 +19,36 @@ static const char usage[] =
     "Prints the names of a listing, or of a directory tree, relative to its root.\n"
     "\n"
     "      --rank R --size P     only the share of rank R of P\n"
-    "      --strategy STRATEGY   range (default) or stride\n"
+    "      --strategy STRATEGY   range (default), stride or hash\n"
+    "      --seed N, --epoch N   shuffled as under SHARD_SEED and SHARD_EPOCH: range and stride\n"
+    "                            in the order of the share, hash in that of the listing\n"
     "  -0                        end names with NUL, not newline\n"
     "      --help\n";
 
-enum { OPT_RANK = 256, OPT_SIZE, OPT_STRATEGY, OPT_HELP };
+enum { OPT_RANK = 256, OPT_SIZE, OPT_STRATEGY, OPT_SEED, OPT_EPOCH, OPT_HELP };
 
 static const struct option options[] = {{"rank", required_argument, NULL, OPT_RANK},
                                         {"size", required_argument, NULL, OPT_SIZE},
                                         {"strategy", required_argument, NULL, OPT_STRATEGY},
+                                        {"seed", required_argument, NULL, OPT_SEED},
+                                        {"epoch", required_argument, NULL, OPT_EPOCH},
                                         {"help", no_argument, NULL, OPT_HELP},
                                         {NULL, 0, NULL, 0}};
 
-static long number(const char *text) {
-  char *end;
-  errno = 0;
-  long v = strtol(text, &end, 10);
-  return text[0] < '0' || text[0] > '9' || *end || errno || v > 0x7fffffff ? -1 : v;
+static void print(const char *name, size_t length, int separator) {
+  fwrite_unlocked(name, 1, length, stdout);
+  putc_unlocked(separator, stdout);
 }
 
-static int print_range(const struct shard_listing *l, uint64_t begin, uint64_t end, uint64_t step,
-                       int separator) {
+/* The share's names in the order of the listing. */
+static int print_sifted(const struct shard_listing *l, const struct shard_share *share,
+                        uint64_t key, int separator) {
   static struct shard_cursor c;
+  bool hash = share->strategy == SHARD_STRATEGY_HASH;
+  uint64_t begin = 0, end = share->n, step = 1;
+  if (!hash) {
+    shard_share_places(share, &begin, &end, &step);
+  }
   int rc = shard_listing_seek(&c, l, begin);
   for (uint64_t i = begin; rc == 0 && i < end; i++) {
     const char *name;
@@ -48,12 +56,28 @@ static int print_range(const struct shard_listing *l, uint64_t begin, uint64_t e
     if (n <= 0) {
       return n < 0 ? (int)n : -EBADMSG;
     }
-    if ((i - begin) % step == 0) {
-      fwrite_unlocked(name, 1, (size_t)n, stdout);
-      putc_unlocked(separator, stdout);
+    if (hash ? shard_owner_by_name(name, (size_t)n, key, share->size) == share->rank
+             : (i - begin) % step == 0) {
+      print(name, (size_t)n, separator);
     }
   }
   return rc;
+}
+
+/* The share's names in its shuffled order. */
+static int print_shuffled(const struct shard_listing *l, const struct shard_share *share,
+                          int separator) {
+  static char name[SHARD_NAME_MAX];
+  uint64_t place, end, step;
+  shard_share_places(share, &place, &end, &step);
+  for (; place < end; place += step) {
+    ssize_t n = shard_listing_name(l, shard_share_at(share, place), name, sizeof(name));
+    if (n < 0) {
+      return (int)n;
+    }
+    print(name, (size_t)n, separator);
+  }
+  return 0;
 }
 
 /* List a directory into an unnamed corner of TMPDIR and open that. */
@@ -71,7 +95,7 @@ static int list_directory(const char *dir, struct shard_listing **out) {
   close(fd);
   struct shard_options o;
   struct shard_build_result result;
-  struct shard_build_means means;
+  struct shard_build_means means = {0};
   if (ctl_build_means(&means) != CTL_DONE) {
     return CTL_USAGE;
   }
@@ -88,7 +112,8 @@ static int list_directory(const char *dir, struct shard_listing **out) {
 }
 
 int ctl_ls(int argc, char **argv) {
-  long rank = -1, size = -1;
+  uint64_t rank = 0, size = 0, seed = 0, epoch = 0;
+  bool ranked = false, shuffle = false;
   enum shard_strategy strategy = SHARD_STRATEGY_RANGE;
   int separator = '\n', c;
   while ((c = getopt_long(argc, argv, "0h", options, NULL)) != -1) {
@@ -97,22 +122,28 @@ int ctl_ls(int argc, char **argv) {
       separator = 0;
       break;
     case OPT_RANK:
-      rank = number(optarg);
-      if (rank < 0) {
+      ranked = ctl_number(optarg, INT32_MAX, &rank);
+      if (!ranked) {
         return ctl_usage("--rank takes a number from 0 on, not '%s'", optarg);
       }
       break;
     case OPT_SIZE:
-      size = number(optarg);
-      if (size < 1) {
+      if (!ctl_number(optarg, INT32_MAX, &size) || size < 1) {
         return ctl_usage("--size takes a number from 1 on, not '%s'", optarg);
       }
       break;
     case OPT_STRATEGY:
-      if (strcmp(optarg, "range") != 0 && strcmp(optarg, "stride") != 0) {
-        return ctl_usage("--strategy takes range or stride, not '%s'", optarg);
+      if (!ctl_strategy(optarg, &strategy)) {
+        return ctl_usage("--strategy takes range, stride or hash, not '%s'", optarg);
       }
-      strategy = strcmp(optarg, "range") == 0 ? SHARD_STRATEGY_RANGE : SHARD_STRATEGY_STRIDE;
+      break;
+    case OPT_SEED:
+    case OPT_EPOCH:
+      shuffle = c == OPT_SEED ? ctl_number(optarg, UINT64_MAX, &seed)
+                              : ctl_number(optarg, CTL_EPOCH_MOST, &epoch);
+      if (!shuffle) {
+        return ctl_usage("--%s takes a number, not '%s'", c == OPT_SEED ? "seed" : "epoch", optarg);
+      }
       break;
     case OPT_HELP:
     case 'h':
@@ -125,7 +156,7 @@ int ctl_ls(int argc, char **argv) {
   if (argc - optind != 1) {
     return ctl_usage("ls takes one listing or directory; see shardctl ls --help");
   }
-  if ((rank < 0) != (size < 0) || rank >= size + (size < 0)) {
+  if (ranked != (size > 0) || (ranked && rank >= size)) {
     return ctl_usage("--rank R and --size P go together, with R < P");
   }
   const char *file = argv[optind];
@@ -142,14 +173,12 @@ int ctl_ls(int argc, char **argv) {
       return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(rc));
     }
   }
-  uint64_t n = shard_listing_count(l), begin = 0, end = n, step = 1;
-  if (rank >= 0 && strategy == SHARD_STRATEGY_RANGE) {
-    shard_range(n, (uint32_t)rank, (uint32_t)size, &begin, &end);
-  } else if (rank >= 0) {
-    begin = (uint64_t)rank < n ? (uint64_t)rank : n;
-    step = (uint64_t)size;
-  }
-  int rc = print_range(l, begin, end, step, separator);
+  uint64_t key = shuffle ? shard_shuffle_key(seed, epoch) : 0;
+  struct shard_share share;
+  shard_share_init(&share, strategy, (uint32_t)rank, ranked ? (uint32_t)size : 1,
+                   shard_listing_count(l), key);
+  int rc = shuffle && strategy != SHARD_STRATEGY_HASH ? print_shuffled(l, &share, separator)
+                                                      : print_sifted(l, &share, key, separator);
   shard_listing_close(l);
   if (rc != 0) {
     ctl_finish();

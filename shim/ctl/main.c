@@ -15,17 +15,25 @@ static const char usage[] =
     "Usage: shardctl COMMAND [OPTIONS]\n"
     "\n"
     "Commands:\n"
-    "  index DIR -o FILE   list a directory tree into a listing file\n"
+    "  index SOURCE -o FILE\n"
+    "                      list a directory tree, or the names of a text, into a listing file\n"
     "  ls FILE|DIR         print names, all or one rank's share\n"
     "  stat FILE           print the facts of a listing, and check it\n"
+    "  manifest FILE --size P -o PATTERN\n"
+    "                      write each rank's names into a text of its own\n"
+    "  run CMD [ARGS...]   run a command under libshard.so, if it can be served\n"
     "\n"
     "shardctl COMMAND --help tells the options. --version prints the version.\n"
-    "Exit status: 0 done, 1 failed, 2 wrong usage.\n";
+    "Exit status: 0 done, 1 failed, 2 wrong usage; run: the command's.\n";
 
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"index", ctl_index}, {"ls", ctl_ls}, {"stat", ctl_stat}};
+} commands[] = {{"index", ctl_index},
+                {"ls", ctl_ls},
+                {"stat", ctl_stat},
+                {"manifest", ctl_manifest},
+                {"run", ctl_run}};
 
 static void complain(const char *format, va_list args) {
   fputs("shardctl: ", stderr);
@@ -47,6 +55,20 @@ int ctl_usage(const char *format, ...) {
   complain(format, args);
   va_end(args);
   return CTL_USAGE;
+}
+
+bool ctl_number(const char *text, uint64_t most, uint64_t *out) {
+  char *end;
+  errno = 0;
+  *out = strtoull(text, &end, 10);
+  return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *out <= most;
+}
+
+bool ctl_strategy(const char *text, enum shard_strategy *out) {
+  *out = strcmp(text, "hash") == 0     ? SHARD_STRATEGY_HASH
+         : strcmp(text, "stride") == 0 ? SHARD_STRATEGY_STRIDE
+                                       : SHARD_STRATEGY_RANGE;
+  return *out != SHARD_STRATEGY_RANGE || strcmp(text, "range") == 0;
 }
 
 int ctl_finish(void) {
@@ -95,10 +117,12 @@ void ctl_json_string(FILE *out, const char *text) {
 }
 
 int main(int argc, char **argv) {
-  signal(SIGXFSZ, SIG_IGN); /* a write past the limit is an error like any other */
   if (argc < 2) {
     fputs(usage, stderr);
     return CTL_USAGE;
+  }
+  if (strcmp(argv[1], "run") != 0) {
+    signal(SIGXFSZ, SIG_IGN); /* a write past the limit is an error like any other */
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
       strcmp(argv[1], "help") == 0) {

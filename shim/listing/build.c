@@ -512,7 +512,7 @@ int shard_build_directory(const char *root, const struct shard_options *options,
   shard_options_format(options, text, sizeof(text));
   char *real = realpath(root, NULL), *folder = folder_of(file);
   int rc = real && folder ? 0 : -errno;
-  if (rc != 0) {
+  if (!real || !folder) {
     snprintf(err, size, "cannot find directory '%.300s': %s", root, strerror(-rc));
   } else if (lies_inside(folder, real)) {
     rc = -EINVAL;

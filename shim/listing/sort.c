@@ -19,6 +19,7 @@
 #define BATCH_MOST ((size_t)16 << 20)
 #define BATCH_ROUND ((size_t)2 << 20) /* a huge page */
 #define AHEAD 6
+#define RECORD_MOST ((size_t)SHARD_NAME_MAX + 32) /* of a run */
 #define RUN_WRITE ((size_t)256 << 10)
 #define RUN_READ_LEAST ((size_t)32 << 10)
 #define RUN_READ_MOST ((size_t)1 << 20)
@@ -204,7 +205,7 @@ static int input_next(struct shard_sorter *s, struct input *in) {
     shard_batch_attributes(in->batch, item, &in->ino, &in->type);
     return 1;
   }
-  size_t record = 2 * 5 + SHARD_NAME_MAX + 11;
+  size_t record = RECORD_MOST;
   int rc = in->filled - in->at < record ? refill(s, in, record) : 0;
   if (rc != 0 || in->at == in->filled) {
     return rc;
@@ -265,7 +266,7 @@ static int merge_all(struct shard_sorter *s, const struct shard_batch *batches, 
   int rc = m.inputs && m.heap ? 0 : fail(s, -ENOMEM, "out of memory");
   size_t buffer = runs ? s->memory / 2 / runs : 0;
   buffer = buffer > RUN_READ_MOST ? RUN_READ_MOST : buffer;
-  buffer = (buffer < RUN_READ_LEAST ? RUN_READ_LEAST : buffer) + 2 * SHARD_NAME_MAX;
+  buffer = (buffer < RUN_READ_LEAST ? RUN_READ_LEAST : buffer) + RECORD_MOST;
   for (size_t i = 0; i < room && rc >= 0; i++) {
     struct input *in = &m.inputs[i];
     if (i < runs) {

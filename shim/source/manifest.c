@@ -176,8 +176,12 @@ int shard_manifest_read(const char *file, const struct shard_manifest_options *o
     return fail(&r, -errno, "cannot open manifest '%.300s': %s", file, strerror(errno));
   }
   char *buffer = malloc(BUFFER_SIZE);
-  int rc = buffer ? 0 : fail(&r, -ENOMEM, "out of memory");
+  int rc = 0;
   size_t filled = 0;
+  if (!buffer) {
+    close(fd);
+    return fail(&r, -ENOMEM, "out of memory");
+  }
   while (rc == 0 && filled < 4) {
     ssize_t n = read(fd, buffer + filled, 4 - filled);
     if (n == 0) {

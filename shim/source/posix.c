@@ -245,7 +245,7 @@ int shard_posix_walk(const char *root, const struct shard_options *options,
   *facts = (struct shard_walk_facts){0};
   pthread_mutex_init(&t.mutex, NULL);
   pthread_cond_init(&t.changed, NULL);
-  threads = threads > SHARD_WALKERS ? SHARD_WALKERS : threads;
+  threads = threads > SHARD_WALKERS ? SHARD_WALKERS : threads < 1 ? 1 : threads;
   for (size_t i = 0; i < threads && t.rc == 0; i++) {
     walks[i] = calloc(1, sizeof(*walks[i]));
     if (!walks[i] || !(walks[i]->dents = malloc(DENTS_SIZE))) {
@@ -262,7 +262,7 @@ int shard_posix_walk(const char *root, const struct shard_options *options,
     snprintf(facts->error, sizeof(facts->error), "cannot open directory '%.300s': %s", root,
              strerror(errno));
   }
-  if (t.rc == 0) {
+  if (t.rc == 0 && walks[0]) {
     t.rc = push(walks[0], "", 0, 1);
   }
   /* Fewer threads than wanted will do. */

@@ -24,7 +24,7 @@ says() { verdict "$1" "$(grep -qF -- "$2" "$WORK/err" || cat "$WORK/err")"; }
 status "index" 0 index "$D" -o "$L"
 status "stat" 0 stat "$L"
 status "ls" 0 ls "$L"
-for c in index ls stat; do status "$c --help" 0 $c --help; done
+for c in index ls stat run; do status "$c --help" 0 $c --help; done
 status "--help" 0 --help
 status "--version" 0 --version
 status "no command" 2
@@ -39,7 +39,7 @@ status "index, bad options" 2 index "$D" -o "$L" --options "hidden=1 colour=red"
 status "index, long include" 2 index "$D" -o "$L" --include "$(printf '%01200d')"
 status "index, s3" 1 index s3://bucket/x -o "$L"
 status "index, missing directory" 1 index "$WORK/none" -o "$L"; says "names it" "$WORK/none"
-status "index, a file" 1 index "$D/x" -o "$L"; says "names it" "$D/x"
+status "index, a listing" 1 index "$L" -o "$WORK/l2"; says "names it" "$L"
 status "index into nowhere" 1 index "$D" -o "$WORK/none/l"; says "names it" "$WORK/none/l"
 status "ls, missing" 1 ls "$WORK/none"; says "names it" "$WORK/none"
 status "ls, no listing" 1 ls "$D/x"
@@ -49,7 +49,10 @@ status "ls, rank = size" 2 ls "$L" --rank 2 --size 2
 status "ls, size 0" 2 ls "$L" --rank 0 --size 0
 status "ls, rank -1" 2 ls "$L" --rank -1 --size 2
 status "ls, bad rank" 2 ls "$L" --rank 1x --size 2
-status "ls, bad strategy" 2 ls "$L" --rank 0 --size 2 --strategy hash
+status "ls, bad strategy" 2 ls "$L" --rank 0 --size 2 --strategy size
+status "ls, bad seed" 2 ls "$L" --seed 1x
+status "ls, seed past 64 bits" 2 ls "$L" --seed 18446744073709551616
+status "ls, bad epoch" 2 ls "$L" --epoch auto
 status "stat, missing" 1 stat "$WORK/none"; says "names it" "$WORK/none"
 "$CTL" ls "$L" >/dev/full 2>"$WORK/err"; verdict "ls to a full device" "$([ $? = 1 ] && [ -s "$WORK/err" ] || echo "status, or no message")"
 "$CTL" stat "$L" --json >/dev/full 2>"$WORK/err"; verdict "stat to a full device" "$([ $? = 1 ] || echo status)"
@@ -75,6 +78,66 @@ for p in 1 2 3 5 400; do
 done
 "$CTL" ls -0 "$L" --rank 1 --size 3 --strategy stride >"$WORK/got"
 sed -zn '2~3p' "$WORK/want" >"$WORK/third"; same "stride is every third" "$WORK/third" "$WORK/got"
+
+# Hash and shuffles: over the ranks every name once; hash keeps the listing's order.
+for p in 1 2 3 400; do
+  for s in range stride hash; do
+    why=
+    for key in "" "--seed 7" "--epoch 2" "--seed 7 --epoch 2"; do
+      [ $p = 400 ] && [ "$key" != "--seed 7" ] && continue
+      # shellcheck disable=SC2086  # a list of arguments
+      for ((r = 0; r < p; r++)); do "$CTL" ls -0 "$L" --rank $r --size $p --strategy $s $key >"$WORK/r$r"; done
+      why+=$(for ((r = 0; r < p; r++)); do cat "$WORK/r$r"; done | sort -z | cmp - "$WORK/want" 2>&1)
+      [ $s = hash ] && why+=$(for ((r = 0; r < p && r < 9; r++)); do sort -zc "$WORK/r$r" 2>&1; done)
+    done
+    verdict "$p ranks, $s, keys" "$why"
+  done
+done
+"$CTL" ls -0 "$L" --seed 7 >"$WORK/a"
+"$CTL" ls -0 "$L" --seed 7 --epoch 0 >"$WORK/b"; same "epoch 0 is the default" "$WORK/a" "$WORK/b"
+for key in "" "--seed 8" "--seed 7 --epoch 1"; do
+  # shellcheck disable=SC2086
+  "$CTL" ls -0 "$L" $key >"$WORK/b"; verdict "another order${key:+, $key}" "$(cmp -s "$WORK/a" "$WORK/b" && echo "the same")"
+done
+
+# What ls prints is what the view shows.
+F=$WORK/flat; mkdir "$F"; (cd "$F"; touch {1..300}.jpeg "with blank" "new"$'\n'"line" .hidden)
+cat >"$WORK/listdir.py" <<'P'
+import os, sys
+for n in os.listdir(os.fsencode(sys.argv[1])): sys.stdout.buffer.write(n + b"\0")
+P
+# view DATASET RANK VARIABLES COMMAND...
+view() {
+  local d=$1 r=$2 variables=$3; shift 3
+  # shellcheck disable=SC2086  # a list of assignments
+  env $variables SHARD_CACHE_DIR="$WORK/cache" SHARD_DATASET="$d" SHARD_RANK="$r" SHARD_SIZE=3 LD_PRELOAD="$LIB" timeout 60 "$@"
+}
+# arguments VARIABLES: the options of ls for them
+arguments() { sed 's/SHARD_SEED=/--seed /; s/SHARD_EPOCH=/--epoch /' <<<"$1"; }
+for s in range stride hash; do
+  for v in "" "SHARD_SEED=7" "SHARD_EPOCH=2" "SHARD_SEED=7 SHARD_EPOCH=2" "SHARD_SEED=18446744073709551615"; do
+    why= order=cat; [ $s = hash ] && order="sort -z" # it comes in the order of the directory or of a window
+    for r in 0 1 2; do
+      view "$F" $r "$v SHARD_STRATEGY=$s" "$PYTHON" "$WORK/listdir.py" "$F" 2>&1 | $order >"$WORK/a"
+      # shellcheck disable=SC2046  # a list of arguments
+      "$CTL" ls -0 "$F" --rank $r --size 3 --strategy $s $(arguments "$v") >"$WORK/b"
+      [ -s "$WORK/a" ] || why+="nothing. "
+      why+=$(cmp "$WORK/a" "$WORK/b" 2>&1)
+    done
+    verdict "as the view shows, $s $v" "$why"
+  done
+done
+for s in range stride hash; do
+  for v in "" "SHARD_SEED=7 SHARD_EPOCH=2"; do
+    why=
+    for r in 0 1 2; do
+      (cd "$D" && view "$D" $r "$v SHARD_STRATEGY=$s" find . ! -xtype d -printf '%P\0' 2>&1 | sort -z) >"$WORK/a"
+      # shellcheck disable=SC2046
+      "$CTL" ls -0 "$D" --rank $r --size 3 --strategy $s $(arguments "$v") | sort -z | cmp -s "$WORK/a" - || why+="rank $r. "
+    done
+    verdict "as find under the view, $s $v" "$why"
+  done
+done
 
 # The order of DLIO's sub-folder layout; the same basename at several depths.
 cat >"$WORK/order.py" <<'P'
@@ -153,4 +216,199 @@ for at in 0 9 17 20 100 400 515 600 $((size - 100)) $((size - 9)); do
   "$CTL" stat "$WORK/bad" >/dev/null 2>&1; [ $? = 1 ] || why+="byte $at not seen. "
 done
 verdict "damage is seen" "$why"
+
+# run: what CMD gets
+R=$WORK/run; mkdir "$R" "$R"/{bin,in,shut}; touch "$R/in/f"; chmod 755 "$R"
+echo 'printf "%s\n" "$LD_PRELOAD" "$@"' >"$R/show"
+# gives NAME WANTED COMMAND...: COMMAND exits with 0 and prints just that
+gives() {
+  local name=$1 want=$2 got; shift 2
+  got=$(timeout 30 "$@" 2>&1) || got+=" status $?"
+  verdict "$name" "$([ "$got" = "$want" ] || echo "not '$want' but '$got'")"
+}
+gives "run" "$LIB"$'\na b\n--rank' "$CTL" run sh "$R/show" "a b" --rank
+gives "run --" "$LIB"$'\n-x' "$CTL" run -- sh "$R/show" -x
+jemalloc=$(ldconfig -p | sed -n 's/.*libjemalloc\.so\.2 .*=> //p' | head -1)
+gives "run: before another preload" "$LIB:$jemalloc" env LD_PRELOAD="$jemalloc" "$CTL" run sh "$R/show"
+gives "run: preloaded already" "$jemalloc $LIB" env LD_PRELOAD="$jemalloc $LIB" "$CTL" run sh "$R/show"
+gives "run twice" "$LIB" "$CTL" run "$CTL" run sh "$R/show"
+# shellcheck disable=SC2016
+gives "run: the environment" "$R/in:$R 1 2 hash 3 auto" env -C "$R" "$CTL" run --dataset in --dataset . --rank 1 --size 2 \
+  --strategy hash --seed 3 --epoch=auto sh -c 'echo $SHARD_DATASET $SHARD_RANK $SHARD_SIZE $SHARD_STRATEGY $SHARD_SEED $SHARD_EPOCH'
+gives "run: a shard" "f" env SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 0 --size 1 ls "$R/in"
+gives "run: another shard" "" env SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 0 --size 2 ls "$R/in"
+gives "run: signals as they were" "$(grep SigIgn /proc/self/status)" "$CTL" run grep SigIgn /proc/self/status
+"$CTL" run sh -c 'exit 7'; verdict "run: the command's status" "$([ $? = 7 ] || echo "not 7")"
+
+# fails NAME CODE WORD ARGUMENTS...: run fails so, with one line on stderr that has the word
+fails() {
+  local name=$1 want=$2 word=$3 got why=; shift 3
+  timeout 30 "${as[@]}" "$CTL" run "$@" >"$WORK/out" 2>"$WORK/err" </dev/null; got=$?
+  [ $got = "$want" ] || why="status $got. "
+  grep -qF -- "$word" "$WORK/err" && [ "$(wc -l <"$WORK/err")" = 1 ] || why+="says $(cat "$WORK/err")"
+  [ ! -s "$WORK/out" ] || why+=" prints $(cat "$WORK/out")"
+  verdict "run, $name" "$why"
+}
+# runs NAME ARGUMENTS...: it is not refused
+runs() {
+  local name=$1; shift
+  timeout 30 "${as[@]}" "$CTL" run "$@" >/dev/null 2>"$WORK/err" </dev/null
+  verdict "run, $name" "$([ $? = 0 ] || echo "status not 0: "; cat "$WORK/err")"
+}
+as=()
+fails "no command" 2 "takes a command"
+fails "rank alone" 2 "R < P" --rank 0 true
+fails "rank = size" 2 "R < P" --rank 2 --size 2 true
+fails "bad rank" 2 "'x'" --rank x --size 2 true
+fails "bad strategy" 2 "'x'" --strategy x true
+fails "bad seed" 2 "'-1'" --seed -1 true
+fails "bad epoch" 2 "'x'" --epoch x true
+fails "unknown option" 2 "frob" --frob true
+fails "no dataset" 1 "$R/none" --dataset "$R/none" true
+fails "dataset is a file" 1 "$R/show" --dataset "$R/show" true
+mkdir "$R/co:lon"; fails "dataset with a colon" 1 "colon" --dataset "$R/co:lon" true
+fails "not found" 127 "'nosuch'" nosuch
+fails "not found, a path" 127 "'$R/none'" "$R/none"
+fails "no name" 127 "''" ""
+fails "not executable" 126 "'$R/show'" "$R/show"
+fails "a directory" 126 "'$R'" "$R"
+cp "$(type -P true)" "$R/shut/tool"; cp "$(type -P true)" "$R/bin/tool"; chmod 644 "$R/shut/tool"
+as=(env PATH="$R/none:$R/shut:$PATH"); fails "not executable, in PATH" 126 "'tool'" tool
+as=(env PATH="$R/none:$R/shut:$R/bin"); runs "the later one in PATH" tool
+as=(env -C "$R/bin" PATH=); runs "PATH is empty" tool
+as=(env -u PATH); runs "no PATH" ls /
+as=()
+
+# Where libshard.so is found
+for place in bin lib "lib/$(uname -m)-linux-gnu" lib64; do
+  rm -rf "$R/prefix"; mkdir -p "$R/prefix/bin" "$R/prefix/$place"
+  cp "$CTL" "$R/prefix/bin"; cp "$LIB" "$R/prefix/$place"
+  gives "run, libshard.so in $place" "$R/prefix/$place/libshard.so" "$R/prefix/bin/shardctl" run sh "$R/show"
+done
+LIB2=$R/prefix/lib64/libshard.so
+gives "run, by a link" "$LIB2" sh -c 'ln -s "$1"/prefix/bin/shardctl "$1"/link; exec "$1"/link run sh "$1"/show' - "$R"
+as=(env LD_PRELOAD="$LIB2"); fails "another libshard.so" 1 "'$LIB2'" true; as=()
+rm "$LIB2"
+"$R/prefix/bin/shardctl" run true 2>"$WORK/err"; verdict "run, no libshard.so" "$([ $? = 1 ] && grep -q 'cannot find libshard.so' "$WORK/err" || cat "$WORK/err")"
+mkdir "$R/a b"; cp "$CTL" "$LIB" "$R/a b"
+"$R/a b/shardctl" run true 2>"$WORK/err"; verdict "run, a blank in its path" "$([ $? = 1 ] && grep -q 'LD_PRELOAD cannot hold' "$WORK/err" || cat "$WORK/err")"
+
+# What cannot be served. Go: fzf is dynamically linked, and small.
+echo 'int main(void) { return 0; }' >"$R/main.c"
+build() { ${CC:-gcc} -o "$R/$1" "$R/main.c" "${@:2}" || exit 2; }
+build static -static
+build static-pie -static-pie
+build musl -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1
+build pie -pie -fPIE
+build no-pie -no-pie
+build stripped -s
+program dirs
+fails "static" 1 "'$R/static': it is statically linked; use" "$R/static"
+fails "static-pie" 1 "statically linked" "$R/static-pie"
+fails "musl" 1 "another libc" "$R/musl"
+fails "Go" 1 "Go program" fzf --version
+cp "$(type -P fzf)" "$R/go"; "${STRIP:-strip}" --strip-section-headers "$R/go" 2>/dev/null ||
+  printf '\0\0\0\0\0\0\0\0' | dd of="$R/go" bs=1 seek=40 conv=notrunc 2>/dev/null
+fails "Go without section headers" 1 "Go program" "$R/go"
+cp "$(type -P fzf)" "$R/go2"; "$PYTHON" - "$R/go2" <<'P'
+import sys
+f = open(sys.argv[1], "r+b"); data = f.read()
+at = data.index(b"Go\0\0"); f.seek(at); f.write(b"XX")
+P
+fails "Go by its sections" 1 "Go program" "$R/go2"
+for t in pie no-pie stripped; do runs "$t" "$R/$t"; done
+runs "the loader" "$(realpath /lib64/ld-linux-x86-64.so.2)" "$R/pie"
+patch() { cp "$R/pie" "$R/$1"; printf "$3" | dd of="$R/$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
+patch arm 18 '\xb7'; fails "another architecture" 1 "another architecture" "$R/arm"
+patch small 4 '\1'; fails "another word size" 1 "word size" "$R/small"
+patch big 5 '\2'; fails "another byte order" 1 "byte order" "$R/big"
+patch object 16 '\1'; fails "no program" 1 "no whole ELF program" "$R/object"
+# Cut off and random: refused with one line, or, where the damage hides the reason, not run for want
+# of the interpreter; never a crash.
+cat >"$R/mangle.py" <<'P'
+import random, subprocess, sys
+ctl, good, path = sys.argv[1:]
+data = open(good, "rb").read()
+random.seed(1)
+bad = [data[:n] for n in (3, 4, 5, 16, 20, 63, 64, 65, 100, 200, 400, 900, len(data) // 2, len(data) - 1)]
+for _ in range(150):
+    b = bytearray(data)
+    for _ in range(random.randint(1, 6)):
+        at = random.choice((random.randrange(32, 64), random.randrange(64, 64 + 56 * 13), len(b) - random.randint(1, 64 * 30)))
+        b[at] = random.choice((0, 1, 0x7f, 0x80, 0xff, random.randrange(256)))
+    bad.append(bytes(b))
+refused = 0
+for b in bad:
+    with open(path, "wb") as f: f.write(b)
+    p = subprocess.run([ctl, "run", path], capture_output=True, timeout=20, env={"PATH": "/nonexistent"})
+    refused += p.returncode == 1
+    if p.returncode not in (1, 126, 127) and p.stderr.startswith(b"shardctl"): sys.exit("status %d" % p.returncode)
+    if p.returncode == 1 and (p.stderr.count(b"\n") != 1 or b"cannot serve" not in p.stderr): sys.exit("says %r" % p.stderr)
+    if p.returncode < 0 and p.returncode not in (-11, -7, -8, -9, -4): sys.exit("signal %d" % -p.returncode)
+print(refused, "of", len(bad))
+P
+cp "$R/pie" "$R/mangled"
+"$PYTHON" "$R/mangle.py" "$CTL" "$R/musl" "$R/mangled" >"$WORK/out" 2>"$WORK/err"
+verdict "run, mangled programs ($(cat "$WORK/out"))" "$(cat "$WORK/err")"
+
+# Set-uid, as somebody else
+chmod 711 "$WORK"; cp "$CTL" "$LIB" "$R/bin"; CTL_BEFORE=$CTL
+if [ "$(id -u)" = 0 ]; then
+  as=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+  for t in setuid setgid own caps unreadable; do cp "$R/pie" "$R/bin/$t"; done
+  chown 65534:65534 "$R/bin/own"; chmod u+s "$R/bin/setuid"; chmod g+s "$R/bin/setgid"; chmod ug+s "$R/bin/own"
+  chmod 4711 "$R/bin/unreadable"
+  "$PYTHON" -c 'import os, sys; os.setxattr(sys.argv[1], "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))' "$R/bin/caps"
+  CTL=$R/bin/shardctl
+  fails "passwd" 1 "passwd': it is set-uid" passwd -S
+  fails "set-uid" 1 "it is set-uid" "$R/bin/setuid"
+  fails "set-uid and unreadable" 1 "it is set-uid" "$R/bin/unreadable"
+  fails "set-gid" 1 "it is set-gid" "$R/bin/setgid"
+  fails "capabilities" 1 "file capabilities" "$R/bin/caps"
+  runs "set-uid, one's own" "$R/bin/own"
+  as+=(--no-new-privs); runs "set-uid without new privileges" "$R/bin/setuid"
+  as=(); fails "set-uid to another than root" 1 "it is set-uid" "$R/bin/own"
+  runs "set-uid root, as root" "$R/bin/setuid"
+  runs "capabilities, as root" "$R/bin/caps"
+  # The kernel thinks so too.
+  for t in setuid setgid own caps; do
+    setpriv --reuid 65534 --regid 65534 --clear-groups env LD_SHOW_AUXV=1 "$R/bin/$t" 2>/dev/null | grep -q AT_SECURE.*0 && echo $t
+  done >"$WORK/got"; echo own >"$WORK/want"; same "AT_SECURE is the kernel's" "$WORK/want" "$WORK/got"
+  CTL=$CTL_BEFORE
+else
+  skip "run, set-uid" "not root"
+fi
+chmod 755 "$WORK"; as=()
+
+# Scripts are followed to what runs them.
+script() { printf "$2" >"$R/$1"; chmod 755 "$R/$1"; }
+script good '#!/bin/sh\nexit 0\n'
+script bad "#!$R/static\n"
+script blank "#! \t $R/static \t\n"
+script argument "#!$R/static -x y\n"
+script noline "#!$R/static"
+script env '#!/usr/bin/env fzf\n'
+script envgood '#!/usr/bin/env sh\nexit 0\n'
+script envS '#!/usr/bin/env -S A=1 -u B fzf --x\n'
+script envi '#!/usr/bin/env -S -i sh\n'
+script twice "#!$R/bad\n"
+script text 'exit 0\n'
+script empty ''
+script missing "#!$R/nowhere\n"
+script nothing '#!\n'
+script circle "#!$R/circle\n"
+fails "script" 1 "cannot serve '$R/bad', which runs '$R/static': it is statically linked" "$R/bad"
+for t in blank argument noline twice; do fails "script, $t" 1 "$R/static" "$R/$t"; done
+for t in env envS; do fails "script, $t" 1 "/fzf': it is a Go program" "$R/$t"; done
+fails "script, env -S -i" 1 "LD_PRELOAD" "$R/envi"
+fails "script, its interpreter is missing" 127 "its interpreter '$R/nowhere'" "$R/missing"
+fails "script, a circle" 126 "$R/circle" "$R/circle"
+for t in good envgood text empty nothing; do runs "script, $t" "$R/$t"; done
+fails "env" 1 "/fzf" env A=1 fzf
+fails "env -S" 1 "/fzf" env -S "A=1 fzf" x
+fails "env -i" 1 "LD_PRELOAD" env -i true
+fails "env, LD_PRELOAD" 1 "LD_PRELOAD" env LD_PRELOAD= true
+runs "env, assignments" env -- A=1 true
+gives "run, env -S keeps the arguments" "1 2 x" "$CTL" run env -S "echo 1 2" x
+gives "run, many arguments" "$(seq -s ' ' 100)" "$CTL" run echo $(seq 100)
 finish
