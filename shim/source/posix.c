@@ -251,10 +251,10 @@ int shard_posix_walk(const char *root, const struct shard_options *options,
     if (!walks[i] || !(walks[i]->dents = malloc(DENTS_SIZE))) {
       snprintf(facts->error, sizeof(facts->error), "out of memory");
       t.rc = -ENOMEM;
-      break;
+    } else {
+      walks[i]->tree = &t;
+      walks[i]->sink = &sinks[i];
     }
-    walks[i]->tree = &t;
-    walks[i]->sink = &sinks[i];
   }
   t.root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (t.rc == 0 && t.root < 0) {
@@ -266,12 +266,12 @@ int shard_posix_walk(const char *root, const struct shard_options *options,
     t.rc = push(walks[0], "", 0, 1);
   }
   /* Fewer threads than wanted will do. */
-  bool more = t.rc == 0;
+  bool more = t.rc == 0, begun = more;
   while (more && started < threads) {
     more = pthread_create(&ids[started], NULL, walk, walks[started]) == 0;
     started += more;
   }
-  if (walks[0]) {
+  if (begun && walks[0]) {
     walk(walks[0]);
   }
   for (size_t i = 1; i < started; i++) {
