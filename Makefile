@@ -5,6 +5,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib
+MANDIR ?= $(PREFIX)/share/man
 WERROR ?=
 CFLAGS ?= -O2 -g
 SANITIZE ?=
@@ -20,12 +21,13 @@ ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden 
 COMMON := listing/below listing/crc32c listing/reader listing/options shard/shard shard/permute config/version config/size
 # libshard.so
 LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache \
-       interpose/init interpose/self interpose/real interpose/handles interpose/guard \
+       listing/cachedir interpose/init interpose/self interpose/real interpose/handles interpose/guard \
        $(addprefix interpose/,dir dents scandir glob wordexp ftw fts) \
        view/view view/place view/serve view/window adapter/adapter
 # shardctl
 CTL := $(COMMON) listing/writer listing/batch listing/sort listing/build source/posix \
-       source/manifest $(addprefix ctl/,main index ls stat manifest run)
+       source/manifest listing/cachedir config/config config/world \
+       $(addprefix ctl/,main text index ls stat manifest run plan doctor cache)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
@@ -162,10 +164,13 @@ install: all
 	install -D -m 755 $(BUILD)/libshard.so $(DESTDIR)$(LIBDIR)/libshard.so
 	install -D -m 755 $(BUILD)/shardctl $(DESTDIR)$(PREFIX)/bin/shardctl
 	install -D -m 644 include/libshard.h $(DESTDIR)$(PREFIX)/include/libshard.h
+	install -D -m 644 shim/man/shardctl.1 $(DESTDIR)$(MANDIR)/man1/shardctl.1
+	install -D -m 644 shim/man/libshard.7 $(DESTDIR)$(MANDIR)/man7/libshard.7
 
 uninstall:
 	rm -f $(DESTDIR)$(LIBDIR)/libshard.so $(DESTDIR)$(PREFIX)/bin/shardctl \
-	  $(DESTDIR)$(PREFIX)/include/libshard.h
+	  $(DESTDIR)$(PREFIX)/include/libshard.h \
+	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7
 
 clean:
 	rm -rf $(BUILD) build-asan build-ubsan build-tsan

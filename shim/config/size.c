@@ -4,27 +4,29 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 bool shard_size_parse(const char *text, uint64_t *bytes) {
-  static const char units[] = "KMGT";
+  static const char letters[] = "KMGT";
   char *end;
   errno = 0;
   unsigned long long n = strtoull(text, &end, 10);
   if (text[0] < '0' || text[0] > '9' || errno) {
     return false;
   }
-  unsigned shift = 0;
+  uint64_t unit = 1;
   if (*end) {
-    const char *unit = strchr(units, *end & ~0x20);
-    if (!unit || (end[1] && strcasecmp(end + 1, "iB") != 0 && strcasecmp(end + 1, "B") != 0)) {
+    const char *letter = strchr(letters, *end++);
+    bool decimal = strcmp(end, "B") == 0;
+    if (!letter || (*end && !decimal && strcmp(end, "iB") != 0)) {
       return false;
     }
-    shift = 10 * (unsigned)(unit - units + 1);
+    for (const char *p = letters; p <= letter; p++) {
+      unit *= decimal ? 1000 : 1024;
+    }
   }
-  if (n > UINT64_MAX >> shift) {
+  if (n > INT64_MAX / unit) {
     return false;
   }
-  *bytes = (uint64_t)n << shift;
+  *bytes = (uint64_t)n * unit;
   return true;
 }

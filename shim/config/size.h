@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * A whole number of bytes, or of K, M, G or T (powers of 1,024; KiB and the like too). false if
- * text is none, or too large.
+ * A whole number of bytes, or of K, M, G, T or KiB, MiB, GiB, TiB (powers of 1,024), or KB, MB, GB,
+ * TB (powers of 1,000). false if text is nothing of the kind, or 2^63 or more.
  */
 bool shard_size_parse(const char *text, uint64_t *bytes);
 

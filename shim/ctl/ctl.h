@@ -15,10 +15,13 @@
 
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
+int ctl_cache(int argc, char **argv);
+int ctl_doctor(int argc, char **argv);
 int ctl_index(int argc, char **argv);
 int ctl_ls(int argc, char **argv);
 int ctl_manifest(int argc, char **argv);
 int ctl_run(int argc, char **argv);
+int ctl_plan(int argc, char **argv);
 int ctl_stat(int argc, char **argv);
 
 /* "shardctl: ..." and a newline to stderr; returns CTL_FAILED or CTL_USAGE as named. */
@@ -32,6 +35,20 @@ void ctl_json_string(FILE *out, const char *text);
 #define CTL_EPOCH_MOST (1ULL << 62)
 bool ctl_number(const char *text, uint64_t most, uint64_t *out);
 bool ctl_strategy(const char *text, enum shard_strategy *out);
+
+/* What shard_size_parse() takes. */
+#define CTL_SIZE_HELP                                                                              \
+  "SIZE is bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB (powers of 1024), or with\n"   \
+  "KB, MB, GB, TB (powers of 1000). Sizes are printed in powers of 1000.\n"
+
+/* For people: "430 GB", "4.7 MB"; "3 h". In buf, which is returned. */
+#define CTL_HUMAN 32
+const char *ctl_human_bytes(double bytes, char buf[CTL_HUMAN]);
+const char *ctl_human_age(double seconds, char buf[CTL_HUMAN]);
+const char *ctl_human_count(uint64_t count, char buf[CTL_HUMAN]); /* "7,646,857" */
+
+/* Text for people: control characters and backslashes as \xHH, so one line stays one line. */
+void ctl_text(FILE *out, const char *text);
 
 /* Flush stdout; CTL_FAILED with a message if it could not be written. */
 int ctl_finish(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main.c - shardctl: builds and shows listings.
+ * main.c - shardctl: the commands, and what they share.
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,6 +22,9 @@ static const char usage[] =
     "  manifest FILE --size P -o PATTERN\n"
     "                      write each rank's names into a text of its own\n"
     "  run CMD [ARGS...]   run a command under libshard.so, if it can be served\n"
+    "  plan                tell the memory a run will need, unmodified and under libshard\n"
+    "  doctor              check that libshard can work here, and say what to do if not\n"
+    "  cache ls|gc         show the node's cache of listings, or clean it up\n"
     "\n"
     "shardctl COMMAND --help tells the options. --version prints the version.\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage; run: the command's.\n";
@@ -29,11 +32,9 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"index", ctl_index},
-                {"ls", ctl_ls},
-                {"stat", ctl_stat},
-                {"manifest", ctl_manifest},
-                {"run", ctl_run}};
+} commands[] = {{"index", ctl_index}, {"ls", ctl_ls},        {"stat", ctl_stat},
+                {"run", ctl_run},     {"plan", ctl_plan},    {"manifest", ctl_manifest},
+                {"cache", ctl_cache}, {"doctor", ctl_doctor}};
 
 static void complain(const char *format, va_list args) {
   fputs("shardctl: ", stderr);

@@ -1,0 +1,218 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# shardctl plan, doctor and cache: what they say, and what gc leaves alone.
+. "$(dirname "$0")/lib.bash"
+program dataset "$LIB"
+D=$WORK/data; mkdir -p "$D"; touch "$D"/{1..9}
+C=$WORK/cache
+cd "$WORK" || exit 2
+
+# status NAME CODE ARGUMENTS...: the exit status; a failure says something, and prints nothing
+status() {
+  local name=$1 want=$2 got why=; shift 2
+  timeout 30 "$CTL" "$@" >"$WORK/out" 2>"$WORK/err"; got=$?
+  [ $got = "$want" ] || why="status $got: $(cat "$WORK/err")"
+  [ $want != 2 ] || { [ -s "$WORK/out" ] && why+=" printed: $(cat "$WORK/out")"; [ -s "$WORK/err" ] || why+=" no message"; }
+  verdict "$name" "$why"
+}
+# says NAME WORD, prints NAME WORD: stderr, stdout of the last status
+says() { verdict "$1" "$(grep -qF -- "$2" "$WORK/err" || cat "$WORK/err")"; }
+prints() { verdict "$1" "$(grep -qF -- "$2" "$WORK/out" || cat "$WORK/out")"; }
+# json NAME EXPRESSION: the last output is one object j for which the Python expression is true
+json() {
+  verdict "$1" "$("$PYTHON" -c "import json, sys
+j = json.load(open(sys.argv[1]))
+assert $2, j" "$WORK/out" 2>&1 | tail -1)"
+}
+
+# ---- plan
+P=(plan --files 7646857 --ranks 24 --nodes 2 --workers 16 --memory 256G)
+status "plan" 0 "${P[@]}"; prints "plan: what was observed" "430 GB"; prints "plan: does not fit" "NOT fit 256G"
+prints "plan: says that this DLIO is not adapted to" "runs it unmodified"
+status "plan --json" 0 "${P[@]}" --json
+json "plan: facts" 'j["ranks_per_node"] == 12 and j["processes_per_node"] == 204 and j["memory"] == 256 << 30'
+json "plan: unmodified" '425e9 < j["unmodified"]["bytes_per_node"] < 435e9 and j["unmodified"]["fits"] is False'
+json "plan: libshard" 'j["libshard"]["fits"] is True and 35e6 < j["libshard"]["bytes_per_node"] < 37e6 and j["libshard"]["bytes_per_file_per_process"] == 0'
+json "plan: the most that fits" '0 <= j["memory"] - j["unmodified"]["most_files"] * j["unmodified"]["bytes_per_file"] < 1e6'
+# The measured runs of 2 ranks with 2 workers: 2.95 KB a file for main, about 2.2 for 2.0.0.
+status "plan of main" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio main --json
+json "plan: main as measured" '2.8e9 < j["unmodified"]["bytes_per_node"] < 3.1e9 and j["adapted"] is True and j["unmodified"]["fits"] is None'
+status "plan of 2.0.0" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio 2.0.0 --json
+json "plan: 2.0.0 as measured" '1.8e9 < j["unmodified"]["bytes_per_node"] < 2.5e9'
+status "plan, ranks rounded up" 0 plan --files 10 --ranks 5 --nodes 2 --workers 1 --json
+json "plan: the fullest node" 'j["ranks_per_node"] == 3 and j["processes_per_node"] == 6'
+for size in 1073741824:1073741824 1K:1024 1KiB:1024 1KB:1000 3M:3145728 2GB:2000000000 1TiB:1099511627776 1T:1099511627776; do
+  "$CTL" plan --files 1 --ranks 1 --memory ${size%:*} --json >"$WORK/out"; json "size ${size%:*}" 'j["memory"] == '${size#*:}
+done
+for size in "" G 0 -1 1X 1.5G 1GiBB 1kb 99999999999999T 18446744073709551617; do status "bad size '$size'" 2 plan --files 1 --ranks 1 --memory "$size"; done
+status "plan, nothing" 2 plan; says "names the options" "--files"
+status "plan, no ranks" 2 plan --files 3
+status "plan, files 0" 2 plan --files 0 --ranks 1; says "names it" "--files"
+status "plan, bad ranks" 2 plan --files 3 --ranks 2x; says "names it" 2x
+status "plan, more nodes than ranks" 2 plan --files 3 --ranks 2 --nodes 3; says "names both" "--nodes 3"
+status "plan, bad DLIO" 2 plan --files 3 --ranks 2 --dlio 9; says "names those there are" "2.0.0"
+status "plan, bad name length" 2 plan --files 3 --ranks 2 --name-length 256
+status "plan, an argument" 2 plan --files 3 --ranks 2 x
+status "plan, unknown option" 2 plan --frob
+# The listing's size is as planned.
+mkdir many; (cd many; seq -f 'img_%07.0f_of_1000000.jpeg' 0 19999 | xargs touch)
+"$CTL" index many -o l --no-attributes --json >index.json
+"$CTL" plan --files 20000 --ranks 1 --json >"$WORK/out"
+json "plan: the listing is of the size planned" 'abs(json.load(open("index.json"))["bytes"] / j["libshard"]["bytes_per_node"] - 1) < 0.05'
+
+# ---- doctor
+export SHARD_CACHE_DIR=$C
+status "doctor" 0 doctor; verdict "doctor: nothing FAILs" "$(grep FAIL "$WORK/out")"
+for c in library preload launcher variables cache listing python limits; do prints "doctor: $c" " $c "; done
+verdict "doctor leaves no cache" "$(ls "$C" 2>/dev/null)"
+mkdir t; TMPDIR=$WORK/t "$CTL" doctor >/dev/null; verdict "doctor leaves nothing in TMPDIR" "$(ls t)"
+status "doctor --json" 0 doctor --json; json "doctor: JSON" 'j["ok"] is True and {c["check"] for c in j["checks"]} >= {"library", "preload", "listing"} and all(c["result"] in ("ok", "warn") for c in j["checks"])'
+status "doctor, an argument" 2 doctor x
+SHARD_SIZES=2 status "doctor: wrong variable" 1 doctor; prints "doctor: names the variable" "did you mean SHARD_SIZE"
+SHARD_RANK=3 SHARD_SIZE=2 status "doctor: wrong rank" 1 doctor --json
+json "doctor: FAIL in JSON" 'j["ok"] is False and [c for c in j["checks"] if c["result"] == "FAIL"][0]["check"] == "launcher"'
+OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 status "doctor: a launcher" 0 doctor; prints "doctor: names it" "Open MPI: rank 1 of 2"
+SHARD_CACHE_DIR=$D/1 status "doctor: cache a file" 1 doctor; prints "doctor: names the cache" "$D/1"
+SHARD_CACHE_DIR=$WORK/none/x status "doctor: cache without parent" 1 doctor; prints "doctor: names its parent" "$WORK/none"
+TMPDIR=$WORK/none status "doctor: no TMPDIR" 1 doctor; prints "doctor: names TMPDIR" "TMPDIR"
+PYTHON=$WORK/none status "doctor: no Python" 0 doctor; prints "doctor: names PYTHON" "$WORK/none"
+printf '#!/bin/sh\nsleep 100\n' >slow; chmod +x slow; begin=$SECONDS
+PYTHON=$WORK/slow status "doctor: a Python that hangs" 0 doctor; prints "doctor: says so" "took more than"
+took=$((SECONDS - begin)); verdict "doctor: in time" "$([ $took -lt 13 ] || echo "$took s")"
+mkdir -p alone prefix/bin prefix/lib; cp "$CTL" alone; cp "$CTL" prefix/bin; cp "$LIB" prefix/lib
+alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: no library" "$([ $? = 1 ] && grep -q '^FAIL *library.*install' "$WORK/out" || cat "$WORK/out")"
+prefix/bin/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: installed" "$([ $? = 0 ] && grep -q "prefix/lib/libshard.so" "$WORK/out" || cat "$WORK/out")"
+echo damaged >alone/libshard.so
+alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: a damaged library" "$([ $? = 1 ] && grep -q '^FAIL *library' "$WORK/out" || cat "$WORK/out")"
+SHARD_LISTING=/secret/place "$CTL" doctor | grep -q secret; verdict "doctor prints no values" "$([ $? = 1 ] || echo it does)"
+# A DLIO that is not known
+mkdir -p fake/dlio_benchmark; touch fake/dlio_benchmark/{__init__,main}.py
+PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; prints "doctor: would run unmodified" "$WORK/fake/dlio_benchmark would run unmodified: "
+
+# ---- cache
+# fill: two versions of D's listing, the second current; sets old, new, key
+fill() {
+  rm -rf "$C"; mkdir -m 700 "$C"
+  "$WORK/dataset" "$D" '' >/dev/null; old=$(basename "$C"/*.listing)
+  touch "$D/x$RANDOM$RANDOM"; "$WORK/dataset" "$D" '' >/dev/null
+  key=${old%%-*}; new=$(readlink "$C/$key.current")
+}
+rm -rf "$C"
+status "cache ls, no directory" 0 cache ls --json; json "empty" 'j["files"] == []'
+status "cache gc, no directory" 0 cache gc; verdict "none is made" "$(ls -d "$C" 2>/dev/null)"
+status "cache, no verb" 2 cache; status "cache, bad verb" 2 cache frob; status "cache, two verbs" 2 cache ls gc
+status "cache ls, gc's option" 2 cache ls --dry-run
+status "cache gc, bad days" 2 cache gc --older-than 1d; says "names it" 1d
+status "cache gc, bad size" 2 cache gc --max-size big; says "names it" big
+SHARD_CACHE_DRI=/x status "cache gc, misspelt variable" 1 cache gc; says "names it" SHARD_CACHE_DRI
+SHARD_CACHE_DIR=$D/1 status "cache of a file" 1 cache ls; says "names it" "$D/1"
+fill
+verdict "two versions" "$([ "$old" != "$new" ] || ls "$C")"
+status "cache ls" 0 cache ls; prints "cache ls: the source" "$D"
+status "cache ls --json" 0 cache ls --json
+json "cache ls: facts" '{f["file"]: f["current"] for f in j["files"]} == {"'$old'": False, "'$new'": True} and all(f["source"] == "'"$D"'" and f["entries"] >= 9 and not f["in_use"] and not f["busy"] and not f["pinned"] for f in j["files"]) and j["bytes"] == sum(f["bytes"] for f in j["files"])'
+ls -A "$C" >before; status "gc --dry-run" 0 cache gc --dry-run; prints "tells the old version" "$old"
+ls -A "$C" | diff before - >"$WORK/diff"; verdict "--dry-run removes nothing" "$(cat "$WORK/diff")"
+status "gc --older-than" 0 cache gc --older-than 1; verdict "too young" "$(ls "$C/$old" 2>&1 >/dev/null)"
+status "gc" 0 cache gc --json; json "gc: facts" '[f["file"] for f in j["removed"]] == ["'$old'"] and j["freed"] > 0 and not j["dry_run"]'
+verdict "the old version is gone" "$(ls "$C/$old" 2>/dev/null)"
+verdict "the current one is used" "$(stat -c %i "$C/$new" >i; "$WORK/dataset" "$D" '' >/dev/null; stat -c %i "$C/$new" | diff i -)"
+
+# A reader that has an old version mapped
+fill
+cat >map.py <<'P'
+import mmap, sys
+with open(sys.argv[1], "rb") as f:
+    m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+print("mapped", flush=True)
+sys.stdin.read()
+P
+mkfifo hold; "$PYTHON" map.py "$C/$old" <hold >mapped & exec 9>hold
+for ((i = 0; i < 100; i++)); do [ -s mapped ] && break; sleep 0.05; done
+"$CTL" cache ls --json >"$WORK/out"; json "mapped: seen" '{f["file"]: f["in_use"] for f in j["files"]} == {"'$old'": True, "'$new'": False}'
+status "gc, mapped" 0 cache gc; verdict "mapped: kept" "$(ls "$C/$old" 2>&1 >/dev/null)"
+status "gc --max-size 0, mapped" 1 cache gc --max-size 0; says "says why" "in use"
+verdict "--max-size: mapped kept, current gone" "$(cd "$C"; ls | grep -v lock | diff - <(echo "$old"))"
+exec 9>&-; wait
+status "gc, no longer mapped" 0 cache gc; verdict "then it goes" "$(ls "$C" | grep -v lock)"
+# The current one is mapped: nobody finds it gone.
+fill; rm -f mapped; "$PYTHON" map.py "$C/$new" <hold >mapped & exec 9>hold
+for ((i = 0; i < 100; i++)); do [ -s mapped ] && break; sleep 0.05; done
+status "gc --max-size 0, current mapped" 1 cache gc --max-size 0
+verdict "current and mapped: kept" "$([ "$(readlink "$C/$key.current")" = "$new" ] && ls "$C/$new" 2>&1 >/dev/null)"
+exec 9>&-; wait
+status "gc --max-size 0" 0 cache gc --max-size 0; verdict "all gone but the lock" "$(ls "$C" | diff - <(echo "$key.lock"))"
+"$WORK/dataset" "$D" '' >/dev/null 2>err; verdict "and built anew" "$(cat err; [ -L "$C/$key.current" ] || ls "$C")"
+
+# A job's version is kept for a month.
+fill; ln -s "$old" "$C/$key.job-0123456789abcdef"
+status "gc, pinned" 0 cache gc; verdict "pinned: kept" "$(ls "$C/$old" 2>&1 >/dev/null)"
+touch -h -d '40 days ago' "$C/$key.job-0123456789abcdef"
+status "gc, pinned long ago" 0 cache gc; verdict "pinned long ago: gone" "$(ls "$C/$old" "$C"/*.job-* 2>/dev/null)"
+
+# A builder at work; then dead.
+fill; touch "$C/$key.new.1.listing" "$C/$key.new.1.listing.tmp.2"; ln -s "$old" "$C/$key.current.new.1"
+flock "$C/$key.lock" sleep 60 & builder=$!
+for ((i = 0; i < 100; i++)); do flock -n "$C/$key.lock" true || break; sleep 0.05; done
+ls -A "$C" >before
+"$CTL" cache ls --json >"$WORK/out"; json "building: seen" 'all(f["busy"] for f in j["files"])'
+status "gc, building" 0 cache gc; ls -A "$C" | diff before - >"$WORK/diff"; verdict "building: nothing touched" "$(cat "$WORK/diff")"
+status "gc --max-size 0, building" 1 cache gc --max-size 0; ls -A "$C" | diff before - >"$WORK/diff"; verdict "building: nothing touched by --max-size" "$(cat "$WORK/diff")"
+pkill -P $builder; kill $builder 2>/dev/null; wait $builder 2>/dev/null
+"$CTL" cache ls >"$WORK/out"; prints "dead: seen" leftover
+status "gc, builder dead" 0 cache gc; verdict "dead: leftovers gone" "$(ls -A "$C" | diff - <(printf '%s\n' "$new" "$key.current" "$key.lock" | sort))"
+
+# Permutations
+fill; k=0123456789abcdef0123456789abcdef; p=$C/perm-$k; q=$C/perm-${k/01/99}; n=$C/perm-${k/01/77}
+head -c 9000 /dev/zero | tee "$p.perm" "$q.perm" >"$n.perm"; touch "$p.lock" "$q.lock" "$n.lock" "$p.perm.tmp.7"
+touch -d '2 hours ago' "$p".* "$q".*
+rm -f mapped; "$PYTHON" map.py "$q.perm" <hold >mapped & exec 9>hold
+for ((i = 0; i < 100; i++)); do [ -s mapped ] && break; sleep 0.05; done
+status "gc, permutations" 0 cache gc
+verdict "dead permutation gone; mapped and new ones kept" "$(cd "$C"; ls perm-* | diff - <(cd /; for f in "$n" "$q"; do basename -a "$f.lock" "$f.perm"; done | sort))"
+exec 9>&-; wait
+
+# What is not ours, whatever its name
+fill; mkdir "$C/$key-0000000000000000.listing" "$C/sub"; ln -s /etc/passwd "$C/$key-1111111111111111.listing"
+touch "$C/foreign" "$C/$key-xyz.listing" "$C/$key.listing" "$C/$key.new.x" "$C/perm-$k" "$C/.hid" "$C/${key^^}-0000000000000000.listing" \
+  "$C/"$'new\nline\x1b[31m' "$C/"$'\xff"quote\\' "$C/ blank " "$C/-rf"
+mkfifo "$C/$key.new.5.listing"; echo damaged >"$C/$key-2222222222222222.listing"
+(cd "$C"; ls -A | grep -av -e "^$old\$" -e "^$key-2222") >before
+status "cache ls, foreign files" 0 cache ls
+verdict "a name is one line, without control characters" "$(grep -aq $'\x1b' "$WORK/out" && echo escape; grep -qF 'new\x0aline\x1b[31m' "$WORK/out" || cat "$WORK/out")"
+status "cache ls --json, foreign files" 0 cache ls --json
+json "foreign files in JSON" 'sum(f["kind"] == "foreign" for f in j["files"]) == 15'
+status "gc, foreign files" 0 cache gc --max-size 1M --json; json "gc: JSON" 'len(j["removed"]) == 2'
+(cd "$C"; ls -A) | diff -a before - >"$WORK/diff"; verdict "foreign files are left" "$(cat "$WORK/diff")"
+verdict "gc to a full device" "$("$CTL" cache ls >/dev/full 2>/dev/null; [ $? = 1 ] || echo status)"
+if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -x "$CTL" 2>/dev/null; then
+  fill; chown 65534 "$C/$old"; status "gc, of another user" 0 cache gc; verdict "another user's file is left" "$(ls "$C/$old" 2>&1 >/dev/null)"
+  mkdir -m 0 "$WORK/shut"; chown 65534 "$WORK/shut"; chmod 755 "$WORK"
+  SHARD_CACHE_DIR=$WORK/shut setpriv --reuid 65534 --clear-groups "$CTL" cache gc >"$WORK/out" 2>"$WORK/err"; got=$?
+  verdict "unreadable cache: status 1, named" "$([ $got = 1 ] && grep -q "$WORK/shut" "$WORK/err" || echo "status $got, $(cat "$WORK/err")")"
+  chown 65534 "$C"; status "cache of another user" 1 cache gc; says "names it" "$C"
+else
+  skip "other users" "cannot become another user"
+fi
+
+# gc while ranks list: none fails, and everything is there at the end.
+fill; rm -f "$WORK/errors"
+for r in 1 2 3; do
+  (for i in {1..15}; do touch "$D/r$r"; "$WORK/dataset" "$D" '' 2>>"$WORK/errors" | grep -qz . || echo "no names" >>"$WORK/errors"; done) & ranks[r]=$!
+done
+for i in {1..25}; do "$CTL" cache gc --max-size 1 >/dev/null 2>&1; done
+wait "${ranks[@]}"
+verdict "gc among ranks" "$(cat "$WORK/errors")"
+
+# The man pages know every variable, command and option, and are clean.
+M=$ROOT/shim/man
+verdict "libshard.7 has the variables" "$(grep -o '^| `SHARD_[^|]*' "$ROOT/README.md" | grep -o 'SHARD_[A-Z_]*' | while read -r v; do grep -q "$v" "$M/libshard.7" || echo "$v"; done)"
+verdict "shardctl.1 has the options" "$(for c in index ls stat plan doctor cache; do "$CTL" $c --help; done | grep -o -e '--[a-z-]*' | sort -u | grep -v -e '^--help$' |
+  while read -r o; do sed 's/\\-/-/g' "$M/shardctl.1" | grep -qF -e "$o" || echo "$o"; done)"
+if man --version >/dev/null 2>&1; then
+  for m in shardctl.1 libshard.7; do verdict "$m is clean" "$(man -l --warnings=w "$M/$m" 2>&1 >/dev/null)"; done
+else
+  skip "man pages" "no man"
+fi
+verdict "commands have --help" "$(for c in plan doctor cache; do "$CTL" $c --help | grep -q Usage || echo $c; done)"
+finish
