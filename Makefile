@@ -70,7 +70,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard world config listing damage
+UNIT := crc32c options shard permute world config listing damage
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)

@@ -102,6 +102,9 @@ static void stream_free(struct stream *s) {
   }
 }
 
+/* Forget a stream: at its end, or when libc gives out its DIR anew, for it was closed past us. */
+static void forget(const DIR *dir) { stream_free(shard_handles_remove(&streams, dir)); }
+
 /* A stream for a descriptor. 0 and *out NULL: not ours. */
 static int stream_new(int fd, struct stream **out) {
   struct shard_served *served;
@@ -139,6 +142,7 @@ SHARD_EXPORT DIR *opendir(const char *name) {
   if (!dir) {
     return NULL;
   }
+  forget(dir);
   struct stream *s;
   int rc = stream_new(dirfd(dir), &s);
   if (rc == 0 && s) {
@@ -170,6 +174,9 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
   }
   errno = saved;
   DIR *dir = real->fdopendir(fd);
+  if (dir) {
+    forget(dir);
+  }
   if (!dir || !s) {
     stream_free(s);
     return dir;
@@ -186,7 +193,7 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
 }
 
 SHARD_EXPORT int closedir(DIR *dir) {
-  stream_free(shard_handles_remove(&streams, dir));
+  forget(dir);
   return shard_real()->closedir(dir);
 }
 
@@ -296,8 +303,11 @@ static void go_to(struct stream *s, DIR *dir, off_t position) {
   lseek(dirfd(dir), s->window ? 0 : position, SEEK_SET);
   s->at = s->filled = 0;
   s->position = s->ahead = s->window ? 0 : position;
+  if (position == 0) {
+    shard_view_rewind(s->served); /* damage is told of by the next read */
+  }
   if (s->window) {
-    shard_window_reset(s->window);
+    shard_window_reset(s->window, shard_view_window_key(s->served));
     while ((off_t)shard_window_taken(s->window) < position && next(s, dirfd(dir), &entry) > 0) {
     }
   }

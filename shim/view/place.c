@@ -50,6 +50,7 @@ void shard_roots_look(struct shard_root *roots, size_t count) {
     }
     roots[i].dev = here.dev;
     roots[i].ino = here.ino;
+    roots[i].mount = here.mount;
   }
 }
 
@@ -156,19 +157,33 @@ static const struct known_mount *recall(const struct level *m) {
   return NULL;
 }
 
-/* Whether the root of a mount lies inside one of the roots. The path is malloc'd, NULL if not. */
-static char *mounted_part(const struct level *m, const struct shard_root *roots, size_t count,
-                          size_t *which) {
+/*
+ * Whether the root of a mount lies inside one of the roots: 1 and *part, malloc'd, the path; 0; or
+ * negative errno: there was no descriptor or memory to find that out.
+ */
+static int mounted_part(const struct level *m, const struct shard_root *roots, size_t count,
+                        size_t *which, char **part) {
   const struct known_mount *known = recall(m);
   if (known) {
     *which = known->root;
-    return known->path ? strdup(known->path) : NULL;
+    *part = known->path ? strdup(known->path) : NULL;
+    return *part ? 1 : known->path ? -ENOMEM : 0;
+  }
+  bool possible = false; /* the root of the very mount that a root is in lies above that */
+  for (size_t i = 0; i < count; i++) {
+    possible |= roots[i].dev == m->dev && roots[i].mount != m->mount;
+  }
+  if (!possible) {
+    return 0;
   }
   size_t size;
   char *table = shard_read_file("/proc/self/mountinfo", &size), *copy = NULL, *path = NULL;
+  if (!table) {
+    return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
+  }
   struct mount mount = {0};
   *which = 0;
-  if (table && find_mount(table, m->mount, &mount, &copy)) {
+  if (find_mount(table, m->mount, &mount, &copy)) {
     /* The innermost of nested roots: the one from which the path is shortest. */
     for (size_t i = 0; i < count && strcmp(mount.root, "/") != 0; i++) {
       char *found = roots[i].dev == m->dev ? inside_of(table, mount.root, &roots[i]) : NULL;
@@ -195,7 +210,8 @@ static char *mounted_part(const struct level *m, const struct shard_root *roots,
     free(copy);
   }
   free(table);
-  return path;
+  *part = path;
+  return path != NULL;
 }
 
 /* ---- names on the way up --------------------------------------------------------------------- */
@@ -337,10 +353,10 @@ int shard_place_find(int fd, const struct shard_root *roots, size_t count, size_
       }
     }
     if (!found && here.mount_root && here.mount_known) {
-      part = mounted_part(&here, roots, count, which);
-      found = part != NULL;
+      rc = mounted_part(&here, roots, count, which, &part);
+      found = rc > 0;
     }
-    if (found) {
+    if (found || rc < 0) {
       break;
     }
     last = here;

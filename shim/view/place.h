@@ -12,6 +12,7 @@
 struct shard_root {
   const char *path;
   uint64_t dev, ino; /* both 0: it is not there */
+  uint64_t mount;
 };
 
 /* What the roots are at this moment: one may be mounted later. */

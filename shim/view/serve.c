@@ -273,9 +273,12 @@ static int emit_shuffled(const struct shard_served *s, struct out *o, uint64_t f
 /* "." and "..": 1, 0 if one does not fit, or negative errno. */
 static int emit_dots(struct out *o, int fd, off_t from) {
   struct stat st;
+  if (from < 2 && fstat(fd, &st) != 0) {
+    return -errno;
+  }
   for (; from < 2; from++) {
-    if ((from == 0 ? fstat(fd, &st) : fstatat(fd, "..", &st, 0)) != 0) {
-      return -errno;
+    if (from == 1) {
+      (void)!fstatat(fd, "..", &st, 0); /* fails where one may read and not enter */
     }
     if (!emit(o, "..", from == 0 ? 1 : 2, st.st_ino, DT_DIR, (uint64_t)from + 1)) {
       return 0;

@@ -38,7 +38,7 @@ struct shard_served {
   /* What lies below the directory, in the tables of the listing. */
   uint64_t begin, end, others_begin, others_end;
   struct shard_permutation leaf;
-  _Atomic uint64_t *passes; /* the root's, to be told when it has been read; NULL elsewhere */
+  _Atomic uint64_t *passes; /* the dataset's, to be told when the root has been read; or NULL */
   uint64_t epoch;
   size_t base;
   char path[]; /* relative to the root, with a slash at its end; "" for the root */

@@ -233,7 +233,15 @@ static int find_nested(struct dataset *d) {
   for (size_t i = 0; i < setup.count && rc == 0 && outer; i++) {
     char *inner = &setup.datasets[i] == d ? NULL : realpath(setup.datasets[i].path, NULL);
     const char *rest;
-    if (inner && lies_below(inner, strcmp(outer, "/") == 0 ? "" : outer, &rest) && *rest) {
+    bool inside = inner && lies_below(inner, strcmp(outer, "/") == 0 ? "" : outer, &rest) && *rest;
+    struct stat st;
+    struct shard_dir_entry known;
+    if (inner && !inside && stat(inner, &st) == 0 &&
+        shard_listing_dir_find(d->listing, st.st_dev, st.st_ino, &known) && *known.path) {
+      rest = known.path; /* it is mounted from inside this one */
+      inside = true;
+    }
+    if (inside) {
       char *path = strdup(rest);
       rc = path ? positions_below(&d->listing->names, path, &d->holes[d->nested_count]) : -ENOMEM;
       d->nested[d->nested_count++] = path;
@@ -393,10 +401,10 @@ static int was_listed(const struct shard_listing *l, const char *path, size_t le
  */
 
 /* The epoch for a root that is about to be read from its beginning. */
-static uint64_t begin_pass(struct dataset *d) {
-  uint64_t passes = atomic_load(&d->passes);
+static uint64_t begin_pass(_Atomic uint64_t *counter) {
+  uint64_t passes = atomic_load(counter);
   while (passes & 1) {
-    if (atomic_compare_exchange_weak(&d->passes, &passes, passes + 1)) {
+    if (atomic_compare_exchange_weak(counter, &passes, passes + 1)) {
       passes++;
     }
   }
@@ -405,7 +413,7 @@ static uint64_t begin_pass(struct dataset *d) {
 
 static void end_pass(const struct shard_served *s) {
   uint64_t passes = 2 * s->epoch;
-  if (s->passes) {
+  if (s->passes && s->base == 0) {
     atomic_compare_exchange_strong(s->passes, &passes, passes + 1);
   }
 }
@@ -431,8 +439,9 @@ static int prepare(struct shard_served *s, struct dataset *d, int fd) {
   s->options = &setup.options;
   s->epoch = config->epoch;
   if (config->epoch_auto) {
-    s->epoch = root && lseek(fd, 0, SEEK_CUR) == 0 ? begin_pass(d) : atomic_load(&d->passes) / 2;
-    s->passes = root ? &d->passes : NULL;
+    s->passes = &d->passes;
+    s->epoch =
+        root && lseek(fd, 0, SEEK_CUR) == 0 ? begin_pass(s->passes) : atomic_load(s->passes) / 2;
   }
   s->key = config->shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
   uint64_t n = 0;
@@ -481,6 +490,12 @@ static int decide(int fd, struct shard_served **out) {
   }
   if (rc == 0 && shard_config()->strategy != SHARD_STRATEGY_HASH) {
     rc = have_listing(place.dataset);
+    /* Opened only now, it may know the directory by an older name: as it will from now on. */
+    struct location listed;
+    if (rc == 0 && locate_listed(&st, &listed)) {
+      free(place.path);
+      place = listed;
+    }
   }
   size_t length = strlen(place.path);
   struct shard_served *s = rc == 0 ? calloc(1, sizeof(*s) + length + 2) : NULL;
@@ -538,6 +553,21 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
   }
   errno = saved;
   return n;
+}
+
+int shard_view_rewind(struct shard_served *s) {
+  uint64_t epoch = s->epoch;
+  if (s->passes) {
+    epoch = s->base == 0 ? begin_pass(s->passes) : atomic_load(s->passes) / 2;
+  }
+  if (epoch == s->epoch) {
+    return 0;
+  }
+  s->epoch = epoch;
+  s->key = shard_shuffle_key(shard_config()->seed, epoch);
+  shard_share_init(&s->share, s->share.strategy, s->share.rank, s->share.size, s->share.n, s->key);
+  int rc = s->how == SHARD_SERVED_LISTED ? shard_serve_prepare(s) : 0;
+  return rc < 0 ? damaged(s->listing, rc) : 0;
 }
 
 uint64_t shard_view_window_key(const struct shard_served *s) {

@@ -41,6 +41,12 @@ void shard_view_close(struct shard_served *served);
 ssize_t shard_view_read(struct shard_served *served, int fd, void *buf, size_t size,
                         off_t *position);
 
+/*
+ * Reading begins anew, as if the directory had just been opened: under SHARD_EPOCH=auto this may be
+ * another pass, with another order and window key. 0 or negative errno.
+ */
+int shard_view_rewind(struct shard_served *served);
+
 /* Seed of the shuffle of what is read, 0: it shall come as it is. See SHARD_WINDOW. */
 uint64_t shard_view_window_key(const struct shard_served *served);
 

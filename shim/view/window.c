@@ -8,7 +8,7 @@
 #include "shard/permute.h"
 
 struct shard_window {
-  uint64_t seed, random, taken;
+  uint64_t random, taken;
   size_t size, held, room;
   bool ended;
   struct dirent64 *entries;
@@ -18,7 +18,7 @@ struct shard_window {
 struct shard_window *shard_window_new(uint64_t seed, size_t size) {
   struct shard_window *w = calloc(1, sizeof(*w));
   if (w) {
-    w->seed = w->random = seed;
+    w->random = seed;
     w->size = size;
   }
   return w;
@@ -31,8 +31,8 @@ void shard_window_free(struct shard_window *w) {
   }
 }
 
-void shard_window_reset(struct shard_window *w) {
-  w->random = w->seed;
+void shard_window_reset(struct shard_window *w, uint64_t seed) {
+  w->random = seed;
   w->taken = w->held = 0;
   w->ended = false;
 }

@@ -20,8 +20,8 @@ struct shard_window *shard_window_new(uint64_t seed, size_t size);
 
 void shard_window_free(struct shard_window *w);
 
-/* Begin anew, with the same seed. */
-void shard_window_reset(struct shard_window *w);
+/* Begin anew. */
+void shard_window_reset(struct shard_window *w, uint64_t seed);
 
 /* Whether it wants another entry before it gives one. */
 bool shard_window_wants(const struct shard_window *w);

@@ -5,6 +5,7 @@
 #ifndef NAMES_H
 #define NAMES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,16 +112,58 @@ static inline void names_long(struct names *s) {
   }
 }
 
-static inline int names_write(const struct names *s, int order, const char *file, char *digest,
-                              uint64_t *bytes) {
+/* The "others" that belong to a list: names that differ from all of it. */
+static inline void names_others(const struct names *s, int order, struct names *others) {
+  static char text[SHARD_NAME_MAX + 2];
+  for (size_t i = 0; i < s->count; i += 3) {
+    size_t n = strlen(s->v[i]);
+    if (n + 2 < SHARD_NAME_MAX) {
+      memcpy(text, s->v[i], n);
+      strcpy(text + n, i % 2 ? "/o" : "\xff");
+      names_add(others, text, strlen(text));
+    }
+  }
+  names_sort(others, order);
+}
+
+/* Attributes of the i-th name of a table: runs, jumps, and the largest differences there are. */
+static inline uint64_t names_ino(size_t i) {
+  static const uint64_t odd[] = {0, UINT64_MAX, 1, 1ULL << 63, (1ULL << 63) - 1, UINT64_MAX, 0};
+  uint64_t seed = i + 1;
+  return i / 50 % 3 == 0   ? 5000 + 3 * i
+         : i / 50 % 3 == 1 ? unit_random(&seed)
+                           : odd[i % COUNT(odd)];
+}
+
+static inline uint8_t names_type(size_t i) {
+  return (uint8_t)(i / 100 % 2 == 0 ? 8 : i % 7 < 3 ? 10 : i * 37 % 256);
+}
+
+/* A listing with attributes, and names_others(); or without both. */
+static inline int names_write_as(const struct names *s, int order, bool attributes,
+                                 const char *file, char *digest, uint64_t *bytes) {
   struct shard_writer *w;
-  int rc = shard_writer_open(file, (uint32_t)order, false, &w);
+  struct names others = {0};
+  int rc = shard_writer_open(file, (uint32_t)order, attributes, &w);
   for (size_t i = 0; rc == 0 && i < s->count; i++) {
-    rc = shard_writer_add(w, s->v[i], strlen(s->v[i]));
+    rc = attributes ? shard_writer_put(w, SHARD_WRITER_NAMES, s->v[i], strlen(s->v[i]),
+                                       names_ino(i), names_type(i))
+                    : shard_writer_add(w, s->v[i], strlen(s->v[i]));
     if (rc != 0) {
       shard_writer_abort(w);
     }
   }
+  if (attributes) {
+    names_others(s, order, &others);
+  }
+  for (size_t i = 0; rc == 0 && i < others.count; i++) {
+    rc = shard_writer_put(w, SHARD_WRITER_OTHERS, others.v[i], strlen(others.v[i]),
+                          names_ino(i + 1000), names_type(i + 1000));
+    if (rc != 0) {
+      shard_writer_abort(w);
+    }
+  }
+  names_free(&others);
   if (rc == 0) {
     rc = shard_writer_dir(w, 1, 2, (struct timespec){3, 4}, "");
     assert_int_equal(rc, 0);
@@ -131,6 +174,11 @@ static inline int names_write(const struct names *s, int order, const char *file
     rc = shard_writer_commit(w, &facts, digest, bytes);
   }
   return rc;
+}
+
+static inline int names_write(const struct names *s, int order, const char *file, char *digest,
+                              uint64_t *bytes) {
+  return names_write_as(s, order, true, file, digest, bytes);
 }
 
 #endif

@@ -228,6 +228,63 @@ static void check_names(const struct names *s, const struct shard_listing *l) {
   }
 }
 
+/* A table by itself: names, where they are, and what they are; `first` of names_ino(). */
+static void check_table(const struct names *s, const struct shard_table *t, size_t first) {
+  static char name[SHARD_NAME_MAX + 2];
+  static struct shard_attributes a;
+  struct shard_position p = {.name = name};
+  assert_int_equal(t->count, s->count);
+  assert_int_equal(shard_table_seek(&p, t, 0), 0);
+  for (size_t i = 0; i < s->count; i++) {
+    size_t n = strlen(s->v[i]);
+    assert_true(n <= t->longest);
+    assert_int_equal(shard_table_next(&p), 1);
+    assert_int_equal(p.position, i + 1);
+    assert_int_equal(p.length, n);
+    assert_string_equal(name, s->v[i]);
+    assert_int_equal(shard_table_lower_bound(t, s->v[i], n), i);
+    if (i % SHARD_BLOCK_NAMES == 0) {
+      memset(&a, 0x5a, sizeof(a));
+      assert_int_equal(shard_table_attributes(t, i / SHARD_BLOCK_NAMES, &a), 0);
+    }
+    assert_true(a.ino[i % SHARD_BLOCK_NAMES] == names_ino(i + first));
+    assert_int_equal(a.type[i % SHARD_BLOCK_NAMES], names_type(i + first));
+  }
+  assert_int_equal(shard_table_next(&p), 0);
+  assert_int_equal(shard_table_next(&p), 0);
+  /* between the names: what is one byte longer, and comes before the next one */
+  for (size_t i = 0; t->order == 0 && i < s->count; i += 1 + s->count / 100) {
+    size_t n = strlen(s->v[i]);
+    memcpy(name, s->v[i], n);
+    strcpy(name + n, "\x01");
+    int64_t at = shard_table_lower_bound(t, name, n + 1);
+    assert_int_equal(at, i + 1);
+  }
+  assert_int_equal(shard_table_lower_bound(t, "", 0), 0);
+  memset(name, 0xff, 300);
+  assert_int_equal(shard_table_lower_bound(t, name, 300), s->count);
+  assert_int_equal(shard_table_seek(&p, t, s->count), 0);
+  assert_int_equal(shard_table_next(&p), 0);
+}
+
+static void check_tables(const struct names *s, int order, const struct shard_listing *l) {
+  struct names others = {0};
+  names_others(s, order, &others);
+  check_table(s, &l->names, 0);
+  check_table(&others, &l->others, 1000);
+  names_free(&others);
+  struct shard_dir_entry d;
+  assert_true(shard_listing_dir_find(l, 1, 2, &d));
+  assert_string_equal(d.path, "");
+  assert_true(shard_listing_dir_find(l, 5, 6, &d));
+  assert_string_equal(d.path, "sub");
+  assert_int_equal(d.id.mtime_sec, 7);
+  assert_false(shard_listing_dir_find(l, 1, 6, &d));
+  assert_false(shard_listing_dir_find(l, 2, 1, &d));
+  assert_false(shard_listing_dir_find(l, 0, 0, &d));
+  assert_false(shard_listing_dir_find(l, UINT64_MAX, UINT64_MAX, &d));
+}
+
 static size_t files_in_dir(void) {
   size_t n = 0;
   DIR *d = opendir(dir);
@@ -243,9 +300,21 @@ static void round_trip(struct names *s, int order) {
   names_sort(s, order);
   char digest[65];
   uint64_t bytes;
-  assert_int_equal(names_write(s, order, file, digest, &bytes), 0);
-  assert_int_equal(files_in_dir(), 1); /* the temporary file is gone */
+  /* Without attributes: the same names, and they alone. */
+  static struct shard_attributes ignored;
+  char bare[65];
   struct shard_listing *l;
+  assert_int_equal(names_write_as(s, order, false, file, bare, &bytes), 0);
+  assert_int_equal(shard_listing_open(file, &l), 0);
+  check_facts(s, order, l);
+  assert_int_equal(l->others.count, 0);
+  assert_int_equal(shard_table_attributes(&l->names, 0, &ignored), -EBADMSG);
+  assert_int_equal(shard_table_attributes(&l->others, 0, &ignored), -EBADMSG);
+  assert_int_equal(shard_listing_verify(l), 0);
+  shard_listing_close(l);
+  assert_int_equal(names_write(s, order, file, digest, &bytes), 0);
+  assert_string_equal(digest, bare);
+  assert_int_equal(files_in_dir(), 1); /* the temporary file is gone */
   errno = 4242;
   assert_int_equal(shard_listing_open(file, &l), 0);
   assert_int_equal(shard_listing_count(l), s->count);
@@ -260,6 +329,7 @@ static void round_trip(struct names *s, int order) {
   check_absent(s, l);
   check_cursor(s, l);
   check_names(s, l);
+  check_tables(s, order, l);
   assert_int_equal(shard_listing_verify(l), 0);
   shard_listing_close(l);
   assert_int_equal(errno, 4242);

@@ -1,0 +1,344 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The shard view by every call that lists: the calls agree with each other and with lstat, the
+# ranks' shares are a partition, and descriptors may come and go in any way.
+. "$(dirname "$0")/lib.bash"
+in_namespace
+mounts=()
+trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK"' EXIT
+program calls
+export SHARD_CACHE_DIR=$WORK/cache
+D=$WORK/data; mkdir -p "$D"/{a/deep,b,empty,z}
+touch "$D"/{a.txt,a-b,a0,b.txt,m,zz} "$D"/a/f{01..40} "$D"/a/deep/{x,y} "$D"/z/{1,2} \
+  "$D"/b/img_{000..060} "$D/b/$(printf 'n%.0s' {1..255})" "$D/b/"$'\xff\xfe' "$D/b/"$'nl\n' "$D/b/with blank"
+mkfifo "$D/b/fifo"; ln -s nowhere "$D/b/dangling"; ln -s "$D/a" "$D/b/to_directory"; ln -s ../m "$D/b/to_file"
+"$PYTHON" -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$D/b/socket"
+
+# view RANK SIZE STRATEGY SEED COMMAND...; SEED - is none
+view() {
+  local r=$1 p=$2 s=$3 seed=$4; shift 4
+  [ "$seed" = - ] || export SHARD_SEED=$seed
+  SHARD_DATASET=${DATASET:-$D} SHARD_RANK=$r SHARD_SIZE=$p SHARD_STRATEGY=$s LD_PRELOAD=$LIB \
+    timeout 60 "$@" </dev/null
+  local status=$?
+  unset SHARD_SEED
+  return $status
+}
+# ranks SIZE STRATEGY SEED COMMAND...: each rank's names to $WORK/rank.N, what every rank sees once;
+# prints what is wrong with that: a status, words, a file that is in two shares or none (of the
+# sorted $WORK/want), shares that differ by more than $DIFFER
+ranks() {
+  local p=$1 s=$2 seed=$3 r n least=999999 most=0; shift 3
+  for ((r = 0; r < p; r++)); do
+    view $r $p $s $seed "$@" 2>"$WORK/err" | sort -z >"$WORK/rank.$r"
+    [ "${PIPESTATUS[0]}" = 0 ] || echo "rank $r: status"
+    [ -s "$WORK/err" ] && echo "rank $r: $(head -c 300 "$WORK/err")"
+    n=$(comm -z -23 "$WORK/rank.$r" "${COMMON:-/dev/null}" | tr -dc '\0' | wc -c)
+    ((n < least)) && least=$n; ((n > most)) && most=$n
+    [ -z "${COMMON:-}" ] || comm -z -13 "$WORK/rank.$r" "$COMMON" | tr '\0' ' '
+  done
+  for ((r = 0; r < p; r++)); do comm -z -23 "$WORK/rank.$r" "${COMMON:-/dev/null}"; done | sort -z >"$WORK/got"
+  cmp -s "$WORK/want" "$WORK/got" || diff -a <(tr '\0' '\n' <"$WORK/want") <(tr '\0' '\n' <"$WORK/got") | head -4
+  [ $s = hash ] || ((most - least <= ${DIFFER:-1})) || echo "shares from $least to $most"
+}
+# all NAME COMMAND...: the above for few ranks and all strategies, with and without a seed
+all() {
+  local name=$1 p s seed; shift
+  for s in ${STRATEGIES:-range stride hash}; do
+    for seed in - 7; do
+      verdict "$name, $s, seed $seed" "$(for p in ${SIZES:-1 2 3 5}; do ranks $p $s $seed "$@"; done)"
+    done
+  done
+}
+# files DIR: the sorted names of what is shared out in DIR, to want; the others to $WORK/common
+files() {
+  (cd "$1" && find . -mindepth 1 -maxdepth 1 ! -xtype d -printf '%f\0') | sort -z >"$WORK/want"
+  (cd "$1" && find . -mindepth 1 -maxdepth 1 -xtype d -printf '%f\0') | sort -z >"$WORK/common"
+}
+# tree DIR: all files below it
+tree() { (cd "$1" && find . -mindepth 1 ! -xtype d -printf '%P\0') | sort -z >"$WORK/want"; : >"$WORK/common"; }
+COMMON=$WORK/common
+
+# The test itself, without the library.
+for m in agree handed reused full cold chdir threads rewinding closing; do
+  verdict "bare $m" "$(timeout 60 "$WORK/calls" $m "$D/b" 100 2>&1 >/dev/null)"
+done
+
+# Every call, and all agree.
+for d in . b empty a/deep; do
+  files "$D/$d"; DIFFER=99 all "calls in $d" "$WORK/calls" agree "$D/$d"
+done
+tree "$D"; echo -n "b/to_directory" | sed 's/$/\x0/' >"$WORK/common"
+all "a walk" "$WORK/calls" walk "$D"
+files "$D/b"
+for m in handed chdir; do DIFFER=99 SIZES=3 all "descriptors $m" "$WORK/calls" $m "$D/b"; done
+DIFFER=99 SIZES=2 all "descriptors reused" "$WORK/calls" reused "$D/b"
+for s in range hash; do # where nothing is built yet, and it takes a while
+  cp "$LIB" "$WORK/libshard.so"; printf '#!/bin/sh\nsleep 0.02\nexec "%s" "$@"\n' "$CTL" >"$WORK/shardctl"; chmod 755 "$WORK/shardctl"
+  verdict "cancelled, $s" "$(SHARD_CACHE_DIR=$WORK/cancelled SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=2 SHARD_STRATEGY=$s LD_PRELOAD=$WORK/libshard.so timeout 60 "$WORK/calls" cancelled "$D/b" 2>&1 >/dev/null)"
+done
+for m in threads cold closing rewinding; do DIFFER=99 SIZES=2 all "$m" "$WORK/calls" $m "$D/b" 60; done
+
+# few FILES: a dataset of its own of so many files
+for n in 0 1 2; do
+  mkdir "$WORK/few$n"; for ((i = 0; i < n; i++)); do : >"$WORK/few$n/f$i"; done
+  files "$WORK/few$n"; DATASET=$WORK/few$n SIZES="1 5" all "$n files" "$WORK/calls" agree "$WORK/few$n"
+done
+
+# Sub-trees that are leapt over, with files before, between and behind them.
+L=$WORK/leap; mkdir "$L"
+"$PYTHON" - "$L" <<'P'
+import os, sys
+os.chdir(sys.argv[1])
+for i in range(3000):
+    os.mkdir("d%04d" % i)
+    for k in range(400 if i in (0, 1500, 2999) else i % 4):
+        open("d%04d/f%d" % (i, k), "w").close()
+    if i % 100 == 0:
+        open("d%04d-x" % i, "w").close(); open("d%04d0" % i, "w").close()
+for k in range(200):
+    os.makedirs("d0007/s%d/t" % k); os.makedirs("d0001/s%d/t" % k)
+open("a", "w").close(); open("z", "w").close()
+P
+files "$L"; DATASET=$L DIFFER=99 SIZES=3 all "3,000 sub-directories" "$WORK/calls" agree "$L"
+tree "$L"; DATASET=$L SIZES=3 all "3,000 sub-directories, a walk" "$WORK/calls" walk "$L"
+
+# Other paths to the same.
+files "$D/b"
+ln -s "$D" "$WORK/link"
+ways=("$D//b/" "$D/b/../b/." "$WORK/link/b" "$D/a/../../data/b" "/proc/self/root$D/b")
+# bind WHAT WHERE
+bind() { mkdir -p "$2" && mount --bind "$1" "$2" 2>/dev/null && mounts=("$2" "${mounts[@]}"); }
+if bind "$D" "$WORK/bind"; then
+  bind "$D/b" "$WORK/bind_b"; bind "$WORK" "$WORK/bind_top"
+  ways+=("$WORK/bind/b" "$WORK/bind_b" "$WORK/bind_top/data/b")
+else
+  skip "bind mounts" "mount is not allowed"
+fi
+for how in "${ways[@]}"; do DIFFER=99 SIZES=3 STRATEGIES="range hash" all "as ${how#"$WORK"/}" "$WORK/calls" list "$how"; done
+cd "$WORK/data/b" || exit 2
+for how in . ../b; do DIFFER=99 SIZES=3 STRATEGIES="stride hash" all "as $how" "$WORK/calls" list "$how"; done
+cd "$WORK" || exit 2
+for set in data ./data/ "$WORK/link" "$WORK//data//" "$WORK:$D:"; do
+  DATASET=$set DIFFER=99 SIZES=3 STRATEGIES=stride all "dataset $set" "$WORK/calls" list "$D/b"
+done
+if mountpoint -q "$WORK/bind_b"; then
+  files "$D/a/deep"; bind "$D/a" "$WORK/bind_a"
+  DIFFER=99 SIZES=2 all "below a bind mount" "$WORK/calls" agree "$WORK/bind_a/deep"
+  tree "$D"; echo -ne "b/to_directory\0" >"$WORK/common"
+  DATASET=$WORK/bind SIZES=2 all "a dataset that is a mount" "$WORK/calls" walk "$D"
+  tree "$D/b"; echo -ne "to_directory\0" >"$WORK/common"
+  DATASET=$D:$WORK/bind_b SIZES=3 all "a dataset mounted from another" "$WORK/calls" walk "$D/b"
+  for s in range hash; do
+    why=
+    for r in 0 1 2; do
+      for from in "$D" "$D/b"; do
+        DATASET=$D:$WORK/bind_b view $r 3 $s - "$WORK/calls" walk "$from" | tr '\n\0' '_\n' | { [ "$from" = "$D/b" ] && cat || sed -n 's,^b/,,p'; } | sort >"$WORK/from.${from##*/}"
+      done
+      why+=$(diff -a "$WORK/from.data" "$WORK/from.b" | head -3)
+    done
+    verdict "a dataset mounted from another, whichever was listed first, $s" "$why"
+  done
+fi
+
+# Other file systems, by whose own rules a descriptor's position moves.
+for kind in tmpfs overlay; do
+  if mkdir -p "$WORK/fs/$kind" && case $kind in
+    tmpfs) mount -t tmpfs none "$WORK/fs/$kind" ;;
+    overlay) mkdir "$WORK/fs/tmpfs"/{upper,work} && mount -t overlay none -o "lowerdir=$D,upperdir=$WORK/fs/tmpfs/upper,workdir=$WORK/fs/tmpfs/work" "$WORK/fs/$kind" ;;
+    esac 2>/dev/null; then
+    mounts=("$WORK/fs/$kind" "${mounts[@]}")
+    F=$WORK/fs/$kind/set; mkdir "$F"; cp -a "$D/b" "$D/a" "$D/m" "$F"
+    files "$F/b"; DATASET=$F DIFFER=99 SIZES=2 all "$kind" "$WORK/calls" agree "$F/b"
+    [ $kind = tmpfs ] || { files "$WORK/fs/overlay/b"; DATASET=$WORK/fs/overlay DIFFER=99 SIZES=2 all "$kind, lower" "$WORK/calls" agree "$WORK/fs/overlay/b"; }
+  else
+    skip "$kind" "mount is not allowed"
+  fi
+done
+
+# Where /proc is not mounted, and for a user who may read a directory and not enter it.
+files "$D/a"
+DIFFER=99 SIZES=2 all "without /proc" unshare -m env LD_PRELOAD= bash -c 'mount -t tmpfs none /proc && LD_PRELOAD=$2 "$0" list "$1"' "$WORK/calls" "$D/a" "$LIB"
+
+if mkdir "$WORK/user" && chown 65534 "$WORK/user" 2>/dev/null && setpriv --reuid=65534 --clear-groups true 2>/dev/null; then
+  R=$WORK/readable; mkdir -p "$R/sub"; touch "$R"/{1..5} "$R"/sub/{a..g}; chmod 744 "$R/sub"
+  cp "$LIB" "$CTL" "$WORK/user"; chmod 755 "$WORK/user"/*; tree "$R"
+  SHARD_CACHE_DIR=$WORK/user/cache DATASET=$R COMMON= SIZES=2 STRATEGIES="range stride" all "a directory not to be entered" setpriv --reuid=65534 --clear-groups \
+    env LD_PRELOAD="$WORK/user/libshard.so" "$WORK/calls" walk "$R"
+else
+  skip "a directory not to be entered" "needs root, and setpriv"
+fi
+
+# Datasets inside others: each is shared out by itself, the outer one without it.
+N=$WORK/nest; mkdir -p "$N"/{in/side/most,in/x,out,in-x,in.y}
+for d in . in in/side in/side/most in/x out in-x in.y; do touch "$N/$d"/g{01..13}; done
+set="$N/in/side:$N:$N/in:$N/in/side/most:$N/in"
+for d in in/side/most in/side in; do
+  (cd "$N/$d" && case $d in
+    in) find . -path ./side -prune -o -type f -printf '%P\0' ;;
+    in/side) find . -path ./most -prune -o -type f -printf '%P\0' ;;
+    *) find . -type f -printf '%P\0' ;;
+  esac) | sort -z >"$WORK/want"
+  : >"$WORK/common"
+  inner=$({ [ $d = in ] && echo '^side/'; } || { [ $d = in/side ] && echo '^most/'; } || echo '^$')
+  DATASET=$set SIZES="2 5" all "nested $d" bash -c '"$1" walk "$2" | { LD_PRELOAD= grep -zv "$3" || :; }' - "$WORK/calls" "$N/$d" "$inner"
+done
+tree "$N"; DATASET=$set SIZES="3 5" DIFFER=4 all "nested, a walk from above" "$WORK/calls" walk "$N"
+for d in out in/x; do
+  files "$N/$d"; DATASET=$set SIZES=3 DIFFER=99 all "nested, $d alone" "$WORK/calls" agree "$N/$d"
+done
+
+# Deeper than PATH_MAX.
+P=$WORK/deep
+"$PYTHON" - "$P" <<'P'
+import os, sys
+os.mkdir(sys.argv[1]); os.chdir(sys.argv[1])
+for level in range(300):
+    for k in range(3):
+        open("f%d" % k, "w").close()
+    name = "%03d" % level + "n" * 97
+    os.mkdir(name)
+    os.chdir(name)
+P
+for ((i = 0; i < 300; i++)); do printf '%d/f%d\0' $i 0 $i 1 $i 2; done | sort -z >"$WORK/want"
+COMMON= DATASET=$P SIZES=2 all "300 levels" "$WORK/calls" deep "$P"
+
+# Descriptors used up: EMFILE or a right list, and right afterwards; also where nothing is built.
+used_up() { # NAME DIR
+  local s cache r why
+  for s in range hash; do for cache in cache none; do
+    why=
+    for r in 0 1; do
+      view $r 2 $s - "$WORK/calls" list "$2" | sort -z | tr '\0' '|' >"$WORK/list"
+      SHARD_CACHE_DIR=$WORK/$cache.$s.$r.${2##*/} view $r 2 $s - "$WORK/calls" full "$2" 2>"$WORK/err" >"$WORK/got" || why+="rank $r: status, $(head -c 300 "$WORK/err") "
+      grep -v 'Too many open files\|no file descriptor left' "$WORK/err" >"$WORK/words" && why+=$(head -c 300 "$WORK/words")
+      "$PYTHON" - "$WORK/got" >"$WORK/lists" <<'P'
+import sys
+for names in open(sys.argv[1], "rb").read().split(b"\0\0")[:-1]:
+    sys.stdout.buffer.write(b"|".join(sorted(names.lstrip(b"\0").split(b"\0"))).replace(b"\n", b" ") + b"|\n")
+P
+      [ "$(sort -u "$WORK/lists" | cmp - <(tr '\n' ' ' <"$WORK/list"; echo) 2>&1)" = "" ] || why+="rank $r: other names: $(sort -u "$WORK/lists" | wc -l) "
+    done
+    verdict "$1, $s, $cache" "$why"
+  done; done
+}
+used_up "descriptors used up" "$D/b"
+mountpoint -q "$WORK/bind_b" && used_up "descriptors used up, bind mount" "$WORK/bind_b"
+
+# Change during a process, and between processes.
+C=$WORK/change
+fresh() { rm -rf "$C" "$WORK/gone"; mkdir -p "$C"/sub; touch "$C"/{1..9} "$C"/sub/{a..k}; }
+change() { # NAME DIR COMMAND WANTED-AFTER
+  local s seed r
+  for s in range stride; do
+    for seed in - 7; do
+      local why=
+      for r in 0 1; do
+        fresh
+        DATASET=$C view $r 2 $s $seed "$WORK/calls" list "$C/$2" >"$WORK/before"
+        DATASET=$C view $r 2 $s $seed "$WORK/calls" change "$C/$2" "$3" >"$WORK/after" 2>&1 || why+="rank $r: $(head -c 300 "$WORK/after")"
+        cmp -s "$WORK/after" <(cat "$WORK/before"; printf '\0'; cat "$WORK/before") || why+="rank $r: $(tr '\0' ' ' <"$WORK/before"): $(tr '\0' ' ' <"$WORK/after")"
+      done
+      verdict "$1 meanwhile, $s, seed $seed" "$why"
+    done
+  done
+}
+change "added" . "touch $C/new $C/0"
+change "removed" . "rm $C/3 $C/4"
+change "renamed" sub "mv $C/sub/a $C/sub/zz"
+change "replaced" sub "mv $C/sub $WORK/gone && mkdir $C/sub && touch $C/sub/other"
+change "moved and added to" . "mkdir $C/new && touch $C/new/x"
+fresh
+for r in 0 1; do DATASET=$C view $r 2 stride - "$WORK/calls" walk "$C"; done >/dev/null
+touch "$C/new" "$C/sub/new"; rm "$C/1"
+tree "$C"; DATASET=$C SIZES=2 all "changed between processes" "$WORK/calls" walk "$C"
+
+# A job keeps its listing.
+fresh; tree "$C"
+export SHARD_JOB=one
+COMMON= DATASET=$C SIZES=3 STRATEGIES="range stride" all "a job" "$WORK/calls" walk "$C"
+touch "$C/new" "$C/sub/new"
+for s in range stride; do
+  for seed in - 7; do
+    why=
+    for r in 0 1; do
+      DATASET=$C view $r 2 $s $seed "$WORK/calls" walk "$C" 2>"$WORK/err" >"$WORK/rank.$r" || why+="status "
+      [ "$(grep -c 'digest [0-9a-f]\{16\}' "$WORK/err")" = 1 ] && [ "$(wc -l <"$WORK/err")" = 1 ] || why+="rank $r says: $(cat "$WORK/err")"
+    done
+    sort -z "$WORK"/rank.[01] | cmp - "$WORK/want" >"$WORK/cmp" 2>&1 || why+=$(cat "$WORK/cmp")
+    verdict "a job after a change, $s, seed $seed" "$why"
+  done
+done
+# a directory that was renamed is what it was, whichever was listed first
+for s in range stride; do
+  fresh; export SHARD_JOB=two.$s
+  DATASET=$C view 0 2 $s - "$WORK/calls" walk "$C" >"$WORK/got"
+  mv "$C/sub" "$C/moved"
+  : >"$WORK/got"; why=
+  for r in 0 1; do
+    DATASET=$C view $r 2 $s - "$WORK/calls" agree "$C/moved" 2>"$WORK/err" >>"$WORK/got" || why+="status "
+    [ "$(wc -l <"$WORK/err")" = 1 ] || why+="rank $r: $(cat "$WORK/err") "
+  done
+  verdict "a job after a directory was renamed, $s" "$why$(sort -z "$WORK/got" | cmp - <(printf '%s\0' {a..k}) 2>&1)"
+done
+unset SHARD_JOB
+
+# Ranks of one launcher that start at different times.
+if command -v mpirun >/dev/null && timeout 30 mpirun --allow-run-as-root --oversubscribe --bind-to none -n 1 true 2>/dev/null; then
+  for s in range hash; do
+    fresh; tree "$C"
+    SHARD_DATASET=$C SHARD_STRATEGY=$s timeout 60 mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2 bash -c '
+      cd "$1"; if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then
+        for ((i = 0; i < 200; i++)); do [ -s mpi.0.done ] && break; sleep 0.05; done; touch change/new change/sub/new; rm change/sub/k
+      fi
+      LD_PRELOAD=$2 ./calls walk change >mpi.$OMPI_COMM_WORLD_RANK 2>mpi.err.$OMPI_COMM_WORLD_RANK
+      echo $? >mpi.$OMPI_COMM_WORLD_RANK.done' - "$WORK" "$LIB" >"$WORK/mpi.out" 2>&1
+    sort -z "$WORK"/mpi.[01] >"$WORK/got"
+    if [ $s = hash ]; then # without a listing: what was there twice is there once, and the new once at most
+      uniq -zd "$WORK/got" >"$WORK/twice"
+      verdict "ranks started at different times, $s" "$(tr '\0' ' ' <"$WORK/twice"; tr '\0' '\n' <"$WORK/want" | grep -v sub/k | comm -23 - <(tr '\0' '\n' <"$WORK/got"))"
+    else
+      verdict "ranks started at different times, $s" "$(cmp "$WORK/want" "$WORK/got" 2>&1; cat "$WORK/mpi.err.0"; grep -q 'digest [0-9a-f]' "$WORK/mpi.err.1" || echo "no warning")"
+    fi
+    rm -f "$WORK"/mpi.*
+  done
+else
+  skip "mpirun" "it is not there"
+fi
+
+# Epochs: each a partition of its own, the same in every process.
+for s in range stride hash; do
+  for d in . b; do
+    files "$D/$d"
+    why=
+    for e in 0 1 2 3; do
+      export SHARD_EPOCH=$e
+      why+=$(DIFFER=99 ranks 3 $s 5 "$WORK/calls" agree "$D/$d")
+      cat "$WORK/rank.1" >"$WORK/epoch.$e"
+      view 1 3 $s 5 "$WORK/calls" list "$D/$d" >"$WORK/order.$e"
+      sort -z "$WORK/order.$e" | cmp -s - "$WORK/epoch.$e" || why+="another process differs "
+    done
+    unset SHARD_EPOCH
+    [ "$d" = . ] || [ "$(md5sum <"$WORK/epoch.0")" != "$(md5sum <"$WORK/epoch.1")" ] || why+="epochs 0 and 1 are the same"
+    [ "$d" = . ] || [ "$(cat "$WORK"/epoch.? | md5sum)" != "$(cat "$WORK"/epoch.{0,0,0,0} | md5sum)" ] || why+="epochs are the same"
+    verdict "epochs in $d, $s" "$why"
+  done
+done
+B=$D/b
+for s in range stride hash; do
+  for how in opendir rewinddir seekdir open lseek; do
+    why=
+    for r in 0 1; do
+      for e in 0 1 2; do
+        DATASET=$B SHARD_EPOCH=$e view $r 2 $s 5 "$WORK/calls" list "$B"; printf '\0'
+      done >"$WORK/want"
+      DATASET=$B SHARD_EPOCH=auto view $r 2 $s 5 "$WORK/calls" passes "$B" $how >"$WORK/got" 2>&1 || why+="status "
+      # the streams of a DIR are shuffled under hash
+      for f in want got; do "$PYTHON" -c 'import sys
+for p in sys.stdin.buffer.read().split(b"\0\0")[:-1]: print(sorted(p.strip(b"\0").split(b"\0")) if sys.argv[1] == "hash" else p.strip(b"\0").split(b"\0"))' $s <"$WORK/$f" >"$WORK/$f.py"; done
+      why+=$(cmp "$WORK/want.py" "$WORK/got.py" 2>&1)
+    done
+    verdict "epochs counted, $s, $how" "$why"
+  done
+done
+finish
