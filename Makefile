@@ -49,6 +49,8 @@ $(BUILD)/obj/adapter/source.o: $(BUILD)/gen/adapter_source.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
+# Bound lazily: a program that lists nothing of a dataset uses few of the imports, and pays for them
+# in each process. -Bsymbolic-functions: our scandir calls our opendir, as libc's calls libc's.
 # Which old versions of libc's calls there are depends on the architecture.
 $(BUILD)/gen/libshard.map: shim/libshard.map Makefile
 	@mkdir -p $(@D)
@@ -57,7 +59,7 @@ $(BUILD)/gen/libshard.map: shim/libshard.map Makefile
 $(BUILD)/libshard.so: $(LIB_OBJ) $(BUILD)/gen/libshard.map
 	@echo "  LD   $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so \
-	  -Wl,--version-script=$(BUILD)/gen/libshard.map -Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now \
+	  -Wl,--version-script=$(BUILD)/gen/libshard.map -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions -Wl,-z,relro,-z,lazy \
 	  -Wl,--no-undefined -Wl,--as-needed -o $@ $(LIB_OBJ) -ldl -pthread
 
 $(BUILD)/shardctl: $(CTL_OBJ)

@@ -228,6 +228,42 @@ static void set(enum variable v, const char *value) {
   }
 }
 
+/*
+ * Relative datasets begin at the working directory of now. The environment is told too: a child may
+ * be started in another directory, and must mean the same.
+ */
+static void make_absolute(char *const *environment) {
+  static char absolute[SNAPSHOT_SIZE];
+  char directory[4096];
+  size_t used = (size_t)snprintf(absolute, sizeof(absolute), "SHARD_DATASET="), prefix = used;
+  bool relative = false;
+  for (const char *p = config.dataset; p && *p;) {
+    size_t n = strcspn(p, ":");
+    bool here = n > 0 && *p != '/';
+    if (here && !relative && !getcwd(directory, sizeof(directory))) {
+      return;
+    }
+    relative |= here;
+    int more = snprintf(absolute + used, sizeof(absolute) - used, "%s%s%.*s%s",
+                        here ? directory : "", here ? "/" : "", (int)n, p, p[n] ? ":" : "");
+    used += more < 0 ? sizeof(absolute) : (size_t)more;
+    if (used >= sizeof(absolute)) {
+      COMPLAIN("SHARD_DATASET is too long");
+      return;
+    }
+    p += n + (p[n] == ':');
+  }
+  if (!relative) {
+    return;
+  }
+  config.dataset = absolute + prefix;
+  for (char **e = (char **)environment; e && *e; e++) {
+    if (strncmp(*e, absolute, prefix) == 0) {
+      *e = absolute;
+    }
+  }
+}
+
 void shard_config_init(char *const *environment) {
   int saved = errno;
   size_t used = 0;
@@ -256,9 +292,7 @@ void shard_config_init(char *const *environment) {
     set((enum variable)v, snapshot + used);
     used += size;
   }
-  if (config.dataset && !getcwd(config.directory, sizeof(config.directory))) {
-    config.directory[0] = 0;
-  }
+  make_absolute(environment);
   errno = saved;
 }
 

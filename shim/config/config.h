@@ -49,14 +49,16 @@ struct shard_config {
   unsigned window; /* names */
   /* NULL where the variable is not set. */
   const char *dataset, *include, *listing, *cache_dir, *job;
-  char directory[4096]; /* where a relative SHARD_DATASET begins: the working directory at load */
-  char error[384];      /* what is wrong with the variables; "" if nothing */
+  char error[384]; /* what is wrong with the variables; "" if nothing */
 };
 
 #define SHARD_WINDOW_DEFAULT 1024
 #define SHARD_WINDOW_MOST 1000000
 
-/* Fill the configuration from the environment. Called once, before any thread exists. */
+/*
+ * Fill the configuration from the environment, and make a relative SHARD_DATASET in it absolute.
+ * Called once, before any thread exists.
+ */
 void shard_config_init(char *const *environment);
 
 /* Valid after shard_config_init(); all defaults before. */

@@ -55,7 +55,15 @@ struct stream {
   char buffer[BUFFER_SIZE] __attribute__((aligned(16)));
 };
 
-static struct shard_handles streams;
+/* One more is counted as used until the constructor has run. */
+static struct shard_handles streams = {.used = 1};
+
+void shard_dir_ready(void) { atomic_fetch_sub(&streams.used, 1); }
+
+/* The way of a call that has nothing to do with us, and must cost next to nothing. */
+static inline bool none_ours(void) {
+  return atomic_load_explicit(&streams.used, memory_order_acquire) == 0;
+}
 
 /* ---- one thread at a time on a stream ---------------------------------------------------------
  */
@@ -103,7 +111,11 @@ static void stream_free(struct stream *s) {
 }
 
 /* Forget a stream: at its end, or when libc gives out its DIR anew, for it was closed past us. */
-static void forget(const DIR *dir) { stream_free(shard_handles_remove(&streams, dir)); }
+static void forget(const DIR *dir) {
+  if (!none_ours()) {
+    stream_free(shard_handles_remove(&streams, dir));
+  }
+}
 
 /* A stream for a descriptor. 0 and *out NULL: not ours. */
 static int stream_new(int fd, struct stream **out) {
@@ -252,14 +264,18 @@ static struct dirent64 *read_stream(struct stream *s, DIR *dir) {
   return rc > 0 ? entry : NULL;
 }
 
-SHARD_EXPORT struct dirent *readdir(DIR *dir) {
+/* Of a stream that may be ours. */
+static __attribute__((noinline)) struct dirent64 *read_any(DIR *dir) {
   struct stream *s = shard_handles_find(&streams, dir);
-  return s ? (struct dirent *)read_stream(s, dir) : shard_real()->readdir(dir);
+  return s ? read_stream(s, dir) : shard_real()->readdir64(dir);
+}
+
+SHARD_EXPORT struct dirent *readdir(DIR *dir) {
+  return none_ours() ? shard_real_table.readdir(dir) : (struct dirent *)read_any(dir);
 }
 
 SHARD_EXPORT struct dirent64 *readdir64(DIR *dir) {
-  struct stream *s = shard_handles_find(&streams, dir);
-  return s ? read_stream(s, dir) : shard_real()->readdir64(dir);
+  return none_ours() ? shard_real_table.readdir64(dir) : read_any(dir);
 }
 
 /* An entry that is too long for the caller's is passed over, and told of at the end, as in libc. */

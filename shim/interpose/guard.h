@@ -14,6 +14,9 @@ extern _Thread_local int shard_depth __attribute__((visibility("hidden")));
 /* Whether a wrapper has anything to do. */
 static inline bool shard_guard_passes(void) { return shard_depth > 0 || !shard_view_active(); }
 
+/* The functions behind the wrappers are known: dir.c may take the short way. Once. */
+void shard_dir_ready(void);
+
 /* Let syscall() find libc's (dents.c). */
 void shard_syscall_resolve(void);
 

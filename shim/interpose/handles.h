@@ -21,7 +21,7 @@ struct shard_handle {
 };
 
 struct shard_handles {
-  atomic_int used;
+  atomic_int used; /* how many keys; 0 is as good as a look */
   struct shard_handle slots[SHARD_HANDLES_SLOTS];
   _Atomic(struct shard_handles *) next; /* from calloc; never freed */
 };

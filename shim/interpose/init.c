@@ -26,6 +26,7 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
   (void)argv;
   shard_real();
   shard_syscall_resolve();
+  shard_dir_ready();
   shard_config_init(environment ? environment : environ);
   shard_adapter_init();
 }

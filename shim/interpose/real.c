@@ -6,18 +6,18 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-static struct shard_real table;
+struct shard_real shard_real_table;
 static atomic_bool resolved;
 
 static void resolve(void) {
   int saved = errno;
-#define X(name) *(void **)&table.name = dlsym(RTLD_NEXT, #name);
+#define X(name) *(void **)&shard_real_table.name = dlsym(RTLD_NEXT, #name);
   SHARD_REAL_FUNCTIONS(X)
 #undef X
 #define X(name, version)                                                                           \
-  *(void **)&table.old_##name = dlvsym(RTLD_NEXT, #name, version);                                 \
-  if (!table.old_##name) {                                                                         \
-    table.old_##name = table.name;                                                                 \
+  *(void **)&shard_real_table.old_##name = dlvsym(RTLD_NEXT, #name, version);                      \
+  if (!shard_real_table.old_##name) {                                                              \
+    shard_real_table.old_##name = shard_real_table.name;                                           \
   }
   SHARD_OLD_FUNCTIONS(X)
 #undef X
@@ -29,5 +29,5 @@ const struct shard_real *shard_real(void) {
   if (!atomic_load_explicit(&resolved, memory_order_acquire)) {
     resolve();
   }
-  return &table;
+  return &shard_real_table;
 }

@@ -58,6 +58,9 @@ struct shard_real {
 /* The table, resolved. A member is NULL only if libc lacks the function. */
 const struct shard_real *shard_real(void);
 
+/* The same for those who know that the constructor has run. */
+extern struct shard_real shard_real_table __attribute__((visibility("hidden")));
+
 /* How a wrapper is declared: seen by the program, whatever its visibility in the header. */
 #define SHARD_EXPORT __attribute__((visibility("default")))
 

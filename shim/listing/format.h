@@ -31,7 +31,7 @@
  * varint is LEB128. zigzag maps 0, -1, 1, -2, ... to 0, 1, 2, 3, ...
  *
  * An index has an entry of 12 bytes for each block: u64 offset in its section, u32 CRC-32C of the
- * block, seeded with the block's number plus one (a block copied over another one is seen). One
+ * block, seeded with its number and table (a block copied over another one is seen). One
  * more entry holds the end and no checksum. Offsets are ascending. Each index, dirs and dirs by
  * inode have a checksum as a whole, and so has the header with its own field zero.
  */
@@ -47,6 +47,8 @@
 #define SHARD_ENDIAN 0x01020304u
 #define SHARD_BLOCK_NAMES 64
 #define SHARD_BLOCK_FRONT 0
+#define SHARD_SEED_NAMES 1u /* plus the block's number */
+#define SHARD_SEED_OTHERS 0x80000001u
 #define SHARD_INDEX_ENTRY 12 /* bytes */
 
 /* A section of the file: where it begins, its bytes, its CRC-32C. size 0: absent. */

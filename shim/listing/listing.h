@@ -16,7 +16,7 @@ struct shard_table {
   const uint8_t *attributes, *attribute_index; /* NULL: none */
   uint64_t names_size, attributes_size;
   uint64_t count, blocks;
-  uint32_t block_names, longest, order;
+  uint32_t block_names, longest, order, seed;
 };
 
 struct shard_listing {

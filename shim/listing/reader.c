@@ -37,7 +37,7 @@ static bool index_fits(const struct shard_section *index, uint64_t blocks) {
 /* Fill a table from its header, which has a good checksum: what follows guards against a writer's
  * fault, not a reader's. */
 static int map_table(struct shard_listing *l, const struct shard_table_header *h, uint32_t longest,
-                     struct shard_table *t) {
+                     uint32_t seed, struct shard_table *t) {
   const struct shard_header *header = l->header;
   const struct shard_section *all[] = {&h->names, &h->index, &h->attributes, &h->attribute_index};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -58,6 +58,7 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
                             .blocks = h->blocks,
                             .block_names = SHARD_BLOCK_NAMES,
                             .longest = longest,
+                            .seed = seed,
                             .order = header->order};
   if (header->attributes) {
     t->attributes = l->map + h->attributes.offset;
@@ -81,8 +82,8 @@ static int check_header(struct shard_listing *l) {
       h->dirs_by_inode.size != h->directories * sizeof(uint64_t)) {
     return -EBADMSG;
   }
-  int rc = map_table(l, &h->names, h->longest, &l->names);
-  return rc ? rc : map_table(l, &h->others, h->longest_other, &l->others);
+  int rc = map_table(l, &h->names, h->longest, SHARD_SEED_NAMES, &l->names);
+  return rc ? rc : map_table(l, &h->others, h->longest_other, SHARD_SEED_OTHERS, &l->others);
 }
 
 static int check_dirs(struct shard_listing *l) {
@@ -204,7 +205,7 @@ uint64_t shard_listing_count(const struct shard_listing *listing) { return listi
 
 /* Find a block by an index and check it. */
 static int find_block(const uint8_t *index, const uint8_t *section, uint64_t section_size,
-                      uint64_t block, const uint8_t **data, size_t *size) {
+                      uint64_t block, uint32_t seed, const uint8_t **data, size_t *size) {
   const uint8_t *entry = index + block * SHARD_INDEX_ENTRY;
   uint64_t begin, end;
   uint32_t crc;
@@ -216,7 +217,7 @@ static int find_block(const uint8_t *index, const uint8_t *section, uint64_t sec
   }
   *data = section + begin;
   *size = (size_t)(end - begin);
-  return shard_crc32c((uint32_t)block + 1, *data, *size) == crc ? 0 : -EBADMSG;
+  return shard_crc32c(seed + (uint32_t)block, *data, *size) == crc ? 0 : -EBADMSG;
 }
 
 static uint32_t names_in_block(const struct shard_table *t, uint64_t block) {
@@ -228,7 +229,7 @@ static uint32_t names_in_block(const struct shard_table *t, uint64_t block) {
 static int load_block(struct shard_position *p, const struct shard_table *t, uint64_t block) {
   const uint8_t *data;
   size_t size;
-  int rc = find_block(t->index, t->names, t->names_size, block, &data, &size);
+  int rc = find_block(t->index, t->names, t->names_size, block, t->seed, &data, &size);
   if (rc != 0 || *data != SHARD_BLOCK_FRONT) {
     return -EBADMSG;
   }
@@ -428,8 +429,8 @@ int shard_table_attributes(const struct shard_table *t, uint64_t block,
                            struct shard_attributes *out) {
   const uint8_t *p;
   size_t size;
-  if (!t->attributes ||
-      find_block(t->attribute_index, t->attributes, t->attributes_size, block, &p, &size) != 0) {
+  if (!t->attributes || find_block(t->attribute_index, t->attributes, t->attributes_size, block,
+                                   t->seed, &p, &size) != 0) {
     return -EBADMSG;
   }
   const uint8_t *end = p + size;

@@ -31,6 +31,7 @@ struct bytes {
 struct table {
   struct bytes index, attributes, attribute_index;
   struct shard_table_header *header; /* in the writer's header */
+  uint32_t seed;                     /* of the checksums */
 };
 
 struct shard_writer {
@@ -201,6 +202,8 @@ int shard_writer_open(const char *path, uint32_t order, bool attributes,
   w->header.utf8 = 1;
   w->header.attributes = attributes;
   w->names.header = &w->header.names;
+  w->names.seed = SHARD_SEED_NAMES;
+  w->others.seed = SHARD_SEED_OTHERS;
   w->others.header = &w->header.others;
   w->table = &w->names;
   w->header.names.names.offset = sizeof(w->header);
@@ -267,7 +270,7 @@ static int end_attributes(struct shard_writer *w) {
     size += shard_varint64_put(coded + size, steps[k]);
     size += shard_varint_put(coded + size, times);
   }
-  uint32_t crc = shard_crc32c((uint32_t)t->header->blocks + 1, coded, size);
+  uint32_t crc = shard_crc32c(t->seed + (uint32_t)t->header->blocks, coded, size);
   int rc = bytes_add(&t->attributes, coded, size);
   return rc ? rc : index_add(&t->attribute_index, offset, crc);
 }
@@ -277,7 +280,7 @@ static int end_block(struct shard_writer *w) {
     return 0;
   }
   struct table *t = w->table;
-  uint32_t crc = shard_crc32c((uint32_t)t->header->blocks + 1, w->block.data, w->block.size);
+  uint32_t crc = shard_crc32c(t->seed + (uint32_t)t->header->blocks, w->block.data, w->block.size);
   int rc = index_add(&t->index, position(w) - t->header->names.offset, crc);
   if (rc == 0) {
     rc = put(w, w->block.data, w->block.size);

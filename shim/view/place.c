@@ -11,12 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "config/file.h"
 #include "interpose/real.h"
 #include "libshard.h"
+
+/* A directory to look for, as it is at this moment: one may be mounted later. ino 0: it is not
+ * there. */
+struct shard_root {
+  const char *path;
+  uint64_t dev, ino, mount;
+};
 
 /* What a directory on the way up is. */
 struct level {
@@ -24,34 +30,37 @@ struct level {
   bool mount_root, mount_known;
 };
 
+static int look_raw(int at, const char *path, struct statx *out) {
+  return statx(at, path, AT_NO_AUTOMOUNT | AT_EMPTY_PATH,
+               STATX_TYPE | STATX_INO | STATX_MTIME | STATX_CTIME | STATX_MNT_ID, out);
+}
+
+int shard_place_look(int fd, struct statx *out) { return look_raw(fd, "", out) ? -errno : 0; }
+
+/* A device as one number; in this order it is one load. */
+static uint64_t device(const struct statx *st) {
+  return (uint64_t)st->stx_dev_minor << 32 | st->stx_dev_major;
+}
+
+static struct level level_of(const struct statx *st) {
+  return (struct level){.dev = device(st),
+                        .ino = st->stx_ino,
+                        .mount = st->stx_mnt_id,
+                        .mount_root = st->stx_attributes & STATX_ATTR_MOUNT_ROOT,
+                        .mount_known = st->stx_mask & STATX_MNT_ID};
+}
+
 static int look(int at, const char *path, struct level *out) {
   struct statx st;
   *out = (struct level){0};
-  int flags = *path ? AT_NO_AUTOMOUNT : AT_NO_AUTOMOUNT | AT_EMPTY_PATH;
-  if (statx(at, path, flags, STATX_TYPE | STATX_INO | STATX_MNT_ID, &st) != 0) {
+  if (look_raw(at, path, &st) != 0) {
     return -errno;
   }
   if (!S_ISDIR(st.stx_mode)) {
     return -ENOTDIR;
   }
-  *out = (struct level){.dev = makedev(st.stx_dev_major, st.stx_dev_minor),
-                        .ino = st.stx_ino,
-                        .mount = st.stx_mnt_id,
-                        .mount_root = st.stx_attributes & STATX_ATTR_MOUNT_ROOT,
-                        .mount_known = st.stx_mask & STATX_MNT_ID};
+  *out = level_of(&st);
   return 0;
-}
-
-void shard_roots_look(struct shard_root *roots, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    struct level here = {0};
-    if (look(AT_FDCWD, roots[i].path, &here) != 0) {
-      here.dev = here.ino = 0;
-    }
-    roots[i].dev = here.dev;
-    roots[i].ino = here.ino;
-    roots[i].mount = here.mount;
-  }
 }
 
 /* ---- parts of a root's tree that are mounted elsewhere --------------------------------------- */
@@ -161,8 +170,9 @@ static const struct known_mount *recall(const struct level *m) {
  * Whether the root of a mount lies inside one of the roots: 1 and *part, malloc'd, the path; 0; or
  * negative errno: there was no descriptor or memory to find that out.
  */
-static int mounted_part(const struct level *m, const struct shard_root *roots, size_t count,
-                        size_t *which, char **part) {
+__attribute__((noinline)) static int mounted_part(const struct level *m,
+                                                  const struct shard_root *roots, size_t count,
+                                                  size_t *which, char **part) {
   const struct known_mount *known = recall(m);
   if (known) {
     *which = known->root;
@@ -276,7 +286,7 @@ static int name_of(int parent, const struct level *child, struct path *p) {
  * The last `levels` components of fd's path, malloc'd in *out: by /proc, and where that is not
  * mounted, or the path is too long for it, by searching the parent.
  */
-static int last_components(int fd, size_t levels, char **out) {
+static __attribute__((noinline)) int last_components(int fd, size_t levels, char **out) {
   struct path p = {0};
   int at = fd, rc = prepend(&p, "", 0);
   char *text = malloc(PATH_MAX); /* a host's thread may have a small stack */
@@ -332,56 +342,118 @@ static int join(char *first, char **path) {
   return rc;
 }
 
-int shard_place_find(int fd, const struct shard_root *roots, size_t count, size_t *which,
-                     char **path) {
-  char up[1024]; /* of 341 levels; then a descriptor is taken */
-  size_t length = 0, levels = 0;
-  struct level here, last = {0};
-  char *part = NULL;
-  int at = fd, rc;
-  bool found = false;
-  up[0] = 0;
-  for (;; levels++) {
-    rc = look(at, up, &here);
-    if (rc != 0 || (here.ino == last.ino && here.dev == last.dev && levels > 0)) {
-      break;
-    }
-    for (size_t i = 0; i < count && !found; i++) {
-      if (roots[i].ino == here.ino && roots[i].dev == here.dev) {
-        *which = i;
-        found = true;
+/*
+ * The parent of the last directory that was found to lie outside. What lies in it too is outside as
+ * well, while it stays where it is: a move changes its ctime. (Not if one above it is moved into a
+ * dataset, but then somebody will list that first, and this is forgotten.) It spares a tree
+ * that is not served the way up from each of its directories.
+ */
+static _Thread_local struct {
+  uint64_t dev, ino, mount;
+  int64_t sec;
+  uint32_t nsec;
+} outside;
+
+static bool is_outside(const struct statx *st) {
+  return st->stx_ino == outside.ino && st->stx_ctime.tv_nsec == outside.nsec &&
+         st->stx_ctime.tv_sec == outside.sec && st->stx_mnt_id == outside.mount &&
+         device(st) == outside.dev;
+}
+
+static void note_outside(const struct statx *st) {
+  outside.dev = device(st);
+  outside.ino = st->stx_ino;
+  outside.mount = st->stx_mnt_id;
+  outside.sec = st->stx_ctime.tv_sec;
+  outside.nsec = st->stx_ctime.tv_nsec;
+}
+
+/* The last 3n bytes, with the NUL, lead n levels up; past that a descriptor is taken. */
+#define FOUR_TIMES(s) s s s s
+static const char up[] = FOUR_TIMES(FOUR_TIMES(FOUR_TIMES(FOUR_TIMES("../")))) "..";
+
+/* Look for a root from fd on. 1, 0 or negative errno; *levels up, and then *part, malloc'd. */
+static int go_up(int fd, const struct statx *st, const struct shard_root *roots, size_t count,
+                 size_t *which, size_t *levels, char **part) {
+  size_t n = 0;              /* above `at` */
+  uint64_t ino = 0, dev = 0; /* of the level below */
+  struct statx upper;
+  int at = fd, rc = 0;
+  bool remember = !(st->stx_attributes & STATX_ATTR_MOUNT_ROOT);
+  for (*levels = 0;; ++*levels, n++) {
+    if (*levels > 0) {
+      if (look_raw(at, up + sizeof(up) - 3 * n, &upper) != 0) {
+        rc = -errno;
+        break;
+      }
+      st = &upper;
+      if (st->stx_ino == ino && device(st) == dev) {
+        break;
+      }
+      if (*levels == 1 && remember) {
+        note_outside(st); /* unless a root is found */
       }
     }
-    if (!found && here.mount_root && here.mount_known) {
-      rc = mounted_part(&here, roots, count, which, &part);
-      found = rc > 0;
+    ino = st->stx_ino;
+    dev = device(st);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+      if (roots[i].ino == ino && roots[i].dev == dev) {
+        *which = i;
+        rc = 1;
+      }
     }
-    if (found || rc < 0) {
+    if (rc == 0 && (st->stx_attributes & STATX_ATTR_MOUNT_ROOT) && (st->stx_mask & STATX_MNT_ID)) {
+      struct level level = level_of(st);
+      rc = mounted_part(&level, roots, count, which, part);
+    }
+    if (rc != 0) {
       break;
     }
-    last = here;
-    if (length + 4 > sizeof(up)) {
+    if (n == sizeof(up) / 3) {
       int next = openat(at, up, O_PATH | O_DIRECTORY | O_CLOEXEC);
       rc = next < 0 ? -errno : 0;
       if (at != fd) {
         close(at);
       }
       at = next;
+      n = 0;
       if (rc != 0) {
-        return rc;
+        break;
       }
-      length = 0;
     }
-    if (length > 0) {
-      up[length++] = '/';
-    }
-    memcpy(up + length, "..", 3);
-    length += 2;
   }
-  if (at != fd) {
+  if (at != fd && at >= 0) {
     close(at);
   }
-  if (!found) {
+  if (rc != 0) {
+    outside.ino = 0;
+  }
+  return rc;
+}
+
+int shard_place_find(int fd, const struct statx *st, const char *const *paths, size_t count,
+                     size_t *which, char **path) {
+  struct shard_root *roots = __builtin_alloca(count * sizeof(*roots));
+  uint64_t dev = device(st);
+  bool is_root = false;
+  struct statx other;
+  for (size_t i = 0; i < count; i++) {
+    roots[i] = (struct shard_root){.path = paths[i]};
+    if (look_raw(AT_FDCWD, paths[i], &other) == 0 && S_ISDIR(other.stx_mode)) {
+      roots[i].dev = device(&other);
+      roots[i].ino = other.stx_ino;
+      roots[i].mount = other.stx_mnt_id;
+      is_root |= other.stx_ino == st->stx_ino && roots[i].dev == dev;
+    }
+  }
+  if (!is_root && outside.ino != 0 && !(st->stx_attributes & STATX_ATTR_MOUNT_ROOT) &&
+      look_raw(fd, "..", &other) == 0 && is_outside(&other)) {
+    return 0;
+  }
+  size_t levels;
+  char *part = NULL;
+  int rc = go_up(fd, st, roots, count, which, &levels, &part);
+  if (rc <= 0) {
     return rc;
   }
   rc = last_components(fd, levels, path);

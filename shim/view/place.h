@@ -8,25 +8,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A directory to look for. */
-struct shard_root {
-  const char *path;
-  uint64_t dev, ino; /* both 0: it is not there */
-  uint64_t mount;
-};
+struct statx;
 
-/* What the roots are at this moment: one may be mounted later. */
-void shard_roots_look(struct shard_root *roots, size_t count);
+/* What shard_place_find() must know about fd, and its mtime. 0 or a negative errno. */
+int shard_place_look(int fd, struct statx *out);
 
 /*
- * Find the innermost root that fd, a directory, is or lies below. 1: *which is the root, *path
- * (malloc'd) leads from it to fd, "" for the root itself. 0: none. Negative errno: that cannot be
- * told. Known by device and inode on the way up through "..", and where a part of the root's tree
- * is mounted elsewhere (mount --bind), by the kernel's list of mounts.
- * Takes descriptors only for directories more than 340 levels deep, for paths longer than
+ * Find the innermost of the roots (paths[count]) that fd, a directory, is or lies below. 1: *which
+ * is the root, *path (malloc'd) leads from it to fd, "" for the root itself. 0: none. Negative
+ * errno: that cannot be told. Known by device and inode on the way up through "..", and where a
+ * part of the root's tree is mounted elsewhere (mount --bind), by the kernel's list of mounts.
+ * Takes descriptors only for directories more than 257 levels deep, for paths longer than
  * PATH_MAX, and to read mountinfo.
  */
-int shard_place_find(int fd, const struct shard_root *roots, size_t count, size_t *which,
-                     char **path);
+int shard_place_find(int fd, const struct statx *st, const char *const *paths, size_t count,
+                     size_t *which, char **path);
 
 #endif

@@ -17,11 +17,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,7 +60,7 @@ enum { EMPTY = 0, READY = -1 };
 static struct {
   atomic_int state;
   struct dataset *datasets;
-  struct shard_root *roots; /* of the datasets; a copy is looked up at each use */
+  const char **roots; /* their paths */
   size_t count;
   struct shard_world world;
   struct shard_options options;
@@ -67,26 +69,38 @@ static struct {
   char fault[300]; /* to be said once a dataset is listed */
 } setup;
 
+static atomic_int listings;      /* opened */
 static atomic_int view_now = -1; /* enum shard_view, once decided */
 static atomic_bool complained;   /* about the configuration */
 
 static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
 
-/* 0: *slot is ours to fill, and then to be set READY; 1: it is READY. */
-static int enter(atomic_int *slot) {
-  int state = atomic_load_explicit(slot, memory_order_acquire);
-  if (state == READY) {
-    return 1;
-  }
-  for (int me = (int)getpid();; state = atomic_load_explicit(slot, memory_order_acquire)) {
+static _Thread_local int cancelable; /* as it was before a slot was taken */
+
+/* See enter(). */
+__attribute__((noinline)) static int enter_slowly(atomic_int *slot) {
+  for (int me = (int)getpid();;) {
+    int state = atomic_load_explicit(slot, memory_order_acquire);
     if (state == READY) {
       return 1;
     }
     if (state != me && atomic_compare_exchange_strong(slot, &state, me)) {
+      /* A thread that was cancelled meanwhile would leave all others waiting. */
+      pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
       return 0;
     }
     nap();
   }
+}
+
+/* 0: *slot is ours to fill, and then to leave(); 1: it is READY. */
+static inline int enter(atomic_int *slot) {
+  return atomic_load_explicit(slot, memory_order_acquire) == READY ? 1 : enter_slowly(slot);
+}
+
+static void leave(atomic_int *slot, int state) {
+  atomic_store_explicit(slot, state, memory_order_release);
+  pthread_setcancelstate(cancelable, NULL);
 }
 
 static void complain_once(const char *text) {
@@ -163,8 +177,7 @@ static void set_up(void) {
   for (const char *p = config->dataset; setup.datasets && setup.roots && *p;) {
     size_t n = strcspn(p, ":");
     char *path = NULL;
-    if (n > 0 && asprintf(&path, "%s%s%.*s", *p == '/' ? "" : config->directory,
-                          *p == '/' ? "" : "/", (int)n, p) > 0) {
+    if (n > 0 && (path = strndup(p, n))) {
       struct stat st;
       char text[400];
       int fault = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
@@ -174,7 +187,7 @@ static void set_up(void) {
       }
       atomic_init(&setup.datasets[setup.count].passes, 2 * config->epoch);
       setup.datasets[setup.count].path = path;
-      setup.roots[setup.count++].path = path;
+      setup.roots[setup.count++] = path;
     }
     p += n + (p[n] == ':');
   }
@@ -321,7 +334,8 @@ static int have_listing(struct dataset *d) {
   if (enter(&d->state) == 0) {
     load(d);
     int rc = d->error;
-    atomic_store_explicit(&d->state, passing(rc) ? EMPTY : READY, memory_order_release);
+    atomic_fetch_add(&listings, rc == 0);
+    leave(&d->state, passing(rc) ? EMPTY : READY);
     return rc;
   }
   return d->error;
@@ -336,13 +350,15 @@ struct location {
 };
 
 /* By a listing that is open, if it has the directory as it is now. */
-static bool locate_listed(const struct stat *st, struct location *out) {
+static bool locate_listed(const struct statx *st, struct location *out) {
   for (size_t i = 0; i < setup.count; i++) {
     struct dataset *d = &setup.datasets[i];
     struct shard_dir_entry known;
     if (atomic_load_explicit(&d->state, memory_order_acquire) != READY || !d->listing ||
-        !shard_listing_dir_find(d->listing, st->st_dev, st->st_ino, &known) ||
-        known.id.mtime_sec != st->st_mtim.tv_sec || known.id.mtime_nsec != st->st_mtim.tv_nsec) {
+        !shard_listing_dir_find(d->listing, makedev(st->stx_dev_major, st->stx_dev_minor),
+                                st->stx_ino, &known) ||
+        known.id.mtime_sec != st->stx_mtime.tv_sec ||
+        known.id.mtime_nsec != st->stx_mtime.tv_nsec) {
       continue;
     }
     const char *path = known.path;
@@ -359,15 +375,12 @@ static bool locate_listed(const struct stat *st, struct location *out) {
 }
 
 /* 1, 0 or negative errno, as shard_place_find(). */
-static int locate(int fd, const struct stat *st, struct location *out) {
-  if (locate_listed(st, out)) {
+static int locate(int fd, const struct statx *st, struct location *out) {
+  if (atomic_load_explicit(&listings, memory_order_relaxed) > 0 && locate_listed(st, out)) {
     return 1;
   }
-  struct shard_root *roots = __builtin_alloca(setup.count * sizeof(*roots));
-  memcpy(roots, setup.roots, setup.count * sizeof(*roots));
-  shard_roots_look(roots, setup.count);
   size_t which;
-  int rc = shard_place_find(fd, roots, setup.count, &which, &out->path);
+  int rc = shard_place_find(fd, st, setup.roots, setup.count, &which, &out->path);
   if (rc == 1) {
     out->dataset = &setup.datasets[which];
   }
@@ -469,14 +482,14 @@ static int prepare(struct shard_served *s, struct dataset *d, int fd) {
 }
 
 static int decide(int fd, struct shard_served **out) {
-  struct stat st;
+  struct statx st;
   struct location place = {0};
   if (enter(&setup.state) == 0) {
     setup.count = 0;
     set_up();
-    atomic_store_explicit(&setup.state, READY, memory_order_release);
+    leave(&setup.state, READY);
   }
-  if (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode)) {
+  if (shard_place_look(fd, &st) != 0 || !S_ISDIR(st.stx_mode)) {
     return 0; /* libc says so better */
   }
   int rc = locate(fd, &st, &place);
