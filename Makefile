@@ -72,7 +72,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute world config listing damage
+UNIT := crc32c options shard permute world config listing damage sort
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
@@ -120,6 +120,7 @@ test: setup
 	$(Q)$(VENV_PYTHON) tests/dlio/situations.py
 	$(Q)$(VENV_PYTHON) tests/dlio/cli.py
 	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --active
+	$(Q)$(VENV_PYTHON) tests/torch/run.py
 	@echo "all tests passed"
 
 # The same-run matrix on another DLIO: make test-dlio DLIO=/path/to/tree [PYTHON=...]

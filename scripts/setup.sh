@@ -15,7 +15,7 @@ packages="gcc make libc6-dev libjemalloc-dev libcmocka-dev libssl-dev openmpi-bi
 	strace git clang-format clang-tidy"
 # What tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim (about 450 MB, of
 # which Java and node.js take 380). fzf is a small Go program; of Java the JRE is enough.
-packages="$packages rsync bfs fd-find nodejs default-jre-headless fzf valgrind"
+packages="$packages rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"
 # Installed without what they ask for: the pinned requirements have it.
 alone="dlio-benchmark==2.0.0 torchdata==0.7.1"
 requirements=scripts/requirements.txt

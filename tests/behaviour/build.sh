@@ -1,0 +1,111 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# shardctl index and manifest: names from texts, bounded memory, shares in texts.
+. "$(dirname "$0")/lib.bash"
+cd "$WORK" || exit 2
+L=$WORK/l
+# refuses NAME WORDS COMMAND...: exit 1, no listing, a message with the words
+refuses() {
+  local name=$1 words=$2 got; shift 2
+  rm -f "$L"
+  "$CTL" "$@" >"$WORK/out" 2>"$WORK/err"; got=$?
+  verdict "$name" "$([ $got = 1 ] || echo "status $got. "; [ -e "$L" ] && echo "a listing. "
+    grep -qF -- "$words" "$WORK/err" || cat "$WORK/err"; ls "$L".* 2>/dev/null)"
+}
+# lists NAME WANTED COMMAND...: the listing's names are those of the file
+lists() {
+  local name=$1 want=$2; shift 2
+  rm -f "$L"
+  "$CTL" index "$@" -o "$L" >/dev/null 2>"$WORK/err" || fail "$name" "$(cat "$WORK/err")"
+  "$CTL" ls -0 "$L" >"$WORK/got" 2>&1; same "$name" "$want" "$WORK/got"
+  "$CTL" stat "$L" >/dev/null 2>"$WORK/err" || fail "$name, stat" "$(cat "$WORK/err")"
+}
+
+printf 'b/x\na\nb\n%b c\n\xff\xfe\n' '\t' >names.txt
+sort names.txt | tr '\n' '\0' >want
+lists "text" want names.txt
+lists "text from a pipe" want - < <(cat names.txt)
+lists "text without an end of line" want - < <(printf %s "$(cat names.txt)")
+tr '\n' '\0' <names.txt >names0; printf 'new\nline\0' >>names0; sort -z names0 >want0
+lists "text, -0" want0 -0 names0
+gzip -k names.txt; lists "gzip" want names.txt.gz
+cat names.txt.gz names.txt.gz >twice.gz; lists "two gzip members" want --unique twice.gz
+zstd -q names.txt; lists "zstd" want names.txt.zst
+lists "gzip from a file as standard input" want - <names.txt.gz
+refuses "gzip from a pipe" "gzip -dc" index - -o "$L" < <(cat names.txt.gz)
+head -c 30 names.txt.gz >cut.gz; refuses "gzip, cut" "cut.gz" index cut.gz -o "$L"
+: >empty; : >nothing; lists "empty text" nothing empty
+sed 's|^|/data/train/|' names.txt >absolute.txt
+lists "absolute, --root" want --root /data/train absolute.txt
+lists "absolute, --root with a slash" want --root /data/train/ absolute.txt
+refuses "absolute, no root" "line 1" index absolute.txt -o "$L"
+echo /data/training/x >>absolute.txt
+refuses "absolute, outside of the root" "line 6" index absolute.txt --root /data/train -o "$L"
+refuses "the root itself" "line 1" index <(echo /data/train) --root /data/train -o "$L"
+bad() { printf "$2" >bad.txt; refuses "$1" "bad.txt, line $3" index bad.txt -o "$L"; }
+bad "CR" 'a\nb\r\nc\n' 2
+bad "empty line" 'a\n\nb\n' 2
+bad "empty first line" '\na\n' 1
+bad "NUL" 'a\nb\0c\n' 2
+bad "long line" "a\nb\n$(printf '%05000d' 1)\n" 3
+printf 'a\n%0*d' 2000000 1 >bad.txt; refuses "line longer than the buffer" "bad.txt, line 2" index bad.txt -o "$L"
+printf '%s\n' a c b a >double.txt
+refuses "a name twice" "'a' comes twice" index double.txt -o "$L"
+printf '%s\0' a b c >want; lists "--unique" want --unique double.txt
+printf '%s\0' a c b a >want; lists "--keep-order" want --keep-order double.txt
+refuses "missing" none.txt index none.txt -o "$L"
+refuses "missing folder" /none/l index names.txt -o /none/l
+"$CTL" index names.txt -o other >/dev/null; refuses "a listing" "already" index other -o "$L"
+for o in "--include x" "--keep-order --unique" "--keep-order --order path"; do
+  # shellcheck disable=SC2086  # options
+  "$CTL" index names.txt -o "$L" $o >/dev/null 2>&1; verdict "text, $o" "$([ $? = 2 ] || echo status)"
+done
+"$CTL" index . -o /dev/shm/none --unique >/dev/null 2>&1; verdict "directory, --unique" "$([ $? = 2 ] || echo status)"
+printf '%s\n' x/b a/z c/a >order.txt; printf '%s\0' c/a x/b a/z >want
+lists "--order basename" want --order basename order.txt
+
+# Bounded memory: the same listing in 8 MB as in much, and within the bound.
+seq -f 'img_%07.0f_of_0300000.jpeg' 0 299999 | shuf --random-source=/dev/zero >many.txt
+"$CTL" index many.txt -o m1 >/dev/null
+for memory in 8M 8388608 64M; do
+  SHARD_BUILD_MEMORY=$memory SHARD_TMPDIR=$WORK "$CTL" index many.txt -o m2 --json >json
+  "$CTL" ls m1 >n1; "$CTL" ls m2 >n2; same "$memory: the same names" n1 n2
+done
+SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=$WORK "$CTL" index many.txt -o m2 --json >json
+peak=$("$PYTHON" -c 'import json; print(json.load(open("json"))["peak_rss"])')
+verdict "8M: peak memory" "$( ((peak <= 8 * 1153434 + 16 * 1048576)) || echo "$peak bytes")"
+verdict "nothing left behind" "$(ls | grep -E 'tmp|shardctl-')"
+for m in 1M 7M x 0 -8M; do
+  SHARD_BUILD_MEMORY=$m "$CTL" index names.txt -o "$L" >/dev/null 2>"$WORK/err"
+  verdict "SHARD_BUILD_MEMORY=$m" "$([ $? = 2 ] && grep -q SHARD_BUILD_MEMORY "$WORK/err" || cat "$WORK/err")"
+done
+SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/none "$CTL" index many.txt -o m2 >/dev/null 2>"$WORK/err"
+verdict "no folder for temporary files" "$([ $? = 1 ] && grep -q SHARD_TMPDIR "$WORK/err" || cat "$WORK/err")"
+SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/dev/shm "$CTL" index many.txt -o m2 >/dev/null 2>"$WORK/err"
+verdict "temporary files are not put into memory" "$([ $? = 1 ] && grep -q SHARD_TMPDIR "$WORK/err" || cat "$WORK/err")"
+mkdir tree; (cd tree; for i in {1..40}; do mkdir $i; (cd $i; seq -f 'f%05g' 100 | xargs touch); done)
+(cd tree && find . -type f -printf '%P\n' | sort) >want
+for i in 1 2 3; do "$CTL" index tree -o t >/dev/null; "$CTL" ls t >got; same "a tree, by several threads" want got; done
+
+# Texts for ranks.
+"$CTL" index tree -o t >/dev/null
+for o in "" "--strategy stride" "--seed 3" "--seed 3 --epoch 2 --strategy stride" "--weights 1,0,3"; do
+  rm -rf m; mkdir m
+  # shellcheck disable=SC2086  # options
+  "$CTL" manifest t --size 3 -o 'm/r%r_e%e.txt' $o || fail "manifest $o" "status"
+  cat m/* | sort >got; same "manifest $o: each name once" want got
+  [[ $o == *weights* ]] && verdict "weights" "$(wc -l <m/r0_e0.txt | grep -qx 1000 && [ ! -s m/r1_e0.txt ] || wc -l m/*)"
+  [[ $o == *weights* ]] || for r in 0 1 2; do
+    # shellcheck disable=SC2086
+    "$CTL" ls t --rank $r --size 3 $o >want1; same "manifest $o: rank $r as ls" want1 m/r${r}_e*.txt
+  done
+done
+"$CTL" manifest t --size 2 -o 'm/u%r' --prefix s3://b/; head -c 7 m/u1 >got; printf s3://b/ >want; same "manifest --prefix" want got
+for o in "--size 2 -o m/x" "--size 0 -o m/%r" "--size 2 -o m/%x%r" "--size 2 --weights 1 -o m/%r" "--size 2 --weights 0,0 -o m/%r" "--size 2"; do
+  # shellcheck disable=SC2086
+  "$CTL" manifest t $o >/dev/null 2>"$WORK/err"; verdict "manifest $o" "$([ $? = 2 ] || echo "status $?")"
+done
+"$CTL" index -0 names0 -o n >/dev/null; rm -rf m; mkdir m
+"$CTL" manifest n --size 2 -o 'm/%r' 2>"$WORK/err"; verdict "manifest, a newline in a name" "$([ $? = 1 ] && grep -q -- -0 "$WORK/err" && [ -z "$(ls m)" ] || ls m)"
+"$CTL" manifest n --size 2 -o 'm/%r' -0; cat m/0 m/1 >got; same "manifest -0" want0 got
+finish
