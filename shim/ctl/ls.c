@@ -10,14 +10,19 @@
 #include "ctl/ctl.h"
 #include "libshard.h"
 #include "listing/build.h"
+#include "listing/codec.h"
 #include "listing/listing.h"
 #include "shard/shard.h"
+#include "source/manifest.h"
 
 static const char usage[] =
     "Usage: shardctl ls FILE|DIR [OPTIONS]\n"
     "\n"
-    "Prints the names of a listing, or of a directory tree, relative to its root.\n"
+    "Prints the names of a listing, of a directory tree, relative to its root, or of a manifest, "
+    "in\n"
+    "its own order: a FILE whose name ends in .txt, .txt.gz or .txt.zst, or any with --manifest.\n"
     "\n"
+    "      --manifest            FILE is a manifest (- is standard input)\n"
     "      --rank R --size P     only the share of rank R of P\n"
     "      --strategy STRATEGY   range (default), stride or hash\n"
     "      --seed N, --epoch N   shuffled as under SHARD_SEED and SHARD_EPOCH: range and stride\n"
@@ -25,13 +30,14 @@ static const char usage[] =
     "  -0                        end names with NUL, not newline\n"
     "      --help\n";
 
-enum { OPT_RANK = 256, OPT_SIZE, OPT_STRATEGY, OPT_SEED, OPT_EPOCH, OPT_HELP };
+enum { OPT_RANK = 256, OPT_SIZE, OPT_STRATEGY, OPT_SEED, OPT_EPOCH, OPT_MANIFEST, OPT_HELP };
 
 static const struct option options[] = {{"rank", required_argument, NULL, OPT_RANK},
                                         {"size", required_argument, NULL, OPT_SIZE},
                                         {"strategy", required_argument, NULL, OPT_STRATEGY},
                                         {"seed", required_argument, NULL, OPT_SEED},
                                         {"epoch", required_argument, NULL, OPT_EPOCH},
+                                        {"manifest", no_argument, NULL, OPT_MANIFEST},
                                         {"help", no_argument, NULL, OPT_HELP},
                                         {NULL, 0, NULL, 0}};
 
@@ -80,8 +86,13 @@ static int print_shuffled(const struct shard_listing *l, const struct shard_shar
   return 0;
 }
 
-/* List a directory into an unnamed corner of TMPDIR and open that. */
-static int list_directory(const char *dir, struct shard_listing **out) {
+static bool ends_in(const char *text, const char *end) {
+  size_t n = strlen(text), k = strlen(end);
+  return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+/* Make a listing of a directory or manifest in a corner of TMPDIR, and open that. */
+static int list_source(const char *source, bool manifest, struct shard_listing **out) {
   const char *base = getenv("TMPDIR");
   char file[4096], err[700];
   if ((size_t)snprintf(file, sizeof(file), "%s/shardctl-ls-XXXXXX", base ? base : "/tmp") >=
@@ -100,7 +111,14 @@ static int list_directory(const char *dir, struct shard_listing **out) {
     return CTL_USAGE;
   }
   shard_options_parse(&o, "", err, sizeof(err));
-  int rc = shard_build_directory(dir, &o, &means, file, &result, err, sizeof(err));
+  struct shard_manifest_options how = {.separator = '\n'};
+  int rc;
+  if (manifest) {
+    o.order = SHARD_ORDER_KEEP;
+    rc = shard_build_manifest(source, &how, &o, false, &means, file, &result, err, sizeof(err));
+  } else {
+    rc = shard_build_directory(source, &o, &means, file, &result, err, sizeof(err));
+  }
   if (rc == 0) {
     rc = shard_listing_open(file, out);
     if (rc != 0) {
@@ -113,13 +131,16 @@ static int list_directory(const char *dir, struct shard_listing **out) {
 
 int ctl_ls(int argc, char **argv) {
   uint64_t rank = 0, size = 0, seed = 0, epoch = 0;
-  bool ranked = false, shuffle = false;
+  bool ranked = false, shuffle = false, manifest = false;
   enum shard_strategy strategy = SHARD_STRATEGY_RANGE;
   int separator = '\n', c;
   while ((c = getopt_long(argc, argv, "0h", options, NULL)) != -1) {
     switch (c) {
     case '0':
       separator = 0;
+      break;
+    case OPT_MANIFEST:
+      manifest = true;
       break;
     case OPT_RANK:
       ranked = ctl_number(optarg, INT32_MAX, &rank);
@@ -162,16 +183,18 @@ int ctl_ls(int argc, char **argv) {
   const char *file = argv[optind];
   struct stat st;
   struct shard_listing *l = NULL;
-  if (stat(file, &st) == 0 && S_ISDIR(st.st_mode)) {
-    int rc = list_directory(file, &l);
-    if (rc != CTL_DONE) {
-      return rc;
+  bool directory = !manifest && stat(file, &st) == 0 && S_ISDIR(st.st_mode);
+  int opened = directory || manifest ? -EBADMSG : shard_listing_open(file, &l);
+  manifest = manifest ||
+             (!directory && opened == -EBADMSG &&
+              (ends_in(file, ".txt") || ends_in(file, ".txt.gz") || ends_in(file, ".txt.zst")));
+  if (directory || manifest) {
+    int made = list_source(file, manifest, &l);
+    if (made != CTL_DONE) {
+      return made;
     }
-  } else {
-    int rc = shard_listing_open(file, &l);
-    if (rc != 0) {
-      return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(rc));
-    }
+  } else if (opened != 0) {
+    return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
   }
   uint64_t key = shuffle ? shard_shuffle_key(seed, epoch) : 0;
   struct shard_share share;

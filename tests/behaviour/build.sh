@@ -87,6 +87,16 @@ mkdir tree; (cd tree; for i in {1..40}; do mkdir $i; (cd $i; seq -f 'f%05g' 100 
 (cd tree && find . -type f -printf '%P\n' | sort) >want
 for i in 1 2 3; do "$CTL" index tree -o t >/dev/null; "$CTL" ls t >got; same "a tree, by several threads" want got; done
 
+# ls of a manifest: in its own order.
+printf '%s\n' c a b a >m.txt; cp m.txt m.names; gzip -k m.txt
+for f in m.txt m.txt.gz "--manifest m.names"; do
+  # shellcheck disable=SC2086  # options
+  "$CTL" ls $f >got; same "ls $f" m.txt got
+done
+"$CTL" ls m.txt --rank 1 --size 2 >got; same "ls of a manifest, a share" <(printf 'b\na\n') got
+"$CTL" ls m.names >/dev/null 2>&1; verdict "ls does not guess" "$([ $? = 1 ] || echo status)"
+: >e.listing; "$CTL" ls e.listing >/dev/null 2>&1; verdict "ls of an empty listing" "$([ $? = 1 ] || echo status)"
+
 # Texts for ranks.
 "$CTL" index tree -o t >/dev/null
 for o in "" "--strategy stride" "--seed 3" "--seed 3 --epoch 2 --strategy stride" "--weights 1,0,3"; do
