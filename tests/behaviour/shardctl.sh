@@ -212,7 +212,8 @@ chmod 755 "$D/a"
 # Damage is found by stat wherever it is.
 size=$(stat -c %s "$L") why=
 for at in 0 9 17 20 100 400 515 600 $((size - 100)) $((size - 9)); do
-  cp "$L" "$WORK/bad"; printf '\xa5' | dd of="$WORK/bad" bs=1 seek=$at conv=notrunc 2>/dev/null
+  byte=$(od -An -tu1 -j "$at" -N 1 "$L")
+  cp "$L" "$WORK/bad"; printf "\\x$(printf %02x $((byte ^ 165)))" | dd of="$WORK/bad" bs=1 seek=$at conv=notrunc 2>/dev/null
   "$CTL" stat "$WORK/bad" >/dev/null 2>&1; [ $? = 1 ] || why+="byte $at not seen. "
 done
 verdict "damage is seen" "$why"
