@@ -93,7 +93,7 @@ for f in m.txt m.txt.gz "--manifest m.names"; do
   # shellcheck disable=SC2086  # options
   "$CTL" ls $f >got; same "ls $f" m.txt got
 done
-"$CTL" ls m.txt --rank 1 --size 2 >got; printf 'b\na\n' >want; same "ls of a manifest, a share" want got
+"$CTL" ls m.txt --rank 1 --size 2 >got; printf 'b\na\n' >want2; same "ls of a manifest, a share" want2 got
 "$CTL" ls m.names >/dev/null 2>&1; verdict "ls does not guess" "$([ $? = 1 ] || echo status)"
 : >e.listing; "$CTL" ls e.listing >/dev/null 2>&1; verdict "ls of an empty listing" "$([ $? = 1 ] || echo status)"
 
