@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "listing/writer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -169,6 +171,66 @@ static void destroy(struct shard_writer *w) {
   free(w);
 }
 
+#define TEMPORARY ".tmp."
+
+/*
+ * Remove what builders of this file left that were killed. A live one holds a lock on its own,
+ * on another node too; where locks do not work, nothing is removed.
+ */
+static void remove_dead(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *folder = !slash          ? strdup(".")
+                 : slash == path ? strdup("/")
+                                 : strndup(path, (size_t)(slash - path));
+  char *prefix = NULL;
+  int length = asprintf(&prefix, "%s" TEMPORARY, slash ? slash + 1 : path);
+  DIR *dir = folder && length >= 0 ? opendir(folder) : NULL;
+  const struct dirent *entry;
+  while (dir && (entry = readdir(dir))) {
+    if (strncmp(entry->d_name, prefix, (size_t)length) != 0) {
+      continue;
+    }
+    int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (fd >= 0) {
+      close(fd);
+    }
+  }
+  if (dir) {
+    closedir(dir);
+  }
+  if (length >= 0) {
+    free(prefix);
+  }
+  free(folder);
+}
+
+/* A new file beside the final one, locked as long as we live. */
+static int open_temporary(struct shard_writer *w) {
+  for (int tries = 0; tries < 100; tries++) {
+    struct stat st;
+    free(w->temporary);
+    if (asprintf(&w->temporary, "%s" TEMPORARY "XXXXXX", w->path) < 0) {
+      w->temporary = NULL;
+      return -ENOMEM;
+    }
+    w->fd = mkostemp(w->temporary, O_CLOEXEC);
+    if (w->fd < 0) {
+      return -errno;
+    }
+    (void)flock(w->fd, LOCK_EX | LOCK_NB);
+    /* Another builder may have taken it for a dead one's before it was locked. */
+    if (fstat(w->fd, &st) == 0 && st.st_nlink > 0) {
+      return 0;
+    }
+    close(w->fd);
+    w->fd = -1;
+  }
+  return -EBUSY;
+}
+
 int shard_writer_open(const char *path, uint32_t order, bool attributes,
                       struct shard_writer **out) {
   struct shard_writer *w = calloc(1, sizeof(*w));
@@ -180,18 +242,12 @@ int shard_writer_open(const char *path, uint32_t order, bool attributes,
   w->path = strdup(path);
   w->buffer = malloc(BUFFER_SIZE);
   w->digest = EVP_MD_CTX_new();
-  if (asprintf(&w->temporary, "%s.tmp.%ld", path, (long)getpid()) < 0) {
-    w->temporary = NULL;
-  }
-  if (!w->path || !w->buffer || !w->digest || !w->temporary ||
-      !EVP_DigestInit_ex(w->digest, EVP_sha256(), NULL)) {
+  if (!w->path || !w->buffer || !w->digest || !EVP_DigestInit_ex(w->digest, EVP_sha256(), NULL)) {
     goto fail;
   }
-  /* A dead builder with our pid may have left one behind. */
-  unlink(w->temporary);
-  w->fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (w->fd < 0) {
-    rc = -errno;
+  remove_dead(path);
+  rc = open_temporary(w);
+  if (rc != 0) {
     goto fail;
   }
   memcpy(w->header.magic, SHARD_MAGIC, sizeof(w->header.magic));

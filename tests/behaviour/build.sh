@@ -87,6 +87,15 @@ mkdir tree; (cd tree; for i in {1..40}; do mkdir $i; (cd $i; seq -f 'f%05g' 100 
 (cd tree && find . -type f -printf '%P\n' | sort) >want
 for i in 1 2 3; do "$CTL" index tree -o t >/dev/null; "$CTL" ls t >got; same "a tree, by several threads" want got; done
 
+# What a killed builder left goes with the next one of the same file; a live one's stays.
+mkdir dead; mkfifo dead/pipe
+"$CTL" index - -o dead/l <dead/pipe & killed=$!; exec 8>dead/pipe; echo x >&8
+for _ in {1..100}; do ls dead/l.tmp.* >/dev/null 2>&1 && break; sleep 0.05; done
+seq 100000 >&8; sleep 0.3; left=$(ls dead | grep -c 'l.tmp')
+"$CTL" index names.txt -o dead/l >/dev/null; verdict "a live builder's file stays" "$([ "$left" = "$(ls dead | grep -c 'l.tmp')" ] || ls dead)"
+kill -9 $killed; wait $killed 2>/dev/null; exec 8>&-
+"$CTL" index names.txt -o dead/l >/dev/null; verdict "a killed builder's file goes" "$(ls dead | grep l.tmp)"
+
 # ls of a manifest: in its own order.
 printf '%s\n' c a b a >m.txt; cp m.txt m.names; gzip -k m.txt
 for f in m.txt m.txt.gz "--manifest m.names"; do
