@@ -46,6 +46,7 @@ struct shard_sorter {
   size_t batches, held_count;      /* made in all; in held */
   uint64_t count;
   int rc;
+  pthread_mutex_t error_mutex;
   char error[512];
 
   /* Of what has been sorted: a name, and how much of its beginning all names share. */
@@ -62,9 +63,18 @@ struct shard_sorter {
 };
 
 static int fail(struct shard_sorter *s, int rc, const char *text) {
+  pthread_mutex_lock(&s->error_mutex);
   if (!s->error[0]) {
     snprintf(s->error, sizeof(s->error), "%s", text);
   }
+  pthread_mutex_unlock(&s->error_mutex);
+  return rc;
+}
+
+static int failed(struct shard_sorter *s) {
+  pthread_mutex_lock(&s->mutex);
+  int rc = s->rc;
+  pthread_mutex_unlock(&s->mutex);
   return rc;
 }
 
@@ -89,6 +99,7 @@ struct shard_sorter *shard_sorter_new(uint32_t order, bool attributes, size_t me
   s->folders = folders;
   s->fd = -1;
   pthread_mutex_init(&s->mutex, NULL);
+  pthread_mutex_init(&s->error_mutex, NULL);
   pthread_cond_init(&s->changed, NULL);
   return s;
 }
@@ -124,6 +135,7 @@ void shard_sorter_free(struct shard_sorter *s) {
       close(s->fd);
     }
     pthread_mutex_destroy(&s->mutex);
+    pthread_mutex_destroy(&s->error_mutex);
     pthread_cond_destroy(&s->changed);
     free(s);
   }
@@ -596,13 +608,13 @@ int shard_feeder_add(struct shard_feeder *f, const char *name, size_t length, ui
     int rc = f->batch ? hand_over(f) : 0;
     f->batch = rc == 0 ? take(f->sorter) : NULL;
     if (!f->batch) {
-      return f->sorter->rc;
+      return failed(f->sorter);
     }
   }
   return 0;
 }
 
-int shard_feeder_end(struct shard_feeder *f) { return f->batch ? hand_over(f) : f->sorter->rc; }
+int shard_feeder_end(struct shard_feeder *f) { return f->batch ? hand_over(f) : failed(f->sorter); }
 
 uint64_t shard_sorter_count(const struct shard_sorter *s) { return s->count; }
 
