@@ -188,6 +188,9 @@ static void set(enum variable v, const char *value) {
     break;
   case VAR_DATASET:
     config.dataset = value;
+    if (!value[strspn(value, ":")]) {
+      COMPLAIN("%s='%.64s' names no directory; it takes %s", names[v], value, help[v]);
+    }
     if (strstr(value, "=s3://") || strncmp(value, "s3://", 5) == 0) {
       COMPLAIN("%s='%.64s': S3 is not supported by libshard %s yet", names[v], value,
                shard_version());

@@ -556,8 +556,9 @@ static int build_or_wait(struct request *r, struct shard_listing **out) {
   snprintf(r->link, sizeof(r->link), "%s/%s.lock", r->cache, r->key);
   int lock = high_fd(open(r->link, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (lock < 0) {
-    return fail(r, -errno, "cannot write to the cache directory '%.300s': %s; set SHARD_CACHE_DIR",
-                r->cache, strerror(errno));
+    bool passing = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+    return fail(r, -errno, "cannot write to the cache directory '%.300s': %s%s", r->cache,
+                strerror(errno), passing ? "" : "; set SHARD_CACHE_DIR");
   }
   int64_t deadline = now_ms() + (int64_t)shard_config()->timeout * 1000;
   int64_t said = now_ms();
@@ -596,6 +597,33 @@ static int build_or_wait(struct request *r, struct shard_listing **out) {
   return rc;
 }
 
+/* A cache inside the dataset would change it. `cache`, or its parent, is looked at; NULL: fine. */
+static int refuse_inside(struct request *r, const char *cache) {
+  char *inside = r->program; /* not needed for long */
+  size_t n = strlen(r->real);
+  if (!cache) {
+    return 0;
+  }
+  if (!realpath(cache, inside)) {
+    snprintf(r->link, sizeof(r->link), "%s", cache);
+    char *slash = strrchr(r->link, '/');
+    if (!slash || slash == r->link) {
+      return 0;
+    }
+    *slash = 0;
+    if (!realpath(r->link, inside)) {
+      return 0;
+    }
+  }
+  if (strncmp(inside, r->real, n) != 0 || (inside[n] != '/' && inside[n] != 0)) {
+    return 0;
+  }
+  return fail(r, -EINVAL,
+              "the cache directory '%.200s' lies inside '%.200s', which would change with every "
+              "listing; set SHARD_CACHE_DIR",
+              cache, r->real);
+}
+
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
                        size_t size) {
   return shard_cache_open(dir, options, NULL, out, err, size);
@@ -629,19 +657,11 @@ int shard_cache_open(const char *dir, const char *options, const char *job,
     }
   }
   if (rc == 0) {
-    ssize_t n = shard_cache_dir(r->cache, sizeof(r->cache) - 128, err, size);
-    rc = n < 0 ? (int)n : 0;
+    rc = refuse_inside(r, shard_config()->cache_dir); /* before it is made there */
   }
   if (rc == 0) {
-    char *inside = r->program; /* not needed for long */
-    size_t n = strlen(r->real);
-    if (realpath(r->cache, inside) && strncmp(inside, r->real, n) == 0 &&
-        (inside[n] == '/' || inside[n] == 0)) {
-      rc = fail(r, -EINVAL,
-                "the cache directory '%.200s' lies inside '%.200s', which would change with every "
-                "listing; set SHARD_CACHE_DIR",
-                inside, r->real);
-    }
+    ssize_t n = shard_cache_dir(r->cache, sizeof(r->cache) - 128, err, size);
+    rc = n < 0 ? (int)n : refuse_inside(r, r->cache);
   }
   if (rc == 0) {
     make_key(r);

@@ -164,8 +164,10 @@ static int read_directory(struct walk *w, const struct pending *dir) {
   size_t base = strlen(dir->path);
   int fd = shard_open_below(w->tree->root, dir->path, O_RDONLY);
   if (fd < 0) {
-    return fail(w, -errno, "cannot open directory '%.300s': %s", base ? dir->path : ".",
-                strerror(errno));
+    /* One that was there a moment ago: the tree is changing. */
+    int rc = base && (errno == ENOENT || errno == ENOTDIR) ? -EAGAIN : -errno;
+    return fail(w, rc, "cannot open directory '%.300s': %s%s", base ? dir->path : ".",
+                strerror(errno), errno == EACCES ? "; make it readable" : "");
   }
   memcpy(w->path, dir->path, base);
   if (base) {

@@ -17,13 +17,6 @@
 #include "interpose/real.h"
 #include "libshard.h"
 
-/* A directory to look for, as it is at this moment: one may be mounted later. ino 0: it is not
- * there. */
-struct shard_root {
-  const char *path;
-  uint64_t dev, ino, mount;
-};
-
 /* What a directory on the way up is. */
 struct level {
   uint64_t dev, ino, mount;
@@ -61,6 +54,17 @@ static int look(int at, const char *path, struct level *out) {
   }
   *out = level_of(&st);
   return 0;
+}
+
+bool shard_root_look(struct shard_root *root) {
+  struct statx st;
+  if (look_raw(AT_FDCWD, root->path, &st) != 0 || !S_ISDIR(st.stx_mode)) {
+    return false;
+  }
+  root->dev = device(&st);
+  root->ino = st.stx_ino;
+  root->mount = st.stx_mnt_id;
+  return true;
 }
 
 /* ---- parts of a root's tree that are mounted elsewhere --------------------------------------- */
@@ -431,20 +435,16 @@ static int go_up(int fd, const struct statx *st, const struct shard_root *roots,
   return rc;
 }
 
-int shard_place_find(int fd, const struct statx *st, const char *const *paths, size_t count,
+int shard_place_find(int fd, const struct statx *st, const struct shard_root *known, size_t count,
                      size_t *which, char **path) {
   struct shard_root *roots = __builtin_alloca(count * sizeof(*roots));
   uint64_t dev = device(st);
   bool is_root = false;
   struct statx other;
   for (size_t i = 0; i < count; i++) {
-    roots[i] = (struct shard_root){.path = paths[i]};
-    if (look_raw(AT_FDCWD, paths[i], &other) == 0 && S_ISDIR(other.stx_mode)) {
-      roots[i].dev = device(&other);
-      roots[i].ino = other.stx_ino;
-      roots[i].mount = other.stx_mnt_id;
-      is_root |= other.stx_ino == st->stx_ino && roots[i].dev == dev;
-    }
+    roots[i] = known[i];
+    shard_root_look(&roots[i]);
+    is_root |= roots[i].ino == st->stx_ino && roots[i].dev == dev;
   }
   if (!is_root && outside.ino != 0 && !(st->stx_attributes & STATX_ATTR_MOUNT_ROOT) &&
       look_raw(fd, "..", &other) == 0 && is_outside(&other)) {

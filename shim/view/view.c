@@ -60,7 +60,7 @@ enum { EMPTY = 0, READY = -1 };
 static struct {
   atomic_int state;
   struct dataset *datasets;
-  const char **roots; /* their paths */
+  struct shard_root *roots; /* of the datasets, as first seen */
   size_t count;
   struct shard_world world;
   struct shard_options options;
@@ -71,7 +71,8 @@ static struct {
 
 static atomic_int listings;      /* opened */
 static atomic_int view_now = -1; /* enum shard_view, once decided */
-static atomic_bool complained;   /* about the configuration */
+enum complaint { ABOUT_VARIABLES, ABOUT_RANK, ABOUT_DATASET, ABOUT_DAMAGE, COMPLAINTS };
+static atomic_bool complained[COMPLAINTS];
 
 static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
 
@@ -103,8 +104,8 @@ static void leave(atomic_int *slot, int state) {
   pthread_setcancelstate(cancelable, NULL);
 }
 
-static void complain_once(const char *text) {
-  if (!atomic_exchange(&complained, true)) {
+static void complain_once(enum complaint about, const char *text) {
+  if (!atomic_exchange(&complained[about], true)) {
     shard_log(SHARD_LOG_ERROR, text);
   }
 }
@@ -113,11 +114,12 @@ void shard_config_complain(void) {
   const struct shard_config *config = shard_config();
   struct shard_world world;
   char text[600], ignored[300];
-  if (!config->error[0] || atomic_exchange(&complained, true)) {
+  if (!config->error[0] || atomic_exchange(&complained[ABOUT_VARIABLES], true)) {
     return;
   }
   /* One line a node: the variables are the job's. */
-  if (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0) {
+  if (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0 ||
+      config->dataset) {
     snprintf(text, sizeof(text), "%s (%s)", config->error,
              config->dataset ? "until then listing calls on SHARD_DATASET fail, and DLIO runs "
                                "unmodified"
@@ -162,7 +164,7 @@ static void set_up(void) {
   if (config->include) {
     if (strlen(config->include) >= sizeof(setup.options.include)) {
       setup.error = -EINVAL;
-      complain_once("SHARD_INCLUDE is too long");
+      complain_once(ABOUT_VARIABLES, "SHARD_INCLUDE is too long");
     } else {
       strcpy(setup.options.include, config->include);
     }
@@ -182,12 +184,15 @@ static void set_up(void) {
       char text[400];
       int fault = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
       if (fault) {
-        snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s", path, strerror(fault));
-        complain_once(text);
+        snprintf(text, sizeof(text),
+                 "SHARD_DATASET='%.256s': %s; correct it, or make the directory", path,
+                 strerror(fault));
+        complain_once(ABOUT_DATASET, text);
       }
       atomic_init(&setup.datasets[setup.count].passes, 2 * config->epoch);
       setup.datasets[setup.count].path = path;
-      setup.roots[setup.count++] = path;
+      setup.roots[setup.count].path = path;
+      shard_root_look(&setup.roots[setup.count++]);
     }
     p += n + (p[n] == ':');
   }
@@ -313,6 +318,9 @@ static void load(struct dataset *d) {
   d->nested_count = d->holes_count = 0;
   d->listing = NULL;
   d->error = open_listing(d, err, sizeof(err));
+  if (d->error == -EACCES) {
+    d->error = -EPERM; /* walkers take the other for the directory's own, and go on */
+  }
   if (d->error != 0) {
     snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail", err, d->path);
     if (!passing(d->error) || !d->told) {
@@ -441,7 +449,7 @@ static int damaged(const struct shard_listing *l, int rc) {
   char text[700];
   snprintf(text, sizeof(text), "listing '%.300s' of '%.256s' is damaged; remove it", l->file,
            l->source);
-  complain_once(text);
+  complain_once(ABOUT_DAMAGE, text);
   return -EIO;
 }
 
@@ -499,7 +507,7 @@ static int decide(int fd, struct shard_served **out) {
   }
   rc = setup.error;
   if (rc != 0 && setup.fault[0]) {
-    complain_once(setup.fault);
+    complain_once(ABOUT_RANK, setup.fault);
   }
   if (rc == 0 && shard_config()->strategy != SHARD_STRATEGY_HASH) {
     rc = have_listing(place.dataset);
@@ -549,15 +557,16 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
   if (s->how != SHARD_SERVED_LISTED) {
     n = shard_serve_filtered(s, fd, buf, size);
   } else {
-    off_t *at = position;
-    if (!at) {
-      own = lseek(fd, 0, SEEK_CUR);
-      at = &own;
+    off_t now = lseek(fd, 0, SEEK_CUR);
+    own = position && (s->own_position || now < 0) ? *position : now;
+    n = own < 0 ? -errno : shard_serve_listed(s, fd, buf, size, &own);
+    /* Where a directory's offset cannot be set, a stream keeps its own; a descriptor cannot. */
+    if (n > 0 && lseek(fd, own, SEEK_SET) < 0) {
+      s->own_position = true;
+      n = position ? n : -errno;
     }
-    n = *at < 0 ? -errno : shard_serve_listed(s, fd, buf, size, at);
-    /* A stream that knows its position can do without the file's; a descriptor cannot. */
-    if (n > 0 && lseek(fd, *at, SEEK_SET) < 0 && !position) {
-      n = -errno;
+    if (position) {
+      *position = own;
     }
     n = n < 0 ? damaged(s->listing, (int)n) : n;
   }
