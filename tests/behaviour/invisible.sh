@@ -47,7 +47,7 @@ alike "ls of descriptors" ls /proc/self/fd
 alike "few descriptors" bash -c 'ulimit -n 12; ls; find . | sort'
 alike "very few descriptors" bash -c 'ulimit -n 8; ls; find . | sort'
 alike "no descriptor left" bash -c 'ulimit -n 4; ls; echo $?'
-for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads stack descriptors closed; do
+for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads stack descriptors closed offset fault; do
   alike "dirs $mode" "$WORK/dirs" $mode .
 done
 alike "all closed" bash -c 'ls <&- >&- 2>&-; echo $?'

@@ -121,7 +121,7 @@ DATASET=$D shares "File::Find" "$WORK/rel" 1 perl "$WORK/walk.pl"
 
 # C programs. -U: in the order of the directory, which is that of readdir.
 ls -aU --zero "$D/b" | sort -z | sed -z '/^\.\{1,2\}$/d' >"$WORK/flat"
-for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads shared stack descriptors closed; do
+for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads shared stack descriptors closed offset fault; do
   shares "dirs $mode" "$WORK/flat" 99 bash -c '"$1" "$2" "$3" >'"$WORK/raw"' || exit; sed -z "/^\.\{1,2\}$/d" '"$WORK/raw" - "$WORK/dirs" $mode "$D/b"
 done
 mkdir "$WORK/many"; (cd "$WORK/many"; seq -f file_%05g 3000 | xargs touch; ls --zero | sort -z >"$WORK/flat")

@@ -174,6 +174,38 @@ static void mode_rewind(void) {
   print_list(&first);
 }
 
+/* A stream follows its descriptor: set back, it gives all again; at the end, so is a copy. */
+static void mode_offset(void) {
+  DIR *d = open_it();
+  read_all(d, &first);
+  DIR *copy = fdopendir(dup(dirfd(d)));
+  if (!copy || readdir(copy)) {
+    die("a copy of a descriptor at the end gave a name");
+  }
+  closedir(copy);
+  if (lseek(dirfd(d), 0, SEEK_SET) != 0) {
+    die("lseek: %s", strerror(errno));
+  }
+  read_all(d, &second);
+  must_equal(&first, &second, "after lseek");
+  closedir(d);
+  print_list(&first);
+}
+
+/* A buffer that is none. */
+static void mode_fault(void) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY);
+  void *const bad[] = {NULL, (void *)8};
+  for (int k = 0; k < 2; k++) {
+    errno = 0;
+    if (getdents64(fd, bad[k], 4096) != -1 || errno != EFAULT) {
+      die("a bad buffer: errno %d", errno);
+    }
+  }
+  close(fd);
+  mode_readdir();
+}
+
 /* From every position that telldir gave, the same names follow. */
 static void mode_seek(void) {
   static long at[MOST];
@@ -372,11 +404,22 @@ static const struct {
   const char *name;
   void (*run)(void);
 } modes[] = {
-    {"readdir", mode_readdir},         {"readdir64", mode_readdir64}, {"readdir_r", mode_readdir_r},
-    {"readdir64_r", mode_readdir64_r}, {"fdopendir", mode_fdopendir}, {"end", mode_end},
-    {"rewind", mode_rewind},           {"seek", mode_seek},           {"fork", mode_fork},
-    {"threads", mode_threads},         {"shared", mode_shared},       {"stack", mode_stack},
-    {"descriptors", mode_descriptors}, {"closed", mode_closed},
+    {"readdir", mode_readdir},
+    {"readdir64", mode_readdir64},
+    {"readdir_r", mode_readdir_r},
+    {"readdir64_r", mode_readdir64_r},
+    {"fdopendir", mode_fdopendir},
+    {"end", mode_end},
+    {"rewind", mode_rewind},
+    {"seek", mode_seek},
+    {"fork", mode_fork},
+    {"threads", mode_threads},
+    {"shared", mode_shared},
+    {"stack", mode_stack},
+    {"descriptors", mode_descriptors},
+    {"closed", mode_closed},
+    {"offset", mode_offset},
+    {"fault", mode_fault},
 };
 
 int main(int argc, char **argv) {
