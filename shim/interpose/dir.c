@@ -43,7 +43,7 @@
 
 static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "readdir is readdir64");
 
-#define BUFFER_SIZE 32768 /* as libc's */
+#define BUFFER_SIZE 65536 /* fewer calls than with libc's 32 KB */
 
 struct stream {
   struct shard_served *served;
