@@ -12,8 +12,8 @@
 /* KEEP: as a manifest has them, duplicates too. */
 enum { SHARD_ORDER_PATH = 0, SHARD_ORDER_BASENAME = 1, SHARD_ORDER_KEEP = 2 };
 
-/* LEB128; at most 5 bytes for a uint32_t. Returns the bytes written. */
-static inline size_t shard_varint_put(uint8_t *p, uint32_t v) {
+/* LEB128; at most 5 bytes for 32 bits, 10 for 64. Returns the bytes written. */
+static inline size_t shard_varint_put(uint8_t *p, uint64_t v) {
   size_t n = 0;
   while (v >= 0x80) {
     p[n++] = (uint8_t)(v | 0x80);
@@ -23,34 +23,14 @@ static inline size_t shard_varint_put(uint8_t *p, uint32_t v) {
   return n;
 }
 
-/* Reads a varint at *p, before end; advances *p. -1 if it is cut short or too long. */
-static inline int shard_varint_get(const uint8_t **p, const uint8_t *end, uint32_t *v) {
-  uint32_t value = 0;
-  for (unsigned shift = 0; shift < 35 && *p < end; shift += 7) {
-    uint8_t byte = *(*p)++;
-    value |= (uint32_t)(byte & 0x7f) << shift;
-    if (!(byte & 0x80)) {
-      *v = value;
-      return 0;
-    }
-  }
-  return -1;
-}
-
-/* The same for 64 bits; at most 10 bytes. */
-static inline size_t shard_varint64_put(uint8_t *p, uint64_t v) {
-  size_t n = 0;
-  while (v >= 0x80) {
-    p[n++] = (uint8_t)(v | 0x80);
-    v >>= 7;
-  }
-  p[n++] = (uint8_t)v;
-  return n;
-}
-
-static inline int shard_varint64_get(const uint8_t **p, const uint8_t *end, uint64_t *v) {
+/*
+ * Reads a varint of at most `most` bytes at *p, before end; advances *p. -1 if it is cut short or
+ * too long.
+ */
+static inline int shard_varint_read(const uint8_t **p, const uint8_t *end, unsigned most,
+                                    uint64_t *v) {
   uint64_t value = 0;
-  for (unsigned shift = 0; shift < 70 && *p < end; shift += 7) {
+  for (unsigned shift = 0; shift < 7 * most && *p < end; shift += 7) {
     uint8_t byte = *(*p)++;
     value |= (uint64_t)(byte & 0x7f) << shift;
     if (!(byte & 0x80)) {
@@ -59,6 +39,19 @@ static inline int shard_varint64_get(const uint8_t **p, const uint8_t *end, uint
     }
   }
   return -1;
+}
+
+static inline int shard_varint_get(const uint8_t **p, const uint8_t *end, uint32_t *v) {
+  uint64_t value;
+  int rc = shard_varint_read(p, end, 5, &value);
+  if (rc == 0) {
+    *v = (uint32_t)value;
+  }
+  return rc;
+}
+
+static inline int shard_varint64_get(const uint8_t **p, const uint8_t *end, uint64_t *v) {
+  return shard_varint_read(p, end, 10, v);
 }
 
 /* Offset of the basename in name[length]. */

@@ -396,12 +396,12 @@ static int run_put(void *context, const char *name, size_t length, uint64_t ino,
     prefix++;
   }
   uint8_t *p = w->buffer + w->filled;
-  p += shard_varint_put(p, (uint32_t)prefix);
-  p += shard_varint_put(p, (uint32_t)(length - prefix));
+  p += shard_varint_put(p, prefix);
+  p += shard_varint_put(p, length - prefix);
   memcpy(p, name + prefix, length - prefix);
   p += length - prefix;
   if (s->attributes) {
-    p += shard_varint64_put(p, ino);
+    p += shard_varint_put(p, ino);
     *p++ = type;
   }
   w->filled = (size_t)(p - w->buffer);

@@ -316,14 +316,14 @@ static int end_attributes(struct shard_writer *w) {
     coded[size++] = a->type[k];
     size += shard_varint_put(coded + size, times);
   }
-  size += shard_varint64_put(coded + size, a->ino[0]);
+  size += shard_varint_put(coded + size, a->ino[0]);
   for (uint32_t k = 0; k + 1 < n; k++) {
     uint64_t step = a->ino[k + 1] - a->ino[k];
     steps[k] = step << 1 ^ -(step >> 63);
   }
   for (uint32_t k = 0; k + 1 < n; k += times) {
     times = RUN(steps, k, n - 1);
-    size += shard_varint64_put(coded + size, steps[k]);
+    size += shard_varint_put(coded + size, steps[k]);
     size += shard_varint_put(coded + size, times);
   }
   uint32_t crc = shard_crc32c(t->seed + (uint32_t)t->header->blocks, coded, size);
@@ -485,11 +485,11 @@ static int encode(struct shard_writer *w, const char *name, size_t length, size_
     *p++ = SHARD_BLOCK_FRONT;
     prefix = suffix = 0;
   } else {
-    p += shard_varint_put(p, (uint32_t)prefix);
-    p += shard_varint_put(p, (uint32_t)suffix);
+    p += shard_varint_put(p, prefix);
+    p += shard_varint_put(p, suffix);
   }
   size_t middle = length - prefix - suffix;
-  p += shard_varint_put(p, (uint32_t)middle);
+  p += shard_varint_put(p, middle);
   memcpy(p, name + prefix, middle);
   w->block.size = (size_t)(p - w->block.data) + middle;
   return 0;
