@@ -18,14 +18,14 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # What both products share: no dependency but libc.
-COMMON := listing/below listing/crc32c listing/reader listing/options shard/shard shard/permute config/version config/size
+COMMON := listing/below listing/crc32c listing/reader listing/names listing/options shard/shard shard/permute config/version config/size
 # libshard.so
 LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache \
        listing/cachedir interpose/init interpose/self interpose/real interpose/handles interpose/guard \
        $(addprefix interpose/,dir dents scandir glob wordexp ftw fts) \
        view/view view/place view/serve view/window adapter/adapter
 # shardctl
-CTL := $(COMMON) listing/writer listing/batch listing/sort listing/build source/posix \
+CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/sort listing/build source/posix \
        source/manifest listing/cachedir config/config config/world \
        $(addprefix ctl/,main text index ls stat manifest run plan doctor cache)
 
@@ -136,7 +136,7 @@ bench: setup
 	$(Q)$(MAKE) --no-print-directory all $(PROGRAM_BIN)
 	$(Q)$(VENV_PYTHON) scripts/bench.py
 
-SOURCES = $(wildcard shim/*/*.[ch] include/*.h tests/*.c tests/*/*.c)
+SOURCES = $(shell find shim include tests -name "*.[ch]")
 
 lint:
 	@echo "  LINT"

@@ -78,9 +78,12 @@ int64_t shard_listing_find(const struct shard_listing *listing, const char *name
 struct shard_table;
 struct shard_position {
   const struct shard_table *table;
-  const uint8_t *next, *end; /* inside the current block */
+  const uint8_t *next, *end; /* inside the current block, or a run's record */
   uint64_t position;         /* of the name that comes next */
-  uint32_t left;             /* names not yet decoded in the current block */
+  uint64_t left;             /* names not yet decoded in the current block or run */
+  uint64_t number;           /* of the name that comes next, if it is the first one of a run */
+  uint64_t extent;           /* of the current block or run */
+  uint32_t digits_end;       /* where the number of a run ends in its names; 0: a block */
   uint32_t length;           /* of the name in `name` */
   char *name;                /* room for the longest name of the listing, and a NUL */
 };

@@ -125,8 +125,9 @@ static struct need unmodified(const struct plan *p) {
 }
 
 /*
- * A numbered name takes three lengths and 1.11 digits on average, the first of a block its length
- * and two bytes, and a block 12 bytes of index (format.h).
+ * As if there were gaps in the numbers, so that no run can be made of the names: a name takes three
+ * lengths and 1.11 digits on average, the first of a block its length and two bytes, and a block 12
+ * bytes of index (format.h).
  */
 static struct need with_libshard(const struct plan *p) {
   double block = SHARD_BLOCK_NAMES;
@@ -191,7 +192,8 @@ static void print(const struct plan *p, const struct need *bare, const struct ne
   snprintf(what, sizeof(what), "%.0f B per file in each process (%s)", bare->per_process,
            p->version->is);
   print_need(p, "unmodified", bare, what);
-  snprintf(what, sizeof(what), "one listing of %.1f B per file, and 0 B per file in each process",
+  snprintf(what, sizeof(what),
+           "one listing of at most %.1f B per file, and 0 B per file in each process",
            shim->per_file);
   print_need(p, "libshard", shim, what);
   if (!p->version->adapted) {

@@ -268,7 +268,9 @@ static int write_listing(struct builder *b, const char *file,
                          char *err, size_t size) {
   struct shard_writer *w;
   err[0] = 0;
-  int rc = shard_writer_open(file, b->options->order, b->options->attributes, &w);
+  int rc = shard_writer_open(
+      file, b->options->order,
+      b->options->attributes ? SHARD_ATTRIBUTES_STORED : SHARD_ATTRIBUTES_NONE, &w);
   if (rc == 0) {
     rc = write_table(b, w, SHARD_WRITER_NAMES, err, size);
     if (rc == 0 && b->options->attributes) {
@@ -403,7 +405,7 @@ static int keep_order(struct builder *b, const char *manifest,
                       const struct shard_writer_facts *facts, const char *file,
                       struct shard_build_result *result, char *err, size_t size) {
   struct target t = {.b = b, .hand.b = b};
-  int rc = shard_writer_open(file, SHARD_ORDER_KEEP, false, &t.writer);
+  int rc = shard_writer_open(file, SHARD_ORDER_KEEP, SHARD_ATTRIBUTES_NONE, &t.writer);
   err[0] = 0;
   if (rc == 0) {
     rc = shard_manifest_read(manifest, how, on_line, &t, err, size);

@@ -54,6 +54,34 @@ static inline int shard_varint64_get(const uint8_t **p, const uint8_t *end, uint
   return shard_varint_read(p, end, 10, v);
 }
 
+/*
+ * Add one to the decimal number that ends before `end`, and is not all nines. Returns the first
+ * digit that has changed.
+ */
+static inline char *shard_count_up(char *end) {
+  while (*--end == '9') {
+    *end = '0';
+  }
+  ++*end;
+  return end;
+}
+
+/* The `width` digits of a number. */
+static inline void shard_digits_put(char *to, size_t width, uint64_t number) {
+  while (width-- > 0) {
+    to[width] = (char)('0' + number % 10);
+    number /= 10;
+  }
+}
+
+static inline uint64_t shard_digits_get(const char *digits, size_t width) {
+  uint64_t number = 0;
+  for (size_t k = 0; k < width; k++) {
+    number = number * 10 + (uint64_t)(digits[k] - '0');
+  }
+  return number;
+}
+
 /* Offset of the basename in name[length]. */
 static inline size_t shard_basename(const char *name, size_t length) {
   const char *slash = memrchr(name, '/', length);

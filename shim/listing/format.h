@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * format.h - the listing file, version 2.
+ * format.h - the listing file, version 3.
  *
- *   +--------+--------------+-------+-------------+-------+------------------+------+---------+
- *   | header | names        | index | attributes  | index | the same four    | dirs | dirs by |
- *   | 512 B  | K per block  |       | (optional)  |       | for "others"     |      | inode   |
- *   +--------+--------------+-------+-------------+-------+------------------+------+---------+
+ *   +--------+--------+-------+---------+------------+-------+------------------+------+---------+
+ *   | header | blocks | index | extents | attributes | index | the same five    | dirs | dirs by |
+ *   | 576 B  |        |       |         | (optional) |       | for "others"     |      | inode   |
+ *   +--------+--------+-------+---------+------------+-------+------------------+------+---------+
  *
  * All integers are little-endian. There are two tables of names, each in the listing's order:
  * "names", the entries that count and are shared out, and "others", what a plain listing of the
@@ -15,16 +15,26 @@
  * last, under a temporary name, and renamed: a reader never sees half a file, and a file never
  * changes afterwards.
  *
- * A table of n names has ceil(n / K) blocks. A block of names (front coding with shared prefix and
- * suffix, after Witten, Moffat and Bell, "Managing Gigabytes", section 4.1; the suffix is ours,
- * because benchmark names are img_0000001_of_1000000.jpeg: only the middle changes):
- *   u8      kind            0, the only kind of version 2
+ * The positions of a table are cut into extents, of two kinds:
+ *
+ * A run is names that differ in one number of fixed width, which goes up by one: all of a dataset
+ * such as img_0000001_of_1000000.jpeg is one run, of some 70 bytes. Its record is
+ *   varint  length, bytes   what stands before the number
+ *   varint  width           digits of the number, leading zeros included; at most 18
+ *   varint  number          the first one
+ *   varint  length, bytes   what stands behind it
+ *
+ * All else is blocks of K names (the last of an extent may have fewer), coded by shared prefix and
+ * suffix (front coding after Witten, Moffat and Bell, "Managing Gigabytes", section 4.1; the suffix
+ * is ours, because in numbered names only the middle changes):
+ *   u8      kind            0, the only kind of version 3
  *   varint  length, bytes   the first name, whole
  *   then for each further name:
  *   varint  prefix          bytes shared with the start of the name before
  *   varint  suffix          bytes shared with its end (not overlapping the prefix)
  *   varint  middle, bytes   what is new
- * A block of attributes, for the same K names:
+ *
+ * A block of attributes, for positions n * K to n * K + K - 1 of the table:
  *   runs until K names are told: u8 d_type, varint how many names have it
  *   varint  d_ino of the first name
  *   runs until K - 1 names are told: varint zigzag(d_ino less the one before), varint how often
@@ -32,8 +42,10 @@
  *
  * An index has an entry of 12 bytes for each block: u64 offset in its section, u32 CRC-32C of the
  * block, seeded with its number and table (a block copied over another one is seen). One
- * more entry holds the end and no checksum. Offsets are ascending. Each index, dirs and dirs by
- * inode have a checksum as a whole, and so has the header with its own field zero.
+ * more entry holds the end and no checksum. Offsets are ascending. The extents section is an array
+ * of struct shard_extent, in the order of positions, and behind it the records of the runs. Each
+ * index, extents, dirs and dirs by inode have a checksum as a whole, and so has the header with its
+ * own field zero.
  */
 #ifndef SHARD_FORMAT_H
 #define SHARD_FORMAT_H
@@ -43,13 +55,15 @@
 #include <stdint.h>
 
 #define SHARD_MAGIC "SHRDLST\n"
-#define SHARD_FORMAT_VERSION 2
+#define SHARD_FORMAT_VERSION 3
 #define SHARD_ENDIAN 0x01020304u
 #define SHARD_BLOCK_NAMES 64
 #define SHARD_BLOCK_FRONT 0
 #define SHARD_SEED_NAMES 1u /* plus the block's number */
 #define SHARD_SEED_OTHERS 0x80000001u
-#define SHARD_INDEX_ENTRY 12 /* bytes */
+#define SHARD_SEED_EXTENT 0x40000000u /* and one of those above, plus the extent's number */
+#define SHARD_RUN_DIGITS 18           /* a number that fits into 64 bits */
+#define SHARD_INDEX_ENTRY 12          /* bytes */
 
 /* A section of the file: where it begins, its bytes, its CRC-32C. size 0: absent. */
 struct shard_section {
@@ -60,9 +74,29 @@ struct shard_section {
 };
 
 struct shard_table_header {
-  uint64_t count;  /* names */
-  uint64_t blocks; /* ceil(count / K) */
-  struct shard_section names, index, attributes, attribute_index;
+  uint64_t count;   /* names */
+  uint64_t blocks;  /* of names; an index entry for each */
+  uint64_t extents; /* entries of the array */
+  struct shard_section names, index, extent, attributes, attribute_index;
+};
+
+/*
+ * Positions [first, first + count) of a table. Either of blocks (size 0), of which `where` is the
+ * first one's number; or a run, whose record is the `size` bytes from `where` behind the array.
+ */
+struct shard_extent {
+  uint64_t first, count, where;
+  uint32_t size;
+  uint32_t crc; /* CRC-32C of the fields above, then of the record; seeded */
+};
+static_assert(sizeof(struct shard_extent) == 32, "extent layout");
+
+/* MADE: a text's names have no inode and type: they are files, numbered by their position, and the
+ * others are the directories on the way to them. */
+enum shard_attributes_kept {
+  SHARD_ATTRIBUTES_NONE,
+  SHARD_ATTRIBUTES_STORED,
+  SHARD_ATTRIBUTES_MADE
 };
 
 struct shard_header {
@@ -90,11 +124,11 @@ struct shard_header {
   struct shard_table_header names, others;
   struct shard_section dirs, dirs_by_inode;
   uint32_t longest_other; /* bytes of the longest name of "others" */
-  uint32_t attributes;    /* 1: there are attributes, and "others" is complete */
+  uint32_t attributes;    /* enum shard_attributes_kept; not NONE: "others" is complete */
 };
 static_assert(sizeof(struct shard_section) == 24, "section layout");
 static_assert(offsetof(struct shard_header, names) == 232, "header layout");
-static_assert(sizeof(struct shard_header) == 512, "header layout");
+static_assert(sizeof(struct shard_header) == 576, "header layout");
 
 /*
  * The dirs section: the identity of what was listed.

@@ -12,12 +12,18 @@
 
 /* One of the two tables of names, as mapped. */
 struct shard_table {
-  const uint8_t *names, *index;
-  const uint8_t *attributes, *attribute_index; /* NULL: none */
-  uint64_t names_size, attributes_size;
-  uint64_t count, blocks;
-  uint32_t block_names, longest, order, seed;
+  const uint8_t *names, *index, *extents;
+  const uint8_t *attributes, *attribute_index; /* NULL: none stored */
+  uint64_t names_size, runs_size, attributes_size;
+  uint64_t count, blocks, extent_count;
+  uint32_t longest, order, seed;
+  bool made; /* attributes are made of the position */
 };
+
+/* Blocks of the attributes of `count` names. */
+static inline uint64_t shard_attribute_blocks(uint64_t count) {
+  return count / SHARD_BLOCK_NAMES + (count % SHARD_BLOCK_NAMES > 0);
+}
 
 struct shard_listing {
   const struct shard_header *header;
@@ -30,9 +36,16 @@ struct shard_listing {
 };
 
 /*
- * Reading a table. p->name is the caller's: room for table->longest and a NUL. All return
- * -EBADMSG for damage and leave errno alone; none allocates.
+ * Reading a table (names.c). p->name is the caller's: room for table->longest and a NUL. All
+ * return -EBADMSG for damage and leave errno alone; none allocates.
  */
+
+/*
+ * A position on the stack whose buffer is as long as this table's longest name: a host's thread
+ * may have a small stack, and names are rarely longer than a hundred bytes.
+ */
+#define SHARD_POSITION(t)                                                                          \
+  { .name = __builtin_alloca((t)->longest + 1) }
 
 /* Put p before position i <= count. */
 int shard_table_seek(struct shard_position *p, const struct shard_table *table, uint64_t i);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reader.c - a listing file mapped read-only. See format.h for the layout.
+ * reader.c - a listing file mapped read-only: opening, facts and directories. The names are read
+ * by names.c; see format.h for the layout.
  *
  * Nothing is trusted that was not checked: the header's checksum and the bounds of the sections at
- * open, a block's checksum each time the block is decoded (40 ns for 300 bytes; no memory of what
- * was checked, so a process's own share stays zero). A wrong offset or crc in the tables leads to
- * a checksum that does not fit, so the tables, which grow with the listing, are not read at open.
+ * open, a block's or extent's checksum each time it is decoded (40 ns for 300 bytes; no memory of
+ * what was checked, so a process's own share stays zero). A wrong entry of the tables leads to a
+ * checksum that does not fit, so the tables, which grow with the listing, are not read at open.
  */
 #include "listing/listing.h"
 
@@ -31,7 +32,7 @@ static uint32_t header_crc(const struct shard_header *header) {
 }
 
 static bool index_fits(const struct shard_section *index, uint64_t blocks) {
-  return index->size == (blocks + 1) * SHARD_INDEX_ENTRY;
+  return blocks < index->size && index->size == (blocks + 1) * SHARD_INDEX_ENTRY;
 }
 
 /* Fill a table from its header, which has a good checksum: what follows guards against a writer's
@@ -39,28 +40,33 @@ static bool index_fits(const struct shard_section *index, uint64_t blocks) {
 static int map_table(struct shard_listing *l, const struct shard_table_header *h, uint32_t longest,
                      uint32_t seed, struct shard_table *t) {
   const struct shard_header *header = l->header;
-  const struct shard_section *all[] = {&h->names, &h->index, &h->attributes, &h->attribute_index};
+  const struct shard_section *all[] = {&h->names, &h->index, &h->extent, &h->attributes,
+                                       &h->attribute_index};
+  bool stored = header->attributes == SHARD_ATTRIBUTES_STORED;
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
     if (!section_fits(l, all[i])) {
       return -EBADMSG;
     }
   }
-  if (longest >= SHARD_NAME_MAX || h->count > header->file_size * SHARD_BLOCK_NAMES ||
-      h->blocks != (h->count + SHARD_BLOCK_NAMES - 1) / SHARD_BLOCK_NAMES ||
+  if (longest >= SHARD_NAME_MAX || h->count > INT64_MAX || (h->count > 0) != (h->extents > 0) ||
+      h->extents > h->extent.size / sizeof(struct shard_extent) ||
       !index_fits(&h->index, h->blocks) ||
-      (header->attributes && !index_fits(&h->attribute_index, h->blocks))) {
+      (stored && !index_fits(&h->attribute_index, shard_attribute_blocks(h->count)))) {
     return -EBADMSG;
   }
   *t = (struct shard_table){.names = l->map + h->names.offset,
                             .index = l->map + h->index.offset,
+                            .extents = l->map + h->extent.offset,
                             .names_size = h->names.size,
                             .count = h->count,
                             .blocks = h->blocks,
-                            .block_names = SHARD_BLOCK_NAMES,
+                            .extent_count = h->extents,
+                            .runs_size = h->extent.size - h->extents * sizeof(struct shard_extent),
                             .longest = longest,
                             .seed = seed,
                             .order = header->order};
-  if (header->attributes) {
+  t->made = header->attributes == SHARD_ATTRIBUTES_MADE;
+  if (stored) {
     t->attributes = l->map + h->attributes.offset;
     t->attributes_size = h->attributes.size;
     t->attribute_index = l->map + h->attribute_index.offset;
@@ -78,7 +84,8 @@ static int check_header(struct shard_listing *l) {
   }
   if (header_crc(h) != h->header_crc || h->file_size != l->map_size ||
       h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_KEEP ||
-      !section_fits(l, &h->dirs) || !section_fits(l, &h->dirs_by_inode) ||
+      h->attributes > SHARD_ATTRIBUTES_MADE || !section_fits(l, &h->dirs) ||
+      !section_fits(l, &h->dirs_by_inode) ||
       h->dirs_by_inode.size != h->directories * sizeof(uint64_t)) {
     return -EBADMSG;
   }
@@ -196,270 +203,6 @@ void shard_listing_close(struct shard_listing *listing) {
 
 uint64_t shard_listing_count(const struct shard_listing *listing) { return listing->names.count; }
 
-/*
- * A position on the stack whose buffer is as long as this table's longest name: a host's thread
- * may have a small stack, and names are rarely longer than a hundred bytes.
- */
-#define POSITION(t)                                                                                \
-  { .name = __builtin_alloca((t)->longest + 1) }
-
-/* Find a block by an index and check it. */
-static int find_block(const uint8_t *index, const uint8_t *section, uint64_t section_size,
-                      uint64_t block, uint32_t seed, const uint8_t **data, size_t *size) {
-  const uint8_t *entry = index + block * SHARD_INDEX_ENTRY;
-  uint64_t begin, end;
-  uint32_t crc;
-  memcpy(&begin, entry, sizeof(begin));
-  memcpy(&crc, entry + sizeof(begin), sizeof(crc));
-  memcpy(&end, entry + SHARD_INDEX_ENTRY, sizeof(end));
-  if (begin >= end || end > section_size || end - begin > UINT32_MAX) {
-    return -EBADMSG;
-  }
-  *data = section + begin;
-  *size = (size_t)(end - begin);
-  return shard_crc32c(seed + (uint32_t)block, *data, *size) == crc ? 0 : -EBADMSG;
-}
-
-static uint32_t names_in_block(const struct shard_table *t, uint64_t block) {
-  uint64_t left = t->count - block * t->block_names;
-  return (uint32_t)(left < t->block_names ? left : t->block_names);
-}
-
-/* Put p at the beginning of `block`, nothing decoded yet. */
-static int load_block(struct shard_position *p, const struct shard_table *t, uint64_t block) {
-  const uint8_t *data;
-  size_t size;
-  int rc = find_block(t->index, t->names, t->names_size, block, t->seed, &data, &size);
-  if (rc != 0 || *data != SHARD_BLOCK_FRONT) {
-    return -EBADMSG;
-  }
-  p->table = t;
-  p->next = data + 1;
-  p->end = data + size;
-  p->position = block * t->block_names;
-  p->left = names_in_block(t, block);
-  p->length = 0;
-  return 0;
-}
-
-/* Decode one more name of the current block into p->name. */
-static inline int step(struct shard_position *p) {
-  uint32_t prefix = 0, suffix = 0, middle, old = p->length;
-  /* The first name of a block is coded without prefix and suffix. */
-  if (old != 0 && (shard_varint_get(&p->next, p->end, &prefix) != 0 ||
-                   shard_varint_get(&p->next, p->end, &suffix) != 0)) {
-    return -EBADMSG;
-  }
-  if (shard_varint_get(&p->next, p->end, &middle) != 0 || middle > (size_t)(p->end - p->next) ||
-      prefix > old || suffix > old - prefix) {
-    return -EBADMSG;
-  }
-  uint64_t length = (uint64_t)prefix + middle + suffix;
-  if (length == 0 || length > p->table->longest) {
-    return -EBADMSG;
-  }
-  if (length != old) {
-    memmove(p->name + prefix + middle, p->name + old - suffix, suffix);
-    p->name[length] = 0;
-  }
-  memcpy(p->name + prefix, p->next, middle);
-  p->next += middle;
-  p->length = (uint32_t)length;
-  p->left--;
-  p->position++;
-  return 0;
-}
-
-int shard_table_seek(struct shard_position *p, const struct shard_table *t, uint64_t i) {
-  p->table = t;
-  p->position = i;
-  p->left = 0;
-  if (i >= t->count) {
-    return 0;
-  }
-  int rc = load_block(p, t, i / t->block_names);
-  for (uint64_t k = i % t->block_names; rc == 0 && k > 0; k--) {
-    rc = step(p);
-  }
-  return rc;
-}
-
-/* The next name, of the next block if need be. */
-static inline int advance(struct shard_position *p) {
-  if (p->left == 0) {
-    if (p->position >= p->table->count) {
-      return 0;
-    }
-    int rc = load_block(p, p->table, p->position / p->table->block_names);
-    if (rc != 0) {
-      return rc;
-    }
-  }
-  int rc = step(p);
-  return rc ? rc : 1;
-}
-
-int shard_table_next(struct shard_position *p) { return advance(p); }
-
-int shard_listing_seek(struct shard_cursor *c, const struct shard_listing *l, uint64_t i) {
-  if (i > l->names.count) {
-    return -EINVAL;
-  }
-  c->at.name = c->name;
-  c->error = shard_table_seek(&c->at, &l->names, i);
-  return c->error;
-}
-
-ssize_t shard_listing_next(struct shard_cursor *c, const char **name) {
-  if (c->error == 0) {
-    int rc = advance(&c->at);
-    if (rc > 0) {
-      *name = c->name;
-      return c->at.length;
-    }
-    c->error = rc;
-  }
-  return c->error;
-}
-
-ssize_t shard_listing_name(const struct shard_listing *l, uint64_t i, char *buf, size_t size) {
-  if (i >= l->names.count) {
-    return -EINVAL;
-  }
-  struct shard_position p = POSITION(&l->names);
-  int rc = shard_table_seek(&p, &l->names, i);
-  if (rc == 0) {
-    rc = step(&p);
-  }
-  if (rc != 0) {
-    return rc;
-  }
-  if (p.length >= size) {
-    return -ERANGE;
-  }
-  memcpy(buf, p.name, p.length + 1);
-  return p.length;
-}
-
-ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t most, char *buf,
-                            size_t size, size_t *used) {
-  if (i >= l->names.count) {
-    return -EINVAL;
-  }
-  struct shard_position p = POSITION(&l->names);
-  int rc = shard_table_seek(&p, &l->names, i);
-  if (rc != 0) {
-    return rc;
-  }
-  size_t copied = 0;
-  for (*used = 0; copied < most; copied++) {
-    rc = advance(&p);
-    if (rc < 0) {
-      return rc;
-    }
-    if (rc == 0) {
-      break;
-    }
-    if (p.length >= size - *used) {
-      if (copied == 0) {
-        return -ERANGE;
-      }
-      break;
-    }
-    memcpy(buf + *used, p.name, p.length + 1);
-    *used += p.length + 1;
-  }
-  return (ssize_t)copied;
-}
-
-/* As shard_table_lower_bound(); *equal tells whether the name there is `name` itself. */
-static int64_t lower_bound(const struct shard_table *t, const char *name, size_t length,
-                           bool *equal) {
-  struct shard_position p = POSITION(t);
-  *equal = false;
-  /* The last block whose first name is <= name. */
-  uint64_t low = 0, high = t->blocks;
-  while (low < high) {
-    uint64_t mid = low + (high - low) / 2;
-    int rc = load_block(&p, t, mid);
-    if (rc == 0) {
-      rc = step(&p);
-    }
-    if (rc != 0) {
-      return rc;
-    }
-    if (shard_compare_names(t->order, p.name, p.length, name, length) <= 0) {
-      low = mid + 1;
-    } else {
-      high = mid;
-    }
-  }
-  if (low == 0) {
-    return 0;
-  }
-  int rc = load_block(&p, t, low - 1);
-  while (rc == 0 && p.left > 0) {
-    rc = step(&p);
-    if (rc == 0) {
-      int order = shard_compare_names(t->order, p.name, p.length, name, length);
-      if (order >= 0) {
-        *equal = order == 0;
-        return (int64_t)p.position - 1;
-      }
-    }
-  }
-  return rc ? rc : (int64_t)p.position;
-}
-
-int64_t shard_table_lower_bound(const struct shard_table *t, const char *name, size_t length) {
-  bool ignored;
-  return lower_bound(t, name, length, &ignored);
-}
-
-int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
-  bool equal;
-  if (l->names.order == SHARD_ORDER_KEEP) {
-    return -ENOTSUP;
-  }
-  int64_t at = lower_bound(&l->names, name, strlen(name), &equal);
-  return at < 0 || equal ? at : -ENOENT;
-}
-
-int shard_table_attributes(const struct shard_table *t, uint64_t block,
-                           struct shard_attributes *out) {
-  const uint8_t *p;
-  size_t size;
-  if (!t->attributes || find_block(t->attribute_index, t->attributes, t->attributes_size, block,
-                                   t->seed, &p, &size) != 0) {
-    return -EBADMSG;
-  }
-  const uint8_t *end = p + size;
-  uint32_t n = names_in_block(t, block), times;
-  for (uint32_t k = 0; k < n; k += times) {
-    uint8_t type = p < end ? *p++ : 0;
-    if (shard_varint_get(&p, end, &times) != 0 || times == 0 || times > n - k) {
-      return -EBADMSG;
-    }
-    memset(out->type + k, type, times);
-  }
-  uint64_t ino, coded;
-  if (shard_varint64_get(&p, end, &ino) != 0) {
-    return -EBADMSG;
-  }
-  out->ino[0] = ino;
-  for (uint32_t k = 1; k < n;) {
-    if (shard_varint64_get(&p, end, &coded) != 0 || shard_varint_get(&p, end, &times) != 0 ||
-        times == 0 || times > n - k) {
-      return -EBADMSG;
-    }
-    uint64_t difference = (coded >> 1) ^ -(coded & 1);
-    while (times-- > 0) {
-      out->ino[k++] = ino += difference;
-    }
-  }
-  return 0;
-}
-
 void shard_listing_info(const struct shard_listing *l, struct shard_listing_info *out) {
   const struct shard_header *h = l->header;
   *out = (struct shard_listing_info){
@@ -531,17 +274,17 @@ bool shard_listing_dir_find(const struct shard_listing *l, uint64_t dev, uint64_
 /* Checksums, the order of the names, and that all attributes can be read. */
 static int verify_table(const struct shard_listing *l, const struct shard_table_header *h,
                         const struct shard_table *t) {
-  const struct shard_section *all[] = {&h->index, &h->attribute_index};
+  const struct shard_section *all[] = {&h->index, &h->extent, &h->attribute_index};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
     if (shard_crc32c(0, l->map + all[i]->offset, all[i]->size) != all[i]->crc) {
       return -EBADMSG;
     }
   }
-  struct shard_position p = POSITION(t);
+  struct shard_position p = SHARD_POSITION(t);
   char *last = __builtin_alloca(t->longest + 1);
   size_t last_length = 0;
   int rc = shard_table_seek(&p, t, 0);
-  while (rc == 0 && (rc = advance(&p)) > 0) {
+  while (rc == 0 && (rc = shard_table_next(&p)) > 0) {
     if (last_length && t->order != SHARD_ORDER_KEEP &&
         shard_compare_names(t->order, last, last_length, p.name, p.length) >= 0) {
       return -EBADMSG;
@@ -551,7 +294,8 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
     rc = 0;
   }
   struct shard_attributes attributes;
-  for (uint64_t block = 0; rc == 0 && t->attributes && block < t->blocks; block++) {
+  for (uint64_t block = 0; rc == 0 && t->attributes && block < shard_attribute_blocks(t->count);
+       block++) {
     rc = shard_table_attributes(t, block, &attributes);
   }
   return rc;

@@ -16,10 +16,13 @@
 #include "libshard.h"
 #include "listing/codec.h"
 #include "listing/crc32c.h"
+#include "listing/facts.h"
 #include "listing/format.h"
 #include "listing/listing.h"
+#include "listing/spool.h"
 
 #define BUFFER_SIZE (1u << 20)
+#define RUN_LEAST 128 /* names; fewer take less room in blocks */
 #define DIGEST_SIZE ((size_t)32 << 10)
 #define RESERVE_STEP ((off_t)16 << 20)
 
@@ -31,13 +34,22 @@ struct bytes {
 
 /* What is kept of a table until it is written. */
 struct table {
-  struct bytes index, attributes, attribute_index;
+  struct shard_spool index, extents, runs, attributes, attribute_index;
   struct shard_table_header *header; /* in the writer's header */
+  struct shard_extent open;          /* of blocks, not yet among the extents; count 0: none */
   uint32_t seed;                     /* of the checksums */
 };
 
+/* The last names, as long as each is the one before with a number one higher: a run, or not long
+ * enough for one. The last of them is in the writer's `last`. */
+struct pending {
+  uint64_t count;
+  size_t begin, end;     /* where the number is, if there are two or more */
+  size_t prefix, suffix; /* what the first shares with the name before it */
+};
+
 struct shard_writer {
-  char *path, *temporary;
+  char *path, *temporary, *folder;
   int fd;
   off_t written;  /* bytes handed to the kernel */
   off_t reserved; /* bytes of space the file system has promised */
@@ -46,16 +58,15 @@ struct shard_writer {
   struct table names, others;
   struct table *table; /* the one that is being written */
   struct bytes block, dirs, dir_offsets;
-  struct shard_attributes attributes; /* of the names in block */
+  uint32_t in_block;                  /* names in block */
+  struct shard_attributes attributes; /* since the last block of these */
   EVP_MD_CTX *digest;
   struct bytes undigested; /* names and NULs, to be digested together */
   struct shard_header header;
-  char last[SHARD_NAME_MAX];
+  struct shard_facts facts;
+  struct pending pending;
+  char last[SHARD_NAME_MAX], again[SHARD_NAME_MAX];
   size_t last_length;
-  uint32_t in_block;
-  uint32_t depth; /* slashes in the last name */
-  bool high;      /* some name has a byte from 0x80 on */
-  size_t suffix_length;
 };
 
 /* Make room for `more` bytes. */
@@ -84,21 +95,6 @@ static int bytes_add(struct bytes *b, const void *data, size_t size) {
   }
   return rc;
 }
-static int write_all(int fd, const uint8_t *data, size_t size, off_t at) {
-  while (size > 0) {
-    ssize_t n = pwrite(fd, data, size, at);
-    if (n < 0) {
-      if (errno == EINTR) {
-        continue;
-      }
-      return -errno;
-    }
-    data += n;
-    size -= (size_t)n;
-    at += n;
-  }
-  return 0;
-}
 
 static int flush(struct shard_writer *w) {
   off_t end = w->written + (off_t)w->filled;
@@ -118,7 +114,7 @@ static int flush(struct shard_writer *w) {
       return -rc;
     }
   }
-  int rc = write_all(w->fd, w->buffer, w->filled, w->written);
+  int rc = shard_write_at(w->fd, w->buffer, w->filled, w->written);
   if (rc == 0) {
     w->written = end;
     w->filled = 0;
@@ -152,19 +148,19 @@ static void destroy(struct shard_writer *w) {
     close(w->fd);
   }
   EVP_MD_CTX_free(w->digest);
-  struct bytes *all[] = {&w->block,
-                         &w->undigested,
-                         &w->dirs,
-                         &w->dir_offsets,
-                         &w->names.index,
-                         &w->names.attributes,
-                         &w->names.attribute_index,
-                         &w->others.index,
-                         &w->others.attributes,
-                         &w->others.attribute_index};
+  struct bytes *all[] = {&w->block, &w->undigested, &w->dirs, &w->dir_offsets};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
     free(all[i]->data);
   }
+  struct table *tables[] = {&w->names, &w->others};
+  for (size_t i = 0; i < 2; i++) {
+    shard_spool_free(&tables[i]->index);
+    shard_spool_free(&tables[i]->extents);
+    shard_spool_free(&tables[i]->runs);
+    shard_spool_free(&tables[i]->attributes);
+    shard_spool_free(&tables[i]->attribute_index);
+  }
+  free(w->folder);
   free(w->buffer);
   free(w->temporary);
   free(w->path);
@@ -177,14 +173,11 @@ static void destroy(struct shard_writer *w) {
  * Remove what builders of this file left that were killed. A live one holds a lock on its own,
  * on another node too; where locks do not work, nothing is removed.
  */
-static void remove_dead(const char *path) {
-  const char *slash = strrchr(path, '/');
-  char *folder = !slash          ? strdup(".")
-                 : slash == path ? strdup("/")
-                                 : strndup(path, (size_t)(slash - path));
+static void remove_dead(const struct shard_writer *w) {
+  const char *slash = strrchr(w->path, '/');
   char *prefix = NULL;
-  int length = asprintf(&prefix, "%s" TEMPORARY, slash ? slash + 1 : path);
-  DIR *dir = folder && length >= 0 ? opendir(folder) : NULL;
+  int length = asprintf(&prefix, "%s" TEMPORARY, slash ? slash + 1 : w->path);
+  DIR *dir = length >= 0 ? opendir(w->folder) : NULL;
   const struct dirent *entry;
   while (dir && (entry = readdir(dir))) {
     if (strncmp(entry->d_name, prefix, (size_t)length) != 0) {
@@ -204,7 +197,6 @@ static void remove_dead(const char *path) {
   if (length >= 0) {
     free(prefix);
   }
-  free(folder);
 }
 
 /* A new file beside the final one, locked as long as we live. */
@@ -231,7 +223,24 @@ static int open_temporary(struct shard_writer *w) {
   return -EBUSY;
 }
 
-int shard_writer_open(const char *path, uint32_t order, bool attributes,
+/* The folder of a file; malloc'd. */
+static char *folder_of(const char *file) {
+  const char *slash = strrchr(file, '/');
+  return !slash ? strdup(".") : slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
+}
+
+static void init_table(const struct shard_writer *w, struct table *t, struct shard_table_header *h,
+                       uint32_t seed) {
+  shard_spool_init(&t->index, w->folder);
+  shard_spool_init(&t->extents, w->folder);
+  shard_spool_init(&t->runs, w->folder);
+  shard_spool_init(&t->attributes, w->folder);
+  shard_spool_init(&t->attribute_index, w->folder);
+  t->header = h;
+  t->seed = seed;
+}
+
+int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_kept attributes,
                       struct shard_writer **out) {
   struct shard_writer *w = calloc(1, sizeof(*w));
   if (!w) {
@@ -240,12 +249,16 @@ int shard_writer_open(const char *path, uint32_t order, bool attributes,
   int rc = -ENOMEM;
   w->fd = -1;
   w->path = strdup(path);
+  w->folder = folder_of(path);
   w->buffer = malloc(BUFFER_SIZE);
   w->digest = EVP_MD_CTX_new();
-  if (!w->path || !w->buffer || !w->digest || !EVP_DigestInit_ex(w->digest, EVP_sha256(), NULL)) {
+  init_table(w, &w->names, &w->header.names, SHARD_SEED_NAMES);
+  init_table(w, &w->others, &w->header.others, SHARD_SEED_OTHERS);
+  if (!w->path || !w->folder || !w->buffer || !w->digest ||
+      !EVP_DigestInit_ex(w->digest, EVP_sha256(), NULL)) {
     goto fail;
   }
-  remove_dead(path);
+  remove_dead(w);
   rc = open_temporary(w);
   if (rc != 0) {
     goto fail;
@@ -257,10 +270,7 @@ int shard_writer_open(const char *path, uint32_t order, bool attributes,
   w->header.order = order;
   w->header.utf8 = 1;
   w->header.attributes = attributes;
-  w->names.header = &w->header.names;
-  w->names.seed = SHARD_SEED_NAMES;
-  w->others.seed = SHARD_SEED_OTHERS;
-  w->others.header = &w->header.others;
+  w->facts.header = &w->header;
   w->table = &w->names;
   w->header.names.names.offset = sizeof(w->header);
   static const struct shard_header zero;
@@ -287,12 +297,14 @@ void shard_writer_abort(struct shard_writer *w) {
 const char *shard_writer_temporary(const struct shard_writer *w) { return w->temporary; }
 
 /* One more entry of an index. */
-static int index_add(struct bytes *index, uint64_t offset, uint32_t crc) {
+static int index_add(struct shard_spool *index, uint64_t offset, uint32_t crc) {
   uint8_t entry[SHARD_INDEX_ENTRY];
   memcpy(entry, &offset, sizeof(offset));
   memcpy(entry + sizeof(offset), &crc, sizeof(crc));
-  return bytes_add(index, entry, sizeof(entry));
+  return shard_spool_add(index, entry, sizeof(entry));
 }
+
+/* ---- attributes -------------------------------------------------------------------------- */
 
 /* Length of the run of equal elements that begins at k of n. */
 #define RUN(array, k, n)                                                                           \
@@ -304,13 +316,14 @@ static int index_add(struct bytes *index, uint64_t offset, uint32_t crc) {
     end_ - (k);                                                                                    \
   })
 
-static int end_attributes(struct shard_writer *w) {
+/* Of the last n names of the table. */
+static int end_attributes(struct shard_writer *w, uint32_t n) {
   struct table *t = w->table;
   const struct shard_attributes *a = &w->attributes;
   uint8_t coded[SHARD_BLOCK_NAMES * 18 + 10];
   uint64_t steps[SHARD_BLOCK_NAMES];
-  uint32_t n = w->in_block, times;
-  size_t size = 0, offset = t->attributes.size;
+  uint32_t times;
+  size_t size = 0;
   for (uint32_t k = 0; k < n; k += times) {
     times = RUN(a->type, k, n);
     coded[size++] = a->type[k];
@@ -326,10 +339,14 @@ static int end_attributes(struct shard_writer *w) {
     size += shard_varint_put(coded + size, steps[k]);
     size += shard_varint_put(coded + size, times);
   }
-  uint32_t crc = shard_crc32c(t->seed + (uint32_t)t->header->blocks, coded, size);
-  int rc = bytes_add(&t->attributes, coded, size);
-  return rc ? rc : index_add(&t->attribute_index, offset, crc);
+  uint64_t block = (t->header->count - 1) / SHARD_BLOCK_NAMES, offset = t->attributes.size;
+  int rc = shard_spool_add(&t->attributes, coded, size);
+  return rc ? rc
+            : index_add(&t->attribute_index, offset,
+                        shard_crc32c(t->seed + (uint32_t)block, coded, size));
 }
+
+/* ---- blocks ------------------------------------------------------------------------------ */
 
 static int end_block(struct shard_writer *w) {
   if (w->in_block == 0) {
@@ -341,14 +358,163 @@ static int end_block(struct shard_writer *w) {
   if (rc == 0) {
     rc = put(w, w->block.data, w->block.size);
   }
-  if (rc == 0 && w->header.attributes) {
-    rc = end_attributes(w);
-  }
   t->header->blocks++;
   w->block.size = 0;
   w->in_block = 0;
   return rc;
 }
+
+static int add_extent(struct table *t, struct shard_extent *e, const void *record) {
+  uint32_t seed = t->seed + SHARD_SEED_EXTENT + (uint32_t)t->header->extents++;
+  e->crc = shard_crc32c(seed, e, offsetof(struct shard_extent, crc));
+  if (e->size) {
+    e->crc = shard_crc32c(e->crc, record, e->size);
+  }
+  return shard_spool_add(&t->extents, e, sizeof(*e));
+}
+
+/* The open extent of blocks is complete. */
+static int end_blocks(struct shard_writer *w) {
+  struct table *t = w->table;
+  int rc = end_block(w);
+  if (rc == 0 && t->open.count > 0) {
+    rc = add_extent(t, &t->open, NULL);
+    t->open = (struct shard_extent){0};
+  }
+  return rc;
+}
+
+/* A name into the current block; it shares prefix and suffix with the name before. */
+static int encode(struct shard_writer *w, const char *name, size_t length, size_t prefix,
+                  size_t suffix) {
+  struct table *t = w->table;
+  int rc = bytes_room(&w->block, length + 16);
+  if (rc != 0) {
+    return rc;
+  }
+  uint8_t *p = w->block.data + w->block.size;
+  if (t->open.count == 0) {
+    t->open.first = t->header->count - w->pending.count;
+    t->open.where = t->header->blocks;
+  }
+  if (w->in_block == 0) {
+    *p++ = SHARD_BLOCK_FRONT;
+    prefix = suffix = 0;
+  } else {
+    p += shard_varint_put(p, prefix);
+    p += shard_varint_put(p, suffix);
+  }
+  size_t middle = length - prefix - suffix;
+  p += shard_varint_put(p, middle);
+  memcpy(p, name + prefix, middle);
+  w->block.size = (size_t)(p - w->block.data) + middle;
+  t->open.count++;
+  return ++w->in_block == SHARD_BLOCK_NAMES ? end_block(w) : 0;
+}
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+/* The pending names as a run. */
+static int put_run(struct shard_writer *w, uint64_t number) {
+  struct table *t = w->table;
+  struct pending *run = &w->pending;
+  size_t tail = w->last_length - run->end;
+  int rc = end_blocks(w);
+  if (rc == 0) {
+    rc = bytes_room(&w->block, w->last_length + 32);
+  }
+  if (rc != 0) {
+    return rc;
+  }
+  uint8_t *record = w->block.data;
+  size_t size = shard_varint_put(record, run->begin);
+  memcpy(record + size, w->last, run->begin);
+  size += run->begin;
+  size += shard_varint_put(record + size, run->end - run->begin);
+  size += shard_varint_put(record + size, number);
+  size += shard_varint_put(record + size, tail);
+  memcpy(record + size, w->last + run->end, tail);
+  size += tail;
+  struct shard_extent e = {.first = t->header->count - run->count,
+                           .count = run->count,
+                           .where = t->runs.size,
+                           .size = (uint32_t)size};
+  rc = add_extent(t, &e, record);
+  return rc ? rc : shard_spool_add(&t->runs, record, size);
+}
+
+/* The pending names go where they belong. */
+static int end_pending(struct shard_writer *w) {
+  struct pending *run = &w->pending;
+  int rc = 0;
+  if (run->count == 1) {
+    rc = encode(w, w->last, w->last_length, run->prefix, run->suffix);
+  } else if (run->count > 1) {
+    size_t width = run->end - run->begin, prefix = run->prefix, suffix = run->suffix;
+    uint64_t number = shard_digits_get(w->last + run->begin, width) - (run->count - 1);
+    if (run->count >= RUN_LEAST) {
+      rc = put_run(w, number);
+    } else {
+      memcpy(w->again, w->last, w->last_length);
+      shard_digits_put(w->again + run->begin, width, number);
+      for (; rc == 0 && run->count > 0; run->count--) {
+        rc = encode(w, w->again, w->last_length, prefix, suffix);
+        if (run->count > 1) {
+          prefix = (size_t)(shard_count_up(w->again + run->end) - w->again);
+          suffix = w->last_length - run->end;
+        }
+      }
+    }
+  }
+  run->count = 0;
+  return rc;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/*
+ * Whether a name of the same length as the last one, with which it shares prefix and suffix, is the
+ * last one with a number one higher. *begin, *end: where the number is.
+ */
+static bool follows(const char *last, const char *name, size_t length, size_t prefix, size_t suffix,
+                    size_t *begin, size_t *end) {
+  size_t first = length - suffix;
+  *end = first;
+  while (first > 0 && *end - first < SHARD_RUN_DIGITS && is_digit(last[first - 1])) {
+    first--;
+  }
+  *begin = first;
+  /* The digit that differs first goes up by one, and nines behind it become zeros. */
+  if (prefix >= *end || prefix < first || last[prefix] == '9' || name[prefix] != last[prefix] + 1) {
+    return false;
+  }
+  for (size_t i = prefix + 1; i < *end; i++) {
+    if (last[i] != '9' || name[i] != '0') {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Whether `name` goes on with the pending run. Then the last name becomes it. */
+static bool goes_on(struct shard_writer *w, const char *name, size_t length) {
+  const struct pending *run = &w->pending;
+  if (run->count < 2 || length != w->last_length ||
+      memcmp(name + run->end, w->last + run->end, length - run->end) != 0) {
+    return false;
+  }
+  size_t at = run->end - 1;
+  while (w->last[at] == '9' && name[at] == '0' && at > run->begin) {
+    at--;
+  }
+  if (w->last[at] == '9' || name[at] != w->last[at] + 1 || memcmp(name, w->last, at) != 0) {
+    return false;
+  }
+  memcpy(w->last + at, name + at, run->end - at);
+  return true;
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
 
 /* Bytes that a and b share at their start, of at most `most`. */
 static size_t shared_start(const char *a, const char *b, size_t most) {
@@ -390,111 +556,6 @@ static void shared(const char *a, size_t na, const char *b, size_t nb, size_t *p
   *suffix = shared_end(a + na, b + nb, least - *prefix);
 }
 
-/* Well-formed UTF-8 as Python decodes it: no surrogates, no overlong forms (RFC 3629). */
-static bool is_utf8(const uint8_t *p, size_t n) {
-  size_t i = 0;
-  while (i < n) {
-    uint8_t c = p[i++];
-    if (c < 0x80) {
-      continue;
-    }
-    size_t more;
-    uint8_t low = 0x80, high = 0xbf;
-    if (c >= 0xc2 && c <= 0xdf) {
-      more = 1;
-    } else if (c >= 0xe0 && c <= 0xef) {
-      more = 2;
-      low = c == 0xe0 ? 0xa0 : 0x80;
-      high = c == 0xed ? 0x9f : 0xbf;
-    } else if (c >= 0xf0 && c <= 0xf4) {
-      more = 3;
-      low = c == 0xf0 ? 0x90 : 0x80;
-      high = c == 0xf4 ? 0x8f : 0xbf;
-    } else {
-      return false;
-    }
-    for (; more > 0; more--, low = 0x80, high = 0xbf) {
-      if (i >= n || p[i] < low || p[i] > high) {
-        return false;
-      }
-      i++;
-    }
-  }
-  return true;
-}
-
-/*
- * Facts about all names. The middle alone brings new bytes: prefix and suffix were seen, and so
- * were the slashes in them.
- */
-static void note(struct shard_writer *w, const char *name, size_t length, size_t prefix,
-                 size_t suffix) {
-  struct shard_header *h = &w->header;
-  uint32_t depth = w->depth;
-  for (size_t i = prefix; i + suffix < w->last_length; i++) {
-    depth -= w->last[i] == '/';
-  }
-  for (size_t i = prefix; i < length - suffix; i++) {
-    uint8_t c = (uint8_t)name[i];
-    h->bytes_used[c / 8] |= (uint8_t)(1u << (c % 8));
-    depth += c == '/';
-    w->high |= c >= 0x80;
-  }
-  w->depth = depth;
-  /* A component may begin where the middle ends. */
-  for (size_t i = prefix; i <= length - suffix && i < length; i++) {
-    h->dotted |= name[i] == '.' && (i == 0 || name[i - 1] == '/');
-  }
-  /* The cut may fall inside a character, so a name is looked at whole, even one that only
-   * recombines old bytes. */
-  if (w->high && h->utf8 && !is_utf8((const uint8_t *)name, length)) {
-    h->utf8 = 0;
-  }
-  if (h->names.count == 0) {
-    h->min_depth = h->max_depth = depth;
-    w->suffix_length = length < sizeof(h->suffix) ? length : sizeof(h->suffix) - 1;
-    memcpy(h->suffix, name + length - w->suffix_length, w->suffix_length);
-  } else {
-    if (depth < h->min_depth) {
-      h->min_depth = depth;
-    }
-    if (depth > h->max_depth) {
-      h->max_depth = depth;
-    }
-    size_t keep = 0;
-    while (keep < w->suffix_length && keep < length &&
-           h->suffix[w->suffix_length - 1 - keep] == name[length - 1 - keep]) {
-      keep++;
-    }
-    if (keep < w->suffix_length) {
-      memmove(h->suffix, h->suffix + w->suffix_length - keep, keep);
-      memset(h->suffix + keep, 0, sizeof(h->suffix) - keep);
-      w->suffix_length = keep;
-    }
-  }
-}
-
-static int encode(struct shard_writer *w, const char *name, size_t length, size_t prefix,
-                  size_t suffix) {
-  int rc = bytes_room(&w->block, length + 16);
-  if (rc != 0) {
-    return rc;
-  }
-  uint8_t *p = w->block.data + w->block.size;
-  if (w->in_block == 0) {
-    *p++ = SHARD_BLOCK_FRONT;
-    prefix = suffix = 0;
-  } else {
-    p += shard_varint_put(p, prefix);
-    p += shard_varint_put(p, suffix);
-  }
-  size_t middle = length - prefix - suffix;
-  p += shard_varint_put(p, middle);
-  memcpy(p, name + prefix, middle);
-  w->block.size = (size_t)(p - w->block.data) + middle;
-  return 0;
-}
-
 /* The index of a table is complete, and follows it with the attributes. */
 static int end_table(struct shard_writer *w);
 
@@ -516,17 +577,59 @@ static int digest(struct shard_writer *w, const char *name, size_t length) {
   return b->size < DIGEST_SIZE ? 0 : end_digest(w);
 }
 
+/* Facts, and what is told of basenames, for a name that is in order. */
+static void note(struct shard_writer *w, const char *name, size_t length, size_t prefix,
+                 size_t suffix) {
+  struct shard_header *h = &w->header;
+  if (h->order == SHARD_ORDER_BASENAME && h->names.count > 0) {
+    size_t a = shard_basename(w->last, w->last_length), b = shard_basename(name, length);
+    h->duplicates +=
+        w->last_length - a == length - b && memcmp(w->last + a, name + b, length - b) == 0;
+  }
+  shard_facts_add(&w->facts, w->last, w->last_length, name, length, prefix, suffix);
+}
+
+/* A name that does not go on with the pending run. */
+static int begin_pending(struct shard_writer *w, const char *name, size_t length) {
+  struct shard_header *h = &w->header;
+  struct pending *run = &w->pending;
+  size_t prefix = 0, suffix = 0, begin, end;
+  bool first = w->table->header->count == 0;
+  if (!first) {
+    if (h->order != SHARD_ORDER_KEEP &&
+        shard_compare_names(h->order, w->last, w->last_length, name, length) >= 0) {
+      return -EINVAL;
+    }
+    shared(w->last, w->last_length, name, length, &prefix, &suffix);
+  }
+  if (w->table == &w->names) {
+    note(w, name, length, prefix, suffix);
+  } else if (length > h->longest_other) {
+    h->longest_other = (uint32_t)length;
+  }
+  int rc = 0;
+  if (run->count == 1 && length == w->last_length &&
+      follows(w->last, name, length, prefix, suffix, &begin, &end)) {
+    run->begin = begin;
+    run->end = end;
+    run->count = 2;
+  } else {
+    rc = end_pending(w);
+    *run = (struct pending){.count = 1, .prefix = prefix, .suffix = suffix};
+  }
+  memcpy(w->last + prefix, name + prefix, length - prefix);
+  w->last_length = length;
+  return rc;
+}
+
 int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, const char *name,
                      size_t length, uint64_t ino, uint8_t type) {
   if (length == 0 || length >= SHARD_NAME_MAX) {
     return -ENAMETOOLONG;
   }
-  if (memchr(name, 0, length)) {
-    return -EINVAL;
-  }
-  struct shard_header *h = &w->header;
+  int rc = 0;
   if (which == SHARD_WRITER_OTHERS && w->table != &w->others) {
-    int rc = end_table(w);
+    rc = end_table(w);
     if (rc != 0) {
       return rc;
     }
@@ -534,40 +637,27 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
     return -EINVAL;
   }
   struct table *t = w->table;
-  size_t prefix = 0, suffix = 0;
-  if (t->header->count > 0) {
-    if (h->order != SHARD_ORDER_KEEP &&
-        shard_compare_names(h->order, w->last, w->last_length, name, length) >= 0) {
-      return -EINVAL;
+  if (goes_on(w, name, length)) {
+    w->pending.count++;
+    if (which == SHARD_WRITER_NAMES) {
+      shard_facts_count(&w->facts, name, w->pending.begin, w->pending.end);
+      /* A number in the path: the basename stays the same. */
+      w->header.duplicates +=
+          w->header.order == SHARD_ORDER_BASENAME && w->pending.end <= shard_basename(name, length);
     }
-    shared(w->last, w->last_length, name, length, &prefix, &suffix);
+  } else if (memchr(name, 0, length) || (rc = begin_pending(w, name, length)) != 0) {
+    return rc ? rc : -EINVAL;
   }
-  if (which == SHARD_WRITER_NAMES) {
-    if (h->order == SHARD_ORDER_BASENAME && h->names.count > 0) {
-      size_t a = shard_basename(w->last, w->last_length), b = shard_basename(name, length);
-      h->duplicates +=
-          w->last_length - a == length - b && memcmp(w->last + a, name + b, length - b) == 0;
-    }
-    note(w, name, length, prefix, suffix);
-    int rc = digest(w, name, length);
-    if (rc != 0) {
-      return rc;
-    }
-  }
-  uint32_t *longest = which == SHARD_WRITER_NAMES ? &h->longest : &h->longest_other;
-  if (length > *longest) {
-    *longest = (uint32_t)length;
-  }
-  int rc = encode(w, name, length, prefix, suffix);
-  if (rc != 0) {
+  if (which == SHARD_WRITER_NAMES && (rc = digest(w, name, length)) != 0) {
     return rc;
   }
-  memcpy(w->last + prefix, name + prefix, length - prefix);
-  w->last_length = length;
-  w->attributes.ino[w->in_block] = ino;
-  w->attributes.type[w->in_block] = type;
-  t->header->count++;
-  return ++w->in_block == h->block_names ? end_block(w) : 0;
+  uint64_t at = t->header->count++ % SHARD_BLOCK_NAMES;
+  if (w->header.attributes != SHARD_ATTRIBUTES_STORED) {
+    return 0;
+  }
+  w->attributes.ino[at] = ino;
+  w->attributes.type[at] = type;
+  return at + 1 == SHARD_BLOCK_NAMES ? end_attributes(w, SHARD_BLOCK_NAMES) : 0;
 }
 
 int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
@@ -586,34 +676,76 @@ int shard_writer_dir(struct shard_writer *w, uint64_t dev, uint64_t ino, struct 
   return rc ? rc : bytes_add(&w->dirs, path, strlen(path) + 1);
 }
 
-/* Append a section, its offset rounded up to 8. */
-static int put_section(struct shard_writer *w, struct shard_section *s, const struct bytes *data) {
+/* Begin a section, its offset rounded up to 8. */
+static int begin_section(struct shard_writer *w, struct shard_section *s) {
   static const uint8_t zero[8];
   int rc = put(w, zero, (8 - position(w) % 8) % 8);
-  s->offset = position(w);
+  *s = (struct shard_section){.offset = position(w)};
+  return rc;
+}
+
+static int put_section(struct shard_writer *w, struct shard_section *s, const struct bytes *data) {
+  int rc = begin_section(w, s);
   s->size = data->size;
   s->crc = shard_crc32c(0, data->data, data->size);
   return rc ? rc : put(w, data->data, data->size);
 }
 
+/* A section that is being copied from spools. */
+struct copying {
+  struct shard_writer *w;
+  struct shard_section *section;
+};
+
+static int copy(void *context, const void *data, size_t size) {
+  struct copying *c = context;
+  c->section->size += size;
+  c->section->crc = shard_crc32c(c->section->crc, data, size);
+  return put(c->w, data, size);
+}
+
+/* A section of one spool, or of two. */
+static int put_spools(struct shard_writer *w, struct shard_section *s, struct shard_spool *first,
+                      struct shard_spool *second) {
+  struct copying c = {w, s};
+  int rc = begin_section(w, s);
+  if (rc == 0) {
+    rc = shard_spool_read(first, copy, &c);
+  }
+  if (rc == 0 && second) {
+    rc = shard_spool_read(second, copy, &c);
+  }
+  return rc;
+}
+
 static int end_table(struct shard_writer *w) {
   struct table *t = w->table;
   struct shard_table_header *h = t->header;
-  int rc = end_block(w);
+  int rc = end_pending(w);
+  if (rc == 0) {
+    rc = end_blocks(w);
+  }
   h->names.size = position(w) - h->names.offset;
   if (rc == 0) {
     rc = index_add(&t->index, h->names.size, 0);
   }
   if (rc == 0) {
-    rc = put_section(w, &h->index, &t->index);
+    rc = put_spools(w, &h->index, &t->index, NULL);
   }
-  if (rc == 0 && w->header.attributes) {
-    rc = index_add(&t->attribute_index, t->attributes.size, 0);
+  if (rc == 0) {
+    rc = put_spools(w, &h->extent, &t->extents, &t->runs);
+  }
+  if (rc == 0 && w->header.attributes == SHARD_ATTRIBUTES_STORED) {
+    uint32_t rest = (uint32_t)(h->count % SHARD_BLOCK_NAMES);
+    rc = rest ? end_attributes(w, rest) : 0;
     if (rc == 0) {
-      rc = put_section(w, &h->attributes, &t->attributes);
+      rc = index_add(&t->attribute_index, t->attributes.size, 0);
     }
     if (rc == 0) {
-      rc = put_section(w, &h->attribute_index, &t->attribute_index);
+      rc = put_spools(w, &h->attributes, &t->attributes, NULL);
+    }
+    if (rc == 0) {
+      rc = put_spools(w, &h->attribute_index, &t->attribute_index, NULL);
     }
   }
   if (t == &w->names) {
@@ -683,7 +815,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   }
   h->header_crc = 0;
   h->header_crc = shard_crc32c(0, h, sizeof(*h));
-  rc = write_all(w->fd, (const uint8_t *)h, sizeof(*h), 0);
+  rc = shard_write_at(w->fd, h, sizeof(*h), 0);
   if (rc != 0) {
     goto fail;
   }

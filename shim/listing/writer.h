@@ -2,8 +2,8 @@
 /*
  * writer.h - writes a listing file from names that arrive in order (shardctl only).
  *
- * One thread. Memory: one block, 12 bytes per block of names, and the attributes if there are any
- * (a few bytes a block where inodes come in runs, three or four a name where they do not).
+ * One thread. Memory: some MB whatever the number of names, and the directories; what the tables
+ * need besides waits in unnamed files beside the listing.
  */
 #ifndef SHARD_WRITER_H
 #define SHARD_WRITER_H
@@ -13,13 +13,17 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "listing/format.h"
+
 struct shard_writer;
 
 /*
  * Begin a listing that will appear as `path`. It is written to a temporary file beside it.
- * attributes: keep d_ino and d_type. 0 and *out (ended by _commit or _abort), or a negative errno.
+ * attributes: whether d_ino and d_type are kept, or made of the position by the reader.
+ * 0 and *out (ended by _commit or _abort), or a negative errno.
  */
-int shard_writer_open(const char *path, uint32_t order, bool attributes, struct shard_writer **out);
+int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_kept attributes,
+                      struct shard_writer **out);
 
 /*
  * Append a name to a table of format.h: all names first, then all others. It must come after the

@@ -54,8 +54,8 @@ status "plan, bad DLIO" 2 plan --files 3 --ranks 2 --dlio 9; says "names those t
 status "plan, bad name length" 2 plan --files 3 --ranks 2 --name-length 256
 status "plan, an argument" 2 plan --files 3 --ranks 2 x
 status "plan, unknown option" 2 plan --frob
-# The listing's size is as planned.
-mkdir many; (cd many; seq -f 'img_%07.0f_of_1000000.jpeg' 0 19999 | xargs touch)
+# The listing's size is as planned, if there are gaps in the numbers.
+mkdir many; (cd many; seq -f 'img_%07.0f_of_1000000.jpeg' 0 2 39998 | xargs touch)
 "$CTL" index many -o l --no-attributes --json >index.json
 "$CTL" plan --files 20000 --ranks 1 --json >"$WORK/out"
 json "plan: the listing is of the size planned" 'abs(json.load(open("index.json"))["bytes"] / j["libshard"]["bytes_per_node"] - 1) < 0.05'

@@ -81,6 +81,17 @@ static inline void names_numbered(struct names *s, size_t n) {
   }
 }
 
+/* n names with a number of `width` digits from `first` on, between two texts. */
+static inline void names_run(struct names *s, const char *before, int width, uint64_t first,
+                             size_t n, const char *after) {
+  char text[128];
+  for (size_t i = 0; i < n; i++) {
+    names_add(s, text,
+              (size_t)snprintf(text, sizeof(text), "%s%0*llu%s", before, width,
+                               (unsigned long long)(first + i), after));
+  }
+}
+
 /* Any byte but NUL, in components of 1 to 255 bytes, up to four deep. */
 static inline void names_odd(struct names *s, size_t n, uint64_t seed) {
   char text[4 * 256];
@@ -97,6 +108,29 @@ static inline void names_odd(struct names *s, size_t n, uint64_t seed) {
       text[k++] = '/';
     }
     names_add(s, text, k - 1);
+  }
+}
+
+/* Runs of consecutive numbers, long and short, with gaps, and other names between them. */
+static inline void names_runs(struct names *s) {
+  names_run(s, "a", 4, 0, 300, "");                        /* to the end of the name */
+  names_run(s, "a", 4, 301, 127, "");                      /* one too few for a run, maybe */
+  names_run(s, "b/", 3, 872, 128, ".x");                   /* to 999 */
+  names_run(s, "b/", 4, 1000, 130, ".x");                  /* and a digit more */
+  names_run(s, "c", 18, 999999999999999800, 200, "z");     /* as wide as can be */
+  names_run(s, "d", 20, 9999999999999999000ULL, 1500, ""); /* wider: carries past 18 digits */
+  names_run(s, "e", 3, 0, 1000, "0.y");                    /* a digit behind the number */
+  names_run(s, "e", 1, 0, 10, "-");
+  names_run(s, "", 5, 99000, 500, "");          /* nothing but digits */
+  names_run(s, "n", 3, 100, 250, "/same/name"); /* in the path: basenames are equal */
+  names_run(s, "n", 3, 100, 250, "/other");
+  names_run(s, "no", 1, 5, 4000, ".w"); /* of growing width: not in the order of numbers */
+  names_odd(s, s->count + 150, 11);
+  uint64_t seed = 5;
+  for (uint64_t i = 0; i < 5000; i++) {
+    if (unit_random(&seed) % 100) {
+      names_run(s, "gaps/img_", 7, 1234500 + i, 1, "_of_9999999.jpeg");
+    }
   }
 }
 
@@ -144,7 +178,8 @@ static inline int names_write_as(const struct names *s, int order, bool attribut
                                  const char *file, char *digest, uint64_t *bytes) {
   struct shard_writer *w;
   struct names others = {0};
-  int rc = shard_writer_open(file, (uint32_t)order, attributes, &w);
+  int rc = shard_writer_open(file, (uint32_t)order,
+                             attributes ? SHARD_ATTRIBUTES_STORED : SHARD_ATTRIBUTES_NONE, &w);
   for (size_t i = 0; rc == 0 && i < s->count; i++) {
     rc = attributes ? shard_writer_put(w, SHARD_WRITER_NAMES, s->v[i], strlen(s->v[i]),
                                        names_ino(i), names_type(i))

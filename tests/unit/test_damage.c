@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A damaged listing gives an error or right answers: never a crash, never a wrong name.
- * Links: listing/writer listing/reader listing/crc32c -lcrypto
+ * Links: listing/writer listing/spool listing/facts listing/reader listing/names listing/crc32c
+ * -lcrypto
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,7 @@
 #include "listing/listing.h"
 #include "names.h"
 
-static char dir[] = "/tmp/test_damage.XXXXXX";
+static char dir[] = "/dev/shm/test_damage.XXXXXX";
 static char file[64];
 
 /* A good file, kept in memory, and its names. */
@@ -21,10 +22,17 @@ struct good {
   size_t size;
 };
 
-static void make(struct good *g, size_t count, int order) {
+/* `what`: 0 short names without runs, by path; 1 odd ones, by basename; 2 with runs, by path. */
+static void make(struct good *g, size_t count, int what) {
   char digest[65];
   uint64_t bytes;
-  if (order) {
+  int order = what == 1;
+  if (what == 2) {
+    names_run(&g->names, "a/img_", 4, 0, count, ".jpeg");
+    names_run(&g->names, "b/img_", 4, 0, count / 2, ".jpeg");
+    names_run(&g->names, "b/img_", 4, count / 2 + 2, count, ".jpeg");
+    names_odd(&g->names, 3 * count, 3);
+  } else if (order) {
     names_odd(&g->names, count, 3);
   } else {
     char text[32];
@@ -77,7 +85,7 @@ static void ask_table(const struct shard_table *t, const struct names *s, size_t
     int64_t at = shard_table_lower_bound(t, s->v[i], strlen(s->v[i]));
     assert_true(at == -EBADMSG || at == (int64_t)i);
   }
-  for (uint64_t block = 0; block < t->blocks; block++) {
+  for (uint64_t block = 0; block < shard_attribute_blocks(t->count); block++) {
     memset(&a, 0x5a, sizeof(a));
     int rc = shard_table_attributes(t, block, &a);
     assert_true(rc == 0 || rc == -EBADMSG);
@@ -151,13 +159,16 @@ static bool ask(const struct good *g, size_t step) {
 
 static void every_byte(void **state) {
   (void)state;
-  for (int order = 0; order < 2; order++) {
+  for (int what = 0; what < 3; what++) {
     struct good g = {0};
-    make(&g, 66, order);
+    make(&g, what == 2 ? 130 : 66, what);
     assert_true(ask(&g, 1));
     const uint8_t masks[] = {0x01, 0xff};
     size_t refused = 0;
-    for (size_t i = 0; i < g.size; i++) {
+    /* The attributes of the last kind are those of the others over again. */
+    const struct shard_header *h = (const struct shard_header *)g.bytes;
+    size_t from = h->names.attributes.offset, to = from + h->names.attributes.size;
+    for (size_t i = 0; i < g.size; i += what == 2 && i >= from && i < to ? 29 : 1) {
       for (size_t m = 0; m < COUNT(masks); m++) {
         g.bytes[i] ^= masks[m];
         put(g.bytes, g.size);
@@ -246,8 +257,8 @@ static void attributes_swapped(void **state) {
   for (size_t from = 0; from < 2; from++) {
     for (size_t to = 0; to < 2; to++) {
       const struct shard_table_header *f = all[from], *t = all[to];
-      for (uint64_t a = 0; a < f->blocks; a++) {
-        for (uint64_t b = 0; b < t->blocks; b++) {
+      for (uint64_t a = 0; a < shard_attribute_blocks(f->count); a++) {
+        for (uint64_t b = 0; b < shard_attribute_blocks(t->count); b++) {
           const uint8_t *entry_a = g.bytes + f->attribute_index.offset + a * entry;
           const uint8_t *entry_b = g.bytes + t->attribute_index.offset + b * entry;
           uint64_t at_a, end_a, at_b, end_b;
@@ -276,10 +287,9 @@ static void attributes_swapped(void **state) {
   drop(&g);
 }
 
-static void random_changes(void **state) {
-  (void)state;
+static void random_changes_of(int what) {
   struct good g = {0};
-  make(&g, 1500, 1);
+  make(&g, 1500, what);
   uint8_t *bad = malloc(g.size);
   uint64_t seed = 99;
   for (int round = 0; round < 2000; round++) {
@@ -301,6 +311,43 @@ static void random_changes(void **state) {
   drop(&g);
 }
 
+static void random_changes(void **state) {
+  (void)state;
+  random_changes_of(1);
+  random_changes_of(2);
+}
+
+/* Extents, with their records' places and checksums, in the place of others. */
+static void extents_swapped(void **state) {
+  (void)state;
+  struct good g = {0};
+  make(&g, 130, 2);
+  struct shard_header h;
+  memcpy(&h, g.bytes, sizeof(h));
+  uint8_t *bad = malloc(g.size), *all = g.bytes + h.names.extent.offset;
+  assert_true(h.names.extents >= 4);
+  for (uint64_t a = 0; a < h.names.extents; a++) {
+    for (uint64_t b = 0; b < h.names.extents; b++) {
+      memcpy(bad, g.bytes, g.size);
+      memcpy(bad + h.names.extent.offset + b * sizeof(struct shard_extent),
+             all + a * sizeof(struct shard_extent), sizeof(struct shard_extent));
+      put(bad, g.size);
+      assert_true(ask(&g, 3));
+      /* its record alone */
+      struct shard_extent x, y;
+      memcpy(&x, all + a * sizeof(x), sizeof(x));
+      memcpy(&y, all + b * sizeof(y), sizeof(y));
+      memcpy(bad, g.bytes, g.size);
+      size_t size = x.size < y.size ? x.size : y.size, records = h.names.extents * sizeof(x);
+      memcpy(bad + h.names.extent.offset + records + y.where, all + records + x.where, size);
+      put(bad, g.size);
+      assert_true(ask(&g, 3));
+    }
+  }
+  free(bad);
+  drop(&g);
+}
+
 static int set_up(void **state) {
   (void)state;
   snprintf(file, sizeof(file), "%s/a.listing", mkdtemp(dir));
@@ -317,7 +364,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_byte),     cmocka_unit_test(every_length),
       cmocka_unit_test(blocks_swapped), cmocka_unit_test(attributes_swapped),
-      cmocka_unit_test(random_changes),
+      cmocka_unit_test(random_changes), cmocka_unit_test(extents_swapped),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The listing file: what the writer was given is what the reader gives back.
- * Links: listing/writer listing/reader listing/crc32c -lcrypto
+ * Links: listing/writer listing/spool listing/facts listing/reader listing/names listing/crc32c
+ * -lcrypto
  */
 #include <dirent.h>
 #include <errno.h>
@@ -350,6 +351,56 @@ static void numbered(void **state) {
   }
 }
 
+/* Names whose number goes up by one, and what spoils that. */
+static void runs(void **state) {
+  (void)state;
+  for (int order = 0; order < 2; order++) {
+    struct names s = {0};
+    names_runs(&s);
+    round_trip(&s, order);
+    names_free(&s);
+  }
+}
+
+/* A complete dataset is one run, whatever its size. */
+static void one_run(void **state) {
+  (void)state;
+  char digest[65];
+  uint64_t bytes;
+  struct names s = {0};
+  struct shard_listing *l;
+  names_numbered(&s, 100000);
+  assert_int_equal(names_write_as(&s, 0, false, file, digest, &bytes), 0);
+  assert_true(bytes < 1024);
+  assert_int_equal(shard_listing_open(file, &l), 0);
+  check_facts(&s, 0, l);
+  assert_int_equal(l->names.blocks, 0);
+  assert_int_equal(l->names.extent_count, 1);
+  char name[64];
+  uint64_t seed = 3;
+  for (size_t k = 0; k < 2000; k++) {
+    size_t i = unit_random(&seed) % s.count;
+    assert_int_equal(shard_listing_name(l, i, name, sizeof(name)), strlen(s.v[i]));
+    assert_string_equal(name, s.v[i]);
+    assert_int_equal(shard_listing_find(l, name), i);
+  }
+  assert_int_equal(shard_listing_verify(l), 0);
+  shard_listing_close(l);
+  /* In a manifest's own order: up, the same again, down. */
+  names_run(&s, "img_", 5, 0, 200, "");
+  for (size_t i = 0; i < 200; i++) {
+    names_run(&s, "img_", 5, 199 - i, 1, "");
+  }
+  assert_int_equal(names_write_as(&s, 2, false, file, digest, &bytes), 0);
+  assert_true(bytes < 4096);
+  assert_int_equal(shard_listing_open(file, &l), 0);
+  check_cursor(&s, l);
+  assert_int_equal(shard_listing_find(l, s.v[0]), -ENOTSUP);
+  shard_listing_close(l);
+  unlink(file);
+  names_free(&s);
+}
+
 static void odd(void **state) {
   (void)state;
   for (size_t k = 0; k < COUNT(counts); k++) {
@@ -527,6 +578,8 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(numbered),
+      cmocka_unit_test(runs),
+      cmocka_unit_test(one_run),
       cmocka_unit_test(odd),
       cmocka_unit_test(longest),
       cmocka_unit_test(utf8),

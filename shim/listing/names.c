@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * names.c - reading the names of a listing: by position, in order, and by name.
+ *
+ * A position is looked up among the extents, by bisection, and then in a block or a run. What the
+ * bisection meets on its way is not checked; what it ends at is, and must hold the position.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#include "listing/codec.h"
+#include "listing/crc32c.h"
+#include "listing/listing.h"
+
+/* ---- extents ------------------------------------------------------------------------------ */
+
+static uint64_t extent_first(const struct shard_table *t, uint64_t k) {
+  uint64_t first;
+  memcpy(&first, t->extents + k * sizeof(struct shard_extent), sizeof(first));
+  return first;
+}
+
+/* Check extent k. *record: of a run. */
+static int read_extent(const struct shard_table *t, uint64_t k, struct shard_extent *out,
+                       const uint8_t **record) {
+  memcpy(out, t->extents + k * sizeof(*out), sizeof(*out));
+  if (out->size > t->runs_size || (out->size && out->where > t->runs_size - out->size)) {
+    return -EBADMSG;
+  }
+  *record = t->extents + t->extent_count * sizeof(*out) + out->where;
+  uint32_t crc = shard_crc32c(t->seed + SHARD_SEED_EXTENT + (uint32_t)k, out,
+                              offsetof(struct shard_extent, crc));
+  crc = out->size ? shard_crc32c(crc, *record, out->size) : crc;
+  return crc == out->crc && out->count > 0 && out->first <= t->count &&
+                 out->count <= t->count - out->first
+             ? 0
+             : -EBADMSG;
+}
+
+/* The extent that holds position i < count. `hint`: one that may be it, or the one before. */
+static int find_extent(const struct shard_table *t, uint64_t i, uint64_t hint, uint64_t *k,
+                       struct shard_extent *out, const uint8_t **record) {
+  for (uint64_t guess = hint; guess < hint + 2 && guess < t->extent_count; guess++) {
+    if (extent_first(t, guess) <= i &&
+        (guess + 1 == t->extent_count || extent_first(t, guess + 1) > i)) {
+      *k = guess;
+      goto found;
+    }
+  }
+  uint64_t low = 0, high = t->extent_count;
+  while (low < high) {
+    uint64_t mid = low + (high - low) / 2;
+    if (extent_first(t, mid) <= i) {
+      low = mid + 1;
+    } else {
+      high = mid;
+    }
+  }
+  if (low == 0) {
+    return -EBADMSG;
+  }
+  *k = low - 1;
+found:;
+  int rc = read_extent(t, *k, out, record);
+  return rc == 0 && out->first <= i && i - out->first < out->count ? 0 : -EBADMSG;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------- */
+
+/* Find a block by an index and check it. */
+static int find_block(const uint8_t *index, const uint8_t *section, uint64_t section_size,
+                      uint64_t block, uint32_t seed, const uint8_t **data, size_t *size) {
+  const uint8_t *entry = index + block * SHARD_INDEX_ENTRY;
+  uint64_t begin, end;
+  uint32_t crc;
+  memcpy(&begin, entry, sizeof(begin));
+  memcpy(&crc, entry + sizeof(begin), sizeof(crc));
+  memcpy(&end, entry + SHARD_INDEX_ENTRY, sizeof(end));
+  if (begin >= end || end > section_size || end - begin > UINT32_MAX) {
+    return -EBADMSG;
+  }
+  *data = section + begin;
+  *size = (size_t)(end - begin);
+  return shard_crc32c(seed + (uint32_t)block, *data, *size) == crc ? 0 : -EBADMSG;
+}
+
+/* Put p at the beginning of the n-th block of an extent. */
+static int enter_block(struct shard_position *p, const struct shard_extent *e, uint64_t n) {
+  const struct shard_table *t = p->table;
+  const uint8_t *data;
+  size_t size;
+  uint64_t block = e->where + n, before = n * SHARD_BLOCK_NAMES;
+  if (block < n || block >= t->blocks ||
+      find_block(t->index, t->names, t->names_size, block, t->seed, &data, &size) != 0 ||
+      *data != SHARD_BLOCK_FRONT) {
+    return -EBADMSG;
+  }
+  p->next = data + 1;
+  p->end = data + size;
+  p->position = e->first + before;
+  p->left = e->count - before < SHARD_BLOCK_NAMES ? e->count - before : SHARD_BLOCK_NAMES;
+  p->digits_end = 0;
+  p->length = 0;
+  return 0;
+}
+
+/* ---- runs --------------------------------------------------------------------------------- */
+
+/* A record, taken apart. */
+struct run {
+  const uint8_t *prefix, *suffix;
+  uint32_t prefix_length, suffix_length, width;
+  uint64_t number;
+};
+
+static int read_run(const uint8_t *p, const uint8_t *end, struct run *out) {
+  if (shard_varint_get(&p, end, &out->prefix_length) != 0 ||
+      out->prefix_length > (size_t)(end - p)) {
+    return -EBADMSG;
+  }
+  out->prefix = p;
+  p += out->prefix_length;
+  if (shard_varint_get(&p, end, &out->width) != 0 || out->width == 0 ||
+      out->width > SHARD_RUN_DIGITS || shard_varint64_get(&p, end, &out->number) != 0 ||
+      shard_varint_get(&p, end, &out->suffix_length) != 0 ||
+      out->suffix_length != (size_t)(end - p)) {
+    return -EBADMSG;
+  }
+  out->suffix = p;
+  return 0;
+}
+
+/* Put p before the n-th name of a run. */
+static int enter_run(struct shard_position *p, const struct shard_extent *e, const uint8_t *record,
+                     uint64_t n) {
+  struct run run;
+  if (read_run(record, record + e->size, &run) != 0) {
+    return -EBADMSG;
+  }
+  uint64_t length = (uint64_t)run.prefix_length + run.width + run.suffix_length, limit = 1;
+  for (uint32_t k = 0; k < run.width; k++) {
+    limit *= 10;
+  }
+  if (length > p->table->longest || run.number >= limit || e->count > limit - run.number) {
+    return -EBADMSG;
+  }
+  p->next = record;
+  p->end = record + e->size;
+  p->position = e->first + n;
+  p->left = e->count - n;
+  p->number = run.number + n;
+  p->digits_end = run.prefix_length + run.width;
+  p->length = 0;
+  return 0;
+}
+
+/* The first name of a run that was entered, whole. */
+static int begin_run(struct shard_position *p) {
+  struct run run;
+  int rc = read_run(p->next, p->end, &run);
+  if (rc == 0) {
+    memcpy(p->name, run.prefix, run.prefix_length);
+    shard_digits_put(p->name + run.prefix_length, run.width, p->number);
+    memcpy(p->name + p->digits_end, run.suffix, run.suffix_length);
+    p->length = p->digits_end + run.suffix_length;
+    p->name[p->length] = 0;
+  }
+  return rc;
+}
+
+/* ---- positions ---------------------------------------------------------------------------- */
+
+/* Decode one more name of the current block into p->name. */
+static inline int step_block(struct shard_position *p) {
+  uint32_t prefix = 0, suffix = 0, middle, old = p->length;
+  /* The first name of a block is coded without prefix and suffix. */
+  if (old != 0 && (shard_varint_get(&p->next, p->end, &prefix) != 0 ||
+                   shard_varint_get(&p->next, p->end, &suffix) != 0)) {
+    return -EBADMSG;
+  }
+  if (shard_varint_get(&p->next, p->end, &middle) != 0 || middle > (size_t)(p->end - p->next) ||
+      prefix > old || suffix > old - prefix) {
+    return -EBADMSG;
+  }
+  uint64_t length = (uint64_t)prefix + middle + suffix;
+  if (length == 0 || length > p->table->longest) {
+    return -EBADMSG;
+  }
+  if (length != old) {
+    memmove(p->name + prefix + middle, p->name + old - suffix, suffix);
+    p->name[length] = 0;
+  }
+  memcpy(p->name + prefix, p->next, middle);
+  p->next += middle;
+  p->length = (uint32_t)length;
+  return 0;
+}
+
+/* The next name of the current block or run. */
+static inline int step(struct shard_position *p) {
+  int rc = 0;
+  if (p->digits_end == 0) {
+    rc = step_block(p);
+  } else if (p->length == 0) {
+    rc = begin_run(p);
+  } else {
+    shard_count_up(p->name + p->digits_end);
+  }
+  p->left--;
+  p->position++;
+  return rc;
+}
+
+/* Put p at the beginning of the block that holds position i, or before i in a run. */
+static int enter(struct shard_position *p, uint64_t i, uint64_t hint) {
+  struct shard_extent e;
+  const uint8_t *record;
+  int rc = find_extent(p->table, i, hint, &p->extent, &e, &record);
+  return rc       ? rc
+         : e.size ? enter_run(p, &e, record, i - e.first)
+                  : enter_block(p, &e, (i - e.first) / SHARD_BLOCK_NAMES);
+}
+
+int shard_table_seek(struct shard_position *p, const struct shard_table *t, uint64_t i) {
+  p->table = t;
+  p->position = i;
+  p->left = 0;
+  p->extent = 0;
+  if (i >= t->count) {
+    return 0;
+  }
+  int rc = enter(p, i, t->extent_count);
+  while (rc == 0 && p->position < i) {
+    rc = step(p);
+  }
+  return rc;
+}
+
+/* The next name, of the next block or extent if need be. */
+static inline int advance(struct shard_position *p) {
+  if (p->left == 0) {
+    if (p->position >= p->table->count) {
+      return 0;
+    }
+    int rc = enter(p, p->position, p->extent);
+    if (rc != 0) {
+      return rc;
+    }
+  }
+  int rc = step(p);
+  return rc ? rc : 1;
+}
+
+int shard_table_next(struct shard_position *p) { return advance(p); }
+
+int shard_listing_seek(struct shard_cursor *c, const struct shard_listing *l, uint64_t i) {
+  if (i > l->names.count) {
+    return -EINVAL;
+  }
+  c->at.name = c->name;
+  c->error = shard_table_seek(&c->at, &l->names, i);
+  return c->error;
+}
+
+ssize_t shard_listing_next(struct shard_cursor *c, const char **name) {
+  if (c->error == 0) {
+    int rc = advance(&c->at);
+    if (rc > 0) {
+      *name = c->name;
+      return c->at.length;
+    }
+    c->error = rc;
+  }
+  return c->error;
+}
+
+ssize_t shard_listing_name(const struct shard_listing *l, uint64_t i, char *buf, size_t size) {
+  if (i >= l->names.count) {
+    return -EINVAL;
+  }
+  struct shard_position p = SHARD_POSITION(&l->names);
+  int rc = shard_table_seek(&p, &l->names, i);
+  if (rc == 0) {
+    rc = step(&p);
+  }
+  if (rc != 0) {
+    return rc;
+  }
+  if (p.length >= size) {
+    return -ERANGE;
+  }
+  memcpy(buf, p.name, p.length + 1);
+  return p.length;
+}
+
+ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t most, char *buf,
+                            size_t size, size_t *used) {
+  if (i >= l->names.count) {
+    return -EINVAL;
+  }
+  struct shard_position p = SHARD_POSITION(&l->names);
+  int rc = shard_table_seek(&p, &l->names, i);
+  if (rc != 0) {
+    return rc;
+  }
+  size_t copied = 0;
+  for (*used = 0; copied < most; copied++) {
+    rc = advance(&p);
+    if (rc < 0) {
+      return rc;
+    }
+    if (rc == 0) {
+      break;
+    }
+    if (p.length >= size - *used) {
+      if (copied == 0) {
+        return -ERANGE;
+      }
+      break;
+    }
+    memcpy(buf + *used, p.name, p.length + 1);
+    *used += p.length + 1;
+  }
+  return (ssize_t)copied;
+}
+
+/* ---- by name ------------------------------------------------------------------------------ */
+
+/* What is looked for. */
+struct wanted {
+  const struct shard_table *table;
+  const char *name;
+  size_t length;
+};
+
+static int compare(const struct wanted *w, const struct shard_position *p) {
+  return shard_compare_names(w->table->order, p->name, p->length, w->name, w->length);
+}
+
+/* Of n ascending names, how many are not after the wanted one. first(p, context, k) steps to the
+ * k-th. */
+static int64_t bisect(const struct wanted *w, struct shard_position *p, uint64_t n,
+                      int (*first)(struct shard_position *p, const void *context, uint64_t k),
+                      const void *context) {
+  uint64_t low = 0, high = n;
+  while (low < high) {
+    uint64_t mid = low + (high - low) / 2;
+    int rc = first(p, context, mid);
+    if (rc != 0) {
+      return rc;
+    }
+    if (compare(w, p) <= 0) {
+      low = mid + 1;
+    } else {
+      high = mid;
+    }
+  }
+  return (int64_t)low;
+}
+
+static int first_of_extent(struct shard_position *p, const void *table, uint64_t k) {
+  struct shard_extent e;
+  const uint8_t *record;
+  int rc = read_extent(table, k, &e, &record);
+  if (rc == 0) {
+    rc = e.size ? enter_run(p, &e, record, 0) : enter_block(p, &e, 0);
+  }
+  return rc ? rc : step(p);
+}
+
+static int first_of_block(struct shard_position *p, const void *extent, uint64_t k) {
+  int rc = enter_block(p, extent, k);
+  return rc ? rc : step(p);
+}
+
+/* The names of a run that was entered at its beginning differ in their digits alone. */
+static int name_of_run(struct shard_position *p, const void *run, uint64_t k) {
+  const struct run *r = run;
+  shard_digits_put(p->name + r->prefix_length, r->width, r->number + k);
+  return 0;
+}
+
+static int64_t lower_bound_in_run(const struct wanted *w, struct shard_position *p,
+                                  const struct shard_extent *e, const uint8_t *record,
+                                  bool *equal) {
+  struct run run;
+  int rc = enter_run(p, e, record, 0);
+  if (rc == 0) {
+    rc = begin_run(p);
+  }
+  if (rc != 0 || (rc = read_run(record, record + e->size, &run)) != 0) {
+    return rc;
+  }
+  int64_t after = bisect(w, p, e->count, name_of_run, &run);
+  if (after > 0) { /* always: the first name is not after the wanted one */
+    name_of_run(p, &run, (uint64_t)after - 1);
+    *equal = compare(w, p) == 0;
+    after -= *equal;
+  }
+  return (int64_t)e->first + after;
+}
+
+/* As shard_table_lower_bound(); *equal tells whether the name there is `name` itself. */
+static int64_t lower_bound(const struct shard_table *t, const char *name, size_t length,
+                           bool *equal) {
+  struct shard_position p = SHARD_POSITION(t);
+  struct wanted w = {t, name, length};
+  struct shard_extent e;
+  const uint8_t *record;
+  *equal = false;
+  p.table = t;
+  int64_t k = bisect(&w, &p, t->extent_count, first_of_extent, t);
+  if (k <= 0) {
+    return k;
+  }
+  int rc = read_extent(t, (uint64_t)k - 1, &e, &record);
+  if (rc != 0) {
+    return rc;
+  }
+  if (e.size) {
+    return lower_bound_in_run(&w, &p, &e, record, equal);
+  }
+  k = bisect(&w, &p, shard_attribute_blocks(e.count), first_of_block, &e);
+  if (k <= 0) {
+    return k < 0 ? k : -EBADMSG; /* the extent's first name was not after the wanted one */
+  }
+  rc = enter_block(&p, &e, (uint64_t)k - 1);
+  while (rc == 0 && p.left > 0) {
+    rc = step(&p);
+    if (rc == 0) {
+      int order = compare(&w, &p);
+      if (order >= 0) {
+        *equal = order == 0;
+        return (int64_t)p.position - 1;
+      }
+    }
+  }
+  return rc ? rc : (int64_t)p.position;
+}
+
+int64_t shard_table_lower_bound(const struct shard_table *t, const char *name, size_t length) {
+  bool ignored;
+  return lower_bound(t, name, length, &ignored);
+}
+
+int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
+  bool equal;
+  if (l->names.order == SHARD_ORDER_KEEP) {
+    return -ENOTSUP;
+  }
+  int64_t at = lower_bound(&l->names, name, strlen(name), &equal);
+  return at < 0 || equal ? at : -ENOENT;
+}
+
+/* ---- attributes --------------------------------------------------------------------------- */
+
+/* Of a source that has none. */
+static void make_attributes(const struct shard_table *t, uint64_t block, uint32_t n,
+                            struct shard_attributes *out) {
+  bool names = t->seed == SHARD_SEED_NAMES;
+  memset(out->type, names ? DT_REG : DT_DIR, n);
+  for (uint32_t k = 0; k < n; k++) {
+    /* Neither 0 nor all ones, and the two tables apart. */
+    out->ino[k] = (block * SHARD_BLOCK_NAMES + k + 1) | (names ? 0 : 1ULL << 62);
+  }
+}
+
+int shard_table_attributes(const struct shard_table *t, uint64_t block,
+                           struct shard_attributes *out) {
+  const uint8_t *p;
+  size_t size;
+  if (block >= shard_attribute_blocks(t->count)) {
+    return -EBADMSG;
+  }
+  uint64_t left = t->count - block * SHARD_BLOCK_NAMES;
+  uint32_t n = (uint32_t)(left < SHARD_BLOCK_NAMES ? left : SHARD_BLOCK_NAMES), times;
+  if (t->made) {
+    make_attributes(t, block, n, out);
+    return 0;
+  }
+  if (!t->attributes || find_block(t->attribute_index, t->attributes, t->attributes_size, block,
+                                   t->seed, &p, &size) != 0) {
+    return -EBADMSG;
+  }
+  const uint8_t *end = p + size;
+  for (uint32_t k = 0; k < n; k += times) {
+    uint8_t type = p < end ? *p++ : 0;
+    if (shard_varint_get(&p, end, &times) != 0 || times == 0 || times > n - k) {
+      return -EBADMSG;
+    }
+    memset(out->type + k, type, times);
+  }
+  uint64_t ino, coded;
+  if (shard_varint64_get(&p, end, &ino) != 0) {
+    return -EBADMSG;
+  }
+  out->ino[0] = ino;
+  for (uint32_t k = 1; k < n;) {
+    if (shard_varint64_get(&p, end, &coded) != 0 || shard_varint_get(&p, end, &times) != 0 ||
+        times == 0 || times > n - k) {
+      return -EBADMSG;
+    }
+    uint64_t difference = (coded >> 1) ^ -(coded & 1);
+    while (times-- > 0) {
+      out->ino[k++] = ino += difference;
+    }
+  }
+  return 0;
+}
