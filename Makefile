@@ -18,9 +18,9 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # What both products share: no dependency but libc.
-COMMON := listing/below listing/crc32c listing/reader listing/names listing/options shard/shard shard/permute config/version config/size
+COMMON := listing/below listing/crc32c listing/reader listing/names listing/options shard/shard shard/permute config/version config/size config/pattern
 # libshard.so
-LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache \
+LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache listing/given \
        listing/cachedir interpose/init interpose/self interpose/real interpose/handles interpose/guard \
        $(addprefix interpose/,dir dents scandir glob wordexp ftw fts) \
        view/view view/place view/serve view/window adapter/adapter

@@ -116,7 +116,7 @@ struct shard_listing_info {
   uint32_t max_depth;
   uint32_t longest;       /* longest name */
   uint32_t block;         /* names in a block */
-  uint32_t order;         /* 0: path, 1: basename, then path, 2: as it was given */
+  uint32_t order;         /* 0: path, 1: basename, then path, 2: as it was given, 3: directory */
   uint32_t utf8;          /* 1 if every name is valid UTF-8 */
   uint32_t dotted;        /* 1 if some component of some name begins with '.' */
   uint8_t bytes_used[32]; /* bit b set: byte b occurs in some name */

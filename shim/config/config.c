@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config/pattern.h"
 #include "config/size.h"
 #include "listing/build.h"
 
@@ -40,8 +41,7 @@ static const char *const help[VAR_COUNT] = {
 };
 
 /* Variables of the design that this version does not have yet. */
-static const char *const later[] = {"SHARD_STATS", "SHARD_S3_CONNECTIONS", "SHARD_S3_ADDRESSING",
-                                    "SHARD_LISTING_BUILD"};
+static const char *const later[] = {"SHARD_STATS", "SHARD_S3_CONNECTIONS", "SHARD_S3_ADDRESSING"};
 
 const struct shard_config *shard_config(void) { return &config; }
 
@@ -133,6 +133,8 @@ static void set(enum variable v, const char *value) {
   static const char *const views[] = {"auto", "off", "global", "shard", NULL};
   static const char *const strategies[] = {"range", "stride", "hash", NULL};
   static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+  static const char *const builds[] = {"first", NULL};
+  char expanded[4096];
   static const char *const switches[] = {"off", "on", NULL};
   int word;
   uint64_t n;
@@ -171,7 +173,8 @@ static void set(enum variable v, const char *value) {
     }
     break;
   case VAR_SEED:
-    config.shuffle = number(v, value, 0, UINT64_MAX, &config.seed) || config.shuffle;
+    config.seeded = number(v, value, 0, UINT64_MAX, &config.seed);
+    config.shuffle |= config.seeded;
     break;
   case VAR_EPOCH:
     config.epoch_auto = strcmp(value, "auto") == 0;
@@ -199,8 +202,16 @@ static void set(enum variable v, const char *value) {
   case VAR_INCLUDE:
     config.include = value;
     break;
+  case VAR_LISTING_BUILD:
+    config.listing_first = choose(v, value, builds) == 0;
+    break;
   case VAR_LISTING:
     config.listing = value;
+    if (shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) < 0) {
+      COMPLAIN("%s='%.64s' is not valid: %%r stands for the rank, %%e for the epoch, %%%% for a "
+               "percent sign",
+               names[v], value);
+    }
     if (strncmp(value, "s3://", 5) == 0) {
       COMPLAIN("%s='%.64s': S3 is not supported by libshard %s yet", names[v], value,
                shard_version());
@@ -294,6 +305,9 @@ void shard_config_init(char *const *environment) {
     memcpy(snapshot + used, eq + 1, size);
     set((enum variable)v, snapshot + used);
     used += size;
+  }
+  if (config.listing_first && !config.listing) {
+    COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file to make");
   }
   make_absolute(environment);
   errno = saved;

@@ -25,7 +25,8 @@
   X(WINDOW, "names in the window of a streaming shuffle")                                          \
   X(JOB, "a text that all ranks of the job have, and no other job")                                \
   X(INCLUDE, "patterns of names that are sharded, separated by ':'")                               \
-  X(LISTING, "a listing built before by shardctl index")                                           \
+  X(LISTING, "a listing built before by shardctl index, or a manifest (.txt)")                     \
+  X(LISTING_BUILD, "first: rank 0 makes SHARD_LISTING, the others wait for it")                    \
   X(CACHE_DIR, "directory for listings")                                                           \
   X(BUILD_MEMORY, "bytes, or K, M, G: memory of shardctl index, at least 8M")                      \
   X(TMPDIR, "a folder on disk for temporary files of shardctl index")                              \
@@ -41,9 +42,10 @@ struct shard_config {
   enum shard_view view;
   enum shard_strategy strategy;
   enum shard_log_level log;
-  bool adapter;
+  bool adapter, listing_first;
   unsigned timeout; /* seconds */
   bool shuffle;     /* SHARD_SEED or SHARD_EPOCH is set */
+  bool seeded;      /* SHARD_SEED is set */
   bool epoch_auto;  /* count passes from `epoch` on */
   uint64_t seed, epoch;
   unsigned window; /* names */

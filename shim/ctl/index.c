@@ -25,14 +25,17 @@ static const char usage[] =
     "input.\n"
     "\n"
     "  -o, --output FILE    the listing to write\n"
-    "      --order ORDER    path (default) or basename\n"
+    "      --order ORDER    path (default) or basename; of a text also directory: the names of\n"
+    "                       a directory together, as they stand, those that come twice too, as\n"
+    "                       the shard view needs it for a manifest of its own\n"
     "      --include GLOBS  only basenames that match one of the patterns, ':'-separated\n"
     "  -0                   names of a text are ended by NUL, not newline\n"
     "      --root DIR       absolute names of a text lie below DIR, which is left out\n"
     "      --unique         keep a name once that comes more often (else that is an error)\n"
     "      --keep-order     keep a text's order, and names that come more often\n"
     "      --no-attributes  without inodes, types and sub-directories: smaller; enough for\n"
-    "                       DLIO, but the shard view cannot use it\n"
+    "                       DLIO, but the shard view cannot use it. A text's names count as\n"
+    "                       files, numbered by their position\n"
     "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
     "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
     "      --quiet          no progress on stderr (there is some if it is a terminal, or with\n"
@@ -150,10 +153,13 @@ int ctl_index(int argc, char **argv) {
   }
   o.attributes = o.attributes && attributes;
   if (order) {
-    if (strcmp(order, "path") != 0 && strcmp(order, "basename") != 0) {
-      return ctl_usage("--order takes path or basename, not '%s'", order);
+    if (strcmp(order, "path") != 0 && strcmp(order, "basename") != 0 &&
+        strcmp(order, "directory") != 0) {
+      return ctl_usage("--order takes path, basename or directory, not '%s'", order);
     }
-    o.order = strcmp(order, "path") == 0 ? SHARD_ORDER_PATH : SHARD_ORDER_BASENAME;
+    o.order = strcmp(order, "path") == 0       ? SHARD_ORDER_PATH
+              : strcmp(order, "basename") == 0 ? SHARD_ORDER_BASENAME
+                                               : SHARD_ORDER_DIRECTORY;
   }
   if (include) {
     if (strlen(include) >= sizeof(o.include)) {
@@ -175,6 +181,9 @@ int ctl_index(int argc, char **argv) {
   struct stat st;
   int rc;
   if (strcmp(source, "-") == 0 || (stat(source, &st) == 0 && !S_ISDIR(st.st_mode))) {
+    if (unique && o.order == SHARD_ORDER_DIRECTORY) {
+      return ctl_usage("--order directory keeps names that come more often; sort -u drops them");
+    }
     if (include || (keep && (unique || order))) {
       return ctl_usage(include ? "--include is for directories; sift the text with grep"
                                : "--keep-order goes neither with --unique nor with --order");
@@ -184,12 +193,15 @@ int ctl_index(int argc, char **argv) {
       shard_listing_close(l);
       return ctl_fail("'%s' is a listing already", source);
     }
-    o.attributes = false;
     o.order = keep ? SHARD_ORDER_KEEP : o.order;
+    o.attributes =
+        o.attributes && (o.order == SHARD_ORDER_PATH || o.order == SHARD_ORDER_DIRECTORY);
     rc = shard_build_manifest(source, &text, &o, unique, &means, output, &result, err, sizeof(err));
   } else if (texts) {
     return ctl_usage("-0, --root, --unique and --keep-order are for text files, and '%s' is none",
                      source);
+  } else if (o.order == SHARD_ORDER_DIRECTORY) {
+    return ctl_usage("--order directory is for text files, and '%s' is none", source);
   } else {
     rc = shard_build_directory(source, &o, &means, output, &result, err, sizeof(err));
   }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config/pattern.h"
 #include "ctl/ctl.h"
 #include "libshard.h"
 #include "listing/build.h"
@@ -84,11 +85,6 @@ static int print_shuffled(const struct shard_listing *l, const struct shard_shar
     print(name, (size_t)n, separator);
   }
   return 0;
-}
-
-static bool ends_in(const char *text, const char *end) {
-  size_t n = strlen(text), k = strlen(end);
-  return n >= k && strcmp(text + n - k, end) == 0;
 }
 
 /* Make a listing of a directory or manifest in a corner of TMPDIR, and open that. */
@@ -185,9 +181,7 @@ int ctl_ls(int argc, char **argv) {
   struct shard_listing *l = NULL;
   bool directory = !manifest && stat(file, &st) == 0 && S_ISDIR(st.st_mode);
   int opened = directory || manifest ? -EBADMSG : shard_listing_open(file, &l);
-  manifest = manifest ||
-             (!directory && opened == -EBADMSG &&
-              (ends_in(file, ".txt") || ends_in(file, ".txt.gz") || ends_in(file, ".txt.zst")));
+  manifest = manifest || (!directory && opened == -EBADMSG && shard_manifest_named(file));
   if (directory || manifest) {
     int made = list_source(file, manifest, &l);
     if (made != CTL_DONE) {

@@ -6,11 +6,13 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "config/pattern.h"
 #include "ctl/ctl.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -56,34 +58,14 @@ struct order {
   int separator;
 };
 
-/* The pattern with rank and epoch filled in, and `tail`; malloc'd. NULL: it has an unknown %. */
+/* The pattern with rank and epoch filled in, and `tail`; malloc'd. NULL: no memory, or too long. */
 static char *path_of(const struct order *o, uint32_t rank, const char *tail) {
-  char *path = NULL;
-  size_t size;
-  FILE *out = open_memstream(&path, &size);
-  bool good = out != NULL;
-  for (const char *p = o->pattern; good && *p; p++) {
-    if (*p != '%') {
-      fputc(*p, out);
-    } else if (*++p == 'r') {
-      fprintf(out, "%u", rank);
-    } else if (*p == 'e') {
-      fprintf(out, "%llu", (unsigned long long)o->epoch);
-    } else if (*p == '%') {
-      fputc('%', out);
-    } else {
-      good = false;
-    }
+  char path[PATH_MAX], *whole = NULL;
+  if (shard_pattern_expand(o->pattern, rank, o->epoch, path, sizeof(path)) < 0 ||
+      asprintf(&whole, "%s%s", path, tail) < 0) {
+    return NULL;
   }
-  if (out) {
-    fputs(tail, out);
-    fclose(out);
-  }
-  if (!good) {
-    free(path);
-    path = NULL;
-  }
-  return path;
+  return whole;
 }
 
 static int write_names(const struct order *o, uint32_t rank, FILE *out) {

@@ -47,7 +47,7 @@ int ctl_stat(int argc, char **argv) {
   }
   struct shard_listing_info i;
   shard_listing_info(l, &i);
-  static const char *const orders[] = {"path", "basename", "keep"};
+  static const char *const orders[] = {"path", "basename", "keep", "directory"};
   const char *order = orders[i.order];
   double each = i.entries ? (double)i.bytes / (double)i.entries : 0;
   if (json) {

@@ -41,8 +41,9 @@ struct builder {
   bool unique;       /* a name that comes twice counts once */
   const char *twice; /* else: what to say of it */
   uint64_t dropped;
-  struct shard_sorter *names, *others;
-  pthread_mutex_t mutex; /* of dirs */
+  enum shard_attributes_kept kept;
+  struct shard_sorter *names, *others; /* others: NULL if there are no attributes */
+  pthread_mutex_t mutex;               /* of dirs */
   struct dir_record *dirs;
   size_t dirs_count, dirs_room;
   atomic_uint_fast64_t seen;
@@ -187,10 +188,43 @@ static void *merge(void *context) {
   return NULL;
 }
 
+/*
+ * For the order of directories names go through the sorter, in the order of paths, with one more
+ * slash and their number before the basename: so they stay as they came within a directory. Of the
+ * number's bytes none is a NUL or a slash.
+ */
+#define NUMBER_BYTES 8
+
+static size_t add_number(char *to, const char *name, size_t length, uint64_t number) {
+  size_t base = shard_basename(name, length);
+  memcpy(to, name, base);
+  to[base] = '/';
+  for (int k = NUMBER_BYTES; k > 0; k--) {
+    to[base + (size_t)k] = (char)(0x80 | (number & 0x7f));
+    number >>= 7;
+  }
+  memcpy(to + base + 1 + NUMBER_BYTES, name + base, length - base);
+  return length + 1 + NUMBER_BYTES;
+}
+
+/* In place. Returns the length. */
+static size_t remove_number(char *name, size_t length) {
+  size_t base = shard_basename(name, length);
+  memmove(name + base - 1, name + base + NUMBER_BYTES, length - base - NUMBER_BYTES);
+  return length - 1 - NUMBER_BYTES;
+}
+
 /* One name more. -EAGAIN if it has come before. */
 static int write_name(struct builder *b, struct shard_writer *w, enum shard_writer_table table,
-                      const char *name, const struct record *r, char *err, size_t size) {
-  int rc = shard_writer_put(w, table, name, r->length, r->ino, r->type);
+                      char *name, const struct record *r, char *err, size_t size) {
+  size_t length = r->length;
+  if (b->options->order == SHARD_ORDER_DIRECTORY && table == SHARD_WRITER_NAMES) {
+    length = remove_number(name, length);
+  }
+  int rc = shard_writer_put(w, table, name, length, r->ino, r->type);
+  if (rc == -EINVAL && table == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
+    return 0; /* another name had the same directory */
+  }
   if (rc == -EINVAL && b->unique) {
     b->dropped++;
     return 0;
@@ -204,7 +238,7 @@ static int write_name(struct builder *b, struct shard_writer *w, enum shard_writ
 }
 
 static int write_chunk(struct builder *b, struct shard_writer *w, enum shard_writer_table table,
-                       const struct chunk *c, char *err, size_t size) {
+                       struct chunk *c, char *err, size_t size) {
   struct record r;
   int rc = 0;
   for (size_t at = 0; at < c->used && rc == 0; at += sizeof(r) + r.length) {
@@ -237,7 +271,7 @@ static int write_table(struct builder *b, struct shard_writer *w, enum shard_wri
       while (belt.filled == belt.taken && !belt.ended) {
         pthread_cond_wait(&belt.changed, &belt.mutex);
       }
-      const struct chunk *c = belt.filled == belt.taken ? NULL : belt.chunks[belt.taken % CHUNKS];
+      struct chunk *c = belt.filled == belt.taken ? NULL : belt.chunks[belt.taken % CHUNKS];
       pthread_mutex_unlock(&belt.mutex);
       if (!c) {
         break;
@@ -268,12 +302,10 @@ static int write_listing(struct builder *b, const char *file,
                          char *err, size_t size) {
   struct shard_writer *w;
   err[0] = 0;
-  int rc = shard_writer_open(
-      file, b->options->order,
-      b->options->attributes ? SHARD_ATTRIBUTES_STORED : SHARD_ATTRIBUTES_NONE, &w);
+  int rc = shard_writer_open(file, b->options->order, b->kept, &w);
   if (rc == 0) {
     rc = write_table(b, w, SHARD_WRITER_NAMES, err, size);
-    if (rc == 0 && b->options->attributes) {
+    if (rc == 0 && b->others) {
       rc = write_table(b, w, SHARD_WRITER_OTHERS, err, size);
     }
     /* The threads met them in any order. */
@@ -349,11 +381,13 @@ static int open_sorters(struct builder *b) {
   if (memory < SHARD_BUILD_MEMORY_LEAST) {
     memory = SHARD_BUILD_MEMORY_LEAST;
   }
-  bool attributes = b->options->attributes;
+  bool attributes = b->kept != SHARD_ATTRIBUTES_NONE, stored = b->kept == SHARD_ATTRIBUTES_STORED;
+  uint32_t order =
+      b->options->order == SHARD_ORDER_DIRECTORY ? (uint32_t)SHARD_ORDER_PATH : b->options->order;
   /* The others are few. */
   size_t others = attributes ? memory / 8 : 0;
-  b->names = shard_sorter_new(b->options->order, attributes, memory - others, b->folders);
-  b->others = attributes ? shard_sorter_new(b->options->order, true, others, b->folders) : NULL;
+  b->names = shard_sorter_new(order, stored, memory - others, b->folders);
+  b->others = attributes ? shard_sorter_new(order, stored, others, b->folders) : NULL;
   return b->names && (b->others || !attributes) ? 0 : -ENOMEM;
 }
 
@@ -382,18 +416,78 @@ static int read_tree(struct builder *b, const char *real, struct shard_walk_fact
 
 /* Where its names go. */
 struct target {
-  struct builder *b;
   struct hand hand;            /* to the sorter, */
   struct shard_writer *writer; /* or, kept in order, to the writer at once */
-  uint64_t written;
+  uint64_t written, line;
+  const char *manifest;
   char *err;
   size_t size;
+  char last[SHARD_NAME_MAX]; /* the directory of the last name */
+  size_t last_length;
+  char numbered[SHARD_NAME_MAX];
 };
+
+/* An empty component, "." or "..": no directory has an entry of that name. */
+static bool is_entry(const char *component, size_t length) {
+  return length > 0 &&
+         !(component[0] == '.' && (length == 1 || (length == 2 && component[1] == '.')));
+}
+
+/* The directories on the way to a name, as far as the last name had others. */
+static int add_directories(struct target *t, const char *name, size_t length) {
+  size_t base = shard_basename(name, length), from = 0;
+  if (base == t->last_length && memcmp(name, t->last, base) == 0) {
+    return 0;
+  }
+  for (size_t i = 0; i < base; i++) {
+    if (name[i] != '/') {
+      continue;
+    }
+    if (!is_entry(name + from, i - from)) {
+      break;
+    }
+    from = i + 1;
+    if (from > t->last_length || memcmp(name, t->last, from) != 0) {
+      int rc = on_other(&t->hand, name, i, 0, 0);
+      if (rc != 0) {
+        return rc;
+      }
+    }
+  }
+  memcpy(t->last, name, base);
+  t->last_length = base;
+  return 0;
+}
+
+static bool is_path(const char *name, size_t length) {
+  for (size_t from = 0, i = 0; i <= length; i++) {
+    if (i == length || name[i] == '/') {
+      if (!is_entry(name + from, i - from)) {
+        return false;
+      }
+      from = i + 1;
+    }
+  }
+  return true;
+}
 
 static int on_line(void *context, const char *name, size_t length) {
   struct target *t = context;
+  t->line++;
   if (!t->writer) {
-    return on_entry(&t->hand, name, length, 0, 0);
+    int rc = t->hand.b->others ? add_directories(t, name, length) : 0;
+    if (rc == 0 && t->hand.b->options->order == SHARD_ORDER_DIRECTORY) {
+      if (!is_path(name, length) || length + 1 + NUMBER_BYTES >= sizeof(t->numbered)) {
+        snprintf(t->err, t->size,
+                 "%s, line %llu: a directory has no entry '%.*s'; remove empty parts, '.' and '..'",
+                 t->manifest, (unsigned long long)t->line, (int)(length < 300 ? length : 300),
+                 name);
+        return -EINVAL;
+      }
+      length = add_number(t->numbered, name, length, t->line);
+      name = t->numbered;
+    }
+    return rc ? rc : on_entry(&t->hand, name, length, 0, 0);
   }
   count_one(&t->hand);
   t->written++;
@@ -404,18 +498,21 @@ static int keep_order(struct builder *b, const char *manifest,
                       const struct shard_manifest_options *how,
                       const struct shard_writer_facts *facts, const char *file,
                       struct shard_build_result *result, char *err, size_t size) {
-  struct target t = {.b = b, .hand.b = b};
-  int rc = shard_writer_open(file, SHARD_ORDER_KEEP, SHARD_ATTRIBUTES_NONE, &t.writer);
+  struct target *t = calloc(1, sizeof(*t));
+  int rc =
+      t ? shard_writer_open(file, SHARD_ORDER_KEEP, SHARD_ATTRIBUTES_NONE, &t->writer) : -ENOMEM;
   err[0] = 0;
   if (rc == 0) {
-    rc = shard_manifest_read(manifest, how, on_line, &t, err, size);
+    t->hand.b = b;
+    rc = shard_manifest_read(manifest, how, on_line, t, err, size);
     if (rc != 0) {
-      shard_writer_abort(t.writer);
+      shard_writer_abort(t->writer);
     } else {
-      result->entries = t.written;
-      rc = shard_writer_commit(t.writer, facts, result->digest, &result->bytes);
+      result->entries = t->written;
+      rc = shard_writer_commit(t->writer, facts, result->digest, &result->bytes);
     }
   }
+  free(t);
   if (rc != 0 && !err[0]) {
     snprintf(err, size, "cannot write listing '%.300s': %s", file, strerror(-rc));
   }
@@ -426,15 +523,24 @@ static int sort_manifest(struct builder *b, const char *manifest,
                          const struct shard_manifest_options *how,
                          const struct shard_writer_facts *facts, const char *file,
                          struct shard_build_result *result, char *err, size_t size) {
-  int rc = open_sorters(b);
-  struct target t = {.b = b, .hand = {.b = b, .names.sorter = b->names}};
+  b->kept = b->options->attributes ? SHARD_ATTRIBUTES_MADE : SHARD_ATTRIBUTES_NONE;
+  struct target *t = calloc(1, sizeof(*t));
+  int rc = t ? open_sorters(b) : -ENOMEM;
   err[0] = 0;
   if (rc == 0) {
-    rc = shard_manifest_read(manifest, how, on_line, &t, err, size);
+    t->hand = (struct hand){.b = b, .names.sorter = b->names, .others.sorter = b->others};
+    t->manifest = manifest;
+    t->err = err;
+    t->size = size;
+    rc = shard_manifest_read(manifest, how, on_line, t, err, size);
   }
   if (rc == 0) {
-    rc = shard_feeder_end(&t.hand.names);
+    rc = shard_feeder_end(&t->hand.names);
   }
+  if (rc == 0 && b->others) {
+    rc = shard_feeder_end(&t->hand.others);
+  }
+  free(t);
   if (rc == 0) {
     rc = write_listing(b, file, facts, result, err, size);
     rc = rc == -EAGAIN ? -EINVAL : rc;
@@ -486,6 +592,7 @@ int shard_build_manifest(const char *manifest, const struct shard_manifest_optio
 static int attempt(struct builder *b, const char *real, struct shard_writer_facts *facts,
                    const char *file, struct shard_build_result *result, char *err, size_t size) {
   struct shard_walk_facts walked;
+  b->kept = b->options->attributes ? SHARD_ATTRIBUTES_STORED : SHARD_ATTRIBUTES_NONE;
   clock_gettime(CLOCK_REALTIME, &facts->listed);
   int rc = open_sorters(b);
   if (rc != 0) {

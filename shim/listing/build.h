@@ -39,7 +39,8 @@ int shard_build_directory(const char *root, const struct shard_options *options,
 
 /*
  * The same of a text with a name a line (source/manifest.h), "-" for standard input. unique: a name
- * that comes twice counts once; else it is an error, unless options->order is SHARD_ORDER_KEEP.
+ * that comes twice counts once; else it is an error, unless options->order is SHARD_ORDER_KEEP or
+ * _DIRECTORY. Attributes are made of the position; they go with the orders PATH and DIRECTORY only.
  * The listing's source is the manifest, or the root if there is one.
  */
 struct shard_manifest_options;

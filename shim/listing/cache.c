@@ -33,11 +33,13 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/pattern.h"
 #include "interpose/real.h"
 #include "interpose/self.h"
 #include "libshard.h"
-#include "listing/below.h"
 #include "listing/cache.h"
+#include "listing/codec.h"
+#include "listing/given.h"
 #include "listing/listing.h"
 #include "listing/options.h"
 
@@ -47,6 +49,9 @@
 struct request {
   const char *dir;
   char real[PATH_MAX];
+  char given[PATH_MAX];    /* SHARD_LISTING */
+  char manifest[PATH_MAX]; /* names come from it, not from the directory; or "" */
+  struct stat identity;    /* of the manifest */
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT];
   char cache[PATH_MAX];
@@ -81,12 +86,17 @@ static uint64_t fnv(uint64_t h, const void *data, size_t size) {
 static void make_key(struct request *r) {
   uint64_t a = 0xcbf29ce484222325ULL, b = 0x84222325cbf29ce4ULL;
   uint32_t version = SHARD_FORMAT_VERSION;
+  /* One that is written anew has another key: the listing in the cache needs no other check. */
+  int64_t identity[] = {(int64_t)r->identity.st_ino, r->identity.st_size,
+                        r->identity.st_mtim.tv_sec, r->identity.st_mtim.tv_nsec};
   const struct {
     const void *data;
     size_t size;
   } parts[] = {{r->real, strlen(r->real) + 1},
                {r->options_text, strlen(r->options_text) + 1},
-               {&version, sizeof(version)}};
+               {&version, sizeof(version)},
+               {r->manifest, *r->manifest ? strlen(r->manifest) + 1 : 0},
+               {identity, *r->manifest ? sizeof(identity) : 0}};
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
     a = fnv(a, parts[i].data, parts[i].size);
     b = fnv(b ^ a, parts[i].data, parts[i].size);
@@ -95,34 +105,6 @@ static void make_key(struct request *r) {
 }
 
 /* ---- is a listing the one that is asked for, and still true? ---------------------------- */
-
-static int open_root(const struct request *r) {
-  return open(r->real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* Whether every directory walked still has the inode and mtime it had. */
-static bool unchanged(const struct request *r, const struct shard_listing *l) {
-  int root = open_root(r);
-  if (root < 0) {
-    return false;
-  }
-  bool same = true;
-  const uint8_t *pos = NULL;
-  struct shard_dir_entry d;
-  while (same && shard_listing_dir(l, &pos, &d)) {
-    struct stat st;
-    int fd = strlen(d.path) < PATH_MAX ? -1 : shard_open_below(root, d.path, O_PATH);
-    const char *path = fd >= 0 ? "" : *d.path ? d.path : ".";
-    same = fstatat(fd >= 0 ? fd : root, path, &st, fd >= 0 ? AT_EMPTY_PATH : 0) == 0 &&
-           st.st_ino == d.id.ino && st.st_mtim.tv_sec == d.id.mtime_sec &&
-           st.st_mtim.tv_nsec == d.id.mtime_nsec;
-    if (fd >= 0) {
-      close(fd);
-    }
-  }
-  close(root);
-  return same;
-}
 
 /* A file that somebody else could have planted is not a listing. */
 static bool trusted(const char *file) {
@@ -156,7 +138,7 @@ static struct shard_listing *open_link(struct request *r) {
 static struct shard_listing *open_current(struct request *r) {
   snprintf(r->link, sizeof(r->link), "%s/%s.current", r->cache, r->key);
   struct shard_listing *l = open_link(r);
-  if (l && !unchanged(r, l)) {
+  if (l && !shard_given_true(l, r->real)) {
     shard_listing_close(l);
     l = NULL;
   }
@@ -195,130 +177,6 @@ static void pin(struct request *r, const char *job, struct shard_listing **l) {
     shard_listing_close(*l);
     *l = theirs;
   }
-}
-
-/* Whether all names of `l` match one of the asked patterns, by what the header says. */
-static bool all_match(const struct shard_listing *l, const struct shard_options *asked) {
-  if (!asked->include[0] || l->names.count == 0) {
-    return true;
-  }
-  const char *suffix = l->header->suffix;
-  size_t have = strlen(suffix);
-  for (const char *p = asked->include; *p;) {
-    size_t n = strcspn(p, ":");
-    bool plain = n > 0 && p[0] == '*' && strcspn(p + 1, "*?[\\:") == n - 1;
-    if (plain && have >= n - 1 && memcmp(suffix + have - (n - 1), p + 1, n - 1) == 0) {
-      return true;
-    }
-    p += n + (p[n] == ':');
-  }
-  return false;
-}
-
-/* Whether a listing made with other options holds the very names that are asked for. */
-static bool serves(const struct shard_listing *l, const struct shard_options *asked) {
-  struct shard_options made;
-  char ignored[128];
-  const struct shard_header *h = l->header;
-  if (shard_options_parse(&made, l->options, ignored, sizeof(ignored)) != 0 ||
-      h->order != asked->order) {
-    return false;
-  }
-  if (made.include[0] && strcmp(made.include, asked->include) != 0) {
-    return false;
-  }
-  if (strcmp(made.include, asked->include) != 0 && !all_match(l, asked)) {
-    return false;
-  }
-  if (made.follow != asked->follow && (made.follow || h->dir_links != 0)) {
-    return false;
-  }
-  if (made.hidden != asked->hidden && (!made.hidden || h->dotted)) {
-    return false;
-  }
-  if (h->names.count > 0 &&
-      ((asked->depth && h->max_depth + 1 > asked->depth) ||
-       (asked->exact && (h->min_depth + 1 != asked->exact || h->max_depth + 1 != asked->exact)))) {
-    return false;
-  }
-  if (made.exact && made.exact != asked->exact) {
-    return false;
-  }
-  if (asked->attributes && strcmp(made.include, asked->include) != 0) {
-    return false; /* its "others" are not the ones that are asked for */
-  }
-  if (asked->attributes && !made.attributes) {
-    return false;
-  }
-  if (made.depth != asked->depth) {
-    /* Deeper than asked is fine if there was nothing deeper. */
-    if (!asked->depth || (made.depth && made.depth < asked->depth)) {
-      return false;
-    }
-    const uint8_t *pos = NULL;
-    struct shard_dir_entry d;
-    while (shard_listing_dir(l, &pos, &d)) {
-      uint32_t level = *d.path != 0;
-      for (const char *p = d.path; *p; p++) {
-        level += *p == '/';
-      }
-      if (level >= asked->depth) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
-/*
- * A given listing that is passed over should be known to be. Not, though, if it is of a directory
- * beside this one: train and valid share one variable.
- */
-static void say_unused(const struct request *r, const struct shard_listing *l) {
-  const char *slash = strrchr(r->real, '/');
-  size_t parent = (size_t)(slash - r->real) + 1;
-  char text[1100];
-  if (strcmp(l->source, r->real) == 0) {
-    snprintf(text, sizeof(text),
-             "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
-             "made with '%.200s'",
-             l->file, r->real, r->options_text, l->options);
-  } else if (strncmp(l->source, r->real, parent) != 0 || strchr(l->source + parent, '/')) {
-    snprintf(text, sizeof(text),
-             "SHARD_LISTING='%.200s' is not used: it is of '%.300s', not of '%.300s'", l->file,
-             l->source, r->real);
-  } else {
-    return;
-  }
-  shard_log(SHARD_LOG_WARN, text);
-}
-
-/* SHARD_LISTING. 1: *out is open. 0: it is of another directory or kind. Negative: a fault. */
-static int open_given(struct request *r, struct shard_listing **out) {
-  const char *file = shard_config()->listing;
-  if (!file) {
-    return 0;
-  }
-  struct shard_listing *l;
-  int rc = shard_listing_open(file, &l);
-  if (rc != 0) {
-    return fail(r, rc, "SHARD_LISTING='%.300s': %s; make it anew with shardctl index", file,
-                shard_listing_strerror(rc));
-  }
-  if (strcmp(l->source, r->real) != 0 || !serves(l, &r->options)) {
-    say_unused(r, l);
-    shard_listing_close(l);
-    return 0;
-  }
-  if (!unchanged(r, l)) {
-    shard_listing_close(l);
-    return fail(r, -ESTALE,
-                "SHARD_LISTING='%.300s': directory '%.300s' has changed since; make it anew with "
-                "shardctl index",
-                file, r->real);
-  }
-  *out = l;
-  return 1;
 }
 
 /* ---- election and building ------------------------------------------------------------- */
@@ -391,8 +249,17 @@ static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
   posix_spawnattr_setpgroup(&attributes, 0); /* to be killed with whatever it starts */
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  char *arguments[] = {r->program,  "index",         r->real,   "-o", r->file,
-                       "--options", r->options_text, "--quiet", NULL};
+  char *arguments[] = {r->program,
+                       "index",
+                       *r->manifest ? r->manifest : r->real,
+                       "-o",
+                       r->file,
+                       "--options",
+                       r->options_text,
+                       "--quiet",
+                       *r->manifest ? "--root" : NULL,
+                       r->real,
+                       NULL};
   int rc = posix_spawn(pid, r->program, &actions, &attributes, arguments, environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
@@ -624,6 +491,91 @@ static int refuse_inside(struct request *r, const char *cache) {
               cache, r->real);
 }
 
+/* The listing from the cache, built if need be. */
+static int open_cached(struct request *r, const char *job, struct shard_listing **out) {
+  int rc = refuse_inside(r, shard_config()->cache_dir); /* before it is made there */
+  if (rc == 0) {
+    ssize_t n = shard_cache_dir(r->cache, sizeof(r->cache) - 128, r->err, r->size);
+    rc = n < 0 ? (int)n : refuse_inside(r, r->cache);
+  }
+  if (rc != 0) {
+    return rc;
+  }
+  make_key(r);
+  *out = job ? open_pinned(r, job) : NULL;
+  if (*out) {
+    if (!shard_given_true(*out, r->real)) {
+      say_digest(r, *out, "has changed since this job listed it; all ranks keep the listing");
+    }
+    return 0;
+  }
+  *out = open_current(r);
+  rc = *out ? 0 : build_or_wait(r, out);
+  if (rc == 0 && job) {
+    pin(r, job, out);
+  }
+  return rc;
+}
+
+/* What SHARD_LISTING names. 1: *out is open. 0: it is of another directory or kind. */
+static int open_given(struct request *r, const char *job, struct shard_listing **out) {
+  const struct shard_config *config = shard_config();
+  char *file = r->given;
+  struct shard_world world;
+  if (shard_pattern_expand(config->listing, 0, 0, file, sizeof(r->given)) < 0) {
+    return fail(r, -ENAMETOOLONG, "SHARD_LISTING is too long");
+  }
+  if (shard_manifest_named(file) || shard_pattern_has(config->listing, 'r') ||
+      shard_pattern_has(config->listing, 'e')) {
+    return fail(r, -EINVAL,
+                "SHARD_LISTING='%.300s' gives ranks lists of their own, which is for the shard "
+                "view; here all ranks need one listing (shardctl index)",
+                config->listing);
+  }
+  if (!config->listing_first) {
+    return shard_given_open(file, r->real, &r->options, out, r->err, r->size);
+  }
+  int rc = shard_world_get(&world, r->err, r->size);
+  if (rc != 0) {
+    return rc != -ENOENT ? rc
+                         : fail(r, -EINVAL,
+                                "SHARD_LISTING_BUILD=first: no rank is known; set "
+                                "SHARD_RANK and SHARD_SIZE");
+  }
+  if (world.rank > 0) {
+    return shard_given_await(file, r->real, &r->options, out, r->err, r->size);
+  }
+  rc = shard_given_look(file, r->real, &r->options, out);
+  if (rc >= 0) {
+    return rc;
+  }
+  rc = open_cached(r, job, out);
+  if (rc == 0) {
+    rc = shard_given_put(*out, file, r->err, r->size);
+    if (rc != 0) {
+      shard_listing_close(*out);
+    }
+  }
+  return rc ? rc : 1;
+}
+
+/* Everything but the options. */
+static struct request *new_request(const char *dir, char *err, size_t size, int *rc) {
+  struct request *r = calloc(1, sizeof(*r));
+  if (!r) {
+    snprintf(err, size, "out of memory");
+    *rc = -ENOMEM;
+    return NULL;
+  }
+  r->dir = dir;
+  r->err = err;
+  r->size = size;
+  *rc = realpath(dir, r->real)
+            ? 0
+            : fail(r, -errno, "cannot find directory '%.300s': %s", dir, strerror(errno));
+  return r;
+}
+
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
                        size_t size) {
   return shard_cache_open(dir, options, NULL, out, err, size);
@@ -631,52 +583,37 @@ int shard_dataset_open(const char *dir, const char *options, struct shard_listin
 
 int shard_cache_open(const char *dir, const char *options, const char *job,
                      struct shard_listing **out, char *err, size_t size) {
-  int saved = errno;
-  struct request *r = calloc(1, sizeof(*r));
-  if (!r) {
-    snprintf(err, size, "out of memory");
-    errno = saved;
-    return -ENOMEM;
+  int saved = errno, rc;
+  struct request *r = new_request(dir, err, size, &rc);
+  if (rc == 0) {
+    rc = shard_options_parse(&r->options, options, err, size);
   }
-  r->dir = dir;
-  r->err = err;
-  r->size = size;
-  int rc = shard_options_parse(&r->options, options, err, size);
   if (rc == 0) {
     shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
-    if (!realpath(dir, r->real)) {
-      rc = fail(r, -errno, "cannot find directory '%.300s': %s", dir, strerror(errno));
-    }
+    rc = shard_config()->listing ? open_given(r, job, out) : 0;
+    rc = rc == 0 ? open_cached(r, job, out) : rc < 0 ? rc : 0;
+  }
+  free(r);
+  errno = saved;
+  return rc;
+}
+
+int shard_cache_open_manifest(const char *dir, const char *manifest, struct shard_listing **out,
+                              char *err, size_t size) {
+  int saved = errno, rc;
+  struct request *r = new_request(dir, err, size, &rc);
+  if (rc == 0 && (!realpath(manifest, r->manifest) || stat(r->manifest, &r->identity) != 0)) {
+    rc = fail(r, -errno, "SHARD_LISTING='%.300s': %s; make it with shardctl manifest", manifest,
+              strerror(errno));
+  }
+  if (rc == 0 && !S_ISREG(r->identity.st_mode)) {
+    rc = fail(r, -EINVAL, "SHARD_LISTING='%.300s' is not a regular file", manifest);
   }
   if (rc == 0) {
-    rc = open_given(r, out);
-    if (rc == 1) {
-      free(r);
-      errno = saved;
-      return 0;
-    }
-  }
-  if (rc == 0) {
-    rc = refuse_inside(r, shard_config()->cache_dir); /* before it is made there */
-  }
-  if (rc == 0) {
-    ssize_t n = shard_cache_dir(r->cache, sizeof(r->cache) - 128, err, size);
-    rc = n < 0 ? (int)n : refuse_inside(r, r->cache);
-  }
-  if (rc == 0) {
-    make_key(r);
-    *out = job ? open_pinned(r, job) : NULL;
-    if (*out) {
-      if (!unchanged(r, *out)) {
-        say_digest(r, *out, "has changed since this job listed it; all ranks keep the listing");
-      }
-    } else {
-      *out = open_current(r);
-      rc = *out ? 0 : build_or_wait(r, out);
-      if (rc == 0 && job) {
-        pin(r, job, out);
-      }
-    }
+    r->options =
+        (struct shard_options){.order = SHARD_ORDER_DIRECTORY, .hidden = true, .attributes = true};
+    shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
+    rc = open_cached(r, NULL, out);
   }
   free(r);
   errno = saved;

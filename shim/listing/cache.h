@@ -15,4 +15,12 @@ struct shard_listing;
 int shard_cache_open(const char *dir, const char *options, const char *job,
                      struct shard_listing **out, char *err, size_t size);
 
+/*
+ * A listing of the names of a manifest, a text with a name a line, that lie below directory `dir`:
+ * in the manifest's own order within each directory, those that come twice too. It is made when the
+ * manifest is first used on a node.
+ */
+int shard_cache_open_manifest(const char *dir, const char *manifest, struct shard_listing **out,
+                              char *err, size_t size);
+
 #endif

@@ -9,8 +9,22 @@
 #include <stdint.h>
 #include <string.h>
 
-/* KEEP: as a manifest has them, duplicates too. */
-enum { SHARD_ORDER_PATH = 0, SHARD_ORDER_BASENAME = 1, SHARD_ORDER_KEEP = 2 };
+/*
+ * KEEP: as a manifest has them, duplicates too. DIRECTORY: the names of a directory together, as
+ * the manifest has them, and below a directory together too: by their path up to the last slash,
+ * with one more slash behind it. No component is empty.
+ */
+enum {
+  SHARD_ORDER_PATH = 0,
+  SHARD_ORDER_BASENAME = 1,
+  SHARD_ORDER_KEEP = 2,
+  SHARD_ORDER_DIRECTORY = 3
+};
+
+/* Whether names may come twice, and are not to be found by name. */
+static inline int shard_order_of_manifest(uint32_t order) {
+  return order == SHARD_ORDER_KEEP || order == SHARD_ORDER_DIRECTORY;
+}
 
 /* LEB128; at most 5 bytes for 32 bits, 10 for 64. Returns the bytes written. */
 static inline size_t shard_varint_put(uint8_t *p, uint64_t v) {
@@ -94,9 +108,29 @@ static inline int shard_compare_bytes(const char *a, size_t na, const char *b, s
   return c ? c : (na > nb) - (na < nb);
 }
 
+/* The directory of name[length], as order DIRECTORY sees it, against key[size]. */
+static inline int shard_compare_directory(const char *name, size_t length, const char *key,
+                                          size_t size) {
+  size_t n = shard_basename(name, length), least = n < size ? n : size;
+  int c = memcmp(name, key, least);
+  if (c || size < n) {
+    return c ? c : 1;
+  }
+  return size == n ? 1 : '/' != key[n] ? '/' - (unsigned char)key[n] : -(size > n + 1);
+}
+
 /* The order of a listing: <0, 0, >0. */
 static inline int shard_compare_names(uint32_t order, const char *a, size_t na, const char *b,
                                       size_t nb) {
+  if (order == SHARD_ORDER_DIRECTORY) {
+    size_t da = shard_basename(a, na), db = shard_basename(b, nb);
+    if (da == db && memcmp(a, b, da) == 0) {
+      return 0;
+    }
+    size_t least = da < db ? da : db;
+    int c = memcmp(a, b, least);
+    return c ? c : da < db ? '/' - (unsigned char)b[da] : (unsigned char)a[db] - '/';
+  }
   if (order == SHARD_ORDER_BASENAME) {
     size_t oa = shard_basename(a, na), ob = shard_basename(b, nb);
     int c = shard_compare_bytes(a + oa, na - oa, b + ob, nb - ob);
@@ -105,6 +139,13 @@ static inline int shard_compare_names(uint32_t order, const char *a, size_t na, 
     }
   }
   return shard_compare_bytes(a, na, b, nb);
+}
+
+/* Whether b may follow a in a listing. */
+static inline int shard_may_follow(uint32_t order, const char *a, size_t na, const char *b,
+                                   size_t nb) {
+  return order == SHARD_ORDER_KEEP ||
+         shard_compare_names(order, a, na, b, nb) < (order == SHARD_ORDER_DIRECTORY);
 }
 
 #endif

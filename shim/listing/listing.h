@@ -53,8 +53,16 @@ int shard_table_seek(struct shard_position *p, const struct shard_table *table, 
 /* Decode the next name into p->name (p->length bytes, and NUL). 1, or 0 at the end. */
 int shard_table_next(struct shard_position *p);
 
-/* The position of the first name that is not before name[length]; count if there is none. */
+/*
+ * The position of the first name that is not before name[length]; count if there is none. In the
+ * order SHARD_ORDER_DIRECTORY, `name` is the beginning of a directory's path.
+ */
 int64_t shard_table_lower_bound(const struct shard_table *table, const char *name, size_t length);
+
+/* Positions [*begin, *end) of what lies below directory path[length], which ends in a slash; "" is
+ * the root. Not for SHARD_ORDER_BASENAME and _KEEP. 0 or -EBADMSG. */
+int shard_table_below(const struct shard_table *table, const char *path, size_t length,
+                      uint64_t *begin, uint64_t *end);
 
 /* d_type and d_ino of the names of a block: position i's at [i % SHARD_BLOCK_NAMES]. */
 struct shard_attributes {

@@ -335,6 +335,9 @@ struct wanted {
 };
 
 static int compare(const struct wanted *w, const struct shard_position *p) {
+  if (w->table->order == SHARD_ORDER_DIRECTORY) {
+    return shard_compare_directory(p->name, p->length, w->name, w->length);
+  }
   return shard_compare_names(w->table->order, p->name, p->length, w->name, w->length);
 }
 
@@ -444,9 +447,29 @@ int64_t shard_table_lower_bound(const struct shard_table *t, const char *name, s
   return lower_bound(t, name, length, &ignored);
 }
 
+int shard_table_below(const struct shard_table *t, const char *path, size_t length, uint64_t *begin,
+                      uint64_t *end) {
+  *begin = 0;
+  *end = t->count;
+  if (length == 0) {
+    return 0;
+  }
+  char *key = __builtin_alloca(length);
+  memcpy(key, path, length);
+  int64_t first = shard_table_lower_bound(t, key, length);
+  key[length - 1] = '/' + 1;
+  int64_t last = first < 0 ? first : shard_table_lower_bound(t, key, length);
+  if (last < 0) {
+    return (int)last;
+  }
+  *begin = (uint64_t)first;
+  *end = (uint64_t)last;
+  return 0;
+}
+
 int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
   bool equal;
-  if (l->names.order == SHARD_ORDER_KEEP) {
+  if (shard_order_of_manifest(l->names.order)) {
     return -ENOTSUP;
   }
   int64_t at = lower_bound(&l->names, name, strlen(name), &equal);

@@ -66,11 +66,11 @@ static int set(struct shard_options *o, const char *word, size_t n) {
 #define IS(s) (key == sizeof(s) - 1 && memcmp(word, s, key) == 0)
 #define VALUE(s) (length == sizeof(s) - 1 && memcmp(value, s, length) == 0)
   if (IS("order")) {
-    if (!VALUE("path") && !VALUE("basename")) {
-      return -1;
-    }
-    o->order = VALUE("path") ? SHARD_ORDER_PATH : SHARD_ORDER_BASENAME;
-    return 0;
+    o->order = VALUE("path")        ? SHARD_ORDER_PATH
+               : VALUE("basename")  ? SHARD_ORDER_BASENAME
+               : VALUE("directory") ? SHARD_ORDER_DIRECTORY
+                                    : UINT32_MAX;
+    return o->order == UINT32_MAX ? -1 : 0;
   }
   if (IS("depth")) {
     return number(value, length, 1u << 20, &o->depth);
@@ -112,7 +112,7 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
 }
 
 void shard_options_format(const struct shard_options *o, char *buf, size_t size) {
-  static const char *const orders[] = {"path", "basename", "keep"};
+  static const char *const orders[] = {"path", "basename", "keep", "directory"};
   int n =
       snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d include=",
                orders[o->order], o->depth, o->exact, o->hidden, o->follow, o->attributes);

@@ -65,6 +65,9 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
                             .longest = longest,
                             .seed = seed,
                             .order = header->order};
+  if (seed == SHARD_SEED_OTHERS && header->order == SHARD_ORDER_DIRECTORY) {
+    t->order = SHARD_ORDER_PATH;
+  }
   t->made = header->attributes == SHARD_ATTRIBUTES_MADE;
   if (stored) {
     t->attributes = l->map + h->attributes.offset;
@@ -83,7 +86,7 @@ static int check_header(struct shard_listing *l) {
     return -EPROTONOSUPPORT;
   }
   if (header_crc(h) != h->header_crc || h->file_size != l->map_size ||
-      h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_KEEP ||
+      h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_DIRECTORY ||
       h->attributes > SHARD_ATTRIBUTES_MADE || !section_fits(l, &h->dirs) ||
       !section_fits(l, &h->dirs_by_inode) ||
       h->dirs_by_inode.size != h->directories * sizeof(uint64_t)) {
@@ -285,8 +288,7 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
   size_t last_length = 0;
   int rc = shard_table_seek(&p, t, 0);
   while (rc == 0 && (rc = shard_table_next(&p)) > 0) {
-    if (last_length && t->order != SHARD_ORDER_KEEP &&
-        shard_compare_names(t->order, last, last_length, p.name, p.length) >= 0) {
+    if (last_length && !shard_may_follow(t->order, last, last_length, p.name, p.length)) {
       return -EBADMSG;
     }
     memcpy(last, p.name, p.length + 1);

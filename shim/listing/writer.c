@@ -596,8 +596,11 @@ static int begin_pending(struct shard_writer *w, const char *name, size_t length
   size_t prefix = 0, suffix = 0, begin, end;
   bool first = w->table->header->count == 0;
   if (!first) {
-    if (h->order != SHARD_ORDER_KEEP &&
-        shard_compare_names(h->order, w->last, w->last_length, name, length) >= 0) {
+    /* The others of a listing that is ordered by directory are in the order of paths. */
+    uint32_t order = h->order == SHARD_ORDER_DIRECTORY && w->table == &w->others
+                         ? (uint32_t)SHARD_ORDER_PATH
+                         : h->order;
+    if (!shard_may_follow(order, w->last, w->last_length, name, length)) {
       return -EINVAL;
     }
     shared(w->last, w->last_length, name, length, &prefix, &suffix);

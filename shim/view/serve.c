@@ -79,27 +79,6 @@ static uint64_t with_holes(const struct shard_served *s, uint64_t i) {
   return i;
 }
 
-/* Positions in a table of what lies below the directory. */
-static int find_below(const struct shard_served *s, const struct shard_table *t, uint64_t *begin,
-                      uint64_t *end) {
-  *begin = 0;
-  *end = t->count;
-  if (s->base == 0) {
-    return 0;
-  }
-  char *key = __builtin_alloca(s->base);
-  memcpy(key, s->path, s->base);
-  int64_t first = shard_table_lower_bound(t, key, s->base);
-  key[s->base - 1] = '/' + 1;
-  int64_t last = first < 0 ? first : shard_table_lower_bound(t, key, s->base);
-  if (last < 0) {
-    return (int)last;
-  }
-  *begin = (uint64_t)first;
-  *end = (uint64_t)last;
-  return 0;
-}
-
 /* A walk over the entries of one directory in a table, from some position on. */
 struct walk {
   const struct shard_served *served;
@@ -330,9 +309,9 @@ static int has_directory(const struct shard_served *s) {
 }
 
 int shard_serve_prepare(struct shard_served *s) {
-  int rc = find_below(s, &s->listing->names, &s->begin, &s->end);
+  int rc = shard_table_below(&s->listing->names, s->path, s->base, &s->begin, &s->end);
   if (rc == 0) {
-    rc = find_below(s, &s->listing->others, &s->others_begin, &s->others_end);
+    rc = shard_table_below(&s->listing->others, s->path, s->base, &s->others_begin, &s->others_end);
   }
   s->order = SHARD_ORDER_LISTING;
   if (rc == 0 && s->share.shuffled) {

@@ -30,6 +30,8 @@ struct shard_served {
   enum shard_served_how how;
   enum shard_served_order order;
   const struct shard_options *options;
+  struct dataset *dataset;             /* view.c's */
+  int error;                           /* why nothing can be read: there is no list for the epoch */
   const struct shard_listing *listing; /* LISTED */
   const struct shard_hole *holes;
   size_t hole_count;

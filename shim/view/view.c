@@ -29,7 +29,9 @@
 
 #include "config/config.h"
 #include "config/job.h"
+#include "config/pattern.h"
 #include "listing/cache.h"
+#include "listing/given.h"
 #include "listing/listing.h"
 #include "listing/options.h"
 #include "shard/shard.h"
@@ -39,6 +41,14 @@
 
 #define JOB_SIZE 2048
 
+/* The listing of one epoch, where SHARD_LISTING has one for each (%e). */
+struct edition {
+  struct edition *older;
+  uint64_t epoch;
+  struct shard_listing *listing; /* NULL: */
+  int error;                     /* why there is none; reported */
+};
+
 struct dataset {
   const char *path;
   atomic_int state; /* a slot for what follows */
@@ -46,8 +56,10 @@ struct dataset {
   char **nested;            /* where the roots of other datasets lie in this one */
   struct shard_hole *holes; /* the positions that those take, ascending */
   size_t nested_count, holes_count;
-  bool told; /* of an error that may pass */
-  int error; /* why there is no listing; negative errno, reported */
+  bool told;          /* of an error that may pass */
+  int error;          /* why there is no listing; negative errno, reported */
+  atomic_int opening; /* a slot for a new edition; never READY */
+  _Atomic(struct edition *) editions;
   _Atomic uint64_t
       passes; /* twice the epoch, and one more once the root has been read to its end */
 };
@@ -65,8 +77,10 @@ static struct {
   struct shard_world world;
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT];
+  /* SHARD_LISTING: by its name a manifest; with %r, so that it is the rank's share; with %e. */
+  bool manifest, own, each_epoch;
   int error;
-  char fault[300]; /* to be said once a dataset is listed */
+  char fault[500]; /* to be said once a dataset is listed */
 } setup;
 
 static atomic_int listings;      /* opened */
@@ -154,6 +168,30 @@ bool shard_view_active(void) {
   return config->dataset && current() == SHARD_VIEW_SHARD;
 }
 
+/* What kind of thing SHARD_LISTING is. */
+static void look_at_listing(const struct shard_config *config) {
+  const char *listing = config->listing;
+  if (!listing || setup.error) {
+    return;
+  }
+  setup.manifest = shard_manifest_named(listing);
+  setup.own = shard_pattern_has(listing, 'r');
+  setup.each_epoch = shard_pattern_has(listing, 'e');
+  bool shared = !setup.manifest && !setup.own && !setup.each_epoch;
+  const char *why =
+      shared                                    ? NULL
+      : config->strategy == SHARD_STRATEGY_HASH ? "SHARD_STRATEGY=hash takes none; unset one"
+      : setup.count != 1                        ? "SHARD_DATASET must name one directory"
+      : config->listing_first ? "SHARD_LISTING_BUILD=first goes with one listing for all ranks"
+                              : NULL;
+  if (why) {
+    snprintf(setup.fault, sizeof(setup.fault),
+             "SHARD_LISTING='%.200s' is a manifest, or a list for each rank or epoch: %s", listing,
+             why);
+    setup.error = -EINVAL;
+  }
+}
+
 static void set_up(void) {
   const struct shard_config *config = shard_config();
   /* A launcher has no rank, and may list what it likes elsewhere: said when it matters. */
@@ -199,6 +237,7 @@ static void set_up(void) {
   if (!setup.datasets || !setup.roots) {
     setup.error = -ENOMEM;
   }
+  look_at_listing(config);
 }
 
 /* ---- a dataset's listing ----------------------------------------------------------------------
@@ -214,21 +253,16 @@ static bool lies_below(const char *path, const char *whole, const char **rest) {
   return true;
 }
 
-/* Positions in a table of the names below directory `path`. */
+/* Positions of the names below directory `path`. */
 static int positions_below(const struct shard_table *t, const char *path, struct shard_hole *out) {
   char *key = NULL;
   int length = asprintf(&key, "%s/", path);
   if (length < 0) {
     return -ENOMEM;
   }
-  int64_t begin = shard_table_lower_bound(t, key, (size_t)length), end = begin;
-  if (begin >= 0) {
-    key[length - 1] = '/' + 1;
-    end = shard_table_lower_bound(t, key, (size_t)length);
-  }
+  int rc = shard_table_below(t, key, (size_t)length, &out->begin, &out->end);
   free(key);
-  *out = (struct shard_hole){(uint64_t)begin, (uint64_t)end};
-  return end < 0 ? (int)end : 0;
+  return rc;
 }
 
 static int by_position(const void *pa, const void *pb) {
@@ -279,7 +313,38 @@ static int find_nested(struct dataset *d) {
   return rc;
 }
 
+/* What SHARD_LISTING has for this rank and epoch. */
+static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listing **out, char *err,
+                    size_t size) {
+  char *file = malloc(PATH_MAX);
+  char real[PATH_MAX];
+  int rc = -ENOMEM;
+  if (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)setup.world.rank, epoch,
+                                    file, PATH_MAX) < 0) {
+    snprintf(err, size, "SHARD_LISTING: too long, or out of memory");
+  } else if (setup.manifest) {
+    rc = shard_cache_open_manifest(d->path, file, out, err, size);
+  } else if (!realpath(d->path, real)) {
+    rc = -errno;
+    snprintf(err, size, "SHARD_DATASET='%.256s': %s", d->path, strerror(errno));
+  } else {
+    rc = shard_given_open(file, real, &setup.options, out, err, size);
+    if (rc == 0) {
+      rc = -EINVAL;
+      snprintf(err, size,
+               "SHARD_LISTING='%.300s' is of another directory, or was made with other options",
+               file);
+    }
+    rc = rc > 0 ? 0 : rc;
+  }
+  free(file);
+  return rc;
+}
+
 static int open_listing(struct dataset *d, char *err, size_t size) {
+  if (setup.manifest || setup.own) {
+    return open_own(d, shard_config()->epoch, &d->listing, err, size);
+  }
   char *job = malloc(JOB_SIZE);
   bool known = job && shard_job_identity(job, JOB_SIZE);
   int rc =
@@ -347,6 +412,49 @@ static int have_listing(struct dataset *d) {
     return rc;
   }
   return d->error;
+}
+
+/* The edition of an epoch, if it is there already. */
+static struct edition *find_edition(struct dataset *d, uint64_t epoch) {
+  struct edition *e = atomic_load_explicit(&d->editions, memory_order_acquire);
+  while (e && e->epoch != epoch) {
+    e = e->older;
+  }
+  return e;
+}
+
+/* The listing of an epoch. It stays open: what is being read of it has no end that we know. */
+static int have_edition(struct dataset *d, uint64_t epoch, const struct shard_listing **out) {
+  struct edition *e = find_edition(d, epoch);
+  int rc = 0;
+  if (!e && enter(&d->opening) == 0) {
+    e = find_edition(d, epoch); /* another thread's */
+    if (!e && (e = calloc(1, sizeof(*e)))) {
+      char err[700], text[900];
+      e->epoch = epoch;
+      rc = e->error = open_own(d, epoch, &e->listing, err, sizeof(err));
+      if (rc != 0) {
+        snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail in epoch %llu", err,
+                 d->path, (unsigned long long)epoch);
+        shard_log(SHARD_LOG_ERROR, text);
+      }
+      if (passing(rc)) {
+        free(e);
+        e = NULL;
+      } else {
+        e->older = atomic_load(&d->editions);
+        atomic_store_explicit(&d->editions, e, memory_order_release);
+      }
+    } else if (!e) {
+      rc = -ENOMEM;
+    }
+    leave(&d->opening, EMPTY);
+  }
+  if (e) {
+    rc = e->error == -EACCES ? -EPERM : e->error;
+    *out = e->listing;
+  }
+  return rc;
 }
 
 /* ---- which dataset, and where in it ------------------------------------------------------------
@@ -453,10 +561,46 @@ static int damaged(const struct shard_listing *l, int rc) {
   return -EIO;
 }
 
+/* The rank's share of the listing, or of the stream, in the epoch. */
+static int choose_share(struct shard_served *s) {
+  const struct shard_config *config = shard_config();
+  struct dataset *d = s->dataset;
+  bool hash = config->strategy == SHARD_STRATEGY_HASH;
+  /* A list for each epoch has been shuffled already, unless there is a seed to do it again. */
+  bool shuffle = config->shuffle && (config->seeded || !setup.each_epoch);
+  s->key = shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
+  s->listing = d->listing;
+  if (setup.each_epoch) {
+    s->error = have_edition(d, s->epoch, &s->listing);
+    if (s->error != 0) {
+      return s->error;
+    }
+  }
+  uint64_t n = hash ? 0 : s->listing->names.count;
+  for (size_t i = 0; i < d->holes_count; i++) {
+    n -= d->holes[i].end - d->holes[i].begin;
+  }
+  shard_share_init(&s->share, config->strategy, setup.own ? 0 : (uint32_t)setup.world.rank,
+                   setup.own ? 1 : (uint32_t)setup.world.size, n, s->key);
+  if (hash) {
+    s->how = SHARD_SERVED_HASHED;
+    return 0;
+  }
+  int rc = was_listed(s->listing, s->path, s->base ? s->base - 1 : 0);
+  s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;
+  if (rc > 0) {
+    s->holes = d->holes;
+    s->hole_count = d->holes_count;
+    rc = shard_serve_prepare(s);
+  }
+  return rc < 0 ? damaged(s->listing, rc) : 0;
+}
+
 /* Fill in everything but the path. */
 static int prepare(struct shard_served *s, struct dataset *d, int fd) {
   const struct shard_config *config = shard_config();
   bool root = s->base == 0;
+  s->dataset = d;
   s->options = &setup.options;
   s->epoch = config->epoch;
   if (config->epoch_auto) {
@@ -464,29 +608,7 @@ static int prepare(struct shard_served *s, struct dataset *d, int fd) {
     s->epoch =
         root && lseek(fd, 0, SEEK_CUR) == 0 ? begin_pass(s->passes) : atomic_load(s->passes) / 2;
   }
-  s->key = config->shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
-  uint64_t n = 0;
-  if (config->strategy != SHARD_STRATEGY_HASH) {
-    n = d->listing->names.count;
-    for (size_t i = 0; i < d->holes_count; i++) {
-      n -= d->holes[i].end - d->holes[i].begin;
-    }
-  }
-  shard_share_init(&s->share, config->strategy, (uint32_t)setup.world.rank,
-                   (uint32_t)setup.world.size, n, s->key);
-  if (config->strategy == SHARD_STRATEGY_HASH) {
-    s->how = SHARD_SERVED_HASHED;
-    return 0;
-  }
-  int rc = was_listed(d->listing, s->path, root ? 0 : s->base - 1);
-  s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;
-  if (rc > 0) {
-    s->listing = d->listing;
-    s->holes = d->holes;
-    s->hole_count = d->holes_count;
-    rc = shard_serve_prepare(s);
-  }
-  return rc < 0 ? damaged(d->listing, rc) : 0;
+  return choose_share(s);
 }
 
 static int decide(int fd, struct shard_served **out) {
@@ -509,7 +631,7 @@ static int decide(int fd, struct shard_served **out) {
   if (rc != 0 && setup.fault[0]) {
     complain_once(ABOUT_RANK, setup.fault);
   }
-  if (rc == 0 && shard_config()->strategy != SHARD_STRATEGY_HASH) {
+  if (rc == 0 && shard_config()->strategy != SHARD_STRATEGY_HASH && !setup.each_epoch) {
     rc = have_listing(place.dataset);
     /* Opened only now, it may know the directory by an older name: as it will from now on. */
     struct location listed;
@@ -554,6 +676,9 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
   int saved = errno;
   off_t own = 0;
   ssize_t n;
+  if (s->error) {
+    return s->error;
+  }
   if (s->how != SHARD_SERVED_LISTED) {
     n = shard_serve_filtered(s, fd, buf, size);
   } else {
@@ -586,10 +711,7 @@ int shard_view_rewind(struct shard_served *s) {
     return 0;
   }
   s->epoch = epoch;
-  s->key = shard_shuffle_key(shard_config()->seed, epoch);
-  shard_share_init(&s->share, s->share.strategy, s->share.rank, s->share.size, s->share.n, s->key);
-  int rc = s->how == SHARD_SERVED_LISTED ? shard_serve_prepare(s) : 0;
-  return rc < 0 ? damaged(s->listing, rc) : 0;
+  return choose_share(s);
 }
 
 uint64_t shard_view_window_key(const struct shard_served *s) {

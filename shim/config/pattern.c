@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/pattern.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch, char *buf,
+                             size_t size) {
+  size_t used = 0;
+  for (const char *p = pattern; *p; p++) {
+    int n;
+    if (*p != '%') {
+      n = snprintf(buf + used, size - used, "%c", *p);
+    } else if (*++p == '%') {
+      n = snprintf(buf + used, size - used, "%%");
+    } else if (*p == 'r' || *p == 'e') {
+      n = snprintf(buf + used, size - used, "%llu", (unsigned long long)(*p == 'r' ? rank : epoch));
+    } else {
+      return -EINVAL;
+    }
+    used += (size_t)n;
+    if (used >= size) {
+      return -ENAMETOOLONG;
+    }
+  }
+  if (size > 0) {
+    buf[used] = 0;
+  }
+  return (ssize_t)used;
+}
+
+bool shard_pattern_has(const char *pattern, char letter) {
+  for (const char *p = pattern; *p; p++) {
+    if (*p == '%' && (*++p == letter || !*p)) {
+      return *p == letter;
+    }
+  }
+  return false;
+}
+
+bool shard_manifest_named(const char *file) {
+  static const char *const ends[] = {".txt", ".txt.gz", ".txt.zst"};
+  size_t n = strlen(file);
+  for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+    size_t k = strlen(ends[i]);
+    if (n >= k && strcmp(file + n - k, ends[i]) == 0) {
+      return true;
+    }
+  }
+  return false;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * given.c - a listing that was made elsewhere: whether it is the one that is asked for and still
+ * true, and SHARD_LISTING, which names one.
+ *
+ * With SHARD_LISTING_BUILD=first rank 0 puts the listing it has made there, if there is none or an
+ * old one, and all other ranks wait for it: one listing for all nodes.
+ */
+#include "listing/given.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "listing/below.h"
+#include "listing/listing.h"
+
+bool shard_given_true(const struct shard_listing *l, const char *real) {
+  int root = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) {
+    return false;
+  }
+  bool same = true;
+  const uint8_t *pos = NULL;
+  struct shard_dir_entry d;
+  while (same && shard_listing_dir(l, &pos, &d)) {
+    struct stat st;
+    int fd = strlen(d.path) < PATH_MAX ? -1 : shard_open_below(root, d.path, O_PATH);
+    const char *path = fd >= 0 ? "" : *d.path ? d.path : ".";
+    same = fstatat(fd >= 0 ? fd : root, path, &st, fd >= 0 ? AT_EMPTY_PATH : 0) == 0 &&
+           st.st_ino == d.id.ino && st.st_mtim.tv_sec == d.id.mtime_sec &&
+           st.st_mtim.tv_nsec == d.id.mtime_nsec;
+    if (fd >= 0) {
+      close(fd);
+    }
+  }
+  close(root);
+  return same;
+}
+
+/* Whether all names of `l` match one of the asked patterns, by what the header says. */
+static bool all_match(const struct shard_listing *l, const struct shard_options *asked) {
+  if (!asked->include[0] || l->names.count == 0) {
+    return true;
+  }
+  const char *suffix = l->header->suffix;
+  size_t have = strlen(suffix);
+  for (const char *p = asked->include; *p;) {
+    size_t n = strcspn(p, ":");
+    bool plain = n > 0 && p[0] == '*' && strcspn(p + 1, "*?[\\:") == n - 1;
+    if (plain && have >= n - 1 && memcmp(suffix + have - (n - 1), p + 1, n - 1) == 0) {
+      return true;
+    }
+    p += n + (p[n] == ':');
+  }
+  return false;
+}
+
+/* Whether a listing made with other options holds the very names that are asked for. */
+static bool serves(const struct shard_listing *l, const struct shard_options *asked) {
+  struct shard_options made;
+  char ignored[128];
+  const struct shard_header *h = l->header;
+  if (shard_options_parse(&made, l->options, ignored, sizeof(ignored)) != 0 ||
+      h->order != asked->order) {
+    return false;
+  }
+  if (made.include[0] && strcmp(made.include, asked->include) != 0) {
+    return false;
+  }
+  if (strcmp(made.include, asked->include) != 0 && !all_match(l, asked)) {
+    return false;
+  }
+  if (made.follow != asked->follow && (made.follow || h->dir_links != 0)) {
+    return false;
+  }
+  if (made.hidden != asked->hidden && (!made.hidden || h->dotted)) {
+    return false;
+  }
+  if (h->names.count > 0 &&
+      ((asked->depth && h->max_depth + 1 > asked->depth) ||
+       (asked->exact && (h->min_depth + 1 != asked->exact || h->max_depth + 1 != asked->exact)))) {
+    return false;
+  }
+  if (made.exact && made.exact != asked->exact) {
+    return false;
+  }
+  if (asked->attributes && strcmp(made.include, asked->include) != 0) {
+    return false; /* its "others" are not the ones that are asked for */
+  }
+  if (asked->attributes && !made.attributes) {
+    return false;
+  }
+  if (made.depth != asked->depth) {
+    /* Deeper than asked is fine if there was nothing deeper. */
+    if (!asked->depth || (made.depth && made.depth < asked->depth)) {
+      return false;
+    }
+    const uint8_t *pos = NULL;
+    struct shard_dir_entry d;
+    while (shard_listing_dir(l, &pos, &d)) {
+      uint32_t level = *d.path != 0;
+      for (const char *p = d.path; *p; p++) {
+        level += *p == '/';
+      }
+      if (level >= asked->depth) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/*
+ * A given listing that is passed over should be known to be. Not, though, if it is of a directory
+ * beside this one: train and valid share one variable.
+ */
+static void say_unused(const struct shard_listing *l, const char *real,
+                       const struct shard_options *asked) {
+  const char *slash = strrchr(real, '/');
+  size_t parent = (size_t)(slash - real) + 1;
+  char text[1100], options[SHARD_OPTIONS_TEXT];
+  if (strcmp(l->source, real) == 0) {
+    shard_options_format(asked, options, sizeof(options));
+    snprintf(text, sizeof(text),
+             "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
+             "made with '%.200s'",
+             l->file, real, options, l->options);
+  } else if (strncmp(l->source, real, parent) != 0 || strchr(l->source + parent, '/')) {
+    snprintf(text, sizeof(text),
+             "SHARD_LISTING='%.200s' is not used: it is of '%.300s', not of '%.300s'", l->file,
+             l->source, real);
+  } else {
+    return;
+  }
+  shard_log(SHARD_LOG_WARN, text);
+}
+
+int shard_given_look(const char *file, const char *real, const struct shard_options *asked,
+                     struct shard_listing **out) {
+  struct shard_listing *l;
+  int rc = shard_listing_open(file, &l);
+  if (rc != 0) {
+    return rc;
+  }
+  if (strcmp(l->source, real) != 0 || !serves(l, asked)) {
+    say_unused(l, real, asked);
+  } else if (shard_given_true(l, real)) {
+    *out = l;
+    return 1;
+  } else {
+    rc = -ESTALE;
+  }
+  shard_listing_close(l);
+  return rc;
+}
+
+int shard_given_open(const char *file, const char *real, const struct shard_options *asked,
+                     struct shard_listing **out, char *err, size_t size) {
+  int rc = shard_given_look(file, real, asked, out);
+  if (rc == -ESTALE) {
+    snprintf(err, size,
+             "SHARD_LISTING='%.300s': directory '%.300s' has changed since; make it anew with "
+             "shardctl index",
+             file, real);
+  } else if (rc < 0) {
+    snprintf(err, size, "SHARD_LISTING='%.300s': %s; make it anew with shardctl index", file,
+             shard_listing_strerror(rc));
+  }
+  return rc;
+}
+
+static int64_t now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int shard_given_await(const char *file, const char *real, const struct shard_options *asked,
+                      struct shard_listing **out, char *err, size_t size) {
+  unsigned timeout = shard_config()->timeout;
+  int64_t deadline = now_ms() + (int64_t)timeout * 1000;
+  for (long nap_ms = 10;; nap_ms = nap_ms < 500 ? nap_ms * 2 : nap_ms) {
+    int rc = shard_given_look(file, real, asked, out);
+    /* Nothing yet, an old one, or one of an older libshard: rank 0 will see to it. */
+    if (rc >= 0 || (rc != -ENOENT && rc != -ESTALE && rc != -EBADMSG && rc != -EPROTONOSUPPORT)) {
+      if (rc < 0) {
+        snprintf(err, size, "SHARD_LISTING='%.300s': %s", file, shard_listing_strerror(rc));
+      }
+      return rc;
+    }
+    if (now_ms() >= deadline) {
+      snprintf(
+          err, size,
+          "SHARD_LISTING='%.300s': rank 0 has not put the listing of '%.200s' there for %u s "
+          "(SHARD_LISTING_BUILD=first); does it see the same file system? Raise SHARD_TIMEOUT, "
+          "or make the listing beforehand with shardctl index",
+          file, real, timeout);
+      return -ETIMEDOUT;
+    }
+    nanosleep(&(struct timespec){nap_ms / 1000, nap_ms % 1000 * 1000000L}, NULL);
+  }
+}
+
+/* Copy a mapped listing to a new file. */
+static int copy(const struct shard_listing *l, int fd) {
+  for (size_t done = 0; done < l->map_size;) {
+    ssize_t n = write(fd, l->map + done, l->map_size - done);
+    if (n < 0 && errno != EINTR) {
+      return -errno;
+    }
+    done += n > 0 ? (size_t)n : 0;
+  }
+  return fchmod(fd, 0644) == 0 && fsync(fd) == 0 ? 0 : -errno;
+}
+
+int shard_given_put(const struct shard_listing *l, const char *file, char *err, size_t size) {
+  char temporary[PATH_MAX];
+  int rc = -ENAMETOOLONG;
+  if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp.XXXXXX", file) < sizeof(temporary)) {
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    rc = fd < 0 ? -errno : copy(l, fd);
+    if (fd >= 0 && close(fd) != 0 && rc == 0) {
+      rc = -errno; /* a network file system may tell only now */
+    }
+    if (rc == 0 && rename(temporary, file) != 0) {
+      rc = -errno;
+    }
+    if (fd >= 0 && rc != 0) {
+      unlink(temporary);
+    }
+  }
+  if (rc != 0) {
+    snprintf(err, size, "cannot write SHARD_LISTING='%.300s' (SHARD_LISTING_BUILD=first): %s", file,
+             strerror(-rc));
+  }
+  return rc;
+}

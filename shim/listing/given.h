@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* given.h - a listing that was made elsewhere, and SHARD_LISTING, which names one. */
+#ifndef SHARD_GIVEN_H
+#define SHARD_GIVEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "listing/options.h"
+
+struct shard_listing;
+
+/* Whether every directory walked still has the inode and mtime it had; `real` is the root now. */
+bool shard_given_true(const struct shard_listing *listing, const char *real);
+
+/*
+ * Open listing `file` for directory `real`. 1: *out is open. 0: it is of another directory or kind,
+ * which a warning says. A negative errno: it cannot be opened (-ENOENT), or is not true any more
+ * (-ESTALE).
+ */
+int shard_given_look(const char *file, const char *real, const struct shard_options *asked,
+                     struct shard_listing **out);
+
+/* The same, with a line in err[size] about a negative errno. */
+int shard_given_open(const char *file, const char *real, const struct shard_options *asked,
+                     struct shard_listing **out, char *err, size_t size);
+
+/* The same, waiting until rank 0 has put it there; -ETIMEDOUT after SHARD_TIMEOUT seconds. */
+int shard_given_await(const char *file, const char *real, const struct shard_options *asked,
+                      struct shard_listing **out, char *err, size_t size);
+
+/* Put a copy of a listing there, whole or not at all. 0, or a negative errno and a line in err. */
+int shard_given_put(const struct shard_listing *listing, const char *file, char *err, size_t size);
+
+#endif

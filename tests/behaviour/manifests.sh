@@ -1,0 +1,163 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Lists given to ranks: manifests as SHARD_LISTING, one for each rank and epoch or one for all,
+# listings made of texts, and SHARD_LISTING_BUILD=first.
+. "$(dirname "$0")/lib.bash"
+export SHARD_CACHE_DIR=$WORK/cache
+D=$WORK/data; mkdir -p "$D"/{a/deep,b,empty,.hid}
+touch "$D"/{1,2,3,4}.txt "$D"/a/{1,2,3,4,5,6,7}.jpeg "$D"/a/deep/{x,y}.jpeg "$D"/b/img_{000..040}.jpeg \
+  "$D/.hid/f" "$D/with blank" "$D/"$'\xff\xfe'"bytes" "$D/b/"$'\xc3\xa9'".jpeg"
+F=$WORK/flat; mkdir "$F"; touch "$F"/img_{000..099}.jpeg
+cd "$WORK" || exit 2
+(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) >tree
+"$CTL" index "$D" -o d.listing --quiet >/dev/null; "$CTL" index "$F" -o f.listing --quiet >/dev/null
+mkdir m
+
+# as RANK SIZE LISTING COMMAND...: under the shard view
+as() {
+  local r=$1 p=$2 l=$3; shift 3
+  SHARD_DATASET=${DATASET:-$D} SHARD_RANK=$r SHARD_SIZE=$p SHARD_LISTING=$l LD_PRELOAD=$LIB timeout 60 "$@"
+}
+walk='import os, sys
+for d, dirs, files in os.walk(os.fsencode(sys.argv[1])):
+    for f in files: sys.stdout.buffer.write(os.path.relpath(os.path.join(d, f), os.fsencode(sys.argv[1])) + b"\n")'
+list='import os, sys
+for f in os.listdir(os.fsencode(sys.argv[1])): sys.stdout.buffer.write(f + b"\n")'
+
+# A manifest for each rank and epoch: a rank's walk gives the lines of its own, and no others.
+for e in 0 7; do "$CTL" manifest d.listing --size 3 --seed 5 --epoch $e -o 'm/r%r_e%e.txt'; done
+for e in 0 7; do
+  : >all
+  for r in 0 1 2; do
+    SHARD_EPOCH=$e as $r 3 'm/r%r_e%e.txt' "$PYTHON" -c "$walk" "$D" >got 2>err
+    verdict "rank $r, epoch $e: its manifest" "$(diff -a <(LC_ALL=C sort got) <(LC_ALL=C sort m/r${r}_e$e.txt) | head -3; cat err)"
+    cat got >>all
+  done
+  verdict "epoch $e: every file once" "$(diff -a <(LC_ALL=C sort all) tree | head -3)"
+done
+verdict "epochs differ" "$(cmp -s m/r0_e0.txt m/r0_e7.txt && echo the same)"
+as 1 3 'm/r%r_e0.txt' find "$D" -type f -printf '%P\n' 2>err >got
+verdict "find sees the same" "$(diff -a <(LC_ALL=C sort got) <(LC_ALL=C sort m/r1_e0.txt); cat err)"
+as 1 3 'm/r%r_e0.txt' find "$D" -type d -printf '%P\n' 2>err >got
+verdict "directories on the way to its files" "$(diff -a <(LC_ALL=C sort got) <({ echo; sed -n 's|/[^/]*$||p' m/r1_e0.txt; sed -n 's|^\([^/]*\)/.*/.*|\1|p' m/r1_e0.txt; } | LC_ALL=C sort -u); cat err)"
+
+# The manifest's order, and names that come twice, in a directory.
+export DATASET=$F
+"$CTL" manifest f.listing --size 2 --seed 9 --weights 3,1 -o 'm/w%r.txt'
+for r in 0 1; do
+  as $r 2 'm/w%r.txt' "$PYTHON" -c "$list" "$F" >got
+  verdict "weighted, rank $r: in its order" "$(diff -a got m/w$r.txt | head -3)"
+done
+verdict "weighted: 75 and 25" "$(wc -l <m/w0.txt | grep -qx 75 || wc -l m/w0.txt)"
+{ tac m/w0.txt; cat m/w0.txt; head -5 m/w1.txt; } >m/twice0.txt
+as 0 2 m/twice%r.txt "$PYTHON" -c "$list" "$F" >got
+verdict "names that come twice" "$(diff -a got m/twice0.txt | head -3)"
+SHARD_SEED=1 as 0 2 m/twice%r.txt "$PYTHON" -c "$list" "$F" >got
+verdict "shuffled again by a seed" "$(cmp -s got m/twice0.txt && echo in order; diff -a <(sort got) <(sort m/twice0.txt) | head -3)"
+as 0 2 m/twice%r.txt perl -e 'opendir(D, $ARGV[0]); $_ = readdir D for 1 .. 60; $t = telldir D; @a = readdir D; seekdir D, $t; @b = readdir D; print "@a" eq "@b" && @a > 50 ? "" : "no: @a"' "$F" >got
+verdict "telldir and seekdir" "$(cat got)"
+sed "s|^|$F/|" m/w0.txt >m/absolute.txt
+as 0 1 m/absolute.txt "$PYTHON" -c "$list" "$F" >got
+verdict "absolute names" "$(diff -a got m/w0.txt | head -3)"
+for tool in gzip zstd; do
+  ext=$([ $tool = gzip ] && echo gz || echo zst); $tool -c m/w0.txt >m/packed.txt.$ext
+  as 0 1 m/packed.txt.$ext "$PYTHON" -c "$list" "$F" >got
+  verdict "packed by $tool" "$(diff -a got m/w0.txt | head -3)"
+done
+: >m/none0.txt; cp m/w1.txt m/none1.txt
+as 0 2 m/none%r.txt "$PYTHON" -c "$list" "$F" >got 2>&1
+verdict "an empty manifest" "$(cat got)"
+
+# Each pass an epoch.
+for e in 0 1 2; do "$CTL" manifest f.listing --size 2 --seed 4 --epoch $e -o 'm/p%r.%e.txt'; done
+SHARD_EPOCH=auto as 1 2 'm/p%r.%e.txt' "$PYTHON" -c "
+import os, sys
+for e in range(3):
+    got = os.listdir(sys.argv[1])
+    if got != open(f'm/p1.{e}.txt').read().split(): print('epoch', e, got[:3])
+for fd in [os.open(sys.argv[1], os.O_RDONLY)]:
+    try: print('epoch 3', os.listdir(fd)[:3])
+    except FileNotFoundError: pass
+" "$F" >got 2>err
+verdict "passes are epochs" "$(cat got)"
+verdict "an epoch without a list is said once, by name" "$([ "$(grep -c 'm/p1.3.txt.*epoch 3' err)" = 1 ] || cat err)"
+SHARD_EPOCH=auto as 1 2 'm/p%r.%e.txt' perl -e 'opendir(D, $ARGV[0]); for (1 .. 3) { print join(" ", grep { !/^\./ } readdir D), "\n"; rewinddir D } print scalar(() = readdir D), " $!\n"' "$F" >got 2>err
+verdict "rewinddir begins an epoch" "$(for e in 0 1 2; do tr '\n' ' ' <m/p1.$e.txt | sed 's/ $/\n/'; done | diff -a - <(head -3 got))"
+verdict "an epoch without a list fails" "$(tail -1 got | grep -q '^0 No such' || tail -1 got)"
+
+# One for all ranks: it is divided.
+"$CTL" ls f.listing | shuf --random-source="$CTL" >m/common.txt
+for s in range stride; do
+  : >all
+  for r in 0 1 2; do SHARD_STRATEGY=$s as $r 3 m/common.txt "$PYTHON" -c "$list" "$F" >>all; done
+  verdict "one manifest for all, $s" "$(diff -a <(sort all) <(sort m/common.txt) | head -3)"
+  [ $s = range ] && verdict "in its order" "$(diff -a all m/common.txt | head -3)"
+done
+# A manifest that is written anew is seen.
+head -7 m/common.txt >m/common.new && mv m/common.new m/common.txt
+as 0 1 m/common.txt "$PYTHON" -c "$list" "$F" >got
+verdict "a new manifest of the same name" "$(diff -a got m/common.txt)"
+
+# Listings made of texts; a listing for each rank.
+unset DATASET
+"$CTL" index tree -o text.listing --root "$D" --quiet >/dev/null
+: >all
+for r in 0 1 2; do as $r 3 text.listing "$PYTHON" -c "$walk" "$D" >>all 2>err; done
+verdict "a listing of a text" "$(diff -a <(LC_ALL=C sort all) tree; cat err)"
+for r in 0 1 2; do "$CTL" index m/r${r}_e0.txt -o m/$r.listing --root "$D" --quiet >/dev/null; done
+as 2 3 m/%r.listing "$PYTHON" -c "$walk" "$D" >got
+verdict "a listing for each rank" "$(diff -a <(LC_ALL=C sort got) <(LC_ALL=C sort m/r2_e0.txt))"
+"$CTL" index m/twice0.txt -o m/t.listing --order directory --quiet >/dev/null
+verdict "order directory" "$("$CTL" ls m/t.listing | diff -a - m/twice0.txt | head -3)"
+printf '%s\n' b/2 a/9 c b/1 a/9 b/x/y b/0 >m/o.txt
+"$CTL" index m/o.txt -o m/o.listing --order directory --quiet >/dev/null
+verdict "order directory: within each" "$("$CTL" ls m/o.listing | tr '\n' ' ' | diff - <(printf 'c a/9 a/9 b/2 b/1 b/0 b/x/y '))"
+verdict "order directory: stat" "$("$CTL" stat m/o.listing | grep -q 'order *directory' || echo no)"
+
+# refused NAME WORDS [VARIABLE=VALUE...] LISTING
+refused() {
+  local name=$1 words=$2 l=${*: -1}; shift 2
+  env "${@:1:$#-1}" bash -c 'SHARD_DATASET=${SHARD_DATASET:-'"$D"'} SHARD_RANK=0 SHARD_SIZE=2 SHARD_LISTING=$1 LD_PRELOAD=$2 exec ls "$3"' - "$l" "$LIB" "$D" >got 2>err
+  local status=$?
+  verdict "refused: $name" "$([ $status = 2 ] || echo "status $status"; [ ! -s got ] || echo "lists $(head -3 got)"; grep -q -- "$words" err || cat err)"
+}
+refused "no such manifest" "SHARD_LISTING='m/nothing0.txt'.*No such" 'm/nothing%r.txt'
+refused "a wrong letter" "SHARD_LISTING=.*%r stands for the rank" 'm/%p.txt'
+refused "hash" "SHARD_STRATEGY=hash" SHARD_STRATEGY=hash 'm/r%r_e0.txt'
+refused "two datasets" "SHARD_DATASET must name one" SHARD_DATASET="$D:$F" 'm/r%r_e0.txt'
+printf 'a/1.jpeg\n\nb\n' >m/bad.txt; refused "an empty line" "bad.txt, line 2" m/bad.txt
+printf 'a/1.jpeg\n/etc/passwd\n' >m/bad.txt; refused "outside" "bad.txt, line 2.*/etc/passwd" m/bad.txt
+printf 'a/1.jpeg\na//2.jpeg\n' >m/bad.txt; refused "an empty part" "bad.txt, line 2" m/bad.txt
+printf 'a/../1.txt\n' >m/bad.txt; refused "two dots" "bad.txt, line 1" m/bad.txt
+cp f.listing m/z0.listing; refused "a listing of another directory" "m/z0.listing' is of another" 'm/z%r.listing'
+refused "first needs a listing" "SHARD_LISTING_BUILD" SHARD_LISTING_BUILD=second d.listing
+refused "first and a manifest" "SHARD_LISTING_BUILD=first" SHARD_LISTING_BUILD=first 'm/r%r_e0.txt'
+"$CTL" index tree --order directory --unique -o x >/dev/null 2>err; verdict "order directory and unique" "$([ $? = 2 ] || echo "status $?")"
+"$CTL" index "$D" --order directory -o x >/dev/null 2>err; verdict "order directory of a directory" "$([ $? = 2 ] || echo "status $?")"
+
+# SHARD_LISTING_BUILD=first: rank 0 makes the listing, the others wait. Each has a node of its own.
+first() {
+  SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node$1 as "$1" 3 shared/x.listing "$PYTHON" -c "$walk" "$D"
+}
+mkdir shared
+round() {
+  local r pids=()
+  for r in 1 2; do first $r >got$r 2>err$r & pids+=($!); done
+  sleep 0.5; first 0 >got0 2>err0; wait "${pids[@]}"
+  verdict "$1" "$(cat got[012] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[012])"
+  verdict "$1: one builder" "$(ls node1/*.listing node2/*.listing 2>/dev/null)"
+  verdict "$1: nothing else left" "$(ls shared | grep -vx x.listing)"
+}
+round "first: rank 0 makes it"
+before=$(stat -c %i shared/x.listing); round "first: it is there already"
+verdict "first: it is kept" "$([ "$before" = "$(stat -c %i shared/x.listing)" ] || echo "made anew")"
+touch "$D/new file"; round "first: the directory has changed"
+head -c 100 shared/x.listing >shared/y && mv shared/y shared/x.listing; round "first: a damaged one is replaced"
+rm shared/x.listing
+SHARD_TIMEOUT=1 first 1 >got 2>err
+verdict "first: rank 0 does not come" "$([ ! -s got ] || cat got; grep -q 'rank 0 has not put.*SHARD_TIMEOUT' err || cat err)"
+chmod 500 shared; mkdir nodeu; chmod 777 nodeu "$WORK"
+if ! setpriv --reuid=65534 --regid=65534 --clear-groups test -r "$LIB"; then verdict "nobody can read the library" "no"; fi
+SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/nodeu/c as 0 3 shared/x.listing setpriv --reuid=65534 --regid=65534 --clear-groups ls "$D" >got 2>err
+verdict "first: not to be written" "$([ ! -s got ] || cat got; grep -q "cannot write SHARD_LISTING" err || cat err)"
+finish
