@@ -27,7 +27,7 @@ LIB := $(COMMON) config/config config/world config/job config/file config/log li
 # shardctl
 CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/sort listing/build source/posix \
        source/manifest listing/cachedir config/config config/world \
-       $(addprefix ctl/,main text index ls stat manifest run plan doctor cache)
+       $(addprefix ctl/,main text library index ls stat manifest run plan doctor cache)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
@@ -72,11 +72,11 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute world config listing damage sort
+UNIT := crc32c options shard permute world config listing damage sort faults
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
-PRELOADS := $(T)/openlog.so $(T)/naive.so
+PRELOADS := $(T)/openlog.so $(T)/naive.so $(T)/failing.so
 
 $(BUILD)/libshard.a: $(ALL_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(ALL_OBJ)
@@ -104,6 +104,8 @@ unit: tests-built
 
 behaviour: tests-built
 	$(Q)for t in tests/behaviour/*.sh; do echo "== $$t"; BUILD=$(BUILD) timeout 900 bash $$t || exit 1; done
+	@echo "== tests/behaviour/faults.py"
+	$(Q)BUILD=$(BUILD) timeout 900 $(or $(PYTHON),python3) tests/behaviour/faults.py
 
 # The real DLIO, and everything else the tests need. Quick when it is all there.
 setup:

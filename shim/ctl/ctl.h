@@ -7,6 +7,7 @@
 #ifndef SHARD_CTL_H
 #define SHARD_CTL_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,6 +50,10 @@ const char *ctl_human_count(uint64_t count, char buf[CTL_HUMAN]); /* "7,646,857"
 
 /* Text for people: control characters and backslashes as \xHH, so one line stays one line. */
 void ctl_text(FILE *out, const char *text);
+
+/* Canonical path of the libshard.so that belongs to this shardctl, whose own path goes to `self`;
+ * false and path "" if there is none. */
+bool ctl_find_library(char self[PATH_MAX], char path[PATH_MAX]);
 
 /* Flush stdout; CTL_FAILED with a message if it could not be written. */
 int ctl_finish(void);

@@ -21,7 +21,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -207,30 +206,8 @@ static int trial(const char *dir) {
  */
 
 /* Where shard_self_program() of the library would find this shardctl. */
-static void find_library(void) {
-  static const char *const places[] = {"", "../lib/", "../lib64/", "../lib/%s-linux-gnu/"};
-  struct utsname machine;
-  char path[PATH_MAX + 64], place[128];
-  ssize_t n = readlink("/proc/self/exe", doctor.self, sizeof(doctor.self) - 1);
-  doctor.self[n > 0 ? n : 0] = 0;
-  const char *slash = strrchr(doctor.self, '/');
-  uname(&machine);
-  for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]) && !doctor.library[0]; i++) {
-    snprintf(place, sizeof(place), places[i],
-             machine.machine); // NOLINT(clang-diagnostic-format-nonliteral)
-    snprintf(path, sizeof(path), "%.*s%slibshard.so", (int)(slash - doctor.self) + 1, doctor.self,
-             place);
-    char *real = realpath(path, NULL);
-    if (real) {
-      snprintf(doctor.library, sizeof(doctor.library), "%s", real);
-      free(real);
-    }
-  }
-}
-
 static void check_library(void) {
-  find_library();
-  if (!doctor.library[0]) {
+  if (!ctl_find_library(doctor.self, doctor.library)) {
     tell(FAIL, "library",
          "no libshard.so beside '%.500s', nor in ../lib or ../lib64; install both together",
          doctor.self);

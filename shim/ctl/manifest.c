@@ -165,10 +165,9 @@ int ctl_manifest(int argc, char **argv) {
       o.pattern = optarg;
       break;
     case OPT_STRATEGY:
-      if (strcmp(optarg, "range") != 0 && strcmp(optarg, "stride") != 0) {
+      if (!ctl_strategy(optarg, &o.strategy) || o.strategy == SHARD_STRATEGY_HASH) {
         return ctl_usage("--strategy takes range or stride, not '%s'", optarg);
       }
-      o.strategy = *optarg == 'r' ? SHARD_STRATEGY_RANGE : SHARD_STRATEGY_STRIDE;
       break;
     case OPT_SEED:
     case OPT_EPOCH:

@@ -17,7 +17,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/utsname.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -379,26 +378,11 @@ static int inspect(const char *first, char **argv, const elf_header *library) {
 
 /* The absolute path of libshard.so in path[PATH_MAX], and its header. */
 static int find_library(char *path, elf_header *header) {
-  static const char *const places[] = {"", "../lib/", "../lib64/", "../lib/%s-linux-gnu/"};
-  char self[PATH_MAX], place[64], *file = NULL;
-  struct utsname machine;
-  ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-  self[n > 0 ? n : 0] = 0;
-  char *slash = strrchr(self, '/');
-  uname(&machine);
-  for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
-    snprintf(place, sizeof(place), places[i], machine.machine);
-    snprintf(path, PATH_MAX, "%.*s%s" LIBRARY, (int)(slash - self) + 1, self, place);
-    if ((file = realpath(path, NULL))) {
-      break;
-    }
-  }
-  if (!file) {
+  char self[PATH_MAX];
+  if (!ctl_find_library(self, path)) {
     return ctl_fail("cannot find " LIBRARY " beside '%s', nor in ../lib; install both together",
                     self);
   }
-  snprintf(path, PATH_MAX, "%s", file);
-  free(file);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   bool good = fd >= 0 && read_at(fd, 0, header, sizeof(*header)) &&
               memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
