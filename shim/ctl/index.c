@@ -93,6 +93,15 @@ int ctl_build_means(struct shard_build_means *means) {
   return CTL_DONE;
 }
 
+/* Whether the listing may take the place of what is there: of files alone, never of a device. */
+static bool may_replace(const char *output) {
+  struct stat st;
+  char link[16];
+  ssize_t n = readlink(output, link, sizeof(link));
+  bool standard = n > 6 && memcmp(link, "/proc/", 6) == 0; /* /dev/stdout */
+  return stat(output, &st) != 0 || (S_ISREG(st.st_mode) && !standard);
+}
+
 int ctl_index(int argc, char **argv) {
   const char *output = NULL, *order = NULL, *include = NULL, *words = NULL;
   int json = 0, attributes = 1, quiet = 0, c;
@@ -170,6 +179,11 @@ int ctl_index(int argc, char **argv) {
   const char *source = argv[optind];
   if (strncmp(source, "s3://", 5) == 0) {
     return ctl_fail("'%s': S3 is not supported by this version", source);
+  }
+  if (!may_replace(output)) {
+    return ctl_fail("cannot write listing '%s': it is not a regular file; a listing appears whole, "
+                    "under a name of its own",
+                    output);
   }
   struct shard_build_result result = {0};
   struct shard_build_means means = {0};

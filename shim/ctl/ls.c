@@ -106,6 +106,10 @@ static int print_shuffled(const struct shard_listing *l, const struct shard_shar
 static int list_source(const char *source, bool manifest, struct shard_listing **out) {
   const char *base = getenv("TMPDIR");
   char file[4096], err[700];
+  struct shard_build_means means = {0};
+  if (ctl_build_means(&means) != CTL_DONE) {
+    return CTL_USAGE;
+  }
   if ((size_t)snprintf(file, sizeof(file), "%s/shardctl-ls-XXXXXX", base ? base : "/tmp") >=
       sizeof(file)) {
     return ctl_fail("TMPDIR is too long");
@@ -117,10 +121,6 @@ static int list_source(const char *source, bool manifest, struct shard_listing *
   close(fd);
   struct shard_options o;
   struct shard_build_result result;
-  struct shard_build_means means = {0};
-  if (ctl_build_means(&means) != CTL_DONE) {
-    return CTL_USAGE;
-  }
   shard_options_parse(&o, "", err, sizeof(err));
   struct shard_manifest_options how = {.separator = '\n'};
   int rc;

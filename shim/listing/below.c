@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,4 +28,17 @@ int shard_open_below(int root, const char *path, int flags) {
     path += n + (path[n] == '/');
   }
   return fd;
+}
+
+int shard_stat_below(int root, const char *path, struct stat *st) {
+  if (strlen(path) < PATH_MAX) {
+    return fstatat(root, *path ? path : ".", st, 0);
+  }
+  int fd = shard_open_below(root, path, O_PATH);
+  int rc = fd < 0 ? -1 : fstat(fd, st), saved = errno;
+  if (fd >= 0) {
+    close(fd);
+  }
+  errno = saved;
+  return rc;
 }

@@ -8,16 +8,19 @@
 #include "listing/build.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libshard.h"
+#include "listing/below.h"
 #include "listing/codec.h"
 #include "listing/sort.h"
 #include "listing/writer.h"
@@ -588,6 +591,28 @@ int shard_build_manifest(const char *manifest, const struct shard_manifest_optio
 /* ---- a directory
  * --------------------------------------------------------------------------------- */
 
+/*
+ * Whether every directory is still as it was when it was read. So the listing is that of a moment:
+ * a file that was moved while the tree was walked is not in both places, or in none.
+ */
+static int compare_tree(const struct builder *b, const char *real, char *err, size_t size) {
+  int root = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+  for (size_t i = 0; rc == 0 && i < b->dirs_count; i++) {
+    const struct dir_record *d = &b->dirs[i];
+    struct stat st;
+    if (root < 0 || shard_stat_below(root, d->path, &st) != 0 || st.st_ino != d->ino ||
+        st.st_mtim.tv_sec != d->mtime.tv_sec || st.st_mtim.tv_nsec != d->mtime.tv_nsec) {
+      rc = -EAGAIN;
+      snprintf(err, size, "'%.200s': directory '%.300s' changed while the tree was listed", real,
+               *d->path ? d->path : ".");
+    }
+  }
+  if (root >= 0) {
+    close(root);
+  }
+  return rc;
+}
+
 /* Once. -EAGAIN: the directory changed meanwhile. */
 static int attempt(struct builder *b, const char *real, struct shard_writer_facts *facts,
                    const char *file, struct shard_build_result *result, char *err, size_t size) {
@@ -601,6 +626,10 @@ static int attempt(struct builder *b, const char *real, struct shard_writer_fact
   }
   rc = read_tree(b, real, &walked);
   if (rc == 0) {
+    rc = compare_tree(b, real, err, size);
+    if (rc != 0) {
+      return rc;
+    }
     facts->dirs_hidden = walked.dirs_hidden;
     facts->dir_links = walked.dir_links;
     return write_listing(b, file, facts, result, err, size);
@@ -628,7 +657,7 @@ int shard_build_directory(const char *root, const struct shard_options *options,
     snprintf(err, size, "'%.300s' lies inside '%.300s', which it would change; write it elsewhere",
              file, real);
   }
-  if (rc == 0) {
+  if (real && rc == 0) {
     choose_folders(&b, folder);
     pthread_mutex_init(&b.mutex, NULL);
     clock_gettime(CLOCK_MONOTONIC, &b.begin);

@@ -61,6 +61,7 @@ struct request {
   char target[NAME_MAX + 1];
   char program[PATH_MAX];
   char words[600]; /* the builder's last */
+  bool killed;     /* the builder was, by a signal */
   char *err;
   size_t size;
 };
@@ -338,6 +339,7 @@ static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadl
                 r->real, shard_config()->timeout);
   }
   if (got == pid && WIFSIGNALED(status)) {
+    r->killed = true;
     return fail(r, -EIO, "shardctl was killed by signal %d while it listed '%.300s'",
                 WTERMSIG(status), r->real);
   }
@@ -381,9 +383,10 @@ static int install(struct request *r, struct shard_listing **out) {
 /* What builders of this listing left that died with their rank, the lock being ours: none lives.
  * And what jobs of a month ago left. */
 static void remove_leftovers(const struct request *r) {
-  char prefix[64], job[64];
+  char prefix[64], current[64], job[64];
   struct stat st;
   int n = snprintf(prefix, sizeof(prefix), "%s.new.", r->key);
+  int k = snprintf(current, sizeof(current), "%s.current.new.", r->key);
   int m = snprintf(job, sizeof(job), "%s.job-", r->key);
   DIR *dir = shard_real()->opendir(r->cache);
   const struct dirent *entry;
@@ -391,7 +394,8 @@ static void remove_leftovers(const struct request *r) {
     bool old = strncmp(entry->d_name, job, (size_t)m) == 0 &&
                fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
                st.st_mtim.tv_sec < time(NULL) - 30L * 24 * 3600;
-    if (old || strncmp(entry->d_name, prefix, (size_t)n) == 0) {
+    if (old || strncmp(entry->d_name, prefix, (size_t)n) == 0 ||
+        strncmp(entry->d_name, current, (size_t)k) == 0) {
       unlinkat(dirfd(dir), entry->d_name, 0);
     }
   }
@@ -405,14 +409,19 @@ static int build(struct request *r, int lock, int64_t deadline, struct shard_lis
   snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
   snprintf(text, sizeof(text), "listing '%.300s'", r->real);
   shard_log(SHARD_LOG_INFO, text);
-  int errors = -1;
-  pid_t pid = -1;
-  remove_leftovers(r);
-  int rc = start_builder(r, lock, &errors, &pid);
-  if (rc == 0) {
-    rc = await_builder(r, pid, errors, deadline);
-    if (rc != 0) {
-      remove_leftovers(r);
+  int rc = 0;
+  /* One that is killed gets a successor: this rank waits like the others. */
+  for (int tries = 0; tries == 0 || (tries == 1 && rc != 0 && r->killed); tries++) {
+    int errors = -1;
+    pid_t pid = -1;
+    r->killed = false;
+    remove_leftovers(r);
+    rc = start_builder(r, lock, &errors, &pid);
+    if (rc == 0) {
+      rc = await_builder(r, pid, errors, deadline);
+      if (rc != 0) {
+        remove_leftovers(r);
+      }
     }
   }
   return rc == 0 ? install(r, out) : rc;

@@ -33,14 +33,8 @@ bool shard_given_true(const struct shard_listing *l, const char *real) {
   struct shard_dir_entry d;
   while (same && shard_listing_dir(l, &pos, &d)) {
     struct stat st;
-    int fd = strlen(d.path) < PATH_MAX ? -1 : shard_open_below(root, d.path, O_PATH);
-    const char *path = fd >= 0 ? "" : *d.path ? d.path : ".";
-    same = fstatat(fd >= 0 ? fd : root, path, &st, fd >= 0 ? AT_EMPTY_PATH : 0) == 0 &&
-           st.st_ino == d.id.ino && st.st_mtim.tv_sec == d.id.mtime_sec &&
-           st.st_mtim.tv_nsec == d.id.mtime_nsec;
-    if (fd >= 0) {
-      close(fd);
-    }
+    same = shard_stat_below(root, d.path, &st) == 0 && st.st_ino == d.id.ino &&
+           st.st_mtim.tv_sec == d.id.mtime_sec && st.st_mtim.tv_nsec == d.id.mtime_nsec;
   }
   close(root);
   return same;

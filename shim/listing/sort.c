@@ -2,7 +2,6 @@
 #include "listing/sort.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "libshard.h"
 #include "listing/batch.h"
 #include "listing/codec.h"
+#include "listing/spool.h"
 
 #define BATCH_LEAST ((size_t)256 << 10)
 #define BATCH_MOST ((size_t)16 << 20)
@@ -53,7 +53,8 @@ struct shard_sorter {
   char *first;
   size_t common;
 
-  int fd; /* of all runs; unnamed */
+  int fd;             /* of all runs; unnamed */
+  const char *folder; /* where it is */
   off_t size;
   struct run *runs;
   size_t run_count, run_room;
@@ -68,6 +69,15 @@ static int fail(struct shard_sorter *s, int rc, const char *text) {
     snprintf(s->error, sizeof(s->error), "%s", text);
   }
   pthread_mutex_unlock(&s->error_mutex);
+  return rc;
+}
+
+/* Of the file with the runs: what cannot be done to it, and a remedy. */
+static int fail_file(struct shard_sorter *s, int rc, const char *what, const char *remedy) {
+  char text[sizeof(s->error)];
+  snprintf(text, sizeof(text), "cannot %s a temporary file in '%.200s': %s%s", what, s->folder,
+           strerror(-rc), remedy);
+  fail(s, rc, text);
   return rc;
 }
 
@@ -192,7 +202,7 @@ static int refill(struct shard_sorter *s, struct input *in, size_t need) {
       continue;
     }
     if (n <= 0) {
-      return fail(s, n < 0 ? -errno : -EIO, "cannot read a temporary file back");
+      return fail_file(s, n < 0 ? -errno : -EIO, "read back", "");
     }
     in->filled += (size_t)n;
     in->from += n;
@@ -331,23 +341,23 @@ static bool on_disk(const char *folder) {
 }
 
 static int open_runs(struct shard_sorter *s) {
+  int rc = 0;
   for (size_t i = 0; s->folders[i]; i++) {
     if (!on_disk(s->folders[i])) {
       continue;
     }
-    int fd = open(s->folders[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0) {
-      char name[4096];
-      snprintf(name, sizeof(name), "%s/shardctl-XXXXXX", s->folders[i]);
-      fd = mkostemp(name, O_CLOEXEC);
-      if (fd >= 0) {
-        unlink(name);
-      }
-    }
-    if (fd >= 0) {
-      s->fd = fd;
+    s->fd = shard_unnamed_file(s->folders[i]);
+    if (s->fd >= 0) {
+      s->folder = s->folders[i];
       return 0;
     }
+    if (rc == 0) {
+      rc = -errno;
+      s->folder = s->folders[i];
+    }
+  }
+  if (rc != 0) {
+    return fail_file(s, rc, "make", "; set SHARD_TMPDIR");
   }
   return fail(s, -ENOSPC,
               "the names do not fit into SHARD_BUILD_MEMORY, and there is no folder on disk for "
@@ -368,12 +378,7 @@ static int run_flush(struct run_writer *w) {
       continue;
     }
     if (n < 0) {
-      char text[200];
-      int rc = -errno;
-      snprintf(text, sizeof(text),
-               "cannot write a temporary file: %s; set SHARD_TMPDIR to a folder with room",
-               strerror(errno));
-      return fail(s, rc, text);
+      return fail_file(s, -errno, "write", "; set SHARD_TMPDIR to a folder with room");
     }
     done += (size_t)n;
     s->size += n;

@@ -10,15 +10,19 @@
 #include <unistd.h>
 
 int shard_unnamed_file(const char *folder) {
-  int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   char name[PATH_MAX];
-  /* Not every file system has unnamed files. */
-  if (fd < 0 && (size_t)snprintf(name, sizeof(name), "%s/shardctl-XXXXXX", folder) < sizeof(name)) {
-    fd = mkostemp(name, O_CLOEXEC);
-    if (fd >= 0) {
-      unlink(name);
+  int fd;
+  do {
+    fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    /* Not every file system has unnamed files. */
+    if (fd < 0 && errno != EINTR &&
+        (size_t)snprintf(name, sizeof(name), "%s/shardctl-XXXXXX", folder) < sizeof(name)) {
+      fd = mkostemp(name, O_CLOEXEC);
+      if (fd >= 0) {
+        unlink(name);
+      }
     }
-  }
+  } while (fd < 0 && errno == EINTR);
   return fd;
 }
 

@@ -26,6 +26,16 @@
 #define DIGEST_SIZE ((size_t)32 << 10)
 #define RESERVE_STEP ((off_t)16 << 20)
 
+/* A call's result, after the last time that a signal broke it off. */
+#define AGAIN(call)                                                                                \
+  __extension__({                                                                                  \
+    int rc_;                                                                                       \
+    do {                                                                                           \
+      rc_ = (call);                                                                                \
+    } while (rc_ != 0 && errno == EINTR);                                                          \
+    rc_;                                                                                           \
+  })
+
 /* A growing array of bytes. */
 struct bytes {
   uint8_t *data;
@@ -96,16 +106,25 @@ static int bytes_add(struct bytes *b, const void *data, size_t size) {
   return rc;
 }
 
+/* posix_fallocate() gives its error back, and a signal may break it off. */
+static int reserve(int fd, off_t at, off_t size) {
+  int rc;
+  do {
+    rc = posix_fallocate(fd, at, size);
+  } while (rc == EINTR);
+  return rc;
+}
+
 static int flush(struct shard_writer *w) {
   off_t end = w->written + (off_t)w->filled;
   if (end > w->reserved) {
     /* A full tmpfs must be an error here, not a SIGBUS in a reader. */
     off_t want = end + RESERVE_STEP;
-    int rc = posix_fallocate(w->fd, w->reserved, want - w->reserved);
+    int rc = reserve(w->fd, w->reserved, want - w->reserved);
     if (rc == 0) {
       w->reserved = want;
     } else if (rc == ENOSPC || rc == EFBIG) {
-      rc = posix_fallocate(w->fd, w->reserved, end - w->reserved);
+      rc = reserve(w->fd, w->reserved, end - w->reserved);
       if (rc != 0) {
         return -rc;
       }
@@ -168,6 +187,7 @@ static void destroy(struct shard_writer *w) {
 }
 
 #define TEMPORARY ".tmp."
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 /*
  * Remove what builders of this file left that were killed. A live one holds a lock on its own,
@@ -180,7 +200,10 @@ static void remove_dead(const struct shard_writer *w) {
   DIR *dir = length >= 0 ? opendir(w->folder) : NULL;
   const struct dirent *entry;
   while (dir && (entry = readdir(dir))) {
-    if (strncmp(entry->d_name, prefix, (size_t)length) != 0) {
+    /* mkostemp's six letters and digits */
+    if (strncmp(entry->d_name, prefix, (size_t)length) != 0 ||
+        strlen(entry->d_name) != (size_t)length + 6 ||
+        strspn(entry->d_name + length, LETTERS) != 6) {
       continue;
     }
     int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -209,12 +232,16 @@ static int open_temporary(struct shard_writer *w) {
       return -ENOMEM;
     }
     w->fd = mkostemp(w->temporary, O_CLOEXEC);
+    if (w->fd < 0 && errno == EINTR) {
+      continue;
+    }
     if (w->fd < 0) {
       return -errno;
     }
-    (void)flock(w->fd, LOCK_EX | LOCK_NB);
-    /* Another builder may have taken it for a dead one's before it was locked. */
-    if (fstat(w->fd, &st) == 0 && st.st_nlink > 0) {
+    /* Another builder may have taken it for a dead one's before it was locked: it has the lock and
+     * is about to remove it, or has removed it. */
+    bool taken = flock(w->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!taken && fstat(w->fd, &st) == 0 && st.st_nlink > 0) {
       return 0;
     }
     close(w->fd);
@@ -822,8 +849,8 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   if (rc != 0) {
     goto fail;
   }
-  if (ftruncate(w->fd, w->written) != 0 || fchmod(w->fd, 0644) != 0 || fsync(w->fd) != 0 ||
-      rename(w->temporary, w->path) != 0) {
+  if (AGAIN(ftruncate(w->fd, w->written)) != 0 || fchmod(w->fd, 0644) != 0 ||
+      AGAIN(fsync(w->fd)) != 0 || rename(w->temporary, w->path) != 0) {
     rc = -errno;
     goto fail;
   }

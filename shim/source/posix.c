@@ -167,7 +167,10 @@ static int read_directory(struct walk *w, const struct pending *dir) {
     /* One that was there a moment ago: the tree is changing. */
     int rc = base && (errno == ENOENT || errno == ENOTDIR) ? -EAGAIN : -errno;
     return fail(w, rc, "cannot open directory '%.300s': %s%s", base ? dir->path : ".",
-                strerror(errno), errno == EACCES ? "; make it readable" : "");
+                strerror(errno),
+                rc == -EAGAIN     ? "; the tree is changing"
+                : errno == EACCES ? "; make it readable"
+                                  : "");
   }
   memcpy(w->path, dir->path, base);
   if (base) {
@@ -181,8 +184,9 @@ static int read_directory(struct walk *w, const struct pending *dir) {
   while (rc == 0) {
     long n = syscall(SYS_getdents64, fd, w->dents, DENTS_SIZE);
     if (n < 0) {
-      rc = fail(w, -errno, "cannot read directory '%.300s': %s", base ? dir->path : ".",
-                strerror(errno));
+      bool gone = base && errno == ENOENT; /* removed since it was opened */
+      rc = fail(w, gone ? -EAGAIN : -errno, "cannot read directory '%.300s': %s%s",
+                base ? dir->path : ".", strerror(errno), gone ? "; the tree is changing" : "");
     }
     if (n <= 0) {
       break;

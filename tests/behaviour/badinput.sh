@@ -195,18 +195,5 @@ lib=$LIB
 run -- perl -e '$SIG{CHLD} = "IGNORE"; opendir(D, $ARGV[0]) or die; print scalar(() = readdir D)' "$D" >"$WORK/out" 2>"$WORK/err"
 verdict "built though children are ignored" "$(cat "$WORK/err"; [ -s "$WORK/out" ] || echo nothing)"
 
-# Several ranks, real shardctl killed while it works.
-rm -rf "$cache"; mkdir -p "$WORK/wide"; (cd "$WORK/wide"; seq -f f%06g 20000 | xargs touch)
-OLD=$D D=$WORK/wide
-cp "$CTL" "$WORK/fake/shardctl"; lib=$WORK/fake/libshard.so
-run -- ls "$D" >/dev/null 2>"$WORK/err" & first=$!
-for i in {1..500}; do pid=$(pgrep -f "^$WORK/fake/shardctl index" | head -1); [ -n "$pid" ] && { kill -9 "$pid"; break; }; done 2>/dev/null
-wait $first; got=$?
-if grep -q "signal 9" "$WORK/err"; then
-  verdict "shardctl killed" "$([ $got = 2 ] || echo "status $got")"; left "shardctl killed"
-else
-  skip "shardctl killed" "it was too quick"; good "shardctl killed"
-fi
-D=$OLD
 umount "$WORK/ro" "$WORK/full" 2>/dev/null
 finish

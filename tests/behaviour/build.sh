@@ -49,6 +49,32 @@ bad "empty first line" '\na\n' 1
 bad "NUL" 'a\nb\0c\n' 2
 bad "long line" "a\nb\n$(printf '%05000d' 1)\n" 3
 printf 'a\n%0*d' 2000000 1 >bad.txt; refuses "line longer than the buffer" "bad.txt, line 2" index bad.txt -o "$L"
+# Lengths: a path has 4095 bytes at the most, as it stands in the text.
+longest=$(printf '%04095d' 1); echo "$longest" >long.txt; printf '%s\0' "$longest" >want; lists "the longest name" want long.txt
+bad "a byte more" "a\n${longest}1\n" 2
+# Bytes are taken as they are.
+printf '%s\n' ./a a//b ../x ' blank ' 'a\tb' $'c\rd' '*' '~' '%s' "it's" '"' b/ >odd.txt
+sort odd.txt | tr '\n' '\0' >want; lists "bytes as they are" want odd.txt
+tr '\n' '\0' <odd.txt >odd.want; lists "bytes as they are, --keep-order" odd.want --keep-order odd.txt
+printf 'a\r\0b\n\0' >cr0; lists "-0: CR and newline are bytes" cr0 -0 cr0
+printf 'a\0\0b\0' >none0; refuses "-0: an empty name" "none0, line 2" index -0 none0 -o "$L"
+printf 'x\n/r/y\n/r/z/1\n' >mixed.txt; printf '%s\0' x y z/1 >want; lists "--root, some absolute" want --root /r mixed.txt
+printf '%s\0' r/y r/z/1 x >want; lists "--root /" want --root / mixed.txt
+{ seq 300000; printf 'cr\r\n'; seq 9; } >late.txt; refuses "a late line" "late.txt, line 300001" index late.txt -o "$L"
+# Packed texts
+sort names.txt | tr '\n' '\0' >want
+zstd -q -c odd.txt >two.zst; zstd -q -c names.txt >>two.zst
+sort names.txt odd.txt | tr '\n' '\0' >wanted2; lists "two zstd frames" wanted2 two.zst
+gzip -c names0 >names0.gz; lists "gzip, -0" want0 -0 names0.gz
+gzip -c odd.txt >odd.gz; lists "gzip, --keep-order" odd.want --keep-order odd.gz
+gzip -c empty >empty.gz; lists "gzip of nothing" nothing empty.gz
+seq 100000 | zstd -q >whole.zst; head -c 30000 whole.zst >cut.zst; refuses "zstd, cut" "cut.zst" index cut.zst -o "$L"
+cp names.txt.gz tail.gz; echo garbage >>tail.gz; refuses "gzip, garbage behind" "tail.gz" index tail.gz -o "$L"
+{ seq 100000 | gzip; } >bent.gz; printf 'XXXX' | dd of=bent.gz bs=1 seek=50000 conv=notrunc 2>/dev/null; refuses "gzip, damaged" "bent.gz" index bent.gz -o "$L"
+refuses "gzip, damaged, --keep-order" "bent.gz" index --keep-order bent.gz -o "$L"
+printf '\x1f\x8b' >magic.gz; refuses "gzip, two bytes" "magic.gz" index magic.gz -o "$L"
+rm -f "$L"; PATH=/none "$CTL" index two.zst -o "$L" 2>"$WORK/err" >/dev/null
+verdict "no zstd" "$([ $? = 1 ] && grep -q 'cannot start zstd, which unpacks two.zst' "$WORK/err" && ! [ -e "$L" ] || cat "$WORK/err")"
 printf '%s\n' a c b a >double.txt
 refuses "a name twice" "'a' comes twice" index double.txt -o "$L"
 printf '%s\0' a b c >want; lists "--unique" want --unique double.txt
@@ -75,6 +101,12 @@ SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=$WORK "$CTL" index many.txt -o m2 --json >jso
 peak=$("$PYTHON" -c 'import json; print(json.load(open("json"))["peak_rss"])')
 verdict "8M: peak memory" "$( ((peak <= 8 * 1153434 + 16 * 1048576)) || echo "$peak bytes")"
 verdict "nothing left behind" "$(ls | grep -E 'tmp|shardctl-')"
+# A name twice, far apart, when names do not all fit.
+{ cat many.txt; seq -f '%0100g' 100000; head -1 many.txt; } >again.txt
+SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=$WORK "$CTL" index again.txt -o m3 2>"$WORK/err" >/dev/null
+verdict "8M: a name twice" "$([ $? = 1 ] && grep -qF "'$(head -1 many.txt)' comes twice" "$WORK/err" && ! [ -e m3 ] || cat "$WORK/err")"
+SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=$WORK "$CTL" index --unique again.txt -o m3 >/dev/null; "$CTL" ls m3 >n1; sort -u again.txt >n2
+same "8M: --unique" n2 n1
 for m in 1M 7M x 0 -8M; do
   SHARD_BUILD_MEMORY=$m "$CTL" index names.txt -o "$L" >/dev/null 2>"$WORK/err"
   verdict "SHARD_BUILD_MEMORY=$m" "$([ $? = 2 ] && grep -q SHARD_BUILD_MEMORY "$WORK/err" || cat "$WORK/err")"
