@@ -84,7 +84,7 @@ damage() { cp "$L" "$WORK/bad"; printf "$2" | dd of="$WORK/bad" bs=1 seek="$1" c
 damage 40 '\377'; bad "listing's header damaged" SHARD_LISTING SHARD_LISTING="$WORK/bad"
 damage 8 '\002'; bad "listing of version 2" "SHARD_LISTING.*version" SHARD_LISTING="$WORK/bad"
 # The directories come before the damage is met.
-damage 515 '\377'; run SHARD_LISTING="$WORK/bad" -- ls "$D" >"$WORK/out" 2>"$WORK/err"; status=$?
+damage 579 '\377'; run SHARD_LISTING="$WORK/bad" -- ls "$D" >"$WORK/out" 2>"$WORK/err"; status=$?
 verdict "listing's names damaged" "$([ $status = 2 ] || echo "status $status"; grep -v '^sub$' "$WORK/out"; grep -q "^libshard: .*$WORK/bad.* damaged" "$WORK/err" || cat "$WORK/err")"
 mkdir "$WORK/far"; cp -r "$D" "$WORK/far/moved"; "$CTL" index "$WORK/far/moved" -o "$WORK/l2" >/dev/null
 run SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
