@@ -22,12 +22,12 @@ COMMON := listing/below listing/crc32c listing/reader listing/names listing/opti
 # libshard.so
 LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache listing/given \
        listing/cachedir interpose/init interpose/self interpose/real interpose/handles interpose/guard \
-       $(addprefix interpose/,dir dents scandir glob wordexp ftw fts) \
-       view/view view/place view/serve view/window adapter/adapter
+       $(addprefix interpose/,dir dents open scandir glob wordexp ftw fts) \
+       view/view view/place view/serve view/window stats/stats adapter/adapter
 # shardctl
 CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/sort listing/build source/posix \
        source/manifest listing/cachedir config/config config/world \
-       $(addprefix ctl/,main text library index ls stat manifest run plan doctor cache)
+       $(addprefix ctl/,main text library index ls stat manifest run plan doctor cache stats sums verify)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
@@ -64,15 +64,15 @@ $(BUILD)/libshard.so: $(LIB_OBJ) $(BUILD)/gen/libshard.map
 
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lcrypto $(if $(SANITIZE),,-ljemalloc) -pthread
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -pthread
 
 # ---- tests --------------------------------------------------------------------------------
 
 T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
-NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,ftw fts glob wordexp scandir)
+NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute world config listing damage sort faults
+UNIT := crc32c options shard permute world config listing damage sort faults sums
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
@@ -84,7 +84,7 @@ $(BUILD)/libshard.a: $(ALL_OBJ)
 $(T)/test_%: tests/unit/test_%.c $(BUILD)/libshard.a
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
-	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -o $@ $< $(BUILD)/libshard.a -lcmocka -lcrypto -ldl
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -o $@ $< $(BUILD)/libshard.a -lcmocka -lcrypto -ljson-c -ldl
 
 $(PROGRAM_BIN): $(T)/%: tests/programs/%.c
 	@mkdir -p $(@D)
@@ -121,6 +121,7 @@ test: setup
 	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --control --ranks 2
 	$(Q)$(VENV_PYTHON) tests/dlio/situations.py
 	$(Q)$(VENV_PYTHON) tests/dlio/cli.py
+	$(Q)$(VENV_PYTHON) tests/dlio/stats.py
 	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --active
 	$(Q)$(VENV_PYTHON) tests/torch/run.py
 	@echo "all tests passed"

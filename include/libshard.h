@@ -188,6 +188,15 @@ void shard_view_set(enum shard_view view);
  */
 void shard_range(uint64_t n, uint32_t rank, uint32_t size, uint64_t *begin, uint64_t *end);
 
+/*
+ * For SHARD_STATS: a program that shards by itself reads the first `used` entries of `listing`,
+ * which lie below the directory `root`, from epoch `epoch` on; and: it begins an epoch. -ENOENT,
+ * and nothing is done, where no statistics are kept.
+ */
+int shard_stats_dataset(const char *root, const struct shard_listing *listing, uint64_t used,
+                        uint64_t epoch);
+void shard_stats_epoch(uint64_t epoch);
+
 /* 0, or -EINVAL and the line to show if a SHARD_ variable is misspelt or has a bad value. */
 int shard_config_check(char *err, size_t size);
 

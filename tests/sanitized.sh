@@ -7,7 +7,7 @@ kind=$2
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d /tmp/shard-sanitized.XXXXXX)
 trap 'rm -rf "$work"' EXIT
-for program in dirs trees calls; do
+for program in dirs trees calls opens; do
   gcc -O1 -g -fsanitize="$kind" -D_GNU_SOURCE -I"$here/../include" -o "$work/$program" \
     "$here/programs/$program.c" -pthread
 done
@@ -61,6 +61,12 @@ for SHARD_STRATEGY in range stride hash; do
     [ -z "$seed" ] || SHARD_EPOCH=auto run 0 cache calls rewinding "$work/data/sub" 200
     unset SHARD_SEED
   done
+done
+# The notes of SHARD_STATS; the end of the program makes statistics of them.
+export SHARD_STATS=$work/stats.%r.json
+for mode in threads fork exec; do
+  dataset=$work/data run 1 cache opens $mode "$work/data" "$work"/data/file* "$work"/data/sub/deep/*
+  grep -q '"distinct": 209,' "$work/stats.1.json" || { failed=$((failed + 1)); echo "FAIL $kind statistics of opens $mode"; }
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -91,6 +91,9 @@ class _Native:
         self._range = declare(quick, "shard_range", None, ctypes.c_uint64, ctypes.c_uint32,
                               ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64),
                               ctypes.POINTER(ctypes.c_uint64))
+        self._stats_dataset = declare(quick, "shard_stats_dataset", ctypes.c_int, text, pointer,
+                                      ctypes.c_uint64, ctypes.c_uint64)
+        self.stats_epoch = declare(quick, "shard_stats_epoch", None, ctypes.c_uint64)
 
     def _buffer(self):
         try:
@@ -132,6 +135,9 @@ class _Native:
         begin, end = self._ctypes.c_uint64(), self._ctypes.c_uint64()
         self._range(n, rank, size, self._ctypes.byref(begin), self._ctypes.byref(end))
         return begin.value, end.value
+
+    def stats_dataset(self, root, handle, used, epoch):
+        self._stats_dataset(os.fsencode(root), handle, used, epoch)
 
     def cache_dir(self):
         path, text = self._ctypes.create_string_buffer(4096), self._text()
@@ -1217,6 +1223,8 @@ def _patch_derive(cls):
                 if files is None:
                     continue
                 wanted = getattr(benchmark, count)
+                _native().stats_dataset(files.prefix, files.listing._handle,
+                                        min(wanted, len(files)), 1)
                 if world is not None:
                     files = _share(files, wanted, world.rank, world.size)
                     setattr(benchmark, count, len(files))
@@ -1315,8 +1323,22 @@ def _patch_file_map(module, cls, form):
     cls.build_sample_map_iter = build_sample_map_iter
 
 
+def _patch_epochs(cls):
+    """For SHARD_STATS: DLIO calls this before its first epoch and after each."""
+    original = cls.reconfigure
+
+    def reconfigure(self, epoch_number):
+        _native().stats_epoch(epoch_number)
+        return original(self, epoch_number)
+
+    reconfigure.__wrapped__ = original
+    cls.reconfigure = reconfigure
+
+
 def _patch_config(module):
     cls = module.ConfigArguments
+    if "SHARD_STATS" in os.environ:
+        _patch_epochs(cls)
     _patch_derive(cls)
     _patch_index_map(module, cls, _dlio.forms["ConfigArguments.get_global_map_index"])
     _patch_file_map(module, cls, _dlio.forms["ConfigArguments.build_sample_map_iter"])

@@ -12,6 +12,7 @@
 #include "listing/build.h"
 
 #define SNAPSHOT_SIZE 32768
+#define PATH_ROOM ((size_t)8192)
 
 static struct shard_config config = {
     .log = SHARD_LOG_WARN,
@@ -41,7 +42,7 @@ static const char *const help[VAR_COUNT] = {
 };
 
 /* Variables of the design that this version does not have yet. */
-static const char *const later[] = {"SHARD_STATS", "SHARD_S3_CONNECTIONS", "SHARD_S3_ADDRESSING"};
+static const char *const later[] = {"SHARD_S3_CONNECTIONS", "SHARD_S3_ADDRESSING"};
 
 const struct shard_config *shard_config(void) { return &config; }
 
@@ -231,6 +232,14 @@ static void set(enum variable v, const char *value) {
     break;
   case VAR_TMPDIR:
     break;
+  case VAR_STATS:
+    config.stats = value;
+    if (shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) < 0 ||
+        shard_pattern_has(value, 'e')) {
+      COMPLAIN("%s='%.64s' is not valid; it takes %s", names[v], value, help[v]);
+      config.stats = NULL;
+    }
+    break;
   case VAR_RANK: /* used by world.c, with the launcher's variables */
   case VAR_SIZE:
     if (value[strspn(value, "0123456789")]) {
@@ -278,6 +287,31 @@ static void make_absolute(char *const *environment) {
   }
 }
 
+/* The same for a variable with one path, in which a percent sign is doubled. */
+static void make_path_absolute(enum variable v, const char **value, char *absolute,
+                               char *const *environment) {
+  char directory[4096];
+  if (!*value || **value == '/' || strncmp(*value, "s3://", 5) == 0 ||
+      !getcwd(directory, sizeof(directory))) {
+    return;
+  }
+  size_t used = (size_t)snprintf(absolute, PATH_ROOM, "%s=", names[v]), prefix = used;
+  for (const char *p = directory; *p && used + 4 < PATH_ROOM; p++) {
+    used += (size_t)snprintf(absolute + used, 3, *p == '%' ? "%%%%" : "%c", *p);
+  }
+  int more = snprintf(absolute + used, PATH_ROOM - used, "/%s", *value);
+  if (more < 0 || (size_t)more >= PATH_ROOM - used) {
+    COMPLAIN("%s is too long", names[v]);
+    return;
+  }
+  *value = absolute + prefix;
+  for (char **e = (char **)environment; e && *e; e++) {
+    if (strncmp(*e, absolute, prefix) == 0) {
+      *e = absolute;
+    }
+  }
+}
+
 void shard_config_init(char *const *environment) {
   int saved = errno;
   size_t used = 0;
@@ -310,6 +344,9 @@ void shard_config_init(char *const *environment) {
     COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file to make");
   }
   make_absolute(environment);
+  static char stats[PATH_ROOM], listing[PATH_ROOM];
+  make_path_absolute(VAR_STATS, &config.stats, stats, environment);
+  make_path_absolute(VAR_LISTING, &config.listing, listing, environment);
   errno = saved;
 }
 

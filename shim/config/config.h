@@ -31,6 +31,7 @@
   X(BUILD_MEMORY, "bytes, or K, M, G: memory of shardctl index, at least 8M")                      \
   X(TMPDIR, "a folder on disk for temporary files of shardctl index")                              \
   X(TIMEOUT, "seconds to wait for a listing")                                                      \
+  X(STATS, "a path for the statistics of each rank: %r is the rank, %% a percent sign")            \
   X(ADAPTER, "on or off")                                                                          \
   X(LOG, "error, warn, info or debug")
 
@@ -50,7 +51,7 @@ struct shard_config {
   uint64_t seed, epoch;
   unsigned window; /* names */
   /* NULL where the variable is not set. */
-  const char *dataset, *include, *listing, *cache_dir, *job;
+  const char *dataset, *include, *listing, *cache_dir, *job, *stats;
   char error[384]; /* what is wrong with the variables; "" if nothing */
 };
 
@@ -58,7 +59,8 @@ struct shard_config {
 #define SHARD_WINDOW_MOST 1000000
 
 /*
- * Fill the configuration from the environment, and make a relative SHARD_DATASET in it absolute.
+ * Fill the configuration from the environment, and make relative SHARD_DATASET, SHARD_LISTING and
+ * SHARD_STATS in it absolute.
  * Called once, before any thread exists.
  */
 void shard_config_init(char *const *environment);

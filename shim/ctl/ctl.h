@@ -24,6 +24,8 @@ int ctl_manifest(int argc, char **argv);
 int ctl_run(int argc, char **argv);
 int ctl_plan(int argc, char **argv);
 int ctl_stat(int argc, char **argv);
+int ctl_stats(int argc, char **argv);
+int ctl_verify(int argc, char **argv);
 
 /* "shardctl: ..." and a newline to stderr; returns CTL_FAILED or CTL_USAGE as named. */
 __attribute__((format(printf, 1, 2))) int ctl_fail(const char *format, ...);

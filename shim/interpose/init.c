@@ -6,13 +6,15 @@
  *   interpose/  libc's listing calls (dir.c has the catalogue), the functions behind them (real.c)
  *   view/       which directories are served to this process, and which names it sees
  *   shard/      which positions belong to a rank
+ *   stats/      what a rank opens, for SHARD_STATS (open.c)
  *   listing/    the listing file: format, reader, writer, the node's cache
  *   source/     where names come from (shardctl only)
  *   adapter/    the CPython side: recognises a benchmark that shards by itself
  *   ctl/        shardctl
  *
  * The constructor resolves symbols, copies SHARD_ variables and, in a CPython process, registers
- * an audit hook. It starts no thread, opens no file, prints nothing and allocates nothing itself.
+ * an audit hook. It starts no thread, opens no file, prints nothing and allocates nothing itself,
+ * unless SHARD_STATS asks for a log (stats/stats.h).
  */
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 #include "config/config.h"
 #include "interpose/guard.h"
 #include "interpose/real.h"
+#include "stats/stats.h"
 
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {
   (void)argc;
@@ -28,5 +31,6 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
   shard_syscall_resolve();
   shard_dir_ready();
   shard_config_init(environment ? environment : environ);
+  shard_stats_init();
   shard_adapter_init();
 }

@@ -11,11 +11,20 @@
 #define SHARD_REAL_H
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <ftw.h>
 #include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 #include <wordexp.h>
+
+/* What _FORTIFY_SOURCE calls; glibc declares none of them. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int dirfd, const char *path, int flags);
+int __openat64_2(int dirfd, const char *path, int flags);
 
 /* clang-format off */
 #define SHARD_REAL_FUNCTIONS(X)                                                                    \
@@ -26,7 +35,10 @@
   X(ftw) X(ftw64) X(nftw) X(nftw64)                                                                \
   X(fts_open) X(fts_read) X(fts_children) X(fts_set) X(fts_close)                                  \
   X(fts64_open) X(fts64_read) X(fts64_children) X(fts64_set) X(fts64_close)                        \
-  X(getdents64) X(getdirentries) X(getdirentries64) X(syscall)
+  X(getdents64) X(getdirentries) X(getdirentries64) X(syscall)                                     \
+  X(open) X(open64) X(openat) X(openat64) X(creat) X(creat64)                                      \
+  X(__open_2) X(__open64_2) X(__openat_2) X(__openat64_2)                                          \
+  X(fopen) X(fopen64) X(freopen) X(freopen64) X(_exit) X(_Exit)
 /* clang-format on */
 
 /*

@@ -3,19 +3,40 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* By the kernel: the C library's realpath() allocates, and constructors ask too. */
+static bool canonical(const char *path, char *buf, size_t size) {
+  char link[40];
+  int fd = open(path, O_PATH | O_CLOEXEC);
+  if (fd < 0) {
+    return false;
+  }
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(link, buf, size);
+  close(fd);
+  if (n <= 0 || (size_t)n >= size || buf[0] != '/') {
+    return false;
+  }
+  buf[n] = 0;
+  return true;
+}
+
 int shard_self_path(char *buf, size_t size) {
   Dl_info info;
-  char *real = NULL;
-  int rc = -ENOENT;
-  if (dladdr((const void *)&shard_self_path, &info) && info.dli_fname &&
-      (real = realpath(info.dli_fname, NULL)) && (size_t)snprintf(buf, size, "%s", real) < size) {
-    rc = 0;
+  if (!dladdr((const void *)&shard_self_path, &info) || !info.dli_fname) {
+    return -ENOENT;
   }
+  if (canonical(info.dli_fname, buf, size)) {
+    return 0;
+  }
+  char *real = realpath(info.dli_fname, NULL);
+  int rc = real && (size_t)snprintf(buf, size, "%s", real) < size ? 0 : -ENOENT;
   free(real);
   return rc;
 }

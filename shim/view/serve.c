@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "interpose/real.h"
+#include "stats/stats.h"
 
 #define PATIENCE 128   /* names of a sub-tree before it is leapt over */
 #define SMALL_READ 512 /* a buffer that holds any entry */
@@ -344,6 +345,15 @@ static bool owns(const struct shard_served *s, const char *name, size_t length, 
   return shard_owner_by_name(name, length, s->key, s->share.size) == s->share.rank;
 }
 
+/* For SHARD_STATS: an entry that was shown. */
+static void note_served(const struct shard_served *s, const char *name, char *path) {
+  size_t length = strlen(name);
+  if (shard_options_match(s->options, name, length)) {
+    memcpy(path + s->base, name, length + 1);
+    shard_stats_served(s->stats, s->epoch, path, s->base + length);
+  }
+}
+
 static bool sees(const struct shard_served *s, int fd, const struct dirent64 *d, char *path) {
   const char *name = d->d_name;
   /* The record is the shortest multiple of 8 that holds the name and its NUL. */
@@ -380,6 +390,10 @@ ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, si
         full = record > size - used;
         if (full) {
           break;
+        }
+        if (s->stats >= 0 && s->how == SHARD_SERVED_HASHED &&
+            !is_directory(fd, d->d_name, d->d_type)) {
+          note_served(s, d->d_name, path);
         }
         memmove(to + used, d, record);
         used += record;

@@ -42,6 +42,7 @@ struct shard_served {
   struct shard_permutation leaf;
   _Atomic uint64_t *passes; /* the dataset's, to be told when the root has been read; or NULL */
   uint64_t epoch;
+  int stats;         /* the dataset's number there, or -1 */
   bool own_position; /* the file system does not set a directory's offset */
   size_t base;
   char path[]; /* relative to the root, with a slash at its end; "" for the root */

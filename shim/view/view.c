@@ -36,6 +36,7 @@
 #include "listing/options.h"
 #include "shard/shard.h"
 #include "shard/xxh64.h"
+#include "stats/stats.h"
 #include "view/place.h"
 #include "view/serve.h"
 
@@ -142,7 +143,10 @@ void shard_config_complain(void) {
   }
 }
 
-void shard_view_set(enum shard_view view) { atomic_store(&view_now, (int)view); }
+void shard_view_set(enum shard_view view) {
+  atomic_store(&view_now, (int)view);
+  shard_stats_view(view);
+}
 
 static enum shard_view current(void) {
   int view = atomic_load_explicit(&view_now, memory_order_acquire);
@@ -569,6 +573,11 @@ static int choose_share(struct shard_served *s) {
   /* A list for each epoch has been shuffled already, unless there is a seed to do it again. */
   bool shuffle = config->shuffle && (config->seeded || !setup.each_epoch);
   s->key = shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
+  s->stats = -1;
+  if (shard_stats_on()) {
+    s->stats = shard_stats_root(d->path);
+    shard_stats_pass(s->stats, s->epoch);
+  }
   s->listing = d->listing;
   if (setup.each_epoch) {
     s->error = have_edition(d, s->epoch, &s->listing);
@@ -585,6 +594,9 @@ static int choose_share(struct shard_served *s) {
   if (hash) {
     s->how = SHARD_SERVED_HASHED;
     return 0;
+  }
+  if (!setup.own && !setup.each_epoch) { /* these have no listing that ranks share out */
+    shard_stats_listing(s->stats, s->listing, n);
   }
   int rc = was_listed(s->listing, s->path, s->base ? s->base - 1 : 0);
   s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;

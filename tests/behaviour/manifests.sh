@@ -121,7 +121,7 @@ refused() {
   local status=$?
   verdict "refused: $name" "$([ $status = 2 ] || echo "status $status"; [ ! -s got ] || echo "lists $(head -3 got)"; grep -q -- "$words" err || cat err)"
 }
-refused "no such manifest" "SHARD_LISTING='m/nothing0.txt'.*No such" 'm/nothing%r.txt'
+refused "no such manifest" "SHARD_LISTING='.*m/nothing0.txt'.*No such" 'm/nothing%r.txt'
 refused "a wrong letter" "SHARD_LISTING=.*%r stands for the rank" 'm/%p.txt'
 refused "hash" "SHARD_STRATEGY=hash" SHARD_STRATEGY=hash 'm/r%r_e0.txt'
 refused "two datasets" "SHARD_DATASET must name one" SHARD_DATASET="$D:$F" 'm/r%r_e0.txt'

@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/pattern.h"
 #include "unit.h"
 
 /* What the child found. */
@@ -20,7 +22,7 @@ static struct {
   int rc;
   char err[512];
   struct shard_config config;
-  char dataset[256], include[256], listing[256], cache_dir[256];
+  char dataset[256], include[256], listing[256], cache_dir[256], stats[256];
 } * seen;
 
 static void keep(char *to, const char *value) { snprintf(to, 256, "%s", value ? value : "(null)"); }
@@ -51,6 +53,7 @@ static void load(const char *const *lines) {
     keep(seen->include, seen->config.include);
     keep(seen->listing, seen->config.listing);
     keep(seen->cache_dir, seen->config.cache_dir);
+    keep(seen->stats, seen->config.stats);
     _exit(shard_view_asked() == seen->config.view ? 0 : 2);
   }
   int status;
@@ -227,6 +230,26 @@ static void too_long(void **state) {
   free(line);
 }
 
+/* A pattern; a relative one begins at the working directory, in which a % is itself. */
+static void stats(void **state) {
+  (void)state;
+  LOAD("SHARD_STATS=/a/%%%r.json");
+  assert_int_equal(seen->rc, 0);
+  assert_string_equal(seen->stats, "/a/%%%r.json");
+  assert_int_equal(mkdir("/tmp/test_config.50%r", 0700), 0);
+  assert_int_equal(chdir("/tmp/test_config.50%r"), 0);
+  LOAD("SHARD_STATS=b/%r.json");
+  assert_int_equal(chdir("/"), 0);
+  assert_int_equal(rmdir("/tmp/test_config.50%r"), 0);
+  assert_int_equal(seen->rc, 0);
+  assert_string_equal(seen->stats, "/tmp/test_config.50%%r/b/%r.json");
+  refused("SHARD_STATS=/a/%x.json", "SHARD_STATS");
+  refused("SHARD_STATS=/a/%", "SHARD_STATS");
+  refused("SHARD_STATS=", "SHARD_STATS");
+  assert_true(shard_pattern_has("%r", 'r') && shard_pattern_has("/a%%%rb", 'r'));
+  assert_false(shard_pattern_has("/a", 'r') || shard_pattern_has("/%%r", 'r'));
+}
+
 /* Of two faults the first is shown; a short buffer is enough for no overflow. */
 static void first_fault(void **state) {
   (void)state;
@@ -242,6 +265,7 @@ int main(void) {
       cmocka_unit_test(every_word),  cmocka_unit_test(misspelt),
       cmocka_unit_test(misvalued),   cmocka_unit_test(misvalued_rank),
       cmocka_unit_test(too_long),    cmocka_unit_test(first_fault),
+      cmocka_unit_test(stats),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

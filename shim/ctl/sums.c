@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/sums.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "libshard.h"
+#include "shard/xxh64.h"
+
+static void add(struct ctl_set *set, uint64_t hash) {
+  set->count++;
+  set->sum += hash;
+}
+
+static bool inside(const char *name, char *const *inner, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    size_t n = strlen(inner[i]);
+    if (strncmp(name, inner[i], n) == 0 && name[n] == '/') {
+      return true;
+    }
+  }
+  return false;
+}
+
+int ctl_sums(const struct shard_listing *listing, char *const *inner, size_t inner_count,
+             struct ctl_set *whole, struct ctl_share *shares, size_t count) {
+  static struct shard_cursor cursor;
+  const char *name;
+  *whole = (struct ctl_set){0};
+  for (size_t k = 0; k < count; k++) {
+    shares[k].owned = (struct ctl_set){0};
+  }
+  ssize_t n;
+  int rc = shard_listing_seek(&cursor, listing, 0);
+  while (rc == 0 && (n = shard_listing_next(&cursor, &name)) != 0) {
+    if (n < 0) {
+      return (int)n;
+    }
+    if (inside(name, inner, inner_count)) {
+      continue;
+    }
+    uint64_t position = whole->count, hash = shard_xxh64(name, (size_t)n, 0);
+    add(whole, hash);
+    for (size_t k = 0; k < count; k++) {
+      if (position >= shares[k].share.n) {
+        return -ESTALE;
+      }
+      if (shard_share_owns(&shares[k].share, position)) {
+        add(&shares[k].owned, hash);
+      }
+    }
+  }
+  return rc == 0 && count > 0 && whole->count != shares[0].share.n ? -ESTALE : rc;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stats.h - what a rank's processes open, for SHARD_STATS.
+ *
+ * The first process of a rank that loads the library is its main process: it makes the log (log.h)
+ * and names it in the environment, by LIBSHARD_STATS, for whatever it starts. Nothing at all is
+ * done while SHARD_STATS is not set. Everything here may be called in a signal handler and between
+ * (v)fork and exec: there are no locks and no allocations, and errno is kept.
+ */
+#ifndef SHARD_STATS_H
+#define SHARD_STATS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libshard.h"
+
+struct shard_listing;
+
+enum { SHARD_STATS_UNKNOWN, SHARD_STATS_OFF, SHARD_STATS_ON };
+extern atomic_int shard_stats_state __attribute__((visibility("hidden")));
+
+static inline bool shard_stats_on(void) {
+  return atomic_load_explicit(&shard_stats_state, memory_order_acquire) == SHARD_STATS_ON;
+}
+
+/* After shard_config_init(): join the rank's log, or make it. */
+void shard_stats_init(void);
+
+/* fd was opened by openat(dirfd, path, flags): noted if it is a file of a dataset. */
+void shard_stats_opened(int fd, int dirfd, const char *path, int flags);
+
+/* Which view the rank has. */
+void shard_stats_view(enum shard_view view);
+
+/* The shard view: the number by which a dataset of SHARD_DATASET is called below; -1: none. */
+int shard_stats_root(const char *path);
+/* The dataset's listing, with so many entries that are its own. */
+void shard_stats_listing(int dataset, const struct shard_listing *listing, uint64_t entries);
+/* This process reads its names for an epoch. */
+void shard_stats_pass(int dataset, uint64_t epoch);
+/* This name was shown to the rank as its own. */
+void shard_stats_served(int dataset, uint64_t epoch, const char *name, size_t length);
+
+/* The process is about to end; in the main process this writes the statistics. Once. */
+void shard_stats_end(void);
+
+#endif

@@ -1,0 +1,264 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# SHARD_STATS: what a rank's processes open is counted, whatever they are and however they open it;
+# and shardctl verify, which believes true statistics and finds each kind of fault.
+. "$(dirname "$0")/lib.bash"
+program opens
+export SHARD_CACHE_DIR=$WORK/cache
+O=$WORK/opens
+mkdir -p "$WORK/top/data"/{a/deep,b} "$WORK/top/other" "$WORK/out"; cd "$WORK/top" || exit 2
+D=$WORK/top/data
+touch "$D"/{1..9}.txt "$D"/a/{1..7}.bin "$D"/a/deep/{1..4} "$D"/b/{1..9} other/{1,2} "$D/b/"$'new\nline "x\xff'
+ln -s 1.txt "$D/link"; ln -s ../other/1 "$D/link_out"; ln -s "$D/a" "$WORK/to_a"; ln -s "$D" "$WORK/to_data"
+all=$(find "$D" ! -xtype d -printf x | wc -c)
+
+# rank [VARIABLE=VALUE...] COMMAND...: as rank 0 of 1; the statistics are in $S
+S=$WORK/out/0.json
+rank() {
+  local set=()
+  while [[ $1 == *=* ]]; do set+=("$1"); shift; done
+  rm -f "$S"*
+  env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD="$LIB" "${set[@]}" \
+    timeout --foreground 60 "$@" >"$WORK/stdout" 2>"$WORK/err"
+}
+# facts NAME EXPRESSION: of the object j, with its only epoch e; nothing else is left, nothing was said
+facts() {
+  verdict "$1" "$("$PYTHON" -c "import json, sys
+j = json.load(open(sys.argv[1], encoding='utf-8', errors='strict'))
+e = (j['epochs'] or [None])[0]
+assert $2, j" "$S" 2>&1 | tail -1; cat "$WORK/err"; ls "$WORK/out" | grep -v '^[0-9]*\.json$')"
+}
+
+# ---- what is counted
+rank "$O" calls "$D" 1.txt; n=$(cat "$WORK/stdout")
+facts "every call" "e['opened'] == ${n:-0} > 20 and e['distinct'] == 1 and j['entries'] is None and j['lost'] == 0"
+rank "$O" threads "$D" "$D"/*.txt; facts "threads" "e['opened'] == 1800 and e['distinct'] == 9"
+rank "$O" fork "$D" "$D"/a/*.bin; facts "fork, and a grandchild" "e['opened'] == 14 and e['distinct'] == 7"
+rank "$O" closed "$D" "$D"/a/*.bin; facts "a child without descriptors" "e['opened'] == 7 and e['distinct'] == 7"
+rank "$O" _exit "$D" "$D"/a/*.bin; facts "ended by _exit" "e['opened'] == 7"
+rank "$O" exec "$D" "$D"/a/*.bin; facts "the same process after exec" "e['opened'] == 14 and e['distinct'] == 7"
+rank bash -c '"$@"; "$@"' - "$O" plain "$D" "$D"/b/*; facts "children of a shell" "e['opened'] == 20 and e['distinct'] == 10"
+rank bash -c 'exec "$@"' - "$O" plain "$D" "$D"/b/*; facts "a shell that calls exec" "e['opened'] == 10"
+rank sh -c 'env -u SHARD_RANK -u SHARD_SIZE "$@"' - "$O" plain "$D" "$D"/b/*; facts "a child without a rank" "e['opened'] == 10"
+rank "$O" plain "$D" "$D"/link "$D"/link_out "$D/1.txt"; facts "links are names of their own" "e['distinct'] == 3"
+rank "$O" plain "$D" "$WORK/to_a/1.bin" "$D/a/1.bin" "$WORK/to_data/a/../a/1.bin" data/a/1.bin ./data/./a//1.bin
+facts "one file by many paths" "e['opened'] == 5 and e['distinct'] == 1"
+rank "$O" plain "$D" other/1 /dev/null "$D/../other/2" "$O"; facts "files elsewhere" "e['opened'] == 0 and e['distinct'] == 0"
+rank SHARD_INCLUDE='*.txt' "$O" plain "$D" "$D"/1.txt "$D"/b/1; facts "names that are not included" "e['opened'] == 1"
+rank SHARD_DATASET="$D:$D/a" "$O" plain "$D" "$D"/1.txt "$D"/a/*.bin "$D"/a/deep/1
+facts "nested datasets" "[d['epochs'][0]['opened'] for d in j['datasets']] == [1, 8] and e['opened'] == 1"
+rank SHARD_DATASET="$WORK/to_a" "$O" plain "$D" "$D"/1.txt "$D"/a/*.bin; facts "a dataset named by a link" "e['opened'] == 7 and j['dataset'] == '$D/a'"
+rank SHARD_DATASET="$WORK/late" bash -c 'mkdir "$1/late"; : >"$1/late/1"; cat "$1/late/1"' - "$WORK"
+facts "a dataset that is made later" "e['opened'] == 2 and e['distinct'] == 1"; rm -r "$WORK/late"
+rank SHARD_DATASET="$WORK/late" bash -c 'mkdir "$1/late"; : >"$1/late/1"; mv "$1/late" "$1/old"; mkdir "$1/late"; : >"$1/late/2"' - "$WORK"
+facts "a dataset that is made anew" "e['distinct'] == 2"; rm -r "$WORK/late" "$WORK/old"
+rank "$O" many "$D" "$D/1.txt"; facts "200,000 opens" "e['opened'] == 200000 and e['distinct'] == 1 and j['lost'] == 0"
+rank SHARD_VIEW=off "$O" plain "$D" "$D"/1.txt; facts "no view" "j['view'] == 'off' and e['opened'] == 1"
+rm -f "$S"; SHARD_STATS=$S SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB "$O" plain "$D" "$D"/1.txt >/dev/null; facts "no dataset" "j['view'] == 'off' and j['dataset'] is None and j['datasets'] == [] and j['epochs'] == []"
+rank bash -c 'ulimit -n 20; "$@"' - "$O" full "$D" "$D"/*.txt; facts "no descriptor left: told" "e['opened'] == 0 and j['lost'] == 9"
+cat >"$WORK/worker.py" <<'P'
+import ctypes, multiprocessing, os, pathlib, subprocess, sys
+
+LIBC = ctypes.CDLL(None)
+LIBC.fopen.restype = ctypes.c_void_p
+LIBC.fclose.argtypes = [ctypes.c_void_p]
+
+def work(path):
+    open(path).close()
+    os.close(os.open(path, os.O_RDONLY))
+    pathlib.Path(path).read_bytes()
+    LIBC.fclose(LIBC.fopen(path.encode(), b"r"))
+    directory = os.open(os.path.dirname(path), os.O_RDONLY)
+    os.close(os.open(os.path.basename(path), os.O_RDONLY, dir_fd=directory))
+    subprocess.run(["cat", path], check=True)
+
+if __name__ == "__main__":
+    paths = [os.path.join(sys.argv[2], name) for name in os.listdir(sys.argv[2]) if name.endswith(".txt")]
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        pool.map(work, paths)
+P
+for method in fork spawn forkserver; do
+  rank "$PYTHON" "$WORK/worker.py" $method "$D"; facts "Python workers, $method" "e['opened'] == 54 and e['distinct'] == 9"
+done
+
+# ---- what is not changed
+for mode in modes cancel; do
+  "$O" $mode "$WORK" "$D/1.txt" >"$WORK/want" 2>&1; rank "$O" $mode "$WORK" "$D/1.txt"
+  same "opens $mode" "$WORK/want" "$WORK/stdout"
+done
+
+# ---- how it ends
+{ rank "$O" kill "$D" "$D"/a/*.bin; } 2>/dev/null; verdict "killed: no statistics" "$(ls "$WORK/out" | grep -vx 0.json.log)"
+"$CTL" stats "$S.log" 2>"$WORK/err"; facts "killed: made of what was noted" "e['opened'] == 7"
+echo '{"stale": 1}' >"$S"; (SHARD_STATS=$S SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB "$O" kill "$D" "$D/1.txt"; true) >/dev/null 2>&1
+verdict "killed: the last run's are gone" "$(ls "$WORK/out" | grep -vx 0.json.log)"
+rank "$O" plain "$D" "$D"/1.txt; facts "after a killed run" "e['opened'] == 1"
+{ rank "$O" segv "$D" "$D"/a/*.bin; } 2>/dev/null; "$CTL" stats "$S.log" 2>"$WORK/err"; facts "opened in a signal handler" "e['opened'] == 7"
+rank "$O" plain "$D" "$D/1.txt"; mv "$S" "$WORK/one"; cd "$WORK" || exit 2
+rank SHARD_STATS='out/%%%r%%.json' sh -c 'cd /; "$@"' - "$O" plain "$D" "$D/1.txt"
+verdict "a relative path, with percent signs" "$([ "$(ls out)" = '%0%.json' ] || ls out)"; rm -f out/*
+cd "$WORK/top" || exit 2
+
+# complains NAME WORD VARIABLE=VALUE...: one line with the variable and WORD; the command runs as ever
+complains() {
+  local name=$1 word=$2; shift 2
+  rank "$@" ls "$D"
+  verdict "$name" "$(diff <(ls "$D") "$WORK/stdout" | head -3; [ "$(grep -c . "$WORK/err")" = 1 ] && grep -q SHARD_STATS "$WORK/err" && grep -qF -- "$word" "$WORK/err" || cat "$WORK/err"; ls "$WORK/out")"
+  rm -f "$WORK/out"/*
+}
+complains "no such folder" "No such file" SHARD_STATS="$WORK/none/%r.json"
+complains "a folder" "Is a directory" SHARD_STATS="$WORK/top"
+complains "not a folder" "Not a directory" SHARD_STATS="$O/%r.json"
+mkfifo "$WORK/fifo"; complains "in place of something else" "File exists" SHARD_STATS="$WORK/fifo"
+verdict "... which stays" "$([ -p "$WORK/fifo" ] || ls -l "$WORK/fifo")"
+complains "of two ranks, and no %r" "%r" SHARD_STATS="$WORK/out/s.json" SHARD_SIZE=2 SHARD_STRATEGY=hash SHARD_VIEW=off
+if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then
+  mkdir -m 755 "$WORK/shut"
+  out=$(SHARD_STATS=$WORK/shut/%r.json SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB setpriv --reuid 65534 --clear-groups cat "$D/1.txt" 2>&1)
+  verdict "a folder that cannot be written to" "$(grep -q "SHARD_STATS.*Permission denied" <<<"$out" || echo "$out")"
+else
+  skip "a folder that cannot be written to" "cannot become another user"
+fi
+out=$(SHARD_STATS='%x' SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB ls "$D" 2>&1)
+verdict "a wrong pattern" "$(grep -q "SHARD_STATS='%x' is not valid" <<<"$out" || echo "$out")"
+out=$(SHARD_STATS=$WORK/out/%r.json LD_PRELOAD=$LIB SHARD_DATASET=$D cat "$D/1.txt" 2>&1)
+verdict "a process without a rank writes nothing" "$out$(ls "$WORK/out")"
+# A launcher that itself has another rank (torchrun below srun) yields to its workers.
+SHARD_STATS=$WORK/out/%r.json SHARD_DATASET=$D LD_PRELOAD=$LIB SLURM_PROCID=0 SLURM_NTASKS=1 bash -c '
+  for r in 0 1; do TORCHELASTIC_RUN_ID=x RANK=$r WORLD_SIZE=2 cat "$1"/a/$((r + 1)).bin; done; cat "$1"/b/1' - "$D"
+verdict "a launcher with a rank" "$(cd "$WORK/out" && "$PYTHON" -c 'import json, os
+assert sorted(os.listdir(".")) == ["0.json", "1.json"], os.listdir(".")
+for r in 0, 1:
+    j = json.load(open("%d.json" % r)); assert (j["rank"], j["size"], j["epochs"][0]["opened"]) == (r, 2, 1), j' 2>&1 | tail -1)"
+rm -f "$WORK/out"/*
+
+# ---- a job: each rank lists the dataset, and reads its share
+cat >"$WORK/read.py" <<'P'
+import os, sys
+for _ in range(int(sys.argv[2])):
+    for d, dirs, files in os.walk(os.fsencode(sys.argv[1])):
+        dirs[:] = [x for x in dirs if not os.path.islink(os.path.join(d, x))]
+        for name in files: open(os.path.join(d, name), "rb").close()
+P
+# job SIZE PASSES [VARIABLE=VALUE...]
+job() {
+  local size=$1 passes=$2 r; shift 2
+  rm -f "$WORK/out"/*
+  for ((r = 0; r < size; r++)); do
+    env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" SHARD_RANK=$r SHARD_SIZE=$size LD_PRELOAD="$LIB" "$@" \
+      timeout 60 "$PYTHON" "$WORK/read.py" "$D" $passes || echo "rank $r: status $?"
+  done
+}
+# verify NAME STATUS WORD ARGUMENTS...: what it says, on either stream
+verify() {
+  local name=$1 status=$2 word=$3 got; shift 3
+  "$CTL" verify "$@" >"$WORK/said" 2>&1; got=$?
+  verdict "$name" "$([ $got = "$status" ] && grep -qF -- "$word" "$WORK/said" || { echo "status $got: "; cat "$WORK/said"; })"
+}
+"$CTL" index "$D" -o "$WORK/whole.listing" --quiet >/dev/null
+for size in 1 2 5; do
+  for strategy in range stride; do
+    for seed in '' 11; do
+      verdict "job of $size, $strategy${seed:+, shuffled}" "$(job $size 2 SHARD_STRATEGY=$strategy ${seed:+SHARD_SEED=$seed SHARD_EPOCH=auto} 2>&1)"
+      verify "... is proven" 0 "proven, for $size ranks" "$WORK"/out/*.json
+      verify "... and each file opened" 0 "by the rank that owns it" "$WORK"/out/*.json
+      verify "... with the listing" 0 "proven, for $size ranks" "$WORK"/out/*.json --listing "$WORK/whole.listing"
+      verdict "... its numbers" "$("$PYTHON" -c "import json, subprocess, sys
+total = 0
+for r in range($size):
+    j = json.load(open('$WORK/out/%d.json' % r)); total += j['owned']
+    epochs = [0, 1] if '$seed' else [0]
+    assert [e['epoch'] for e in j['epochs']] == epochs, j
+    for e in j['epochs']:
+        names = subprocess.run(['$CTL', 'ls', '$WORK/whole.listing', '-0', '--rank', str(r), '--size', '$size', '--strategy', '$strategy'] +
+            (['--seed', '$seed', '--epoch', str(e['epoch'])] if '$seed' else []), capture_output=True, check=True).stdout.count(b'\0')
+        assert e['owned'] == e['distinct'] == names and e['opened'] == names * (1 if '$seed' else 2), (names, j)
+    assert j['entries'] == $all and j['strategy'] == '$strategy' and j['seed'] == (int('${seed:-0}') if '$seed' else None), j
+assert total == $all" 2>&1 | tail -1)"
+    done
+  done
+  verdict "job of $size, hash" "$(job $size 1 SHARD_STRATEGY=hash 2>&1)"
+  verify "... needs the listing" 1 "without --listing" "$WORK"/out/*.json
+  verify "... with it is proven" 0 "partition its $all names; each was opened once" "$WORK"/out/*.json --listing "$WORK/whole.listing"
+done
+job 3 2 SHARD_STRATEGY=hash SHARD_SEED=5 SHARD_EPOCH=auto; verify "hash, shuffled" 0 "epoch 1: the shares" "$WORK"/out/*.json --listing "$WORK/whole.listing"
+rank SHARD_LISTING=../whole.listing sh -c '"$@"; cd /' - "$PYTHON" "$WORK/read.py" "$D" 1; verify "a listing named by a relative path" 0 "partition its $all names" "$S"
+job 2 1 SHARD_DATASET="$D:$D/a"; verify "nested datasets" 0 "'$D/a' partition its 11 names" "$WORK"/out/*.json
+job 40 1; verify "more ranks than files" 0 "proven, for 40 ranks" "$WORK"/out/*.json
+job 2 1 SHARD_EPOCH=77 SHARD_SEED=18446744073709551615; verify "a set epoch, the largest seed" 0 "epoch 77" "$WORK"/out/*.json
+# A pass that is not read to its end: the shares are right all the same.
+cp "$WORK/read.py" "$WORK/read.all"; echo 'import os; os.listdir(sys.argv[1])' >>"$WORK/read.py"; sed -i 's/^    for d/    if sys.argv[1]: break\n    for d/' "$WORK/read.py"
+job 2 1; verify "nothing opened" 0 "not proven: that ranks opened their own" "$WORK"/out/*.json; mv "$WORK/read.all" "$WORK/read.py"
+
+# ---- verify finds each kind of fault
+job 3 1; mkdir "$WORK/good"; cp "$WORK/out"/*.json "$WORK/good"
+# tampered NAME WORD PYTHON: j, of rank 1, is changed; d is its dataset
+tampered() {
+  cp "$WORK/good"/* "$WORK/out"
+  "$PYTHON" -c "import json, sys
+j = json.load(open('$WORK/out/1.json')); d = j['datasets'][0]; e = d['epochs'][0]
+$3
+json.dump(j, open('$WORK/out/1.json', 'w'))"
+  verify "verify: $1" 1 "$2" "$WORK"/out/*.json
+}
+verify "verify: the good ones" 0 proven "$WORK"/good/*.json
+verify "verify: a rank missing" 1 "rank 1 of 3 is missing" "$WORK"/good/{0,2}.json
+verify "verify: ranks missing" 1 "ranks 1 to 2 of 3 are missing" "$WORK"/good/0.json
+verify "verify: a rank twice" 1 "rank 2 is there twice" "$WORK"/good/{0,1,2,2}.json
+tampered "another size" "is of 4 ranks" 'j["size"] = 4'
+tampered "another strategy" "strategy stride" 'j["strategy"] = "stride"'
+tampered "another seed" "seed 3" 'j["seed"] = 3'
+tampered "another view" "view global" 'j["view"] = "global"'
+tampered "another dataset" "dataset /elsewhere" 'd["dataset"] = "/elsewhere"'
+tampered "another digest" "digest 00" 'd["digest"] = "00" + d["digest"][2:]'
+tampered "other entries" "entries: 7" 'd["entries"] = 7'
+tampered "another sum" "sum 0123" 'd["sum"] = "0123456789abcdef"'
+tampered "no listing" "(none)" 'd["digest"] = None'
+tampered "a name left out" "some are left out" 'e["owned"] -= 1'
+tampered "an overlap" "two shares" 'e["owned"] += 1'
+tampered "a name in place of another" "overlap and leave out" 'e["owned_sum"] = "%016x" % (int(e["owned_sum"], 16) ^ 1)'
+tampered "an epoch that is missing" "has no epoch 0" 'd["epochs"] = []'
+tampered "an epoch more" "has no epoch 1" 'd["epochs"].append(dict(e, epoch=1))'
+tampered "notes lost" "could not note 3" 'j["lost"] = 3'
+tampered "two listings in a rank" "different listings" 'd["mixed"] = True'
+tampered "no datasets" "datasets: 0" 'j["datasets"] = []'
+tampered "a key missing" "'owned' is missing or not valid" 'del e["owned"]'
+tampered "a negative number" "'opened' is missing" 'e["opened"] = -1'
+tampered "a sum that is none" "'owned_sum' is missing" 'e["owned_sum"] = "x"'
+tampered "a rank past the end" "'rank' is missing" 'j["rank"] = 3'
+cp "$WORK/good"/* "$WORK/out"; head -c 300 "$WORK/good/1.json" >"$WORK/out/1.json"
+verify "verify: cut short" 1 "cannot use '$WORK/out/1.json': it is damaged or cut short" "$WORK"/out/*.json
+: >"$WORK/out/1.json"; verify "verify: empty" 1 "out/1.json': it is empty" "$WORK"/out/*.json
+sed 's/"rank"/"rank" 1/' "$WORK/good/1.json" >"$WORK/out/1.json"; verify "verify: damaged" 1 "out/1.json': it is damaged" "$WORK"/out/*.json
+(cat "$WORK/good/1.json"; echo x) >"$WORK/out/1.json"; verify "verify: more behind it" 1 "out/1.json': it is damaged" "$WORK"/out/*.json
+echo '[1]' >"$WORK/out/1.json"; verify "verify: not an object" 1 "not a JSON object" "$WORK"/out/*.json
+rm "$WORK/out/1.json"; verify "verify: not there" 1 "out/1.json': No such file" "$WORK"/out/{0,1,2}.json
+# Shares that are changed alike in two ranks add up, and the listing tells.
+cp "$WORK/good"/* "$WORK/out"
+"$PYTHON" -c "import json
+a, b = [json.load(open('$WORK/out/%d.json' % r)) for r in (0, 1)]
+x, y = a['datasets'][0]['epochs'][0], b['datasets'][0]['epochs'][0]
+x['owned_sum'], y['owned_sum'] = y['owned_sum'], x['owned_sum']
+for r, j in enumerate((a, b)): json.dump(j, open('$WORK/out/%d.json' % r, 'w'))"
+verify "verify: shares exchanged add up" 0 proven "$WORK"/out/*.json
+verify "verify: and are not the listing's" 1 "is not the one it has in" "$WORK"/out/*.json --listing "$WORK/whole.listing"
+touch "$D/new"; "$CTL" index "$D" -o "$WORK/other.listing" --quiet >/dev/null; rm "$D/new"
+verify "verify: another listing" 1 "have used a listing" "$WORK"/good/*.json --listing "$WORK/other.listing"
+verify "verify: not a listing" 1 "cannot use listing" "$WORK"/good/*.json --listing "$O"
+verify "verify: no files" 2 "verify takes" --json
+verify "verify: an unknown option" 2 "frob" --frob x
+"$CTL" verify "$WORK"/good/0.json --json >"$WORK/said" 2>"$WORK/err"
+verdict "verify --json" "$("$PYTHON" -c 'import json, sys; j = json.load(open(sys.argv[1])); assert j["proven"] is False and j["ranks"] == 1 and len(j["faults"]) == 1 and j["facts"] == [], j' "$WORK/said" 2>&1 | tail -1)"
+verdict "stats: not a log" "$("$CTL" stats "$O" 2>&1 | grep -v "is not a log")"
+
+# ---- real launchers
+if command -v mpirun >/dev/null; then
+  rm -f "$WORK/out"/*
+  mpirun --allow-run-as-root --oversubscribe --bind-to none -n 3 -x SHARD_STATS="$WORK/out/%r.json" -x SHARD_DATASET="$D" \
+    -x LD_PRELOAD="$LIB" "$PYTHON" "$WORK/read.py" "$D" 1 >"$WORK/err" 2>&1
+  verdict "mpirun" "$(cat "$WORK/err"; ls "$WORK/out" | tr '\n' ' ' | grep -vx '0.json 1.json 2.json ')"
+  verify "mpirun: proven" 0 "partition its $all names; each was opened once" "$WORK"/out/*.json
+else
+  skip "mpirun" "there is none"
+fi
+finish
