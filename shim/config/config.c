@@ -195,9 +195,10 @@ static void set(enum variable v, const char *value) {
     if (!value[strspn(value, ":")]) {
       COMPLAIN("%s='%.64s' names no directory; it takes %s", names[v], value, help[v]);
     }
-    if (strstr(value, "=s3://") || strncmp(value, "s3://", 5) == 0) {
-      COMPLAIN("%s='%.64s': S3 is not supported by libshard %s yet", names[v], value,
-               shard_version());
+    if (strncmp(value, "s3://", 5) == 0 || strstr(value, ":s3://")) {
+      COMPLAIN("%s='%.64s' needs the directory that stands for the bucket, as in "
+               "/mnt/train=s3://bucket/train",
+               names[v], value);
     }
     break;
   case VAR_INCLUDE:
@@ -260,25 +261,25 @@ static void make_absolute(char *const *environment) {
   char directory[4096];
   size_t used = (size_t)snprintf(absolute, sizeof(absolute), "SHARD_DATASET="), prefix = used;
   bool relative = false;
-  for (const char *p = config.dataset; p && *p;) {
-    size_t n = strcspn(p, ":");
-    bool here = n > 0 && *p != '/';
+  size_t n, path;
+  for (const char *p = config.dataset; p && (n = shard_dataset_item(&p, &path)) > 0; p += n) {
+    bool here = *p != '/';
     if (here && !relative && !getcwd(directory, sizeof(directory))) {
       return;
     }
     relative |= here;
-    int more = snprintf(absolute + used, sizeof(absolute) - used, "%s%s%.*s%s",
-                        here ? directory : "", here ? "/" : "", (int)n, p, p[n] ? ":" : "");
+    int more = snprintf(absolute + used, sizeof(absolute) - used,
+                        "%s%s%.*s:", here ? directory : "", here ? "/" : "", (int)n, p);
     used += more < 0 ? sizeof(absolute) : (size_t)more;
     if (used >= sizeof(absolute)) {
       COMPLAIN("SHARD_DATASET is too long");
       return;
     }
-    p += n + (p[n] == ':');
   }
   if (!relative) {
     return;
   }
+  absolute[used - 1] = 0; /* the last ':' */
   config.dataset = absolute + prefix;
   for (char **e = (char **)environment; e && *e; e++) {
     if (strncmp(*e, absolute, prefix) == 0) {

@@ -16,7 +16,7 @@
 /* Every variable: X(name, what it is for). Those of later versions are refused by name. */
 #define SHARD_VARIABLES(X)                                                                         \
   X(VIEW, "auto, global, shard or off")                                                            \
-  X(DATASET, "directories to serve, separated by ':'")                                             \
+  X(DATASET, "directories to serve, separated by ':'; DIR=s3://bucket/prefix for a mounted one")   \
   X(RANK, "rank of this process, over the launcher's")                                             \
   X(SIZE, "number of ranks, over the launcher's")                                                  \
   X(STRATEGY, "range, stride or hash")                                                             \

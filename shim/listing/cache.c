@@ -43,15 +43,17 @@
 #include "listing/listing.h"
 #include "listing/options.h"
 
+#define FRESH 600        /* seconds */
 #define FIRST_FREE_FD 10 /* a host may run with 0, 1 or 2 closed */
 
 /* One call. On the heap, with room for every path: a host's thread may have a small stack. */
 struct request {
   const char *dir;
   char real[PATH_MAX];
-  char given[PATH_MAX];    /* SHARD_LISTING */
-  char manifest[PATH_MAX]; /* names come from it, not from the directory; or "" */
-  struct stat identity;    /* of the manifest */
+  char given[PATH_MAX];  /* SHARD_LISTING */
+  char origin[PATH_MAX]; /* names come from this manifest or s3:// prefix, not from real; or "" */
+  bool remote;           /* it is an s3:// prefix */
+  struct stat identity;  /* of a manifest */
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT];
   char cache[PATH_MAX];
@@ -96,8 +98,8 @@ static void make_key(struct request *r) {
   } parts[] = {{r->real, strlen(r->real) + 1},
                {r->options_text, strlen(r->options_text) + 1},
                {&version, sizeof(version)},
-               {r->manifest, *r->manifest ? strlen(r->manifest) + 1 : 0},
-               {identity, *r->manifest ? sizeof(identity) : 0}};
+               {r->origin, *r->origin ? strlen(r->origin) + 1 : 0},
+               {identity, *r->origin ? sizeof(identity) : 0}};
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
     a = fnv(a, parts[i].data, parts[i].size);
     b = fnv(b ^ a, parts[i].data, parts[i].size);
@@ -112,6 +114,9 @@ static bool trusted(const char *file) {
   struct stat st;
   return stat(file, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0);
 }
+
+/* What the listing says it is of. */
+static const char *source_of(const struct request *r) { return r->remote ? r->origin : r->real; }
 
 /* Open the listing that r->link leads to, if it is the one that is asked for. NULL if not. */
 static struct shard_listing *open_link(struct request *r) {
@@ -128,18 +133,29 @@ static struct shard_listing *open_link(struct request *r) {
   if (!trusted(r->file) || shard_listing_open(r->file, &l) != 0) {
     return NULL;
   }
-  if (strcmp(l->source, r->real) == 0 && strcmp(l->options, r->options_text) == 0) {
+  if (strcmp(l->source, source_of(r)) == 0 && strcmp(l->options, r->options_text) == 0) {
     return l;
   }
   shard_listing_close(l);
   return NULL;
 }
 
+/*
+ * Of a bucket it cannot be told whether it has changed. Ranks that no launcher has started, so that
+ * no job keeps a listing for them, share one if they start within some minutes.
+ */
+static bool is_fresh(const struct shard_listing *l) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  int64_t age = now.tv_sec - l->header->listed_sec;
+  return age >= 0 && age < FRESH;
+}
+
 /* Open KEY.current if it is there and true. NULL if not. */
 static struct shard_listing *open_current(struct request *r) {
   snprintf(r->link, sizeof(r->link), "%s/%s.current", r->cache, r->key);
   struct shard_listing *l = open_link(r);
-  if (l && !shard_given_true(l, r->real)) {
+  if (l && !(r->remote ? is_fresh(l) : shard_given_true(l, r->real))) {
     shard_listing_close(l);
     l = NULL;
   }
@@ -252,13 +268,13 @@ static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   char *arguments[] = {r->program,
                        "index",
-                       *r->manifest ? r->manifest : r->real,
+                       *r->origin ? r->origin : r->real,
                        "-o",
                        r->file,
                        "--options",
                        r->options_text,
                        "--quiet",
-                       *r->manifest ? "--root" : NULL,
+                       *r->origin && !r->remote ? "--root" : NULL,
                        r->real,
                        NULL};
   int rc = posix_spawn(pid, r->program, &actions, &attributes, arguments, environment);
@@ -303,9 +319,9 @@ static bool hear(int errors, int64_t deadline, char *words, size_t size) {
 
 static int builder_failed(struct request *r) {
   const char *words = r->words;
-  bool named = strstr(words, r->real);
+  bool named = strstr(words, source_of(r));
   return fail(r, -EIO, "%s%s%.300s%s", words[0] ? words : "shardctl failed",
-              named ? "" : " while it listed ", named ? "" : r->real,
+              named ? "" : " while it listed ", named ? "" : source_of(r),
               strstr(words, "No space left") ? "; set SHARD_CACHE_DIR to a directory with room"
                                              : "");
 }
@@ -407,7 +423,7 @@ static void remove_leftovers(const struct request *r) {
 static int build(struct request *r, int lock, int64_t deadline, struct shard_listing **out) {
   char text[400];
   snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
-  snprintf(text, sizeof(text), "listing '%.300s'", r->real);
+  snprintf(text, sizeof(text), "listing '%.300s'", source_of(r));
   shard_log(SHARD_LOG_INFO, text);
   int rc = 0;
   /* One that is killed gets a successor: this rank waits like the others. */
@@ -513,7 +529,7 @@ static int open_cached(struct request *r, const char *job, struct shard_listing 
   make_key(r);
   *out = job ? open_pinned(r, job) : NULL;
   if (*out) {
-    if (!shard_given_true(*out, r->real)) {
+    if (!r->remote && !shard_given_true(*out, r->real)) {
       say_digest(r, *out, "has changed since this job listed it; all ranks keep the listing");
     }
     return 0;
@@ -542,7 +558,7 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
                 config->listing);
   }
   if (!config->listing_first) {
-    return shard_given_open(file, r->real, &r->options, out, r->err, r->size);
+    return shard_given_open(file, source_of(r), &r->options, out, r->err, r->size);
   }
   int rc = shard_world_get(&world, r->err, r->size);
   if (rc != 0) {
@@ -552,9 +568,9 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
                                 "SHARD_RANK and SHARD_SIZE");
   }
   if (world.rank > 0) {
-    return shard_given_await(file, r->real, &r->options, out, r->err, r->size);
+    return shard_given_await(file, source_of(r), &r->options, out, r->err, r->size);
   }
-  rc = shard_given_look(file, r->real, &r->options, out);
+  rc = shard_given_look(file, source_of(r), &r->options, out);
   if (rc >= 0) {
     return rc;
   }
@@ -590,17 +606,42 @@ int shard_dataset_open(const char *dir, const char *options, struct shard_listin
   return shard_cache_open(dir, options, NULL, out, err, size);
 }
 
+/* Parse the options, and open what SHARD_LISTING names, or the cache's. */
+static int open_request(struct request *r, const char *options, const char *job,
+                        struct shard_listing **out) {
+  int rc = shard_options_parse(&r->options, options, r->err, r->size);
+  if (rc == 0) {
+    shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
+    rc = shard_config()->listing ? open_given(r, job, out) : 0;
+    rc = rc == 0 ? open_cached(r, job, out) : rc < 0 ? rc : 0;
+  }
+  return rc;
+}
+
 int shard_cache_open(const char *dir, const char *options, const char *job,
                      struct shard_listing **out, char *err, size_t size) {
   int saved = errno, rc;
   struct request *r = new_request(dir, err, size, &rc);
   if (rc == 0) {
-    rc = shard_options_parse(&r->options, options, err, size);
+    rc = open_request(r, options, job, out);
   }
+  free(r);
+  errno = saved;
+  return rc;
+}
+
+int shard_cache_open_remote(const char *dir, const char *url, const char *options, const char *job,
+                            struct shard_listing **out, char *err, size_t size) {
+  int saved = errno, rc;
+  struct request *r = new_request(dir, err, size, &rc);
   if (rc == 0) {
-    shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
-    rc = shard_config()->listing ? open_given(r, job, out) : 0;
-    rc = rc == 0 ? open_cached(r, job, out) : rc < 0 ? rc : 0;
+    /* What is mapped to a directory is a folder of the bucket. */
+    size_t n = strlen(url);
+    const char *slash = n > 0 && url[n - 1] == '/' ? "" : "/";
+    r->remote = true;
+    rc = (size_t)snprintf(r->origin, sizeof(r->origin), "%s%s", url, slash) < sizeof(r->origin)
+             ? open_request(r, options, job, out)
+             : fail(r, -ENAMETOOLONG, "SHARD_DATASET='%.200s...' is too long", url);
   }
   free(r);
   errno = saved;
@@ -611,7 +652,7 @@ int shard_cache_open_manifest(const char *dir, const char *manifest, struct shar
                               char *err, size_t size) {
   int saved = errno, rc;
   struct request *r = new_request(dir, err, size, &rc);
-  if (rc == 0 && (!realpath(manifest, r->manifest) || stat(r->manifest, &r->identity) != 0)) {
+  if (rc == 0 && (!realpath(manifest, r->origin) || stat(r->origin, &r->identity) != 0)) {
     rc = fail(r, -errno, "SHARD_LISTING='%.300s': %s; make it with shardctl manifest", manifest,
               strerror(errno));
   }

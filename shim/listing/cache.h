@@ -16,6 +16,13 @@ int shard_cache_open(const char *dir, const char *options, const char *job,
                      struct shard_listing **out, char *err, size_t size);
 
 /*
+ * The same for a directory that stands for a prefix of a bucket (s3://bucket/prefix): the keys
+ * below it are the names. A bucket does not tell that it has changed: each job lists it anew.
+ */
+int shard_cache_open_remote(const char *dir, const char *url, const char *options, const char *job,
+                            struct shard_listing **out, char *err, size_t size);
+
+/*
  * A listing of the names of a manifest, a text with a name a line, that lie below directory `dir`:
  * in the manifest's own order within each directory, those that come twice too. It is made when the
  * manifest is first used on a node.

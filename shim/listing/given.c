@@ -24,6 +24,9 @@
 #include "listing/listing.h"
 
 bool shard_given_true(const struct shard_listing *l, const char *real) {
+  if (l->header->directories == 0) {
+    return true; /* of a text or a bucket: nothing tells */
+  }
   int root = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) {
     return false;

@@ -52,6 +52,7 @@ struct edition {
 
 struct dataset {
   const char *path;
+  const char *url;  /* the s3:// prefix it stands for; NULL: none */
   atomic_int state; /* a slot for what follows */
   struct shard_listing *listing;
   char **nested;            /* where the roots of other datasets lie in this one */
@@ -212,31 +213,34 @@ static void set_up(void) {
     }
   }
   shard_options_format(&setup.options, setup.options_text, sizeof(setup.options_text));
-  size_t room = 1;
+  size_t room = 1, n, length;
   for (const char *p = config->dataset; *p; p++) {
     room += *p == ':';
   }
   setup.datasets = calloc(room, sizeof(*setup.datasets));
   setup.roots = calloc(room, sizeof(*setup.roots));
-  for (const char *p = config->dataset; setup.datasets && setup.roots && *p;) {
-    size_t n = strcspn(p, ":");
-    char *path = NULL;
-    if (n > 0 && (path = strndup(p, n))) {
-      struct stat st;
-      char text[400];
-      int fault = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
-      if (fault) {
-        snprintf(text, sizeof(text),
-                 "SHARD_DATASET='%.256s': %s; correct it, or make the directory", path,
-                 strerror(fault));
-        complain_once(ABOUT_DATASET, text);
-      }
-      atomic_init(&setup.datasets[setup.count].passes, 2 * config->epoch);
-      setup.datasets[setup.count].path = path;
-      setup.roots[setup.count].path = path;
-      shard_root_look(&setup.roots[setup.count++]);
+  for (const char *p = config->dataset;
+       setup.datasets && setup.roots && (n = shard_dataset_item(&p, &length)) > 0; p += n) {
+    struct dataset *d = &setup.datasets[setup.count];
+    char *path = strndup(p, length),
+         *url = length < n ? strndup(p + length + 1, n - length - 1) : NULL;
+    struct stat st;
+    char text[400];
+    if (!path || (length < n && !url)) {
+      setup.error = -ENOMEM;
+      break;
     }
-    p += n + (p[n] == ':');
+    int fault = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    if (fault) {
+      snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s; correct it, or make the directory",
+               path, strerror(fault));
+      complain_once(ABOUT_DATASET, text);
+    }
+    atomic_init(&d->passes, 2 * config->epoch);
+    d->path = path;
+    d->url = url;
+    setup.roots[setup.count].path = path;
+    shard_root_look(&setup.roots[setup.count++]);
   }
   if (!setup.datasets || !setup.roots) {
     setup.error = -ENOMEM;
@@ -351,8 +355,10 @@ static int open_listing(struct dataset *d, char *err, size_t size) {
   }
   char *job = malloc(JOB_SIZE);
   bool known = job && shard_job_identity(job, JOB_SIZE);
-  int rc =
-      shard_cache_open(d->path, setup.options_text, known ? job : NULL, &d->listing, err, size);
+  const char *of = known ? job : NULL;
+  int rc = d->url ? shard_cache_open_remote(d->path, d->url, setup.options_text, of, &d->listing,
+                                            err, size)
+                  : shard_cache_open(d->path, setup.options_text, of, &d->listing, err, size);
   free(job);
   if (rc == 0) {
     rc = find_nested(d);

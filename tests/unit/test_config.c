@@ -89,6 +89,31 @@ static void nothing_set(void **state) {
   assert_null(seen->config.cache_dir);
 }
 
+/* Datasets that stand for buckets have a colon that does not separate. */
+static void dataset_items(void **state) {
+  (void)state;
+  const char *p = ":/a::b=s3://bucket/x/y:/c=d:/e=s3://f:";
+  const struct {
+    const char *item;
+    size_t path;
+  } want[] = {{"/a", 2}, {"b=s3://bucket/x/y", 1}, {"/c=d", 4}, {"/e=s3://f", 2}};
+  for (size_t i = 0; i < COUNT(want); i++) {
+    size_t path, n = shard_dataset_item(&p, &path);
+    assert_int_equal(n, strlen(want[i].item));
+    assert_memory_equal(p, want[i].item, n);
+    assert_int_equal(path, want[i].path);
+    p += n;
+  }
+  size_t path;
+  assert_int_equal(shard_dataset_item(&p, &path), 0);
+  char here[2000], wanted[5000];
+  assert_non_null(getcwd(here, sizeof(here)));
+  LOAD("SHARD_DATASET=a=s3://b/c:/d");
+  assert_int_equal(seen->rc, 0);
+  snprintf(wanted, sizeof(wanted), "%s/a=s3://b/c:/d", here);
+  assert_string_equal(seen->dataset, wanted);
+}
+
 static void all_set(void **state) {
   (void)state;
   LOAD("SHARD_VIEW=global", "SHARD_DATASET=/a:/b", "SHARD_RANK=1", "SHARD_SIZE=2",
@@ -200,7 +225,7 @@ static void misvalued(void **state) {
       "SHARD_LOG=verbose",
       "SHARD_LOG=2",
       "SHARD_DATASET=s3://b/p",
-      "SHARD_DATASET=/x=s3://b/p",
+      "SHARD_DATASET=/x:s3://b/p",
       "SHARD_LISTING=s3://b/k",
   };
   for (size_t i = 0; i < COUNT(bad); i++) {
@@ -261,10 +286,9 @@ static void first_fault(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_set), cmocka_unit_test(all_set),
-      cmocka_unit_test(every_word),  cmocka_unit_test(misspelt),
-      cmocka_unit_test(misvalued),   cmocka_unit_test(misvalued_rank),
-      cmocka_unit_test(too_long),    cmocka_unit_test(first_fault),
+      cmocka_unit_test(nothing_set),    cmocka_unit_test(all_set),  cmocka_unit_test(dataset_items),
+      cmocka_unit_test(every_word),     cmocka_unit_test(misspelt), cmocka_unit_test(misvalued),
+      cmocka_unit_test(misvalued_rank), cmocka_unit_test(too_long), cmocka_unit_test(first_fault),
       cmocka_unit_test(stats),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
