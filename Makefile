@@ -25,7 +25,7 @@ LIB := $(COMMON) config/config config/world config/job config/file config/log li
        $(addprefix interpose/,dir dents open scandir glob wordexp ftw fts) \
        view/view view/place view/serve view/window stats/stats adapter/adapter
 # shardctl
-CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/sort listing/build source/posix \
+CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/run listing/sort listing/build source/posix \
        source/manifest listing/cachedir config/config config/world \
        $(addprefix ctl/,main text library index ls stat manifest run plan doctor cache stats sums verify)
 
@@ -72,9 +72,10 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute world config listing damage sort faults sums
+UNIT := crc32c options shard permute world config listing damage sort walk faults sums
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
-PROGRAMS := getdents count
+PROGRAMS := getdents count names
+LINKED_BIN := $(T)/access
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
 PRELOADS := $(T)/openlog.so $(T)/naive.so $(T)/failing.so
 
@@ -91,13 +92,18 @@ $(PROGRAM_BIN): $(T)/%: tests/programs/%.c
 	@echo "  CC   $<"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-deprecated-declarations -o $@ $<
 
+$(LINKED_BIN): $(T)/%: tests/programs/%.c $(BUILD)/libshard.so
+	@mkdir -p $(@D)
+	@echo "  CC   $<"
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libshard.so -Wl,-rpath,'$$ORIGIN/..'
+
 $(PRELOADS): $(T)/%.so: tests/%.c
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fvisibility=default -shared -o $@ $< -ldl
 
 .PHONY: tests-built unit behaviour setup test test-dlio demo bench lint format
-tests-built: all $(UNIT_BIN) $(PROGRAM_BIN) $(PRELOADS)
+tests-built: all $(UNIT_BIN) $(PROGRAM_BIN) $(LINKED_BIN) $(PRELOADS)
 
 unit: tests-built
 	$(Q)for t in $(UNIT_BIN); do echo "== $$t"; timeout 300 $$t || exit 1; done
@@ -136,7 +142,7 @@ demo: setup
 	$(Q)bash scripts/demo.sh
 
 bench: setup
-	$(Q)$(MAKE) --no-print-directory all $(PROGRAM_BIN)
+	$(Q)$(MAKE) --no-print-directory all $(PROGRAM_BIN) $(LINKED_BIN)
 	$(Q)$(VENV_PYTHON) scripts/bench.py
 
 SOURCES = $(shell find shim include tests -name "*.[ch]")

@@ -37,6 +37,8 @@ def parse_arguments():
     parser.add_argument("--folder", default=os.path.join(REPO, "build", "bench"))
     parser.add_argument("--output", default=os.path.join(REPO, "build", "bench.json"))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--names", type=int, default=1 << 26,
+                        help="of the parts index and access, and the most in directories")
     parser.add_argument("--only", help="names of the parts to run, separated by ','")
     return parser.parse_args()
 
@@ -361,11 +363,186 @@ def part_view(args, report):
         shutil.rmtree(cache, ignore_errors=True)
 
 
+def name_file(args, names, kind):
+    """A text of so many names, "sorted", "shuffled" or "uuid"; made once."""
+    path = os.path.join(args.folder, f"names-{names}-{kind}.txt")
+    if not os.path.exists(path):
+        print(f"making {names:,} names, {kind} ...", file=sys.stderr, flush=True)
+        with open(path + ".tmp", "wb") as stream:
+            subprocess.run([test_program("names"), str(names), kind], check=True, stdout=stream)
+        os.rename(path + ".tmp", path)
+    return path
+
+
+def test_program(name):
+    """Path of one of tests/programs."""
+    return os.path.join(REPO, "build", "tests", name)
+
+
+def shardctl(args):
+    """Path of shardctl."""
+    return os.path.join(os.path.dirname(args.preload), "shardctl")
+
+
+def timed_run(command, **options):
+    """Seconds that a command takes; its output is thrown away."""
+    begin = time.time()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **options)
+    return time.time() - begin
+
+
+def index_text(args, text, output, memory="256M", pipe=False):
+    """(seconds, facts) of making a listing of a text."""
+    env = dict(os.environ, SHARD_BUILD_MEMORY=memory, SHARD_TMPDIR=args.folder)
+    begin = time.time()
+    with open(text, "rb") as stream:
+        cat = subprocess.Popen(["cat"], stdin=stream, stdout=subprocess.PIPE) if pipe else None
+        done = subprocess.run([shardctl(args), "index", "-", "-o", output, "--json"], env=env,
+                              stdin=cat.stdout if cat else stream, check=True, capture_output=True)
+        if cat:
+            cat.stdout.close()
+            cat.wait()
+    return time.time() - begin, json.loads(done.stdout)
+
+
+def part_index(args, report):
+    """Listings of texts against sort(1): time, memory, size."""
+    output = os.path.join(args.folder, "index.listing")
+    sort = ["sort", "--parallel=2", "-S", "256M", "-T", args.folder]
+    for kind, pipe, most in (("sorted", False, 2), ("sorted", True, 2), ("shuffled", False, 3),
+                             ("uuid", False, 3)):
+        text = name_file(args, args.names, kind)
+        facts = []
+
+        def build(text=text, pipe=pipe, facts=facts):
+            seconds, made = index_text(args, text, output, pipe=pipe)
+            facts.append(made)
+            return seconds
+
+        def sorting(text=text):
+            with open(text, "rb") as stream:
+                return timed_run(sort, stdin=stream, env=dict(os.environ, LC_ALL="C"))
+
+        what = f"{args.names:,} names, {kind}{', by a pipe' if pipe else ''}"
+        sort_took, took = rounds(args, sorting, build)
+        report.add(f"index of {what}", "s", took, "sort --parallel=2 -S 256M", sort_took,
+                   sort_took / took, f">= {most} times as fast", sort_took >= most * took)
+        _, small = index_text(args, text, output, "64M", pipe)
+        for mega, peak in ((256, max(made["peak_rss"] for made in facts)), (64, small["peak_rss"])):
+            bound = mega * 1.1 + 16
+            report.add(f"peak memory at {mega}M, {what}", "MB", peak / (1 << 20),
+                       "bound x 1.1 + 16 MB", bound, peak / (1 << 20) / bound, "<= 1",
+                       peak <= bound * (1 << 20))
+        names_alone = os.path.getsize(text) / args.names - 1
+        each = small["bytes"] / small["entries"]
+        report.add(f"size of the listing, {what}", "B/name", each, "names alone", names_alone,
+                   each / names_alone, "none" if kind == "uuid" else "<= 5 B/name",
+                   kind == "uuid" or each <= 5)
+
+
+def make_tree(args, folders, files):
+    """A tree of folders with files each, all links to a few files."""
+    root = os.path.join(args.folder, f"tree-{folders}x{files}")
+    if not os.path.exists(root + ".made"):
+        shutil.rmtree(root, ignore_errors=True)
+        print(f"making {folders:,} folders of {files:,} names ...", file=sys.stderr, flush=True)
+        for k in range(folders):
+            folder = os.path.join(root, f"{k:06d}")
+            os.makedirs(folder)
+            first = os.path.join(folder, f"file_{0:07d}")
+            open(first, "w", encoding="ascii").close()
+            for i in range(1, files):
+                os.link(first, os.path.join(folder, f"file_{i:07d}"))
+        open(root + ".made", "w", encoding="ascii").close()
+    return root
+
+
+def part_directories(args, report):
+    """Listings of directories against a bare pass of getdents64 in one thread."""
+    output = os.path.join(args.folder, "index.listing")
+    many = [min(args.names, n) for n in (1_000_000, 4_000_000)]
+    tree = make_tree(args, 1000, max(1, min(args.names // 1000, 1000)))
+    cases = [(f"a directory of {n:,}", os.path.join(make_data(args, n), "train"), None)
+             for n in sorted(set(many))]
+    cases.append(("a tree of 1,000 directories", tree, sorted(os.listdir(tree))))
+    for what, folder, below in cases:
+        raw = [test_program("getdents")] + ([os.path.join(folder, name) for name in below]
+                                            if below else [folder])
+        timed_run(raw)
+        index = [shardctl(args), "index", folder, "-o", output]
+        bare, without, full = rounds(args, lambda: timed_run(raw),
+                                     lambda: timed_run(index + ["--no-attributes"]),
+                                     lambda: timed_run(index))
+        limit = 1 if below else 1.3
+        report.add(f"index of {what}", "s", without, "bare getdents64 pass", bare, without / bare,
+                   f"<= {limit}", without <= limit * bare)
+        report.add(f"index of {what}, with attributes", "s", full, "bare getdents64 pass", bare,
+                   full / bare, f"about {limit} (1.2 times)", full <= 1.2 * limit * bare)
+
+
+def hold(args, listing, digest, ranks, workers):
+    """(PSS of all processes, private bytes per process) that hold a list of a listing."""
+    holders = subprocess.Popen(
+        [args.python, os.path.join(REPO, "tests", "programs", "holders.py"),
+         os.path.join(REPO, "shim", "adapter", "adapter.py"), args.preload, listing, digest,
+         str(ranks), str(workers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        if holders.stdout.readline() != b"ready\n":
+            sys.exit("bench: the processes that hold the list failed")
+        pss, private, count = memory(holders.pid)
+        if count != ranks * (workers + 1):
+            sys.exit(f"bench: {count} processes hold the list")
+        return pss, private / count
+    finally:
+        holders.stdin.close()
+        holders.wait()
+
+
+def part_access(args, report):
+    """Names of listings: at random, in order, by ls; and what lists cost a node's processes."""
+    few = min(args.names, 1_000_000)
+    held = {}
+    for names in sorted({1, few, args.names}):
+        listing = os.path.join(args.folder, f"names-{names}.listing")
+        _, facts = index_text(args, name_file(args, names, "sorted"), listing)
+        held[names] = [hold(args, listing, facts["digest"], 8, 8) for _ in range(args.rounds)]
+        held[names] = [statistics.median(side) for side in zip(*held[names])]
+        if names == 1:
+            continue
+
+        def access(listing=listing):
+            done = subprocess.run([test_program("access"), listing], check=True,
+                                  capture_output=True, text=True)
+            return [float(word) for word in done.stdout.split()]
+
+        random, following = rounds(args, access)[0]
+        ls = rounds(args, lambda: timed_run([shardctl(args), "ls", listing]))[0]
+        most = 200 if names == few else 600
+        report.add(f"name at random of {names:,}", "ns", random, "prototype",
+                   152 if names == few else 565, random / (152 if names == few else 565),
+                   f"<= {most} ns", random <= most)
+        rate = 1e3 / following
+        report.add(f"cursor over {names:,}", "M names/s", rate, "goal", 200, rate / 200,
+                   ">= 200 M names/s", rate >= 200)
+        rate = names / ls / 1e6
+        report.add(f"ls of {names:,}", "M names/s", rate, "goal", 50, rate / 50,
+                   ">= 50 M names/s", rate >= 50)
+    for names in sorted({few, args.names}):
+        extra = held[names][0] - held[1][0]
+        report.add(f"8 ranks x 8 workers hold {names:,} names: extra PSS", "MB", extra / 1e6,
+                   "goal", 600, extra / 6e8, "<= 600 MB", extra <= 6e8)
+        own = held[names][1] - held[1][1]
+        report.add(f"ditto, own memory of a process, {names:,} names", "KB more than for 1 name",
+                   own / 1e3, "own memory", held[1][1] / 1e3, own / held[1][1],
+                   "flat (at most 200 KB)", own <= 200e3)
+
+
 def main():
     """Run the parts."""
     args = parse_arguments()
     args.preload = os.path.abspath(args.preload)
-    parts = {"listing": part_listing, "view": part_view, "memory": part_memory, "speed": part_speed,
+    parts = {"listing": part_listing, "index": part_index, "directories": part_directories,
+             "access": part_access, "view": part_view, "memory": part_memory, "speed": part_speed,
              "start": part_start}
     chosen = args.only.split(",") if args.only else list(parts)
     os.makedirs(args.folder, exist_ok=True)

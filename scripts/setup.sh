@@ -12,7 +12,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 packages="gcc make libc6-dev libjemalloc-dev libcmocka-dev libssl-dev libjson-c-dev openmpi-bin libopenmpi-dev
-	strace git clang-format clang-tidy"
+	strace e2fsprogs git clang-format clang-tidy"
 # What tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim (about 450 MB, of
 # which Java and node.js take 380). fzf is a small Go program; of Java the JRE is enough.
 packages="$packages rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"

@@ -3,109 +3,43 @@
  * batch.c - sorting a block of names.
  *
  * Eight bytes at a time: the bytes after the prefix that all names of a range share become a
- * number; numbers are sorted by least-significant-digit radix, leaving out digits that are all
+ * number; numbers are sorted by least-significant-digit radix, leaving out bits that are all
  * alike; ranges of equal numbers are sorted again by what follows. Names of a dataset differ in few
- * bytes, so there are few passes. (LSD radix: Knuth, TAOCP 3, 5.2.5.)
+ * bits, so there are few passes. (LSD radix: Knuth, TAOCP 3, 5.2.5.)
  */
 #include "listing/batch.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#define FEW 24    /* items that are sorted by insertion */
+#define MANY 8192 /* items that are worth a digit of many values */
+#define PIECES 4  /* of a digit */
+#define DIGIT 12  /* bits of one, at most */
 
-#include "listing/codec.h"
-
-#define ATTRIBUTES 9 /* bytes before a name: inode, type */
-#define FEW 24       /* items that are sorted by insertion */
-
-#define HUGE_PAGE ((size_t)2 << 20)
-
-struct shard_batch *shard_batch_new(size_t size, uint32_t order, bool attributes) {
-  struct shard_batch *b = calloc(1, sizeof(*b));
-  if (b && !(b->block = size < HUGE_PAGE ? malloc(size) : aligned_alloc(HUGE_PAGE, size))) {
-    free(b);
-    b = NULL;
-  }
-  if (b) {
-    if (size >= HUGE_PAGE) {
-      madvise(b->block, size, MADV_HUGEPAGE); /* it will all be filled; spares page faults */
-    }
-    b->size = size & ~(sizeof(struct shard_item) - 1);
-    b->order = order;
-    b->attributes = attributes;
-    shard_batch_clear(b);
-  }
-  return b;
-}
-
-void shard_batch_free(struct shard_batch *b) {
-  if (b) {
-    free(b->block);
-    free(b);
-  }
+void shard_batch_init(struct shard_batch *b, char *block, size_t size, uint32_t order,
+                      bool attributes) {
+  *b = (struct shard_batch){.block = block,
+                            .size = size & ~(sizeof(struct shard_item) - 1),
+                            .order = order,
+                            .attributes = attributes};
+  b->most = (uint32_t)(shard_batch_scratch(size) / sizeof(struct shard_item));
+  shard_batch_clear(b);
 }
 
 void shard_batch_clear(struct shard_batch *b) {
   b->used = 0;
   b->count = 0;
+  b->longest = 0;
   b->next = NULL;
   b->items = (struct shard_item *)(b->block + b->size);
 }
 
-bool shard_batch_add(struct shard_batch *b, const char *name, size_t length, uint64_t ino,
-                     uint8_t type) {
-  size_t before = b->attributes ? ATTRIBUTES : 0;
-  size_t room = b->size - b->used - b->count * sizeof(*b->items);
-  if (room < before + length + 1 + sizeof(*b->items)) {
-    return false;
-  }
-  char *to = b->block + b->used;
-  if (b->attributes) {
-    memcpy(to, &ino, sizeof(ino));
-    memcpy(to + sizeof(ino), &type, sizeof(type));
-  }
-  memcpy(to + before, name, length);
-  to[before + length] = 0;
-  size_t base = b->order == SHARD_ORDER_BASENAME ? shard_basename(name, length) : 0;
-  *--b->items = (struct shard_item){
-      .at = (uint32_t)(b->used + before), .length = (uint16_t)length, .base = (uint16_t)base};
-  b->used += before + length + 1;
-  b->count++;
-  return true;
-}
-
-const char *shard_batch_name(const struct shard_batch *b, const struct shard_item *item) {
-  return b->block + item->at;
-}
-
-void shard_batch_attributes(const struct shard_batch *b, const struct shard_item *item,
-                            uint64_t *ino, uint8_t *type) {
-  *ino = 0;
-  *type = 0;
-  if (b->attributes) {
-    memcpy(ino, b->block + item->at - ATTRIBUTES, sizeof(*ino));
-    memcpy(type, b->block + item->at - 1, sizeof(*type));
-  }
-}
-
-uint64_t shard_batch_key(const char *name, size_t length, size_t from) {
-  uint64_t key = 0;
-  if (from + sizeof(key) <= length) {
-    memcpy(&key, name + from, sizeof(key));
-  } else if (from < length) {
-    memcpy(&key, name + from, length - from);
-  }
-  return __builtin_bswap64(key);
-}
-
-/* What the order compares first, and what it compares then: the whole name. */
+/* What the order compares first, and what BASENAME compares then: the whole name. */
 struct view {
   const char *name;
   size_t length;
 };
 
-static struct view seen(const struct shard_batch *b, const struct shard_item *item, bool whole) {
+static inline struct view seen(const struct shard_batch *b, const struct shard_item *item,
+                               bool whole) {
   size_t from = whole ? 0 : item->base;
   return (struct view){b->block + item->at + from, item->length - from};
 }
@@ -133,38 +67,67 @@ static size_t common(const struct shard_batch *b, const struct shard_item *items
   size_t most = first.length - depth;
   for (size_t i = 1; i < n && most > 0; i++) {
     struct view v = seen(b, &items[i], whole);
-    size_t least = v.length - depth < most ? v.length - depth : most, k = 0;
-    while (k < least && v.name[depth + k] == first.name[depth + k]) {
-      k++;
+    size_t least = v.length - depth < most ? v.length - depth : most;
+    if (least != most || memcmp(v.name + depth, first.name + depth, least) != 0) {
+      size_t k = 0;
+      while (k < least && v.name[depth + k] == first.name[depth + k]) {
+        k++;
+      }
+      most = k;
     }
-    most = k;
   }
   return most;
 }
 
-__attribute__((noinline)) static void radix(struct shard_item *items, struct shard_item *scratch,
-                                            size_t n) {
-  static const size_t digits = 8;
-  uint32_t counts[8][256];
-  memset(counts, 0, sizeof(counts));
-  for (size_t i = 0; i < n; i++) {
-    for (size_t d = 0; d < digits; d++) {
-      counts[d][items[i].key >> (8 * d) & 255]++;
+/* Some of a key's bits, brought together: the sum of key >> shift & mask. */
+struct digit {
+  unsigned shift[PIECES];
+  uint64_t mask[PIECES];
+  unsigned bits;
+};
+
+static inline size_t value(const struct digit *d, uint64_t key) {
+  return (size_t)((key >> d->shift[0] & d->mask[0]) | (key >> d->shift[1] & d->mask[1]) |
+                  (key >> d->shift[2] & d->mask[2]) | (key >> d->shift[3] & d->mask[3]));
+}
+
+/* The lowest of `bits`, as many as fit into a digit of `most` bits; they are taken out of it. */
+static struct digit next_digit(uint64_t *bits, unsigned most) {
+  struct digit d = {.bits = 0};
+  for (size_t k = 0; k < PIECES && *bits && d.bits < most; k++) {
+    unsigned from = (unsigned)__builtin_ctzll(*bits), width = 0;
+    uint64_t ones = 0;
+    for (; width < most - d.bits && (*bits >> from >> width & 1); width++) {
+      ones = ones << 1 | 1;
     }
+    d.shift[k] = from - d.bits;
+    d.mask[k] = ones << d.bits;
+    *bits &= ~(ones << from);
+    d.bits += width;
   }
+  return d;
+}
+
+/* By key; `bits` are those in which keys differ. */
+__attribute__((noinline)) static void radix(struct shard_item *items, struct shard_item *scratch,
+                                            size_t n, uint64_t bits) {
+  uint32_t places[1 << DIGIT];
   struct shard_item *from = items, *to = scratch;
-  for (size_t d = 0; d < digits; d++) {
-    if (counts[d][from[0].key >> (8 * d) & 255] == n) {
-      continue;
+  while (bits) {
+    struct digit d = next_digit(&bits, n < MANY ? 8 : DIGIT);
+    size_t values = (size_t)1 << d.bits;
+    memset(places, 0, values * sizeof(*places));
+    for (size_t i = 0; i < n; i++) {
+      places[value(&d, from[i].key)]++;
     }
     uint32_t at = 0;
-    for (size_t v = 0; v < 256; v++) {
-      uint32_t count = counts[d][v];
-      counts[d][v] = at;
+    for (size_t v = 0; v < values; v++) {
+      uint32_t count = places[v];
+      places[v] = at;
       at += count;
     }
     for (size_t i = 0; i < n; i++) {
-      to[counts[d][from[i].key >> (8 * d) & 255]++] = from[i];
+      to[places[value(&d, from[i].key)]++] = from[i];
     }
     struct shard_item *swap = from;
     from = to;
@@ -186,14 +149,16 @@ static void sort_range(const struct shard_batch *b, struct shard_item *items,
     return;
   }
   depth += common(b, items, n, whole, depth);
+  uint64_t bits = 0;
   bool sorted = true;
   for (size_t i = 0; i < n; i++) {
     struct view v = seen(b, &items[i], whole);
     items[i].key = shard_batch_key(v.name, v.length, depth);
+    bits |= items[i].key ^ items[0].key;
     sorted = sorted && (i == 0 || items[i - 1].key <= items[i].key);
   }
   if (!sorted) {
-    radix(items, scratch, n);
+    radix(items, scratch, n, bits);
   }
   for (size_t i = 0, end; i < n; i = end) {
     for (end = i + 1; end < n && items[end].key == items[i].key; end++) {
@@ -210,24 +175,23 @@ static void sort_range(const struct shard_batch *b, struct shard_item *items,
   }
 }
 
-int shard_batch_sort(struct shard_batch *b) {
-  bool sorted = true;
+void shard_batch_turn(struct shard_batch *b) {
   for (uint32_t i = 0, k = b->count; i + 1 < k; i++, k--) {
     struct shard_item swap = b->items[i];
     b->items[i] = b->items[k - 1];
     b->items[k - 1] = swap;
   }
-  for (uint32_t i = 1; i < b->count && sorted; i++) {
-    sorted = compare(b, &b->items[i - 1], &b->items[i]) <= 0;
+}
+
+bool shard_batch_in_order(const struct shard_batch *b) {
+  for (uint32_t i = 1; i < b->count; i++) {
+    if (compare(b, &b->items[i - 1], &b->items[i]) > 0) {
+      return false;
+    }
   }
-  if (sorted) {
-    return 0;
-  }
-  struct shard_item *scratch = malloc(b->count * sizeof(*scratch));
-  if (!scratch) {
-    return -ENOMEM;
-  }
+  return true;
+}
+
+void shard_batch_sort(struct shard_batch *b, void *scratch) {
   sort_range(b, b->items, scratch, b->count, false, 0);
-  free(scratch);
-  return 0;
 }

@@ -2,8 +2,9 @@
 /*
  * build.c - names in any order from a source, through the sorter, to the writer.
  *
- * Threads: the source's fill batches; the sorter's sorts them; at the end one merges, and hands the
- * names on in chunks to the calling thread, which encodes and writes them.
+ * Threads: the source's fill batches; the sorter's sort them; at the end one merges, and hands the
+ * names on in chunks to the calling thread, which encodes and writes them. A text's names go from
+ * the batches to the writer at once, by a thread of the sorter's, as long as they are in order.
  */
 #include "listing/build.h"
 
@@ -28,8 +29,9 @@
 #include "source/posix.h"
 
 #define ATTEMPTS 5
-#define CHUNK_SIZE ((size_t)256 << 10)
-#define CHUNKS 4
+#define CHUNK_SIZE ((size_t)64 << 10) /* stays in the cache between the two threads */
+#define CHUNKS 8
+#define WRITER_MOST ((size_t)24 << 20)
 
 struct dir_record {
   uint64_t dev, ino;
@@ -172,7 +174,7 @@ static int on_merged(void *context, const char *name, size_t length, uint64_t in
   struct chunk *c = belt->chunks[belt->filled % CHUNKS];
   struct record r = {.ino = ino, .length = (uint32_t)length, .type = type};
   memcpy(c->data + c->used, &r, sizeof(r));
-  memcpy(c->data + c->used + sizeof(r), name, length);
+  shard_copy_name(c->data + c->used + sizeof(r), name, length);
   c->used += sizeof(r) + length;
   return c->used + sizeof(r) >= CHUNK_SIZE ? send(belt) : 0;
 }
@@ -300,14 +302,18 @@ static int write_table(struct builder *b, struct shard_writer *w, enum shard_wri
   return rc;
 }
 
-static int write_listing(struct builder *b, const char *file,
+/* w: a writer that has all names already; NULL: none has been opened. */
+static int write_listing(struct builder *b, struct shard_writer *w, const char *file,
                          const struct shard_writer_facts *facts, struct shard_build_result *result,
                          char *err, size_t size) {
-  struct shard_writer *w;
+  int rc = 0;
+  bool written = w != NULL;
   err[0] = 0;
-  int rc = shard_writer_open(file, b->options->order, b->kept, &w);
+  if (!written) {
+    rc = shard_writer_open(file, b->options->order, b->kept, &w);
+  }
   if (rc == 0) {
-    rc = write_table(b, w, SHARD_WRITER_NAMES, err, size);
+    rc = written ? 0 : write_table(b, w, SHARD_WRITER_NAMES, err, size);
     if (rc == 0 && b->others) {
       rc = write_table(b, w, SHARD_WRITER_OTHERS, err, size);
     }
@@ -387,15 +393,17 @@ static int open_sorters(struct builder *b) {
   bool attributes = b->kept != SHARD_ATTRIBUTES_NONE, stored = b->kept == SHARD_ATTRIBUTES_STORED;
   uint32_t order =
       b->options->order == SHARD_ORDER_DIRECTORY ? (uint32_t)SHARD_ORDER_PATH : b->options->order;
-  /* The others are few. */
-  size_t others = attributes ? memory / 8 : 0;
-  b->names = shard_sorter_new(order, stored, memory - others, b->folders);
+  /* The others are few. The rest is for the writer, and for what is on its way to it. */
+  size_t others = attributes ? memory / 8 : 0, rest = memory / 4;
+  rest = rest > WRITER_MOST ? WRITER_MOST : rest;
+  b->names = shard_sorter_new(order, stored, memory - others - rest, b->folders);
   b->others = attributes ? shard_sorter_new(order, stored, others, b->folders) : NULL;
   return b->names && (b->others || !attributes) ? 0 : -ENOMEM;
 }
 
 /* Walk the directory into the sorters. */
-static int read_tree(struct builder *b, const char *real, struct shard_walk_facts *walked) {
+static int read_tree(struct builder *b, const char *real, bool in_parts,
+                     struct shard_walk_facts *walked) {
   struct hand hands[SHARD_WALKERS];
   struct shard_sink sinks[SHARD_WALKERS];
   for (size_t i = 0; i < SHARD_WALKERS; i++) {
@@ -403,7 +411,7 @@ static int read_tree(struct builder *b, const char *real, struct shard_walk_fact
     sinks[i] = (struct shard_sink){
         .context = &hands[i], .entry = on_entry, .other = on_other, .directory = on_directory};
   }
-  int rc = shard_posix_walk(real, b->options, sinks, SHARD_WALKERS, walked);
+  int rc = shard_posix_walk(real, b->options, sinks, SHARD_WALKERS, in_parts, walked);
   for (size_t i = 0; i < SHARD_WALKERS; i++) {
     int ended = shard_feeder_end(&hands[i].names);
     if (b->others && ended == 0) {
@@ -522,14 +530,53 @@ static int keep_order(struct builder *b, const char *manifest,
   return rc;
 }
 
-static int sort_manifest(struct builder *b, const char *manifest,
-                         const struct shard_manifest_options *how,
-                         const struct shard_writer_facts *facts, const char *file,
-                         struct shard_build_result *result, char *err, size_t size) {
-  b->kept = b->options->attributes ? SHARD_ATTRIBUTES_MADE : SHARD_ATTRIBUTES_NONE;
+/* Names that come in order go to the writer at once. */
+struct direct {
+  struct builder *b;
+  struct shard_writer *writer;
+  int rc;             /* of writing */
+  size_t last_length; /* only if a name may come twice */
+  char last[SHARD_NAME_MAX];
+};
+
+static int on_direct(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
+  struct direct *d = context;
+  int rc = shard_writer_put(d->writer, SHARD_WRITER_NAMES, name, length, ino, type);
+  if (rc == -EINVAL) {
+    /* Without --unique the merge will tell a name that comes twice. */
+    if (length != d->last_length || memcmp(name, d->last, length) != 0) {
+      return 1;
+    }
+    d->b->dropped++;
+    return 0;
+  }
+  if (d->b->unique) {
+    memcpy(d->last, name, length);
+    d->last_length = length;
+  }
+  d->rc = rc;
+  return rc;
+}
+
+/* Once. d: try to write at once; keep: names may be out of order all the same. */
+static int attempt_manifest(struct builder *b, struct direct *d, bool keep, const char *manifest,
+                            const struct shard_manifest_options *how,
+                            const struct shard_writer_facts *facts, const char *file,
+                            struct shard_build_result *result, char *err, size_t size) {
   struct target *t = calloc(1, sizeof(*t));
   int rc = t ? open_sorters(b) : -ENOMEM;
+  struct shard_writer *w = NULL;
   err[0] = 0;
+  if (rc == 0 && d) {
+    rc = shard_writer_open(file, b->options->order, b->kept, &w);
+    if (rc != 0) {
+      snprintf(err, size, "cannot write listing '%.300s': %s", file, strerror(-rc));
+      free(t);
+      return rc;
+    }
+    d->writer = w;
+    shard_sorter_direct(b->names, on_direct, d, keep);
+  }
   if (rc == 0) {
     t->hand = (struct hand){.b = b, .names.sorter = b->names, .others.sorter = b->others};
     t->manifest = manifest;
@@ -544,14 +591,55 @@ static int sort_manifest(struct builder *b, const char *manifest,
     rc = shard_feeder_end(&t->hand.others);
   }
   free(t);
+  if (d && w) {
+    /* Its thread uses the writer. */
+    int direct = shard_sorter_direct_end(b->names);
+    rc = rc ? rc : direct < 0 ? direct : 0;
+    if (rc != 0 || direct != 1) {
+      shard_writer_abort(w);
+      w = NULL;
+      b->dropped = 0;
+    }
+    if (d->rc != 0) {
+      rc = d->rc;
+      snprintf(err, size, "cannot write listing '%.300s': %s", file, strerror(-rc));
+    }
+  }
   if (rc == 0) {
-    rc = write_listing(b, file, facts, result, err, size);
+    rc = write_listing(b, w, file, facts, result, err, size);
     rc = rc == -EAGAIN ? -EINVAL : rc;
   } else if (!err[0]) {
     const char *why = b->names ? shard_sorter_error(b->names) : "";
     snprintf(err, size, "'%.300s': %s", manifest, *why ? why : strerror(-rc));
   }
+  return rc;
+}
+
+static int sort_manifest(struct builder *b, const char *manifest,
+                         const struct shard_manifest_options *how,
+                         const struct shard_writer_facts *facts, const char *file,
+                         struct shard_build_result *result, char *err, size_t size) {
+  bool standard = strcmp(manifest, "-") == 0;
+  struct stat st;
+  off_t begin = standard ? lseek(0, 0, SEEK_CUR) : 0;
+  /* What can be read again need not be kept for the case that it is not in order. */
+  bool again =
+      (standard ? fstat(0, &st) : stat(manifest, &st)) == 0 && S_ISREG(st.st_mode) && begin >= 0;
+  /* The order of directories has names that the writer does not: they are merged. */
+  struct direct *d =
+      b->options->order == SHARD_ORDER_DIRECTORY ? NULL : calloc(1, sizeof(struct direct));
+  if (d) {
+    d->b = b;
+  }
+  b->kept = b->options->attributes ? SHARD_ATTRIBUTES_MADE : SHARD_ATTRIBUTES_NONE;
+  int rc = attempt_manifest(b, d, !again, manifest, how, facts, file, result, err, size);
+  if (rc == -ERESTART && again && (!standard || lseek(0, begin, SEEK_SET) == begin)) {
+    clear(b);
+    atomic_store(&b->seen, 0);
+    rc = attempt_manifest(b, NULL, true, manifest, how, facts, file, result, err, size);
+  }
   clear(b);
+  free(d);
   return rc;
 }
 
@@ -614,8 +702,9 @@ static int compare_tree(const struct builder *b, const char *real, char *err, si
 }
 
 /* Once. -EAGAIN: the directory changed meanwhile. */
-static int attempt(struct builder *b, const char *real, struct shard_writer_facts *facts,
-                   const char *file, struct shard_build_result *result, char *err, size_t size) {
+static int attempt(struct builder *b, const char *real, bool in_parts,
+                   struct shard_writer_facts *facts, const char *file,
+                   struct shard_build_result *result, char *err, size_t size) {
   struct shard_walk_facts walked;
   b->kept = b->options->attributes ? SHARD_ATTRIBUTES_STORED : SHARD_ATTRIBUTES_NONE;
   clock_gettime(CLOCK_REALTIME, &facts->listed);
@@ -624,7 +713,7 @@ static int attempt(struct builder *b, const char *real, struct shard_writer_fact
     snprintf(err, size, "out of memory");
     return rc;
   }
-  rc = read_tree(b, real, &walked);
+  rc = read_tree(b, real, in_parts, &walked);
   if (rc == 0) {
     rc = compare_tree(b, real, err, size);
     if (rc != 0) {
@@ -632,7 +721,7 @@ static int attempt(struct builder *b, const char *real, struct shard_writer_fact
     }
     facts->dirs_hidden = walked.dirs_hidden;
     facts->dir_links = walked.dir_links;
-    return write_listing(b, file, facts, result, err, size);
+    return write_listing(b, NULL, file, facts, result, err, size);
   }
   const char *why = shard_sorter_error(b->names);
   why = *why || !b->others ? why : shard_sorter_error(b->others);
@@ -665,7 +754,7 @@ int shard_build_directory(const char *root, const struct shard_options *options,
     struct shard_writer_facts facts = {.source = real, .options = text};
     rc = -EAGAIN;
     for (int k = 0; k < ATTEMPTS && rc == -EAGAIN; k++) {
-      rc = attempt(&b, real, &facts, file, result, err, size);
+      rc = attempt(&b, real, k == 0, &facts, file, result, err, size);
       clear(&b);
     }
     pthread_mutex_destroy(&b.mutex);

@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BUFFER_SIZE ((size_t)1 << 20)
+#define PIPE_SIZE ((size_t)1 << 20)     /* what any user may ask for */
+#define BUFFER_SIZE ((size_t)256 << 10) /* stays in the cache */
 
 struct reading {
   const char *file;
@@ -24,6 +25,7 @@ struct reading {
   size_t size;
   int (*entry)(void *context, const char *name, size_t length);
   void *context;
+  bool nul; /* there is one somewhere in the buffer, as a line may not have it */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct reading *r, int rc, const char *format,
@@ -53,7 +55,7 @@ static int one_line(struct reading *r, const char *text, size_t length) {
     return refuse(r, "it is longer than a path can be; are names ended by NUL? (-0)");
   }
   if (o->separator == '\n') {
-    if (memchr(text, 0, length)) {
+    if (r->nul && memchr(text, 0, length)) {
       return refuse(r, "it has a NUL byte; are names ended by NUL? (-0)");
     }
     if (text[length - 1] == '\r') {
@@ -78,6 +80,7 @@ static int one_line(struct reading *r, const char *text, size_t length) {
 /* Lines from fd. Those of the first `filled` bytes of buffer have been read already. */
 static int read_lines(struct reading *r, int fd, char *buffer, size_t filled) {
   bool ended = false;
+  r->nul = memchr(buffer, 0, filled) != NULL;
   while (!ended || filled > 0) {
     if (!ended && filled < BUFFER_SIZE) {
       ssize_t n = read(fd, buffer + filled, BUFFER_SIZE - filled);
@@ -85,6 +88,7 @@ static int read_lines(struct reading *r, int fd, char *buffer, size_t filled) {
         return fail(r, -errno, "cannot read %s: %s", shown(r), strerror(errno));
       }
       ended = n == 0;
+      r->nul = (r->nul && filled > 0) || (n > 0 && memchr(buffer + filled, 0, (size_t)n));
       filled += n > 0 ? (size_t)n : 0;
     }
     size_t at = 0;
@@ -175,6 +179,7 @@ int shard_manifest_read(const char *file, const struct shard_manifest_options *o
   if (fd < 0) {
     return fail(&r, -errno, "cannot open manifest '%.300s': %s", file, strerror(errno));
   }
+  fcntl(fd, F_SETPIPE_SZ, (int)PIPE_SIZE); /* if it is one: fewer changes of threads */
   char *buffer = malloc(BUFFER_SIZE);
   int rc = 0;
   size_t filled = 0;

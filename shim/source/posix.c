@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * posix.c - a tree's directories, each read by one thread, a long one of ext4 by several.
+ *
+ * ext4 lists a directory that has an index (htree) by ascending hash of the names, and the position
+ * (d_off) of an entry is its hash: so a thread may begin in the middle, by lseek. That nothing is
+ * lost does not rest on this. The thread that reads the part before goes on until it meets the very
+ * entry that the other began with (the same inode, name, type and d_off); from there on both
+ * descriptors would show the same, for what follows a d_off is all that a d_off says (a server of
+ * NFS reads directories so, call by call). If they do not meet, or positions do not ascend, the
+ * walk fails by -EAGAIN, and is to be made again without parts. What is read twice the writer
+ * notices.
+ */
 #include "source/posix.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,9 +44,40 @@ struct dirent_raw {
   char name[];
 };
 
-/* A directory still to be read. */
+/* Directories of this size are read in parts; it is less than two milliseconds' work. */
+#define SPLIT_LEAST ((off_t)256 << 10)
+#define PARTS SHARD_WALKERS
+
+/*
+ * OPEN: nobody reads it yet, so the part before may go on into it. BEGUN: its first entry is not
+ * known yet. MET: it is. ENDED: there is none. GONE: read with the part before, or given
+ * up.
+ */
+enum state { PART_OPEN, PART_BEGUN, PART_MET, PART_ENDED, PART_GONE };
+
+struct part {
+  int64_t from; /* a position */
+  enum state state;
+  /* its first entry */
+  uint64_t ino;
+  int64_t off;
+  unsigned char type;
+  char name[NAME_MAX + 1];
+};
+
+/* A directory that is read in parts. */
+struct split {
+  struct stat before;
+  size_t left;  /* parts that nobody has done with */
+  size_t users; /* threads and pending parts */
+  struct part parts[PARTS];
+};
+
+/* A directory still to be read, or a part of one. */
 struct pending {
   struct pending *next;
+  struct split *split; /* NULL: whole */
+  size_t part;
   uint32_t level; /* of its entries; the root's are at level 1 */
   char path[];    /* relative to the root; "" for the root */
 };
@@ -44,6 +90,7 @@ struct tree {
   pthread_cond_t changed;
   struct pending *pending;
   size_t busy; /* threads that read a directory */
+  bool in_parts;
   int rc;
   struct shard_walk_facts *facts;
 };
@@ -67,11 +114,14 @@ __attribute__((format(printf, 3, 4))) static int fail(struct walk *w, int rc, co
   return rc;
 }
 
-static int push(struct walk *w, const char *path, size_t length, uint32_t level) {
+static int push(struct walk *w, const char *path, size_t length, uint32_t level,
+                struct split *split, size_t part) {
   struct pending *p = malloc(sizeof(*p) + length + 1);
   if (!p) {
     return fail(w, -ENOMEM, "out of memory");
   }
+  p->split = split;
+  p->part = part;
   memcpy(p->path, path, length);
   p->path[length] = 0;
   p->level = level;
@@ -116,12 +166,16 @@ static int one_entry(struct walk *w, int fd, const struct dirent_raw *d, size_t 
   }
   unsigned char type = d->type;
   enum kind kind = kind_of(fd, name, &type);
-  memcpy(w->path + base, name, length + 1);
+  const char *path = name;
+  if (base > 0) {
+    memcpy(w->path + base, name, length + 1);
+    path = w->path;
+  }
   bool matches = shard_options_match(o, name, length);
   if (kind == KIND_FILE && matches && (o->exact == 0 || o->exact == level)) {
-    return sink->entry(sink->context, w->path, base + length, d->ino, type);
+    return sink->entry(sink->context, path, base + length, d->ino, type);
   }
-  int rc = o->attributes ? sink->other(sink->context, w->path, base + length, d->ino, type) : 0;
+  int rc = o->attributes ? sink->other(sink->context, path, base + length, d->ino, type) : 0;
   if (rc != 0 || kind == KIND_FILE) {
     return rc;
   }
@@ -133,7 +187,7 @@ static int one_entry(struct walk *w, int fd, const struct dirent_raw *d, size_t 
     w->dir_links++;
     return 0;
   }
-  return push(w, w->path, base + length, level + 1);
+  return push(w, path, base + length, level + 1, NULL, 0);
 }
 
 static bool same_time(struct timespec a, struct timespec b) {
@@ -160,52 +214,229 @@ static void settle(int fd, struct stat *st) {
   }
 }
 
+/* ---- parts of a directory ---- */
+
+static void drop(struct tree *t, struct split *split) {
+  pthread_mutex_lock(&t->mutex);
+  bool last = --split->users == 0;
+  pthread_mutex_unlock(&t->mutex);
+  if (last) {
+    free(split);
+  }
+}
+
+/* Divide the directory, if that may be worth it; the parts but the first are left to others. */
+static struct split *divide(struct walk *w, int fd, const struct stat *before,
+                            const struct pending *dir) {
+  struct statfs fs;
+  static const int64_t step = INT64_MAX / PARTS + 1;
+  if (!w->tree->in_parts || before->st_size < SPLIT_LEAST || fstatfs(fd, &fs) != 0 ||
+      fs.f_type != EXT4_SUPER_MAGIC || lseek(fd, step, SEEK_SET) != step ||
+      lseek(fd, 0, SEEK_SET) != 0) {
+    return NULL; /* one without an index refuses such positions */
+  }
+  struct split *split = calloc(1, sizeof(*split));
+  if (!split) {
+    return NULL;
+  }
+  split->before = *before;
+  split->left = split->users = PARTS;
+  split->parts[0].state = PART_BEGUN;
+  for (size_t k = 1; k < PARTS; k++) {
+    split->parts[k].from = (int64_t)k * step;
+  }
+  for (size_t k = PARTS - 1; k > 0; k--) {
+    if (push(w, dir->path, strlen(dir->path), dir->level, split, k) != 0) {
+      pthread_mutex_lock(&w->tree->mutex);
+      split->users--; /* the part before goes on into it */
+      pthread_mutex_unlock(&w->tree->mutex);
+    }
+  }
+  return split;
+}
+
+static void set_state(struct tree *t, struct part *part, enum state state) {
+  pthread_mutex_lock(&t->mutex);
+  part->state = state;
+  pthread_cond_broadcast(&t->changed);
+  pthread_mutex_unlock(&t->mutex);
+}
+
+/* What has become of a part that another may be reading; an open one is taken from it. */
+static enum state state_of(struct tree *t, struct part *part) {
+  pthread_mutex_lock(&t->mutex);
+  while (part->state == PART_BEGUN) {
+    pthread_cond_wait(&t->changed, &t->mutex);
+  }
+  enum state state = part->state;
+  if (state == PART_OPEN) {
+    part->state = PART_GONE;
+  }
+  pthread_mutex_unlock(&t->mutex);
+  return state;
+}
+
+static bool same_entry(const struct part *part, const struct dirent_raw *d) {
+  return part->ino == d->ino && part->off == d->off && part->type == d->type &&
+         strcmp(part->name, d->name) == 0;
+}
+
+static int did_not_meet(struct walk *w, const char *path) {
+  return fail(w, -EAGAIN, "the parts of directory '%.300s' did not meet", *path ? path : ".");
+}
+
+/* Where a thread is in a directory. */
+struct reading {
+  struct split *split; /* NULL: it reads all of it */
+  size_t part, next;   /* its own; the one it has not come to */
+  int64_t at;          /* the position of the entry at hand */
+};
+
+/* Its part's first entry, or d is NULL: there is none. */
+static void begin_part(struct tree *t, struct reading *r, const struct dirent_raw *d) {
+  struct part *part = &r->split->parts[r->part];
+  if (part->state == PART_BEGUN) { /* no other thread changes it then */
+    if (d) {
+      part->ino = d->ino;
+      part->off = d->off;
+      part->type = d->type;
+      snprintf(part->name, sizeof(part->name), "%s", d->name);
+    }
+    set_state(t, part, d ? PART_MET : PART_ENDED);
+  }
+}
+
+/*
+ * Before an entry is taken, or the end (NULL). 1: it, and what follows, is another part's; 0: it
+ * is ours.
+ */
+static int look_ahead(struct walk *w, struct reading *r, const struct dirent_raw *d,
+                      const char *path) {
+  struct part *parts = r->split->parts;
+  begin_part(w->tree, r, d);
+  while (r->next < PARTS && (!d || r->at >= parts[r->next].from)) {
+    enum state state = state_of(w->tree, &parts[r->next]);
+    if (state == PART_MET && d && same_entry(&parts[r->next], d)) {
+      return 1;
+    }
+    if (state == PART_ENDED && !d) {
+      return 1;
+    }
+    if (state == PART_GONE) {
+      return 1; /* its reader has failed, and so will the walk */
+    }
+    if (state != PART_OPEN) {
+      return did_not_meet(w, path);
+    }
+    r->next++;
+  }
+  if (d && d->off < r->at) {
+    return did_not_meet(w, path);
+  }
+  return 0;
+}
+
+/* Read entries to the end, or to the next part. */
+static int read_entries(struct walk *w, int fd, struct reading *r, const char *path, size_t base,
+                        uint32_t level) {
+  for (;;) {
+    long n = syscall(SYS_getdents64, fd, w->dents, DENTS_SIZE);
+    if (n < 0) {
+      bool gone = base && errno == ENOENT; /* removed since it was opened */
+      return fail(w, gone ? -EAGAIN : -errno, "cannot read directory '%.300s': %s%s",
+                  *path ? path : ".", strerror(errno), gone ? "; the tree is changing" : "");
+    }
+    if (n == 0) {
+      int rc = r->split ? look_ahead(w, r, NULL, path) : 0;
+      return rc < 0 ? rc : 0;
+    }
+    for (long at = 0; at < n;) {
+      const struct dirent_raw *d = (const struct dirent_raw *)(w->dents + at);
+      at += d->reclen;
+      int rc = 0;
+      if (r->split) {
+        rc = look_ahead(w, r, d, path);
+        if (rc != 0) {
+          return rc < 0 ? rc : 0;
+        }
+        r->at = d->off;
+      }
+      rc = one_entry(w, fd, d, base, level);
+      if (rc != 0) {
+        return rc;
+      }
+    }
+  }
+}
+
 static int read_directory(struct walk *w, const struct pending *dir) {
+  struct tree *t = w->tree;
   size_t base = strlen(dir->path);
-  int fd = shard_open_below(w->tree->root, dir->path, O_RDONLY);
+  struct reading r = {.split = dir->split, .part = dir->part, .next = dir->part + 1};
+  if (r.split) {
+    struct part *part = &r.split->parts[r.part];
+    r.at = part->from;
+    pthread_mutex_lock(&t->mutex);
+    bool ours = part->state == PART_OPEN;
+    part->state = ours ? PART_BEGUN : part->state;
+    pthread_mutex_unlock(&t->mutex);
+    if (!ours) {
+      drop(t, r.split);
+      return 0;
+    }
+  }
+  int fd = shard_open_below(t->root, dir->path, O_RDONLY), rc = 0;
   if (fd < 0) {
     /* One that was there a moment ago: the tree is changing. */
-    int rc = base && (errno == ENOENT || errno == ENOTDIR) ? -EAGAIN : -errno;
-    return fail(w, rc, "cannot open directory '%.300s': %s%s", base ? dir->path : ".",
-                strerror(errno),
-                rc == -EAGAIN     ? "; the tree is changing"
-                : errno == EACCES ? "; make it readable"
-                                  : "");
+    rc = base && (errno == ENOENT || errno == ENOTDIR) ? -EAGAIN : -errno;
+    fail(w, rc, "cannot open directory '%.300s': %s%s", base ? dir->path : ".", strerror(errno),
+         rc == -EAGAIN     ? "; the tree is changing"
+         : errno == EACCES ? "; make it readable"
+                           : "");
   }
   memcpy(w->path, dir->path, base);
   if (base) {
     w->path[base++] = '/';
   }
   struct stat before, after;
-  int rc = fstat(fd, &before) == 0 ? 0 : fail(w, -errno, "fstat: %s", strerror(errno));
-  if (rc == 0) {
-    settle(fd, &before);
-  }
-  while (rc == 0) {
-    long n = syscall(SYS_getdents64, fd, w->dents, DENTS_SIZE);
-    if (n < 0) {
-      bool gone = base && errno == ENOENT; /* removed since it was opened */
-      rc = fail(w, gone ? -EAGAIN : -errno, "cannot read directory '%.300s': %s%s",
-                base ? dir->path : ".", strerror(errno), gone ? "; the tree is changing" : "");
-    }
-    if (n <= 0) {
-      break;
-    }
-    for (long at = 0; rc == 0 && at < n;) {
-      const struct dirent_raw *d = (const struct dirent_raw *)(w->dents + at);
-      at += d->reclen;
-      rc = one_entry(w, fd, d, base, dir->level);
-    }
-  }
-  if (rc == 0 && fstat(fd, &after) != 0) {
+  if (rc == 0 && fstat(fd, &before) != 0) {
     rc = fail(w, -errno, "fstat: %s", strerror(errno));
   }
-  close(fd);
-  if (rc == 0 && !same_time(before.st_mtim, after.st_mtim)) {
-    return fail(w, -EAGAIN, "directory '%.300s' changed while it was listed",
-                base ? dir->path : ".");
+  if (rc == 0 && r.split) {
+    const struct stat *whole = &r.split->before;
+    if (before.st_dev != whole->st_dev || before.st_ino != whole->st_ino ||
+        lseek(fd, r.at, SEEK_SET) != r.at) {
+      rc = did_not_meet(w, dir->path);
+    }
+  } else if (rc == 0) {
+    settle(fd, &before);
+    r.split = divide(w, fd, &before, dir);
   }
   if (rc == 0) {
+    rc = read_entries(w, fd, &r, dir->path, base, dir->level);
+  }
+  bool last = true;
+  if (r.split) {
+    before = r.split->before;
+    if (rc != 0) {
+      set_state(t, &r.split->parts[r.part], PART_GONE); /* no one shall wait for it */
+    }
+    pthread_mutex_lock(&t->mutex);
+    r.split->left -= r.next - r.part;
+    last = r.split->left == 0;
+    pthread_mutex_unlock(&t->mutex);
+    drop(t, r.split);
+  }
+  if (rc == 0 && last && fstat(fd, &after) != 0) {
+    rc = fail(w, -errno, "fstat: %s", strerror(errno));
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+  if (rc == 0 && last && !same_time(before.st_mtim, after.st_mtim)) {
+    rc = fail(w, -EAGAIN, "directory '%.300s' changed while it was listed", base ? dir->path : ".");
+  }
+  if (rc == 0 && last) {
     rc = w->sink->directory(w->sink->context, after.st_dev, after.st_ino, after.st_mtim, dir->path);
   }
   return rc;
@@ -243,8 +474,9 @@ static void *walk(void *context) {
 }
 
 int shard_posix_walk(const char *root, const struct shard_options *options,
-                     struct shard_sink *sinks, size_t threads, struct shard_walk_facts *facts) {
-  struct tree t = {.options = options, .facts = facts};
+                     struct shard_sink *sinks, size_t threads, bool in_parts,
+                     struct shard_walk_facts *facts) {
+  struct tree t = {.options = options, .facts = facts, .in_parts = in_parts && threads > 1};
   struct walk *walks[SHARD_WALKERS] = {NULL};
   pthread_t ids[SHARD_WALKERS];
   size_t started = 1;
@@ -269,7 +501,7 @@ int shard_posix_walk(const char *root, const struct shard_options *options,
              strerror(errno));
   }
   if (t.rc == 0 && walks[0]) {
-    t.rc = push(walks[0], "", 0, 1);
+    t.rc = push(walks[0], "", 0, 1, NULL, 0);
   }
   /* Fewer threads than wanted will do. */
   bool more = t.rc == 0, begun = more;
@@ -286,6 +518,9 @@ int shard_posix_walk(const char *root, const struct shard_options *options,
   while (t.pending) {
     struct pending *dir = t.pending;
     t.pending = dir->next;
+    if (dir->split) {
+      drop(&t, dir->split);
+    }
     free(dir);
   }
   for (size_t i = 0; i < threads; i++) {

@@ -5,6 +5,7 @@
 #ifndef SHARD_SOURCE_POSIX_H
 #define SHARD_SOURCE_POSIX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -39,8 +40,11 @@ struct shard_walk_facts {
  * its thread alone. A directory that changes while it is read is an error (-EAGAIN), for its names
  * may be incomplete; one that changed less than a clock tick before it is read is waited for first,
  * so that a later change cannot leave the mtime as it is (git's "racy" rule). 0 or negative errno.
+ * in_parts: several threads may read one directory, where that can be done; if it turns out not
+ * to work that is -EAGAIN, too: walk again without.
  */
 int shard_posix_walk(const char *root, const struct shard_options *options,
-                     struct shard_sink *sinks, size_t threads, struct shard_walk_facts *facts);
+                     struct shard_sink *sinks, size_t threads, bool in_parts,
+                     struct shard_walk_facts *facts);
 
 #endif

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # shardctl index and manifest: names from texts, bounded memory, shares in texts.
 . "$(dirname "$0")/lib.bash"
+in_namespace
 cd "$WORK" || exit 2
 L=$WORK/l
 # refuses NAME WORDS COMMAND...: exit 1, no listing, a message with the words
@@ -115,9 +116,83 @@ SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/none "$CTL" index many.txt -o m2 >/dev/null 
 verdict "no folder for temporary files" "$([ $? = 1 ] && grep -q SHARD_TMPDIR "$WORK/err" || cat "$WORK/err")"
 SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/dev/shm "$CTL" index many.txt -o m2 >/dev/null 2>"$WORK/err"
 verdict "temporary files are not put into memory" "$([ $? = 1 ] && grep -q SHARD_TMPDIR "$WORK/err" || cat "$WORK/err")"
+# Names in order are written as they come; one that is not makes it begin anew, or be merged.
+sort many.txt >ordered.txt; tr '\n' '\0' <ordered.txt >want
+for memory in 8M 256M; do
+  export SHARD_BUILD_MEMORY=$memory SHARD_TMPDIR=$WORK
+  lists "in order, a file, $memory" want ordered.txt
+  lists "in order, a file as standard input, $memory" want - <ordered.txt
+  lists "in order, a pipe, $memory" want - < <(cat ordered.txt)
+  for last in aaa img_0100000_of_0300000.jpeg.2; do
+    (cat ordered.txt; echo $last) >broken.txt; sort broken.txt | tr '\n' '\0' >want2
+    lists "all but $last in order, a file, $memory" want2 broken.txt
+    lists "all but $last in order, a file as standard input, $memory" want2 - <broken.txt
+    (echo "not read"; cat broken.txt) >begun.txt
+    { read -r _; lists "all but $last in order, a file that has been read in part, $memory" want2 -; } <begun.txt
+    lists "all but $last in order, a pipe, $memory" want2 - < <(cat broken.txt)
+  done
+  sort ordered.txt <(head -1000 many.txt) >double.txt
+  lists "in order, some twice, a pipe, --unique, $memory" want --unique - < <(cat double.txt)
+  lists "in order, some twice, a file, --unique, $memory" want --unique double.txt
+  refuses "in order, some twice, $memory" "comes twice" index double.txt -o "$L"
+  (cat double.txt; head -1 double.txt) >double2.txt
+  lists "one twice at the end, --unique, $memory" want --unique double2.txt
+  unset SHARD_BUILD_MEMORY SHARD_TMPDIR
+done
 mkdir tree; (cd tree; for i in {1..40}; do mkdir $i; (cd $i; seq -f 'f%05g' 100 | xargs touch); done)
 (cd tree && find . -type f -printf '%P\n' | sort) >want
 for i in 1 2 3; do "$CTL" index tree -o t >/dev/null; "$CTL" ls t >got; same "a tree, by several threads" want got; done
+
+# Long directories, which ext4 lets several threads read: the same digest as of the names alone.
+# digests NAME FOLDER
+digests() {
+  "$CTL" index "$2" -o d1 --no-attributes >/dev/null 2>"$WORK/err" || fail "$1" "$(cat "$WORK/err")"
+  find "$2" -type f -printf '%P\n' >n1; "$CTL" index n1 -o d2 >/dev/null
+  "$CTL" stat d1 | grep digest >n2; "$CTL" stat d2 | grep digest >n3; same "$1" n3 n2
+  verdict "$1: names" "$([ "$(wc -l <n1)" -gt 19000 ] || wc -l n1)"
+}
+# fill FOLDER: 20,000 links. Of the pairs each has one legacy hash; the first three are where parts
+# begin, with no other name before them.
+fill() {
+  "$PYTHON" - "$1" <<'EOF'
+import os, sys
+def legacy(name):
+    h0, h1 = 0x12a3fe2d, 0x37abe8f9
+    for c in name.encode():
+        h = (h1 + (h0 ^ (c * 7152373 & 0xffffffff))) & 0xffffffff
+        h0, h1 = (h - 0x7fffffff if h & 0x80000000 else h), h0
+    return h0 & 0x7fffffff
+pairs = ["f1275857 f1448157", "f2129522 f2318500", "f0951352 f2685046", "f2799836 f2799863",
+         "f0799655 f0799688", "f0032759 f2699618", "f1699222 f1699266", "f2699230 f2699530",
+         "f0938006 f0938206", "f0866248 f1769415", "f2799833 f2799866", "f1766100 f1766188"]
+assert all(legacy(a) == legacy(b) for a, b in map(str.split, pairs))
+free = [(k << 29, legacy(pairs[k - 1].split()[0])) for k in (1, 2, 3)]
+assert all(a <= b for a, b in free)
+names = [n for pair in pairs for n in pair.split()]
+names += [n for n in map("name-{:06d}".format, range(20000))
+          if not any(a <= legacy(n) <= b for a, b in free)]
+os.chdir(sys.argv[1])
+open("first", "w").close()
+for name in names:
+    os.link("first", name)
+EOF
+}
+for kind in htree collisions linear; do
+  mkdir disk; truncate -s 16M disk.img
+  mke2fs -q -t ext4 $([ $kind = linear ] && echo "-O ^dir_index") disk.img
+  [ $kind != collisions ] || tune2fs -E hash_alg=legacy disk.img >/dev/null
+  if mount -o loop disk.img disk 2>/dev/null; then
+    mkdir disk/d; fill disk/d
+    for i in 1 2 3; do digests "a long directory, $kind, $i" disk/d; done
+    strace -f -e trace=lseek "$CTL" index disk/d -o d1 2>&1 | grep -qE 'lseek\(.*4611686018427387904.* = 4611686018427387904' && split=yes || split=
+    verdict "a long directory, $kind: in parts or not" "$([ $kind$split = linear ] || [ $kind != linear -a -n "$split" ] || echo "split: '$split'")"
+    umount disk
+  else
+    skip "a long directory, $kind" "loop mounts are not permitted here"
+  fi
+  rm -rf disk disk.img
+done
+mkdir /dev/shm/shard-long.$$; fill /dev/shm/shard-long.$$; digests "a long directory, tmpfs" /dev/shm/shard-long.$$; rm -r /dev/shm/shard-long.$$
 
 # What a killed builder left goes with the next one of the same file; a live one's stays.
 mkdir dead; mkfifo dead/pipe

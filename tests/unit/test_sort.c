@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The sorter against qsort(3): any names, both orders, in memory and through runs on disk. */
+/*
+ * The sorter against qsort(3): any names, all orders, in memory and through runs on disk; that it
+ * is stable; and names that are given away as they come.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +17,7 @@
 
 struct one {
   char *name;
-  size_t length;
+  size_t length, index;
   uint64_t ino;
 };
 
@@ -22,14 +25,15 @@ struct all {
   struct one *v;
   size_t count, at;
   uint32_t order;
-  bool attributes;
+  bool attributes, stable;
 };
 
 static uint32_t sort_order;
 
 static int compare(const void *pa, const void *pb) {
   const struct one *a = pa, *b = pb;
-  return shard_compare_names(sort_order, a->name, a->length, b->name, b->length);
+  int c = shard_compare_names(sort_order, a->name, a->length, b->name, b->length);
+  return c ? c : (a->index > b->index) - (a->index < b->index);
 }
 
 static int on_name(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
@@ -39,13 +43,17 @@ static int on_name(void *context, const char *name, size_t length, uint64_t ino,
   assert_int_equal(length, want->length);
   assert_memory_equal(name, want->name, length);
   if (a->attributes) {
-    /* Equal names may come in any order. */
     assert_int_equal(type, ino % 13);
+  }
+  if (a->attributes && a->stable) {
+    assert_int_equal(ino, want->ino);
   }
   return 0;
 }
 
 enum kind { NUMBERED, RANDOM, PATHS, EQUAL_BEGINNINGS, SORTED, REVERSED, LONG, KINDS };
+
+static const uint32_t orders[] = {SHARD_ORDER_PATH, SHARD_ORDER_BASENAME};
 
 static size_t make_name(enum kind kind, size_t i, size_t n, uint64_t *seed, char *name) {
   uint64_t r = unit_random(seed);
@@ -87,7 +95,11 @@ static void check(enum kind kind, size_t n, uint32_t order, bool attributes, siz
                   size_t feeders) {
   static char name[SHARD_NAME_MAX];
   static const char *const folders[] = {"/var/tmp", "/tmp", NULL};
-  struct all a = {.v = calloc(n + 1, sizeof(*a.v)), .count = n, .attributes = attributes};
+  struct all a = {.v = calloc(n + 1, sizeof(*a.v)),
+                  .count = n,
+                  .order = order,
+                  .attributes = attributes,
+                  .stable = feeders == 1};
   struct shard_sorter *s = shard_sorter_new(order, attributes, memory, folders);
   struct shard_feeder f[4] = {{s, NULL}, {s, NULL}, {s, NULL}, {s, NULL}};
   uint64_t seed = n * 31 + kind;
@@ -95,7 +107,7 @@ static void check(enum kind kind, size_t n, uint32_t order, bool attributes, siz
   for (size_t i = 0; i < n; i++) {
     size_t length = make_name(kind, i, n, &seed, name);
     uint64_t ino = unit_random(&seed);
-    a.v[i] = (struct one){malloc(length + 1), length, ino};
+    a.v[i] = (struct one){malloc(length + 1), length, i, ino};
     memcpy(a.v[i].name, name, length);
     assert_int_equal(shard_feeder_add(&f[i % feeders], name, length, ino, (uint8_t)(ino % 13)), 0);
   }
@@ -119,11 +131,13 @@ static void check(enum kind kind, size_t n, uint32_t order, bool attributes, siz
 static void in_memory(void **state) {
   (void)state;
   for (int kind = 0; kind < KINDS; kind++) {
-    for (uint32_t order = 0; order < 2; order++) {
+    for (size_t k = 0; k < COUNT(orders); k++) {
+      uint32_t order = orders[k];
       check((enum kind)kind, 0, order, true, (size_t)64 << 20, 1);
       check((enum kind)kind, 1, order, true, (size_t)64 << 20, 1);
       check((enum kind)kind, 500, order, false, (size_t)64 << 20, 2);
       check((enum kind)kind, 5000, order, true, (size_t)64 << 20, 4);
+      check((enum kind)kind, 20000, order, true, (size_t)64 << 20, 1);
     }
   }
 }
@@ -132,9 +146,94 @@ static void in_memory(void **state) {
 static void on_disk(void **state) {
   (void)state;
   for (int kind = 0; kind < KINDS; kind++) {
-    for (uint32_t order = 0; order < 2; order++) {
-      check((enum kind)kind, kind == LONG ? 8000 : 120000, order, order == 0, (size_t)1 << 20,
-            kind % 4 + 1);
+    for (size_t k = 0; k < COUNT(orders); k++) {
+      uint32_t order = orders[k];
+      check((enum kind)kind,
+            kind == LONG       ? 3000
+            : kind == NUMBERED ? 120000
+                               : 30000,
+            order, order == 0, (size_t)1 << 20, kind % 4 + 1);
+    }
+    check((enum kind)kind, kind == LONG ? 2000 : 30000, 0, true, (size_t)1 << 20, 1);
+  }
+}
+
+/* What is given away as it comes, and where it breaks. */
+struct direct {
+  size_t count, refused_at;
+  char last[64];
+};
+
+static int on_direct(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
+  struct direct *d = context;
+  (void)ino, (void)type;
+  assert_true(length < sizeof(d->last));
+  if (d->count == d->refused_at) {
+    return -ENOSPC;
+  }
+  if (d->count > 0 && strncmp(name, d->last, length + 1) <= 0) {
+    return 1;
+  }
+  memcpy(d->last, name, length + 1);
+  d->count++;
+  return 0;
+}
+
+static int count_in_order(void *context, const char *name, size_t length, uint64_t ino,
+                          uint8_t type) {
+  int rc = on_direct(context, name, length, ino, type);
+  assert_int_equal(rc, 0);
+  return rc;
+}
+
+/* n names in order, but for number `broken`, which comes first in the order. */
+static void check_direct(size_t n, size_t broken, size_t refused_at, bool keep, size_t memory) {
+  static const char *const folders[] = {"/var/tmp", NULL};
+  struct direct d = {.refused_at = refused_at}, merged = {.refused_at = SIZE_MAX};
+  struct shard_sorter *s = shard_sorter_new(0, false, memory, folders);
+  assert_non_null(s);
+  struct shard_feeder f = {s, NULL};
+  shard_sorter_direct(s, on_direct, &d, keep);
+  int rc = 0;
+  for (size_t i = 0; i < n && rc == 0; i++) {
+    char name[64];
+    int length = sprintf(name, "%s%010zu-some-name", i == broken ? "" : "f", i);
+    rc = shard_feeder_add(&f, name, (size_t)length, 0, 0);
+  }
+  rc = rc ? rc : shard_feeder_end(&f);
+  int ended = shard_sorter_direct_end(s);
+  rc = rc ? rc : ended < 0 ? ended : 0;
+  if (refused_at < n) {
+    assert_int_equal(rc, -ENOSPC);
+  } else if (broken >= n || broken == 0) {
+    assert_int_equal(rc, 0);
+    assert_int_equal(ended, 1);
+    assert_int_equal(d.count, n);
+  } else {
+    assert_int_equal(rc, keep ? 0 : -ERESTART);
+    assert_true(ended <= 0);
+  }
+  if (rc == 0 && keep) {
+    assert_int_equal(shard_sorter_merge(s, count_in_order, &merged), 0);
+    assert_int_equal(merged.count, n);
+  }
+  shard_sorter_free(s);
+}
+
+static void given_away(void **state) {
+  (void)state;
+  static const size_t n = 20000, never = SIZE_MAX;
+  for (int keep = 0; keep < 2; keep++) {
+    for (size_t memory = (size_t)1 << 20; memory <= (size_t)64 << 20; memory *= 64) {
+      check_direct(0, never, never, keep, memory);
+      check_direct(1, never, never, keep, memory);
+      check_direct(n, never, never, keep, memory);
+      check_direct(n, never, 0, keep, memory);
+      check_direct(n, never, n - 1, keep, memory);
+      for (size_t broken = 0; broken < n; broken = broken * 3 + 1) {
+        check_direct(n, broken, never, keep, memory);
+      }
+      check_direct(n, n - 1, never, keep, memory);
     }
   }
 }
@@ -187,10 +286,8 @@ static void no_folder(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(in_memory),
-      cmocka_unit_test(on_disk),
-      cmocka_unit_test(given_up),
-      cmocka_unit_test(no_folder),
+      cmocka_unit_test(in_memory), cmocka_unit_test(on_disk),   cmocka_unit_test(given_away),
+      cmocka_unit_test(given_up),  cmocka_unit_test(no_folder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

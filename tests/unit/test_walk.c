@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* A directory that is read in parts: every name once, or -EAGAIN; and those that are not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libshard.h"
+#include "source/posix.h"
+#include "unit.h"
+
+#define MANY 6000 /* long names: enough for parts */
+
+struct found {
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  const char *folder;
+  unsigned times[MANY];
+  size_t entries[SHARD_WALKERS], directories, readers;
+  bool together; /* the first reader waits for another one */
+  bool unlink;   /* the first entry of the second reader goes */
+};
+
+struct one {
+  struct found *found;
+  size_t number;
+};
+
+static int on_entry(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
+  struct one *one = context;
+  struct found *f = one->found;
+  (void)ino, (void)type;
+  assert_int_equal(length, strlen(path));
+  pthread_mutex_lock(&f->mutex);
+  bool first = f->entries[one->number]++ == 0;
+  f->times[strtoul(path, NULL, 10)]++;
+  f->readers += first;
+  if (first && f->readers == 2) {
+    char file[400];
+    snprintf(file, sizeof(file), "%s/%s", f->folder, path);
+    if (f->unlink) {
+      assert_int_equal(unlink(file), 0);
+    }
+    pthread_cond_broadcast(&f->changed);
+  }
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += 20;
+  while (f->together && f->readers < 2 &&
+         pthread_cond_timedwait(&f->changed, &f->mutex, &until) == 0) {
+  }
+  pthread_mutex_unlock(&f->mutex);
+  return 0;
+}
+
+static int on_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
+                        const char *path) {
+  struct one *one = context;
+  struct stat st;
+  assert_int_equal(stat(one->found->folder, &st), 0);
+  assert_int_equal(dev, st.st_dev);
+  assert_int_equal(ino, st.st_ino);
+  assert_int_equal(mtime.tv_nsec, st.st_mtim.tv_nsec);
+  assert_string_equal(path, "");
+  one->found->directories++;
+  return 0;
+}
+
+static int walk(struct found *f, bool in_parts) {
+  struct one ones[SHARD_WALKERS];
+  struct shard_sink sinks[SHARD_WALKERS];
+  struct shard_walk_facts facts;
+  struct shard_options options = {.hidden = true};
+  pthread_mutex_init(&f->mutex, NULL);
+  pthread_cond_init(&f->changed, NULL);
+  for (size_t i = 0; i < SHARD_WALKERS; i++) {
+    ones[i] = (struct one){f, i};
+    sinks[i] = (struct shard_sink){&ones[i], on_entry, on_entry, on_directory};
+  }
+  int rc = shard_posix_walk(f->folder, &options, sinks, SHARD_WALKERS, in_parts, &facts);
+  pthread_mutex_destroy(&f->mutex);
+  pthread_cond_destroy(&f->changed);
+  return rc;
+}
+
+/* All names of a walk that went well, once. */
+static void assert_whole(const struct found *f, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    assert_int_equal(f->times[i], 1);
+  }
+  assert_int_equal(f->directories, 1);
+}
+
+static void name_of(size_t i, const char *folder, char *file, size_t size) {
+  snprintf(file, size, "%s/%0100zu", folder, i);
+}
+
+static void make(char *folder, size_t count) {
+  char first[400], file[400];
+  assert_non_null(mkdtemp(folder));
+  name_of(0, folder, first, sizeof(first));
+  int fd = count ? open(first, O_CREAT | O_WRONLY, 0600) : -1;
+  assert_true(count == 0 || fd >= 0);
+  if (fd >= 0) {
+    close(fd);
+  }
+  for (size_t i = 1; i < count; i++) {
+    name_of(i, folder, file, sizeof(file));
+    assert_int_equal(link(first, file), 0);
+  }
+}
+
+static void discard(const char *folder) {
+  char file[400];
+  for (size_t i = 0; i < MANY; i++) {
+    name_of(i, folder, file, sizeof(file));
+    unlink(file);
+  }
+  assert_int_equal(rmdir(folder), 0);
+}
+
+static bool is_ext4(const char *folder) {
+  struct statfs fs;
+  return statfs(folder, &fs) == 0 && fs.f_type == EXT4_SUPER_MAGIC;
+}
+
+static void in_parts(void **state) {
+  (void)state;
+  char folder[] = "/var/tmp/test_walk-XXXXXX";
+  make(folder, MANY);
+  if (!is_ext4(folder)) {
+    discard(folder);
+    skip();
+  }
+  struct found f = {.folder = folder, .together = true};
+  assert_int_equal(walk(&f, true), 0);
+  assert_whole(&f, MANY);
+  assert_true(f.readers >= 2);
+  /* Whoever comes first. */
+  for (int k = 0; k < 20; k++) {
+    f = (struct found){.folder = folder};
+    assert_int_equal(walk(&f, true), 0);
+    assert_whole(&f, MANY);
+  }
+  f = (struct found){.folder = folder};
+  assert_int_equal(walk(&f, false), 0);
+  assert_whole(&f, MANY);
+  assert_int_equal(f.readers, 1);
+  /* The entry at which two readers should meet goes. */
+  f = (struct found){.folder = folder, .together = true, .unlink = true};
+  assert_int_equal(walk(&f, true), -EAGAIN);
+  discard(folder);
+}
+
+/* A long directory that has become almost empty: its parts may be. */
+static void emptied(void **state) {
+  (void)state;
+  char folder[] = "/var/tmp/test_walk-XXXXXX", file[400];
+  make(folder, MANY);
+  for (size_t left = 40; left < MANY; left--) {
+    for (size_t i = left == 40 ? MANY - 1 : left; i >= left && i < MANY; i--) {
+      name_of(i, folder, file, sizeof(file));
+      assert_int_equal(unlink(file), 0);
+    }
+    struct found f = {.folder = folder};
+    int rc = walk(&f, true);
+    assert_true(rc == 0 || rc == -EAGAIN);
+    if (rc == 0) {
+      assert_whole(&f, left);
+    }
+    f = (struct found){.folder = folder};
+    assert_int_equal(walk(&f, false), 0);
+    assert_whole(&f, left);
+  }
+  discard(folder);
+}
+
+/* Those that are read by one thread: another file system, and short ones. */
+static void by_one(void **state) {
+  (void)state;
+  char memory[] = "/dev/shm/test_walk-XXXXXX", few[] = "/var/tmp/test_walk-XXXXXX";
+  make(memory, MANY);
+  make(few, 20);
+  struct found f = {.folder = memory};
+  assert_int_equal(walk(&f, true), 0);
+  assert_whole(&f, MANY);
+  assert_int_equal(f.readers, 1);
+  f = (struct found){.folder = few};
+  assert_int_equal(walk(&f, true), 0);
+  assert_whole(&f, 20);
+  assert_int_equal(f.readers, 1);
+  discard(memory);
+  discard(few);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(in_parts),
+      cmocka_unit_test(emptied),
+      cmocka_unit_test(by_one),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
