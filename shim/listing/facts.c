@@ -36,6 +36,14 @@ static bool is_utf8(const uint8_t *p, size_t n) {
   return true;
 }
 
+static uint32_t slashes(const char *p, size_t size) {
+  uint32_t n = 0;
+  for (const char *end = p + size; (p = memchr(p, '/', (size_t)(end - p))); p++) {
+    n++;
+  }
+  return n;
+}
+
 /*
  * Facts about all names. The middle alone brings new bytes: prefix and suffix were seen, and so
  * were the slashes in them.
@@ -44,19 +52,21 @@ void shard_facts_add(struct shard_facts *f, const char *last, size_t last_length
                      size_t length, size_t prefix, size_t suffix) {
   struct shard_header *h = f->header;
   uint32_t depth = f->depth;
-  for (size_t i = prefix; i + suffix < last_length; i++) {
-    depth -= last[i] == '/';
+  size_t middle = length - suffix - prefix;
+  uint8_t high = 0;
+  for (size_t i = prefix; i < prefix + middle; i++) {
+    f->seen[(uint8_t)name[i]] = 1;
+    high |= (uint8_t)name[i];
   }
-  for (size_t i = prefix; i < length - suffix; i++) {
-    uint8_t c = (uint8_t)name[i];
-    h->bytes_used[c / 8] |= (uint8_t)(1u << (c % 8));
-    depth += c == '/';
-    f->high |= c >= 0x80;
-  }
+  f->high |= high >= 0x80;
+  depth -= slashes(last + prefix, last_length - suffix - prefix);
+  depth += slashes(name + prefix, middle);
   f->depth = depth;
   /* A component may begin where the middle ends. */
-  for (size_t i = prefix; i <= length - suffix && i < length; i++) {
-    h->dotted |= name[i] == '.' && (i == 0 || name[i - 1] == '/');
+  const char *dot = name + prefix, *end = name + prefix + middle + (suffix > 0);
+  while (!h->dotted && (dot = memchr(dot, '.', (size_t)(end - dot)))) {
+    h->dotted = dot == name || dot[-1] == '/';
+    dot++;
   }
   /* The cut may fall inside a character, so a name is looked at whole, even one that only
    * recombines old bytes. */
@@ -93,9 +103,15 @@ void shard_facts_add(struct shard_facts *f, const char *last, size_t last_length
 void shard_facts_count(struct shard_facts *f, const char *name, size_t begin, size_t end) {
   for (size_t i = end; i > begin; i--) {
     uint8_t c = (uint8_t)name[i - 1];
-    f->header->bytes_used[c / 8] |= (uint8_t)(1u << (c % 8));
+    f->seen[c] = 1;
     if (c != '0') {
       break; /* no carry further on */
     }
+  }
+}
+
+void shard_facts_end(struct shard_facts *f) {
+  for (size_t c = 0; c < sizeof(f->seen); c++) {
+    f->header->bytes_used[c / 8] |= (uint8_t)(f->seen[c] << (c % 8));
   }
 }

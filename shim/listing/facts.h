@@ -17,6 +17,7 @@ struct shard_facts {
   uint32_t depth;              /* slashes in the last name */
   bool high;                   /* some name has a byte from 0x80 on */
   size_t suffix_length;
+  uint8_t seen[256]; /* 1: some name has this byte */
 };
 
 /*
@@ -29,5 +30,8 @@ void shard_facts_add(struct shard_facts *f, const char *last, size_t last_length
 /* A name that differs from the last one in the digits name[begin] to name[end - 1] alone; not the
  * first such name after another kind. */
 void shard_facts_count(struct shard_facts *f, const char *name, size_t begin, size_t end);
+
+/* After the last name: what is kept in another form goes to the header. */
+void shard_facts_end(struct shard_facts *f);
 
 #endif

@@ -135,6 +135,8 @@ static int flush(struct shard_writer *w) {
   }
   int rc = shard_write_at(w->fd, w->buffer, w->filled, w->written);
   if (rc == 0) {
+    /* Let the disk begin now; the fsync at the end would find it all to do. */
+    (void)sync_file_range(w->fd, w->written, (off_t)w->filled, SYNC_FILE_RANGE_WRITE);
     w->written = end;
     w->filled = 0;
   }
@@ -834,6 +836,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
     goto fail;
   }
   h->file_size = (uint64_t)w->written;
+  shard_facts_end(&w->facts);
   h->dirs_hidden = facts->dirs_hidden;
   h->dir_links = facts->dir_links;
   h->listed_sec = facts->listed.tv_sec;
