@@ -174,13 +174,22 @@ static int begin_run(struct shard_position *p) {
 /* Decode one more name of the current block into p->name. */
 static inline int step_block(struct shard_position *p) {
   uint32_t prefix = 0, suffix = 0, middle, old = p->length;
-  /* The first name of a block is coded without prefix and suffix. */
-  if (old != 0 && (shard_varint_get(&p->next, p->end, &prefix) != 0 ||
-                   shard_varint_get(&p->next, p->end, &suffix) != 0)) {
-    return -EBADMSG;
+  const uint8_t *next = p->next;
+  if (old != 0 && p->end - next >= 3 && !((next[0] | next[1] | next[2]) & 0x80)) {
+    prefix = next[0];
+    suffix = next[1];
+    middle = next[2];
+    p->next = next += 3;
+  } else {
+    /* The first name of a block is coded without prefix and suffix. */
+    if ((old != 0 && (shard_varint_get(&p->next, p->end, &prefix) != 0 ||
+                      shard_varint_get(&p->next, p->end, &suffix) != 0)) ||
+        shard_varint_get(&p->next, p->end, &middle) != 0) {
+      return -EBADMSG;
+    }
+    next = p->next;
   }
-  if (shard_varint_get(&p->next, p->end, &middle) != 0 || middle > (size_t)(p->end - p->next) ||
-      prefix > old || suffix > old - prefix) {
+  if (middle > (size_t)(p->end - next) || prefix > old || suffix > old - prefix) {
     return -EBADMSG;
   }
   uint64_t length = (uint64_t)prefix + middle + suffix;
@@ -190,10 +199,17 @@ static inline int step_block(struct shard_position *p) {
   if (length != old) {
     memmove(p->name + prefix + middle, p->name + old - suffix, suffix);
     p->name[length] = 0;
+    p->length = (uint32_t)length;
   }
-  memcpy(p->name + prefix, p->next, middle);
-  p->next += middle;
-  p->length = (uint32_t)length;
+  p->next = next + middle;
+  char *to = p->name + prefix;
+  if (middle > 4) {
+    memcpy(to, next, middle);
+  } else { /* a digit or two: a call would take longer */
+    for (uint32_t k = 0; k < middle; k++) {
+      to[k] = (char)next[k];
+    }
+  }
   return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names COUNT sorted|shuffled|uuid - names for measuring: as DLIO makes them, in order or permuted
- * (k -> a k + b mod COUNT, a prime to COUNT), or random UUIDs.
+ * names COUNT sorted|shuffled|gaps|uuid - names for measuring: as DLIO makes them, in order or
+ * permuted (k -> a k + b mod COUNT, a prime to COUNT) or without every tenth; or random UUIDs.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@ int main(int argc, char **argv) {
   static char buffer[1 << 20];
   uint64_t count = argc == 3 ? strtoull(argv[1], NULL, 10) : 0, a = 1, at = 0, state = 1;
   if (count == 0 || (strcmp(argv[2], "sorted") != 0 && strcmp(argv[2], "shuffled") != 0 &&
-                     strcmp(argv[2], "uuid") != 0)) {
-    fprintf(stderr, "usage: names COUNT sorted|shuffled|uuid\n");
+                     strcmp(argv[2], "gaps") != 0 && strcmp(argv[2], "uuid") != 0)) {
+    fprintf(stderr, "usage: names COUNT sorted|shuffled|gaps|uuid\n");
     return 2;
   }
   if (argv[2][1] == 'h') {
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
     }
   }
   setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
-  int width = snprintf(NULL, 0, "%llu", (unsigned long long)count);
+  int width = (argv[2][0] == 'g') + snprintf(NULL, 0, "%llu", (unsigned long long)count);
   for (uint64_t k = 0; k < count; k++, at = (at + a) % count) {
     if (argv[2][0] == 'u') {
       uint64_t x = mixed(&state), y = mixed(&state);
@@ -38,7 +38,9 @@ int main(int argc, char **argv) {
              (unsigned)(x & 4095), (unsigned)(y >> 48 | 0x8000),
              (unsigned long long)(y & 0xffffffffffffULL));
     } else {
-      printf("img_%0*llu_of_%llu.jpeg\n", width, (unsigned long long)at, (unsigned long long)count);
+      uint64_t number = argv[2][0] == 'g' ? at + at / 9 : at;
+      printf("img_%0*llu_of_%llu.jpeg\n", width, (unsigned long long)number,
+             (unsigned long long)count);
     }
   }
   return fflush(stdout) != 0;
