@@ -11,11 +11,13 @@ set -eu
 
 cd "$(dirname "$0")/.."
 
-packages="gcc make libc6-dev libjemalloc-dev libcmocka-dev libssl-dev libjson-c-dev openmpi-bin libopenmpi-dev
-	strace e2fsprogs git clang-format clang-tidy"
+packages="gcc make libc6-dev libjemalloc-dev libcmocka-dev libssl-dev libjson-c-dev libcurl4-openssl-dev
+	libexpat1-dev openmpi-bin libopenmpi-dev strace e2fsprogs git clang-format clang-tidy"
 # What tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim (about 450 MB, of
 # which Java and node.js take 380). fzf is a small Go program; of Java the JRE is enough.
 packages="$packages rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"
+# An S3 server (scripts/s3-server.sh, 320 MB), and certificates for it.
+packages="$packages radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
 # Installed without what they ask for: the pinned requirements have it.
 alone="dlio-benchmark==2.0.0 torchdata==0.7.1"
 requirements=scripts/requirements.txt

@@ -19,6 +19,7 @@ static struct shard_config config = {
     .adapter = true,
     .timeout = 3600,
     .window = SHARD_WINDOW_DEFAULT,
+    .s3_connections = SHARD_S3_CONNECTIONS_DEFAULT,
 };
 static char snapshot[SNAPSHOT_SIZE];
 
@@ -40,9 +41,6 @@ static const char *const help[VAR_COUNT] = {
     SHARD_VARIABLES(X)
 #undef X
 };
-
-/* Variables of the design that this version does not have yet. */
-static const char *const later[] = {"SHARD_S3_CONNECTIONS", "SHARD_S3_ADDRESSING"};
 
 const struct shard_config *shard_config(void) { return &config; }
 
@@ -82,12 +80,6 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb) {
   } while (0)
 
 static void unknown(const char *name, size_t n) {
-  for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-    if (strlen(later[i]) == n && memcmp(later[i], name, n) == 0) {
-      COMPLAIN("%s is not supported by libshard %s; unset it", later[i], shard_version());
-      return;
-    }
-  }
   size_t best = 0;
   unsigned least = 99;
   for (size_t i = 0; i < VAR_COUNT; i++) {
@@ -137,6 +129,7 @@ static void set(enum variable v, const char *value) {
   static const char *const builds[] = {"first", NULL};
   char expanded[4096];
   static const char *const switches[] = {"off", "on", NULL};
+  static const char *const addressings[] = {"auto", "path", "virtual", NULL};
   int word;
   uint64_t n;
   if (!*value) {
@@ -171,6 +164,17 @@ static void set(enum variable v, const char *value) {
   case VAR_TIMEOUT:
     if (number(v, value, 1, 1000000, &n)) {
       config.timeout = (unsigned)n;
+    }
+    break;
+  case VAR_S3_CONNECTIONS: /* both used by shardctl */
+    if (number(v, value, 1, SHARD_S3_CONNECTIONS_MOST, &n)) {
+      config.s3_connections = (unsigned)n;
+    }
+    break;
+  case VAR_S3_ADDRESSING:
+    word = choose(v, value, addressings);
+    if (word >= 0) {
+      config.s3_addressing = (enum shard_s3_addressing)word;
     }
     break;
   case VAR_SEED:

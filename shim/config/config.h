@@ -32,10 +32,15 @@
   X(TMPDIR, "a folder on disk for temporary files of shardctl index")                              \
   X(TIMEOUT, "seconds to wait for a listing")                                                      \
   X(STATS, "a path for the statistics of each rank: %r is the rank, %% a percent sign")            \
+  X(S3_CONNECTIONS, "requests to S3 at a time")                                                    \
+  X(S3_ADDRESSING, "path, virtual or auto")                                                        \
   X(ADAPTER, "on or off")                                                                          \
   X(LOG, "error, warn, info or debug")
 
 enum shard_strategy { SHARD_STRATEGY_RANGE, SHARD_STRATEGY_STRIDE, SHARD_STRATEGY_HASH };
+
+/* Whether a bucket is named in the host (virtual) or in the path. */
+enum shard_s3_addressing { SHARD_S3_AUTO, SHARD_S3_PATH, SHARD_S3_VIRTUAL };
 
 enum shard_log_level { SHARD_LOG_ERROR, SHARD_LOG_WARN, SHARD_LOG_INFO, SHARD_LOG_DEBUG };
 
@@ -50,6 +55,8 @@ struct shard_config {
   bool epoch_auto;  /* count passes from `epoch` on */
   uint64_t seed, epoch;
   unsigned window; /* names */
+  unsigned s3_connections;
+  enum shard_s3_addressing s3_addressing;
   /* NULL where the variable is not set. */
   const char *dataset, *include, *listing, *cache_dir, *job, *stats;
   char error[384]; /* what is wrong with the variables; "" if nothing */
@@ -57,6 +64,8 @@ struct shard_config {
 
 #define SHARD_WINDOW_DEFAULT 1024
 #define SHARD_WINDOW_MOST 1000000
+#define SHARD_S3_CONNECTIONS_DEFAULT 32
+#define SHARD_S3_CONNECTIONS_MOST 256
 
 /*
  * Fill the configuration from the environment, and make relative SHARD_DATASET, SHARD_LISTING and

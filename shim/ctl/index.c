@@ -10,11 +10,13 @@
 
 #include "config/size.h"
 #include "ctl/ctl.h"
+#include "ctl/s3.h"
 #include "libshard.h"
 #include "listing/build.h"
 #include "listing/codec.h"
 #include "listing/options.h"
 #include "source/manifest.h"
+#include "source/s3/s3.h"
 
 static const char usage[] =
     "Usage: shardctl index SOURCE -o FILE [OPTIONS]\n"
@@ -22,7 +24,7 @@ static const char usage[] =
     "Makes the listing FILE. FILE appears whole or not at all; an older FILE is replaced only on\n"
     "success. SOURCE is a directory: the files (everything but directories) below it are listed;\n"
     "or a text file with a name a line, as it stands; gzip and zstd are unpacked; '-' is standard\n"
-    "input.\n"
+    "input; or s3://BUCKET/PREFIX: all keys that begin with PREFIX, relative to its last slash.\n"
     "\n"
     "  -o, --output FILE    the listing to write\n"
     "      --order ORDER    path (default) or basename; of a text also directory: the names of\n"
@@ -36,6 +38,10 @@ static const char usage[] =
     "      --no-attributes  without inodes, types and sub-directories: smaller; enough for\n"
     "                       DLIO, but the shard view cannot use it. A text's names count as\n"
     "                       files, numbered by their position\n"
+    "      --start-after KEY, --end-before KEY\n"
+    "                       only the keys of a bucket between these two, which are left out\n"
+    "      --no-sign-request\n"
+    "                       a bucket that all may list: no credentials are used\n"
     "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
     "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
     "      --quiet          no progress on stderr (there is some if it is a terminal, or with\n"
@@ -44,12 +50,18 @@ static const char usage[] =
     "      --help\n"
     "\n"
     "SHARD_BUILD_MEMORY (256M) is what names may take in memory; more go to a temporary file in\n"
-    "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk.\n";
+    "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk. Credentials, region and endpoint of\n"
+    "S3 come from where AWS tools take them: AWS_ACCESS_KEY_ID, AWS_PROFILE, "
+    "~/.aws/credentials...\n"
+    "SHARD_S3_CONNECTIONS (32) is how many requests are made at a time.\n";
 
 enum {
-  OPT_ROOT = 250,
+  OPT_ROOT = 240,
   OPT_UNIQUE,
   OPT_KEEP,
+  OPT_AFTER,
+  OPT_BEFORE,
+  OPT_ANONYMOUS,
   OPT_ORDER = 256,
   OPT_INCLUDE,
   OPT_OPTIONS,
@@ -64,6 +76,9 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"root", required_argument, NULL, OPT_ROOT},
                                         {"unique", no_argument, NULL, OPT_UNIQUE},
                                         {"keep-order", no_argument, NULL, OPT_KEEP},
+                                        {"start-after", required_argument, NULL, OPT_AFTER},
+                                        {"end-before", required_argument, NULL, OPT_BEFORE},
+                                        {"no-sign-request", no_argument, NULL, OPT_ANONYMOUS},
                                         {"include", required_argument, NULL, OPT_INCLUDE},
                                         {"options", required_argument, NULL, OPT_OPTIONS},
                                         {"no-attributes", no_argument, NULL, OPT_NO_ATTRIBUTES},
@@ -106,6 +121,7 @@ int ctl_index(int argc, char **argv) {
   const char *output = NULL, *order = NULL, *include = NULL, *words = NULL;
   int json = 0, attributes = 1, quiet = 0, c;
   int unique = 0, keep = 0, texts = 0;
+  struct ctl_s3 s3 = {0};
   struct shard_manifest_options text = {.separator = '\n'};
   while ((c = getopt_long(argc, argv, "o:0h", options, NULL)) != -1) {
     switch (c) {
@@ -125,6 +141,15 @@ int ctl_index(int argc, char **argv) {
       break;
     case OPT_KEEP:
       keep = texts = 1;
+      break;
+    case OPT_AFTER:
+      s3.start_after = optarg;
+      break;
+    case OPT_BEFORE:
+      s3.end_before = optarg;
+      break;
+    case OPT_ANONYMOUS:
+      s3.anonymous = true;
       break;
     case OPT_ORDER:
       order = optarg;
@@ -177,8 +202,10 @@ int ctl_index(int argc, char **argv) {
     snprintf(o.include, sizeof(o.include), "%s", include);
   }
   const char *source = argv[optind];
-  if (strncmp(source, "s3://", 5) == 0) {
-    return ctl_fail("'%s': S3 is not supported by this version", source);
+  bool bucket = shard_s3_is_url(source);
+  if (!bucket && (s3.start_after || s3.end_before || s3.anonymous)) {
+    return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://, not '%s'",
+                     source);
   }
   if (!may_replace(output)) {
     return ctl_fail("cannot write listing '%s': it is not a regular file; a listing appears whole, "
@@ -193,8 +220,14 @@ int ctl_index(int argc, char **argv) {
   means.progress = means.progress && !quiet;
   double begin = seconds();
   struct stat st;
-  int rc;
-  if (strcmp(source, "-") == 0 || (stat(source, &st) == 0 && !S_ISDIR(st.st_mode))) {
+  int rc = 0;
+  if (bucket && !texts) {
+    int listed = ctl_s3_build(source, &s3, &o, &means, output, &result);
+    if (listed != CTL_DONE) {
+      return listed;
+    }
+  } else if (!bucket &&
+             (strcmp(source, "-") == 0 || (stat(source, &st) == 0 && !S_ISDIR(st.st_mode)))) {
     if (unique && o.order == SHARD_ORDER_DIRECTORY) {
       return ctl_usage("--order directory keeps names that come more often; sort -u drops them");
     }
@@ -231,9 +264,15 @@ int ctl_index(int argc, char **argv) {
     fputs(", \"file\": ", stdout);
     ctl_json_string(stdout, output);
     printf(", \"entries\": %llu, \"directories\": %llu, \"bytes\": %llu, \"seconds\": %.6f, "
-           "\"peak_rss\": %ld, \"digest\": \"%s\"}\n",
+           "\"peak_rss\": %ld, \"digest\": \"%s\"",
            (unsigned long long)result.entries, (unsigned long long)result.directories,
            (unsigned long long)result.bytes, took, usage_now.ru_maxrss * 1024, result.digest);
+    if (bucket) {
+      printf(", \"markers\": %llu, \"requests\": %llu, \"retries\": %llu",
+             (unsigned long long)s3.markers, (unsigned long long)s3.requests,
+             (unsigned long long)s3.retries);
+    }
+    puts("}");
   } else {
     printf("%llu entries, %llu bytes, %.3f s\n", (unsigned long long)result.entries,
            (unsigned long long)result.bytes, took);

@@ -9,29 +9,47 @@
 
 #include "config/pattern.h"
 #include "ctl/ctl.h"
+#include "ctl/s3.h"
 #include "libshard.h"
 #include "listing/build.h"
 #include "listing/codec.h"
 #include "listing/listing.h"
 #include "shard/shard.h"
 #include "source/manifest.h"
+#include "source/s3/s3.h"
 
 static const char usage[] =
-    "Usage: shardctl ls FILE|DIR [OPTIONS]\n"
+    "Usage: shardctl ls FILE|DIR|s3://BUCKET/PREFIX [OPTIONS]\n"
     "\n"
-    "Prints the names of a listing, of a directory tree, relative to its root, or of a manifest, "
-    "in\n"
-    "its own order: a FILE whose name ends in .txt, .txt.gz or .txt.zst, or any with --manifest.\n"
+    "Prints the names of a listing; of a directory tree, relative to its root; of a bucket,\n"
+    "relative to the prefix's last slash; or of a manifest, in its own order: a FILE whose name\n"
+    "ends in .txt, .txt.gz or .txt.zst, or any with --manifest.\n"
     "\n"
     "      --manifest            FILE is a manifest (- is standard input)\n"
     "      --rank R --size P     only the share of rank R of P\n"
     "      --strategy STRATEGY   range (default), stride or hash\n"
     "      --seed N, --epoch N   shuffled as under SHARD_SEED and SHARD_EPOCH: range and stride\n"
     "                            in the order of the share, hash in that of the listing\n"
+    "      --uri                 whole URIs (s3://...), of a bucket or a bucket's listing\n"
+    "      --start-after KEY, --end-before KEY\n"
+    "                            only the keys of a bucket between these two, which are left out\n"
+    "      --no-sign-request     a bucket that all may list: no credentials are used\n"
     "  -0                        end names with NUL, not newline\n"
     "      --help\n";
 
-enum { OPT_RANK = 256, OPT_SIZE, OPT_STRATEGY, OPT_SEED, OPT_EPOCH, OPT_MANIFEST, OPT_HELP };
+enum {
+  OPT_RANK = 256,
+  OPT_SIZE,
+  OPT_STRATEGY,
+  OPT_SEED,
+  OPT_EPOCH,
+  OPT_MANIFEST,
+  OPT_URI,
+  OPT_AFTER,
+  OPT_BEFORE,
+  OPT_ANONYMOUS,
+  OPT_HELP
+};
 
 static const struct option options[] = {{"rank", required_argument, NULL, OPT_RANK},
                                         {"size", required_argument, NULL, OPT_SIZE},
@@ -39,8 +57,16 @@ static const struct option options[] = {{"rank", required_argument, NULL, OPT_RA
                                         {"seed", required_argument, NULL, OPT_SEED},
                                         {"epoch", required_argument, NULL, OPT_EPOCH},
                                         {"manifest", no_argument, NULL, OPT_MANIFEST},
+                                        {"uri", no_argument, NULL, OPT_URI},
+                                        {"start-after", required_argument, NULL, OPT_AFTER},
+                                        {"end-before", required_argument, NULL, OPT_BEFORE},
+                                        {"no-sign-request", no_argument, NULL, OPT_ANONYMOUS},
                                         {"help", no_argument, NULL, OPT_HELP},
                                         {NULL, 0, NULL, 0}};
+
+/* What stands before each name. */
+static const char *before = "";
+static size_t before_length;
 
 /* What stdout gets next: fewer and larger pieces than stdio's, for names are short. */
 static struct {
@@ -54,9 +80,11 @@ static void end_page(void) {
 }
 
 static inline void print(const char *name, size_t length, int separator) {
-  if (length >= sizeof(page.data) - page.used) {
+  if (before_length + length >= sizeof(page.data) - page.used) {
     end_page();
   }
+  memcpy(page.data + page.used, before, before_length);
+  page.used += before_length;
   memcpy(page.data + page.used, name, length);
   page.used += length;
   page.data[page.used++] = (char)separator;
@@ -102,8 +130,9 @@ static int print_shuffled(const struct shard_listing *l, const struct shard_shar
   return 0;
 }
 
-/* Make a listing of a directory or manifest in a corner of TMPDIR, and open that. */
-static int list_source(const char *source, bool manifest, struct shard_listing **out) {
+/* Make a listing of a directory, bucket or manifest in a corner of TMPDIR, and open that. */
+static int list_source(const char *source, bool manifest, struct ctl_s3 *s3,
+                       struct shard_listing **out) {
   const char *base = getenv("TMPDIR");
   char file[4096], err[700];
   struct shard_build_means means = {0};
@@ -123,8 +152,14 @@ static int list_source(const char *source, bool manifest, struct shard_listing *
   struct shard_build_result result;
   shard_options_parse(&o, "", err, sizeof(err));
   struct shard_manifest_options how = {.separator = '\n'};
-  int rc;
-  if (manifest) {
+  int rc = 0;
+  if (shard_s3_is_url(source)) {
+    int listed = ctl_s3_build(source, s3, &o, &means, file, &result);
+    if (listed != CTL_DONE) {
+      unlink(file);
+      return listed;
+    }
+  } else if (manifest) {
     o.order = SHARD_ORDER_KEEP;
     rc = shard_build_manifest(source, &how, &o, false, &means, file, &result, err, sizeof(err));
   } else {
@@ -142,7 +177,8 @@ static int list_source(const char *source, bool manifest, struct shard_listing *
 
 int ctl_ls(int argc, char **argv) {
   uint64_t rank = 0, size = 0, seed = 0, epoch = 0;
-  bool ranked = false, shuffle = false, manifest = false;
+  bool ranked = false, shuffle = false, manifest = false, uri = false;
+  struct ctl_s3 s3 = {0};
   enum shard_strategy strategy = SHARD_STRATEGY_RANGE;
   int separator = '\n', c;
   while ((c = getopt_long(argc, argv, "0h", options, NULL)) != -1) {
@@ -152,6 +188,18 @@ int ctl_ls(int argc, char **argv) {
       break;
     case OPT_MANIFEST:
       manifest = true;
+      break;
+    case OPT_URI:
+      uri = true;
+      break;
+    case OPT_AFTER:
+      s3.start_after = optarg;
+      break;
+    case OPT_BEFORE:
+      s3.end_before = optarg;
+      break;
+    case OPT_ANONYMOUS:
+      s3.anonymous = true;
       break;
     case OPT_RANK:
       ranked = ctl_number(optarg, INT32_MAX, &rank);
@@ -194,17 +242,30 @@ int ctl_ls(int argc, char **argv) {
   const char *file = argv[optind];
   struct stat st;
   struct shard_listing *l = NULL;
-  bool directory = !manifest && stat(file, &st) == 0 && S_ISDIR(st.st_mode);
-  int opened = directory || manifest ? -EBADMSG : shard_listing_open(file, &l);
-  manifest = manifest || (!directory && opened == -EBADMSG && shard_manifest_named(file));
-  if (directory || manifest) {
-    int made = list_source(file, manifest, &l);
+  bool bucket = shard_s3_is_url(file);
+  if (bucket ? manifest : (s3.start_after || s3.end_before || s3.anonymous)) {
+    return ctl_usage(bucket ? "--manifest is for files"
+                            : "--start-after, --end-before and --no-sign-request are for s3://");
+  }
+  bool directory = !manifest && !bucket && stat(file, &st) == 0 && S_ISDIR(st.st_mode);
+  int opened = directory || manifest || bucket ? -EBADMSG : shard_listing_open(file, &l);
+  manifest =
+      manifest || (!directory && !bucket && opened == -EBADMSG && shard_manifest_named(file));
+  if (directory || manifest || bucket) {
+    int made = list_source(file, manifest, &s3, &l);
     if (made != CTL_DONE) {
       return made;
     }
   } else if (opened != 0) {
     return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
   }
+  char *root = uri && l ? ctl_s3_root(l->source) : NULL;
+  if (uri && !root) {
+    shard_listing_close(l);
+    return ctl_usage("--uri: '%s' is not of a bucket", file);
+  }
+  before = root ? root : "";
+  before_length = strlen(before);
   uint64_t key = shuffle ? shard_shuffle_key(seed, epoch) : 0;
   struct shard_share share;
   shard_share_init(&share, strategy, (uint32_t)rank, ranked ? (uint32_t)size : 1,
@@ -213,6 +274,7 @@ int ctl_ls(int argc, char **argv) {
                                                       : print_sifted(l, &share, key, separator);
   end_page();
   shard_listing_close(l);
+  free(root);
   if (rc != 0) {
     ctl_finish();
     return ctl_fail("listing '%s' is damaged", file);

@@ -318,7 +318,9 @@ static int write_listing(struct builder *b, struct shard_writer *w, const char *
       rc = write_table(b, w, SHARD_WRITER_OTHERS, err, size);
     }
     /* The threads met them in any order. */
-    qsort(b->dirs, b->dirs_count, sizeof(*b->dirs), by_path);
+    if (b->dirs_count > 0) {
+      qsort(b->dirs, b->dirs_count, sizeof(*b->dirs), by_path);
+    }
     for (size_t i = 0; rc == 0 && i < b->dirs_count; i++) {
       const struct dir_record *d = &b->dirs[i];
       rc = shard_writer_dir(w, d->dev, d->ino, d->mtime, d->path);
@@ -673,6 +675,71 @@ int shard_build_manifest(const char *manifest, const struct shard_manifest_optio
   pthread_mutex_destroy(&b.mutex);
   free(folder);
   free(real);
+  return rc;
+}
+
+/* ---- any other source --------------------------------------------------------------------------
+ */
+
+struct shard_intake {
+  struct target target;
+};
+
+int shard_intake_add(struct shard_intake *intake, const char *name, size_t length) {
+  return on_line(&intake->target, name, length);
+}
+
+static int sort_source(struct builder *b, const struct shard_build_source *source,
+                       const struct shard_writer_facts *facts, const char *file,
+                       struct shard_build_result *result, char *err, size_t size) {
+  b->kept = b->options->attributes ? SHARD_ATTRIBUTES_MADE : SHARD_ATTRIBUTES_NONE;
+  struct shard_intake *intake = calloc(1, sizeof(*intake));
+  int rc = intake ? open_sorters(b) : -ENOMEM;
+  err[0] = 0;
+  if (rc == 0) {
+    struct hand *hand = &intake->target.hand;
+    *hand = (struct hand){.b = b, .names.sorter = b->names, .others.sorter = b->others};
+    rc = source->read(source->context, intake, err, size);
+    int ended = shard_feeder_end(&hand->names);
+    if (b->others && ended == 0) {
+      ended = shard_feeder_end(&hand->others);
+    }
+    rc = rc ? rc : ended;
+  }
+  free(intake);
+  if (rc == 0) {
+    rc = write_listing(b, NULL, file, facts, result, err, size);
+    rc = rc == -EAGAIN ? -EINVAL : rc;
+  } else if (!err[0]) {
+    const char *why = b->names ? shard_sorter_error(b->names) : "";
+    snprintf(err, size, "'%.300s': %s", source->name, *why ? why : strerror(-rc));
+  }
+  clear(b);
+  return rc;
+}
+
+int shard_build_source(const struct shard_build_source *source, const struct shard_options *options,
+                       const struct shard_build_means *means, const char *file,
+                       struct shard_build_result *result, char *err, size_t size) {
+  struct builder b = {
+      .options = options, .means = means, .twice = "the source has told it twice; it is at fault"};
+  char text[SHARD_OPTIONS_TEXT], *words = NULL, *folder = folder_of(file);
+  shard_options_format(options, text, sizeof(text));
+  int rc = -ENOMEM;
+  if (folder && asprintf(&words, "%s%s", text, source->more_options) >= 0) {
+    struct shard_writer_facts facts = {.source = source->name, .options = words};
+    clock_gettime(CLOCK_REALTIME, &facts.listed);
+    clock_gettime(CLOCK_MONOTONIC, &b.begin);
+    atomic_init(&b.said, b.begin.tv_sec);
+    pthread_mutex_init(&b.mutex, NULL);
+    choose_folders(&b, folder);
+    rc = sort_source(&b, source, &facts, file, result, err, size);
+    pthread_mutex_destroy(&b.mutex);
+    free(words);
+  } else {
+    snprintf(err, size, "out of memory");
+  }
+  free(folder);
   return rc;
 }
 

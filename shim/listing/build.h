@@ -49,4 +49,24 @@ int shard_build_manifest(const char *manifest, const struct shard_manifest_optio
                          const struct shard_build_means *means, const char *file,
                          struct shard_build_result *result, char *err, size_t size);
 
+/* Takes the names of a source that comes by itself, such as a bucket. */
+struct shard_intake;
+int shard_intake_add(struct shard_intake *intake, const char *name, size_t length);
+
+struct shard_build_source {
+  const char *name;         /* the listing's source */
+  const char *more_options; /* appended to the listing's options; "" if none */
+  /*
+   * Give all names, in any order, to shard_intake_add(), from one thread, and pass on its error
+   * with err "". 0, or a negative errno and a line in err[size].
+   */
+  int (*read)(void *context, struct shard_intake *intake, char *err, size_t size);
+  void *context;
+};
+
+/* The same of such a source; attributes are made, as of a text, and go with the order PATH only. */
+int shard_build_source(const struct shard_build_source *source, const struct shard_options *options,
+                       const struct shard_build_means *means, const char *file,
+                       struct shard_build_result *result, char *err, size_t size);
+
 #endif

@@ -14,7 +14,7 @@ CTL=$BUILD/shardctl
 [ -f "$LIB" ] && [ -x "$CTL" ] || { echo "no libshard.so or shardctl in $BUILD" >&2; exit 2; }
 
 # The tests may themselves be started by a launcher.
-for v in $(compgen -e | grep -E '^(SHARD_|OMPI_|PMI|PMIX_|PALS_|MV2_|MVP_|JSM_|FLUX_|SLURM_|MPI_LOCAL|TORCHELASTIC_|(LOCAL_)?RANK$|(LOCAL_)?WORLD_SIZE$|LD_PRELOAD$)'); do
+for v in $(compgen -e | grep -E '^(SHARD_|OMPI_|PMI|PMIX_|PALS_|MV2_|MVP_|JSM_|FLUX_|SLURM_|MPI_LOCAL|TORCHELASTIC_|(LOCAL_)?RANK$|(LOCAL_)?WORLD_SIZE$|LD_PRELOAD$|AWS_)'); do
   unset "$v"
 done
 

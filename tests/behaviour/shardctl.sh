@@ -37,7 +37,11 @@ status "index, two directories" 2 index "$D" "$D" -o "$L"
 status "index, bad order" 2 index "$D" -o "$L" --order size; says "names the order" size
 status "index, bad options" 2 index "$D" -o "$L" --options "hidden=1 colour=red"; says "names the word" colour=red
 status "index, long include" 2 index "$D" -o "$L" --include "$(printf '%01200d')"
-status "index, s3" 1 index s3://bucket/x -o "$L"
+HOME=$WORK status "index, s3, no credentials" 1 index s3://bucket/x -o "$L"; says "names the variable" AWS_ACCESS_KEY_ID
+status "index, s3, no bucket" 2 index s3:///x -o "$L"; says "names it" s3:///x
+status "index, a bucket's option" 2 index "$D" -o "$L" --start-after x; says "names it" --start-after
+status "ls, a bucket's option" 2 ls "$L" --no-sign-request
+status "ls --uri of a directory" 2 ls "$D" --uri; says "names it" "$D"
 status "index, missing directory" 1 index "$WORK/none" -o "$L"; says "names it" "$WORK/none"
 status "index, a listing" 1 index "$L" -o "$WORK/l2"; says "names it" "$L"
 status "index into nowhere" 1 index "$D" -o "$WORK/none/l"; says "names it" "$WORK/none/l"

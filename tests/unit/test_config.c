@@ -135,10 +135,19 @@ static void all_set(void **state) {
 
 static void every_word(void **state) {
   (void)state;
-  static const char *const good[] = {
-      "SHARD_VIEW=auto",  "SHARD_VIEW=off",        "SHARD_VIEW=shard",      "SHARD_STRATEGY=range",
-      "SHARD_ADAPTER=on", "SHARD_LOG=error",       "SHARD_LOG=warn",        "SHARD_LOG=debug",
-      "SHARD_TIMEOUT=1",  "SHARD_TIMEOUT=1000000", "SHARD_DATASET=relative"};
+  static const char *const good[] = {"SHARD_VIEW=auto",
+                                     "SHARD_VIEW=off",
+                                     "SHARD_VIEW=shard",
+                                     "SHARD_STRATEGY=range",
+                                     "SHARD_ADAPTER=on",
+                                     "SHARD_LOG=error",
+                                     "SHARD_LOG=warn",
+                                     "SHARD_LOG=debug",
+                                     "SHARD_TIMEOUT=1",
+                                     "SHARD_TIMEOUT=1000000",
+                                     "SHARD_DATASET=relative",
+                                     "SHARD_S3_CONNECTIONS=256",
+                                     "SHARD_S3_ADDRESSING=virtual"};
   for (size_t i = 0; i < COUNT(good); i++) {
     LOAD(good[i]);
     if (seen->rc != 0) {
@@ -218,6 +227,11 @@ static void misvalued(void **state) {
       "SHARD_TIMEOUT=1.5",
       "SHARD_TIMEOUT=1000001",
       "SHARD_TIMEOUT=99999999999999999999999",
+      "SHARD_S3_CONNECTIONS=0",
+      "SHARD_S3_CONNECTIONS=257",
+      "SHARD_S3_CONNECTIONS=x",
+      "SHARD_S3_ADDRESSING=",
+      "SHARD_S3_ADDRESSING=host",
       "SHARD_ADAPTER=",
       "SHARD_ADAPTER=1",
       "SHARD_ADAPTER=ON",

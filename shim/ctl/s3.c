@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/s3.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "libshard.h"
+#include "listing/build.h"
+#include "listing/codec.h"
+#include "listing/options.h"
+#include "source/s3/s3.h"
+
+struct reading {
+  struct shard_s3_listing listing;
+  struct shard_intake *intake;
+  const struct shard_options *options;
+  uint64_t markers;
+};
+
+/* A key becomes a name. */
+static int on_key(void *context, const char *key, size_t length) {
+  struct reading *r = context;
+  if (key[length - 1] == '/') {
+    r->markers++; /* a "directory", made by a console or a mount */
+    return 0;
+  }
+  const char *name = key + r->listing.url.root;
+  size_t n = length - r->listing.url.root;
+  if (r->options->include[0]) {
+    char base[SHARD_S3_KEY_MAX + 1];
+    const char *slash = memrchr(name, '/', n), *begin = slash ? slash + 1 : name;
+    size_t k = n - (size_t)(begin - name);
+    memcpy(base, begin, k);
+    base[k] = 0;
+    if (!shard_options_match(r->options, base, k)) {
+      return 0;
+    }
+  }
+  return shard_intake_add(r->intake, name, n);
+}
+
+static int read_bucket(void *context, struct shard_intake *intake, char *err, size_t size) {
+  struct reading *r = context;
+  r->intake = intake;
+  r->markers = 0;
+  return shard_s3_list(&r->listing, err, size);
+}
+
+/* " start-after=a%20b": a part of a prefix is not the prefix. Malloc'd; "" if there is no limit. */
+static char *limits_text(const struct ctl_s3 *how) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) {
+    return NULL;
+  }
+  if (how->start_after) {
+    fputs(" start-after=", out);
+    shard_s3_escape(out, how->start_after, strlen(how->start_after), true);
+  }
+  if (how->end_before) {
+    fputs(" end-before=", out);
+    shard_s3_escape(out, how->end_before, strlen(how->end_before), true);
+  }
+  return fclose(out) == 0 ? text : NULL;
+}
+
+int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options *options,
+                 const struct shard_build_means *means, const char *file,
+                 struct shard_build_result *result) {
+  char err[1000] = "";
+  struct shard_options plain = *options;
+  plain.attributes = plain.attributes && plain.order == SHARD_ORDER_PATH;
+  struct reading reading = {.options = &plain};
+  struct shard_s3_account account;
+  shard_config_init(environ);
+  if (shard_config_check(err, sizeof(err)) != 0 ||
+      shard_s3_url_parse(url, &reading.listing.url, err, sizeof(err)) != 0) {
+    return ctl_usage("%s", err);
+  }
+  if (plain.order == SHARD_ORDER_DIRECTORY) {
+    return ctl_usage("--order directory is for text files, and '%s' is none", url);
+  }
+  if (plain.depth || plain.exact || plain.follow || !plain.hidden) {
+    return ctl_usage("of --options, only order and include are for S3");
+  }
+  int rc = shard_s3_account_load(&account, how->anonymous, shard_config()->s3_addressing, err,
+                                 sizeof(err));
+  char *limits = limits_text(how), *canonical = NULL;
+  if (rc == 0 && (!limits || asprintf(&canonical, "s3://%s/%s", reading.listing.url.bucket,
+                                      reading.listing.url.prefix) < 0)) {
+    canonical = NULL;
+    rc = -ENOMEM;
+    snprintf(err, sizeof(err), "out of memory");
+  }
+  if (rc == 0) {
+    reading.listing.account = &account;
+    reading.listing.connections = shard_config()->s3_connections;
+    reading.listing.timeout = shard_config()->timeout;
+    reading.listing.log = shard_config()->log;
+    reading.listing.start_after = how->start_after;
+    reading.listing.end_before = how->end_before;
+    reading.listing.key = on_key;
+    reading.listing.context = &reading;
+    const struct shard_build_source source = {
+        .name = canonical, .more_options = limits, .read = read_bucket, .context = &reading};
+    rc = shard_build_source(&source, &plain, means, file, result, err, sizeof(err));
+  }
+  shard_s3_account_free(&account);
+  free(limits);
+  how->markers = reading.markers;
+  how->requests = reading.listing.requests;
+  how->retries = reading.listing.retries;
+  if (rc != 0) {
+    free(canonical);
+    fputs("shardctl: ", stderr);
+    ctl_text(stderr, err); /* a server's words may be in it */
+    fputc('\n', stderr);
+    return CTL_FAILED;
+  }
+  if (how->markers > 0) {
+    fprintf(stderr, "shardctl: %llu keys that end in '/' (directory markers) were left out\n",
+            (unsigned long long)how->markers);
+  }
+  if (result->entries == 0) {
+    fputs("shardctl: warning: there is no key that begins with ", stderr);
+    ctl_text(stderr, canonical);
+    fputc('\n', stderr);
+  }
+  free(canonical);
+  return CTL_DONE;
+}
+
+char *ctl_s3_root(const char *url) {
+  const char *slash = shard_s3_is_url(url) ? strrchr(url + 5, '/') : NULL;
+  return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;
+}

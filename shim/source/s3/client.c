@@ -1,0 +1,767 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client.c - the life of a request:
+ *
+ *   submit -> waiting -> running -> done
+ *                ^          |
+ *                └── again ─┘   after min(20 s, 0.1 s * 2^failures) * a random number from 0 to 1
+ *
+ * until it has failed for `timeout` seconds ("Exponential Backoff And Jitter", AWS Architecture
+ * Blog). Damaged replies are asked for again a few times only: a server that answers otherwise does
+ * so for a reason. libcurl follows no redirects: each request is signed for the host it goes to.
+ */
+#include "source/s3/client.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "libshard.h"
+#include "source/s3/page.h"
+#include "source/s3/sigv4.h"
+
+#define DAMAGED_MOST 4   /* damaged replies to a request */
+#define UNREACHED_MOST 5 /* tries while the server has never answered */
+#define REDIRECTS_MOST 3 /* of a request */
+#define SKEWS_MOST 2     /* corrections of the clock */
+#define STALL_LEAST 1.0  /* seconds without a byte */
+#define STALL_MOST 30.0
+#define DELAY_FIRST 0.1
+#define DELAY_MOST 20.0
+#define FAULT_SIZE 16384 /* bytes kept of an error's reply */
+#define EMPTY_HASH "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+/* A connection's worth of a request under way. */
+struct slot {
+  struct shard_s3_client *client;
+  struct shard_s3_request *request; /* NULL: free */
+  CURL *easy;
+  struct curl_slist *headers;
+  char *path;
+  double begun, heard; /* when the request was sent, and when anything last came */
+  long status;         /* of the reply, once its headers are complete */
+  int rc;              /* of the request's callbacks */
+  time_t date;         /* the server's; 0: none */
+  char location[1024], region[64];
+  char *fault; /* an error's reply */
+  size_t fault_size;
+  char error[CURL_ERROR_SIZE];
+};
+
+struct queue {
+  struct shard_s3_request *first, **last;
+};
+
+struct shard_s3_client {
+  struct shard_s3_client_options options;
+  const struct shard_s3_account *account;
+  CURLM *multi;
+  struct slot *slots;
+  struct queue waiting, done;
+  unsigned running;
+  double width;    /* requests that may run at once */
+  double narrowed; /* when it was last made smaller */
+  double turned;   /* when the loop last came by */
+  bool reached;    /* the server has answered a request as asked */
+  double skew;     /* seconds that its clock is ahead */
+  char region[64]; /* a redirect's, or the account's */
+  struct shard_s3_endpoint endpoint;
+  char moved[256]; /* the host a redirect has named; "" */
+  bool aws;        /* the endpoint is AWS's own */
+  uint64_t sent;
+  struct sigaction pipe; /* as it was: a TLS library may write to a connection that is gone */
+  int rc;
+  char message[700];
+};
+
+static double now_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* From 0 to 1; from OpenSSL, so that the nodes of a job do not come in step. */
+static double random_part(void) {
+  uint32_t n = 0;
+  if (RAND_bytes((unsigned char *)&n, sizeof(n)) != 1) {
+    n = (uint32_t)clock();
+  }
+  return n / 4294967296.0;
+}
+
+static void push(struct queue *q, struct shard_s3_request *r) {
+  r->next = NULL;
+  *q->last = r;
+  q->last = &r->next;
+}
+
+__attribute__((format(printf, 3, 4))) static void give_up(struct shard_s3_client *c, int rc,
+                                                          const char *format, ...) {
+  if (c->rc == 0) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->message, sizeof(c->message), format, args);
+    va_end(args);
+    c->rc = rc;
+  }
+}
+
+/* ---- where to ----------------------------------------------------------------------------------
+ */
+
+/* AWS's host for a region. */
+static void set_region(struct shard_s3_client *c, const char *region) {
+  snprintf(c->region, sizeof(c->region), "%s", region);
+  if (c->aws) {
+    bool china = strncmp(region, "cn-", 3) == 0;
+    c->endpoint.tls = true;
+    c->endpoint.path[0] = 0;
+    snprintf(c->endpoint.host, sizeof(c->endpoint.host), "s3.%s.amazonaws.com%s", region,
+             china ? ".cn" : "");
+  }
+}
+
+/* Host and canonical path of a request. */
+static char *make_path(const struct shard_s3_client *c, const struct shard_s3_request *r,
+                       char host[600]) {
+  bool virtual = shard_s3_virtual(&c->endpoint, c->options.bucket, c->account->addressing);
+  char *path = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&path, &size);
+  if (!out) {
+    return NULL;
+  }
+  if (c->moved[0]) {
+    snprintf(host, 600, "%s", c->moved);
+  } else {
+    snprintf(host, 600, "%s%s%s", virtual ? c->options.bucket : "", virtual ? "." : "",
+             c->endpoint.host);
+  }
+  fputs(c->endpoint.path, out);
+  fputc('/', out);
+  if (!virtual) {
+    fputs(c->options.bucket, out);
+    if (r->key) {
+      fputc('/', out);
+    }
+  }
+  if (r->key) {
+    shard_s3_escape(out, r->key, strlen(r->key), true);
+  }
+  if (fclose(out) != 0) {
+    free(path);
+    return NULL;
+  }
+  return path;
+}
+
+/* ---- what comes --------------------------------------------------------------------------------
+ */
+
+static bool begins(const char *line, size_t n, const char *name) {
+  size_t k = strlen(name);
+  return n > k && strncasecmp(line, name, k) == 0;
+}
+
+static void keep(char *to, size_t size, const char *line, size_t n) {
+  while (n > 0 && (line[n - 1] == '\r' || line[n - 1] == '\n' || line[n - 1] == ' ')) {
+    n--;
+  }
+  while (n > 0 && *line == ' ') {
+    line++;
+    n--;
+  }
+  snprintf(to, size, "%.*s", (int)(n < 4096 ? n : 4096), line);
+}
+
+static size_t on_header(char *line, size_t one, size_t n, void *context) {
+  struct slot *s = context;
+  char value[1024];
+  s->heard = now_seconds();
+  n *= one;
+  if (begins(line, n, "HTTP/")) { /* 100 Continue comes before the reply */
+    s->status = 0;
+    s->date = 0;
+    s->location[0] = s->region[0] = 0;
+  } else if (begins(line, n, "date:")) {
+    keep(value, sizeof(value), line + 5, n - 5);
+    time_t date = curl_getdate(value, NULL);
+    s->date = date > 0 ? date : 0;
+  } else if (begins(line, n, "location:")) {
+    keep(s->location, sizeof(s->location), line + 9, n - 9);
+  } else if (begins(line, n, "x-amz-bucket-region:")) {
+    keep(s->region, sizeof(s->region), line + 20, n - 20);
+  }
+  return n;
+}
+
+static size_t on_data(char *data, size_t one, size_t n, void *context) {
+  struct slot *s = context;
+  n *= one;
+  s->heard = now_seconds();
+  if (s->status == 0) {
+    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->status);
+  }
+  if (s->status == 200) {
+    s->rc = s->request->data(s->request->context, data, n);
+    return s->rc == 0 ? n : n + 1; /* anything else than n ends it */
+  }
+  if (!s->fault) {
+    s->fault = malloc(FAULT_SIZE);
+    s->fault_size = 0;
+  }
+  if (s->fault) {
+    size_t take = n < FAULT_SIZE - s->fault_size ? n : FAULT_SIZE - s->fault_size;
+    memcpy(s->fault + s->fault_size, data, take);
+    s->fault_size += take;
+  }
+  return n;
+}
+
+/* ---- sending -----------------------------------------------------------------------------------
+ */
+
+static bool add_header(struct slot *s, const char *name, const char *value) {
+  char *line = NULL;
+  int n = asprintf(&line, "%s: %s", name, value);
+  struct curl_slist *more = n < 0 ? NULL : curl_slist_append(s->headers, line);
+  if (n >= 0) {
+    OPENSSL_cleanse(line, (size_t)n);
+    free(line);
+  }
+  s->headers = more ? more : s->headers;
+  return more != NULL;
+}
+
+/* The request's headers, signed for `host`. */
+static bool sign(struct slot *s, const char *host) {
+  struct shard_s3_client *c = s->client;
+  const struct shard_s3_account *a = c->account;
+  char date[SHARD_SIGV4_DATE];
+  shard_sigv4_date(time(NULL) + (time_t)c->skew, date);
+  if (!add_header(s, "Host", host)) {
+    return false;
+  }
+  if (!a->sign) {
+    return true;
+  }
+  const struct shard_sigv4_header headers[] = {{"host", host},
+                                               {"x-amz-content-sha256", EMPTY_HASH},
+                                               {"x-amz-date", date},
+                                               {"x-amz-security-token", a->token}};
+  size_t count = a->token ? 4 : 3;
+  const struct shard_sigv4_key key = {a->access, a->secret, c->region, "s3"};
+  const struct shard_sigv4_request r = {.method = s->request->method,
+                                        .path = s->path,
+                                        .query = s->request->query ? s->request->query : "",
+                                        .headers = headers,
+                                        .header_count = count,
+                                        .payload = EMPTY_HASH,
+                                        .date = date};
+  char *authorization = shard_sigv4_sign(&key, &r);
+  bool good = authorization != NULL;
+  for (size_t i = 1; good && i < count; i++) {
+    good = add_header(s, headers[i].name, headers[i].value);
+  }
+  good = good && add_header(s, "Authorization", authorization);
+  free(authorization);
+  return good;
+}
+
+static void clean(struct slot *s) {
+  for (struct curl_slist *h = s->headers; h; h = h->next) {
+    OPENSSL_cleanse(h->data, strlen(h->data));
+  }
+  curl_slist_free_all(s->headers);
+  s->headers = NULL;
+  free(s->path);
+  s->path = NULL;
+  free(s->fault);
+  s->fault = NULL;
+  s->request = NULL;
+}
+
+/* 0 or a negative errno. */
+static int send_request(struct slot *s, struct shard_s3_request *r, double now) {
+  struct shard_s3_client *c = s->client;
+  char host[600], *url = NULL;
+  s->request = r;
+  s->begun = s->heard = now;
+  s->status = 0;
+  s->rc = 0;
+  s->date = 0;
+  s->location[0] = s->region[0] = s->error[0] = 0;
+  s->fault_size = 0;
+  int rc = r->begin(r->context);
+  if (rc != 0) {
+    return rc;
+  }
+  s->path = make_path(c, r, host);
+  if (!s->path || !sign(s, host) ||
+      asprintf(&url, "%s://%s%s%s%s", c->endpoint.tls ? "https" : "http", host, s->path,
+               r->query ? "?" : "", r->query ? r->query : "") < 0) {
+    return -ENOMEM;
+  }
+  char agent[64];
+  snprintf(agent, sizeof(agent), "libshard/%s", shard_version());
+  CURL *e = s->easy;
+  curl_easy_reset(e);
+  curl_easy_setopt(e, CURLOPT_URL, url);
+  free(url);
+  curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* "a/../b" is a key */
+  curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
+  curl_easy_setopt(e, CURLOPT_HTTPHEADER, s->headers);
+  curl_easy_setopt(e, CURLOPT_USERAGENT, agent);
+#if LIBCURL_VERSION_NUM >= 0x075500
+  curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, c->endpoint.tls ? "https" : "http");
+#else
+  curl_easy_setopt(e, CURLOPT_PROTOCOLS, c->endpoint.tls ? CURLPROTO_HTTPS : CURLPROTO_HTTP);
+#endif
+  curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+  curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+  /* After a failure, what is left in the old connection is not to be taken for a reply. */
+  curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, r->failures > 0 ? 1L : 0L);
+  curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 131072L);
+  curl_easy_setopt(e, CURLOPT_ERRORBUFFER, s->error);
+  curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+  curl_easy_setopt(e, CURLOPT_HEADERDATA, s);
+  curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data);
+  curl_easy_setopt(e, CURLOPT_WRITEDATA, s);
+  curl_easy_setopt(e, CURLOPT_PRIVATE, s);
+  curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
+  curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
+  if (c->account->ca_bundle) {
+    curl_easy_setopt(e, CURLOPT_CAINFO, c->account->ca_bundle);
+    curl_easy_setopt(e, CURLOPT_CAPATH, NULL); /* no other than these */
+  }
+  if (curl_multi_add_handle(c->multi, e) != CURLM_OK) {
+    return -ENOMEM;
+  }
+  c->running++;
+  c->sent++;
+  return 0;
+}
+
+static void send_waiting(struct shard_s3_client *c, double now) {
+  struct shard_s3_request **link = &c->waiting.first;
+  while (*link && c->running < shard_s3_client_width(c) && c->rc == 0) {
+    struct shard_s3_request *r = *link;
+    if (r->not_before > now) {
+      link = &r->next;
+      continue;
+    }
+    *link = r->next;
+    if (!*link) {
+      c->waiting.last = link;
+    }
+    struct slot *s = c->slots;
+    while (s->request) {
+      s++;
+    }
+    int rc = send_request(s, r, now);
+    if (rc != 0) {
+      clean(s);
+      give_up(c, rc, "%s", strerror(-rc));
+    }
+  }
+}
+
+/* ---- what became of it -------------------------------------------------------------------------
+ */
+
+/* Try again later, if there is time left. */
+static void again(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
+  double now = now_seconds();
+  if (r->failures++ == 0) {
+    r->first_failed = now;
+  }
+  double left = r->first_failed + c->options.timeout - now;
+  if (left <= 0 && r->failures > 1) {
+    give_up(c, -ETIMEDOUT, "s3://%s: no reply in %u tries and %u s (SHARD_TIMEOUT); the last: %s",
+            c->options.bucket, r->failures, c->options.timeout, why);
+    return;
+  }
+  double most = DELAY_FIRST * (double)(1u << (r->failures < 10 ? r->failures : 10));
+  most = most < DELAY_MOST ? most : DELAY_MOST;
+  double delay = most * random_part();
+  delay = delay < left ? delay : left;
+  r->not_before = now + (delay > 0 ? delay : 0);
+  if (c->options.log >= SHARD_LOG_INFO) {
+    fprintf(stderr, "shardctl: s3: %s; trying again in %.2f s\n", why, delay > 0 ? delay : 0);
+  }
+  push(&c->waiting, r);
+}
+
+/* Again at once, not counted as a failure. */
+static void at_once(struct shard_s3_client *c, struct shard_s3_request *r) {
+  r->not_before = 0;
+  push(&c->waiting, r);
+}
+
+static void damaged(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
+  if (++r->damaged >= DAMAGED_MOST) {
+    give_up(c, -EBADMSG, "s3://%s: %s (%u times)", c->options.bucket, why, r->damaged);
+    return;
+  }
+  again(c, r, why);
+}
+
+/* The server has more than it can do: fewer requests at a time. */
+static void narrow(struct shard_s3_client *c) {
+  double now = now_seconds();
+  if (now - c->narrowed > 0.5) {
+    c->narrowed = now;
+    c->width = c->width > 2 ? c->width * 0.7 : 1;
+  }
+}
+
+static bool is_aws(const char *host) {
+  static const char *const ends[] = {".amazonaws.com", ".amazonaws.com.cn"};
+  size_t n = strlen(host);
+  for (size_t i = 0; i < 2; i++) {
+    size_t k = strlen(ends[i]);
+    if (n > k && strcasecmp(host + n - k, ends[i]) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* A redirect: to another region of AWS, or within the host; else refused. */
+static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r,
+                     const struct shard_s3_fault *fault) {
+  struct shard_s3_endpoint to = {0};
+  const char *region = s->region[0] ? s->region : fault->region;
+  if (++r->redirects > REDIRECTS_MOST) {
+    give_up(c, -ELOOP, "s3://%s: the server redirects in a circle (HTTP %ld)", c->options.bucket,
+            s->status);
+    return;
+  }
+  if (c->aws && region[0] && strcmp(region, c->region) != 0 && !strpbrk(region, "/.:@?# ")) {
+    c->moved[0] = 0;
+    set_region(c, region);
+    at_once(c, r);
+    return;
+  }
+  char host[600], *path = make_path(c, r, host);
+  bool relative = s->location[0] == '/' && s->location[1] != '/';
+  bool known = relative || (s->location[0] && strcspn(s->location, "?") < sizeof(to.path));
+  if (known && !relative) {
+    char bare[1024];
+    snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(s->location, "?"), s->location);
+    known = shard_s3_endpoint_parse(bare, &to) == 0;
+  }
+  bool same = relative || (to.tls == c->endpoint.tls && strcasecmp(to.host, host) == 0);
+  bool within_aws = c->aws && to.tls && is_aws(to.host);
+  if (known && path && (same || within_aws)) {
+    if (!same) {
+      snprintf(c->moved, sizeof(c->moved), "%s", to.host);
+    }
+    again(c, r, "the server redirects");
+  } else {
+    give_up(c, -EREMOTE,
+            "s3://%s: %s redirects to '%.200s', which is not followed; if it is right, set "
+            "AWS_ENDPOINT_URL_S3%s",
+            c->options.bucket, host,
+            known                ? to.host
+            : fault->endpoint[0] ? fault->endpoint
+                                 : "another place",
+            region[0] ? " and AWS_REGION" : "");
+  }
+  free(path);
+}
+
+/* What the server says, for people. */
+static void refuse(struct shard_s3_client *c, const struct slot *s,
+                   const struct shard_s3_fault *fault) {
+  static const struct {
+    const char *code, *text;
+    int rc;
+  } known[] = {
+      {"SignatureDoesNotMatch",
+       "the secret access key is wrong (AWS_SECRET_ACCESS_KEY, or the profile's)", -EACCES},
+      {"InvalidAccessKeyId",
+       "the access key ID is not known there (AWS_ACCESS_KEY_ID, or the "
+       "profile's; AWS_ENDPOINT_URL_S3 says where)",
+       -EACCES},
+      {"ExpiredToken", "the session token has expired: get new credentials", -EACCES},
+      {"InvalidToken", "the session token is not valid (AWS_SESSION_TOKEN)", -EACCES},
+      {"AccessDenied", "no permission to list it (s3:ListBucket)", -EACCES},
+      {"NoSuchBucket", "there is no such bucket", -ENOENT},
+      {"InvalidBucketName", "this is no name of a bucket", -EINVAL},
+  };
+  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    if (strcmp(fault->code, known[i].code) == 0) {
+      give_up(c, known[i].rc, "s3://%s: %s says %s: %s", c->options.bucket, c->endpoint.host,
+              fault->code, known[i].text);
+      return;
+    }
+  }
+  give_up(c,
+          s->status == 404                       ? -ENOENT
+          : s->status == 403 || s->status == 401 ? -EACCES
+                                                 : -EIO,
+          "s3://%s: %s says HTTP %ld%s%s%s%s", c->options.bucket, c->endpoint.host, s->status,
+          fault->code[0] ? " " : "", fault->code, fault->message[0] ? ": " : "", fault->message);
+}
+
+/* A reply with a status that is not 200. */
+static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r) {
+  struct shard_s3_fault fault;
+  char why[200];
+  shard_s3_fault_parse(&fault, s->fault ? s->fault : "", s->fault ? s->fault_size : 0);
+  if (c->account->token && strstr(fault.message, c->account->token)) {
+    fault.message[0] = 0; /* the server says back what it was told */
+  }
+  snprintf(why, sizeof(why), "HTTP %ld %s", s->status, fault.code);
+  if (s->status == 429 || s->status == 503 || strcmp(fault.code, "SlowDown") == 0) {
+    narrow(c);
+    again(c, r, why);
+  } else if (s->status >= 500 || s->status == 408 || strcmp(fault.code, "RequestTimeout") == 0) {
+    again(c, r, why);
+  } else if (strcmp(fault.code, "RequestTimeTooSkewed") == 0) {
+    if (s->date == 0 || ++r->skews > SKEWS_MOST) {
+      give_up(c, -EACCES,
+              "s3://%s: %s says RequestTimeTooSkewed: this host's clock is wrong, or the server's",
+              c->options.bucket, c->endpoint.host);
+      return;
+    }
+    c->skew = difftime(s->date, time(NULL));
+    if (c->options.log >= SHARD_LOG_INFO) {
+      fprintf(stderr, "shardctl: s3: the server's clock is %.0f s ahead\n", c->skew);
+    }
+    at_once(c, r);
+  } else if (s->status >= 300 && s->status < 400) {
+    redirect(c, s, r, &fault);
+  } else if (s->status == 400 && fault.region[0] && strcmp(fault.region, c->region) != 0 &&
+             strlen(fault.region) < sizeof(c->region) && !strpbrk(fault.region, "/.:@?# ") &&
+             ++r->redirects <= REDIRECTS_MOST) {
+    set_region(c, fault.region); /* AuthorizationHeaderMalformed tells the right one */
+    at_once(c, r);
+  } else {
+    refuse(c, s, &fault);
+  }
+}
+
+/* libcurl could not get the reply. */
+static void broken(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r,
+                   CURLcode code) {
+  char why[400];
+  snprintf(why, sizeof(why), "%s: %s", c->endpoint.host,
+           s->error[0] ? s->error : curl_easy_strerror(code));
+  switch (code) {
+  case CURLE_PEER_FAILED_VERIFICATION:
+  case CURLE_SSL_CACERT_BADFILE:
+  case CURLE_SSL_ISSUER_ERROR:
+  case CURLE_SSL_CERTPROBLEM:
+    give_up(c, -EACCES, "s3://%s: %s; AWS_CA_BUNDLE names a file with the CA's certificate",
+            c->options.bucket, why);
+    return;
+  case CURLE_URL_MALFORMAT:
+  case CURLE_FAILED_INIT:
+  case CURLE_COULDNT_RESOLVE_PROXY:
+    give_up(c, -EINVAL, "s3://%s: %s", c->options.bucket, why);
+    return;
+  case CURLE_OUT_OF_MEMORY: /* libcurl's word for headers without an end, too */
+    damaged(c, r, why);
+    return;
+  default:
+    if (!c->reached && r->failures + 1 >= UNREACHED_MOST &&
+        (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT ||
+         code == CURLE_SSL_CONNECT_ERROR || code == CURLE_UNSUPPORTED_PROTOCOL)) {
+      give_up(c, -EHOSTUNREACH, "s3://%s: cannot reach %s (see AWS_ENDPOINT_URL_S3, AWS_REGION)",
+              c->options.bucket, why);
+      return;
+    }
+    again(c, r, why);
+  }
+}
+
+static void finish(struct slot *s, CURLcode code) {
+  struct shard_s3_client *c = s->client;
+  struct shard_s3_request *r = s->request;
+  const char *why = "the reply is damaged";
+  int rc = s->rc;
+  if (s->status == 0 && code == CURLE_OK) {
+    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->status);
+  }
+  curl_multi_remove_handle(c->multi, s->easy);
+  c->running--;
+  if (c->options.log >= SHARD_LOG_DEBUG) {
+    fprintf(stderr, "shardctl: s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s\n", r->method, s->path,
+            r->query ? "?" : "", r->query ? r->query : "", s->status,
+            1000 * (now_seconds() - s->begun), code ? ", " : "",
+            code ? curl_easy_strerror(code) : "");
+  }
+  if (rc == 0 && code == CURLE_OK && s->status == 200) {
+    rc = r->end(r->context, &why);
+    if (rc == 0) {
+      c->reached = true;
+      c->width = c->width + 0.2 < c->options.connections ? c->width + 0.2 : c->options.connections;
+      push(&c->done, r);
+    }
+  } else if (rc == -EBADMSG) {
+    r->end(r->context, &why); /* it knows why */
+  } else if (rc == 0 && code != CURLE_OK) {
+    broken(c, s, r, code);
+  } else if (rc == 0) {
+    failed(c, s, r);
+  }
+  if (rc == -EBADMSG) {
+    damaged(c, r, why);
+  } else if (rc != 0) {
+    give_up(c, rc, "%s", strerror(-rc));
+  }
+  clean(s);
+}
+
+/* Requests that nothing has come of for long. */
+static void watch(struct shard_s3_client *c) {
+  double now = now_seconds();
+  double lost = now - c->turned > 0.5 ? now - c->turned : 0; /* we were busy ourselves */
+  for (unsigned i = 0; i < c->options.connections; i++) {
+    struct slot *s = &c->slots[i];
+    if (!s->request) {
+      continue;
+    }
+    s->heard += lost;
+    double stall = c->options.timeout / 4.0;
+    stall = stall < STALL_LEAST ? STALL_LEAST : stall < STALL_MOST ? stall : STALL_MOST;
+    stall *= 1 << (s->request->failures < 2 ? s->request->failures : 2);
+    if (now - s->heard > stall || now - s->begun > 10 * stall) {
+      snprintf(s->error, sizeof(s->error), "nothing has come for %.0f s", now - s->heard);
+      finish(s, CURLE_OPERATION_TIMEDOUT);
+    }
+  }
+  c->turned = now;
+}
+
+/* ---- the interface ----------------------------------------------------------------------------
+ */
+
+int shard_s3_client_open(const struct shard_s3_client_options *options,
+                         struct shard_s3_client **client, char *err, size_t size) {
+  struct shard_s3_client *c = calloc(1, sizeof(*c));
+  *client = c;
+  if (!c || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    free(c);
+    *client = NULL;
+    snprintf(err, size, "out of memory");
+    return -ENOMEM;
+  }
+  const struct sigaction ignore = {.sa_handler = SIG_IGN};
+  sigaction(SIGPIPE, &ignore, &c->pipe);
+  c->options = *options;
+  c->account = options->account;
+  c->waiting.last = &c->waiting.first;
+  c->done.last = &c->done.first;
+  c->width = options->connections;
+  c->aws = !options->account->endpoint;
+  set_region(c, options->account->region);
+  c->turned = now_seconds();
+  c->slots = calloc(options->connections, sizeof(*c->slots));
+  c->multi = curl_multi_init();
+  bool good = c->slots && c->multi &&
+              (c->aws || shard_s3_endpoint_parse(options->account->endpoint, &c->endpoint) == 0);
+  for (unsigned i = 0; good && i < options->connections; i++) {
+    c->slots[i].client = c;
+    c->slots[i].easy = curl_easy_init();
+    good = c->slots[i].easy != NULL;
+  }
+  if (!good) {
+    shard_s3_client_close(c);
+    *client = NULL;
+    snprintf(err, size, "out of memory");
+    return -ENOMEM;
+  }
+  curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)options->connections);
+  curl_multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)options->connections);
+  return 0;
+}
+
+void shard_s3_client_submit(struct shard_s3_client *client, struct shard_s3_request *request) {
+  request->first_failed = request->not_before = 0;
+  request->failures = request->damaged = request->redirects = request->skews = 0;
+  push(&client->waiting, request);
+}
+
+/* Milliseconds until a request that waits may be sent; at most a while. */
+static int patience(const struct shard_s3_client *c, double now) {
+  double least = 0.25;
+  for (const struct shard_s3_request *r = c->waiting.first; r; r = r->next) {
+    if (c->running < shard_s3_client_width(c) && r->not_before - now < least) {
+      least = r->not_before - now;
+    }
+  }
+  return least > 0 ? (int)(least * 1000) + 1 : 0;
+}
+
+int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **done) {
+  for (;;) {
+    if (c->rc != 0) {
+      return c->rc;
+    }
+    if (c->done.first) {
+      *done = c->done.first;
+      c->done.first = (*done)->next;
+      if (!c->done.first) {
+        c->done.last = &c->done.first;
+      }
+      return 1;
+    }
+    if (!c->waiting.first && c->running == 0) {
+      return 0;
+    }
+    int ignored, left;
+    send_waiting(c, now_seconds());
+    curl_multi_perform(c->multi, &ignored);
+    CURLMsg *m;
+    while ((m = curl_multi_info_read(c->multi, &left)) != NULL) {
+      if (m->msg == CURLMSG_DONE) {
+        struct slot *s = NULL;
+        CURLcode code = m->data.result;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s);
+        finish(s, code);
+      }
+    }
+    watch(c);
+    if (!c->done.first && c->rc == 0) {
+      curl_multi_poll(c->multi, NULL, 0, patience(c, now_seconds()), NULL);
+    }
+  }
+}
+
+unsigned shard_s3_client_width(const struct shard_s3_client *client) {
+  return client->width < 1 ? 1 : (unsigned)client->width;
+}
+
+uint64_t shard_s3_client_sent(const struct shard_s3_client *client) { return client->sent; }
+
+const char *shard_s3_client_error(const struct shard_s3_client *client) { return client->message; }
+
+void shard_s3_client_close(struct shard_s3_client *c) {
+  if (!c) {
+    return;
+  }
+  for (unsigned i = 0; c->slots && i < c->options.connections; i++) {
+    struct slot *s = &c->slots[i];
+    if (s->request) {
+      curl_multi_remove_handle(c->multi, s->easy);
+      clean(s);
+    }
+    curl_easy_cleanup(s->easy);
+  }
+  free(c->slots);
+  curl_multi_cleanup(c->multi);
+  sigaction(SIGPIPE, &c->pipe, NULL);
+  free(c);
+  curl_global_cleanup();
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * credentials.c - keys, region and endpoint: the environment first, then the profile's section in
+ * the shared files. https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
+ */
+#include <errno.h>
+#include <limits.h>
+#include <openssl/crypto.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "source/s3/s3.h"
+
+static const char *variable(const char *name) {
+  const char *value = getenv(name);
+  return value && *value ? value : NULL;
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+/* Without blanks around it; in place. */
+static char *trim(char *text) {
+  while (is_blank(*text)) {
+    text++;
+  }
+  size_t n = strlen(text);
+  while (n > 0 && is_blank(text[n - 1])) {
+    n--;
+  }
+  text[n] = 0;
+  return text;
+}
+
+/* "[profile x]" or "[x]": whether the line begins that section. Cuts the line. */
+static bool is_section(char *line, const char *kind, const char *name) {
+  line++;
+  line[strcspn(line, "]")] = 0;
+  char *word = trim(line);
+  size_t n = kind ? strlen(kind) : 0;
+  if (n > 0 && strncmp(word, kind, n) == 0 && is_blank(word[n])) {
+    return strcmp(trim(word + n), name) == 0;
+  }
+  /* The default profile needs no word before it. */
+  return (n == 0 || (strcmp(kind, "profile") == 0 && strcmp(name, "default") == 0)) &&
+         strcmp(word, name) == 0;
+}
+
+/*
+ * The value of a key in a section of a file; malloc'd, NULL if it is not there. under: it stands
+ * indented below this key. found: set if the section is there.
+ */
+static char *look_up(const char *file, const char *kind, const char *name, const char *under,
+                     const char *key, bool *found) {
+  FILE *in = fopen(file, "re");
+  char *line = NULL, *value = NULL;
+  size_t room = 0;
+  bool inside = false, below = false;
+  while (in && getline(&line, &room, in) >= 0) {
+    bool indented = is_blank(*line);
+    char *text = trim(line);
+    if (!*text || *text == '#' || *text == ';') {
+      continue;
+    }
+    if (*text == '[') {
+      inside = is_section(text, kind, name);
+      below = false;
+      *found = *found || inside;
+      continue;
+    }
+    char *equals = strchr(text, '=');
+    if (!inside || !equals) {
+      continue;
+    }
+    *equals = 0;
+    char *word = trim(text), *given = trim(equals + 1);
+    if (!indented) {
+      below = under && strcasecmp(word, under) == 0;
+    }
+    if (indented == (under != NULL) && (!under || below) && strcasecmp(word, key) == 0) {
+      if (value) {
+        OPENSSL_cleanse(value, strlen(value));
+      }
+      free(value);
+      value = strdup(given);
+    }
+  }
+  if (line) {
+    OPENSSL_cleanse(line, room);
+  }
+  free(line);
+  if (in) {
+    fclose(in);
+  }
+  return value;
+}
+
+/* ~/.aws/NAME, or what the variable says. */
+static void shared_file(char path[PATH_MAX], const char *name, const char *over) {
+  const char *given = variable(over), *home = variable("HOME");
+  if (!home) {
+    const struct passwd *who = getpwuid(getuid());
+    home = who ? who->pw_dir : "/";
+  }
+  if (given && strncmp(given, "~/", 2) == 0) {
+    snprintf(path, PATH_MAX, "%s%s", home, given + 1);
+  } else if (given) {
+    snprintf(path, PATH_MAX, "%s", given);
+  } else {
+    snprintf(path, PATH_MAX, "%s/.aws/%s", home, name);
+  }
+}
+
+static char *copy(const char *value) { return value ? strdup(value) : NULL; }
+
+struct files {
+  char credentials[PATH_MAX], config[PATH_MAX];
+  const char *profile;
+  bool found; /* some file has the profile */
+};
+
+static char *configured(struct files *f, const char *under, const char *key) {
+  return look_up(f->config, "profile", f->profile, under, key, &f->found);
+}
+
+static void find_keys(struct shard_s3_account *a, struct files *f) {
+  const char *access = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
+  if (access && secret) {
+    a->access = strdup(access);
+    a->secret = strdup(secret);
+    a->token = copy(variable("AWS_SESSION_TOKEN"));
+    return;
+  }
+  static const char *const names[] = {"aws_access_key_id", "aws_secret_access_key",
+                                      "aws_session_token"};
+  char **const to[] = {&a->access, &a->secret, &a->token};
+  for (int config = 0; config < 2 && !(a->access && a->secret); config++) {
+    for (size_t i = 0; i < 3; i++) {
+      free(*to[i]);
+      *to[i] = config ? configured(f, NULL, names[i])
+                      : look_up(f->credentials, NULL, f->profile, NULL, names[i], &f->found);
+    }
+  }
+}
+
+static char *find_endpoint(struct files *f) {
+  const char *given = variable("AWS_ENDPOINT_URL_S3"),
+             *ignore = variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+  if (ignore && strcasecmp(ignore, "true") == 0) {
+    return NULL;
+  }
+  given = given ? given : variable("AWS_ENDPOINT_URL");
+  if (given) {
+    return strdup(given);
+  }
+  char *services = configured(f, NULL, "services"), *url = NULL;
+  if (services) {
+    bool ignored = false;
+    url = look_up(f->config, "services", services, "s3", "endpoint_url", &ignored);
+    free(services);
+  }
+  return url ? url : configured(f, NULL, "endpoint_url");
+}
+
+static enum shard_s3_addressing find_addressing(struct files *f) {
+  char *style = configured(f, "s3", "addressing_style");
+  enum shard_s3_addressing way = !style                          ? SHARD_S3_AUTO
+                                 : strcmp(style, "path") == 0    ? SHARD_S3_PATH
+                                 : strcmp(style, "virtual") == 0 ? SHARD_S3_VIRTUAL
+                                                                 : SHARD_S3_AUTO;
+  free(style);
+  return way;
+}
+
+/* A region becomes part of a host's name. */
+static bool is_region(const char *text) {
+  size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
+  return n > 0 && n < 64 && !text[n];
+}
+
+static int check(const struct shard_s3_account *a, const struct files *f, bool anonymous, char *err,
+                 size_t size) {
+  struct shard_s3_endpoint ignored;
+  if (variable("AWS_PROFILE") && !f->found && !(a->access && variable("AWS_ACCESS_KEY_ID"))) {
+    snprintf(err, size, "AWS_PROFILE='%.64s' is neither in '%.200s' nor in '%.200s'", f->profile,
+             f->credentials, f->config);
+  } else if (!anonymous && !(a->access && a->secret && *a->access && *a->secret)) {
+    snprintf(err, size,
+             "no S3 credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or put them into "
+             "'%.200s' (profile %.64s); --no-sign-request for a public bucket",
+             f->credentials, f->profile);
+  } else if (a->access && strpbrk(a->access, "\r\n/, ")) {
+    snprintf(err, size, "the access key ID has a character that it cannot have");
+  } else if (a->token && strpbrk(a->token, "\r\n")) {
+    snprintf(err, size, "AWS_SESSION_TOKEN has a line break in it");
+  } else if (!a->region || !is_region(a->region)) {
+    snprintf(err, size, "'%.64s' is not a region: see AWS_REGION", a->region ? a->region : "");
+  } else if (a->endpoint && shard_s3_endpoint_parse(a->endpoint, &ignored) != 0) {
+    /* It may hold a password: not shown. */
+    snprintf(err, size,
+             "the endpoint (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or endpoint_url) is "
+             "not of the form http[s]://host[:port]");
+  } else if (a->ca_bundle && access(a->ca_bundle, R_OK) != 0) {
+    snprintf(err, size, "cannot read AWS_CA_BUNDLE '%.300s': %s", a->ca_bundle, strerror(errno));
+  } else {
+    return 0;
+  }
+  return -EINVAL;
+}
+
+int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
+                          enum shard_s3_addressing addressing, char *err, size_t size) {
+  *account = (struct shard_s3_account){.sign = !anonymous};
+  struct files f = {.profile = variable("AWS_PROFILE")};
+  shared_file(f.credentials, "credentials", "AWS_SHARED_CREDENTIALS_FILE");
+  shared_file(f.config, "config", "AWS_CONFIG_FILE");
+  f.profile = f.profile ? f.profile : variable("AWS_DEFAULT_PROFILE");
+  f.profile = f.profile ? f.profile : "default";
+  if (!anonymous) {
+    find_keys(account, &f);
+  }
+  const char *region = variable("AWS_REGION");
+  region = region ? region : variable("AWS_DEFAULT_REGION");
+  account->region = region ? strdup(region) : configured(&f, NULL, "region");
+  account->region = account->region ? account->region : strdup("us-east-1");
+  account->endpoint = find_endpoint(&f);
+  const char *bundle = variable("AWS_CA_BUNDLE");
+  account->ca_bundle = bundle ? strdup(bundle) : configured(&f, NULL, "ca_bundle");
+  account->addressing = addressing != SHARD_S3_AUTO ? addressing : find_addressing(&f);
+  return check(account, &f, anonymous, err, size);
+}
+
+static void forget(char *secret) {
+  if (secret) {
+    OPENSSL_cleanse(secret, strlen(secret));
+  }
+  free(secret);
+}
+
+void shard_s3_account_free(struct shard_s3_account *account) {
+  forget(account->access);
+  forget(account->secret);
+  forget(account->token);
+  free(account->region);
+  free(account->endpoint);
+  free(account->ca_bundle);
+  *account = (struct shard_s3_account){0};
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * page.c - elements are known by their local names, for the namespace differs between servers.
+ *
+ * Keys are percent-encoded (encoding-type=url), so that any byte can stand in XML; the rest of the
+ * reply is not: radosgw repeats start-after and token as they are, with control characters that XML
+ * does not allow, not even as references (&#x1;). Those are masked before the parser sees them; a
+ * token that had any is not used.
+ */
+#include "source/s3/page.h"
+
+#include <errno.h>
+#include <expat.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "source/s3/s3.h"
+
+enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING, CODE, MESSAGE, REGION, ENDPOINT };
+
+/* The mark that is looked for next. */
+enum { BEFORE_ENTRY, BEFORE_KEY_END, BEFORE_ENTRY_END, STATES };
+
+__attribute__((format(printf, 2, 3))) static int bad(struct shard_s3_page *page, const char *format,
+                                                     ...) {
+  if (!page->why[0]) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(page->why, sizeof(page->why), format, args);
+    va_end(args);
+  }
+  return -EBADMSG;
+}
+
+static void stop(struct shard_s3_page *page, const char *why) {
+  bad(page, "%s", why);
+  XML_StopParser(page->parser, XML_FALSE);
+}
+
+static const char *local(const char *name) {
+  const char *colon = strrchr(name, ':');
+  return colon ? colon + 1 : name;
+}
+
+static void on_text(void *context, const char *text, int length) {
+  struct shard_s3_page *p = context;
+  size_t n = (size_t)length;
+  if (p->text_used + n > SHARD_S3_TOKEN_MAX) {
+    stop(p, "an element is too long");
+    return;
+  }
+  if (!p->text) {
+    p->text = malloc(SHARD_S3_TOKEN_MAX + 1);
+    if (!p->text) {
+      stop(p, "out of memory");
+      return;
+    }
+  }
+  memcpy(p->text + p->text_used, text, n);
+  p->text_used += n;
+}
+
+static void on_start(void *context, const char *name, const char **attributes) {
+  (void)attributes;
+  struct shard_s3_page *p = context;
+  const char *word = local(name);
+  p->field = NOTHING;
+  if (p->depth == 0 && strcmp(word, "ListBucketResult") != 0) {
+    bad(p, "the reply is not a listing but <%.40s>", word);
+    XML_StopParser(p->parser, XML_FALSE);
+    return;
+  }
+  if (p->depth == 1) {
+    p->in_contents = strcmp(word, "Contents") == 0;
+    p->has_key = false;
+    p->field = strcmp(word, "IsTruncated") == 0             ? IS_TRUNCATED
+               : strcmp(word, "NextContinuationToken") == 0 ? TOKEN
+               : strcmp(word, "EncodingType") == 0          ? ENCODING
+                                                            : NOTHING;
+  } else if (p->depth == 2 && p->in_contents && strcmp(word, "Key") == 0) {
+    p->field = KEY;
+  }
+  p->depth++;
+  p->text_used = 0;
+  p->masked = false;
+  XML_SetCharacterDataHandler(p->parser, p->field ? on_text : NULL);
+}
+
+/* Make room for another key. */
+static char *reserve(struct shard_s3_page *p, size_t size) {
+  if (p->used + size > p->room) {
+    size_t room = p->room ? 2 * p->room : 65536;
+    room = room < p->used + size ? p->used + size : room;
+    char *more = realloc(p->keys, room);
+    if (!more) {
+      stop(p, "out of memory");
+      return NULL;
+    }
+    p->keys = more;
+    p->room = room;
+  }
+  char *at = p->keys + p->used;
+  p->used += size;
+  return at;
+}
+
+static void end_field(struct shard_s3_page *p) {
+  uint32_t n = (uint32_t)p->text_used;
+  char *to;
+  switch (p->field) {
+  case KEY:
+    if (n == 0 || p->has_key) {
+      stop(p, "a key is empty, or comes twice in its entry");
+      return;
+    }
+    p->has_key = true;
+    p->key_masked = p->key_masked || p->masked;
+    to = reserve(p, sizeof(n) + n);
+    if (to) {
+      memcpy(to, &n, sizeof(n));
+      memcpy(to + sizeof(n), p->text, n);
+      p->count++;
+    }
+    return;
+  case IS_TRUNCATED:
+    p->truncated = n == 4 && memcmp(p->text, "true", 4) == 0;
+    p->said_truncated = p->truncated || (n == 5 && memcmp(p->text, "false", 5) == 0);
+    return;
+  case TOKEN:
+    if (n > 0) {
+      free(p->token);
+      p->token = strndup(p->text, n);
+      p->token_masked = p->masked;
+    }
+    return;
+  case ENCODING:
+    p->encoded = n == 3 && memcmp(p->text, "url", 3) == 0;
+    return;
+  default:
+    return;
+  }
+}
+
+static void on_end(void *context, const char *name) {
+  (void)name;
+  struct shard_s3_page *p = context;
+  p->depth--;
+  if (p->field) {
+    end_field(p);
+    p->field = NOTHING;
+    XML_SetCharacterDataHandler(p->parser, NULL);
+  } else if (p->depth == 1 && p->in_contents) {
+    p->in_contents = false;
+    if (!p->has_key) {
+      stop(p, "an entry has no key");
+    }
+  }
+  p->ended = p->ended || p->depth == 0;
+}
+
+static void on_doctype(void *context, const char *name, const char *system, const char *public,
+                       int internal) {
+  (void)system;
+  (void)public;
+  (void)internal;
+  struct shard_s3_page *p = context;
+  bad(p, "the reply is not a listing but <%.40s>", name);
+  XML_StopParser(p->parser, XML_FALSE);
+}
+
+int shard_s3_page_begin(struct shard_s3_page *p) {
+  if (!p->parser) {
+    p->parser = XML_ParserCreate("UTF-8");
+    if (!p->parser) {
+      return -ENOMEM;
+    }
+  } else {
+    XML_ParserReset(p->parser, "UTF-8");
+  }
+  XML_SetUserData(p->parser, p);
+  XML_SetElementHandler(p->parser, on_start, on_end);
+  XML_SetStartDoctypeDeclHandler(p->parser, on_doctype);
+  free(p->token);
+  p->token = NULL;
+  p->used = p->text_used = p->received = p->held_used = 0;
+  p->count = 0;
+  p->state = BEFORE_ENTRY;
+  p->matched = p->gathered_used = 0;
+  p->depth = 0;
+  p->field = NOTHING;
+  p->truncated = p->said_truncated = p->encoded = p->masked = p->token_masked = p->key_masked =
+      p->in_contents = p->has_key = p->ended = false;
+  p->why[0] = 0;
+  return 0;
+}
+
+/* A byte that XML does not allow. */
+static bool is_control(char c) {
+  return (unsigned char)c < 0x20 && c != '\t' && c != '\n' && c != '\r';
+}
+
+/* How many bytes from the beginning are allowed; in strides that the compiler makes vectors of. */
+static size_t allowed(const char *data, size_t size) {
+  enum { STRIDE = 64 };
+  size_t n = 0;
+  for (; n + STRIDE <= size; n += STRIDE) {
+    unsigned char found = 0;
+    for (size_t i = 0; i < STRIDE; i++) {
+      found |= (unsigned char)((unsigned char)data[n + i] < 0x20);
+    }
+    if (found) {
+      break;
+    }
+  }
+  while (n < size && !is_control(data[n])) {
+    n++;
+  }
+  return n;
+}
+
+static int parse(struct shard_s3_page *p, const char *data, size_t size) {
+  if (XML_Parse(p->parser, data, (int)size, XML_FALSE) == XML_STATUS_OK) {
+    return 0;
+  }
+  enum XML_Error why = XML_GetErrorCode(p->parser);
+  return why == XML_ERROR_NO_MEMORY
+             ? -ENOMEM
+             : bad(p, "the reply is not well-formed XML: %s", XML_ErrorString(why));
+}
+
+static int mask(struct shard_s3_page *p) {
+  p->masked = true;
+  return parse(p, "?", 1);
+}
+
+/* Whether "&#...;" stands for a character that XML does not allow. */
+static bool is_bad_reference(const char *text) {
+  bool hexadecimal = text[2] == 'x';
+  unsigned long c = strtoul(text + (hexadecimal ? 3 : 2), NULL, hexadecimal ? 16 : 10);
+  return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0xfffe || c == 0xffff;
+}
+
+/* Go on with a reference whose beginning is held. The bytes of data that belong to it. */
+static int finish_held(struct shard_s3_page *p, const char *data, size_t size, size_t *used) {
+  *used = 0;
+  while (*used < size && p->held_used > 0) {
+    char c = data[*used];
+    bool whole = c == ';', longer = p->held_used + 2 < sizeof(p->held);
+    if (is_control(c) || !longer || (p->held_used == 1 && c != '#') || c == '<' || c == '&') {
+      size_t n = p->held_used; /* no reference to a number: as it is */
+      p->held_used = 0;
+      return parse(p, p->held, n);
+    }
+    p->held[p->held_used++] = c;
+    ++*used;
+    if (whole) {
+      size_t n = p->held_used;
+      p->held[n] = 0;
+      p->held_used = 0;
+      return is_bad_reference(p->held) ? mask(p) : parse(p, p->held, n);
+    }
+  }
+  return 0;
+}
+
+/* The bytes before the first reference to a number; size if there is none. */
+static size_t before_reference(const char *data, size_t size) {
+  for (const char *at = data; (at = memchr(at, '&', size - (size_t)(at - data))) != NULL; at++) {
+    size_t n = (size_t)(at - data);
+    if (n + 1 == size || at[1] == '#') {
+      return n;
+    }
+  }
+  return size;
+}
+
+/* Parse what is kept, but for what is masked. */
+static int feed(struct shard_s3_page *p, const char *data, size_t size) {
+  for (size_t at = 0; at < size;) {
+    size_t n;
+    int rc;
+    if (p->held_used > 0) {
+      rc = finish_held(p, data + at, size - at, &n);
+    } else {
+      size_t run = allowed(data + at, size - at);
+      n = before_reference(data + at, run);
+      rc = n > 0 ? parse(p, data + at, n) : 0;
+      if (rc == 0 && n < run) {
+        p->held[0] = '&';
+        p->held_used = 1;
+        n++;
+      } else if (rc == 0 && at + n < size) {
+        rc = mask(p);
+        n++;
+      }
+    }
+    if (rc != 0) {
+      return rc;
+    }
+    at += n;
+  }
+  return 0;
+}
+
+/* ---- what is left out --------------------------------------------------------------------------
+ *
+ * Of an entry the key is of use; dates, sizes and hashes are three quarters of a page, and the
+ * parser would take most of the time for them. So what stands between </Key> and </Contents> is not
+ * given to it. Names with a prefix (<s3:Key>) are not found, and the page is parsed as a whole.
+ */
+
+static const struct {
+  const char *text;
+  size_t length;
+} marks[STATES] = {{"<Contents>", 10}, {"</Key>", 6}, {"</Contents>", 11}};
+
+/*
+ * Go on looking for the mark of the state: the bytes up to its end, or all. A mark has its only '<'
+ * at its beginning, so one that is broken off does not overlap with the next.
+ */
+static size_t find_mark(struct shard_s3_page *p, const char *data, size_t size, bool *found) {
+  const char *mark = marks[p->state].text;
+  size_t length = marks[p->state].length, begun = p->matched, at = 0;
+  *found = false;
+  if (begun > 0) {
+    while (at < size && begun < length && data[at] == mark[begun]) {
+      at++;
+      begun++;
+    }
+    if (begun == length || at == size) {
+      *found = begun == length;
+      p->matched = *found ? 0 : begun;
+      return at;
+    }
+    p->matched = 0;
+  }
+  const char *hit = memmem(data, size, mark, length);
+  if (hit) {
+    *found = true;
+    return (size_t)(hit - data) + length;
+  }
+  size_t tail = size < length - 1 ? size : length - 1;
+  const char *last = memrchr(data + size - tail, '<', tail);
+  size_t rest = last ? (size_t)(data + size - last) : 0;
+  p->matched = rest > 0 && memcmp(last, mark, rest) == 0 ? rest : 0;
+  return size;
+}
+
+/* Gather pieces for the parser. */
+static int gather(struct shard_s3_page *p, const char *data, size_t size) {
+  while (size > 0) {
+    size_t n = sizeof(p->gathered) - p->gathered_used;
+    n = n < size ? n : size;
+    memcpy(p->gathered + p->gathered_used, data, n);
+    p->gathered_used += n;
+    data += n;
+    size -= n;
+    if (p->gathered_used == sizeof(p->gathered)) {
+      p->gathered_used = 0;
+      int rc = feed(p, p->gathered, sizeof(p->gathered));
+      if (rc != 0) {
+        return rc;
+      }
+    }
+  }
+  return 0;
+}
+
+int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
+  p->received += size;
+  if (p->received > SHARD_S3_PAGE_MAX) {
+    return bad(p, "the reply is larger than a page can be");
+  }
+  int rc = 0;
+  for (size_t at = 0; at < size && rc == 0;) {
+    bool found, kept = p->state != BEFORE_ENTRY_END;
+    size_t n = find_mark(p, data + at, size - at, &found);
+    if (kept) {
+      rc = gather(p, data + at, n);
+    } else if (found) {
+      rc = gather(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
+    }
+    p->state = found ? (p->state + 1) % STATES : p->state;
+    at += n;
+  }
+  size_t n = p->gathered_used;
+  p->gathered_used = 0;
+  return rc == 0 && n > 0 ? feed(p, p->gathered, n) : rc;
+}
+
+/* Decode the keys, in place: none gets longer. */
+static int decode(struct shard_s3_page *p) {
+  size_t to = 0;
+  uint32_t n;
+  for (size_t at = 0; at < p->used; at += sizeof(n) + n) {
+    memcpy(&n, p->keys + at, sizeof(n));
+    char *key = p->keys + at + sizeof(n);
+    ssize_t length = p->encoded ? shard_s3_unescape(key, n) : (ssize_t)n;
+    int shown = n < 60 ? (int)n : 60;
+    if (length < 0) {
+      return bad(p, "the key '%.*s' is not percent-encoded as it should be", shown, key);
+    }
+    if (length > SHARD_S3_KEY_MAX) {
+      return bad(p, "the key '%.*s...' is longer than a key can be", shown, key);
+    }
+    if (memchr(key, 0, (size_t)length)) {
+      return bad(p, "the key '%.*s' has a NUL in it", shown, key);
+    }
+    uint32_t kept = (uint32_t)length;
+    memcpy(p->keys + to, &kept, sizeof(kept));
+    memmove(p->keys + to + sizeof(kept), key, kept);
+    to += sizeof(kept) + kept;
+  }
+  p->used = to;
+  return 0;
+}
+
+int shard_s3_page_end(struct shard_s3_page *p) {
+  if (XML_Parse(p->parser, "", 0, XML_TRUE) != XML_STATUS_OK || !p->ended) {
+    return bad(p, "the reply is cut short after %zu bytes", p->received);
+  }
+  if (!p->said_truncated) {
+    return bad(p, "the reply does not say whether it is the last one (IsTruncated)");
+  }
+  if (p->key_masked) {
+    return bad(p, "the reply has a key with a control character that is not percent-encoded");
+  }
+  if (p->token_masked) {
+    free(p->token);
+    p->token = NULL;
+  }
+  return decode(p);
+}
+
+const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size_t *length) {
+  uint32_t n;
+  if (*at >= page->used) {
+    return NULL;
+  }
+  memcpy(&n, page->keys + *at, sizeof(n));
+  const char *key = page->keys + *at + sizeof(n);
+  *at += sizeof(n) + n;
+  *length = n;
+  return key;
+}
+
+void shard_s3_page_free(struct shard_s3_page *p) {
+  if (p->parser) {
+    XML_ParserFree(p->parser);
+  }
+  free(p->keys);
+  free(p->token);
+  free(p->text);
+  *p = (struct shard_s3_page){0};
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+struct fault_reading {
+  struct shard_s3_fault *fault;
+  char *to;
+  size_t size;
+};
+
+static void fault_start(void *context, const char *name, const char **attributes) {
+  (void)attributes;
+  struct fault_reading *r = context;
+  const char *word = local(name);
+  struct shard_s3_fault *f = r->fault;
+  r->to = NULL;
+  if (strcmp(word, "Code") == 0) {
+    r->to = f->code;
+    r->size = sizeof(f->code);
+  } else if (strcmp(word, "Message") == 0) {
+    r->to = f->message;
+    r->size = sizeof(f->message);
+  } else if (strcmp(word, "Region") == 0) {
+    r->to = f->region;
+    r->size = sizeof(f->region);
+  } else if (strcmp(word, "Endpoint") == 0) {
+    r->to = f->endpoint;
+    r->size = sizeof(f->endpoint);
+  }
+  if (r->to) {
+    r->to[0] = 0;
+  }
+}
+
+static void fault_text(void *context, const char *text, int length) {
+  struct fault_reading *r = context;
+  size_t used = r->to ? strlen(r->to) : 0;
+  for (int i = 0; r->to && i < length && used + 1 < r->size; i++) {
+    r->to[used++] = (char)(is_control(text[i]) || text[i] == '\n' ? ' ' : text[i]);
+    r->to[used] = 0;
+  }
+}
+
+static void fault_end(void *context, const char *name) {
+  (void)name;
+  ((struct fault_reading *)context)->to = NULL;
+}
+
+void shard_s3_fault_parse(struct shard_s3_fault *fault, const char *text, size_t size) {
+  *fault = (struct shard_s3_fault){0};
+  struct fault_reading r = {.fault = fault};
+  XML_Parser parser = XML_ParserCreate("UTF-8");
+  if (!parser) {
+    return;
+  }
+  XML_SetUserData(parser, &r);
+  XML_SetElementHandler(parser, fault_start, fault_end);
+  XML_SetCharacterDataHandler(parser, fault_text);
+  XML_Parse(parser, text, (int)size, XML_TRUE); /* what can be read of it is good enough */
+  XML_ParserFree(parser);
+}

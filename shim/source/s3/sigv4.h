@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sigv4.h - AWS Signature Version 4, in a header.
+ * https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+ */
+#ifndef SHARD_SOURCE_S3_SIGV4_H
+#define SHARD_SOURCE_S3_SIGV4_H
+
+#include <stddef.h>
+#include <time.h>
+
+#define SHARD_SIGV4_DATE 17 /* "20150830T123600Z" and NUL */
+#define SHARD_SIGV4_HASH 65 /* SHA-256 in hexadecimal and NUL */
+
+struct shard_sigv4_key {
+  const char *access, *secret, *region, *service;
+};
+
+/* The name in lower case; the value is trimmed, and blanks in it become one, as it is signed. */
+struct shard_sigv4_header {
+  const char *name, *value;
+};
+
+/* What is signed. Path and query are in canonical form: see shard_s3_escape(). */
+struct shard_sigv4_request {
+  const char *method, *path, *query;
+  const struct shard_sigv4_header *headers; /* sorted by name; host and x-amz-date among them */
+  size_t header_count;
+  const char *payload; /* SHA-256 of the body, or UNSIGNED-PAYLOAD */
+  const char *date;    /* as in x-amz-date */
+};
+
+/* The value of x-amz-date. */
+void shard_sigv4_date(time_t when, char date[SHARD_SIGV4_DATE]);
+
+void shard_sigv4_hash(const void *data, size_t size, char hex[SHARD_SIGV4_HASH]);
+
+/* The value of the header Authorization; malloc'd, NULL without memory. */
+char *shard_sigv4_sign(const struct shard_sigv4_key *key,
+                       const struct shard_sigv4_request *request);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * split.h - where to divide a range of keys of which only the beginning has been seen.
+ */
+#ifndef SHARD_SOURCE_S3_SPLIT_H
+#define SHARD_SOURCE_S3_SPLIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "source/s3/s3.h"
+
+struct shard_s3_text {
+  size_t length;
+  char bytes[SHARD_S3_KEY_MAX + 8];
+};
+
+/* Which bytes have been seen at each position of keys. */
+struct shard_s3_seen {
+  uint64_t bits[SHARD_S3_KEY_MAX][4];
+};
+
+/* Note a key; `before` is the one noted before it (NULL: none). */
+void shard_s3_seen_add(struct shard_s3_seen *seen, const char *before, size_t before_length,
+                       const char *key, size_t length);
+
+/* The keys after `at`, up to and including `end` (NULL: no end), of which `seen` tells the form. */
+struct shard_s3_span {
+  const struct shard_s3_text *at, *end;
+  const struct shard_s3_seen *seen;
+  size_t prefix; /* bytes that all keys begin with */
+};
+
+/* By byte. */
+int shard_s3_compare(const char *a, size_t a_length, const char *b, size_t b_length);
+
+/* A text between at and end, valid UTF-8. false: there is none that promises anything. */
+bool shard_s3_split(const struct shard_s3_span *span, struct shard_s3_text *middle);
+
+/*
+ * About how many keys are left, if the last `count` took the way from `first` to span->at; much
+ * (SHARD_S3_UNKNOWN) where nothing is known.
+ */
+#define SHARD_S3_UNKNOWN 1e12
+double shard_s3_left(const struct shard_s3_span *span, const struct shard_s3_text *first,
+                     uint64_t count);
+
+#endif

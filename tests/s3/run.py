@@ -1,0 +1,440 @@
+"""shardctl and S3: against a real server (scripts/s3-server.sh), and one that is at fault (proxy.py).
+
+    .venv/bin/python tests/s3/run.py [NAME...]     all parts, or those named
+
+Prints 'ok NAME' or 'FAIL NAME: why', and the sums. Everything is made in a temporary folder.
+"""
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+import boto3
+import botocore.config
+
+from proxy import Proxy, error, redirect, shorten
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(REPO, os.environ.get("BUILD", "build"))
+CTL = os.path.join(BUILD, "shardctl")
+ACCESS, SECRET = "AKIDTESTTESTTEST0001", "testSecretKeyOfNoValue/+0123456789ABCDEFG"
+TOKEN = "testSessionTokenOfNoValue/+=="
+PAGE = 1000
+
+
+class Results:
+    """What was found."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+        self.output = b""  # all that shardctl has written, to be searched for secrets
+
+    def check(self, name, good, why=""):
+        """A verdict."""
+        if good:
+            self.passed += 1
+            print("ok", name, flush=True)
+        else:
+            self.failed += 1
+            print(f"FAIL {name}: {str(why)[:600]}", flush=True)
+
+
+class Bench:
+    """The server, a folder, and shardctl started for them."""
+
+    def __init__(self, folder, endpoint, results):
+        self.folder, self.endpoint, self.results = folder, endpoint, results
+        self.file = os.path.join(folder, "listing")
+        self.client = boto3.client(
+            "s3", endpoint_url=endpoint, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET,
+            region_name="us-east-1", config=botocore.config.Config(s3={"addressing_style": "path"}))
+
+    def environment(self, endpoint=None, **more):
+        """shardctl's. A value None removes a variable."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SHARD_")) and not k.lower().endswith("_proxy")}
+        env.update(AWS_ACCESS_KEY_ID=ACCESS, AWS_SECRET_ACCESS_KEY=SECRET, AWS_REGION="us-east-1",
+                   AWS_ENDPOINT_URL=endpoint or self.endpoint, HOME=self.folder, TMPDIR=self.folder,
+                   SHARD_LOG="debug")
+        env.update(more)
+        return {k: v for k, v in env.items() if v is not None}
+
+    def run(self, *arguments, endpoint=None, timeout=60, **more):
+        """A finished process; its output is kept for the search for secrets."""
+        # By a shell, for a process inherits the peak memory of what executes it.
+        done = subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", CTL, *arguments], env=self.environment(endpoint, **more), capture_output=True,
+                              timeout=timeout, check=False)
+        self.results.output += done.stdout + done.stderr
+        return done
+
+    def index(self, url, *arguments, **more):
+        """(process, its JSON, the names) of an index."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.file)
+        done = self.run("index", url, "-o", self.file, "--json", *arguments, **more)
+        if done.returncode != 0:
+            return done, {}, None
+        names = self.run("ls", "-0", self.file)
+        checked = self.run("stat", self.file)  # verifies every block
+        if checked.returncode != 0:
+            return checked, json.loads(done.stdout), None
+        with open(self.file, "rb") as stream:
+            self.results.output += stream.read()
+        return done, json.loads(done.stdout), names.stdout.split(b"\0")[:-1]
+
+    def lists(self, name, url, wanted, *arguments, **more):
+        """index finds exactly these names."""
+        done, facts, names = self.index(url, *arguments, **more)
+        why = done.stderr.decode(errors="replace")[-400:]
+        if names is not None and names != wanted:
+            extra, missing = set(names) - set(wanted), set(wanted) - set(names)
+            why = f"{len(names)} names for {len(wanted)}; extra {sorted(extra)[:3]}, missing {sorted(missing)[:3]}"
+        self.results.check(name, names == wanted, why)
+        return done, facts
+
+    def refuses(self, name, url, words, *arguments, status=1, most=None, **more):
+        """index fails with one line that has these words, and leaves an older file as it is."""
+        with open(self.file, "wb") as stream:
+            stream.write(b"older")
+        more.setdefault("SHARD_LOG", "warn")
+        done = self.run("index", url, "-o", self.file, *arguments, **more)
+        with open(self.file, "rb") as stream:
+            same = stream.read() == b"older"
+        text = done.stderr.decode(errors="replace")
+        left = [f for f in os.listdir(self.folder) if f.startswith("listing.")]
+        good = (done.returncode == status and same and not left and not done.stdout and text.count("\n") == 1 and
+                all(word in text for word in words))
+        self.results.check(name, good and (most is None or most()),
+                           f"status {done.returncode}, file {'same' if same else 'changed'}, left {left}: {text}")
+
+    def bucket(self, name):
+        """A new bucket."""
+        self.client.create_bucket(Bucket=name)
+
+    def put(self, bucket, *keys):
+        """Empty objects."""
+        for key in keys:
+            self.client.put_object(Bucket=bucket, Key=key, Body=b"")
+
+    def fill(self, bucket, keys):
+        """A new bucket with these keys, many of them."""
+        self.bucket(bucket)
+        self.put(bucket, keys[0])
+        subprocess.run(["/usr/bin/python3", os.path.join(REPO, "tests/s3/fill.py"),
+                        os.path.join(self.folder, "server/ceph.conf"), bucket],
+                       input=b"".join(k.encode() + b"\0" for k in keys), timeout=60, check=True)
+
+    def reference(self, bucket, prefix=""):
+        """boto3's keys, without those of folders, relative to the prefix's last slash."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        root = prefix.rpartition("/")[0] + "/" if "/" in prefix else ""
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+        return [k[len(root):].encode() for k in keys if not k.endswith("/")], sum(k.endswith("/") for k in keys)
+
+
+HOSTILE = ([f"odd/{c}" for c in " !\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~"] + [f"odd/x{c}y" for c in " +%&<>\"';#?\\/\t\r\n\x01\x02\x1f\x7f"] +
+           ["a//b", "a/b//c", "//lead", " lead", "trail ", "a/../b", "./c", "..", ".", "~home", "%41", "%2F", "+", "%2B", "a+b c%20d",
+            "&amp;", "<Key>", "]]>", "&#10;", "\u00e9", "\u56fe\u50cf/\u6570\u636e.png", "\U0001f600.jpeg", "\U0001f600/\U0001f4a9", "\ud7ff", "\ue000", "\uffdc",
+            "\U0010ffff", "k" * 1024, "\u56fe" * 341, "d/" * 500 + "f", "%" * 300, "s3://b/k", "C:\\x", "-o", "--help", "nul\x01\x02",
+            "marker/", "marker/a", "marker/b/", "deep/er/", "A", "a", "Z", "z"])
+
+
+def hostile(bench):
+    """All keys of a hostile set are as boto3 lists them, byte for byte."""
+    bench.bucket("hostile")
+    bench.put("hostile", *HOSTILE)
+    wanted, markers = bench.reference("hostile")
+    wanted.sort()
+    _, facts = bench.lists("hostile keys", "s3://hostile", wanted)
+    bench.results.check("hostile keys: all", len(wanted) == len([k for k in set(HOSTILE) if not k.endswith("/")]), len(wanted))
+    bench.results.check("markers are counted", facts.get("markers") == markers == 3, facts)
+    bench.lists("hostile keys, slash", "s3://hostile/", wanted)
+    for prefix in ("a", "a/", "a//", "odd/x", "odd", "/", "//", "%", "+", "\u56fe", "marker/", "marker", "d/d/", "k" * 1024, "&", " "):
+        bench.lists(f"prefix {prefix[:20]!r}", f"s3://hostile/{prefix}", sorted(bench.reference("hostile", prefix)[0]))
+    with Proxy(bench.endpoint, fault=lambda q: "as AWS") as proxy:
+        bench.lists("hostile keys, blanks as AWS", "s3://hostile/", wanted, endpoint=proxy.endpoint)
+    for keep in (1, 7, 40):
+        with Proxy(bench.endpoint, fault=lambda q, k=keep: shorten(k)) as proxy:
+            bench.lists(f"hostile keys, pages of {keep}", "s3://hostile/odd/x", sorted(bench.reference("hostile", "odd/x")[0]),
+                        endpoint=proxy.endpoint)
+            bench.lists(f"all hostile keys, pages of {keep}", "s3://hostile", wanted, endpoint=proxy.endpoint, SHARD_S3_CONNECTIONS="3")
+    done = bench.run("ls", "-0", "s3://hostile/odd/x", "--uri")
+    keys = sorted(b"s3://hostile/odd/" + k for k in bench.reference("hostile", "odd/x")[0])
+    bench.results.check("ls --uri", done.stdout.split(b"\0")[:-1] == keys, done.stderr)
+    bench.lists("--include", "s3://hostile/", [n for n in wanted if n.rpartition(b"/")[2].endswith((b".png", b".jpeg"))],
+                "--include", "*.png:*.jpeg")
+    bench.index("s3://hostile/marker/")
+    stat = json.loads(bench.run("stat", bench.file, "--json").stdout)
+    bench.results.check("the source is the url", stat.get("source") == "s3://hostile/marker/", stat)
+    done = bench.run("ls", bench.file, "--uri")
+    bench.results.check("ls --uri of a listing", done.stdout == b"s3://hostile/marker/a\n", done.stdout + done.stderr)
+
+
+def distributions(count):
+    """Names as programs make them, and such as no one should."""
+    rng = random.Random(5)
+
+    def name():
+        return str(uuid.UUID(int=rng.getrandbits(128)))
+
+    yield "numbers", [f"img_{i:07d}_of_{count}.jpeg" for i in range(count)]
+    yield "unpadded", [f"train/x{i}" for i in range(count)]
+    yield "uuids", [name() + ".npz" for _ in range(count)]
+    yield "deep", ["a/prefix/of/many/levels/" * 8 + f"part-{i // 100:05d}/of/it/x{i % 100}" for i in range(count)]
+    yield "hot", [f"{chr(97 + i % 26) * 3}/{i}" for i in range(count // 50)] + [f"m/hot/{i:09d}.npz" for i in range(count - count // 50)]
+    yield "tail", [f"a{i:06d}" for i in range(count // 20)] + ["zz/" + name() for _ in range(count - count // 20)]
+    yield "folders", [f"train/n{i // 1300 * 37:08d}/n{i // 1300 * 37:08d}_{i % 1300 * 7}.JPEG" for i in range(count)]
+    yield "other-scripts", [f"\u56fe\u50cf/{chr(0x4e00 + i % 5000)}{i:06d}.png" for i in range(count)]
+    yield "chains", ["x" * (i % 900) + f"/{i // 900}" for i in range(count)]
+
+
+def ranges(bench):
+    """Hostile distributions: every key once, and few requests."""
+    count = 60000
+    for name, keys in distributions(count):
+        bench.fill(name, keys)
+        wanted = sorted(k.encode() for k in keys)
+        assert len(set(wanted)) == count, name
+        for connections in ("32", "1", "5"):
+            if connections != "32" and name not in ("hot", "uuids"):
+                continue
+            with Proxy(bench.endpoint, delay=0.01 if connections == "32" else 0) as proxy:
+                _, facts = bench.lists(f"{name}, {connections} connections", f"s3://{name}", wanted, endpoint=proxy.endpoint,
+                                       SHARD_S3_CONNECTIONS=connections, SHARD_LOG="warn")
+                most = 1.5 * -(-count // PAGE) + 64
+                bench.results.check(f"{name}, {connections} connections: {proxy.requests} requests",
+                                    proxy.requests <= (most if connections != "1" else count // PAGE + 1) and
+                                    proxy.requests == facts.get("requests"), f"{proxy.requests}, at most {most}; {facts}")
+        if name in ("numbers", "uuids", "hot"):
+            with Proxy(bench.endpoint, fault=lambda q: shorten(0) if q.number % 3 == 0 else shorten(100) if q.number % 5 == 0 else None) as proxy:
+                bench.lists(f"{name}, short and empty pages", f"s3://{name}", wanted, endpoint=proxy.endpoint, SHARD_LOG="warn")
+    # A part of a bucket; and the ranks' shares.
+    keys = sorted(f"img_{i:07d}_of_{count}.jpeg".encode() for i in range(count))
+    after, before = keys[1234].decode(), keys[45678].decode()
+    bench.lists("--start-after", "s3://numbers/img", keys[1235:], "--start-after", after, SHARD_LOG="warn")
+    bench.lists("--end-before", "s3://numbers", keys[:45678], "--end-before", before, SHARD_LOG="warn")
+    bench.lists("--start-after --end-before", "s3://numbers/", keys[1235:45678], "--start-after", after, "--end-before", before, SHARD_LOG="warn")
+    bench.lists("--end-before past all", "s3://numbers/img", keys, "--end-before", "zzz", SHARD_LOG="warn")
+    bench.lists("an empty range", "s3://numbers/", [], "--start-after", before, "--end-before", after, SHARD_LOG="warn")
+    shares = [bench.run("ls", "s3://numbers/", "--uri", "--rank", str(r), "--size", "3", SHARD_LOG="warn").stdout.splitlines() for r in range(3)]
+    bench.results.check("ls --rank --size", sorted(sum(shares, [])) == [b"s3://numbers/" + k for k in keys] and
+                        all(len(s) == 20000 for s in shares), [len(s) for s in shares])
+    _, facts, _ = bench.index("s3://numbers/", SHARD_LOG="warn", SHARD_BUILD_MEMORY="8M")
+    bench.results.check("bounded memory", facts.get("peak_rss", 1 << 40) < 64 << 20, facts)
+
+
+def accounts(bench):
+    """Credentials, profiles, errors about them, the clock."""
+    bench.bucket("small")
+    keys = ["a", "b/c", "b/d"]
+    bench.put("small", *keys)
+    names = [k.encode() for k in keys]
+    bench.lists("keys from the environment", "s3://small", names)
+    with Proxy(bench.endpoint) as proxy:
+        bench.lists("a session token", "s3://small", names, endpoint=proxy.endpoint, AWS_SESSION_TOKEN=TOKEN)
+        headers = proxy.seen[-1][1]
+        bench.results.check("it is sent and signed", headers.get("x-amz-security-token") == TOKEN and
+                            "x-amz-security-token" in headers["authorization"].partition("SignedHeaders=")[2], headers)
+    folder = os.path.join(bench.folder, ".aws")
+    os.mkdir(folder)
+    with open(os.path.join(folder, "credentials"), "w", encoding="ascii") as stream:
+        stream.write(f"[default]\naws_access_key_id = WRONG\naws_secret_access_key = wrong\n"
+                     f"[work]\naws_access_key_id = {ACCESS}\naws_secret_access_key = {SECRET}\n")
+    with open(os.path.join(folder, "config"), "w", encoding="ascii") as stream:
+        stream.write(f"[profile work]\nregion = eu-west-3\nendpoint_url = {bench.endpoint}\n")
+    none = dict.fromkeys(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"])
+    bench.lists("a profile", "s3://small", names, AWS_PROFILE="work", AWS_ENDPOINT_URL=None, **none)
+    shutil.move(folder, folder + "-elsewhere")
+    bench.lists("files elsewhere", "s3://small", names, AWS_PROFILE="work", AWS_ENDPOINT_URL=None,
+                AWS_SHARED_CREDENTIALS_FILE=folder + "-elsewhere/credentials", AWS_CONFIG_FILE=folder + "-elsewhere/config", **none)
+    bench.refuses("no credentials", "s3://small", ["AWS_ACCESS_KEY_ID"], **none)
+    bench.refuses("no such profile", "s3://small", ["AWS_PROFILE", "nope"], AWS_PROFILE="nope", **none)
+    for name, url, words, more in (
+            ("wrong secret", "s3://small", ["SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY"], {"AWS_SECRET_ACCESS_KEY": "wrongSecret/9"}),
+            ("unknown key", "s3://small", ["InvalidAccessKeyId"], {"AWS_ACCESS_KEY_ID": "NOBODY"}),
+            ("no such bucket", "s3://nosuchbucket/x", ["nosuchbucket", "NoSuchBucket"], {}),
+            ("no permission", "s3://small", ["AccessDenied"], {"anonymous": True})):
+        with Proxy(bench.endpoint) as proxy:
+            more = dict(more)
+            arguments = ["--no-sign-request"] if more.pop("anonymous", False) else []
+            bench.refuses(name, url, words, *arguments, endpoint=proxy.endpoint,
+                          most=lambda p=proxy: 1 <= p.requests <= 10, **more)
+    bench.client.put_bucket_acl(Bucket="small", ACL="public-read")
+    bench.lists("--no-sign-request of a public bucket", "s3://small", names, "--no-sign-request", **none)
+    bench.refuses("nobody listens", "s3://small", ["127.0.0.1:9", "AWS_ENDPOINT_URL"], endpoint="http://127.0.0.1:9")
+    bench.refuses("no such host", "s3://small", ["AWS_ENDPOINT_URL"], endpoint="http://no-such-host.invalid")
+    bench.refuses("a bad endpoint", "s3://small", ["AWS_ENDPOINT_URL"], endpoint="127.0.0.1:9000")
+    bench.refuses("a bad url", "s3:///x", ["s3:///x"], status=2)
+    bench.refuses("bad connections", "s3://small", ["SHARD_S3_CONNECTIONS"], status=2, SHARD_S3_CONNECTIONS="0")
+    bench.refuses("bad addressing", "s3://small", ["SHARD_S3_ADDRESSING"], status=2, SHARD_S3_ADDRESSING="host")
+    bench.refuses("an option of texts", "s3://small", ["--unique"], "--unique", status=2)
+    done, facts, got = bench.index("s3://small/none/")
+    bench.results.check("an empty result", got == [] and facts["entries"] == 0 and b"warning" in done.stderr and b"s3://small/none/" in done.stderr, done)
+    clock = os.path.join(bench.folder, "clock.so")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", clock, os.path.join(REPO, "tests/s3/clock.c")], check=True)
+    for off in ("5000", "-5000"):
+        with Proxy(bench.endpoint) as proxy:
+            bench.lists(f"a clock {off} s off", "s3://small", names, endpoint=proxy.endpoint, LD_PRELOAD=clock, TEST_CLOCK=off)
+            bench.results.check("found out once", proxy.requests == 2, proxy.requests)
+    skewed = error(403, "RequestTimeTooSkewed", [("Date", "Mon, 01 Jan 2001 00:00:00 GMT")])
+    for name, fault in (("a server's clock that is wrong", skewed), ("a server without a clock", error(403, "RequestTimeTooSkewed"))):
+        with Proxy(bench.endpoint, fault=lambda q, f=fault: f) as proxy:
+            bench.refuses(name, "s3://small", ["clock"], endpoint=proxy.endpoint, most=lambda p=proxy: p.requests <= 10)
+
+
+def addressing(bench):
+    """Buckets in the host's name, or in the path."""
+    bench.bucket("styles")
+    bench.put("styles", "a", "b")
+    with Proxy(bench.endpoint) as proxy:
+        named = proxy.endpoint.replace("127.0.0.1", "localhost")
+        for style, endpoint, virtual in (("auto", named, True), ("auto", proxy.endpoint, False), (None, named, True),
+                                         ("path", named, False), ("virtual", named, True)):
+            bench.lists(f"addressing {style}, {endpoint.rpartition(':')[0]}", "s3://styles/", [b"a", b"b"], endpoint=endpoint,
+                        SHARD_S3_ADDRESSING=style)
+            target, headers = proxy.seen[-1]
+            bench.results.check("as asked", headers["host"].startswith("styles.") == virtual and target.startswith("/styles") != virtual,
+                                (target, headers))
+
+
+def certificate(folder, name, subject, ca=None):
+    """Makes NAME.pem and NAME.key for a host or a CA."""
+    base = os.path.join(folder, name)
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+               "-keyout", base + ".key", "-out", base + ".pem", "-subj", f"/CN={name}"]
+    if ca:
+        command += ["-CA", os.path.join(folder, ca + ".pem"), "-CAkey", os.path.join(folder, ca + ".key"),
+                    "-addext", f"subjectAltName={subject}", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(base + ".pem", base + ".key")
+    return context
+
+
+def tls(bench):
+    """TLS is verified: by the CA, and by the host's name."""
+    bench.bucket("safe")
+    bench.put("safe", "a", "b")
+    certificate(bench.folder, "ca", None)
+    right = certificate(bench.folder, "right", "IP:127.0.0.1,DNS:localhost", "ca")
+    wrong = certificate(bench.folder, "wrong", "DNS:other.example", "ca")
+    bundle = os.path.join(bench.folder, "ca.pem")
+    with Proxy(bench.endpoint, tls=right) as proxy:
+        bench.lists("TLS with an own CA", "s3://safe", [b"a", b"b"], endpoint=proxy.endpoint, AWS_CA_BUNDLE=bundle)
+        asked = proxy.requests
+        bench.refuses("TLS without it", "s3://safe", ["AWS_CA_BUNDLE", "certificate"], endpoint=proxy.endpoint)
+        bench.refuses("TLS with another CA", "s3://safe", ["AWS_CA_BUNDLE"], endpoint=proxy.endpoint,
+                      AWS_CA_BUNDLE=os.path.join(bench.folder, "wrong.pem"))
+        bench.refuses("no such bundle", "s3://safe", ["AWS_CA_BUNDLE", "/none.pem"], endpoint=proxy.endpoint, AWS_CA_BUNDLE="/none.pem")
+        bench.results.check("nothing was asked then", proxy.requests == asked, proxy.requests)
+        bench.refuses("http to a TLS port", "s3://safe", ["s3://safe"], endpoint=proxy.endpoint.replace("https", "http"), SHARD_TIMEOUT="1")
+    with Proxy(bench.endpoint, tls=wrong) as proxy:
+        bench.refuses("TLS with a wrong host name", "s3://safe", ["127.0.0.1"], endpoint=proxy.endpoint, AWS_CA_BUNDLE=bundle)
+        bench.results.check("nothing was sent", proxy.requests == 0, proxy.requests)
+
+
+def faults(bench):
+    """A server or network that is at fault: right and complete, or an error and no file."""
+    count = 12500
+    keys = [f"d{i // 1000:02d}/k{i:07d}" for i in range(count)]
+    bench.fill("faulty", keys)
+    wanted = [k.encode() for k in keys]
+    passing = ["500", "503", "error200", "reset", "close", "cut", "empty body", "ill-formed", "html", "too short", "too long", "stall"]
+    for fault in passing:
+        with Proxy(bench.endpoint, fault=lambda q, f=fault: f if q.number in (1, 5, 6, 14) else None) as proxy:
+            _, facts = bench.lists(f"{fault} now and then", "s3://faulty", wanted, endpoint=proxy.endpoint,
+                                   SHARD_TIMEOUT="4" if fault in ("stall", "too long") else "60")
+            # libcurl itself repeats a request whose connection had been kept and is gone.
+            bench.results.check("it was met", facts.get("retries", 0) >= 2, facts)
+    with Proxy(bench.endpoint, fault=lambda q: "503" if q.number % 2 else None) as proxy:
+        bench.lists("every other request 503", "s3://faulty", wanted, endpoint=proxy.endpoint)
+    rng = random.Random(3)
+    with Proxy(bench.endpoint, fault=lambda q: rng.choice(["500", "reset", "close", None, None, None, None, None])) as proxy:
+        bench.lists("faults by chance", "s3://faulty", wanted, endpoint=proxy.endpoint)
+    # For good. Damaged replies end it soon, the others after SHARD_TIMEOUT.
+    for fault in passing:
+        begin = time.monotonic()
+        with Proxy(bench.endpoint, fault=lambda q, f=fault: f if q.number > 3 else None) as proxy:
+            bench.refuses(f"{fault} for good", "s3://faulty", ["s3://faulty"], endpoint=proxy.endpoint, SHARD_TIMEOUT="2")
+        took = time.monotonic() - begin
+        bench.results.check("in time", took < 15, took)
+    first = {}
+
+    def repeat(request, reply):
+        return first.setdefault("reply", reply)
+
+    for name, fault, words in (("a page repeated", repeat, ["repeats"]), ("no token", "no token", ["NextContinuationToken"]),
+                               ("an empty page repeated", lambda q, r: repeat(q, shorten(0)(q, r)), ["empty"])):
+        first.clear()
+        with Proxy(bench.endpoint, fault=lambda q, f=fault: f) as proxy:
+            bench.refuses(name, "s3://faulty", words, endpoint=proxy.endpoint, most=lambda p=proxy: p.requests < 200)
+    with Proxy(bench.endpoint) as other:
+        for name, status, where, words in (("a redirect to another host", 307, other.endpoint + "/faulty", [other.endpoint[7:], "redirects"]),
+                                           ("a redirect by 301", 301, other.endpoint + "/faulty", ["AWS_ENDPOINT_URL_S3"]),
+                                           ("a redirect to AWS", 307, "https://faulty.s3.eu-west-1.amazonaws.com/", ["amazonaws"]),
+                                           ("a redirect to nowhere", 301, "", ["redirects"]),
+                                           ("a redirect to ftp", 302, "ftp://127.0.0.1/", ["redirects"]),
+                                           ("a redirect loop", 307, "/faulty", ["circle"])):
+            with Proxy(bench.endpoint, fault=lambda q, s=status, w=where: redirect(s, w)) as proxy:
+                bench.refuses(name, "s3://faulty", words, endpoint=proxy.endpoint, most=lambda p=proxy: p.requests <= 10)
+        bench.results.check("no one else was asked", other.requests == 0, other.seen)
+    with Proxy(bench.endpoint, fault=lambda q: redirect(307, "/faulty?" + q.target.partition("?")[2]) if q.number == 1 else None) as proxy:
+        bench.lists("a redirect to itself, once", "s3://faulty", wanted, endpoint=proxy.endpoint)
+    wrong = error(400, "AuthorizationHeaderMalformed", more="<Region>eu-south-9</Region>")
+    with Proxy(bench.endpoint, fault=lambda q: wrong if "/eu-south-9/" not in q.headers["authorization"] else None) as proxy:
+        bench.lists("another region", "s3://faulty", wanted, endpoint=proxy.endpoint)
+    # Killed: no file, and nothing left in a listing's place.
+    with Proxy(bench.endpoint, fault=lambda q: "stall") as proxy:
+        os.unlink(bench.file)
+        process = subprocess.Popen([CTL, "index", "s3://faulty", "-o", bench.file], env=bench.environment(proxy.endpoint, AWS_SESSION_TOKEN=TOKEN),
+                                   stderr=subprocess.PIPE)
+        while proxy.requests == 0:
+            time.sleep(0.01)
+        shown = subprocess.run(["ps", "axwwo", "args"], capture_output=True, check=True).stdout
+        bench.results.check("ps shows no secret", b"s3://faulty" in shown and SECRET.encode() not in shown and TOKEN.encode() not in shown, "it does")
+        process.send_signal(signal.SIGTERM)
+        bench.results.output += process.communicate(timeout=20)[1]
+        bench.results.check("ended by a signal", process.returncode == -signal.SIGTERM and not os.path.exists(bench.file), process.returncode)
+
+
+def secrets(bench):
+    """Nothing that was written has a secret in it."""
+    found = [s for s in (SECRET, TOKEN, "wrongSecret/9", "Signature=", "AWS4-HMAC") if s.encode() in bench.results.output]
+    bench.results.check("no secret in any output", len(bench.results.output) > 10000 and b"HTTP 200" in bench.results.output and not found, found)
+
+
+PARTS = [hostile, accounts, addressing, tls, faults, ranges, secrets]
+
+
+def main():
+    """Run the parts."""
+    results = Results()
+    asked = sys.argv[1:]
+    folder = tempfile.mkdtemp(prefix="shard-s3-")
+    server = [os.path.join(REPO, "scripts/s3-server.sh")]
+    state = os.path.join(folder, "server")
+    try:
+        started = subprocess.run(server + ["start", state], env={**os.environ, "ACCESS": ACCESS, "SECRET": SECRET},
+                                 stdout=subprocess.PIPE, timeout=120, check=True)
+        bench = Bench(folder, started.stdout.decode().strip(), results)
+        for part in PARTS:
+            if not asked or part.__name__ in asked:
+                begin = time.monotonic()
+                part(bench)
+                print(f"-- {part.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
+    finally:
+        subprocess.run(server + ["stop", state], timeout=60, check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{results.passed} passed, {results.failed} failed")
+    return results.failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

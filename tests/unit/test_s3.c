@@ -1,0 +1,743 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The S3 source: URLs, percent-encoding, signatures, pages, and where ranges are divided.
+ * Links: all of source/s3
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "source/s3/page.h"
+#include "source/s3/s3.h"
+#include "source/s3/sigv4.h"
+#include "source/s3/split.h"
+#include "unit.h"
+
+/* ---- URLs ------------------------------------------------------------------------------------ */
+
+static void urls(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *bucket, *prefix;
+    size_t root;
+  } good[] = {{"s3://b", "b", "", 0},
+              {"s3://b/", "b", "", 0},
+              {"s3://bucket/p", "bucket", "p", 0},
+              {"s3://bucket/p/", "bucket", "p/", 2},
+              {"s3://bucket/a/b/im", "bucket", "a/b/im", 4},
+              {"s3://bucket//x", "bucket", "/x", 1},
+              {"s3://bucket/a//", "bucket", "a//", 3},
+              {"s3://my.bucket-1/a b%20+?#", "my.bucket-1", "a b%20+?#", 0}};
+  struct shard_s3_url u;
+  char err[300];
+  for (size_t i = 0; i < COUNT(good); i++) {
+    assert_int_equal(shard_s3_url_parse(good[i].text, &u, err, sizeof(err)), 0);
+    assert_string_equal(u.bucket, good[i].bucket);
+    assert_string_equal(u.prefix, good[i].prefix);
+    assert_int_equal(u.root, good[i].root);
+  }
+  static const char *const bad[] = {"s3:/b",      "s3://",      "s3:///p", "b/p",
+                                    "s3://b c/p", "s3://b@h/p", "s3://-b", "s3://b:9/p"};
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    assert_int_equal(shard_s3_url_parse(bad[i], &u, err, sizeof(err)), -EINVAL);
+    assert_non_null(strstr(err, bad[i]));
+  }
+  char longest[1200] = "s3://b/";
+  memset(longest + 7, 'x', SHARD_S3_KEY_MAX);
+  assert_int_equal(shard_s3_url_parse(longest, &u, err, sizeof(err)), 0);
+  longest[7 + SHARD_S3_KEY_MAX] = 'x';
+  assert_int_equal(shard_s3_url_parse(longest, &u, err, sizeof(err)), -EINVAL);
+}
+
+static char *escape(const char *text, size_t n, bool keep_slash) {
+  char *out = NULL;
+  size_t size;
+  FILE *f = open_memstream(&out, &size);
+  shard_s3_escape(f, text, n, keep_slash);
+  fclose(f);
+  return out;
+}
+
+static void escapes(void **state) {
+  (void)state;
+  char all[255], *text;
+  for (int i = 0; i < 255; i++) {
+    all[i] = (char)(i + 1);
+  }
+  text = escape(all, 255, false);
+  assert_int_equal(shard_s3_unescape(text, strlen(text)), 255);
+  assert_memory_equal(text, all, 255);
+  free(text);
+  text = escape("a b/c+d~e%\xc3\xa9", 12, false);
+  assert_string_equal(text, "a%20b%2Fc%2Bd~e%25%C3%A9");
+  free(text);
+  text = escape("a b/c", 5, true);
+  assert_string_equal(text, "a%20b/c");
+  free(text);
+  char both[] = "a+b%20c%2Bd%2fe";
+  assert_int_equal(shard_s3_unescape(both, strlen(both)), 9);
+  assert_memory_equal(both, "a b c+d/e", 9);
+  static const char *const bad[] = {"%", "a%2", "%zz", "%2", "%-1"};
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    char copy[8];
+    strcpy(copy, bad[i]);
+    assert_int_equal(shard_s3_unescape(copy, strlen(copy)), -1);
+  }
+}
+
+static void endpoints(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *host, *path;
+    bool tls;
+  } good[] = {{"http://127.0.0.1:9000", "127.0.0.1:9000", "", false},
+              {"https://S3.Example.org/", "s3.example.org", "", true},
+              {"https://h:443", "h", "", true},
+              {"http://h:80/a/b//", "h", "/a/b", false},
+              {"http://h:443", "h:443", "", false},
+              {"http://[::1]:80", "[::1]", "", false}};
+  struct shard_s3_endpoint e;
+  for (size_t i = 0; i < COUNT(good); i++) {
+    assert_int_equal(shard_s3_endpoint_parse(good[i].text, &e), 0);
+    assert_string_equal(e.host, good[i].host);
+    assert_string_equal(e.path, good[i].path);
+    assert_int_equal(e.tls, good[i].tls);
+  }
+  static const char *const bad[] = {"h",          "ftp://h",         "http://",
+                                    "http:///x",  "http://u:p@h",    "http://h?x",
+                                    "http://h x", "http://h\r\nX: y"};
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    assert_int_equal(shard_s3_endpoint_parse(bad[i], &e), -EINVAL);
+  }
+}
+
+static void addressing(void **state) {
+  (void)state;
+  static const struct {
+    const char *endpoint, *bucket;
+    bool virtual;
+  } automatic[] = {{"https://s3.eu-west-1.amazonaws.com", "bucket", true},
+                   {"https://s3.eu-west-1.amazonaws.com", "buck.et", false},
+                   {"http://s3.example.org", "buck.et", true},
+                   {"http://s3.example.org:8080", "bucket", true},
+                   {"http://localhost:8080", "bucket", true},
+                   {"http://127.0.0.1:8080", "bucket", false},
+                   {"http://[::1]:8080", "bucket", false},
+                   {"https://s3.example.org", "Bucket", false},
+                   {"https://s3.example.org", "my_bucket", false},
+                   {"https://s3.example.org", "ab", false}};
+  struct shard_s3_endpoint e;
+  for (size_t i = 0; i < COUNT(automatic); i++) {
+    assert_int_equal(shard_s3_endpoint_parse(automatic[i].endpoint, &e), 0);
+    assert_int_equal(shard_s3_virtual(&e, automatic[i].bucket, SHARD_S3_AUTO),
+                     automatic[i].virtual);
+    assert_true(shard_s3_virtual(&e, automatic[i].bucket, SHARD_S3_VIRTUAL));
+    assert_false(shard_s3_virtual(&e, automatic[i].bucket, SHARD_S3_PATH));
+  }
+}
+
+/* ---- signatures ------------------------------------------------------------------------------ */
+
+#define TOKEN                                                                                      \
+  "AQoDYXdzEPT//////////wEXAMPLEtc764bNrC9SAPBSM22wDOk4x4HIZ8j4FZTwdQWLWsKWHGBuFqwAeMicRXmxfpSPf"  \
+  "IeoIYRqTflfKD8YUuwthAx7mSEI/qkPpKPi/kMcGdQrmGdeehM4IC1NtBmUpp2wUE8phUZampKsburEDy0KPkyQDYwT7W"  \
+  "Z0wq5VSXDvp75YU9HFvlRd8Tx6q6fE8YQcHNVXAkiY9q6d+xo0rKwT38xVqr7ZD0u0iPPkUL64lIZbqBAz+scqKmlzm8F"  \
+  "DrypNC9Yjc8fPOLn9FX9KSYvKTr4rvx3iSIlTJabIQwj2ICCR/oLxBA=="
+#define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#define UNRESERVED "-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+/* The published test suite of Signature Version 4, its requests in canonical form. */
+static void signatures(void **state) {
+  (void)state;
+  static const struct shard_sigv4_key key = {
+      "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1", "service"};
+  static const struct {
+    const char *name, *method, *path, *query;
+    struct shard_sigv4_header headers[4]; /* besides host and x-amz-date */
+    const char *signature;
+  } vectors[] = {
+      {"get-vanilla",
+       "GET",
+       "/",
+       "",
+       {{0}},
+       "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"},
+      {"get-vanilla-query-order-key-case",
+       "GET",
+       "/",
+       "Param1=value1&Param2=value2",
+       {{0}},
+       "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500"},
+      {"get-vanilla-query-unreserved",
+       "GET",
+       "/",
+       UNRESERVED "=" UNRESERVED,
+       {{0}},
+       "9c3e54bfcdf0b19771a7f523ee5669cdf59bc7cc0884027167c21bb143a40197"},
+      {"get-vanilla-utf8-query",
+       "GET",
+       "/",
+       "%E1%88%B4=bar",
+       {{0}},
+       "2cdec8eed098649ff3a119c94853b13c643bcf08f8b0a1d91e12c9027818dd04"},
+      {"get-utf8",
+       "GET",
+       "/%E1%88%B4",
+       "",
+       {{0}},
+       "8318018e0b0f223aa2bbf98705b62bb787dc9c0e678f255a891fd03141be5d85"},
+      {"get-unreserved",
+       "GET",
+       "/" UNRESERVED,
+       "",
+       {{0}},
+       "07ef7494c76fa4850883e2b006601f940f8a34d404d0cfa977f52a65bbf5f24f"},
+      {"get-space",
+       "GET",
+       "/example%20space/",
+       "",
+       {{0}},
+       "652487583200325589f1fba4c7e578f72c47cb61beeca81406b39ddec1366741"},
+      {"get-header-value-trim",
+       "GET",
+       "/",
+       "",
+       {{"my-header1", " value1"}, {"my-header2", " \"a   b   c\""}},
+       "acc3ed3afb60bb290fc8d2dd0098b9911fcaa05412b367055dee359757a9c736"},
+      {"post-vanilla",
+       "POST",
+       "/",
+       "",
+       {{0}},
+       "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"},
+      {"post-sts-header-before",
+       "POST",
+       "/",
+       "",
+       {{"x-amz-security-token", TOKEN}},
+       "85d96828115b5dc0cfc3bd16ad9e210dd772bbebba041836c64533a82be05ead"},
+  };
+  char date[SHARD_SIGV4_DATE];
+  shard_sigv4_date(1440938160, date);
+  assert_string_equal(date, "20150830T123600Z");
+  for (size_t i = 0; i < COUNT(vectors); i++) {
+    struct shard_sigv4_header headers[6] = {{"host", "example.amazonaws.com"}};
+    size_t n = 1, k = 0;
+    for (; vectors[i].headers[k].name && strcmp(vectors[i].headers[k].name, "x-amz-date") < 0;) {
+      headers[n++] = vectors[i].headers[k++];
+    }
+    headers[n++] = (struct shard_sigv4_header){"x-amz-date", date};
+    for (; vectors[i].headers[k].name;) {
+      headers[n++] = vectors[i].headers[k++];
+    }
+    const struct shard_sigv4_request r = {
+        vectors[i].method, vectors[i].path, vectors[i].query, headers, n, EMPTY, date};
+    char *got = shard_sigv4_sign(&key, &r);
+    assert_non_null(got);
+    const char *begin = "AWS4-HMAC-SHA256 "
+                        "Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, "
+                        "SignedHeaders=host;";
+    assert_memory_equal(got, begin, strlen(begin));
+    if (strcmp(strstr(got, "Signature=") + 10, vectors[i].signature) != 0) {
+      fail_msg("%s: %s", vectors[i].name, got);
+    }
+    free(got);
+  }
+  char hex[SHARD_SIGV4_HASH];
+  shard_sigv4_hash("", 0, hex);
+  assert_string_equal(hex, EMPTY);
+}
+
+/* Amazon's example of a signed GET of a bucket, with S3's own header (Authorization header docs).
+ */
+static void signature_of_a_list(void **state) {
+  (void)state;
+  static const struct shard_sigv4_key key = {
+      "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "us-east-1", "s3"};
+  const struct shard_sigv4_header headers[] = {{"host", "examplebucket.s3.amazonaws.com"},
+                                               {"x-amz-content-sha256", EMPTY},
+                                               {"x-amz-date", "20130524T000000Z"}};
+  const struct shard_sigv4_request r = {"GET", "/",   "max-keys=2&prefix=J", headers,
+                                        3,     EMPTY, "20130524T000000Z"};
+  char *got = shard_sigv4_sign(&key, &r);
+  assert_string_equal(got, "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/"
+                           "aws4_request, SignedHeaders=host;x-amz-content-sha256;x-amz-date, "
+                           "Signature=34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69d"
+                           "c6f7");
+  free(got);
+}
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+#define NAMESPACE "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\""
+
+/* Feed a reply in pieces of `step` bytes. */
+static int feed(struct shard_s3_page *page, const char *text, size_t step) {
+  int rc = shard_s3_page_begin(page);
+  size_t n = strlen(text);
+  for (size_t at = 0; at < n && rc == 0; at += step) {
+    rc = shard_s3_page_feed(page, text + at, step < n - at ? step : n - at);
+  }
+  return rc ? rc : shard_s3_page_end(page);
+}
+
+static void pages(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *keys[4], *token;
+    bool truncated;
+  } good[] = {
+      {"<?xml version=\"1.0\"?><ListBucketResult " NAMESPACE "><Name>b</Name><IsTruncated>false"
+       "</IsTruncated><Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>",
+       {"a"},
+       NULL,
+       false},
+      /* the encoding is told after the keys; entities first, then %XX; + is a blank */
+      {"<s:ListBucketResult "
+       "xmlns:s='x'><s:IsTruncated>true</s:IsTruncated><s:Contents><s:Key>a&apos;"
+       "%2Fb%2Bc+d%20e%26</s:Key></s:Contents><s:Contents><s:Key>f%0A%C3%A9</s:Key></s:Contents>"
+       "<s:NextContinuationToken>1%2F+&amp;=</s:NextContinuationToken><s:EncodingType>url"
+       "</s:EncodingType></s:ListBucketResult>",
+       {"a'/b+c d e&", "f\n\xc3\xa9"},
+       "1%2F+&=",
+       true},
+      /* without it keys are as they stand */
+      {"<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a+%20</Key></Contents>"
+       "</ListBucketResult>",
+       {"a+%20"},
+       NULL,
+       false},
+      /* a Key elsewhere is none; a page may be empty */
+      {"<ListBucketResult><Key>x</Key><IsTruncated>true</IsTruncated><NextContinuationToken>t"
+       "</NextContinuationToken><CommonPrefixes><Prefix>y</Prefix></CommonPrefixes>"
+       "</ListBucketResult>",
+       {NULL},
+       "t",
+       true},
+      /* what repeats the request may have characters that XML has not */
+      {"<ListBucketResult><StartAfter>a\x01</StartAfter><IsTruncated>true</IsTruncated>"
+       "<EncodingType>url</EncodingType><Contents><Key>a%01b</Key></Contents>"
+       "<NextContinuationToken>a\x01"
+       "b</NextContinuationToken></ListBucketResult>",
+       {"a\x01"
+        "b"},
+       NULL,
+       true},
+      /* such as references too; others stay what they are */
+      {"<ListBucketResult><StartAfter>a&#x01;&#1;</StartAfter><IsTruncated>true</IsTruncated>"
+       "<Contents><Key>a&#38;&#x26;&amp;&#x9;b</Key><ETag>&quot;&quot;</ETag></Contents>"
+       "<NextContinuationToken>&#x1f600;&lt;</NextContinuationToken></ListBucketResult>",
+       {"a&&&\tb"},
+       "\xf0\x9f\x98\x80<",
+       true},
+      /* what stands around keys, in any order, with marks that are broken off */
+      {"<ListBucketResult><Contents><ETag>e</ETag><Key>a</Key><Size>1</Size><Owner><ID>x</ID></"
+       "Owner>"
+       "</Contents><Contents><Key>b</Key></Contents><Contents>\n<Key>c</Key>\n<Conten/><X/>\n"
+       "</Contents><IsTruncated>false</IsTruncated></ListBucketResult>",
+       {"a", "b", "c"},
+       NULL,
+       false},
+      {"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>&#x1F;"
+       "</NextContinuationToken><Contents><Key>a</Key></Contents></ListBucketResult>",
+       {"a"},
+       NULL,
+       true},
+  };
+  struct shard_s3_page page = {0};
+  for (size_t i = 0; i < COUNT(good); i++) {
+    for (size_t step = 1; step < 400; step += step < 10 ? 1 : 97) {
+      if (feed(&page, good[i].text, step) != 0) {
+        fail_msg("page %zu in steps of %zu: %s", i, step, page.why);
+      }
+      size_t at = 0, n, k = 0;
+      const char *key;
+      while ((key = shard_s3_page_key(&page, &at, &n)) != NULL) {
+        assert_non_null(good[i].keys[k]);
+        assert_int_equal(n, strlen(good[i].keys[k]));
+        assert_memory_equal(key, good[i].keys[k], n);
+        k++;
+      }
+      assert_null(good[i].keys[k]);
+      assert_int_equal(page.count, k);
+      assert_int_equal(page.truncated, good[i].truncated);
+      assert_int_equal(page.token != NULL, good[i].token != NULL);
+      if (page.token) {
+        assert_string_equal(page.token, good[i].token);
+      }
+    }
+  }
+  shard_s3_page_free(&page);
+}
+
+static void damaged_pages(void **state) {
+  (void)state;
+#define PAGE(inside) "<ListBucketResult>" inside "</ListBucketResult>"
+#define LAST "<IsTruncated>false</IsTruncated>"
+#define URL "<EncodingType>url</EncodingType>"
+  static const char *const bad[] = {
+      "",
+      "<ListBucketResult>",
+      "<ListBucketResult>" LAST "<Contents><Key>a</Key></Contents>",
+      "<!DOCTYPE html><html><body>no</body></html>",
+      "<html><body>no</body></html>",
+      "<Error><Code>InternalError</Code></Error>",
+      "{\"error\": 1}",
+      PAGE(""),
+      PAGE("<IsTruncated>maybe</IsTruncated>"),
+      PAGE(LAST "<Contents><Key>a</Kex></Contents>"),
+      PAGE(LAST "<Contents><Size>1</Size></Contents>"),
+      PAGE(LAST "<Contents><Key>a</Key><Size>1</Size>"),
+      PAGE(LAST "<Contents><Key>a</Key></Content></Contents"),
+      PAGE(LAST "<Contents><Owner><Key>a</Key></Owner></Contents>"),
+      PAGE(LAST "<Contents><Key></Key></Contents>"),
+      PAGE(LAST "<s:Contents><s:Key>a</s:Key><s:Key>b</s:Key></s:Contents>"),
+      PAGE(LAST URL "<Contents><Key>a%0</Key></Contents>"),
+      PAGE(LAST URL "<Contents><Key>a%00b</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>a\x01</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>a&#x1;</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>a&#x</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>a&#111111111111111111;</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>a&;</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xff</Key></Contents>"),
+      PAGE(LAST) "<ListBucketResult/>",
+      "<!DOCTYPE a [<!ENTITY e \"x\">]>" PAGE(LAST "<Contents><Key>&e;</Key></Contents>"),
+  };
+  struct shard_s3_page page = {0};
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    for (size_t step = 1; step < 400; step += 99) {
+      if (feed(&page, bad[i], step) != -EBADMSG || !page.why[0]) {
+        fail_msg("page %zu in steps of %zu is taken", i, step);
+      }
+    }
+  }
+  /* Every cut of a good page is damage. */
+  const char *whole = PAGE(LAST "<Contents><Key>a</Key></Contents>");
+  char part[200];
+  for (size_t n = 0; n < strlen(whole); n++) {
+    snprintf(part, sizeof(part), "%.*s", (int)n, whole);
+    assert_int_equal(feed(&page, part, 7), -EBADMSG);
+  }
+  assert_int_equal(feed(&page, whole, 7), 0);
+  /* A key longer than 1,024 bytes; one that never ends. */
+  char *text = malloc(SHARD_S3_PAGE_MAX + 100);
+  for (size_t n = SHARD_S3_KEY_MAX; n < SHARD_S3_PAGE_MAX; n *= 16) {
+    for (size_t extra = 0; extra < 2; extra++) {
+      strcpy(text, "<ListBucketResult>" LAST "<Contents><Key>");
+      size_t at = strlen(text);
+      memset(text + at, 'k', n + extra);
+      strcpy(text + at + n + extra, "</Key></Contents></ListBucketResult>");
+      assert_int_equal(feed(&page, text, 65536), n + extra == SHARD_S3_KEY_MAX ? 0 : -EBADMSG);
+    }
+  }
+  free(text);
+  shard_s3_page_free(&page);
+}
+
+static void faults(void **state) {
+  (void)state;
+  const char *text =
+      "<?xml version='1.0'?><Error><Code>AuthorizationHeaderMalformed</Code><Message>"
+      "the region\n'x' is wrong</Message><Region>eu-west-1</Region></Error>";
+  struct shard_s3_fault f;
+  shard_s3_fault_parse(&f, text, strlen(text));
+  assert_string_equal(f.code, "AuthorizationHeaderMalformed");
+  assert_string_equal(f.message, "the region 'x' is wrong");
+  assert_string_equal(f.region, "eu-west-1");
+  assert_string_equal(f.endpoint, "");
+  shard_s3_fault_parse(&f, "<html><bo", 9);
+  assert_string_equal(f.code, "");
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static struct shard_s3_text text_of(const char *text) {
+  struct shard_s3_text t = {.length = strlen(text)};
+  strcpy(t.bytes, text);
+  return t;
+}
+
+static bool is_utf8(const char *p, size_t n) {
+  for (size_t i = 0; i < n;) {
+    unsigned char c = (unsigned char)p[i];
+    size_t more = c < 0x80                ? 0
+                  : c >= 0xc2 && c < 0xe0 ? 1
+                  : (c & 0xf0) == 0xe0    ? 2
+                  : c >= 0xf0 && c < 0xf5 ? 3
+                                          : 99;
+    if (more == 99 || i + more >= n + (more == 0)) {
+      return false;
+    }
+    for (size_t k = 1; k <= more; k++) {
+      if (((unsigned char)p[i + k] & 0xc0) != 0x80) {
+        return false;
+      }
+    }
+    i += more + 1;
+  }
+  return true;
+}
+
+/* Where numbered names are divided after their first page. */
+static void splits_of_numbers(void **state) {
+  (void)state;
+  struct shard_s3_seen *seen = calloc(1, sizeof(*seen));
+  char key[64], before[64] = "";
+  for (int i = 0; i < 1000; i++) {
+    snprintf(key, sizeof(key), "img_%07d", i);
+    shard_s3_seen_add(seen, i ? before : NULL, strlen(before), key, strlen(key));
+    strcpy(before, key);
+  }
+  struct shard_s3_text at = text_of(before), middle, first = text_of("img_0000000"), end;
+  struct shard_s3_span span = {.at = &at, .seen = seen};
+  assert_true(shard_s3_split(&span, &middle)); /* is there more after the first thousand? */
+  assert_int_equal(middle.length, 8);
+  assert_memory_equal(middle.bytes, "img_0001", 8);
+  assert_true(shard_s3_left(&span, &first, 1000) >= SHARD_S3_UNKNOWN);
+  end = middle; /* and then nothing is left below */
+  span.end = &end;
+  assert_true(shard_s3_left(&span, &first, 1000) < 100);
+
+  end = text_of("img_0003");
+  at = text_of("img_0000499");
+  assert_true(shard_s3_split(&span, &middle));
+  assert_true(shard_s3_compare(middle.bytes, middle.length, at.bytes, at.length) > 0);
+  assert_true(shard_s3_compare(middle.bytes, middle.length, end.bytes, end.length) < 0);
+  free(seen);
+}
+
+/* Whatever the keys: what comes out is text that lies between. */
+static void splits_lie_between(void **state) {
+  (void)state;
+  static const char *const alphabets[] = {"ab", "0123456789", "0123456789abcdef", "aZ09_-/.~ ",
+                                          "\x01\x7f\x1f z"};
+  static const char *const wide[] = {"\xc3\xa9",
+                                     "\xdf\xbf",
+                                     "\xe5\x9b\xbe",
+                                     "\xed\x9f\xbf",
+                                     "\xef\xbf\xbd",
+                                     "\xf0\x9f\x98\x80",
+                                     "\xf4\x8f\xbf\xbf",
+                                     "a",
+                                     "0"};
+  struct shard_s3_seen *seen = calloc(1, sizeof(*seen));
+  uint64_t random = 7;
+  int found = 0;
+  for (int round = 0; round < 20000; round++) {
+    struct shard_s3_text keys[3] = {0};
+    size_t kind = unit_random(&random) % (COUNT(alphabets) + 1);
+    for (size_t k = 0; k < 3; k++) {
+      size_t parts = 1 + unit_random(&random) % 12;
+      for (size_t i = 0; i < parts; i++) {
+        char one[8] = "";
+        if (kind < COUNT(alphabets)) {
+          one[0] = alphabets[kind][unit_random(&random) % strlen(alphabets[kind])];
+        } else {
+          strcpy(one, wide[unit_random(&random) % COUNT(wide)]);
+        }
+        memcpy(keys[k].bytes + keys[k].length, one, strlen(one));
+        keys[k].length += strlen(one);
+      }
+    }
+    for (size_t i = 0; i < 2; i++) {
+      for (size_t k = 0; k < 2; k++) {
+        if (shard_s3_compare(keys[k].bytes, keys[k].length, keys[k + 1].bytes, keys[k + 1].length) >
+            0) {
+          struct shard_s3_text swap = keys[k];
+          keys[k] = keys[k + 1];
+          keys[k + 1] = swap;
+        }
+      }
+    }
+    if (round % 100 == 0) {
+      memset(seen, 0, sizeof(*seen));
+    }
+    shard_s3_seen_add(seen, NULL, 0, keys[0].bytes, keys[0].length);
+    shard_s3_seen_add(seen, keys[0].bytes, keys[0].length, keys[1].bytes, keys[1].length);
+    struct shard_s3_text middle;
+    struct shard_s3_span span = {.at = &keys[1], .seen = seen};
+    for (int bounded = 0; bounded < 2; bounded++) {
+      bool empty =
+          shard_s3_compare(keys[1].bytes, keys[1].length, keys[2].bytes, keys[2].length) == 0;
+      span.end = bounded ? &keys[2] : NULL;
+      if ((bounded && empty) || !shard_s3_split(&span, &middle)) {
+        continue;
+      }
+      found++;
+      assert_true(middle.length <= SHARD_S3_KEY_MAX);
+      assert_true(is_utf8(middle.bytes, middle.length));
+      assert_true(shard_s3_compare(middle.bytes, middle.length, keys[1].bytes, keys[1].length) > 0);
+      assert_true(!bounded ||
+                  shard_s3_compare(middle.bytes, middle.length, keys[2].bytes, keys[2].length) < 0);
+      assert_true(shard_s3_left(&span, &keys[0], 1000) >= 0);
+    }
+  }
+  assert_true(found > 20000);
+  free(seen);
+}
+
+/* The longest keys there are. */
+static void splits_of_long_keys(void **state) {
+  (void)state;
+  struct shard_s3_seen *seen = calloc(1, sizeof(*seen));
+  struct shard_s3_text at = {.length = SHARD_S3_KEY_MAX}, middle;
+  memset(at.bytes, 'x', SHARD_S3_KEY_MAX);
+  shard_s3_seen_add(seen, NULL, 0, at.bytes, at.length);
+  struct shard_s3_span span = {.at = &at, .seen = seen};
+  assert_true(shard_s3_split(&span, &middle));
+  assert_int_equal(middle.length, SHARD_S3_KEY_MAX);
+  span.end = &middle; /* nothing fits between */
+  struct shard_s3_text none;
+  assert_false(shard_s3_split(&span, &none));
+  free(seen);
+}
+
+/* ---- accounts -------------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/shard-s3-XXXXXX";
+static char file_path[2][64];
+
+static int begin_files(void **state) {
+  (void)state;
+  if (!mkdtemp(folder)) {
+    return -1;
+  }
+  snprintf(file_path[0], sizeof(file_path[0]), "%s/credentials", folder);
+  snprintf(file_path[1], sizeof(file_path[1]), "%s/config", folder);
+  setenv("AWS_SHARED_CREDENTIALS_FILE", file_path[0], 1);
+  setenv("AWS_CONFIG_FILE", file_path[1], 1);
+  return 0;
+}
+
+static int end_files(void **state) {
+  (void)state;
+  unlink(file_path[0]);
+  unlink(file_path[1]);
+  return rmdir(folder);
+}
+
+static void put(int which, const char *text) {
+  FILE *f = fopen(file_path[which], "w");
+  assert_non_null(f);
+  fputs(text, f);
+  fclose(f);
+}
+
+static int load(struct shard_s3_account *a, const char *environment, char *err, size_t size) {
+  static const char *const all[] = {"AWS_ACCESS_KEY_ID",
+                                    "AWS_SECRET_ACCESS_KEY",
+                                    "AWS_SESSION_TOKEN",
+                                    "AWS_REGION",
+                                    "AWS_DEFAULT_REGION",
+                                    "AWS_ENDPOINT_URL",
+                                    "AWS_ENDPOINT_URL_S3",
+                                    "AWS_CA_BUNDLE",
+                                    "AWS_PROFILE",
+                                    "AWS_DEFAULT_PROFILE",
+                                    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"};
+  for (size_t i = 0; i < COUNT(all); i++) {
+    unsetenv(all[i]);
+  }
+  char copy[500], *rest = copy, *word;
+  snprintf(copy, sizeof(copy), "%s", environment);
+  while ((word = strsep(&rest, " ")) != NULL) {
+    char *equals = strchr(word, '=');
+    if (equals) {
+      *equals = 0;
+      setenv(word, equals + 1, 1);
+    }
+  }
+  err[0] = 0;
+  return shard_s3_account_load(a, false, SHARD_S3_AUTO, err, size);
+}
+
+static void accounts(void **state) {
+  (void)state;
+  put(0,
+      "# keys\n[default]\naws_access_key_id = DEFAULTKEY\naws_secret_access_key=default/secret+=\n"
+      "[work]\r\nAWS_ACCESS_KEY_ID=WORKKEY\r\naws_secret_access_key = worksecret\r\n"
+      "aws_session_token = worktoken\r\n[half]\naws_access_key_id=HALF\n");
+  put(1,
+      "[default]\nregion = eu-central-1\n[profile work]\nregion=us-west-2\ns3 =\n"
+      "    addressing_style = path\n    endpoint_url = http://nested\nendpoint_url=http://work:1\n"
+      "[profile part]\nservices = "
+      "mine\naws_access_key_id=PARTKEY\naws_secret_access_key=partsecret\n"
+      "[services mine]\ns3 =\n  endpoint_url = http://mine:2\nec2 =\n  endpoint_url=http://no\n");
+  static const struct {
+    const char *environment, *access, *secret, *token, *region, *endpoint;
+    enum shard_s3_addressing addressing;
+  } good[] = {
+      {"", "DEFAULTKEY", "default/secret+=", NULL, "eu-central-1", NULL, SHARD_S3_AUTO},
+      {"AWS_PROFILE=work", "WORKKEY", "worksecret", "worktoken", "us-west-2", "http://work:1",
+       SHARD_S3_PATH},
+      {"AWS_DEFAULT_PROFILE=work AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true", "WORKKEY", "worksecret",
+       "worktoken", "us-west-2", NULL, SHARD_S3_PATH},
+      {"AWS_PROFILE=part", "PARTKEY", "partsecret", NULL, "us-east-1", "http://mine:2",
+       SHARD_S3_AUTO},
+      {"AWS_ACCESS_KEY_ID=A AWS_SECRET_ACCESS_KEY=B AWS_PROFILE=work AWS_REGION=r-1 "
+       "AWS_DEFAULT_REGION=r-2",
+       "A", "B", NULL, "r-1", "http://work:1", SHARD_S3_PATH},
+      {"AWS_ACCESS_KEY_ID=A AWS_SECRET_ACCESS_KEY=B AWS_SESSION_TOKEN=C AWS_DEFAULT_REGION=r-2 "
+       "AWS_ENDPOINT_URL=http://all AWS_ENDPOINT_URL_S3=http://s3",
+       "A", "B", "C", "r-2", "http://s3", SHARD_S3_AUTO},
+      {"AWS_ENDPOINT_URL=https://all", "DEFAULTKEY", "default/secret+=", NULL, "eu-central-1",
+       "https://all", SHARD_S3_AUTO},
+  };
+  struct shard_s3_account a;
+  char err[700];
+  for (size_t i = 0; i < COUNT(good); i++) {
+    if (load(&a, good[i].environment, err, sizeof(err)) != 0) {
+      fail_msg("%s: %s", good[i].environment, err);
+    }
+    assert_string_equal(a.access, good[i].access);
+    assert_string_equal(a.secret, good[i].secret);
+    assert_string_equal(a.token ? a.token : "none", good[i].token ? good[i].token : "none");
+    assert_string_equal(a.region, good[i].region);
+    assert_string_equal(a.endpoint ? a.endpoint : "AWS",
+                        good[i].endpoint ? good[i].endpoint : "AWS");
+    assert_int_equal(a.addressing, good[i].addressing);
+    shard_s3_account_free(&a);
+  }
+  static const struct {
+    const char *environment, *word;
+  } bad[] = {{"AWS_PROFILE=none", "none"},
+             {"AWS_PROFILE=half", "AWS_SECRET_ACCESS_KEY"},
+             {"AWS_ENDPOINT_URL=host:9000", "AWS_ENDPOINT_URL"},
+             {"AWS_ENDPOINT_URL=http://user:HUSH@h", "AWS_ENDPOINT_URL"},
+             {"AWS_REGION=a/b", "AWS_REGION"},
+             {"AWS_CA_BUNDLE=/none/x", "/none/x"}};
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    assert_int_equal(load(&a, bad[i].environment, err, sizeof(err)), -EINVAL);
+    assert_non_null(strstr(err, bad[i].word));
+    assert_null(strstr(err, "HUSH"));
+    assert_null(strstr(err, "secret+="));
+    shard_s3_account_free(&a);
+  }
+  load(&a, "AWS_PROFILE=none", err, sizeof(err));
+  shard_s3_account_free(&a);
+  unsetenv("AWS_PROFILE");
+  assert_int_equal(shard_s3_account_load(&a, true, SHARD_S3_AUTO, err, sizeof(err)), 0);
+  assert_null(a.access); /* anonymous */
+  shard_s3_account_free(&a);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(urls),
+      cmocka_unit_test(escapes),
+      cmocka_unit_test(endpoints),
+      cmocka_unit_test(addressing),
+      cmocka_unit_test(signatures),
+      cmocka_unit_test(signature_of_a_list),
+      cmocka_unit_test(pages),
+      cmocka_unit_test(damaged_pages),
+      cmocka_unit_test(faults),
+      cmocka_unit_test(splits_of_numbers),
+      cmocka_unit_test(splits_lie_between),
+      cmocka_unit_test(splits_of_long_keys),
+      cmocka_unit_test_setup_teardown(accounts, begin_files, end_files),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
