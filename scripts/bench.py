@@ -23,6 +23,7 @@ import time
 REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(REPO, "tests", "dlio"))
 import launch  # noqa: E402  pylint: disable=wrong-import-position
+from bench_s3 import part_s3  # noqa: E402  pylint: disable=wrong-import-position
 
 RANKS, WORKERS, BATCH = 2, 2, 32
 STEP = re.compile(r"(\d{4}-\S+) Rank 0 step (\d+) processed")
@@ -551,7 +552,7 @@ def main():
     args = parse_arguments()
     args.preload = os.path.abspath(args.preload)
     parts = {"listing": part_listing, "index": part_index, "directories": part_directories,
-             "access": part_access, "view": part_view, "memory": part_memory, "speed": part_speed,
+             "access": part_access, "s3": part_s3, "view": part_view, "memory": part_memory, "speed": part_speed,
              "start": part_start}
     chosen = args.only.split(",") if args.only else list(parts)
     os.makedirs(args.folder, exist_ok=True)

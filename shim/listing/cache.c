@@ -443,8 +443,13 @@ static int build(struct request *r, int lock, int64_t deadline, struct shard_lis
   return rc == 0 ? install(r, out) : rc;
 }
 
-/* Take the lock, or find that another process has finished meanwhile. */
-static int build_or_wait(struct request *r, struct shard_listing **out) {
+/* A listing that need not be built. A job looks at a bucket once, whatever earlier jobs saw. */
+static struct shard_listing *find_ready(struct request *r, const char *job) {
+  return r->remote && job ? open_pinned(r, job) : open_current(r);
+}
+
+/* Take the lock, or find that another process has finished meanwhile. Pins. */
+static int build_or_wait(struct request *r, const char *job, struct shard_listing **out) {
   snprintf(r->link, sizeof(r->link), "%s/%s.lock", r->cache, r->key);
   int lock = high_fd(open(r->link, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (lock < 0) {
@@ -481,8 +486,11 @@ static int build_or_wait(struct request *r, struct shard_listing **out) {
     }
   }
   if (rc == 0) {
-    *out = open_current(r);
+    *out = find_ready(r, job);
     rc = *out ? 0 : build(r, lock, deadline, out);
+    if (rc == 0 && job) {
+      pin(r, job, out);
+    }
     flock(lock, LOCK_UN); /* closing would not do: a child forked meanwhile has it open too */
   }
   close(lock);
@@ -534,12 +542,14 @@ static int open_cached(struct request *r, const char *job, struct shard_listing 
     }
     return 0;
   }
-  *out = open_current(r);
-  rc = *out ? 0 : build_or_wait(r, out);
-  if (rc == 0 && job) {
+  *out = find_ready(r, job);
+  if (!*out) {
+    return build_or_wait(r, job, out);
+  }
+  if (job) {
     pin(r, job, out);
   }
-  return rc;
+  return 0;
 }
 
 /* What SHARD_LISTING names. 1: *out is open. 0: it is of another directory or kind. */

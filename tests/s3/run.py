@@ -404,13 +404,77 @@ def faults(bench):
         bench.results.check("ended by a signal", process.returncode == -signal.SIGTERM and not os.path.exists(bench.file), process.returncode)
 
 
+WALK = """import os, sys
+for path, folders, files in os.walk(sys.argv[1]):
+    for name in files:
+        whole = os.path.join(path, name)
+        print(os.path.relpath(whole, sys.argv[1]), os.path.getsize(whole))
+"""
+
+
+def mounted(bench):
+    """A directory that stands for a prefix: names come from the bucket, data from the directory."""
+    names = [f"train/{d}/img_{i:04d}.jpeg" for d in ("a", "b c", "d/deep") for i in range(700)] + ["train/top", "train/+%41"]
+    bench.fill("mounted", sorted(names + ["train", "trainer/x", "train/marker/", "valid/y"]))
+    mount = os.path.join(bench.folder, "mnt")
+    for name in names + ["train/not in the bucket", "valid/y"]:
+        os.makedirs(os.path.join(mount, os.path.dirname(name)), exist_ok=True)
+        with open(os.path.join(mount, name), "wb") as stream:
+            stream.write(name.encode())
+    root = os.path.join(mount, "train")
+
+    def ranks(size, url, endpoint, command=(sys.executable, "-c", WALK, root), **more):
+        """[(status, lines, errors)] of ranks that run together, on one node."""
+        processes = [subprocess.Popen(
+            list(command), env=bench.environment(endpoint, **{**dict(
+                LD_PRELOAD=os.path.join(BUILD, "libshard.so"), SHARD_DATASET=f"{root}={url}", SHARD_RANK=str(r), SHARD_SIZE=str(size), SHARD_LOG="info",
+                SHARD_CACHE_DIR=os.path.join(bench.folder, "cache")), **more}),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for r in range(size)]
+        ended = [(p,) + p.communicate(timeout=60) for p in processes]
+        bench.results.output += b"".join(out + err for _, out, err in ended)
+        return [(p.returncode, out.decode().splitlines(), err.decode()) for p, out, err in ended]
+
+    wanted = sorted(f"{n[6:]} {len(n)}" for n in names)
+    with Proxy(bench.endpoint) as proxy:
+        got = ranks(4, "s3://mounted/train", proxy.endpoint, SHARD_JOB="one")
+        bench.results.check("mounted: every key once over the ranks", sorted(line for _, lines, _ in got for line in lines) == wanted, got[0][2])
+        sizes = [len(lines) for _, lines, _ in got]
+        bench.results.check("mounted: shares are equal", max(sizes) - min(sizes) <= 1, sizes)
+        said = sum(err.count("listing 's3://mounted/train/'") for _, _, err in got)
+        bench.results.check("mounted: one listing's requests for all ranks", said == 1 and proxy.requests <= 12, f"{said} listings, {proxy.requests} requests")
+        before = proxy.requests
+        for strategy in ("stride", "hash"):
+            again = ranks(3, "s3://mounted/train/", proxy.endpoint, SHARD_JOB="one", SHARD_STRATEGY=strategy, SHARD_SEED="5")
+            lines = [line for _, lines, _ in again for line in lines]
+            extra = ["not in the bucket 23"] if strategy == "hash" else []
+            bench.results.check(f"mounted: {strategy}, shuffled", sorted(lines) == sorted(wanted + extra), len(lines))
+        bench.results.check("mounted: the job's listing again", proxy.requests == before, proxy.requests - before)
+        bench.put("mounted", "train/top2")
+        with open(os.path.join(root, "top2"), "wb"):
+            pass
+        later = ranks(1, "s3://mounted/train", proxy.endpoint, SHARD_JOB="one")[0][1]
+        bench.results.check("mounted: a job keeps its listing", sorted(later) == wanted, len(later))
+        later = ranks(2, "s3://mounted/train", proxy.endpoint, SHARD_JOB="two")
+        bench.results.check("mounted: the next job sees a new key", sorted(x for r in later for x in r[1]) == sorted(wanted + ["top2 0"]), len(later[0][1]))
+        plain = ranks(2, "s3://mounted/train", proxy.endpoint, command=("ls", "-a", os.path.join(root, "d")))
+        bench.results.check("mounted: a folder among folders", [r[1] for r in plain] == [[".", "..", "deep"]] * 2, plain)
+        bad = ranks(2, "s3://mounted/train", proxy.endpoint, AWS_SECRET_ACCESS_KEY="wrongSecret/9", SHARD_JOB="three", SHARD_LOG="warn")
+        bench.results.check("mounted: a wrong secret", all(not lines and "s3://mounted/train" in err and "AWS_SECRET" in err for _, lines, err in bad), bad)
+        bad = ranks(1, "s3://nosuchbucket/train", proxy.endpoint, SHARD_JOB="three", SHARD_LOG="warn")
+        bench.results.check("mounted: no such bucket", not bad[0][1] and "nosuchbucket" in bad[0][2], bad)
+    file = os.path.join(bench.folder, "given.listing")
+    bench.run("index", "s3://mounted/train/", "-o", file)
+    got = ranks(2, "s3://mounted/train", "http://127.0.0.1:9", SHARD_LISTING=file)
+    bench.results.check("mounted: a listing made before", sorted(x for r in got for x in r[1]) == sorted(wanted + ["top2 0"]), got[0][2])
+
+
 def secrets(bench):
     """Nothing that was written has a secret in it."""
     found = [s for s in (SECRET, TOKEN, "wrongSecret/9", "Signature=", "AWS4-HMAC") if s.encode() in bench.results.output]
     bench.results.check("no secret in any output", len(bench.results.output) > 10000 and b"HTTP 200" in bench.results.output and not found, found)
 
 
-PARTS = [hostile, accounts, addressing, tls, faults, ranges, secrets]
+PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, secrets]
 
 
 def main():
