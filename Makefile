@@ -166,6 +166,7 @@ asan:
 ubsan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-ubsan WERROR=1 \
 	  SANITIZE="-fsanitize=undefined -fno-sanitize-recover=all" unit
+	$(Q)BUILD=build-ubsan bash tests/behaviour/build.sh
 tsan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-tsan WERROR=1 \
 	  SANITIZE="-fsanitize=thread -fno-omit-frame-pointer" unit

@@ -387,7 +387,7 @@ static void choose_folders(struct builder *b, const char *beside) {
   b->folders[n] = "/tmp";
 }
 
-static int open_sorters(struct builder *b) {
+static int open_sorters(struct builder *b, char *err, size_t size) {
   size_t memory = b->means->memory ? b->means->memory : SHARD_BUILD_MEMORY;
   if (memory < SHARD_BUILD_MEMORY_LEAST) {
     memory = SHARD_BUILD_MEMORY_LEAST;
@@ -400,7 +400,12 @@ static int open_sorters(struct builder *b) {
   rest = rest > WRITER_MOST ? WRITER_MOST : rest;
   b->names = shard_sorter_new(order, stored, memory - others - rest, b->folders);
   b->others = attributes ? shard_sorter_new(order, stored, others, b->folders) : NULL;
-  return b->names && (b->others || !attributes) ? 0 : -ENOMEM;
+  if (b->names && (b->others || !attributes)) {
+    return 0;
+  }
+  snprintf(err, size, "cannot reserve SHARD_BUILD_MEMORY, %zu MB: %s; set it lower", memory >> 20,
+           strerror(ENOMEM));
+  return -ENOMEM;
 }
 
 /* Walk the directory into the sorters. */
@@ -566,9 +571,9 @@ static int attempt_manifest(struct builder *b, struct direct *d, bool keep, cons
                             const struct shard_writer_facts *facts, const char *file,
                             struct shard_build_result *result, char *err, size_t size) {
   struct target *t = calloc(1, sizeof(*t));
-  int rc = t ? open_sorters(b) : -ENOMEM;
-  struct shard_writer *w = NULL;
   err[0] = 0;
+  int rc = t ? open_sorters(b, err, size) : -ENOMEM;
+  struct shard_writer *w = NULL;
   if (rc == 0 && d) {
     rc = shard_writer_open(file, b->options->order, b->kept, &w);
     if (rc != 0) {
@@ -694,8 +699,8 @@ static int sort_source(struct builder *b, const struct shard_build_source *sourc
                        struct shard_build_result *result, char *err, size_t size) {
   b->kept = b->options->attributes ? SHARD_ATTRIBUTES_MADE : SHARD_ATTRIBUTES_NONE;
   struct shard_intake *intake = calloc(1, sizeof(*intake));
-  int rc = intake ? open_sorters(b) : -ENOMEM;
   err[0] = 0;
+  int rc = intake ? open_sorters(b, err, size) : -ENOMEM;
   if (rc == 0) {
     struct hand *hand = &intake->target.hand;
     *hand = (struct hand){.b = b, .names.sorter = b->names, .others.sorter = b->others};
@@ -775,9 +780,8 @@ static int attempt(struct builder *b, const char *real, bool in_parts,
   struct shard_walk_facts walked;
   b->kept = b->options->attributes ? SHARD_ATTRIBUTES_STORED : SHARD_ATTRIBUTES_NONE;
   clock_gettime(CLOCK_REALTIME, &facts->listed);
-  int rc = open_sorters(b);
+  int rc = open_sorters(b, err, size);
   if (rc != 0) {
-    snprintf(err, size, "out of memory");
     return rc;
   }
   rc = read_tree(b, real, in_parts, &walked);

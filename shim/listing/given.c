@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -195,12 +196,14 @@ int shard_given_await(const char *file, const char *real, const struct shard_opt
       return rc;
     }
     if (now_ms() >= deadline) {
-      snprintf(
-          err, size,
-          "SHARD_LISTING='%.300s': rank 0 has not put the listing of '%.200s' there for %u s "
-          "(SHARD_LISTING_BUILD=first); does it see the same file system? Raise SHARD_TIMEOUT, "
-          "or make the listing beforehand with shardctl index",
-          file, real, timeout);
+      snprintf(err, size,
+               "SHARD_LISTING='%.300s': rank 0 has not put the listing of '%.200s' there for %u s "
+               "(SHARD_LISTING_BUILD=first); %s Raise SHARD_TIMEOUT, "
+               "or make the listing beforehand with shardctl index",
+               file, real, timeout,
+               rc == -ESTALE ? "the one that is there is older than the directory: does something "
+                               "change it while the job runs?"
+                             : "does it see the same file system?");
       return -ETIMEDOUT;
     }
     nanosleep(&(struct timespec){nap_ms / 1000, nap_ms % 1000 * 1000000L}, NULL);
@@ -224,6 +227,9 @@ int shard_given_put(const struct shard_listing *l, const char *file, char *err, 
   int rc = -ENAMETOOLONG;
   if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp.XXXXXX", file) < sizeof(temporary)) {
     int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd >= 0) {
+      flock(fd, LOCK_EX | LOCK_NB); /* shardctl index removes those that nobody has locked */
+    }
     rc = fd < 0 ? -errno : copy(l, fd);
     if (fd >= 0 && close(fd) != 0 && rc == 0) {
       rc = -errno; /* a network file system may tell only now */

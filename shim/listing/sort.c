@@ -140,10 +140,10 @@ void shard_sorter_free(struct shard_sorter *s) {
 
 /* ---- runs on disk ---- */
 
-/* Whether a folder is on disk, as far as can be told. */
-static bool on_disk(const char *folder) {
+/* Whether a folder is known to be in memory. One that is not there is not: that is to be told. */
+static bool in_memory(const char *folder) {
   struct statfs fs;
-  return statfs(folder, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC;
+  return statfs(folder, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
 /* Of the file with the runs: what cannot be done to it, and a remedy. */
@@ -158,7 +158,7 @@ static int fail_file(struct shard_sorter *s, int rc, const char *what, const cha
 static int open_runs(struct shard_sorter *s) {
   int rc = 0;
   for (size_t i = 0; s->folders[i]; i++) {
-    if (!on_disk(s->folders[i])) {
+    if (in_memory(s->folders[i])) {
       continue;
     }
     s->fd = shard_unnamed_file(s->folders[i]);

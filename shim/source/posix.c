@@ -160,7 +160,6 @@ static int one_entry(struct walk *w, int fd, const struct dirent_raw *d, size_t 
   }
   size_t length = strlen(name);
   if (base + length >= sizeof(w->path)) {
-    w->path[base] = 0;
     return fail(w, -ENAMETOOLONG, "a path below '%.200s...' is longer than %zu bytes", w->path,
                 sizeof(w->path) - 1);
   }

@@ -153,6 +153,8 @@ before=$(stat -c %i shared/x.listing); round "first: it is there already"
 verdict "first: it is kept" "$([ "$before" = "$(stat -c %i shared/x.listing)" ] || echo "made anew")"
 touch "$D/new file"; round "first: the directory has changed"
 head -c 100 shared/x.listing >shared/y && mv shared/y shared/x.listing; round "first: a damaged one is replaced"
+touch "$D/newer file"; SHARD_TIMEOUT=1 first 1 >got 2>err
+verdict "first: an old one, and rank 0 does not come" "$([ ! -s got ] || cat got; grep -q 'older than the directory.*SHARD_TIMEOUT' err || cat err)"
 rm shared/x.listing
 SHARD_TIMEOUT=1 first 1 >got 2>err
 verdict "first: rank 0 does not come" "$([ ! -s got ] || cat got; grep -q 'rank 0 has not put.*SHARD_TIMEOUT' err || cat err)"

@@ -265,9 +265,8 @@ static void given_up(void **state) {
 }
 
 /* No folder on a disk: an error that says so, not memory. */
-static void no_folder(void **state) {
-  (void)state;
-  static const char *const folders[] = {"/no/such/folder", NULL};
+static void fail_without(const char *folder, int expected, const char *told) {
+  const char *const folders[] = {folder, NULL};
   struct shard_sorter *s = shard_sorter_new(0, false, (size_t)1 << 20, folders);
   struct shard_feeder f = {s, NULL};
   char name[64];
@@ -279,9 +278,16 @@ static void no_folder(void **state) {
   rc = rc ? rc : shard_feeder_end(&f);
   int left = 1 << 30;
   rc = rc ? rc : shard_sorter_merge(s, refuse, &left);
-  assert_int_equal(rc, -ENOSPC);
+  assert_int_equal(rc, expected);
   assert_non_null(strstr(shard_sorter_error(s), "SHARD_TMPDIR"));
+  assert_non_null(strstr(shard_sorter_error(s), told));
   shard_sorter_free(s);
+}
+
+static void no_folder(void **state) {
+  (void)state;
+  fail_without("/no/such/folder", -ENOENT, "'/no/such/folder'");
+  fail_without("/dev/shm", -ENOSPC, "no folder on disk");
 }
 
 int main(void) {

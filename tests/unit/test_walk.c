@@ -2,6 +2,7 @@
 /* A directory that is read in parts: every name once, or -EAGAIN; and those that are not. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -200,11 +201,60 @@ static void by_one(void **state) {
   discard(few);
 }
 
+static int on_deep(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
+  (void)ino, (void)type;
+  assert_int_equal(length, strlen(path));
+  *(size_t *)context = length;
+  return 0;
+}
+
+static int on_any_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
+                            const char *path) {
+  (void)context, (void)dev, (void)ino, (void)mtime, (void)path;
+  return 0;
+}
+
+/* The longest path, and one that is longer: a file in a directory whose own path is the longest. */
+static void longest(void **state) {
+  (void)state;
+  enum { LEVELS = SHARD_NAME_MAX / (NAME_MAX + 1) };
+  char folder[] = "/var/tmp/test_walk-XXXXXX", name[NAME_MAX + 1];
+  int fds[LEVELS + 1];
+  size_t length = 0;
+  memset(name, 'd', NAME_MAX);
+  name[NAME_MAX] = 0;
+  assert_non_null(mkdtemp(folder));
+  fds[0] = open(folder, O_RDONLY | O_DIRECTORY);
+  for (int i = 0; i < LEVELS; i++) {
+    assert_int_equal(mkdirat(fds[i], name, 0700), 0);
+    fds[i + 1] = openat(fds[i], name, O_RDONLY | O_DIRECTORY);
+    assert_true(fds[i + 1] >= 0);
+  }
+  name[0] = 'f';
+  close(openat(fds[LEVELS - 1], name, O_CREAT | O_WRONLY, 0600));
+  struct shard_options options = {.hidden = true};
+  struct shard_walk_facts facts;
+  struct shard_sink sink = {&length, on_deep, on_deep, on_any_directory};
+  assert_int_equal(shard_posix_walk(folder, &options, &sink, 1, false, &facts), 0);
+  assert_int_equal(length, SHARD_NAME_MAX - 1);
+  close(openat(fds[LEVELS], "g", O_CREAT | O_WRONLY, 0600));
+  assert_int_equal(shard_posix_walk(folder, &options, &sink, 1, false, &facts), -ENAMETOOLONG);
+  assert_non_null(strstr(facts.error, "below 'dddd"));
+  unlinkat(fds[LEVELS], "g", 0);
+  unlinkat(fds[LEVELS - 1], name, 0);
+  name[0] = 'd';
+  for (int i = LEVELS; i >= 0; i--) {
+    close(fds[i]);
+    assert_int_equal(i > 0 ? unlinkat(fds[i - 1], name, AT_REMOVEDIR) : rmdir(folder), 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(in_parts),
       cmocka_unit_test(emptied),
       cmocka_unit_test(by_one),
+      cmocka_unit_test(longest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
