@@ -105,7 +105,8 @@ static int write_all(const struct order *o) {
       rc = ctl_fail("cannot write '%s': %s", path ? path : o->pattern, strerror(errno));
     } else {
       rc = write_names(o, made, out);
-      if (fclose(out) != 0 && rc == CTL_DONE) {
+      bool failed = ferror(out);
+      if ((fclose(out) != 0 || failed) && rc == CTL_DONE) {
         rc = ctl_fail("cannot write '%s': %s", path, strerror(errno));
       }
     }

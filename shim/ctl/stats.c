@@ -8,10 +8,12 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "ctl/ctl.h"
@@ -35,11 +37,14 @@ static const struct option options[] = {
     {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 #define BUCKET (1U << 22) /* notes that are sorted at once: 64 MB */
-#define EPOCHS_MOST (1U << 20)
 
 struct epoch {
   uint64_t opened;
   struct ctl_set distinct, owned;
+  bool passed;                 /* names were read for it */
+  struct shard_log_list *list; /* NULL: all epochs have the dataset's, or it is not known */
+  bool mixed, summed;          /* there are two; and the sums of it are known */
+  struct ctl_set whole;
 };
 
 struct dataset {
@@ -104,7 +109,7 @@ static bool get(struct stats *s, uint64_t k, struct note *out, struct dataset **
   uint64_t i = out->what >> 24 & 255;
   *epoch = out->what >> 32;
   if ((out->what & 0xffff) != SHARD_LOG_MARK || i >= SHARD_LOG_DATASETS || !s->datasets[i].log ||
-      *epoch >= EPOCHS_MOST) {
+      *epoch >= SHARD_LOG_EPOCHS) {
     return false;
   }
   *d = &s->datasets[i];
@@ -147,6 +152,33 @@ static void count_distinct(struct stats *s, struct note *notes, size_t n) {
   }
 }
 
+/* The list that is told from the k-th note on; nothing if its process was killed at that. */
+static bool take_list(struct stats *s, uint64_t k, struct epoch *e) {
+  const struct shard_log_note *n = &s->notes[k];
+  uint64_t words = atomic_load(&n->hash);
+  uint64_t wanted = atomic_load(&n->what) + ((uint64_t)(SHARD_LOG_TEXT - SHARD_LOG_LIST) << 16);
+  if (words > sizeof(struct shard_log_list) / 8 || words >= s->count - k) {
+    return true;
+  }
+  struct shard_log_list *list = calloc(1, sizeof(*list));
+  for (uint64_t i = 0; list && i < words; i++) {
+    uint64_t word = atomic_load(&n[1 + i].hash);
+    if (atomic_load(&n[1 + i].what) != wanted) {
+      free(list);
+      return true;
+    }
+    memcpy((char *)list + 8 * i, &word, sizeof(word));
+  }
+  if (list && !e->list) {
+    list->listing[PATH_MAX - 1] = 0;
+    e->list = list;
+    return true;
+  }
+  e->mixed |= list && memcmp(list->digest, e->list->digest, sizeof(list->digest)) != 0;
+  free(list);
+  return list;
+}
+
 /* Count the notes, sorting as many at a time as have a hash in one bucket. */
 static bool count_notes(struct stats *s) {
   struct note n;
@@ -157,16 +189,21 @@ static bool count_notes(struct stats *s) {
   bool good = part;
   for (uint64_t k = 0; good && k < s->count; k++) {
     if (get(s, k, &n, &d, &epoch)) {
+      unsigned kind = n.what >> 16 & 255;
       good = make_epochs(d, epoch + 1);
-      if (good && (n.what >> 16 & 255) == SHARD_LOG_OPENED) {
+      if (good && kind == SHARD_LOG_OPENED) {
         d->epochs[epoch].opened++;
+      } else if (good && kind == SHARD_LOG_PASSED) {
+        d->epochs[epoch].passed = true;
+      } else if (good && kind == SHARD_LOG_LIST) {
+        good = take_list(s, k, &d->epochs[epoch]);
       }
     }
   }
   for (uint64_t b = 0; good && b < buckets; b++) {
     size_t used = 0;
     for (uint64_t k = 0; k < s->count; k++) {
-      if (!get(s, k, &n, &d, &epoch) ||
+      if (!get(s, k, &n, &d, &epoch) || (n.what >> 16 & 255) > SHARD_LOG_SERVED ||
           (uint64_t)((unsigned __int128)n.hash * buckets >> 64) != b) {
         continue;
       }
@@ -236,10 +273,36 @@ static void find_shares(const struct stats *s, struct dataset *d) {
   free(shares);
 }
 
+/* What of the list of an epoch is the rank's: all of it, or its share. */
+static void find_share_of_list(const struct stats *s, const struct dataset *d, size_t k) {
+  const struct shard_log_head *h = s->head;
+  struct epoch *e = &d->epochs[k];
+  bool all = atomic_load(&d->log->lists) == SHARD_LOG_RANKS;
+  struct ctl_share share;
+  struct shard_listing *listing;
+  struct shard_listing_info info;
+  if (k > 0 && all && e[-1].list && memcmp(e->list, e[-1].list, sizeof(*e->list)) == 0) {
+    e->owned = e[-1].owned;
+    e->whole = e[-1].whole;
+    e->summed = e[-1].summed;
+    return;
+  }
+  uint64_t key = h->shuffled && !all ? shard_shuffle_key(h->seed, d->log->first + k) : 0;
+  shard_share_init(&share.share, (enum shard_strategy)h->strategy, all ? 0 : (uint32_t)h->rank,
+                   all ? 1 : (uint32_t)h->size, e->list->entries, key);
+  if (shard_listing_open(e->list->listing, &listing) == 0) {
+    shard_listing_info(listing, &info);
+    e->summed = strncmp(info.digest, e->list->digest, sizeof(e->list->digest)) == 0 &&
+                ctl_sums(listing, NULL, 0, &e->whole, &share, 1) == 0;
+    e->owned = share.owned;
+    shard_listing_close(listing);
+  }
+}
+
 static bool look(struct stats *s, struct dataset *d) {
   bool global = atomic_load(&s->head->view) == SHARD_VIEW_GLOBAL;
   uint64_t last = atomic_load(&d->log->last) - d->log->first;
-  if (last >= EPOCHS_MOST || !make_epochs(d, last + 1)) {
+  if (last >= SHARD_LOG_EPOCHS || !make_epochs(d, last + 1)) {
     return false;
   }
   /* DLIO announces one epoch more than it runs. */
@@ -252,8 +315,13 @@ static bool look(struct stats *s, struct dataset *d) {
     find_shares(s, d);
   }
   for (size_t k = 0; k < d->count; k++) {
+    if (d->epochs[k].list) {
+      find_share_of_list(s, d, k);
+    }
+  }
+  for (size_t k = 0; k < d->count; k++) {
     const struct epoch *e = &d->epochs[k];
-    if (!global && (e->owned.count > 0 || k == 0)) {
+    if (!global && (e->passed || k == 0)) {
       d->owned = e->owned;
     } else if (global && e->distinct.count > d->owned.count) {
       d->owned = e->distinct;
@@ -274,25 +342,45 @@ static void print_sum(FILE *out, const char *key, uint64_t sum, bool known) {
 }
 
 static void print_epochs(FILE *out, const struct dataset *d, bool shared, bool summed) {
+  const char *before = "";
   fputs(", \"epochs\": [", out);
   for (size_t k = 0; k < d->count; k++) {
     const struct epoch *e = &d->epochs[k];
+    if (shared && !e->passed && e->opened == 0 && d->count > 1) {
+      continue; /* numbers are set, and this was none of them */
+    }
     fprintf(out,
             "%s{\"epoch\": %" PRIu64 ", \"opened\": %" PRIu64 ", \"distinct\": %" PRIu64
             ", \"distinct_sum\": \"%016" PRIx64 "\"",
-            k ? ", " : "", d->log->first + k, e->opened, e->distinct.count, e->distinct.sum);
+            before, d->log->first + k, e->opened, e->distinct.count, e->distinct.sum);
     if (shared) {
       fprintf(out, ", \"owned\": %" PRIu64, e->owned.count);
-      print_sum(out, "owned_sum", e->owned.sum, summed);
+      print_sum(out, "owned_sum", e->owned.sum, e->list ? e->summed : summed);
+    }
+    if (e->list) {
+      fprintf(out, ", \"entries\": %" PRIu64 ", \"digest\": \"%.64s\"", e->list->entries,
+              e->list->digest);
+      print_sum(out, "sum", e->whole.sum, e->summed);
     }
     fputc('}', out);
+    before = ", ";
   }
   fputc(']', out);
+}
+
+/* Of lists for ranks or epochs: whether the sum of the latest is known. */
+static bool summed_last(const struct dataset *d) {
+  const struct epoch *e = d->epochs;
+  for (size_t k = 0; k < d->count; k++) {
+    e = d->epochs[k].passed ? &d->epochs[k] : e;
+  }
+  return e && e->list && e->summed;
 }
 
 static void print_dataset(FILE *out, const struct stats *s, const struct dataset *d) {
   bool global = atomic_load(&s->head->view) == SHARD_VIEW_GLOBAL;
   bool hash = !global && s->head->strategy == SHARD_STRATEGY_HASH;
+  static const char *const lists[] = {"one", "ranks", "epochs"};
   fputs("\"dataset\": ", out);
   ctl_json_string(out, d->log->root);
   if (d->listed) {
@@ -303,8 +391,13 @@ static void print_dataset(FILE *out, const struct stats *s, const struct dataset
   }
   print_sum(out, "sum", d->whole.sum, d->summed);
   fprintf(out, ", \"owned\": %" PRIu64, d->owned.count);
-  print_sum(out, "owned_sum", d->owned.sum, global || hash || d->summed);
-  fprintf(out, ", \"mixed\": %s", atomic_load(&d->log->mixed) ? "true" : "false");
+  print_sum(out, "owned_sum", d->owned.sum, global || hash || d->summed || summed_last(d));
+  bool mixed = atomic_load(&d->log->mixed);
+  for (size_t k = 0; k < d->count; k++) {
+    mixed |= d->epochs[k].mixed;
+  }
+  fprintf(out, ", \"mixed\": %s, \"lists\": \"%s\"", mixed ? "true" : "false",
+          lists[atomic_load(&d->log->lists) % 3]);
   print_epochs(out, d, !global, hash || d->summed);
 }
 
@@ -326,6 +419,7 @@ static void print(FILE *out, const struct stats *s) {
   } else {
     fputs("null", out);
   }
+  print_sum(out, "job", h->job, h->job != 0);
   fprintf(out, ", \"lost\": %" PRIu64 ", ", atomic_load(&h->lost));
   for (uint32_t i = 0; i < SHARD_LOG_DATASETS; i++) {
     const struct dataset *d = &s->datasets[i];
@@ -343,7 +437,7 @@ static void print(FILE *out, const struct stats *s) {
   fputs(any ? "]}\n"
             : "\"dataset\": null, \"entries\": null, \"used\": null, \"digest\": null, "
               "\"sum\": null, \"owned\": 0, \"owned_sum\": null, \"mixed\": false, "
-              "\"epochs\": [], \"datasets\": []}\n",
+              "\"lists\": \"one\", \"epochs\": [], \"datasets\": []}\n",
         out);
 }
 
@@ -393,6 +487,15 @@ static int digest(struct stats *s) {
   return good ? CTL_DONE : ctl_fail("no memory left");
 }
 
+/* Whether the rank still keeps this log. */
+static bool is_kept(const struct shard_log_head *h) {
+  struct utsname system;
+  struct stat st;
+  return !atomic_load(&h->ended) && uname(&system) == 0 && strcmp(system.nodename, h->host) == 0 &&
+         stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == h->namespace_ino &&
+         (kill((pid_t)h->pid, 0) == 0 || errno == EPERM);
+}
+
 int ctl_stats(int argc, char **argv) {
   const char *output = NULL;
   int option;
@@ -413,6 +516,11 @@ int ctl_stats(int argc, char **argv) {
   }
   static struct stats s;
   int rc = map(argv[optind], &s);
+  if (rc == CTL_DONE && !output && is_kept(s.head)) {
+    rc = ctl_fail("process %" PRId64 ", whose log '%s' is, has not ended; use -o FILE to see what "
+                  "there is by now",
+                  s.head->pid, argv[optind]);
+  }
   if (rc == CTL_DONE) {
     rc = digest(&s);
   }

@@ -29,7 +29,9 @@ static const char usage[] =
     "opened of it.\n"
     "\n"
     "      --listing FILE   the listing that was used, or one of the same names: every share is\n"
-    "                       computed anew from it. Needed for SHARD_STRATEGY=hash\n"
+    "                       computed anew from it. Needed for SHARD_STRATEGY=hash, and where\n"
+    "                       ranks have lists of their own (SHARD_LISTING with %r): do they have\n"
+    "                       all of it together, each name once?\n"
     "      --json           print one JSON object: proven, faults, facts\n"
     "      --help\n"
     "Exit status: 0 proven, 1 not, 2 wrong usage.\n";
@@ -46,11 +48,14 @@ static const struct option options[] = {{"listing", required_argument, NULL, OPT
 struct epoch {
   uint64_t number, opened;
   struct ctl_set distinct, owned;
-  bool owned_known; /* with its sum */
+  bool owned_known;     /* with its sum */
+  const char *digest;   /* of the list it had; NULL: the dataset's */
+  struct ctl_set whole; /* that list */
 };
 
 struct dataset {
   const char *path, *digest; /* digest NULL: no listing */
+  const char *lists;         /* one, ranks, epochs: see stats/log.h */
   uint64_t entries, used;
   struct ctl_set whole;
   bool summed, mixed;
@@ -59,7 +64,8 @@ struct dataset {
 };
 
 struct rank {
-  const char *file, *view, *strategy;
+  const char *file, *view, *strategy, *host;
+  const char *job; /* NULL: not known */
   int64_t rank, size;
   bool seeded;
   uint64_t seed, lost;
@@ -157,6 +163,11 @@ static void read_epochs(struct reader *r, struct json_object *from, bool shared,
       e->owned.count = get_number(r, o, "owned");
       e->owned_known = get_sum(r, o, "owned_sum", &e->owned.sum);
     }
+    if (strcmp(d->lists, "one") != 0 && json_object_object_get_ex(o, "digest", NULL)) {
+      e->digest = get_text(r, o, "digest");
+      e->whole.count = get_number(r, o, "entries");
+      e->owned_known = get_sum(r, o, "sum", &e->whole.sum) && e->owned_known;
+    }
   }
 }
 
@@ -171,6 +182,7 @@ static void read_dataset(struct reader *r, struct json_object *o, bool shared, s
   }
   struct json_object *mixed = get(r, o, "mixed", json_type_boolean);
   d->mixed = mixed && json_object_get_boolean(mixed);
+  d->lists = get_text(r, o, "lists");
   read_epochs(r, o, shared, d);
 }
 
@@ -222,6 +234,8 @@ static bool read_rank(struct job *job, const char *file, struct rank *out) {
   out->size = (int64_t)get_number(&r, o, "size");
   out->view = get_text(&r, o, "view");
   out->strategy = get_text(&r, o, "strategy");
+  out->host = get_text(&r, o, "host");
+  out->job = is_null(o, "job") ? NULL : get_text(&r, o, "job");
   out->lost = get_number(&r, o, "lost");
   if (!is_null(o, "seed")) {
     out->seeded = true;
@@ -234,7 +248,8 @@ static bool read_rank(struct job *job, const char *file, struct rank *out) {
     read_dataset(&r, json_object_array_get_idx(list, i), strcmp(out->view, "global") != 0,
                  &out->datasets[i]);
   }
-  if (!r.key && (out->size < 1 || out->size > RANKS_MOST || out->rank >= out->size)) {
+  if (!r.key &&
+      (out->size < 1 || out->size > RANKS_MOST || out->rank < 0 || out->rank >= out->size)) {
     r.key = "rank";
   }
   if (r.key) {
@@ -310,9 +325,19 @@ static bool check_settings(struct job *job) {
     if (r->lost > 0) {
       FAULT(job,
             "rank %" PRId64 " ('%s') could not note %" PRIu64
-            " things, so its counts are too low: was the disk full, or a limit of descriptors "
-            "reached?",
+            " things, so its counts are too low: was the disk full, a limit of descriptors "
+            "reached, or an epoch before the first?",
             r->rank, r->file, r->lost);
+    }
+    /* A launcher's process is known on its own node only. */
+    for (size_t k = 0; k < i; k++) {
+      const struct rank *other = &job->ranks[k];
+      if (r->job && other->job && strcmp(r->host, other->host) == 0 &&
+          strcmp(r->job, other->job) != 0) {
+        FAULT(job, "rank %" PRId64 " ('%s') and rank %" PRId64 " ('%s') are of different runs",
+              r->rank, r->file, other->rank, other->file);
+        break;
+      }
     }
     snprintf(a, sizeof(a), "%zu", r->count);
     snprintf(b, sizeof(b), "%zu", first->count);
@@ -335,6 +360,7 @@ static bool check_dataset(struct job *job, size_t k) {
     const struct rank *r = &job->ranks[i];
     const struct dataset *d = &r->datasets[k];
     compare(job, r, "dataset", d->path, first->path);
+    compare(job, r, "lists for", d->lists, first->lists);
     compare(job, r, "a listing with digest", d->digest ? d->digest : "(none)",
             first->digest ? first->digest : "(none)");
     snprintf(a, sizeof(a), "%" PRIu64 " (%" PRIu64 " used)", d->entries, d->used);
@@ -344,8 +370,11 @@ static bool check_dataset(struct job *job, size_t k) {
     snprintf(b, sizeof(b), first->summed ? "%016" PRIx64 : "(none)", first->whole.sum);
     compare(job, r, "a listing with sum", a, b);
     if (d->mixed) {
-      FAULT(job, "processes of rank %" PRId64 " ('%s') used different listings of '%s'", r->rank,
-            r->file, d->path);
+      FAULT(job,
+            "processes of rank %" PRId64
+            " ('%s') used different listings of '%s', or different settings (strategy, seed, "
+            "shuffled or not)",
+            r->rank, r->file, d->path);
     }
   }
   return json_object_array_length(job->faults) == before;
@@ -384,14 +413,18 @@ static size_t find_inner(const struct job *job, size_t k, char **inner, size_t m
 /* Every rank's share of an epoch is what the listing makes it. */
 static void check_shares(struct job *job, size_t k, uint64_t number, const struct ctl_set *whole) {
   const struct rank *first = &job->ranks[0];
-  enum shard_strategy strategy;
+  enum shard_strategy strategy = SHARD_STRATEGY_RANGE;
   struct ctl_share *shares = calloc(job->count, sizeof(*shares));
   struct ctl_set ignored;
   char *inner[INNER_MOST];
   size_t inner_count = find_inner(job, k, inner, INNER_MOST);
   if (!shares || !ctl_strategy(first->strategy, &strategy) || strategy == SHARD_STRATEGY_HASH) {
     free(shares);
-    return; /* what hash served was counted, not computed */
+    if (strategy != SHARD_STRATEGY_HASH) { /* what that served was counted, not computed */
+      FAULT(job, "the shares cannot be computed: strategy '%s', or no memory left",
+            first->strategy);
+    }
+    return;
   }
   for (size_t i = 0; i < job->count; i++) {
     const struct rank *r = &job->ranks[i];
@@ -409,6 +442,9 @@ static void check_shares(struct job *job, size_t k, uint64_t number, const struc
             shares[i].owned.count);
     }
   }
+  if (rc != 0) {
+    FAULT(job, "cannot use '%s': %s", job->listing_file, shard_listing_strerror(rc));
+  }
   free(shares);
 }
 
@@ -417,6 +453,7 @@ static void check_partition(struct job *job, size_t k, uint64_t number,
                             const struct ctl_set *whole) {
   struct ctl_set owned = {0}, opened = {0};
   const char *path = job->ranks[0].datasets[k].path;
+  const char *shares = strcmp(job->ranks[0].datasets[k].lists, "ranks") == 0 ? "lists" : "shares";
   uint64_t opens = 0;
   bool complete = true, exact = true;
   for (size_t i = 0; i < job->count; i++) {
@@ -444,18 +481,17 @@ static void check_partition(struct job *job, size_t k, uint64_t number,
   }
   if (owned.count != whole->count) {
     FAULT(job,
-          "epoch %" PRIu64 ": the shares of '%s' have %" PRIu64 " names, the listing %" PRIu64
-          ": %s",
-          number, path, owned.count, whole->count,
+          "epoch %" PRIu64 ": the %s of '%s' have %" PRIu64 " names, the listing %" PRIu64 ": %s",
+          number, shares, path, owned.count, whole->count,
           owned.count < whole->count ? "some are left out" : "some are in two shares");
   } else if (owned.sum != whole->sum) {
     FAULT(job,
-          "epoch %" PRIu64 ": the shares of '%s' overlap and leave out names: they are as many "
+          "epoch %" PRIu64 ": the %s of '%s' overlap and leave out names: they are as many "
           "as the listing's, %" PRIu64 ", but not the same",
-          number, path, whole->count);
+          number, shares, path, whole->count);
   } else {
-    FACT(job, "epoch %" PRIu64 ": the shares of '%s' partition its %" PRIu64 " names; %s", number,
-         path, whole->count,
+    FACT(job, "epoch %" PRIu64 ": the %s of '%s' partition its %" PRIu64 " names; %s", number,
+         shares, path, whole->count,
          exact && opens == opened.count ? "each was opened once, by the rank that owns it"
          : exact                        ? "each was opened by the rank that owns it alone"
                                         : "not proven: that ranks opened their own, and all of it");
@@ -465,6 +501,31 @@ static void check_partition(struct job *job, size_t k, uint64_t number,
          "epoch %" PRIu64 ": %" PRIu64 " opens, of %" PRIu64
          " files when those of each rank are added up",
          number, opens, opened.count);
+  }
+}
+
+/* Lists for epochs, or for ranks: whole is --listing's, or NULL. */
+static void check_lists(struct job *job, size_t k, uint64_t number, const struct ctl_set *whole) {
+  const struct dataset *d = &job->ranks[0].datasets[k];
+  const struct epoch *first = find_epoch(d, number);
+  bool same = true;
+  for (size_t i = 0; i < job->count && strcmp(d->lists, "epochs") == 0; i++) {
+    const struct rank *r = &job->ranks[i];
+    const struct epoch *e = find_epoch(&r->datasets[k], number);
+    if (e && first && (!e->digest || !first->digest || strcmp(e->digest, first->digest) != 0)) {
+      FAULT(job,
+            "epoch %" PRIu64 ": rank %" PRId64 " ('%s') has a list of '%s' with digest %s, rank "
+            "%" PRId64 " has %s",
+            number, r->rank, r->file, d->path, e->digest ? e->digest : "(none)", job->ranks[0].rank,
+            first->digest ? first->digest : "(none)");
+      same = false;
+    }
+  }
+  if (same && (whole || first)) {
+    check_partition(job, k, number, whole ? whole : &first->whole);
+  } else if (same) {
+    FAULT(job, "rank %" PRId64 " ('%s') has no epoch %" PRIu64 " of '%s', and other ranks have",
+          job->ranks[0].rank, job->ranks[0].file, number, d->path);
   }
 }
 
@@ -521,8 +582,9 @@ static void check_epochs(struct job *job, size_t k) {
   const struct dataset *d = &first->datasets[k];
   struct ctl_set whole = d->whole;
   bool shared = strcmp(first->view, "global") != 0, hash = strcmp(first->strategy, "hash") == 0;
+  bool lists = shared && strcmp(d->lists, "one") != 0, sorted = true;
   uint64_t *epochs;
-  if (!d->digest && !(shared && hash)) {
+  if (!d->digest && !(shared && (hash || lists))) {
     FAULT(job, "no rank has used a listing of '%s'", d->path);
     return;
   }
@@ -535,7 +597,9 @@ static void check_epochs(struct job *job, size_t k) {
       FAULT(job, "'%s' is damaged", job->listing_file);
       return;
     }
-    if (d->digest && (strcmp(info.digest, d->digest) != 0 || whole.count != d->entries ||
+    /* The same names in another order, as a manifest has them, have another digest. */
+    sorted = !d->digest || strcmp(info.digest, d->digest) == 0;
+    if (d->digest && ((!sorted && !d->summed) || whole.count != d->entries ||
                       (d->summed && !equal(whole, d->whole)))) {
       FAULT(job,
             "the ranks have used a listing of '%s' with %" PRIu64 " entries, digest %s; '%s' has "
@@ -543,6 +607,14 @@ static void check_epochs(struct job *job, size_t k) {
             d->path, d->entries, d->digest, job->listing_file, whole.count, info.digest);
       return;
     }
+  } else if (lists && strcmp(d->lists, "ranks") == 0) {
+    FAULT(job,
+          "cannot prove without --listing that the lists of '%s' that ranks were given have all "
+          "of it, each name once",
+          d->path);
+    return;
+  } else if (lists) {
+    FACT(job, "not proven without --listing: that the list of each epoch has all of '%s'", d->path);
   } else if (shared && (hash || !d->summed)) {
     FAULT(job, "cannot prove without --listing that nothing of '%s' was left out: %s", d->path,
           hash ? "under SHARD_STRATEGY=hash ranks use no listing" : "the listing was gone");
@@ -552,14 +624,22 @@ static void check_epochs(struct job *job, size_t k) {
     FACT(job, "all ranks used one listing of '%s': %" PRIu64 " entries, digest %s", d->path,
          d->entries, d->digest);
   }
+  if (!sorted) {
+    FACT(job, "'%s' has the same names in another order; shares are not computed anew from it",
+         job->listing_file);
+  }
   size_t count = all_epochs(job, k, &epochs);
   for (size_t i = 0; i < count; i++) {
     if (!shared) {
       tell_epoch(job, k, epochs[i]);
       continue;
     }
+    if (lists) {
+      check_lists(job, k, epochs[i], job->listing ? &whole : NULL);
+      continue;
+    }
     check_partition(job, k, epochs[i], &whole);
-    if (job->listing) {
+    if (job->listing && sorted) {
       check_shares(job, k, epochs[i], &whole);
     }
   }
@@ -577,6 +657,7 @@ static void check(struct job *job) {
   size_t count = job->ranks[0].count;
   struct shard_listing *listing = job->listing;
   struct shard_listing_info info;
+  bool unused = listing;
   if (listing) {
     shard_listing_info(listing, &info);
   }
@@ -586,9 +667,13 @@ static void check(struct job *job) {
         listing && (count == 1 || strcmp(info.source, job->ranks[0].datasets[k].path) == 0)
             ? listing
             : NULL;
+    unused = unused && !job->listing;
     if (check_dataset(job, k) && complete) {
       check_epochs(job, k);
     }
+  }
+  if (unused) {
+    FAULT(job, "'%s' is of none of the datasets, but of '%s'", job->listing_file, info.source);
   }
 }
 

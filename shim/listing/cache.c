@@ -6,7 +6,9 @@
  *   KEY.new.PID.listing          what is being built
  *   KEY-VERSION.listing          a finished listing; never changes
  *   KEY.current                  symbolic link to the newest version
- *   KEY.job-ID                   symbolic link to the version that a job began with
+ *   KEY.job-ID                   symbolic link to the version that a job began with; of a manifest,
+ *                                KEY is the one of its path, whatever it holds. Or to no file:
+ *                                the digest of the SHARD_LISTING that a job began with
  *
  * KEY is a hash of the canonical directory and options, VERSION of the content. A process opens
  * KEY.current, compares the source and the options kept inside (so a collision of KEY is only
@@ -44,6 +46,8 @@
 #include "listing/options.h"
 
 #define FRESH 600        /* seconds */
+#define REWRITES 10      /* of a manifest while it is read */
+#define TICK_MS 20       /* a file's mtime may be so old when it is set */
 #define FIRST_FREE_FD 10 /* a host may run with 0, 1 or 2 closed */
 
 /* One call. On the heap, with room for every path: a host's thread may have a small stack. */
@@ -57,7 +61,7 @@ struct request {
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT];
   char cache[PATH_MAX];
-  char key[33];
+  char key[33], job_key[33];
   char file[PATH_MAX + NAME_MAX]; /* being built, or opened */
   char link[PATH_MAX + NAME_MAX], link_new[PATH_MAX + NAME_MAX];
   char target[NAME_MAX + 1];
@@ -86,7 +90,8 @@ static uint64_t fnv(uint64_t h, const void *data, size_t size) {
   return h;
 }
 
-static void make_key(struct request *r) {
+/* of_path: whatever the manifest there is. */
+static void make_key(struct request *r, bool of_path, char key[33]) {
   uint64_t a = 0xcbf29ce484222325ULL, b = 0x84222325cbf29ce4ULL;
   uint32_t version = SHARD_FORMAT_VERSION;
   /* One that is written anew has another key: the listing in the cache needs no other check. */
@@ -99,12 +104,12 @@ static void make_key(struct request *r) {
                {r->options_text, strlen(r->options_text) + 1},
                {&version, sizeof(version)},
                {r->origin, *r->origin ? strlen(r->origin) + 1 : 0},
-               {identity, *r->origin ? sizeof(identity) : 0}};
+               {identity, *r->origin && !of_path ? sizeof(identity) : 0}};
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
     a = fnv(a, parts[i].data, parts[i].size);
     b = fnv(b ^ a, parts[i].data, parts[i].size);
   }
-  snprintf(r->key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
+  snprintf(key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
 }
 
 /* ---- is a listing the one that is asked for, and still true? ---------------------------- */
@@ -165,7 +170,8 @@ static struct shard_listing *open_current(struct request *r) {
 /* The listing that this job began with, true or not. NULL if there is none yet. */
 static struct shard_listing *open_pinned(struct request *r, const char *job) {
   uint64_t id = fnv(0xcbf29ce484222325ULL, job, strlen(job));
-  snprintf(r->link, sizeof(r->link), "%s/%s.job-%016llx", r->cache, r->key, (unsigned long long)id);
+  snprintf(r->link, sizeof(r->link), "%s/%s.job-%016llx", r->cache, r->job_key,
+           (unsigned long long)id);
   return open_link(r);
 }
 
@@ -403,7 +409,7 @@ static void remove_leftovers(const struct request *r) {
   struct stat st;
   int n = snprintf(prefix, sizeof(prefix), "%s.new.", r->key);
   int k = snprintf(current, sizeof(current), "%s.current.new.", r->key);
-  int m = snprintf(job, sizeof(job), "%s.job-", r->key);
+  int m = snprintf(job, sizeof(job), "%s.job-", r->job_key);
   DIR *dir = shard_real()->opendir(r->cache);
   const struct dirent *entry;
   while (dir && (entry = shard_real()->readdir(dir))) {
@@ -441,6 +447,30 @@ static int build(struct request *r, int lock, int64_t deadline, struct shard_lis
     }
   }
   return rc == 0 ? install(r, out) : rc;
+}
+
+/* A manifest that has changed since r->identity was taken: part of it may have been read. */
+static bool was_rewritten(const struct request *r) {
+  struct stat st;
+  return *r->origin && !r->remote &&
+         (stat(r->origin, &st) != 0 || st.st_ino != r->identity.st_ino ||
+          st.st_size != r->identity.st_size || st.st_mtim.tv_sec != r->identity.st_mtim.tv_sec ||
+          st.st_mtim.tv_nsec != r->identity.st_mtim.tv_nsec);
+}
+
+/* rc, or -EAGAIN if *out may be of a part of the manifest only. */
+static int check_unchanged(struct request *r, int rc, struct shard_listing **out) {
+  if (!was_rewritten(r)) {
+    return rc;
+  }
+  if (rc == 0) {
+    shard_listing_close(*out);
+    *out = NULL;
+  }
+  return fail(r, -EAGAIN,
+              "SHARD_LISTING='%.300s' is being written; write it elsewhere, and rename it when it "
+              "is complete",
+              r->origin);
 }
 
 /* A listing that need not be built. A job looks at a bucket once, whatever earlier jobs saw. */
@@ -487,7 +517,7 @@ static int build_or_wait(struct request *r, const char *job, struct shard_listin
   }
   if (rc == 0) {
     *out = find_ready(r, job);
-    rc = *out ? 0 : build(r, lock, deadline, out);
+    rc = check_unchanged(r, *out ? 0 : build(r, lock, deadline, out), out);
     if (rc == 0 && job) {
       pin(r, job, out);
     }
@@ -524,20 +554,49 @@ static int refuse_inside(struct request *r, const char *cache) {
               cache, r->real);
 }
 
-/* The listing from the cache, built if need be. */
-static int open_cached(struct request *r, const char *job, struct shard_listing **out) {
+/* Take r->identity, once a later change of the manifest is sure to change it. */
+static int identify(struct request *r, const char *manifest) {
+  struct timespec now;
+  int64_t age;
+  do {
+    if (!realpath(manifest, r->origin) || stat(r->origin, &r->identity) != 0) {
+      return fail(r, -errno, "SHARD_LISTING='%.300s': %s; make it with shardctl manifest", manifest,
+                  strerror(errno));
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    age = (now.tv_sec - r->identity.st_mtim.tv_sec) * 1000 +
+          (now.tv_nsec - r->identity.st_mtim.tv_nsec) / 1000000;
+  } while (age >= 0 && age < TICK_MS && nanosleep(&(struct timespec){0, 5000000}, NULL) <= 0);
+  return S_ISREG(r->identity.st_mode)
+             ? 0
+             : fail(r, -EINVAL, "SHARD_LISTING='%.300s' is not a regular file", manifest);
+}
+
+/* Where the cache is, and the listing's name in it. */
+static int find_cache(struct request *r) {
   int rc = refuse_inside(r, shard_config()->cache_dir); /* before it is made there */
   if (rc == 0) {
     ssize_t n = shard_cache_dir(r->cache, sizeof(r->cache) - 128, r->err, r->size);
     rc = n < 0 ? (int)n : refuse_inside(r, r->cache);
   }
+  make_key(r, false, r->key);
+  make_key(r, !r->remote, r->job_key);
+  return rc;
+}
+
+/* The listing from the cache, built if need be. */
+static int open_cached(struct request *r, const char *job, struct shard_listing **out) {
+  int rc = find_cache(r);
   if (rc != 0) {
     return rc;
   }
-  make_key(r);
   *out = job ? open_pinned(r, job) : NULL;
   if (*out) {
-    if (!r->remote && !shard_given_true(*out, r->real)) {
+    if (strncmp(r->target, r->key, strlen(r->key)) != 0) {
+      say_digest(r, *out,
+                 "has a manifest that was written anew since this job began; all ranks keep the "
+                 "first one");
+    } else if (!r->remote && !shard_given_true(*out, r->real)) {
       say_digest(r, *out, "has changed since this job listed it; all ranks keep the listing");
     }
     return 0;
@@ -546,10 +605,65 @@ static int open_cached(struct request *r, const char *job, struct shard_listing 
   if (!*out) {
     return build_or_wait(r, job, out);
   }
-  if (job) {
+  rc = check_unchanged(r, 0, out);
+  if (rc == 0 && job) {
     pin(r, job, out);
   }
-  return 0;
+  return rc;
+}
+
+/* r->link: what keeps, by its text, which SHARD_LISTING this job began with on this node. */
+static void find_reminder(struct request *r, const char *job) {
+  uint64_t id = fnv(0x6c62272e07bb0142ULL, job, strlen(job));
+  snprintf(r->link, sizeof(r->link), "%s/%s.job-%016llx", r->cache, r->job_key,
+           (unsigned long long)id);
+}
+
+/*
+ * A rank's later processes take the listing that its first has found, though the directory has
+ * changed since: rank 0 will not make another. 1: *out is open; 0: this is the first process.
+ */
+static int open_remembered(struct request *r, const char *job, struct shard_listing **out) {
+  struct shard_listing_info info;
+  struct shard_listing *l;
+  find_reminder(r, job);
+  ssize_t n = readlink(r->link, r->target, sizeof(r->target) - 1);
+  if (n <= 0 || shard_listing_open(r->given, &l) != 0) {
+    return 0;
+  }
+  r->target[n] = 0;
+  shard_listing_info(l, &info);
+  if (strcmp(r->target, info.digest) != 0 || strcmp(l->source, source_of(r)) != 0) {
+    shard_listing_close(l);
+    return 0;
+  }
+  if (!r->remote && !shard_given_true(l, r->real)) {
+    say_digest(r, l, "has changed since this job listed it; all ranks keep the listing");
+  }
+  *out = l;
+  return 1;
+}
+
+static void remember(struct request *r, const char *job, const struct shard_listing *l) {
+  struct shard_listing_info info;
+  shard_listing_info(l, &info);
+  find_reminder(r, job);
+  if (symlink(info.digest, r->link) != 0 && errno == EEXIST && unlink(r->link) == 0) {
+    (void)!symlink(info.digest, r->link);
+  }
+}
+
+/* SHARD_LISTING as rank 0 makes it. 1: *out is open. 0: it is of another directory. */
+static int await_given(struct request *r, const char *job, struct shard_listing **out) {
+  bool keeps = job && find_cache(r) == 0;
+  int rc = keeps ? open_remembered(r, job, out) : 0;
+  if (rc == 0) {
+    rc = shard_given_await(r->given, source_of(r), &r->options, out, r->err, r->size);
+    if (rc == 1 && keeps) {
+      remember(r, job, *out);
+    }
+  }
+  return rc;
 }
 
 /* What SHARD_LISTING names. 1: *out is open. 0: it is of another directory or kind. */
@@ -578,7 +692,7 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
                                 "SHARD_RANK and SHARD_SIZE");
   }
   if (world.rank > 0) {
-    return shard_given_await(file, source_of(r), &r->options, out, r->err, r->size);
+    return await_given(r, job, out);
   }
   rc = shard_given_look(file, source_of(r), &r->options, out);
   if (rc >= 0) {
@@ -658,22 +772,19 @@ int shard_cache_open_remote(const char *dir, const char *url, const char *option
   return rc;
 }
 
-int shard_cache_open_manifest(const char *dir, const char *manifest, struct shard_listing **out,
-                              char *err, size_t size) {
+int shard_cache_open_manifest(const char *dir, const char *manifest, const char *job,
+                              struct shard_listing **out, char *err, size_t size) {
   int saved = errno, rc;
   struct request *r = new_request(dir, err, size, &rc);
-  if (rc == 0 && (!realpath(manifest, r->origin) || stat(r->origin, &r->identity) != 0)) {
-    rc = fail(r, -errno, "SHARD_LISTING='%.300s': %s; make it with shardctl manifest", manifest,
-              strerror(errno));
-  }
-  if (rc == 0 && !S_ISREG(r->identity.st_mode)) {
-    rc = fail(r, -EINVAL, "SHARD_LISTING='%.300s' is not a regular file", manifest);
-  }
   if (rc == 0) {
     r->options =
         (struct shard_options){.order = SHARD_ORDER_DIRECTORY, .hidden = true, .attributes = true};
     shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
-    rc = open_cached(r, NULL, out);
+    for (int tries = 0; tries == 0 || (tries < REWRITES && rc == -EAGAIN); tries++) {
+      rc = identify(r, manifest);
+      rc = rc == 0 ? open_cached(r, job, out) : rc;
+    }
+    rc = rc == -EAGAIN ? -EIO : rc;
   }
   free(r);
   errno = saved;

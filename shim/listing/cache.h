@@ -25,9 +25,9 @@ int shard_cache_open_remote(const char *dir, const char *url, const char *option
 /*
  * A listing of the names of a manifest, a text with a name a line, that lie below directory `dir`:
  * in the manifest's own order within each directory, those that come twice too. It is made when the
- * manifest is first used on a node.
+ * manifest is first used on a node; all of a job (NULL: none is known) keep that one.
  */
-int shard_cache_open_manifest(const char *dir, const char *manifest, struct shard_listing **out,
-                              char *err, size_t size);
+int shard_cache_open_manifest(const char *dir, const char *manifest, const char *job,
+                              struct shard_listing **out, char *err, size_t size);
 
 #endif

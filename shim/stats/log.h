@@ -45,9 +45,12 @@ struct shard_log_head {
   _Atomic uint32_t ended;
   _Atomic uint32_t view; /* enum shard_view */
   int32_t rank, size;
-  uint32_t strategy; /* enum shard_strategy */
-  uint32_t shuffled, epoch_auto;
-  uint64_t seed, epoch; /* as set */
+  /* The main process's, until one lists a dataset: then that one's, for a script may set them. */
+  _Atomic uint32_t settled; /* enum shard_log_space */
+  uint32_t strategy;        /* enum shard_strategy */
+  uint32_t shuffled;
+  uint64_t seed;
+  uint64_t job; /* a hash of its identity (config/job.h); 0: it is not known */
   char launcher[32], host[72];
   char target[PATH_MAX];
   _Atomic uint8_t space[SHARD_LOG_SEGMENTS]; /* enum shard_log_space */
@@ -62,7 +65,8 @@ struct shard_log_dataset {
   _Atomic uint64_t entries; /* in the listing, without those of datasets inside; valid if listed */
   _Atomic uint64_t used;    /* the first so many of them are used; ditto */
   _Atomic uint32_t listed;  /* enum shard_log_space: listing, digest, entries, used */
-  _Atomic uint32_t mixed;   /* another process used another listing */
+  _Atomic uint32_t mixed;   /* another process used another listing, or other settings */
+  _Atomic uint32_t lists;   /* enum shard_log_lists */
   uint64_t first;           /* epoch */
   _Atomic uint64_t epoch;   /* now */
   _Atomic uint64_t last;    /* the latest that began */
@@ -78,9 +82,30 @@ static_assert(SHARD_LOG_HEAD + SHARD_LOG_DATASETS * SHARD_LOG_SLOT <= SHARD_LOG_
 
 enum shard_log_kind {
   SHARD_LOG_OPENED = 1, /* a file was opened */
-  SHARD_LOG_SERVED = 2  /* a name was shown to the rank, under hash */
+  SHARD_LOG_SERVED = 2, /* a name was shown to the rank, under hash */
+  SHARD_LOG_PASSED = 3, /* a process began to read names */
+  SHARD_LOG_LIST = 4,
+  SHARD_LOG_TEXT = 5
 };
 #define SHARD_LOG_MARK 0x5348
+#define SHARD_LOG_EPOCHS (1U << 20) /* from the first on */
+
+/* Which listings ranks use. */
+enum shard_log_lists {
+  SHARD_LOG_ONE,     /* one, of which each has a share: struct shard_log_dataset has it */
+  SHARD_LOG_RANKS,   /* each has its own (SHARD_LISTING with %r), and all of it */
+  SHARD_LOG_BY_EPOCH /* one for each epoch (%e), of which each has a share */
+};
+
+/*
+ * Which of the latter two was used in an epoch: a note SHARD_LOG_LIST whose hash is the number of
+ * notes that follow it, and those, SHARD_LOG_TEXT, each with 8 bytes of this.
+ */
+struct shard_log_list {
+  uint64_t entries;
+  char digest[64];
+  char listing[PATH_MAX]; /* as much of it as there is */
+};
 
 /* One note, stored in two parts, the second of which is never zero. */
 struct shard_log_note {

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/job.h"
 #include "config/pattern.h"
 #include "interpose/self.h"
 #include "libshard.h"
@@ -38,7 +40,7 @@ static char program[PATH_MAX]; /* shardctl */
 /* The epoch that this process itself reads names for, if it does. */
 static struct {
   _Atomic int64_t pid;
-  _Atomic uint64_t epoch;
+  _Atomic uint64_t epoch, told; /* told: the epoch whose list was, and one more */
 } own[SHARD_LOG_DATASETS];
 
 /* ---- files, by the kernel's calls: no wrapper, no cancellation point --------------------------
@@ -111,8 +113,8 @@ static struct shard_log_note *map_segment(uint64_t k) {
   return new;
 }
 
-static void note(uint64_t hash, uint64_t what) {
-  uint64_t at = atomic_fetch_add(&head->notes, 1), k = at / SHARD_LOG_NOTES;
+static void note_at(uint64_t at, uint64_t hash, uint64_t what) {
+  uint64_t k = at / SHARD_LOG_NOTES;
   struct shard_log_note *segment = k < SHARD_LOG_SEGMENTS ? atomic_load(&segments[k]) : NULL;
   if (!segment && k < SHARD_LOG_SEGMENTS) {
     segment = map_segment(k);
@@ -123,6 +125,10 @@ static void note(uint64_t hash, uint64_t what) {
   }
   atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].hash, hash, memory_order_relaxed);
   atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].what, what, memory_order_release);
+}
+
+static void note(uint64_t hash, uint64_t what) {
+  note_at(atomic_fetch_add(&head->notes, 1), hash, what);
 }
 
 /* ---- datasets ---------------------------------------------------------------------------------
@@ -204,7 +210,7 @@ int shard_stats_root(const char *path) {
   const struct shard_config *config = shard_config();
   struct shard_options options = {.hidden = true};
   int saved = errno;
-  if (config->include) {
+  if (config->include && !(config->listing && shard_manifest_named(config->listing))) {
     snprintf(options.include, sizeof(options.include), "%s", config->include);
   }
   int found = dataset(path, false, &options, config->epoch);
@@ -218,16 +224,48 @@ static atomic_bool all_there; /* every root of SHARD_DATASET has been seen */
 __attribute__((noinline)) static void look_for_roots(void) {
   char path[PATH_MAX];
   bool missing = false;
-  for (const char *p = shard_config()->dataset; p && *p;) {
-    size_t n = strcspn(p, ":");
-    if (n > 0 && n < sizeof(path)) {
+  size_t n, item;
+  for (const char *p = shard_config()->dataset; p && (item = shard_dataset_item(&p, &n)) > 0;
+       p += item) {
+    if (n < sizeof(path)) { /* without the bucket that it stands for */
       memcpy(path, p, n);
       path[n] = 0;
       missing |= shard_stats_root(path) < 0;
     }
-    p += n + (p[n] == ':');
   }
   atomic_store(&all_there, !missing);
+}
+
+/* Another process, or thread, is about to fill something in. false: it was killed at it. */
+static bool await(_Atomic uint32_t *state) {
+  for (int i = 0; i < 1000 && atomic_load(state) == SHARD_LOG_RESERVING; i++) {
+    syscall(SYS_nanosleep, &(struct timespec){0, 1000000}, NULL);
+  }
+  return atomic_load(state) == SHARD_LOG_READY;
+}
+
+/* Which run this is. */
+static void tell_job(void) {
+  char job[2048];
+  head->job = shard_job_identity(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
+}
+
+/* How names are shared out: the main process may have been a script that has set it since. */
+static void tell_settings(struct shard_log_dataset *d, bool shuffled) {
+  const struct shard_config *config = shard_config();
+  uint32_t none = SHARD_LOG_NONE;
+  uint64_t seed = shuffled ? config->seed : 0;
+  if (atomic_compare_exchange_strong(&head->settled, &none, SHARD_LOG_RESERVING)) {
+    head->strategy = config->strategy;
+    head->shuffled = shuffled;
+    head->seed = seed;
+    tell_job();
+    atomic_store(&head->view, SHARD_VIEW_SHARD);
+    atomic_store(&head->settled, SHARD_LOG_READY);
+  } else if (await(&head->settled) && (head->strategy != (uint32_t)config->strategy ||
+                                       head->shuffled != shuffled || head->seed != seed)) {
+    atomic_store(&d->mixed, 1);
+  }
 }
 
 static void tell_listing(struct shard_log_dataset *d, const struct shard_listing *listing,
@@ -245,14 +283,18 @@ static void tell_listing(struct shard_log_dataset *d, const struct shard_listing
       sys_close(fd);
     }
     atomic_store(&d->listed, SHARD_LOG_READY);
-  } else if (none == SHARD_LOG_READY && memcmp(d->digest, info.digest, sizeof(d->digest)) != 0) {
+  } else if (await(&d->listed) && memcmp(d->digest, info.digest, sizeof(d->digest)) != 0) {
     atomic_store(&d->mixed, 1);
   }
 }
 
 void shard_stats_listing(int i, const struct shard_listing *listing, uint64_t entries) {
   if (i >= 0 && shard_stats_on()) {
-    tell_listing(slot((uint32_t)i), listing, entries, entries);
+    struct shard_log_dataset *d = slot((uint32_t)i);
+    if (atomic_load(&d->lists) != SHARD_LOG_ONE) {
+      atomic_store(&d->mixed, 1);
+    }
+    tell_listing(d, listing, entries, entries);
   }
 }
 
@@ -263,18 +305,72 @@ static void begin_epoch(struct shard_log_dataset *d, uint64_t epoch) {
   }
 }
 
-void shard_stats_pass(int i, uint64_t epoch) {
-  if (i >= 0 && shard_stats_on()) {
-    begin_epoch(slot((uint32_t)i), epoch);
-    atomic_store(&own[i].epoch, epoch);
-    atomic_store(&own[i].pid, getpid());
+/* What a note tells of an epoch; 0, and one more is lost, if it lies too far from the first. */
+static uint64_t what(int i, uint64_t epoch, enum shard_log_kind kind) {
+  uint64_t after = epoch - slot((uint32_t)i)->first; /* or before it */
+  if (after >= SHARD_LOG_EPOCHS) {
+    atomic_fetch_add(&head->lost, 1);
+    return 0;
+  }
+  return shard_log_what(after, (unsigned)i, kind);
+}
+
+void shard_stats_pass(int i, uint64_t epoch, bool shuffled) {
+  if (i < 0 || !shard_stats_on()) {
+    return;
+  }
+  struct shard_log_dataset *d = slot((uint32_t)i);
+  pid_t pid = getpid();
+  tell_settings(d, shuffled);
+  if (atomic_load(&own[i].pid) == pid && atomic_load(&own[i].epoch) == epoch) {
+    return;
+  }
+  uint64_t passed = what(i, epoch, SHARD_LOG_PASSED);
+  if (passed) {
+    begin_epoch(d, epoch);
+    note(0, passed);
+  }
+  atomic_store(&own[i].told, 0);
+  atomic_store(&own[i].epoch, epoch);
+  atomic_store(&own[i].pid, pid);
+}
+
+void shard_stats_list(int i, uint64_t epoch, const struct shard_listing *listing, bool of_rank) {
+  uint64_t text = i >= 0 && shard_stats_on() ? what(i, epoch, SHARD_LOG_TEXT) : 0;
+  if (!text || atomic_exchange(&own[i].told, epoch + 1) == epoch + 1) {
+    return;
+  }
+  struct shard_log_list list;
+  struct shard_listing_info info;
+  shard_listing_info(listing, &info);
+  memset(&list, 0, sizeof(list));
+  list.entries = info.entries;
+  memcpy(list.digest, info.digest, sizeof(list.digest));
+  int fd = sys_open(info.file, O_PATH, 0); /* it may be a relative path */
+  size_t n = fd >= 0 ? path_of(fd, list.listing) : 0;
+  if (fd >= 0) {
+    sys_close(fd);
+  }
+  size_t words = (offsetof(struct shard_log_list, listing) + n) / 8 + 1; /* with the NUL */
+  struct shard_log_dataset *d = slot((uint32_t)i);
+  uint32_t lists = of_rank ? SHARD_LOG_RANKS : SHARD_LOG_BY_EPOCH, before = SHARD_LOG_ONE;
+  if ((!atomic_compare_exchange_strong(&d->lists, &before, lists) && before != lists) ||
+      atomic_load(&d->listed) != SHARD_LOG_NONE) {
+    atomic_store(&d->mixed, 1);
+  }
+  uint64_t at = atomic_fetch_add(&head->notes, words + 1);
+  note_at(at, words, what(i, epoch, SHARD_LOG_LIST));
+  for (size_t k = 0; k < words; k++) {
+    uint64_t word;
+    memcpy(&word, (const char *)&list + 8 * k, sizeof(word));
+    note_at(at + 1 + k, word, text);
   }
 }
 
 void shard_stats_served(int i, uint64_t epoch, const char *name, size_t length) {
-  if (i >= 0 && shard_stats_on()) {
-    note(shard_xxh64(name, length, 0),
-         shard_log_what(epoch - slot((uint32_t)i)->first, (unsigned)i, SHARD_LOG_SERVED));
+  uint64_t served = i >= 0 && shard_stats_on() ? what(i, epoch, SHARD_LOG_SERVED) : 0;
+  if (served) {
+    note(shard_xxh64(name, length, 0), served);
   }
 }
 
@@ -413,8 +509,10 @@ static void note_file(int i, char *path, size_t base, const char *name, int fd) 
   if (atomic_load(&own[i].pid) == getpid()) {
     epoch = atomic_load(&own[i].epoch);
   }
-  note(shard_xxh64(path, base + length, 0),
-       shard_log_what(epoch - d->first, (unsigned)i, SHARD_LOG_OPENED));
+  uint64_t opened = what(i, epoch, SHARD_LOG_OPENED);
+  if (opened) {
+    note(shard_xxh64(path, base + length, 0), opened);
+  }
 }
 
 static void opened(int fd, int dirfd, const char *path) {
@@ -580,9 +678,7 @@ static void fill_head(const struct shard_world *world, const char *target, uint6
   head->size = world->size;
   head->strategy = config->strategy;
   head->shuffled = config->shuffle;
-  head->epoch_auto = config->epoch_auto;
   head->seed = config->seed;
-  head->epoch = config->epoch;
   bool shown = config->dataset && !config->error[0] &&
                (config->view == SHARD_VIEW_AUTO || config->view == SHARD_VIEW_SHARD);
   atomic_store(&head->view, shown ? SHARD_VIEW_SHARD : SHARD_VIEW_OFF);
@@ -599,6 +695,10 @@ static int make_log(const struct shard_world *world, const char *target) {
   struct stat st;
   if (lstat(target, &st) == 0 && !S_ISREG(st.st_mode)) {
     return S_ISDIR(st.st_mode) ? EISDIR : EEXIST; /* a device, say: it must not be replaced */
+  }
+  /* What an earlier run has left must not be taken for this one's, come what may. */
+  if (unlink(target) != 0 && errno != ENOENT) {
+    return errno;
   }
   snprintf(log_path, sizeof(log_path), "%s.log", target);
   snprintf(temporary, sizeof(temporary), "%s.%d", log_path, (int)getpid());
@@ -618,10 +718,7 @@ static int make_log(const struct shard_world *world, const char *target) {
   }
   if (rc == 0) {
     fill_head(world, target, nonce);
-    /* What an earlier run has left must not be taken for this one's. */
-    if ((unlink(target) != 0 && errno != ENOENT) || rename(temporary, log_path) != 0) {
-      rc = errno;
-    }
+    rc = rename(temporary, log_path) == 0 ? 0 : errno;
   }
   if (rc != 0) {
     unlink(temporary);
@@ -714,6 +811,11 @@ int shard_stats_dataset(const char *root, const struct shard_listing *listing, u
     rc = dataset(root, true, &options, epoch);
   }
   if (rc >= 0) {
+    uint32_t none = SHARD_LOG_NONE;
+    if (atomic_compare_exchange_strong(&head->settled, &none, SHARD_LOG_RESERVING)) {
+      tell_job();
+      atomic_store(&head->settled, SHARD_LOG_READY);
+    }
     shard_stats_view(SHARD_VIEW_GLOBAL);
     tell_listing(slot((uint32_t)rc), listing, info.entries, used);
     rc = 0;

@@ -5,7 +5,8 @@
  * The first process of a rank that loads the library is its main process: it makes the log (log.h)
  * and names it in the environment, by LIBSHARD_STATS, for whatever it starts. Nothing at all is
  * done while SHARD_STATS is not set. Everything here may be called in a signal handler and between
- * (v)fork and exec: there are no locks and no allocations, and errno is kept.
+ * (v)fork and exec, but what tells of passes and listings: there are no locks and no allocations,
+ * and errno is kept.
  */
 #ifndef SHARD_STATS_H
 #define SHARD_STATS_H
@@ -39,8 +40,10 @@ void shard_stats_view(enum shard_view view);
 int shard_stats_root(const char *path);
 /* The dataset's listing, with so many entries that are its own. */
 void shard_stats_listing(int dataset, const struct shard_listing *listing, uint64_t entries);
-/* This process reads its names for an epoch. */
-void shard_stats_pass(int dataset, uint64_t epoch);
+/* This process reads its names for an epoch, shuffled or not. */
+void shard_stats_pass(int dataset, uint64_t epoch, bool shuffled);
+/* It has a listing for the epoch: the rank's own, or one that ranks share out. */
+void shard_stats_list(int dataset, uint64_t epoch, const struct shard_listing *listing, bool own);
 /* This name was shown to the rank as its own. */
 void shard_stats_served(int dataset, uint64_t epoch, const char *name, size_t length);
 

@@ -180,6 +180,9 @@ static void look_at_listing(const struct shard_config *config) {
     return;
   }
   setup.manifest = shard_manifest_named(listing);
+  if (setup.manifest) {
+    setup.options.include[0] = 0; /* what it has is what there is */
+  }
   setup.own = shard_pattern_has(listing, 'r');
   setup.each_epoch = shard_pattern_has(listing, 'e');
   bool shared = !setup.manifest && !setup.own && !setup.each_epoch;
@@ -228,6 +231,8 @@ static void set_up(void) {
     char text[400];
     if (!path || (length < n && !url)) {
       setup.error = -ENOMEM;
+      free(path);
+      free(url);
       break;
     }
     int fault = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
@@ -331,7 +336,10 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
                                     file, PATH_MAX) < 0) {
     snprintf(err, size, "SHARD_LISTING: too long, or out of memory");
   } else if (setup.manifest) {
-    rc = shard_cache_open_manifest(d->path, file, out, err, size);
+    char *job = malloc(JOB_SIZE);
+    bool known = job && shard_job_identity(job, JOB_SIZE);
+    rc = shard_cache_open_manifest(d->path, file, known ? job : NULL, out, err, size);
+    free(job);
   } else if (!realpath(d->path, real)) {
     rc = -errno;
     snprintf(err, size, "SHARD_DATASET='%.256s': %s", d->path, strerror(errno));
@@ -580,16 +588,16 @@ static int choose_share(struct shard_served *s) {
   bool shuffle = config->shuffle && (config->seeded || !setup.each_epoch);
   s->key = shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
   s->stats = -1;
-  if (shard_stats_on()) {
-    s->stats = shard_stats_root(d->path);
-    shard_stats_pass(s->stats, s->epoch);
-  }
   s->listing = d->listing;
   if (setup.each_epoch) {
     s->error = have_edition(d, s->epoch, &s->listing);
     if (s->error != 0) {
       return s->error;
     }
+  }
+  if (shard_stats_on()) {
+    s->stats = shard_stats_root(d->path);
+    shard_stats_pass(s->stats, s->epoch, shuffle);
   }
   uint64_t n = hash ? 0 : s->listing->names.count;
   for (size_t i = 0; i < d->holes_count; i++) {
@@ -601,7 +609,9 @@ static int choose_share(struct shard_served *s) {
     s->how = SHARD_SERVED_HASHED;
     return 0;
   }
-  if (!setup.own && !setup.each_epoch) { /* these have no listing that ranks share out */
+  if (setup.own || setup.each_epoch) {
+    shard_stats_list(s->stats, s->epoch, s->listing, setup.own);
+  } else {
     shard_stats_listing(s->stats, s->listing, n);
   }
   int rc = was_listed(s->listing, s->path, s->base ? s->base - 1 : 0);

@@ -98,6 +98,18 @@ head -7 m/common.txt >m/common.new && mv m/common.new m/common.txt
 as 0 1 m/common.txt "$PYTHON" -c "$list" "$F" >got
 verdict "a new manifest of the same name" "$(diff -a got m/common.txt)"
 
+# A job keeps the one that it began with, and says so; one that changes while it is read is read anew.
+cp m/w0.txt m/job.txt; SHARD_JOB=j as 0 1 m/job.txt "$PYTHON" -c "$list" "$F" >got
+cp m/w1.txt m/job.new; mv m/job.new m/job.txt; SHARD_JOB=j as 0 1 m/job.txt "$PYTHON" -c "$list" "$F" >got 2>err
+verdict "a job keeps its manifest" "$(diff -a got m/w0.txt | head -3; grep -q 'written anew since this job began' err || cat err)"
+SHARD_JOB=k as 0 1 m/job.txt "$PYTHON" -c "$list" "$F" >got 2>&1; verdict "the next job has the new one" "$(diff -a got m/w1.txt | head -3)"
+gzip -c m/w0.txt >m/slow.txt.gz; gzip -c m/w1.txt >slow.new; mkdir stub
+printf '#!/bin/sh\n[ ! -e slow.new ] || mv slow.new m/slow.txt.gz\nexec %s "$@"\n' "$(command -v gzip)" >stub/gzip; chmod 755 stub/gzip
+PATH=$PWD/stub:$PATH as 0 1 m/slow.txt.gz "$PYTHON" -c "$list" "$F" >got 2>&1
+verdict "a manifest that changes while it is read" "$([ ! -e slow.new ] || echo 'it did not'; diff -a got m/w1.txt | head -3)"
+head -3 m/w0.txt >m/few.txt; DATASET=$D SHARD_INCLUDE='*.jpeg' as 0 1 m/few.txt ls "$D/a" >got 2>&1
+verdict "a directory that a manifest does not have, whatever SHARD_INCLUDE" "$(grep -vx deep got)"
+
 # Listings made of texts; a listing for each rank.
 unset DATASET
 "$CTL" index tree -o text.listing --root "$D" --quiet >/dev/null
@@ -156,6 +168,9 @@ head -c 100 shared/x.listing >shared/y && mv shared/y shared/x.listing; round "f
 touch "$D/newer file"; SHARD_TIMEOUT=1 first 1 >got 2>err
 verdict "first: an old one, and rank 0 does not come" "$([ ! -s got ] || cat got; grep -q 'older than the directory.*SHARD_TIMEOUT' err || cat err)"
 rm shared/x.listing
+SHARD_JOB=f first 0 >got0 2>&1; SHARD_JOB=f first 1 >got1; touch "$D/later"; SHARD_JOB=f SHARD_TIMEOUT=1 first 1 >got 2>err
+verdict "first: a job keeps its listing" "$(diff -a got1 got | head -3; [ -s got ] || echo nothing; grep -q 'has changed since this job' err || cat err)"
+rm "$D/later" shared/x.listing
 SHARD_TIMEOUT=1 first 1 >got 2>err
 verdict "first: rank 0 does not come" "$([ ! -s got ] || cat got; grep -q 'rank 0 has not put.*SHARD_TIMEOUT' err || cat err)"
 chmod 500 shared; mkdir nodeu; chmod 777 nodeu "$WORK"

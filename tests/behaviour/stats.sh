@@ -81,6 +81,8 @@ for method in fork spawn forkserver; do
   rank "$PYTHON" "$WORK/worker.py" $method "$D"; facts "Python workers, $method" "e['opened'] == 54 and e['distinct'] == 9"
 done
 
+rank SHARD_DATASET="$WORK/none:$D=s3://bucket/prefix" SHARD_VIEW=off cat "$D/1.txt"; facts "a dataset that stands for a bucket" "e['opened'] == 1 and j['dataset'] == '$D'"
+
 # ---- what is not changed
 for mode in modes cancel; do
   "$O" $mode "$WORK" "$D/1.txt" >"$WORK/want" 2>&1; rank "$O" $mode "$WORK" "$D/1.txt"
@@ -123,6 +125,11 @@ out=$(SHARD_STATS='%x' SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LI
 verdict "a wrong pattern" "$(grep -q "SHARD_STATS='%x' is not valid" <<<"$out" || echo "$out")"
 out=$(SHARD_STATS=$WORK/out/%r.json LD_PRELOAD=$LIB SHARD_DATASET=$D cat "$D/1.txt" 2>&1)
 verdict "a process without a rank writes nothing" "$out$(ls "$WORK/out")"
+echo '{"stale": 1}' >"$S"; mkdir "$S.log"; SHARD_STATS=$S SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB cat "$D/1.txt" 2>/dev/null
+verdict "no log can be made: the last run's are gone" "$(ls "$WORK/out" | grep -vx 0.json.log)"; rmdir "$S.log"
+rank bash -c 'cat "$2"; env -u LD_PRELOAD "$1" stats "$3"; cat "$2"; :' - "$CTL" "$D/1.txt" "$S.log"
+verdict "a log that is still kept is not taken" "$(grep -q 'has not ended' "$WORK/err" || cat "$WORK/err")"
+: >"$WORK/err"; facts "... and nothing is lost" "e['opened'] == 2"
 # A launcher that itself has another rank (torchrun below srun) yields to its workers.
 SHARD_STATS=$WORK/out/%r.json SHARD_DATASET=$D LD_PRELOAD=$LIB SLURM_PROCID=0 SLURM_NTASKS=1 bash -c '
   for r in 0 1; do TORCHELASTIC_RUN_ID=x RANK=$r WORLD_SIZE=2 cat "$1"/a/$((r + 1)).bin; done; cat "$1"/b/1' - "$D"
@@ -190,7 +197,62 @@ job 2 1 SHARD_EPOCH=77 SHARD_SEED=18446744073709551615; verify "a set epoch, the
 cp "$WORK/read.py" "$WORK/read.all"; echo 'import os; os.listdir(sys.argv[1])' >>"$WORK/read.py"; sed -i 's/^    for d/    if sys.argv[1]: break\n    for d/' "$WORK/read.py"
 job 2 1; verify "nothing opened" 0 "not proven: that ranks opened their own" "$WORK"/out/*.json; mv "$WORK/read.all" "$WORK/read.py"
 
+# ---- what a script has set between the launcher and the program
+script() { # SIZE COMMANDS [VARIABLE=VALUE...]
+  local size=$1 commands=$2 r; shift 2
+  rm -f "$WORK/out"/*
+  for ((r = 0; r < size; r++)); do
+    env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" SHARD_RANK=$r SHARD_SIZE=$size LD_PRELOAD="$LIB" env "$@" \
+      timeout 60 bash -c "$commands" - "$PYTHON" "$WORK/read.py" "$D" $r
+  done >"$WORK/err" 2>&1
+}
+read1='"$1" "$2" "$3" 1'
+script 2 "export SHARD_SEED=\$4; exec $read1"; verify "a script that sets another seed in each rank" 1 "overlap" "$WORK"/out/*.json
+script 2 "export SHARD_SEED=7 SHARD_STRATEGY=stride; exec $read1"; verify "a script that sets the strategy" 0 "by the rank that owns it" "$WORK"/out/*.json
+script 2 "export SHARD_DATASET='$D'; exec $read1" -u SHARD_DATASET; verify "a script that sets the dataset" 0 "by the rank that owns it" "$WORK"/out/*.json
+script 2 "for e in 1 2 9; do SHARD_EPOCH=\$e $read1; done"; verify "a script that sets epochs" 0 "epoch 9: the shares" "$WORK"/out/*.json
+verdict "... and those that were not run are not told" "$(grep -c . "$WORK/said" | grep -vx 5; grep 'epoch [0345678]' "$WORK/said")"
+script 2 "for s in 1 2; do SHARD_SEED=\$s $read1; done"; verify "a script that changes the seed" 1 "or different settings" "$WORK"/out/*.json
+SHARD_EPOCH=5 script 2 "SHARD_EPOCH=3 $read1"; verify "a script that goes back" 1 "could not note" "$WORK"/out/*.json
+
+# ---- lists of the ranks' own, and for epochs
+L=$WORK/lists; mkdir "$L"
+for e in 0 1; do
+  "$CTL" manifest "$WORK/whole.listing" --size 3 --weights 5,2,1 --seed 3 --epoch $e --strategy range -0 -o "$L/%r.%e.nul"
+  for r in 0 1 2; do grep -zav line "$L/$r.$e.nul" | tr '\0' '\n' >"$L/$r.$e.txt"; done
+done
+(cd "$L" && sort -u *.0.txt | grep -c . >count)
+grep -h . "$L"/?.0.txt >"$WORK/plain.names"; "$CTL" index "$WORK/plain.names" --root "$D" -o "$WORK/plain.listing" --quiet >/dev/null
+own() { job 3 "$@"; }
+own 2 SHARD_LISTING="$L/%r.%e.txt" SHARD_EPOCH=auto
+verify "own lists: need the whole" 1 "cannot prove without --listing" "$WORK"/out/*.json
+verify "own lists: proven" 0 "epoch 1: the lists of '$D' partition its $(cat "$L/count") names; each was opened once" "$WORK"/out/*.json --listing "$WORK/plain.listing"
+verify "own lists: not of another listing" 1 "some are left out" "$WORK"/out/*.json --listing "$WORK/whole.listing"
+verdict "own lists: told" "$("$PYTHON" -c "import json
+for r in 0, 1, 2:
+    j = json.load(open('$WORK/out/%d.json' % r)); assert j['lists'] == 'ranks' and j['digest'] is None and len(j['epochs']) == 2, j
+    for e in j['epochs']: assert e['owned'] == e['entries'] == e['distinct'] == len(open('$L/%d.%d.txt' % (r, e['epoch'])).readlines()), e" 2>&1 | tail -1)"
+cp "$L/2.0.txt" "$WORK/kept"; head -1 "$L/0.0.txt" >"$L/2.new"; sed 1d "$L/2.0.txt" >>"$L/2.new"; mv "$L/2.new" "$L/2.0.txt"
+own 1 SHARD_LISTING="$L/%r.%e.txt"; verify "own lists: a name twice, another left out" 1 "lists of '$D' overlap" "$WORK"/out/*.json --listing "$WORK/plain.listing"
+: >"$L/2.0.txt"; own 1 SHARD_LISTING="$L/%r.%e.txt"; verify "own lists: an empty one" 1 "some are left out" "$WORK"/out/*.json --listing "$WORK/plain.listing"
+cat "$L"/0.0.txt "$WORK/kept" >"$L/0.new"; mv "$L/0.new" "$L/0.0.txt"; own 1 SHARD_LISTING="$L/%r.%e.txt"
+verify "own lists: one is empty, and nothing is missing" 0 "proven, for 3 ranks" "$WORK"/out/*.json --listing "$WORK/plain.listing"
+for e in 0 1; do shuf "$WORK/plain.names" >"$L/all.$e.txt"; done
+own 2 SHARD_LISTING="$L/all.%e.txt" SHARD_EPOCH=auto; verify "a list for each epoch" 0 "not proven without --listing" "$WORK"/out/*.json
+verify "a list for each epoch, with the whole" 0 "epoch 1: the shares" "$WORK"/out/*.json --listing "$WORK/plain.listing"
+cp "$WORK/out/0.json" "$WORK/one"; shuf "$WORK/plain.names" >"$L/all.1.txt"; own 2 SHARD_LISTING="$L/all.%e.txt" SHARD_EPOCH=auto; cp "$WORK/one" "$WORK/out/0.json"
+verify "a list for each epoch that is another for some ranks" 1 "epoch 1: rank 1" "$WORK"/out/*.json
+own 1 SHARD_LISTING="$L/all.0.txt"; verify "a list for all: the whole in another order" 0 "same names in another order" "$WORK"/out/*.json --listing "$WORK/plain.listing"
+cp "$WORK/plain.names" "$L/r0.txt"; script 1 "$read1; head -3 '$L/r0.txt' >'$L/n'; mv '$L/n' '$L/r0.txt'; $read1" SHARD_LISTING="$L/r%r.txt"
+verify "own lists: another in the middle of an epoch" 1 "used different listings" "$WORK"/out/*.json --listing "$WORK/plain.listing"
+script 1 "$read1; SHARD_LISTING='$L/all.0.txt' $read1" SHARD_LISTING="$L/r%r.txt"
+verify "own lists: and then one for all" 1 "used different listings" "$WORK"/out/*.json --listing "$WORK/plain.listing"
+
 # ---- verify finds each kind of fault
+job 2 1 SHARD_JOB=one; cp "$WORK/out/1.json" "$WORK/one"; job 2 1 SHARD_JOB=two; cp "$WORK/one" "$WORK/out/1.json"
+verify "verify: of two runs" 1 "are of different runs" "$WORK"/out/*.json
+job 2 1 SHARD_DATASET="$D:$D/a"
+"$CTL" index "$D/b" -o "$WORK/b.listing" --quiet >/dev/null; verify "verify: the listing of neither" 1 "is of none of the datasets" "$WORK"/out/*.json --listing "$WORK/b.listing"
 job 3 1; mkdir "$WORK/good"; cp "$WORK/out"/*.json "$WORK/good"
 # tampered NAME WORD PYTHON: j, of rank 1, is changed; d is its dataset
 tampered() {
@@ -225,6 +287,7 @@ tampered "no datasets" "datasets: 0" 'j["datasets"] = []'
 tampered "a key missing" "'owned' is missing or not valid" 'del e["owned"]'
 tampered "a negative number" "'opened' is missing" 'e["opened"] = -1'
 tampered "a sum that is none" "'owned_sum' is missing" 'e["owned_sum"] = "x"'
+tampered "a rank below 0" "'rank' is missing" 'j["rank"] = 2**64 - 1'
 tampered "a rank past the end" "'rank' is missing" 'j["rank"] = 3'
 cp "$WORK/good"/* "$WORK/out"; head -c 300 "$WORK/good/1.json" >"$WORK/out/1.json"
 verify "verify: cut short" 1 "cannot use '$WORK/out/1.json': it is damaged or cut short" "$WORK"/out/*.json
