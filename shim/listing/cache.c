@@ -7,8 +7,7 @@
  *   KEY-VERSION.listing          a finished listing; never changes
  *   KEY.current                  symbolic link to the newest version
  *   KEY.job-ID                   symbolic link to the version that a job began with; of a manifest,
- *                                KEY is the one of its path, whatever it holds. Or to no file:
- *                                the digest of the SHARD_LISTING that a job began with
+ *                                KEY is the one of its path, whatever it holds
  *
  * KEY is a hash of the canonical directory and options, VERSION of the content. A process opens
  * KEY.current, compares the source and the options kept inside (so a collision of KEY is only
@@ -55,6 +54,7 @@ struct request {
   const char *dir;
   char real[PATH_MAX];
   char given[PATH_MAX];  /* SHARD_LISTING */
+  int first;             /* rank, if SHARD_LISTING_BUILD=first and the job is known; else -1 */
   char origin[PATH_MAX]; /* names come from this manifest or s3:// prefix, not from real; or "" */
   bool remote;           /* it is an s3:// prefix */
   struct stat identity;  /* of a manifest */
@@ -473,9 +473,41 @@ static int check_unchanged(struct request *r, int rc, struct shard_listing **out
               r->origin);
 }
 
-/* A listing that need not be built. A job looks at a bucket once, whatever earlier jobs saw. */
+/*
+ * A listing that need not be built. A job looks once at a bucket, and at what rank 0 has put,
+ * whatever earlier jobs saw.
+ */
 static struct shard_listing *find_ready(struct request *r, const char *job) {
-  return r->remote && job ? open_pinned(r, job) : open_current(r);
+  return (r->remote || r->first >= 0) && job ? open_pinned(r, job) : open_current(r);
+}
+
+/*
+ * SHARD_LISTING_BUILD=first: rank 0's node makes the listing, if there is no true one; the others
+ * take a copy, so that all processes of the job have it, though the directory changes meanwhile.
+ */
+static int share(struct request *r, int lock, int64_t deadline, struct shard_listing **out) {
+  struct shard_listing *given;
+  int rc = r->first > 0
+               ? shard_given_await(r->given, source_of(r), &r->options, &given, r->err, r->size)
+               : shard_given_look(r->given, source_of(r), &r->options, &given);
+  if (rc > 0) {
+    snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
+    rc = shard_given_put(given, r->file, r->err, r->size);
+    shard_listing_close(given);
+    return rc ? rc : install(r, out);
+  }
+  if (rc < 0 && r->first > 0) {
+    return rc;
+  }
+  bool put = rc < 0; /* else it is of another directory: not to be touched */
+  rc = build(r, lock, deadline, out);
+  if (rc == 0 && put) {
+    rc = shard_given_put(*out, r->given, r->err, r->size);
+    if (rc != 0) {
+      shard_listing_close(*out);
+    }
+  }
+  return rc;
 }
 
 /* Take the lock, or find that another process has finished meanwhile. Pins. */
@@ -517,7 +549,8 @@ static int build_or_wait(struct request *r, const char *job, struct shard_listin
   }
   if (rc == 0) {
     *out = find_ready(r, job);
-    rc = check_unchanged(r, *out ? 0 : build(r, lock, deadline, out), out);
+    rc = *out ? 0 : r->first >= 0 ? share(r, lock, deadline, out) : build(r, lock, deadline, out);
+    rc = check_unchanged(r, rc, out);
     if (rc == 0 && job) {
       pin(r, job, out);
     }
@@ -612,60 +645,6 @@ static int open_cached(struct request *r, const char *job, struct shard_listing 
   return rc;
 }
 
-/* r->link: what keeps, by its text, which SHARD_LISTING this job began with on this node. */
-static void find_reminder(struct request *r, const char *job) {
-  uint64_t id = fnv(0x6c62272e07bb0142ULL, job, strlen(job));
-  snprintf(r->link, sizeof(r->link), "%s/%s.job-%016llx", r->cache, r->job_key,
-           (unsigned long long)id);
-}
-
-/*
- * A rank's later processes take the listing that its first has found, though the directory has
- * changed since: rank 0 will not make another. 1: *out is open; 0: this is the first process.
- */
-static int open_remembered(struct request *r, const char *job, struct shard_listing **out) {
-  struct shard_listing_info info;
-  struct shard_listing *l;
-  find_reminder(r, job);
-  ssize_t n = readlink(r->link, r->target, sizeof(r->target) - 1);
-  if (n <= 0 || shard_listing_open(r->given, &l) != 0) {
-    return 0;
-  }
-  r->target[n] = 0;
-  shard_listing_info(l, &info);
-  if (strcmp(r->target, info.digest) != 0 || strcmp(l->source, source_of(r)) != 0) {
-    shard_listing_close(l);
-    return 0;
-  }
-  if (!r->remote && !shard_given_true(l, r->real)) {
-    say_digest(r, l, "has changed since this job listed it; all ranks keep the listing");
-  }
-  *out = l;
-  return 1;
-}
-
-static void remember(struct request *r, const char *job, const struct shard_listing *l) {
-  struct shard_listing_info info;
-  shard_listing_info(l, &info);
-  find_reminder(r, job);
-  if (symlink(info.digest, r->link) != 0 && errno == EEXIST && unlink(r->link) == 0) {
-    (void)!symlink(info.digest, r->link);
-  }
-}
-
-/* SHARD_LISTING as rank 0 makes it. 1: *out is open. 0: it is of another directory. */
-static int await_given(struct request *r, const char *job, struct shard_listing **out) {
-  bool keeps = job && find_cache(r) == 0;
-  int rc = keeps ? open_remembered(r, job, out) : 0;
-  if (rc == 0) {
-    rc = shard_given_await(r->given, source_of(r), &r->options, out, r->err, r->size);
-    if (rc == 1 && keeps) {
-      remember(r, job, *out);
-    }
-  }
-  return rc;
-}
-
 /* What SHARD_LISTING names. 1: *out is open. 0: it is of another directory or kind. */
 static int open_given(struct request *r, const char *job, struct shard_listing **out) {
   const struct shard_config *config = shard_config();
@@ -691,8 +670,12 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
                                 "SHARD_LISTING_BUILD=first: no rank is known; set "
                                 "SHARD_RANK and SHARD_SIZE");
   }
+  if (job) {
+    r->first = world.rank;
+    return 0; /* with the cache's lock held */
+  }
   if (world.rank > 0) {
-    return await_given(r, job, out);
+    return shard_given_await(file, source_of(r), &r->options, out, r->err, r->size);
   }
   rc = shard_given_look(file, source_of(r), &r->options, out);
   if (rc >= 0) {
@@ -719,6 +702,7 @@ static struct request *new_request(const char *dir, char *err, size_t size, int 
   r->dir = dir;
   r->err = err;
   r->size = size;
+  r->first = -1;
   *rc = realpath(dir, r->real)
             ? 0
             : fail(r, -errno, "cannot find directory '%.300s': %s", dir, strerror(errno));

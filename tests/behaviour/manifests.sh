@@ -173,6 +173,16 @@ verdict "first: a job keeps its listing" "$(diff -a got1 got | head -3; [ -s got
 rm "$D/later" shared/x.listing
 SHARD_TIMEOUT=1 first 1 >got 2>err
 verdict "first: rank 0 does not come" "$([ ! -s got ] || cat got; grep -q 'rank 0 has not put.*SHARD_TIMEOUT' err || cat err)"
+# A job keeps what it began with, on all nodes, though the directory changes.
+rm -rf shared/x.listing node?; (cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) >began
+export SHARD_JOB=j1
+for r in 0 1 2; do first $r >got$r 2>err$r; done; touch "$D/a file of later"
+for r in 0 1 2; do SHARD_TIMEOUT=5 first $r >got$r 2>err$r; done
+verdict "first: a job keeps its listing" "$(cat got[012] | LC_ALL=C sort | diff -a - began | head -3; cat err2 | grep -v 'all ranks keep the listing')"
+verdict "first: and says so" "$(for r in 0 1 2; do grep -q 'all ranks keep the listing' err$r || cat err$r; done)"
+export SHARD_JOB=j2; for r in 1 2 0; do first $r >got$r 2>err$r & done; wait
+verdict "first: the next job has the new file" "$(cat got[012] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[012])"
+unset SHARD_JOB
 chmod 500 shared; mkdir nodeu; chmod 777 nodeu "$WORK"
 if ! setpriv --reuid=65534 --regid=65534 --clear-groups test -r "$LIB"; then verdict "nobody can read the library" "no"; fi
 SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/nodeu/c as 0 3 shared/x.listing setpriv --reuid=65534 --regid=65534 --clear-groups ls "$D" >got 2>err
