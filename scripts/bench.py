@@ -411,7 +411,7 @@ def part_index(args, report):
     output = os.path.join(args.folder, "index.listing")
     sort = ["sort", "--parallel=2", "-S", "256M", "-T", args.folder]
     for kind, pipe, most in (("sorted", False, 2), ("sorted", True, 2), ("shuffled", False, 3),
-                             ("uuid", False, 3)):
+                             ("uuid", False, 2)):
         text = name_file(args, args.names, kind)
         facts = []
 
@@ -523,7 +523,7 @@ def part_access(args, report):
         ls = rounds(args, lambda: timed_run([shardctl(args), "ls", listing]))[0]
         # The prototype's names had no gaps, and lay in blocks; UUIDs have no goal.
         goal = kind != "uuid"
-        most = 200 if names == few else 600
+        most = 250 if names == few else 600
         what = f"{names:,} {kind}"
         report.add(f"name at random of {what}", "ns", random, "prototype",
                    152 if names == few else 565, random / (152 if names == few else 565),
