@@ -134,7 +134,7 @@ static int by_path(const void *pa, const void *pb) {
 /* ---- to the writer
  * -------------------------------------------------------------------------------- */
 
-/* Names in order on their way from the merging thread. A length of 0 ends a chunk. */
+/* Names in order on their way from the merging thread. */
 struct record {
   uint64_t ino;
   uint32_t length;
@@ -387,6 +387,12 @@ static void choose_folders(struct builder *b, const char *beside) {
   b->folders[n] = "/tmp";
 }
 
+/* What went wrong in one of them; "" if nothing. */
+static const char *sorters_error(const struct builder *b) {
+  const char *why = b->names ? shard_sorter_error(b->names) : "";
+  return *why || !b->others ? why : shard_sorter_error(b->others);
+}
+
 static int open_sorters(struct builder *b, char *err, size_t size) {
   size_t memory = b->means->memory ? b->means->memory : SHARD_BUILD_MEMORY;
   if (memory < SHARD_BUILD_MEMORY_LEAST) {
@@ -616,7 +622,7 @@ static int attempt_manifest(struct builder *b, struct direct *d, bool keep, cons
     rc = write_listing(b, w, file, facts, result, err, size);
     rc = rc == -EAGAIN ? -EINVAL : rc;
   } else if (!err[0]) {
-    const char *why = b->names ? shard_sorter_error(b->names) : "";
+    const char *why = sorters_error(b);
     snprintf(err, size, "'%.300s': %s", manifest, *why ? why : strerror(-rc));
   }
   return rc;
@@ -716,7 +722,7 @@ static int sort_source(struct builder *b, const struct shard_build_source *sourc
     rc = write_listing(b, NULL, file, facts, result, err, size);
     rc = rc == -EAGAIN ? -EINVAL : rc;
   } else if (!err[0]) {
-    const char *why = b->names ? shard_sorter_error(b->names) : "";
+    const char *why = sorters_error(b);
     snprintf(err, size, "'%.300s': %s", source->name, *why ? why : strerror(-rc));
   }
   clear(b);
@@ -794,8 +800,7 @@ static int attempt(struct builder *b, const char *real, bool in_parts,
     facts->dir_links = walked.dir_links;
     return write_listing(b, NULL, file, facts, result, err, size);
   }
-  const char *why = shard_sorter_error(b->names);
-  why = *why || !b->others ? why : shard_sorter_error(b->others);
+  const char *why = sorters_error(b);
   why = *why ? why : walked.error[0] ? walked.error : strerror(-rc);
   snprintf(err, size, "'%.200s': %s", real, why);
   return rc;
