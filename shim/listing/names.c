@@ -28,7 +28,7 @@ static int read_extent(const struct shard_table *t, uint64_t k, struct shard_ext
   if (out->size > t->runs_size || (out->size && out->where > t->runs_size - out->size)) {
     return -EBADMSG;
   }
-  *record = t->extents + t->extent_count * sizeof(*out) + out->where;
+  *record = out->size ? t->extents + t->extent_count * sizeof(*out) + out->where : NULL;
   uint32_t crc = shard_crc32c(t->seed + SHARD_SEED_EXTENT + (uint32_t)k, out,
                               offsetof(struct shard_extent, crc));
   crc = out->size ? shard_crc32c(crc, *record, out->size) : crc;
