@@ -4,8 +4,7 @@
  *
  * All are resolved together, before the first is used: by the constructor, or by the first
  * wrapper if some other library's constructor lists a directory before ours ran. Resolving
- * allocates nothing of ours and writes the same values however often it runs, so two threads may
- * do it at once.
+ * allocates nothing of ours; two threads may do it at once, and one of them writes the table.
  */
 #ifndef SHARD_REAL_H
 #define SHARD_REAL_H
