@@ -24,6 +24,7 @@
 #include "listing/below.h"
 #include "listing/codec.h"
 #include "listing/sort.h"
+#include "listing/spool.h"
 #include "listing/writer.h"
 #include "source/manifest.h"
 #include "source/posix.h"
@@ -355,12 +356,6 @@ static void clear(struct builder *b) {
   b->dirs_count = b->dirs_room = 0;
 }
 
-/* The folder of a file; malloc'd. */
-static char *folder_of(const char *file) {
-  const char *slash = strrchr(file, '/');
-  return !slash ? strdup(".") : slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
-}
-
 /* Whether the file's directory is `real` or below it. */
 static bool lies_inside(const char *folder, const char *real) {
   char *canonical = realpath(folder, NULL);
@@ -668,7 +663,8 @@ int shard_build_manifest(const char *manifest, const struct shard_manifest_optio
   char text[SHARD_OPTIONS_TEXT];
   shard_options_format(options, text, sizeof(text));
   const char *named = how->root ? how->root : manifest;
-  char *real = strcmp(named, "-") == 0 ? NULL : realpath(named, NULL), *folder = folder_of(file);
+  char *real = strcmp(named, "-") == 0 ? NULL : realpath(named, NULL),
+       *folder = shard_folder_of(file);
   struct shard_writer_facts facts = {.source = real ? real : named, .options = text};
   int rc = -ENOMEM;
   clock_gettime(CLOCK_REALTIME, &facts.listed);
@@ -734,7 +730,7 @@ int shard_build_source(const struct shard_build_source *source, const struct sha
                        struct shard_build_result *result, char *err, size_t size) {
   struct builder b = {
       .options = options, .means = means, .twice = "the source has told it twice; it is at fault"};
-  char text[SHARD_OPTIONS_TEXT], *words = NULL, *folder = folder_of(file);
+  char text[SHARD_OPTIONS_TEXT], *words = NULL, *folder = shard_folder_of(file);
   shard_options_format(options, text, sizeof(text));
   int rc = -ENOMEM;
   if (folder && asprintf(&words, "%s%s", text, source->more_options) >= 0) {
@@ -813,7 +809,7 @@ int shard_build_directory(const char *root, const struct shard_options *options,
       .options = options, .means = means, .twice = "the directory changed while it was listed"};
   char text[SHARD_OPTIONS_TEXT];
   shard_options_format(options, text, sizeof(text));
-  char *real = realpath(root, NULL), *folder = folder_of(file);
+  char *real = realpath(root, NULL), *folder = shard_folder_of(file);
   int rc = real && folder ? 0 : -errno;
   if (!real || !folder) {
     snprintf(err, size, "cannot find directory '%.300s': %s", root, strerror(-rc));

@@ -204,12 +204,6 @@ static void pin(struct request *r, const char *job, struct shard_listing **l) {
 
 /* ---- election and building ------------------------------------------------------------- */
 
-static int64_t now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Move a fd out of the way of 0..9; keeps O_CLOEXEC. */
 static int high_fd(int fd) {
   if (fd < 0 || fd >= FIRST_FREE_FD) {
@@ -301,7 +295,7 @@ static bool hear(int errors, int64_t deadline, char *words, size_t size) {
   size_t used = 0;
   bool in_time = true, open = true;
   while (open && in_time) {
-    int64_t left = deadline - now_ms();
+    int64_t left = deadline - shard_now_ms();
     struct pollfd p = {.fd = errors, .events = POLLIN};
     int n = poll(&p, 1, left < 0 ? 0 : left > 1000 ? 1000 : (int)left);
     if (n > 0) {
@@ -314,7 +308,7 @@ static bool hear(int errors, int64_t deadline, char *words, size_t size) {
     } else if (n < 0 && errno != EINTR) {
       open = false;
     }
-    in_time = !open || now_ms() < deadline;
+    in_time = !open || shard_now_ms() < deadline;
   }
   while (used > 0 && words[used - 1] == '\n') {
     used--;
@@ -348,7 +342,7 @@ static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadl
     }
     struct timespec nap = {0, nap_us * 1000};
     nanosleep(&nap, NULL);
-    in_time = now_ms() < deadline;
+    in_time = shard_now_ms() < deadline;
   }
   if (!in_time) {
     kill(-pid, SIGKILL);
@@ -519,8 +513,8 @@ static int build_or_wait(struct request *r, const char *job, struct shard_listin
     return fail(r, -errno, "cannot write to the cache directory '%.300s': %s%s", r->cache,
                 strerror(errno), passing ? "" : "; set SHARD_CACHE_DIR");
   }
-  int64_t deadline = now_ms() + (int64_t)shard_config()->timeout * 1000;
-  int64_t said = now_ms();
+  int64_t deadline = shard_now_ms() + (int64_t)shard_config()->timeout * 1000;
+  int64_t said = shard_now_ms();
   char text[400];
   long nap_ms = 1;
   int rc = 0;
@@ -530,7 +524,7 @@ static int build_or_wait(struct request *r, const char *job, struct shard_listin
                 strerror(errno));
       break;
     }
-    if (now_ms() >= deadline) {
+    if (shard_now_ms() >= deadline) {
       rc = fail(r, -ETIMEDOUT,
                 "another process has been listing '%.300s' for more than %u s; raise "
                 "SHARD_TIMEOUT, or build it beforehand (shardctl index) and set SHARD_LISTING",
@@ -540,8 +534,8 @@ static int build_or_wait(struct request *r, const char *job, struct shard_listin
     struct timespec nap = {0, nap_ms * 1000000L};
     nanosleep(&nap, NULL);
     nap_ms = nap_ms < 50 ? nap_ms * 2 : 50;
-    if (now_ms() >= said + 5000) {
-      said = now_ms();
+    if (shard_now_ms() >= said + 5000) {
+      said = shard_now_ms();
       snprintf(text, sizeof(text), "waiting for another process to list '%.300s', %lld s left",
                r->real, (long long)(deadline - said) / 1000);
       shard_log(SHARD_LOG_INFO, text);

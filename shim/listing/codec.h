@@ -96,6 +96,46 @@ static inline uint64_t shard_digits_get(const char *digits, size_t width) {
   return number;
 }
 
+/* Bytes that a and b share at their start, of at most `most`. */
+static inline size_t shard_shared_start(const char *a, const char *b, size_t most) {
+  size_t n = 0;
+  for (uint64_t x, y; n + 8 <= most; n += 8) {
+    memcpy(&x, a + n, 8);
+    memcpy(&y, b + n, 8);
+    if (x != y) {
+      return n + (size_t)__builtin_ctzll(x ^ y) / 8;
+    }
+  }
+  while (n < most && a[n] == b[n]) {
+    n++;
+  }
+  return n;
+}
+
+/* Bytes that they share before a_end and b_end. */
+static inline size_t shard_shared_end(const char *a_end, const char *b_end, size_t most) {
+  size_t n = 0;
+  for (uint64_t x, y; n + 8 <= most; n += 8) {
+    memcpy(&x, a_end - n - 8, 8);
+    memcpy(&y, b_end - n - 8, 8);
+    if (x != y) {
+      return n + (size_t)__builtin_clzll(x ^ y) / 8;
+    }
+  }
+  while (n < most && a_end[-1 - (ptrdiff_t)n] == b_end[-1 - (ptrdiff_t)n]) {
+    n++;
+  }
+  return n;
+}
+
+/* Length of what a and b share at their start, and, of the rest, at their end. */
+static inline void shard_shared(const char *a, size_t na, const char *b, size_t nb, size_t *prefix,
+                                size_t *suffix) {
+  size_t least = na < nb ? na : nb;
+  *prefix = shard_shared_start(a, b, least);
+  *suffix = shard_shared_end(a + na, b + nb, least - *prefix);
+}
+
 /* Offset of the basename in name[length]. */
 static inline size_t shard_basename(const char *name, size_t length) {
   const char *slash = memrchr(name, '/', length);

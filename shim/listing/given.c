@@ -176,7 +176,7 @@ int shard_given_open(const char *file, const char *real, const struct shard_opti
   return rc;
 }
 
-static int64_t now_ms(void) {
+int64_t shard_now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
@@ -185,7 +185,7 @@ static int64_t now_ms(void) {
 int shard_given_await(const char *file, const char *real, const struct shard_options *asked,
                       struct shard_listing **out, char *err, size_t size) {
   unsigned timeout = shard_config()->timeout;
-  int64_t deadline = now_ms() + (int64_t)timeout * 1000;
+  int64_t deadline = shard_now_ms() + (int64_t)timeout * 1000;
   for (long nap_ms = 10;; nap_ms = nap_ms < 500 ? nap_ms * 2 : nap_ms) {
     int rc = shard_given_look(file, real, asked, out);
     /* Nothing yet, an old one, or one of an older libshard: rank 0 will see to it. */
@@ -195,7 +195,7 @@ int shard_given_await(const char *file, const char *real, const struct shard_opt
       }
       return rc;
     }
-    if (now_ms() >= deadline) {
+    if (shard_now_ms() >= deadline) {
       snprintf(err, size,
                "SHARD_LISTING='%.300s': rank 0 has not put the listing of '%.200s' there for %u s "
                "(SHARD_LISTING_BUILD=first); %s Raise SHARD_TIMEOUT, "

@@ -25,38 +25,6 @@ size_t shard_run_segments(size_t bytes, size_t count, size_t longest) {
   return (bytes + count * 20) / room + 1;
 }
 
-/* Bytes that a and b share at their start, of at most `most`. */
-static inline size_t shared_start(const char *a, const char *b, size_t most) {
-  size_t n = 0;
-  for (uint64_t x, y; n + 8 <= most; n += 8) {
-    memcpy(&x, a + n, 8);
-    memcpy(&y, b + n, 8);
-    if (x != y) {
-      return n + (size_t)__builtin_ctzll(x ^ y) / 8;
-    }
-  }
-  while (n < most && a[n] == b[n]) {
-    n++;
-  }
-  return n;
-}
-
-/* Bytes that they share before a_end and b_end. */
-static inline size_t shared_end(const char *a_end, const char *b_end, size_t most) {
-  size_t n = 0;
-  for (uint64_t x, y; n + 8 <= most; n += 8) {
-    memcpy(&x, a_end - n - 8, 8);
-    memcpy(&y, b_end - n - 8, 8);
-    if (x != y) {
-      return n + (size_t)__builtin_clzll(x ^ y) / 8;
-    }
-  }
-  while (n < most && a_end[-1 - (ptrdiff_t)n] == b_end[-1 - (ptrdiff_t)n]) {
-    n++;
-  }
-  return n;
-}
-
 void shard_run_put(struct shard_run_coder *c, const char *before, size_t before_length,
                    const char *name, size_t length, uint64_t ino, uint8_t type) {
   struct shard_segment *s = c->tail;
@@ -74,9 +42,7 @@ void shard_run_put(struct shard_run_coder *c, const char *before, size_t before_
   }
   size_t prefix = 0, suffix = 0;
   if (before) {
-    size_t least = before_length < length ? before_length : length;
-    prefix = shared_start(before, name, least);
-    suffix = shared_end(before + before_length, name + length, least - prefix);
+    shard_shared(before, before_length, name, length, &prefix, &suffix);
   }
   uint8_t *begin = s->data + s->used, *p = begin;
   size_t middle = length - prefix - suffix;

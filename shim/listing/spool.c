@@ -9,6 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+char *shard_folder_of(const char *file) {
+  const char *slash = strrchr(file, '/');
+  return !slash ? strdup(".") : slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
+}
+
 int shard_unnamed_file(const char *folder) {
   char name[PATH_MAX];
   int fd;

@@ -31,6 +31,9 @@ int shard_spool_add(struct shard_spool *s, const void *data, size_t size);
 int shard_spool_read(struct shard_spool *s,
                      int (*take)(void *context, const void *data, size_t size), void *context);
 
+/* The folder of a file; malloc'd. */
+char *shard_folder_of(const char *file);
+
 /* An unnamed file in a folder, read and written; or -1 and errno. */
 int shard_unnamed_file(const char *folder);
 

@@ -252,12 +252,6 @@ static int open_temporary(struct shard_writer *w) {
   return -EBUSY;
 }
 
-/* The folder of a file; malloc'd. */
-static char *folder_of(const char *file) {
-  const char *slash = strrchr(file, '/');
-  return !slash ? strdup(".") : slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
-}
-
 static void init_table(const struct shard_writer *w, struct table *t, struct shard_table_header *h,
                        uint32_t seed) {
   shard_spool_init(&t->index, w->folder);
@@ -278,7 +272,7 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
   int rc = -ENOMEM;
   w->fd = -1;
   w->path = strdup(path);
-  w->folder = folder_of(path);
+  w->folder = shard_folder_of(path);
   w->buffer = malloc(BUFFER_SIZE);
   w->digest = EVP_MD_CTX_new();
   init_table(w, &w->names, &w->header.names, SHARD_SEED_NAMES);
@@ -545,46 +539,6 @@ static bool goes_on(struct shard_writer *w, const char *name, size_t length) {
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* Bytes that a and b share at their start, of at most `most`. */
-static size_t shared_start(const char *a, const char *b, size_t most) {
-  size_t n = 0;
-  for (uint64_t x, y; n + 8 <= most; n += 8) {
-    memcpy(&x, a + n, 8);
-    memcpy(&y, b + n, 8);
-    if (x != y) {
-      return n + (size_t)__builtin_ctzll(x ^ y) / 8;
-    }
-  }
-  while (n < most && a[n] == b[n]) {
-    n++;
-  }
-  return n;
-}
-
-/* Bytes that they share before a_end and b_end. */
-static size_t shared_end(const char *a_end, const char *b_end, size_t most) {
-  size_t n = 0;
-  for (uint64_t x, y; n + 8 <= most; n += 8) {
-    memcpy(&x, a_end - n - 8, 8);
-    memcpy(&y, b_end - n - 8, 8);
-    if (x != y) {
-      return n + (size_t)__builtin_clzll(x ^ y) / 8;
-    }
-  }
-  while (n < most && a_end[-1 - (ptrdiff_t)n] == b_end[-1 - (ptrdiff_t)n]) {
-    n++;
-  }
-  return n;
-}
-
-/* Length of what a and b share at their start, and, of the rest, at their end. */
-static void shared(const char *a, size_t na, const char *b, size_t nb, size_t *prefix,
-                   size_t *suffix) {
-  size_t least = na < nb ? na : nb;
-  *prefix = shared_start(a, b, least);
-  *suffix = shared_end(a + na, b + nb, least - *prefix);
-}
-
 /* The index of a table is complete, and follows it with the attributes. */
 static int end_table(struct shard_writer *w);
 
@@ -632,7 +586,7 @@ static int begin_pending(struct shard_writer *w, const char *name, size_t length
     if (!shard_may_follow(order, w->last, w->last_length, name, length)) {
       return -EINVAL;
     }
-    shared(w->last, w->last_length, name, length, &prefix, &suffix);
+    shard_shared(w->last, w->last_length, name, length, &prefix, &suffix);
   }
   if (w->table == &w->names) {
     note(w, name, length, prefix, suffix);

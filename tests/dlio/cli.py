@@ -185,6 +185,25 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def run_all(wanted, compare, args, workdir):
+    """Print what compare(run) finds, (lines about faults, opens), for each run; the exit status."""
+    passed = failed = 0
+    for run in wanted:
+        start = time.monotonic()
+        lines, opens = compare(run)
+        passed, failed = passed + (not lines), failed + bool(lines)
+        print(f"{'FAIL' if lines else 'ok  '}  {run.config.name}"
+              f" ({opens} opens, {time.monotonic() - start:.0f} s)", flush=True)
+        for line in lines:
+            print("      " + line.rstrip().replace("\n", "\n      "), flush=True)
+    print(f"{passed} passed, {failed} failed")
+    if failed:
+        print(f"logs and results are kept in {workdir}")
+    elif not args.workdir:
+        shutil.rmtree(workdir)
+    return 1 if failed or not passed else 0
+
+
 def main():
     """Run all command lines; the exit status is 1 if any differs."""
     launch.end_jobs_on_signals()
@@ -202,21 +221,7 @@ def main():
     wanted = [run for run in runs() if re.search(args.filter, run.config.name)
               and (script or run.module)]
     cli.generate(wanted)
-    passed = failed = 0
-    for run in wanted:
-        start = time.monotonic()
-        lines, opens = cli.compare(run, preload, env)
-        passed, failed = passed + (not lines), failed + bool(lines)
-        print(f"{'FAIL' if lines else 'ok  '}  {run.config.name}"
-              f" ({opens} opens, {time.monotonic() - start:.0f} s)", flush=True)
-        for line in lines:
-            print("      " + line.rstrip().replace("\n", "\n      "), flush=True)
-    print(f"{passed} passed, {failed} failed")
-    if failed:
-        print(f"logs and results are kept in {workdir}")
-    elif not args.workdir:
-        shutil.rmtree(workdir)
-    return 1 if failed or not passed else 0
+    return run_all(wanted, lambda run: cli.compare(run, preload, env), args, workdir)
 
 
 if __name__ == "__main__":

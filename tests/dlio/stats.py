@@ -8,11 +8,9 @@ import collections
 import glob
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 import cli
 import configs
@@ -124,23 +122,12 @@ def main():
     env = dict(pair.split("=", 1) for pair in args.env)
     wanted = [run for run in runs() if args.filter in run.config.name]
     job.generate(wanted)
-    passed = failed = 0
-    for run in wanted:
-        start = time.monotonic()
+
+    def compare(run):
         lines, opens = check(job, run, [os.path.abspath(args.preload)], env)
-        if not opens and not lines:
-            lines = ["nothing was opened"]
-        passed, failed = passed + (not lines), failed + bool(lines)
-        print(f"{'FAIL' if lines else 'ok  '}  {run.config.name}"
-              f" ({opens} opens, {time.monotonic() - start:.0f} s)", flush=True)
-        for line in lines:
-            print("      " + line.rstrip().replace("\n", "\n      "), flush=True)
-    print(f"{passed} passed, {failed} failed")
-    if failed:
-        print(f"logs and results are kept in {workdir}")
-    elif not args.workdir:
-        shutil.rmtree(workdir)
-    return 1 if failed or not passed else 0
+        return lines if opens or lines else ["nothing was opened"], opens
+
+    return cli.run_all(wanted, compare, args, workdir)
 
 
 if __name__ == "__main__":
