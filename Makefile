@@ -27,8 +27,8 @@ LIB := $(COMMON) config/config config/world config/job config/file config/log li
 # shardctl
 CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/run listing/sort listing/build source/posix \
        source/manifest listing/cachedir config/config config/world \
-       $(addprefix source/s3/,url credentials sigv4 client page split list) \
-       $(addprefix ctl/,main text library s3 index ls stat manifest run plan doctor cache stats sums verify)
+       $(addprefix source/s3/,url credentials sigv4 client page split list object) \
+       $(addprefix ctl/,main text library s3 get index ls stat manifest run plan doctor cache stats sums verify)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)

@@ -218,10 +218,6 @@ static void set(enum variable v, const char *value) {
                "percent sign",
                names[v], value);
     }
-    if (strncmp(value, "s3://", 5) == 0) {
-      COMPLAIN("%s='%.64s': S3 is not supported by libshard %s yet", names[v], value,
-               shard_version());
-    }
     break;
   case VAR_CACHE_DIR:
     config.cache_dir = value;
@@ -347,6 +343,11 @@ void shard_config_init(char *const *environment) {
   }
   if (config.listing_first && !config.listing) {
     COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file to make");
+  }
+  if (config.listing_first && config.listing && strncmp(config.listing, "s3://", 5) == 0) {
+    COMPLAIN("SHARD_LISTING_BUILD=first is for a file, not SHARD_LISTING='%.64s'; put it there "
+             "beforehand with shardctl index -o",
+             config.listing);
   }
   make_absolute(environment);
   static char stats[PATH_ROOM], listing[PATH_ROOM];

@@ -63,7 +63,7 @@ static const struct option options[] = {{"dry-run", no_argument, NULL, OPT_DRY_R
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
-enum kind { FOREIGN, LISTING, CURRENT, JOB, LOCK, LEFTOVER, PERMUTATION };
+enum kind { FOREIGN, LISTING, CURRENT, JOB, LOCK, LEFTOVER, PERMUTATION, OBJECT };
 
 enum { HOUR = 3600, DAY = 24 * HOUR, MONTH = 30 * DAY };
 
@@ -132,6 +132,9 @@ static enum kind kind_of_name(const char *name, size_t *group) {
   }
   if (strncmp(rest, ".job-", 5) == 0) {
     return hex(rest + 5, 16) && !rest[21] ? JOB : FOREIGN;
+  }
+  if (strncmp(rest, ".got-", 5) == 0) {
+    return hex(rest + 5, 16) && rest[21] == '.' ? OBJECT : FOREIGN;
   }
   bool left = strncmp(rest, ".new.", 5) == 0
                   ? rest[5] >= '0' && rest[5] <= '9'
@@ -375,6 +378,11 @@ static const char *why_remove(const struct cache *c, const struct entry *e) {
                : NULL;
   case JOB:
     return age(c, e) >= MONTH ? "job of a month ago" : NULL;
+  case OBJECT: /* what SHARD_LISTING=s3://... names; 0: not of a job */
+    if (strspn(e->name + e->group + strlen(".got-"), "0") >= 16) {
+      return age(c, e) >= HOUR ? "object of an hour ago" : NULL;
+    }
+    return age(c, e) >= MONTH ? "object of a job of a month ago" : NULL;
   case CURRENT:
     return find(c, e->target) ? NULL : "link to nothing";
   case FOREIGN:
@@ -544,6 +552,8 @@ static const char *word(const struct entry *e) {
     return e->busy ? "unfinished" : "leftover";
   case PERMUTATION:
     return "permutation";
+  case OBJECT:
+    return "fetched";
   case FOREIGN:
     return e->st.st_uid == geteuid() ? "not libshard's" : "another user's";
   default:
@@ -558,6 +568,7 @@ static void json_entry(const struct cache *c, const struct entry *e, bool first)
          e->kind == LISTING       ? "listing"
          : e->kind == LEFTOVER    ? "leftover"
          : e->kind == PERMUTATION ? "permutation"
+         : e->kind == OBJECT      ? "object"
                                   : "foreign",
          size_of(e), age(c, e), e->in_use ? "true" : "false", e->busy ? "true" : "false");
   if (e->kind == LISTING) {

@@ -18,6 +18,7 @@ enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FO
 
 int ctl_cache(int argc, char **argv);
 int ctl_doctor(int argc, char **argv);
+int ctl_get(int argc, char **argv);
 int ctl_index(int argc, char **argv);
 int ctl_ls(int argc, char **argv);
 int ctl_manifest(int argc, char **argv);

@@ -14,6 +14,7 @@
 #include "libshard.h"
 #include "listing/build.h"
 #include "listing/codec.h"
+#include "listing/listing.h"
 #include "listing/options.h"
 #include "source/manifest.h"
 #include "source/s3/s3.h"
@@ -25,6 +26,7 @@ static const char usage[] =
     "success. SOURCE is a directory: the files (everything but directories) below it are listed;\n"
     "or a text file with a name a line, as it stands; gzip and zstd are unpacked; '-' is standard\n"
     "input; or s3://BUCKET/PREFIX: all keys that begin with PREFIX, relative to its last slash.\n"
+    "FILE may be s3://BUCKET/KEY: the listing is made in SHARD_TMPDIR, checked, and put there.\n"
     "\n"
     "  -o, --output FILE    the listing to write\n"
     "      --order ORDER    path (default) or basename; of a text also directory: the names of\n"
@@ -42,6 +44,7 @@ static const char usage[] =
     "                       only the keys of a bucket between these two, which are left out\n"
     "      --no-sign-request\n"
     "                       a bucket that all may list: no credentials are used\n"
+    "      --no-replace     of -o s3://: fail if there is such an object\n"
     "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
     "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
     "      --quiet          no progress on stderr (there is some if it is a terminal, or with\n"
@@ -62,6 +65,7 @@ enum {
   OPT_AFTER,
   OPT_BEFORE,
   OPT_ANONYMOUS,
+  OPT_NO_REPLACE,
   OPT_ORDER = 256,
   OPT_INCLUDE,
   OPT_OPTIONS,
@@ -79,6 +83,7 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"start-after", required_argument, NULL, OPT_AFTER},
                                         {"end-before", required_argument, NULL, OPT_BEFORE},
                                         {"no-sign-request", no_argument, NULL, OPT_ANONYMOUS},
+                                        {"no-replace", no_argument, NULL, OPT_NO_REPLACE},
                                         {"include", required_argument, NULL, OPT_INCLUDE},
                                         {"options", required_argument, NULL, OPT_OPTIONS},
                                         {"no-attributes", no_argument, NULL, OPT_NO_ATTRIBUTES},
@@ -117,10 +122,26 @@ static bool may_replace(const char *output) {
   return stat(output, &st) != 0 || (S_ISREG(st.st_mode) && !standard);
 }
 
-int ctl_index(int argc, char **argv) {
-  const char *output = NULL, *order = NULL, *include = NULL, *words = NULL;
+/* Check the listing, and put it into a bucket. */
+static int put(const char *file, const char *url, bool only_new) {
+  struct shard_listing *l;
+  const struct ctl_s3_file one = {.url = url, .file = file};
+  int rc = shard_listing_open(file, &l);
+  if (rc == 0) {
+    rc = shard_listing_verify(l);
+    shard_listing_close(l);
+  }
+  return rc == 0 ? ctl_s3_put(&one, 1, only_new)
+                 : ctl_fail("cannot read back the listing for '%.300s': %s", url,
+                            shard_listing_strerror(rc));
+}
+
+/* *scratch: a folder that is to be removed in the end, or NULL. */
+static int run(int argc, char **argv, char **scratch) {
+  const char *output = NULL, *target = NULL, *order = NULL, *include = NULL, *words = NULL;
   int json = 0, attributes = 1, quiet = 0, c;
   int unique = 0, keep = 0, texts = 0;
+  bool only_new = false;
   struct ctl_s3 s3 = {0};
   struct shard_manifest_options text = {.separator = '\n'};
   while ((c = getopt_long(argc, argv, "o:0h", options, NULL)) != -1) {
@@ -150,6 +171,9 @@ int ctl_index(int argc, char **argv) {
       break;
     case OPT_ANONYMOUS:
       s3.anonymous = true;
+      break;
+    case OPT_NO_REPLACE:
+      only_new = true;
       break;
     case OPT_ORDER:
       order = optarg;
@@ -207,6 +231,23 @@ int ctl_index(int argc, char **argv) {
     return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://, not '%s'",
                      source);
   }
+  if (only_new && !shard_s3_is_url(output)) {
+    return ctl_usage("--no-replace is for -o s3://..., not '%s'", output);
+  }
+  target = output;
+  static char made[PATH_MAX];
+  if (shard_s3_is_url(output)) {
+    int named = ctl_s3_object(output);
+    if (named != CTL_DONE) {
+      return named;
+    }
+    *scratch = ctl_s3_scratch();
+    if (!*scratch) {
+      return CTL_FAILED;
+    }
+    snprintf(made, sizeof(made), "%s/listing", *scratch);
+    output = made;
+  }
   if (!may_replace(output)) {
     return ctl_fail("cannot write listing '%s': it is not a regular file; a listing appears whole, "
                     "under a name of its own",
@@ -255,6 +296,9 @@ int ctl_index(int argc, char **argv) {
   if (rc != 0) {
     return ctl_fail("%s", err);
   }
+  if (output != target && (rc = put(made, target, only_new)) != CTL_DONE) {
+    return rc;
+  }
   double took = seconds() - begin;
   struct rusage usage_now;
   getrusage(RUSAGE_SELF, &usage_now);
@@ -262,7 +306,7 @@ int ctl_index(int argc, char **argv) {
     fputs("{\"source\": ", stdout);
     ctl_json_string(stdout, source);
     fputs(", \"file\": ", stdout);
-    ctl_json_string(stdout, output);
+    ctl_json_string(stdout, target);
     printf(", \"entries\": %llu, \"directories\": %llu, \"bytes\": %llu, \"seconds\": %.6f, "
            "\"peak_rss\": %ld, \"digest\": \"%s\"",
            (unsigned long long)result.entries, (unsigned long long)result.directories,
@@ -278,4 +322,11 @@ int ctl_index(int argc, char **argv) {
            (unsigned long long)result.bytes, took);
   }
   return ctl_finish();
+}
+
+int ctl_index(int argc, char **argv) {
+  char *scratch = NULL;
+  int rc = run(argc, argv, &scratch);
+  ctl_s3_scratch_remove(scratch);
+  return rc;
 }

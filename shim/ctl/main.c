@@ -26,6 +26,8 @@ static const char usage[] =
     "                      write each rank's names into a text of its own\n"
     "  verify STATS...     prove by the ranks' SHARD_STATS that they shared out one listing\n"
     "  stats LOG           make the statistics of a rank that was killed from its log\n"
+    "  get s3://BUCKET/KEY -o FILE\n"
+    "                      fetch a listing or manifest from a bucket, and check it\n"
     "  run CMD [ARGS...]   run a command under libshard.so, if it can be served\n"
     "  plan                tell the memory a run will need, unmodified and under libshard\n"
     "  doctor              check that libshard can work here, and say what to do if not\n"
@@ -37,10 +39,10 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"index", ctl_index},  {"ls", ctl_ls},         {"stat", ctl_stat},
-                {"run", ctl_run},      {"plan", ctl_plan},     {"manifest", ctl_manifest},
-                {"cache", ctl_cache},  {"doctor", ctl_doctor}, {"stats", ctl_stats},
-                {"verify", ctl_verify}};
+} commands[] = {{"get", ctl_get},           {"index", ctl_index},  {"ls", ctl_ls},
+                {"stat", ctl_stat},         {"run", ctl_run},      {"plan", ctl_plan},
+                {"manifest", ctl_manifest}, {"cache", ctl_cache},  {"doctor", ctl_doctor},
+                {"stats", ctl_stats},       {"verify", ctl_verify}};
 
 static void complain(const char *format, va_list args) {
   fputs("shardctl: ", stderr);

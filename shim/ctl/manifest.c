@@ -2,7 +2,8 @@
 /*
  * manifest.c - shardctl manifest: a text for each rank, with the names of its share.
  *
- * All files are written beside their places first, and renamed when all are complete.
+ * All files are written beside their places first, and renamed when all are complete. Those for a
+ * bucket are written in a temporary folder, and put when all are complete.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,9 +15,11 @@
 
 #include "config/pattern.h"
 #include "ctl/ctl.h"
+#include "ctl/s3.h"
 #include "libshard.h"
 #include "listing/listing.h"
 #include "shard/shard.h"
+#include "source/s3/s3.h"
 
 static const char usage[] =
     "Usage: shardctl manifest LISTING --size P -o PATTERN [OPTIONS]\n"
@@ -24,7 +27,8 @@ static const char usage[] =
     "Writes the names of each rank's share into a text of its own, one a line.\n"
     "\n"
     "      --size P             number of ranks\n"
-    "  -o, --output PATTERN     path of the texts: %r is the rank, %e the epoch, %% a '%'\n"
+    "  -o, --output PATTERN     path of the texts: %r is the rank, %e the epoch, %% a '%';\n"
+    "                           or s3://BUCKET/KEY with these\n"
     "      --strategy STRATEGY  range (default) or stride\n"
     "      --seed S, --epoch E  shuffle first; each (seed, epoch) gives other shares\n"
     "      --weights W,W,...    a weight for each rank: shares in this proportion (range only)\n"
@@ -126,6 +130,41 @@ static int write_all(const struct order *o) {
   return rc;
 }
 
+/* Write them in a temporary folder, and put them into the bucket. */
+static int put_all(const struct order *o) {
+  char local[PATH_MAX];
+  size_t used = 0;
+  struct ctl_s3_file *files = calloc(o->size, sizeof(*files));
+  if (!files) {
+    return ctl_fail("out of memory");
+  }
+  char *scratch = ctl_s3_scratch();
+  int rc = scratch ? CTL_DONE : CTL_FAILED;
+  for (const char *p = scratch; p && *p && rc == CTL_DONE; p++) {
+    used += (size_t)snprintf(local + used, 3, *p == '%' ? "%%%%" : "%c", *p);
+    rc =
+        used + 8 < sizeof(local) ? CTL_DONE : ctl_fail("the path '%.300s...' is too long", scratch);
+  }
+  struct order here = *o;
+  here.pattern = local;
+  if (rc == CTL_DONE) {
+    strcpy(local + used, "/%r");
+    rc = write_all(&here);
+  }
+  for (uint32_t r = 0; rc == CTL_DONE && r < o->size; r++) {
+    files[r] = (struct ctl_s3_file){path_of(o, r, ""), path_of(&here, r, "")};
+    rc = files[r].url && files[r].file ? CTL_DONE : ctl_fail("out of memory");
+  }
+  rc = rc == CTL_DONE ? ctl_s3_put(files, o->size, false) : rc;
+  for (uint32_t r = 0; r < o->size; r++) {
+    free((char *)files[r].url);
+    free((char *)files[r].file);
+  }
+  free(files);
+  ctl_s3_scratch_remove(scratch);
+  return rc;
+}
+
 /* "2,1,1": how many places each rank gets of n. NULL: not `size` numbers, or all are 0. */
 static uint64_t *weigh(const char *text, uint32_t size, uint64_t n) {
   uint64_t *bounds = calloc((size_t)size + 1, sizeof(*bounds)), sum = 0;
@@ -205,6 +244,8 @@ int ctl_manifest(int argc, char **argv) {
   o.size = (uint32_t)size;
   o.key = shuffled ? shard_shuffle_key(seed, o.epoch) : 0;
   char *first = path_of(&o, 0, ""), *last = path_of(&o, o.size - 1, "");
+  bool bucket = shard_s3_is_url(o.pattern);
+  int named = first && bucket ? ctl_s3_object(first) : CTL_DONE;
   bool good = first && last, same = good && size > 1 && strcmp(first, last) == 0;
   free(first);
   free(last);
@@ -212,6 +253,9 @@ int ctl_manifest(int argc, char **argv) {
     return ctl_usage(same ? "-o '%s' needs %%r, for each rank has a text of its own"
                           : "-o '%s': only %%r, %%e and %%%% have a meaning",
                      o.pattern);
+  }
+  if (named != CTL_DONE) {
+    return named;
   }
   struct shard_listing *l;
   int rc = shard_listing_open(argv[optind], &l);
@@ -223,7 +267,7 @@ int ctl_manifest(int argc, char **argv) {
     rc = ctl_usage("--weights takes %u numbers separated by ',', not all 0, not '%s'", o.size,
                    weights);
   } else {
-    rc = write_all(&o);
+    rc = bucket ? put_all(&o) : write_all(&o);
   }
   free(o.bounds);
   shard_listing_close(l);

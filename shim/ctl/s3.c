@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/s3.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include "listing/build.h"
 #include "listing/codec.h"
 #include "listing/options.h"
+#include "source/s3/client.h"
 #include "source/s3/s3.h"
 
 struct reading {
@@ -137,4 +140,126 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
 char *ctl_s3_root(const char *url) {
   const char *slash = shard_s3_is_url(url) ? strrchr(url + 5, '/') : NULL;
   return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;
+}
+
+/* ---- objects ----------------------------------------------------------------------------------
+ */
+
+static int say(const char *err) {
+  fputs("shardctl: ", stderr);
+  ctl_text(stderr, err); /* a server's words may be in it */
+  fputc('\n', stderr);
+  return CTL_FAILED;
+}
+
+static int parse_object(const char *text, struct shard_s3_url *url) {
+  char err[700];
+  if (shard_s3_url_parse(text, url, err, sizeof(err)) != 0) {
+    return ctl_usage("%s", err);
+  }
+  size_t n = strlen(url->prefix);
+  return n > 0 && url->prefix[n - 1] != '/'
+             ? CTL_DONE
+             : ctl_usage("'%.300s' names no object; write s3://bucket/key", text);
+}
+
+int ctl_s3_object(const char *url) {
+  struct shard_s3_url parsed;
+  return parse_object(url, &parsed);
+}
+
+/* What requests to the bucket need. Free the account in either case. */
+static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_s3_account *account,
+                   struct shard_s3_client_options *o) {
+  char err[1000] = "";
+  *account = (struct shard_s3_account){.sign = false};
+  shard_config_init(environ);
+  if (shard_config_check(err, sizeof(err)) != 0) {
+    return ctl_usage("%s", err);
+  }
+  if (shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
+      0) {
+    return say(err);
+  }
+  *o = (struct shard_s3_client_options){.account = account,
+                                        .bucket = url->bucket,
+                                        .connections = shard_config()->s3_connections,
+                                        .timeout = shard_config()->timeout,
+                                        .log = shard_config()->log};
+  return CTL_DONE;
+}
+
+int ctl_s3_get(const char *url, bool anonymous, int fd) {
+  char err[1300] = "";
+  struct shard_s3_url at;
+  struct shard_s3_account account;
+  struct shard_s3_client_options o = {.connections = 1};
+  int rc = parse_object(url, &at);
+  if (rc != CTL_DONE) {
+    return rc;
+  }
+  rc = prepare(&at, anonymous, &account, &o);
+  if (rc == CTL_DONE) {
+    o.connections = 1;
+    rc = shard_s3_get(&o, at.prefix, fd, err, sizeof(err)) == 0 ? CTL_DONE : say(err);
+  }
+  shard_s3_account_free(&account);
+  return rc;
+}
+
+int ctl_s3_put(const struct ctl_s3_file *files, size_t count, bool only_new) {
+  char err[1300] = "";
+  struct shard_s3_url at;
+  struct shard_s3_account account;
+  struct shard_s3_client_options o = {.connections = 1};
+  int rc = parse_object(files[0].url, &at);
+  struct shard_s3_upload *uploads = calloc(count, sizeof(*uploads));
+  if (rc != CTL_DONE || !uploads) {
+    free(uploads);
+    return rc != CTL_DONE ? rc : say("out of memory");
+  }
+  for (size_t i = 0; i < count; i++) {
+    uploads[i] =
+        (struct shard_s3_upload){.key = files[i].url + strlen("s3://") + strlen(at.bucket) + 1,
+                                 .file = files[i].file,
+                                 .only_new = only_new};
+  }
+  rc = prepare(&at, false, &account, &o);
+  if (rc == CTL_DONE) {
+    o.connections = count < o.connections ? (unsigned)count : o.connections;
+    rc = shard_s3_put(&o, uploads, count, err, sizeof(err)) == 0 ? CTL_DONE : say(err);
+  }
+  shard_s3_account_free(&account);
+  free(uploads);
+  return rc;
+}
+
+char *ctl_s3_scratch(void) {
+  const char *at = getenv("SHARD_TMPDIR");
+  at = at && *at ? at : getenv("TMPDIR");
+  char *folder = NULL;
+  if (asprintf(&folder, "%s/shardctl.XXXXXX", at && *at ? at : "/tmp") < 0) {
+    folder = NULL;
+    errno = ENOMEM;
+  }
+  if (!folder || !mkdtemp(folder)) {
+    ctl_fail("cannot make '%.300s': %s; set SHARD_TMPDIR to a folder with room",
+             folder ? folder : "a temporary folder", strerror(errno));
+    free(folder);
+    return NULL;
+  }
+  return folder;
+}
+
+void ctl_s3_scratch_remove(char *folder) {
+  DIR *dir = folder ? opendir(folder) : NULL;
+  const struct dirent *d;
+  while (dir && (d = readdir(dir))) {
+    unlinkat(dirfd(dir), d->d_name, 0); /* "." and ".." are refused */
+  }
+  if (dir) {
+    closedir(dir);
+    rmdir(folder);
+  }
+  free(folder);
 }

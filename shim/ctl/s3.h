@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * s3.h - a bucket as the source of a command.
+ * s3.h - a bucket as the source of a command, and objects in it.
  */
 #ifndef SHARD_CTL_S3_H
 #define SHARD_CTL_S3_H
@@ -30,5 +30,25 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
 
 /* The part of a url that names are relative to: "s3://bucket/a/" of s3://bucket/a/b. Malloc'd. */
 char *ctl_s3_root(const char *url);
+
+/* s3://bucket/key is where an object goes to or comes from: CTL_DONE, or CTL_USAGE with a message.
+ */
+int ctl_s3_object(const char *url);
+
+/*
+ * Get the object `url` into the empty file `fd`; put files as objects, all of one bucket. CTL_DONE,
+ * or CTL_FAILED or CTL_USAGE after a message.
+ */
+int ctl_s3_get(const char *url, bool anonymous, int fd);
+
+/* A new folder for files that are to be put (SHARD_TMPDIR, TMPDIR, /tmp): its path, malloc'd. NULL
+ * after a message. It goes with all that is in it. */
+char *ctl_s3_scratch(void);
+void ctl_s3_scratch_remove(char *folder);
+
+struct ctl_s3_file {
+  const char *url, *file;
+};
+int ctl_s3_put(const struct ctl_s3_file *files, size_t count, bool only_new);
 
 #endif

@@ -8,6 +8,8 @@
  *   KEY.current                  symbolic link to the newest version
  *   KEY.job-ID                   symbolic link to the version that a job began with; of a manifest,
  *                                KEY is the one of its path, whatever it holds
+ *   KEY.got-ID.listing           an object that SHARD_LISTING names, as job ID has got it; or .txt,
+ *                                .txt.gz, .txt.zst. KEY is of its URL
  *
  * KEY is a hash of the canonical directory and options, VERSION of the content. A process opens
  * KEY.current, compares the source and the options kept inside (so a collision of KEY is only
@@ -56,7 +58,8 @@ struct request {
   char given[PATH_MAX];  /* SHARD_LISTING */
   int first;             /* rank, if SHARD_LISTING_BUILD=first and the job is known; else -1 */
   char origin[PATH_MAX]; /* names come from this manifest or s3:// prefix, not from real; or "" */
-  bool remote;           /* it is an s3:// prefix */
+  bool remote;           /* it is an s3:// prefix, or object */
+  bool object;           /* which is fetched */
   struct stat identity;  /* of a manifest */
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT];
@@ -266,6 +269,7 @@ static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
   posix_spawnattr_setpgroup(&attributes, 0); /* to be killed with whatever it starts */
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  char *get[] = {r->program, "get", r->origin, "-o", r->file, NULL};
   char *arguments[] = {r->program,
                        "index",
                        *r->origin ? r->origin : r->real,
@@ -277,7 +281,8 @@ static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
                        *r->origin && !r->remote ? "--root" : NULL,
                        r->real,
                        NULL};
-  int rc = posix_spawn(pid, r->program, &actions, &attributes, arguments, environment);
+  int rc =
+      posix_spawn(pid, r->program, &actions, &attributes, r->object ? get : arguments, environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   free(environment);
@@ -352,12 +357,12 @@ static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadl
     return fail(r, -ETIMEDOUT,
                 "listing '%.300s' took more than %u s; raise SHARD_TIMEOUT, or build it beforehand "
                 "(shardctl index) and set SHARD_LISTING",
-                r->real, shard_config()->timeout);
+                source_of(r), shard_config()->timeout);
   }
   if (got == pid && WIFSIGNALED(status)) {
     r->killed = true;
     return fail(r, -EIO, "shardctl was killed by signal %d while it listed '%.300s'",
-                WTERMSIG(status), r->real);
+                WTERMSIG(status), source_of(r));
   }
   return got == pid && WEXITSTATUS(status) != 0 ? builder_failed(r) : 0;
 }
@@ -399,15 +404,17 @@ static int install(struct request *r, struct shard_listing **out) {
 /* What builders of this listing left that died with their rank, the lock being ours: none lives.
  * And what jobs of a month ago left. */
 static void remove_leftovers(const struct request *r) {
-  char prefix[64], current[64], job[64];
+  char prefix[64], current[64], job[64], got[64];
   struct stat st;
   int n = snprintf(prefix, sizeof(prefix), "%s.new.", r->key);
   int k = snprintf(current, sizeof(current), "%s.current.new.", r->key);
   int m = snprintf(job, sizeof(job), "%s.job-", r->job_key);
+  int g = snprintf(got, sizeof(got), "%s.got-", r->job_key);
   DIR *dir = shard_real()->opendir(r->cache);
   const struct dirent *entry;
   while (dir && (entry = shard_real()->readdir(dir))) {
-    bool old = strncmp(entry->d_name, job, (size_t)m) == 0 &&
+    bool old = (strncmp(entry->d_name, job, (size_t)m) == 0 ||
+                strncmp(entry->d_name, got, (size_t)g) == 0) &&
                fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
                st.st_mtim.tv_sec < time(NULL) - 30L * 24 * 3600;
     if (old || strncmp(entry->d_name, prefix, (size_t)n) == 0 ||
@@ -420,10 +427,11 @@ static void remove_leftovers(const struct request *r) {
   }
 }
 
-static int build(struct request *r, int lock, int64_t deadline, struct shard_listing **out) {
+/* By shardctl, to r->file. */
+static int make(struct request *r, int lock, int64_t deadline) {
   char text[400];
   snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
-  snprintf(text, sizeof(text), "listing '%.300s'", source_of(r));
+  snprintf(text, sizeof(text), "%s '%.300s'", r->object ? "fetching" : "listing", source_of(r));
   shard_log(SHARD_LOG_INFO, text);
   int rc = 0;
   /* One that is killed gets a successor: this rank waits like the others. */
@@ -440,6 +448,11 @@ static int build(struct request *r, int lock, int64_t deadline, struct shard_lis
       }
     }
   }
+  return rc;
+}
+
+static int build(struct request *r, int lock, int64_t deadline, struct shard_listing **out) {
+  int rc = make(r, lock, deadline);
   return rc == 0 ? install(r, out) : rc;
 }
 
@@ -504,16 +517,16 @@ static int share(struct request *r, int lock, int64_t deadline, struct shard_lis
   return rc;
 }
 
-/* Take the lock, or find that another process has finished meanwhile. Pins. */
-static int build_or_wait(struct request *r, const char *job, struct shard_listing **out) {
+/* Wait for the lock; *lock is to be closed in any case, unless it is negative. */
+static int take_lock(struct request *r, int *held, int64_t *end) {
   snprintf(r->link, sizeof(r->link), "%s/%s.lock", r->cache, r->key);
-  int lock = high_fd(open(r->link, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  int lock = *held = high_fd(open(r->link, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (lock < 0) {
     bool passing = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
     return fail(r, -errno, "cannot write to the cache directory '%.300s': %s%s", r->cache,
                 strerror(errno), passing ? "" : "; set SHARD_CACHE_DIR");
   }
-  int64_t deadline = shard_now_ms() + (int64_t)shard_config()->timeout * 1000;
+  int64_t deadline = *end = shard_now_ms() + (int64_t)shard_config()->timeout * 1000;
   int64_t said = shard_now_ms();
   char text[400];
   long nap_ms = 1;
@@ -528,7 +541,7 @@ static int build_or_wait(struct request *r, const char *job, struct shard_listin
       rc = fail(r, -ETIMEDOUT,
                 "another process has been listing '%.300s' for more than %u s; raise "
                 "SHARD_TIMEOUT, or build it beforehand (shardctl index) and set SHARD_LISTING",
-                r->real, shard_config()->timeout);
+                source_of(r), shard_config()->timeout);
       break;
     }
     struct timespec nap = {0, nap_ms * 1000000L};
@@ -537,10 +550,18 @@ static int build_or_wait(struct request *r, const char *job, struct shard_listin
     if (shard_now_ms() >= said + 5000) {
       said = shard_now_ms();
       snprintf(text, sizeof(text), "waiting for another process to list '%.300s', %lld s left",
-               r->real, (long long)(deadline - said) / 1000);
+               source_of(r), (long long)(deadline - said) / 1000);
       shard_log(SHARD_LOG_INFO, text);
     }
   }
+  return rc;
+}
+
+/* Take the lock, or find that another process has finished meanwhile. Pins. */
+static int build_or_wait(struct request *r, const char *job, struct shard_listing **out) {
+  int lock;
+  int64_t deadline = 0;
+  int rc = take_lock(r, &lock, &deadline);
   if (rc == 0) {
     *out = find_ready(r, job);
     rc = *out ? 0 : r->first >= 0 ? share(r, lock, deadline, out) : build(r, lock, deadline, out);
@@ -550,7 +571,9 @@ static int build_or_wait(struct request *r, const char *job, struct shard_listin
     }
     flock(lock, LOCK_UN); /* closing would not do: a child forked meanwhile has it open too */
   }
-  close(lock);
+  if (lock >= 0) {
+    close(lock);
+  }
   return rc;
 }
 
@@ -611,6 +634,92 @@ static int find_cache(struct request *r) {
   return rc;
 }
 
+/* Everything but the options. */
+static struct request *new_request(const char *dir, char *err, size_t size, int *rc) {
+  struct request *r = calloc(1, sizeof(*r));
+  if (!r) {
+    snprintf(err, size, "out of memory");
+    *rc = -ENOMEM;
+    return NULL;
+  }
+  r->dir = dir;
+  r->err = err;
+  r->size = size;
+  r->first = -1;
+  *rc = realpath(dir, r->real)
+            ? 0
+            : fail(r, -errno, "cannot find directory '%.300s': %s", dir, strerror(errno));
+  return r;
+}
+
+/* ---- objects ------------------------------------------------------------------------------ */
+
+/* Whether the object is there, as this job has got it. Without a job it gets old. */
+static bool have_object(const char *file, bool job) {
+  struct stat st;
+  time_t now = time(NULL);
+  return lstat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+         (job || (st.st_mtim.tv_sec <= now && st.st_mtim.tv_sec > now - FRESH));
+}
+
+int shard_cache_fetch(const char *dir, const char *url, const char *job, char *file,
+                      size_t file_size, char *err, size_t size) {
+  static const char *const kinds[] = {".txt", ".txt.gz", ".txt.zst"};
+  int saved = errno, rc, lock = -1;
+  int64_t deadline = 0;
+  const char *kind = ".listing";
+  size_t n = strlen(url);
+  for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    size_t k = strlen(kinds[i]);
+    kind = n >= k && strcmp(url + n - k, kinds[i]) == 0 ? kinds[i] : kind;
+  }
+  struct request *r = new_request(dir, err, size, &rc);
+  if (rc == 0) {
+    r->remote = r->object = true;
+    rc = (size_t)snprintf(r->origin, sizeof(r->origin), "%s", url) < sizeof(r->origin)
+             ? find_cache(r)
+             : fail(r, -ENAMETOOLONG, "SHARD_LISTING='%.200s...' is too long", url);
+  }
+  if (rc == 0) {
+    r->real[0] = 0; /* one for all directories */
+    make_key(r, true, r->key);
+    strcpy(r->job_key, r->key);
+    int k = snprintf(file, file_size, "%s/%s.got-%016llx%s", r->cache, r->key,
+                     (unsigned long long)(job ? fnv(0xcbf29ce484222325ULL, job, strlen(job)) : 0),
+                     kind);
+    rc = k > 0 && (size_t)k < file_size
+             ? 0
+             : fail(r, -ENAMETOOLONG, "the path of the cache directory is too long");
+  }
+  if (rc == 0 && !have_object(file, job)) {
+    rc = take_lock(r, &lock, &deadline);
+    if (rc == 0) {
+      if (!have_object(file, job)) {
+        rc = make(r, lock, deadline);
+        if (rc == 0 && rename(r->file, file) != 0) {
+          rc = fail(r, -errno, "SHARD_LISTING='%.300s': %s%.300s", url,
+                    r->words[0] ? "" : strerror(errno), r->words);
+        }
+      }
+      flock(lock, LOCK_UN);
+    }
+    if (lock >= 0) {
+      close(lock);
+    }
+  }
+  free(r);
+  errno = saved;
+  return rc;
+}
+
+void shard_cache_name_object(const char *file, const char *url, char *err, size_t size) {
+  char *at = strstr(err, file), *tail = at ? strdup(at + strlen(file)) : NULL;
+  if (tail) {
+    snprintf(at, size - (size_t)(at - err), "%.300s%s", url, tail);
+  }
+  free(tail);
+}
+
 /* The listing from the cache, built if need be. */
 static int open_cached(struct request *r, const char *job, struct shard_listing **out) {
   int rc = find_cache(r);
@@ -654,6 +763,19 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
                 "view; here all ranks need one listing (shardctl index)",
                 config->listing);
   }
+  if (strncmp(file, "s3://", 5) == 0) {
+    char *url = strdup(file);
+    int got = url ? shard_cache_fetch(r->dir, url, job, file, sizeof(r->given), r->err, r->size)
+                  : fail(r, -ENOMEM, "out of memory");
+    if (got == 0) {
+      got = shard_given_open(file, source_of(r), &r->options, out, r->err, r->size);
+      if (got < 0) {
+        shard_cache_name_object(file, url, r->err, r->size);
+      }
+    }
+    free(url);
+    return got;
+  }
   if (!config->listing_first) {
     return shard_given_open(file, source_of(r), &r->options, out, r->err, r->size);
   }
@@ -683,24 +805,6 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
     }
   }
   return rc ? rc : 1;
-}
-
-/* Everything but the options. */
-static struct request *new_request(const char *dir, char *err, size_t size, int *rc) {
-  struct request *r = calloc(1, sizeof(*r));
-  if (!r) {
-    snprintf(err, size, "out of memory");
-    *rc = -ENOMEM;
-    return NULL;
-  }
-  r->dir = dir;
-  r->err = err;
-  r->size = size;
-  r->first = -1;
-  *rc = realpath(dir, r->real)
-            ? 0
-            : fail(r, -errno, "cannot find directory '%.300s': %s", dir, strerror(errno));
-  return r;
 }
 
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,

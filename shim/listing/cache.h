@@ -30,4 +30,15 @@ int shard_cache_open_remote(const char *dir, const char *url, const char *option
 int shard_cache_open_manifest(const char *dir, const char *manifest, const char *job,
                               struct shard_listing **out, char *err, size_t size);
 
+/*
+ * Fetch an object (s3://bucket/key, a listing or a manifest) for directory `dir`, once for a job on
+ * this node (NULL: for some minutes): its path in the cache goes to file[]. 0, or a negative errno
+ * and a line in err[size].
+ */
+int shard_cache_fetch(const char *dir, const char *url, const char *job, char *file,
+                      size_t file_size, char *err, size_t size);
+
+/* Let a message about such a file name the object instead. */
+void shard_cache_name_object(const char *file, const char *url, char *err, size_t size);
+
 #endif

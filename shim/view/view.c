@@ -329,17 +329,21 @@ static int find_nested(struct dataset *d) {
 /* What SHARD_LISTING has for this rank and epoch. */
 static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listing **out, char *err,
                     size_t size) {
-  char *file = malloc(PATH_MAX);
+  char *file = malloc(PATH_MAX), *job = malloc(JOB_SIZE), *url = NULL;
   char real[PATH_MAX];
   int rc = -ENOMEM;
+  bool known = job && shard_job_identity(job, JOB_SIZE);
   if (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)setup.world.rank, epoch,
                                     file, PATH_MAX) < 0) {
     snprintf(err, size, "SHARD_LISTING: too long, or out of memory");
+  } else if (strncmp(file, "s3://", 5) == 0 &&
+             (!(url = strdup(file)) || (rc = shard_cache_fetch(d->path, url, known ? job : NULL,
+                                                               file, PATH_MAX, err, size)) != 0)) {
+    if (!url) {
+      snprintf(err, size, "out of memory");
+    }
   } else if (setup.manifest) {
-    char *job = malloc(JOB_SIZE);
-    bool known = job && shard_job_identity(job, JOB_SIZE);
     rc = shard_cache_open_manifest(d->path, file, known ? job : NULL, out, err, size);
-    free(job);
   } else if (!realpath(d->path, real)) {
     rc = -errno;
     snprintf(err, size, "SHARD_DATASET='%.256s': %s", d->path, strerror(errno));
@@ -353,6 +357,11 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
     }
     rc = rc > 0 ? 0 : rc;
   }
+  if (rc < 0 && url) {
+    shard_cache_name_object(file, url, err, size);
+  }
+  free(url);
+  free(job);
   free(file);
   return rc;
 }

@@ -161,11 +161,12 @@ class Proxy:
                 self.requests += 1
                 request = Request(self.requests, head[:-4])
                 self.seen.append((request.target, request.headers))
+                body = await reader.readexactly(int(request.headers.get("content-length", 0)))
                 if self.delay:
                     await asyncio.sleep(self.delay)
                 if link is None:
                     link = await asyncio.open_connection(*self.upstream, limit=1 << 20)
-                link[1].write(head)
+                link[1].write(head + body)
                 reply = await self._receive(link[0])
                 if not await self._answer(request, reply, writer):
                     break

@@ -5,6 +5,7 @@
 Prints 'ok NAME' or 'FAIL NAME: why', and the sums. Everything is made in a temporary folder.
 """
 import contextlib
+import gzip
 import json
 import os
 import random
@@ -20,7 +21,7 @@ import uuid
 import boto3
 import botocore.config
 
-from proxy import Proxy, error, redirect, shorten
+from proxy import Proxy, Reply, error, redirect, shorten
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(REPO, os.environ.get("BUILD", "build"))
@@ -113,6 +114,17 @@ class Bench:
                 all(word in text for word in words))
         self.results.check(name, good and (most is None or most()),
                            f"status {done.returncode}, file {'same' if same else 'changed'}, left {left}: {text}")
+
+    def ranks(self, size, dataset, command, endpoint=None, **more):
+        """[(status, lines, errors)] of ranks that run together, on one node."""
+        processes = [subprocess.Popen(
+            list(command), env=self.environment(endpoint, **{**dict(
+                LD_PRELOAD=os.path.join(BUILD, "libshard.so"), SHARD_DATASET=dataset, SHARD_RANK=str(r), SHARD_SIZE=str(size), SHARD_LOG="info",
+                SHARD_CACHE_DIR=os.path.join(self.folder, "cache")), **more}),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for r in range(size)]
+        ended = [(p,) + p.communicate(timeout=60) for p in processes]
+        self.results.output += b"".join(out + err for _, out, err in ended)
+        return [(p.returncode, out.decode().splitlines(), err.decode()) for p, out, err in ended]
 
     def bucket(self, name):
         """A new bucket."""
@@ -424,15 +436,7 @@ def mounted(bench):
     root = os.path.join(mount, "train")
 
     def ranks(size, url, endpoint, command=(sys.executable, "-c", WALK, root), **more):
-        """[(status, lines, errors)] of ranks that run together, on one node."""
-        processes = [subprocess.Popen(
-            list(command), env=bench.environment(endpoint, **{**dict(
-                LD_PRELOAD=os.path.join(BUILD, "libshard.so"), SHARD_DATASET=f"{root}={url}", SHARD_RANK=str(r), SHARD_SIZE=str(size), SHARD_LOG="info",
-                SHARD_CACHE_DIR=os.path.join(bench.folder, "cache")), **more}),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for r in range(size)]
-        ended = [(p,) + p.communicate(timeout=60) for p in processes]
-        bench.results.output += b"".join(out + err for _, out, err in ended)
-        return [(p.returncode, out.decode().splitlines(), err.decode()) for p, out, err in ended]
+        return bench.ranks(size, f"{root}={url}", command, endpoint, **more)
 
     wanted = sorted(f"{n[6:]} {len(n)}" for n in names)
     with Proxy(bench.endpoint) as proxy:
@@ -468,13 +472,180 @@ def mounted(bench):
     bench.results.check("mounted: a listing made before", sorted(x for r in got for x in r[1]) == sorted(wanted + ["top2 0"]), got[0][2])
 
 
+def altered(_, reply):
+    """A byte of the object is another, and its length right."""
+    return Reply(reply.status, reply.body[:-1] + bytes([reply.body[-1] ^ 1]), reply.headers)
+
+
+def shortened(_, reply):
+    """Half of the object, as if it were the whole."""
+    return Reply(reply.status, reply.body[:len(reply.body) // 2], reply.headers)
+
+
+def dropped(_, reply):
+    """No reply at all."""
+    raise ConnectionResetError(reply.status)
+
+
+def objects(bench):
+    """Listings and manifests that are put into a bucket, and got from there."""
+    results = bench.results
+    bench.bucket("store")
+    tree = os.path.join(bench.folder, "tree")
+    names = [f"d{i % 7}/img_{i:04d} of it+.jpeg" for i in range(3000)]
+    for name in names:
+        os.makedirs(os.path.dirname(os.path.join(tree, name)), exist_ok=True)
+        with open(os.path.join(tree, name), "wb"):
+            pass
+    local, back, scratch = (os.path.join(bench.folder, n) for n in ("local.listing", "back", "scratch%r"))
+    os.mkdir(scratch)
+    bench.run("index", tree, "-o", local)
+
+    def content(file=back):
+        with open(file, "rb") as stream:
+            return stream.read()
+
+    def stored(key):
+        return bench.client.get_object(Bucket="store", Key=key)["Body"].read()
+
+    def keys():
+        return [e["Key"] for e in bench.client.list_objects_v2(Bucket="store").get("Contents", [])]
+
+    def same_names(file):
+        return bench.run("stat", file).returncode == 0 and bench.run("ls", file).stdout == bench.run("ls", local).stdout
+
+    # put: by index, from a directory and from the bucket itself
+    key = "listings/a b+%41/x.listing"
+    done = bench.run("index", tree, "-o", "s3://store/" + key, "--json", SHARD_TMPDIR=scratch, AWS_SESSION_TOKEN=None)
+    results.check("index -o s3://", done.returncode == 0 and json.loads(done.stdout)["file"] == "s3://store/" + key and
+                  json.loads(done.stdout)["entries"] == len(names), done)
+    with open(back, "wb") as stream:
+        stream.write(stored(key))
+    results.check("it is whole there", same_names(back))
+    results.check("nothing is left", os.listdir(scratch) == [], os.listdir(scratch))
+    os.unlink(back)
+    done = bench.run("get", "s3://store/" + key, "-o", back)
+    results.check("get", done.returncode == 0 and content() == stored(key) and same_names(back), done)
+    before = stored(key)
+    done = bench.run("index", tree + "/d1", "-o", "s3://store/" + key, "--no-replace", SHARD_TMPDIR=scratch, SHARD_LOG="warn")
+    results.check("--no-replace", done.returncode == 1 and b"there already" in done.stderr and b"s3://store/" in done.stderr and
+                  stored(key) == before, done)
+    done = bench.run("index", tree, "-o", "s3://store/new.listing", "--no-replace", SHARD_TMPDIR=scratch)
+    results.check("--no-replace of a new one", done.returncode == 0 and "new.listing" in keys(), done)
+    done = bench.run("index", "s3://store/listings/", "-o", "s3://store/of/bucket.listing", SHARD_TMPDIR=scratch)
+    results.check("index s3:// -o s3://", done.returncode == 0 and stored("of/bucket.listing"), done)
+    for source, right in ((tree + "/d1", lambda: not same_names(back)), (tree, lambda: same_names(back))):
+        done = bench.run("index", source, "-o", "s3://store/" + key, SHARD_TMPDIR=scratch)
+        with open(back, "wb") as stream:
+            stream.write(stored(key))
+        results.check("an object is replaced", done.returncode == 0 and right(), done)
+    # manifests
+    made = set()
+    for size, pattern in (("40", "m/train_rank%r_epoch%e.txt"), ("1", "m/one%%.txt")):
+        done = bench.run("manifest", local, "--size", size, "--seed", "3", "--epoch", "2", "-o", "s3://store/" + pattern, SHARD_TMPDIR=scratch)
+        bench.run("manifest", local, "--size", size, "--seed", "3", "--epoch", "2", "-o", os.path.join(bench.folder, "rank%r"))
+        wanted = {pattern.replace("%r", str(r)).replace("%e", "2").replace("%%", "%"): content(os.path.join(bench.folder, f"rank{r}"))
+                  for r in range(int(size))}
+        results.check(f"manifest -o s3://, {size} ranks", done.returncode == 0 and all(stored(k) == text for k, text in wanted.items()), done)
+        made |= set(wanted)
+        results.check("no others, and nothing is left", {k for k in keys() if k.startswith("m/")} == made and os.listdir(scratch) == [], keys())
+    # Faults that pass, and those that do not.
+    manifest = "m/train_rank0_epoch2.txt"
+    bench.client.put_object(Bucket="store", Key="others.txt", Body=b"a\nb\n" * 1000)
+    for name in ("500", "503", "reset", "close", "too short", "too long", "cut", "stall", altered, shortened, dropped):
+        with Proxy(bench.endpoint, fault=lambda q, f=name: f if q.number == 1 else None) as proxy:
+            done = bench.run("get", "s3://store/" + key, "-o", back, endpoint=proxy.endpoint, SHARD_TIMEOUT="4")
+            results.check(f"get: {name}, once", done.returncode == 0 and content() == stored(key) and proxy.requests >= 2, done)
+    for name, fault in (("500", "500"), ("too short", "too short"), ("cut", "cut"), ("reset", "reset"), ("altered", altered), ("shortened", shortened), ("html", "html")):
+        for url in ("s3://store/" + key, "s3://store/" + manifest, "s3://store/others.txt"):
+            with open(back, "wb") as stream:
+                stream.write(b"older")
+            with Proxy(bench.endpoint, fault=lambda q, f=fault: f) as proxy:
+                done = bench.run("get", url, "-o", back, endpoint=proxy.endpoint, SHARD_TIMEOUT="1", SHARD_LOG="warn")
+            results.check(f"get {url[-12:]}: {name} for good", done.returncode == 1 and content() == b"older" and url.encode() in done.stderr and
+                          done.stderr.count(b"\n") == 1 and not [f for f in os.listdir(bench.folder) if f.startswith("back.")], done)
+    for name in ("500", "503", "too long", dropped):
+        with Proxy(bench.endpoint, fault=lambda q, f=name: f if q.number == 1 else None) as proxy:
+            done = bench.run("index", tree, "-o", f"s3://store/put {name}", endpoint=proxy.endpoint, SHARD_TIMEOUT="4", SHARD_TMPDIR=scratch)
+            bench.run("get", f"s3://store/put {name}", "-o", back)
+            results.check(f"put: {name}, once", done.returncode == 0 and proxy.requests >= 2 and same_names(back), done)
+    # What is said.
+    bench.client.put_object(Bucket="store", Key="no.listing", Body=b"no listing at all" * 1000)
+    wrong = {"AWS_SECRET_ACCESS_KEY": "wrongSecret/9"}
+    out = ["-o", back]
+    for name, arguments, words, status, more in (
+            ("get: no such object", ["get", "s3://store/none"] + out, ["s3://store/none", "NoSuchKey"], 1, {}),
+            ("get: no such bucket", ["get", "s3://nostore/none"] + out, ["s3://nostore/none", "NoSuchBucket"], 1, {}),
+            ("get: no listing", ["get", "s3://store/no.listing"] + out, ["s3://store/no.listing", "shardctl index"], 1, {}),
+            ("get: wrong secret", ["get", "s3://store/" + key] + out, ["AWS_SECRET_ACCESS_KEY"], 1, wrong),
+            ("get: no permission", ["get", "s3://store/" + key, "--no-sign-request"] + out, ["s3:GetObject"], 1, {}),
+            ("get: no key", ["get", "s3://store/"] + out, ["s3://bucket/key"], 2, {}),
+            ("get: no url", ["get", local] + out, ["s3://"], 2, {}),
+            ("get: no FILE", ["get", "s3://store/" + key], ["-o FILE"], 2, {}),
+            ("get: no folder", ["get", "s3://store/" + key, "-o", "/none/x"], ["/none/x"], 1, {}),
+            ("put: wrong secret", ["index", tree, "-o", "s3://store/y"], ["s3://store/y", "AWS_SECRET_ACCESS_KEY"], 1, wrong),
+            ("put: no such bucket", ["index", tree, "-o", "s3://nostore/y"], ["s3://nostore/y", "NoSuchBucket"], 1, {}),
+            ("put: no key", ["index", tree, "-o", "s3://store/y/"], ["s3://bucket/key"], 2, {}),
+            ("put: no room", ["index", tree, "-o", "s3://store/y"], ["SHARD_TMPDIR"], 1, {"SHARD_TMPDIR": "/none"}),
+            ("--no-replace of a file", ["index", tree, "-o", back, "--no-replace"], ["--no-replace"], 2, {}),
+            ("manifest: no %r", ["manifest", local, "--size", "2", "-o", "s3://store/m.txt"], ["%r"], 2, {}),
+            ("manifest: no key", ["manifest", local, "--size", "1", "-o", "s3://store"], ["s3://bucket/key"], 2, {})):
+        done = bench.run(*arguments, SHARD_LOG="warn", **more)
+        text = done.stderr.decode()
+        results.check(name, done.returncode == status and text.count("\n") == 1 and all(w in text for w in words) and not done.stdout, done)
+    # SHARD_LISTING: fetched once for a job on a node, for a rank with %r.
+    walk = (sys.executable, "-c", WALK, tree)
+
+    def listed(size, url, **more):
+        with Proxy(bench.endpoint) as proxy:
+            got = bench.ranks(size, tree, walk, proxy.endpoint, SHARD_LISTING=url, **more)
+            return [[line.rpartition(" ")[0] for line in lines] for _, lines, _ in got], proxy.requests, got
+
+    def lines_of(key):
+        return stored(key).decode().split("\n")[:-1]
+
+    lists, requests, got = listed(4, "s3://store/" + key.replace("%", "%%"), SHARD_JOB="one")
+    results.check("SHARD_LISTING=s3://", sorted(sum(lists, [])) == sorted(names) and {len(x) for x in lists} == {750}, got)
+    results.check("one request for all ranks", requests == 1, requests)
+    lists, requests, got = listed(3, "s3://store/" + key.replace("%", "%%"), SHARD_JOB="one", SHARD_STRATEGY="stride")
+    results.check("and no more in the job", sorted(sum(lists, [])) == sorted(names) and requests == 0, got)
+    url = "s3://store/m/train_rank%r_epoch%e.txt"
+    lists, requests, got = listed(4, url, SHARD_JOB="one", SHARD_EPOCH="2")
+    results.check("SHARD_LISTING=s3://...%r_epoch%e.txt", requests == 4 and
+                  all(sorted(x) == sorted(lines_of(f"m/train_rank{r}_epoch2.txt")) for r, x in enumerate(lists)), got)
+    old = [sorted(x) for x in lists]
+    bench.client.put_object(Bucket="store", Key=manifest, Body=(names[5] + "\n").encode())
+    lists, requests, got = listed(4, url, SHARD_JOB="one", SHARD_EPOCH="2")
+    results.check("a job keeps its manifests", [sorted(x) for x in lists] == old and requests == 0, got)
+    lists, requests, got = listed(1, url, SHARD_JOB="two", SHARD_EPOCH="2")
+    results.check("the next one has the new one", lists == [[names[5]]] and requests == 1, got)
+    bench.client.put_object(Bucket="store", Key="z.txt.gz", Body=gzip.compress("".join(n + "\n" for n in names[:10]).encode()))
+    lists, requests, got = listed(2, "s3://store/z.txt.gz", SHARD_JOB="one")
+    results.check("a packed manifest for all", sorted(sum(lists, [])) == sorted(names[:10]) and requests == 1, got)
+    for command in (["gc"], ["gc", "--older-than", "0"], ["ls"]):
+        done = bench.run("cache", *command, "--json", SHARD_CACHE_DIR=os.path.join(bench.folder, "cache"))
+    kept = [e for e in json.loads(done.stdout)["files"] if ".got-" in e["file"]]
+    results.check("gc knows them, and leaves a job's", len(kept) >= 6 and all(e["kind"] == "object" for e in kept), done)
+    for name, url, words, more in (("none", "s3://store/none.listing", ["s3://store/none.listing", "NoSuchKey"], {}),
+                                   ("none of this rank", "s3://store/m/none%r.txt", ["s3://store/m/none0.txt", "NoSuchKey"], {}),
+                                   ("damaged", "s3://store/no.listing", ["s3://store/no.listing", "shardctl index"], {}),
+                                   ("wrong secret", "s3://store/new.listing", ["s3://store/new.listing", "AWS_SECRET_ACCESS_KEY"], wrong),
+                                   ("first", "s3://store/new.listing", ["SHARD_LISTING_BUILD", "s3://store/new.listing"], {"SHARD_LISTING_BUILD": "first"})):
+        lists, requests, got = listed(1, url, SHARD_JOB="three", SHARD_LOG="warn", **more)
+        results.check(f"SHARD_LISTING=s3://: {name}", lists == [[]] and all(w in got[0][2] for w in words), got)
+    os.unlink(os.path.join(tree, names[0]))
+    lists, requests, got = listed(1, "s3://store/new.listing", SHARD_JOB="four", SHARD_LOG="warn")
+    results.check("SHARD_LISTING=s3://: out of date", lists == [[]] and "s3://store/new.listing" in got[0][2] and "changed" in got[0][2], got)
+    results.check("nothing is left in the end", os.listdir(scratch) == [], os.listdir(scratch))
+
+
 def secrets(bench):
     """Nothing that was written has a secret in it."""
     found = [s for s in (SECRET, TOKEN, "wrongSecret/9", "Signature=", "AWS4-HMAC") if s.encode() in bench.results.output]
     bench.results.check("no secret in any output", len(bench.results.output) > 10000 and b"HTTP 200" in bench.results.output and not found, found)
 
 
-PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, secrets]
+PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, objects, secrets]
 
 
 def main():

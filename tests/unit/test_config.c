@@ -240,7 +240,7 @@ static void misvalued(void **state) {
       "SHARD_LOG=2",
       "SHARD_DATASET=s3://b/p",
       "SHARD_DATASET=/x:s3://b/p",
-      "SHARD_LISTING=s3://b/k",
+      "SHARD_LISTING=s3://b/%k",
   };
   for (size_t i = 0; i < COUNT(bad); i++) {
     char name[64];

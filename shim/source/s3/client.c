@@ -22,6 +22,7 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "libshard.h"
 #include "source/s3/page.h"
@@ -45,6 +46,7 @@ struct slot {
   CURL *easy;
   struct curl_slist *headers;
   char *path;
+  uint64_t given;      /* bytes of the request's body that libcurl has taken */
   double begun, heard; /* when the request was sent, and when anything last came */
   long status;         /* of the reply, once its headers are complete */
   int rc;              /* of the request's callbacks */
@@ -78,7 +80,7 @@ struct shard_s3_client {
   uint64_t sent;
   struct sigaction pipe; /* as it was: a TLS library may write to a connection that is gone */
   int rc;
-  char message[700];
+  char message[1200];
 };
 
 static double now_seconds(void) {
@@ -102,12 +104,16 @@ static void push(struct queue *q, struct shard_s3_request *r) {
   q->last = &r->next;
 }
 
-__attribute__((format(printf, 3, 4))) static void give_up(struct shard_s3_client *c, int rc,
+/* The message begins with what was asked for: s3://bucket, or an object. */
+__attribute__((format(printf, 4, 5))) static void give_up(struct shard_s3_client *c,
+                                                          const struct shard_s3_request *r, int rc,
                                                           const char *format, ...) {
   if (c->rc == 0) {
     va_list args;
+    int n = snprintf(c->message, sizeof(c->message), "s3://%s%s%.400s: ", c->options.bucket,
+                     r->key ? "/" : "", r->key ? r->key : "");
     va_start(args, format);
-    vsnprintf(c->message, sizeof(c->message), format, args);
+    vsnprintf(c->message + n, sizeof(c->message) - (size_t)n, format, args);
     va_end(args);
     c->rc = rc;
   }
@@ -186,6 +192,9 @@ static size_t on_header(char *line, size_t one, size_t n, void *context) {
   char value[1024];
   s->heard = now_seconds();
   n *= one;
+  if (s->request->header) {
+    s->request->header(s->request->context, line, n);
+  }
   if (begins(line, n, "HTTP/")) { /* 100 Continue comes before the reply */
     s->status = 0;
     s->date = 0;
@@ -225,12 +234,41 @@ static size_t on_data(char *data, size_t one, size_t n, void *context) {
   return n;
 }
 
+/* ---- what goes ---------------------------------------------------------------------------------
+ */
+
+/* The next of the body. */
+static size_t on_read(char *data, size_t one, size_t n, void *context) {
+  struct slot *s = context;
+  const struct shard_s3_body *body = s->request->body;
+  uint64_t left = body->size - s->given;
+  n *= one;
+  s->heard = now_seconds();
+  ssize_t got = pread(body->fd, data, n < left ? n : (size_t)left, (off_t)s->given);
+  if (got < 0 || (got == 0 && left > 0)) { /* it has become shorter, or the disk fails */
+    s->rc = got < 0 ? -errno : -EIO;
+    return CURL_READFUNC_ABORT;
+  }
+  s->given += (uint64_t)got;
+  return (size_t)got;
+}
+
+/* libcurl begins anew, on another connection. */
+static int on_seek(void *context, curl_off_t offset, int origin) {
+  struct slot *s = context;
+  if (origin != SEEK_SET || offset < 0) {
+    return CURL_SEEKFUNC_CANTSEEK;
+  }
+  s->given = (uint64_t)offset;
+  return CURL_SEEKFUNC_OK;
+}
+
 /* ---- sending -----------------------------------------------------------------------------------
  */
 
 static bool add_header(struct slot *s, const char *name, const char *value) {
   char *line = NULL;
-  int n = asprintf(&line, "%s: %s", name, value);
+  int n = asprintf(&line, "%s:%s%s", name, *value ? " " : "", value); /* "name:" leaves it out */
   struct curl_slist *more = n < 0 ? NULL : curl_slist_append(s->headers, line);
   if (n >= 0) {
     OPENSSL_cleanse(line, (size_t)n);
@@ -244,33 +282,45 @@ static bool add_header(struct slot *s, const char *name, const char *value) {
 static bool sign(struct slot *s, const char *host) {
   struct shard_s3_client *c = s->client;
   const struct shard_s3_account *a = c->account;
+  const struct shard_s3_body *body = s->request->body;
+  const char *payload = body ? body->hash : EMPTY_HASH;
   char date[SHARD_SIGV4_DATE];
   shard_sigv4_date(time(NULL) + (time_t)c->skew, date);
-  if (!add_header(s, "Host", host)) {
-    return false;
+  struct shard_sigv4_header headers[6]; /* sorted by name */
+  size_t count = 0;
+  headers[count++] = (struct shard_sigv4_header){"host", host};
+  if (body && body->only_new) {
+    headers[count++] = (struct shard_sigv4_header){"if-none-match", "*"};
   }
-  if (!a->sign) {
-    return true;
+  if (a->sign) {
+    headers[count++] = (struct shard_sigv4_header){"x-amz-content-sha256", payload};
+    headers[count++] = (struct shard_sigv4_header){"x-amz-date", date};
   }
-  const struct shard_sigv4_header headers[] = {{"host", host},
-                                               {"x-amz-content-sha256", EMPTY_HASH},
-                                               {"x-amz-date", date},
-                                               {"x-amz-security-token", a->token}};
-  size_t count = a->token ? 4 : 3;
+  if (body) {
+    headers[count++] = (struct shard_sigv4_header){"x-amz-meta-sha256", payload};
+  }
+  if (a->sign && a->token) {
+    headers[count++] = (struct shard_sigv4_header){"x-amz-security-token", a->token};
+  }
+  bool good = true;
+  for (size_t i = 0; good && i < count; i++) {
+    good = add_header(s, i == 0 ? "Host" : headers[i].name, headers[i].value);
+  }
+  /* A body is sent at once: it is rarely refused, and a proxy may not know of "100 Continue". */
+  good = good && (!body || add_header(s, "Expect", ""));
+  if (!good || !a->sign) {
+    return good;
+  }
   const struct shard_sigv4_key key = {a->access, a->secret, c->region, "s3"};
   const struct shard_sigv4_request r = {.method = s->request->method,
                                         .path = s->path,
                                         .query = s->request->query ? s->request->query : "",
                                         .headers = headers,
                                         .header_count = count,
-                                        .payload = EMPTY_HASH,
+                                        .payload = payload,
                                         .date = date};
   char *authorization = shard_sigv4_sign(&key, &r);
-  bool good = authorization != NULL;
-  for (size_t i = 1; good && i < count; i++) {
-    good = add_header(s, headers[i].name, headers[i].value);
-  }
-  good = good && add_header(s, "Authorization", authorization);
+  good = authorization && add_header(s, "Authorization", authorization);
   free(authorization);
   return good;
 }
@@ -299,6 +349,7 @@ static int send_request(struct slot *s, struct shard_s3_request *r, double now) 
   s->date = 0;
   s->location[0] = s->region[0] = s->error[0] = 0;
   s->fault_size = 0;
+  s->given = 0;
   int rc = r->begin(r->context);
   if (rc != 0) {
     return rc;
@@ -317,6 +368,14 @@ static int send_request(struct slot *s, struct shard_s3_request *r, double now) 
   free(url);
   curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* "a/../b" is a key */
   curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
+  if (r->body) {
+    curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body->size);
+    curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);
+    curl_easy_setopt(e, CURLOPT_READDATA, s);
+    curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, on_seek);
+    curl_easy_setopt(e, CURLOPT_SEEKDATA, s);
+  }
   curl_easy_setopt(e, CURLOPT_HTTPHEADER, s->headers);
   curl_easy_setopt(e, CURLOPT_USERAGENT, agent);
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -369,7 +428,7 @@ static void send_waiting(struct shard_s3_client *c, double now) {
     int rc = send_request(s, r, now);
     if (rc != 0) {
       clean(s);
-      give_up(c, rc, "%s", strerror(-rc));
+      give_up(c, r, rc, "%s", strerror(-rc));
     }
   }
 }
@@ -385,8 +444,8 @@ static void again(struct shard_s3_client *c, struct shard_s3_request *r, const c
   }
   double left = r->first_failed + c->options.timeout - now;
   if (left <= 0 && r->failures > 1) {
-    give_up(c, -ETIMEDOUT, "s3://%s: no reply in %u tries and %u s (SHARD_TIMEOUT); the last: %s",
-            c->options.bucket, r->failures, c->options.timeout, why);
+    give_up(c, r, -ETIMEDOUT, "no reply in %u tries and %u s (SHARD_TIMEOUT); the last: %s",
+            r->failures, c->options.timeout, why);
     return;
   }
   double most = DELAY_FIRST * (double)(1u << (r->failures < 10 ? r->failures : 10));
@@ -408,7 +467,7 @@ static void at_once(struct shard_s3_client *c, struct shard_s3_request *r) {
 
 static void damaged(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
   if (++r->damaged >= DAMAGED_MOST) {
-    give_up(c, -EBADMSG, "s3://%s: %s (%u times)", c->options.bucket, why, r->damaged);
+    give_up(c, r, -EBADMSG, "%s (%u times)", why, r->damaged);
     return;
   }
   again(c, r, why);
@@ -441,8 +500,7 @@ static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_
   struct shard_s3_endpoint to = {0};
   const char *region = s->region[0] ? s->region : fault->region;
   if (++r->redirects > REDIRECTS_MOST) {
-    give_up(c, -ELOOP, "s3://%s: the server redirects in a circle (HTTP %ld)", c->options.bucket,
-            s->status);
+    give_up(c, r, -ELOOP, "the server redirects in a circle (HTTP %ld)", s->status);
     return;
   }
   if (c->aws && region[0] && strcmp(region, c->region) != 0 && !strpbrk(region, "/.:@?# ")) {
@@ -467,10 +525,10 @@ static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_
     }
     again(c, r, "the server redirects");
   } else {
-    give_up(c, -EREMOTE,
-            "s3://%s: %s redirects to '%.200s', which is not followed; if it is right, set "
+    give_up(c, r, -EREMOTE,
+            "%s redirects to '%.200s', which is not followed; if it is right, set "
             "AWS_ENDPOINT_URL_S3%s",
-            c->options.bucket, host,
+            host,
             known                ? to.host
             : fault->endpoint[0] ? fault->endpoint
                                  : "another place",
@@ -481,7 +539,7 @@ static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_
 
 /* What the server says, for people. */
 static void refuse(struct shard_s3_client *c, const struct slot *s,
-                   const struct shard_s3_fault *fault) {
+                   const struct shard_s3_request *r, const struct shard_s3_fault *fault) {
   static const struct {
     const char *code, *text;
     int rc;
@@ -494,23 +552,29 @@ static void refuse(struct shard_s3_client *c, const struct slot *s,
        -EACCES},
       {"ExpiredToken", "the session token has expired: get new credentials", -EACCES},
       {"InvalidToken", "the session token is not valid (AWS_SESSION_TOKEN)", -EACCES},
-      {"AccessDenied", "no permission to list it (s3:ListBucket)", -EACCES},
+      {"AccessDenied", NULL, -EACCES},
       {"NoSuchBucket", "there is no such bucket", -ENOENT},
+      {"NoSuchKey", "there is no such object", -ENOENT},
+      {"PreconditionFailed", "the object is there already", -EEXIST},
+      {"EntityTooLarge", "it is too large for one request", -EFBIG},
       {"InvalidBucketName", "this is no name of a bucket", -EINVAL},
   };
+  const char *denied = !r->key   ? "no permission to list it (s3:ListBucket)"
+                       : r->body ? "no permission to write it (s3:PutObject)"
+                                 : "no permission to read it (s3:GetObject), or there is none";
   for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
     if (strcmp(fault->code, known[i].code) == 0) {
-      give_up(c, known[i].rc, "s3://%s: %s says %s: %s", c->options.bucket, c->endpoint.host,
-              fault->code, known[i].text);
+      give_up(c, r, known[i].rc, "%s says %s: %s", c->endpoint.host, fault->code,
+              known[i].text ? known[i].text : denied);
       return;
     }
   }
-  give_up(c,
+  give_up(c, r,
           s->status == 404                       ? -ENOENT
           : s->status == 403 || s->status == 401 ? -EACCES
                                                  : -EIO,
-          "s3://%s: %s says HTTP %ld%s%s%s%s", c->options.bucket, c->endpoint.host, s->status,
-          fault->code[0] ? " " : "", fault->code, fault->message[0] ? ": " : "", fault->message);
+          "%s says HTTP %ld%s%s%s%s", c->endpoint.host, s->status, fault->code[0] ? " " : "",
+          fault->code, fault->message[0] ? ": " : "", fault->message);
 }
 
 /* A reply with a status that is not 200. */
@@ -529,9 +593,9 @@ static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
     again(c, r, why);
   } else if (strcmp(fault.code, "RequestTimeTooSkewed") == 0) {
     if (s->date == 0 || ++r->skews > SKEWS_MOST) {
-      give_up(c, -EACCES,
-              "s3://%s: %s says RequestTimeTooSkewed: this host's clock is wrong, or the server's",
-              c->options.bucket, c->endpoint.host);
+      give_up(c, r, -EACCES,
+              "%s says RequestTimeTooSkewed: this host's clock is wrong, or the server's",
+              c->endpoint.host);
       return;
     }
     c->skew = difftime(s->date, time(NULL));
@@ -547,7 +611,7 @@ static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
     set_region(c, fault.region); /* AuthorizationHeaderMalformed tells the right one */
     at_once(c, r);
   } else {
-    refuse(c, s, &fault);
+    refuse(c, s, r, &fault);
   }
 }
 
@@ -562,13 +626,12 @@ static void broken(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
   case CURLE_SSL_CACERT_BADFILE:
   case CURLE_SSL_ISSUER_ERROR:
   case CURLE_SSL_CERTPROBLEM:
-    give_up(c, -EACCES, "s3://%s: %s; AWS_CA_BUNDLE names a file with the CA's certificate",
-            c->options.bucket, why);
+    give_up(c, r, -EACCES, "%s; AWS_CA_BUNDLE names a file with the CA's certificate", why);
     return;
   case CURLE_URL_MALFORMAT:
   case CURLE_FAILED_INIT:
   case CURLE_COULDNT_RESOLVE_PROXY:
-    give_up(c, -EINVAL, "s3://%s: %s", c->options.bucket, why);
+    give_up(c, r, -EINVAL, "%s", why);
     return;
   case CURLE_OUT_OF_MEMORY: /* libcurl's word for headers without an end, too */
     damaged(c, r, why);
@@ -577,8 +640,7 @@ static void broken(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
     if (!c->reached && r->failures + 1 >= UNREACHED_MOST &&
         (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT ||
          code == CURLE_SSL_CONNECT_ERROR || code == CURLE_UNSUPPORTED_PROTOCOL)) {
-      give_up(c, -EHOSTUNREACH, "s3://%s: cannot reach %s (see AWS_ENDPOINT_URL_S3, AWS_REGION)",
-              c->options.bucket, why);
+      give_up(c, r, -EHOSTUNREACH, "cannot reach %s (see AWS_ENDPOINT_URL_S3, AWS_REGION)", why);
       return;
     }
     again(c, r, why);
@@ -618,7 +680,7 @@ static void finish(struct slot *s, CURLcode code) {
   if (rc == -EBADMSG) {
     damaged(c, r, why);
   } else if (rc != 0) {
-    give_up(c, rc, "%s", strerror(-rc));
+    give_up(c, r, rc, "%s", strerror(-rc));
   }
   clean(s);
 }
@@ -636,7 +698,8 @@ static void watch(struct shard_s3_client *c) {
     double stall = c->options.timeout / 4.0;
     stall = stall < STALL_LEAST ? STALL_LEAST : stall < STALL_MOST ? stall : STALL_MOST;
     stall *= 1 << (s->request->failures < 2 ? s->request->failures : 2);
-    if (now - s->heard > stall || now - s->begun > 10 * stall) {
+    /* A page is never long in coming; an object may be large. */
+    if (now - s->heard > stall || (!s->request->key && now - s->begun > 10 * stall)) {
       snprintf(s->error, sizeof(s->error), "nothing has come for %.0f s", now - s->heard);
       finish(s, CURLE_OPERATION_TIMEDOUT);
     }

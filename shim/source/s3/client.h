@@ -10,16 +10,28 @@
 
 #include "source/s3/s3.h"
 
+/* What a PUT sends: it stays open and as it is until the request is done. */
+struct shard_s3_body {
+  int fd; /* a regular file, sent from its beginning */
+  uint64_t size;
+  const char
+      *hash;     /* SHA-256 in hexadecimal: signed, and kept with the object (x-amz-meta-sha256) */
+  bool only_new; /* -EEXIST if the object is there already */
+};
+
 /*
  * A request, and what happens with its reply. It is the caller's, and stays where it is, until
  * shard_s3_client_next() hands it back.
  */
 struct shard_s3_request {
-  const char *method; /* "GET" */
-  const char *key;    /* of an object; NULL: the bucket itself */
-  char *query;        /* canonical: sorted, percent-encoded */
+  const char *method;               /* "GET", or "PUT" with a body */
+  const char *key;                  /* of an object; NULL: the bucket itself */
+  char *query;                      /* canonical: sorted, percent-encoded */
+  const struct shard_s3_body *body; /* NULL: none */
   /* A reply begins; one that was begun before was not whole. 0 or negative errno. */
   int (*begin)(void *context);
+  /* A line of its head, with its end. NULL: not of interest. */
+  void (*header)(void *context, const char *line, size_t size);
   /* A piece of it. -EBADMSG: it is damaged, and is asked for again; else an error that ends all. */
   int (*data)(void *context, const char *data, size_t size);
   /* It is whole. As data; -EBADMSG with why it is damaged. */

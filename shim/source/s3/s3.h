@@ -9,6 +9,7 @@
  *   page.c         a page of ListObjectsV2: XML
  *   split.c        where to divide a range of keys
  *   list.c         ranges listed in parallel
+ *   object.c       whole objects, from and to files
  */
 #ifndef SHARD_SOURCE_S3_H
 #define SHARD_SOURCE_S3_H
@@ -95,5 +96,25 @@ struct shard_s3_listing {
 
 /* 0, or a negative errno and a line in err[size]; "" if `key` was at fault. */
 int shard_s3_list(struct shard_s3_listing *listing, char *err, size_t size);
+
+/* ---- object.c ------------------------------------------------------------------------------- */
+
+struct shard_s3_client_options;
+
+/* Get an object into an empty file, checked. 0, or a negative errno and a line in err[size]. */
+int shard_s3_get(const struct shard_s3_client_options *options, const char *key, int fd, char *err,
+                 size_t size);
+
+struct shard_s3_upload {
+  const char *key, *file;
+  bool only_new; /* -EEXIST if the object is there already (If-None-Match) */
+};
+
+/*
+ * Put files, several at a time. 0, or a negative errno and a line in err[size]: then some of them
+ * may be there. Each object appears whole or not at all.
+ */
+int shard_s3_put(const struct shard_s3_client_options *options,
+                 const struct shard_s3_upload *uploads, size_t count, char *err, size_t size);
 
 #endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * object.c - whole objects, from and to files.
+ *
+ * What is put carries its SHA-256: the request is signed with it, and the object keeps it. What is
+ * got is compared with it, or else with the MD5 that the ETag of an object is that others have put
+ * in one piece; of one that was put in several pieces, or encrypted with a key of its own, only the
+ * length is known.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "source/s3/client.h"
+#include "source/s3/s3.h"
+#include "source/s3/sigv4.h"
+
+#define PUT_MOST (5ULL << 30) /* bytes of an object that is put in one piece */
+
+/* ---- digests ----------------------------------------------------------------------------------
+ */
+
+/* As hexadecimal digits, and the context goes. false: there is none. */
+static bool end_digest(EVP_MD_CTX **context, char hex[SHARD_SIGV4_HASH]) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned n = 0;
+  bool good = *context && EVP_DigestFinal_ex(*context, digest, &n) == 1 && n <= 32;
+  EVP_MD_CTX_free(*context);
+  *context = NULL;
+  for (unsigned i = 0; good && i < n; i++) {
+    snprintf(hex + 2 * (size_t)i, 3, "%02x", digest[i]);
+  }
+  return good;
+}
+
+/* NULL if this OpenSSL has none (of MD5, where FIPS is in force). */
+static EVP_MD_CTX *begin_digest(const EVP_MD *kind) {
+  EVP_MD_CTX *context = EVP_MD_CTX_new();
+  if (context && EVP_DigestInit_ex(context, kind, NULL) != 1) {
+    EVP_MD_CTX_free(context);
+    context = NULL;
+  }
+  return context;
+}
+
+/* ---- get --------------------------------------------------------------------------------------
+ */
+
+struct getting {
+  int fd;
+  uint64_t received, length;
+  bool has_length, opaque; /* opaque: the ETag is no MD5 */
+  char sha256[SHARD_SIGV4_HASH], etag[80];
+  EVP_MD_CTX *sha256_now, *md5_now;
+  char why[200];
+};
+
+static int get_begin(void *context) {
+  struct getting *g = context;
+  EVP_MD_CTX_free(g->sha256_now);
+  EVP_MD_CTX_free(g->md5_now);
+  *g = (struct getting){
+      .fd = g->fd, .sha256_now = begin_digest(EVP_sha256()), .md5_now = begin_digest(EVP_md5())};
+  return ftruncate(g->fd, 0) == 0 && lseek(g->fd, 0, SEEK_SET) == 0 ? 0 : -errno;
+}
+
+/* The value of a header, without quotes; "" if it is another, or too long. */
+static void take(const char *line, size_t n, const char *name, char *to, size_t size) {
+  size_t k = strlen(name);
+  if (n <= k || strncasecmp(line, name, k) != 0) {
+    return;
+  }
+  while (k < n && (line[k] == ' ' || line[k] == '"')) {
+    k++;
+  }
+  while (n > k && strchr("\r\n \"", line[n - 1])) {
+    n--;
+  }
+  snprintf(to, size, "%.*s", n - k < size ? (int)(n - k) : 0, line + k);
+}
+
+static void get_header(void *context, const char *line, size_t n) {
+  struct getting *g = context;
+  char value[80] = "", *end;
+  take(line, n, "content-length:", value, sizeof(value));
+  if (*value) {
+    g->length = strtoull(value, &end, 10);
+    g->has_length = !*end;
+  }
+  take(line, n, "x-amz-meta-sha256:", g->sha256, sizeof(g->sha256));
+  take(line, n, "etag:", g->etag, sizeof(g->etag));
+  value[0] = 0;
+  take(line, n, "x-amz-server-side-encryption:", value, sizeof(value));
+  take(line, n, "x-amz-server-side-encryption-customer-algorithm:", value, sizeof(value));
+  g->opaque |= *value && strcmp(value, "AES256") != 0;
+}
+
+static int get_data(void *context, const char *data, size_t size) {
+  struct getting *g = context;
+  if (g->sha256_now) {
+    EVP_DigestUpdate(g->sha256_now, data, size);
+  }
+  if (g->md5_now) {
+    EVP_DigestUpdate(g->md5_now, data, size);
+  }
+  g->received += size;
+  while (size > 0) {
+    ssize_t n = write(g->fd, data, size);
+    if (n < 0 && errno != EINTR) {
+      return -errno;
+    }
+    n = n < 0 ? 0 : n;
+    data += n;
+    size -= (size_t)n;
+  }
+  return 0;
+}
+
+static int get_end(void *context, const char **why) {
+  struct getting *g = context;
+  char now[SHARD_SIGV4_HASH];
+  bool has_sha256 = strlen(g->sha256) == 64 && strspn(g->sha256, "0123456789abcdef") == 64;
+  bool has_md5 = !g->opaque && strlen(g->etag) == 32 && strspn(g->etag, "0123456789abcdef") == 32;
+  *why = g->why;
+  if (!g->has_length || !g->etag[0]) { /* a proxy's page, perhaps */
+    snprintf(g->why, sizeof(g->why), "the reply tells no length or no ETag, as S3 does");
+  } else if (g->length != g->received) {
+    snprintf(g->why, sizeof(g->why), "%llu of %llu bytes have come",
+             (unsigned long long)g->received, (unsigned long long)g->length);
+  } else if (has_sha256 && end_digest(&g->sha256_now, now) && strcmp(now, g->sha256) != 0) {
+    snprintf(g->why, sizeof(g->why), "what has come does not have the SHA-256 it was put with");
+  } else if (has_md5 && !has_sha256 && end_digest(&g->md5_now, now) && strcmp(now, g->etag) != 0) {
+    snprintf(g->why, sizeof(g->why), "what has come does not have the MD5 that its ETag tells");
+  } else {
+    return 0;
+  }
+  return -EBADMSG;
+}
+
+int shard_s3_get(const struct shard_s3_client_options *options, const char *key, int fd, char *err,
+                 size_t size) {
+  struct shard_s3_client *client;
+  struct getting g = {.fd = fd};
+  struct shard_s3_request request = {.method = "GET",
+                                     .key = key,
+                                     .begin = get_begin,
+                                     .header = get_header,
+                                     .data = get_data,
+                                     .end = get_end,
+                                     .context = &g},
+                          *done;
+  int rc = shard_s3_client_open(options, &client, err, size);
+  if (rc != 0) {
+    return rc;
+  }
+  shard_s3_client_submit(client, &request);
+  rc = shard_s3_client_next(client, &done);
+  if (rc < 0) {
+    snprintf(err, size, "%s", shard_s3_client_error(client));
+  }
+  shard_s3_client_close(client);
+  EVP_MD_CTX_free(g.sha256_now);
+  EVP_MD_CTX_free(g.md5_now);
+  return rc < 0 ? rc : 0;
+}
+
+/* ---- put --------------------------------------------------------------------------------------
+ */
+
+/* One of those that are under way. */
+struct putting {
+  struct shard_s3_request request;
+  struct shard_s3_body body;
+  char hash[SHARD_SIGV4_HASH];
+};
+
+static int put_begin(void *context) {
+  (void)context;
+  return 0;
+}
+
+static int put_data(void *context, const char *data, size_t size) {
+  (void)context, (void)data, (void)size;
+  return 0;
+}
+
+static int put_end(void *context, const char **why) {
+  (void)context, (void)why;
+  return 0;
+}
+
+/* Size and SHA-256 of an open file. 0 or -errno. */
+static int look_at(struct putting *p) {
+  char chunk[65536];
+  struct stat st;
+  ssize_t n = 0;
+  EVP_MD_CTX *digest = begin_digest(EVP_sha256());
+  if (!digest) {
+    return -ENOMEM;
+  }
+  while ((n = pread(p->body.fd, chunk, sizeof(chunk), (off_t)p->body.size)) > 0) {
+    EVP_DigestUpdate(digest, chunk, (size_t)n);
+    p->body.size += (uint64_t)n;
+  }
+  int rc = n < 0 || fstat(p->body.fd, &st) != 0 ? -errno
+           : !S_ISREG(st.st_mode)               ? -EINVAL
+           : p->body.size > PUT_MOST            ? -EFBIG
+                                                : 0;
+  return end_digest(&digest, p->hash) || rc ? rc : -ENOMEM;
+}
+
+/* Begin to put a file. 0, or a negative errno and a line in err. */
+static int begin_put(struct putting *p, struct shard_s3_client *client,
+                     const struct shard_s3_upload *upload, const char *bucket, char *err,
+                     size_t size) {
+  *p = (struct putting){
+      .request = {.method = "PUT",
+                  .key = upload->key,
+                  .begin = put_begin,
+                  .data = put_data,
+                  .end = put_end},
+      .body = {.fd = open(upload->file, O_RDONLY | O_CLOEXEC), .only_new = upload->only_new}};
+  p->body.hash = p->hash;
+  p->request.body = &p->body;
+  p->request.context = p;
+  int rc = p->body.fd < 0 ? -errno : look_at(p);
+  if (rc == -EFBIG) {
+    snprintf(err, size,
+             "s3://%s/%.400s: more than 5 GiB cannot be put in one piece; write it to a file, and "
+             "copy that with a tool that puts it in parts",
+             bucket, upload->key);
+  } else if (rc != 0) {
+    snprintf(err, size, "cannot read '%.300s': %s", upload->file, strerror(-rc));
+  } else {
+    shard_s3_client_submit(client, &p->request);
+  }
+  if (rc != 0 && p->body.fd >= 0) {
+    close(p->body.fd);
+  }
+  p->body.fd = rc ? -1 : p->body.fd;
+  return rc;
+}
+
+int shard_s3_put(const struct shard_s3_client_options *options,
+                 const struct shard_s3_upload *uploads, size_t count, char *err, size_t size) {
+  struct shard_s3_client *client;
+  unsigned lanes = options->connections;
+  struct putting *all = calloc(lanes, sizeof(*all));
+  if (!all) {
+    snprintf(err, size, "out of memory");
+    return -ENOMEM;
+  }
+  int rc = shard_s3_client_open(options, &client, err, size);
+  if (rc != 0) {
+    free(all);
+    return rc;
+  }
+  size_t begun = 0;
+  struct shard_s3_request *done;
+  for (unsigned i = 0; i < lanes; i++) {
+    all[i].body.fd = -1;
+  }
+  for (unsigned i = 0; rc == 0 && i < lanes && begun < count; i++) {
+    rc = begin_put(&all[i], client, &uploads[begun++], options->bucket, err, size);
+  }
+  bool told = rc != 0;
+  while (rc == 0 && (rc = shard_s3_client_next(client, &done)) == 1) {
+    struct putting *p = done->context;
+    close(p->body.fd);
+    p->body.fd = -1;
+    rc = 0;
+    if (begun < count) {
+      rc = begin_put(p, client, &uploads[begun++], options->bucket, err, size);
+      told = rc != 0;
+    }
+  }
+  if (rc < 0 && !told) {
+    snprintf(err, size, "%s", shard_s3_client_error(client));
+  }
+  shard_s3_client_close(client);
+  for (unsigned i = 0; i < lanes; i++) {
+    if (all[i].body.fd >= 0) {
+      close(all[i].body.fd);
+    }
+  }
+  free(all);
+  return rc;
+}
