@@ -20,15 +20,15 @@ ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden 
 # What both products share: no dependency but libc.
 COMMON := listing/below listing/crc32c listing/reader listing/names listing/options shard/shard shard/permute config/version config/size config/pattern
 # libshard.so
-LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache listing/given \
+LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache listing/given listing/stream \
        listing/cachedir interpose/init interpose/self interpose/real interpose/handles interpose/guard \
        $(addprefix interpose/,dir dents open scandir glob wordexp ftw fts) \
        view/view view/place view/serve view/window stats/stats adapter/adapter
 # shardctl
-CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/run listing/sort listing/build source/posix \
+CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/run listing/sort listing/build listing/parts listing/stream source/posix \
        source/manifest listing/cachedir config/config config/world \
        $(addprefix source/s3/,url credentials sigv4 client page split list object) \
-       $(addprefix ctl/,main text library s3 get index ls stat manifest run plan doctor cache stats sums verify)
+       $(addprefix ctl/,main text library s3 get stream index ls stat manifest run plan doctor cache stats sums verify)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
@@ -73,7 +73,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute world config listing damage sort walk faults sums s3
+UNIT := crc32c options shard permute world config listing damage sort walk faults sums s3 stream
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access

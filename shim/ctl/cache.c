@@ -30,6 +30,7 @@
 #include "ctl/ctl.h"
 #include "listing/cachedir.h"
 #include "listing/listing.h"
+#include "listing/stream.h"
 
 static const char usage[] =
     "Usage: shardctl cache ls [--json]\n"
@@ -63,7 +64,7 @@ static const struct option options[] = {{"dry-run", no_argument, NULL, OPT_DRY_R
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
-enum kind { FOREIGN, LISTING, CURRENT, JOB, LOCK, LEFTOVER, PERMUTATION, OBJECT };
+enum kind { FOREIGN, LISTING, CURRENT, JOB, LOCK, LEFTOVER, PERMUTATION, OBJECT, PART, STREAM };
 
 enum { HOUR = 3600, DAY = 24 * HOUR, MONTH = 30 * DAY };
 
@@ -136,6 +137,12 @@ static enum kind kind_of_name(const char *name, size_t *group) {
   if (strncmp(rest, ".got-", 5) == 0) {
     return hex(rest + 5, 16) && rest[21] == '.' ? OBJECT : FOREIGN;
   }
+  if (strncmp(rest, ".stream-", 8) == 0) {
+    return hex(rest + 8, 16) && !rest[24] ? STREAM : FOREIGN;
+  }
+  if (strncmp(rest, ".part-", 6) == 0) {
+    return hex(rest + 6, 16) && rest[22] == '.' ? PART : FOREIGN;
+  }
   bool left = strncmp(rest, ".new.", 5) == 0
                   ? rest[5] >= '0' && rest[5] <= '9'
                   : strncmp(rest, ".current.new.", 13) == 0 && number(rest + 13);
@@ -146,7 +153,9 @@ static enum kind kind_of_name(const char *name, size_t *group) {
 static enum kind kind_of(const char *name, const struct stat *st, size_t *group) {
   enum kind kind = kind_of_name(name, group);
   bool link = S_ISLNK(st->st_mode), file = S_ISREG(st->st_mode);
-  bool fits = kind == CURRENT || kind == JOB ? link : kind == LEFTOVER ? link || file : file;
+  bool fits = kind == CURRENT || kind == JOB || kind == STREAM ? link
+              : kind == LEFTOVER                               ? link || file
+                                                               : file;
   return fits && st->st_uid == geteuid() ? kind : FOREIGN;
 }
 
@@ -336,6 +345,29 @@ static double age(const struct cache *c, const struct entry *e) {
   return difftime(c->now, e->st.st_mtim.tv_sec);
 }
 
+/* A part's stream: how much of its name is the base of all of its files. */
+static size_t base_of(const struct entry *e) { return e->group + strlen(".part-") + 16; }
+
+/* A job's stream is kept for a month, one of no job for an hour. */
+static bool is_old_stream(const struct cache *c, const struct entry *e) {
+  bool of_job = strspn(e->name + e->group + strlen(".stream-"), "0") < 16;
+  return age(c, e) >= (of_job ? MONTH : HOUR);
+}
+
+/* Whether it is being made, and whether somebody is to find it. */
+static void look_at_part(const struct cache *c, struct entry *e) {
+  char base[PATH_MAX + NAME_MAX + 2];
+  snprintf(base, sizeof(base), "%s/%.*s", c->path, (int)base_of(e), e->name);
+  enum shard_stream_state state = shard_stream_look(base);
+  e->busy = e->busy || state == SHARD_STREAM_RUNNING;
+  for (size_t i = 0; i < c->count && state == SHARD_STREAM_COMPLETE; i++) {
+    const struct entry *link = &c->entries[i];
+    e->pinned = e->pinned || (link->kind == STREAM && !is_old_stream(c, link) &&
+                              strlen(link->target) == base_of(e) &&
+                              memcmp(link->target, e->name, base_of(e)) == 0);
+  }
+}
+
 /* Fill in what the names do not say. */
 static void look(struct cache *c) {
   time(&c->now);
@@ -345,6 +377,8 @@ static void look(struct cache *c) {
     e->busy = e->kind != FOREIGN && (!g || g->lock < 0);
     if (e->kind == LISTING) {
       read_listing(c, e);
+    } else if (e->kind == PART) {
+      look_at_part(c, e);
     } else if ((e->kind == CURRENT || e->kind == JOB) && (target = find(c, e->target))) {
       target->current = target->current || e->kind == CURRENT;
       target->pinned = target->pinned || (e->kind == JOB && age(c, e) < MONTH);
@@ -383,6 +417,10 @@ static const char *why_remove(const struct cache *c, const struct entry *e) {
       return age(c, e) >= HOUR ? "object of an hour ago" : NULL;
     }
     return age(c, e) >= MONTH ? "object of a job of a month ago" : NULL;
+  case PART:
+    return e->pinned ? NULL : "part of a listing that no job has";
+  case STREAM:
+    return is_old_stream(c, e) ? "job that is gone" : NULL;
   case CURRENT:
     return find(c, e->target) ? NULL : "link to nothing";
   case FOREIGN:
@@ -554,6 +592,8 @@ static const char *word(const struct entry *e) {
     return "permutation";
   case OBJECT:
     return "fetched";
+  case PART:
+    return "part";
   case FOREIGN:
     return e->st.st_uid == geteuid() ? "not libshard's" : "another user's";
   default:
@@ -569,6 +609,7 @@ static void json_entry(const struct cache *c, const struct entry *e, bool first)
          : e->kind == LEFTOVER    ? "leftover"
          : e->kind == PERMUTATION ? "permutation"
          : e->kind == OBJECT      ? "object"
+         : e->kind == PART        ? "part"
                                   : "foreign",
          size_of(e), age(c, e), e->in_use ? "true" : "false", e->busy ? "true" : "false");
   if (e->kind == LISTING) {

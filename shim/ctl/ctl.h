@@ -26,6 +26,7 @@ int ctl_run(int argc, char **argv);
 int ctl_plan(int argc, char **argv);
 int ctl_stat(int argc, char **argv);
 int ctl_stats(int argc, char **argv);
+int ctl_stream(int argc, char **argv);
 int ctl_verify(int argc, char **argv);
 
 /* "shardctl: ..." and a newline to stderr; returns CTL_FAILED or CTL_USAGE as named. */

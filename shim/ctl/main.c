@@ -28,6 +28,8 @@ static const char usage[] =
     "  stats LOG           make the statistics of a rank that was killed from its log\n"
     "  get s3://BUCKET/KEY -o FILE\n"
     "                      fetch a listing or manifest from a bucket, and check it\n"
+    "  stream s3://BUCKET/PREFIX -o BASE\n"
+    "                      list a bucket into parts that can be read while it goes on\n"
     "  run CMD [ARGS...]   run a command under libshard.so, if it can be served\n"
     "  plan                tell the memory a run will need, unmodified and under libshard\n"
     "  doctor              check that libshard can work here, and say what to do if not\n"
@@ -39,10 +41,10 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"get", ctl_get},           {"index", ctl_index},  {"ls", ctl_ls},
-                {"stat", ctl_stat},         {"run", ctl_run},      {"plan", ctl_plan},
-                {"manifest", ctl_manifest}, {"cache", ctl_cache},  {"doctor", ctl_doctor},
-                {"stats", ctl_stats},       {"verify", ctl_verify}};
+} commands[] = {{"get", ctl_get},           {"index", ctl_index},   {"ls", ctl_ls},
+                {"stat", ctl_stat},         {"run", ctl_run},       {"plan", ctl_plan},
+                {"manifest", ctl_manifest}, {"cache", ctl_cache},   {"doctor", ctl_doctor},
+                {"stats", ctl_stats},       {"verify", ctl_verify}, {"stream", ctl_stream}};
 
 static void complain(const char *format, va_list args) {
   fputs("shardctl: ", stderr);

@@ -13,12 +13,23 @@
 #include "listing/build.h"
 #include "listing/codec.h"
 #include "listing/options.h"
+#include "listing/parts.h"
 #include "source/s3/client.h"
 #include "source/s3/s3.h"
+
+static int say(const char *err) {
+  fputs("shardctl: ", stderr);
+  ctl_text(stderr, err); /* a server's words may be in it */
+  fputc('\n', stderr);
+  return CTL_FAILED;
+}
 
 struct reading {
   struct shard_s3_listing listing;
   struct shard_intake *intake;
+  struct shard_parts *parts;   /* in place of the intake */
+  int (*begun)(void *context); /* to be called once there is a part, with `context` */
+  void *context;
   const struct shard_options *options;
   uint64_t markers;
 };
@@ -42,7 +53,20 @@ static int on_key(void *context, const char *key, size_t length) {
       return 0;
     }
   }
-  return shard_intake_add(r->intake, name, n);
+  return r->parts ? shard_parts_add(r->parts, name, n) : shard_intake_add(r->intake, name, n);
+}
+
+/* The first part is there: whoever waits for it may go on. */
+static int tell_begun(struct reading *r) {
+  int (*begun)(void *) = r->begun;
+  r->begun = NULL;
+  return begun ? begun(r->context) : 0;
+}
+
+static int on_page(void *context) {
+  struct reading *r = context;
+  int rc = shard_parts_pause(r->parts);
+  return rc == 0 && shard_parts_count(r->parts) > 0 ? tell_begun(r) : rc;
 }
 
 static int read_bucket(void *context, struct shard_intake *intake, char *err, size_t size) {
@@ -71,6 +95,36 @@ static char *limits_text(const struct ctl_s3 *how) {
   return fclose(out) == 0 ? text : NULL;
 }
 
+/* What a listing needs besides the account: from the url and the variables. CTL_DONE or _USAGE. */
+static int prepare_listing(const char *url, const struct shard_options *options,
+                           struct reading *reading) {
+  char err[1000] = "";
+  struct shard_s3_listing *l = &reading->listing;
+  shard_config_init(environ);
+  if (shard_config_check(err, sizeof(err)) != 0 ||
+      shard_s3_url_parse(url, &l->url, err, sizeof(err)) != 0) {
+    return ctl_usage("%s", err);
+  }
+  if (options->order == SHARD_ORDER_DIRECTORY) {
+    return ctl_usage("--order directory is for text files, and '%s' is none", url);
+  }
+  if (options->depth || options->exact || options->follow || !options->hidden) {
+    return ctl_usage("of --options, only order and include are for S3");
+  }
+  l->connections = shard_config()->s3_connections;
+  l->timeout = shard_config()->timeout;
+  l->log = shard_config()->log;
+  l->key = on_key;
+  l->context = reading;
+  return CTL_DONE;
+}
+
+/* s3://bucket/prefix as the source of a listing; malloc'd, NULL if there is no memory. */
+static char *canonical_url(const struct shard_s3_url *url) {
+  char *text;
+  return asprintf(&text, "s3://%s/%s", url->bucket, url->prefix) < 0 ? NULL : text;
+}
+
 int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options *options,
                  const struct shard_build_means *means, const char *file,
                  struct shard_build_result *result) {
@@ -79,35 +133,21 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
   plain.attributes = plain.attributes && plain.order == SHARD_ORDER_PATH;
   struct reading reading = {.options = &plain};
   struct shard_s3_account account;
-  shard_config_init(environ);
-  if (shard_config_check(err, sizeof(err)) != 0 ||
-      shard_s3_url_parse(url, &reading.listing.url, err, sizeof(err)) != 0) {
-    return ctl_usage("%s", err);
-  }
-  if (plain.order == SHARD_ORDER_DIRECTORY) {
-    return ctl_usage("--order directory is for text files, and '%s' is none", url);
-  }
-  if (plain.depth || plain.exact || plain.follow || !plain.hidden) {
-    return ctl_usage("of --options, only order and include are for S3");
+  int usable = prepare_listing(url, options, &reading);
+  if (usable != CTL_DONE) {
+    return usable;
   }
   int rc = shard_s3_account_load(&account, how->anonymous, shard_config()->s3_addressing, err,
                                  sizeof(err));
   char *limits = limits_text(how), *canonical = NULL;
-  if (rc == 0 && (!limits || asprintf(&canonical, "s3://%s/%s", reading.listing.url.bucket,
-                                      reading.listing.url.prefix) < 0)) {
-    canonical = NULL;
+  if (rc == 0 && (!limits || !(canonical = canonical_url(&reading.listing.url)))) {
     rc = -ENOMEM;
     snprintf(err, sizeof(err), "out of memory");
   }
   if (rc == 0) {
     reading.listing.account = &account;
-    reading.listing.connections = shard_config()->s3_connections;
-    reading.listing.timeout = shard_config()->timeout;
-    reading.listing.log = shard_config()->log;
     reading.listing.start_after = how->start_after;
     reading.listing.end_before = how->end_before;
-    reading.listing.key = on_key;
-    reading.listing.context = &reading;
     const struct shard_build_source source = {
         .name = canonical, .more_options = limits, .read = read_bucket, .context = &reading};
     rc = shard_build_source(&source, &plain, means, file, result, err, sizeof(err));
@@ -119,10 +159,7 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
   how->retries = reading.listing.retries;
   if (rc != 0) {
     free(canonical);
-    fputs("shardctl: ", stderr);
-    ctl_text(stderr, err); /* a server's words may be in it */
-    fputc('\n', stderr);
-    return CTL_FAILED;
+    return say(err);
   }
   if (how->markers > 0) {
     fprintf(stderr, "shardctl: %llu keys that end in '/' (directory markers) were left out\n",
@@ -137,6 +174,37 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
   return CTL_DONE;
 }
 
+int ctl_s3_stream(const char *url, bool anonymous, const struct shard_options *options,
+                  const char *base, int (*begun)(void *context), void *context) {
+  char err[1000] = "", text[SHARD_OPTIONS_TEXT];
+  struct reading reading = {.options = options, .begun = begun, .context = context};
+  struct shard_s3_account account;
+  int rc = prepare_listing(url, options, &reading);
+  if (rc != CTL_DONE) {
+    return rc;
+  }
+  char *canonical = canonical_url(&reading.listing.url);
+  shard_options_format(options, text, sizeof(text));
+  rc = shard_s3_account_load(&account, anonymous, shard_config()->s3_addressing, err, sizeof(err));
+  if (rc == 0) {
+    rc = canonical ? shard_parts_open(base, canonical, text, &reading.parts) : -ENOMEM;
+  }
+  if (rc == 0) {
+    reading.listing.account = &account;
+    reading.listing.page = on_page;
+    rc = shard_s3_list(&reading.listing, err, sizeof(err));
+    rc = rc ? rc : shard_parts_end(reading.parts);
+    rc = rc ? rc : tell_begun(&reading);
+  }
+  if (rc != 0 && !err[0]) {
+    snprintf(err, sizeof(err), "cannot write '%.300s.*': %s", base, strerror(-rc));
+  }
+  shard_parts_free(reading.parts);
+  shard_s3_account_free(&account);
+  free(canonical);
+  return rc == 0 ? CTL_DONE : say(err);
+}
+
 char *ctl_s3_root(const char *url) {
   const char *slash = shard_s3_is_url(url) ? strrchr(url + 5, '/') : NULL;
   return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;
@@ -144,13 +212,6 @@ char *ctl_s3_root(const char *url) {
 
 /* ---- objects ----------------------------------------------------------------------------------
  */
-
-static int say(const char *err) {
-  fputs("shardctl: ", stderr);
-  ctl_text(stderr, err); /* a server's words may be in it */
-  fputc('\n', stderr);
-  return CTL_FAILED;
-}
 
 static int parse_object(const char *text, struct shard_s3_url *url) {
   char err[700];

@@ -28,6 +28,13 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
                  const struct shard_build_means *means, const char *file,
                  struct shard_build_result *result);
 
+/*
+ * List it into parts (listing/stream.h). begun is called once the first is there, or all are; a
+ * negative errno of it ends the listing. CTL_DONE, or CTL_FAILED or CTL_USAGE after a message.
+ */
+int ctl_s3_stream(const char *url, bool anonymous, const struct shard_options *options,
+                  const char *base, int (*begun)(void *context), void *context);
+
 /* The part of a url that names are relative to: "s3://bucket/a/" of s3://bucket/a/b. Malloc'd. */
 char *ctl_s3_root(const char *url);
 

@@ -446,12 +446,6 @@ struct target {
   char numbered[SHARD_NAME_MAX];
 };
 
-/* An empty component, "." or "..": no directory has an entry of that name. */
-static bool is_entry(const char *component, size_t length) {
-  return length > 0 &&
-         !(component[0] == '.' && (length == 1 || (length == 2 && component[1] == '.')));
-}
-
 /* The directories on the way to a name, as far as the last name had others. */
 static int add_directories(struct target *t, const char *name, size_t length) {
   size_t base = shard_basename(name, length), from = 0;
@@ -462,7 +456,7 @@ static int add_directories(struct target *t, const char *name, size_t length) {
     if (name[i] != '/') {
       continue;
     }
-    if (!is_entry(name + from, i - from)) {
+    if (!shard_is_entry(name + from, i - from)) {
       break;
     }
     from = i + 1;
@@ -481,7 +475,7 @@ static int add_directories(struct target *t, const char *name, size_t length) {
 static bool is_path(const char *name, size_t length) {
   for (size_t from = 0, i = 0; i <= length; i++) {
     if (i == length || name[i] == '/') {
-      if (!is_entry(name + from, i - from)) {
+      if (!shard_is_entry(name + from, i - from)) {
         return false;
       }
       from = i + 1;

@@ -10,6 +10,8 @@
  *                                KEY is the one of its path, whatever it holds
  *   KEY.got-ID.listing           an object that SHARD_LISTING names, as job ID has got it; or .txt,
  *                                .txt.gz, .txt.zst. KEY is of its URL
+ *   KEY.part-NONCE.*             a bucket's listing in parts (stream.h)
+ *   KEY.stream-ID                symbolic link that says KEY.part-NONCE: what job ID reads
  *
  * KEY is a hash of the canonical directory and options, VERSION of the content. A process opens
  * KEY.current, compares the source and the options kept inside (so a collision of KEY is only
@@ -35,6 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config/clock.h"
 #include "config/config.h"
 #include "config/pattern.h"
 #include "interpose/real.h"
@@ -45,6 +48,7 @@
 #include "listing/given.h"
 #include "listing/listing.h"
 #include "listing/options.h"
+#include "listing/stream.h"
 
 #define FRESH 600        /* seconds */
 #define REWRITES 10      /* of a manifest while it is read */
@@ -60,6 +64,7 @@ struct request {
   char origin[PATH_MAX]; /* names come from this manifest or s3:// prefix, not from real; or "" */
   bool remote;           /* it is an s3:// prefix, or object */
   bool object;           /* which is fetched */
+  bool streamed;         /* in parts; r->file is their base */
   struct stat identity;  /* of a manifest */
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT];
@@ -281,8 +286,13 @@ static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
                        *r->origin && !r->remote ? "--root" : NULL,
                        r->real,
                        NULL};
-  int rc =
-      posix_spawn(pid, r->program, &actions, &attributes, r->object ? get : arguments, environment);
+  char *stream[] = {r->program, "stream",    r->origin,       "-o",
+                    r->file,    "--options", r->options_text, NULL};
+  int rc = posix_spawn(pid, r->program, &actions, &attributes,
+                       r->object     ? get
+                       : r->streamed ? stream
+                                     : arguments,
+                       environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   free(environment);
@@ -401,23 +411,37 @@ static int install(struct request *r, struct shard_listing **out) {
   return rc == 0 ? 0 : fail(r, rc, "cannot open '%.300s': %s", r->file, strerror(-rc));
 }
 
+/* Whether a file is of a stream whose builder died before its end. */
+static bool is_broken_part(const struct request *r, const char *name) {
+  size_t n = strlen(r->key) + strlen(".part-") + 16;
+  char *base = NULL;
+  bool broken = strlen(name) > n && memcmp(name, r->key, strlen(r->key)) == 0 &&
+                strncmp(name + strlen(r->key), ".part-", 6) == 0 &&
+                asprintf(&base, "%s/%.*s", r->cache, (int)n, name) >= 0 &&
+                shard_stream_look(base) == SHARD_STREAM_BROKEN;
+  free(base);
+  return broken;
+}
+
 /* What builders of this listing left that died with their rank, the lock being ours: none lives.
  * And what jobs of a month ago left. */
 static void remove_leftovers(const struct request *r) {
-  char prefix[64], current[64], job[64], got[64];
+  char prefix[64], current[64], job[64], got[64], stream[64];
   struct stat st;
   int n = snprintf(prefix, sizeof(prefix), "%s.new.", r->key);
   int k = snprintf(current, sizeof(current), "%s.current.new.", r->key);
   int m = snprintf(job, sizeof(job), "%s.job-", r->job_key);
+  int s = snprintf(stream, sizeof(stream), "%s.stream-", r->key);
   int g = snprintf(got, sizeof(got), "%s.got-", r->job_key);
   DIR *dir = shard_real()->opendir(r->cache);
   const struct dirent *entry;
   while (dir && (entry = shard_real()->readdir(dir))) {
     bool old = (strncmp(entry->d_name, job, (size_t)m) == 0 ||
-                strncmp(entry->d_name, got, (size_t)g) == 0) &&
+                strncmp(entry->d_name, got, (size_t)g) == 0 ||
+                strncmp(entry->d_name, stream, (size_t)s) == 0) &&
                fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
                st.st_mtim.tv_sec < time(NULL) - 30L * 24 * 3600;
-    if (old || strncmp(entry->d_name, prefix, (size_t)n) == 0 ||
+    if (old || is_broken_part(r, entry->d_name) || strncmp(entry->d_name, prefix, (size_t)n) == 0 ||
         strncmp(entry->d_name, current, (size_t)k) == 0) {
       unlinkat(dirfd(dir), entry->d_name, 0);
     }
@@ -430,7 +454,9 @@ static void remove_leftovers(const struct request *r) {
 /* By shardctl, to r->file. */
 static int make(struct request *r, int lock, int64_t deadline) {
   char text[400];
-  snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
+  if (!r->streamed) {
+    snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
+  }
   snprintf(text, sizeof(text), "%s '%.300s'", r->object ? "fetching" : "listing", source_of(r));
   shard_log(SHARD_LOG_INFO, text);
   int rc = 0;
@@ -652,6 +678,24 @@ static struct request *new_request(const char *dir, char *err, size_t size, int 
   return r;
 }
 
+static int parse_options(struct request *r, const char *options) {
+  int rc = shard_options_parse(&r->options, options, r->err, r->size);
+  if (rc == 0) {
+    shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
+  }
+  return rc;
+}
+
+/* Names come from a bucket: what is mapped to a directory is a folder there. */
+static int set_remote(struct request *r, const char *url) {
+  size_t n = strlen(url);
+  const char *slash = n > 0 && url[n - 1] == '/' ? "" : "/";
+  r->remote = true;
+  return (size_t)snprintf(r->origin, sizeof(r->origin), "%s%s", url, slash) < sizeof(r->origin)
+             ? 0
+             : fail(r, -ENAMETOOLONG, "SHARD_DATASET='%.200s...' is too long", url);
+}
+
 /* ---- objects ------------------------------------------------------------------------------ */
 
 /* Whether the object is there, as this job has got it. Without a job it gets old. */
@@ -718,6 +762,82 @@ void shard_cache_name_object(const char *file, const char *url, char *err, size_
     snprintf(at, size - (size_t)(at - err), "%.300s%s", url, tail);
   }
   free(tail);
+}
+
+/* ---- streams ------------------------------------------------------------------------------ */
+
+/* Where a job reads, r->file, if it may go on there. Without a job it gets old. */
+static bool find_stream(struct request *r, uint64_t id) {
+  struct stat st;
+  time_t now = time(NULL);
+  snprintf(r->link, sizeof(r->link), "%s/%s.stream-%016llx", r->cache, r->key,
+           (unsigned long long)id);
+  ssize_t n = readlink(r->link, r->target, sizeof(r->target) - 1);
+  r->target[n > 0 ? n : 0] = 0;
+  if (n <= 0 || strchr(r->target, '/') || lstat(r->link, &st) != 0 || st.st_uid != geteuid()) {
+    return false;
+  }
+  snprintf(r->file, sizeof(r->file), "%s/%s", r->cache, r->target);
+  return shard_stream_look(r->file) != SHARD_STREAM_BROKEN &&
+         (id != 0 || (st.st_mtim.tv_sec <= now && st.st_mtim.tv_sec > now - FRESH));
+}
+
+/* Begin a stream, and let the job read there. The lock is ours. */
+static int begin_stream(struct request *r, int lock, int64_t deadline, uint64_t id) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  const int64_t parts[] = {getpid(), now.tv_sec, now.tv_nsec};
+  snprintf(r->target, sizeof(r->target), "%s.part-%016llx", r->key,
+           (unsigned long long)fnv(0xcbf29ce484222325ULL, parts, sizeof(parts)));
+  snprintf(r->file, sizeof(r->file), "%s/%s", r->cache, r->target);
+  int rc = make(r, lock, deadline);
+  if (rc != 0) {
+    return rc;
+  }
+  snprintf(r->link, sizeof(r->link), "%s/%s.stream-%016llx", r->cache, r->key,
+           (unsigned long long)id);
+  snprintf(r->link_new, sizeof(r->link_new), "%s/%s.current.new.%ld", r->cache, r->key,
+           (long)getpid());
+  unlink(r->link_new);
+  if (symlink(r->target, r->link_new) != 0 || rename(r->link_new, r->link) != 0) {
+    rc = fail(r, -errno, "cannot write to the cache directory '%.300s': %s", r->cache,
+              strerror(errno));
+    unlink(r->link_new);
+  }
+  return rc;
+}
+
+int shard_cache_open_stream(const char *dir, const char *url, const char *options, const char *job,
+                            struct shard_stream **out, char *err, size_t size) {
+  int saved = errno, rc, lock = -1;
+  int64_t deadline;
+  uint64_t id = job ? fnv(0xcbf29ce484222325ULL, job, strlen(job)) : 0;
+  struct request *r = new_request(dir, err, size, &rc);
+  if (rc == 0) {
+    r->streamed = true;
+    rc = set_remote(r, url);
+  }
+  if (rc == 0) {
+    rc = parse_options(r, options);
+  }
+  rc = rc ? rc : find_cache(r);
+  if (rc == 0 && !find_stream(r, id)) {
+    rc = take_lock(r, &lock, &deadline);
+    if (rc == 0) {
+      rc = find_stream(r, id) ? 0 : begin_stream(r, lock, deadline, id);
+      flock(lock, LOCK_UN);
+    }
+    if (lock >= 0) {
+      close(lock);
+    }
+  }
+  if (rc == 0) {
+    rc = shard_stream_open(r->file, r->origin, r->options_text, out);
+    rc = rc ? fail(r, rc, "out of memory") : 0;
+  }
+  free(r);
+  errno = saved;
+  return rc;
 }
 
 /* The listing from the cache, built if need be. */
@@ -812,12 +932,11 @@ int shard_dataset_open(const char *dir, const char *options, struct shard_listin
   return shard_cache_open(dir, options, NULL, out, err, size);
 }
 
-/* Parse the options, and open what SHARD_LISTING names, or the cache's. */
+/* Open what SHARD_LISTING names, or the cache's. */
 static int open_request(struct request *r, const char *options, const char *job,
                         struct shard_listing **out) {
-  int rc = shard_options_parse(&r->options, options, r->err, r->size);
+  int rc = parse_options(r, options);
   if (rc == 0) {
-    shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
     rc = shard_config()->listing ? open_given(r, job, out) : 0;
     rc = rc == 0 ? open_cached(r, job, out) : rc < 0 ? rc : 0;
   }
@@ -841,13 +960,10 @@ int shard_cache_open_remote(const char *dir, const char *url, const char *option
   int saved = errno, rc;
   struct request *r = new_request(dir, err, size, &rc);
   if (rc == 0) {
-    /* What is mapped to a directory is a folder of the bucket. */
-    size_t n = strlen(url);
-    const char *slash = n > 0 && url[n - 1] == '/' ? "" : "/";
-    r->remote = true;
-    rc = (size_t)snprintf(r->origin, sizeof(r->origin), "%s%s", url, slash) < sizeof(r->origin)
-             ? open_request(r, options, job, out)
-             : fail(r, -ENAMETOOLONG, "SHARD_DATASET='%.200s...' is too long", url);
+    rc = set_remote(r, url);
+  }
+  if (rc == 0) {
+    rc = open_request(r, options, job, out);
   }
   free(r);
   errno = saved;

@@ -23,6 +23,14 @@ int shard_cache_open_remote(const char *dir, const char *url, const char *option
                             struct shard_listing **out, char *err, size_t size);
 
 /*
+ * The same listing while it is made, in the order in which names come (stream.h): shardctl goes on
+ * in the background once there is a first part. All of a job on this node read one stream.
+ */
+struct shard_stream;
+int shard_cache_open_stream(const char *dir, const char *url, const char *options, const char *job,
+                            struct shard_stream **out, char *err, size_t size);
+
+/*
  * A listing of the names of a manifest, a text with a name a line, that lie below directory `dir`:
  * in the manifest's own order within each directory, those that come twice too. It is made when the
  * manifest is first used on a node; all of a job (NULL: none is known) keep that one.

@@ -5,6 +5,7 @@
 #ifndef SHARD_CODEC_H
 #define SHARD_CODEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -134,6 +135,12 @@ static inline void shard_shared(const char *a, size_t na, const char *b, size_t 
   size_t least = na < nb ? na : nb;
   *prefix = shard_shared_start(a, b, least);
   *suffix = shard_shared_end(a + na, b + nb, least - *prefix);
+}
+
+/* False for an empty component, "." and "..": no directory has an entry of that name. */
+static inline bool shard_is_entry(const char *component, size_t length) {
+  return length > 0 &&
+         !(component[0] == '.' && (length == 1 || (length == 2 && component[1] == '.')));
 }
 
 /* Offset of the basename in name[length]. */

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config/clock.h"
 #include "config/config.h"
 #include "listing/below.h"
 #include "listing/listing.h"
@@ -174,12 +175,6 @@ int shard_given_open(const char *file, const char *real, const struct shard_opti
              shard_listing_strerror(rc));
   }
   return rc;
-}
-
-int64_t shard_now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 int shard_given_await(const char *file, const char *real, const struct shard_options *asked,

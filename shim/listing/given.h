@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "listing/options.h"
 
@@ -32,8 +31,5 @@ int shard_given_await(const char *file, const char *real, const struct shard_opt
 
 /* Put a copy of a listing there, whole or not at all. 0, or a negative errno and a line in err. */
 int shard_given_put(const struct shard_listing *listing, const char *file, char *err, size_t size);
-
-/* Milliseconds of the monotonic clock, for deadlines. */
-int64_t shard_now_ms(void);
 
 #endif

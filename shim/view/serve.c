@@ -13,6 +13,9 @@
  * Names below a directory lie together in a listing that is in the order of paths; a sub-tree among
  * them is leapt over by a binary search once it has turned out long.
  *
+ * From a stream of parts: the same of one part after the other, each beginning where the positions
+ * of the one before end; files by the hash of their names.
+ *
  * From the real stream: entries are filtered in the caller's buffer.
  */
 #include "view/serve.h"
@@ -89,6 +92,7 @@ struct walk {
   size_t length;
   struct shard_attributes attributes;
   uint64_t block; /* of attributes */
+  uint64_t first; /* inode numbers of a part begin here */
 };
 
 #define WALK(s, t, stop)                                                                           \
@@ -155,19 +159,21 @@ static int emit_found(struct walk *w, struct out *o, uint64_t i, uint64_t next) 
   uint64_t ino;
   uint8_t type;
   int rc = attributes_of(w, i, &ino, &type);
-  return rc ? rc : emit(o, w->name, w->length, ino, type, next);
+  return rc ? rc : emit(o, w->name, w->length, w->first + ino, type, next);
 }
 
 /* What every rank sees. 1: all written; 0: the buffer is full. */
-static int emit_others(const struct shard_served *s, struct out *o, uint64_t from) {
-  const struct shard_table *t = &s->listing->others;
-  if (from >= s->others_end) {
+static int emit_others(const struct shard_served *s, const struct shard_scope *in, struct out *o,
+                       uint64_t from, uint64_t base) {
+  const struct shard_table *t = &in->listing->others;
+  if (from >= in->others_end) {
     return 1;
   }
-  struct walk w = WALK(s, t, s->others_end);
-  int rc = shard_table_seek(&w.p, t, from < s->others_begin ? s->others_begin : from);
+  struct walk w = WALK(s, t, in->others_end);
+  w.first = in->first;
+  int rc = shard_table_seek(&w.p, t, from < in->others_begin ? in->others_begin : from);
   while (rc == 0 && (rc = walk_next(&w)) > 0) {
-    rc = emit_found(&w, o, w.p.position - 1, 2 + w.p.position);
+    rc = emit_found(&w, o, w.p.position - 1, base + w.p.position);
     if (rc <= 0) {
       return rc;
     }
@@ -179,11 +185,11 @@ static int emit_others(const struct shard_served *s, struct out *o, uint64_t fro
 /* The rank's files in the order of the listing. */
 static int emit_in_order(const struct shard_served *s, struct out *o, uint64_t from,
                          uint64_t base) {
-  const struct shard_table *t = &s->listing->names;
-  uint64_t end = s->end, mine_begin, mine_end, step;
+  const struct shard_table *t = &s->scope.listing->names;
+  uint64_t end = s->scope.end, mine_begin, mine_end, step;
   bool sifted = s->share.shuffled || s->share.strategy != SHARD_STRATEGY_RANGE;
-  if (from < s->begin) {
-    from = s->begin;
+  if (from < s->scope.begin) {
+    from = s->scope.begin;
   }
   if (!sifted) {
     shard_share_places(&s->share, &mine_begin, &mine_end, &step);
@@ -216,21 +222,21 @@ static int emit_in_order(const struct shard_served *s, struct out *o, uint64_t f
 /* The rank's files in a shuffled order, each fetched for itself. */
 static int emit_shuffled(const struct shard_served *s, struct out *o, uint64_t from,
                          uint64_t base) {
-  const struct shard_table *t = &s->listing->names;
-  uint64_t place = 0, end = s->end - s->begin, step = 1;
+  const struct shard_table *t = &s->scope.listing->names;
+  uint64_t place = 0, end = s->scope.end - s->scope.begin, step = 1;
   if (s->order == SHARD_ORDER_PLACES) {
     shard_share_places(&s->share, &place, &end, &step);
   }
   if (from > place) {
     place += (from - place + step - 1) / step * step;
   }
-  struct walk w = WALK(s, t, s->end);
+  struct walk w = WALK(s, t, s->scope.end);
   for (; place < end; place += step) {
     uint64_t i;
     if (s->order == SHARD_ORDER_PLACES) {
       i = shard_share_at(&s->share, place);
     } else {
-      i = s->begin + shard_permute(&s->leaf, place);
+      i = s->scope.begin + shard_permute(&s->leaf, place);
       if (!shard_share_owns(&s->share, without_holes(s, i))) {
         continue;
       }
@@ -250,6 +256,34 @@ static int emit_shuffled(const struct shard_served *s, struct out *o, uint64_t f
   return 1;
 }
 
+/* The rank's files of a part. */
+static int emit_hashed(const struct shard_served *s, const struct shard_scope *in, struct out *o,
+                       uint64_t from, uint64_t base) {
+  const struct shard_table *t = &in->listing->names;
+  if (from >= in->end) {
+    return 1;
+  }
+  struct walk w = WALK(s, t, in->end);
+  w.first = in->first;
+  int rc = shard_table_seek(&w.p, t, from < in->begin ? in->begin : from);
+  while (rc == 0 && (rc = walk_next(&w)) > 0) {
+    rc = 0;
+    /* The walk has the name whole, with the directory before it. */
+    if (shard_owner_by_name(w.p.name, w.p.length, s->key, s->share.size) != s->share.rank) {
+      continue;
+    }
+    rc = emit_found(&w, o, w.p.position - 1, base + w.p.position);
+    if (rc <= 0) {
+      return rc;
+    }
+    if (s->stats >= 0) {
+      shard_stats_served(s->stats, s->epoch, w.p.name, w.p.length);
+    }
+    rc = 0;
+  }
+  return rc ? rc : 1;
+}
+
 /* "." and "..": 1, 0 if one does not fit, or negative errno. */
 static int emit_dots(struct out *o, int fd, off_t from) {
   struct stat st;
@@ -267,38 +301,74 @@ static int emit_dots(struct out *o, int fd, off_t from) {
   return 1;
 }
 
+/* rc: 1 all has been written, 0 the buffer is full, or a negative errno. */
+static ssize_t finish(const struct out *o, int rc, off_t *position) {
+  if (o->used == 0 && rc <= 0) {
+    return rc < 0 ? rc : -EINVAL;
+  }
+  *position = o->next;
+  return (ssize_t)o->used;
+}
+
 ssize_t shard_serve_listed(const struct shard_served *s, int fd, void *buf, size_t size,
                            off_t *position) {
   struct out o = {.buf = buf, .size = size, .next = *position};
-  uint64_t files = 2 + s->listing->others.count, from = (uint64_t)*position;
+  uint64_t files = 2 + s->scope.listing->others.count, from = (uint64_t)*position;
   int rc = *position < 0 ? -EINVAL : emit_dots(&o, fd, *position);
   if (rc > 0 && from < files) {
-    rc = emit_others(s, &o, from < 2 ? 0 : from - 2);
+    rc = emit_others(s, &s->scope, &o, from < 2 ? 0 : from - 2, 2);
     from = files;
   }
   if (rc > 0) {
     rc = s->order == SHARD_ORDER_LISTING ? emit_in_order(s, &o, from - files, files)
                                          : emit_shuffled(s, &o, from - files, files);
   }
-  if (rc < 0 && o.used == 0) {
-    return rc;
+  return finish(&o, rc, position);
+}
+
+/* What lies below the directory. 0 or -EBADMSG. */
+static int find_scope(const struct shard_served *s, struct shard_scope *in) {
+  int rc = shard_table_below(&in->listing->names, s->path, s->base, &in->begin, &in->end);
+  return rc ? rc
+            : shard_table_below(&in->listing->others, s->path, s->base, &in->others_begin,
+                                &in->others_end);
+}
+
+ssize_t shard_serve_streamed(const struct shard_served *s, int fd, void *buf, size_t size,
+                             off_t *position, char *err, size_t err_size) {
+  struct out o = {.buf = buf, .size = size, .next = *position};
+  const struct shard_stream_part *part = NULL;
+  uint64_t from = *position < 2 ? 0 : (uint64_t)*position - 2;
+  int rc = *position < 0 ? -EINVAL : emit_dots(&o, fd, *position);
+  /* What is there is given at once; only an empty hand waits for more. */
+  while (rc > 0 && (rc = shard_stream_next(s->stream, o.used == 0, &part, err, err_size)) > 0) {
+    struct shard_scope in = {.listing = part->listing, .first = part->begin};
+    uint64_t others = part->listing->others.count, at = from > part->begin ? from - part->begin : 0;
+    if (from >= part->end && part->end > part->begin) {
+      continue;
+    }
+    rc = find_scope(s, &in);
+    rc = rc ? rc : at < others ? emit_others(s, &in, &o, at, 2 + part->begin) : 1;
+    if (rc > 0) {
+      rc = emit_hashed(s, &in, &o, at > others ? at - others : 0, 2 + part->begin + others);
+    }
+    if (rc == 0) {
+      return finish(&o, 0, position);
+    }
   }
-  if (rc == 0 && o.used == 0) {
-    return -EINVAL;
-  }
-  *position = o.next;
-  return (ssize_t)o.used;
+  return finish(&o, rc == 0 || rc == -EAGAIN ? 1 : rc, position);
 }
 
 /* Whether a directory lies directly in this one. -EBADMSG for damage. */
 static int has_directory(const struct shard_served *s) {
-  const struct shard_table *t = &s->listing->others;
-  if (s->others_begin >= s->others_end) {
+  const struct shard_scope *in = &s->scope;
+  const struct shard_table *t = &in->listing->others;
+  if (in->others_begin >= in->others_end) {
     return 0;
   }
-  struct walk w = WALK(s, t, s->others_end);
+  struct walk w = WALK(s, t, in->others_end);
   w.p.table = t;
-  for (uint64_t i = s->others_begin; i < s->others_end; i++) {
+  for (uint64_t i = in->others_begin; i < in->others_end; i++) {
     uint64_t ino;
     uint8_t type;
     int rc = attributes_of(&w, i, &ino, &type);
@@ -310,17 +380,14 @@ static int has_directory(const struct shard_served *s) {
 }
 
 int shard_serve_prepare(struct shard_served *s) {
-  int rc = shard_table_below(&s->listing->names, s->path, s->base, &s->begin, &s->end);
-  if (rc == 0) {
-    rc = shard_table_below(&s->listing->others, s->path, s->base, &s->others_begin, &s->others_end);
-  }
+  int rc = find_scope(s, &s->scope);
   s->order = SHARD_ORDER_LISTING;
   if (rc == 0 && s->share.shuffled) {
     rc = has_directory(s);
     if (rc == 0) {
       bool whole = s->base == 0 && s->hole_count == 0;
       s->order = whole ? SHARD_ORDER_PLACES : SHARD_ORDER_LEAF;
-      shard_permutation_init(&s->leaf, s->end - s->begin, s->key ^ s->begin);
+      shard_permutation_init(&s->leaf, s->scope.end - s->scope.begin, s->key ^ s->scope.begin);
     }
   }
   return rc < 0 ? rc : 0;
@@ -335,7 +402,7 @@ static bool is_directory(int fd, const char *name, unsigned char type) {
                             fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* path: the directory, and room behind it for a name. */
+/* Whether a name is this rank's. path: the directory, and room behind it for a name. */
 static bool owns(const struct shard_served *s, const char *name, size_t length, char *path) {
   if (s->base > 0) {
     memcpy(path + s->base, name, length + 1);

@@ -5,6 +5,7 @@
 
 #include "listing/listing.h"
 #include "listing/options.h"
+#include "listing/stream.h"
 #include "shard/shard.h"
 #include "view/view.h"
 
@@ -14,9 +15,10 @@ struct shard_hole {
 };
 
 enum shard_served_how {
-  SHARD_SERVED_LISTED,  /* from the listing */
-  SHARD_SERVED_HASHED,  /* the real stream, by the hash of each name */
-  SHARD_SERVED_UNLISTED /* made after the listing: of the real stream what belongs to nobody */
+  SHARD_SERVED_LISTED,   /* from the listing */
+  SHARD_SERVED_HASHED,   /* the real stream, by the hash of each name */
+  SHARD_SERVED_STREAMED, /* the same of a bucket's listing, part by part */
+  SHARD_SERVED_UNLISTED  /* made after the listing: of the real stream what belongs to nobody */
 };
 
 /* The order of the files of a LISTED directory, and what its positions mean. */
@@ -26,19 +28,25 @@ enum shard_served_order {
   SHARD_ORDER_LEAF     /* a permutation of the directory's own positions: no sub-directories */
 };
 
+/* A directory's part of a listing: what lies below it in both tables. */
+struct shard_scope {
+  const struct shard_listing *listing;
+  uint64_t begin, end, others_begin, others_end;
+  uint64_t first; /* of a part: its first position, from which inode numbers are made */
+};
+
 struct shard_served {
   enum shard_served_how how;
   enum shard_served_order order;
   const struct shard_options *options;
-  struct dataset *dataset;             /* view.c's */
-  int error;                           /* why nothing can be read: there is no list for the epoch */
-  const struct shard_listing *listing; /* LISTED */
+  struct dataset *dataset;     /* view.c's */
+  int error;                   /* why nothing can be read: there is no list for the epoch */
+  struct shard_scope scope;    /* LISTED; view.c sets the listing */
+  struct shard_stream *stream; /* STREAMED */
   const struct shard_hole *holes;
   size_t hole_count;
   struct shard_share share;
   uint64_t key; /* of the shuffle; 0: none */
-  /* What lies below the directory, in the tables of the listing. */
-  uint64_t begin, end, others_begin, others_end;
   struct shard_permutation leaf;
   _Atomic uint64_t *passes; /* the dataset's, to be told when the root has been read; or NULL */
   uint64_t epoch;
@@ -48,12 +56,15 @@ struct shard_served {
   char path[]; /* relative to the root, with a slash at its end; "" for the root */
 };
 
-/* Fill in what follows from listing, path, share and key. 0 or negative errno. */
+/* Fill in what follows from listing, path, share and key. 0 or negative errno. LISTED only. */
 int shard_serve_prepare(struct shard_served *served);
 
 /* See shard_view_read(). */
 ssize_t shard_serve_listed(const struct shard_served *served, int fd, void *buf, size_t size,
                            off_t *position);
+/* err[size]: a line, if the stream breaks off. */
+ssize_t shard_serve_streamed(const struct shard_served *served, int fd, void *buf, size_t size,
+                             off_t *position, char *err, size_t err_size);
 ssize_t shard_serve_filtered(const struct shard_served *served, int fd, void *buf, size_t size);
 
 #endif

@@ -34,6 +34,7 @@
 #include "listing/given.h"
 #include "listing/listing.h"
 #include "listing/options.h"
+#include "listing/stream.h"
 #include "shard/shard.h"
 #include "shard/xxh64.h"
 #include "stats/stats.h"
@@ -55,8 +56,9 @@ struct dataset {
   const char *url;  /* the s3:// prefix it stands for; NULL: none */
   atomic_int state; /* a slot for what follows */
   struct shard_listing *listing;
-  char **nested;            /* where the roots of other datasets lie in this one */
-  struct shard_hole *holes; /* the positions that those take, ascending */
+  struct shard_stream *stream; /* under hash, of a bucket; then there is no listing */
+  char **nested;               /* where the roots of other datasets lie in this one */
+  struct shard_hole *holes;    /* the positions that those take, ascending */
   size_t nested_count, holes_count;
   bool told;          /* of an error that may pass */
   int error;          /* why there is no listing; negative errno, reported */
@@ -366,6 +368,10 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
   return rc;
 }
 
+static bool is_streamed(const struct dataset *d) {
+  return d->url && shard_config()->strategy == SHARD_STRATEGY_HASH;
+}
+
 static int open_listing(struct dataset *d, char *err, size_t size) {
   if (setup.manifest || setup.own) {
     return open_own(d, shard_config()->epoch, &d->listing, err, size);
@@ -373,11 +379,14 @@ static int open_listing(struct dataset *d, char *err, size_t size) {
   char *job = malloc(JOB_SIZE);
   bool known = job && shard_job_identity(job, JOB_SIZE);
   const char *of = known ? job : NULL;
-  int rc = d->url ? shard_cache_open_remote(d->path, d->url, setup.options_text, of, &d->listing,
-                                            err, size)
-                  : shard_cache_open(d->path, setup.options_text, of, &d->listing, err, size);
+  int rc =
+      is_streamed(d)
+          ? shard_cache_open_stream(d->path, d->url, setup.options_text, of, &d->stream, err, size)
+      : d->url
+          ? shard_cache_open_remote(d->path, d->url, setup.options_text, of, &d->listing, err, size)
+          : shard_cache_open(d->path, setup.options_text, of, &d->listing, err, size);
   free(job);
-  if (rc == 0) {
+  if (rc == 0 && d->listing) {
     rc = find_nested(d);
     if (rc != 0) {
       snprintf(err, size, "cannot use the listing of '%.300s': %s", d->path, strerror(-rc));
@@ -398,6 +407,8 @@ static void unload(struct dataset *d) {
   d->holes = NULL;
   d->nested_count = d->holes_count = 0;
   d->listing = NULL;
+  shard_stream_close(d->stream);
+  d->stream = NULL;
 }
 
 static bool passing(int rc) { return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM; }
@@ -409,6 +420,7 @@ static void load(struct dataset *d) {
   d->holes = NULL;
   d->nested_count = d->holes_count = 0;
   d->listing = NULL;
+  d->stream = NULL;
   d->error = open_listing(d, err, sizeof(err));
   if (d->error == -EACCES) {
     d->error = -EPERM; /* walkers take the other for the directory's own, and go on */
@@ -420,7 +432,7 @@ static void load(struct dataset *d) {
     }
     d->told = true;
     unload(d);
-  } else if (shard_config()->log >= SHARD_LOG_INFO) {
+  } else if (d->listing && shard_config()->log >= SHARD_LOG_INFO) {
     struct shard_listing_info info;
     shard_listing_info(d->listing, &info);
     snprintf(text, sizeof(text), "serving '%.300s': %llu entries, digest %.16s", d->path,
@@ -553,6 +565,20 @@ static int was_listed(const struct shard_listing *l, const char *path, size_t le
   return rc ? rc : attributes.type[(uint64_t)at % SHARD_BLOCK_NAMES] == DT_DIR;
 }
 
+/* Whether the stream has the directory; waits until it has come. */
+static int was_streamed(struct shard_stream *stream, const char *path, size_t length, char *err,
+                        size_t size) {
+  const struct shard_stream_part *part = NULL;
+  int rc = length == 0;
+  while (rc == 0 && (rc = shard_stream_next(stream, true, &part, err, size)) == 1) {
+    rc = was_listed(part->listing, path, length);
+    if (rc < 0) {
+      snprintf(err, size, "'%.300s' is damaged; remove it", part->listing->file);
+    }
+  }
+  return rc;
+}
+
 /* ---- passes ------------------------------------------------------------------------------------
  */
 
@@ -588,6 +614,23 @@ static int damaged(const struct shard_listing *l, int rc) {
   return -EIO;
 }
 
+/* A stream cannot be read on. */
+static int broken(int rc, const char *err) {
+  char text[800];
+  snprintf(text, sizeof(text), "%s; listing calls fail", err);
+  if (!passing(rc)) {
+    complain_once(ABOUT_DAMAGE, text);
+  }
+  return rc == -EACCES ? -EPERM : rc == -EBADMSG ? -EIO : rc;
+}
+
+static int choose_stream(struct shard_served *s) {
+  char err[700];
+  int rc = was_streamed(s->stream, s->path, s->base ? s->base - 1 : 0, err, sizeof(err));
+  s->how = rc > 0 ? SHARD_SERVED_STREAMED : SHARD_SERVED_UNLISTED;
+  return rc < 0 ? broken(rc, err) : 0;
+}
+
 /* The rank's share of the listing, or of the stream, in the epoch. */
 static int choose_share(struct shard_served *s) {
   const struct shard_config *config = shard_config();
@@ -597,9 +640,9 @@ static int choose_share(struct shard_served *s) {
   bool shuffle = config->shuffle && (config->seeded || !setup.each_epoch);
   s->key = shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
   s->stats = -1;
-  s->listing = d->listing;
+  s->scope.listing = d->listing;
   if (setup.each_epoch) {
-    s->error = have_edition(d, s->epoch, &s->listing);
+    s->error = have_edition(d, s->epoch, &s->scope.listing);
     if (s->error != 0) {
       return s->error;
     }
@@ -608,7 +651,7 @@ static int choose_share(struct shard_served *s) {
     s->stats = shard_stats_root(d->path);
     shard_stats_pass(s->stats, s->epoch, shuffle);
   }
-  uint64_t n = hash ? 0 : s->listing->names.count;
+  uint64_t n = hash ? 0 : s->scope.listing->names.count;
   for (size_t i = 0; i < d->holes_count; i++) {
     n -= d->holes[i].end - d->holes[i].begin;
   }
@@ -616,21 +659,22 @@ static int choose_share(struct shard_served *s) {
                    setup.own ? 1 : (uint32_t)setup.world.size, n, s->key);
   if (hash) {
     s->how = SHARD_SERVED_HASHED;
-    return 0;
+    s->stream = d->stream;
+    return s->stream ? choose_stream(s) : 0;
   }
   if (setup.own || setup.each_epoch) {
-    shard_stats_list(s->stats, s->epoch, s->listing, setup.own);
+    shard_stats_list(s->stats, s->epoch, s->scope.listing, setup.own);
   } else {
-    shard_stats_listing(s->stats, s->listing, n);
+    shard_stats_listing(s->stats, s->scope.listing, n);
   }
-  int rc = was_listed(s->listing, s->path, s->base ? s->base - 1 : 0);
+  int rc = was_listed(s->scope.listing, s->path, s->base ? s->base - 1 : 0);
   s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;
   if (rc > 0) {
     s->holes = d->holes;
     s->hole_count = d->holes_count;
     rc = shard_serve_prepare(s);
   }
-  return rc < 0 ? damaged(s->listing, rc) : 0;
+  return rc < 0 ? damaged(s->scope.listing, rc) : 0;
 }
 
 /* Fill in everything but the path. */
@@ -668,7 +712,8 @@ static int decide(int fd, struct shard_served **out) {
   if (rc != 0 && setup.fault[0]) {
     complain_once(ABOUT_RANK, setup.fault);
   }
-  if (rc == 0 && shard_config()->strategy != SHARD_STRATEGY_HASH && !setup.each_epoch) {
+  bool divided = shard_config()->strategy != SHARD_STRATEGY_HASH && !setup.each_epoch;
+  if (rc == 0 && (divided || is_streamed(place.dataset))) {
     rc = have_listing(place.dataset);
     /* Opened only now, it may know the directory by an older name: as it will from now on. */
     struct location listed;
@@ -716,12 +761,16 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
   if (s->error) {
     return s->error;
   }
-  if (s->how != SHARD_SERVED_LISTED) {
+  if (s->how != SHARD_SERVED_LISTED && s->how != SHARD_SERVED_STREAMED) {
     n = shard_serve_filtered(s, fd, buf, size);
   } else {
+    char err[700] = "";
     off_t now = lseek(fd, 0, SEEK_CUR);
     own = position && (s->own_position || now < 0) ? *position : now;
-    n = own < 0 ? -errno : shard_serve_listed(s, fd, buf, size, &own);
+    n = own < 0 ? -errno
+        : s->how == SHARD_SERVED_LISTED
+            ? shard_serve_listed(s, fd, buf, size, &own)
+            : shard_serve_streamed(s, fd, buf, size, &own, err, sizeof(err));
     /* Where a directory's offset cannot be set, a stream keeps its own; a descriptor cannot. */
     if (n > 0 && lseek(fd, own, SEEK_SET) < 0) {
       s->own_position = true;
@@ -730,7 +779,11 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
     if (position) {
       *position = own;
     }
-    n = n < 0 ? damaged(s->listing, (int)n) : n;
+    n = n >= 0             ? n
+        : s->scope.listing ? damaged(s->scope.listing, (int)n)
+        : *err             ? broken((int)n, err)
+        : n == -EBADMSG    ? -EIO
+                           : n;
   }
   if (n == 0) {
     end_pass(s);
@@ -752,6 +805,7 @@ int shard_view_rewind(struct shard_served *s) {
 }
 
 uint64_t shard_view_window_key(const struct shard_served *s) {
-  bool as_is = s->how != SHARD_SERVED_HASHED || s->key == 0 || shard_config()->window < 2;
+  bool hashed = s->how == SHARD_SERVED_HASHED || s->how == SHARD_SERVED_STREAMED;
+  bool as_is = !hashed || s->key == 0 || shard_config()->window < 2;
   return as_is ? 0 : shard_xxh64(s->path, s->base, s->key) | 1;
 }

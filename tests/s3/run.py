@@ -15,6 +15,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 
@@ -125,6 +126,13 @@ class Bench:
         ended = [(p,) + p.communicate(timeout=60) for p in processes]
         self.results.output += b"".join(out + err for _, out, err in ended)
         return [(p.returncode, out.decode().splitlines(), err.decode()) for p, out, err in ended]
+
+    def program(self, name):
+        """A program of tests/programs."""
+        built = os.path.join(self.folder, name)
+        if not os.path.exists(built):
+            subprocess.run(["cc", "-O1", "-D_GNU_SOURCE", "-o", built, os.path.join(REPO, "tests/programs", name + ".c"), "-pthread"], check=True)
+        return built
 
     def bucket(self, name):
         """A new bucket."""
@@ -447,11 +455,9 @@ def mounted(bench):
         said = sum(err.count("listing 's3://mounted/train/'") for _, _, err in got)
         bench.results.check("mounted: one listing's requests for all ranks", said == 1 and proxy.requests <= 12, f"{said} listings, {proxy.requests} requests")
         before = proxy.requests
-        for strategy in ("stride", "hash"):
-            again = ranks(3, "s3://mounted/train/", proxy.endpoint, SHARD_JOB="one", SHARD_STRATEGY=strategy, SHARD_SEED="5")
-            lines = [line for _, lines, _ in again for line in lines]
-            extra = ["not in the bucket 23"] if strategy == "hash" else []
-            bench.results.check(f"mounted: {strategy}, shuffled", sorted(lines) == sorted(wanted + extra), len(lines))
+        again = ranks(3, "s3://mounted/train/", proxy.endpoint, SHARD_JOB="one", SHARD_STRATEGY="stride", SHARD_SEED="5")
+        lines = [line for _, lines, _ in again for line in lines]
+        bench.results.check("mounted: stride, shuffled", sorted(lines) == wanted, len(lines))
         bench.results.check("mounted: the job's listing again", proxy.requests == before, proxy.requests - before)
         bench.put("mounted", "train/top2")
         with open(os.path.join(root, "top2"), "wb"):
@@ -470,6 +476,122 @@ def mounted(bench):
     bench.run("index", "s3://mounted/train/", "-o", file)
     got = ranks(2, "s3://mounted/train", "http://127.0.0.1:9", SHARD_LISTING=file)
     bench.results.check("mounted: a listing made before", sorted(x for r in got for x in r[1]) == sorted(wanted + ["top2 0"]), got[0][2])
+
+
+def until(found, seconds=30):
+    """What found() gives once it gives something."""
+    end = time.monotonic() + seconds
+    while not (result := found()):
+        if time.monotonic() > end:
+            raise TimeoutError(found)
+        time.sleep(0.02)
+    return result
+
+
+def pid_of(*words):
+    """The youngest process that has these arguments; None if there is none."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as stream:
+            if set(words) <= set(stream.read().split(b"\0")):
+                found.append(int(pid))
+    return max(found, default=None)
+
+
+FIRST = """import glob, os, sys
+names = os.scandir(sys.argv[1])
+print(*sorted(next(names).name for _ in range(300)), sep="\\n")
+print("complete" if glob.glob(sys.argv[2] + "/*.end") else "going on", flush=True)
+print(*sorted(entry.name for entry in names), sep="\\n")
+"""
+
+
+def streamed(bench):
+    """A mounted bucket under hash: names are seen as they come, and all of them in the end."""
+    results = bench.results
+    small = [f"train/{d}/img_{i:04d}.jpeg" for d in ("a", "b c", "d/deep") for i in range(700)] + ["train/top", "train/+%41"]
+    flat = [f"flat/{uuid.UUID(int=i * 0x9e3779b97f4a7c15f39cc0605cedc835 % (1 << 128))}" for i in range(30000)]
+    bench.fill("streamed", sorted(small + flat + ["train", "trainer/x", "train/marker/", "train/e//x"]))
+    mount = os.path.join(bench.folder, "streams")
+    for name in small + ["train/not in the bucket", "train/own/file", "flat/x", "none/x"]:
+        os.makedirs(os.path.join(mount, os.path.dirname(name)), exist_ok=True)
+        with open(os.path.join(mount, name), "wb") as stream:
+            stream.write(name.encode())
+    cache = os.path.join(bench.folder, "cache")
+    wanted = sorted(f"{n[6:]} {len(n)}" for n in small)
+
+    def ranks(size, folder, endpoint, *command, **more):
+        root = os.path.join(mount, folder)
+        return bench.ranks(size, f"{root}=s3://streamed/{folder}", [x.replace("ROOT", root) for x in command], endpoint,
+                           **{"SHARD_STRATEGY": "hash", **more})
+
+    walk = (sys.executable, "-c", WALK, "ROOT")
+    with Proxy(bench.endpoint) as proxy:
+        for size, seed in ((4, None), (3, "5")):
+            before = proxy.requests
+            got = ranks(size, "train", proxy.endpoint, *walk, SHARD_JOB=f"of {size}", SHARD_SEED=seed)
+            results.check(f"streamed: every key once over {size} ranks", sorted(line for _, lines, _ in got for line in lines) == wanted, got[0][2])
+            results.check("streamed: every rank has some", all(len(lines) > 300 for _, lines, _ in got), [len(x[1]) for x in got])
+            results.check("streamed: one listing's requests for all ranks", proxy.requests - before <= 12, proxy.requests - before)
+        plain = ranks(2, "train", proxy.endpoint, "ls", "-A", "ROOT", SHARD_JOB="of 3")
+        results.check("streamed: folders for all ranks", all({"a", "b c", "d", "own", "e"} - set(r[1]) == {"own"} for r in plain) and
+                      sorted(x for r in plain for x in r[1] if x in ("top", "+%41")) == ["+%41", "top"], plain)
+        for folder in ("a", "own", "d"):
+            got = ranks(1, "train", proxy.endpoint, "ls", "-A", f"ROOT/{folder}", SHARD_JOB="of 3")
+            results.check(f"streamed: folder {folder}", got[0][1] == {"a": [n[8:] for n in small if n.startswith("train/a/")], "own": [], "d": ["deep"]}[folder], got)
+        for mode in ("list", "threads", "handed", "rewinding"):
+            got = ranks(2, "train", proxy.endpoint, bench.program("calls"), mode, "ROOT/b c", SHARD_JOB="of 3", SHARD_LOG="warn")
+            names = [n for r in got for n in "\n".join(r[1]).split("\0") if n]
+            results.check(f"streamed: all calls, {mode}", all(r[0] == 0 and not r[2] for r in got) and
+                          (mode != "list" or sorted(names) == [f"img_{i:04d}.jpeg" for i in range(700)]), got)
+        got = ranks(2, "train", proxy.endpoint, *walk, SHARD_JOB="includes", SHARD_INCLUDE="*1.jpeg")
+        results.check("streamed: SHARD_INCLUDE", sorted(x for r in got for x in r[1]) == [w for w in wanted if w.rpartition(" ")[0].endswith("1.jpeg")], got[0][2])
+        got = ranks(2, "none", proxy.endpoint, "ls", "-A", "ROOT", SHARD_JOB="none")
+        results.check("streamed: no key at all", [r[:2] for r in got] == [(0, []), (0, [])], got)
+        bad = ranks(2, "train", proxy.endpoint, "ls", "ROOT", AWS_SECRET_ACCESS_KEY="wrongSecret/9", SHARD_JOB="bad", SHARD_LOG="warn")
+        results.check("streamed: a wrong secret", all(r[0] != 0 and not r[1] and "AWS_SECRET" in r[2] for r in bad), bad)
+    # The first names come while the rest does not.
+    with Proxy(bench.endpoint) as proxy:
+        def hold(request, proxy=proxy):
+            proxy.delay = 1
+        proxy.fault = hold
+        got = ranks(2, "flat", proxy.endpoint, sys.executable, "-c", FIRST, "ROOT", cache + "-slow", SHARD_CACHE_DIR=cache + "-slow")
+        names = [x for r in got for x in r[1] if x != "going on"]
+        results.check("streamed: the first names before the second page", all(r[1].count("going on") == 1 for r in got), [r[2] for r in got])
+        results.check("streamed: and all in the end", sorted(names) == sorted(n[5:] for n in flat), len(names))
+    # It breaks off: an error, never a short listing.
+    listdir = (sys.executable, "-c", "import os, sys; print(len(os.listdir(sys.argv[1])))", "ROOT")
+    with Proxy(bench.endpoint, fault=lambda q: "500" if q.number > 4 else None) as proxy:
+        got = ranks(2, "flat", proxy.endpoint, *listdir, SHARD_JOB="broken", SHARD_LOG="warn", SHARD_TIMEOUT="2")
+        results.check("streamed: the server fails", all(r[0] != 0 and not r[1] and "s3://streamed/flat" in r[2] and "500" in r[2] for r in got), got)
+    with Proxy(bench.endpoint) as proxy:
+        def slow(request, proxy=proxy):
+            proxy.delay = 30
+        proxy.fault = slow
+        lists = threading.Thread(target=lambda: got.extend(ranks(2, "flat", proxy.endpoint, *listdir, SHARD_JOB="killed", SHARD_LOG="warn")))
+        got = []
+        lists.start()
+        builder = until(lambda: proxy.requests > 1 and pid_of(b"stream", b"s3://streamed/flat/"))
+        os.kill(builder, signal.SIGKILL)
+        lists.join()
+        results.check("streamed: its shardctl is killed", len(got) == 2 and all(r[0] != 0 and not r[1] and "ended before its end" in r[2] for r in got), got)
+        proxy.fault, proxy.delay = None, 0
+        got = ranks(2, "flat", proxy.endpoint, *listdir, SHARD_JOB="killed")
+        results.check("streamed: it begins anew", sum(int(r[1][0]) for r in got) == len(flat), got)
+    # gc
+    def bases():
+        return {f[:f.index(".part-") + 22] for f in os.listdir(cache) if ".part-" in f}
+
+    links = {os.readlink(os.path.join(cache, f)): f for f in os.listdir(cache) if ".stream-" in f}
+    lost = min(bases())
+    os.unlink(os.path.join(cache, links.pop(lost)))
+    kept = bases() - {lost}
+    bench.run("cache", "gc", SHARD_CACHE_DIR=cache)
+    results.check("gc leaves the streams of jobs, and no others", len(kept) >= 4 and kept <= set(links) and bases() == kept, f"{kept} {bases()} {links}")
+    for f in os.listdir(cache):
+        os.utime(os.path.join(cache, f), (0, 0), follow_symlinks=False)
+    bench.run("cache", "gc", SHARD_CACHE_DIR=cache)
+    results.check("gc takes them in the end", not [f for f in os.listdir(cache) if ".part-" in f or ".stream-" in f], os.listdir(cache))
 
 
 def altered(_, reply):
@@ -645,7 +767,7 @@ def secrets(bench):
     bench.results.check("no secret in any output", len(bench.results.output) > 10000 and b"HTTP 200" in bench.results.output and not found, found)
 
 
-PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, objects, secrets]
+PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, streamed, objects, secrets]
 
 
 def main():

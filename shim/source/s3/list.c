@@ -227,6 +227,10 @@ static int take_page(struct range *r) {
     r->page_keys++;
   }
   tell_parent(r, NULL, 0);
+  int paged = l->listing->page ? l->listing->page(l->listing->context) : 0;
+  if (paged != 0) {
+    return paged;
+  }
   l->listing->keys += r->page_keys;
   r->listed = true;
   r->stuck = false;

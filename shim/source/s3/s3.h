@@ -89,6 +89,7 @@ struct shard_s3_listing {
   const char *start_after, *end_before; /* whole keys, exclusive; NULL: none */
   /* Receives a key, from one thread, in no order. A negative errno ends the listing. */
   int (*key)(void *context, const char *key, size_t length);
+  int (*page)(void *context); /* the same, after the keys of a page; NULL: none */
   void *context;
   /* Filled. */
   uint64_t keys, requests, retries;
