@@ -168,7 +168,7 @@ static void every_byte(void **state) {
     /* The attributes of the last kind are those of the others over again. */
     const struct shard_header *h = (const struct shard_header *)g.bytes;
     size_t from = h->names.attributes.offset, to = from + h->names.attributes.size;
-    for (size_t i = 0; i < g.size; i += what == 2 && i >= from && i < to ? 29 : 1) {
+    for (size_t i = 0; i < g.size; i += what == 2 && i >= from && i < to ? 29 : UNIT_PART) {
       for (size_t m = 0; m < COUNT(masks); m++) {
         g.bytes[i] ^= masks[m];
         put(g.bytes, g.size);
@@ -176,7 +176,7 @@ static void every_byte(void **state) {
         g.bytes[i] ^= masks[m];
       }
     }
-    assert_true(refused >= 2 * sizeof(struct shard_header));
+    assert_true(refused >= 2 * (sizeof(struct shard_header) / UNIT_PART));
     drop(&g);
   }
 }
@@ -185,7 +185,7 @@ static void every_length(void **state) {
   (void)state;
   struct good g = {0};
   make(&g, 66, 0);
-  for (size_t n = 0; n < g.size; n++) {
+  for (size_t n = 0; n < g.size; n += UNIT_PART) {
     put(g.bytes, n);
     assert_false(ask(&g, 1));
   }
@@ -292,7 +292,7 @@ static void random_changes_of(int what) {
   make(&g, 1500, what);
   uint8_t *bad = malloc(g.size);
   uint64_t seed = 99;
-  for (int round = 0; round < 2000; round++) {
+  for (int round = 0; round < 2000 / UNIT_PART; round++) {
     memcpy(bad, g.bytes, g.size);
     /* behind the header, or nothing gets past open */
     size_t changes = 1 + unit_random(&seed) % 20;

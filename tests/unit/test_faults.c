@@ -14,14 +14,6 @@
 #include "names.h"
 
 #define KINDS 2
-/* Under a sanitizer a fraction will do, besides the whole without one. */
-#if defined(__SANITIZE_THREAD__)
-#define PART 61
-#elif defined(__SANITIZE_ADDRESS__)
-#define PART 7
-#else
-#define PART 1
-#endif
 
 static char dir[] = "/tmp/test_faults.XXXXXX";
 static char file[64];
@@ -176,7 +168,7 @@ static void every_byte(void **state) {
     make(&g, kind, kind ? 66 : 300, false);
     assert_true(ask(&g, 0, true, &seed));
     size_t refused = 0;
-    for (size_t i = 0; i < g.size; i += PART) {
+    for (size_t i = 0; i < g.size; i += UNIT_PART) {
       uint8_t masks[] = {0x01, 0xff, (uint8_t)(1 + unit_random(&seed) % 255)};
       for (size_t m = 0; m < COUNT(masks); m++) {
         uint8_t bad = g.bytes[i] ^ masks[m];
@@ -185,7 +177,7 @@ static void every_byte(void **state) {
       }
       put(&g, i, &g.bytes[i], 1);
     }
-    assert_true(refused > 1000 / PART); /* all of the header, for one */
+    assert_true(refused > 1000 / UNIT_PART); /* all of the header, for one */
     assert_true(ask(&g, 0, true, &seed));
     drop(&g);
   }
@@ -197,7 +189,7 @@ static void every_length(void **state) {
   for (int kind = 0; kind < KINDS; kind++) {
     struct good g;
     make(&g, kind, kind ? 66 : 300, true);
-    for (size_t n = g.size; n-- > 0; n -= n < PART ? n : PART - 1) {
+    for (size_t n = g.size; n-- > 0; n -= n < UNIT_PART ? n : UNIT_PART - 1) {
       assert_int_equal(ftruncate(g.fd, (off_t)n), 0);
       assert_false(ask(&g, 0, true, &seed));
     }
@@ -232,7 +224,7 @@ static void neighbours(void **state) {
     size_t changed = 0;
     for (size_t k = 0; k < COUNT(lengths); k++) {
       size_t n = lengths[k];
-      for (size_t i = 0; i + 2 * n <= g.size; i += PART) {
+      for (size_t i = 0; i + 2 * n <= g.size; i += UNIT_PART) {
         const uint8_t *a = g.bytes + i, *b = a + n;
         if (memcmp(a, b, n) == 0) {
           continue;
@@ -246,7 +238,7 @@ static void neighbours(void **state) {
         put(&g, i + n, b, n);
       }
     }
-    assert_true(changed > 3000 / PART);
+    assert_true(changed > 3000 / UNIT_PART);
     assert_true(ask(&g, 0, true, &seed));
     drop(&g);
   }
@@ -291,7 +283,7 @@ static void random_changes(void **state) {
     uint8_t *bad = malloc(g.size);
     memcpy(bad, g.bytes, g.size);
     size_t opened = 0;
-    for (int round = 0; round < 10000 / PART; round++) {
+    for (int round = 0; round < 10000 / UNIT_PART; round++) {
       size_t at = g.size, end = 0;
       for (size_t k = 0; k < 1 + (unit_random(&seed) % 4) / 3; k++) {
         change(&g, bad, &seed, &at, &end);
@@ -302,7 +294,7 @@ static void random_changes(void **state) {
       memcpy(bad + at, g.bytes + at, end - at);
       put(&g, at, g.bytes + at, end - at);
     }
-    assert_true(opened > 1000 / PART); /* or little was asked */
+    assert_true(opened > 1000 / UNIT_PART); /* or little was asked */
     assert_true(ask(&g, 0, true, &seed));
     free(bad);
     drop(&g);

@@ -15,6 +15,15 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Under a sanitizer a fraction will do, besides the whole without one. */
+#if defined(__SANITIZE_THREAD__)
+#define UNIT_PART 61
+#elif defined(__SANITIZE_ADDRESS__)
+#define UNIT_PART 7
+#else
+#define UNIT_PART 1
+#endif
+
 /* xorshift64* (Marsaglia; Vigna): the same numbers in every run. */
 static inline uint64_t unit_random(uint64_t *state) {
   *state ^= *state >> 12;
