@@ -26,9 +26,9 @@ LIB := $(COMMON) config/config config/world config/job config/file config/log li
        view/view view/place view/serve view/window stats/stats adapter/adapter
 # shardctl
 CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/run listing/sort listing/build listing/parts listing/stream source/posix \
-       source/manifest listing/cachedir config/config config/world \
-       $(addprefix source/s3/,url credentials sigv4 client page split list object) \
-       $(addprefix ctl/,main text library s3 get stream index ls stat manifest run plan doctor cache stats sums verify)
+       source/manifest listing/cachedir listing/given config/config config/log config/world \
+       $(addprefix source/s3/,url credentials sigv4 provider client page split list object) \
+       $(addprefix ctl/,main text library s3 scratch share get stream index ls stat manifest run plan doctor cache stats sums verify)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)

@@ -342,12 +342,7 @@ void shard_config_init(char *const *environment) {
     used += size;
   }
   if (config.listing_first && !config.listing) {
-    COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file to make");
-  }
-  if (config.listing_first && config.listing && strncmp(config.listing, "s3://", 5) == 0) {
-    COMPLAIN("SHARD_LISTING_BUILD=first is for a file, not SHARD_LISTING='%.64s'; put it there "
-             "beforehand with shardctl index -o",
-             config.listing);
+    COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file or object to make");
   }
   make_absolute(environment);
   static char stats[PATH_ROOM], listing[PATH_ROOM];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 #include "config/size.h"
 #include "ctl/ctl.h"
 #include "ctl/s3.h"
+#include "ctl/scratch.h"
+#include "ctl/share.h"
 #include "libshard.h"
 #include "listing/build.h"
 #include "listing/codec.h"
@@ -45,6 +48,11 @@ static const char usage[] =
     "      --no-sign-request\n"
     "                       a bucket that all may list: no credentials are used\n"
     "      --no-replace     of -o s3://: fail if there is such an object\n"
+    "      --share s3://BUCKET/KEY\n"
+    "                       one listing for many nodes: FILE is a copy of the one that is there,\n"
+    "                       if that is of SOURCE, a directory or a bucket's prefix, and true;\n"
+    "                       else it is made, and put there in place of an old one\n"
+    "      --wait SECONDS   with --share: do not make it, wait until it is there\n"
     "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
     "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
     "      --quiet          no progress on stderr (there is some if it is a terminal, or with\n"
@@ -66,6 +74,8 @@ enum {
   OPT_BEFORE,
   OPT_ANONYMOUS,
   OPT_NO_REPLACE,
+  OPT_SHARE,
+  OPT_WAIT,
   OPT_ORDER = 256,
   OPT_INCLUDE,
   OPT_OPTIONS,
@@ -85,6 +95,8 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"no-sign-request", no_argument, NULL, OPT_ANONYMOUS},
                                         {"no-replace", no_argument, NULL, OPT_NO_REPLACE},
                                         {"include", required_argument, NULL, OPT_INCLUDE},
+                                        {"share", required_argument, NULL, OPT_SHARE},
+                                        {"wait", required_argument, NULL, OPT_WAIT},
                                         {"options", required_argument, NULL, OPT_OPTIONS},
                                         {"no-attributes", no_argument, NULL, OPT_NO_ATTRIBUTES},
                                         {"quiet", no_argument, NULL, OPT_QUIET},
@@ -136,9 +148,49 @@ static int put(const char *file, const char *url, bool only_new) {
                             shard_listing_strerror(rc));
 }
 
-/* *scratch: a folder that is to be removed in the end, or NULL. */
-static int run(int argc, char **argv, char **scratch) {
+/* Look at what is shared, and get it if it is the one. CTL_DONE and *what, or else. */
+static int look(const char *url, const char *source, const struct shard_options *o, double wait,
+                const char *output, enum ctl_shared *what, struct shard_build_result *result) {
+  char err[700] = "";
+  struct shard_s3_url at;
+  struct shard_listing *l;
+  char *canonical = NULL;
+  int rc = ctl_s3_object(url);
+  if (rc != CTL_DONE) {
+    return rc;
+  }
+  if (!shard_s3_is_url(source)) {
+    canonical = realpath(source, NULL);
+    rc = canonical ? 0 : -errno;
+  } else {
+    rc = shard_s3_url_parse(source, &at, err, sizeof(err));
+    if (rc == 0 && asprintf(&canonical, "s3://%s/%s", at.bucket, at.prefix) < 0) {
+      canonical = NULL;
+      rc = -ENOMEM;
+    }
+  }
+  if (rc != 0) {
+    return *err ? ctl_usage("%s", err)
+                : ctl_fail("cannot find directory '%.300s': %s", source, strerror(-rc));
+  }
+  rc = ctl_share_look(url, canonical, o, wait, output, what);
+  free(canonical);
+  if (rc == CTL_DONE && *what == CTL_SHARE_HERE && shard_listing_open(output, &l) == 0) {
+    struct shard_listing_info info;
+    shard_listing_info(l, &info);
+    result->entries = info.entries;
+    result->directories = l->header->directories;
+    result->bytes = l->map_size;
+    snprintf(result->digest, sizeof(result->digest), "%s", info.digest);
+    shard_listing_close(l);
+  }
+  return rc;
+}
+
+/* *scratch: a folder that is to be removed in the end. */
+static int run(int argc, char **argv, struct ctl_scratch *scratch) {
   const char *output = NULL, *target = NULL, *order = NULL, *include = NULL, *words = NULL;
+  const char *share = NULL, *wait = NULL;
   int json = 0, attributes = 1, quiet = 0, c;
   int unique = 0, keep = 0, texts = 0;
   bool only_new = false;
@@ -174,6 +226,12 @@ static int run(int argc, char **argv, char **scratch) {
       break;
     case OPT_NO_REPLACE:
       only_new = true;
+      break;
+    case OPT_SHARE:
+      share = optarg;
+      break;
+    case OPT_WAIT:
+      wait = optarg;
       break;
     case OPT_ORDER:
       order = optarg;
@@ -234,6 +292,19 @@ static int run(int argc, char **argv, char **scratch) {
   if (only_new && !shard_s3_is_url(output)) {
     return ctl_usage("--no-replace is for -o s3://..., not '%s'", output);
   }
+  char *end = NULL;
+  double seconds_left = wait ? strtod(wait, &end) : -1;
+  if (wait && (!share || end == wait || *end || !(seconds_left >= 0 && seconds_left <= 1e6))) {
+    return ctl_usage("--wait goes with --share and takes seconds, 0 to 1000000, not '%s'", wait);
+  }
+  struct stat st;
+  if (share && (shard_s3_is_url(output) || texts || s3.start_after || s3.end_before ||
+                (!bucket && (stat(source, &st) != 0 || !S_ISDIR(st.st_mode))))) {
+    return ctl_usage(
+        "--share is for a directory or a whole prefix of a bucket, and a FILE; '%s' is "
+        "none of these, or an option goes not with it",
+        source);
+  }
   target = output;
   static char made[PATH_MAX];
   if (shard_s3_is_url(output)) {
@@ -241,11 +312,10 @@ static int run(int argc, char **argv, char **scratch) {
     if (named != CTL_DONE) {
       return named;
     }
-    *scratch = ctl_s3_scratch();
-    if (!*scratch) {
+    if (ctl_scratch_make(scratch) != CTL_DONE) {
       return CTL_FAILED;
     }
-    snprintf(made, sizeof(made), "%s/listing", *scratch);
+    snprintf(made, sizeof(made), "%s/listing", scratch->path);
     output = made;
   }
   if (!may_replace(output)) {
@@ -260,9 +330,14 @@ static int run(int argc, char **argv, char **scratch) {
   }
   means.progress = means.progress && !quiet;
   double begin = seconds();
-  struct stat st;
   int rc = 0;
-  if (bucket && !texts) {
+  enum ctl_shared shared = CTL_SHARE_APART;
+  if (share && (rc = look(share, source, &o, seconds_left, output, &shared, &result)) != CTL_DONE) {
+    return rc;
+  }
+  if (shared == CTL_SHARE_HERE) {
+    rc = 0;
+  } else if (bucket && !texts) {
     int listed = ctl_s3_build(source, &s3, &o, &means, output, &result);
     if (listed != CTL_DONE) {
       return listed;
@@ -299,6 +374,10 @@ static int run(int argc, char **argv, char **scratch) {
   if (output != target && (rc = put(made, target, only_new)) != CTL_DONE) {
     return rc;
   }
+  if (shared == CTL_SHARE_PUT && (rc = put(output, share, false)) != CTL_DONE) {
+    unlink(output); /* nobody shares it */
+    return rc;
+  }
   double took = seconds() - begin;
   struct rusage usage_now;
   getrusage(RUSAGE_SELF, &usage_now);
@@ -325,8 +404,8 @@ static int run(int argc, char **argv, char **scratch) {
 }
 
 int ctl_index(int argc, char **argv) {
-  char *scratch = NULL;
+  struct ctl_scratch scratch = {0};
   int rc = run(argc, argv, &scratch);
-  ctl_s3_scratch_remove(scratch);
+  ctl_scratch_remove(&scratch);
   return rc;
 }

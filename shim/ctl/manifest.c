@@ -16,6 +16,7 @@
 #include "config/pattern.h"
 #include "ctl/ctl.h"
 #include "ctl/s3.h"
+#include "ctl/scratch.h"
 #include "libshard.h"
 #include "listing/listing.h"
 #include "shard/shard.h"
@@ -138,12 +139,12 @@ static int put_all(const struct order *o) {
   if (!files) {
     return ctl_fail("out of memory");
   }
-  char *scratch = ctl_s3_scratch();
-  int rc = scratch ? CTL_DONE : CTL_FAILED;
-  for (const char *p = scratch; p && *p && rc == CTL_DONE; p++) {
+  struct ctl_scratch scratch = {0};
+  int rc = ctl_scratch_make(&scratch);
+  for (const char *p = scratch.path; p && *p && rc == CTL_DONE; p++) {
     used += (size_t)snprintf(local + used, 3, *p == '%' ? "%%%%" : "%c", *p);
-    rc =
-        used + 8 < sizeof(local) ? CTL_DONE : ctl_fail("the path '%.300s...' is too long", scratch);
+    rc = used + 8 < sizeof(local) ? CTL_DONE
+                                  : ctl_fail("the path '%.300s...' is too long", scratch.path);
   }
   struct order here = *o;
   here.pattern = local;
@@ -161,7 +162,7 @@ static int put_all(const struct order *o) {
     free((char *)files[r].file);
   }
   free(files);
-  ctl_s3_scratch_remove(scratch);
+  ctl_scratch_remove(&scratch);
   return rc;
 }
 

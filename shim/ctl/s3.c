@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/s3.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -295,32 +293,43 @@ int ctl_s3_put(const struct ctl_s3_file *files, size_t count, bool only_new) {
   return rc;
 }
 
-char *ctl_s3_scratch(void) {
-  const char *at = getenv("SHARD_TMPDIR");
-  at = at && *at ? at : getenv("TMPDIR");
-  char *folder = NULL;
-  if (asprintf(&folder, "%s/shardctl.XXXXXX", at && *at ? at : "/tmp") < 0) {
-    folder = NULL;
-    errno = ENOMEM;
+/* ---- an object that is looked at again and again -----------------------------------------------
+ */
+
+struct ctl_s3_watch {
+  struct shard_s3_url at;
+  struct shard_s3_account account;
+  struct shard_s3_client *client;
+  char etag[SHARD_S3_ETAG];
+};
+
+int ctl_s3_watch_open(const char *url, struct ctl_s3_watch **watch) {
+  char err[1300] = "";
+  struct shard_s3_client_options o = {.connections = 1};
+  struct ctl_s3_watch *w = *watch = calloc(1, sizeof(*w));
+  if (!w) {
+    return say("out of memory");
   }
-  if (!folder || !mkdtemp(folder)) {
-    ctl_fail("cannot make '%.300s': %s; set SHARD_TMPDIR to a folder with room",
-             folder ? folder : "a temporary folder", strerror(errno));
-    free(folder);
-    return NULL;
+  int rc = parse_object(url, &w->at);
+  rc = rc == CTL_DONE ? prepare(&w->at, false, &w->account, &o) : rc;
+  if (rc == CTL_DONE) {
+    o.connections = 1;
+    rc = shard_s3_client_open(&o, &w->client, err, sizeof(err)) == 0 ? CTL_DONE : say(err);
   }
-  return folder;
+  return rc;
 }
 
-void ctl_s3_scratch_remove(char *folder) {
-  DIR *dir = folder ? opendir(folder) : NULL;
-  const struct dirent *d;
-  while (dir && (d = readdir(dir))) {
-    unlinkat(dirfd(dir), d->d_name, 0); /* "." and ".." are refused */
+int ctl_s3_watch_look(struct ctl_s3_watch *w, int fd, enum ctl_s3_seen *seen) {
+  char err[1300] = "";
+  int rc = shard_s3_get_other(w->client, w->at.prefix, w->etag, fd, err, sizeof(err));
+  *seen = rc > 0 ? CTL_S3_NEW : w->etag[0] ? CTL_S3_SAME : CTL_S3_NONE;
+  return rc < 0 ? say(err) : CTL_DONE;
+}
+
+void ctl_s3_watch_close(struct ctl_s3_watch *w) {
+  if (w) {
+    shard_s3_client_close(w->client);
+    shard_s3_account_free(&w->account);
+    free(w);
   }
-  if (dir) {
-    closedir(dir);
-    rmdir(folder);
-  }
-  free(folder);
 }

@@ -48,10 +48,16 @@ int ctl_s3_object(const char *url);
  */
 int ctl_s3_get(const char *url, bool anonymous, int fd);
 
-/* A new folder for files that are to be put (SHARD_TMPDIR, TMPDIR, /tmp): its path, malloc'd. NULL
- * after a message. It goes with all that is in it. */
-char *ctl_s3_scratch(void);
-void ctl_s3_scratch_remove(char *folder);
+enum ctl_s3_seen { CTL_S3_NONE, CTL_S3_SAME, CTL_S3_NEW };
+
+/*
+ * An object that is looked at again and again: whether there is none, the same as last time, or
+ * another, which then is in `fd`. CTL_DONE, or as above. It is to be closed in any case.
+ */
+struct ctl_s3_watch;
+int ctl_s3_watch_open(const char *url, struct ctl_s3_watch **watch);
+int ctl_s3_watch_look(struct ctl_s3_watch *watch, int fd, enum ctl_s3_seen *seen);
+void ctl_s3_watch_close(struct ctl_s3_watch *watch);
 
 struct ctl_s3_file {
   const char *url, *file;

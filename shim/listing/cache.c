@@ -19,6 +19,9 @@
  * or its versioned path, keeps exactly that listing.
  *
  * The lock is inherited by shardctl, so it is held while either lives, and gone when both died.
+ *
+ * Who waits for rank 0 of another node must not stand in the way of rank 0 of this one: it has the
+ * lock of a KEY of its own until there is something to be put into the cache.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,6 +56,7 @@
 #define FRESH 600        /* seconds */
 #define REWRITES 10      /* of a manifest while it is read */
 #define TICK_MS 20       /* a file's mtime may be so old when it is set */
+#define GRACE_MS 5000    /* for a shardctl that waits to say why it was in vain */
 #define FIRST_FREE_FD 10 /* a host may run with 0, 1 or 2 closed */
 
 /* One call. On the heap, with room for every path: a host's thread may have a small stack. */
@@ -60,7 +64,8 @@ struct request {
   const char *dir;
   char real[PATH_MAX];
   char given[PATH_MAX];  /* SHARD_LISTING */
-  int first;             /* rank, if SHARD_LISTING_BUILD=first and the job is known; else -1 */
+  int first;             /* rank, if SHARD_LISTING_BUILD=first, and it is not settled; else -1 */
+  bool shared;           /* then r->given is an object: shardctl looks, makes and waits */
   char origin[PATH_MAX]; /* names come from this manifest or s3:// prefix, not from real; or "" */
   bool remote;           /* it is an s3:// prefix, or object */
   bool object;           /* which is fetched */
@@ -70,6 +75,9 @@ struct request {
   char options_text[SHARD_OPTIONS_TEXT];
   char cache[PATH_MAX];
   char key[33], job_key[33];
+  const char *watched; /* a job: the builder is not needed once this has a listing; or NULL */
+  char seconds[32];    /* how long shardctl is to wait for r->given; "": it makes it */
+  bool needless;       /* it was not needed any more */
   char file[PATH_MAX + NAME_MAX]; /* being built, or opened */
   char link[PATH_MAX + NAME_MAX], link_new[PATH_MAX + NAME_MAX];
   char target[NAME_MAX + 1];
@@ -146,7 +154,9 @@ static struct shard_listing *open_link(struct request *r) {
   if (!trusted(r->file) || shard_listing_open(r->file, &l) != 0) {
     return NULL;
   }
-  if (strcmp(l->source, source_of(r)) == 0 && strcmp(l->options, r->options_text) == 0) {
+  /* One that rank 0 has not made, but found, may have been made with other options. */
+  if ((strcmp(l->source, source_of(r)) == 0 && strcmp(l->options, r->options_text) == 0) ||
+      (r->first >= 0 && shard_given_serves(l, source_of(r), &r->options))) {
     return l;
   }
   shard_listing_close(l);
@@ -175,12 +185,44 @@ static struct shard_listing *open_current(struct request *r) {
   return l;
 }
 
-/* The listing that this job began with, true or not. NULL if there is none yet. */
-static struct shard_listing *open_pinned(struct request *r, const char *job) {
+static void name_pin(struct request *r, const char *job) {
   uint64_t id = fnv(0xcbf29ce484222325ULL, job, strlen(job));
   snprintf(r->link, sizeof(r->link), "%s/%s.job-%016llx", r->cache, r->job_key,
            (unsigned long long)id);
+}
+
+/* The listing that this job began with, true or not. NULL if there is none yet. */
+static struct shard_listing *open_pinned(struct request *r, const char *job) {
+  name_pin(r, job);
   return open_link(r);
+}
+
+/* Whether there is one, and it has not been removed. */
+static bool has_pin(struct request *r, const char *job) {
+  struct stat st;
+  name_pin(r, job);
+  return stat(r->link, &st) == 0;
+}
+
+/*
+ * The same of an object that is shared, where no job is known: all that use it are one, for some
+ * minutes, and as long as it is true.
+ */
+static struct shard_listing *open_shared(struct request *r) {
+  struct stat st;
+  time_t now = time(NULL);
+  name_pin(r, r->given);
+  bool recent =
+      lstat(r->link, &st) == 0 && st.st_mtim.tv_sec <= now && st.st_mtim.tv_sec > now - FRESH;
+  struct shard_listing *l = recent ? open_link(r) : NULL;
+  if (l && !shard_given_true(l, r->real)) {
+    shard_listing_close(l);
+    l = NULL;
+  }
+  if (!l) {
+    unlink(r->link);
+  }
+  return l;
 }
 
 static void say_digest(const struct request *r, const struct shard_listing *l, const char *what) {
@@ -275,23 +317,28 @@ static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   char *get[] = {r->program, "get", r->origin, "-o", r->file, NULL};
-  char *arguments[] = {r->program,
-                       "index",
-                       *r->origin ? r->origin : r->real,
-                       "-o",
-                       r->file,
-                       "--options",
-                       r->options_text,
-                       "--quiet",
-                       *r->origin && !r->remote ? "--root" : NULL,
-                       r->real,
-                       NULL};
+  char *index[16] = {
+      r->program,      "index",  *r->origin ? r->origin : r->real, "-o", r->file, "--options",
+      r->options_text, "--quiet"};
+  size_t n = 8;
+  if (*r->origin && !r->remote) {
+    index[n++] = "--root";
+    index[n++] = r->real;
+  }
+  if (r->shared) {
+    index[n++] = "--share";
+    index[n++] = r->given;
+  }
+  if (r->shared && r->seconds[0]) {
+    index[n++] = "--wait";
+    index[n++] = r->seconds;
+  }
   char *stream[] = {r->program, "stream",    r->origin,       "-o",
                     r->file,    "--options", r->options_text, NULL};
   int rc = posix_spawn(pid, r->program, &actions, &attributes,
                        r->object     ? get
                        : r->streamed ? stream
-                                     : arguments,
+                                     : index,
                        environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
@@ -305,35 +352,54 @@ static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
   return 0;
 }
 
-/* Read the builder's stderr to its end. false: the deadline came first. */
-static bool hear(int errors, int64_t deadline, char *words, size_t size) {
-  size_t used = 0;
+/* Keep the last of what is said, in whole lines as far as they fit. */
+static size_t keep_words(char *words, size_t used, size_t size, const char *chunk, size_t n) {
+  n = n < size / 2 ? n : size / 2;
+  if (used + n >= size) {
+    char *line = memchr(words, '\n', used);
+    size_t drop = used + n + 1 - size, first = line ? (size_t)(line - words) + 1 : drop;
+    drop = first > drop ? first : drop;
+    memmove(words, words + drop, used - drop);
+    used -= drop;
+  }
+  memcpy(words + used, chunk, n);
+  return used + n;
+}
+
+/* Read the builder's stderr to its end. false: the deadline came first, or it is not needed. */
+static bool hear(struct request *r, int errors, int64_t deadline) {
+  char *words = r->words;
+  size_t used = 0, size = sizeof(r->words);
   bool in_time = true, open = true;
-  while (open && in_time) {
-    int64_t left = deadline - shard_now_ms();
+  r->needless = false;
+  while (open && in_time && !r->needless) {
+    int64_t left = deadline - shard_now_ms(), most = r->watched ? 100 : 1000;
     struct pollfd p = {.fd = errors, .events = POLLIN};
-    int n = poll(&p, 1, left < 0 ? 0 : left > 1000 ? 1000 : (int)left);
+    int n = poll(&p, 1, left < 0 ? 0 : left > most ? (int)most : (int)left);
     if (n > 0) {
-      char chunk[512];
+      char chunk[256];
       ssize_t got = read(errors, chunk, sizeof(chunk));
-      for (ssize_t i = 0; i < got && used + 1 < size; i++) {
-        words[used++] = chunk[i];
-      }
+      used = got > 0 ? keep_words(words, used, size, chunk, (size_t)got) : used;
       open = got > 0 || (got < 0 && errno == EINTR);
     } else if (n < 0 && errno != EINTR) {
       open = false;
     }
     in_time = !open || shard_now_ms() < deadline;
+    r->needless = r->watched && open && has_pin(r, r->watched);
   }
   while (used > 0 && words[used - 1] == '\n') {
     used--;
   }
   words[used] = 0;
-  return in_time;
+  return in_time && !r->needless;
 }
 
 static int builder_failed(struct request *r) {
-  const char *words = r->words;
+  const char *line = strrchr(r->words, '\n'), *words = line ? line + 1 : r->words;
+  if (r->shared) {
+    return fail(r, -EIO, "SHARD_LISTING='%.300s': %s", r->given,
+                words[0] ? words : "shardctl failed");
+  }
   bool named = strstr(words, source_of(r));
   return fail(r, -EIO, "%s%s%.300s%s", words[0] ? words : "shardctl failed",
               named ? "" : " while it listed ", named ? "" : source_of(r),
@@ -346,7 +412,7 @@ static int builder_failed(struct request *r) {
  * children, or ignores SIGCHLD, takes the status: then only the file can tell, and this returns 0.
  */
 static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadline) {
-  bool in_time = hear(errors, deadline, r->words, sizeof(r->words));
+  bool in_time = hear(r, errors, deadline);
   close(errors);
   int status = 0;
   pid_t got = 0;
@@ -364,10 +430,12 @@ static int await_builder(struct request *r, pid_t pid, int errors, int64_t deadl
     do {
       got = waitpid(pid, &status, 0);
     } while (got < 0 && errno == EINTR);
-    return fail(r, -ETIMEDOUT,
-                "listing '%.300s' took more than %u s; raise SHARD_TIMEOUT, or build it beforehand "
-                "(shardctl index) and set SHARD_LISTING",
-                source_of(r), shard_config()->timeout);
+    return r->needless ? 0
+                       : fail(r, -ETIMEDOUT,
+                              "listing '%.300s' took more than %u s; raise SHARD_TIMEOUT, or build "
+                              "it beforehand "
+                              "(shardctl index) and set SHARD_LISTING",
+                              source_of(r), shard_config()->timeout);
   }
   if (got == pid && WIFSIGNALED(status)) {
     r->killed = true;
@@ -451,13 +519,32 @@ static void remove_leftovers(const struct request *r) {
   }
 }
 
+static void name_new(struct request *r) {
+  snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
+}
+
+/* What shardctl warns of while it does what it is to do. */
+static void pass_warnings(struct request *r) {
+  static const char mark[] = "shardctl: warning: ";
+  char *next = NULL;
+  for (char *line = strtok_r(r->words, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
+    if (strncmp(line, mark, sizeof(mark) - 1) == 0) {
+      shard_log(SHARD_LOG_WARN, line + sizeof(mark) - 1);
+    }
+  }
+}
+
 /* By shardctl, to r->file. */
 static int make(struct request *r, int lock, int64_t deadline) {
   char text[400];
   if (!r->streamed) {
-    snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
+    name_new(r);
   }
-  snprintf(text, sizeof(text), "%s '%.300s'", r->object ? "fetching" : "listing", source_of(r));
+  snprintf(text, sizeof(text), "%s '%.300s'",
+           r->object       ? "fetching"
+           : r->seconds[0] ? "waiting for rank 0's listing of"
+                           : "listing",
+           source_of(r));
   shard_log(SHARD_LOG_INFO, text);
   int rc = 0;
   /* One that is killed gets a successor: this rank waits like the others. */
@@ -469,10 +556,13 @@ static int make(struct request *r, int lock, int64_t deadline) {
     rc = start_builder(r, lock, &errors, &pid);
     if (rc == 0) {
       rc = await_builder(r, pid, errors, deadline);
-      if (rc != 0) {
+      if (rc != 0 || r->needless) {
         remove_leftovers(r);
       }
     }
+  }
+  if (rc == 0 && r->shared) {
+    pass_warnings(r);
   }
   return rc;
 }
@@ -511,36 +601,10 @@ static int check_unchanged(struct request *r, int rc, struct shard_listing **out
  * whatever earlier jobs saw.
  */
 static struct shard_listing *find_ready(struct request *r, const char *job) {
+  if (r->shared && !job) {
+    return open_shared(r);
+  }
   return (r->remote || r->first >= 0) && job ? open_pinned(r, job) : open_current(r);
-}
-
-/*
- * SHARD_LISTING_BUILD=first: rank 0's node makes the listing, if there is no true one; the others
- * take a copy, so that all processes of the job have it, though the directory changes meanwhile.
- */
-static int share(struct request *r, int lock, int64_t deadline, struct shard_listing **out) {
-  struct shard_listing *given;
-  int rc = r->first > 0
-               ? shard_given_await(r->given, source_of(r), &r->options, &given, r->err, r->size)
-               : shard_given_look(r->given, source_of(r), &r->options, &given);
-  if (rc > 0) {
-    snprintf(r->file, sizeof(r->file), "%s/%s.new.%ld.listing", r->cache, r->key, (long)getpid());
-    rc = shard_given_put(given, r->file, r->err, r->size);
-    shard_listing_close(given);
-    return rc ? rc : install(r, out);
-  }
-  if (rc < 0 && r->first > 0) {
-    return rc;
-  }
-  bool put = rc < 0; /* else it is of another directory: not to be touched */
-  rc = build(r, lock, deadline, out);
-  if (rc == 0 && put) {
-    rc = shard_given_put(*out, r->given, r->err, r->size);
-    if (rc != 0) {
-      shard_listing_close(*out);
-    }
-  }
-  return rc;
 }
 
 /* Wait for the lock; *lock is to be closed in any case, unless it is negative. */
@@ -563,6 +627,14 @@ static int take_lock(struct request *r, int *held, int64_t *end) {
                 strerror(errno));
       break;
     }
+    if (shard_now_ms() >= deadline && r->shared && r->first > 0) {
+      rc = fail(r, -ETIMEDOUT,
+                "SHARD_LISTING='%.300s': rank 0 has not put the listing of '%.300s' there for %u s "
+                "(SHARD_LISTING_BUILD=first); raise SHARD_TIMEOUT, or make the listing beforehand "
+                "with shardctl index",
+                r->given, source_of(r), shard_config()->timeout);
+      break;
+    }
     if (shard_now_ms() >= deadline) {
       rc = fail(r, -ETIMEDOUT,
                 "another process has been listing '%.300s' for more than %u s; raise "
@@ -583,23 +655,129 @@ static int take_lock(struct request *r, int *held, int64_t *end) {
   return rc;
 }
 
-/* Take the lock, or find that another process has finished meanwhile. Pins. */
-static int build_or_wait(struct request *r, const char *job, struct shard_listing **out) {
-  int lock;
-  int64_t deadline = 0;
-  int rc = take_lock(r, &lock, &deadline);
-  if (rc == 0) {
-    *out = find_ready(r, job);
-    rc = *out ? 0 : r->first >= 0 ? share(r, lock, deadline, out) : build(r, lock, deadline, out);
-    rc = check_unchanged(r, rc, out);
-    if (rc == 0 && job) {
-      pin(r, job, out);
-    }
-    flock(lock, LOCK_UN); /* closing would not do: a child forked meanwhile has it open too */
+/* ---- SHARD_LISTING_BUILD=first -------------------------------------------------------------
+ *
+ * Rank 0's node makes the listing, if there is no true one; the others take a copy, so that all
+ * processes of the job have it, though the directory changes meanwhile.
+ */
+
+/* Put a copy of a listing that was made elsewhere into the cache. */
+static int take_given(struct request *r, struct shard_listing *given, struct shard_listing **out) {
+  name_new(r);
+  int rc = shard_given_put(given, r->file, r->err, r->size);
+  return rc ? rc : install(r, out);
+}
+
+/* Rank 0, and a file. */
+static int share_file(struct request *r, int lock, int64_t deadline, struct shard_listing **out) {
+  struct shard_listing *given;
+  int rc = shard_given_look(r->given, source_of(r), &r->options, &given);
+  if (rc > 0) {
+    rc = take_given(r, given, out);
+    shard_listing_close(given);
+    return rc;
   }
+  bool put = rc < 0; /* else it is of another directory: not to be touched */
+  rc = build(r, lock, deadline, out);
+  if (rc == 0 && put) {
+    rc = shard_given_put(*out, r->given, r->err, r->size);
+    if (rc != 0) {
+      shard_listing_close(*out);
+    }
+  }
+  return rc;
+}
+
+static bool is_pinned(void *context) {
+  struct request *r = context;
+  return has_pin(r, r->watched);
+}
+
+/* The others, and a file. 1: *given is open. 0: it is of another directory. 2: somebody has it. */
+static int await_file(struct request *r, const char *job, struct shard_listing **given) {
+  const struct shard_given_watch watch = {is_pinned, r};
+  r->watched = job;
+  int rc = shard_given_await(r->given, source_of(r), &r->options, &watch, given, r->err, r->size);
+  r->watched = NULL;
+  return rc;
+}
+
+/*
+ * The others, and an object: one process of the node waits, which is *lock, by a shardctl that asks
+ * for it. 1: r->file has it, or a listing of this node's own if that is of another directory. 2:
+ * somebody has it.
+ */
+static int await_object(struct request *r, const char *job, int *lock) {
+  char own[sizeof(r->key)];
+  int64_t deadline = 0;
+  memcpy(own, r->key, sizeof(own));
+  uint64_t a = fnv(0xcbf29ce484222325ULL, own, sizeof(own)), b = fnv(a, own, sizeof(own));
+  snprintf(r->key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
+  int rc = take_lock(r, lock, &deadline);
+  struct shard_listing *ready = rc == 0 ? find_ready(r, job) : NULL;
+  if (ready) {
+    shard_listing_close(ready);
+    rc = 2;
+  } else if (rc == 0) {
+    int64_t left = deadline - shard_now_ms();
+    snprintf(r->seconds, sizeof(r->seconds), "%.3f", left > 0 ? (double)left / 1000 : 0);
+    r->watched = job ? job : r->given;
+    rc = make(r, *lock, deadline + GRACE_MS);
+    rc = rc == 0 ? r->needless ? 2 : 1 : shard_now_ms() >= deadline ? -ETIMEDOUT : rc;
+    r->watched = NULL;
+    r->seconds[0] = 0;
+  }
+  memcpy(r->key, own, sizeof(own));
+  return rc;
+}
+
+/* Closing alone would not do: a child forked meanwhile has it open too. */
+static void unlock(int lock) {
   if (lock >= 0) {
+    flock(lock, LOCK_UN);
     close(lock);
   }
+}
+
+/* Take the lock, or find that another process has finished meanwhile. Pins. */
+static int build_or_wait(struct request *r, const char *job, struct shard_listing **out) {
+  int lock = -1, waiting = -1, came = 0;
+  int64_t deadline = 0;
+  struct shard_listing *given = NULL;
+  char *file = NULL;
+  if (r->first > 0) {
+    came = r->shared ? await_object(r, job, &waiting) : await_file(r, job, &given);
+    file = came == 1 && r->shared ? strdup(r->file) : NULL;
+    came = came == 1 && r->shared && !file ? fail(r, -ENOMEM, "out of memory") : came;
+  }
+  int rc = came < 0 ? came : take_lock(r, &lock, &deadline);
+  if (rc == 0) {
+    *out = find_ready(r, job);
+    if (!*out && file) {
+      strcpy(r->file, file);
+      rc = install(r, out);
+    } else if (!*out && came == 1) {
+      rc = take_given(r, given, out);
+    } else if (!*out && came == 2) {
+      rc =
+          fail(r, -EAGAIN, "the listing of '%.300s' has gone from '%.300s' while it was waited for",
+               source_of(r), r->cache);
+    } else if (!*out) {
+      rc = r->first == 0 && !r->shared ? share_file(r, lock, deadline, out)
+                                       : build(r, lock, deadline, out);
+    }
+    rc = check_unchanged(r, rc, out);
+    if (rc == 0 && (job || r->shared)) {
+      pin(r, job ? job : r->given, out);
+    }
+  }
+  if (file) {
+    unlink(file); /* if it has no other name by now */
+  }
+  free(file);
+  shard_listing_close(given);
+  unlock(lock);
+  unlock(waiting);
   return rc;
 }
 
@@ -745,11 +923,8 @@ int shard_cache_fetch(const char *dir, const char *url, const char *job, char *f
                     r->words[0] ? "" : strerror(errno), r->words);
         }
       }
-      flock(lock, LOCK_UN);
     }
-    if (lock >= 0) {
-      close(lock);
-    }
+    unlock(lock);
   }
   free(r);
   errno = saved;
@@ -825,11 +1000,8 @@ int shard_cache_open_stream(const char *dir, const char *url, const char *option
     rc = take_lock(r, &lock, &deadline);
     if (rc == 0) {
       rc = find_stream(r, id) ? 0 : begin_stream(r, lock, deadline, id);
-      flock(lock, LOCK_UN);
     }
-    if (lock >= 0) {
-      close(lock);
-    }
+    unlock(lock);
   }
   if (rc == 0) {
     rc = shard_stream_open(r->file, r->origin, r->options_text, out);
@@ -883,7 +1055,8 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
                 "view; here all ranks need one listing (shardctl index)",
                 config->listing);
   }
-  if (strncmp(file, "s3://", 5) == 0) {
+  r->shared = strncmp(file, "s3://", 5) == 0 && config->listing_first;
+  if (strncmp(file, "s3://", 5) == 0 && !r->shared) {
     char *url = strdup(file);
     int got = url ? shard_cache_fetch(r->dir, url, job, file, sizeof(r->given), r->err, r->size)
                   : fail(r, -ENOMEM, "out of memory");
@@ -906,12 +1079,12 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
                                 "SHARD_LISTING_BUILD=first: no rank is known; set "
                                 "SHARD_RANK and SHARD_SIZE");
   }
-  if (job) {
+  if (job || r->shared) {
     r->first = world.rank;
-    return 0; /* with the cache's lock held */
+    return 0; /* once it is clear that the cache has none for the job */
   }
   if (world.rank > 0) {
-    return shard_given_await(file, source_of(r), &r->options, out, r->err, r->size);
+    return shard_given_await(file, source_of(r), &r->options, NULL, out, r->err, r->size);
   }
   rc = shard_given_look(file, source_of(r), &r->options, out);
   if (rc >= 0) {

@@ -118,45 +118,57 @@ static bool serves(const struct shard_listing *l, const struct shard_options *as
   return true;
 }
 
+bool shard_given_serves(const struct shard_listing *l, const char *real,
+                        const struct shard_options *asked) {
+  return strcmp(l->source, real) == 0 && serves(l, asked);
+}
+
 /*
  * A given listing that is passed over should be known to be. Not, though, if it is of a directory
  * beside this one: train and valid share one variable.
  */
-static void say_unused(const struct shard_listing *l, const char *real,
-                       const struct shard_options *asked) {
+static void explain(const struct shard_listing *l, const char *name, const char *real,
+                    const struct shard_options *asked, char *why, size_t size) {
   const char *slash = strrchr(real, '/');
   size_t parent = (size_t)(slash - real) + 1;
-  char text[1100], options[SHARD_OPTIONS_TEXT];
+  char options[SHARD_OPTIONS_TEXT];
+  *why = 0;
   if (strcmp(l->source, real) == 0) {
     shard_options_format(asked, options, sizeof(options));
-    snprintf(text, sizeof(text),
+    snprintf(why, size,
              "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
              "made with '%.200s'",
-             l->file, real, options, l->options);
+             name, real, options, l->options);
   } else if (strncmp(l->source, real, parent) != 0 || strchr(l->source + parent, '/')) {
-    snprintf(text, sizeof(text),
-             "SHARD_LISTING='%.200s' is not used: it is of '%.300s', not of '%.300s'", l->file,
-             l->source, real);
-  } else {
-    return;
+    snprintf(why, size, "SHARD_LISTING='%.200s' is not used: it is of '%.300s', not of '%.300s'",
+             name, l->source, real);
   }
-  shard_log(SHARD_LOG_WARN, text);
+}
+
+int shard_given_judge(const struct shard_listing *l, const char *name, const char *real,
+                      const struct shard_options *asked, char *why, size_t size) {
+  if (!shard_given_serves(l, real, asked)) {
+    explain(l, name, real, asked, why, size);
+    return 0;
+  }
+  return shard_given_true(l, real) ? 1 : -ESTALE;
 }
 
 int shard_given_look(const char *file, const char *real, const struct shard_options *asked,
                      struct shard_listing **out) {
   struct shard_listing *l;
+  char why[1100];
   int rc = shard_listing_open(file, &l);
   if (rc != 0) {
     return rc;
   }
-  if (strcmp(l->source, real) != 0 || !serves(l, asked)) {
-    say_unused(l, real, asked);
-  } else if (shard_given_true(l, real)) {
+  rc = shard_given_judge(l, file, real, asked, why, sizeof(why));
+  if (rc > 0) {
     *out = l;
-    return 1;
-  } else {
-    rc = -ESTALE;
+    return rc;
+  }
+  if (rc == 0 && why[0]) {
+    shard_log(SHARD_LOG_WARN, why);
   }
   shard_listing_close(l);
   return rc;
@@ -177,14 +189,21 @@ int shard_given_open(const char *file, const char *real, const struct shard_opti
   return rc;
 }
 
+bool shard_given_passing(int rc) {
+  return rc == -ENOENT || rc == -ESTALE || rc == -EBADMSG || rc == -EPROTONOSUPPORT;
+}
+
 int shard_given_await(const char *file, const char *real, const struct shard_options *asked,
-                      struct shard_listing **out, char *err, size_t size) {
+                      const struct shard_given_watch *watch, struct shard_listing **out, char *err,
+                      size_t size) {
   unsigned timeout = shard_config()->timeout;
   int64_t deadline = shard_now_ms() + (int64_t)timeout * 1000;
   for (long nap_ms = 10;; nap_ms = nap_ms < 500 ? nap_ms * 2 : nap_ms) {
+    if (watch && watch->enough(watch->context)) {
+      return 2;
+    }
     int rc = shard_given_look(file, real, asked, out);
-    /* Nothing yet, an old one, or one of an older libshard: rank 0 will see to it. */
-    if (rc >= 0 || (rc != -ENOENT && rc != -ESTALE && rc != -EBADMSG && rc != -EPROTONOSUPPORT)) {
+    if (!shard_given_passing(rc)) {
       if (rc < 0) {
         snprintf(err, size, "SHARD_LISTING='%.300s': %s", file, shard_listing_strerror(rc));
       }

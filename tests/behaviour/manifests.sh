@@ -182,7 +182,13 @@ verdict "first: a job keeps its listing" "$(cat got[012] | LC_ALL=C sort | diff 
 verdict "first: and says so" "$(for r in 0 1 2; do grep -q 'all ranks keep the listing' err$r || cat err$r; done)"
 export SHARD_JOB=j2; for r in 1 2 0; do first $r >got$r 2>err$r & done; wait
 verdict "first: the next job has the new file" "$(cat got[012] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[012])"
-unset SHARD_JOB
+# Two ranks on one node: the one that waits does not stand in rank 0's way.
+rm -rf shared/x.listing node?; export SHARD_JOB=j3 SHARD_TIMEOUT=20
+node() { SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node1 as "$1" 2 shared/x.listing "$PYTHON" -c "$walk" "$D"; }
+node 1 >got1 2>err1 & one=$!
+sleep 0.5; node 0 >got0 2>err0; wait $one
+verdict "first: two ranks on a node" "$(cat got[01] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[01])"
+unset SHARD_JOB SHARD_TIMEOUT
 chmod 500 shared; mkdir nodeu; chmod 777 nodeu "$WORK"
 if ! setpriv --reuid=65534 --regid=65534 --clear-groups test -r "$LIB"; then verdict "nobody can read the library" "no"; fi
 SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/nodeu/c as 0 3 shared/x.listing setpriv --reuid=65534 --regid=65534 --clear-groups ls "$D" >got 2>err

@@ -4,8 +4,8 @@
         ... proxy.endpoint, proxy.requests
 
 It runs in a thread of its own. `fault` is called for each request and names what is done with it:
-None (passed on), a name of FAULTS, or a function of (request, reply) that returns the reply to be
-sent.
+None (passed on), a name of FAULTS, a function of (request, reply) that returns the reply to be
+sent, or Instead of one.
 """
 import asyncio
 import html
@@ -20,7 +20,7 @@ class Request:
     """A request's head. number: from 1, over all connections."""
 
     def __init__(self, number, head):
-        self.number, self.head = number, head
+        self.number, self.head, self.body = number, head, b""
         lines = head.decode("latin-1").split("\r\n")
         self.method, self.target, _ = lines[0].split(" ", 2)
         self.headers = dict((n.lower(), v.strip()) for n, _, v in (x.partition(":") for x in lines[1:] if x))
@@ -48,6 +48,13 @@ def error(status, code, headers=(), more=""):
     """A fault that answers with an error as S3 does."""
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>a test</Message>{more}</Error>".encode()
     return lambda request, reply: Reply(status, body, headers)
+
+
+class Instead:
+    """A fault that answers by itself: the server is not asked."""
+
+    def __init__(self, fault):
+        self.reply = fault(None, None)
 
 
 def redirect(status, location):
@@ -121,6 +128,7 @@ class Proxy:
         self.fault, self.tls, self.delay = fault, tls, delay
         self.requests = 0
         self.seen = []  # (target, headers) of each request
+        self.replies = []  # (method, path, status) of each reply that is sent whole
         self.ready = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.loop = self.port = None
@@ -161,14 +169,18 @@ class Proxy:
                 self.requests += 1
                 request = Request(self.requests, head[:-4])
                 self.seen.append((request.target, request.headers))
-                body = await reader.readexactly(int(request.headers.get("content-length", 0)))
+                body = request.body = await reader.readexactly(int(request.headers.get("content-length", 0)))
                 if self.delay:
                     await asyncio.sleep(self.delay)
-                if link is None:
-                    link = await asyncio.open_connection(*self.upstream, limit=1 << 20)
-                link[1].write(head + body)
-                reply = await self._receive(link[0])
-                if not await self._answer(request, reply, writer):
+                fault = self.fault(request) if self.fault else None
+                if isinstance(fault, Instead):
+                    reply, fault = fault.reply, None
+                else:
+                    if link is None:
+                        link = await asyncio.open_connection(*self.upstream, limit=1 << 20)
+                    link[1].write(head + body)
+                    reply = await self._receive(link[0], request.method)
+                if not await self._answer(request, reply, fault, writer):
                     break
         except (asyncio.IncompleteReadError, ConnectionError, OSError):
             pass
@@ -177,13 +189,15 @@ class Proxy:
                 end.close()
 
     @staticmethod
-    async def _receive(reader):
+    async def _receive(reader, method):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         status = int(head[0].split()[1])
         headers = [(n, v.strip()) for n, _, v in (line.partition(":") for line in head[1:] if line)]
         fields = {n.lower(): v for n, v in headers}
         body = b""
-        if fields.get("transfer-encoding", "").lower() == "chunked":
+        if method == "HEAD" or status in (204, 304):
+            pass
+        elif fields.get("transfer-encoding", "").lower() == "chunked":
             while True:
                 size = int((await reader.readuntil(b"\r\n")).split(b";")[0], 16)
                 body += (await reader.readexactly(size + 2))[:-2]
@@ -195,9 +209,8 @@ class Proxy:
                 if n.lower() not in ("content-length", "transfer-encoding", "connection")]
         return Reply(status, body, kept)
 
-    async def _answer(self, request, reply, writer):
+    async def _answer(self, request, reply, fault, writer):
         """Send the reply, spoiled or not. Whether the connection goes on."""
-        fault = self.fault(request) if self.fault else None
         if fault in ("reset", "stall", "close"):
             writer.write(reply.head() + reply.body[:len(reply.body) // 2])
             await writer.drain()
@@ -210,6 +223,7 @@ class Proxy:
             return False
         if fault is not None:
             reply = (FAULTS[fault] if isinstance(fault, str) else fault)(request, reply)
-        writer.write(reply.head() + reply.body)
+        self.replies.append((request.method, request.target.partition("?")[0], reply.status))
+        writer.write(reply.head() + (b"" if request.method == "HEAD" else reply.body))
         await writer.drain()
         return reply.length is None

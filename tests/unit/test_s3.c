@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "source/s3/page.h"
+#include "source/s3/provider.h"
 #include "source/s3/s3.h"
 #include "source/s3/sigv4.h"
 #include "source/s3/split.h"
@@ -152,7 +153,7 @@ static void addressing(void **state) {
 static void signatures(void **state) {
   (void)state;
   static const struct shard_sigv4_key key = {
-      "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1", "service"};
+      "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1", "service", NULL};
   static const struct {
     const char *name, *method, *path, *query;
     struct shard_sigv4_header headers[4]; /* besides host and x-amz-date */
@@ -255,7 +256,7 @@ static void signatures(void **state) {
 static void signature_of_a_list(void **state) {
   (void)state;
   static const struct shard_sigv4_key key = {
-      "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "us-east-1", "s3"};
+      "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "us-east-1", "s3", NULL};
   const struct shard_sigv4_header headers[] = {{"host", "examplebucket.s3.amazonaws.com"},
                                                {"x-amz-content-sha256", EMPTY},
                                                {"x-amz-date", "20130524T000000Z"}};
@@ -267,6 +268,57 @@ static void signature_of_a_list(void **state) {
                            "Signature=34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69d"
                            "c6f7");
   free(got);
+}
+
+/* Google's words in the same scheme; the signature is from a program of its own (Python's hmac). */
+static void signature_for_google(void **state) {
+  (void)state;
+  const struct shard_s3_provider *p = shard_s3_provider_of("bucket.storage.googleapis.com");
+  const struct shard_sigv4_key key = {"GOOG1EXAMPLE", "secretOfNoValue/+0", p->region, p->service,
+                                      &p->scheme};
+  const struct shard_sigv4_header headers[] = {{"host", "bucket.storage.googleapis.com"},
+                                               {p->content, EMPTY},
+                                               {p->date, "20261122T091500Z"},
+                                               {p->only_new[0], p->only_new[1]},
+                                               {p->sha256, EMPTY}};
+  const struct shard_sigv4_request r = {"PUT", "/a%20b/x.listing", "", headers, COUNT(headers),
+                                        EMPTY, "20261122T091500Z"};
+  char *got = shard_sigv4_sign(&key, &r);
+  assert_string_equal(got, "GOOG4-HMAC-SHA256 Credential=GOOG1EXAMPLE/20261122/auto/storage/"
+                           "goog4_request, SignedHeaders=host;x-goog-content-sha256;x-goog-date;"
+                           "x-goog-if-generation-match;x-goog-meta-sha256, Signature="
+                           "ac4af4b181e1a6f04170acc50487a4d00b0949cbe2995517da7b4a54bbe623c7");
+  free(got);
+}
+
+static void providers(void **state) {
+  (void)state;
+  static const struct {
+    const char *host, *service, *algorithm, *only_new;
+  } hosts[] = {
+      {"storage.googleapis.com", "storage", "GOOG4-HMAC-SHA256", "x-goog-if-generation-match"},
+      {"storage.googleapis.com:443", "storage", "GOOG4-HMAC-SHA256", "x-goog-if-generation-match"},
+      {"storage.europe-west3.rep.googleapis.com", "storage", "GOOG4-HMAC-SHA256",
+       "x-goog-if-generation-match"},
+      {"s3.eu-west-1.amazonaws.com", "s3", "AWS4-HMAC-SHA256", "if-none-match"},
+      {"127.0.0.1:9000", "s3", "AWS4-HMAC-SHA256", "if-none-match"},
+      {"googleapis.com.example", "s3", "AWS4-HMAC-SHA256", "if-none-match"},
+      {"evilgoogleapis.com", "s3", "AWS4-HMAC-SHA256", "if-none-match"},
+      {"", "s3", "AWS4-HMAC-SHA256", "if-none-match"},
+  };
+  for (size_t i = 0; i < COUNT(hosts); i++) {
+    const struct shard_s3_provider *p = shard_s3_provider_of(hosts[i].host);
+    assert_string_equal(p->service, hosts[i].service);
+    assert_string_equal(p->scheme.algorithm, hosts[i].algorithm);
+    assert_string_equal(p->only_new[0], hosts[i].only_new);
+    /* One that has x-amz- headers beside x-goog- ones is refused by Google. */
+    bool google = p->domain != NULL;
+    const char *const names[] = {p->content, p->date, p->token, p->sha256};
+    for (size_t k = 0; k < COUNT(names); k++) {
+      assert_true(!names[k] || strncmp(names[k], google ? "x-goog-" : "x-amz-", 6) == 0);
+    }
+    assert_int_equal(p->region != NULL, google);
+  }
 }
 
 /* ---- pages ----------------------------------------------------------------------------------- */
@@ -731,6 +783,8 @@ int main(void) {
       cmocka_unit_test(addressing),
       cmocka_unit_test(signatures),
       cmocka_unit_test(signature_of_a_list),
+      cmocka_unit_test(signature_for_google),
+      cmocka_unit_test(providers),
       cmocka_unit_test(pages),
       cmocka_unit_test(damaged_pages),
       cmocka_unit_test(faults),

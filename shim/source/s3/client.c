@@ -26,6 +26,7 @@
 
 #include "libshard.h"
 #include "source/s3/page.h"
+#include "source/s3/provider.h"
 #include "source/s3/sigv4.h"
 
 #define DAMAGED_MOST 4   /* damaged replies to a request */
@@ -75,8 +76,9 @@ struct shard_s3_client {
   double skew;     /* seconds that its clock is ahead */
   char region[64]; /* a redirect's, or the account's */
   struct shard_s3_endpoint endpoint;
-  char moved[256]; /* the host a redirect has named; "" */
-  bool aws;        /* the endpoint is AWS's own */
+  const struct shard_s3_provider *provider; /* of the endpoint */
+  char moved[256];                          /* the host a redirect has named; "" */
+  bool aws;                                 /* the endpoint is AWS's own */
   uint64_t sent;
   struct sigaction pipe; /* as it was: a TLS library may write to a connection that is gone */
   int rc;
@@ -278,40 +280,52 @@ static bool add_header(struct slot *s, const char *name, const char *value) {
   return more != NULL;
 }
 
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const struct shard_sigv4_header *)a)->name,
+                ((const struct shard_sigv4_header *)b)->name);
+}
+
 /* The request's headers, signed for `host`. */
 static bool sign(struct slot *s, const char *host) {
   struct shard_s3_client *c = s->client;
   const struct shard_s3_account *a = c->account;
+  const struct shard_s3_provider *p = c->provider;
   const struct shard_s3_body *body = s->request->body;
   const char *payload = body ? body->hash : EMPTY_HASH;
   char date[SHARD_SIGV4_DATE];
   shard_sigv4_date(time(NULL) + (time_t)c->skew, date);
-  struct shard_sigv4_header headers[6]; /* sorted by name */
+  char unless[SHARD_S3_ETAG + 2];
+  struct shard_sigv4_header headers[6];
   size_t count = 0;
   headers[count++] = (struct shard_sigv4_header){"host", host};
   if (body && body->only_new) {
-    headers[count++] = (struct shard_sigv4_header){"if-none-match", "*"};
+    headers[count++] = (struct shard_sigv4_header){p->only_new[0], p->only_new[1]};
+  } else if (s->request->unless) {
+    snprintf(unless, sizeof(unless), "\"%s\"", s->request->unless);
+    headers[count++] = (struct shard_sigv4_header){"if-none-match", unless};
   }
   if (a->sign) {
-    headers[count++] = (struct shard_sigv4_header){"x-amz-content-sha256", payload};
-    headers[count++] = (struct shard_sigv4_header){"x-amz-date", date};
+    headers[count++] = (struct shard_sigv4_header){p->content, payload};
+    headers[count++] = (struct shard_sigv4_header){p->date, date};
   }
   if (body) {
-    headers[count++] = (struct shard_sigv4_header){"x-amz-meta-sha256", payload};
+    headers[count++] = (struct shard_sigv4_header){p->sha256, payload};
   }
-  if (a->sign && a->token) {
-    headers[count++] = (struct shard_sigv4_header){"x-amz-security-token", a->token};
+  if (a->sign && a->token && p->token) {
+    headers[count++] = (struct shard_sigv4_header){p->token, a->token};
   }
+  qsort(headers, count, sizeof(headers[0]), by_name);
   bool good = true;
   for (size_t i = 0; good && i < count; i++) {
-    good = add_header(s, i == 0 ? "Host" : headers[i].name, headers[i].value);
+    good = add_header(s, headers[i].value == host ? "Host" : headers[i].name, headers[i].value);
   }
   /* A body is sent at once: it is rarely refused, and a proxy may not know of "100 Continue". */
   good = good && (!body || add_header(s, "Expect", ""));
   if (!good || !a->sign) {
     return good;
   }
-  const struct shard_sigv4_key key = {a->access, a->secret, c->region, "s3"};
+  const struct shard_sigv4_key key = {a->access, a->secret, p->region ? p->region : c->region,
+                                      p->service, &p->scheme};
   const struct shard_sigv4_request r = {.method = s->request->method,
                                         .path = s->path,
                                         .query = s->request->query ? s->request->query : "",
@@ -368,6 +382,7 @@ static int send_request(struct slot *s, struct shard_s3_request *r, double now) 
   free(url);
   curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* "a/../b" is a key */
   curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
+  curl_easy_setopt(e, CURLOPT_NOBODY, strcmp(r->method, "HEAD") == 0 ? 1L : 0L);
   if (r->body) {
     curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body->size);
@@ -551,6 +566,7 @@ static void refuse(struct shard_s3_client *c, const struct slot *s,
        "profile's; AWS_ENDPOINT_URL_S3 says where)",
        -EACCES},
       {"ExpiredToken", "the session token has expired: get new credentials", -EACCES},
+      {"InvalidSecurity", "the access key ID or the secret is not valid there", -EACCES},
       {"InvalidToken", "the session token is not valid (AWS_SESSION_TOKEN)", -EACCES},
       {"AccessDenied", NULL, -EACCES},
       {"NoSuchBucket", "there is no such bucket", -ENOENT},
@@ -577,6 +593,16 @@ static void refuse(struct shard_s3_client *c, const struct slot *s,
           fault->code, fault->message[0] ? ": " : "", fault->message);
 }
 
+/* A reply that is not what was asked for, but tells what was to be known. */
+static bool answers(const struct slot *s, const struct shard_s3_request *r) {
+  struct shard_s3_fault fault;
+  if (!r->tells || r->body || s->status != 404) {
+    return r->tells && ((s->status == 304 && r->unless) || (s->status == 412 && r->body));
+  }
+  shard_s3_fault_parse(&fault, s->fault ? s->fault : "", s->fault ? s->fault_size : 0);
+  return strcmp(fault.code, "NoSuchBucket") != 0;
+}
+
 /* A reply with a status that is not 200. */
 static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r) {
   struct shard_s3_fault fault;
@@ -589,7 +615,8 @@ static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
   if (s->status == 429 || s->status == 503 || strcmp(fault.code, "SlowDown") == 0) {
     narrow(c);
     again(c, r, why);
-  } else if (s->status >= 500 || s->status == 408 || strcmp(fault.code, "RequestTimeout") == 0) {
+  } else if (s->status >= 500 || s->status == 408 || strcmp(fault.code, "RequestTimeout") == 0 ||
+             strcmp(fault.code, "ConditionalRequestConflict") == 0) { /* two put it at a time */
     again(c, r, why);
   } else if (strcmp(fault.code, "RequestTimeTooSkewed") == 0) {
     if (s->date == 0 || ++r->skews > SKEWS_MOST) {
@@ -663,9 +690,11 @@ static void finish(struct slot *s, CURLcode code) {
             1000 * (now_seconds() - s->begun), code ? ", " : "",
             code ? curl_easy_strerror(code) : "");
   }
-  if (rc == 0 && code == CURLE_OK && s->status == 200) {
-    rc = r->end(r->context, &why);
+  bool answer = rc == 0 && code == CURLE_OK && answers(s, r);
+  if (rc == 0 && code == CURLE_OK && (answer || s->status == 200)) {
+    rc = answer ? 0 : r->end(r->context, &why);
     if (rc == 0) {
+      r->status = s->status;
       c->reached = true;
       c->width = c->width + 0.2 < c->options.connections ? c->width + 0.2 : c->options.connections;
       push(&c->done, r);
@@ -734,6 +763,7 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   c->multi = curl_multi_init();
   bool good = c->slots && c->multi &&
               (c->aws || shard_s3_endpoint_parse(options->account->endpoint, &c->endpoint) == 0);
+  c->provider = shard_s3_provider_of(c->endpoint.host);
   for (unsigned i = 0; good && i < options->connections; i++) {
     c->slots[i].client = c;
     c->slots[i].easy = curl_easy_init();

@@ -10,6 +10,8 @@
 
 #include "source/s3/s3.h"
 
+#define SHARD_S3_ETAG 80 /* with NUL, without quotes */
+
 /* What a PUT sends: it stays open and as it is until the request is done. */
 struct shard_s3_body {
   int fd; /* a regular file, sent from its beginning */
@@ -24,10 +26,15 @@ struct shard_s3_body {
  * shard_s3_client_next() hands it back.
  */
 struct shard_s3_request {
-  const char *method;               /* "GET", or "PUT" with a body */
+  const char *method;               /* "GET", "HEAD", or "PUT" with a body */
   const char *key;                  /* of an object; NULL: the bucket itself */
   char *query;                      /* canonical: sorted, percent-encoded */
   const struct shard_s3_body *body; /* NULL: none */
+  const char *unless; /* of a GET: not if the object has this ETag; NULL: in any case */
+  /* That there is none (404), that it has that ETag (304), and that there is one already (412) are
+   * answers too, not failures: done, with this status and without `end`. */
+  bool tells;
+  long status; /* of the reply; set when it is done */
   /* A reply begins; one that was begun before was not whole. 0 or negative errno. */
   int (*begin)(void *context);
   /* A line of its head, with its end. NULL: not of interest. */

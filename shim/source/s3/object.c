@@ -55,7 +55,7 @@ struct getting {
   int fd;
   uint64_t received, length;
   bool has_length, opaque; /* opaque: the ETag is no MD5 */
-  char sha256[SHARD_SIGV4_HASH], etag[80];
+  char sha256[SHARD_SIGV4_HASH], etag[SHARD_S3_ETAG];
   EVP_MD_CTX *sha256_now, *md5_now;
   char why[200];
 };
@@ -66,7 +66,7 @@ static int get_begin(void *context) {
   EVP_MD_CTX_free(g->md5_now);
   *g = (struct getting){
       .fd = g->fd, .sha256_now = begin_digest(EVP_sha256()), .md5_now = begin_digest(EVP_md5())};
-  return ftruncate(g->fd, 0) == 0 && lseek(g->fd, 0, SEEK_SET) == 0 ? 0 : -errno;
+  return 0;
 }
 
 /* The value of a header, without quotes; "" if it is another, or too long. */
@@ -93,15 +93,23 @@ static void get_header(void *context, const char *line, size_t n) {
     g->has_length = !*end;
   }
   take(line, n, "x-amz-meta-sha256:", g->sha256, sizeof(g->sha256));
+  take(line, n, "x-goog-meta-sha256:", g->sha256, sizeof(g->sha256));
   take(line, n, "etag:", g->etag, sizeof(g->etag));
   value[0] = 0;
   take(line, n, "x-amz-server-side-encryption:", value, sizeof(value));
   take(line, n, "x-amz-server-side-encryption-customer-algorithm:", value, sizeof(value));
   g->opaque |= *value && strcmp(value, "AES256") != 0;
+  value[0] = 0;
+  take(line, n, "x-goog-encryption-algorithm:", value, sizeof(value));
+  take(line, n, "x-goog-encryption-kms-key-name:", value, sizeof(value));
+  g->opaque |= *value != 0;
 }
 
 static int get_data(void *context, const char *data, size_t size) {
   struct getting *g = context;
+  if (g->received == 0 && (ftruncate(g->fd, 0) != 0 || lseek(g->fd, 0, SEEK_SET) != 0)) {
+    return -errno;
+  }
   if (g->sha256_now) {
     EVP_DigestUpdate(g->sha256_now, data, size);
   }
@@ -137,36 +145,53 @@ static int get_end(void *context, const char **why) {
   } else if (has_md5 && !has_sha256 && end_digest(&g->md5_now, now) && strcmp(now, g->etag) != 0) {
     snprintf(g->why, sizeof(g->why), "what has come does not have the MD5 that its ETag tells");
   } else {
-    return 0;
+    return ftruncate(g->fd, (off_t)g->received) == 0 ? 0 : -errno; /* of one that is empty */
   }
   return -EBADMSG;
+}
+
+static int get(struct shard_s3_client *client, struct shard_s3_request *request, struct getting *g,
+               char *err, size_t size) {
+  struct shard_s3_request *done;
+  request->begin = get_begin;
+  request->header = get_header;
+  request->data = get_data;
+  request->end = get_end;
+  request->context = g;
+  shard_s3_client_submit(client, request);
+  int rc = shard_s3_client_next(client, &done);
+  if (rc < 0) {
+    snprintf(err, size, "%s", shard_s3_client_error(client));
+  }
+  EVP_MD_CTX_free(g->sha256_now);
+  EVP_MD_CTX_free(g->md5_now);
+  return rc < 0 ? rc : 0;
 }
 
 int shard_s3_get(const struct shard_s3_client_options *options, const char *key, int fd, char *err,
                  size_t size) {
   struct shard_s3_client *client;
   struct getting g = {.fd = fd};
-  struct shard_s3_request request = {.method = "GET",
-                                     .key = key,
-                                     .begin = get_begin,
-                                     .header = get_header,
-                                     .data = get_data,
-                                     .end = get_end,
-                                     .context = &g},
-                          *done;
+  struct shard_s3_request request = {.method = "GET", .key = key};
   int rc = shard_s3_client_open(options, &client, err, size);
-  if (rc != 0) {
+  if (rc == 0) {
+    rc = get(client, &request, &g, err, size);
+    shard_s3_client_close(client);
+  }
+  return rc;
+}
+
+int shard_s3_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
+                       char *err, size_t size) {
+  struct getting g = {.fd = fd};
+  struct shard_s3_request request = {
+      .method = "GET", .key = key, .unless = *etag ? etag : NULL, .tells = true};
+  int rc = get(client, &request, &g, err, size);
+  if (rc != 0 || request.status == 304) {
     return rc;
   }
-  shard_s3_client_submit(client, &request);
-  rc = shard_s3_client_next(client, &done);
-  if (rc < 0) {
-    snprintf(err, size, "%s", shard_s3_client_error(client));
-  }
-  shard_s3_client_close(client);
-  EVP_MD_CTX_free(g.sha256_now);
-  EVP_MD_CTX_free(g.md5_now);
-  return rc < 0 ? rc : 0;
+  snprintf(etag, SHARD_S3_ETAG, "%s", request.status == 200 ? g.etag : "");
+  return request.status == 200;
 }
 
 /* ---- put --------------------------------------------------------------------------------------
@@ -176,7 +201,8 @@ int shard_s3_get(const struct shard_s3_client_options *options, const char *key,
 struct putting {
   struct shard_s3_request request;
   struct shard_s3_body body;
-  char hash[SHARD_SIGV4_HASH];
+  char hash[SHARD_SIGV4_HASH], there[SHARD_SIGV4_HASH]; /* SHA-256; there: of the object */
+  bool asks;
 };
 
 static int put_begin(void *context) {
@@ -192,6 +218,21 @@ static int put_data(void *context, const char *data, size_t size) {
 static int put_end(void *context, const char **why) {
   (void)context, (void)why;
   return 0;
+}
+
+static void put_header(void *context, const char *line, size_t n) {
+  struct putting *p = context;
+  take(line, n, "x-amz-meta-sha256:", p->there, sizeof(p->there));
+  take(line, n, "x-goog-meta-sha256:", p->there, sizeof(p->there));
+}
+
+/* Whose is the object that is there? */
+static void ask(struct putting *p, struct shard_s3_client *client) {
+  p->asks = true;
+  p->request.method = "HEAD";
+  p->request.body = NULL;
+  p->request.header = put_header;
+  shard_s3_client_submit(client, &p->request);
 }
 
 /* Size and SHA-256 of an open file. 0 or -errno. */
@@ -221,6 +262,7 @@ static int begin_put(struct putting *p, struct shard_s3_client *client,
   *p = (struct putting){
       .request = {.method = "PUT",
                   .key = upload->key,
+                  .tells = upload->only_new,
                   .begin = put_begin,
                   .data = put_data,
                   .end = put_end},
@@ -271,10 +313,20 @@ int shard_s3_put(const struct shard_s3_client_options *options,
   bool told = rc != 0;
   while (rc == 0 && (rc = shard_s3_client_next(client, &done)) == 1) {
     struct putting *p = done->context;
+    rc = 0;
+    /* One was to be new, and is there. That may be ours: the reply to a first try can be lost. */
+    if (done->status == 412 && done->failures > 0) {
+      ask(p, client);
+      continue;
+    }
     close(p->body.fd);
     p->body.fd = -1;
-    rc = 0;
-    if (begun < count) {
+    if (done->status == 412 || (p->asks && strcmp(p->there, p->hash) != 0)) {
+      rc = -EEXIST;
+      snprintf(err, size, "s3://%s/%.400s: the object is there already", options->bucket,
+               p->request.key);
+      told = true;
+    } else if (begun < count) {
       rc = begin_put(p, client, &uploads[begun++], options->bucket, err, size);
       told = rc != 0;
     }

@@ -5,6 +5,7 @@
  *   url.c          s3://bucket/prefix, endpoints, percent-encoding
  *   credentials.c  keys, region and endpoint, as AWS tools find them
  *   sigv4.c        signatures
+ *   provider.c     where servers differ: S3, Google Cloud Storage
  *   client.c       requests: connections, tries, redirects, what errors mean
  *   page.c         a page of ListObjectsV2: XML
  *   split.c        where to divide a range of keys
@@ -105,6 +106,15 @@ struct shard_s3_client_options;
 /* Get an object into an empty file, checked. 0, or a negative errno and a line in err[size]. */
 int shard_s3_get(const struct shard_s3_client_options *options, const char *key, int fd, char *err,
                  size_t size);
+
+struct shard_s3_client;
+
+/*
+ * The same, by a client that is open, if there is an object and its ETag is not etag[] (""), which
+ * then becomes its. 1: it is in `fd`. 0: there is none (etag[] is empty), or it is that one.
+ */
+int shard_s3_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
+                       char *err, size_t size);
 
 struct shard_s3_upload {
   const char *key, *file;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sigv4.h - AWS Signature Version 4, in a header.
+ * sigv4.h - AWS Signature Version 4, in a header; and others by the same scheme with other words.
  * https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
  */
 #ifndef SHARD_SOURCE_S3_SIGV4_H
@@ -12,8 +12,15 @@
 #define SHARD_SIGV4_DATE 17 /* "20150830T123600Z" and NUL */
 #define SHARD_SIGV4_HASH 65 /* SHA-256 in hexadecimal and NUL */
 
+struct shard_sigv4_scheme {
+  const char *algorithm, *prefix, *end; /* prefix: of the secret; end: of the scope */
+};
+#define SHARD_SIGV4_AWS                                                                            \
+  { "AWS4-HMAC-SHA256", "AWS4", "aws4_request" }
+
 struct shard_sigv4_key {
   const char *access, *secret, *region, *service;
+  const struct shard_sigv4_scheme *scheme; /* NULL: AWS's */
 };
 
 /* The name in lower case; the value is trimmed, and blanks in it become one, as it is signed. */

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scratch.c - SHARD_TMPDIR/shardctl.XXXXXX, locked as long as its shardctl lives. Those that nobody
+ * has locked are of one that was killed, and go; where locks do not work, none does.
+ */
+#include "ctl/scratch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+
+#define PREFIX "shardctl."
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+static int open_folder(int at, const char *name) {
+  return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* There are no folders in it. */
+static void empty(int folder) {
+  int copy = dup(folder);
+  DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+  const struct dirent *d;
+  while (dir && (d = readdir(dir))) {
+    unlinkat(folder, d->d_name, 0); /* "." and ".." are refused */
+  }
+  if (dir) {
+    closedir(dir);
+  } else if (copy >= 0) {
+    close(copy);
+  }
+}
+
+static void remove_dead(const char *parent) {
+  DIR *dir = opendir(parent);
+  const struct dirent *d;
+  struct stat st;
+  while (dir && (d = readdir(dir))) {
+    const char *tail = d->d_name + strlen(PREFIX);
+    if (strncmp(d->d_name, PREFIX, strlen(PREFIX)) != 0 || strlen(tail) != 6 ||
+        strspn(tail, LETTERS) != 6) {
+      continue;
+    }
+    int folder = open_folder(dirfd(dir), d->d_name);
+    if (folder >= 0 && fstat(folder, &st) == 0 && st.st_uid == geteuid() &&
+        flock(folder, LOCK_EX | LOCK_NB) == 0) {
+      empty(folder);
+      unlinkat(dirfd(dir), d->d_name, AT_REMOVEDIR);
+    }
+    if (folder >= 0) {
+      close(folder);
+    }
+  }
+  if (dir) {
+    closedir(dir);
+  }
+}
+
+/* Lock the new folder. false: another shardctl has taken it for a dead one's before. */
+static bool lock(struct ctl_scratch *scratch) {
+  struct stat st;
+  scratch->lock = open_folder(AT_FDCWD, scratch->path);
+  bool taken =
+      scratch->lock < 0 || (flock(scratch->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
+  return !taken && stat(scratch->path, &st) == 0;
+}
+
+int ctl_scratch_make(struct ctl_scratch *scratch) {
+  const char *at = getenv("SHARD_TMPDIR");
+  at = at && *at ? at : getenv("TMPDIR");
+  at = at && *at ? at : "/tmp";
+  remove_dead(at);
+  for (int tries = 0; tries < 100; tries++) {
+    scratch->lock = -1;
+    if (asprintf(&scratch->path, "%s/" PREFIX "XXXXXX", at) < 0) {
+      scratch->path = NULL;
+      return ctl_fail("out of memory");
+    }
+    if (!mkdtemp(scratch->path)) {
+      break;
+    }
+    if (lock(scratch)) {
+      return CTL_DONE;
+    }
+    if (scratch->lock >= 0) {
+      close(scratch->lock);
+    }
+    free(scratch->path);
+    scratch->path = NULL;
+    errno = EBUSY;
+  }
+  ctl_fail("cannot make '%.300s': %s; set SHARD_TMPDIR to a folder with room",
+           scratch->path ? scratch->path : at, strerror(errno));
+  free(scratch->path);
+  scratch->path = NULL;
+  return CTL_FAILED;
+}
+
+void ctl_scratch_remove(struct ctl_scratch *scratch) {
+  if (scratch->path) {
+    empty(scratch->lock);
+    rmdir(scratch->path);
+    close(scratch->lock);
+    free(scratch->path);
+    scratch->path = NULL;
+  }
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * share.c - what shardctl index --share finds in the bucket. Rank 0's node makes the listing if
+ * need be; those of the others wait, and ask for it more and more seldom, up to every other second.
+ * What has been got once is not got again until there is another one (If-None-Match).
+ */
+#include "ctl/share.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/clock.h"
+#include "ctl/ctl.h"
+#include "ctl/s3.h"
+#include "libshard.h"
+#include "listing/given.h"
+#include "listing/listing.h"
+
+#define NAP_FIRST 100 /* milliseconds */
+#define NAP_MOST 2000
+
+struct look {
+  const char *url, *source;
+  const struct shard_options *options;
+  char file[PATH_MAX];
+  bool have;      /* something has been got */
+  bool checked;   /* every block of it */
+  char why[1100]; /* it is passed over */
+};
+
+/* 1, 0 or a negative errno, as shard_given_look(). */
+static int judge(struct look *k) {
+  struct shard_listing *l;
+  int rc = k->have ? shard_listing_open(k->file, &l) : -ENOENT;
+  if (rc != 0) {
+    return rc;
+  }
+  rc = k->checked ? 0 : shard_listing_verify(l);
+  k->checked = rc == 0;
+  rc = rc == 0 ? shard_given_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why)) : rc;
+  shard_listing_close(l);
+  return rc;
+}
+
+/*
+ * From a half of the time to the whole, so that nodes do not come in step. false: nobody reads what
+ * we say any more: the rank that waits by us has been killed.
+ */
+static bool nap(int64_t ms) {
+  uint32_t n = 0;
+  if (getrandom(&n, sizeof(n), GRND_NONBLOCK) != sizeof(n)) {
+    n = 0;
+  }
+  struct pollfd reader = {.fd = 2};
+  return poll(&reader, 1, (int)((double)ms * (0.5 + n / 8589934592.0)) + 1) <= 0;
+}
+
+static int give_up(const struct look *k, int state, double seconds) {
+  return ctl_fail(
+      "%.300s: rank 0 has not put the listing of '%.300s' there for %.0f s "
+      "(SHARD_LISTING_BUILD=first); %s Raise SHARD_TIMEOUT, or make the listing beforehand with "
+      "shardctl index -o s3://...",
+      k->url, k->source, seconds,
+      state == -ESTALE   ? "the one that is there is older than the directory: does something "
+                           "change it while the job runs?"
+      : state == -ENOENT ? "has it failed, or does it use another bucket or endpoint?"
+                         : "what is there is damaged, or of another version of libshard.");
+}
+
+/* Look until it is there. */
+static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double seconds,
+                enum ctl_shared *what) {
+  int64_t end = shard_now_ms() + (int64_t)(seconds * 1000);
+  for (int64_t ms = NAP_FIRST;; ms = ms * 3 / 2 < NAP_MOST ? ms * 3 / 2 : NAP_MOST) {
+    enum ctl_s3_seen seen;
+    int rc = ctl_s3_watch_look(watch, fd, &seen);
+    if (rc != CTL_DONE) {
+      return rc;
+    }
+    if (seen != CTL_S3_SAME) {
+      k->have = seen == CTL_S3_NEW;
+      k->checked = false;
+    }
+    /* One that was old a moment ago may be true now, where a file system tells of changes late. */
+    int state = judge(k);
+    if (state < 0 && !shard_given_passing(state)) {
+      return ctl_fail("%.300s: %s", k->url, shard_listing_strerror(state));
+    }
+    if (state >= 0 || seconds < 0) {
+      *what = state > 0 ? CTL_SHARE_HERE : state == 0 ? CTL_SHARE_APART : CTL_SHARE_PUT;
+      return CTL_DONE;
+    }
+    int64_t left = end - shard_now_ms();
+    if (left <= 0) {
+      return give_up(k, state, seconds);
+    }
+    if (!nap(ms < left ? ms : left)) {
+      return CTL_FAILED;
+    }
+  }
+}
+
+int ctl_share_look(const char *url, const char *source, const struct shard_options *options,
+                   double seconds, const char *file, enum ctl_shared *what) {
+  struct look k = {.url = url, .source = source, .options = options};
+  struct ctl_s3_watch *watch = NULL;
+  if ((size_t)snprintf(k.file, sizeof(k.file), "%s.tmp.XXXXXX", file) >= sizeof(k.file)) {
+    return ctl_fail("'%.300s...' is too long", file);
+  }
+  int fd = mkostemp(k.file, O_CLOEXEC);
+  if (fd < 0) {
+    return ctl_fail("cannot write '%.300s': %s", file, strerror(errno));
+  }
+  flock(fd, LOCK_EX | LOCK_NB); /* shardctl index removes those that nobody has locked */
+  mode_t mask = umask(0);
+  umask(mask);
+  int rc = ctl_s3_watch_open(url, &watch);
+  rc = rc == CTL_DONE ? look(&k, watch, fd, seconds, what) : rc;
+  ctl_s3_watch_close(watch);
+  bool here = rc == CTL_DONE && *what == CTL_SHARE_HERE;
+  if (here && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0 || rename(k.file, file) != 0)) {
+    rc = ctl_fail("cannot write '%.300s': %s", file, strerror(errno));
+    here = false;
+  }
+  if (!here) {
+    unlink(k.file);
+  }
+  if (rc == CTL_DONE && *what == CTL_SHARE_APART && k.why[0]) {
+    fputs("shardctl: warning: ", stderr);
+    ctl_text(stderr, k.why);
+    fputc('\n', stderr);
+  }
+  close(fd);
+  return rc;
+}
