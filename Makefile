@@ -27,7 +27,7 @@ LIB := $(COMMON) config/config config/world config/job config/file config/log li
 # shardctl
 CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/run listing/sort listing/build listing/parts listing/stream source/posix \
        source/manifest listing/cachedir listing/given config/config config/log config/world \
-       $(addprefix source/s3/,url credentials sigv4 provider client page split list object) \
+       $(addprefix source/s3/,url credentials sigv4 provider client page split folders list object) \
        $(addprefix ctl/,main text library s3 scratch share get stream index ls stat manifest run plan doctor cache stats sums verify)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
@@ -65,7 +65,7 @@ $(BUILD)/libshard.so: $(LIB_OBJ) $(BUILD)/gen/libshard.map
 
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -pthread
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -pthread
 
 # ---- tests --------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute world config listing damage sort walk faults sums s3 stream
+UNIT := crc32c options shard permute world config listing damage sort walk faults sums s3 stream s3_ranges
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access
@@ -86,7 +86,7 @@ $(BUILD)/libshard.a: $(ALL_OBJ)
 $(T)/test_%: tests/unit/test_%.c $(BUILD)/libshard.a
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
-	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -o $@ $< $(BUILD)/libshard.a -lcmocka -lcurl -lexpat -lcrypto -ljson-c -ldl
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -o $@ $< $(BUILD)/libshard.a -lcmocka -lm -lcurl -lexpat -lcrypto -ljson-c -ldl
 
 $(PROGRAM_BIN): $(T)/%: tests/programs/%.c
 	@mkdir -p $(@D)

@@ -148,6 +148,24 @@ static int put(const char *file, const char *url, bool only_new) {
                             shard_listing_strerror(rc));
 }
 
+/* Bytes; getrusage tells of what executed this program, too. */
+static long peak_memory(void) {
+  struct rusage usage_now;
+  getrusage(RUSAGE_SELF, &usage_now);
+  long kilobytes = usage_now.ru_maxrss;
+  FILE *status = fopen("/proc/self/status", "re");
+  char line[128];
+  while (status && fgets(line, sizeof(line), status)) {
+    if (strncmp(line, "VmHWM:", 6) == 0) {
+      kilobytes = strtol(line + 6, NULL, 10);
+    }
+  }
+  if (status) {
+    fclose(status);
+  }
+  return kilobytes * 1024;
+}
+
 /* Look at what is shared, and get it if it is the one. CTL_DONE and *what, or else. */
 static int look(const char *url, const char *source, const struct shard_options *o, double wait,
                 const char *output, enum ctl_shared *what, struct shard_build_result *result) {
@@ -379,8 +397,6 @@ static int run(int argc, char **argv, struct ctl_scratch *scratch) {
     return rc;
   }
   double took = seconds() - begin;
-  struct rusage usage_now;
-  getrusage(RUSAGE_SELF, &usage_now);
   if (json) {
     fputs("{\"source\": ", stdout);
     ctl_json_string(stdout, source);
@@ -389,7 +405,7 @@ static int run(int argc, char **argv, struct ctl_scratch *scratch) {
     printf(", \"entries\": %llu, \"directories\": %llu, \"bytes\": %llu, \"seconds\": %.6f, "
            "\"peak_rss\": %ld, \"digest\": \"%s\"",
            (unsigned long long)result.entries, (unsigned long long)result.directories,
-           (unsigned long long)result.bytes, took, usage_now.ru_maxrss * 1024, result.digest);
+           (unsigned long long)result.bytes, took, peak_memory(), result.digest);
     if (bucket) {
       printf(", \"markers\": %llu, \"requests\": %llu, \"retries\": %llu",
              (unsigned long long)s3.markers, (unsigned long long)s3.requests,

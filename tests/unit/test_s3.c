@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "source/s3/folders.h"
 #include "source/s3/page.h"
 #include "source/s3/provider.h"
 #include "source/s3/s3.h"
@@ -338,7 +339,7 @@ static int feed(struct shard_s3_page *page, const char *text, size_t step) {
 static void pages(void **state) {
   (void)state;
   static const struct {
-    const char *text, *keys[4], *token;
+    const char *text, *keys[5], *token;
     bool truncated;
   } good[] = {
       {"<?xml version=\"1.0\"?><ListBucketResult " NAMESPACE "><Name>b</Name><IsTruncated>false"
@@ -392,6 +393,25 @@ static void pages(void **state) {
        {"a", "b", "c"},
        NULL,
        false},
+      /* entries that follow each other without a gap; those of a comment are none */
+      {"<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a</Key><X>&amp;</X>"
+       "</Contents><Contents><Key>b+%2e</Key></Contents><Contents><Key>c&amp;</Key></Contents>"
+       "<Contents><Key>d</Key><Size>1</Size></Contents></ListBucketResult>",
+       {"a", "b+%2e", "c&", "d"},
+       NULL,
+       false},
+      {"<ListBucketResult><Contents><Key>a</Key></Contents><!-- <Contents><Key>b</Key></Contents>"
+       "<Contents><Key>c</Key></Contents> --><Contents><Key>d</Key></Contents><Contents><Key>e"
+       "</Key></Contents><IsTruncated>false</IsTruncated></ListBucketResult>",
+       {"a", "d", "e"},
+       NULL,
+       false},
+      {"<ListBucketResult><More><Contents><Key>b</Key></Contents><Contents><Key>c</Key></Contents>"
+       "</More><Contents><Key>d</Key></Contents><Contents><Key>e</Key></Contents><IsTruncated>"
+       "false</IsTruncated></ListBucketResult>",
+       {"d", "e"},
+       NULL,
+       false},
       {"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>&#x1F;"
        "</NextContinuationToken><Contents><Key>a</Key></Contents></ListBucketResult>",
        {"a"},
@@ -424,6 +444,25 @@ static void pages(void **state) {
   shard_s3_page_free(&page);
 }
 
+/* Folders, where they were asked for. */
+static void pages_of_folders(void **state) {
+  (void)state;
+  const char *text = "<ListBucketResult><IsTruncated>false</IsTruncated><EncodingType>url"
+                     "</EncodingType><Prefix>p</Prefix><Contents><Key>k</Key></Contents><Contents>"
+                     "<Key>l</Key></Contents><CommonPrefixes><Prefix>a%2F</Prefix></CommonPrefixes>"
+                     "<CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes></ListBucketResult>";
+  struct shard_s3_page page = {.folders = true};
+  for (size_t step = 1; step < 400; step += step < 10 ? 1 : 97) {
+    size_t at = 0, n;
+    assert_int_equal(feed(&page, text, step), 0);
+    assert_int_equal(page.count, 2);
+    assert_memory_equal(shard_s3_page_key(&page, &at, &n), "a/", 2);
+    assert_memory_equal(shard_s3_page_key(&page, &at, &n), "b/", 2);
+    assert_null(shard_s3_page_key(&page, &at, &n));
+  }
+  shard_s3_page_free(&page);
+}
+
 static void damaged_pages(void **state) {
   (void)state;
 #define PAGE(inside) "<ListBucketResult>" inside "</ListBucketResult>"
@@ -449,6 +488,11 @@ static void damaged_pages(void **state) {
       PAGE(LAST URL "<Contents><Key>a%0</Key></Contents>"),
       PAGE(LAST URL "<Contents><Key>a%00b</Key></Contents>"),
       PAGE(LAST "<Contents><Key>a\x01</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>a</Key></Contents><Contents><Key>b\x01</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>a</Key></Contents><Contents><Key></Key></Contents>"),
+      PAGE(LAST "<Contents><Key>a</Key></Contents><Contents><Key>b</Kex></Contents>"),
+      PAGE(LAST "<Contents><Key>a</Key></Contents><Contents><Key>b</Key>"),
+      PAGE(LAST URL "<Contents><Key>a</Key></Contents><Contents><Key>b%0</Key></Contents>"),
       PAGE(LAST "<Contents><Key>a&#x1;</Key></Contents>"),
       PAGE(LAST "<Contents><Key>a&#x</Key></Contents>"),
       PAGE(LAST "<Contents><Key>a&#111111111111111111;</Key></Contents>"),
@@ -544,7 +588,7 @@ static void splits_of_numbers(void **state) {
   }
   struct shard_s3_text at = text_of(before), middle, first = text_of("img_0000000"), end;
   struct shard_s3_span span = {.at = &at, .seen = seen};
-  assert_true(shard_s3_split(&span, &middle)); /* is there more after the first thousand? */
+  assert_true(shard_s3_split(&span, 0.5, &middle)); /* is there more after the first thousand? */
   assert_int_equal(middle.length, 8);
   assert_memory_equal(middle.bytes, "img_0001", 8);
   assert_true(shard_s3_left(&span, &first, 1000) >= SHARD_S3_UNKNOWN);
@@ -554,10 +598,105 @@ static void splits_of_numbers(void **state) {
 
   end = text_of("img_0003");
   at = text_of("img_0000499");
-  assert_true(shard_s3_split(&span, &middle));
+  assert_true(shard_s3_split(&span, 0.5, &middle));
   assert_true(shard_s3_compare(middle.bytes, middle.length, at.bytes, at.length) > 0);
   assert_true(shard_s3_compare(middle.bytes, middle.length, end.bytes, end.length) < 0);
   free(seen);
+}
+
+/* Once a digit has varied, keys are known to be numbers, and can be divided in any proportion. */
+static void splits_in_parts(void **state) {
+  (void)state;
+  static const struct {
+    const char *first, *second, *third, *end; /* pages of 1,000 that begin there have been seen */
+    double part, left;
+    const char *least, *most; /* where it is divided */
+    size_t prefix;
+  } cases[] = {
+      {"img_0000000", "img_0100000", "img_0100999", "img_1", 0.25, 899000, "img_032", "img_033", 0},
+      {"img_0000000", "img_0100000", "img_0100999", "img_1", 0.5, 899000, "img_054", "img_056", 0},
+      {"\xe5\x9b\xbe/\xe4\xb8\x80", "\xe5\x9b\xbe/\xe5\x80\x80", "\xe5\x9b\xbe/\xe5\x80\xbf", NULL,
+       0.5, 129000, "\xe5\x9b\xbe/\xe5\xbc", "\xe5\x9b\xbe/\xe6\x84", 4},
+      {"0000-", "1000-", "100f-", "2", 0.5, 255 * 1000, "17", "19", 0},
+  };
+  struct shard_s3_seen *seen = calloc(1, sizeof(*seen));
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct shard_s3_text first = text_of(cases[i].first), second = text_of(cases[i].second);
+    struct shard_s3_text at = text_of(cases[i].third), middle;
+    struct shard_s3_text end = text_of(cases[i].end ? cases[i].end : "");
+    memset(seen, 0, sizeof(*seen));
+    shard_s3_seen_add(seen, NULL, 0, first.bytes, first.length);
+    shard_s3_seen_add(seen, NULL, 0, second.bytes, second.length);
+    shard_s3_seen_add(seen, NULL, 0, at.bytes, at.length);
+    struct shard_s3_span span = {
+        .at = &at, .end = cases[i].end ? &end : NULL, .seen = seen, .prefix = cases[i].prefix};
+    double left = shard_s3_left(&span, &second, 1000);
+    if (left < 0.9 * cases[i].left || left > 1.1 * cases[i].left) {
+      fail_msg("case %zu: %.0f left", i, left);
+    }
+    assert_true(shard_s3_split(&span, cases[i].part, &middle));
+    if (shard_s3_compare(middle.bytes, middle.length, cases[i].least, strlen(cases[i].least)) < 0 ||
+        shard_s3_compare(middle.bytes, middle.length, cases[i].most, strlen(cases[i].most)) > 0) {
+      fail_msg("case %zu: divided at %.*s", i, (int)middle.length, middle.bytes);
+    }
+    assert_true(is_utf8(middle.bytes, middle.length));
+  }
+  free(seen);
+}
+
+/* Guesses ahead of the answer to the last: a digit further up, never into the name. */
+static void splits_further(void **state) {
+  (void)state;
+  static const struct {
+    const char *at, *guess; /* NULL: there is none */
+  } cases[] = {{"img_0001", "img_001"},
+               {"img_001", "img_01"},
+               {"img_1", NULL},
+               {"train/y", NULL},
+               {"\xe5\x9b\xbe/\xe4\xb9\x80", "\xe5\x9b\xbe/\xe5\x80\x80"}};
+  struct shard_s3_seen *seen = calloc(1, sizeof(*seen));
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct shard_s3_text at = text_of(cases[i].at), middle;
+    memset(seen, 0, sizeof(*seen));
+    shard_s3_seen_add(seen, NULL, 0, at.bytes, at.length);
+    struct shard_s3_span span = {.at = &at, .seen = seen, .guess = true};
+    assert_int_equal(shard_s3_split(&span, 0.5, &middle), cases[i].guess != NULL);
+    if (cases[i].guess) {
+      assert_int_equal(middle.length, strlen(cases[i].guess));
+      assert_memory_equal(middle.bytes, cases[i].guess, middle.length);
+    }
+  }
+  free(seen);
+}
+
+/* Folders in order, and which folder's are worth knowing. */
+static void folders(void **state) {
+  (void)state;
+  struct shard_s3_folders f = {0};
+  static const char *const names[] = {"b/", "a/", "c/", "a/", "\xff/"};
+  for (size_t i = 0; i < COUNT(names); i++) {
+    assert_int_equal(shard_s3_folders_add(&f, names[i], strlen(names[i]), i == 2), 0);
+  }
+  assert_int_equal(f.count, 4);
+  struct shard_s3_text after = text_of("a/"), end = text_of("c/");
+  size_t first;
+  assert_int_equal(shard_s3_folders_between(&f, &after, NULL, &first), 3);
+  assert_int_equal(first, 1);
+  assert_true(f.list[2].open);
+  assert_int_equal(shard_s3_folders_between(&f, &after, &end, &first), 1);
+  assert_int_equal(shard_s3_folders_between(&f, &end, &after, &first), 0);
+  shard_s3_folders_free(&f);
+  static const struct {
+    const char *first, *last;
+    size_t prefix;
+    int parent;
+  } cases[] = {{"a/b/1", "a/b/2", 0, 2}, {"a/b/1", "a/c/2", 0, 2}, {"a/1", "b/2", 0, 0},
+               {"a/1", "a/2", 0, 0},     {"1", "2", 0, -1},        {"a/1", "a/2", 2, -1},
+               {"a/b/1", "a/b/2", 2, 2}, {"a/b/1", "a/b/2", 4, -1}};
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct shard_s3_text from = text_of(cases[i].first), to = text_of(cases[i].last);
+    assert_int_equal(shard_s3_folders_parent(&from, &to, cases[i].prefix), cases[i].parent);
+  }
 }
 
 /* Whatever the keys: what comes out is text that lies between. */
@@ -614,7 +753,7 @@ static void splits_lie_between(void **state) {
       bool empty =
           shard_s3_compare(keys[1].bytes, keys[1].length, keys[2].bytes, keys[2].length) == 0;
       span.end = bounded ? &keys[2] : NULL;
-      if ((bounded && empty) || !shard_s3_split(&span, &middle)) {
+      if ((bounded && empty) || !shard_s3_split(&span, (round % 9) / 8.0, &middle)) {
         continue;
       }
       found++;
@@ -638,11 +777,11 @@ static void splits_of_long_keys(void **state) {
   memset(at.bytes, 'x', SHARD_S3_KEY_MAX);
   shard_s3_seen_add(seen, NULL, 0, at.bytes, at.length);
   struct shard_s3_span span = {.at = &at, .seen = seen};
-  assert_true(shard_s3_split(&span, &middle));
+  assert_true(shard_s3_split(&span, 0.5, &middle));
   assert_int_equal(middle.length, SHARD_S3_KEY_MAX);
   span.end = &middle; /* nothing fits between */
   struct shard_s3_text none;
-  assert_false(shard_s3_split(&span, &none));
+  assert_false(shard_s3_split(&span, 0.5, &none));
   free(seen);
 }
 
@@ -786,9 +925,13 @@ int main(void) {
       cmocka_unit_test(signature_for_google),
       cmocka_unit_test(providers),
       cmocka_unit_test(pages),
+      cmocka_unit_test(pages_of_folders),
       cmocka_unit_test(damaged_pages),
       cmocka_unit_test(faults),
       cmocka_unit_test(splits_of_numbers),
+      cmocka_unit_test(splits_in_parts),
+      cmocka_unit_test(splits_further),
+      cmocka_unit_test(folders),
       cmocka_unit_test(splits_lie_between),
       cmocka_unit_test(splits_of_long_keys),
       cmocka_unit_test_setup_teardown(accounts, begin_files, end_files),

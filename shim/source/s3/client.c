@@ -107,10 +107,14 @@ static void push(struct queue *q, struct shard_s3_request *r) {
 }
 
 /* The message begins with what was asked for: s3://bucket, or an object. */
-__attribute__((format(printf, 4, 5))) static void give_up(struct shard_s3_client *c,
-                                                          const struct shard_s3_request *r, int rc,
-                                                          const char *format, ...) {
-  if (c->rc == 0) {
+__attribute__((format(printf, 4, 5))) static void
+give_up(struct shard_s3_client *c, struct shard_s3_request *r, int rc, const char *format, ...) {
+  if (r->optional) {
+    if (!r->failed) {
+      r->failed = true;
+      push(&c->done, r);
+    }
+  } else if (c->rc == 0) {
     va_list args;
     int n = snprintf(c->message, sizeof(c->message), "s3://%s%s%.400s: ", c->options.bucket,
                      r->key ? "/" : "", r->key ? r->key : "");
@@ -553,8 +557,8 @@ static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_
 }
 
 /* What the server says, for people. */
-static void refuse(struct shard_s3_client *c, const struct slot *s,
-                   const struct shard_s3_request *r, const struct shard_s3_fault *fault) {
+static void refuse(struct shard_s3_client *c, const struct slot *s, struct shard_s3_request *r,
+                   const struct shard_s3_fault *fault) {
   static const struct {
     const char *code, *text;
     int rc;
@@ -782,6 +786,7 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
 
 void shard_s3_client_submit(struct shard_s3_client *client, struct shard_s3_request *request) {
   request->first_failed = request->not_before = 0;
+  request->failed = false;
   request->failures = request->damaged = request->redirects = request->skews = 0;
   push(&client->waiting, request);
 }

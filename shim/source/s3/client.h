@@ -44,6 +44,8 @@ struct shard_s3_request {
   /* It is whole. As data; -EBADMSG with why it is damaged. */
   int (*end)(void *context, const char **why);
   void *context;
+  bool optional; /* handed back, with `failed` set, where another would end the client */
+  bool failed;
 
   /* The client's. */
   struct shard_s3_request *next;

@@ -8,6 +8,10 @@
  * the middle to the old end is listed from there by start-after. A page may hold keys past its
  * range's end, for that may have moved meanwhile: they are the other range's, and left out.
  *
+ * Splits are few: a range is divided such that each connection gets an equal share of what seems
+ * to be left, in whole pages, before the parts have been heard of; and again only when a connection
+ * falls idle. Where guesses fail, the server is asked for the names of folders instead.
+ *
  * So no guess can lose or double a key; a bad one costs a request. At any time
  *     requests so far + one for each range <= 1.5 * pages that the keys so far fill + 64
  * or nothing is split; retries come on top.
@@ -15,26 +19,33 @@
  * Keys of a page are handed on when it is whole and in order.
  */
 #include <errno.h>
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "source/s3/client.h"
+#include "source/s3/folders.h"
 #include "source/s3/page.h"
 #include "source/s3/split.h"
 
 #define REQUESTS_FREE 64
-#define EMPTY_MOST 1000 /* pages in a row without a key */
-#define SPLIT_LEAST 1.5 /* pages that are left in a range that is split */
-#define PROBES_MOST 6   /* guesses about a range at a time */
+#define FOLDER_PAGES 8    /* that are left in a folder whose end is asked for */
+#define FOLDERS_FREE 3    /* times that folders are asked for ... */
+#define FOLDERS_PAGES 100 /* ... and once more for as many pages */
+#define EMPTY_MOST 1000   /* pages in a row without a key */
+#define SPLIT_LEAST 2.0   /* pages that are left in a range that is split */
+#define GUESSES_MOST 7    /* parts of a range that have not been heard of */
 
 struct range {
   struct shard_s3_request request;
   struct lister *lister;
-  struct range *parent; /* whose end the first key may lie behind; NULL once that is known */
+  struct range *parent; /* which has been heard of, and whose part it was; NULL once it is, too */
   bool live;
   unsigned probes; /* children that have not answered yet */
   bool stuck;      /* there is nowhere to split it, until its next page */
   bool listed;     /* a page has come */
+  double left;     /* keys, about; SHARD_S3_UNKNOWN */
   bool has_end;
   struct shard_s3_text at, end, first; /* first: of the last page */
   struct shard_s3_page page;
@@ -42,6 +53,8 @@ struct range {
   uint64_t page_keys;
   unsigned empty;
   struct shard_s3_seen seen;
+  struct shard_s3_text folder; /* that the last page was in */
+  unsigned stays;              /* pages in a row that were in it */
   char why[200];
 };
 
@@ -53,6 +66,16 @@ struct lister {
   size_t prefix;
   uint64_t asked; /* pages, not counting tries */
   uint64_t page_size;
+  uint64_t hits, misses; /* new ranges that had keys, and such that had none */
+  struct shard_s3_folders folders;
+  struct look { /* for folders */
+    struct shard_s3_request request;
+    struct shard_s3_page page;
+    bool busy, goes_on;                 /* goes_on: `after` is a folder from the last answer */
+    struct shard_s3_text parent, after; /* whose folders, and from where on */
+  } look;
+  unsigned looks;
+  double folder_keys, folder_count; /* listed since, and how many folders they were in */
   char *err;
   size_t size;
 };
@@ -60,6 +83,14 @@ struct lister {
 static void set_text(struct shard_s3_text *to, const char *bytes, size_t length) {
   memcpy(to->bytes, bytes, length);
   to->length = length;
+}
+
+static size_t shared(const char *a, size_t na, const char *b, size_t nb) {
+  size_t n = na < nb ? na : nb, i = 0;
+  while (i < n && a[i] == b[i]) {
+    i++;
+  }
+  return i;
 }
 
 /* ---- a page -----------------------------------------------------------------------------------
@@ -136,12 +167,27 @@ static int on_end(void *context, const char **why) {
 /* ---- asking -----------------------------------------------------------------------------------
  */
 
+/* What all queries have in common, after the sorted beginning that `out` has. */
+static void put_query(FILE *out, const char *prefix, size_t length,
+                      const struct shard_s3_text *after) {
+  fprintf(out, "encoding-type=url&list-type=2&max-keys=%d&prefix=", SHARD_S3_PAGE_KEYS);
+  shard_s3_escape(out, prefix, length, false);
+  if (after && after->length > 0) {
+    fputs("&start-after=", out);
+    shard_s3_escape(out, after->bytes, after->length, false);
+  }
+}
+
+static FILE *begin_query(struct shard_s3_request *request, size_t *size) {
+  free(request->query);
+  request->query = NULL;
+  return open_memstream(&request->query, size);
+}
+
 static int ask(struct range *r) {
   const struct shard_s3_listing *l = r->lister->listing;
   size_t size = 0;
-  free(r->request.query);
-  r->request.query = NULL;
-  FILE *out = open_memstream(&r->request.query, &size);
+  FILE *out = begin_query(&r->request, &size);
   if (!out) {
     return -ENOMEM;
   }
@@ -150,12 +196,7 @@ static int ask(struct range *r) {
     shard_s3_escape(out, r->token, strlen(r->token), false);
     fputc('&', out);
   }
-  fprintf(out, "encoding-type=url&list-type=2&max-keys=%d&prefix=", SHARD_S3_PAGE_KEYS);
-  shard_s3_escape(out, l->url.prefix, r->lister->prefix, false);
-  if (!r->token && r->at.length > 0) {
-    fputs("&start-after=", out);
-    shard_s3_escape(out, r->at.bytes, r->at.length, false);
-  }
+  put_query(out, l->url.prefix, r->lister->prefix, r->token ? NULL : &r->at);
   if (fclose(out) != 0) {
     return -ENOMEM;
   }
@@ -198,6 +239,142 @@ static bool is_past(const struct range *r, const char *key, size_t n) {
          (stop && shard_s3_compare(key, n, stop, strlen(stop)) >= 0);
 }
 
+static double page_of(const struct lister *l) {
+  return (double)(l->page_size ? l->page_size : SHARD_S3_PAGE_KEYS);
+}
+
+static struct shard_s3_span span_of(const struct range *r) {
+  return (struct shard_s3_span){.at = &r->at,
+                                .end = r->has_end ? &r->end : NULL,
+                                .seen = &r->seen,
+                                .prefix = r->lister->prefix,
+                                .guess = !r->listed && r->left >= SHARD_S3_UNKNOWN};
+}
+
+/* Keys in a folder, on average of those listed. */
+static double folder_size(const struct lister *l) {
+  return l->folder_count > 0 ? l->folder_keys / l->folder_count : SHARD_S3_PAGE_KEYS;
+}
+
+/*
+ * The end of the folder that the last page lies in, if the range goes on behind it; false if that
+ * is not worth a request, for little is left in the folder.
+ */
+static bool end_of_folder(const struct range *r, bool known, struct shard_s3_text *middle) {
+  const struct lister *l = r->lister;
+  size_t least = l->prefix;
+  if (r->has_end) {
+    least = shared(r->end.bytes, r->end.length, r->at.bytes, r->at.length);
+  }
+  if (!r->listed || l->look.busy || r->folder.length <= least || r->stays < (known ? 3 : 1)) {
+    return false;
+  }
+  *middle = r->folder;
+  middle->bytes[middle->length - 1]++;
+  if (r->has_end &&
+      shard_s3_compare(middle->bytes, middle->length, r->end.bytes, r->end.length) >= 0) {
+    return false;
+  }
+  struct shard_s3_span span = span_of(r);
+  span.end = middle;
+  return shard_s3_left(&span, &r->first, r->page_keys) > FOLDER_PAGES * page_of(l);
+}
+
+/*
+ * What has been seen of other folders tells nothing of the names in this one: forget it before the
+ * page is looked at.
+ */
+static void enter_folder(struct range *r) {
+  const char *first = NULL, *last = NULL, *key;
+  size_t at = 0, n = 0, first_length = 0, last_length = 0;
+  while ((key = shard_s3_page_key(&r->page, &at, &n)) != NULL && !is_past(r, key, n)) {
+    first_length = first ? first_length : n;
+    first = first ? first : key;
+    last = key;
+    last_length = n;
+  }
+  if (!first) {
+    return;
+  }
+  size_t same = shared(first, first_length, last, last_length);
+  const char *slash = memrchr(last, '/', same);
+  size_t length = slash ? (size_t)(slash + 1 - last) : 0;
+  const struct shard_s3_text *f = &r->folder;
+  if (shared(f->bytes, f->length, last, length) == length) {
+    r->stays = f->length == length ? r->stays + 1 : 1;
+  } else {
+    r->stays = 1;
+    memset(r->seen.bits[length], 0, sizeof(r->seen.bits) - length * sizeof(r->seen.bits[0]));
+  }
+  set_text(&r->folder, last, length);
+}
+
+/* The folders known to lie in what is left of a range. */
+struct known {
+  size_t first, count;
+  bool open;   /* there may be more behind the last */
+  bool inside; /* what comes before the first is in a folder that is known */
+};
+
+static struct known known_of(const struct range *r) {
+  const struct shard_s3_folders *f = &r->lister->folders;
+  struct known k = {0};
+  k.count = shard_s3_folders_between(f, &r->at, r->has_end ? &r->end : NULL, &k.first);
+  k.open = k.count > 0 && f->list[k.first + k.count - 1].open;
+  if (k.first > 0) {
+    const struct shard_s3_folder *in = &f->list[k.first - 1];
+    k.inside = !in->open && shared(in->name, in->length, r->at.bytes, r->at.length) == in->length;
+  }
+  return k;
+}
+
+static void estimate(struct range *r) {
+  const struct lister *l = r->lister;
+  struct shard_s3_text end;
+  struct shard_s3_span span = span_of(r);
+  struct known k = known_of(r);
+  double size = folder_size(l);
+  if (k.open || end_of_folder(r, k.count > 0 || k.inside, &end)) {
+    r->left = SHARD_S3_UNKNOWN;
+    return;
+  }
+  r->left = shard_s3_left(&span, &r->first, r->page_keys);
+  if (k.count > 0) {
+    r->left = ((double)k.count + 0.5) * size;
+  } else if (k.inside && r->left > size && r->stays * page_of(l) < 4 * size) {
+    r->left = size;
+  }
+}
+
+/* Where to split: between folders, if there are some. */
+static bool split_at(const struct range *r, double part, struct shard_s3_text *middle) {
+  const struct lister *l = r->lister;
+  struct shard_s3_span span = span_of(r);
+  struct known k = known_of(r);
+  if (end_of_folder(r, k.count > 0 || k.inside, middle)) {
+    return true;
+  }
+  if (k.count == 0) {
+    return shard_s3_split(&span, part, middle);
+  }
+  size_t i = k.open ? k.count - 1 : (size_t)(part * (double)k.count);
+  const struct shard_s3_folder *f = &l->folders.list[k.first + i];
+  set_text(middle, f->name, f->length);
+  return true;
+}
+
+/* Nothing lies between where this range begins and its first key (NULL: there is none). */
+static void tell_others(const struct range *r, const char *key, size_t n) {
+  for (unsigned i = 0; i < r->lister->count; i++) {
+    struct range *o = r->lister->ranges[i];
+    if (o != r && o->live && !o->listed &&
+        shard_s3_compare(o->at.bytes, o->at.length, r->at.bytes, r->at.length) > 0 &&
+        (!key || (o->has_end && shard_s3_compare(o->end.bytes, o->end.length, key, n) <= 0))) {
+      o->left = 0;
+    }
+  }
+}
+
 /* A page has come: hand its keys on, and ask for the next. */
 static int take_page(struct range *r) {
   struct lister *l = r->lister;
@@ -206,6 +383,7 @@ static int take_page(struct range *r) {
   size_t at = 0, n, before_length = 0;
   bool past = false;
   r->page_keys = 0;
+  enter_folder(r);
   while ((key = shard_s3_page_key(p, &at, &n)) != NULL) {
     if (!before) {
       tell_parent(r, key, n);
@@ -231,7 +409,14 @@ static int take_page(struct range *r) {
   if (paged != 0) {
     return paged;
   }
+  if (!r->listed && r->page_keys == 0 && (past || !p->truncated)) {
+    tell_others(r, past ? key : NULL, n);
+  }
   l->listing->keys += r->page_keys;
+  if (!r->listed) {
+    l->hits += r->page_keys > 0;
+    l->misses += r->page_keys == 0;
+  }
   r->listed = true;
   r->stuck = false;
   if (before) {
@@ -252,10 +437,141 @@ static int take_page(struct range *r) {
   if (l->page_size == 0 || p->count > l->page_size) {
     l->page_size = p->count;
   }
+  if (r->page_keys > 0) {
+    size_t i, folders = shard_s3_folders_between(&l->folders, &r->first, &r->at, &i);
+    if (l->folders.count > 0 && i + folders > 0 && i + folders < l->folders.count) {
+      l->folder_keys += (double)r->page_keys;
+      l->folder_count += (double)folders;
+    }
+    estimate(r);
+  }
   free(r->token);
   r->token = p->token;
   p->token = NULL;
   return ask(r);
+}
+
+/* ---- folders ----------------------------------------------------------------------------------
+ *
+ * Where keys lie in folders that hold many each, their names tell where keys are, better than any
+ * guess: they are asked for by a delimiter, and ranges are divided between them.
+ */
+
+static int on_look_begin(void *context) {
+  struct look *k = context;
+  k->page.folders = true;
+  return shard_s3_page_begin(&k->page);
+}
+
+static int on_look_data(void *context, const char *data, size_t size) {
+  struct look *k = context;
+  return shard_s3_page_feed(&k->page, data, size);
+}
+
+static int on_look_end(void *context, const char **why) {
+  struct look *k = context;
+  int rc = k->page.why[0] ? -EBADMSG : shard_s3_page_end(&k->page);
+  *why = k->page.why;
+  return rc;
+}
+
+/* Those of look.parent from look.after on. */
+static int ask_folders(struct lister *l) {
+  struct look *k = &l->look;
+  k->request.method = "GET";
+  k->request.begin = on_look_begin;
+  k->request.data = on_look_data;
+  k->request.end = on_look_end;
+  k->request.context = k;
+  k->request.optional = true; /* a key's policy may forbid it, or the server not know of it */
+  size_t size = 0;
+  FILE *out = begin_query(&k->request, &size);
+  if (!out) {
+    return -ENOMEM;
+  }
+  fputs("delimiter=%2F&", out);
+  put_query(out, k->parent.bytes, k->parent.length, &k->after);
+  if (fclose(out) != 0) {
+    return -ENOMEM;
+  }
+  k->busy = true;
+  l->looks++;
+  l->asked++;
+  shard_s3_client_submit(l->client, &k->request);
+  return 0;
+}
+
+/* Guesses fail: ask for the folders around the range with most left, if there are some. */
+static int look(struct lister *l) {
+  struct look *k = &l->look;
+  struct range *best = NULL;
+  size_t first;
+  if (k->busy || l->misses < 2 || l->misses <= l->hits ||
+      l->looks >= FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
+    return 0;
+  }
+  for (unsigned i = 0; i < l->count; i++) {
+    struct range *r = l->ranges[i];
+    if (r->live && r->listed && r->page_keys > 0 && r->left > SPLIT_LEAST * page_of(l) &&
+        (!best || r->left > best->left)) {
+      best = r;
+    }
+  }
+  ssize_t parent = best ? shard_s3_folders_parent(&best->first, &best->at, l->prefix) : -1;
+  if (parent < 0 ||
+      shard_s3_folders_between(&l->folders, &best->at, best->has_end ? &best->end : NULL, &first) >
+          0 ||
+      (l->looks > 0 && k->parent.length == (size_t)parent &&
+       memcmp(k->parent.bytes, best->at.bytes, k->parent.length) == 0)) {
+    return 0;
+  }
+  set_text(&k->parent, best->at.bytes, (size_t)parent);
+  k->after = best->at;
+  k->goes_on = false;
+  return ask_folders(l);
+}
+
+/* They are known: go by them, and ask for more where there are many keys in them. */
+static int take_folders(struct lister *l) {
+  struct look *k = &l->look;
+  const char *name;
+  struct shard_s3_text last = k->after;
+  size_t at = 0, n, taken = 0;
+  k->busy = false;
+  if (k->request.failed) {
+    l->looks = UINT_MAX / 2; /* no more of them */
+    return 0;
+  }
+  int rc = k->goes_on ? shard_s3_folders_add(&l->folders, last.bytes, last.length, false) : 0;
+  while (rc == 0 && (name = shard_s3_page_key(&k->page, &at, &n)) != NULL) {
+    if (shard_s3_compare(name, n, last.bytes, last.length) > 0 && shard_s3_is_text(name, n)) {
+      set_text(&last, name, n);
+      taken++;
+      rc = shard_s3_folders_add(&l->folders, name, n, false);
+    }
+  }
+  if (!k->page.truncated && k->parent.length > l->prefix) {
+    last = k->parent;
+    last.bytes[last.length - 1]++; /* behind all that begin with it */
+  }
+  if (rc == 0 && taken > 0 && (k->page.truncated || k->parent.length > l->prefix)) {
+    rc = shard_s3_folders_add(&l->folders, last.bytes, last.length, true);
+  }
+  for (unsigned i = 0; i < l->count; i++) {
+    struct range *r = l->ranges[i];
+    if (r->live && r->listed && r->page_keys > 0) {
+      estimate(r);
+      r->stuck = false;
+    }
+  }
+  double pages = (double)taken * folder_size(l) / page_of(l);
+  if (rc == 0 && k->page.truncated && pages > FOLDERS_PAGES &&
+      l->looks < FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
+    k->after = last;
+    k->goes_on = true;
+    rc = ask_folders(l);
+  }
+  return rc;
 }
 
 /* ---- splitting --------------------------------------------------------------------------------
@@ -280,39 +596,45 @@ static struct range *new_range(struct lister *l) {
   return r;
 }
 
-static struct shard_s3_span span_of(const struct range *r) {
-  return (struct shard_s3_span){.at = &r->at,
-                                .end = r->has_end ? &r->end : NULL,
-                                .seen = &r->seen,
-                                .prefix = r->lister->prefix};
-}
-
 /*
- * The range with most left to do; NULL if none is worth it. Where many connections are idle, a
- * range is split again before the last guess has been answered: what is below the middle would be
- * split next anyway.
+ * The range with most left to do, of those that have more than a connection's share; NULL if none
+ * is worth it. Its parts are split again before they have been heard of, up to a number.
  */
-static struct range *pick(struct lister *l, unsigned idle) {
+static struct range *pick(const struct lister *l, double *share) {
   struct range *best = NULL;
-  double most = SPLIT_LEAST * (double)(l->page_size ? l->page_size : SHARD_S3_PAGE_KEYS);
-  unsigned open = 0;
+  double most = SPLIT_LEAST * page_of(l), all = 0;
   for (unsigned i = 0; i < l->count; i++) {
-    open += l->ranges[i]->live && l->ranges[i]->listed;
+    const struct range *r = l->ranges[i];
+    all += r->live && r->left < SHARD_S3_UNKNOWN ? r->left : 0;
   }
-  unsigned probes = open ? 1 + idle / (2 * open) : 1;
-  probes = probes < PROBES_MOST ? probes : PROBES_MOST;
+  *share = all / shard_s3_client_width(l->client);
+  most = *share > most ? *share : most;
+  unsigned guesses = l->misses <= 4 + l->hits / 4 ? GUESSES_MOST : 1;
   for (unsigned i = 0; i < l->count; i++) {
     struct range *r = l->ranges[i];
-    if (r->live && r->listed && r->probes < probes && !r->stuck && r->page_keys > 0) {
-      struct shard_s3_span span = span_of(r);
-      double left = shard_s3_left(&span, &r->first, r->page_keys) / (1 + r->probes);
-      if (left > most) {
-        most = left;
-        best = r;
-      }
+    const struct range *heard = r->listed ? r : r->parent;
+    if (r->live && !r->stuck && (!r->listed || r->page_keys > 0) && r->left > most && heard &&
+        heard->probes < guesses) {
+      most = r->left;
+      best = r;
     }
   }
   return best;
+}
+
+/*
+ * The part of it that stays: half of the shares there are in it, in whole pages, for one that is
+ * not full costs as much as one that is.
+ */
+static double part_of(const struct lister *l, const struct range *r, double share) {
+  if (r->left >= SHARD_S3_UNKNOWN) {
+    return 0.5;
+  }
+  double page = page_of(l), pages = ceil(r->left / page + 0.02);
+  double pieces = round(r->left / (share > page ? share : page));
+  pieces = pieces < 2 ? 2 : pieces;
+  double kept = round(pages * (pieces - floor(pieces / 2)) / pieces);
+  return (kept < 1 ? 1 : kept > pages - 1 ? pages - 1 : kept) / pages;
 }
 
 static unsigned live_ranges(const struct lister *l) {
@@ -329,39 +651,67 @@ static bool may_split(const struct lister *l, unsigned live) {
          l->asked + live + 1 <= 3 * (l->listing->keys / page) / 2 + REQUESTS_FREE;
 }
 
+/* What is behind `middle` becomes a range of its own. */
+static int split(struct range *r, struct range *child, const struct shard_s3_text *middle,
+                 double part) {
+  child->parent = r->listed ? r : r->parent;
+  child->parent->probes++;
+  child->live = true;
+  child->listed = child->stuck = false;
+  child->probes = 0;
+  child->empty = 0;
+  child->page_keys = 0;
+  child->has_end = r->has_end;
+  child->end = r->end;
+  child->at = *middle;
+  child->seen = r->seen;
+  child->folder = r->folder;
+  child->stays = 0;
+  free(child->token);
+  child->token = NULL;
+  r->has_end = true;
+  r->end = *middle;
+  child->left = r->left;
+  if (r->left < SHARD_S3_UNKNOWN) {
+    child->left = (1 - part) * r->left;
+    r->left = part * r->left;
+  } else if (r->listed) {
+    estimate(r);
+  } else {
+    r->left = 0; /* what lies between two guesses is not known before its first page */
+  }
+  return ask(child);
+}
+
 static int split_some(struct lister *l) {
-  for (unsigned live = live_ranges(l); live > 0 && may_split(l, live); live++) {
-    struct range *r = pick(l, shard_s3_client_width(l->client) - live), *child;
+  if (live_ranges(l) < shard_s3_client_width(l->client) / 2) {
+    int rc = look(l);
+    if (rc != 0) {
+      return rc;
+    }
+  }
+  for (unsigned live = live_ranges(l); live > 0 && may_split(l, live);) {
+    double share;
+    struct range *r = pick(l, &share), *child;
     if (!r) {
       return 0;
     }
     struct shard_s3_text middle;
-    struct shard_s3_span span = span_of(r);
-    if (!shard_s3_split(&span, &middle)) {
+    double part = part_of(l, r, share);
+    /* Wherever the guess came from: all that is safe is a key between. */
+    if (!split_at(r, part, &middle) ||
+        shard_s3_compare(middle.bytes, middle.length, r->at.bytes, r->at.length) <= 0 ||
+        (r->has_end &&
+         shard_s3_compare(middle.bytes, middle.length, r->end.bytes, r->end.length) >= 0)) {
       r->stuck = true;
-      live--;
       continue;
     }
     child = new_range(l);
     if (!child) {
       return l->count == l->listing->connections ? 0 : -ENOMEM;
     }
-    r->probes++;
-    child->live = true;
-    child->listed = child->stuck = false;
-    child->probes = 0;
-    child->parent = r;
-    child->empty = 0;
-    child->page_keys = 0;
-    child->has_end = r->has_end;
-    child->end = r->end;
-    child->at = middle;
-    child->seen = r->seen;
-    free(child->token);
-    child->token = NULL;
-    r->has_end = true;
-    r->end = middle;
-    int rc = ask(child);
+    live++;
+    int rc = split(r, child, &middle, part);
     if (rc != 0) {
       return rc;
     }
@@ -388,9 +738,10 @@ static int run(struct lister *l) {
   }
   int rc = ask(r);
   struct shard_s3_request *done;
-  while (rc == 0 && (rc = shard_s3_client_next(l->client, &done)) == 1) {
-    r = done->context;
-    rc = take_page(r);
+  /* Folders that are not told at once are not waited for. */
+  while (rc == 0 && (live_ranges(l) > 0 || (l->look.busy && l->look.request.failures == 0)) &&
+         (rc = shard_s3_client_next(l->client, &done)) == 1) {
+    rc = done == &l->look.request ? take_folders(l) : take_page(done->context);
     rc = rc ? rc : split_some(l);
   }
   return rc;
@@ -428,7 +779,7 @@ int shard_s3_list(struct shard_s3_listing *listing, char *err, size_t size) {
     snprintf(err, size, "%s", shard_s3_client_error(l.client));
   }
   listing->requests = shard_s3_client_sent(l.client);
-  listing->retries = listing->requests - l.asked;
+  listing->retries = listing->requests > l.asked ? listing->requests - l.asked : 0;
   shard_s3_client_close(l.client);
   for (unsigned i = 0; i < l.count; i++) {
     struct range *r = l.ranges[i];
@@ -438,5 +789,8 @@ int shard_s3_list(struct shard_s3_listing *listing, char *err, size_t size) {
     free(r);
   }
   free(l.ranges);
+  shard_s3_page_free(&l.look.page);
+  free(l.look.request.query);
+  shard_s3_folders_free(&l.folders);
   return rc;
 }

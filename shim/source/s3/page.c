@@ -73,13 +73,13 @@ static void on_start(void *context, const char *name, const char **attributes) {
     return;
   }
   if (p->depth == 1) {
-    p->in_contents = strcmp(word, "Contents") == 0;
+    p->in_contents = strcmp(word, p->folders ? "CommonPrefixes" : "Contents") == 0;
     p->has_key = false;
     p->field = strcmp(word, "IsTruncated") == 0             ? IS_TRUNCATED
                : strcmp(word, "NextContinuationToken") == 0 ? TOKEN
                : strcmp(word, "EncodingType") == 0          ? ENCODING
                                                             : NOTHING;
-  } else if (p->depth == 2 && p->in_contents && strcmp(word, "Key") == 0) {
+  } else if (p->depth == 2 && p->in_contents && strcmp(word, p->folders ? "Prefix" : "Key") == 0) {
     p->field = KEY;
   }
   p->depth++;
@@ -191,7 +191,8 @@ int shard_s3_page_begin(struct shard_s3_page *p) {
   p->depth = 0;
   p->field = NOTHING;
   p->truncated = p->said_truncated = p->encoded = p->masked = p->token_masked = p->key_masked =
-      p->in_contents = p->has_key = p->ended = false;
+      p->in_contents = p->has_key = p->ended = p->adjacent = p->direct = false;
+  p->entries = 0;
   p->why[0] = 0;
   return 0;
 }
@@ -368,6 +369,63 @@ static int gather(struct shard_s3_page *p, const char *data, size_t size) {
   return 0;
 }
 
+/* Give the parser what has been gathered. */
+static int flush(struct shard_s3_page *p) {
+  size_t n = p->gathered_used;
+  p->gathered_used = 0;
+  return n > 0 ? feed(p, p->gathered, n) : 0;
+}
+
+/*
+ * An entry that follows another without a gap, and whose key has nothing that XML has a meaning
+ * for, needs no parser: the parser has seen the one before it end, or that had none before it
+ * either. The bytes up to the key's end tag, or 0 if it must be parsed.
+ */
+static size_t take_directly(struct shard_s3_page *p, const char *data, size_t size) {
+  static const char begin[] = "<Contents><Key>";
+  const size_t before = sizeof(begin) - 1;
+  if (!p->adjacent || p->matched > 0 || p->folders || size < before ||
+      memcmp(data, begin, before) != 0) {
+    return 0;
+  }
+  data += before;
+  size -= before;
+  const char *end = memchr(data, '<', size);
+  size_t n = end ? (size_t)(end - data) : 0;
+  unsigned char strange = 0;
+  for (size_t i = 0; i < n; i++) {
+    unsigned char c = (unsigned char)data[i];
+    strange |= (unsigned char)((c < 0x20) | (c > 0x7e) | (c == '&') | (c == '>'));
+  }
+  if (n == 0 || n > SHARD_S3_TOKEN_MAX || strange || size - n < marks[BEFORE_KEY_END].length ||
+      memcmp(end, marks[BEFORE_KEY_END].text, marks[BEFORE_KEY_END].length) != 0) {
+    return 0;
+  }
+  uint32_t length = (uint32_t)n;
+  char *to = reserve(p, sizeof(length) + n);
+  if (!to) {
+    return 0;
+  }
+  memcpy(to, &length, sizeof(length));
+  memcpy(to + sizeof(length), data, n);
+  p->count++;
+  return before + n + marks[BEFORE_KEY_END].length;
+}
+
+/* An entry has ended. */
+static int end_entry(struct shard_s3_page *p) {
+  int rc = 0;
+  p->entries++;
+  if (!p->direct) {
+    rc = gather(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
+    rc = rc == 0 ? flush(p) : rc;
+    /* Every entry had a key, so none was in a comment or in another element. */
+    p->adjacent = p->depth == 1 && p->count == p->entries && p->held_used == 0;
+  }
+  p->direct = false;
+  return rc;
+}
+
 int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
   p->received += size;
   if (p->received > SHARD_S3_PAGE_MAX) {
@@ -375,19 +433,25 @@ int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
   }
   int rc = 0;
   for (size_t at = 0; at < size && rc == 0;) {
-    bool found, kept = p->state != BEFORE_ENTRY_END;
-    size_t n = find_mark(p, data + at, size - at, &found);
-    if (kept) {
+    size_t n = p->state == BEFORE_ENTRY ? take_directly(p, data + at, size - at) : 0;
+    if (n > 0) {
+      p->direct = true;
+      p->state = BEFORE_ENTRY_END;
+      at += n;
+      continue;
+    }
+    bool found;
+    n = find_mark(p, data + at, size - at, &found);
+    if (p->state != BEFORE_ENTRY_END) {
+      p->adjacent = false;
       rc = gather(p, data + at, n);
     } else if (found) {
-      rc = gather(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
+      rc = end_entry(p);
     }
     p->state = found ? (p->state + 1) % STATES : p->state;
     at += n;
   }
-  size_t n = p->gathered_used;
-  p->gathered_used = 0;
-  return rc == 0 && n > 0 ? feed(p, p->gathered, n) : rc;
+  return rc == 0 ? flush(p) : rc;
 }
 
 /* Decode the keys, in place: none gets longer. */

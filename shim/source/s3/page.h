@@ -15,6 +15,7 @@
 #define SHARD_S3_PAGE_MAX (16 << 20) /* bytes of a page */
 
 struct shard_s3_page {
+  bool folders; /* of keys and folders (CommonPrefixes), take the folders */
   struct XML_ParserStruct *parser;
   char *keys; /* each as uint32_t length, bytes */
   size_t used, room;
@@ -32,7 +33,9 @@ struct shard_s3_page {
   unsigned depth;
   int field;
   bool said_truncated, encoded, masked, token_masked, key_masked, in_contents, has_key;
-  bool ended; /* the root's end tag was seen */
+  bool ended;            /* the root's end tag was seen */
+  uint64_t entries;      /* ends of entries that were seen */
+  bool adjacent, direct; /* nothing has come since the last entry; this one was taken directly */
   char why[160];
 };
 

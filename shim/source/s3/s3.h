@@ -9,6 +9,7 @@
  *   client.c       requests: connections, tries, redirects, what errors mean
  *   page.c         a page of ListObjectsV2: XML
  *   split.c        where to divide a range of keys
+ *   folders.c      folders that are known by name
  *   list.c         ranges listed in parallel
  *   object.c       whole objects, from and to files
  */

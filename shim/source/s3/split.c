@@ -8,9 +8,11 @@
  * - Where all keys seen agree, but nothing says that further keys do, the key space above is
  *   unknown. We ask for what follows the last such position ("img_0000" -> after "img_0001"). If
  *   there is nothing, that is known of all positions before it too, for the range now ends there;
- *   if there is something, its first page tells more: the steps grow tenfold each time.
- * - Where bytes vary, the middle one of those that may come (the rest of the digits, say) halves
- *   the range. If none may come, the next position is looked at.
+ *   if there is something, its first page tells more. The steps grow tenfold, and several are
+ *   taken at a time.
+ * - Where bytes vary, a key is a number with a digit for each byte. So pages tell how many keys
+ *   there are in a stretch, and a range can be divided in any proportion. If that yields nothing
+ *   between (odd bytes), the positions are looked at one by one.
  */
 #include "source/s3/split.h"
 
@@ -29,18 +31,6 @@ int shard_s3_compare(const char *a, size_t na, const char *b, size_t nb) {
   return order ? order : (na > nb) - (na < nb);
 }
 
-static bool has(const struct shard_s3_seen *seen, size_t position, unsigned byte) {
-  return seen->bits[position][byte / 64] >> (byte % 64) & 1;
-}
-
-static int varieties(const struct shard_s3_seen *seen, size_t position) {
-  int n = 0;
-  for (int i = 0; i < 4; i++) {
-    n += __builtin_popcountll(seen->bits[position][i]);
-  }
-  return n;
-}
-
 void shard_s3_seen_add(struct shard_s3_seen *seen, const char *before, size_t before_length,
                        const char *key, size_t length) {
   size_t i = before ? shared(before, before_length, key, length) : 0;
@@ -50,34 +40,148 @@ void shard_s3_seen_add(struct shard_s3_seen *seen, const char *before, size_t be
   }
 }
 
-/* The bytes that may come where `byte` stands: its kind, from *first to *last. */
-static void kind_of(const struct shard_s3_seen *seen, size_t position, int byte, int *first,
-                    int *last) {
-  *first = *last = byte;
-  if (byte >= '0' && byte <= '9') {
-    *first = '0';
-    *last = '9';
-  } else if ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') {
-    bool digits = false, beyond = false;
-    int a = byte & ~0x1f; /* 0x40 or 0x60 */
-    for (int c = '0'; c <= '9'; c++) {
-      digits = digits || has(seen, position, (unsigned)c);
-    }
-    for (int c = a + 7; c <= a + 26; c++) {
-      beyond = beyond || has(seen, position, (unsigned)c);
-    }
-    *first = a + 1;
-    *last = digits && !beyond ? a + 6 : a + 26; /* hexadecimal? */
+/* ---- a ruler for keys -------------------------------------------------------------------------
+ *
+ * The bytes that may come at each position are its alphabet: those seen, and others of their kind
+ * where they vary. A key is then a number from 0 to 1, written in as many digits as it has bytes.
+ */
+
+#define RULED 40 /* positions that count */
+
+struct alphabet {
+  uint64_t bits[4];
+};
+
+struct ruler {
+  size_t from; /* the first position */
+  size_t count;
+  struct alphabet at[RULED];
+};
+
+#define DIGITS (0x3ffULL << '0')
+#define LETTERS(from, n) (((1ULL << (n)) - 1) << ((from)-64))
+#define HEXADECIMAL (LETTERS('a', 6) | LETTERS('A', 6))
+
+static int size_of(const struct alphabet *a) {
+  int n = 0;
+  for (int i = 0; i < 4; i++) {
+    n += __builtin_popcountll(a->bits[i]);
+  }
+  return n;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static bool holds(const struct alphabet *a, unsigned byte) {
+  return a->bits[byte / 64] >> (byte % 64) & 1;
+}
+
+/* How many of it come before `byte`. */
+static int below(const struct alphabet *a, unsigned byte) {
+  int n = 0;
+  for (unsigned i = 0; i < byte / 64; i++) {
+    n += __builtin_popcountll(a->bits[i]);
+  }
+  return n + __builtin_popcountll(a->bits[byte / 64] & ((1ULL << (byte % 64)) - 1));
+}
+
+/* The one that n come before. */
+static unsigned member(const struct alphabet *a, int n) {
+  unsigned byte = 0;
+  while (!holds(a, byte) || n-- > 0) {
+    byte++;
+  }
+  return byte;
+}
+
+/* Digits of any base up to 16, one of them from 0 to 9 where there is but one. */
+static bool are_digits(const struct alphabet *a) {
+  return (a->bits[0] & ~DIGITS) == 0 && (a->bits[1] & ~HEXADECIMAL) == 0 && !a->bits[2] &&
+         !a->bits[3] && (a->bits[0] || size_of(a) > 1);
+}
+
+/* Add what else may come where bytes vary. */
+static void widen(struct alphabet *a) {
+  uint64_t lower = a->bits[1] & LETTERS('a', 26), upper = a->bits[1] & LETTERS('A', 26);
+  bool digits = a->bits[0] & DIGITS;
+  a->bits[0] |= digits ? DIGITS : 0;
+  if (lower) {
+    a->bits[1] |= digits && !(lower & ~HEXADECIMAL) ? LETTERS('a', 6) : LETTERS('a', 26);
+  }
+  if (upper) {
+    a->bits[1] |= digits && !(upper & ~HEXADECIMAL) ? LETTERS('A', 6) : LETTERS('A', 26);
+  }
+  if (a->bits[2]) {
+    a->bits[2] = ~0ULL; /* of a UTF-8 sequence's later bytes each may come */
+  }
+  if (a->bits[3]) { /* of its first, those between, and one more */
+    int first = __builtin_ctzll(a->bits[3]), last = 63 - __builtin_clzll(a->bits[3]);
+    last += last < 0xf4 - 0xc0;
+    a->bits[3] |= (~0ULL << first) & (~0ULL >> (63 - last));
   }
 }
 
-static bool may_come(const struct shard_s3_seen *seen, size_t position, int byte, int c) {
-  int first, last;
-  if (has(seen, position, (unsigned)c)) {
-    return true;
+/*
+ * In a number ("0100999") the digits behind one that varies do so too, though they may not have
+ * yet. It is a hexadecimal one if any position shows that.
+ */
+static void widen_numbers(struct ruler *r) {
+  for (size_t i = 0; i < r->count; i++) {
+    struct alphabet all = {{0}};
+    size_t end = i;
+    for (; end < r->count && are_digits(&r->at[end]); end++) {
+      all.bits[0] |= r->at[end].bits[0];
+      all.bits[1] |= r->at[end].bits[1];
+    }
+    bool varied = false, lower = all.bits[1] & LETTERS('a', 6),
+         upper = all.bits[1] & LETTERS('A', 6);
+    for (; all.bits[0] && i < end; i++) {
+      varied = varied || size_of(&r->at[i]) > 1;
+      if (varied) {
+        r->at[i].bits[0] |= DIGITS;
+        r->at[i].bits[1] |= (lower ? LETTERS('a', 6) : 0) | (upper ? LETTERS('A', 6) : 0);
+      }
+    }
   }
-  kind_of(seen, position, byte, &first, &last);
-  return c >= first && c <= last && first < last;
+}
+
+/* From a position on; what is before it, back to `prefix`, tells what number it may be in. */
+static void make_ruler(struct ruler *r, const struct shard_s3_span *s, size_t from) {
+  size_t begin = from - s->prefix < RULED / 2 ? s->prefix : from - RULED / 2;
+  for (r->count = 0; r->count < RULED && begin + r->count < SHARD_S3_KEY_MAX; r->count++) {
+    struct alphabet *a = &r->at[r->count];
+    memcpy(a->bits, s->seen->bits[begin + r->count], sizeof(a->bits));
+    if (size_of(a) == 0) {
+      break;
+    }
+  }
+  widen_numbers(r);
+  for (size_t i = 0; i < r->count; i++) {
+    if (size_of(&r->at[i]) > 1) {
+      widen(&r->at[i]);
+    }
+  }
+  size_t skip = from - begin < r->count ? from - begin : r->count;
+  r->from = from;
+  r->count -= skip;
+  memmove(r->at, r->at + skip, r->count * sizeof(r->at[0]));
+}
+
+/* A key's number. */
+static double place(const struct ruler *r, const char *key, size_t length) {
+  double at = 0, scale = 1;
+  for (size_t i = 0; i < r->count && r->from + i < length && scale > 1e-15; i++) {
+    unsigned byte = (unsigned char)key[r->from + i];
+    int n = size_of(&r->at[i]);
+    if (n > 1 || !holds(&r->at[i], byte)) { /* a byte that cannot be lies between two */
+      at += scale * below(&r->at[i], byte) / n;
+    }
+    if (!holds(&r->at[i], byte)) {
+      break;
+    }
+    scale /= n;
+  }
+  return at;
 }
 
 /* The first byte of what cannot begin with at[0..position], such that it is text. */
@@ -85,10 +189,11 @@ static int next_byte(int byte) {
   return byte < 0x20 ? 0x20 : byte == 0x7f || byte == 0xdf || byte == 0xef ? byte + 2 : byte + 1;
 }
 
-/* Complete a UTF-8 sequence that was cut. false: what is there is not UTF-8. */
-static bool complete(struct shard_s3_text *t) {
+/* Complete a UTF-8 sequence that was cut. false: what is there is not UTF-8, from *good on. */
+static bool complete_from(struct shard_s3_text *t, size_t *good) {
   size_t i = 0;
   while (i < t->length) {
+    *good = i;
     unsigned lead = (unsigned char)t->bytes[i];
     size_t need = lead < 0x80                   ? 1
                   : lead >= 0xc2 && lead < 0xe0 ? 2
@@ -117,7 +222,27 @@ static bool complete(struct shard_s3_text *t) {
     }
     i += need;
   }
+  *good = i <= SHARD_S3_KEY_MAX ? i : *good;
   return t->length <= SHARD_S3_KEY_MAX;
+}
+
+static bool complete(struct shard_s3_text *t) {
+  size_t good = 0;
+  return complete_from(t, &good);
+}
+
+bool shard_s3_is_text(const char *bytes, size_t length) {
+  struct shard_s3_text t = {.length = length};
+  if (length > SHARD_S3_KEY_MAX) {
+    return false;
+  }
+  memcpy(t.bytes, bytes, length);
+  return complete(&t) && t.length == length;
+}
+
+static bool is_between(const struct shard_s3_span *s, const struct shard_s3_text *t) {
+  return shard_s3_compare(t->bytes, t->length, s->at->bytes, s->at->length) > 0 &&
+         (!s->end || shard_s3_compare(t->bytes, t->length, s->end->bytes, s->end->length) < 0);
 }
 
 /* middle = at[0..position] and a byte; whether it lies between at and end. */
@@ -129,10 +254,7 @@ static bool try(const struct shard_s3_span *s, const char *base, size_t position
   memcpy(middle->bytes, base, position);
   middle->bytes[position] = (char)byte;
   middle->length = position + 1;
-  return complete(middle) &&
-         shard_s3_compare(middle->bytes, middle->length, s->at->bytes, s->at->length) > 0 &&
-         (!s->end ||
-          shard_s3_compare(middle->bytes, middle->length, s->end->bytes, s->end->length) < 0);
+  return complete(middle) && is_between(s, middle);
 }
 
 /* Where `at` and `end` part, and the byte of `end` there (256: none); past what is closed. */
@@ -154,39 +276,95 @@ static size_t first_open(const struct shard_s3_span *s, int *upper) {
   return p;
 }
 
-/* The first position from `from` on where bytes have been seen to vary, at most at's length. */
-static size_t first_varied(const struct shard_s3_span *s, size_t from) {
-  while (from < s->at->length && from < SHARD_S3_KEY_MAX && varieties(s->seen, from) < 2) {
-    from++;
+/* The first position from `from` on where bytes may vary, at most at's length; its ruler. */
+static size_t first_varied(const struct shard_s3_span *s, size_t from, struct ruler *r) {
+  make_ruler(r, s, from);
+  if (r->count > 0 && size_of(&r->at[0]) > 1) {
+    return from;
   }
+  for (; from < s->at->length && from < SHARD_S3_KEY_MAX; from++) {
+    struct alphabet a;
+    memcpy(a.bits, s->seen->bits[from], sizeof(a.bits));
+    if (size_of(&a) > 1) {
+      break;
+    }
+  }
+  make_ruler(r, s, from);
   return from;
 }
 
 /* Halve at this position. */
-static bool halve(const struct shard_s3_span *s, size_t position, int upper,
+static bool halve(const struct shard_s3_span *s, const struct ruler *r, size_t position, int upper,
                   struct shard_s3_text *middle) {
-  if (position >= SHARD_S3_KEY_MAX) {
+  if (position - r->from >= r->count) {
     return false;
   }
-  int lower = position < s->at->length ? (unsigned char)s->at->bytes[position] : -1;
-  int candidates[256], n = 0;
-  for (int c = lower + 1; c < upper && c < 256; c++) {
-    if (may_come(s->seen, position, lower, c)) {
-      candidates[n++] = c;
-    }
-  }
-  return n > 0 && try(s, s->at->bytes, position, candidates[(n - 1) / 2], middle);
+  const struct alphabet *a = &r->at[position - r->from];
+  int lower = position < s->at->length ? (unsigned char)s->at->bytes[position] + 1 : 0;
+  int first = lower < 256 ? below(a, (unsigned)lower) : size_of(a);
+  int end = upper < 256 ? below(a, (unsigned)upper) : size_of(a);
+  return first < end &&
+         try(s, s->at->bytes, position, (int)member(a, first + (end - 1 - first) / 2), middle);
 }
 
-bool shard_s3_split(const struct shard_s3_span *s, struct shard_s3_text *middle) {
-  int upper;
-  size_t from = first_open(s, &upper), varied = first_varied(s, from);
-  if (varied > from) {
-    size_t last = varied - 1;
-    int byte = (unsigned char)s->at->bytes[last];
-    if (try(s, s->at->bytes, last, next_byte(byte), middle)) {
-      return true;
+/* The text whose number is `value`, so far as it matters. */
+static bool text_at(const struct shard_s3_span *s, const struct ruler *r, double value,
+                    double tolerance, struct shard_s3_text *middle) {
+  double scale = 1;
+  memcpy(middle->bytes, s->at->bytes, r->from);
+  middle->length = r->from;
+  for (size_t i = 0; i < r->count && scale > tolerance; i++) {
+    int n = size_of(&r->at[i]), digit = (int)(value * n);
+    digit = digit < n ? digit : n - 1;
+    middle->bytes[middle->length++] = (char)member(&r->at[i], digit);
+    value = value * n - digit;
+    scale /= n;
+  }
+  size_t good = 0;
+  if (!complete_from(middle, &good)) {
+    middle->length = good;
+  }
+  return is_between(s, middle);
+}
+
+/*
+ * A guess at what follows all keys that begin as those seen: the last byte in which they agree, and
+ * one more. Further ones where no answer has come yet: with a digit, or a byte of the same
+ * character, before it ("img_0000": "img_0001", then "img_001", "img_01", "img_1").
+ */
+static bool step(const struct shard_s3_span *s, size_t from, size_t varied,
+                 struct shard_s3_text *middle) {
+  const char *at = s->at->bytes;
+  size_t last = varied - 1;
+  if (s->guess) {
+    while (last > from && at[last] == (char)0x80) { /* what completed a character */
+      last--;
     }
+    if (last == from || (!is_digit(at[last - 1]) && ((unsigned char)at[last] & 0xc0) != 0x80)) {
+      return false;
+    }
+    last--;
+  }
+  return try(s, at, last, next_byte((unsigned char)at[last]), middle);
+}
+
+bool shard_s3_split(const struct shard_s3_span *s, double part, struct shard_s3_text *middle) {
+  int upper;
+  struct ruler r;
+  size_t from = first_open(s, &upper);
+  size_t varied = first_varied(s, from, &r);
+  if (varied > from && step(s, from, varied, middle)) {
+    return true;
+  }
+  if (s->guess) {
+    return false;
+  }
+  double now = place(&r, s->at->bytes, s->at->length), end = 1;
+  if (upper < 256 && varied == from) {
+    end = place(&r, s->end->bytes, s->end->length);
+  }
+  if (end > now && text_at(s, &r, now + part * (end - now), (end - now) / 512, middle)) {
+    return true;
   }
   /* The end goes on where `at` is one byte behind it: "a/39", "a/45" are parted at "a/4". */
   int lower = from < s->at->length ? (unsigned char)s->at->bytes[from] : -1;
@@ -195,53 +373,30 @@ bool shard_s3_split(const struct shard_s3_span *s, struct shard_s3_text *middle)
     return true;
   }
   for (size_t i = varied; i <= s->at->length; i++) {
-    if (halve(s, i, i == from ? upper : 256, middle)) {
+    if (halve(s, &r, i, i == from ? upper : 256, middle)) {
       return true;
     }
   }
   return false;
 }
 
-/* How far a key is on the way through the positions from `from` on, 0 to 1. */
-static double place(const struct shard_s3_seen *seen, size_t from, const char *key, size_t length) {
-  double at = 0, scale = 1;
-  for (size_t i = from; i < SHARD_S3_KEY_MAX && scale > 1e-14; i++) {
-    int byte = i < length ? (unsigned char)key[i] : -1, below = 0, all = 0;
-    int kinds = varieties(seen, i);
-    if (kinds == 0) {
-      break;
-    }
-    for (int c = 0; kinds > 1 && c < 256; c++) {
-      if (has(seen, i, (unsigned)c) || (byte >= 0 && may_come(seen, i, byte, c))) {
-        all++;
-        below += c < byte;
-      }
-    }
-    if (kinds > 1 && all > 0) {
-      at += scale * below / all;
-      scale /= all;
-    }
-    if (byte < 0) {
-      break;
-    }
-  }
-  return at;
-}
-
 double shard_s3_left(const struct shard_s3_span *s, const struct shard_s3_text *first,
                      uint64_t count) {
   int upper;
+  struct ruler r;
   size_t from = first_open(s, &upper);
-  if (first_varied(s, from) > from) {
+  if (first_varied(s, from, &r) > from) {
     return SHARD_S3_UNKNOWN;
   }
-  double now = place(s->seen, from, s->at->bytes, s->at->length), begin = 0, end = 1;
-  if (shared(first->bytes, first->length, s->at->bytes, s->at->length) >= from) {
-    begin = place(s->seen, from, first->bytes, first->length);
+  size_t same = shared(first->bytes, first->length, s->at->bytes, s->at->length);
+  if (same < from) { /* the page began before what is left */
+    from = same;
+    make_ruler(&r, s, from);
+    upper = s->end ? 0 : 256;
   }
-  if (upper < 256) {
-    end = place(s->seen, from, s->end->bytes, s->end->length);
-  }
+  double begin = place(&r, first->bytes, first->length);
+  double now = place(&r, s->at->bytes, s->at->length);
+  double end = upper < 256 ? place(&r, s->end->bytes, s->end->length) : 1;
   if (end <= now) {
     return 0;
   }

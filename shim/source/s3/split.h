@@ -30,13 +30,21 @@ struct shard_s3_span {
   const struct shard_s3_text *at, *end;
   const struct shard_s3_seen *seen;
   size_t prefix; /* bytes that all keys begin with */
+  bool guess;    /* `at` is a guess that has no answer yet */
 };
+
+/* Valid UTF-8 that XML can repeat, but for control characters. */
+bool shard_s3_is_text(const char *bytes, size_t length);
 
 /* By byte. */
 int shard_s3_compare(const char *a, size_t a_length, const char *b, size_t b_length);
 
-/* A text between at and end, valid UTF-8. false: there is none that promises anything. */
-bool shard_s3_split(const struct shard_s3_span *span, struct shard_s3_text *middle);
+/*
+ * A text between at and end, valid UTF-8, with about this part (0 to 1) of the keys before it; or
+ * one behind which it is not known whether there is anything. false: there is none that promises
+ * anything.
+ */
+bool shard_s3_split(const struct shard_s3_span *span, double part, struct shard_s3_text *middle);
 
 /*
  * About how many keys are left, if the last `count` took the way from `first` to span->at; much

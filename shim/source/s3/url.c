@@ -63,19 +63,26 @@ static int digit(char c) {
 
 ssize_t shard_s3_unescape(char *text, size_t length) {
   size_t k = 0;
-  for (size_t i = 0; i < length; i++) {
-    char c = text[i];
-    if (c == '+') {
-      c = ' '; /* AWS's form of a blank; a plus sign is %2B everywhere */
-    } else if (c == '%') {
+  /* AWS's form of a blank; a plus sign is %2B everywhere. */
+  for (char *plus = text; (plus = memchr(plus, '+', length - (size_t)(plus - text))) != NULL;) {
+    *plus = ' ';
+  }
+  for (size_t i = 0; i < length;) {
+    const char *next = memchr(text + i, '%', length - i);
+    size_t plain = next ? (size_t)(next - text) - i : length - i;
+    if (k < i) {
+      memmove(text + k, text + i, plain);
+    }
+    k += plain;
+    i += plain;
+    if (next) {
       int high = i + 2 < length ? digit(text[i + 1]) : -1, low = high < 0 ? -1 : digit(text[i + 2]);
       if (low < 0) {
         return -1;
       }
-      c = (char)(high * 16 + low);
-      i += 2;
+      text[k++] = (char)(high * 16 + low);
+      i += 3;
     }
-    text[k++] = c;
   }
   return (ssize_t)k;
 }
