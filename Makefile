@@ -132,12 +132,15 @@ test: setup
 	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --active
 	$(Q)$(VENV_PYTHON) tests/torch/run.py
 	$(Q)BUILD=$(BUILD) $(VENV_PYTHON) tests/s3/run.py
+	$(Q)$(VENV_PYTHON) tests/dlio/s3_native.py
 	@echo "all tests passed"
 
-# The same-run matrix on another DLIO: make test-dlio DLIO=/path/to/tree [PYTHON=...]
+# The same-run matrix on another DLIO: make test-dlio DLIO=/path/to/tree [PYTHON=...]; and from a
+# bucket, if the tree can and the interpreter has s3torchconnector.
 test-dlio: tests-built
 	$(Q)test -n "$(DLIO)" || { echo "make test-dlio needs DLIO=/path/to/tree" >&2; exit 2; }
 	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) tests/dlio/matrix.py --active --dlio $(DLIO)
+	$(Q)$(VENV_PYTHON) tests/dlio/s3_dlio.py --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
 
 demo: setup
 	$(Q)$(MAKE) --no-print-directory all $(PRELOADS)

@@ -153,6 +153,24 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
                        size_t size);
 
+/*
+ * The same for the keys of a bucket below s3://bucket/prefix/ (a slash at its end is added); of
+ * `options`, order and include apply.
+ *
+ * environment: variables for the shardctl that lists, over this process's own: "NAME=value", or
+ * "NAME" for one that it must not have; NULL ends them. They get to it in its environment alone and
+ * are kept nowhere, so they may hold keys.
+ *
+ * A bucket does not tell that it has changed: it is listed anew, after this call has begun. But
+ * with round > 0, where the job is known, all its processes on this node that pass the same round
+ * have one listing, which was begun at `since` (ns of CLOCK_REALTIME, 0: now) or later; so each
+ * process passes 1, 2, ... for the times that it asks for a prefix, and a time that no process has
+ * asked before.
+ */
+int shard_dataset_open_s3(const char *url, const char *options, const char *const *environment,
+                          uint64_t round, int64_t since, struct shard_listing **out, char *err,
+                          size_t size);
+
 /* ---- the process's place in its job --------------------------------------------------------- */
 
 struct shard_world {

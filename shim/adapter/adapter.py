@@ -24,11 +24,13 @@ import collections.abc
 import operator
 import os
 import sys
+import time
 
 LIBRARY = globals()["LIBRARY"]  # path of libshard.so, put here by adapter.c
 
 ERROR, WARN, INFO, DEBUG = range(4)
 CHUNK = 1024  # names fetched at once when a list is iterated
+STARTED = time.time_ns()
 
 
 # ---- the C side ------------------------------------------------------------------------------
@@ -79,6 +81,9 @@ class _Native:
         self._facts = declare(quick, "shard_listing_info", None, pointer, ctypes.POINTER(Info))
         self._dataset = declare(slow, "shard_dataset_open", ctypes.c_int, text, text,
                                 ctypes.POINTER(pointer), text, size)
+        self._bucket = declare(slow, "shard_dataset_open_s3", ctypes.c_int, text, text,
+                               ctypes.POINTER(text), ctypes.c_uint64, ctypes.c_int64,
+                               ctypes.POINTER(pointer), text, size)
         self._cache_dir = declare(quick, "shard_cache_dir", ctypes.c_ssize_t, text, size, text,
                                   size)
         self._world_get = declare(quick, "shard_world_get", ctypes.c_int, ctypes.POINTER(World),
@@ -154,6 +159,17 @@ class _Native:
             raise OSError(-rc, self._decode(text))
         return handle
 
+    def bucket(self, url, options, environment, turn, since):
+        """Handle of the listing of s3://bucket/prefix; see shard_dataset_open_s3()."""
+        handle, text = self._ctypes.c_void_p(), self._text()
+        variables = (self._ctypes.c_char_p * (len(environment) + 1))(
+            *(variable.encode("utf-8", "surrogateescape") for variable in environment))
+        rc = self._bucket(url.encode("utf-8"), options.encode(), variables, turn, since,
+                          self._ctypes.byref(handle), text, 1024)
+        if rc:
+            raise OSError(-rc, self._decode(text))
+        return handle
+
     def open(self, file):
         handle = self._ctypes.c_void_p()
         rc = self._open(os.fsencode(file), self._ctypes.byref(handle))
@@ -225,7 +241,15 @@ class Listing:
 
     @classmethod
     def of_dataset(cls, directory, options):
-        listing = cls(_native().dataset(directory, options))
+        return cls._once(_native().dataset(directory, options))
+
+    @classmethod
+    def of_bucket(cls, *arguments):
+        return cls._once(_native().bucket(*arguments))
+
+    @classmethod
+    def _once(cls, handle):
+        listing = cls(handle)
         return cls._open.setdefault((listing.file, listing.digest), listing)
 
     @classmethod
@@ -874,6 +898,26 @@ KNOWN = {
     },
 }
 
+# The same for `storage_type: s3` by s3torchconnector (argonne-lcf's main, from December 2025 on).
+# Looked at where it is used; one that is not known lists its bucket itself.
+KNOWN_S3 = {
+    "storage/s3_torch_storage.py": {
+        "S3PyTorchConnectorStorage.__init__": dict.fromkeys(("751dbfeaad",)),
+        "S3PyTorchConnectorStorage.get_uri": dict.fromkeys(("66b6e858e4",)),
+        "S3PyTorchConnectorStorage.get_node": dict.fromkeys(("c6b3021f1d",)),
+        "S3PyTorchConnectorStorage.walk_node": dict.fromkeys(("1f321c847e",)),
+        "S3PyTorchConnectorStorage.list_objects": dict.fromkeys(("be47e90a73",)),
+    },
+    "storage/s3_storage.py": {
+        "S3Storage.__init__": dict.fromkeys(("d199fbdb96",)),
+        "S3Storage.get_node": dict.fromkeys(("c6b3021f1d",)),
+    },
+    "storage/storage_handler.py": {
+        "DataStorage.__init__": dict.fromkeys(("ef9f5ec340",)),
+        "DataStorage.get_node": dict.fromkeys(("ebc9a99fee",)),
+    },
+}
+
 
 def _fingerprints(source, names):
     """{qualified name: fingerprint} of the methods `names` in a module's source.
@@ -924,9 +968,9 @@ class _Dlio:
         self.folder = folder
         self.forms = {}  # function -> form
 
-    def verify(self):
+    def verify(self, known_functions):
         """None if every function is known, else what is not."""
-        for path, functions in KNOWN.items():
+        for path, functions in known_functions.items():
             file = os.path.join(self.folder, *path.split("/"))
             try:
                 with open(file, encoding="utf-8") as stream:  # CRLF becomes LF
@@ -1063,21 +1107,36 @@ def _first_entry(path):
     return None
 
 
-def _walk(storage, code, frame, node, use_pattern):
-    """The answer to initialize()'s walk_node(), or None for the unmodified one."""
+def _asked(storage, frame):
+    """(benchmark, kind) if it is initialize() that asks for the names of train or valid."""
     benchmark = frame.f_locals.get("self")
     args = getattr(benchmark, "args", None)
     kind = str(frame.f_locals.get("dataset_type"))
     if args is None or getattr(benchmark, "storage", None) is not storage:
-        return None
-    folder = os.path.join(args.data_folder, kind)
-    suffix = str(args.format)
-    if kind not in ("train", "valid") or not _dlio.is_main(code):
-        return None
+        return None, kind
+    if kind not in ("train", "valid") or not _dlio.is_main(frame.f_code):
+        return None, kind
     if getattr(benchmark, "num_files_train" if kind == "train" else "num_files_eval") < 0:
-        return None  # cuts from the end, which a Token does not know
+        return None, kind  # cuts from the end, which a Token does not know
     if args.reader_classname is not None or args.data_loader_classname is not None:
         raise _Refusal("a custom reader or data loader may do with the list what it likes")
+    return benchmark, kind
+
+
+def _count_tokens(frame):
+    """From now on len() in the module of initialize() knows Tokens."""
+    if frame.f_globals.get("len") is not _length:
+        frame.f_globals["len"] = _length
+
+
+def _walk(storage, frame, node, use_pattern):
+    """The answer to initialize()'s walk_node(), or None for the unmodified one."""
+    benchmark, kind = _asked(storage, frame)
+    if benchmark is None:
+        return None
+    args = benchmark.args
+    folder = os.path.join(args.data_folder, kind)
+    suffix = str(args.format)
     if use_pattern:
         if node != os.path.join(args.data_folder, "%s/*/*.%s" % (kind, suffix)):
             return None
@@ -1096,9 +1155,96 @@ def _walk(storage, code, frame, node, use_pattern):
         files = _flat(storage, folder, suffix)
         token = Token(files.listing.name(0), files) if files else None
         answer = Names(first, token)
-    if frame.f_globals.get("len") is not _length:
-        frame.f_globals["len"] = _length
+    _count_tokens(frame)
     return answer
+
+
+# ---- the same from a bucket -----------------------------------------------------------------------
+
+
+_turns = {}  # prefix -> how often this process has asked for it
+
+
+def _first_from(listing, name):
+    """The first name of a listing in path order that is not before `name`, or None."""
+    low, high = 0, listing.count
+    while low < high:
+        middle = (low + high) // 2
+        if listing.name(middle).encode() < name.encode():
+            low = middle + 1
+        else:
+            high = middle
+    return listing.name(low) if low < listing.count else None
+
+
+def _account(storage):
+    """Variables for shardctl: what the storage class gives to s3torchconnector, or None if that
+    is not enough for it. A session token is the environment's, for both."""
+    values = {"AWS_ENDPOINT_URL_S3": storage.endpoint, "AWS_REGION": storage.region,
+              "AWS_ACCESS_KEY_ID": storage.access_key_id,
+              "AWS_SECRET_ACCESS_KEY": storage.secret_access_key}
+    if not all(isinstance(value, str) and value for value in values.values()):
+        return None
+    if storage.s3_client_config.force_path_style:
+        values["SHARD_S3_ADDRESSING"] = "path"
+    if "SHARD_TIMEOUT" not in os.environ:
+        values["SHARD_TIMEOUT"] = "10"  # for a request: the unmodified run gives up soon, too
+    values["SHARD_LOG"] = "warn"  # of its words, only why it fails is wanted
+    # Nothing else may say where the bucket is.
+    return ["%s=%s" % pair for pair in values.items()] + [
+        "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+        "AWS_PROFILE"]
+
+
+def _walk_bucket(storage, frame, node, use_pattern):
+    """_walk() for DLIO's S3PyTorchConnectorStorage.
+
+    Its keys are whole URIs: data_folder/train/x is the object of that very name, s3:// included,
+    in the bucket that the URI names. It lists all below a prefix; sub-folders it does not know.
+    """
+    import urllib.parse
+
+    benchmark, kind = _asked(storage, frame)
+    if benchmark is None:
+        return None
+    args = benchmark.args
+    folder = os.path.join(args.data_folder, kind)
+    subfolders = benchmark.num_subfolders_train if kind == "train" else benchmark.num_subfolders_eval
+    if use_pattern or node != folder or subfolders != 0:
+        return None  # with sub-folders DLIO stops
+    try:
+        parts = urllib.parse.urlparse(node)
+    except ValueError:
+        return None
+    if (node != "s3://%s/%s" % (parts.netloc, parts.path.lstrip("/")) or not node.isprintable()
+            or not parts.netloc.replace("-", "").replace("_", "").replace(".", "").isalnum()):
+        raise _Refusal("data_folder is not of the form s3://bucket/folder")
+    # Of other loaders, and the iterative sampler, DLIO makes local paths of the keys, and fails.
+    if str(args.data_loader) != "pytorch" or str(args.data_loader_sampler) not in ("None", "index"):
+        raise _Refusal("in a bucket only the PyTorch loader with the index sampler is known")
+    environment = _account(storage)
+    if environment is None:
+        return None  # DLIO stops, too
+    turn = _turns[node] = _turns.get(node, 0) + 1
+    since = STARTED  # ranks of MPI have met since then, and after the data's generation
+    if args.comm_size == 1:
+        # Processes that know nothing of each other list for themselves; but shares are of one list.
+        turn, since = (turn, 1) if _native().view_asked() == "shard" else (0, 0)
+    listing = Listing.of_bucket(
+        "s3://%s/%s/" % (parts.netloc, node),
+        "order=path include=" + _include("*" + str(args.format)), environment, turn, since)
+    if not listing.count:
+        return None
+    _check_listing(listing)
+    if any(listing.uses_byte(byte) for byte in (*range(32), 127, 0xEF)):
+        raise _Refusal("some keys have characters that XML may not hold")
+    absolute = _first_from(listing, "/")
+    if absolute is not None and absolute.startswith("/"):
+        raise _Refusal("some keys have two slashes after the folder")
+    files = FileList(listing, folder + "/")
+    _count_tokens(frame)
+    name = listing.name(0)
+    return Names(name, Token(name, files))
 
 
 _refused = set()
@@ -1132,7 +1278,7 @@ def _patch_storage(module):
         frame = sys._getframe(1)
         if frame.f_code.co_name == "initialize" and type(self) is module.FileStorage:
             try:
-                answer = _walk(self, frame.f_code, frame, id, use_pattern)
+                answer = _walk(self, frame, id, use_pattern)
                 if answer is not None:
                     return answer
             except (_Refusal, OSError) as error:
@@ -1141,6 +1287,29 @@ def _patch_storage(module):
 
     walk_node.__wrapped__ = original
     module.FileStorage.walk_node = walk_node
+
+
+def _patch_s3_storage(module):
+    fault = _dlio.verify(KNOWN_S3)
+    if fault is not None:
+        _say_refusal("storage_type s3", fault)
+        return
+    cls = module.S3PyTorchConnectorStorage
+    original = cls.walk_node
+
+    def walk_node(self, id, use_pattern=False):
+        frame = sys._getframe(1)
+        if frame.f_code.co_name == "initialize" and type(self) is cls:
+            try:
+                answer = _walk_bucket(self, frame, id, use_pattern)
+                if answer is not None:
+                    return answer
+            except (_Refusal, OSError) as error:
+                _say_refusal("data_folder/" + str(frame.f_locals.get("dataset_type")), error)
+        return original(self, id, use_pattern)
+
+    walk_node.__wrapped__ = original
+    cls.walk_node = walk_node
 
 
 # ---- what is derived from the list --------------------------------------------------------------
@@ -1223,8 +1392,9 @@ def _patch_derive(cls):
                 if files is None:
                     continue
                 wanted = getattr(benchmark, count)
-                _native().stats_dataset(files.prefix, files.listing._handle,
-                                        min(wanted, len(files)), 1)
+                if not files.listing.source.startswith("s3://"):  # libc opens no objects
+                    _native().stats_dataset(files.prefix, files.listing._handle,
+                                            min(wanted, len(files)), 1)
                 if world is not None:
                     files = _share(files, wanted, world.rank, world.size)
                     setattr(benchmark, count, len(files))
@@ -1476,6 +1646,7 @@ def _patch_tf_reader(module):
 
 PATCHES = {
     "dlio_benchmark.storage.file_storage": _patch_storage,
+    "dlio_benchmark.storage.s3_torch_storage": _patch_s3_storage,
     "dlio_benchmark.utils.config": _patch_config,
     "dlio_benchmark.data_loader.torch_data_loader": _patch_torch,
     "dlio_benchmark.data_loader.dali_data_loader": _patch_dali,
@@ -1553,7 +1724,7 @@ def _start():
         loaded = [name for name in PATCHES if name in sys.modules]
         _dlio = _Dlio(folder)
         level = WARN
-        fault = _dlio.verify()
+        fault = _dlio.verify(KNOWN)
         if fault is None and loaded:
             fault = "%s was imported in a way that hides it" % loaded[0]
     if fault is not None:

@@ -128,7 +128,10 @@ bool shard_job_identity(char *buf, size_t size) {
     int n = snprintf(buf, size, "%s %ld %llu", world.launcher, pid, start);
     size_t used = n < 0 ? size : (size_t)n;
     for (size_t v = 0; v < sizeof(variables) / sizeof(variables[0]) && used < size; v++) {
-      const char *value = getenv(variables[v]);
+      /* MPI_Init of a process that no mpirun has started gives it a namespace of its own. */
+      bool own_mpi =
+          strncmp(variables[v], "PMI", 3) == 0 && strcmp(world.launcher, "torchrun") == 0;
+      const char *value = own_mpi ? NULL : getenv(variables[v]);
       n = snprintf(buf + used, size - used, "\n%s", value ? value : "");
       used += n < 0 ? size : (size_t)n;
     }

@@ -7,16 +7,18 @@
  *   KEY-VERSION.listing          a finished listing; never changes
  *   KEY.current                  symbolic link to the newest version
  *   KEY.job-ID                   symbolic link to the version that a job began with; of a manifest,
- *                                KEY is the one of its path, whatever it holds
+ *                                KEY is the one of its path, whatever it holds, and of a mounted
+ *                                bucket, of its URL
  *   KEY.got-ID.listing           an object that SHARD_LISTING names, as job ID has got it; or .txt,
  *                                .txt.gz, .txt.zst. KEY is of its URL
  *   KEY.part-NONCE.*             a bucket's listing in parts (stream.h)
  *   KEY.stream-ID                symbolic link that says KEY.part-NONCE: what job ID reads
  *
- * KEY is a hash of the canonical directory and options, VERSION of the content. A process opens
- * KEY.current, compares the source and the options kept inside (so a collision of KEY is only
- * slow), and the mtime and inode of every directory that was walked. Whoever has a listing mapped,
- * or its versioned path, keeps exactly that listing.
+ * KEY is a hash of the canonical directory and options (of a bucket, of its URL and of what says
+ * where it is, too), VERSION of the content. A process opens KEY.current, compares the
+ * source and the options kept inside (so a collision of KEY is only slow), and the mtime and inode
+ * of every directory that was walked. Whoever has a listing mapped, or its versioned path, keeps
+ * exactly that listing.
  *
  * The lock is inherited by shardctl, so it is held while either lives, and gone when both died.
  *
@@ -42,6 +44,7 @@
 
 #include "config/clock.h"
 #include "config/config.h"
+#include "config/job.h"
 #include "config/pattern.h"
 #include "interpose/real.h"
 #include "interpose/self.h"
@@ -53,24 +56,27 @@
 #include "listing/options.h"
 #include "listing/stream.h"
 
-#define FRESH 600        /* seconds */
-#define REWRITES 10      /* of a manifest while it is read */
-#define TICK_MS 20       /* a file's mtime may be so old when it is set */
-#define GRACE_MS 5000    /* for a shardctl that waits to say why it was in vain */
+#define FRESH 600     /* seconds */
+#define REWRITES 10   /* of a manifest while it is read */
+#define TICK_MS 20    /* a file's mtime may be so old when it is set */
+#define GRACE_MS 5000 /* for a shardctl that waits to say why it was in vain */
+#define JOB_SIZE 2048
 #define FIRST_FREE_FD 10 /* a host may run with 0, 1 or 2 closed */
 
 /* One call. On the heap, with room for every path: a host's thread may have a small stack. */
 struct request {
   const char *dir;
   char real[PATH_MAX];
-  char given[PATH_MAX];  /* SHARD_LISTING */
-  int first;             /* rank, if SHARD_LISTING_BUILD=first, and it is not settled; else -1 */
-  bool shared;           /* then r->given is an object: shardctl looks, makes and waits */
-  char origin[PATH_MAX]; /* names come from this manifest or s3:// prefix, not from real; or "" */
-  bool remote;           /* it is an s3:// prefix, or object */
-  bool object;           /* which is fetched */
-  bool streamed;         /* in parts; r->file is their base */
-  struct stat identity;  /* of a manifest */
+  char given[PATH_MAX];    /* SHARD_LISTING */
+  int first;               /* rank, if SHARD_LISTING_BUILD=first, and it is not settled; else -1 */
+  bool shared;             /* then r->given is an object: shardctl looks, makes and waits */
+  char origin[PATH_MAX];   /* names come from this manifest or s3:// prefix, not from real; or "" */
+  bool remote;             /* it is an s3:// prefix, or object */
+  bool object;             /* which is fetched */
+  bool streamed;           /* in parts; r->file is their base */
+  const char *const *more; /* variables for shardctl; NULL: none */
+  int64_t since;           /* a bucket's listing must have begun then, ns; 0: it may be FRESH */
+  struct stat identity;    /* of a manifest */
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT];
   char cache[PATH_MAX];
@@ -106,7 +112,30 @@ static uint64_t fnv(uint64_t h, const void *data, size_t size) {
   return h;
 }
 
-/* of_path: whatever the manifest there is. */
+/* Whether a variable is named by "NAME=value" or "NAME" in a list of those that end with NULL. */
+static const char *find_variable(const char *const *list, const char *name, size_t length) {
+  for (; list && *list; list++) {
+    if (strncmp(*list, name, length) == 0 && ((*list)[length] == '=' || !(*list)[length])) {
+      return *list;
+    }
+  }
+  return NULL;
+}
+
+/* What shardctl will have for a variable; NULL: nothing. */
+static const char *builders_value(const struct request *r, const char *name) {
+  size_t n = strlen(name);
+  const char *own = find_variable(r->more, name, n);
+  return !own ? getenv(name) : own[n] ? own + n + 1 : NULL;
+}
+
+/* What says where a bucket is: one of the same name elsewhere is another one. No keys. */
+static const char *const places[] = {
+    "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL",   "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+    "AWS_REGION",          "AWS_DEFAULT_REGION", "AWS_PROFILE",
+    "AWS_CONFIG_FILE"};
+
+/* of_path: whatever the manifest there is, wherever the bucket is. */
 static void make_key(struct request *r, bool of_path, char key[33]) {
   uint64_t a = 0xcbf29ce484222325ULL, b = 0x84222325cbf29ce4ULL;
   uint32_t version = SHARD_FORMAT_VERSION;
@@ -124,6 +153,12 @@ static void make_key(struct request *r, bool of_path, char key[33]) {
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
     a = fnv(a, parts[i].data, parts[i].size);
     b = fnv(b ^ a, parts[i].data, parts[i].size);
+  }
+  for (size_t i = 0; r->remote && !of_path && i < sizeof(places) / sizeof(places[0]); i++) {
+    const char *value = builders_value(r, places[i]);
+    a = fnv(a, value ? value : "", value ? strlen(value) + 1 : 0);
+    a = fnv(a, "\n", 1);
+    b = fnv(b ^ a, "\n", 1);
   }
   snprintf(key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
 }
@@ -163,22 +198,28 @@ static struct shard_listing *open_link(struct request *r) {
   return NULL;
 }
 
-/*
- * Of a bucket it cannot be told whether it has changed. Ranks that no launcher has started, so that
- * no job keeps a listing for them, share one if they start within some minutes.
- */
-static bool is_fresh(const struct shard_listing *l) {
+static int64_t realtime_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  int64_t age = now.tv_sec - l->header->listed_sec;
-  return age >= 0 && age < FRESH;
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/*
+ * Of a bucket it cannot be told whether it has changed. Ranks that no launcher has started, so that
+ * no job keeps a listing for them, share one if they start within some minutes; unless it is said
+ * since when it must have been made.
+ */
+static bool is_fresh(const struct request *r, const struct shard_listing *l) {
+  int64_t listed = l->header->listed_sec * 1000000000LL + l->header->listed_nsec;
+  int64_t now = realtime_ns();
+  return listed <= now && listed >= (r->since ? r->since : now - FRESH * 1000000000LL);
 }
 
 /* Open KEY.current if it is there and true. NULL if not. */
 static struct shard_listing *open_current(struct request *r) {
   snprintf(r->link, sizeof(r->link), "%s/%s.current", r->cache, r->key);
   struct shard_listing *l = open_link(r);
-  if (l && !(r->remote ? is_fresh(l) : shard_given_true(l, r->real))) {
+  if (l && !(r->remote ? is_fresh(r, l) : shard_given_true(l, r->real))) {
     shard_listing_close(l);
     l = NULL;
   }
@@ -194,7 +235,12 @@ static void name_pin(struct request *r, const char *job) {
 /* The listing that this job began with, true or not. NULL if there is none yet. */
 static struct shard_listing *open_pinned(struct request *r, const char *job) {
   name_pin(r, job);
-  return open_link(r);
+  struct shard_listing *l = open_link(r);
+  if (l && r->since && !is_fresh(r, l)) {
+    shard_listing_close(l); /* of an earlier program of the job */
+    l = NULL;
+  }
+  return l;
 }
 
 /* Whether there is one, and it has not been removed. */
@@ -229,8 +275,8 @@ static void say_digest(const struct request *r, const struct shard_listing *l, c
   struct shard_listing_info info;
   char text[600];
   shard_listing_info(l, &info);
-  snprintf(text, sizeof(text), "directory '%.300s' %s (%llu entries, digest %.16s)", r->real, what,
-           (unsigned long long)info.entries, info.digest);
+  snprintf(text, sizeof(text), "directory '%.300s' %s (%llu entries, digest %.16s)",
+           *r->real ? r->real : r->origin, what, (unsigned long long)info.entries, info.digest);
   shard_log(SHARD_LOG_WARN, text);
 }
 
@@ -241,7 +287,7 @@ static void pin(struct request *r, const char *job, struct shard_listing **l) {
   struct shard_listing *theirs = open_pinned(r, job);
   if (!theirs && symlink(target, r->link) != 0 && errno == EEXIST) {
     theirs = open_pinned(r, job);
-    if (!theirs && unlink(r->link) == 0 && symlink(target, r->link) == 0) {
+    if (!theirs && unlink(r->link) == 0 && symlink(target, r->link) == 0 && !r->since) {
       say_digest(r, *l,
                  "has lost the listing that this job began with; from now on ranks have a new one");
     }
@@ -265,16 +311,28 @@ static int high_fd(int fd) {
   return high;
 }
 
-/* The environment without LD_PRELOAD: the builder is not to be interposed. */
-static char **builder_environment(void) {
-  size_t n = 0, k = 0;
+/*
+ * The environment without LD_PRELOAD: the builder is not to be interposed. And with `more`, which
+ * go over the others: that is how keys get to it, and they get nowhere else.
+ */
+static char **builder_environment(const char *const *more) {
+  size_t n = 0, m = 0, k = 0;
   while (environ && environ[n]) {
     n++;
   }
-  char **copy = calloc(n + 1, sizeof(*copy));
+  while (more && more[m]) {
+    m++;
+  }
+  char **copy = calloc(n + m + 1, sizeof(*copy));
   for (size_t i = 0; copy && i < n; i++) {
-    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0) {
+    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
+        !find_variable(more, environ[i], strcspn(environ[i], "="))) {
       copy[k++] = environ[i];
+    }
+  }
+  for (size_t i = 0; copy && i < m; i++) {
+    if (strchr(more[i], '=')) {
+      copy[k++] = (char *)more[i];
     }
   }
   return copy;
@@ -292,7 +350,7 @@ static int start_builder(struct request *r, int lock, int *errors, pid_t *pid) {
   }
   pipes[0] = high_fd(pipes[0]);
   pipes[1] = high_fd(pipes[1]);
-  char **environment = builder_environment();
+  char **environment = builder_environment(r->more);
   if (pipes[0] < 0 || pipes[1] < 0 || !environment) {
     close(pipes[0]);
     close(pipes[1]);
@@ -828,17 +886,18 @@ static int identify(struct request *r, const char *manifest) {
 
 /* Where the cache is, and the listing's name in it. */
 static int find_cache(struct request *r) {
-  int rc = refuse_inside(r, shard_config()->cache_dir); /* before it is made there */
+  /* Before it is made there. A bucket has no inside. */
+  int rc = *r->real ? refuse_inside(r, shard_config()->cache_dir) : 0;
   if (rc == 0) {
     ssize_t n = shard_cache_dir(r->cache, sizeof(r->cache) - 128, r->err, r->size);
-    rc = n < 0 ? (int)n : refuse_inside(r, r->cache);
+    rc = n < 0 ? (int)n : *r->real ? refuse_inside(r, r->cache) : 0;
   }
   make_key(r, false, r->key);
-  make_key(r, !r->remote, r->job_key);
+  make_key(r, !r->since, r->job_key); /* ranks may have endpoints of their own */
   return rc;
 }
 
-/* Everything but the options. */
+/* Everything but the options. dir NULL: there is none. */
 static struct request *new_request(const char *dir, char *err, size_t size, int *rc) {
   struct request *r = calloc(1, sizeof(*r));
   if (!r) {
@@ -850,7 +909,7 @@ static struct request *new_request(const char *dir, char *err, size_t size, int 
   r->err = err;
   r->size = size;
   r->first = -1;
-  *rc = realpath(dir, r->real)
+  *rc = !dir || realpath(dir, r->real)
             ? 0
             : fail(r, -errno, "cannot find directory '%.300s': %s", dir, strerror(errno));
   return r;
@@ -904,7 +963,7 @@ int shard_cache_fetch(const char *dir, const char *url, const char *job, char *f
   }
   if (rc == 0) {
     r->real[0] = 0; /* one for all directories */
-    make_key(r, true, r->key);
+    make_key(r, job != NULL, r->key);
     strcpy(r->job_key, r->key);
     int k = snprintf(file, file_size, "%s/%s.got-%016llx%s", r->cache, r->key,
                      (unsigned long long)(job ? fnv(0xcbf29ce484222325ULL, job, strlen(job)) : 0),
@@ -1020,7 +1079,7 @@ static int open_cached(struct request *r, const char *job, struct shard_listing 
   }
   *out = job ? open_pinned(r, job) : NULL;
   if (*out) {
-    if (strncmp(r->target, r->key, strlen(r->key)) != 0) {
+    if (!r->remote && strncmp(r->target, r->key, strlen(r->key)) != 0) {
       say_digest(r, *out,
                  "has a manifest that was written anew since this job began; all ranks keep the "
                  "first one");
@@ -1054,6 +1113,11 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
                 "SHARD_LISTING='%.300s' gives ranks lists of their own, which is for the shard "
                 "view; here all ranks need one listing (shardctl index)",
                 config->listing);
+  }
+  if (config->listing_first && r->remote && !*r->real) {
+    return fail(r, -EINVAL,
+                "SHARD_LISTING_BUILD=first is not for a bucket, which does not tell whether the "
+                "listing that is there is old; make it with shardctl index");
   }
   r->shared = strncmp(file, "s3://", 5) == 0 && config->listing_first;
   if (strncmp(file, "s3://", 5) == 0 && !r->shared) {
@@ -1138,6 +1202,32 @@ int shard_cache_open_remote(const char *dir, const char *url, const char *option
   if (rc == 0) {
     rc = open_request(r, options, job, out);
   }
+  free(r);
+  errno = saved;
+  return rc;
+}
+
+int shard_dataset_open_s3(const char *url, const char *options, const char *const *environment,
+                          uint64_t round, int64_t since, struct shard_listing **out, char *err,
+                          size_t size) {
+  int saved = errno, rc;
+  struct request *r = new_request(NULL, err, size, &rc);
+  char *job = r && round > 0 ? malloc(JOB_SIZE + 32) : NULL;
+  if (job && shard_job_identity(job, JOB_SIZE)) {
+    sprintf(job + strlen(job), "\nround %llu", (unsigned long long)round);
+  } else {
+    free(job);
+    job = NULL;
+  }
+  if (rc == 0) {
+    r->more = environment;
+    r->since = job && since > 0 ? since : realtime_ns();
+    rc = set_remote(r, url);
+  }
+  if (rc == 0) {
+    rc = open_request(r, options, job, out);
+  }
+  free(job);
   free(r);
   errno = saved;
   return rc;

@@ -129,8 +129,11 @@ bool shard_given_serves(const struct shard_listing *l, const char *real,
  */
 static void explain(const struct shard_listing *l, const char *name, const char *real,
                     const struct shard_options *asked, char *why, size_t size) {
-  const char *slash = strrchr(real, '/');
-  size_t parent = (size_t)(slash - real) + 1;
+  size_t end = strlen(real), parent;
+  end -= end > 1 && real[end - 1] == '/'; /* a bucket's folder */
+  const char *slash = memrchr(real, '/', end);
+  parent = slash ? (size_t)(slash - real) + 1 : 0;
+  const char *rest = strlen(l->source) > parent ? strchr(l->source + parent, '/') : NULL;
   char options[SHARD_OPTIONS_TEXT];
   *why = 0;
   if (strcmp(l->source, real) == 0) {
@@ -139,7 +142,7 @@ static void explain(const struct shard_listing *l, const char *name, const char 
              "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
              "made with '%.200s'",
              name, real, options, l->options);
-  } else if (strncmp(l->source, real, parent) != 0 || strchr(l->source + parent, '/')) {
+  } else if (strncmp(l->source, real, parent) != 0 || (rest && rest[1])) {
     snprintf(why, size, "SHARD_LISTING='%.200s' is not used: it is of '%.300s', not of '%.300s'",
              name, l->source, real);
   }
