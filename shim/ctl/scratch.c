@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scratch.c - SHARD_TMPDIR/shardctl.XXXXXX, locked as long as its shardctl lives. Those that nobody
- * has locked are of one that was killed, and go; where locks do not work, none does.
+ * scratch.c - SHARD_TMPDIR/.shardctl-put.XXXXXX, locked as long as its shardctl lives. Those that
+ * nobody has locked are of one that was killed, and go; where locks do not work, none does.
  */
 #include "ctl/scratch.h"
 
@@ -17,7 +17,7 @@
 
 #include "ctl/ctl.h"
 
-#define PREFIX "shardctl."
+#define PREFIX ".shardctl-put." /* nobody else has such a folder */
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 static int open_folder(int at, const char *name) {

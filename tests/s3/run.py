@@ -723,8 +723,7 @@ def objects(bench):
         for number, source in ((1, tree), (2, tree + "/d1")):
             pair.append(subprocess.Popen([CTL, "index", source, "-o", "s3://store/killed"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                          env=bench.environment(proxy.endpoint, SHARD_TMPDIR=scratch)))
-            while proxy.requests < number:
-                time.sleep(0.01)
+            until(lambda n=number: proxy.requests >= n)
         both = set(os.listdir(scratch))
         pair[0].kill()
         pair[0].wait()
@@ -733,13 +732,13 @@ def objects(bench):
         results.check("a killed one's folder goes, a live one's stays", len(both) == 2 and len(kept) == 1 and os.listdir(os.path.join(scratch, kept[0])) == ["listing"], (both, kept))
         pair[1].kill()
         pair[1].wait()
-    os.mkdir(os.path.join(scratch, "shardctl.d"))
-    os.mkdir(os.path.join(scratch, "shardctl.Mine00"))
-    with open(os.path.join(scratch, "shardctl.Mine00", "x"), "wb"):
+    os.mkdir(os.path.join(scratch, ".shardctl-put.d"))
+    os.mkdir(os.path.join(scratch, ".shardctl-put.Mine00"))
+    with open(os.path.join(scratch, ".shardctl-put.Mine00", "x"), "wb"):
         pass
     bench.run("index", tree, "-o", "s3://store/killed", SHARD_TMPDIR=scratch)
-    results.check("a folder of another name stays", os.listdir(scratch) == ["shardctl.d"], os.listdir(scratch))
-    os.rmdir(os.path.join(scratch, "shardctl.d"))
+    results.check("a folder of another name stays", os.listdir(scratch) == [".shardctl-put.d"], os.listdir(scratch))
+    os.rmdir(os.path.join(scratch, ".shardctl-put.d"))
     # What is said.
     bench.client.put_object(Bucket="store", Key="no.listing", Body=b"no listing at all" * 1000)
     wrong = {"AWS_SECRET_ACCESS_KEY": "wrongSecret/9"}

@@ -419,7 +419,7 @@ static void one(const char *name, size_t count) {
 static void distributions(void **state) {
   (void)state;
   for (size_t i = 0; i < COUNT(bounds); i++) {
-    one(bounds[i].name, TESTED);
+    one(bounds[i].name, UNIT_PART == 1 ? TESTED : 5000);
   }
 }
 
@@ -428,7 +428,7 @@ static void connections(void **state) {
   (void)state;
   static const size_t counts[] = {1, 999, 1000, 1001, 5000, 60000};
   for (size_t i = 0; i < COUNT(bounds); i++) {
-    for (size_t k = 0; k < COUNT(counts); k++) {
+    for (size_t k = 0; k < COUNT(counts) - (UNIT_PART > 1); k++) {
       size_t pages = (counts[k] + SHARD_S3_PAGE_KEYS - 1) / SHARD_S3_PAGE_KEYS;
       fill(bounds[i].name, counts[k]);
       list(bounds[i].name, 1, 0);
@@ -457,7 +457,7 @@ static void short_pages(void **state) {
   (void)state;
   world.short_pages = true;
   for (size_t i = 0; i < COUNT(bounds); i++) {
-    fill(bounds[i].name, 20000);
+    fill(bounds[i].name, UNIT_PART == 1 ? 20000 : 3000);
     list(bounds[i].name, 32, 0.02);
     list(bounds[i].name, 7, 0);
   }
