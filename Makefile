@@ -28,7 +28,7 @@ LIB := $(COMMON) config/config config/world config/job config/file config/log li
 CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/run listing/sort listing/build listing/parts listing/stream source/posix \
        source/manifest listing/cachedir listing/given config/config config/log config/world \
        $(addprefix source/s3/,url credentials sigv4 provider client page split folders list object) \
-       $(addprefix ctl/,main text library s3 scratch share get stream index ls stat manifest run plan doctor cache stats sums verify)
+       $(addprefix ctl/,main text library s3 output scratch share get stream index ls stat manifest run plan doctor cache stats sums verify)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
@@ -50,13 +50,13 @@ $(BUILD)/obj/adapter/source.o: $(BUILD)/gen/adapter_source.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
-# Bound lazily: a program that lists nothing of a dataset uses few of the imports, and pays for them
-# in each process. -Bsymbolic-functions: our scandir calls our opendir, as libc's calls libc's.
 # Which old versions of libc's calls there are depends on the architecture.
 $(BUILD)/gen/libshard.map: shim/libshard.map Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -E -P -x c -o $@ $<
 
+# Bound lazily: a program that lists nothing of a dataset uses few of the imports, and pays for them
+# in each process. -Bsymbolic-functions: our scandir calls our opendir, as libc's calls libc's.
 $(BUILD)/libshard.so: $(LIB_OBJ) $(BUILD)/gen/libshard.map
 	@echo "  LD   $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so \

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define SHARD_JOB_SIZE 2048 /* enough for any */
+
 /*
  * A text that all processes of the job on this node have, and no other job, in buf[size]. false if
  * there is none: no launcher is known, or it cannot be told from an earlier job of its kind.

@@ -348,10 +348,14 @@ static double age(const struct cache *c, const struct entry *e) {
 /* A part's stream: how much of its name is the base of all of its files. */
 static size_t base_of(const struct entry *e) { return e->group + strlen(".part-") + 16; }
 
-/* A job's stream is kept for a month, one of no job for an hour. */
-static bool is_old_stream(const struct cache *c, const struct entry *e) {
-  bool of_job = strspn(e->name + e->group + strlen(".stream-"), "0") < 16;
-  return age(c, e) >= (of_job ? MONTH : HOUR);
+/* Whether it is a job's: 16 zeros behind `before` are of none. */
+static bool is_of_job(const struct entry *e, const char *before) {
+  return strspn(e->name + e->group + strlen(before), "0") < 16;
+}
+
+/* What is a job's is kept for a month, what is of none for an hour. */
+static bool is_old(const struct cache *c, const struct entry *e, const char *before) {
+  return age(c, e) >= (is_of_job(e, before) ? MONTH : HOUR);
 }
 
 /* Whether it is being made, and whether somebody is to find it. */
@@ -362,7 +366,7 @@ static void look_at_part(const struct cache *c, struct entry *e) {
   e->busy = e->busy || state == SHARD_STREAM_RUNNING;
   for (size_t i = 0; i < c->count && state == SHARD_STREAM_COMPLETE; i++) {
     const struct entry *link = &c->entries[i];
-    e->pinned = e->pinned || (link->kind == STREAM && !is_old_stream(c, link) &&
+    e->pinned = e->pinned || (link->kind == STREAM && !is_old(c, link, ".stream-") &&
                               strlen(link->target) == base_of(e) &&
                               memcmp(link->target, e->name, base_of(e)) == 0);
   }
@@ -412,15 +416,14 @@ static const char *why_remove(const struct cache *c, const struct entry *e) {
                : NULL;
   case JOB:
     return age(c, e) >= MONTH ? "job of a month ago" : NULL;
-  case OBJECT: /* what SHARD_LISTING=s3://... names; 0: not of a job */
-    if (strspn(e->name + e->group + strlen(".got-"), "0") >= 16) {
-      return age(c, e) >= HOUR ? "object of an hour ago" : NULL;
-    }
-    return age(c, e) >= MONTH ? "object of a job of a month ago" : NULL;
+  case OBJECT: /* what SHARD_LISTING=s3://... names */
+    return !is_old(c, e, ".got-")  ? NULL
+           : is_of_job(e, ".got-") ? "object of a job of a month ago"
+                                   : "object of an hour ago";
   case PART:
     return e->pinned ? NULL : "part of a listing that no job has";
   case STREAM:
-    return is_old_stream(c, e) ? "job that is gone" : NULL;
+    return is_old(c, e, ".stream-") ? "job that is gone" : NULL;
   case CURRENT:
     return find(c, e->target) ? NULL : "link to nothing";
   case FOREIGN:

@@ -62,6 +62,10 @@ bool ctl_find_library(char self[PATH_MAX], char path[PATH_MAX]);
 /* Flush stdout; CTL_FAILED with a message if it could not be written. */
 int ctl_finish(void);
 
+/* Open a listing and check every block of it. 0, or as shard_listing_open() and _verify(). */
+struct shard_listing;
+int ctl_listing_open(const char *file, struct shard_listing **out);
+
 /* Memory, temporary folder and progress from the environment. CTL_DONE or CTL_USAGE. */
 struct shard_build_means;
 int ctl_build_means(struct shard_build_means *means);

@@ -3,18 +3,14 @@
  * get.c - shardctl get: a listing or manifest from a bucket, whole and checked, or not at all.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "config/pattern.h"
 #include "ctl/ctl.h"
+#include "ctl/output.h"
 #include "ctl/s3.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -41,9 +37,8 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
 /* CTL_DONE, or CTL_FAILED after a message. */
 static int check(const char *url, const char *file) {
   struct shard_listing *l;
-  int rc = shard_listing_open(file, &l);
+  int rc = ctl_listing_open(file, &l);
   if (rc == 0) {
-    rc = shard_listing_verify(l);
     shard_listing_close(l);
   }
   return rc == 0 ? CTL_DONE
@@ -53,37 +48,21 @@ static int check(const char *url, const char *file) {
 }
 
 static int get(const char *url, bool anonymous, const char *output) {
-  char temporary[PATH_MAX];
+  struct ctl_output out;
   struct stat st;
   if (stat(output, &st) == 0 && !S_ISREG(st.st_mode)) {
     return ctl_fail("cannot write '%.300s': it is not a regular file", output);
   }
-  if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp.XXXXXX", output) >=
-      sizeof(temporary)) {
-    return ctl_fail("'%.300s...' is too long", output);
-  }
-  int fd = mkostemp(temporary, O_CLOEXEC);
-  if (fd < 0) {
-    return ctl_fail("cannot write '%.300s': %s", output, strerror(errno));
-  }
-  flock(fd, LOCK_EX | LOCK_NB); /* shardctl index removes those that nobody has locked */
-  mode_t mask = umask(0);
-  umask(mask);
-  int rc = ctl_s3_get(url, anonymous, fd);
-  if (rc == CTL_DONE && !shard_manifest_named(url)) {
-    rc = check(url, temporary);
-  }
-  if (rc == CTL_DONE && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0)) {
-    rc = ctl_fail("cannot write '%.300s': %s", output, strerror(errno));
-  }
-  if (rc == CTL_DONE && rename(temporary, output) != 0) {
-    rc = ctl_fail("cannot write '%.300s': %s", output, strerror(errno));
-  }
+  int rc = ctl_output_open(output, &out);
   if (rc != CTL_DONE) {
-    unlink(temporary);
+    return rc;
   }
-  close(fd);
-  return rc;
+  rc = ctl_s3_get(url, anonymous, out.fd);
+  if (rc == CTL_DONE && !shard_manifest_named(url)) {
+    rc = check(url, out.temporary);
+  }
+  int ended = ctl_output_end(&out, rc == CTL_DONE);
+  return rc == CTL_DONE ? ended : rc;
 }
 
 int ctl_get(int argc, char **argv) {

@@ -138,9 +138,8 @@ static bool may_replace(const char *output) {
 static int put(const char *file, const char *url, bool only_new) {
   struct shard_listing *l;
   const struct ctl_s3_file one = {.url = url, .file = file};
-  int rc = shard_listing_open(file, &l);
+  int rc = ctl_listing_open(file, &l);
   if (rc == 0) {
-    rc = shard_listing_verify(l);
     shard_listing_close(l);
   }
   return rc == 0 ? ctl_s3_put(&one, 1, only_new)
@@ -169,27 +168,16 @@ static long peak_memory(void) {
 /* Look at what is shared, and get it if it is the one. CTL_DONE and *what, or else. */
 static int look(const char *url, const char *source, const struct shard_options *o, double wait,
                 const char *output, enum ctl_shared *what, struct shard_build_result *result) {
-  char err[700] = "";
-  struct shard_s3_url at;
   struct shard_listing *l;
   char *canonical = NULL;
   int rc = ctl_s3_object(url);
+  if (rc == CTL_DONE && shard_s3_is_url(source)) {
+    rc = ctl_s3_source(source, &canonical);
+  } else if (rc == CTL_DONE && !(canonical = realpath(source, NULL))) {
+    rc = ctl_fail("cannot find directory '%.300s': %s", source, strerror(errno));
+  }
   if (rc != CTL_DONE) {
     return rc;
-  }
-  if (!shard_s3_is_url(source)) {
-    canonical = realpath(source, NULL);
-    rc = canonical ? 0 : -errno;
-  } else {
-    rc = shard_s3_url_parse(source, &at, err, sizeof(err));
-    if (rc == 0 && asprintf(&canonical, "s3://%s/%s", at.bucket, at.prefix) < 0) {
-      canonical = NULL;
-      rc = -ENOMEM;
-    }
-  }
-  if (rc != 0) {
-    return *err ? ctl_usage("%s", err)
-                : ctl_fail("cannot find directory '%.300s': %s", source, strerror(-rc));
   }
   rc = ctl_share_look(url, canonical, o, wait, output, what);
   free(canonical);

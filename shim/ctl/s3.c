@@ -203,6 +203,16 @@ int ctl_s3_stream(const char *url, bool anonymous, const struct shard_options *o
   return rc == 0 ? CTL_DONE : say(err);
 }
 
+int ctl_s3_source(const char *url, char **out) {
+  char err[700];
+  struct shard_s3_url at;
+  if (shard_s3_url_parse(url, &at, err, sizeof(err)) != 0) {
+    return ctl_usage("%s", err);
+  }
+  *out = canonical_url(&at);
+  return *out ? CTL_DONE : ctl_fail("out of memory");
+}
+
 char *ctl_s3_root(const char *url) {
   const char *slash = shard_s3_is_url(url) ? strrchr(url + 5, '/') : NULL;
   return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;

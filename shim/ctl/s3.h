@@ -35,6 +35,9 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
 int ctl_s3_stream(const char *url, bool anonymous, const struct shard_options *options,
                   const char *base, int (*begun)(void *context), void *context);
 
+/* s3://bucket/prefix as listings name their source; malloc'd. CTL_DONE, or as above. */
+int ctl_s3_source(const char *url, char **out);
+
 /* The part of a url that names are relative to: "s3://bucket/a/" of s3://bucket/a/b. Malloc'd. */
 char *ctl_s3_root(const char *url);
 

@@ -7,19 +7,13 @@
 #include "ctl/share.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "config/clock.h"
 #include "ctl/ctl.h"
+#include "ctl/output.h"
 #include "ctl/s3.h"
 #include "libshard.h"
 #include "listing/given.h"
@@ -31,7 +25,7 @@
 struct look {
   const char *url, *source;
   const struct shard_options *options;
-  char file[PATH_MAX];
+  const char *file;
   bool have;      /* something has been got */
   bool checked;   /* every block of it */
   char why[1100]; /* it is passed over */
@@ -111,34 +105,22 @@ static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double secon
 
 int ctl_share_look(const char *url, const char *source, const struct shard_options *options,
                    double seconds, const char *file, enum ctl_shared *what) {
-  struct look k = {.url = url, .source = source, .options = options};
+  struct ctl_output out;
+  int rc = ctl_output_open(file, &out), ended;
+  if (rc != CTL_DONE) {
+    return rc;
+  }
+  struct look k = {.url = url, .source = source, .options = options, .file = out.temporary};
   struct ctl_s3_watch *watch = NULL;
-  if ((size_t)snprintf(k.file, sizeof(k.file), "%s.tmp.XXXXXX", file) >= sizeof(k.file)) {
-    return ctl_fail("'%.300s...' is too long", file);
-  }
-  int fd = mkostemp(k.file, O_CLOEXEC);
-  if (fd < 0) {
-    return ctl_fail("cannot write '%.300s': %s", file, strerror(errno));
-  }
-  flock(fd, LOCK_EX | LOCK_NB); /* shardctl index removes those that nobody has locked */
-  mode_t mask = umask(0);
-  umask(mask);
-  int rc = ctl_s3_watch_open(url, &watch);
-  rc = rc == CTL_DONE ? look(&k, watch, fd, seconds, what) : rc;
+  rc = ctl_s3_watch_open(url, &watch);
+  rc = rc == CTL_DONE ? look(&k, watch, out.fd, seconds, what) : rc;
   ctl_s3_watch_close(watch);
-  bool here = rc == CTL_DONE && *what == CTL_SHARE_HERE;
-  if (here && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0 || rename(k.file, file) != 0)) {
-    rc = ctl_fail("cannot write '%.300s': %s", file, strerror(errno));
-    here = false;
-  }
-  if (!here) {
-    unlink(k.file);
-  }
+  ended = ctl_output_end(&out, rc == CTL_DONE && *what == CTL_SHARE_HERE);
+  rc = rc == CTL_DONE ? ended : rc;
   if (rc == CTL_DONE && *what == CTL_SHARE_APART && k.why[0]) {
     fputs("shardctl: warning: ", stderr);
     ctl_text(stderr, k.why);
     fputc('\n', stderr);
   }
-  close(fd);
   return rc;
 }

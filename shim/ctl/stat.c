@@ -16,6 +16,14 @@ static const char usage[] = "Usage: shardctl stat FILE [--json]\n"
 static const struct option options[] = {
     {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
+int ctl_listing_open(const char *file, struct shard_listing **out) {
+  int rc = shard_listing_open(file, out);
+  if (rc == 0 && (rc = shard_listing_verify(*out)) != 0) {
+    shard_listing_close(*out);
+  }
+  return rc;
+}
+
 int ctl_stat(int argc, char **argv) {
   int json = 0, c;
   while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
@@ -35,13 +43,7 @@ int ctl_stat(int argc, char **argv) {
   }
   const char *file = argv[optind];
   struct shard_listing *l;
-  int rc = shard_listing_open(file, &l);
-  if (rc == 0) {
-    rc = shard_listing_verify(l);
-    if (rc != 0) {
-      shard_listing_close(l);
-    }
-  }
+  int rc = ctl_listing_open(file, &l);
   if (rc != 0) {
     return ctl_fail("cannot use listing '%s': %s", file, shard_listing_strerror(rc));
   }

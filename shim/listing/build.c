@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config/path.h"
 #include "libshard.h"
 #include "listing/below.h"
 #include "listing/codec.h"
@@ -359,9 +360,7 @@ static void clear(struct builder *b) {
 /* Whether the file's directory is `real` or below it. */
 static bool lies_inside(const char *folder, const char *real) {
   char *canonical = realpath(folder, NULL);
-  size_t n = strlen(real);
-  bool inside = canonical && strncmp(canonical, real, n) == 0 &&
-                (canonical[n] == '/' || canonical[n] == 0 || real[n - 1] == '/');
+  bool inside = canonical && shard_path_below(canonical, real);
   free(canonical);
   return inside;
 }
@@ -448,20 +447,13 @@ struct target {
 
 /* The directories on the way to a name, as far as the last name had others. */
 static int add_directories(struct target *t, const char *name, size_t length) {
-  size_t base = shard_basename(name, length), from = 0;
+  size_t base = shard_basename(name, length), from = 0, end;
   if (base == t->last_length && memcmp(name, t->last, base) == 0) {
     return 0;
   }
-  for (size_t i = 0; i < base; i++) {
-    if (name[i] != '/') {
-      continue;
-    }
-    if (!shard_is_entry(name + from, i - from)) {
-      break;
-    }
-    from = i + 1;
+  while ((end = shard_next_directory(name, base, &from)) > 0) {
     if (from > t->last_length || memcmp(name, t->last, from) != 0) {
-      int rc = on_other(&t->hand, name, i, 0, 0);
+      int rc = on_other(&t->hand, name, end, 0, 0);
       if (rc != 0) {
         return rc;
       }

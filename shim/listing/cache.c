@@ -45,6 +45,7 @@
 #include "config/clock.h"
 #include "config/config.h"
 #include "config/job.h"
+#include "config/passing.h"
 #include "config/pattern.h"
 #include "interpose/real.h"
 #include "interpose/self.h"
@@ -56,11 +57,10 @@
 #include "listing/options.h"
 #include "listing/stream.h"
 
-#define FRESH 600     /* seconds */
-#define REWRITES 10   /* of a manifest while it is read */
-#define TICK_MS 20    /* a file's mtime may be so old when it is set */
-#define GRACE_MS 5000 /* for a shardctl that waits to say why it was in vain */
-#define JOB_SIZE 2048
+#define FRESH 600        /* seconds */
+#define REWRITES 10      /* of a manifest while it is read */
+#define TICK_MS 20       /* a file's mtime may be so old when it is set */
+#define GRACE_MS 5000    /* for a shardctl that waits to say why it was in vain */
 #define FIRST_FREE_FD 10 /* a host may run with 0, 1 or 2 closed */
 
 /* One call. On the heap, with room for every path: a host's thread may have a small stack. */
@@ -226,10 +226,13 @@ static struct shard_listing *open_current(struct request *r) {
   return l;
 }
 
+/* 0: of no job. */
+static unsigned long long job_id(const char *job) {
+  return job ? fnv(0xcbf29ce484222325ULL, job, strlen(job)) : 0;
+}
+
 static void name_pin(struct request *r, const char *job) {
-  uint64_t id = fnv(0xcbf29ce484222325ULL, job, strlen(job));
-  snprintf(r->link, sizeof(r->link), "%s/%s.job-%016llx", r->cache, r->job_key,
-           (unsigned long long)id);
+  snprintf(r->link, sizeof(r->link), "%s/%s.job-%016llx", r->cache, r->job_key, job_id(job));
 }
 
 /* The listing that this job began with, true or not. NULL if there is none yet. */
@@ -670,7 +673,7 @@ static int take_lock(struct request *r, int *held, int64_t *end) {
   snprintf(r->link, sizeof(r->link), "%s/%s.lock", r->cache, r->key);
   int lock = *held = high_fd(open(r->link, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (lock < 0) {
-    bool passing = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+    bool passing = shard_passing(errno);
     return fail(r, -errno, "cannot write to the cache directory '%.300s': %s%s", r->cache,
                 strerror(errno), passing ? "" : "; set SHARD_CACHE_DIR");
   }
@@ -965,9 +968,7 @@ int shard_cache_fetch(const char *dir, const char *url, const char *job, char *f
     r->real[0] = 0; /* one for all directories */
     make_key(r, job != NULL, r->key);
     strcpy(r->job_key, r->key);
-    int k = snprintf(file, file_size, "%s/%s.got-%016llx%s", r->cache, r->key,
-                     (unsigned long long)(job ? fnv(0xcbf29ce484222325ULL, job, strlen(job)) : 0),
-                     kind);
+    int k = snprintf(file, file_size, "%s/%s.got-%016llx%s", r->cache, r->key, job_id(job), kind);
     rc = k > 0 && (size_t)k < file_size
              ? 0
              : fail(r, -ENAMETOOLONG, "the path of the cache directory is too long");
@@ -1045,7 +1046,7 @@ int shard_cache_open_stream(const char *dir, const char *url, const char *option
                             struct shard_stream **out, char *err, size_t size) {
   int saved = errno, rc, lock = -1;
   int64_t deadline;
-  uint64_t id = job ? fnv(0xcbf29ce484222325ULL, job, strlen(job)) : 0;
+  uint64_t id = job_id(job);
   struct request *r = new_request(dir, err, size, &rc);
   if (rc == 0) {
     r->streamed = true;
@@ -1212,8 +1213,8 @@ int shard_dataset_open_s3(const char *url, const char *options, const char *cons
                           size_t size) {
   int saved = errno, rc;
   struct request *r = new_request(NULL, err, size, &rc);
-  char *job = r && round > 0 ? malloc(JOB_SIZE + 32) : NULL;
-  if (job && shard_job_identity(job, JOB_SIZE)) {
+  char *job = r && round > 0 ? malloc(SHARD_JOB_SIZE + 32) : NULL;
+  if (job && shard_job_identity(job, SHARD_JOB_SIZE)) {
     sprintf(job + strlen(job), "\nround %llu", (unsigned long long)round);
   } else {
     free(job);

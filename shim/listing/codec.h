@@ -149,6 +149,20 @@ static inline size_t shard_basename(const char *name, size_t length) {
   return slash ? (size_t)(slash - name) + 1 : 0;
 }
 
+/*
+ * The directories above name[..base], from the top: the length of each, then 0. *from is 0 at
+ * first. Nobody will find what lies below a component that no directory has: it ends there.
+ */
+static inline size_t shard_next_directory(const char *name, size_t base, size_t *from) {
+  const char *slash = memchr(name + *from, '/', base - *from);
+  size_t end = slash ? (size_t)(slash - name) : 0;
+  if (!slash || !shard_is_entry(name + *from, end - *from)) {
+    return 0;
+  }
+  *from = end + 1;
+  return end;
+}
+
 /* Byte order; a proper prefix comes first. */
 static inline int shard_compare_bytes(const char *a, size_t na, const char *b, size_t nb) {
   int c = memcmp(a, b, na < nb ? na : nb);

@@ -152,16 +152,9 @@ int shard_parts_add(struct shard_parts *p, const char *name, size_t length) {
     return -ENAMETOOLONG;
   }
   if (base != p->last_length || memcmp(name, p->last, base) != 0) {
-    for (size_t i = 0, from = 0; i < base; i++) {
-      if (name[i] != '/') {
-        continue;
-      }
-      if (!shard_is_entry(name + from, i - from)) {
-        break; /* no directory has such an entry: nobody will find what is below */
-      }
-      from = i + 1;
-      int rc = learn(&p->known, name, i);
-      rc = rc > 0 ? append(p, name, i, true) : rc;
+    for (size_t from = 0, end; (end = shard_next_directory(name, base, &from)) > 0;) {
+      int rc = learn(&p->known, name, end);
+      rc = rc > 0 ? append(p, name, end, true) : rc;
       if (rc != 0) {
         return rc;
       }

@@ -17,6 +17,7 @@
 
 #include "config/clock.h"
 #include "config/config.h"
+#include "config/passing.h"
 #include "listing/listing.h"
 
 #define GRACE_MS 3000 /* after SHARD_TIMEOUT, in which shardctl says what is wrong */
@@ -30,6 +31,7 @@ struct link {
 
 struct shard_stream {
   struct link *_Atomic first;
+  _Atomic uint64_t parts; /* in all, once that is known; 0 */
   const char *source, *options;
   char base[];
 };
@@ -65,8 +67,7 @@ enum shard_stream_state shard_stream_look(const char *base) {
   }
   int fd = open_beside(base, "err");
   if (fd < 0) {
-    bool passing = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
-    return passing ? SHARD_STREAM_RUNNING : SHARD_STREAM_BROKEN;
+    return shard_passing(errno) ? SHARD_STREAM_RUNNING : SHARD_STREAM_BROKEN;
   }
   bool runs = flock(fd, LOCK_SH | LOCK_NB) != 0;
   close(fd);
@@ -131,7 +132,7 @@ static int open_part(const struct shard_stream *s, uint64_t number, uint64_t beg
 }
 
 /* What has come of a part that is not there. 0: none will; -EAGAIN: it may come. */
-static int look_for(const struct shard_stream *s, uint64_t number, char *err, size_t size) {
+static int look_for(struct shard_stream *s, uint64_t number, char *err, size_t size) {
   char text[600];
   enum shard_stream_state state = shard_stream_look(s->base);
   if (state == SHARD_STREAM_RUNNING) {
@@ -140,6 +141,7 @@ static int look_for(const struct shard_stream *s, uint64_t number, char *err, si
   if (state == SHARD_STREAM_COMPLETE) {
     read_beside(s->base, "end", text, sizeof(text));
     if (strtoull(text, NULL, 10) <= number) {
+      atomic_store(&s->parts, number);
       return 0;
     }
     /* Written since the part was looked for. */
@@ -168,6 +170,9 @@ static int fetch(struct shard_stream *s, struct link *last, struct link **out, c
   struct link *_Atomic *slot = last ? &last->next : &s->first;
   uint64_t number = last ? last->number + 1 : 0;
   struct link *mine, *theirs = NULL;
+  if (number > 0 && number == atomic_load(&s->parts)) {
+    return 0;
+  }
   int rc = open_part(s, number, last ? last->part.end : 0, &mine);
   if (rc == -ENOENT) {
     return look_for(s, number, err, size);

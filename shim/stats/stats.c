@@ -21,6 +21,7 @@
 
 #include "config/config.h"
 #include "config/job.h"
+#include "config/passing.h"
 #include "config/pattern.h"
 #include "interpose/self.h"
 #include "libshard.h"
@@ -246,7 +247,7 @@ static bool await(_Atomic uint32_t *state) {
 
 /* Which run this is. */
 static void tell_job(void) {
-  char job[2048];
+  char job[SHARD_JOB_SIZE];
   head->job = shard_job_identity(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
 }
 
@@ -459,7 +460,7 @@ static bool locate(int dirfd, const char *directory, struct place *out, char *bu
   int fd = (int)syscall(SYS_openat, dirfd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
     /* Another fault is that of a directory that has just gone. */
-    atomic_fetch_add(&head->lost, errno == EMFILE || errno == ENFILE || errno == ENOMEM);
+    atomic_fetch_add(&head->lost, shard_passing(errno));
     return false;
   }
   unsigned levels;

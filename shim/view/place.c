@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "config/file.h"
+#include "config/passing.h"
+#include "config/path.h"
 #include "interpose/real.h"
 #include "libshard.h"
 
@@ -114,19 +116,6 @@ static bool find_mount(const char *table, uint64_t id, struct mount *out, char *
   return false;
 }
 
-/* What follows `whole` in path, without the slash; NULL if path does not lie there. */
-static const char *below(const char *path, const char *whole) {
-  size_t n = strlen(whole);
-  while (n > 0 && whole[n - 1] == '/') {
-    n--;
-  }
-  if (strncmp(path, whole, n) != 0 || (path[n] != '/' && path[n] != 0)) {
-    return NULL;
-  }
-  path += n;
-  return path + strspn(path, "/");
-}
-
 /*
  * A mount's root and a dataset's root, as paths in the file system that both are of: whether the
  * first lies in the second. malloc'd path, or NULL.
@@ -137,11 +126,11 @@ static char *inside_of(const char *table, const char *mount_root, const struct s
   char *copy = NULL, *path = NULL, *real = NULL;
   if (look(AT_FDCWD, root->path, &level) == 0 && level.mount_known &&
       (real = realpath(root->path, NULL)) && find_mount(table, level.mount, &m, &copy)) {
-    const char *rest = below(real, m.point), *found;
+    const char *rest = shard_path_below(real, m.point), *found;
     char *whole = NULL;
     if (rest && asprintf(&whole, "%s%s%s", m.root, *rest ? "/" : "", rest) > 0) {
       const char *clean = whole[0] == '/' && whole[1] == '/' ? whole + 1 : whole;
-      found = below(mount_root, clean);
+      found = shard_path_below(mount_root, clean);
       path = found && *found ? strdup(found) : NULL;
       free(whole);
     }
@@ -193,7 +182,7 @@ __attribute__((noinline)) static int mounted_part(const struct level *m,
   size_t size;
   char *table = shard_read_file("/proc/self/mountinfo", &size), *copy = NULL, *path = NULL;
   if (!table) {
-    return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
+    return shard_passing(errno) ? -errno : 0;
   }
   struct mount mount = {0};
   *which = 0;

@@ -29,6 +29,8 @@
 
 #include "config/config.h"
 #include "config/job.h"
+#include "config/passing.h"
+#include "config/path.h"
 #include "config/pattern.h"
 #include "listing/cache.h"
 #include "listing/given.h"
@@ -40,8 +42,6 @@
 #include "stats/stats.h"
 #include "view/place.h"
 #include "view/serve.h"
-
-#define JOB_SIZE 2048
 
 /* The listing of one epoch, where SHARD_LISTING has one for each (%e). */
 struct edition {
@@ -258,16 +258,6 @@ static void set_up(void) {
 /* ---- a dataset's listing ----------------------------------------------------------------------
  */
 
-/* Whether path is `whole` or lies below it; *rest is what follows. */
-static bool lies_below(const char *path, const char *whole, const char **rest) {
-  size_t n = strlen(whole);
-  if (strncmp(path, whole, n) != 0 || (path[n] != '/' && path[n] != 0)) {
-    return false;
-  }
-  *rest = path + n + (path[n] == '/');
-  return true;
-}
-
 /* Positions of the names below directory `path`. */
 static int positions_below(const struct shard_table *t, const char *path, struct shard_hole *out) {
   char *key = NULL;
@@ -299,8 +289,8 @@ static int find_nested(struct dataset *d) {
   }
   for (size_t i = 0; i < setup.count && rc == 0 && outer; i++) {
     char *inner = &setup.datasets[i] == d ? NULL : realpath(setup.datasets[i].path, NULL);
-    const char *rest;
-    bool inside = inner && lies_below(inner, strcmp(outer, "/") == 0 ? "" : outer, &rest) && *rest;
+    const char *rest = inner ? shard_path_below(inner, outer) : NULL;
+    bool inside = rest && *rest;
     struct stat st;
     struct shard_dir_entry known;
     if (inner && !inside && stat(inner, &st) == 0 &&
@@ -331,10 +321,10 @@ static int find_nested(struct dataset *d) {
 /* What SHARD_LISTING has for this rank and epoch. */
 static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listing **out, char *err,
                     size_t size) {
-  char *file = malloc(PATH_MAX), *job = malloc(JOB_SIZE), *url = NULL;
+  char *file = malloc(PATH_MAX), *job = malloc(SHARD_JOB_SIZE), *url = NULL;
   char real[PATH_MAX];
   int rc = -ENOMEM;
-  bool known = job && shard_job_identity(job, JOB_SIZE);
+  bool known = job && shard_job_identity(job, SHARD_JOB_SIZE);
   if (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)setup.world.rank, epoch,
                                     file, PATH_MAX) < 0) {
     snprintf(err, size, "SHARD_LISTING: too long, or out of memory");
@@ -376,8 +366,8 @@ static int open_listing(struct dataset *d, char *err, size_t size) {
   if (setup.manifest || setup.own) {
     return open_own(d, shard_config()->epoch, &d->listing, err, size);
   }
-  char *job = malloc(JOB_SIZE);
-  bool known = job && shard_job_identity(job, JOB_SIZE);
+  char *job = malloc(SHARD_JOB_SIZE);
+  bool known = job && shard_job_identity(job, SHARD_JOB_SIZE);
   const char *of = known ? job : NULL;
   int rc =
       is_streamed(d)
@@ -411,8 +401,6 @@ static void unload(struct dataset *d) {
   d->stream = NULL;
 }
 
-static bool passing(int rc) { return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM; }
-
 static void load(struct dataset *d) {
   char err[700], text[900];
   /* A parent may have been in the middle of this when it forked; what it had is lost. */
@@ -427,7 +415,7 @@ static void load(struct dataset *d) {
   }
   if (d->error != 0) {
     snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail", err, d->path);
-    if (!passing(d->error) || !d->told) {
+    if (!shard_passing(d->error) || !d->told) {
       shard_log(SHARD_LOG_ERROR, text);
     }
     d->told = true;
@@ -447,7 +435,7 @@ static int have_listing(struct dataset *d) {
     load(d);
     int rc = d->error;
     atomic_fetch_add(&listings, rc == 0);
-    leave(&d->state, passing(rc) ? EMPTY : READY);
+    leave(&d->state, shard_passing(rc) ? EMPTY : READY);
     return rc;
   }
   return d->error;
@@ -477,7 +465,7 @@ static int have_edition(struct dataset *d, uint64_t epoch, const struct shard_li
                  d->path, (unsigned long long)epoch);
         shard_log(SHARD_LOG_ERROR, text);
       }
-      if (passing(rc)) {
+      if (shard_passing(rc)) {
         free(e);
         e = NULL;
       } else {
@@ -518,7 +506,7 @@ static bool locate_listed(const struct statx *st, struct location *out) {
     }
     const char *path = known.path;
     for (size_t k = 0; k < d->nested_count; k++) {
-      if (lies_below(path, d->nested[k], &path)) {
+      if (shard_path_below(path, d->nested[k])) {
         return false; /* the inner dataset's; go up to it */
       }
     }
@@ -618,7 +606,7 @@ static int damaged(const struct shard_listing *l, int rc) {
 static int broken(int rc, const char *err) {
   char text[800];
   snprintf(text, sizeof(text), "%s; listing calls fail", err);
-  if (!passing(rc)) {
+  if (!shard_passing(rc)) {
     complain_once(ABOUT_DAMAGE, text);
   }
   return rc == -EACCES ? -EPERM : rc == -EBADMSG ? -EIO : rc;

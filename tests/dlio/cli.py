@@ -192,16 +192,8 @@ def run_all(wanted, compare, args, workdir):
         start = time.monotonic()
         lines, opens = compare(run)
         passed, failed = passed + (not lines), failed + bool(lines)
-        print(f"{'FAIL' if lines else 'ok  '}  {run.config.name}"
-              f" ({opens} opens, {time.monotonic() - start:.0f} s)", flush=True)
-        for line in lines:
-            print("      " + line.rstrip().replace("\n", "\n      "), flush=True)
-    print(f"{passed} passed, {failed} failed")
-    if failed:
-        print(f"logs and results are kept in {workdir}")
-    elif not args.workdir:
-        shutil.rmtree(workdir)
-    return 1 if failed or not passed else 0
+        launch.verdict(f"{run.config.name} ({opens} opens, {time.monotonic() - start:.0f} s)", lines)
+    return launch.conclude(passed, failed, workdir, args.workdir)
 
 
 def main():

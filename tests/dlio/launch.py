@@ -1,6 +1,7 @@
 """Starting and stopping MPI jobs, and reading what they opened."""
 import collections
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,6 +103,23 @@ def read_opens(path):
 def printable(text):
     """Text that any terminal takes, whatever the names in it."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def verdict(name, lines):
+    """A test's result: its name, and below it what is wrong."""
+    print(printable(f"{'FAIL' if lines else 'ok  '}  {name}"), flush=True)
+    for line in lines:
+        print(printable("      " + line.rstrip().replace("\n", "\n      ")), flush=True)
+
+
+def conclude(passed, failed, folder, keep=False):
+    """The sums; the folder is removed unless something failed or it is the user's. The exit status."""
+    print(f"{passed} passed, {failed} failed")
+    if failed:
+        print(f"logs and results are kept in {folder}")
+    elif not keep:
+        shutil.rmtree(folder)
+    return 1 if failed or not passed else 0
 
 
 def opens_difference(bare, shim, counts=True, limit=6):

@@ -170,9 +170,7 @@ class Runs:
     def check(self, name, lines):
         """A verdict."""
         self.passed, self.failed = self.passed + (not lines), self.failed + bool(lines)
-        print(launch.printable(f"{'FAIL' if lines else 'ok  '}  {name}"), flush=True)
-        for line in lines:
-            print(launch.printable("      " + line.rstrip().replace("\n", "\n      ")), flush=True)
+        launch.verdict(name, lines)
 
     def overrides(self, run, endpoint, output):
         """The run's configuration."""
@@ -356,12 +354,7 @@ def main():
     finally:
         subprocess.run(command + ["stop", state], timeout=60, check=False)
         shutil.rmtree(state, ignore_errors=True)
-    print(f"{tests.passed} passed, {tests.failed} failed")
-    if tests.failed:
-        print(f"logs and results are kept in {work}")
-    elif not args.workdir:
-        shutil.rmtree(work)
-    return 1 if tests.failed or not tests.passed else 0
+    return launch.conclude(tests.passed, tests.failed, work, args.workdir)
 
 
 if __name__ == "__main__":

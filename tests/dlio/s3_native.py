@@ -364,12 +364,7 @@ def main():
     finally:
         subprocess.run(command + ["stop", state], timeout=60, check=False)
         shutil.rmtree(state, ignore_errors=True)
-    print(f"{tests.passed} passed, {tests.failed} failed")
-    if tests.failed:
-        print(f"logs and results are kept in {work}")
-    else:
-        shutil.rmtree(work)
-    return 1 if tests.failed or not tests.passed else 0
+    return launch.conclude(tests.passed, tests.failed, work)
 
 
 if __name__ == "__main__":

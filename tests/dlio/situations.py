@@ -310,15 +310,8 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for situation, lines in zip(chosen, pool.map(tests.check, chosen)):
             passed, failed = passed + (not lines), failed + bool(lines)
-            print(f"{'FAIL' if lines else 'ok  '}  {situation.name}", flush=True)
-            for line in lines:
-                print("      " + line.rstrip().replace("\n", "\n      "), flush=True)
-    print(f"{passed} passed, {failed} failed")
-    if failed:
-        print(f"logs and results are kept in {work}")
-    elif not args.workdir:
-        shutil.rmtree(work)
-    return 1 if failed or not passed else 0
+            launch.verdict(situation.name, lines)
+    return launch.conclude(passed, failed, work, args.workdir)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ static size_t lower(const struct shard_s3_folders *f, const char *name, size_t n
   size_t low = 0, high = f->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    int order = shard_s3_compare(f->list[middle].name, f->list[middle].length, name, n);
+    int order = shard_compare_bytes(f->list[middle].name, f->list[middle].length, name, n);
     if (order < 0 || (behind && order == 0)) {
       low = middle + 1;
     } else {
@@ -22,7 +22,7 @@ static size_t lower(const struct shard_s3_folders *f, const char *name, size_t n
 
 int shard_s3_folders_add(struct shard_s3_folders *f, const char *name, size_t n, bool open) {
   size_t at = lower(f, name, n, false);
-  if (at < f->count && shard_s3_compare(f->list[at].name, f->list[at].length, name, n) == 0) {
+  if (at < f->count && shard_compare_bytes(f->list[at].name, f->list[at].length, name, n) == 0) {
     f->list[at].open = open;
     return 0;
   }
@@ -58,10 +58,8 @@ size_t shard_s3_folders_between(const struct shard_s3_folders *f, const struct s
 
 ssize_t shard_s3_folders_parent(const struct shard_s3_text *first, const struct shard_s3_text *last,
                                 size_t prefix) {
-  size_t same = 0, up = prefix, folder = prefix;
-  while (same < first->length && same < last->length && first->bytes[same] == last->bytes[same]) {
-    same++;
-  }
+  size_t same = shard_s3_shared(first->bytes, first->length, last->bytes, last->length);
+  size_t up = prefix, folder = prefix;
   for (size_t i = prefix; i < same; i++) {
     if (last->bytes[i] == '/') {
       up = folder;

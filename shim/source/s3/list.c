@@ -85,14 +85,6 @@ static void set_text(struct shard_s3_text *to, const char *bytes, size_t length)
   to->length = length;
 }
 
-static size_t shared(const char *a, size_t na, const char *b, size_t nb) {
-  size_t n = na < nb ? na : nb, i = 0;
-  while (i < n && a[i] == b[i]) {
-    i++;
-  }
-  return i;
-}
-
 /* ---- a page -----------------------------------------------------------------------------------
  */
 
@@ -128,7 +120,7 @@ static int check_keys(struct range *r) {
                shown(key, n, buf));
       return -EBADMSG;
     }
-    if (shard_s3_compare(key, n, before, before_length) <= 0) {
+    if (shard_compare_bytes(key, n, before, before_length) <= 0) {
       snprintf(r->why, sizeof(r->why),
                "the server repeats itself, or sends keys out of order, at '%s'",
                shown(key, n, buf));
@@ -223,10 +215,7 @@ static void tell_parent(struct range *r, const char *key, size_t n) {
   }
   parent->probes--;
   r->parent = NULL;
-  size_t i = 0;
-  while (key && i < n && i < parent->at.length && key[i] == parent->at.bytes[i]) {
-    i++;
-  }
+  size_t i = key ? shard_s3_shared(key, n, parent->at.bytes, parent->at.length) : 0;
   if (key && i < n && i < SHARD_S3_KEY_MAX) {
     unsigned byte = (unsigned char)key[i];
     parent->seen.bits[i][byte / 64] |= 1ULL << (byte % 64);
@@ -235,8 +224,8 @@ static void tell_parent(struct range *r, const char *key, size_t n) {
 
 static bool is_past(const struct range *r, const char *key, size_t n) {
   const char *stop = r->lister->listing->end_before;
-  return (r->has_end && shard_s3_compare(key, n, r->end.bytes, r->end.length) > 0) ||
-         (stop && shard_s3_compare(key, n, stop, strlen(stop)) >= 0);
+  return (r->has_end && shard_compare_bytes(key, n, r->end.bytes, r->end.length) > 0) ||
+         (stop && shard_compare_bytes(key, n, stop, strlen(stop)) >= 0);
 }
 
 static double page_of(const struct lister *l) {
@@ -264,7 +253,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   const struct lister *l = r->lister;
   size_t least = l->prefix;
   if (r->has_end) {
-    least = shared(r->end.bytes, r->end.length, r->at.bytes, r->at.length);
+    least = shard_s3_shared(r->end.bytes, r->end.length, r->at.bytes, r->at.length);
   }
   if (!r->listed || l->look.busy || r->folder.length <= least || r->stays < (known ? 3 : 1)) {
     return false;
@@ -272,7 +261,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   *middle = r->folder;
   middle->bytes[middle->length - 1]++;
   if (r->has_end &&
-      shard_s3_compare(middle->bytes, middle->length, r->end.bytes, r->end.length) >= 0) {
+      shard_compare_bytes(middle->bytes, middle->length, r->end.bytes, r->end.length) >= 0) {
     return false;
   }
   struct shard_s3_span span = span_of(r);
@@ -296,11 +285,11 @@ static void enter_folder(struct range *r) {
   if (!first) {
     return;
   }
-  size_t same = shared(first, first_length, last, last_length);
+  size_t same = shard_s3_shared(first, first_length, last, last_length);
   const char *slash = memrchr(last, '/', same);
   size_t length = slash ? (size_t)(slash + 1 - last) : 0;
   const struct shard_s3_text *f = &r->folder;
-  if (shared(f->bytes, f->length, last, length) == length) {
+  if (shard_s3_shared(f->bytes, f->length, last, length) == length) {
     r->stays = f->length == length ? r->stays + 1 : 1;
   } else {
     r->stays = 1;
@@ -323,7 +312,8 @@ static struct known known_of(const struct range *r) {
   k.open = k.count > 0 && f->list[k.first + k.count - 1].open;
   if (k.first > 0) {
     const struct shard_s3_folder *in = &f->list[k.first - 1];
-    k.inside = !in->open && shared(in->name, in->length, r->at.bytes, r->at.length) == in->length;
+    k.inside =
+        !in->open && shard_s3_shared(in->name, in->length, r->at.bytes, r->at.length) == in->length;
   }
   return k;
 }
@@ -368,8 +358,8 @@ static void tell_others(const struct range *r, const char *key, size_t n) {
   for (unsigned i = 0; i < r->lister->count; i++) {
     struct range *o = r->lister->ranges[i];
     if (o != r && o->live && !o->listed &&
-        shard_s3_compare(o->at.bytes, o->at.length, r->at.bytes, r->at.length) > 0 &&
-        (!key || (o->has_end && shard_s3_compare(o->end.bytes, o->end.length, key, n) <= 0))) {
+        shard_compare_bytes(o->at.bytes, o->at.length, r->at.bytes, r->at.length) > 0 &&
+        (!key || (o->has_end && shard_compare_bytes(o->end.bytes, o->end.length, key, n) <= 0))) {
       o->left = 0;
     }
   }
@@ -425,7 +415,7 @@ static int take_page(struct range *r) {
   r->empty = p->count > 0 ? 0 : r->empty + 1;
   if (past || !p->truncated ||
       (r->has_end &&
-       shard_s3_compare(r->at.bytes, r->at.length, r->end.bytes, r->end.length) >= 0)) {
+       shard_compare_bytes(r->at.bytes, r->at.length, r->end.bytes, r->end.length) >= 0)) {
     end_range(r);
     return 0;
   }
@@ -544,7 +534,7 @@ static int take_folders(struct lister *l) {
   }
   int rc = k->goes_on ? shard_s3_folders_add(&l->folders, last.bytes, last.length, false) : 0;
   while (rc == 0 && (name = shard_s3_page_key(&k->page, &at, &n)) != NULL) {
-    if (shard_s3_compare(name, n, last.bytes, last.length) > 0 && shard_s3_is_text(name, n)) {
+    if (shard_compare_bytes(name, n, last.bytes, last.length) > 0 && shard_s3_is_text(name, n)) {
       set_text(&last, name, n);
       taken++;
       rc = shard_s3_folders_add(&l->folders, name, n, false);
@@ -700,9 +690,9 @@ static int split_some(struct lister *l) {
     double part = part_of(l, r, share);
     /* Wherever the guess came from: all that is safe is a key between. */
     if (!split_at(r, part, &middle) ||
-        shard_s3_compare(middle.bytes, middle.length, r->at.bytes, r->at.length) <= 0 ||
+        shard_compare_bytes(middle.bytes, middle.length, r->at.bytes, r->at.length) <= 0 ||
         (r->has_end &&
-         shard_s3_compare(middle.bytes, middle.length, r->end.bytes, r->end.length) >= 0)) {
+         shard_compare_bytes(middle.bytes, middle.length, r->end.bytes, r->end.length) >= 0)) {
       r->stuck = true;
       continue;
     }

@@ -18,22 +18,9 @@
 
 #include <string.h>
 
-static size_t shared(const char *a, size_t na, const char *b, size_t nb) {
-  size_t n = na < nb ? na : nb, i = 0;
-  while (i < n && a[i] == b[i]) {
-    i++;
-  }
-  return i;
-}
-
-int shard_s3_compare(const char *a, size_t na, const char *b, size_t nb) {
-  int order = memcmp(a, b, na < nb ? na : nb);
-  return order ? order : (na > nb) - (na < nb);
-}
-
 void shard_s3_seen_add(struct shard_s3_seen *seen, const char *before, size_t before_length,
                        const char *key, size_t length) {
-  size_t i = before ? shared(before, before_length, key, length) : 0;
+  size_t i = before ? shard_s3_shared(before, before_length, key, length) : 0;
   for (; i < length && i < SHARD_S3_KEY_MAX; i++) {
     unsigned byte = (unsigned char)key[i];
     seen->bits[i][byte / 64] |= 1ULL << (byte % 64);
@@ -241,8 +228,8 @@ bool shard_s3_is_text(const char *bytes, size_t length) {
 }
 
 static bool is_between(const struct shard_s3_span *s, const struct shard_s3_text *t) {
-  return shard_s3_compare(t->bytes, t->length, s->at->bytes, s->at->length) > 0 &&
-         (!s->end || shard_s3_compare(t->bytes, t->length, s->end->bytes, s->end->length) < 0);
+  return shard_compare_bytes(t->bytes, t->length, s->at->bytes, s->at->length) > 0 &&
+         (!s->end || shard_compare_bytes(t->bytes, t->length, s->end->bytes, s->end->length) < 0);
 }
 
 /* middle = at[0..position] and a byte; whether it lies between at and end. */
@@ -263,7 +250,7 @@ static size_t first_open(const struct shard_s3_span *s, int *upper) {
   if (!s->end) {
     return s->prefix < s->at->length ? s->prefix : s->at->length;
   }
-  size_t p = shared(s->at->bytes, s->at->length, s->end->bytes, s->end->length);
+  size_t p = shard_s3_shared(s->at->bytes, s->at->length, s->end->bytes, s->end->length);
   if (p >= s->end->length) {
     return p; /* cannot be: at lies before end */
   }
@@ -388,7 +375,7 @@ double shard_s3_left(const struct shard_s3_span *s, const struct shard_s3_text *
   if (first_varied(s, from, &r) > from) {
     return SHARD_S3_UNKNOWN;
   }
-  size_t same = shared(first->bytes, first->length, s->at->bytes, s->at->length);
+  size_t same = shard_s3_shared(first->bytes, first->length, s->at->bytes, s->at->length);
   if (same < from) { /* the page began before what is left */
     from = same;
     make_ruler(&r, s, from);

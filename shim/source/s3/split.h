@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "listing/codec.h"
 #include "source/s3/s3.h"
 
 struct shard_s3_text {
@@ -36,8 +37,10 @@ struct shard_s3_span {
 /* Valid UTF-8 that XML can repeat, but for control characters. */
 bool shard_s3_is_text(const char *bytes, size_t length);
 
-/* By byte. */
-int shard_s3_compare(const char *a, size_t a_length, const char *b, size_t b_length);
+/* Bytes that they share at their start. */
+static inline size_t shard_s3_shared(const char *a, size_t na, const char *b, size_t nb) {
+  return shard_shared_start(a, b, na < nb ? na : nb);
+}
 
 /*
  * A text between at and end, valid UTF-8, with about this part (0 to 1) of the keys before it; or
