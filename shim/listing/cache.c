@@ -4,7 +4,8 @@
  *
  *   KEY.lock                     flock'ed by the process that builds, and by its shardctl
  *   KEY.new.PID.listing          what is being built
- *   KEY-VERSION.listing          a finished listing; never changes
+ *   KEY-VERSION.listing          a finished listing; never changes, but for the time of a bucket's
+ *                                when another job finds the same
  *   KEY.current                  symbolic link to the newest version
  *   KEY.job-ID                   symbolic link to the version that a job began with; of a manifest,
  *                                KEY is the one of its path, whatever it holds, and of a mounted
@@ -516,7 +517,13 @@ static int install(struct request *r, struct shard_listing **out) {
                        : fail(r, rc, "shardctl left no usable listing in '%.300s': %s", r->file,
                               strerror(-rc));
   }
-  uint64_t version = fnv(0xcbf29ce484222325ULL, l->header, sizeof(*l->header));
+  struct shard_header header = *l->header;
+  if (r->remote) {
+    /* The same names again take the place of those before: no directory's mtime tells them apart. */
+    header.listed_sec = header.listed_nsec = 0;
+    header.header_crc = 0;
+  }
+  uint64_t version = fnv(0xcbf29ce484222325ULL, &header, sizeof(header));
   shard_listing_close(l);
   snprintf(r->target, sizeof(r->target), "%s-%016llx.listing", r->key, (unsigned long long)version);
   /* r->link is free until the listing has its name. */

@@ -5,6 +5,7 @@
 Prints 'ok NAME' or 'FAIL NAME: why', and the sums. Everything is made in a temporary folder.
 """
 import contextlib
+import glob
 import gzip
 import hashlib
 import hmac
@@ -481,6 +482,11 @@ def mounted(bench):
         bench.results.check("mounted: a job keeps its listing", sorted(later) == wanted, len(later))
         later = ranks(2, "s3://mounted/train", proxy.endpoint, SHARD_JOB="two")
         bench.results.check("mounted: the next job sees a new key", sorted(x for r in later for x in r[1]) == sorted(wanted + ["top2 0"]), len(later[0][1]))
+        kept, before = glob.glob(os.path.join(bench.folder, "cache", "*-*.listing")), proxy.requests
+        same = ranks(2, "s3://mounted/train", proxy.endpoint, SHARD_JOB="two and a half")
+        bench.results.check("mounted: a job that finds the same leaves no second listing",
+                            sorted(x for r in same for x in r[1]) == sorted(wanted + ["top2 0"]) and proxy.requests > before and
+                            kept and set(glob.glob(os.path.join(bench.folder, "cache", "*-*.listing"))) == set(kept), (kept, same[0][2]))
         plain = ranks(2, "s3://mounted/train", proxy.endpoint, command=("ls", "-a", os.path.join(root, "d")))
         bench.results.check("mounted: a folder among folders", [r[1] for r in plain] == [[".", "..", "deep"]] * 2, plain)
         bad = ranks(2, "s3://mounted/train", proxy.endpoint, AWS_SECRET_ACCESS_KEY="wrongSecret/9", SHARD_JOB="three", SHARD_LOG="warn")
