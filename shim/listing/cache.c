@@ -519,7 +519,8 @@ static int install(struct request *r, struct shard_listing **out) {
   }
   struct shard_header header = *l->header;
   if (r->remote) {
-    /* The same names again take the place of those before: no directory's mtime tells them apart. */
+    /* The same names again take the place of those before: no directory's mtime tells them apart.
+     */
     header.listed_sec = header.listed_nsec = 0;
     header.header_crc = 0;
   }

@@ -11,9 +11,8 @@
 #include "listing/format.h"
 #include "listing/listing.h"
 #include "names.h"
-
-static char dir[] = "/dev/shm/test_damage.XXXXXX";
-static char file[64];
+#define SCRATCH "/dev/shm" /* many writes */
+#include "scratch.h"
 
 /* A good file, kept in memory, and its names. */
 struct good {
@@ -346,18 +345,6 @@ static void extents_swapped(void **state) {
   }
   free(bad);
   drop(&g);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  snprintf(file, sizeof(file), "%s/a.listing", mkdtemp(dir));
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  unlink(file);
-  return rmdir(dir);
 }
 
 int main(void) {

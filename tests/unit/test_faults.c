@@ -12,11 +12,9 @@
 #include "listing/crc32c.h"
 #include "listing/format.h"
 #include "names.h"
+#include "scratch.h"
 
 #define KINDS 2
-
-static char dir[] = "/tmp/test_faults.XXXXXX";
-static char file[64];
 
 /* A good file, kept in memory, and its names; the file on disk is changed in place. */
 struct good {
@@ -377,18 +375,6 @@ static void no_listing(void **state) {
   unlink(path);
   assert_null(l);
   shard_listing_close(NULL);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  snprintf(file, sizeof(file), "%s/a.listing", mkdtemp(dir));
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  unlink(file);
-  return rmdir(dir);
 }
 
 int main(void) {

@@ -16,9 +16,7 @@
 
 #include "listing/listing.h"
 #include "names.h"
-
-static char dir[] = "/tmp/test_listing.XXXXXX";
-static char file[64];
+#include "scratch.h"
 
 /* ---- facts, computed another way --------------------------------------------------------------
  */
@@ -561,18 +559,6 @@ static void replaced_while_open(void **state) {
   unlink(file);
   names_free(&a);
   names_free(&b);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  snprintf(file, sizeof(file), "%s/a.listing", mkdtemp(dir));
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  unlink(file);
-  return rmdir(dir);
 }
 
 int main(void) {

@@ -11,10 +11,8 @@
 
 #include "ctl/sums.h"
 #include "names.h"
+#include "scratch.h"
 #include "shard/xxh64.h"
-
-static char dir[] = "/tmp/test_sums.XXXXXX";
-static char file[64];
 
 static struct shard_listing *make(struct names *s) {
   char digest[65];
@@ -118,18 +116,6 @@ static void empty(void **state) {
   assert_true(whole.count == 0 && whole.sum == 0 && share.owned.count == 0);
   shard_listing_close(l);
   names_free(&s);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  snprintf(file, sizeof(file), "%s/listing", mkdtemp(dir));
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  unlink(file);
-  return rmdir(dir);
 }
 
 int main(void) {

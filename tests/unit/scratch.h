@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scratch.h - a test's folder with one file in it, removed at its end; SCRATCH may say where.
+ */
+#ifndef SCRATCH_H
+#define SCRATCH_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#ifndef SCRATCH
+#define SCRATCH "/tmp"
+#endif
+
+static char dir[] = SCRATCH "/shard_unit.XXXXXX";
+static char file[64];
+
+static inline int set_up(void **state) {
+  (void)state;
+  snprintf(file, sizeof(file), "%s/a.listing", mkdtemp(dir));
+  return 0;
+}
+
+static inline int tear_down(void **state) {
+  (void)state;
+  unlink(file);
+  return rmdir(dir);
+}
+
+#endif
