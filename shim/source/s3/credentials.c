@@ -187,10 +187,12 @@ static int check(const struct shard_s3_account *a, const struct files *f, bool a
     snprintf(err, size, "AWS_PROFILE='%.64s' is neither in '%.200s' nor in '%.200s'", f->profile,
              f->credentials, f->config);
   } else if (!anonymous && !(a->access && a->secret && *a->access && *a->secret)) {
-    snprintf(err, size,
-             "no S3 credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or put them into "
-             "'%.200s' (profile %.64s); --no-sign-request for a public bucket",
-             f->credentials, f->profile);
+    snprintf(
+        err, size,
+        "no S3 credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or put them into "
+        "'%.200s' (profile %.64s); those of SSO, roles and machines become variables by "
+        "'aws configure export-credentials --format env'; --no-sign-request for a public bucket",
+        f->credentials, f->profile);
   } else if (a->access && strpbrk(a->access, "\r\n/, ")) {
     snprintf(err, size, "the access key ID has a character that it cannot have");
   } else if (a->token && strpbrk(a->token, "\r\n")) {
