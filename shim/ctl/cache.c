@@ -372,6 +372,24 @@ static void look_at_part(const struct cache *c, struct entry *e) {
   }
 }
 
+/* Who reads one part of a listing wants the next ones, and its end, too. They lie side by side. */
+static void keep_streams(struct cache *c) {
+  for (size_t i = 0, end; i < c->count; i = end) {
+    const struct entry *first = &c->entries[i];
+    bool in_use = false;
+    for (end = i + 1; first->kind == PART && end < c->count && c->entries[end].kind == PART &&
+                      memcmp(c->entries[end].name, first->name, base_of(first)) == 0;
+         end++) {
+    }
+    for (size_t k = i; k < end; k++) {
+      in_use = in_use || c->entries[k].in_use;
+    }
+    for (size_t k = i; k < end; k++) {
+      c->entries[k].in_use = in_use;
+    }
+  }
+}
+
 /* Fill in what the names do not say. */
 static void look(struct cache *c) {
   time(&c->now);
@@ -389,6 +407,7 @@ static void look(struct cache *c) {
     }
   }
   mark_mapped(c);
+  keep_streams(c);
 }
 
 /* ---- cleaning ---------------------------------------------------------------------------------

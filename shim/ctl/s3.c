@@ -192,6 +192,9 @@ int ctl_s3_stream(const char *url, bool anonymous, const struct shard_options *o
     reading.listing.page = on_page;
     rc = shard_s3_list(&reading.listing, err, sizeof(err));
     rc = rc ? rc : shard_parts_end(reading.parts);
+    if (rc != 0) {
+      shard_parts_drop(reading.parts);
+    }
     rc = rc ? rc : tell_begun(&reading);
   }
   if (rc != 0 && !err[0]) {

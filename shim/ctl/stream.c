@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ctl/ctl.h"
@@ -76,8 +77,15 @@ static int list(struct stream *s) {
     return ctl_fail("out of memory");
   }
   s->errors = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  int rc = CTL_FAILED;
-  if (s->errors < 0 || flock(s->errors, LOCK_EX | LOCK_NB) != 0) {
+  int rc = CTL_FAILED, locked = -1;
+  /* Who looks whether it is locked locks it for a moment. */
+  for (int tries = 0; s->errors >= 0 && tries < 1000 && locked != 0; tries++) {
+    locked = flock(s->errors, LOCK_EX | LOCK_NB);
+    if (locked != 0 && (errno != EWOULDBLOCK || nanosleep(&(struct timespec){0, 1000000}, NULL))) {
+      break;
+    }
+  }
+  if (locked != 0) {
     ctl_fail("cannot write '%s': %s", path, strerror(errno));
   } else {
     rc = ctl_s3_stream(s->url, s->anonymous, &s->options, s->base, go_on, s);

@@ -51,6 +51,7 @@ struct stream {
   atomic_uint lock;            /* 0, or the generation that holds it */
   off_t position;              /* after the entry that was given out last */
   off_t ahead;                 /* after what is in the buffer */
+  bool too_long;               /* readdir_r has passed over an entry */
   size_t at, filled;
   char buffer[BUFFER_SIZE] __attribute__((aligned(16)));
 };
@@ -282,14 +283,14 @@ SHARD_EXPORT struct dirent64 *readdir64(DIR *dir) {
 static int read_into(struct stream *s, DIR *dir, struct dirent64 *to, struct dirent64 **result) {
   struct dirent64 *entry = NULL;
   int saved = errno, rc;
-  bool too_long = false;
   lock(s);
   while ((rc = next(s, dirfd(dir), &entry)) > 0 && entry->d_reclen > sizeof(*to)) {
-    too_long = true;
+    s->too_long = true;
   }
   if (rc > 0) {
     memcpy(to, entry, entry->d_reclen);
   }
+  bool too_long = s->too_long;
   unlock(s);
   errno = saved;
   *result = rc > 0 ? to : NULL;
@@ -318,6 +319,7 @@ static void go_to(struct stream *s, DIR *dir, off_t position) {
   lock(s);
   lseek(dirfd(dir), s->window ? 0 : position, SEEK_SET);
   s->at = s->filled = 0;
+  s->too_long = false;
   s->position = s->ahead = s->window ? 0 : position;
   if (position == 0) {
     shard_view_rewind(s->served); /* damage is told of by the next read */

@@ -77,6 +77,7 @@ struct request {
   bool streamed;           /* in parts; r->file is their base */
   const char *const *more; /* variables for shardctl; NULL: none */
   int64_t since;           /* a bucket's listing must have begun then, ns; 0: it may be FRESH */
+  int64_t asked;           /* when this was, ns: one is no older for having been waited for */
   struct stat identity;    /* of a manifest */
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT];
@@ -212,8 +213,8 @@ static int64_t realtime_ns(void) {
  */
 static bool is_fresh(const struct request *r, const struct shard_listing *l) {
   int64_t listed = l->header->listed_sec * 1000000000LL + l->header->listed_nsec;
-  int64_t now = realtime_ns();
-  return listed <= now && listed >= (r->since ? r->since : now - FRESH * 1000000000LL);
+  return listed <= realtime_ns() &&
+         listed >= (r->since ? r->since : r->asked - FRESH * 1000000000LL);
 }
 
 /* Open KEY.current if it is there and true. NULL if not. */
@@ -920,6 +921,7 @@ static struct request *new_request(const char *dir, char *err, size_t size, int 
   r->err = err;
   r->size = size;
   r->first = -1;
+  r->asked = realtime_ns();
   *rc = !dir || realpath(dir, r->real)
             ? 0
             : fail(r, -errno, "cannot find directory '%.300s': %s", dir, strerror(errno));

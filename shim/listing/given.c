@@ -142,7 +142,7 @@ static void explain(const struct shard_listing *l, const char *name, const char 
              "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
              "made with '%.200s'",
              name, real, options, l->options);
-  } else if (strncmp(l->source, real, parent) != 0 || (rest && rest[1])) {
+  } else if (strncmp(l->source, real, parent) != 0 || !l->source[parent] || (rest && rest[1])) {
     snprintf(why, size, "SHARD_LISTING='%.200s' is not used: it is of '%.300s', not of '%.300s'",
              name, l->source, real);
   }

@@ -211,6 +211,14 @@ int shard_parts_pause(struct shard_parts *p) {
   return p->count > 0 && enough ? write_part(p) : 0;
 }
 
+void shard_parts_drop(struct shard_parts *p) {
+  char path[PATH_MAX];
+  while (p->parts > 0) { /* from the last one, so that a reader never finds one behind a gap */
+    snprintf(path, sizeof(path), "%s.%llu.listing", p->base, (unsigned long long)--p->parts);
+    unlink(path);
+  }
+}
+
 int shard_parts_end(struct shard_parts *p) {
   char path[PATH_MAX], temporary[PATH_MAX], text[32];
   int rc = p->count > 0 ? write_part(p) : 0;

@@ -26,6 +26,9 @@ int shard_parts_pause(struct shard_parts *parts);
 /* There are no more names. */
 int shard_parts_end(struct shard_parts *parts);
 
+/* Remove all parts: the listing has failed, and a cache in memory is not to be left full of it. */
+void shard_parts_drop(struct shard_parts *parts);
+
 /* Parts that are visible; names in them. */
 uint64_t shard_parts_count(const struct shard_parts *parts);
 uint64_t shard_parts_names(const struct shard_parts *parts);

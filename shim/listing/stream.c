@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,15 +191,13 @@ static int fetch(struct shard_stream *s, struct link *last, struct link **out, c
   return 1;
 }
 
-int shard_stream_next(struct shard_stream *stream, bool wait, const struct shard_stream_part **part,
-                      char *err, size_t size) {
-  struct link *last = (struct link *)*part;
-  struct link *next = atomic_load(last ? &last->next : &stream->first);
+/* fetch(), again and again if it may come. */
+static int await(struct shard_stream *stream, bool wait, struct link *last, struct link **next,
+                 char *err, size_t size) {
   int64_t deadline = 0;
   for (long nap_ms = 1;; nap_ms = nap_ms < 20 ? 2 * nap_ms : nap_ms) {
-    int rc = next ? 1 : fetch(stream, last, &next, err, size);
+    int rc = fetch(stream, last, next, err, size);
     if (rc != -EAGAIN || !wait) {
-      *part = rc == 1 ? &next->part : *part;
       return rc;
     }
     int64_t now = shard_now_ms();
@@ -211,4 +210,19 @@ int shard_stream_next(struct shard_stream *stream, bool wait, const struct shard
     }
     nanosleep(&(struct timespec){0, nap_ms * 1000000L}, NULL);
   }
+}
+
+int shard_stream_next(struct shard_stream *stream, bool wait, const struct shard_stream_part **part,
+                      char *err, size_t size) {
+  struct link *last = (struct link *)*part;
+  struct link *next = atomic_load(last ? &last->next : &stream->first);
+  int rc = 1, cancelable;
+  if (!next) {
+    /* A thread that was cancelled here would leave its directory stream locked. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
+    rc = await(stream, wait, last, &next, err, size);
+    pthread_setcancelstate(cancelable, NULL);
+  }
+  *part = rc == 1 ? &next->part : *part;
+  return rc;
 }

@@ -402,8 +402,12 @@ static bool is_directory(int fd, const char *name, unsigned char type) {
                             fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* Whether a name is this rank's. path: the directory, and room behind it for a name. */
+/* Whether a name is this rank's. path: the directory, and room behind it for a name. One that is
+ * longer than any path can be opened by nobody. */
 static bool owns(const struct shard_served *s, const char *name, size_t length, char *path) {
+  if (length >= PATH_MAX) {
+    return false;
+  }
   if (s->base > 0) {
     memcpy(path + s->base, name, length + 1);
     name = path;
@@ -435,7 +439,8 @@ static bool sees(const struct shard_served *s, int fd, const struct dirent64 *d,
 
 ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, size_t size) {
   char small[SMALL_READ] __attribute__((aligned(8)));
-  char *path = __builtin_alloca(s->base + NAME_MAX + 1), *to = buf;
+  /* Not NAME_MAX: names in FUSE, FAT and the like may have more bytes. */
+  char *path = __builtin_alloca(s->base + PATH_MAX), *to = buf;
   memcpy(path, s->path, s->base);
   /* An entry of another rank may need more room than the caller has. */
   bool indirect = size < sizeof(small);

@@ -89,7 +89,14 @@ static struct {
 
 static atomic_int listings;      /* opened */
 static atomic_int view_now = -1; /* enum shard_view, once decided */
-enum complaint { ABOUT_VARIABLES, ABOUT_RANK, ABOUT_DATASET, ABOUT_DAMAGE, COMPLAINTS };
+enum complaint {
+  ABOUT_VARIABLES,
+  ABOUT_RANK,
+  ABOUT_DATASET,
+  ABOUT_DAMAGE,
+  ABOUT_LISTING,
+  COMPLAINTS
+};
 static atomic_bool complained[COMPLAINTS];
 
 static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
@@ -401,6 +408,24 @@ static void unload(struct dataset *d) {
   d->stream = NULL;
 }
 
+/* A bucket's prefix with no key below it is rather a wrong one: nobody should read nothing for
+ * that. */
+static void warn_if_empty(const struct dataset *d) {
+  char text[900], err[700];
+  const struct shard_stream_part *part = NULL;
+  bool empty = d->stream ? shard_stream_next(d->stream, false, &part, err, sizeof(err)) == 0
+                         : d->listing && d->listing->names.count == 0;
+  /* A rank's own list may well be empty. */
+  if (d->url && empty && !setup.manifest && !setup.own && setup.world.local_rank <= 0) {
+    snprintf(text, sizeof(text),
+             "SHARD_DATASET='%.256s=%.300s': there is no key %s%.100s%sbelow that prefix, so the "
+             "directory shows no files",
+             d->path, d->url, *setup.options.include ? "of SHARD_INCLUDE='" : "",
+             setup.options.include, *setup.options.include ? "' " : "");
+    shard_log(SHARD_LOG_WARN, text);
+  }
+}
+
 static void load(struct dataset *d) {
   char err[700], text[900];
   /* A parent may have been in the middle of this when it forked; what it had is lost. */
@@ -426,6 +451,9 @@ static void load(struct dataset *d) {
     snprintf(text, sizeof(text), "serving '%.300s': %llu entries, digest %.16s", d->path,
              (unsigned long long)info.entries, info.digest);
     shard_log(SHARD_LOG_INFO, text);
+  }
+  if (d->error == 0) {
+    warn_if_empty(d);
   }
 }
 
@@ -619,6 +647,19 @@ static int choose_stream(struct shard_served *s) {
   return rc < 0 ? broken(rc, err) : 0;
 }
 
+/* What SHARD_LISTING has may be what the user wants to be read, and no more. */
+static void warn_of_listing(void) {
+  char text[500];
+  const char *listing = shard_config()->listing;
+  if (listing && !atomic_exchange(&complained[ABOUT_LISTING], true) &&
+      setup.world.local_rank <= 0) {
+    snprintf(text, sizeof(text),
+             "SHARD_LISTING='%.300s' is not used: SHARD_STRATEGY=hash takes none; unset one",
+             listing);
+    shard_log(SHARD_LOG_WARN, text);
+  }
+}
+
 /* The rank's share of the listing, or of the stream, in the epoch. */
 static int choose_share(struct shard_served *s) {
   const struct shard_config *config = shard_config();
@@ -646,6 +687,7 @@ static int choose_share(struct shard_served *s) {
   shard_share_init(&s->share, config->strategy, setup.own ? 0 : (uint32_t)setup.world.rank,
                    setup.own ? 1 : (uint32_t)setup.world.size, n, s->key);
   if (hash) {
+    warn_of_listing();
     s->how = SHARD_SERVED_HASHED;
     s->stream = d->stream;
     return s->stream ? choose_stream(s) : 0;

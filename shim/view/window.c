@@ -11,8 +11,10 @@ struct shard_window {
   uint64_t random, taken;
   size_t size, held, room;
   bool ended;
-  struct dirent64 *entries;
-  struct dirent64 out;
+  struct dirent64 **entries; /* a bucket's keys, and names of some file systems, are longer than
+                                struct dirent64 has room for */
+  struct dirent64 out;       /* whole, for a caller may copy all of its struct */
+  struct dirent64 *longer;
 };
 
 struct shard_window *shard_window_new(uint64_t seed, size_t size) {
@@ -24,16 +26,25 @@ struct shard_window *shard_window_new(uint64_t seed, size_t size) {
   return w;
 }
 
+static void drop(struct shard_window *w) {
+  while (w->held > 0) {
+    free(w->entries[--w->held]);
+  }
+}
+
 void shard_window_free(struct shard_window *w) {
   if (w) {
+    drop(w);
     free(w->entries);
+    free(w->longer);
     free(w);
   }
 }
 
 void shard_window_reset(struct shard_window *w, uint64_t seed) {
+  drop(w);
   w->random = seed;
-  w->taken = w->held = 0;
+  w->taken = 0;
   w->ended = false;
 }
 
@@ -46,14 +57,18 @@ int shard_window_put(struct shard_window *w, const struct dirent64 *entry) {
   }
   if (w->held == w->room) {
     size_t room = w->room ? w->room * 2 : 16;
-    struct dirent64 *more = realloc(w->entries, room * sizeof(*more));
+    struct dirent64 **more = realloc(w->entries, room * sizeof(struct dirent64 *));
     if (!more) {
       return -ENOMEM;
     }
     w->entries = more;
     w->room = room;
   }
-  memcpy(&w->entries[w->held++], entry, entry->d_reclen);
+  struct dirent64 *copy = malloc(entry->d_reclen);
+  if (!copy) {
+    return -ENOMEM;
+  }
+  w->entries[w->held++] = memcpy(copy, entry, entry->d_reclen);
   return 0;
 }
 
@@ -62,10 +77,18 @@ struct dirent64 *shard_window_take(struct shard_window *w) {
     return NULL;
   }
   size_t k = shard_random(&w->random) % w->held;
-  memcpy(&w->out, &w->entries[k], w->entries[k].d_reclen);
+  struct dirent64 *entry = w->entries[k], *out = &w->out;
   w->entries[k] = w->entries[--w->held];
-  w->out.d_off = (off_t)++w->taken;
-  return &w->out;
+  free(w->longer);
+  w->longer = NULL;
+  if (entry->d_reclen <= sizeof(*out)) {
+    memcpy(out, entry, entry->d_reclen);
+    free(entry);
+  } else {
+    out = w->longer = entry;
+  }
+  out->d_off = (off_t)++w->taken;
+  return out;
 }
 
 uint64_t shard_window_taken(const struct shard_window *w) { return w->taken; }

@@ -5,12 +5,15 @@
 Prints 'ok NAME' or 'FAIL NAME: why', and the sums. Everything is made in a temporary folder.
 """
 import contextlib
+import errno
+import fcntl
 import glob
 import gzip
 import hashlib
 import hmac
 import io
 import json
+import mmap
 import os
 import random
 import re
@@ -497,6 +500,10 @@ def mounted(bench):
     bench.run("index", "s3://mounted/train/", "-o", file)
     got = ranks(2, "s3://mounted/train", "http://127.0.0.1:9", SHARD_LISTING=file)
     bench.results.check("mounted: a listing made before", sorted(x for r in got for x in r[1]) == sorted(wanted + ["top2 0"]), got[0][2])
+    bench.run("index", "s3://mounted/", "-o", file)
+    got = ranks(2, "s3://mounted/train", bench.endpoint, SHARD_LISTING=file, SHARD_JOB="whole", SHARD_LOG="warn")
+    bench.results.check("mounted: a listing of the whole bucket is not used, and that is said", sorted(x for r in got for x in r[1]) ==
+                        sorted(wanted + ["top2 0"]) and all("is not used" in err and "'s3://mounted/'" in err for _, _, err in got), got[0][2])
 
 
 def until(found, seconds=30):
@@ -534,6 +541,16 @@ print(1 + sum(1 for _ in names))
 """
 
 
+READDIR_R = """import ctypes, sys
+libc, entry, at = ctypes.CDLL(None), ctypes.create_string_buffer(280), ctypes.c_void_p(1)
+libc.opendir.restype = ctypes.c_void_p
+names, count, status = ctypes.c_void_p(libc.opendir(sys.argv[1].encode())), -1, 0
+while at.value:
+    count, status = count + 1, libc.readdir_r(names, entry, ctypes.byref(at))
+print(count, status)
+"""
+
+
 def streamed(bench):
     """A mounted bucket under hash: names are seen as they come, and all of them in the end."""
     results = bench.results
@@ -541,7 +558,7 @@ def streamed(bench):
     flat = [f"flat/{uuid.UUID(int=i * 0x9e3779b97f4a7c15f39cc0605cedc835 % (1 << 128))}" for i in range(30000)]
     bench.fill("streamed", sorted(small + flat + ["train", "trainer/x", "train/marker/", "train/e//x"]))
     mount = os.path.join(bench.folder, "streams")
-    for name in small + ["train/not in the bucket", "train/own/file", "flat/x", "none/x"]:
+    for name in small + ["train/not in the bucket", "train/own/file", "flat/x", "none/x", "long/x"]:
         os.makedirs(os.path.join(mount, os.path.dirname(name)), exist_ok=True)
         with open(os.path.join(mount, name), "wb") as stream:
             stream.write(name.encode())
@@ -575,7 +592,21 @@ def streamed(bench):
         got = ranks(2, "train", proxy.endpoint, *walk, SHARD_JOB="includes", SHARD_INCLUDE="*1.jpeg")
         results.check("streamed: SHARD_INCLUDE", sorted(x for r in got for x in r[1]) == [w for w in wanted if w.rpartition(" ")[0].endswith("1.jpeg")], got[0][2])
         got = ranks(2, "none", proxy.endpoint, "ls", "-A", "ROOT", SHARD_JOB="none")
-        results.check("streamed: no key at all", [r[:2] for r in got] == [(0, []), (0, [])], got)
+        results.check("streamed: no key at all, and a word on it", [r[:2] for r in got] == [(0, []), (0, [])] and
+                      all(r[2].count("there is no key") == 1 for r in got), got)
+        got = ranks(2, "none", proxy.endpoint, "ls", "-A", "ROOT", SHARD_JOB="none", SHARD_STRATEGY="range")
+        results.check("mounted: no key at all, and a word on it", [r[:2] for r in got] == [(0, []), (0, [])] and
+                      all(r[2].count("there is no key") == 1 for r in got), got)
+        long = [f"{c}" * n for c, n in zip("abcdefgh", (1, 200, 255, 256, 300, 500, 900, 1000))]
+        bench.put("streamed", *("long/" + name for name in long))
+        listdir = (sys.executable, "-c", "import os, sys; print(*os.listdir(sys.argv[1]), sep='\\n')", "ROOT")
+        got = ranks(2, "long", proxy.endpoint, *listdir, SHARD_JOB="long", SHARD_SEED="3", SHARD_LOG="warn")
+        results.check("streamed: long names, shuffled", sorted(x for r in got for x in r[1]) == long, got)
+        got = ranks(1, "long", proxy.endpoint, sys.executable, "-c", READDIR_R, "ROOT", SHARD_JOB="long", SHARD_SEED="3")
+        results.check("streamed: readdir_r tells of long names", got[0][1] == [f"{2 + 4} {errno.ENAMETOOLONG}"], got)
+        got = ranks(2, "long", proxy.endpoint, *listdir, SHARD_JOB="long", SHARD_LISTING="/nowhere/x.listing", SHARD_LOG="warn")
+        results.check("streamed: SHARD_LISTING is not for hash", sorted(x for r in got for x in r[1]) == long and
+                      all(r[2].count("\n") == 1 and "/nowhere/x.listing' is not used" in r[2] for r in got), got)
         bad = ranks(2, "train", proxy.endpoint, "ls", "ROOT", AWS_SECRET_ACCESS_KEY="wrongSecret/9", SHARD_JOB="bad", SHARD_LOG="warn")
         results.check("streamed: a wrong secret", all(r[0] != 0 and not r[1] and "AWS_SECRET" in r[2] for r in bad), bad)
     # The first names come while the rest does not.
@@ -587,10 +618,21 @@ def streamed(bench):
         names = [x for r in got for x in r[1] if x != "going on"]
         results.check("streamed: the first names before the second page", all(r[1].count("going on") == 1 for r in got), [r[2] for r in got])
         results.check("streamed: and all in the end", sorted(names) == sorted(n[5:] for n in flat), len(names))
+    # Whoever looks at it locks its file for a moment.
+    alone = os.path.join(bench.folder, "alone")
+    with open(alone + ".err", "wb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)
+        threading.Timer(0.2, fcntl.flock, (stream.fileno(), fcntl.LOCK_UN)).start()
+        done = bench.run("stream", "s3://streamed/train/", "-o", alone)
+        results.check("streamed: while it is looked at", done.returncode == 0, done.stderr)
+        until(lambda: os.path.exists(alone + ".end"))
     # It breaks off: an error, never a short listing.
     listdir = (sys.executable, "-c", "import os, sys; print(len(os.listdir(sys.argv[1])))", "ROOT")
     with Proxy(bench.endpoint, fault=lambda q: "500" if q.number > 4 else None) as proxy:
-        got = ranks(2, "flat", proxy.endpoint, *listdir, SHARD_JOB="broken", SHARD_LOG="warn", SHARD_TIMEOUT="2")
+        got = ranks(2, "flat", proxy.endpoint, *listdir, SHARD_JOB="broken", SHARD_LOG="warn", SHARD_TIMEOUT="2",
+                    SHARD_CACHE_DIR=cache + "-fails")
+        results.check("streamed: and nothing is left of it", not [f for f in os.listdir(cache + "-fails") if ".part-" in f and not f.endswith(".err")],
+                      os.listdir(cache + "-fails"))
         results.check("streamed: the server fails", all(r[0] != 0 and not r[1] and "s3://streamed/flat" in r[2] and "500" in r[2] for r in got), got)
     with Proxy(bench.endpoint) as proxy:
         def slow(request, proxy=proxy):
@@ -621,6 +663,10 @@ def streamed(bench):
     results.check("gc leaves the streams of jobs, and no others", len(kept) >= 4 and kept <= set(links) and bases() == kept, f"{kept} {bases()} {links}")
     for f in os.listdir(cache):
         os.utime(os.path.join(cache, f), (0, 0), follow_symlinks=False)
+    held = min(b for b in kept if os.path.exists(os.path.join(cache, b + ".1.listing")))
+    with open(os.path.join(cache, held + ".0.listing"), "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ):
+        bench.run("cache", "gc", SHARD_CACHE_DIR=cache)
+        results.check("gc leaves all parts to who reads one", bases() == {held} and os.path.exists(os.path.join(cache, held + ".end")), os.listdir(cache))
     bench.run("cache", "gc", SHARD_CACHE_DIR=cache)
     results.check("gc takes them in the end", not [f for f in os.listdir(cache) if ".part-" in f or ".stream-" in f], os.listdir(cache))
 

@@ -270,6 +270,31 @@ static void broken(void **state) {
   shard_stream_close(r.stream);
 }
 
+/* A reader that is cancelled while it waits holds a directory stream: it goes on to the part. */
+static void *wait_for_a_part(void *context) {
+  const struct shard_stream_part *part = NULL;
+  char err[700];
+  return shard_stream_next(context, true, &part, err, sizeof(err)) == 1 ? context : NULL;
+}
+
+static void cancelled(void **state) {
+  struct shard_stream *stream;
+  struct shard_parts *p;
+  pthread_t reader;
+  void *found;
+  (void)state;
+  assert_int_equal(shard_parts_open(base, SOURCE, "", &p), 0);
+  assert_int_equal(shard_stream_open(base, SOURCE, "", &stream), 0);
+  assert_int_equal(pthread_create(&reader, NULL, wait_for_a_part, stream), 0);
+  assert_int_equal(pthread_cancel(reader), 0);
+  write_names(p, 0, 1000);
+  assert_int_equal(shard_parts_end(p), 0);
+  assert_int_equal(pthread_join(reader, &found), 0);
+  assert_ptr_equal(found, stream);
+  shard_stream_close(stream);
+  shard_parts_free(p);
+}
+
 static int remove_all(void **state) {
   char command[100];
   (void)state;
@@ -287,6 +312,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(together, begin, end),
                                      cmocka_unit_test_setup_teardown(directories, begin, end),
                                      cmocka_unit_test_setup_teardown(nothing, begin, end),
+                                     cmocka_unit_test_setup_teardown(cancelled, begin, end),
                                      cmocka_unit_test_setup_teardown(broken, begin, end)};
   return cmocka_run_group_tests(tests, make_folder, remove_all);
 }
