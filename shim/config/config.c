@@ -122,6 +122,19 @@ static bool number(enum variable v, const char *value, uint64_t least, uint64_t 
   return true;
 }
 
+/* A dataset that follows a bucket's, and may be the rest of its prefix. */
+static bool has_relative_after_url(const char *list) {
+  size_t n, path;
+  bool url = false;
+  for (const char *p = list; (n = shard_dataset_item(&p, &path)) > 0; p += n) {
+    if (url && *p != '/') {
+      return true;
+    }
+    url = path < n;
+  }
+  return false;
+}
+
 static void set(enum variable v, const char *value) {
   static const char *const views[] = {"auto", "off", "global", "shard", NULL};
   static const char *const strategies[] = {"range", "stride", "hash", NULL};
@@ -202,6 +215,11 @@ static void set(enum variable v, const char *value) {
     if (strncmp(value, "s3://", 5) == 0 || strstr(value, ":s3://")) {
       COMPLAIN("%s='%.64s' needs the directory that stands for the bucket, as in "
                "/mnt/train=s3://bucket/train",
+               names[v], value);
+    }
+    if (has_relative_after_url(value)) {
+      COMPLAIN("%s='%.200s' has no absolute path after the ':' that ends an s3:// prefix; one with "
+               "a ':' in it cannot be told from two datasets",
                names[v], value);
     }
     break;

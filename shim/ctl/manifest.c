@@ -89,7 +89,7 @@ static int write_names(const struct order *o, uint32_t rank, FILE *out) {
       return ctl_fail("listing '%s' is damaged", o->listing->file);
     }
     if (o->separator == '\n' && memchr(name, '\n', (size_t)n)) {
-      return ctl_fail("'%s' has a newline in it; use -0", name);
+      return ctl_fail("'%.*s\\n...' has a newline in it; use -0", (int)strcspn(name, "\n"), name);
     }
     fputs(o->prefix, out);
     fwrite(name, 1, (size_t)n, out);
@@ -247,7 +247,13 @@ int ctl_manifest(int argc, char **argv) {
   char *first = path_of(&o, 0, ""), *last = path_of(&o, o.size - 1, "");
   bool bucket = shard_s3_is_url(o.pattern);
   int named = first && bucket ? ctl_s3_object(first) : CTL_DONE;
+  named = named == CTL_DONE && last && bucket ? ctl_s3_object(last) : named;
   bool good = first && last, same = good && size > 1 && strcmp(first, last) == 0;
+  size_t key = bucket ? strcspn(o.pattern + strlen("s3://"), "/") + strlen("s3://") : 0;
+  if (named == CTL_DONE && memchr(o.pattern, '%', key)) {
+    named = ctl_usage("-o '%s': all manifests go to one bucket; %%r and %%e belong into the key",
+                      o.pattern);
+  }
   free(first);
   free(last);
   if (!good || same) {

@@ -123,6 +123,13 @@ static char *canonical_url(const struct shard_s3_url *url) {
   return asprintf(&text, "s3://%s/%s", url->bucket, url->prefix) < 0 ? NULL : text;
 }
 
+/* Not an error, but rarely meant. */
+static void warn_of_nothing(const char *url, bool part) {
+  fputs("shardctl: warning: there is no key that begins with ", stderr);
+  ctl_text(stderr, url);
+  fputs(part ? " in the part that is asked for\n" : "\n", stderr);
+}
+
 int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options *options,
                  const struct shard_build_means *means, const char *file,
                  struct shard_build_result *result) {
@@ -164,9 +171,7 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
             (unsigned long long)how->markers);
   }
   if (result->entries == 0) {
-    fputs("shardctl: warning: there is no key that begins with ", stderr);
-    ctl_text(stderr, canonical);
-    fputc('\n', stderr);
+    warn_of_nothing(canonical, plain.include[0] || how->start_after || how->end_before);
   }
   free(canonical);
   return CTL_DONE;

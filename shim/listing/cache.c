@@ -617,6 +617,9 @@ static int make(struct request *r, int lock, int64_t deadline) {
            source_of(r));
   shard_log(SHARD_LOG_INFO, text);
   int rc = 0;
+  /* Why a bucket has not answered for as long shardctl can tell, if it is let. */
+  int64_t late = deadline;
+  deadline += r->remote ? GRACE_MS : 0;
   /* One that is killed gets a successor: this rank waits like the others. */
   for (int tries = 0; tries == 0 || (tries == 1 && rc != 0 && r->killed); tries++) {
     int errors = -1;
@@ -634,6 +637,7 @@ static int make(struct request *r, int lock, int64_t deadline) {
   if (rc == 0 && r->shared) {
     pass_warnings(r);
   }
+  rc = rc == -EIO && r->remote && shard_now_ms() >= late ? -ETIMEDOUT : rc;
   return rc;
 }
 
@@ -1136,7 +1140,7 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
     int got = url ? shard_cache_fetch(r->dir, url, job, file, sizeof(r->given), r->err, r->size)
                   : fail(r, -ENOMEM, "out of memory");
     if (got == 0) {
-      got = shard_given_open(file, source_of(r), &r->options, out, r->err, r->size);
+      got = shard_given_open(file, url, source_of(r), &r->options, out, r->err, r->size);
       if (got < 0) {
         shard_cache_name_object(file, url, r->err, r->size);
       }
@@ -1145,7 +1149,7 @@ static int open_given(struct request *r, const char *job, struct shard_listing *
     return got;
   }
   if (!config->listing_first) {
-    return shard_given_open(file, source_of(r), &r->options, out, r->err, r->size);
+    return shard_given_open(file, file, source_of(r), &r->options, out, r->err, r->size);
   }
   int rc = shard_world_get(&world, r->err, r->size);
   if (rc != 0) {

@@ -157,15 +157,15 @@ int shard_given_judge(const struct shard_listing *l, const char *name, const cha
   return shard_given_true(l, real) ? 1 : -ESTALE;
 }
 
-int shard_given_look(const char *file, const char *real, const struct shard_options *asked,
-                     struct shard_listing **out) {
+static int look(const char *file, const char *name, const char *real,
+                const struct shard_options *asked, struct shard_listing **out) {
   struct shard_listing *l;
   char why[1100];
   int rc = shard_listing_open(file, &l);
   if (rc != 0) {
     return rc;
   }
-  rc = shard_given_judge(l, file, real, asked, why, sizeof(why));
+  rc = shard_given_judge(l, name, real, asked, why, sizeof(why));
   if (rc > 0) {
     *out = l;
     return rc;
@@ -177,9 +177,15 @@ int shard_given_look(const char *file, const char *real, const struct shard_opti
   return rc;
 }
 
-int shard_given_open(const char *file, const char *real, const struct shard_options *asked,
-                     struct shard_listing **out, char *err, size_t size) {
-  int rc = shard_given_look(file, real, asked, out);
+int shard_given_look(const char *file, const char *real, const struct shard_options *asked,
+                     struct shard_listing **out) {
+  return look(file, file, real, asked, out);
+}
+
+int shard_given_open(const char *file, const char *name, const char *real,
+                     const struct shard_options *asked, struct shard_listing **out, char *err,
+                     size_t size) {
+  int rc = look(file, name, real, asked, out);
   if (rc == -ESTALE) {
     snprintf(err, size,
              "SHARD_LISTING='%.300s': directory '%.300s' has changed since; make it anew with "

@@ -36,9 +36,10 @@ bool shard_given_passing(int rc);
 int shard_given_look(const char *file, const char *real, const struct shard_options *asked,
                      struct shard_listing **out);
 
-/* The same, with a line in err[size] about a negative errno. */
-int shard_given_open(const char *file, const char *real, const struct shard_options *asked,
-                     struct shard_listing **out, char *err, size_t size);
+/* The same, with a line in err[size] about a negative errno; warned of by the name it was given. */
+int shard_given_open(const char *file, const char *name, const char *real,
+                     const struct shard_options *asked, struct shard_listing **out, char *err,
+                     size_t size);
 
 struct shard_given_watch {
   bool (*enough)(void *context); /* there is no need to wait any longer */

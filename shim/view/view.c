@@ -347,7 +347,7 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
     rc = -errno;
     snprintf(err, size, "SHARD_DATASET='%.256s': %s", d->path, strerror(errno));
   } else {
-    rc = shard_given_open(file, real, &setup.options, out, err, size);
+    rc = shard_given_open(file, url ? url : file, real, &setup.options, out, err, size);
     if (rc == 0) {
       rc = -EINVAL;
       snprintf(err, size,

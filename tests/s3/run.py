@@ -309,6 +309,13 @@ def accounts(bench):
     bench.lists("--no-sign-request of a public bucket", "s3://small", names, "--no-sign-request", **none)
     bench.refuses("nobody listens", "s3://small", ["127.0.0.1:9", "AWS_ENDPOINT_URL"], endpoint="http://127.0.0.1:9")
     bench.refuses("no such host", "s3://small", ["AWS_ENDPOINT_URL"], endpoint="http://no-such-host.invalid")
+    # A proxy that refuses is asked once; its password, which libcurl's messages have, is not shown.
+    for status in (403, 407):
+        with Proxy(bench.endpoint, fault=lambda q, s=status: Instead(lambda *_: Reply(s, b""))) as proxy:
+            bench.refuses(f"a proxy says {status}", "s3://small", [str(status), "proxy"], endpoint="https://s3.example",
+                          https_proxy=proxy.endpoint.replace("//", "//joe:wrongSecret%2F9@"), most=lambda p=proxy: p.requests == 1)
+    for url in ("foo://joe:wrongSecret/9@127.0.0.1:1", "http://joe:wrongSecret/9@[::"):
+        bench.refuses(f"a bad proxy {url[:3]}", "s3://small", ["s3://small"], http_proxy=url, SHARD_TIMEOUT="2")
     bench.refuses("a bad endpoint", "s3://small", ["AWS_ENDPOINT_URL"], endpoint="127.0.0.1:9000")
     bench.refuses("a bad url", "s3:///x", ["s3:///x"], status=2)
     bench.refuses("bad connections", "s3://small", ["SHARD_S3_CONNECTIONS"], status=2, SHARD_S3_CONNECTIONS="0")
@@ -385,6 +392,9 @@ def faults(bench):
     keys = [f"d{i // 1000:02d}/k{i:07d}" for i in range(count)]
     bench.fill("faulty", keys)
     wanted = [k.encode() for k in keys]
+    patient = Proxy(bench.endpoint, fault=lambda q: "503").__enter__()  # while the others run
+    waits = subprocess.Popen((CTL, "index", "s3://faulty", "-o", bench.file + "-none"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                             env=bench.environment(patient.endpoint, SHARD_LOG="warn", SHARD_TIMEOUT="14"))
     passing = ["500", "503", "error200", "reset", "close", "cut", "empty body", "ill-formed", "html", "too short", "too long", "stall"]
     for fault in passing:
         with Proxy(bench.endpoint, fault=lambda q, f=fault: f if q.number in (1, 5, 6, 14) else None) as proxy:
@@ -404,6 +414,16 @@ def faults(bench):
             bench.refuses(f"{fault} for good", "s3://faulty", ["s3://faulty"], endpoint=proxy.endpoint, SHARD_TIMEOUT="2")
         took = time.monotonic() - begin
         bench.results.check("in time", took < 15, took)
+    said = waits.communicate(timeout=60)[1]
+    patient.__exit__(None, None, None)
+    lines = said.decode().splitlines()
+    bench.results.output += said
+    bench.results.check("one line that it is tried again", waits.returncode == 1 and len(lines) == 2 and "warning" in lines[0] and
+                        all("HTTP 503" in line and "SHARD_TIMEOUT" in line for line in lines), lines)
+    # What does not pass is not tried again.
+    for status in (501, 505, 511):
+        with Proxy(bench.endpoint, fault=lambda q, s=status: error(s, "NotImplemented")) as proxy:
+            bench.refuses(f"{status} for good", "s3://faulty", [str(status)], endpoint=proxy.endpoint, most=lambda p=proxy: p.requests == 1)
     first = {}
 
     def repeat(request, reply):
@@ -420,6 +440,7 @@ def faults(bench):
                                            ("a redirect to AWS", 307, "https://faulty.s3.eu-west-1.amazonaws.com/", ["amazonaws"]),
                                            ("a redirect to nowhere", 301, "", ["redirects"]),
                                            ("a redirect to ftp", 302, "ftp://127.0.0.1/", ["redirects"]),
+                                           ("a redirect to TLS", 301, "https://127.0.0.1/faulty", ["https://127.0.0.1"]),
                                            ("a redirect loop", 307, "/faulty", ["circle"])):
             with Proxy(bench.endpoint, fault=lambda q, s=status, w=where: redirect(s, w)) as proxy:
                 bench.refuses(name, "s3://faulty", words, endpoint=proxy.endpoint, most=lambda p=proxy: p.requests <= 10)
@@ -496,6 +517,11 @@ def mounted(bench):
         bench.results.check("mounted: a wrong secret", all(not lines and "s3://mounted/train" in err and "AWS_SECRET" in err for _, lines, err in bad), bad)
         bad = ranks(1, "s3://nosuchbucket/train", proxy.endpoint, SHARD_JOB="three", SHARD_LOG="warn")
         bench.results.check("mounted: no such bucket", not bad[0][1] and "nosuchbucket" in bad[0][2], bad)
+    with Proxy(bench.endpoint, fault=lambda q: "503") as proxy:
+        bad = ranks(1, "s3://mounted/train", proxy.endpoint, SHARD_JOB="four", SHARD_LOG="warn", SHARD_TIMEOUT="1")
+        bench.results.check("mounted: why nothing comes", not bad[0][1] and "HTTP 503" in bad[0][2], bad)
+    bad = ranks(1, "s3://mounted/a:b", bench.endpoint, SHARD_JOB="four", SHARD_LOG="warn")
+    bench.results.check("mounted: a prefix with a colon", not bad[0][1] and "s3://mounted/a:b" in bad[0][2], bad)
     file = os.path.join(bench.folder, "given.listing")
     bench.run("index", "s3://mounted/train/", "-o", file)
     got = ranks(2, "s3://mounted/train", "http://127.0.0.1:9", SHARD_LISTING=file)
@@ -516,11 +542,13 @@ def until(found, seconds=30):
     return result
 
 
-def leader_of(*words):
-    """The process that has these arguments and a session of its own; None if there is none."""
+def leader_of(folder, *words):
+    """The process that has these arguments, a path below the folder among them, and a session of its own; None if there is none."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as stream:
-            if set(words) <= set(stream.read().split(b"\0")) and os.getsid(int(pid)) == int(pid):
+            arguments = stream.read().split(b"\0")
+            ours = any(a.startswith(os.fsencode(folder) + b"/") for a in arguments)  # others may run this test, too
+            if ours and set(words) <= set(arguments) and os.getsid(int(pid)) == int(pid):
                 return int(pid)
     return None
 
@@ -644,7 +672,7 @@ def streamed(bench):
         got = []
         lists.start()
         until(lambda: all(os.path.exists(begun + r) for r in "01"))
-        os.kill(leader_of(b"stream", b"s3://streamed/flat/"), signal.SIGKILL)
+        os.kill(leader_of(cache, b"stream", b"s3://streamed/flat/"), signal.SIGKILL)
         lists.join()
         results.check("streamed: its shardctl is killed", len(got) == 2 and all(r[0] != 0 and not r[1] and "ended before its end" in r[2] for r in got), got)
         proxy.fault, proxy.delay = None, 0
@@ -822,6 +850,7 @@ def objects(bench):
             ("put: no room", ["index", tree, "-o", "s3://store/y"], ["SHARD_TMPDIR"], 1, {"SHARD_TMPDIR": "/none"}),
             ("--no-replace of a file", ["index", tree, "-o", back, "--no-replace"], ["--no-replace"], 2, {}),
             ("manifest: no %r", ["manifest", local, "--size", "2", "-o", "s3://store/m.txt"], ["%r"], 2, {}),
+            ("manifest: %r in the bucket", ["manifest", local, "--size", "2", "-o", "s3://store%r/m.txt"], ["one bucket"], 2, {}),
             ("manifest: no key", ["manifest", local, "--size", "1", "-o", "s3://store"], ["s3://bucket/key"], 2, {})):
         done = bench.run(*arguments, SHARD_LOG="warn", **more)
         text = done.stderr.decode()
@@ -840,6 +869,10 @@ def objects(bench):
     lists, requests, got = listed(4, "s3://store/" + key.replace("%", "%%"), SHARD_JOB="one")
     results.check("SHARD_LISTING=s3://", sorted(sum(lists, [])) == sorted(names) and {len(x) for x in lists} == {750}, got)
     results.check("one request for all ranks", requests == 1, requests)
+    bench.run("index", tree + "/d1", "-o", "s3://store/part.listing", SHARD_TMPDIR=scratch)
+    with Proxy(bench.endpoint) as proxy:
+        got = bench.ranks(1, tree, walk, proxy.endpoint, SHARD_LISTING="s3://store/part.listing", SHARD_JOB="apart")
+    results.check("SHARD_LISTING of another directory is named as it was given", "SHARD_LISTING='s3://store/part.listing' is not used" in got[0][2], got[0][2])
     lists, requests, got = listed(3, "s3://store/" + key.replace("%", "%%"), SHARD_JOB="one", SHARD_STRATEGY="stride")
     results.check("and no more in the job", sorted(sum(lists, [])) == sorted(names) and requests == 0, got)
     url = "s3://store/m/train_rank%r_epoch%e.txt"

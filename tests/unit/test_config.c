@@ -108,6 +108,9 @@ static void dataset_items(void **state) {
   assert_int_equal(shard_dataset_item(&p, &path), 0);
   char here[2000], wanted[5000];
   assert_non_null(getcwd(here, sizeof(here)));
+  LOAD("SHARD_DATASET=/a=s3://b/c:d"); /* a prefix with a colon, or two datasets? */
+  assert_int_equal(seen->rc, -EINVAL);
+  assert_non_null(strstr(seen->err, "s3://b/c:d"));
   LOAD("SHARD_DATASET=a=s3://b/c:/d");
   assert_int_equal(seen->rc, 0);
   snprintf(wanted, sizeof(wanted), "%s/a=s3://b/c:/d", here);

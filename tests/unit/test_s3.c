@@ -795,6 +795,7 @@ static char file_path[2][64];
 
 static int begin_files(void **state) {
   (void)state;
+  strcpy(folder, "/tmp/shard-s3-XXXXXX");
   if (!mkdtemp(folder)) {
     return -1;
   }
@@ -917,6 +918,66 @@ static void accounts(void **state) {
   shard_s3_account_free(&a);
 }
 
+/* What AWS's tools read, though few write it so. */
+static void odd_accounts(void **state) {
+  (void)state;
+  put(0, "  [default]\n  aws_access_key_id = INDENTED\n  aws_secret_access_key = x\n"
+         "  aws_session_token =\n  region =\n"
+         "\t[colon]\n\taws_access_key_id: COLON\n\taws_secret_access_key : a=b:c\n"
+         "[my work]\naws_access_key_id=QUOTED\naws_secret_access_key=x\n"
+         "[here]\naws_access_key_id=HERE\naws_secret_access_key=x\nregion=r-here\n"
+         "endpoint_url=http://here:1\n");
+  put(1, "[default]\n  region = r-1\n  s3 =\n    addressing_style = path\n    region = r-no\n"
+         "  ca_bundle =\n[profile 'my work']\nregion=r-quoted\n"
+         "[profile here]\nregion=r-config\noutput=json\n"
+         "[profile role]\nregion=r-2\nrole_arn=arn:aws:iam::1:role/x\nsource_profile=here\n"
+         "[profile run]\ncredential_process=/bin/HUSH\n[profile two]\nregion=r-3\n");
+  static const struct {
+    const char *profile, *access, *secret, *region, *endpoint;
+  } good[] = {{"default", "INDENTED", "x", "r-1", NULL},
+              {"colon", "COLON", "a=b:c", "us-east-1", NULL},
+              {"my work", "QUOTED", "x", "r-quoted", NULL},
+              {"here", "HERE", "x", "r-here", "http://here:1"}};
+  struct shard_s3_account a;
+  char err[700];
+  for (size_t i = 0; i < COUNT(good); i++) {
+    load(&a, "", err, sizeof(err));
+    shard_s3_account_free(&a);
+    setenv("AWS_PROFILE", good[i].profile, 1);
+    assert_int_equal(shard_s3_account_load(&a, false, SHARD_S3_AUTO, err, sizeof(err)), 0);
+    assert_string_equal(a.access, good[i].access);
+    assert_string_equal(a.secret, good[i].secret);
+    assert_null(a.token);
+    assert_null(a.ca_bundle);
+    assert_string_equal(a.region, good[i].region);
+    assert_string_equal(a.endpoint ? a.endpoint : "AWS",
+                        good[i].endpoint ? good[i].endpoint : "AWS");
+    assert_int_equal(a.addressing, i == 0 ? SHARD_S3_PATH : SHARD_S3_AUTO);
+    shard_s3_account_free(&a);
+  }
+  static const struct {
+    const char *environment, *word;
+  } bad[] = {{"AWS_PROFILE=role", "role_arn"},
+             {"AWS_PROFILE=run", "credential_process"},
+             {"AWS_PROFILE=two", "no S3 credentials"},
+             {"AWS_PROFILE=here AWS_ACCESS_KEY_ID=A", "without AWS_SECRET_ACCESS_KEY"}};
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    assert_int_equal(load(&a, bad[i].environment, err, sizeof(err)), -EINVAL);
+    assert_non_null(strstr(err, bad[i].word));
+    assert_null(strstr(err, "HUSH"));
+    shard_s3_account_free(&a);
+  }
+  /* A profile is there though nothing of it is needed. */
+  static const char *const there[] = {"my work", "here", "two"};
+  for (size_t i = 0; i < COUNT(there); i++) {
+    load(&a, "AWS_REGION=r AWS_ENDPOINT_URL=http://e AWS_CA_BUNDLE=/etc/passwd", err, sizeof(err));
+    shard_s3_account_free(&a);
+    setenv("AWS_PROFILE", there[i], 1);
+    assert_int_equal(shard_s3_account_load(&a, true, SHARD_S3_PATH, err, sizeof(err)), 0);
+    shard_s3_account_free(&a);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(urls),
@@ -938,6 +999,7 @@ int main(void) {
       cmocka_unit_test(splits_lie_between),
       cmocka_unit_test(splits_of_long_keys),
       cmocka_unit_test_setup_teardown(accounts, begin_files, end_files),
+      cmocka_unit_test_setup_teardown(odd_accounts, begin_files, end_files),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,8 @@
 #define SKEWS_MOST 2     /* corrections of the clock */
 #define STALL_LEAST 1.0  /* seconds without a byte */
 #define STALL_MOST 30.0
+#define SPEED_LEAST 1024.0 /* bytes a second, of what takes longer than the time-out */
+#define PATIENCE 10.0      /* seconds until the user is told that it is tried again */
 #define DELAY_FIRST 0.1
 #define DELAY_MOST 20.0
 #define FAULT_SIZE 16384 /* bytes kept of an error's reply */
@@ -72,6 +74,7 @@ struct shard_s3_client {
   double width;    /* requests that may run at once */
   double narrowed; /* when it was last made smaller */
   double turned;   /* when the loop last came by */
+  bool warned;     /* that a request is tried again and again */
   bool reached;    /* the server has answered a request as asked */
   double skew;     /* seconds that its clock is ahead */
   char region[64]; /* a redirect's, or the account's */
@@ -474,6 +477,10 @@ static void again(struct shard_s3_client *c, struct shard_s3_request *r, const c
   r->not_before = now + (delay > 0 ? delay : 0);
   if (c->options.log >= SHARD_LOG_INFO) {
     fprintf(stderr, "shardctl: s3: %s; trying again in %.2f s\n", why, delay > 0 ? delay : 0);
+  } else if (c->options.log >= SHARD_LOG_WARN && !c->warned && now > r->first_failed + PATIENCE) {
+    c->warned = true;
+    fprintf(stderr, "shardctl: warning: %s; it is tried again for up to %u s (SHARD_TIMEOUT)\n",
+            why, c->options.timeout);
   }
   push(&c->waiting, r);
 }
@@ -545,9 +552,12 @@ static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_
     again(c, r, "the server redirects");
   } else {
     give_up(c, r, -EREMOTE,
-            "%s redirects to '%.200s', which is not followed; if it is right, set "
+            "%s redirects to '%s%.200s', which is not followed; if it is right, set "
             "AWS_ENDPOINT_URL_S3%s",
             host,
+            !known   ? ""
+            : to.tls ? "https://"
+                     : "http://",
             known                ? to.host
             : fault->endpoint[0] ? fault->endpoint
                                  : "another place",
@@ -589,6 +599,10 @@ static void refuse(struct shard_s3_client *c, const struct slot *s, struct shard
       return;
     }
   }
+  if (s->status == 407) {
+    give_up(c, r, -EACCES, "the proxy (http_proxy) says HTTP 407: it wants a user and a password");
+    return;
+  }
   give_up(c, r,
           s->status == 404                       ? -ENOENT
           : s->status == 403 || s->status == 401 ? -EACCES
@@ -607,6 +621,9 @@ static bool answers(const struct slot *s, const struct shard_s3_request *r) {
   return strcmp(fault.code, "NoSuchBucket") != 0;
 }
 
+/* An error of the server's that does not pass: not implemented, no such version, a hotel's net. */
+static bool stays(long status) { return status == 501 || status == 505 || status == 511; }
+
 /* A reply with a status that is not 200. */
 static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r) {
   struct shard_s3_fault fault;
@@ -619,7 +636,8 @@ static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
   if (s->status == 429 || s->status == 503 || strcmp(fault.code, "SlowDown") == 0) {
     narrow(c);
     again(c, r, why);
-  } else if (s->status >= 500 || s->status == 408 || strcmp(fault.code, "RequestTimeout") == 0 ||
+  } else if ((s->status >= 500 && !stays(s->status)) || s->status == 408 ||
+             strcmp(fault.code, "RequestTimeout") == 0 ||
              strcmp(fault.code, "ConditionalRequestConflict") == 0) { /* two put it at a time */
     again(c, r, why);
   } else if (strcmp(fault.code, "RequestTimeTooSkewed") == 0) {
@@ -650,8 +668,15 @@ static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
 static void broken(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r,
                    CURLcode code) {
   char why[400];
+  long tunnel = 0;
+  /* libcurl's words may have a proxy's URL in them, with its password. */
   snprintf(why, sizeof(why), "%s: %s", c->endpoint.host,
-           s->error[0] ? s->error : curl_easy_strerror(code));
+           s->error[0] && !strchr(s->error, '@') ? s->error : curl_easy_strerror(code));
+  curl_easy_getinfo(s->easy, CURLINFO_HTTP_CONNECTCODE, &tunnel);
+  if (tunnel >= 400 && tunnel < 500 && tunnel != 408 && tunnel != 429) {
+    give_up(c, r, -EACCES, "%s; the proxy refuses (https_proxy, no_proxy)", why);
+    return;
+  }
   switch (code) {
   case CURLE_PEER_FAILED_VERIFICATION:
   case CURLE_SSL_CACERT_BADFILE:
@@ -661,8 +686,10 @@ static void broken(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
     return;
   case CURLE_URL_MALFORMAT:
   case CURLE_FAILED_INIT:
-  case CURLE_COULDNT_RESOLVE_PROXY:
     give_up(c, r, -EINVAL, "%s", why);
+    return;
+  case CURLE_COULDNT_RESOLVE_PROXY:
+    give_up(c, r, -EINVAL, "%s (see http_proxy, https_proxy, all_proxy, no_proxy)", why);
     return;
   case CURLE_OUT_OF_MEMORY: /* libcurl's word for headers without an end, too */
     damaged(c, r, why);
@@ -718,6 +745,36 @@ static void finish(struct slot *s, CURLcode code) {
   clean(s);
 }
 
+/* Why a request has come to nothing; false: it has not. */
+static bool is_stuck(struct slot *s, double now) {
+  const struct shard_s3_request *r = s->request;
+  double timeout = s->client->options.timeout, took = now - s->begun, silent = now - s->heard;
+  double stall = timeout / 4;
+  stall = stall < STALL_LEAST ? STALL_LEAST : stall < STALL_MOST ? stall : STALL_MOST;
+  stall *= 1 << (r->failures < 2 ? r->failures : 2);
+  double most = 10 * stall < timeout + stall ? 10 * stall : timeout + stall;
+  if (r->failures > 0 && stall > r->first_failed + timeout - s->begun) { /* what time is left */
+    stall = r->first_failed + timeout - s->begun;
+    stall = stall < STALL_LEAST ? STALL_LEAST : stall;
+  }
+  if (silent > stall) {
+    snprintf(s->error, sizeof(s->error), "nothing has come for %.0f s", silent);
+    return true;
+  }
+  /* A page is never long in coming; an object may be large. */
+  bool slow = !r->key && took > most;
+  if (r->key && took > timeout) {
+    curl_off_t down = 0, up = 0;
+    curl_easy_getinfo(s->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
+    curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &up);
+    slow = (double)(down + up) < SPEED_LEAST * took;
+  }
+  if (slow) {
+    snprintf(s->error, sizeof(s->error), "the reply is not complete after %.0f s", took);
+  }
+  return slow;
+}
+
 /* Requests that nothing has come of for long. */
 static void watch(struct shard_s3_client *c) {
   double now = now_seconds();
@@ -728,12 +785,7 @@ static void watch(struct shard_s3_client *c) {
       continue;
     }
     s->heard += lost;
-    double stall = c->options.timeout / 4.0;
-    stall = stall < STALL_LEAST ? STALL_LEAST : stall < STALL_MOST ? stall : STALL_MOST;
-    stall *= 1 << (s->request->failures < 2 ? s->request->failures : 2);
-    /* A page is never long in coming; an object may be large. */
-    if (now - s->heard > stall || (!s->request->key && now - s->begun > 10 * stall)) {
-      snprintf(s->error, sizeof(s->error), "nothing has come for %.0f s", now - s->heard);
+    if (is_stuck(s, now)) {
       finish(s, CURLE_OPERATION_TIMEDOUT);
     }
   }

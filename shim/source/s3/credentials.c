@@ -19,6 +19,13 @@ static const char *variable(const char *name) {
   return value && *value ? value : NULL;
 }
 
+static void forget(char *secret) {
+  if (secret) {
+    OPENSSL_cleanse(secret, strlen(secret));
+  }
+  free(secret);
+}
+
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 /* Without blanks around it; in place. */
@@ -34,6 +41,16 @@ static char *trim(char *text) {
   return text;
 }
 
+/* Without the quotes that a name with blanks has; in place. */
+static char *unquote(char *text) {
+  size_t n = strlen(text);
+  if (n >= 2 && (*text == '\'' || *text == '"') && text[n - 1] == *text) {
+    text[n - 1] = 0;
+    text++;
+  }
+  return text;
+}
+
 /* "[profile x]" or "[x]": whether the line begins that section. Cuts the line. */
 static bool is_section(char *line, const char *kind, const char *name) {
   line++;
@@ -41,7 +58,7 @@ static bool is_section(char *line, const char *kind, const char *name) {
   char *word = trim(line);
   size_t n = kind ? strlen(kind) : 0;
   if (n > 0 && strncmp(word, kind, n) == 0 && is_blank(word[n])) {
-    return strcmp(trim(word + n), name) == 0;
+    return strcmp(unquote(trim(word + n)), name) == 0;
   }
   /* The default profile needs no word before it. */
   return (n == 0 || (strcmp(kind, "profile") == 0 && strcmp(name, "default") == 0)) &&
@@ -49,42 +66,43 @@ static bool is_section(char *line, const char *kind, const char *name) {
 }
 
 /*
- * The value of a key in a section of a file; malloc'd, NULL if it is not there. under: it stands
- * indented below this key. found: set if the section is there.
+ * The value of a key in a section of a file; malloc'd, NULL if it is not there, or empty. under: it
+ * stands below this key, indented further: all of a section may be indented. found: set if the
+ * section is there.
  */
 static char *look_up(const char *file, const char *kind, const char *name, const char *under,
                      const char *key, bool *found) {
   FILE *in = fopen(file, "re");
   char *line = NULL, *value = NULL;
-  size_t room = 0;
-  bool inside = false, below = false;
+  size_t room = 0, margin = 0; /* margin: of the last line that is not below another */
+  bool inside = false, below = false, begun = false;
   while (in && getline(&line, &room, in) >= 0) {
-    bool indented = is_blank(*line);
+    size_t indent = strspn(line, " \t");
     char *text = trim(line);
     if (!*text || *text == '#' || *text == ';') {
       continue;
     }
-    if (*text == '[') {
+    bool nested = begun && indent > margin;
+    margin = nested ? margin : indent;
+    if (!nested && *text == '[') {
       inside = is_section(text, kind, name);
-      below = false;
+      below = begun = false;
       *found = *found || inside;
       continue;
     }
-    char *equals = strchr(text, '=');
-    if (!inside || !equals) {
+    begun = true;
+    char *equals = text + strcspn(text, "=:");
+    if (!inside || !*equals) {
       continue;
     }
     *equals = 0;
     char *word = trim(text), *given = trim(equals + 1);
-    if (!indented) {
+    if (!nested) {
       below = under && strcasecmp(word, under) == 0;
     }
-    if (indented == (under != NULL) && (!under || below) && strcasecmp(word, key) == 0) {
-      if (value) {
-        OPENSSL_cleanse(value, strlen(value));
-      }
-      free(value);
-      value = strdup(given);
+    if (nested == (under != NULL) && (!under || below) && strcasecmp(word, key) == 0) {
+      forget(value);
+      value = *given ? strdup(given) : NULL;
     }
   }
   if (line) {
@@ -121,8 +139,10 @@ struct files {
   bool found; /* some file has the profile */
 };
 
+/* A setting may stand in either file; that of the keys goes first. */
 static char *configured(struct files *f, const char *under, const char *key) {
-  return look_up(f->config, "profile", f->profile, under, key, &f->found);
+  char *value = look_up(f->credentials, NULL, f->profile, under, key, &f->found);
+  return value ? value : look_up(f->config, "profile", f->profile, under, key, &f->found);
 }
 
 static void find_keys(struct shard_s3_account *a, struct files *f) {
@@ -138,9 +158,9 @@ static void find_keys(struct shard_s3_account *a, struct files *f) {
   char **const to[] = {&a->access, &a->secret, &a->token};
   for (int config = 0; config < 2 && !(a->access && a->secret); config++) {
     for (size_t i = 0; i < 3; i++) {
-      free(*to[i]);
-      *to[i] = config ? configured(f, NULL, names[i])
-                      : look_up(f->credentials, NULL, f->profile, NULL, names[i], &f->found);
+      forget(*to[i]);
+      *to[i] = look_up(config ? f->config : f->credentials, config ? "profile" : NULL, f->profile,
+                       NULL, names[i], &f->found);
     }
   }
 }
@@ -180,13 +200,37 @@ static bool is_region(const char *text) {
   return n > 0 && n < 64 && !text[n];
 }
 
-static int check(const struct shard_s3_account *a, const struct files *f, bool anonymous, char *err,
+/* What the profile has in place of keys; NULL: nothing. */
+static const char *other_means(struct files *f) {
+  static const char *const names[] = {"role_arn", "credential_process", "sso_session",
+                                      "sso_account_id", "login_session"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    char *value = configured(f, NULL, names[i]);
+    free(value);
+    if (value) {
+      return names[i];
+    }
+  }
+  return NULL;
+}
+
+static int check(const struct shard_s3_account *a, struct files *f, bool anonymous, char *err,
                  size_t size) {
   struct shard_s3_endpoint ignored;
+  bool lacking = !anonymous && !(a->access && a->secret && *a->access && *a->secret);
+  const char *means = lacking ? other_means(f) : NULL;
   if (variable("AWS_PROFILE") && !f->found && !(a->access && variable("AWS_ACCESS_KEY_ID"))) {
     snprintf(err, size, "AWS_PROFILE='%.64s' is neither in '%.200s' nor in '%.200s'", f->profile,
              f->credentials, f->config);
-  } else if (!anonymous && !(a->access && a->secret && *a->access && *a->secret)) {
+  } else if (!anonymous && variable("AWS_ACCESS_KEY_ID") && !variable("AWS_SECRET_ACCESS_KEY")) {
+    snprintf(err, size,
+             "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY: set both, or none");
+  } else if (means) {
+    snprintf(err, size,
+             "profile %.64s has %s, which is not supported: aws configure export-credentials "
+             "--profile %.64s --format env makes variables of what it gives",
+             f->profile, means, f->profile);
+  } else if (lacking) {
     snprintf(
         err, size,
         "no S3 credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or put them into "
@@ -225,20 +269,17 @@ int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
   }
   const char *region = variable("AWS_REGION");
   region = region ? region : variable("AWS_DEFAULT_REGION");
-  account->region = region ? strdup(region) : configured(&f, NULL, "region");
-  account->region = account->region ? account->region : strdup("us-east-1");
+  account->region =
+      configured(&f, NULL, "region"); /* looked up in any case: is the profile there? */
+  if (region || !account->region) {
+    free(account->region);
+    account->region = strdup(region ? region : "us-east-1");
+  }
   account->endpoint = find_endpoint(&f);
   const char *bundle = variable("AWS_CA_BUNDLE");
   account->ca_bundle = bundle ? strdup(bundle) : configured(&f, NULL, "ca_bundle");
   account->addressing = addressing != SHARD_S3_AUTO ? addressing : find_addressing(&f);
   return check(account, &f, anonymous, err, size);
-}
-
-static void forget(char *secret) {
-  if (secret) {
-    OPENSSL_cleanse(secret, strlen(secret));
-  }
-  free(secret);
 }
 
 void shard_s3_account_free(struct shard_s3_account *account) {

@@ -95,6 +95,10 @@ static void get_header(void *context, const char *line, size_t n) {
   take(line, n, "x-amz-meta-sha256:", g->sha256, sizeof(g->sha256));
   take(line, n, "x-goog-meta-sha256:", g->sha256, sizeof(g->sha256));
   take(line, n, "etag:", g->etag, sizeof(g->etag));
+  if (strncmp(g->etag, "W/\"", 3) == 0) { /* a proxy's, of what may be of another form */
+    memmove(g->etag, g->etag + 3, strlen(g->etag + 3) + 1);
+    g->opaque = true;
+  }
   value[0] = 0;
   take(line, n, "x-amz-server-side-encryption:", value, sizeof(value));
   take(line, n, "x-amz-server-side-encryption-customer-algorithm:", value, sizeof(value));
