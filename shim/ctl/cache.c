@@ -48,8 +48,10 @@ static const char usage[] =
     "\n"
     "      --dry-run          tell what would be removed, and remove nothing\n"
     "      --older-than DAYS  only what was made that many days ago or earlier\n"
-    "      --max-size SIZE    then remove listings that are in no use, current or not, the least\n"
-    "                         recently used first, until SIZE is not exceeded\n"
+    "      --max-size SIZE    then remove listings that are in no use, current or not, and what "
+    "was\n"
+    "                         fetched from buckets, the least recently used first, those of jobs\n"
+    "                         last, until SIZE is not exceeded\n"
     "      --json             print one JSON object\n"
     "      --help\n"
     "\n" CTL_SIZE_HELP "\n"
@@ -401,6 +403,8 @@ static void look(struct cache *c) {
       read_listing(c, e);
     } else if (e->kind == PART) {
       look_at_part(c, e);
+    } else if (e->kind == OBJECT) {
+      e->pinned = is_of_job(e, ".got-") && !is_old(c, e, ".got-");
     } else if ((e->kind == CURRENT || e->kind == JOB) && (target = find(c, e->target))) {
       target->current = target->current || e->kind == CURRENT;
       target->pinned = target->pinned || (e->kind == JOB && age(c, e) < MONTH);
@@ -529,12 +533,47 @@ static int remove_unused(struct cache *c, const struct request *r, struct entry 
   return remove_entry(c, r, e, "least recently used");
 }
 
+static bool leads_to(const struct entry *e, const char *base) {
+  return e->kind == STREAM && strcmp(e->target, base) == 0;
+}
+
+/* The same with a bucket's listing in parts: all of them go. */
+static int remove_stream(struct cache *c, const struct request *r, const struct entry *part) {
+  char base[NAME_MAX + 1];
+  size_t n = base_of(part);
+  snprintf(base, sizeof(base), "%.*s", (int)n, part->name);
+  for (size_t i = 0; i < c->count && !r->dry_run; i++) {
+    const char *link = c->entries[i].name;
+    if (leads_to(&c->entries[i], base) && unlinkat(c->dir, link, 0) != 0 && errno != ENOENT) {
+      return ctl_fail("cannot remove '%s/%s': %s", c->path, link, strerror(errno));
+    }
+  }
+  if (!r->dry_run) {
+    mark_mapped(c);
+    keep_streams(c);
+  }
+  int rc = CTL_DONE;
+  for (size_t i = 0; i < c->count && rc == CTL_DONE; i++) {
+    struct entry *e = &c->entries[i];
+    if (leads_to(e, base)) {
+      e->removed = !part->in_use;
+      if (part->in_use && symlinkat(base, c->dir, e->name) != 0 && errno != EEXIST) {
+        rc = ctl_fail("cannot restore '%s/%s': %s", c->path, e->name, strerror(errno));
+      }
+    } else if (e->kind == PART && !e->removed && !e->in_use && memcmp(e->name, base, n) == 0) {
+      rc = remove_entry(c, r, e, "least recently used");
+    }
+  }
+  return rc;
+}
+
 static int shrink(struct cache *c, const struct request *r) {
   while (total(c) > (double)r->most) {
     struct entry *first = NULL;
     for (size_t i = 0; i < c->count; i++) {
       struct entry *e = &c->entries[i];
-      if (e->kind == LISTING && !e->removed && !e->busy && !e->in_use && old_enough(c, r, e) &&
+      bool ours = e->kind == LISTING || e->kind == OBJECT || e->kind == PART;
+      if (ours && !e->removed && !e->busy && !e->in_use && old_enough(c, r, e) &&
           (!first || used(e) < used(first))) {
         first = e;
       }
@@ -545,7 +584,9 @@ static int shrink(struct cache *c, const struct request *r) {
           "built, too young or no listing",
           c->path, total(c));
     }
-    int rc = remove_unused(c, r, first);
+    int rc = first->kind == PART     ? remove_stream(c, r, first)
+             : first->kind == OBJECT ? remove_entry(c, r, first, "least recently used")
+                                     : remove_unused(c, r, first);
     if (rc != CTL_DONE) {
       return rc;
     }

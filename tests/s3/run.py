@@ -689,9 +689,19 @@ def streamed(bench):
     os.unlink(os.path.join(cache, links.pop(lost)))
     bench.run("cache", "gc", SHARD_CACHE_DIR=cache)
     results.check("gc leaves the streams of jobs, and no others", len(kept) >= 4 and kept <= set(links) and bases() == kept, f"{kept} {bases()} {links}")
+    most = shutil.copytree(cache, cache + "-most", symlinks=True)
+    held = min(b for b in kept if os.path.exists(os.path.join(cache, b + ".1.listing")))
+    bench.run("cache", "gc", "--max-size", "0", "--dry-run", SHARD_CACHE_DIR=most)
+    results.check("gc --dry-run", sorted(os.listdir(most)) == sorted(os.listdir(cache)), os.listdir(most))
+    with open(os.path.join(most, held + ".0.listing"), "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ):
+        full = bench.run("cache", "gc", "--max-size", "0", SHARD_CACHE_DIR=most)
+        left = {f for f in os.listdir(most) if ".part-" in f or ".stream-" in f}
+        results.check("gc --max-size leaves the one in use", full.returncode == 1 and links[held] in left and held + ".end" in left and
+                      all(f.startswith(held) or f == links[held] for f in left), left)
+    done = bench.run("cache", "gc", "--max-size", "0", SHARD_CACHE_DIR=most)
+    results.check("gc --max-size takes streams", done.returncode == 0 and not [f for f in os.listdir(most) if ".part-" in f or ".stream-" in f], os.listdir(most))
     for f in os.listdir(cache):
         os.utime(os.path.join(cache, f), (0, 0), follow_symlinks=False)
-    held = min(b for b in kept if os.path.exists(os.path.join(cache, b + ".1.listing")))
     with open(os.path.join(cache, held + ".0.listing"), "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ):
         bench.run("cache", "gc", SHARD_CACHE_DIR=cache)
         results.check("gc leaves all parts to who reads one", bases() == {held} and os.path.exists(os.path.join(cache, held + ".end")), os.listdir(cache))
