@@ -218,8 +218,8 @@ static void set(enum variable v, const char *value) {
                names[v], value);
     }
     if (has_relative_after_url(value)) {
-      COMPLAIN("%s='%.200s' has no absolute path after the ':' that ends an s3:// prefix; one with "
-               "a ':' in it cannot be told from two datasets",
+      COMPLAIN("%s='%.200s': a prefix cannot have a ':' in it, and a dataset that follows one "
+               "begins with '/'",
                names[v], value);
     }
     break;

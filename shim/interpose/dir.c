@@ -239,6 +239,7 @@ static int fetch_shuffled(struct stream *s, int fd, struct dirent64 **out) {
       rc = shard_window_put(s->window, entry);
     }
     if (rc < 0) {
+      s->at -= entry ? entry->d_reclen : 0; /* not lost if the caller goes on */
       return rc;
     }
   }

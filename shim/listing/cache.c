@@ -619,7 +619,7 @@ static int make(struct request *r, int lock, int64_t deadline) {
   int rc = 0;
   /* Why a bucket has not answered for as long shardctl can tell, if it is let. */
   int64_t late = deadline;
-  deadline += r->remote ? GRACE_MS : 0;
+  deadline += r->remote && !r->seconds[0] ? GRACE_MS : 0; /* who waits for rank 0 has it added */
   /* One that is killed gets a successor: this rank waits like the others. */
   for (int tries = 0; tries == 0 || (tries == 1 && rc != 0 && r->killed); tries++) {
     int errors = -1;

@@ -61,9 +61,29 @@ static ssize_t read_beside(const char *base, const char *suffix, char *text, siz
   return n;
 }
 
-enum shard_stream_state shard_stream_look(const char *base) {
+/* The last line of BASE.err: why shardctl failed. By SHARD_LOG there are any number before it. */
+static void read_last_words(const char *base, char *text, size_t size) {
+  int fd = open_beside(base, "err");
+  off_t length = fd < 0 ? 0 : lseek(fd, 0, SEEK_END), most = (off_t)size - 1;
+  ssize_t n = fd < 0 ? 0 : pread(fd, text, size - 1, length > most ? length - most : 0);
+  if (fd >= 0) {
+    close(fd);
+  }
+  while (n > 0 && text[n - 1] == '\n') {
+    n--;
+  }
+  text[n > 0 ? n : 0] = 0;
+  char *before = strrchr(text, '\n');
+  if (before) {
+    memmove(text, before + 1, strlen(before));
+  }
+}
+
+/* Of one that is complete, *parts is how many there are. */
+static enum shard_stream_state look(const char *base, uint64_t *parts) {
   char count[32];
   if (read_beside(base, "end", count, sizeof(count)) > 0) {
+    *parts = strtoull(count, NULL, 10);
     return SHARD_STREAM_COMPLETE;
   }
   int fd = open_beside(base, "err");
@@ -72,10 +92,20 @@ enum shard_stream_state shard_stream_look(const char *base) {
   }
   bool runs = flock(fd, LOCK_SH | LOCK_NB) != 0;
   close(fd);
+  if (runs) {
+    return SHARD_STREAM_RUNNING;
+  }
   /* It may have ended between the two looks. */
-  return runs                                                 ? SHARD_STREAM_RUNNING
-         : read_beside(base, "end", count, sizeof(count)) > 0 ? SHARD_STREAM_COMPLETE
-                                                              : SHARD_STREAM_BROKEN;
+  ssize_t n = read_beside(base, "end", count, sizeof(count));
+  *parts = strtoull(count, NULL, 10);
+  return n > 0                   ? SHARD_STREAM_COMPLETE
+         : shard_passing((int)n) ? SHARD_STREAM_RUNNING
+                                 : SHARD_STREAM_BROKEN;
+}
+
+enum shard_stream_state shard_stream_look(const char *base) {
+  uint64_t parts;
+  return look(base, &parts);
 }
 
 int shard_stream_open(const char *base, const char *source, const char *options,
@@ -135,13 +165,13 @@ static int open_part(const struct shard_stream *s, uint64_t number, uint64_t beg
 /* What has come of a part that is not there. 0: none will; -EAGAIN: it may come. */
 static int look_for(struct shard_stream *s, uint64_t number, char *err, size_t size) {
   char text[600];
-  enum shard_stream_state state = shard_stream_look(s->base);
+  uint64_t parts = 0;
+  enum shard_stream_state state = look(s->base, &parts);
   if (state == SHARD_STREAM_RUNNING) {
     return -EAGAIN;
   }
   if (state == SHARD_STREAM_COMPLETE) {
-    read_beside(s->base, "end", text, sizeof(text));
-    if (strtoull(text, NULL, 10) <= number) {
+    if (parts <= number) {
       atomic_store(&s->parts, number);
       return 0;
     }
@@ -156,12 +186,9 @@ static int look_for(struct shard_stream *s, uint64_t number, char *err, size_t s
              s->source, s->base, text);
     return -EIO;
   }
-  ssize_t n = read_beside(s->base, "err", text, sizeof(text));
-  while (n > 0 && text[n - 1] == '\n') {
-    text[--n] = 0;
-  }
-  snprintf(err, size, "%.450s%slisting '%.200s' ended before its end", n > 0 ? text : "",
-           n > 0 ? "; " : "", s->source);
+  read_last_words(s->base, text, sizeof(text));
+  snprintf(err, size, "%.450s%slisting '%.200s' ended before its end", text, *text ? "; " : "",
+           s->source);
   return -EIO;
 }
 

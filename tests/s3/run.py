@@ -649,9 +649,19 @@ def streamed(bench):
     # Whoever looks at it locks its file for a moment.
     alone = os.path.join(bench.folder, "alone")
     with open(alone + ".err", "wb") as stream:
+        stream.write(b"before")
+        stream.flush()
         fcntl.flock(stream, fcntl.LOCK_SH)
-        threading.Timer(0.2, fcntl.flock, (stream.fileno(), fcntl.LOCK_UN)).start()
+
+        def let_go():
+            until(lambda: os.path.getsize(alone + ".err") == 0)  # shardctl is about to lock it
+            time.sleep(0.1)
+            fcntl.flock(stream, fcntl.LOCK_UN)
+
+        looks = threading.Thread(target=let_go)
+        looks.start()
         done = bench.run("stream", "s3://streamed/train/", "-o", alone)
+        looks.join()
         results.check("streamed: while it is looked at", done.returncode == 0, done.stderr)
         until(lambda: os.path.exists(alone + ".end"))
     # It breaks off: an error, never a short listing.

@@ -18,7 +18,10 @@ static char file[64];
 
 static inline int set_up(void **state) {
   (void)state;
-  snprintf(file, sizeof(file), "%s/a.listing", mkdtemp(dir));
+  if (!mkdtemp(dir)) {
+    return -1;
+  }
+  snprintf(file, sizeof(file), "%s/a.listing", dir);
   return 0;
 }
 

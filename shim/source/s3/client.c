@@ -477,8 +477,9 @@ static void again(struct shard_s3_client *c, struct shard_s3_request *r, const c
   r->not_before = now + (delay > 0 ? delay : 0);
   if (c->options.log >= SHARD_LOG_INFO) {
     fprintf(stderr, "shardctl: s3: %s; trying again in %.2f s\n", why, delay > 0 ? delay : 0);
-  } else if (c->options.log >= SHARD_LOG_WARN && !c->warned && now > r->first_failed + PATIENCE) {
-    c->warned = true;
+  } else if (c->options.log >= SHARD_LOG_WARN && !c->warned && c->options.timeout > PATIENCE &&
+             r->not_before > r->first_failed + PATIENCE) {
+    c->warned = true; /* before the wait: there may be no other chance */
     fprintf(stderr, "shardctl: warning: %s; it is tried again for up to %u s (SHARD_TIMEOUT)\n",
             why, c->options.timeout);
   }
@@ -632,7 +633,7 @@ static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
   if (c->account->token && strstr(fault.message, c->account->token)) {
     fault.message[0] = 0; /* the server says back what it was told */
   }
-  snprintf(why, sizeof(why), "HTTP %ld %s", s->status, fault.code);
+  snprintf(why, sizeof(why), "HTTP %ld%s%s", s->status, fault.code[0] ? " " : "", fault.code);
   if (s->status == 429 || s->status == 503 || strcmp(fault.code, "SlowDown") == 0) {
     narrow(c);
     again(c, r, why);
