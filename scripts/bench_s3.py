@@ -147,15 +147,22 @@ def measure(args, report, endpoint, delay, name, keys):
     where = proxy.endpoint if proxy else endpoint
     what = f"S3, {name}, {len(keys):,} keys" + (f", {1000 * delay:.0f} ms" if delay else "")
     ours, plain, facts = [], [], {}
-    for turn in range(args.rounds):
-        for mine in (turn % 2 == 0, turn % 2 == 1):  # the first of a pair may find the server warmer
-            if not mine:
-                plain.append(by_plain_requests(where, name, keys))
-                continue
-            seconds, facts = by_shardctl(shardctl, where, name, folder)
-            ours.append(seconds)
-            if facts["entries"] != len(keys):
-                raise RuntimeError(f"{what}: {facts['entries']} keys")
+
+    def run_ours():
+        seconds, found = by_shardctl(shardctl, where, name, folder)
+        ours.append(seconds)
+        facts.update(found)
+        if facts["entries"] != len(keys):
+            raise RuntimeError(f"{what}: {facts['entries']} keys")
+
+    def run_plain():
+        plain.append(by_plain_requests(where, name, keys))
+
+    pair = [run_ours, run_plain]
+    for _ in range(args.rounds):
+        for run in pair:
+            run()
+        pair.reverse()  # the second one may find the server warmer
     rate, limit = len(keys) / statistics.median(ours), len(keys) / statistics.median(plain)
     # Of pairs, for the server's own speed drifts by a third within minutes.
     ratio = statistics.median(theirs / own for own, theirs in zip(ours, plain))
