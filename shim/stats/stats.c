@@ -22,7 +22,7 @@
 #include "base/error.h"
 #include "base/xxh64.h"
 #include "config/config.h"
-#include "config/job.h"
+#include "config/launcher.h"
 #include "config/pattern.h"
 #include "host/self.h"
 #include "libshard.h"
@@ -247,8 +247,8 @@ static bool await(_Atomic uint32_t *state) {
 
 /* Which run this is. */
 static void tell_job(void) {
-  char job[SHARD_JOB_SIZE];
-  head->job = shard_job_identity(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
+  char job[SHARD_LAUNCHER_JOB_SIZE];
+  head->job = shard_launcher_job(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
 }
 
 /* How names are shared out: the main process may have been a script that has set it since. */

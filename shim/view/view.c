@@ -34,7 +34,7 @@
 #include "cache/given.h"
 #include "cache/stream.h"
 #include "config/config.h"
-#include "config/job.h"
+#include "config/launcher.h"
 #include "config/pattern.h"
 #include "listing/listing.h"
 #include "listing/options.h"
@@ -328,10 +328,10 @@ static int find_nested(struct dataset *d) {
 /* What SHARD_LISTING has for this rank and epoch. */
 static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listing **out, char *err,
                     size_t size) {
-  char *file = malloc(PATH_MAX), *job = malloc(SHARD_JOB_SIZE), *url = NULL;
+  char *file = malloc(PATH_MAX), *job = malloc(SHARD_LAUNCHER_JOB_SIZE), *url = NULL;
   char real[PATH_MAX];
   int rc = -ENOMEM;
-  bool known = job && shard_job_identity(job, SHARD_JOB_SIZE);
+  bool known = job && shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE);
   if (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)setup.world.rank, epoch,
                                     file, PATH_MAX) < 0) {
     snprintf(err, size, "SHARD_LISTING: too long, or out of memory");
@@ -373,8 +373,8 @@ static int open_listing(struct dataset *d, char *err, size_t size) {
   if (setup.manifest || setup.own) {
     return open_own(d, shard_config()->epoch, &d->listing, err, size);
   }
-  char *job = malloc(SHARD_JOB_SIZE);
-  bool known = job && shard_job_identity(job, SHARD_JOB_SIZE);
+  char *job = malloc(SHARD_LAUNCHER_JOB_SIZE);
+  bool known = job && shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE);
   const char *of = known ? job : NULL;
   int rc =
       is_streamed(d)
