@@ -100,7 +100,9 @@ static const struct launcher launchers[] = {
      .size = {"FLUX_JOB_SIZE"},
      .local_rank = {"FLUX_TASK_LOCAL_ID"},
      .number = "FLUX_JOB_ID"},
-    /* mpiexec(1) of HPE Cray PALS; srun --mpi=cray_shasta: plugins/mpi/cray_shasta of Slurm */
+    /* srun --mpi=cray_shasta: plugins/mpi/cray_shasta of Slurm's source; it tells no size */
+    {SLURM_STEP, .step = {"PALS_APID", ""}, .rank = "PALS_RANKID", .size = {SLURM_SIZES}},
+    /* mpiexec(1) of HPE Cray PALS */
     {.name = "PALS",
      .rank = "PALS_RANKID",
      .size = {"PALS_SIZE", "PMI_SIZE"},

@@ -76,6 +76,7 @@ static const struct {
     {"PMI_RANK=3 PMI_SIZE=8 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2", "PMI", 3, 8, 1, 2},
     {"PMI_RANK=3 PMI_SIZE=8 PMI_JOBID=7.0 " STEP("3"), "Slurm", 3, 8, 1, 4},
     {"PMIX_RANK=3 PMIX_NAMESPACE=slurm.pmix.7.0 " STEP("3"), "Slurm", 3, 8, 1, 4},
+    {"PALS_RANKID=3 PALS_APID=7.0 " STEP("3"), "Slurm", 3, 8, 1, 4},
     /* hydra in a step: Slurm's rank is the proxy's */
     {"PMI_RANK=5 PMI_SIZE=6 MPI_LOCALRANKID=2 MPI_LOCALNRANKS=3 PMI_JOBID=7.0 " STEP("1"), "PMI", 5,
      6, 2, 3},
