@@ -18,8 +18,8 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # The rooms of shim/ (shim/README.md), and what each product has of them. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c file path size version) \
-        $(addprefix config/,config launcher log pattern) \
+BOTH := $(addprefix base/,crc32c file path size version words) \
+        $(addprefix config/,config dataset launcher log pattern) \
         $(addprefix listing/,names options reader) \
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir given stream)

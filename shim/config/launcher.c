@@ -426,15 +426,23 @@ bool shard_launcher_job(char *buf, size_t size) {
 /* ---- the table, for others --------------------------------------------------------------------
  */
 
+/* Note that `launcher` sets variable `name`; NULL: none. The new count. */
 static size_t add_name(struct shard_launcher_variable *out, size_t count, const char *name,
                        const char *launcher) {
-  for (size_t i = 0; i < count; i++) {
-    if (name && strcmp(out[i].name, name) == 0) {
-      return count;
-    }
+  size_t i = 0;
+  while (name && i < count && strcmp(out[i].name, name) != 0) {
+    i++;
   }
-  if (name && count < SHARD_LAUNCHER_VARIABLES) {
-    out[count++] = (struct shard_launcher_variable){name, launcher};
+  if (!name || i == SHARD_LAUNCHER_VARIABLES) {
+    return count;
+  }
+  if (i == count) {
+    out[count++] = (struct shard_launcher_variable){.name = name};
+  }
+  char *names = out[i].launchers;
+  size_t used = strlen(names), room = sizeof(out[i].launchers);
+  if (!strstr(names, launcher)) {
+    snprintf(names + used, room - used, "%s%s", used > 0 ? ", " : "", launcher);
   }
   return count;
 }
@@ -455,7 +463,7 @@ size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VAR
     }
   }
   for (size_t i = 0; i < BATCH; i++) {
-    count = add_name(out, count, batch[i], "batch system");
+    count = add_name(out, count, batch[i], "batch systems");
   }
   return count;
 }

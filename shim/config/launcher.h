@@ -20,9 +20,10 @@
  */
 bool shard_launcher_job(char *buf, size_t size);
 
-/* A variable that is read, and the launcher that sets it. Static storage. */
+/* A variable that is read, and the launchers that set it, separated by ", ". */
 struct shard_launcher_variable {
-  const char *name, *launcher;
+  const char *name; /* static storage */
+  char launchers[64];
 };
 
 #define SHARD_LAUNCHER_VARIABLES 64 /* more than there are */

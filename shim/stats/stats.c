@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/xxh64.h"
 #include "config/config.h"
+#include "config/dataset.h"
 #include "config/launcher.h"
 #include "config/pattern.h"
 #include "host/self.h"
@@ -225,12 +226,11 @@ static atomic_bool all_there; /* every root of SHARD_DATASET has been seen */
 __attribute__((noinline)) static void look_for_roots(void) {
   char path[PATH_MAX];
   bool missing = false;
-  size_t n, item;
-  for (const char *p = shard_config()->dataset; p && (item = shard_dataset_item(&p, &n)) > 0;
-       p += item) {
-    if (n < sizeof(path)) { /* without the bucket that it stands for */
-      memcpy(path, p, n);
-      path[n] = 0;
+  struct shard_dataset_item item;
+  for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
+    if (item.path_length < sizeof(path)) { /* without the bucket that it stands for */
+      memcpy(path, item.path, item.path_length);
+      path[item.path_length] = 0;
       missing |= shard_stats_root(path) < 0;
     }
   }
