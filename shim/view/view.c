@@ -90,13 +90,7 @@ static struct {
 
 static atomic_int listings;      /* opened */
 static atomic_int view_now = -1; /* enum shard_view, once decided */
-enum complaint {
-  ABOUT_RANK,
-  ABOUT_DATASET,
-  ABOUT_DAMAGE,
-  ABOUT_LISTING,
-  COMPLAINTS
-};
+enum complaint { ABOUT_RANK, ABOUT_DATASET, ABOUT_DAMAGE, ABOUT_LISTING, COMPLAINTS };
 static atomic_bool complained[COMPLAINTS];
 
 static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
