@@ -18,14 +18,15 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # The rooms of shim/ (shim/README.md), and what each product has of them. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c file path size version) \
+BOTH := $(addprefix base/,crc32c error file path size version) \
         $(addprefix config/,config log pattern world) \
         $(addprefix listing/,names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir given stream)
+        $(addprefix cache/,cachedir given names stream)
 LIB := $(BOTH) config/job \
-       $(addprefix host/,real self) \
-       cache/cache stats/stats \
+       $(addprefix host/,builder real self) \
+       $(addprefix cache/,cache elect entry fetch first produce wanted) \
+       stats/stats \
        $(addprefix view/,place serve view window) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
