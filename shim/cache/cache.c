@@ -30,7 +30,7 @@
 #include "cache/produce.h"
 #include "cache/stream.h"
 #include "config/config.h"
-#include "config/job.h"
+#include "config/launcher.h"
 #include "config/pattern.h"
 #include "libshard.h"
 #include "listing/listing.h"
