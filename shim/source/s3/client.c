@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "libshard.h"
+#include "source/s3/head.h"
 #include "source/s3/page.h"
 #include "source/s3/provider.h"
 #include "source/s3/sigv4.h"
@@ -81,7 +82,7 @@ struct shard_s3_client {
   struct shard_s3_endpoint endpoint;
   const struct shard_s3_provider *provider; /* of the endpoint */
   char moved[256];                          /* the host a redirect has named; "" */
-  bool aws;                                 /* the endpoint is AWS's own */
+  bool home;                                /* the endpoint is the provider's in the region */
   uint64_t sent;
   struct sigaction pipe; /* as it was: a TLS library may write to a connection that is gone */
   int rc;
@@ -131,15 +132,12 @@ give_up(struct shard_s3_client *c, struct shard_s3_request *r, int rc, const cha
 /* ---- where to ----------------------------------------------------------------------------------
  */
 
-/* AWS's host for a region. */
 static void set_region(struct shard_s3_client *c, const char *region) {
   snprintf(c->region, sizeof(c->region), "%s", region);
-  if (c->aws) {
-    bool china = strncmp(region, "cn-", 3) == 0;
+  if (c->home) {
     c->endpoint.tls = true;
     c->endpoint.path[0] = 0;
-    snprintf(c->endpoint.host, sizeof(c->endpoint.host), "s3.%s.amazonaws.com%s", region,
-             china ? ".cn" : "");
+    shard_s3_provider_host(c->provider, region, c->endpoint.host, sizeof(c->endpoint.host));
   }
 }
 
@@ -180,42 +178,25 @@ static char *make_path(const struct shard_s3_client *c, const struct shard_s3_re
 /* ---- what comes --------------------------------------------------------------------------------
  */
 
-static bool begins(const char *line, size_t n, const char *name) {
-  size_t k = strlen(name);
-  return n > k && strncasecmp(line, name, k) == 0;
-}
-
-static void keep(char *to, size_t size, const char *line, size_t n) {
-  while (n > 0 && (line[n - 1] == '\r' || line[n - 1] == '\n' || line[n - 1] == ' ')) {
-    n--;
-  }
-  while (n > 0 && *line == ' ') {
-    line++;
-    n--;
-  }
-  snprintf(to, size, "%.*s", (int)(n < 4096 ? n : 4096), line);
-}
-
 static size_t on_header(char *line, size_t one, size_t n, void *context) {
   struct slot *s = context;
-  char value[1024];
+  char value[64];
   s->heard = now_seconds();
   n *= one;
   if (s->request->header) {
     s->request->header(s->request->context, line, n);
   }
-  if (begins(line, n, "HTTP/")) { /* 100 Continue comes before the reply */
+  if (n > 5 && strncasecmp(line, "HTTP/", 5) == 0) { /* 100 Continue comes before the reply */
     s->status = 0;
     s->date = 0;
     s->location[0] = s->region[0] = 0;
-  } else if (begins(line, n, "date:")) {
-    keep(value, sizeof(value), line + 5, n - 5);
+  } else if (shard_s3_head_value(line, n, "date", value, sizeof(value))) {
     time_t date = curl_getdate(value, NULL);
     s->date = date > 0 ? date : 0;
-  } else if (begins(line, n, "location:")) {
-    keep(s->location, sizeof(s->location), line + 9, n - 9);
-  } else if (begins(line, n, "x-amz-bucket-region:")) {
-    keep(s->region, sizeof(s->region), line + 20, n - 20);
+  } else if (shard_s3_head_value(line, n, "location", s->location, sizeof(s->location))) {
+    return n;
+  } else if (shard_s3_provider_read(line, n, value, sizeof(value)) == SHARD_S3_REGION) {
+    memcpy(s->region, value, sizeof(s->region));
   }
   return n;
 }
@@ -306,7 +287,7 @@ static bool sign(struct slot *s, const char *host) {
   size_t count = 0;
   headers[count++] = (struct shard_sigv4_header){"host", host};
   if (body && body->only_new) {
-    headers[count++] = (struct shard_sigv4_header){p->only_new[0], p->only_new[1]};
+    headers[count++] = (struct shard_sigv4_header){p->only_new.name, p->only_new.value};
   } else if (s->request->unless) {
     snprintf(unless, sizeof(unless), "\"%s\"", s->request->unless);
     headers[count++] = (struct shard_sigv4_header){"if-none-match", unless};
@@ -509,19 +490,7 @@ static void narrow(struct shard_s3_client *c) {
   }
 }
 
-static bool is_aws(const char *host) {
-  static const char *const ends[] = {".amazonaws.com", ".amazonaws.com.cn"};
-  size_t n = strlen(host);
-  for (size_t i = 0; i < 2; i++) {
-    size_t k = strlen(ends[i]);
-    if (n > k && strcasecmp(host + n - k, ends[i]) == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/* A redirect: to another region of AWS, or within the host; else refused. */
+/* A redirect: to another region or host of the provider whose hosts we know, or within the host. */
 static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r,
                      const struct shard_s3_fault *fault) {
   struct shard_s3_endpoint to = {0};
@@ -530,7 +499,7 @@ static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_
     give_up(c, r, -ELOOP, "the server redirects in a circle (HTTP %ld)", s->status);
     return;
   }
-  if (c->aws && region[0] && strcmp(region, c->region) != 0 && !strpbrk(region, "/.:@?# ")) {
+  if (c->home && region[0] && strcmp(region, c->region) != 0 && !strpbrk(region, "/.:@?# ")) {
     c->moved[0] = 0;
     set_region(c, region);
     at_once(c, r);
@@ -545,8 +514,8 @@ static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_
     known = shard_s3_endpoint_parse(bare, &to) == 0;
   }
   bool same = relative || (to.tls == c->endpoint.tls && strcasecmp(to.host, host) == 0);
-  bool within_aws = c->aws && to.tls && is_aws(to.host);
-  if (known && path && (same || within_aws)) {
+  bool trusted = c->home && to.tls && shard_s3_provider_owns(c->provider, to.host);
+  if (known && path && (same || trusted)) {
     if (!same) {
       snprintf(c->moved, sizeof(c->moved), "%s", to.host);
     }
@@ -813,14 +782,14 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   c->waiting.last = &c->waiting.first;
   c->done.last = &c->done.first;
   c->width = options->connections;
-  c->aws = !options->account->endpoint;
-  set_region(c, options->account->region);
+  c->home = !options->account->endpoint;
   c->turned = now_seconds();
   c->slots = calloc(options->connections, sizeof(*c->slots));
   c->multi = curl_multi_init();
   bool good = c->slots && c->multi &&
-              (c->aws || shard_s3_endpoint_parse(options->account->endpoint, &c->endpoint) == 0);
-  c->provider = shard_s3_provider_of(c->endpoint.host);
+              (c->home || shard_s3_endpoint_parse(options->account->endpoint, &c->endpoint) == 0);
+  c->provider = c->home ? shard_s3_provider_home() : shard_s3_provider_of(c->endpoint.host);
+  set_region(c, options->account->region);
   for (unsigned i = 0; good && i < options->connections; i++) {
     c->slots[i].client = c;
     c->slots[i].easy = curl_easy_init();

@@ -12,11 +12,12 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "source/s3/client.h"
+#include "source/s3/head.h"
+#include "source/s3/provider.h"
 #include "source/s3/s3.h"
 #include "source/s3/sigv4.h"
 
@@ -69,44 +70,39 @@ static int get_begin(void *context) {
   return 0;
 }
 
-/* The value of a header, without quotes; "" if it is another, or too long. */
-static void take(const char *line, size_t n, const char *name, char *to, size_t size) {
-  size_t k = strlen(name);
-  if (n <= k || strncasecmp(line, name, k) != 0) {
-    return;
+/* The ETag without quotes. weak: it begins with W/, as a proxy's does that may alter the form. */
+static bool read_etag(const char *line, size_t n, char etag[SHARD_S3_ETAG], bool *weak) {
+  char value[SHARD_S3_ETAG + 8];
+  if (!shard_s3_head_value(line, n, "etag", value, sizeof(value))) {
+    return false;
   }
-  while (k < n && (line[k] == ' ' || line[k] == '"')) {
-    k++;
+  *weak = strncmp(value, "W/", 2) == 0;
+  char *text = value + (*weak ? 2 : 0);
+  size_t length = strlen(text);
+  if (length >= 2 && *text == '"' && text[length - 1] == '"') {
+    text[length - 1] = 0;
+    text++;
   }
-  while (n > k && strchr("\r\n \"", line[n - 1])) {
-    n--;
-  }
-  snprintf(to, size, "%.*s", n - k < size ? (int)(n - k) : 0, line + k);
+  snprintf(etag, SHARD_S3_ETAG, "%s", strlen(text) < SHARD_S3_ETAG ? text : "");
+  return true;
 }
 
 static void get_header(void *context, const char *line, size_t n) {
   struct getting *g = context;
   char value[80] = "", *end;
-  take(line, n, "content-length:", value, sizeof(value));
-  if (*value) {
+  bool weak;
+  if (shard_s3_head_value(line, n, "content-length", value, sizeof(value))) {
     g->length = strtoull(value, &end, 10);
-    g->has_length = !*end;
+    g->has_length = *value && !*end;
+  } else if (read_etag(line, n, g->etag, &weak)) {
+    g->opaque |= weak;
+  } else {
+    enum shard_s3_fact fact = shard_s3_provider_read(line, n, value, sizeof(value));
+    g->opaque |= fact == SHARD_S3_ENCRYPTED;
+    if (fact == SHARD_S3_SHA256) {
+      snprintf(g->sha256, sizeof(g->sha256), "%s", value);
+    }
   }
-  take(line, n, "x-amz-meta-sha256:", g->sha256, sizeof(g->sha256));
-  take(line, n, "x-goog-meta-sha256:", g->sha256, sizeof(g->sha256));
-  take(line, n, "etag:", g->etag, sizeof(g->etag));
-  if (strncmp(g->etag, "W/\"", 3) == 0) { /* a proxy's, of what may be of another form */
-    memmove(g->etag, g->etag + 3, strlen(g->etag + 3) + 1);
-    g->opaque = true;
-  }
-  value[0] = 0;
-  take(line, n, "x-amz-server-side-encryption:", value, sizeof(value));
-  take(line, n, "x-amz-server-side-encryption-customer-algorithm:", value, sizeof(value));
-  g->opaque |= *value && strcmp(value, "AES256") != 0;
-  value[0] = 0;
-  take(line, n, "x-goog-encryption-algorithm:", value, sizeof(value));
-  take(line, n, "x-goog-encryption-kms-key-name:", value, sizeof(value));
-  g->opaque |= *value != 0;
 }
 
 static int get_data(void *context, const char *data, size_t size) {
@@ -226,8 +222,10 @@ static int put_end(void *context, const char **why) {
 
 static void put_header(void *context, const char *line, size_t n) {
   struct putting *p = context;
-  take(line, n, "x-amz-meta-sha256:", p->there, sizeof(p->there));
-  take(line, n, "x-goog-meta-sha256:", p->there, sizeof(p->there));
+  char value[sizeof(p->there)];
+  if (shard_s3_provider_read(line, n, value, sizeof(value)) == SHARD_S3_SHA256) {
+    memcpy(p->there, value, sizeof(value));
+  }
 }
 
 /* Whose is the object that is there? */
