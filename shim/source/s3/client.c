@@ -20,13 +20,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libshard.h"
-#include "source/s3/head.h"
-#include "source/s3/page.h"
+#include "source/s3/answer.h"
 #include "source/s3/provider.h"
 #include "source/s3/sigv4.h"
 
@@ -40,7 +38,7 @@
 #define PATIENCE 10.0      /* seconds until the user is told that it is tried again */
 #define DELAY_FIRST 0.1
 #define DELAY_MOST 20.0
-#define FAULT_SIZE 16384 /* bytes kept of an error's reply */
+#define HOST_SIZE 600 /* a bucket, a dot, an endpoint's host, and NUL */
 #define EMPTY_HASH "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 /* A connection's worth of a request under way. */
@@ -52,13 +50,11 @@ struct slot {
   char *path;
   uint64_t given;      /* bytes of the request's body that libcurl has taken */
   double begun, heard; /* when the request was sent, and when anything last came */
-  long status;         /* of the reply, once its headers are complete */
+  uint64_t received;   /* bytes of the reply's body */
   int rc;              /* of the request's callbacks */
-  time_t date;         /* the server's; 0: none */
-  char location[1024], region[64];
-  char *fault; /* an error's reply */
-  size_t fault_size;
-  char error[CURL_ERROR_SIZE];
+  struct shard_s3_answer answer;
+  char stuck[64];              /* why we have ended it ourselves; "" */
+  char error[CURL_ERROR_SIZE]; /* libcurl's: only it writes here */
 };
 
 struct queue {
@@ -141,21 +137,29 @@ static void set_region(struct shard_s3_client *c, const char *region) {
   }
 }
 
-/* Host and canonical path of a request. */
-static char *make_path(const struct shard_s3_client *c, const struct shard_s3_request *r,
-                       char host[600]) {
-  bool virtual = shard_s3_virtual(&c->endpoint, c->options.bucket, c->account->addressing);
+/* Whether the bucket stands in the host's name, not in the path. */
+static bool is_virtual(const struct shard_s3_client *c) {
+  return shard_s3_virtual(&c->endpoint, c->options.bucket, c->account->addressing);
+}
+
+static void put_host(const struct shard_s3_client *c, char host[HOST_SIZE]) {
+  bool virtual = is_virtual(c);
+  if (c->moved[0]) {
+    snprintf(host, HOST_SIZE, "%s", c->moved);
+  } else {
+    snprintf(host, HOST_SIZE, "%s%s%s", virtual ? c->options.bucket : "", virtual ? "." : "",
+             c->endpoint.host);
+  }
+}
+
+/* The canonical path of a request; malloc'd, NULL without memory. */
+static char *make_path(const struct shard_s3_client *c, const struct shard_s3_request *r) {
+  bool virtual = is_virtual(c);
   char *path = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&path, &size);
   if (!out) {
     return NULL;
-  }
-  if (c->moved[0]) {
-    snprintf(host, 600, "%s", c->moved);
-  } else {
-    snprintf(host, 600, "%s%s%s", virtual ? c->options.bucket : "", virtual ? "." : "",
-             c->endpoint.host);
   }
   fputs(c->endpoint.path, out);
   fputc('/', out);
@@ -180,23 +184,18 @@ static char *make_path(const struct shard_s3_client *c, const struct shard_s3_re
 
 static size_t on_header(char *line, size_t one, size_t n, void *context) {
   struct slot *s = context;
-  char value[64];
-  s->heard = now_seconds();
+  struct shard_s3_request *r = s->request;
+  bool another = s->answer.status != 0;
   n *= one;
-  if (s->request->header) {
-    s->request->header(s->request->context, line, n);
+  s->heard = now_seconds();
+  enum shard_s3_line kind = shard_s3_answer_read_line(&s->answer, line, n);
+  if (kind == SHARD_S3_HEAD_BEGINS && another) {
+    s->received = 0;
+    s->rc = r->begin(r->context);
+    return s->rc == 0 ? n : 0; /* anything else than n ends it */
   }
-  if (n > 5 && strncasecmp(line, "HTTP/", 5) == 0) { /* 100 Continue comes before the reply */
-    s->status = 0;
-    s->date = 0;
-    s->location[0] = s->region[0] = 0;
-  } else if (shard_s3_head_value(line, n, "date", value, sizeof(value))) {
-    time_t date = curl_getdate(value, NULL);
-    s->date = date > 0 ? date : 0;
-  } else if (shard_s3_head_value(line, n, "location", s->location, sizeof(s->location))) {
-    return n;
-  } else if (shard_s3_provider_read(line, n, value, sizeof(value)) == SHARD_S3_REGION) {
-    memcpy(s->region, value, sizeof(s->region));
+  if (kind == SHARD_S3_HEAD_LINE && r->header) {
+    r->header(r->context, line, n);
   }
   return n;
 }
@@ -205,23 +204,13 @@ static size_t on_data(char *data, size_t one, size_t n, void *context) {
   struct slot *s = context;
   n *= one;
   s->heard = now_seconds();
-  if (s->status == 0) {
-    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->status);
+  s->received += n;
+  if (s->answer.status != 200) {
+    shard_s3_answer_keep(&s->answer, data, n);
+    return n;
   }
-  if (s->status == 200) {
-    s->rc = s->request->data(s->request->context, data, n);
-    return s->rc == 0 ? n : n + 1; /* anything else than n ends it */
-  }
-  if (!s->fault) {
-    s->fault = malloc(FAULT_SIZE);
-    s->fault_size = 0;
-  }
-  if (s->fault) {
-    size_t take = n < FAULT_SIZE - s->fault_size ? n : FAULT_SIZE - s->fault_size;
-    memcpy(s->fault + s->fault_size, data, take);
-    s->fault_size += take;
-  }
-  return n;
+  s->rc = s->request->data(s->request->context, data, n);
+  return s->rc == 0 ? n : n + 1; /* anything else than n ends it */
 }
 
 /* ---- what goes ---------------------------------------------------------------------------------
@@ -335,28 +324,25 @@ static void clean(struct slot *s) {
   s->headers = NULL;
   free(s->path);
   s->path = NULL;
-  free(s->fault);
-  s->fault = NULL;
+  shard_s3_answer_clear(&s->answer);
   s->request = NULL;
 }
 
 /* 0 or a negative errno. */
 static int send_request(struct slot *s, struct shard_s3_request *r, double now) {
   struct shard_s3_client *c = s->client;
-  char host[600], *url = NULL;
+  char host[HOST_SIZE], *url = NULL;
   s->request = r;
   s->begun = s->heard = now;
-  s->status = 0;
   s->rc = 0;
-  s->date = 0;
-  s->location[0] = s->region[0] = s->error[0] = 0;
-  s->fault_size = 0;
-  s->given = 0;
+  s->stuck[0] = s->error[0] = 0;
+  s->given = s->received = 0;
   int rc = r->begin(r->context);
   if (rc != 0) {
     return rc;
   }
-  s->path = make_path(c, r, host);
+  put_host(c, host);
+  s->path = make_path(c, r);
   if (!s->path || !sign(s, host) ||
       asprintf(&url, "%s://%s%s%s%s", c->endpoint.tls ? "https" : "http", host, s->path,
                r->query ? "?" : "", r->query ? r->query : "") < 0) {
@@ -490,159 +476,126 @@ static void narrow(struct shard_s3_client *c) {
   }
 }
 
-/* A redirect: to another region or host of the provider whose hosts we know, or within the host. */
-static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r,
+static void change_region(struct shard_s3_client *c, struct shard_s3_request *r,
+                          const char *region) {
+  set_region(c, region);
+  at_once(c, r);
+}
+
+/* A redirect: to another region or host of a provider whose hosts we know, or within the host. */
+static void redirect(struct slot *s, struct shard_s3_request *r,
                      const struct shard_s3_fault *fault) {
-  struct shard_s3_endpoint to = {0};
-  const char *region = s->region[0] ? s->region : fault->region;
+  struct shard_s3_client *c = s->client;
+  const char *region = s->answer.region[0] ? s->answer.region : fault->region;
   if (++r->redirects > REDIRECTS_MOST) {
-    give_up(c, r, -ELOOP, "the server redirects in a circle (HTTP %ld)", s->status);
+    give_up(c, r, -ELOOP, "the server redirects in a circle (HTTP %ld)", s->answer.status);
     return;
   }
-  if (c->home && region[0] && strcmp(region, c->region) != 0 && !strpbrk(region, "/.:@?# ")) {
+  if (c->home && shard_s3_answer_is_region(region) && strcmp(region, c->region) != 0) {
     c->moved[0] = 0;
-    set_region(c, region);
-    at_once(c, r);
+    change_region(c, r, region);
     return;
   }
-  char host[600], *path = make_path(c, r, host);
-  bool relative = s->location[0] == '/' && s->location[1] != '/';
-  bool known = relative || (s->location[0] && strcspn(s->location, "?") < sizeof(to.path));
-  if (known && !relative) {
-    char bare[1024];
-    snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(s->location, "?"), s->location);
-    known = shard_s3_endpoint_parse(bare, &to) == 0;
-  }
-  bool same = relative || (to.tls == c->endpoint.tls && strcasecmp(to.host, host) == 0);
+  struct shard_s3_endpoint to;
+  char host[HOST_SIZE];
+  put_host(c, host);
+  enum shard_s3_target target = shard_s3_answer_target(&s->answer, c->endpoint.tls, host, &to);
   bool trusted = c->home && to.tls && shard_s3_provider_owns(c->provider, to.host);
-  if (known && path && (same || trusted)) {
-    if (!same) {
-      snprintf(c->moved, sizeof(c->moved), "%s", to.host);
-    }
+  if (target == SHARD_S3_ELSEWHERE && trusted) {
+    snprintf(c->moved, sizeof(c->moved), "%s", to.host);
+    target = SHARD_S3_HERE;
+  }
+  if (target == SHARD_S3_HERE) {
     again(c, r, "the server redirects");
-  } else {
-    give_up(c, r, -EREMOTE,
-            "%s redirects to '%s%.200s', which is not followed; if it is right, set "
-            "AWS_ENDPOINT_URL_S3%s",
-            host,
-            !known   ? ""
-            : to.tls ? "https://"
-                     : "http://",
-            known                ? to.host
-            : fault->endpoint[0] ? fault->endpoint
-                                 : "another place",
-            region[0] ? " and AWS_REGION" : "");
-  }
-  free(path);
-}
-
-/* What the server says, for people. */
-static void refuse(struct shard_s3_client *c, const struct slot *s, struct shard_s3_request *r,
-                   const struct shard_s3_fault *fault) {
-  static const struct {
-    const char *code, *text;
-    int rc;
-  } known[] = {
-      {"SignatureDoesNotMatch",
-       "the secret access key is wrong (AWS_SECRET_ACCESS_KEY, or the profile's)", -EACCES},
-      {"InvalidAccessKeyId",
-       "the access key ID is not known there (AWS_ACCESS_KEY_ID, or the "
-       "profile's; AWS_ENDPOINT_URL_S3 says where)",
-       -EACCES},
-      {"ExpiredToken", "the session token has expired: get new credentials", -EACCES},
-      {"InvalidSecurity", "the access key ID or the secret is not valid there", -EACCES},
-      {"InvalidToken", "the session token is not valid (AWS_SESSION_TOKEN)", -EACCES},
-      {"AccessDenied", NULL, -EACCES},
-      {"NoSuchBucket", "there is no such bucket", -ENOENT},
-      {"NoSuchKey", "there is no such object", -ENOENT},
-      {"PreconditionFailed", "the object is there already", -EEXIST},
-      {"EntityTooLarge", "it is too large for one request", -EFBIG},
-      {"InvalidBucketName", "this is no name of a bucket", -EINVAL},
-  };
-  const char *denied = !r->key   ? "no permission to list it (s3:ListBucket)"
-                       : r->body ? "no permission to write it (s3:PutObject)"
-                                 : "no permission to read it (s3:GetObject), or there is none";
-  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-    if (strcmp(fault->code, known[i].code) == 0) {
-      give_up(c, r, known[i].rc, "%s says %s: %s", c->endpoint.host, fault->code,
-              known[i].text ? known[i].text : denied);
-      return;
-    }
-  }
-  if (s->status == 407) {
-    give_up(c, r, -EACCES, "the proxy (http_proxy) says HTTP 407: it wants a user and a password");
     return;
   }
-  give_up(c, r,
-          s->status == 404                       ? -ENOENT
-          : s->status == 403 || s->status == 401 ? -EACCES
-                                                 : -EIO,
-          "%s says HTTP %ld%s%s%s%s", c->endpoint.host, s->status, fault->code[0] ? " " : "",
-          fault->code, fault->message[0] ? ": " : "", fault->message);
+  const char *scheme = target == SHARD_S3_NOWHERE ? "" : to.tls ? "https://" : "http://";
+  const char *where = target != SHARD_S3_NOWHERE ? to.host
+                      : fault->endpoint[0]       ? fault->endpoint
+                                                 : "another place";
+  give_up(c, r, -EREMOTE,
+          "%s redirects to '%s%.200s', which is not followed; if it is right, set "
+          "AWS_ENDPOINT_URL_S3%s",
+          host, scheme, where, region[0] ? " and AWS_REGION" : "");
 }
 
-/* A reply that is not what was asked for, but tells what was to be known. */
-static bool answers(const struct slot *s, const struct shard_s3_request *r) {
-  struct shard_s3_fault fault;
-  if (!r->tells || r->body || s->status != 404) {
-    return r->tells && ((s->status == 304 && r->unless) || (s->status == 412 && r->body));
+/* Go by the server's clock. */
+static void set_clock(struct slot *s, struct shard_s3_request *r, const char *why) {
+  struct shard_s3_client *c = s->client;
+  if (++r->skews > SKEWS_MOST) {
+    give_up(c, r, -EACCES, "%s", why);
+    return;
   }
-  shard_s3_fault_parse(&fault, s->fault ? s->fault : "", s->fault ? s->fault_size : 0);
-  return strcmp(fault.code, "NoSuchBucket") != 0;
+  c->skew = difftime(s->answer.date, time(NULL));
+  if (c->options.log >= SHARD_LOG_INFO) {
+    fprintf(stderr, "shardctl: s3: the server's clock is %.0f s ahead\n", c->skew);
+  }
+  at_once(c, r);
 }
 
-/* An error of the server's that does not pass: not implemented, no such version, a hotel's net. */
-static bool stays(long status) { return status == 501 || status == 505 || status == 511; }
+/* It has its answer. */
+static void hand_back(struct slot *s, struct shard_s3_request *r) {
+  struct shard_s3_client *c = s->client;
+  r->status = s->answer.status;
+  c->reached = true;
+  c->width = c->width + 0.2 < c->options.connections ? c->width + 0.2 : c->options.connections;
+  push(&c->done, r);
+}
 
-/* A reply with a status that is not 200. */
-static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r) {
-  struct shard_s3_fault fault;
-  char why[200];
-  shard_s3_fault_parse(&fault, s->fault ? s->fault : "", s->fault ? s->fault_size : 0);
-  if (c->account->token && strstr(fault.message, c->account->token)) {
-    fault.message[0] = 0; /* the server says back what it was told */
+/* Do what the answer means. 0, or the error of the request's `end`. */
+static int follow(struct slot *s, struct shard_s3_request *r, const char **why) {
+  struct shard_s3_client *c = s->client;
+  const struct shard_s3_asked asked = {
+      .request = r, .host = c->endpoint.host, .region = c->region, .secret = c->account->token};
+  struct shard_s3_verdict v;
+  if (s->answer.status == 0) {
+    *why = "the reply has no status";
+    return -EBADMSG;
   }
-  snprintf(why, sizeof(why), "HTTP %ld%s%s", s->status, fault.code[0] ? " " : "", fault.code);
-  if (s->status == 429 || s->status == 503 || strcmp(fault.code, "SlowDown") == 0) {
+  shard_s3_answer_judge(&s->answer, &asked, &v);
+  int rc = v.meaning == SHARD_S3_WHOLE ? r->end(r->context, why) : 0;
+  if (rc != 0) {
+    return rc;
+  }
+  switch (v.meaning) {
+  case SHARD_S3_WHOLE:
+  case SHARD_S3_TOLD:
+    hand_back(s, r);
+    break;
+  case SHARD_S3_SLOWER:
     narrow(c);
-    again(c, r, why);
-  } else if ((s->status >= 500 && !stays(s->status)) || s->status == 408 ||
-             strcmp(fault.code, "RequestTimeout") == 0 ||
-             strcmp(fault.code, "ConditionalRequestConflict") == 0) { /* two put it at a time */
-    again(c, r, why);
-  } else if (strcmp(fault.code, "RequestTimeTooSkewed") == 0) {
-    if (s->date == 0 || ++r->skews > SKEWS_MOST) {
-      give_up(c, r, -EACCES,
-              "%s says RequestTimeTooSkewed: this host's clock is wrong, or the server's",
-              c->endpoint.host);
-      return;
+    again(c, r, v.why);
+    break;
+  case SHARD_S3_LATER:
+    again(c, r, v.why);
+    break;
+  case SHARD_S3_CLOCK:
+    set_clock(s, r, v.why);
+    break;
+  case SHARD_S3_MOVED:
+    redirect(s, r, &v.fault);
+    break;
+  case SHARD_S3_RESIGN:
+    if (++r->redirects <= REDIRECTS_MOST) {
+      change_region(c, r, v.fault.region);
+      break;
     }
-    c->skew = difftime(s->date, time(NULL));
-    if (c->options.log >= SHARD_LOG_INFO) {
-      fprintf(stderr, "shardctl: s3: the server's clock is %.0f s ahead\n", c->skew);
-    }
-    at_once(c, r);
-  } else if (s->status >= 300 && s->status < 400) {
-    redirect(c, s, r, &fault);
-  } else if (s->status == 400 && fault.region[0] && strcmp(fault.region, c->region) != 0 &&
-             strlen(fault.region) < sizeof(c->region) && !strpbrk(fault.region, "/.:@?# ") &&
-             ++r->redirects <= REDIRECTS_MOST) {
-    set_region(c, fault.region); /* AuthorizationHeaderMalformed tells the right one */
-    at_once(c, r);
-  } else {
-    refuse(c, s, r, &fault);
+    /* fall through */
+  case SHARD_S3_REFUSED:
+    give_up(c, r, v.rc, "%s", v.why);
   }
+  return 0;
 }
 
-/* libcurl could not get the reply. */
-static void broken(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r,
-                   CURLcode code) {
+/* libcurl could not get the reply. tunnel: what a proxy said to CONNECT; 0: nothing. */
+static void break_off(struct slot *s, struct shard_s3_request *r, CURLcode code, long tunnel) {
+  struct shard_s3_client *c = s->client;
   char why[400];
-  long tunnel = 0;
   /* libcurl's words may have a proxy's URL in them, with its password. */
   snprintf(why, sizeof(why), "%s: %s", c->endpoint.host,
-           s->error[0] && !strchr(s->error, '@') ? s->error : curl_easy_strerror(code));
-  curl_easy_getinfo(s->easy, CURLINFO_HTTP_CONNECTCODE, &tunnel);
+           s->stuck[0]                             ? s->stuck
+           : s->error[0] && !strchr(s->error, '@') ? s->error
+                                                   : curl_easy_strerror(code));
   if (tunnel >= 400 && tunnel < 500 && tunnel != 408 && tunnel != 429) {
     give_up(c, r, -EACCES, "%s; the proxy refuses (https_proxy, no_proxy)", why);
     return;
@@ -680,32 +633,22 @@ static void finish(struct slot *s, CURLcode code) {
   struct shard_s3_request *r = s->request;
   const char *why = "the reply is damaged";
   int rc = s->rc;
-  if (s->status == 0 && code == CURLE_OK) {
-    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->status);
-  }
+  long tunnel = 0;
+  curl_easy_getinfo(s->easy, CURLINFO_HTTP_CONNECTCODE, &tunnel);
   curl_multi_remove_handle(c->multi, s->easy);
   c->running--;
   if (c->options.log >= SHARD_LOG_DEBUG) {
     fprintf(stderr, "shardctl: s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s\n", r->method, s->path,
-            r->query ? "?" : "", r->query ? r->query : "", s->status,
+            r->query ? "?" : "", r->query ? r->query : "", s->answer.status,
             1000 * (now_seconds() - s->begun), code ? ", " : "",
             code ? curl_easy_strerror(code) : "");
   }
-  bool answer = rc == 0 && code == CURLE_OK && answers(s, r);
-  if (rc == 0 && code == CURLE_OK && (answer || s->status == 200)) {
-    rc = answer ? 0 : r->end(r->context, &why);
-    if (rc == 0) {
-      r->status = s->status;
-      c->reached = true;
-      c->width = c->width + 0.2 < c->options.connections ? c->width + 0.2 : c->options.connections;
-      push(&c->done, r);
-    }
+  if (rc == 0 && code != CURLE_OK) {
+    break_off(s, r, code, tunnel);
+  } else if (rc == 0) {
+    rc = follow(s, r, &why);
   } else if (rc == -EBADMSG) {
     r->end(r->context, &why); /* it knows why */
-  } else if (rc == 0 && code != CURLE_OK) {
-    broken(c, s, r, code);
-  } else if (rc == 0) {
-    failed(c, s, r);
   }
   if (rc == -EBADMSG) {
     damaged(c, r, why);
@@ -728,19 +671,16 @@ static bool is_stuck(struct slot *s, double now) {
     stall = stall < STALL_LEAST ? STALL_LEAST : stall;
   }
   if (silent > stall) {
-    snprintf(s->error, sizeof(s->error), "nothing has come for %.0f s", silent);
+    snprintf(s->stuck, sizeof(s->stuck), "nothing has come for %.0f s", silent);
     return true;
   }
   /* A page is never long in coming; an object may be large. */
   bool slow = !r->key && took > most;
   if (r->key && took > timeout) {
-    curl_off_t down = 0, up = 0;
-    curl_easy_getinfo(s->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
-    curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &up);
-    slow = (double)(down + up) < SPEED_LEAST * took;
+    slow = (double)(s->received + s->given) < SPEED_LEAST * took;
   }
   if (slow) {
-    snprintf(s->error, sizeof(s->error), "the reply is not complete after %.0f s", took);
+    snprintf(s->stuck, sizeof(s->stuck), "the reply is not complete after %.0f s", took);
   }
   return slow;
 }
