@@ -103,6 +103,9 @@ static int prepare_listing(const char *url, const struct shard_options *options,
       shard_s3_url_parse(url, &l->url, err, sizeof(err)) != 0) {
     return ctl_usage("%s", err);
   }
+  if (shard_s3_client_init(err, sizeof(err)) != 0) {
+    return say(err);
+  }
   if (options->order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory is for text files, and '%s' is none", url);
   }
@@ -254,8 +257,9 @@ static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_
   if (shard_config_check(err, sizeof(err)) != 0) {
     return ctl_usage("%s", err);
   }
-  if (shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
-      0) {
+  if (shard_s3_client_init(err, sizeof(err)) != 0 ||
+      shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
+          0) {
     return say(err);
   }
   *o = (struct shard_s3_client_options){.account = account,

@@ -989,6 +989,19 @@ static void faults(void **state) {
   assert_string_equal(f.endpoint, "");
   shard_s3_fault_parse(&f, "<html><bo", 9);
   assert_string_equal(f.code, "");
+  /* Entities are not expanded: each of these is ten of the one before it. */
+  char laughs[2000] = "<!DOCTYPE Error [<!ENTITY a0 \"ha\">";
+  for (int i = 1; i < 12; i++) {
+    size_t at = strlen(laughs);
+    at += (size_t)sprintf(laughs + at, "<!ENTITY a%d \"", i);
+    for (int k = 0; k < 10; k++) {
+      at += (size_t)sprintf(laughs + at, "&a%d;", i - 1);
+    }
+    strcpy(laughs + at, "\">");
+  }
+  strcat(laughs, "]><Error><Code>&a11;</Code></Error>");
+  shard_s3_fault_parse(&f, laughs, strlen(laughs));
+  assert_string_equal(f.code, "");
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */

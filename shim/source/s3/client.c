@@ -328,6 +328,70 @@ static void clean(struct slot *s) {
   s->request = NULL;
 }
 
+/* Set an option; libcurl copies strings. */
+#define SET(option, value) (good = curl_easy_setopt(e, option, value) == CURLE_OK && good)
+
+/* What the request is, where it goes and who hears of it. false: no memory. */
+static bool set_request(struct slot *s, const char *url) {
+  const struct shard_s3_request *r = s->request;
+  CURL *e = s->easy;
+  bool good = true, head = strcmp(r->method, "HEAD") == 0;
+  char agent[64];
+  snprintf(agent, sizeof(agent), "libshard/%s", shard_version());
+  SET(CURLOPT_URL, url);
+  SET(CURLOPT_PATH_AS_IS, 1L); /* "a/../b" is a key */
+  SET(CURLOPT_CUSTOMREQUEST, r->method);
+  SET(CURLOPT_NOBODY, head ? 1L : 0L);
+  SET(CURLOPT_HTTPHEADER, s->headers); /* not copied: clean() frees it */
+  SET(CURLOPT_USERAGENT, agent);
+  SET(CURLOPT_HEADERFUNCTION, on_header);
+  SET(CURLOPT_HEADERDATA, s);
+  SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* what a proxy says is no reply */
+  SET(CURLOPT_WRITEFUNCTION, on_data);
+  SET(CURLOPT_WRITEDATA, s);
+  SET(CURLOPT_ERRORBUFFER, s->error);
+  SET(CURLOPT_PRIVATE, s);
+  if (r->body) {
+    SET(CURLOPT_UPLOAD, 1L);
+    SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body->size);
+    SET(CURLOPT_READFUNCTION, on_read);
+    SET(CURLOPT_READDATA, s);
+    SET(CURLOPT_SEEKFUNCTION, on_seek);
+    SET(CURLOPT_SEEKDATA, s);
+  }
+  return good;
+}
+
+/* How it goes there. false: no memory, or libcurl lacks what safety wants. */
+static bool set_transport(struct slot *s) {
+  const struct shard_s3_client *c = s->client;
+  CURL *e = s->easy;
+  bool good = true;
+  SET(CURLOPT_FOLLOWLOCATION, 0L);
+  SET(CURLOPT_NOSIGNAL, 1L);
+  /* After a failure, what is left in the old connection is not to be taken for a reply. */
+  SET(CURLOPT_FRESH_CONNECT, s->request->failures > 0 ? 1L : 0L);
+  if (c->endpoint.tls) {
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+  }
+  if (c->endpoint.tls && c->account->ca_bundle) {
+    SET(CURLOPT_CAINFO, c->account->ca_bundle);
+    SET(CURLOPT_CAPATH, NULL); /* no other than these */
+  }
+  /* As far as libcurl has them: the URL has the scheme, redirects are not followed. */
+#if LIBCURL_VERSION_NUM >= 0x075500
+  curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, c->endpoint.tls ? "https" : "http");
+#else
+  curl_easy_setopt(e, CURLOPT_PROTOCOLS, c->endpoint.tls ? CURLPROTO_HTTPS : CURLPROTO_HTTP);
+#endif
+  curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+  curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 131072L);
+  return good;
+}
+
+#undef SET
+
 /* 0 or a negative errno. */
 static int send_request(struct slot *s, struct shard_s3_request *r, double now) {
   struct shard_s3_client *c = s->client;
@@ -348,49 +412,10 @@ static int send_request(struct slot *s, struct shard_s3_request *r, double now) 
                r->query ? "?" : "", r->query ? r->query : "") < 0) {
     return -ENOMEM;
   }
-  char agent[64];
-  snprintf(agent, sizeof(agent), "libshard/%s", shard_version());
-  CURL *e = s->easy;
-  curl_easy_reset(e);
-  curl_easy_setopt(e, CURLOPT_URL, url);
+  curl_easy_reset(s->easy);
+  bool good = set_request(s, url) && set_transport(s);
   free(url);
-  curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* "a/../b" is a key */
-  curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
-  curl_easy_setopt(e, CURLOPT_NOBODY, strcmp(r->method, "HEAD") == 0 ? 1L : 0L);
-  if (r->body) {
-    curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
-    curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body->size);
-    curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);
-    curl_easy_setopt(e, CURLOPT_READDATA, s);
-    curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, on_seek);
-    curl_easy_setopt(e, CURLOPT_SEEKDATA, s);
-  }
-  curl_easy_setopt(e, CURLOPT_HTTPHEADER, s->headers);
-  curl_easy_setopt(e, CURLOPT_USERAGENT, agent);
-#if LIBCURL_VERSION_NUM >= 0x075500
-  curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, c->endpoint.tls ? "https" : "http");
-#else
-  curl_easy_setopt(e, CURLOPT_PROTOCOLS, c->endpoint.tls ? CURLPROTO_HTTPS : CURLPROTO_HTTP);
-#endif
-  curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-  curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-  /* After a failure, what is left in the old connection is not to be taken for a reply. */
-  curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, r->failures > 0 ? 1L : 0L);
-  curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 131072L);
-  curl_easy_setopt(e, CURLOPT_ERRORBUFFER, s->error);
-  curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
-  curl_easy_setopt(e, CURLOPT_HEADERDATA, s);
-  curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data);
-  curl_easy_setopt(e, CURLOPT_WRITEDATA, s);
-  curl_easy_setopt(e, CURLOPT_PRIVATE, s);
-  curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
-  curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
-  if (c->account->ca_bundle) {
-    curl_easy_setopt(e, CURLOPT_CAINFO, c->account->ca_bundle);
-    curl_easy_setopt(e, CURLOPT_CAPATH, NULL); /* no other than these */
-  }
-  if (curl_multi_add_handle(c->multi, e) != CURLM_OK) {
+  if (!good || curl_multi_add_handle(c->multi, s->easy) != CURLM_OK) {
     return -ENOMEM;
   }
   c->running++;
@@ -705,13 +730,19 @@ static void watch(struct shard_s3_client *c) {
 /* ---- the interface ----------------------------------------------------------------------------
  */
 
+int shard_s3_client_init(char *err, size_t size) {
+  if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
+    return 0;
+  }
+  snprintf(err, size, "libcurl cannot be used: out of memory");
+  return -ENOMEM;
+}
+
 int shard_s3_client_open(const struct shard_s3_client_options *options,
                          struct shard_s3_client **client, char *err, size_t size) {
   struct shard_s3_client *c = calloc(1, sizeof(*c));
   *client = c;
-  if (!c || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-    free(c);
-    *client = NULL;
+  if (!c) {
     snprintf(err, size, "out of memory");
     return -ENOMEM;
   }
@@ -764,6 +795,28 @@ static int patience(const struct shard_s3_client *c, double now) {
   return least > 0 ? (int)(least * 1000) + 1 : 0;
 }
 
+/* An error of all transfers: none of them would go on. */
+static void check_multi(struct shard_s3_client *c, CURLMcode code) {
+  if (code != CURLM_OK && c->rc == 0) {
+    snprintf(c->message, sizeof(c->message), "s3://%s: libcurl: %s", c->options.bucket,
+             curl_multi_strerror(code));
+    c->rc = code == CURLM_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+  }
+}
+
+/* Take what libcurl says of the transfers that have ended. */
+static void finish_done(struct shard_s3_client *c) {
+  const CURLMsg *m;
+  while ((m = curl_multi_info_read(c->multi, &(int){0})) != NULL) {
+    if (m->msg == CURLMSG_DONE) {
+      char *slot = NULL;
+      CURLcode code = m->data.result; /* the message goes with the handle, in finish() */
+      curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &slot);
+      finish((struct slot *)(void *)slot, code);
+    }
+  }
+}
+
 int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **done) {
   for (;;) {
     if (c->rc != 0) {
@@ -780,21 +833,12 @@ int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **do
     if (!c->waiting.first && c->running == 0) {
       return 0;
     }
-    int ignored, left;
     send_waiting(c, now_seconds());
-    curl_multi_perform(c->multi, &ignored);
-    CURLMsg *m;
-    while ((m = curl_multi_info_read(c->multi, &left)) != NULL) {
-      if (m->msg == CURLMSG_DONE) {
-        struct slot *s = NULL;
-        CURLcode code = m->data.result;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s);
-        finish(s, code);
-      }
-    }
+    check_multi(c, curl_multi_perform(c->multi, &(int){0}));
+    finish_done(c);
     watch(c);
     if (!c->done.first && c->rc == 0) {
-      curl_multi_poll(c->multi, NULL, 0, patience(c, now_seconds()), NULL);
+      check_multi(c, curl_multi_poll(c->multi, NULL, 0, patience(c, now_seconds()), NULL));
     }
   }
 }
@@ -823,5 +867,4 @@ void shard_s3_client_close(struct shard_s3_client *c) {
   curl_multi_cleanup(c->multi);
   sigaction(SIGPIPE, &c->pipe, NULL);
   free(c);
-  curl_global_cleanup();
 }

@@ -57,7 +57,7 @@ struct getting {
   uint64_t received, length;
   bool has_length, opaque; /* opaque: the ETag is no MD5 */
   char sha256[SHARD_SIGV4_HASH], etag[SHARD_S3_ETAG];
-  EVP_MD_CTX *sha256_now, *md5_now;
+  EVP_MD_CTX *sha256_now, *md5_now; /* md5_now NULL: this OpenSSL has none */
   char why[200];
 };
 
@@ -67,7 +67,7 @@ static int get_begin(void *context) {
   EVP_MD_CTX_free(g->md5_now);
   *g = (struct getting){
       .fd = g->fd, .sha256_now = begin_digest(EVP_sha256()), .md5_now = begin_digest(EVP_md5())};
-  return 0;
+  return g->sha256_now ? 0 : -ENOMEM;
 }
 
 /* The ETag without quotes. weak: it begins with W/, as a proxy's does that may alter the form. */
@@ -110,11 +110,9 @@ static int get_data(void *context, const char *data, size_t size) {
   if (g->received == 0 && (ftruncate(g->fd, 0) != 0 || lseek(g->fd, 0, SEEK_SET) != 0)) {
     return -errno;
   }
-  if (g->sha256_now) {
-    EVP_DigestUpdate(g->sha256_now, data, size);
-  }
-  if (g->md5_now) {
-    EVP_DigestUpdate(g->md5_now, data, size);
+  if (EVP_DigestUpdate(g->sha256_now, data, size) != 1 ||
+      (g->md5_now && EVP_DigestUpdate(g->md5_now, data, size) != 1)) {
+    return -ENOMEM;
   }
   g->received += size;
   while (size > 0) {
@@ -133,16 +131,20 @@ static int get_end(void *context, const char **why) {
   struct getting *g = context;
   char now[SHARD_SIGV4_HASH];
   bool has_sha256 = strlen(g->sha256) == 64 && strspn(g->sha256, "0123456789abcdef") == 64;
-  bool has_md5 = !g->opaque && strlen(g->etag) == 32 && strspn(g->etag, "0123456789abcdef") == 32;
+  bool has_md5 = !has_sha256 && !g->opaque && g->md5_now && strlen(g->etag) == 32 &&
+                 strspn(g->etag, "0123456789abcdef") == 32;
   *why = g->why;
   if (!g->has_length || !g->etag[0]) { /* a proxy's page, perhaps */
     snprintf(g->why, sizeof(g->why), "the reply tells no length or no ETag, as S3 does");
   } else if (g->length != g->received) {
     snprintf(g->why, sizeof(g->why), "%llu of %llu bytes have come",
              (unsigned long long)g->received, (unsigned long long)g->length);
-  } else if (has_sha256 && end_digest(&g->sha256_now, now) && strcmp(now, g->sha256) != 0) {
+  } else if ((has_sha256 && !end_digest(&g->sha256_now, now)) ||
+             (has_md5 && !end_digest(&g->md5_now, now))) {
+    return -ENOMEM; /* unchecked it is not taken */
+  } else if (has_sha256 && strcmp(now, g->sha256) != 0) {
     snprintf(g->why, sizeof(g->why), "what has come does not have the SHA-256 it was put with");
-  } else if (has_md5 && !has_sha256 && end_digest(&g->md5_now, now) && strcmp(now, g->etag) != 0) {
+  } else if (has_md5 && strcmp(now, g->etag) != 0) {
     snprintf(g->why, sizeof(g->why), "what has come does not have the MD5 that its ETag tells");
   } else {
     return ftruncate(g->fd, (off_t)g->received) == 0 ? 0 : -errno; /* of one that is empty */
@@ -247,7 +249,10 @@ static int look_at(struct putting *p) {
     return -ENOMEM;
   }
   while ((n = pread(p->body.fd, chunk, sizeof(chunk), (off_t)p->body.size)) > 0) {
-    EVP_DigestUpdate(digest, chunk, (size_t)n);
+    if (EVP_DigestUpdate(digest, chunk, (size_t)n) != 1) {
+      EVP_MD_CTX_free(digest);
+      return -ENOMEM;
+    }
     p->body.size += (uint64_t)n;
   }
   int rc = n < 0 || fstat(p->body.fd, &st) != 0 ? -errno
