@@ -62,7 +62,7 @@ static int read_bucket(void *context, struct shard_intake *intake, char *err, si
   struct outlet *o = context;
   o->intake = intake;
   o->bucket->markers = 0;
-  return shard_s3_list(&o->bucket->listing, err, size);
+  return shard_s3_list_keys(&o->bucket->listing, err, size);
 }
 
 /* " start-after=a%20b": a part of a prefix is not the prefix. Malloc'd; "" if there is no limit. */
@@ -78,7 +78,7 @@ static char *limits_text(const struct shard_s3_listing *listing) {
   for (size_t i = 0; i < 2; i++) {
     if (limits[i][1]) {
       fputs(limits[i][0], out);
-      shard_s3_escape(out, limits[i][1], strlen(limits[i][1]), true);
+      shard_s3_url_escape(out, limits[i][1], strlen(limits[i][1]), true);
     }
   }
   if (fclose(out) != 0) {
@@ -141,7 +141,7 @@ int shard_s3_bucket_stream(struct shard_s3_bucket *bucket, const struct shard_op
   shard_options_format(options, text, sizeof(text));
   int rc = name ? shard_parts_open(base, name, text, &outlet.parts) : -ENOMEM;
   if (rc == 0) {
-    rc = shard_s3_list(&bucket->listing, err, size);
+    rc = shard_s3_list_keys(&bucket->listing, err, size);
     rc = rc ? rc : shard_parts_end(outlet.parts);
     if (rc != 0) {
       shard_parts_drop(outlet.parts);
