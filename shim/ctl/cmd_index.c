@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "base/whole.h"
 #include "build/build.h"
 #include "ctl/ctl.h"
 #include "ctl/s3.h"
@@ -123,15 +124,6 @@ int ctl_build_means(struct shard_build_means *means) {
       .tmpdir = tmpdir && *tmpdir ? tmpdir : NULL,
       .progress = isatty(2) || (log && (strcmp(log, "info") == 0 || strcmp(log, "debug") == 0))};
   return CTL_DONE;
-}
-
-/* Whether the listing may take the place of what is there: of files alone, never of a device. */
-static bool may_replace(const char *output) {
-  struct stat st;
-  char link[16];
-  ssize_t n = readlink(output, link, sizeof(link));
-  bool standard = n > 6 && memcmp(link, "/proc/", 6) == 0; /* /dev/stdout */
-  return stat(output, &st) != 0 || (S_ISREG(st.st_mode) && !standard);
 }
 
 /* Check the listing, and put it into a bucket. */
@@ -324,7 +316,7 @@ static int run(int argc, char **argv, struct ctl_scratch *scratch) {
     snprintf(made, sizeof(made), "%s/listing", scratch->path);
     output = made;
   }
-  if (!may_replace(output)) {
+  if (shard_whole_may_replace(output) != 0) {
     return ctl_fail("cannot write listing '%s': it is not a regular file; a listing appears whole, "
                     "under a name of its own",
                     output);
