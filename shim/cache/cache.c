@@ -49,7 +49,7 @@
 #include "cache/given.h"
 #include "cache/stream.h"
 #include "config/config.h"
-#include "config/job.h"
+#include "config/launcher.h"
 #include "config/pattern.h"
 #include "host/real.h"
 #include "host/self.h"
@@ -1227,8 +1227,8 @@ int shard_dataset_open_s3(const char *url, const char *options, const char *cons
                           size_t size) {
   int saved = errno, rc;
   struct request *r = new_request(NULL, err, size, &rc);
-  char *job = r && round > 0 ? malloc(SHARD_JOB_SIZE + 32) : NULL;
-  if (job && shard_job_identity(job, SHARD_JOB_SIZE)) {
+  char *job = r && round > 0 ? malloc(SHARD_LAUNCHER_JOB_SIZE + 32) : NULL;
+  if (job && shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE)) {
     sprintf(job + strlen(job), "\nround %llu", (unsigned long long)round);
   } else {
     free(job);

@@ -23,7 +23,8 @@
 #include "base/whole.h"
 #include "base/xxh64.h"
 #include "config/config.h"
-#include "config/job.h"
+#include "config/dataset.h"
+#include "config/launcher.h"
 #include "config/pattern.h"
 #include "host/self.h"
 #include "libshard.h"
@@ -226,12 +227,11 @@ static atomic_bool all_there; /* every root of SHARD_DATASET has been seen */
 __attribute__((noinline)) static void look_for_roots(void) {
   char path[PATH_MAX];
   bool missing = false;
-  size_t n, item;
-  for (const char *p = shard_config()->dataset; p && (item = shard_dataset_item(&p, &n)) > 0;
-       p += item) {
-    if (n < sizeof(path)) { /* without the bucket that it stands for */
-      memcpy(path, p, n);
-      path[n] = 0;
+  struct shard_dataset_item item;
+  for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
+    if (item.path_length < sizeof(path)) { /* without the bucket that it stands for */
+      memcpy(path, item.path, item.path_length);
+      path[item.path_length] = 0;
       missing |= shard_stats_root(path) < 0;
     }
   }
@@ -248,8 +248,8 @@ static bool await(_Atomic uint32_t *state) {
 
 /* Which run this is. */
 static void tell_job(void) {
-  char job[SHARD_JOB_SIZE];
-  head->job = shard_job_identity(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
+  char job[SHARD_LAUNCHER_JOB_SIZE];
+  head->job = shard_launcher_job(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
 }
 
 /* How names are shared out: the main process may have been a script that has set it since. */
