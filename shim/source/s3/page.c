@@ -2,10 +2,14 @@
 /*
  * page.c - elements are known by their local names, for the namespace differs between servers.
  *
- * Keys are percent-encoded (encoding-type=url), so that any byte can stand in XML; the rest of the
+ * Keys are percent-encoded (encoding-type=url), so that any byte can stand in XML. The rest of the
  * reply is not: radosgw repeats start-after and token as they are, with control characters that XML
- * does not allow, not even as references (&#x1;). Those are masked before the parser sees them; a
- * token that had any is not used.
+ * does not allow, not even as references (&#x1;).
+ *
+ * In their place the parser gets a mask, DEL and a question mark; a DEL of the reply itself it gets
+ * twice. So a mask is found in the text that the parser hands back, and it does not matter when it
+ * does: expat may keep short pieces for a later call (since 2.6.0, and in older versions with its
+ * security fixes: "reparse deferral"). A token with a mask is not used; a key with one is refused.
  */
 #include "source/s3/page.h"
 
@@ -19,6 +23,8 @@
 #include "source/s3/s3.h"
 
 enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING, CODE, MESSAGE, REGION, ENDPOINT };
+
+#define DEL '\x7f'
 
 /* The mark that is looked for next. */
 enum { BEFORE_ENTRY, BEFORE_KEY_END, BEFORE_ENTRY_END, STATES };
@@ -70,7 +76,6 @@ static void on_start(void *context, const char *name, const char **attributes) {
   if (p->depth == 0 && strcmp(word, "ListBucketResult") != 0) {
     bad(p, "the reply is not a listing but <%.40s>", word);
     XML_StopParser(p->parser, XML_FALSE);
-    return;
   }
   if (p->depth == 1) {
     p->in_contents = strcmp(word, p->folders ? "CommonPrefixes" : "Contents") == 0;
@@ -84,7 +89,7 @@ static void on_start(void *context, const char *name, const char **attributes) {
   }
   p->depth++;
   p->text_used = 0;
-  p->masked = false;
+  p->literal = false;
   XML_SetCharacterDataHandler(p->parser, p->field ? on_text : NULL);
 }
 
@@ -106,7 +111,32 @@ static char *reserve(struct shard_s3_page *p, size_t size) {
   return at;
 }
 
+/*
+ * Undo what mask() did to the text. true: there was a character that XML does not allow, or it
+ * cannot be told: in a CDATA section "&#127;" stands for itself.
+ */
+static bool unmask(struct shard_s3_page *p) {
+  const char *from = p->text_used > 0 ? memchr(p->text, DEL, p->text_used) : NULL;
+  const char *end = p->text + p->text_used;
+  bool masked = from && p->literal;
+  if (!from) {
+    return false;
+  }
+  char *to = p->text + (from - p->text);
+  while (from < end) {
+    char c = *from++;
+    if (c == DEL) {
+      masked = masked || from == end || *from != DEL;
+      from++;
+    }
+    *to++ = c;
+  }
+  p->text_used = (size_t)(to - p->text);
+  return masked;
+}
+
 static void end_field(struct shard_s3_page *p) {
+  bool masked = unmask(p);
   uint32_t n = (uint32_t)p->text_used;
   char *to;
   switch (p->field) {
@@ -116,7 +146,7 @@ static void end_field(struct shard_s3_page *p) {
       return;
     }
     p->has_key = true;
-    p->key_masked = p->key_masked || p->masked;
+    p->key_masked = p->key_masked || masked;
     to = reserve(p, sizeof(n) + n);
     if (to) {
       memcpy(to, &n, sizeof(n));
@@ -132,7 +162,7 @@ static void end_field(struct shard_s3_page *p) {
     if (n > 0) {
       free(p->token);
       p->token = strndup(p->text, n);
-      p->token_masked = p->masked;
+      p->token_masked = masked;
     }
     return;
   case ENCODING:
@@ -153,11 +183,17 @@ static void on_end(void *context, const char *name) {
     XML_SetCharacterDataHandler(p->parser, NULL);
   } else if (p->depth == 1 && p->in_contents) {
     p->in_contents = false;
+    p->entry_end = XML_GetCurrentByteIndex(p->parser) + XML_GetCurrentByteCount(p->parser);
     if (!p->has_key) {
       stop(p, "an entry has no key");
     }
   }
   p->ended = p->ended || p->depth == 0;
+}
+
+static void on_cdata(void *context) {
+  struct shard_s3_page *p = context;
+  p->literal = true;
 }
 
 static void on_doctype(void *context, const char *name, const char *system, const char *public,
@@ -176,11 +212,12 @@ int shard_s3_page_begin(struct shard_s3_page *p) {
     if (!p->parser) {
       return -ENOMEM;
     }
-  } else {
-    XML_ParserReset(p->parser, "UTF-8");
+  } else if (!XML_ParserReset(p->parser, "UTF-8")) {
+    return -ENOMEM;
   }
   XML_SetUserData(p->parser, p);
   XML_SetElementHandler(p->parser, on_start, on_end);
+  XML_SetStartCdataSectionHandler(p->parser, on_cdata);
   XML_SetStartDoctypeDeclHandler(p->parser, on_doctype);
   free(p->token);
   p->token = NULL;
@@ -190,9 +227,9 @@ int shard_s3_page_begin(struct shard_s3_page *p) {
   p->matched = p->gathered_used = 0;
   p->depth = 0;
   p->field = NOTHING;
-  p->truncated = p->said_truncated = p->encoded = p->masked = p->token_masked = p->key_masked =
+  p->truncated = p->said_truncated = p->encoded = p->literal = p->token_masked = p->key_masked =
       p->in_contents = p->has_key = p->ended = p->adjacent = p->direct = false;
-  p->entries = 0;
+  p->parsed = p->entry_end = 0;
   p->why[0] = 0;
   return 0;
 }
@@ -202,26 +239,28 @@ static bool is_control(char c) {
   return (unsigned char)c < 0x20 && c != '\t' && c != '\n' && c != '\r';
 }
 
-/* How many bytes from the beginning are allowed; in strides that the compiler makes vectors of. */
-static size_t allowed(const char *data, size_t size) {
+/* How many bytes at the beginning need no mask; in strides that the compiler makes vectors of. */
+static size_t before_mask(const char *data, size_t size) {
   enum { STRIDE = 64 };
   size_t n = 0;
   for (; n + STRIDE <= size; n += STRIDE) {
     unsigned char found = 0;
     for (size_t i = 0; i < STRIDE; i++) {
-      found |= (unsigned char)((unsigned char)data[n + i] < 0x20);
+      unsigned char c = (unsigned char)data[n + i];
+      found |= (unsigned char)((c < 0x20) | (c == DEL));
     }
     if (found) {
       break;
     }
   }
-  while (n < size && !is_control(data[n])) {
+  while (n < size && !is_control(data[n]) && data[n] != DEL) {
     n++;
   }
   return n;
 }
 
 static int parse(struct shard_s3_page *p, const char *data, size_t size) {
+  p->parsed += (long)size;
   if (XML_Parse(p->parser, data, (int)size, XML_FALSE) == XML_STATUS_OK) {
     return 0;
   }
@@ -231,16 +270,21 @@ static int parse(struct shard_s3_page *p, const char *data, size_t size) {
              : bad(p, "the reply is not well-formed XML: %s", XML_ErrorString(why));
 }
 
-static int mask(struct shard_s3_page *p) {
-  p->masked = true;
-  return parse(p, "?", 1);
+/* Give the parser the mask of a character that XML does not allow, or of a DEL: see unmask(). */
+static int mask(struct shard_s3_page *p, unsigned long c) {
+  const char text[] = {DEL, c == DEL ? DEL : '?'};
+  return parse(p, text, sizeof(text));
 }
 
-/* Whether "&#...;" stands for a character that XML does not allow. */
-static bool is_bad_reference(const char *text) {
+/* The character that "&#...;" stands for. */
+static unsigned long referred(const char *text) {
   bool hexadecimal = text[2] == 'x';
-  unsigned long c = strtoul(text + (hexadecimal ? 3 : 2), NULL, hexadecimal ? 16 : 10);
-  return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0xfffe || c == 0xffff;
+  return strtoul(text + (hexadecimal ? 3 : 2), NULL, hexadecimal ? 16 : 10);
+}
+
+static bool needs_mask(unsigned long c) {
+  return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == DEL || c == 0xfffe ||
+         c == 0xffff;
 }
 
 /* Go on with a reference whose beginning is held. The bytes of data that belong to it. */
@@ -260,7 +304,8 @@ static int finish_held(struct shard_s3_page *p, const char *data, size_t size, s
       size_t n = p->held_used;
       p->held[n] = 0;
       p->held_used = 0;
-      return is_bad_reference(p->held) ? mask(p) : parse(p, p->held, n);
+      unsigned long named = referred(p->held);
+      return needs_mask(named) ? mask(p, named) : parse(p, p->held, n);
     }
   }
   return 0;
@@ -277,7 +322,7 @@ static size_t before_reference(const char *data, size_t size) {
   return size;
 }
 
-/* Parse what is kept, but for what is masked. */
+/* Parse a piece, with masks in place of what needs them. */
 static int feed(struct shard_s3_page *p, const char *data, size_t size) {
   for (size_t at = 0; at < size;) {
     size_t n;
@@ -285,7 +330,7 @@ static int feed(struct shard_s3_page *p, const char *data, size_t size) {
     if (p->held_used > 0) {
       rc = finish_held(p, data + at, size - at, &n);
     } else {
-      size_t run = allowed(data + at, size - at);
+      size_t run = before_mask(data + at, size - at);
       n = before_reference(data + at, run);
       rc = n > 0 ? parse(p, data + at, n) : 0;
       if (rc == 0 && n < run) {
@@ -293,7 +338,7 @@ static int feed(struct shard_s3_page *p, const char *data, size_t size) {
         p->held_used = 1;
         n++;
       } else if (rc == 0 && at + n < size) {
-        rc = mask(p);
+        rc = mask(p, (unsigned char)data[at + n]);
         n++;
       }
     }
@@ -415,12 +460,11 @@ static size_t take_directly(struct shard_s3_page *p, const char *data, size_t si
 /* An entry has ended. */
 static int end_entry(struct shard_s3_page *p) {
   int rc = 0;
-  p->entries++;
   if (!p->direct) {
     rc = gather(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
     rc = rc == 0 ? flush(p) : rc;
-    /* Every entry had a key, so none was in a comment or in another element. */
-    p->adjacent = p->depth == 1 && p->count == p->entries && p->held_used == 0;
+    /* If the parser has told of the entry's end, and it is all that it has been given. */
+    p->adjacent = p->entry_end == p->parsed && p->held_used == 0;
   }
   p->direct = false;
   return rc;
@@ -482,7 +526,7 @@ static int decode(struct shard_s3_page *p) {
 }
 
 int shard_s3_page_end(struct shard_s3_page *p) {
-  if (XML_Parse(p->parser, "", 0, XML_TRUE) != XML_STATUS_OK || !p->ended) {
+  if (XML_Parse(p->parser, p->held, (int)p->held_used, XML_TRUE) != XML_STATUS_OK || !p->ended) {
     return bad(p, "the reply is cut short after %zu bytes", p->received);
   }
   if (!p->said_truncated) {
@@ -523,6 +567,7 @@ void shard_s3_page_free(struct shard_s3_page *p) {
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 struct fault_reading {
+  XML_Parser parser;
   struct shard_s3_fault *fault;
   char *to;
   size_t size;
@@ -566,16 +611,24 @@ static void fault_end(void *context, const char *name) {
   ((struct fault_reading *)context)->to = NULL;
 }
 
+/* No server of S3 has one; entities in it may grow without end. */
+static void fault_doctype(void *context, const char *name, const char *system, const char *public,
+                          int internal) {
+  (void)name, (void)system, (void)public, (void)internal;
+  XML_StopParser(((struct fault_reading *)context)->parser, XML_FALSE);
+}
+
 void shard_s3_fault_parse(struct shard_s3_fault *fault, const char *text, size_t size) {
   *fault = (struct shard_s3_fault){0};
-  struct fault_reading r = {.fault = fault};
   XML_Parser parser = XML_ParserCreate("UTF-8");
+  struct fault_reading r = {.parser = parser, .fault = fault};
   if (!parser) {
     return;
   }
   XML_SetUserData(parser, &r);
   XML_SetElementHandler(parser, fault_start, fault_end);
   XML_SetCharacterDataHandler(parser, fault_text);
+  XML_SetStartDoctypeDeclHandler(parser, fault_doctype);
   XML_Parse(parser, text, (int)size, XML_TRUE); /* what can be read of it is good enough */
   XML_ParserFree(parser);
 }
