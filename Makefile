@@ -18,7 +18,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # The rooms of shim/ (shim/README.md), and what each product has of them. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c error file path size version words) \
+BOTH := $(addprefix base/,crc32c error file path size version whole words) \
         $(addprefix config/,config dataset launcher log pattern) \
         $(addprefix listing/,names options reader) \
         $(addprefix shard/,permute shard) \
@@ -80,7 +80,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute launcher config listing damage sort walk faults sums s3 stream serve s3_ranges
+UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults sums s3 stream serve s3_ranges
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access
