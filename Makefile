@@ -30,7 +30,7 @@ CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listin
        $(addprefix source/s3/,url credentials sigv4 provider client page split folders list object) \
        $(addprefix ctl/,main text library s3 output scratch share get stream index ls stat manifest run plan doctor cache stats sums verify)
 
-LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
+LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
 
 .PHONY: all
@@ -41,12 +41,14 @@ $(BUILD)/obj/%.o: shim/%.c Makefile
 	@echo "  CC   $*.c"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -ftls-model=initial-exec -c -o $@ $<
 
-# The adapter's Python source as a C string.
-$(BUILD)/gen/adapter_source.c: scripts/embed.sh shim/adapter/adapter.py
+# The adapter's Python package as C strings: every .py below shim/adapter. The folders' times tell
+# of files that were removed.
+ADAPTER := $(sort $(shell find shim/adapter -name "*.py"))
+$(BUILD)/gen/adapter_sources.c: scripts/embed.sh $(ADAPTER) $(sort $(dir $(ADAPTER)))
 	@mkdir -p $(@D)
-	$(Q)sh scripts/embed.sh shard_adapter_source shim/adapter/adapter.py > $@.tmp && mv $@.tmp $@
+	$(Q)sh scripts/embed.sh shim/adapter $(ADAPTER) > $@.tmp && mv $@.tmp $@
 
-$(BUILD)/obj/adapter/source.o: $(BUILD)/gen/adapter_source.c
+$(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
