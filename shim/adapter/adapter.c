@@ -28,7 +28,7 @@
 
 #include "adapter/sources.h"
 #include "config/config.h"
-#include "interpose/self.h"
+#include "host/self.h"
 
 #define PACKAGE "_libshard"
 #define INIT "__init__.py"
