@@ -4,8 +4,9 @@
  *
  * An audit hook sees each "import" event before the module is looked for. At the first one for a
  * package the adapter knows, the embedded __init__.py is compiled and run as the package _libshard,
- * inside the import, with the interpreter's lock held; it imports its modules from the texts that it
- * is given. No file, no PYTHONPATH, and nothing at all in a process that imports none of these.
+ * inside the import, with the interpreter's lock held; it imports the other modules from the texts
+ * that it is given. No file, no PYTHONPATH, and nothing at all in a process that imports none of
+ * these.
  *
  * A worker started by spawn or forkserver gets there the same way when it unpickles an object of
  * ours: that imports a module such as _libshard.sequences, which exists by the time that Python
@@ -147,8 +148,7 @@ static void start(object *modules) {
     return;
   }
   shard_view_set(SHARD_VIEW_OFF); /* it shards by itself: half a directory would be wrong */
-  shard_log(SHARD_LOG_WARN,
-            "the CPython adapter could not start, so the program runs unmodified:");
+  shard_log(SHARD_LOG_WARN, "the CPython adapter could not start, so the program runs unmodified:");
   py.PyErr_WriteUnraisable(package);
   py.PyErr_Clear();
   py.PyDict_SetItemString(modules, PACKAGE, py.None);

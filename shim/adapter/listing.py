@@ -14,8 +14,8 @@ class Listing:
     _open = {}
 
     def __init__(self, handle):
-        self._handle = handle
-        info = native().info(handle)
+        self._handle, self._native = handle, native()
+        info = self._native.info(handle)
         self.count = info.entries
         self.file = os.fsdecode(info.file)
         self.digest = info.digest.decode()
@@ -58,19 +58,19 @@ class Listing:
         return bool(self._bytes_used[byte // 8] >> byte % 8 & 1)
 
     def name(self, i):
-        return native().name(self._handle, i)
+        return self._native.name(self._handle, i)
 
     def names(self, i, most):
-        return native().names(self._handle, i, most)
+        return self._native.names(self._handle, i, most)
 
     def find(self, name):
-        return native().find(self._handle, name)
+        return self._native.find(self._handle, name)
 
     def options(self):
         """The options it was made with, as text."""
-        return os.fsdecode(native().info(self._handle).options)
+        return os.fsdecode(self._native.info(self._handle).options)
 
     def count_reads(self, root, used, epoch):
         """For SHARD_STATS: the first `used` names, which lie below `root`, are read from `epoch`
         on."""
-        native().stats_dataset(root, self._handle, used, epoch)
+        self._native.stats_dataset(root, self._handle, used, epoch)
