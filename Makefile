@@ -37,7 +37,7 @@ CTL := $(BOTH) \
        $(addprefix ctl/,library main output s3 scratch share sums text) \
        $(addprefix ctl/cmd_,cache doctor get index ls manifest plan run stat stats stream verify)
 
-LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
+LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
 
 .PHONY: all
@@ -48,12 +48,14 @@ $(BUILD)/obj/%.o: shim/%.c Makefile
 	@echo "  CC   $*.c"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -ftls-model=initial-exec -c -o $@ $<
 
-# The adapter's Python source as a C string.
-$(BUILD)/gen/adapter_source.c: scripts/embed.sh shim/adapter/adapter.py
+# The adapter's Python package as C strings: every .py below shim/adapter. The folders' times tell
+# of files that were removed.
+ADAPTER := $(sort $(shell find shim/adapter -name "*.py"))
+$(BUILD)/gen/adapter_sources.c: scripts/embed.sh $(ADAPTER) $(sort $(dir $(ADAPTER)))
 	@mkdir -p $(@D)
-	$(Q)sh scripts/embed.sh shard_adapter_source shim/adapter/adapter.py > $@.tmp && mv $@.tmp $@
+	$(Q)sh scripts/embed.sh shim/adapter $(ADAPTER) > $@.tmp && mv $@.tmp $@
 
-$(BUILD)/obj/adapter/source.o: $(BUILD)/gen/adapter_source.c
+$(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
