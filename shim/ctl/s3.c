@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "build/build.h"
+#include "build/parts.h"
 #include "ctl/ctl.h"
 #include "libshard.h"
-#include "listing/build.h"
 #include "listing/codec.h"
 #include "listing/options.h"
-#include "listing/parts.h"
 #include "source/s3/client.h"
 #include "source/s3/s3.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "libshard.h"
-#include "source/posix.h"
+#include "source/directory.h"
 #include "unit.h"
 
 #define MANY 6000 /* long names: enough for parts */
