@@ -30,8 +30,8 @@ LIB := $(BOTH) config/job \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
-       $(addprefix build/,batch build facts parts run sort spool writer) \
-       $(addprefix source/,directory text) \
+       $(addprefix build/,batch build facts intake merge parts run sort spool writer) \
+       $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,client credentials folders list object page provider sigv4 split url) \
        $(addprefix ctl/,library main output s3 scratch share sums text) \
        $(addprefix ctl/cmd_,cache doctor get index ls manifest plan run stat stats stream verify)

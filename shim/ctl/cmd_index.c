@@ -19,6 +19,7 @@
 #include "listing/codec.h"
 #include "listing/listing.h"
 #include "listing/options.h"
+#include "source/directory.h"
 #include "source/s3/s3.h"
 #include "source/text.h"
 
@@ -201,7 +202,7 @@ static int run(int argc, char **argv, struct ctl_scratch *scratch) {
   int unique = 0, keep = 0, texts = 0;
   bool only_new = false;
   struct ctl_s3 s3 = {0};
-  struct shard_manifest_options text = {.separator = '\n'};
+  struct shard_text_options text = {.separator = '\n'};
   while ((c = getopt_long(argc, argv, "o:0h", options, NULL)) != -1) {
     switch (c) {
     case 'o':
@@ -335,6 +336,7 @@ static int run(int argc, char **argv, struct ctl_scratch *scratch) {
     return CTL_USAGE;
   }
   means.progress = means.progress && !quiet;
+  means.unique = unique;
   double begin = seconds();
   int rc = 0;
   enum ctl_shared shared = CTL_SHARE_APART;
@@ -365,14 +367,14 @@ static int run(int argc, char **argv, struct ctl_scratch *scratch) {
     o.order = keep ? SHARD_ORDER_KEEP : o.order;
     o.attributes =
         o.attributes && (o.order == SHARD_ORDER_PATH || o.order == SHARD_ORDER_DIRECTORY);
-    rc = shard_build_manifest(source, &text, &o, unique, &means, output, &result, err, sizeof(err));
+    rc = shard_text_build(source, &text, &o, &means, output, &result, err, sizeof(err));
   } else if (texts) {
     return ctl_usage("-0, --root, --unique and --keep-order are for text files, and '%s' is none",
                      source);
   } else if (o.order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory is for text files, and '%s' is none", source);
   } else {
-    rc = shard_build_directory(source, &o, &means, output, &result, err, sizeof(err));
+    rc = shard_directory_build(source, &o, &means, output, &result, err, sizeof(err));
   }
   if (rc != 0) {
     return ctl_fail("%s", err);

@@ -15,6 +15,7 @@
 #include "listing/codec.h"
 #include "listing/listing.h"
 #include "shard/shard.h"
+#include "source/directory.h"
 #include "source/s3/s3.h"
 #include "source/text.h"
 
@@ -151,7 +152,7 @@ static int list_source(const char *source, bool manifest, struct ctl_s3 *s3,
   struct shard_options o;
   struct shard_build_result result;
   shard_options_parse(&o, "", err, sizeof(err));
-  struct shard_manifest_options how = {.separator = '\n'};
+  struct shard_text_options how = {.separator = '\n'};
   int rc = 0;
   if (shard_s3_is_url(source)) {
     int listed = ctl_s3_build(source, s3, &o, &means, file, &result);
@@ -161,9 +162,9 @@ static int list_source(const char *source, bool manifest, struct ctl_s3 *s3,
     }
   } else if (manifest) {
     o.order = SHARD_ORDER_KEEP;
-    rc = shard_build_manifest(source, &how, &o, false, &means, file, &result, err, sizeof(err));
+    rc = shard_text_build(source, &how, &o, &means, file, &result, err, sizeof(err));
   } else {
-    rc = shard_build_directory(source, &o, &means, file, &result, err, sizeof(err));
+    rc = shard_directory_build(source, &o, &means, file, &result, err, sizeof(err));
   }
   if (rc == 0) {
     rc = shard_listing_open(file, out);

@@ -1,50 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * directory.h - the names below a directory, by getdents64 in several threads (shardctl only).
- */
+/* directory.h - a directory tree as the source of a listing (shardctl only). */
 #ifndef SHARD_SOURCE_DIRECTORY_H
 #define SHARD_SOURCE_DIRECTORY_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <time.h>
 
-#include "listing/options.h"
-
-/* Receives what a walk finds; a negative errno from any of them ends the walk with it. */
-struct shard_sink {
-  void *context;
-  /* A non-directory, its path relative to the root; d_ino and d_type as the kernel gives them. */
-  int (*entry)(void *context, const char *path, size_t length, uint64_t ino, uint8_t type);
-  /* With options->attributes: a directory, a link to one, or a name that is not included. */
-  int (*other)(void *context, const char *path, size_t length, uint64_t ino, uint8_t type);
-  /* A directory that was read to its end, with its identity and mtime as of then. */
-  int (*directory)(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
-                   const char *path);
-};
-
-struct shard_walk_facts {
-  /* Directories at the deepest level whose names match `include` (see libshard.h). */
-  uint64_t dirs_hidden;
-  /* Links to directories that were not walked through. */
-  uint64_t dir_links;
-  /* What went wrong, for people: names the path. */
-  char error[512];
-};
-
-#define SHARD_WALKERS 4
+#include "build/build.h"
 
 /*
- * Walk `root` with a thread for each of sinks[threads], at most SHARD_WALKERS; a sink is called by
- * its thread alone. A directory that changes while it is read is an error (-EAGAIN), for its names
- * may be incomplete; one that changed less than a clock tick before it is read is waited for first,
- * so that a later change cannot leave the mtime as it is (git's "racy" rule). 0 or negative errno.
- * in_parts: several threads may read one directory, where that can be done; if it turns out not
- * to work that is -EAGAIN, too: walk again without.
+ * List directory `root` and write the listing `file`. 0, or a negative errno and a line in
+ * err[size] that names the path at fault; as shard_build().
  */
-int shard_posix_walk(const char *root, const struct shard_options *options,
-                     struct shard_sink *sinks, size_t threads, bool in_parts,
-                     struct shard_walk_facts *facts);
+int shard_directory_build(const char *root, const struct shard_options *options,
+                          const struct shard_build_means *means, const char *file,
+                          struct shard_build_result *result, char *err, size_t size);
 
 #endif

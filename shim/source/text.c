@@ -10,21 +10,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "build/intake.h"
 
 #define PIPE_SIZE ((size_t)1 << 20)     /* what any user may ask for */
 #define BUFFER_SIZE ((size_t)256 << 10) /* stays in the cache */
 
 struct reading {
   const char *file;
-  const struct shard_manifest_options *options;
+  const struct shard_text_options *options;
   size_t root_length;
   uint64_t line;
   char *err;
   size_t size;
-  int (*entry)(void *context, const char *name, size_t length);
-  void *context;
+  struct shard_intake *intake;
   bool nul; /* there is one somewhere in the buffer, as a line may not have it */
 };
 
@@ -46,7 +48,7 @@ static int refuse(struct reading *r, const char *why) {
 }
 
 static int one_line(struct reading *r, const char *text, size_t length) {
-  const struct shard_manifest_options *o = r->options;
+  const struct shard_text_options *o = r->options;
   r->line++;
   if (length == 0) {
     return refuse(r, "it is empty; remove it");
@@ -74,7 +76,7 @@ static int one_line(struct reading *r, const char *text, size_t length) {
     text += n + 1;
     length -= n + 1;
   }
-  return r->entry(r->context, text, length);
+  return shard_intake_add(r->intake, text, length);
 }
 
 /* Lines from fd. Those of the first `filled` bytes of buffer have been read already. */
@@ -159,22 +161,28 @@ static int read_packed(struct reading *r, int fd, const char *program, char *buf
   return rc;
 }
 
-int shard_manifest_read(const char *file, const struct shard_manifest_options *options,
-                        int (*entry)(void *context, const char *name, size_t length), void *context,
-                        char *err, size_t size) {
-  struct reading r = {.file = file,
-                      .options = options,
-                      .err = err,
-                      .size = size,
-                      .entry = entry,
-                      .context = context};
-  err[0] = 0;
+/* A text to be read. */
+struct text {
+  const char *file;
+  const struct shard_text_options *options;
+  off_t begin; /* of standard input */
+};
+
+/* A source's read(). */
+static int read_text(void *context, struct shard_intake *intake, char *err, size_t size) {
+  const struct text *text = context;
+  const struct shard_text_options *options = text->options;
+  const char *file = text->file;
+  struct reading r = {.file = file, .options = options, .err = err, .size = size, .intake = intake};
   /* Without the slash at its end; "/" becomes "". */
   r.root_length = options->root ? strlen(options->root) : 0;
   while (r.root_length > 0 && options->root[r.root_length - 1] == '/') {
     r.root_length--;
   }
   bool standard = strcmp(file, "-") == 0;
+  if (standard && intake->attempt > 0 && lseek(0, text->begin, SEEK_SET) != text->begin) {
+    return fail(&r, -ESPIPE, "cannot read standard input a second time: %s", strerror(errno));
+  }
   int fd = standard ? 0 : open(file, O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     return fail(&r, -errno, "cannot open manifest '%.300s': %s", file, strerror(errno));
@@ -205,5 +213,29 @@ int shard_manifest_read(const char *file, const struct shard_manifest_options *o
   if (!standard) {
     close(fd);
   }
+  return rc;
+}
+
+int shard_text_build(const char *path, const struct shard_text_options *how,
+                     const struct shard_options *options, const struct shard_build_means *means,
+                     const char *file, struct shard_build_result *result, char *err, size_t size) {
+  bool standard = strcmp(path, "-") == 0;
+  struct stat st;
+  struct text text = {.file = path, .options = how};
+  text.begin = standard ? lseek(0, 0, SEEK_CUR) : 0;
+  bool again =
+      (standard ? fstat(0, &st) : stat(path, &st)) == 0 && S_ISREG(st.st_mode) && text.begin >= 0;
+  const char *named = how->root ? how->root : path;
+  char *real = strcmp(named, "-") == 0 ? NULL : realpath(named, NULL);
+  const struct shard_source source = {
+      .name = real ? real : named,
+      .label = path,
+      .twice = "remove one, or keep it once by --unique, or keep all by --keep-order",
+      .ordered = true,
+      .once = !again,
+      .read = read_text,
+      .context = &text};
+  int rc = shard_build(&source, options, means, file, result, err, size);
+  free(real);
   return rc;
 }

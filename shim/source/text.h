@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * text.h - names from a text, one a line (shardctl only).
+ * text.h - a text with a name a line as the source of a listing: a manifest, say (shardctl only).
  *
  * Names are bytes, taken as they stand. What is most likely a mistake is an error that tells the
  * line: an empty line, a NUL, a CR before the LF, PATH_MAX bytes or more, an absolute path that
@@ -10,19 +10,20 @@
 #define SHARD_SOURCE_TEXT_H
 
 #include <stddef.h>
-#include <stdint.h>
 
-struct shard_manifest_options {
+#include "build/build.h"
+
+struct shard_text_options {
   char separator;   /* '\n' or 0 */
   const char *root; /* absolute paths lie below it, and lose it; NULL: there are none */
 };
 
 /*
- * Read file ("-": stdin) and give each name to `entry`, whose negative errno ends it. 0, or a
- * negative errno and a line in err[size]; err is "" if `entry` was at fault.
+ * Write the listing `file` of the names in text `path` ("-": standard input), as shard_build(). The
+ * listing's source is the text, or the root if there is one.
  */
-int shard_manifest_read(const char *file, const struct shard_manifest_options *options,
-                        int (*entry)(void *context, const char *name, size_t length), void *context,
-                        char *err, size_t size);
+int shard_text_build(const char *path, const struct shard_text_options *how,
+                     const struct shard_options *options, const struct shard_build_means *means,
+                     const char *file, struct shard_build_result *result, char *err, size_t size);
 
 #endif
