@@ -403,19 +403,19 @@ def main():
     parser.add_argument("--self-test", action="store_true", help="prove that they can fail, too")
     args = parser.parse_args()
     code, documents = Code(os.path.abspath(args.build)), Documents()
-    failed = 0
+    passed = failed = 0
     for comparison in COMPARISONS:
         if re.search(args.filter, comparison.__name__):
             lines = comparison(code, documents)
             print(f"{'FAIL' if lines else 'ok'} {comparison.__name__}", *lines, sep="\n  ")
-            failed += bool(lines)
+            passed, failed = passed + (not lines), failed + bool(lines)
     if args.self_test:
         import planted  # pylint: disable=import-outside-toplevel
         lines = planted.self_test(code, documents)
         print(f"{'FAIL' if lines else 'ok'} {len(planted.PLANTED)} planted differences are found", *lines,
               sep="\n  ")
-        failed += bool(lines)
-    print(f"{failed} failed")
+        passed, failed = passed + (not lines), failed + bool(lines)
+    print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 
