@@ -1,46 +1,57 @@
 #!/bin/bash
-# Makes what the build and the tests need: Debian packages, and .venv/ with the real DLIO, torch,
-# torchdata and webdataset.
+# Installs what this project needs: Debian packages, and .venv/ with the real DLIO.
 #
-#   scripts/setup.sh                        uses python3
-#   PYTHON=/path/to/python scripts/setup.sh uses another interpreter (3.10 or 3.11)
+#   scripts/setup.sh build    what the products, unit tests and lint are made with; no .venv
+#   scripts/setup.sh demo     what `make demo` needs: compilers, Open MPI, DLIO with PyTorch
+#   scripts/setup.sh [test]   everything: the clients of the tests, TensorFlow, an S3 server, ...
+#
+#   PYTHON=/path/to/python scripts/setup.sh ...   uses another interpreter (3.10 or 3.11) for .venv/
 #
 # A second run finds everything in place, in under two seconds and without a network.
 # A run that was interrupted is finished by the next one.
 set -eu
+export LC_ALL=C
 
 cd "$(dirname "$0")/.."
 
-packages="gcc make libc6-dev libjemalloc-dev libcmocka-dev libssl-dev libjson-c-dev libcurl4-openssl-dev
-	libexpat1-dev openmpi-bin libopenmpi-dev strace e2fsprogs git clang-format clang-tidy"
+level=${1:-test}
+products="gcc make libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libexpat1-dev"
+checks="libcmocka-dev clang-format clang-tidy"
+mpi="openmpi-bin libopenmpi-dev"
+tests="strace e2fsprogs git"
 # What tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim (about 450 MB, of
 # which Java and node.js take 380). fzf is a small Go program; of Java the JRE is enough.
-packages="$packages rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"
+tests="$tests rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"
 # An S3 server (scripts/s3-server.sh, 320 MB), and certificates for it.
-packages="$packages radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
-# Installed without what they ask for: the pinned requirements have it.
-alone="dlio-benchmark==2.0.0 torchdata==0.7.1"
+tests="$tests radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
+
+# What .venv/ is made of; all versions are those of the requirements.
 requirements=scripts/requirements.txt
+demo="torch numpy hydra-core omegaconf mpi4py h5py pandas psutil pillow PyYAML pydftracer"
+# Installed without what they ask for: the requirements have it.
+dlio="dlio-benchmark==2.0.0"
+alone="$dlio torchdata==0.7.1"
 venv=.venv
-stamp=$venv/.setup-stamp
+stamp=$venv/.setup-stamp # everything is there
+demo_stamp=$venv/.setup-stamp-demo
 python=${PYTHON:-python3}
 
 say() {
 	echo "setup: $*" >&2
 }
 
+# install_packages NAME...: those that are missing
 install_packages() {
-	local missing="" package
-	for package in $packages; do
-		dpkg -s "$package" 2>/dev/null | grep -q '^Status: .* installed$' || missing="$missing $package"
-	done
+	local missing
+	missing=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p' |
+		sort -u | comm -13 - <(printf '%s\n' "$@" | sort -u) | tr '\n' ' ')
 	[ -n "$missing" ] || return 0
 
-	say "installing$missing"
+	say "installing $missing"
 	local as_root=""
 	if [ "$(id -u)" -ne 0 ]; then
 		if ! command -v sudo >/dev/null; then
-			say "these need root: apt-get install$missing"
+			say "these need root: apt-get install $missing"
 			exit 1
 		fi
 		as_root=sudo
@@ -70,44 +81,66 @@ check_python() {
 		;;
 	esac
 	if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-		packages="python3-venv"
-		install_packages
+		install_packages python3-venv
 	fi
 }
 
-# Changes when anything the venv is made of does.
+# fingerprint NAMES: changes when anything the venv is made of does.
 fingerprint() {
 	{
 		cat "$requirements"
-		echo "$alone"
+		echo "$1"
 		echo "$version"
 		command -v "$python"
 	} | sha256sum
 }
 
+# Whether a stamp says that all it stands for is there.
+whole() {
+	[ "$(cat $stamp 2>/dev/null)" = "$(fingerprint "$alone")" ] && return
+	[ "$level" = demo ] && [ "$(cat $demo_stamp 2>/dev/null)" = "$(fingerprint "$demo $dlio")" ]
+}
+
 make_venv() {
-	if [ "$(version_of $venv/bin/python)" != "$version" ] || [ -e "$stamp" ]; then
+	# What was made of other versions is thrown away; what was interrupted, or is a demo's, goes on.
+	if [ "$(version_of $venv/bin/python)" != "$version" ] || [ -e $stamp ] ||
+		{ [ -e $demo_stamp ] && [ "$(cat $demo_stamp)" != "$(fingerprint "$demo $dlio")" ]; }; then
 		say "making $venv with Python $version"
 		"$python" -m venv --clear $venv
 	elif [ ! -x $venv/bin/pip ]; then
 		"$python" -m venv $venv
 	fi
-	say "installing DLIO and what it needs into $venv (some minutes, 2.4 GB)"
 	$venv/bin/pip install --quiet --upgrade pip
-	$venv/bin/pip install --quiet -r "$requirements"
-	# shellcheck disable=SC2086 # a list of words
-	$venv/bin/pip install --quiet --no-deps $alone
+	# shellcheck disable=SC2086 # lists of words
+	if [ "$level" = demo ]; then
+		say "installing DLIO and PyTorch into $venv (some minutes, 1 GB)"
+		$venv/bin/pip install --quiet -c "$requirements" $demo
+		$venv/bin/pip install --quiet --no-deps $dlio
+		fingerprint "$demo $dlio" >$demo_stamp
+	else
+		say "installing DLIO and what it needs into $venv (some minutes, 2.4 GB)"
+		$venv/bin/pip install --quiet -r "$requirements"
+		$venv/bin/pip install --quiet --no-deps $alone
 
-	# DLIO's TFRecord generator calls this tool of DALI's; nothing reads its output.
-	printf '#!/bin/sh\n: > "$2"\n' >$venv/bin/tfrecord2idx
-	chmod +x $venv/bin/tfrecord2idx
-
-	fingerprint >"$stamp"
+		# DLIO's TFRecord generator calls this tool of DALI's; nothing reads its output.
+		printf '#!/bin/sh\n: > "$2"\n' >$venv/bin/tfrecord2idx
+		chmod +x $venv/bin/tfrecord2idx
+		fingerprint "$alone" >$stamp
+	fi
 	say "$venv is ready: $venv/bin/dlio_benchmark"
 }
 
-install_packages
-check_python
-if [ "$(cat $stamp 2>/dev/null)" != "$(fingerprint)" ]; then
-	make_venv
+# shellcheck disable=SC2086 # lists of words
+case $level in
+build) install_packages $products $checks ;;
+demo) install_packages $products $mpi ;;
+test) install_packages $products $checks $mpi $tests ;;
+*)
+	echo "usage: $0 build|demo|test" >&2
+	exit 2
+	;;
+esac
+if [ "$level" != build ]; then
+	check_python
+	whole || make_venv
 fi
