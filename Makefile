@@ -17,18 +17,24 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
         -Wno-format-truncation $(if $(WERROR),-Werror)
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
-# What both products share: no dependency but libc.
-COMMON := listing/below listing/crc32c listing/reader listing/names listing/options shard/shard shard/permute config/version config/size config/pattern
-# libshard.so
-LIB := $(COMMON) config/config config/world config/job config/file config/log listing/cache listing/given listing/stream \
-       listing/cachedir interpose/init interpose/self interpose/real interpose/handles interpose/guard \
-       $(addprefix interpose/,dir dents open scandir glob wordexp ftw fts) \
-       view/view view/place view/serve view/window stats/stats adapter/adapter
-# shardctl
-CTL := $(COMMON) listing/writer listing/spool listing/facts listing/batch listing/run listing/sort listing/build listing/parts listing/stream source/posix \
-       source/manifest listing/cachedir listing/given config/config config/log config/world \
-       $(addprefix source/s3/,url credentials sigv4 provider client page split folders list object) \
-       $(addprefix ctl/,main text library s3 output scratch share get stream index ls stat manifest run plan doctor cache stats sums verify)
+# The rooms of shim/ (shim/README.md), and what each product has of them. libshard.so needs libc only.
+BOTH := $(addprefix base/,crc32c file path size version) \
+        $(addprefix config/,config log pattern world) \
+        $(addprefix listing/,names options reader) \
+        $(addprefix shard/,permute shard) \
+        $(addprefix cache/,cachedir given stream)
+LIB := $(BOTH) config/job \
+       $(addprefix host/,real self) \
+       cache/cache stats/stats \
+       $(addprefix view/,place serve view window) \
+       adapter/adapter \
+       $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
+CTL := $(BOTH) \
+       $(addprefix build/,batch build facts intake merge parts run sort spool writer) \
+       $(addprefix source/,directory text walk) \
+       $(addprefix source/s3/,client credentials folders list object page provider sigv4 split url) \
+       $(addprefix ctl/,library main output s3 scratch share sums text) \
+       $(addprefix ctl/cmd_,cache doctor get index ls manifest plan run stat stats stream verify)
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)

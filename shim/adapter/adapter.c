@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
-#include "interpose/self.h"
+#include "host/self.h"
 
 #define MODULE "_libshard"
 

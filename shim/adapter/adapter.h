@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* adapter.h - the CPython side, if this process is a CPython. */
-#ifndef SHARD_ADAPTER_H
-#define SHARD_ADAPTER_H
+#ifndef SHARD_ADAPTER_ADAPTER_H
+#define SHARD_ADAPTER_ADAPTER_H
 
 /*
  * Register an audit hook (PEP 578) if the process has CPython's symbols. Costs one symbol lookup

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/size.h"
+#include "build/build.h"
 #include "config/pattern.h"
-#include "config/size.h"
-#include "listing/build.h"
 
 #define SNAPSHOT_SIZE 32768
 #define PATH_ROOM ((size_t)8192)

@@ -4,8 +4,8 @@
  *
  * The values are copied, for a host may change or overwrite its environment later. No allocation.
  */
-#ifndef SHARD_CONFIG_H
-#define SHARD_CONFIG_H
+#ifndef SHARD_CONFIG_CONFIG_H
+#define SHARD_CONFIG_CONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "config/config.h"
-#include "config/file.h"
 #include "libshard.h"
 
 /* What launchers say of a job; the same in all its ranks. */
@@ -54,7 +54,7 @@ static bool look_at(long pid, long *parent, unsigned long long *start) {
   char path[64];
   size_t size;
   snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-  char *text = shard_read_file(path, &size);
+  char *text = shard_file_read(path, &size);
   char *p = text ? strrchr(text, ')') : NULL; /* the name may hold anything */
   /* Then the fields from the third on, separated by blanks; proc(5). */
   bool found = false;
@@ -77,7 +77,7 @@ static bool has_variable(long pid, const char *name) {
   char path[64];
   size_t size, length = strlen(name);
   snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
-  char *text = shard_read_file(path, &size);
+  char *text = shard_file_read(path, &size);
   bool found = !text;
   for (const char *p = text; text && !found && p < text + size; p += strlen(p) + 1) {
     found = strncmp(p, name, length) == 0 && p[length] == '=';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* job.h - which job this process belongs to, so that all its ranks can use one listing. */
-#ifndef SHARD_JOB_H
-#define SHARD_JOB_H
+#ifndef SHARD_CONFIG_JOB_H
+#define SHARD_CONFIG_JOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

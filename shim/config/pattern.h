@@ -3,8 +3,8 @@
  * pattern.h - paths with %r (rank), %e (epoch) and %% (a percent sign) in them, and what a path
  * tells of its file. Pure functions.
  */
-#ifndef SHARD_PATTERN_H
-#define SHARD_PATTERN_H
+#ifndef SHARD_CONFIG_PATTERN_H
+#define SHARD_CONFIG_PATTERN_H
 
 #include <stdbool.h>
 #include <stddef.h>

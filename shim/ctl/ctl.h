@@ -4,8 +4,8 @@
  * 126 it cannot be executed, 127 it was not found.
  * Results go to stdout, everything else to stderr.
  */
-#ifndef SHARD_CTL_H
-#define SHARD_CTL_H
+#ifndef SHARD_CTL_CTL_H
+#define SHARD_CTL_CTL_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -6,12 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "build/build.h"
+#include "build/intake.h"
+#include "build/parts.h"
 #include "ctl/ctl.h"
 #include "libshard.h"
-#include "listing/build.h"
 #include "listing/codec.h"
 #include "listing/options.h"
-#include "listing/parts.h"
 #include "source/s3/client.h"
 #include "source/s3/s3.h"
 
@@ -153,9 +154,12 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
     reading.listing.account = &account;
     reading.listing.start_after = how->start_after;
     reading.listing.end_before = how->end_before;
-    const struct shard_build_source source = {
-        .name = canonical, .more_options = limits, .read = read_bucket, .context = &reading};
-    rc = shard_build_source(&source, &plain, means, file, result, err, sizeof(err));
+    const struct shard_source source = {.name = canonical,
+                                        .more_options = limits,
+                                        .twice = "the source has told it twice; it is at fault",
+                                        .read = read_bucket,
+                                        .context = &reading};
+    rc = shard_build(&source, &plain, means, file, result, err, sizeof(err));
   }
   shard_s3_account_free(&account);
   free(limits);

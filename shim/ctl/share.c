@@ -11,12 +11,12 @@
 #include <stdint.h>
 #include <sys/random.h>
 
-#include "config/clock.h"
+#include "base/clock.h"
+#include "cache/given.h"
 #include "ctl/ctl.h"
 #include "ctl/output.h"
 #include "ctl/s3.h"
 #include "libshard.h"
-#include "listing/given.h"
 #include "listing/listing.h"
 
 #define NAP_FIRST 100 /* milliseconds */
@@ -73,7 +73,7 @@ static int give_up(const struct look *k, int state, double seconds) {
 /* Look until it is there. */
 static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double seconds,
                 enum ctl_shared *what) {
-  int64_t end = shard_now_ms() + (int64_t)(seconds * 1000);
+  int64_t end = shard_clock_ms() + (int64_t)(seconds * 1000);
   for (int64_t ms = NAP_FIRST;; ms = ms * 3 / 2 < NAP_MOST ? ms * 3 / 2 : NAP_MOST) {
     enum ctl_s3_seen seen;
     int rc = ctl_s3_watch_look(watch, fd, &seen);
@@ -93,7 +93,7 @@ static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double secon
       *what = state > 0 ? CTL_SHARE_HERE : state == 0 ? CTL_SHARE_APART : CTL_SHARE_PUT;
       return CTL_DONE;
     }
-    int64_t left = end - shard_now_ms();
+    int64_t left = end - shard_clock_ms();
     if (left <= 0) {
       return give_up(k, state, seconds);
     }

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/xxh64.h"
 #include "libshard.h"
-#include "shard/xxh64.h"
 
 static void add(struct ctl_set *set, uint64_t hash) {
   set->count++;

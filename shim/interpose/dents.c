@@ -18,8 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host/real.h"
 #include "interpose/guard.h"
-#include "interpose/real.h"
 
 /* 1 and *n (a negative errno on failure): served. 0: not ours. */
 static int serve(int fd, void *buf, size_t size, ssize_t *n) {

@@ -34,9 +34,9 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "host/real.h"
 #include "interpose/guard.h"
 #include "interpose/handles.h"
-#include "interpose/real.h"
 #include "view/window.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

@@ -33,8 +33,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/real.h"
 #include "interpose/handles.h"
-#include "interpose/real.h"
 #include "view/view.h"
 
 static_assert(sizeof(struct stat) == sizeof(struct stat64), "fts is fts64");

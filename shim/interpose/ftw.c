@@ -28,7 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "interpose/real.h"
+#include "host/real.h"
 #include "view/view.h"
 
 static_assert(sizeof(struct stat) == sizeof(struct stat64), "ftw is ftw64");

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "interpose/real.h"
+#include "host/real.h"
 #include "view/view.h"
 
 static_assert(sizeof(glob_t) == sizeof(glob64_t), "glob is glob64");

@@ -2,8 +2,8 @@
 /*
  * glob.h - libc's glob under the shard view, for us.
  */
-#ifndef SHARD_GLOB_H
-#define SHARD_GLOB_H
+#ifndef SHARD_INTERPOSE_GLOB_H
+#define SHARD_INTERPOSE_GLOB_H
 
 #include <glob.h>
 

@@ -2,8 +2,8 @@
 /*
  * guard.h - set while a thread is inside our own code: whatever that calls is passed on.
  */
-#ifndef SHARD_GUARD_H
-#define SHARD_GUARD_H
+#ifndef SHARD_INTERPOSE_GUARD_H
+#define SHARD_INTERPOSE_GUARD_H
 
 #include <stdbool.h>
 

@@ -7,8 +7,8 @@
  * emptied before the real close, after which the address may be used again. While a table is
  * empty a lookup costs one load.
  */
-#ifndef SHARD_HANDLES_H
-#define SHARD_HANDLES_H
+#ifndef SHARD_INTERPOSE_HANDLES_H
+#define SHARD_INTERPOSE_HANDLES_H
 
 #include <stdatomic.h>
 #include <stddef.h>

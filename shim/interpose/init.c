@@ -20,8 +20,8 @@
 
 #include "adapter/adapter.h"
 #include "config/config.h"
+#include "host/real.h"
 #include "interpose/guard.h"
-#include "interpose/real.h"
 #include "stats/stats.h"
 
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {

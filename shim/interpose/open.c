@@ -19,8 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host/real.h"
 #include "interpose/guard.h"
-#include "interpose/real.h"
 #include "stats/stats.h"
 
 /* Nothing to note: also before the constructor ran, but then the functions may not be known. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/real.h"
+#include "host/real.h"
 #include "view/view.h"
 
 static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "scandir is scandir64");

@@ -29,8 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/real.h"
 #include "interpose/glob.h"
-#include "interpose/real.h"
 #include "view/view.h"
 
 /* ---- text that grows ------------------------------------------------------------------------ */

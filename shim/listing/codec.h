@@ -2,8 +2,8 @@
 /*
  * codec.h - the coding of names inside a block, shared by reader and writer, and the two orders.
  */
-#ifndef SHARD_CODEC_H
-#define SHARD_CODEC_H
+#ifndef SHARD_LISTING_CODEC_H
+#define SHARD_LISTING_CODEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

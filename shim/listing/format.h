@@ -47,8 +47,8 @@
  * index, extents, dirs and dirs by inode have a checksum as a whole, and so has the header with its
  * own field zero.
  */
-#ifndef SHARD_FORMAT_H
-#define SHARD_FORMAT_H
+#ifndef SHARD_LISTING_FORMAT_H
+#define SHARD_LISTING_FORMAT_H
 
 #include <assert.h>
 #include <stddef.h>

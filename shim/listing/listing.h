@@ -2,8 +2,8 @@
 /*
  * listing.h - what the rest of libshard.so needs of an open listing beyond libshard.h.
  */
-#ifndef SHARD_LISTING_H
-#define SHARD_LISTING_H
+#ifndef SHARD_LISTING_LISTING_H
+#define SHARD_LISTING_LISTING_H
 
 #include <stdbool.h>
 

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "listing/codec.h"
-#include "listing/crc32c.h"
 #include "listing/listing.h"
 
 /* ---- extents ------------------------------------------------------------------------------ */

@@ -2,8 +2,8 @@
 /*
  * options.h - what a listing contains: the words of shard_dataset_open()'s `options`.
  */
-#ifndef SHARD_OPTIONS_H
-#define SHARD_OPTIONS_H
+#ifndef SHARD_LISTING_OPTIONS_H
+#define SHARD_LISTING_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

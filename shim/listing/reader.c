@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "listing/codec.h"
-#include "listing/crc32c.h"
 
 static bool section_fits(const struct shard_listing *l, const struct shard_section *s) {
   return s->offset <= l->map_size && s->size <= l->map_size - s->offset;

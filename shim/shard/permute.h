@@ -11,8 +11,8 @@
  *
  * Pure functions; the same on every machine.
  */
-#ifndef SHARD_PERMUTE_H
-#define SHARD_PERMUTE_H
+#ifndef SHARD_SHARD_PERMUTE_H
+#define SHARD_SHARD_PERMUTE_H
 
 #include <stdint.h>
 

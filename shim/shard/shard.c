@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/shard.h"
 
+#include "base/xxh64.h"
 #include "libshard.h"
-#include "shard/xxh64.h"
 
 static uint64_t bound(uint64_t n, uint32_t rank, uint32_t size) {
   return (uint64_t)((unsigned __int128)n * rank / size);

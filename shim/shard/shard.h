@@ -2,8 +2,8 @@
 /*
  * shard.h - which entries of a listing belong to a rank. Pure functions.
  */
-#ifndef SHARD_SHARD_H
-#define SHARD_SHARD_H
+#ifndef SHARD_SHARD_SHARD_H
+#define SHARD_SHARD_SHARD_H
 
 #include <stdbool.h>
 #include <stddef.h>

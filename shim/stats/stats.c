@@ -19,13 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/xxh64.h"
 #include "config/config.h"
 #include "config/job.h"
-#include "config/passing.h"
 #include "config/pattern.h"
-#include "interpose/self.h"
+#include "host/self.h"
 #include "libshard.h"
-#include "shard/xxh64.h"
 #include "stats/log.h"
 
 #define MARK "LIBSHARD_STATS"
@@ -460,7 +460,7 @@ static bool locate(int dirfd, const char *directory, struct place *out, char *bu
   int fd = (int)syscall(SYS_openat, dirfd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
     /* Another fault is that of a directory that has just gone. */
-    atomic_fetch_add(&head->lost, shard_passing(errno));
+    atomic_fetch_add(&head->lost, shard_error_is_shortage(errno));
     return false;
   }
   unsigned levels;

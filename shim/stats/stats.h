@@ -8,8 +8,8 @@
  * (v)fork and exec, but what tells of passes and listings: there are no locks and no allocations,
  * and errno is kept.
  */
-#ifndef SHARD_STATS_H
-#define SHARD_STATS_H
+#ifndef SHARD_STATS_STATS_H
+#define SHARD_STATS_STATS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/file.h"
-#include "config/passing.h"
-#include "config/path.h"
-#include "interpose/real.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/path.h"
+#include "host/real.h"
 #include "libshard.h"
 
 /* What a directory on the way up is. */
@@ -180,9 +180,9 @@ __attribute__((noinline)) static int mounted_part(const struct level *m,
     return 0;
   }
   size_t size;
-  char *table = shard_read_file("/proc/self/mountinfo", &size), *copy = NULL, *path = NULL;
+  char *table = shard_file_read("/proc/self/mountinfo", &size), *copy = NULL, *path = NULL;
   if (!table) {
-    return shard_passing(errno) ? -errno : 0;
+    return shard_error_is_shortage(errno) ? -errno : 0;
   }
   struct mount mount = {0};
   *which = 0;

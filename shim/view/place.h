@@ -2,8 +2,8 @@
 /*
  * place.h - whether a directory lies below a root, and by which path, whatever way it was reached.
  */
-#ifndef SHARD_PLACE_H
-#define SHARD_PLACE_H
+#ifndef SHARD_VIEW_PLACE_H
+#define SHARD_VIEW_PLACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -27,7 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "interpose/real.h"
+#include "host/real.h"
 #include "stats/stats.h"
 
 #define PATIENCE 128   /* names of a sub-tree before it is leapt over */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* serve.h - a directory of a dataset, decided: what its entries are for this rank. */
-#ifndef SHARD_SERVE_H
-#define SHARD_SERVE_H
+#ifndef SHARD_VIEW_SERVE_H
+#define SHARD_VIEW_SERVE_H
 
+#include "cache/stream.h"
 #include "listing/listing.h"
 #include "listing/options.h"
-#include "listing/stream.h"
 #include "shard/shard.h"
 #include "view/view.h"
 

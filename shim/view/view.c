@@ -27,18 +27,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/path.h"
+#include "base/xxh64.h"
+#include "cache/cache.h"
+#include "cache/given.h"
+#include "cache/stream.h"
 #include "config/config.h"
 #include "config/job.h"
-#include "config/passing.h"
-#include "config/path.h"
 #include "config/pattern.h"
-#include "listing/cache.h"
-#include "listing/given.h"
 #include "listing/listing.h"
 #include "listing/options.h"
-#include "listing/stream.h"
 #include "shard/shard.h"
-#include "shard/xxh64.h"
 #include "stats/stats.h"
 #include "view/place.h"
 #include "view/serve.h"
@@ -440,7 +440,7 @@ static void load(struct dataset *d) {
   }
   if (d->error != 0) {
     snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail", err, d->path);
-    if (!shard_passing(d->error) || !d->told) {
+    if (!shard_error_is_shortage(d->error) || !d->told) {
       shard_log(SHARD_LOG_ERROR, text);
     }
     d->told = true;
@@ -463,7 +463,7 @@ static int have_listing(struct dataset *d) {
     load(d);
     int rc = d->error;
     atomic_fetch_add(&listings, rc == 0);
-    leave(&d->state, shard_passing(rc) ? EMPTY : READY);
+    leave(&d->state, shard_error_is_shortage(rc) ? EMPTY : READY);
     return rc;
   }
   return d->error;
@@ -493,7 +493,7 @@ static int have_edition(struct dataset *d, uint64_t epoch, const struct shard_li
                  d->path, (unsigned long long)epoch);
         shard_log(SHARD_LOG_ERROR, text);
       }
-      if (shard_passing(rc)) {
+      if (shard_error_is_shortage(rc)) {
         free(e);
         e = NULL;
       } else {
@@ -634,7 +634,7 @@ static int damaged(const struct shard_listing *l, int rc) {
 static int broken(int rc, const char *err) {
   char text[800];
   snprintf(text, sizeof(text), "%s; listing calls fail", err);
-  if (!shard_passing(rc)) {
+  if (!shard_error_is_shortage(rc)) {
     complain_once(ABOUT_DAMAGE, text);
   }
   return rc == -EACCES ? -EPERM : rc == -EBADMSG ? -EIO : rc;

@@ -8,8 +8,8 @@
  *
  * Thread-safe. Fork-proof: nothing is locked that a forked child could find locked for ever.
  */
-#ifndef SHARD_VIEW_H
-#define SHARD_VIEW_H
+#ifndef SHARD_VIEW_VIEW_H
+#define SHARD_VIEW_VIEW_H
 
 #include <dirent.h>
 #include <stdbool.h>

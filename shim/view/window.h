@@ -5,8 +5,8 @@
  * of tf.data and WebDataset). The generator is SplitMix64, so the order depends on the seed and on
  * the stream alone. One thread at a time. Memory: some 50 bytes an entry held, and its name.
  */
-#ifndef SHARD_WINDOW_H
-#define SHARD_WINDOW_H
+#ifndef SHARD_VIEW_WINDOW_H
+#define SHARD_VIEW_WINDOW_H
 
 #include <dirent.h>
 #include <stdbool.h>

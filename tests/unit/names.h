@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "build/writer.h"
 #include "libshard.h"
-#include "listing/writer.h"
 #include "unit.h"
 
 struct names {

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "listing/crc32c.h"
+#include "base/crc32c.h"
 #include "unit.h"
 
 static void vectors(void **state) {

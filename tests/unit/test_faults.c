@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/crc32c.h"
 #include "listing/codec.h"
-#include "listing/crc32c.h"
 #include "listing/format.h"
 #include "names.h"
 #include "scratch.h"

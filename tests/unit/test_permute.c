@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/xxh64.h"
 #include "shard/permute.h"
 #include "shard/shard.h"
-#include "shard/xxh64.h"
 #include "unit.h"
 
 /* ---- the permutation --------------------------------------------------------------------------

@@ -3,7 +3,7 @@
  * Names that are longer than struct dirent has room for, as buckets, FUSE and FAT have them: they
  * pass through a hashed stream and its window whole, and harm nothing.
  *
- * Links: view, shard, interpose/real.o
+ * Links: view, shard, host/real.o
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interpose/real.h"
+#include "host/real.h"
 #include "shard/shard.h"
 #include "unit.h"
 #include "view/serve.h"

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "build/batch.h"
+#include "build/sort.h"
 #include "libshard.h"
-#include "listing/batch.h"
 #include "listing/codec.h"
-#include "listing/sort.h"
 #include "unit.h"
 
 struct one {

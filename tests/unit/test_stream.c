@@ -14,10 +14,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "build/parts.h"
+#include "cache/stream.h"
 #include "config/config.h"
 #include "listing/listing.h"
-#include "listing/parts.h"
-#include "listing/stream.h"
 #include "unit.h"
 
 #define NAMES 50000

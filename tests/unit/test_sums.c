@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/xxh64.h"
 #include "ctl/sums.h"
 #include "names.h"
 #include "scratch.h"
-#include "shard/xxh64.h"
 
 static struct shard_listing *make(struct names *s) {
   char digest[65];

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "libshard.h"
-#include "source/posix.h"
+#include "source/walk.h"
 #include "unit.h"
 
 #define MANY 6000 /* long names: enough for parts */
@@ -76,16 +76,16 @@ static int on_directory(void *context, uint64_t dev, uint64_t ino, struct timesp
 
 static int walk(struct found *f, bool in_parts) {
   struct one ones[SHARD_WALKERS];
-  struct shard_sink sinks[SHARD_WALKERS];
+  struct shard_walk_sink sinks[SHARD_WALKERS];
   struct shard_walk_facts facts;
   struct shard_options options = {.hidden = true};
   pthread_mutex_init(&f->mutex, NULL);
   pthread_cond_init(&f->changed, NULL);
   for (size_t i = 0; i < SHARD_WALKERS; i++) {
     ones[i] = (struct one){f, i};
-    sinks[i] = (struct shard_sink){&ones[i], on_entry, on_entry, on_directory};
+    sinks[i] = (struct shard_walk_sink){&ones[i], on_entry, on_entry, on_directory};
   }
-  int rc = shard_posix_walk(f->folder, &options, sinks, SHARD_WALKERS, in_parts, &facts);
+  int rc = shard_walk(f->folder, &options, sinks, SHARD_WALKERS, in_parts, &facts);
   pthread_mutex_destroy(&f->mutex);
   pthread_cond_destroy(&f->changed);
   return rc;
@@ -234,11 +234,11 @@ static void longest(void **state) {
   close(openat(fds[LEVELS - 1], name, O_CREAT | O_WRONLY, 0600));
   struct shard_options options = {.hidden = true};
   struct shard_walk_facts facts;
-  struct shard_sink sink = {&length, on_deep, on_deep, on_any_directory};
-  assert_int_equal(shard_posix_walk(folder, &options, &sink, 1, false, &facts), 0);
+  struct shard_walk_sink sink = {&length, on_deep, on_deep, on_any_directory};
+  assert_int_equal(shard_walk(folder, &options, &sink, 1, false, &facts), 0);
   assert_int_equal(length, SHARD_NAME_MAX - 1);
   close(openat(fds[LEVELS], "g", O_CREAT | O_WRONLY, 0600));
-  assert_int_equal(shard_posix_walk(folder, &options, &sink, 1, false, &facts), -ENAMETOOLONG);
+  assert_int_equal(shard_walk(folder, &options, &sink, 1, false, &facts), -ENAMETOOLONG);
   assert_non_null(strstr(facts.error, "below 'dddd"));
   unlinkat(fds[LEVELS], "g", 0);
   unlinkat(fds[LEVELS - 1], name, 0);

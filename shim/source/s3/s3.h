@@ -13,8 +13,8 @@
  *   list.c         ranges listed in parallel
  *   object.c       whole objects, from and to files
  */
-#ifndef SHARD_SOURCE_S3_H
-#define SHARD_SOURCE_S3_H
+#ifndef SHARD_SOURCE_S3_S3_H
+#define SHARD_SOURCE_S3_S3_H
 
 #include <stdbool.h>
 #include <stddef.h>

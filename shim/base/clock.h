@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* clock.h - for deadlines. */
+#ifndef SHARD_BASE_CLOCK_H
+#define SHARD_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Milliseconds of the monotonic clock. */
+static inline int64_t shard_clock_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+#endif

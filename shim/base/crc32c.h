@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* crc32c.h - CRC-32C (Castagnoli), RFC 3720 appendix B.4. */
+#ifndef SHARD_BASE_CRC32C_H
+#define SHARD_BASE_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Continue `crc` (0 to begin) over data[size]. Uses the CPU's instruction where there is one.
+ * Pure; safe in any context.
+ */
+uint32_t shard_crc32c(uint32_t crc, const void *data, size_t size);
+
+/* The form for any CPU, for the test that both agree. */
+uint32_t shard_crc32c_soft(uint32_t crc, const void *data, size_t size);
+
+#endif

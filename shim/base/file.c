@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+char *shard_file_read(const char *path, size_t *size) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  size_t room = 8192, used = 0;
+  char *data = fd < 0 ? NULL : malloc(room + 1);
+  ssize_t n = 1;
+  while (data && n > 0) {
+    n = read(fd, data + used, room - used);
+    char *more = data;
+    if (n > 0 && (used += (size_t)n) == room) {
+      more = realloc(data, (room *= 2) + 1);
+    }
+    if (n < 0 || !more) {
+      free(data);
+      more = NULL;
+    }
+    data = more;
+  }
+  if (fd >= 0) {
+    int saved = errno;
+    close(fd);
+    errno = saved;
+  }
+  if (data) {
+    data[used] = 0;
+    *size = used;
+  }
+  return data;
+}

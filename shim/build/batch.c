@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * batch.c - sorting a block of names.
+ *
+ * Eight bytes at a time: the bytes after the prefix that all names of a range share become a
+ * number; numbers are sorted by least-significant-digit radix, leaving out bits that are all
+ * alike; ranges of equal numbers are sorted again by what follows. Names of a dataset differ in few
+ * bits, so there are few passes. (LSD radix: Knuth, TAOCP 3, 5.2.5.)
+ */
+#include "build/batch.h"
+
+#define FEW 24    /* items that are sorted by insertion */
+#define MANY 8192 /* items that are worth a digit of many values */
+#define PIECES 4  /* of a digit */
+#define DIGIT 12  /* bits of one, at most */
+
+void shard_batch_init(struct shard_batch *b, char *block, size_t size, uint32_t order,
+                      bool attributes) {
+  *b = (struct shard_batch){.block = block,
+                            .size = size & ~(sizeof(struct shard_item) - 1),
+                            .order = order,
+                            .attributes = attributes};
+  b->most = (uint32_t)(shard_batch_scratch(size) / sizeof(struct shard_item));
+  shard_batch_clear(b);
+}
+
+void shard_batch_clear(struct shard_batch *b) {
+  b->used = 0;
+  b->count = 0;
+  b->longest = 0;
+  b->next = NULL;
+  b->items = (struct shard_item *)(b->block + b->size);
+}
+
+/* What the order compares first, and what BASENAME compares then: the whole name. */
+struct view {
+  const char *name;
+  size_t length;
+};
+
+static inline struct view seen(const struct shard_batch *b, const struct shard_item *item,
+                               bool whole) {
+  size_t from = whole ? 0 : item->base;
+  return (struct view){b->block + item->at + from, item->length - from};
+}
+
+static int compare(const struct shard_batch *b, const struct shard_item *x,
+                   const struct shard_item *y) {
+  return shard_compare_names(b->order, b->block + x->at, x->length, b->block + y->at, y->length);
+}
+
+static void sort_few(const struct shard_batch *b, struct shard_item *items, size_t n) {
+  for (size_t i = 1; i < n; i++) {
+    struct shard_item item = items[i];
+    size_t k = i;
+    for (; k > 0 && compare(b, &items[k - 1], &item) > 0; k--) {
+      items[k] = items[k - 1];
+    }
+    items[k] = item;
+  }
+}
+
+/* Bytes from `depth` on that all names of a range share. */
+static size_t common(const struct shard_batch *b, const struct shard_item *items, size_t n,
+                     bool whole, size_t depth) {
+  struct view first = seen(b, &items[0], whole);
+  size_t most = first.length - depth;
+  for (size_t i = 1; i < n && most > 0; i++) {
+    struct view v = seen(b, &items[i], whole);
+    size_t least = v.length - depth < most ? v.length - depth : most;
+    if (least != most || memcmp(v.name + depth, first.name + depth, least) != 0) {
+      size_t k = 0;
+      while (k < least && v.name[depth + k] == first.name[depth + k]) {
+        k++;
+      }
+      most = k;
+    }
+  }
+  return most;
+}
+
+/* Some of a key's bits, brought together: the sum of key >> shift & mask. */
+struct digit {
+  unsigned shift[PIECES];
+  uint64_t mask[PIECES];
+  unsigned bits;
+};
+
+static inline size_t value(const struct digit *d, uint64_t key) {
+  return (size_t)((key >> d->shift[0] & d->mask[0]) | (key >> d->shift[1] & d->mask[1]) |
+                  (key >> d->shift[2] & d->mask[2]) | (key >> d->shift[3] & d->mask[3]));
+}
+
+/* The lowest of `bits`, as many as fit into a digit of `most` bits; they are taken out of it. */
+static struct digit next_digit(uint64_t *bits, unsigned most) {
+  struct digit d = {.bits = 0};
+  for (size_t k = 0; k < PIECES && *bits && d.bits < most; k++) {
+    unsigned from = (unsigned)__builtin_ctzll(*bits), width = 0;
+    uint64_t ones = 0;
+    for (; width < most - d.bits && (*bits >> from >> width & 1); width++) {
+      ones = ones << 1 | 1;
+    }
+    d.shift[k] = from - d.bits;
+    d.mask[k] = ones << d.bits;
+    *bits &= ~(ones << from);
+    d.bits += width;
+  }
+  return d;
+}
+
+/* By key; `bits` are those in which keys differ. */
+__attribute__((noinline)) static void radix(struct shard_item *items, struct shard_item *scratch,
+                                            size_t n, uint64_t bits) {
+  uint32_t places[1 << DIGIT];
+  struct shard_item *from = items, *to = scratch;
+  while (bits) {
+    struct digit d = next_digit(&bits, n < MANY ? 8 : DIGIT);
+    size_t values = (size_t)1 << d.bits;
+    memset(places, 0, values * sizeof(*places));
+    for (size_t i = 0; i < n; i++) {
+      places[value(&d, from[i].key)]++;
+    }
+    uint32_t at = 0;
+    for (size_t v = 0; v < values; v++) {
+      uint32_t count = places[v];
+      places[v] = at;
+      at += count;
+    }
+    for (size_t i = 0; i < n; i++) {
+      to[places[value(&d, from[i].key)]++] = from[i];
+    }
+    struct shard_item *swap = from;
+    from = to;
+    to = swap;
+  }
+  if (from != items) {
+    memcpy(items, from, n * sizeof(*items));
+  }
+}
+
+/*
+ * Sort a range whose names agree in their first `depth` bytes. `whole`: these are bytes of the
+ * whole name, the basenames being equal.
+ */
+static void sort_range(const struct shard_batch *b, struct shard_item *items,
+                       struct shard_item *scratch, size_t n, bool whole, size_t depth) {
+  if (n <= FEW) {
+    sort_few(b, items, n);
+    return;
+  }
+  depth += common(b, items, n, whole, depth);
+  uint64_t bits = 0;
+  bool sorted = true;
+  for (size_t i = 0; i < n; i++) {
+    struct view v = seen(b, &items[i], whole);
+    items[i].key = shard_batch_key(v.name, v.length, depth);
+    bits |= items[i].key ^ items[0].key;
+    sorted = sorted && (i == 0 || items[i - 1].key <= items[i].key);
+  }
+  if (!sorted) {
+    radix(items, scratch, n, bits);
+  }
+  for (size_t i = 0, end; i < n; i = end) {
+    for (end = i + 1; end < n && items[end].key == items[i].key; end++) {
+    }
+    if (end - i < 2) {
+      continue;
+    }
+    /* A zero at the end of the key: the names are at their end, for none has a zero within. */
+    if (items[i].key & 255) {
+      sort_range(b, items + i, scratch, end - i, whole, depth + 8);
+    } else if (!whole && b->order == SHARD_ORDER_BASENAME) {
+      sort_range(b, items + i, scratch, end - i, true, 0);
+    }
+  }
+}
+
+void shard_batch_turn(struct shard_batch *b) {
+  for (uint32_t i = 0, k = b->count; i + 1 < k; i++, k--) {
+    struct shard_item swap = b->items[i];
+    b->items[i] = b->items[k - 1];
+    b->items[k - 1] = swap;
+  }
+}
+
+bool shard_batch_in_order(const struct shard_batch *b) {
+  for (uint32_t i = 1; i < b->count; i++) {
+    if (compare(b, &b->items[i - 1], &b->items[i]) > 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void shard_batch_sort(struct shard_batch *b, void *scratch) {
+  sort_range(b, b->items, scratch, b->count, false, 0);
+}

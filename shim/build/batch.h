@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * batch.h - a block of memory filled with names, and sorted (shardctl only).
+ *
+ * Names grow from the front of the block, each behind its inode and type if these are kept, items
+ * of 16 bytes from its back. One thread at a time.
+ */
+#ifndef SHARD_BUILD_BATCH_H
+#define SHARD_BUILD_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "listing/codec.h"
+
+struct shard_item {
+  uint64_t key; /* eight bytes of the name, as a number; used while sorting */
+  uint32_t at;  /* the name, from the front of the block */
+  uint16_t length;
+  uint16_t base; /* where its basename begins, if the order asks for that; else 0 */
+};
+
+struct shard_batch {
+  struct shard_batch *next;
+  uint64_t seq; /* when it was filled, among all batches */
+  unsigned users;
+  char *block;
+  size_t size, used;
+  struct shard_item *items; /* the last one added comes first; once turned, in order */
+  uint32_t count, most;
+  uint32_t longest; /* bytes of the longest name */
+  uint32_t order;
+  bool attributes;
+};
+
+/* Make a batch of a block, aligned to 16, of at most 4 GB. */
+void shard_batch_init(struct shard_batch *b, char *block, size_t size, uint32_t order,
+                      bool attributes);
+void shard_batch_clear(struct shard_batch *b);
+
+/* Bytes that sorting a batch with a block of `size` bytes takes besides. */
+static inline size_t shard_batch_scratch(size_t size) { return size / 2; }
+
+/* memcpy, quick for the lengths that names have. */
+static inline void shard_copy_name(char *to, const char *from, size_t n) {
+  if (n >= 16 && n <= 32) {
+    uint64_t a[2], b[2];
+    memcpy(a, from, 16);
+    memcpy(b, from + n - 16, 16);
+    memcpy(to, a, 16);
+    memcpy(to + n - 16, b, 16);
+  } else {
+    memcpy(to, from, n);
+  }
+}
+
+/* Bytes before a name: inode, type. */
+#define SHARD_BATCH_ATTRIBUTES 9
+
+/* Copy a name in. false: it does not fit any more. */
+static inline bool shard_batch_add(struct shard_batch *b, const char *name, size_t length,
+                                   uint64_t ino, uint8_t type) {
+  size_t before = b->attributes ? SHARD_BATCH_ATTRIBUTES : 0;
+  size_t room = (size_t)((char *)b->items - b->block) - b->used;
+  if (room < before + length + 1 + sizeof(*b->items) || b->count == b->most) {
+    return false;
+  }
+  char *to = b->block + b->used;
+  if (b->attributes) {
+    memcpy(to, &ino, sizeof(ino));
+    memcpy(to + sizeof(ino), &type, sizeof(type));
+  }
+  shard_copy_name(to + before, name, length);
+  to[before + length] = 0;
+  size_t base = b->order == SHARD_ORDER_PATH ? 0 : shard_basename(name, length);
+  *--b->items = (struct shard_item){
+      .at = (uint32_t)(b->used + before), .length = (uint16_t)length, .base = (uint16_t)base};
+  b->used += before + length + 1;
+  b->count++;
+  b->longest = length > b->longest ? (uint32_t)length : b->longest;
+  return true;
+}
+
+/* To be called once, before the next two: the items in the order they came. */
+void shard_batch_turn(struct shard_batch *b);
+bool shard_batch_in_order(const struct shard_batch *b);
+
+/* Bring the items into the order of the names; equal names stay in the order they came. */
+void shard_batch_sort(struct shard_batch *b, void *scratch);
+
+static inline const char *shard_batch_name(const struct shard_batch *b,
+                                           const struct shard_item *item) {
+  return b->block + item->at;
+}
+
+static inline void shard_batch_attributes(const struct shard_batch *b,
+                                          const struct shard_item *item, uint64_t *ino,
+                                          uint8_t *type) {
+  *ino = 0;
+  *type = 0;
+  if (b->attributes) {
+    memcpy(ino, b->block + item->at - SHARD_BATCH_ATTRIBUTES, sizeof(*ino));
+    memcpy(type, b->block + item->at - 1, sizeof(*type));
+  }
+}
+
+/* Eight bytes of name[length] from `from` on, big-endian, zeros after its end. */
+static inline uint64_t shard_batch_key(const char *name, size_t length, size_t from) {
+  uint64_t key = 0;
+  if (__builtin_expect(from + sizeof(key) <= length, 1)) {
+    memcpy(&key, name + from, sizeof(key));
+  } else if (from < length) {
+    memcpy(&key, name + from, length - from);
+  }
+  return __builtin_bswap64(key);
+}
+
+#endif

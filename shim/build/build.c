@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * build.c - names in any order from a source, through the sorter, to the writer.
+ *
+ *   source ──> intake ──> sorter ──> merge ──> writer ──> FILE
+ *                 └── in the order they come ────┘
+ *
+ * Threads: the source's fill batches through the intake; the sorter's sort them; at the end one
+ * merges, and hands the names on in chunks to the calling thread, which encodes and writes them. An
+ * ordered source's names go from the batches to the writer at once, by a thread of the sorter's, as
+ * long as they are in order.
+ */
+#include "build/build.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/path.h"
+#include "build/intake.h"
+#include "build/merge.h"
+#include "build/numbered.h"
+#include "build/sort.h"
+#include "build/spool.h"
+#include "build/writer.h"
+#include "listing/codec.h"
+
+#define ATTEMPTS 5
+#define WRITER_MOST ((size_t)24 << 20)
+
+struct build {
+  const struct shard_source *source;
+  const struct shard_options *options;
+  const struct shard_build_means *means;
+  const char *label, *file;
+  const char *folders[5];
+  struct shard_intake *intake;
+  struct shard_writer_facts facts;
+  enum shard_attributes_kept kept;
+  uint64_t dropped; /* names that came twice */
+  struct shard_build_result *result;
+  char *err;
+  size_t size;
+};
+
+static int cannot_write(struct build *b, int rc) {
+  snprintf(b->err, b->size, "cannot write listing '%.300s': %s", b->file, strerror(-rc));
+  return rc;
+}
+
+/* ---- to the writer ---- */
+
+struct table {
+  struct build *b;
+  struct shard_writer *writer;
+  enum shard_writer_table number;
+};
+
+/* One name more. -EAGAIN if it has come before. */
+static int write_name(void *context, const struct shard_merged *m) {
+  const struct table *t = context;
+  struct build *b = t->b;
+  size_t length = m->length;
+  if (b->options->order == SHARD_ORDER_DIRECTORY && t->number == SHARD_WRITER_NAMES) {
+    length = shard_numbered_strip(m->name, length);
+  }
+  int rc = shard_writer_put(t->writer, t->number, m->name, length, m->ino, m->type);
+  if (rc == -EINVAL && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
+    return 0; /* another name had the same directory */
+  }
+  if (rc == -EINVAL && b->means->unique) {
+    b->dropped++;
+    return 0;
+  }
+  if (rc == -EINVAL) {
+    snprintf(b->err, b->size, "'%.*s' comes twice: %s", (int)(m->length < 300 ? m->length : 300),
+             m->name, b->source->twice);
+    return -EAGAIN;
+  }
+  return rc;
+}
+
+static int by_path(const void *pa, const void *pb) {
+  return strcmp(((const struct shard_intake_directory *)pa)->path,
+                ((const struct shard_intake_directory *)pb)->path);
+}
+
+static int write_directories(struct shard_intake *in, struct shard_writer *w) {
+  int rc = 0;
+  if (in->dirs_count > 0) { /* the threads met them in any order */
+    qsort(in->dirs, in->dirs_count, sizeof(*in->dirs), by_path);
+  }
+  for (size_t i = 0; rc == 0 && i < in->dirs_count; i++) {
+    const struct shard_intake_directory *d = &in->dirs[i];
+    rc = shard_writer_dir(w, d->dev, d->ino, d->mtime, d->path);
+  }
+  return rc;
+}
+
+/* w: a writer that has all names already; NULL: none has been opened. */
+static int write_listing(struct build *b, struct shard_writer *w) {
+  struct shard_intake *in = b->intake;
+  bool written = w != NULL;
+  b->err[0] = 0;
+  int rc = written ? 0 : shard_writer_open(b->file, b->options->order, b->kept, &w);
+  if (rc == 0) {
+    struct table names = {b, w, SHARD_WRITER_NAMES}, others = {b, w, SHARD_WRITER_OTHERS};
+    rc = written ? 0 : shard_merge(in->names, write_name, &names, b->err, b->size);
+    if (rc == 0 && in->others) {
+      rc = shard_merge(in->others, write_name, &others, b->err, b->size);
+    }
+    rc = rc ? rc : write_directories(in, w);
+    if (rc != 0) {
+      shard_writer_abort(w);
+    }
+  }
+  if (rc == 0) {
+    b->result->entries = shard_sorter_count(in->names) - b->dropped;
+    b->result->directories = in->dirs_count;
+    rc = shard_writer_commit(w, &b->facts, b->result->digest, &b->result->bytes);
+  }
+  return rc != 0 && !b->err[0] ? cannot_write(b, rc) : rc;
+}
+
+/* ---- reading the source ---- */
+
+/* Where names go that do not fit into memory. */
+static void choose_folders(struct build *b, const char *beside) {
+  size_t n = 0;
+  const char *tmpdir = getenv("TMPDIR");
+  if (b->means->tmpdir) {
+    b->folders[n++] = b->means->tmpdir;
+    return;
+  }
+  if (tmpdir && *tmpdir) {
+    b->folders[n++] = tmpdir;
+  }
+  b->folders[n++] = beside;
+  b->folders[n++] = "/var/tmp";
+  b->folders[n] = "/tmp";
+}
+
+static int open_sorters(struct build *b) {
+  size_t memory = b->means->memory ? b->means->memory : SHARD_BUILD_MEMORY;
+  if (memory < SHARD_BUILD_MEMORY_LEAST) {
+    memory = SHARD_BUILD_MEMORY_LEAST;
+  }
+  bool attributes = b->kept != SHARD_ATTRIBUTES_NONE, stored = b->kept == SHARD_ATTRIBUTES_STORED;
+  uint32_t order =
+      b->options->order == SHARD_ORDER_DIRECTORY ? (uint32_t)SHARD_ORDER_PATH : b->options->order;
+  /* The others are few. The rest is for the writer, and for what is on its way to it. */
+  size_t others = attributes ? memory / 8 : 0, rest = memory / 4;
+  rest = rest > WRITER_MOST ? WRITER_MOST : rest;
+  struct shard_sorter *names = shard_sorter_new(order, stored, memory - others - rest, b->folders);
+  struct shard_sorter *more =
+      attributes ? shard_sorter_new(order, stored, others, b->folders) : NULL;
+  shard_intake_open(b->intake, names, more, NULL);
+  if (names && (more || !attributes)) {
+    return 0;
+  }
+  snprintf(b->err, b->size, "cannot reserve SHARD_BUILD_MEMORY, %zu MB: %s; set it lower",
+           memory >> 20, strerror(ENOMEM));
+  return -ENOMEM;
+}
+
+static int read_source(struct build *b) {
+  b->err[0] = 0;
+  int rc = b->source->read(b->source->context, b->intake, b->err, b->size);
+  b->intake->attempt++;
+  b->facts.dirs_hidden = b->intake->dirs_hidden;
+  b->facts.dir_links = b->intake->dir_links;
+  return rc;
+}
+
+/* err, where neither the source nor the writer has said what went wrong. */
+static int explain(struct build *b, int rc) {
+  const char *why = shard_intake_sorting_error(b->intake);
+  if (b->err[0] == 0 && b->intake->error[0]) {
+    snprintf(b->err, b->size, "%s", b->intake->error);
+  } else if (b->err[0] == 0) {
+    snprintf(b->err, b->size, "'%.300s': %s", b->label, *why ? why : strerror(-rc));
+  }
+  return rc;
+}
+
+/* In the order they come, to the writer at once. */
+static int build_kept(struct build *b) {
+  struct shard_writer *w = NULL;
+  int rc = shard_writer_open(b->file, SHARD_ORDER_KEEP, SHARD_ATTRIBUTES_NONE, &w);
+  b->err[0] = 0;
+  if (rc == 0) {
+    shard_intake_open(b->intake, NULL, NULL, w);
+    rc = read_source(b);
+    if (rc != 0) {
+      shard_writer_abort(w);
+    } else {
+      b->result->entries = b->intake->written;
+      rc = shard_writer_commit(w, &b->facts, b->result->digest, &b->result->bytes);
+    }
+  }
+  return rc != 0 && !b->err[0] ? cannot_write(b, rc) : rc;
+}
+
+static int build_sorted(struct build *b) {
+  int rc = open_sorters(b);
+  if (rc != 0) {
+    return rc;
+  }
+  rc = read_source(b);
+  int ended = shard_intake_end(b->intake);
+  rc = rc ? rc : ended;
+  return rc == 0 ? write_listing(b, NULL) : explain(b, rc);
+}
+
+/* Names that come in order go to the writer at once. */
+struct direct {
+  struct build *b;
+  struct shard_writer *writer;
+  int rc;             /* of writing */
+  size_t last_length; /* only if a name may come twice */
+  char last[SHARD_NAME_MAX];
+};
+
+static int on_direct(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
+  struct direct *d = context;
+  int rc = shard_writer_put(d->writer, SHARD_WRITER_NAMES, name, length, ino, type);
+  if (rc == -EINVAL) {
+    /* Without means->unique the merge will tell a name that comes twice. */
+    if (length != d->last_length || memcmp(name, d->last, length) != 0) {
+      return 1;
+    }
+    d->b->dropped++;
+    return 0;
+  }
+  if (d->b->means->unique) {
+    memcpy(d->last, name, length);
+    d->last_length = length;
+  }
+  d->rc = rc;
+  return rc;
+}
+
+/* What can be read again need not be kept for the case that it is not in order: -ERESTART then. */
+static int build_direct(struct build *b) {
+  struct direct *d = calloc(1, sizeof(*d));
+  b->err[0] = 0;
+  int rc = d ? open_sorters(b) : -ENOMEM;
+  if (rc == 0) {
+    d->b = b;
+    rc = shard_writer_open(b->file, b->options->order, b->kept, &d->writer);
+    rc = rc ? cannot_write(b, rc) : 0;
+  }
+  if (rc != 0) {
+    free(d);
+    return explain(b, rc);
+  }
+  shard_sorter_direct(b->intake->names, on_direct, d, b->source->once);
+  rc = read_source(b);
+  rc = rc ? rc : shard_intake_end(b->intake);
+  struct shard_writer *w = d->writer;
+  int direct = shard_sorter_direct_end(b->intake->names); /* its thread uses the writer */
+  rc = rc ? rc : direct < 0 ? direct : 0;
+  if (rc != 0 || direct != 1) {
+    shard_writer_abort(w);
+    w = NULL;
+    b->dropped = 0;
+  }
+  if (d->rc != 0) {
+    rc = cannot_write(b, d->rc);
+  }
+  free(d);
+  return rc == 0 ? write_listing(b, w) : rc == -ERESTART ? rc : explain(b, rc);
+}
+
+/* Once, or twice if the names of an ordered source turn out to be in no order. */
+static int attempt(struct build *b) {
+  clock_gettime(CLOCK_REALTIME, &b->facts.listed);
+  if (b->options->order == SHARD_ORDER_KEEP) {
+    return build_kept(b);
+  }
+  /* The order of directories has names that the writer does not: they are merged. */
+  if (!b->source->ordered || b->options->order == SHARD_ORDER_DIRECTORY) {
+    return build_sorted(b);
+  }
+  int rc = build_direct(b);
+  if (rc == -ERESTART && !b->source->once) {
+    shard_intake_clear(b->intake);
+    rc = build_sorted(b);
+  }
+  return rc == -ERESTART ? explain(b, rc) : rc;
+}
+
+/* Whether the file's directory is `real` or below it. */
+static bool lies_inside(const char *folder, const char *real) {
+  char *canonical = realpath(folder, NULL);
+  bool inside = canonical && shard_path_below(canonical, real);
+  free(canonical);
+  return inside;
+}
+
+static int build(struct build *b, const char *folder) {
+  if (b->source->directory && lies_inside(folder, b->source->name)) {
+    snprintf(b->err, b->size,
+             "'%.300s' lies inside '%.300s', which it would change; write it elsewhere", b->file,
+             b->source->name);
+    return -EINVAL;
+  }
+  choose_folders(b, folder);
+  int rc = -EAGAIN, tries = b->source->directory ? ATTEMPTS : 1;
+  for (int k = 0; k < tries && rc == -EAGAIN; k++) {
+    rc = attempt(b);
+    shard_intake_clear(b->intake);
+  }
+  return rc == -EAGAIN && !b->source->directory ? -EINVAL : rc;
+}
+
+int shard_build(const struct shard_source *source, const struct shard_options *options,
+                const struct shard_build_means *means, const char *file,
+                struct shard_build_result *result, char *err, size_t size) {
+  char text[SHARD_OPTIONS_TEXT], *words = NULL, *folder = shard_folder_of(file);
+  struct build b = {.source = source,
+                    .options = options,
+                    .means = means,
+                    .label = source->label ? source->label : source->name,
+                    .file = file,
+                    .kept = !options->attributes ? SHARD_ATTRIBUTES_NONE
+                            : source->directory  ? SHARD_ATTRIBUTES_STORED
+                                                 : SHARD_ATTRIBUTES_MADE,
+                    .result = result,
+                    .err = err,
+                    .size = size};
+  int rc = -ENOMEM;
+  shard_options_format(options, text, sizeof(text));
+  b.intake = shard_intake_new(options, b.label, means->progress);
+  if (b.intake && folder &&
+      asprintf(&words, "%s%s", text, source->more_options ? source->more_options : "") >= 0) {
+    b.facts.source = source->name;
+    b.facts.options = words;
+    rc = build(&b, folder);
+    free(words);
+  } else {
+    snprintf(err, size, "out of memory");
+  }
+  shard_intake_free(b.intake);
+  free(folder);
+  return rc;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "build/intake.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build/numbered.h"
+#include "build/writer.h"
+#include "listing/codec.h"
+
+/* ---- progress ---- */
+
+static void tell_progress(struct shard_intake *in, uint64_t more) {
+  uint64_t seen = atomic_fetch_add(&in->seen, more) + more;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t said = atomic_load(&in->said);
+  if (now.tv_sec > said && atomic_compare_exchange_strong(&in->said, &said, now.tv_sec)) {
+    double took =
+        (double)(now.tv_sec - in->begin.tv_sec) + (double)(now.tv_nsec - in->begin.tv_nsec) / 1e9;
+    if (took >= 1) {
+      fprintf(stderr, "shardctl: %llu names, %.0f names/s, %.0f s\n", (unsigned long long)seen,
+              (double)seen / took, took);
+    }
+  }
+}
+
+static void count_one(struct shard_hand *h) {
+  if (++h->seen % 65536 == 0 && h->intake->progress) {
+    tell_progress(h->intake, 65536);
+  }
+}
+
+/* ---- names of a directory, by several threads ---- */
+
+int shard_hand_add(struct shard_hand *h, const char *path, size_t length, uint64_t ino,
+                   uint8_t type) {
+  count_one(h);
+  return shard_feeder_add(&h->names, path, length, ino, type);
+}
+
+int shard_hand_add_other(struct shard_hand *h, const char *path, size_t length, uint64_t ino,
+                         uint8_t type) {
+  count_one(h);
+  return shard_feeder_add(&h->others, path, length, ino, type);
+}
+
+int shard_hand_add_directory(struct shard_hand *h, uint64_t dev, uint64_t ino,
+                             struct timespec mtime, const char *path) {
+  struct shard_intake *in = h->intake;
+  char *copy = strdup(path);
+  int rc = copy ? 0 : -ENOMEM;
+  pthread_mutex_lock(&in->mutex);
+  if (rc == 0 && in->dirs_count == in->dirs_room) {
+    size_t room = in->dirs_room ? 2 * in->dirs_room : 64;
+    struct shard_intake_directory *more = realloc(in->dirs, room * sizeof(*more));
+    if (more) {
+      in->dirs = more;
+      in->dirs_room = room;
+    } else {
+      rc = -ENOMEM;
+    }
+  }
+  if (rc == 0) {
+    in->dirs[in->dirs_count++] = (struct shard_intake_directory){dev, ino, mtime, copy};
+  } else {
+    free(copy);
+  }
+  pthread_mutex_unlock(&in->mutex);
+  return rc;
+}
+
+/* ---- names alone, by one thread ---- */
+
+/* The directories on the way to a name, as far as the last name had others. */
+static int add_directories(struct shard_intake *in, const char *name, size_t length) {
+  size_t base = shard_basename(name, length), from = 0, end;
+  if (base == in->last_length && memcmp(name, in->last, base) == 0) {
+    return 0;
+  }
+  while ((end = shard_next_directory(name, base, &from)) > 0) {
+    if (from > in->last_length || memcmp(name, in->last, from) != 0) {
+      int rc = shard_hand_add_other(&in->hands[0], name, end, 0, 0);
+      if (rc != 0) {
+        return rc;
+      }
+    }
+  }
+  memcpy(in->last, name, base);
+  in->last_length = base;
+  return 0;
+}
+
+static bool is_path(const char *name, size_t length) {
+  for (size_t from = 0, i = 0; i <= length; i++) {
+    if (i == length || name[i] == '/') {
+      if (!shard_is_entry(name + from, i - from)) {
+        return false;
+      }
+      from = i + 1;
+    }
+  }
+  return true;
+}
+
+int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
+  in->line++;
+  if (in->writer) {
+    count_one(&in->hands[0]);
+    in->written++;
+    return shard_writer_put(in->writer, SHARD_WRITER_NAMES, name, length, 0, 0);
+  }
+  int rc = in->others ? add_directories(in, name, length) : 0;
+  if (rc == 0 && in->options->order == SHARD_ORDER_DIRECTORY) {
+    if (!is_path(name, length) || length + SHARD_NUMBERED_MORE >= sizeof(in->numbered)) {
+      snprintf(
+          in->error, sizeof(in->error),
+          "%.300s, line %llu: a directory has no entry '%.*s'; remove empty parts, '.' and '..'",
+          in->label, (unsigned long long)in->line, (int)(length < 300 ? length : 300), name);
+      return -EINVAL;
+    }
+    length = shard_numbered_put(in->numbered, name, length, in->line);
+    name = in->numbered;
+  }
+  return rc ? rc : shard_hand_add(&in->hands[0], name, length, 0, 0);
+}
+
+/* ---- for the builder ---- */
+
+struct shard_intake *shard_intake_new(const struct shard_options *options, const char *label,
+                                      bool progress) {
+  struct shard_intake *in = calloc(1, sizeof(*in));
+  if (in) {
+    in->options = options;
+    in->label = label;
+    in->progress = progress;
+    pthread_mutex_init(&in->mutex, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &in->begin);
+    atomic_init(&in->said, in->begin.tv_sec);
+  }
+  return in;
+}
+
+void shard_intake_clear(struct shard_intake *in) {
+  shard_sorter_free(in->names);
+  shard_sorter_free(in->others);
+  in->names = in->others = NULL;
+  for (size_t i = 0; i < in->dirs_count; i++) {
+    free(in->dirs[i].path);
+  }
+  free(in->dirs);
+  in->dirs = NULL;
+  in->dirs_count = in->dirs_room = 0;
+  in->dirs_hidden = in->dir_links = 0;
+  in->written = in->line = 0;
+  in->last_length = 0;
+  in->error[0] = 0;
+  atomic_store(&in->seen, 0);
+}
+
+void shard_intake_free(struct shard_intake *in) {
+  if (in) {
+    shard_intake_clear(in);
+    pthread_mutex_destroy(&in->mutex);
+    free(in);
+  }
+}
+
+void shard_intake_open(struct shard_intake *in, struct shard_sorter *names,
+                       struct shard_sorter *others, struct shard_writer *writer) {
+  in->names = names;
+  in->others = others;
+  in->writer = writer;
+  for (size_t i = 0; i < SHARD_INTAKE_HANDS; i++) {
+    in->hands[i] =
+        (struct shard_hand){.intake = in, .names.sorter = names, .others.sorter = others};
+  }
+}
+
+int shard_intake_end(struct shard_intake *in) {
+  int rc = 0;
+  for (size_t i = 0; in->names && i < SHARD_INTAKE_HANDS; i++) {
+    int ended = shard_feeder_end(&in->hands[i].names);
+    if (in->others && ended == 0) {
+      ended = shard_feeder_end(&in->hands[i].others);
+    }
+    rc = rc ? rc : ended;
+  }
+  return rc;
+}
+
+const char *shard_intake_sorting_error(const struct shard_intake *in) {
+  const char *why = in->names ? shard_sorter_error(in->names) : "";
+  return *why || !in->others ? why : shard_sorter_error(in->others);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * merge.c - names go from the merging thread to the caller in chunks, round a ring of them.
+ */
+#include "build/merge.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build/sort.h"
+#include "libshard.h"
+#include "listing/codec.h"
+
+#define CHUNK_SIZE ((size_t)64 << 10) /* stays in the cache between the two threads */
+#define CHUNKS 8
+
+struct record {
+  uint64_t ino;
+  uint32_t length;
+  uint8_t type;
+};
+
+struct chunk {
+  size_t used;
+  char data[CHUNK_SIZE + SHARD_NAME_MAX];
+};
+
+struct ring {
+  struct shard_sorter *sorter;
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  struct chunk *chunks[CHUNKS];
+  uint64_t filled, taken; /* chunks */
+  bool ended, given_up;
+  int rc; /* of merging */
+};
+
+/* ---- the merging thread ---- */
+
+static int send_chunk(struct ring *r) {
+  pthread_mutex_lock(&r->mutex);
+  r->filled++;
+  pthread_cond_broadcast(&r->changed);
+  while (r->filled - r->taken == CHUNKS && !r->given_up) {
+    pthread_cond_wait(&r->changed, &r->mutex);
+  }
+  r->chunks[r->filled % CHUNKS]->used = 0;
+  int rc = r->given_up ? -ECANCELED : 0;
+  pthread_mutex_unlock(&r->mutex);
+  return rc;
+}
+
+static int on_merged(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
+  struct ring *r = context;
+  struct chunk *c = r->chunks[r->filled % CHUNKS];
+  struct record record = {.ino = ino, .length = (uint32_t)length, .type = type};
+  memcpy(c->data + c->used, &record, sizeof(record));
+  shard_copy_name(c->data + c->used + sizeof(record), name, length);
+  c->used += sizeof(record) + length;
+  return c->used + sizeof(record) >= CHUNK_SIZE ? send_chunk(r) : 0;
+}
+
+static void *merge_all(void *context) {
+  struct ring *r = context;
+  int rc = shard_sorter_merge(r->sorter, on_merged, r);
+  if (rc == 0 && r->chunks[r->filled % CHUNKS]->used > 0) {
+    rc = send_chunk(r);
+  }
+  pthread_mutex_lock(&r->mutex);
+  r->rc = rc;
+  r->ended = true;
+  pthread_cond_broadcast(&r->changed);
+  pthread_mutex_unlock(&r->mutex);
+  return NULL;
+}
+
+/* ---- the caller ---- */
+
+static int take_chunk(struct chunk *c, int (*take)(void *, const struct shard_merged *),
+                      void *context) {
+  struct record r;
+  int rc = 0;
+  for (size_t at = 0; at < c->used && rc == 0; at += sizeof(r) + r.length) {
+    memcpy(&r, c->data + at, sizeof(r));
+    const struct shard_merged name = {
+        .name = c->data + at + sizeof(r), .length = r.length, .type = r.type, .ino = r.ino};
+    rc = take(context, &name);
+  }
+  return rc;
+}
+
+static int take_all(struct ring *r, int (*take)(void *, const struct shard_merged *),
+                    void *context) {
+  int rc = 0;
+  for (;;) {
+    pthread_mutex_lock(&r->mutex);
+    while (r->filled == r->taken && !r->ended) {
+      pthread_cond_wait(&r->changed, &r->mutex);
+    }
+    struct chunk *c = r->filled == r->taken ? NULL : r->chunks[r->taken % CHUNKS];
+    pthread_mutex_unlock(&r->mutex);
+    if (!c) {
+      return rc;
+    }
+    rc = rc ? rc : take_chunk(c, take, context);
+    pthread_mutex_lock(&r->mutex);
+    r->taken++;
+    r->given_up = rc != 0;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+  }
+}
+
+int shard_merge(struct shard_sorter *sorter,
+                int (*take)(void *context, const struct shard_merged *name), void *context,
+                char *err, size_t size) {
+  struct ring r = {.sorter = sorter};
+  pthread_t thread;
+  int rc = 0;
+  pthread_mutex_init(&r.mutex, NULL);
+  pthread_cond_init(&r.changed, NULL);
+  for (size_t i = 0; i < CHUNKS && rc == 0; i++) {
+    r.chunks[i] = malloc(sizeof(struct chunk));
+    rc = r.chunks[i] ? 0 : -ENOMEM;
+    if (rc == 0) {
+      r.chunks[i]->used = 0;
+    }
+  }
+  if (rc == 0) {
+    rc = -pthread_create(&thread, NULL, merge_all, &r);
+  }
+  if (rc == 0) {
+    rc = take_all(&r, take, context);
+    pthread_join(thread, NULL);
+    if (rc == 0 && r.rc != 0) {
+      rc = r.rc;
+      snprintf(err, size, "%s", shard_sorter_error(sorter));
+    }
+  }
+  for (size_t i = 0; i < CHUNKS; i++) {
+    free(r.chunks[i]);
+  }
+  pthread_cond_destroy(&r.changed);
+  pthread_mutex_destroy(&r.mutex);
+  return rc;
+}

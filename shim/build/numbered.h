@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * numbered.h - names that stay as they came within each directory (SHARD_ORDER_DIRECTORY).
+ *
+ * They go through the sorter in the order of paths, with one more slash and their number before the
+ * basename. Of the number's bytes none is a NUL or a slash.
+ */
+#ifndef SHARD_BUILD_NUMBERED_H
+#define SHARD_BUILD_NUMBERED_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "listing/codec.h"
+
+#define SHARD_NUMBERED_MORE ((size_t)9) /* bytes: the slash and the number */
+
+/* To to[length + SHARD_NUMBERED_MORE]. Returns the length. */
+static inline size_t shard_numbered_put(char *to, const char *name, size_t length,
+                                        uint64_t number) {
+  size_t base = shard_basename(name, length);
+  memcpy(to, name, base);
+  to[base] = '/';
+  for (size_t k = SHARD_NUMBERED_MORE - 1; k > 0; k--) {
+    to[base + k] = (char)(0x80 | (number & 0x7f));
+    number >>= 7;
+  }
+  memcpy(to + base + SHARD_NUMBERED_MORE, name + base, length - base);
+  return length + SHARD_NUMBERED_MORE;
+}
+
+/* Take the number out again, in place. Returns the length. */
+static inline size_t shard_numbered_strip(char *name, size_t length) {
+  size_t base = shard_basename(name, length), number = SHARD_NUMBERED_MORE - 1;
+  memmove(name + base - 1, name + base + number, length - base - number);
+  return length - SHARD_NUMBERED_MORE;
+}
+
+#endif

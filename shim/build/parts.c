@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * parts.c - names sorted in memory, a part at a time. Parts grow with what there is already, so
+ * that the first comes at once and a billion names make some hundreds.
+ */
+#include "build/parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/xxh64.h"
+#include "build/spool.h"
+#include "build/writer.h"
+#include "libshard.h"
+#include "listing/codec.h"
+
+#define PART_BYTES ((size_t)16 << 20) /* of names */
+#define PART_SHARE 8                  /* a part has at least an eighth of what is visible */
+
+struct item {
+  size_t at; /* in text */
+  uint32_t length;
+  bool directory;
+};
+
+/* Directories that are in some part, by two hashes: 128 bits tell a billion apart. */
+struct known {
+  uint64_t (*slots)[2];
+  size_t room, count; /* room: a power of two */
+};
+
+struct shard_parts {
+  const char *base, *source, *options;
+  char *text;
+  size_t text_used, text_room;
+  struct item *items;
+  size_t count, room, names; /* names: of the items */
+  struct known known;
+  uint64_t visible, parts;
+  char last[SHARD_NAME_MAX]; /* the directory of the last name */
+  size_t last_length;
+};
+
+int shard_parts_open(const char *base, const char *source, const char *options,
+                     struct shard_parts **out) {
+  *out = calloc(1, sizeof(**out));
+  if (!*out) {
+    return -ENOMEM;
+  }
+  (*out)->base = base;
+  (*out)->source = source;
+  (*out)->options = options;
+  return 0;
+}
+
+void shard_parts_free(struct shard_parts *p) {
+  if (p) {
+    free(p->text);
+    free(p->items);
+    free(p->known.slots);
+    free(p);
+  }
+}
+
+uint64_t shard_parts_count(const struct shard_parts *p) { return p->parts; }
+uint64_t shard_parts_names(const struct shard_parts *p) { return p->visible; }
+
+/* ---- directories ------------------------------------------------------------------------------
+ */
+
+/* Where the hash is, or would be. */
+static size_t slot_of(const struct known *k, const uint64_t hash[2]) {
+  size_t i = hash[0] & (k->room - 1);
+  while ((k->slots[i][0] || k->slots[i][1]) &&
+         (k->slots[i][0] != hash[0] || k->slots[i][1] != hash[1])) {
+    i = (i + 1) & (k->room - 1);
+  }
+  return i;
+}
+
+static int grow(struct known *k) {
+  struct known more = {.room = k->room ? 2 * k->room : 1024};
+  more.slots = calloc(more.room, sizeof(*more.slots));
+  if (!more.slots) {
+    return -ENOMEM;
+  }
+  for (size_t i = 0; i < k->room; i++) {
+    if (k->slots[i][0] || k->slots[i][1]) {
+      memcpy(more.slots[slot_of(&more, k->slots[i])], k->slots[i], sizeof(*k->slots));
+    }
+  }
+  more.count = k->count;
+  free(k->slots);
+  *k = more;
+  return 0;
+}
+
+/* 1: it was not known, and is now; 0: it was; or -ENOMEM. */
+static int learn(struct known *k, const char *path, size_t length) {
+  const uint64_t hash[2] = {shard_xxh64(path, length, 0), shard_xxh64(path, length, 1) | 1};
+  if (2 * (k->count + 1) > k->room && grow(k) != 0) {
+    return -ENOMEM;
+  }
+  size_t i = slot_of(k, hash);
+  if (k->slots[i][1]) {
+    return 0;
+  }
+  memcpy(k->slots[i], hash, sizeof(hash));
+  k->count++;
+  return 1;
+}
+
+/* ---- names ------------------------------------------------------------------------------------
+ */
+
+static int append(struct shard_parts *p, const char *name, size_t length, bool directory) {
+  if (p->text_used + length > p->text_room) {
+    size_t room = p->text_room ? 2 * p->text_room : (size_t)1 << 16;
+    char *more = realloc(p->text, room);
+    if (!more) {
+      return -ENOMEM;
+    }
+    p->text = more;
+    p->text_room = room;
+  }
+  if (p->count == p->room) {
+    size_t room = p->room ? 2 * p->room : 1024;
+    struct item *more = realloc(p->items, room * sizeof(*more));
+    if (!more) {
+      return -ENOMEM;
+    }
+    p->items = more;
+    p->room = room;
+  }
+  memcpy(p->text + p->text_used, name, length);
+  p->items[p->count++] = (struct item){p->text_used, (uint32_t)length, directory};
+  p->names += !directory;
+  p->text_used += length;
+  return 0;
+}
+
+int shard_parts_add(struct shard_parts *p, const char *name, size_t length) {
+  size_t base = shard_basename(name, length);
+  if (length == 0 || length >= SHARD_NAME_MAX) {
+    return -ENAMETOOLONG;
+  }
+  if (base != p->last_length || memcmp(name, p->last, base) != 0) {
+    for (size_t from = 0, end; (end = shard_next_directory(name, base, &from)) > 0;) {
+      int rc = learn(&p->known, name, end);
+      rc = rc > 0 ? append(p, name, end, true) : rc;
+      if (rc != 0) {
+        return rc;
+      }
+    }
+    memcpy(p->last, name, base);
+    p->last_length = base;
+  }
+  return append(p, name, length, false);
+}
+
+static int compare(const void *pa, const void *pb, void *context) {
+  const char *text = context;
+  const struct item *a = pa, *b = pb;
+  if (a->directory != b->directory) {
+    return a->directory ? 1 : -1; /* the others come after the names */
+  }
+  int order = memcmp(text + a->at, text + b->at, a->length < b->length ? a->length : b->length);
+  return order ? order : (a->length > b->length) - (a->length < b->length);
+}
+
+/* Make what has been added visible. */
+static int write_part(struct shard_parts *p) {
+  char path[PATH_MAX], digest[65];
+  struct shard_writer *w;
+  struct shard_writer_facts facts = {.source = p->source, .options = p->options};
+  uint64_t bytes;
+  clock_gettime(CLOCK_REALTIME, &facts.listed);
+  snprintf(path, sizeof(path), "%s.%llu.listing", p->base, (unsigned long long)p->parts);
+  qsort_r(p->items, p->count, sizeof(*p->items), compare, p->text);
+  int rc = shard_writer_open(path, SHARD_ORDER_PATH, SHARD_ATTRIBUTES_MADE, &w);
+  if (rc != 0) {
+    return rc;
+  }
+  for (size_t i = 0; i < p->count && rc == 0; i++) {
+    const struct item *item = &p->items[i];
+    rc = shard_writer_put(w, item->directory ? SHARD_WRITER_OTHERS : SHARD_WRITER_NAMES,
+                          p->text + item->at, item->length, 0, 0);
+  }
+  if (rc != 0) {
+    shard_writer_abort(w);
+    return rc;
+  }
+  rc = shard_writer_commit(w, &facts, digest, &bytes);
+  if (rc == 0) {
+    p->parts++;
+    p->visible += p->names;
+    p->count = p->names = p->text_used = 0;
+  }
+  return rc;
+}
+
+int shard_parts_pause(struct shard_parts *p) {
+  bool enough = p->names > p->visible / PART_SHARE || p->text_used >= PART_BYTES;
+  return p->count > 0 && enough ? write_part(p) : 0;
+}
+
+void shard_parts_drop(struct shard_parts *p) {
+  char path[PATH_MAX];
+  while (p->parts > 0) { /* from the last one, so that a reader never finds one behind a gap */
+    snprintf(path, sizeof(path), "%s.%llu.listing", p->base, (unsigned long long)--p->parts);
+    unlink(path);
+  }
+}
+
+int shard_parts_end(struct shard_parts *p) {
+  char path[PATH_MAX], temporary[PATH_MAX], text[32];
+  int rc = p->count > 0 ? write_part(p) : 0;
+  if (rc != 0) {
+    return rc;
+  }
+  snprintf(path, sizeof(path), "%s.end", p->base);
+  snprintf(temporary, sizeof(temporary), "%s.end.tmp", p->base);
+  int n = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)p->parts);
+  int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  rc = fd < 0 ? -errno : shard_write_at(fd, text, (size_t)n, 0);
+  if (fd >= 0 && close(fd) != 0 && rc == 0) {
+    rc = -errno;
+  }
+  if (rc == 0 && rename(temporary, path) != 0) {
+    rc = -errno;
+  }
+  if (rc != 0) {
+    unlink(temporary);
+  }
+  return rc;
+}

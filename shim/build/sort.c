@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: MIT */
+#include "build/sort.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "build/batch.h"
+#include "build/spool.h"
+#include "libshard.h"
+#include "listing/codec.h"
+
+#define WORKERS 2
+#define BATCHES 8 /* four feeders and the workers have one each, two wait */
+#define BATCH_LEAST ((size_t)64 << 10)
+#define BATCH_MOST ((size_t)2 << 20) /* sorted in the cache */
+#define AHEAD 8                      /* items whose names are fetched into the cache */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Giving names away while they come in order. */
+enum direct { DIRECT_OFF, DIRECT_ON, DIRECT_BROKEN };
+
+struct shard_sorter {
+  uint32_t order;
+  bool attributes;
+  const char *const *folders;
+
+  /* The mapping: batches, then room to sort in; later all that for merging; then segments. */
+  char *mapping, *region;
+  size_t mapped, region_size, batch_size;
+  struct shard_batch batches[BATCHES];
+  size_t batches_made;
+
+  pthread_mutex_t mutex; /* of what follows */
+  pthread_cond_t changed;
+  pthread_t threads[WORKERS + 1];
+  size_t started, working, scratches;
+  bool ending;
+  struct shard_batch *waiting, *free; /* to be sorted, oldest first; empty */
+  struct shard_segment *segments;     /* empty ones that were used before */
+  char *fresh;                        /* never used: from here to the mapping's end */
+  size_t available;                   /* segments nobody has reserved */
+  struct shard_run *runs;
+  size_t run_count, run_room;
+  uint64_t count, seq; /* names; batches handed over */
+  int rc;
+  char error[512];
+
+  /* A name that was sorted, and how much all share where the order looks first. */
+  char *first;
+  size_t common;
+
+  int fd;             /* of all runs on disk; unnamed */
+  const char *folder; /* where it is */
+  off_t size;
+
+  enum direct direct;
+  bool keep;
+  shard_run_emit *emit;
+  void *context;
+  struct shard_batch *given; /* in order of seq */
+  uint64_t next;             /* the batch to be given next */
+};
+
+/* Under the mutex, or with the threads ended. */
+static int fail(struct shard_sorter *s, int rc, const char *text) {
+  if (s->rc == 0) {
+    s->rc = rc;
+    snprintf(s->error, sizeof(s->error), "%s", text);
+  }
+  return rc;
+}
+
+struct shard_sorter *shard_sorter_new(uint32_t order, bool attributes, size_t memory,
+                                      const char *const *folders) {
+  struct shard_sorter *s = calloc(1, sizeof(*s));
+  if (!s) {
+    return NULL;
+  }
+  s->order = order;
+  s->attributes = attributes;
+  s->folders = folders;
+  s->batch_size = memory / 16 / BATCH_LEAST * BATCH_LEAST;
+  s->batch_size = s->batch_size < BATCH_LEAST  ? BATCH_LEAST
+                  : s->batch_size > BATCH_MOST ? BATCH_MOST
+                                               : s->batch_size;
+  s->region_size = BATCHES * s->batch_size + WORKERS * shard_batch_scratch(s->batch_size);
+  /* Aligned for huge pages, which spare page faults; they are not asked for where few would do. */
+  s->mapped = memory + HUGE_PAGE;
+  s->mapping = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (s->mapping == MAP_FAILED) {
+    free(s);
+    return NULL;
+  }
+  s->region = s->mapping + (-(uintptr_t)s->mapping & (HUGE_PAGE - 1));
+  if (s->batch_size >= HUGE_PAGE) {
+    madvise(s->region, memory, MADV_HUGEPAGE);
+  }
+  s->fresh = s->region + s->region_size;
+  s->available = (memory - s->region_size) / SHARD_SEGMENT;
+  s->fd = -1;
+  pthread_mutex_init(&s->mutex, NULL);
+  pthread_cond_init(&s->changed, NULL);
+  return s;
+}
+
+/* The threads do what is left, and end. */
+static void stop(struct shard_sorter *s) {
+  pthread_mutex_lock(&s->mutex);
+  s->ending = true;
+  pthread_cond_broadcast(&s->changed);
+  pthread_mutex_unlock(&s->mutex);
+  for (size_t i = 0; i < s->started; i++) {
+    pthread_join(s->threads[i], NULL);
+  }
+  s->started = 0;
+}
+
+void shard_sorter_free(struct shard_sorter *s) {
+  if (s) {
+    stop(s);
+    munmap(s->mapping, s->mapped);
+    free(s->runs);
+    free(s->first);
+    if (s->fd >= 0) {
+      close(s->fd);
+    }
+    pthread_mutex_destroy(&s->mutex);
+    pthread_cond_destroy(&s->changed);
+    free(s);
+  }
+}
+
+/* ---- runs on disk ---- */
+
+/* Whether a folder is known to be in memory. One that is not there is not: that is to be told. */
+static bool in_memory(const char *folder) {
+  struct statfs fs;
+  return statfs(folder, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
+/* Of the file with the runs: what cannot be done to it, and a remedy. */
+static int fail_file(struct shard_sorter *s, int rc, const char *what, const char *remedy) {
+  char text[sizeof(s->error)];
+  snprintf(text, sizeof(text), "cannot %s a temporary file in '%.200s': %s%s", what, s->folder,
+           strerror(-rc), remedy);
+  return fail(s, rc, text);
+}
+
+/* Under the mutex. */
+static int open_runs(struct shard_sorter *s) {
+  int rc = 0;
+  for (size_t i = 0; s->folders[i]; i++) {
+    if (in_memory(s->folders[i])) {
+      continue;
+    }
+    s->fd = shard_unnamed_file(s->folders[i]);
+    if (s->fd >= 0) {
+      s->folder = s->folders[i];
+      return 0;
+    }
+    if (rc == 0) {
+      rc = -errno;
+      s->folder = s->folders[i];
+    }
+  }
+  if (rc != 0) {
+    return fail_file(s, rc, "make", "; set SHARD_TMPDIR");
+  }
+  return fail(s, -ENOSPC,
+              "the names do not fit into SHARD_BUILD_MEMORY, and there is no folder on disk for "
+              "temporary files; set SHARD_TMPDIR");
+}
+
+static int not_written(struct shard_sorter *s, int rc) {
+  return fail_file(s, rc, "write", "; set SHARD_TMPDIR to a folder with room");
+}
+
+static void free_segments(struct shard_sorter *s, struct shard_segment *list) {
+  while (list) {
+    struct shard_segment *next = list->next;
+    list->next = s->segments;
+    s->segments = list;
+    s->available++;
+    list = next;
+  }
+}
+
+/* Write the run with the least seq to disk; under the mutex, which is let go meanwhile. */
+static bool spill(struct shard_sorter *s) {
+  size_t oldest = s->run_count;
+  for (size_t i = 0; i < s->run_count; i++) {
+    const struct shard_run *run = &s->runs[i];
+    if (run->segments && !run->busy && (oldest == s->run_count || run->seq < s->runs[oldest].seq)) {
+      oldest = i;
+    }
+  }
+  if (oldest == s->run_count || (s->fd < 0 && open_runs(s) != 0)) {
+    return false;
+  }
+  s->runs[oldest].busy = true;
+  struct shard_run run = s->runs[oldest];
+  run.begin = s->size;
+  s->size += (off_t)run.bytes;
+  run.end = s->size;
+  pthread_mutex_unlock(&s->mutex);
+  int rc = shard_run_save(&run, s->fd, run.begin);
+  pthread_mutex_lock(&s->mutex);
+  if (rc != 0) {
+    not_written(s, rc);
+  }
+  free_segments(s, run.segments);
+  run.segments = NULL;
+  run.busy = false;
+  s->runs[oldest] = run;
+  pthread_cond_broadcast(&s->changed);
+  return true;
+}
+
+/* So many segments, or NULL and s->rc. */
+static struct shard_segment *reserve(struct shard_sorter *s, size_t n) {
+  struct shard_segment *list = NULL;
+  pthread_mutex_lock(&s->mutex);
+  while (s->available < n && s->rc == 0) {
+    /* Else all memory is with other workers, who will give some back. */
+    if (!spill(s) && s->rc == 0) {
+      pthread_cond_wait(&s->changed, &s->mutex);
+    }
+  }
+  if (s->rc == 0) {
+    s->available -= n;
+    for (; n > 0; n--) {
+      struct shard_segment *one = s->segments;
+      if (one) {
+        s->segments = one->next;
+      } else {
+        one = (struct shard_segment *)s->fresh;
+        s->fresh += SHARD_SEGMENT;
+      }
+      one->next = list;
+      list = one;
+    }
+  }
+  pthread_mutex_unlock(&s->mutex);
+  return list;
+}
+
+/* ---- batches ---- */
+
+/* What all names share, by the first and last of a sorted batch; under the mutex. */
+static int note_common(struct shard_sorter *s, const struct shard_batch *b) {
+  const struct shard_item *ends[] = {&b->items[0], &b->items[b->count - 1]};
+  for (size_t i = 0; i < 2; i++) {
+    const char *name = shard_batch_name(b, ends[i]) + ends[i]->base;
+    size_t length = ends[i]->length - ends[i]->base;
+    if (!s->first) {
+      s->first = strndup(name, length);
+      s->common = length;
+    }
+    if (!s->first) {
+      return fail(s, -ENOMEM, "out of memory");
+    }
+    size_t k = 0, most = length < s->common ? length : s->common;
+    while (k < most && name[k] == s->first[k]) {
+      k++;
+    }
+    s->common = k;
+  }
+  return 0;
+}
+
+static int add_run(struct shard_sorter *s, const struct shard_run *run) {
+  if (s->run_count == s->run_room) {
+    size_t room = s->run_room ? 2 * s->run_room : 64;
+    struct shard_run *more = realloc(s->runs, room * sizeof(*more));
+    if (!more) {
+      return fail(s, -ENOMEM, "out of memory");
+    }
+    s->runs = more;
+    s->run_room = room;
+  }
+  s->runs[s->run_count++] = *run;
+  return 0;
+}
+
+/* Make a run of a sorted batch. */
+static void code(struct shard_sorter *s, const struct shard_batch *b) {
+  struct shard_run run = {.seq = b->seq};
+  size_t n = shard_run_segments(b->used, b->count, b->longest);
+  struct shard_run_coder c = {.run = &run, .spare = reserve(s, n), .attributes = s->attributes};
+  const char *before = NULL;
+  size_t before_length = 0;
+  uint32_t count = c.spare ? b->count : 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const struct shard_item *item = &b->items[i];
+    const char *name = shard_batch_name(b, item);
+    uint64_t ino;
+    uint8_t type;
+    if (i + AHEAD < count) { /* they lie in the order they came */
+      const char *later = shard_batch_name(b, item + AHEAD);
+      __builtin_prefetch(later - SHARD_BATCH_ATTRIBUTES);
+      __builtin_prefetch(later + 32);
+    }
+    shard_batch_attributes(b, item, &ino, &type);
+    shard_run_put(&c, before, before_length, name, item->length, ino, type);
+    before = name;
+    before_length = item->length;
+  }
+  pthread_mutex_lock(&s->mutex);
+  if (run.segments && (add_run(s, &run) != 0 || note_common(s, b) != 0)) {
+    free_segments(s, run.segments);
+  }
+  free_segments(s, c.spare);
+  pthread_cond_broadcast(&s->changed);
+  pthread_mutex_unlock(&s->mutex);
+}
+
+/* Under the mutex. */
+static void release(struct shard_sorter *s, struct shard_batch *b) {
+  if (--b->users == 0) {
+    shard_batch_clear(b);
+    b->next = s->free;
+    s->free = b;
+    pthread_cond_broadcast(&s->changed);
+  }
+}
+
+/* Queue a batch to be given away; under the mutex. */
+static void give(struct shard_sorter *s, struct shard_batch *b) {
+  struct shard_batch **at = &s->given;
+  while (*at && (*at)->seq < b->seq) {
+    at = &(*at)->next;
+  }
+  b->next = *at;
+  *at = b;
+  b->users++;
+  pthread_cond_broadcast(&s->changed);
+}
+
+/* A worker: sorts what is waiting, and makes runs of it. */
+static void *work(void *context) {
+  struct shard_sorter *s = context;
+  pthread_mutex_lock(&s->mutex);
+  char *scratch =
+      s->region + BATCHES * s->batch_size + s->scratches++ * shard_batch_scratch(s->batch_size);
+  for (;;) {
+    while (!s->waiting && !s->ending) {
+      pthread_cond_wait(&s->changed, &s->mutex);
+    }
+    struct shard_batch *b = s->waiting;
+    if (!b) {
+      break;
+    }
+    s->waiting = b->next;
+    bool failed = s->rc != 0;
+    pthread_mutex_unlock(&s->mutex);
+    if (!failed) {
+      shard_batch_turn(b);
+      bool in_order = shard_batch_in_order(b);
+      pthread_mutex_lock(&s->mutex);
+      if (s->direct == DIRECT_ON && in_order) {
+        give(s, b);
+      } else if (s->direct == DIRECT_ON) {
+        s->direct = DIRECT_BROKEN;
+        pthread_cond_broadcast(&s->changed);
+      }
+      pthread_mutex_unlock(&s->mutex);
+      if (!in_order) {
+        shard_batch_sort(b, scratch);
+      }
+      code(s, b);
+    }
+    pthread_mutex_lock(&s->mutex);
+    release(s, b);
+  }
+  s->working--;
+  pthread_cond_broadcast(&s->changed);
+  pthread_mutex_unlock(&s->mutex);
+  return NULL;
+}
+
+/* 0; 1: a name was out of order; negative errno. */
+static int emit_batch(struct shard_sorter *s, struct shard_batch *b) {
+  int rc = 0;
+  if (!s->keep) {
+    shard_batch_turn(b);
+  }
+  for (uint32_t i = 0; i < b->count && rc == 0; i++) {
+    const struct shard_item *item = &b->items[i];
+    uint64_t ino;
+    uint8_t type;
+    shard_batch_attributes(b, item, &ino, &type);
+    rc = s->emit(s->context, shard_batch_name(b, item), item->length, ino, type);
+  }
+  return rc;
+}
+
+/* The thread that gives names away. */
+static void *give_away(void *context) {
+  struct shard_sorter *s = context;
+  pthread_mutex_lock(&s->mutex);
+  for (;;) {
+    bool on = s->direct == DIRECT_ON && s->rc == 0;
+    struct shard_batch *b = s->given;
+    if (b && (b->seq == s->next || !on)) {
+      s->given = b->next;
+      if (on) {
+        pthread_mutex_unlock(&s->mutex);
+        int rc = emit_batch(s, b);
+        pthread_mutex_lock(&s->mutex);
+        s->next++;
+        if (rc > 0) {
+          s->direct = DIRECT_BROKEN;
+        } else if (rc < 0) {
+          fail(s, rc, "");
+        }
+        if (rc > 0 && !s->keep) {
+          fail(s, -ERESTART, "");
+        }
+      }
+      release(s, b);
+    } else if (!b && s->ending && s->working == 0) {
+      break;
+    } else {
+      pthread_cond_wait(&s->changed, &s->mutex);
+    }
+  }
+  pthread_mutex_unlock(&s->mutex);
+  return NULL;
+}
+
+void shard_sorter_direct(struct shard_sorter *s, shard_run_emit *emit, void *context, bool keep) {
+  s->direct = DIRECT_ON;
+  s->emit = emit;
+  s->context = context;
+  s->keep = keep;
+}
+
+/* Start the threads; under the mutex. One worker will do. */
+static void start(struct shard_sorter *s) {
+  bool workers = s->direct == DIRECT_OFF || s->keep;
+  if (s->direct != DIRECT_OFF) {
+    int rc = pthread_create(&s->threads[s->started], NULL, give_away, s);
+    s->started += rc == 0;
+    if (rc != 0) {
+      fail(s, -rc, "cannot start a thread");
+    }
+  }
+  size_t before = s->started;
+  for (int i = 0; workers && i < WORKERS && s->rc == 0; i++) {
+    int rc = pthread_create(&s->threads[s->started], NULL, work, s);
+    s->started += rc == 0;
+    s->working += rc == 0;
+    if (rc != 0 && s->started == before) {
+      fail(s, -rc, "cannot start a thread");
+    }
+  }
+}
+
+/* An empty batch, when there is one. NULL and s->rc on failure. */
+static struct shard_batch *take(struct shard_sorter *s) {
+  struct shard_batch *b = NULL;
+  pthread_mutex_lock(&s->mutex);
+  while (s->rc == 0 && !b) {
+    if (s->free) {
+      b = s->free;
+      s->free = b->next;
+      b->next = NULL;
+    } else if (s->batches_made < BATCHES) {
+      b = &s->batches[s->batches_made];
+      shard_batch_init(b, s->region + s->batches_made * s->batch_size, s->batch_size, s->order,
+                       s->attributes);
+      s->batches_made++;
+    } else {
+      pthread_cond_wait(&s->changed, &s->mutex);
+    }
+  }
+  pthread_mutex_unlock(&s->mutex);
+  return b;
+}
+
+static int hand_over(struct shard_feeder *f) {
+  struct shard_sorter *s = f->sorter;
+  struct shard_batch *b = f->batch;
+  f->batch = NULL;
+  pthread_mutex_lock(&s->mutex);
+  if (s->started == 0 && s->rc == 0) {
+    start(s);
+  }
+  s->count += b->count;
+  b->seq = s->seq++;
+  if (s->direct != DIRECT_OFF && !s->keep) {
+    b->users = 0;
+    give(s, b);
+  } else {
+    struct shard_batch **end = &s->waiting;
+    while (*end) {
+      end = &(*end)->next;
+    }
+    b->users = 1;
+    b->next = NULL;
+    *end = b;
+    pthread_cond_broadcast(&s->changed);
+  }
+  int rc = s->rc;
+  pthread_mutex_unlock(&s->mutex);
+  return rc;
+}
+
+static int failed(struct shard_sorter *s) {
+  pthread_mutex_lock(&s->mutex);
+  int rc = s->rc;
+  pthread_mutex_unlock(&s->mutex);
+  return rc;
+}
+
+int shard_feeder_add_more(struct shard_feeder *f, const char *name, size_t length, uint64_t ino,
+                          uint8_t type) {
+  while (!f->batch || !shard_batch_add(f->batch, name, length, ino, type)) {
+    int rc = f->batch ? hand_over(f) : 0;
+    f->batch = rc == 0 ? take(f->sorter) : NULL;
+    if (!f->batch) {
+      return failed(f->sorter);
+    }
+  }
+  return 0;
+}
+
+int shard_feeder_end(struct shard_feeder *f) { return f->batch ? hand_over(f) : failed(f->sorter); }
+
+uint64_t shard_sorter_count(const struct shard_sorter *s) { return s->count; }
+
+int shard_sorter_direct_end(struct shard_sorter *s) {
+  stop(s);
+  return s->rc ? s->rc : s->direct == DIRECT_ON && s->next == s->seq;
+}
+
+/* ---- merging ---- */
+
+static int by_seq(const void *pa, const void *pb) {
+  uint64_t a = ((const struct shard_run *)pa)->seq, b = ((const struct shard_run *)pb)->seq;
+  return (a > b) - (a < b);
+}
+
+static int merged(struct shard_sorter *s, const struct shard_run_merge *m, int rc) {
+  if (rc == 0 || !m->unreadable) {
+    return rc;
+  }
+  return rc == -EBADMSG ? fail(s, -EIO, "a temporary file came back damaged")
+                        : fail_file(s, rc, "read back", "");
+}
+
+/* A run that is written to disk as it is merged, through one segment. */
+struct rewriting {
+  struct shard_sorter *s;
+  struct shard_run run;
+  struct shard_run_coder coder;
+  int rc; /* of writing */
+  size_t last_length;
+  char last[SHARD_NAME_MAX + 8];
+};
+
+static int write_out(struct rewriting *w) {
+  w->run.segments->next = NULL;
+  w->rc = shard_run_save(&w->run, w->s->fd, w->s->size);
+  w->s->size += w->run.segments->used;
+  w->run.segments->used = 0;
+  return w->rc;
+}
+
+static int rewrite(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
+  struct rewriting *w = context;
+  if (w->run.segments->used + length + 2 * SHARD_RECORD_MORE > SHARD_SEGMENT && write_out(w) != 0) {
+    return w->rc;
+  }
+  shard_run_put(&w->coder, w->last_length ? w->last : NULL, w->last_length, name, length, ino,
+                type);
+  memcpy(w->last, name, length);
+  w->last_length = length;
+  return 0;
+}
+
+/* Make one run of runs[first to first + count - 1]. */
+static int merge_some(struct shard_sorter *s, struct shard_run_merge *m, size_t first, size_t count,
+                      struct rewriting *w, struct shard_segment *segment) {
+  *segment = (struct shard_segment){.next = NULL};
+  w->s = s;
+  w->run = (struct shard_run){.seq = s->runs[first].seq, .begin = s->size, .segments = segment};
+  w->coder = (struct shard_run_coder){.run = &w->run, .tail = segment, .attributes = s->attributes};
+  w->last_length = 0;
+  w->rc = 0;
+  int rc = shard_run_merge(m, s->runs + first, count, rewrite, w);
+  rc = rc ? rc : write_out(w);
+  if (rc != 0) {
+    return w->rc ? not_written(s, w->rc) : merged(s, m, rc);
+  }
+  w->run.end = s->size;
+  w->run.segments = NULL;
+  for (size_t i = first; i < first + count; i++) {
+    free_segments(s, s->runs[i].segments);
+  }
+  s->runs[first] = w->run;
+  return 0;
+}
+
+/* Merge neighbours until all that is left can be merged at once. */
+static int merge_runs(struct shard_sorter *s, struct shard_run_merge *m) {
+  struct rewriting *w = (struct rewriting *)m->region;
+  size_t own = (sizeof(*w) + 63) & ~(size_t)63;
+  struct shard_segment *segment = (struct shard_segment *)(m->region + own);
+  m->region += own + SHARD_SEGMENT;
+  m->size -= own + SHARD_SEGMENT;
+  int rc = s->fd < 0 ? open_runs(s) : 0;
+  m->fd = s->fd;
+  while (rc == 0 && shard_run_fit(m, s->runs, s->run_count) < s->run_count) {
+    size_t left = 0, all = s->run_count;
+    for (size_t i = 0, n; i < all && rc == 0; i += n) {
+      /* No more than needed, if the rest fits as it is. */
+      n = shard_run_fit(m, s->runs + i, all - i);
+      if (left > 0 && shard_run_fit(m, s->runs + i, all - i) == all - i) {
+        n = 1;
+      }
+      rc = n > 1 ? merge_some(s, m, i, n, w, segment) : 0;
+      s->runs[left++] = s->runs[i];
+    }
+    s->run_count = left;
+  }
+  return rc;
+}
+
+int shard_sorter_merge(struct shard_sorter *s, shard_run_emit *emit, void *context) {
+  stop(s);
+  if (s->rc != 0) {
+    return s->rc;
+  }
+  if (s->run_count > 0) {
+    qsort(s->runs, s->run_count, sizeof(*s->runs), by_seq);
+  }
+  struct shard_run_merge m = {.order = s->order,
+                              .attributes = s->attributes,
+                              .common = s->common,
+                              .fd = s->fd,
+                              .region = s->region,
+                              .size = s->region_size};
+  if (shard_run_fit(&m, s->runs, s->run_count) < s->run_count) {
+    int rc = merge_runs(s, &m);
+    if (rc != 0) {
+      return rc;
+    }
+  }
+  return merged(s, &m, shard_run_merge(&m, s->runs, s->run_count, emit, context));
+}
+
+const char *shard_sorter_error(const struct shard_sorter *s) { return s->error; }

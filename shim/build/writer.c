@@ -1,0 +1,824 @@
+/* SPDX-License-Identifier: MIT */
+#include "build/writer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "build/facts.h"
+#include "build/spool.h"
+#include "libshard.h"
+#include "listing/codec.h"
+#include "listing/format.h"
+#include "listing/listing.h"
+
+#define BUFFER_SIZE (1u << 20)
+#define RUN_LEAST 128 /* names; fewer take less room in blocks */
+#define DIGEST_SIZE ((size_t)32 << 10)
+#define RESERVE_STEP ((off_t)16 << 20)
+
+/* A call's result, after the last time that a signal broke it off. */
+#define AGAIN(call)                                                                                \
+  __extension__({                                                                                  \
+    int rc_;                                                                                       \
+    do {                                                                                           \
+      rc_ = (call);                                                                                \
+    } while (rc_ != 0 && errno == EINTR);                                                          \
+    rc_;                                                                                           \
+  })
+
+/* A growing array of bytes. */
+struct bytes {
+  uint8_t *data;
+  size_t size, room;
+};
+
+/* What is kept of a table until it is written. */
+struct table {
+  struct shard_spool index, extents, runs, attributes, attribute_index;
+  struct shard_table_header *header; /* in the writer's header */
+  struct shard_extent open;          /* of blocks, not yet among the extents; count 0: none */
+  uint32_t seed;                     /* of the checksums */
+};
+
+/* The last names, as long as each is the one before with a number one higher: a run, or not long
+ * enough for one. The last of them is in the writer's `last`. */
+struct pending {
+  uint64_t count;
+  size_t begin, end;     /* where the number is, if there are two or more */
+  size_t prefix, suffix; /* what the first shares with the name before it */
+};
+
+struct shard_writer {
+  char *path, *temporary, *folder;
+  int fd;
+  off_t written;  /* bytes handed to the kernel */
+  off_t reserved; /* bytes of space the file system has promised */
+  uint8_t *buffer;
+  size_t filled;
+  struct table names, others;
+  struct table *table; /* the one that is being written */
+  struct bytes block, dirs, dir_offsets;
+  uint32_t in_block;                  /* names in block */
+  struct shard_attributes attributes; /* since the last block of these */
+  EVP_MD_CTX *digest;
+  struct bytes undigested; /* names and NULs, to be digested together */
+  struct shard_header header;
+  struct shard_facts facts;
+  struct pending pending;
+  char last[SHARD_NAME_MAX], again[SHARD_NAME_MAX];
+  size_t last_length;
+};
+
+/* Make room for `more` bytes. */
+static int bytes_room(struct bytes *b, size_t more) {
+  if (more <= b->room - b->size) {
+    return 0;
+  }
+  size_t room = b->room ? b->room * 2 : 4096;
+  while (room - b->size < more) {
+    room *= 2;
+  }
+  uint8_t *grown = realloc(b->data, room);
+  if (!grown) {
+    return -ENOMEM;
+  }
+  b->data = grown;
+  b->room = room;
+  return 0;
+}
+
+static int bytes_add(struct bytes *b, const void *data, size_t size) {
+  int rc = bytes_room(b, size);
+  if (rc == 0 && size) {
+    memcpy(b->data + b->size, data, size);
+    b->size += size;
+  }
+  return rc;
+}
+
+/* posix_fallocate() gives its error back, and a signal may break it off. */
+static int reserve(int fd, off_t at, off_t size) {
+  int rc;
+  do {
+    rc = posix_fallocate(fd, at, size);
+  } while (rc == EINTR);
+  return rc;
+}
+
+static int flush(struct shard_writer *w) {
+  off_t end = w->written + (off_t)w->filled;
+  if (end > w->reserved) {
+    /* A full tmpfs must be an error here, not a SIGBUS in a reader. */
+    off_t want = end + RESERVE_STEP;
+    int rc = reserve(w->fd, w->reserved, want - w->reserved);
+    if (rc == 0) {
+      w->reserved = want;
+    } else if (rc == ENOSPC || rc == EFBIG) {
+      rc = reserve(w->fd, w->reserved, end - w->reserved);
+      if (rc != 0) {
+        return -rc;
+      }
+      w->reserved = end;
+    } else if (rc != EOPNOTSUPP && rc != EINVAL) {
+      return -rc;
+    }
+  }
+  int rc = shard_write_at(w->fd, w->buffer, w->filled, w->written);
+  if (rc == 0) {
+    /* Let the disk begin now; the fsync at the end would find it all to do. */
+    (void)sync_file_range(w->fd, w->written, (off_t)w->filled, SYNC_FILE_RANGE_WRITE);
+    w->written = end;
+    w->filled = 0;
+  }
+  return rc;
+}
+
+static int put(struct shard_writer *w, const void *data, size_t size) {
+  const uint8_t *p = data;
+  while (size > 0) {
+    size_t room = BUFFER_SIZE - w->filled;
+    size_t n = size < room ? size : room;
+    memcpy(w->buffer + w->filled, p, n);
+    w->filled += n;
+    p += n;
+    size -= n;
+    if (w->filled == BUFFER_SIZE) {
+      int rc = flush(w);
+      if (rc != 0) {
+        return rc;
+      }
+    }
+  }
+  return 0;
+}
+
+static uint64_t position(const struct shard_writer *w) { return (uint64_t)w->written + w->filled; }
+
+static void destroy(struct shard_writer *w) {
+  if (w->fd >= 0) {
+    close(w->fd);
+  }
+  EVP_MD_CTX_free(w->digest);
+  struct bytes *all[] = {&w->block, &w->undigested, &w->dirs, &w->dir_offsets};
+  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+    free(all[i]->data);
+  }
+  struct table *tables[] = {&w->names, &w->others};
+  for (size_t i = 0; i < 2; i++) {
+    shard_spool_free(&tables[i]->index);
+    shard_spool_free(&tables[i]->extents);
+    shard_spool_free(&tables[i]->runs);
+    shard_spool_free(&tables[i]->attributes);
+    shard_spool_free(&tables[i]->attribute_index);
+  }
+  free(w->folder);
+  free(w->buffer);
+  free(w->temporary);
+  free(w->path);
+  free(w);
+}
+
+#define TEMPORARY ".tmp."
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+/*
+ * Remove what builders of this file left that were killed. A live one holds a lock on its own,
+ * on another node too; where locks do not work, nothing is removed.
+ */
+static void remove_dead(const struct shard_writer *w) {
+  const char *slash = strrchr(w->path, '/');
+  char *prefix = NULL;
+  int length = asprintf(&prefix, "%s" TEMPORARY, slash ? slash + 1 : w->path);
+  DIR *dir = length >= 0 ? opendir(w->folder) : NULL;
+  const struct dirent *entry;
+  while (dir && (entry = readdir(dir))) {
+    /* mkostemp's six letters and digits */
+    if (strncmp(entry->d_name, prefix, (size_t)length) != 0 ||
+        strlen(entry->d_name) != (size_t)length + 6 ||
+        strspn(entry->d_name + length, LETTERS) != 6) {
+      continue;
+    }
+    int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (fd >= 0) {
+      close(fd);
+    }
+  }
+  if (dir) {
+    closedir(dir);
+  }
+  if (length >= 0) {
+    free(prefix);
+  }
+}
+
+/* A new file beside the final one, locked as long as we live. */
+static int open_temporary(struct shard_writer *w) {
+  for (int tries = 0; tries < 100; tries++) {
+    struct stat st;
+    free(w->temporary);
+    if (asprintf(&w->temporary, "%s" TEMPORARY "XXXXXX", w->path) < 0) {
+      w->temporary = NULL;
+      return -ENOMEM;
+    }
+    w->fd = mkostemp(w->temporary, O_CLOEXEC);
+    if (w->fd < 0 && errno == EINTR) {
+      continue;
+    }
+    if (w->fd < 0) {
+      return -errno;
+    }
+    /* Another builder may have taken it for a dead one's before it was locked: it has the lock and
+     * is about to remove it, or has removed it. */
+    bool taken = flock(w->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!taken && fstat(w->fd, &st) == 0 && st.st_nlink > 0) {
+      return 0;
+    }
+    close(w->fd);
+    w->fd = -1;
+  }
+  return -EBUSY;
+}
+
+static void init_table(const struct shard_writer *w, struct table *t, struct shard_table_header *h,
+                       uint32_t seed) {
+  shard_spool_init(&t->index, w->folder);
+  shard_spool_init(&t->extents, w->folder);
+  shard_spool_init(&t->runs, w->folder);
+  shard_spool_init(&t->attributes, w->folder);
+  shard_spool_init(&t->attribute_index, w->folder);
+  t->header = h;
+  t->seed = seed;
+}
+
+int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_kept attributes,
+                      struct shard_writer **out) {
+  struct shard_writer *w = calloc(1, sizeof(*w));
+  if (!w) {
+    return -ENOMEM;
+  }
+  int rc = -ENOMEM;
+  w->fd = -1;
+  w->path = strdup(path);
+  w->folder = shard_folder_of(path);
+  w->buffer = malloc(BUFFER_SIZE);
+  w->digest = EVP_MD_CTX_new();
+  init_table(w, &w->names, &w->header.names, SHARD_SEED_NAMES);
+  init_table(w, &w->others, &w->header.others, SHARD_SEED_OTHERS);
+  if (!w->path || !w->folder || !w->buffer || !w->digest ||
+      !EVP_DigestInit_ex(w->digest, EVP_sha256(), NULL)) {
+    goto fail;
+  }
+  remove_dead(w);
+  rc = open_temporary(w);
+  if (rc != 0) {
+    goto fail;
+  }
+  memcpy(w->header.magic, SHARD_MAGIC, sizeof(w->header.magic));
+  w->header.version = SHARD_FORMAT_VERSION;
+  w->header.endian = SHARD_ENDIAN;
+  w->header.block_names = SHARD_BLOCK_NAMES;
+  w->header.order = order;
+  w->header.utf8 = 1;
+  w->header.attributes = attributes;
+  w->facts.header = &w->header;
+  w->table = &w->names;
+  w->header.names.names.offset = sizeof(w->header);
+  static const struct shard_header zero;
+  rc = put(w, &zero, sizeof(zero));
+  if (rc != 0) {
+    unlink(w->temporary);
+    goto fail;
+  }
+  *out = w;
+  return 0;
+
+fail:
+  destroy(w);
+  return rc;
+}
+
+void shard_writer_abort(struct shard_writer *w) {
+  if (w) {
+    unlink(w->temporary);
+    destroy(w);
+  }
+}
+
+const char *shard_writer_temporary(const struct shard_writer *w) { return w->temporary; }
+
+/* One more entry of an index. */
+static int index_add(struct shard_spool *index, uint64_t offset, uint32_t crc) {
+  uint8_t entry[SHARD_INDEX_ENTRY];
+  memcpy(entry, &offset, sizeof(offset));
+  memcpy(entry + sizeof(offset), &crc, sizeof(crc));
+  return shard_spool_add(index, entry, sizeof(entry));
+}
+
+/* ---- attributes -------------------------------------------------------------------------- */
+
+/* Length of the run of equal elements that begins at k of n. */
+#define RUN(array, k, n)                                                                           \
+  __extension__({                                                                                  \
+    uint32_t end_ = (k) + 1;                                                                       \
+    while (end_ < (n) && (array)[end_] == (array)[k]) {                                            \
+      end_++;                                                                                      \
+    }                                                                                              \
+    end_ - (k);                                                                                    \
+  })
+
+/* Of the last n names of the table. */
+static int end_attributes(struct shard_writer *w, uint32_t n) {
+  struct table *t = w->table;
+  const struct shard_attributes *a = &w->attributes;
+  uint8_t coded[SHARD_BLOCK_NAMES * 18 + 10];
+  uint64_t steps[SHARD_BLOCK_NAMES];
+  uint32_t times;
+  size_t size = 0;
+  for (uint32_t k = 0; k < n; k += times) {
+    times = RUN(a->type, k, n);
+    coded[size++] = a->type[k];
+    size += shard_varint_put(coded + size, times);
+  }
+  size += shard_varint_put(coded + size, a->ino[0]);
+  for (uint32_t k = 0; k + 1 < n; k++) {
+    uint64_t step = a->ino[k + 1] - a->ino[k];
+    steps[k] = step << 1 ^ -(step >> 63);
+  }
+  for (uint32_t k = 0; k + 1 < n; k += times) {
+    times = RUN(steps, k, n - 1);
+    size += shard_varint_put(coded + size, steps[k]);
+    size += shard_varint_put(coded + size, times);
+  }
+  uint64_t block = (t->header->count - 1) / SHARD_BLOCK_NAMES, offset = t->attributes.size;
+  int rc = shard_spool_add(&t->attributes, coded, size);
+  return rc ? rc
+            : index_add(&t->attribute_index, offset,
+                        shard_crc32c(t->seed + (uint32_t)block, coded, size));
+}
+
+/* ---- blocks ------------------------------------------------------------------------------ */
+
+static int end_block(struct shard_writer *w) {
+  if (w->in_block == 0) {
+    return 0;
+  }
+  struct table *t = w->table;
+  uint32_t crc = shard_crc32c(t->seed + (uint32_t)t->header->blocks, w->block.data, w->block.size);
+  int rc = index_add(&t->index, position(w) - t->header->names.offset, crc);
+  if (rc == 0) {
+    rc = put(w, w->block.data, w->block.size);
+  }
+  t->header->blocks++;
+  w->block.size = 0;
+  w->in_block = 0;
+  return rc;
+}
+
+static int add_extent(struct table *t, struct shard_extent *e, const void *record) {
+  uint32_t seed = t->seed + SHARD_SEED_EXTENT + (uint32_t)t->header->extents++;
+  e->crc = shard_crc32c(seed, e, offsetof(struct shard_extent, crc));
+  if (e->size) {
+    e->crc = shard_crc32c(e->crc, record, e->size);
+  }
+  return shard_spool_add(&t->extents, e, sizeof(*e));
+}
+
+/* The open extent of blocks is complete. */
+static int end_blocks(struct shard_writer *w) {
+  struct table *t = w->table;
+  int rc = end_block(w);
+  if (rc == 0 && t->open.count > 0) {
+    rc = add_extent(t, &t->open, NULL);
+    t->open = (struct shard_extent){0};
+  }
+  return rc;
+}
+
+/* A name into the current block; it shares prefix and suffix with the name before. */
+static int encode(struct shard_writer *w, const char *name, size_t length, size_t prefix,
+                  size_t suffix) {
+  struct table *t = w->table;
+  int rc = bytes_room(&w->block, length + 16);
+  if (rc != 0) {
+    return rc;
+  }
+  uint8_t *p = w->block.data + w->block.size;
+  if (t->open.count == 0) {
+    t->open.first = t->header->count - w->pending.count;
+    t->open.where = t->header->blocks;
+  }
+  if (w->in_block == 0) {
+    *p++ = SHARD_BLOCK_FRONT;
+    prefix = suffix = 0;
+  } else {
+    p += shard_varint_put(p, prefix);
+    p += shard_varint_put(p, suffix);
+  }
+  size_t middle = length - prefix - suffix;
+  p += shard_varint_put(p, middle);
+  memcpy(p, name + prefix, middle);
+  w->block.size = (size_t)(p - w->block.data) + middle;
+  t->open.count++;
+  return ++w->in_block == SHARD_BLOCK_NAMES ? end_block(w) : 0;
+}
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+/* The pending names as a run. */
+static int put_run(struct shard_writer *w, uint64_t number) {
+  struct table *t = w->table;
+  struct pending *run = &w->pending;
+  size_t tail = w->last_length - run->end;
+  int rc = end_blocks(w);
+  if (rc == 0) {
+    rc = bytes_room(&w->block, w->last_length + 32);
+  }
+  if (rc != 0) {
+    return rc;
+  }
+  uint8_t *record = w->block.data;
+  size_t size = shard_varint_put(record, run->begin);
+  memcpy(record + size, w->last, run->begin);
+  size += run->begin;
+  size += shard_varint_put(record + size, run->end - run->begin);
+  size += shard_varint_put(record + size, number);
+  size += shard_varint_put(record + size, tail);
+  memcpy(record + size, w->last + run->end, tail);
+  size += tail;
+  struct shard_extent e = {.first = t->header->count - run->count,
+                           .count = run->count,
+                           .where = t->runs.size,
+                           .size = (uint32_t)size};
+  rc = add_extent(t, &e, record);
+  return rc ? rc : shard_spool_add(&t->runs, record, size);
+}
+
+/* The pending names go where they belong. */
+static int end_pending(struct shard_writer *w) {
+  struct pending *run = &w->pending;
+  int rc = 0;
+  if (run->count == 1) {
+    rc = encode(w, w->last, w->last_length, run->prefix, run->suffix);
+  } else if (run->count > 1) {
+    size_t width = run->end - run->begin, prefix = run->prefix, suffix = run->suffix;
+    uint64_t number = shard_digits_get(w->last + run->begin, width) - (run->count - 1);
+    if (run->count >= RUN_LEAST) {
+      rc = put_run(w, number);
+    } else {
+      memcpy(w->again, w->last, w->last_length);
+      shard_digits_put(w->again + run->begin, width, number);
+      for (; rc == 0 && run->count > 0; run->count--) {
+        rc = encode(w, w->again, w->last_length, prefix, suffix);
+        if (run->count > 1) {
+          prefix = (size_t)(shard_count_up(w->again + run->end) - w->again);
+          suffix = w->last_length - run->end;
+        }
+      }
+    }
+  }
+  run->count = 0;
+  return rc;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/*
+ * Whether a name of the same length as the last one, with which it shares prefix and suffix, is the
+ * last one with a number one higher. *begin, *end: where the number is.
+ */
+static bool follows(const char *last, const char *name, size_t length, size_t prefix, size_t suffix,
+                    size_t *begin, size_t *end) {
+  size_t first = length - suffix;
+  *end = first;
+  while (first > 0 && *end - first < SHARD_RUN_DIGITS && is_digit(last[first - 1])) {
+    first--;
+  }
+  *begin = first;
+  /* The digit that differs first goes up by one, and nines behind it become zeros. */
+  if (prefix >= *end || prefix < first || last[prefix] == '9' || name[prefix] != last[prefix] + 1) {
+    return false;
+  }
+  for (size_t i = prefix + 1; i < *end; i++) {
+    if (last[i] != '9' || name[i] != '0') {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Whether `name` goes on with the pending run. Then the last name becomes it. */
+static bool goes_on(struct shard_writer *w, const char *name, size_t length) {
+  const struct pending *run = &w->pending;
+  if (run->count < 2 || length != w->last_length ||
+      memcmp(name + run->end, w->last + run->end, length - run->end) != 0) {
+    return false;
+  }
+  size_t at = run->end - 1;
+  while (w->last[at] == '9' && name[at] == '0' && at > run->begin) {
+    at--;
+  }
+  if (w->last[at] == '9' || name[at] != w->last[at] + 1 || memcmp(name, w->last, at) != 0) {
+    return false;
+  }
+  memcpy(w->last + at, name + at, run->end - at);
+  return true;
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* The index of a table is complete, and follows it with the attributes. */
+static int end_table(struct shard_writer *w);
+
+static int end_digest(struct shard_writer *w) {
+  bool done = EVP_DigestUpdate(w->digest, w->undigested.data, w->undigested.size);
+  w->undigested.size = 0;
+  return done ? 0 : -EIO;
+}
+
+static int digest(struct shard_writer *w, const char *name, size_t length) {
+  struct bytes *b = &w->undigested;
+  int rc = bytes_room(b, length + 1);
+  if (rc != 0) {
+    return rc;
+  }
+  memcpy(b->data + b->size, name, length);
+  b->data[b->size + length] = 0;
+  b->size += length + 1;
+  return b->size < DIGEST_SIZE ? 0 : end_digest(w);
+}
+
+/* Facts, and what is told of basenames, for a name that is in order. */
+static void note(struct shard_writer *w, const char *name, size_t length, size_t prefix,
+                 size_t suffix) {
+  struct shard_header *h = &w->header;
+  if (h->order == SHARD_ORDER_BASENAME && h->names.count > 0) {
+    size_t a = shard_basename(w->last, w->last_length), b = shard_basename(name, length);
+    h->duplicates +=
+        w->last_length - a == length - b && memcmp(w->last + a, name + b, length - b) == 0;
+  }
+  shard_facts_add(&w->facts, w->last, w->last_length, name, length, prefix, suffix);
+}
+
+/* A name that does not go on with the pending run. */
+static int begin_pending(struct shard_writer *w, const char *name, size_t length) {
+  struct shard_header *h = &w->header;
+  struct pending *run = &w->pending;
+  size_t prefix = 0, suffix = 0, begin, end;
+  bool first = w->table->header->count == 0;
+  if (!first) {
+    /* The others of a listing that is ordered by directory are in the order of paths. */
+    uint32_t order = h->order == SHARD_ORDER_DIRECTORY && w->table == &w->others
+                         ? (uint32_t)SHARD_ORDER_PATH
+                         : h->order;
+    if (!shard_may_follow(order, w->last, w->last_length, name, length)) {
+      return -EINVAL;
+    }
+    shard_shared(w->last, w->last_length, name, length, &prefix, &suffix);
+  }
+  if (w->table == &w->names) {
+    note(w, name, length, prefix, suffix);
+  } else if (length > h->longest_other) {
+    h->longest_other = (uint32_t)length;
+  }
+  int rc = 0;
+  if (run->count == 1 && length == w->last_length &&
+      follows(w->last, name, length, prefix, suffix, &begin, &end)) {
+    run->begin = begin;
+    run->end = end;
+    run->count = 2;
+  } else {
+    rc = end_pending(w);
+    *run = (struct pending){.count = 1, .prefix = prefix, .suffix = suffix};
+  }
+  memcpy(w->last + prefix, name + prefix, length - prefix);
+  w->last_length = length;
+  return rc;
+}
+
+int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, const char *name,
+                     size_t length, uint64_t ino, uint8_t type) {
+  if (length == 0 || length >= SHARD_NAME_MAX) {
+    return -ENAMETOOLONG;
+  }
+  int rc = 0;
+  if (which == SHARD_WRITER_OTHERS && w->table != &w->others) {
+    rc = end_table(w);
+    if (rc != 0) {
+      return rc;
+    }
+  } else if (which == SHARD_WRITER_NAMES && w->table != &w->names) {
+    return -EINVAL;
+  }
+  struct table *t = w->table;
+  if (goes_on(w, name, length)) {
+    w->pending.count++;
+    if (which == SHARD_WRITER_NAMES) {
+      shard_facts_count(&w->facts, name, w->pending.begin, w->pending.end);
+      /* A number in the path: the basename stays the same. */
+      w->header.duplicates +=
+          w->header.order == SHARD_ORDER_BASENAME && w->pending.end <= shard_basename(name, length);
+    }
+  } else if (memchr(name, 0, length) || (rc = begin_pending(w, name, length)) != 0) {
+    return rc ? rc : -EINVAL;
+  }
+  if (which == SHARD_WRITER_NAMES && (rc = digest(w, name, length)) != 0) {
+    return rc;
+  }
+  uint64_t at = t->header->count++ % SHARD_BLOCK_NAMES;
+  if (w->header.attributes != SHARD_ATTRIBUTES_STORED) {
+    return 0;
+  }
+  w->attributes.ino[at] = ino;
+  w->attributes.type[at] = type;
+  return at + 1 == SHARD_BLOCK_NAMES ? end_attributes(w, SHARD_BLOCK_NAMES) : 0;
+}
+
+int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
+  return shard_writer_put(w, SHARD_WRITER_NAMES, name, length, 0, 0);
+}
+
+int shard_writer_dir(struct shard_writer *w, uint64_t dev, uint64_t ino, struct timespec mtime,
+                     const char *path) {
+  struct shard_dir dir = {dev, ino, mtime.tv_sec, mtime.tv_nsec};
+  uint64_t offset = w->dirs.size;
+  int rc = bytes_add(&w->dir_offsets, &offset, sizeof(offset));
+  if (rc == 0) {
+    rc = bytes_add(&w->dirs, &dir, sizeof(dir));
+  }
+  w->header.directories++;
+  return rc ? rc : bytes_add(&w->dirs, path, strlen(path) + 1);
+}
+
+/* Begin a section, its offset rounded up to 8. */
+static int begin_section(struct shard_writer *w, struct shard_section *s) {
+  static const uint8_t zero[8];
+  int rc = put(w, zero, (8 - position(w) % 8) % 8);
+  *s = (struct shard_section){.offset = position(w)};
+  return rc;
+}
+
+static int put_section(struct shard_writer *w, struct shard_section *s, const struct bytes *data) {
+  int rc = begin_section(w, s);
+  s->size = data->size;
+  s->crc = shard_crc32c(0, data->data, data->size);
+  return rc ? rc : put(w, data->data, data->size);
+}
+
+/* A section that is being copied from spools. */
+struct copying {
+  struct shard_writer *w;
+  struct shard_section *section;
+};
+
+static int copy(void *context, const void *data, size_t size) {
+  struct copying *c = context;
+  c->section->size += size;
+  c->section->crc = shard_crc32c(c->section->crc, data, size);
+  return put(c->w, data, size);
+}
+
+/* A section of one spool, or of two. */
+static int put_spools(struct shard_writer *w, struct shard_section *s, struct shard_spool *first,
+                      struct shard_spool *second) {
+  struct copying c = {w, s};
+  int rc = begin_section(w, s);
+  if (rc == 0) {
+    rc = shard_spool_read(first, copy, &c);
+  }
+  if (rc == 0 && second) {
+    rc = shard_spool_read(second, copy, &c);
+  }
+  return rc;
+}
+
+static int end_table(struct shard_writer *w) {
+  struct table *t = w->table;
+  struct shard_table_header *h = t->header;
+  int rc = end_pending(w);
+  if (rc == 0) {
+    rc = end_blocks(w);
+  }
+  h->names.size = position(w) - h->names.offset;
+  if (rc == 0) {
+    rc = index_add(&t->index, h->names.size, 0);
+  }
+  if (rc == 0) {
+    rc = put_spools(w, &h->index, &t->index, NULL);
+  }
+  if (rc == 0) {
+    rc = put_spools(w, &h->extent, &t->extents, &t->runs);
+  }
+  if (rc == 0 && w->header.attributes == SHARD_ATTRIBUTES_STORED) {
+    uint32_t rest = (uint32_t)(h->count % SHARD_BLOCK_NAMES);
+    rc = rest ? end_attributes(w, rest) : 0;
+    if (rc == 0) {
+      rc = index_add(&t->attribute_index, t->attributes.size, 0);
+    }
+    if (rc == 0) {
+      rc = put_spools(w, &h->attributes, &t->attributes, NULL);
+    }
+    if (rc == 0) {
+      rc = put_spools(w, &h->attribute_index, &t->attribute_index, NULL);
+    }
+  }
+  if (t == &w->names) {
+    w->table = &w->others;
+    w->header.others.names.offset = position(w);
+    w->last_length = 0;
+  }
+  return rc;
+}
+
+static int compare_dirs(const void *pa, const void *pb, void *dirs) {
+  struct shard_dir a, b;
+  memcpy(&a, (const uint8_t *)dirs + *(const uint64_t *)pa, sizeof(a));
+  memcpy(&b, (const uint8_t *)dirs + *(const uint64_t *)pb, sizeof(b));
+  if (a.ino != b.ino) {
+    return a.ino < b.ino ? -1 : 1;
+  }
+  return (a.dev > b.dev) - (a.dev < b.dev);
+}
+
+/* The dirs section, and where each of them is in it, by inode. */
+static int put_dirs(struct shard_writer *w, const struct shard_writer_facts *facts) {
+  struct bytes dirs = {0};
+  int rc = bytes_add(&dirs, facts->source, strlen(facts->source) + 1);
+  if (rc == 0) {
+    rc = bytes_add(&dirs, facts->options, strlen(facts->options) + 1);
+  }
+  size_t before = dirs.size;
+  if (rc == 0) {
+    rc = bytes_add(&dirs, w->dirs.data, w->dirs.size);
+  }
+  if (rc == 0) {
+    rc = put_section(w, &w->header.dirs, &dirs);
+  }
+  uint64_t *offsets = (uint64_t *)w->dir_offsets.data;
+  size_t n = w->dir_offsets.size / sizeof(*offsets);
+  if (rc == 0 && n > 0) {
+    qsort_r(offsets, n, sizeof(*offsets), compare_dirs, w->dirs.data);
+    for (size_t i = 0; i < n; i++) {
+      offsets[i] += before;
+    }
+  }
+  free(dirs.data);
+  return rc ? rc : put_section(w, &w->header.dirs_by_inode, &w->dir_offsets);
+}
+
+int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,
+                        char *digest_hex, uint64_t *bytes) {
+  struct shard_header *h = &w->header;
+  int rc = w->table == &w->names ? end_table(w) : 0;
+  if (rc == 0) {
+    rc = end_table(w); /* of others */
+  }
+  if (rc != 0 || (rc = put_dirs(w, facts)) != 0 || (rc = flush(w)) != 0 ||
+      (rc = end_digest(w)) != 0) {
+    goto fail;
+  }
+  h->file_size = (uint64_t)w->written;
+  shard_facts_end(&w->facts);
+  h->dirs_hidden = facts->dirs_hidden;
+  h->dir_links = facts->dir_links;
+  h->listed_sec = facts->listed.tv_sec;
+  h->listed_nsec = facts->listed.tv_nsec;
+  unsigned digest_size = sizeof(h->digest);
+  if (!EVP_DigestFinal_ex(w->digest, h->digest, &digest_size)) {
+    rc = -EIO;
+    goto fail;
+  }
+  h->header_crc = 0;
+  h->header_crc = shard_crc32c(0, h, sizeof(*h));
+  rc = shard_write_at(w->fd, h, sizeof(*h), 0);
+  if (rc != 0) {
+    goto fail;
+  }
+  if (AGAIN(ftruncate(w->fd, w->written)) != 0 || fchmod(w->fd, 0644) != 0 ||
+      AGAIN(fsync(w->fd)) != 0 || rename(w->temporary, w->path) != 0) {
+    rc = -errno;
+    goto fail;
+  }
+  for (size_t i = 0; i < sizeof(h->digest); i++) {
+    sprintf(digest_hex + 2 * i, "%02x", h->digest[i]);
+  }
+  *bytes = h->file_size;
+  destroy(w);
+  return 0;
+
+fail:
+  shard_writer_abort(w);
+  return rc;
+}

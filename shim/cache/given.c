@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * given.c - a listing that was made elsewhere: whether it is the one that is asked for and still
+ * true, and SHARD_LISTING, which names one.
+ *
+ * With SHARD_LISTING_BUILD=first rank 0 puts the listing it has made there, if there is none or an
+ * old one, and all other ranks wait for it: one listing for all nodes.
+ */
+#include "cache/given.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/path.h"
+#include "config/config.h"
+#include "listing/listing.h"
+
+bool shard_given_true(const struct shard_listing *l, const char *real) {
+  if (l->header->directories == 0) {
+    return true; /* of a text or a bucket: nothing tells */
+  }
+  int root = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) {
+    return false;
+  }
+  bool same = true;
+  const uint8_t *pos = NULL;
+  struct shard_dir_entry d;
+  while (same && shard_listing_dir(l, &pos, &d)) {
+    struct stat st;
+    same = shard_path_stat(root, d.path, &st) == 0 && st.st_ino == d.id.ino &&
+           st.st_mtim.tv_sec == d.id.mtime_sec && st.st_mtim.tv_nsec == d.id.mtime_nsec;
+  }
+  close(root);
+  return same;
+}
+
+/* Whether all names of `l` match one of the asked patterns, by what the header says. */
+static bool all_match(const struct shard_listing *l, const struct shard_options *asked) {
+  if (!asked->include[0] || l->names.count == 0) {
+    return true;
+  }
+  const char *suffix = l->header->suffix;
+  size_t have = strlen(suffix);
+  for (const char *p = asked->include; *p;) {
+    size_t n = strcspn(p, ":");
+    bool plain = n > 0 && p[0] == '*' && strcspn(p + 1, "*?[\\:") == n - 1;
+    if (plain && have >= n - 1 && memcmp(suffix + have - (n - 1), p + 1, n - 1) == 0) {
+      return true;
+    }
+    p += n + (p[n] == ':');
+  }
+  return false;
+}
+
+/* Whether a listing made with other options holds the very names that are asked for. */
+static bool serves(const struct shard_listing *l, const struct shard_options *asked) {
+  struct shard_options made;
+  char ignored[128];
+  const struct shard_header *h = l->header;
+  if (shard_options_parse(&made, l->options, ignored, sizeof(ignored)) != 0 ||
+      h->order != asked->order) {
+    return false;
+  }
+  if (made.include[0] && strcmp(made.include, asked->include) != 0) {
+    return false;
+  }
+  if (strcmp(made.include, asked->include) != 0 && !all_match(l, asked)) {
+    return false;
+  }
+  if (made.follow != asked->follow && (made.follow || h->dir_links != 0)) {
+    return false;
+  }
+  if (made.hidden != asked->hidden && (!made.hidden || h->dotted)) {
+    return false;
+  }
+  if (h->names.count > 0 &&
+      ((asked->depth && h->max_depth + 1 > asked->depth) ||
+       (asked->exact && (h->min_depth + 1 != asked->exact || h->max_depth + 1 != asked->exact)))) {
+    return false;
+  }
+  if (made.exact && made.exact != asked->exact) {
+    return false;
+  }
+  if (asked->attributes && strcmp(made.include, asked->include) != 0) {
+    return false; /* its "others" are not the ones that are asked for */
+  }
+  if (asked->attributes && !made.attributes) {
+    return false;
+  }
+  if (made.depth != asked->depth) {
+    /* Deeper than asked is fine if there was nothing deeper. */
+    if (!asked->depth || (made.depth && made.depth < asked->depth)) {
+      return false;
+    }
+    const uint8_t *pos = NULL;
+    struct shard_dir_entry d;
+    while (shard_listing_dir(l, &pos, &d)) {
+      uint32_t level = *d.path != 0;
+      for (const char *p = d.path; *p; p++) {
+        level += *p == '/';
+      }
+      if (level >= asked->depth) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool shard_given_serves(const struct shard_listing *l, const char *real,
+                        const struct shard_options *asked) {
+  return strcmp(l->source, real) == 0 && serves(l, asked);
+}
+
+/*
+ * A given listing that is passed over should be known to be. Not, though, if it is of a directory
+ * beside this one: train and valid share one variable.
+ */
+static void explain(const struct shard_listing *l, const char *name, const char *real,
+                    const struct shard_options *asked, char *why, size_t size) {
+  size_t end = strlen(real), parent;
+  end -= end > 1 && real[end - 1] == '/'; /* a bucket's folder */
+  const char *slash = memrchr(real, '/', end);
+  parent = slash ? (size_t)(slash - real) + 1 : 0;
+  const char *rest = strlen(l->source) > parent ? strchr(l->source + parent, '/') : NULL;
+  char options[SHARD_OPTIONS_TEXT];
+  *why = 0;
+  if (strcmp(l->source, real) == 0) {
+    shard_options_format(asked, options, sizeof(options));
+    snprintf(why, size,
+             "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
+             "made with '%.200s'",
+             name, real, options, l->options);
+  } else if (strncmp(l->source, real, parent) != 0 || !l->source[parent] || (rest && rest[1])) {
+    snprintf(why, size, "SHARD_LISTING='%.200s' is not used: it is of '%.300s', not of '%.300s'",
+             name, l->source, real);
+  }
+}
+
+int shard_given_judge(const struct shard_listing *l, const char *name, const char *real,
+                      const struct shard_options *asked, char *why, size_t size) {
+  if (!shard_given_serves(l, real, asked)) {
+    explain(l, name, real, asked, why, size);
+    return 0;
+  }
+  return shard_given_true(l, real) ? 1 : -ESTALE;
+}
+
+static int look(const char *file, const char *name, const char *real,
+                const struct shard_options *asked, struct shard_listing **out) {
+  struct shard_listing *l;
+  char why[1100];
+  int rc = shard_listing_open(file, &l);
+  if (rc != 0) {
+    return rc;
+  }
+  rc = shard_given_judge(l, name, real, asked, why, sizeof(why));
+  if (rc > 0) {
+    *out = l;
+    return rc;
+  }
+  if (rc == 0 && why[0]) {
+    shard_log(SHARD_LOG_WARN, why);
+  }
+  shard_listing_close(l);
+  return rc;
+}
+
+int shard_given_look(const char *file, const char *real, const struct shard_options *asked,
+                     struct shard_listing **out) {
+  return look(file, file, real, asked, out);
+}
+
+int shard_given_open(const char *file, const char *name, const char *real,
+                     const struct shard_options *asked, struct shard_listing **out, char *err,
+                     size_t size) {
+  int rc = look(file, name, real, asked, out);
+  if (rc == -ESTALE) {
+    snprintf(err, size,
+             "SHARD_LISTING='%.300s': directory '%.300s' has changed since; make it anew with "
+             "shardctl index",
+             file, real);
+  } else if (rc < 0) {
+    snprintf(err, size, "SHARD_LISTING='%.300s': %s; make it anew with shardctl index", file,
+             shard_listing_strerror(rc));
+  }
+  return rc;
+}
+
+bool shard_given_passing(int rc) {
+  return rc == -ENOENT || rc == -ESTALE || rc == -EBADMSG || rc == -EPROTONOSUPPORT;
+}
+
+int shard_given_await(const char *file, const char *real, const struct shard_options *asked,
+                      const struct shard_given_watch *watch, struct shard_listing **out, char *err,
+                      size_t size) {
+  unsigned timeout = shard_config()->timeout;
+  int64_t deadline = shard_clock_ms() + (int64_t)timeout * 1000;
+  for (long nap_ms = 10;; nap_ms = nap_ms < 500 ? nap_ms * 2 : nap_ms) {
+    if (watch && watch->enough(watch->context)) {
+      return 2;
+    }
+    int rc = shard_given_look(file, real, asked, out);
+    if (!shard_given_passing(rc)) {
+      if (rc < 0) {
+        snprintf(err, size, "SHARD_LISTING='%.300s': %s", file, shard_listing_strerror(rc));
+      }
+      return rc;
+    }
+    if (shard_clock_ms() >= deadline) {
+      snprintf(err, size,
+               "SHARD_LISTING='%.300s': rank 0 has not put the listing of '%.200s' there for %u s "
+               "(SHARD_LISTING_BUILD=first); %s Raise SHARD_TIMEOUT, "
+               "or make the listing beforehand with shardctl index",
+               file, real, timeout,
+               rc == -ESTALE ? "the one that is there is older than the directory: does something "
+                               "change it while the job runs?"
+                             : "does it see the same file system?");
+      return -ETIMEDOUT;
+    }
+    nanosleep(&(struct timespec){nap_ms / 1000, nap_ms % 1000 * 1000000L}, NULL);
+  }
+}
+
+/* Copy a mapped listing to a new file. */
+static int copy(const struct shard_listing *l, int fd) {
+  for (size_t done = 0; done < l->map_size;) {
+    ssize_t n = write(fd, l->map + done, l->map_size - done);
+    if (n < 0 && errno != EINTR) {
+      return -errno;
+    }
+    done += n > 0 ? (size_t)n : 0;
+  }
+  return fchmod(fd, 0644) == 0 && fsync(fd) == 0 ? 0 : -errno;
+}
+
+int shard_given_put(const struct shard_listing *l, const char *file, char *err, size_t size) {
+  char temporary[PATH_MAX];
+  int rc = -ENAMETOOLONG;
+  if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp.XXXXXX", file) < sizeof(temporary)) {
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd >= 0) {
+      flock(fd, LOCK_EX | LOCK_NB); /* shardctl index removes those that nobody has locked */
+    }
+    rc = fd < 0 ? -errno : copy(l, fd);
+    if (fd >= 0 && close(fd) != 0 && rc == 0) {
+      rc = -errno; /* a network file system may tell only now */
+    }
+    if (rc == 0 && rename(temporary, file) != 0) {
+      rc = -errno;
+    }
+    if (fd >= 0 && rc != 0) {
+      unlink(temporary);
+    }
+  }
+  if (rc != 0) {
+    snprintf(err, size, "cannot write SHARD_LISTING='%.300s' (SHARD_LISTING_BUILD=first): %s", file,
+             strerror(-rc));
+  }
+  return rc;
+}

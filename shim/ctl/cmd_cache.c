@@ -1,0 +1,826 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_cache.c - shardctl cache: what the node's cache of listings holds, and its cleaning.
+ *
+ * The names are those of cache/cache.c (KEY is 32 hex digits) and of the adapter's permutations
+ * (perm-KEY.perm, perm-KEY.perm.tmp.PID, perm-KEY.lock). Whatever else is there is shown and left.
+ *
+ * Everything of a KEY is made under an flock on its lock file, by a builder that holds it to its
+ * end. gc takes all locks first, without waiting, and looks at the directory and at /proc only
+ * then: what it finds under a lock it has is of no living builder. A KEY whose lock is taken is
+ * left alone. Readers take no lock. One that had a file mapped before it went keeps it; one that
+ * comes too late finds no file and asks for a new one.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "cache/cachedir.h"
+#include "cache/stream.h"
+#include "config/config.h"
+#include "ctl/ctl.h"
+#include "listing/listing.h"
+
+static const char usage[] =
+    "Usage: shardctl cache ls [--json]\n"
+    "       shardctl cache gc [--dry-run] [--older-than DAYS] [--max-size SIZE] [--json]\n"
+    "\n"
+    "ls shows what is in the cache directory of this node: $SHARD_CACHE_DIR, or\n"
+    "/dev/shm/libshard-UID. gc removes from it\n"
+    "  - versions of listings that are neither the current one, nor mapped by a process, nor\n"
+    "    those of a job that began within a month,\n"
+    "  - what killed builders left,\n"
+    "  - permutations (perm-*) of an hour ago and more that no process maps,\n"
+    "  - objects and listings in parts that a job of a month ago has got from a bucket, or ranks\n"
+    "    without a job an hour ago,\n"
+    "and nothing that it does not recognise or that belongs to another user. It is safe while\n"
+    "benchmarks run: a listing that is being built is left alone, and whoever has a file mapped\n"
+    "keeps it.\n"
+    "\n"
+    "      --dry-run          tell what would be removed, and remove nothing\n"
+    "      --older-than DAYS  only what was made that many days ago or earlier\n"
+    "      --max-size SIZE    then remove listings that are in no use, current or not, and what\n"
+    "                         was fetched from buckets, the least recently used first, those of\n"
+    "                         jobs last, until SIZE is not exceeded\n"
+    "      --json             print one JSON object\n"
+    "      --help\n"
+    "\n" CTL_SIZE_HELP "\n"
+    "Exit status: 0 done, 1 failed, or --max-size could not be reached, 2 wrong usage.\n";
+
+enum { OPT_DRY_RUN = 256, OPT_OLDER_THAN, OPT_MAX_SIZE, OPT_JSON };
+
+static const struct option options[] = {{"dry-run", no_argument, NULL, OPT_DRY_RUN},
+                                        {"older-than", required_argument, NULL, OPT_OLDER_THAN},
+                                        {"max-size", required_argument, NULL, OPT_MAX_SIZE},
+                                        {"json", no_argument, NULL, OPT_JSON},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+enum kind { FOREIGN, LISTING, CURRENT, JOB, LOCK, LEFTOVER, PERMUTATION, OBJECT, PART, STREAM };
+
+enum { HOUR = 3600, DAY = 24 * HOUR, MONTH = 30 * DAY };
+
+/* A file of the cache directory. */
+struct entry {
+  char name[NAME_MAX + 1];
+  char target[NAME_MAX + 1]; /* of a link */
+  size_t group;              /* length of KEY or perm-KEY, with which the name begins */
+  enum kind kind;
+  struct stat st;
+  bool current, pinned, in_use, busy, removed;
+  int fault;              /* a listing that cannot be opened: why, a negative errno */
+  char *source, *options; /* of a listing that can, else NULL */
+  uint64_t entries;
+};
+
+struct group {
+  char name[48];
+  int lock; /* held; -1 if it is taken, or cannot be taken */
+};
+
+struct cache {
+  char path[PATH_MAX];
+  int dir;
+  struct entry *entries;
+  size_t count;
+  struct group *groups;
+  size_t group_count;
+  time_t now;
+};
+
+struct request {
+  bool gc, dry_run, json;
+  bool limited;
+  uint64_t days, most;
+};
+
+/* ---- names ------------------------------------------------------------------------------------
+ */
+
+static bool hex(const char *text, size_t n) { return strspn(text, "0123456789abcdef") >= n; }
+
+static bool number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
+
+/* What a name says; e->group is set if it is one of ours. */
+static enum kind kind_of_name(const char *name, size_t *group) {
+  bool permutation = strncmp(name, "perm-", 5) == 0;
+  *group = (permutation ? 5 : 0) + 32;
+  if (!hex(name + *group - 32, 32)) {
+    return FOREIGN;
+  }
+  const char *rest = name + *group;
+  if (strcmp(rest, ".lock") == 0) {
+    return LOCK;
+  }
+  if (permutation) {
+    return strcmp(rest, ".perm") == 0                                  ? PERMUTATION
+           : strncmp(rest, ".perm.tmp.", 10) == 0 && number(rest + 10) ? LEFTOVER
+                                                                       : FOREIGN;
+  }
+  if (*rest == '-') {
+    return hex(rest + 1, 16) && strcmp(rest + 17, ".listing") == 0 ? LISTING : FOREIGN;
+  }
+  if (strcmp(rest, ".current") == 0) {
+    return CURRENT;
+  }
+  if (strncmp(rest, ".job-", 5) == 0) {
+    return hex(rest + 5, 16) && !rest[21] ? JOB : FOREIGN;
+  }
+  if (strncmp(rest, ".got-", 5) == 0) {
+    return hex(rest + 5, 16) && rest[21] == '.' ? OBJECT : FOREIGN;
+  }
+  if (strncmp(rest, ".stream-", 8) == 0) {
+    return hex(rest + 8, 16) && !rest[24] ? STREAM : FOREIGN;
+  }
+  if (strncmp(rest, ".part-", 6) == 0) {
+    return hex(rest + 6, 16) && rest[22] == '.' ? PART : FOREIGN;
+  }
+  bool left = strncmp(rest, ".new.", 5) == 0
+                  ? rest[5] >= '0' && rest[5] <= '9'
+                  : strncmp(rest, ".current.new.", 13) == 0 && number(rest + 13);
+  return left ? LEFTOVER : FOREIGN;
+}
+
+/* A name of ours on a file of another type or owner is not ours. */
+static enum kind kind_of(const char *name, const struct stat *st, size_t *group) {
+  enum kind kind = kind_of_name(name, group);
+  bool link = S_ISLNK(st->st_mode), file = S_ISREG(st->st_mode);
+  bool fits = kind == CURRENT || kind == JOB || kind == STREAM ? link
+              : kind == LEFTOVER                               ? link || file
+                                                               : file;
+  return fits && st->st_uid == geteuid() ? kind : FOREIGN;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------
+ */
+
+static void forget(struct cache *c) {
+  for (size_t i = 0; i < c->count; i++) {
+    free(c->entries[i].source);
+    free(c->entries[i].options);
+  }
+  free(c->entries);
+  c->entries = NULL;
+  c->count = 0;
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+/* Read the directory anew. 0 or -errno. */
+static int scan(struct cache *c) {
+  forget(c);
+  int fd = openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+  if (!dir) {
+    int rc = -errno;
+    if (fd >= 0) {
+      close(fd);
+    }
+    return rc;
+  }
+  int rc = 0;
+  size_t room = 0;
+  const struct dirent *d;
+  while (rc == 0 && (errno = 0, d = readdir(dir))) {
+    struct entry e = {.removed = false};
+    if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
+        fstatat(c->dir, d->d_name, &e.st, AT_SYMLINK_NOFOLLOW) != 0) {
+      continue;
+    }
+    strcpy(e.name, d->d_name);
+    e.kind = kind_of(e.name, &e.st, &e.group);
+    if (S_ISLNK(e.st.st_mode)) {
+      ssize_t n = readlinkat(c->dir, e.name, e.target, sizeof(e.target) - 1);
+      e.target[n < 0 ? 0 : n] = 0;
+    }
+    if (c->count == room) {
+      room = room ? 2 * room : 64;
+      struct entry *more = realloc(c->entries, room * sizeof(*more));
+      if (!more) {
+        rc = -ENOMEM;
+        continue;
+      }
+      c->entries = more;
+    }
+    c->entries[c->count++] = e;
+  }
+  rc = rc ? rc : -errno;
+  closedir(dir);
+  if (c->count) {
+    qsort(c->entries, c->count, sizeof(*c->entries), by_name);
+  }
+  return rc;
+}
+
+static struct group *group_of(const struct cache *c, const struct entry *e) {
+  for (size_t i = 0; i < c->group_count; i++) {
+    if (strlen(c->groups[i].name) == e->group &&
+        memcmp(c->groups[i].name, e->name, e->group) == 0) {
+      return &c->groups[i];
+    }
+  }
+  return NULL;
+}
+
+/* Take the lock of every KEY, none of them by waiting; without gc, only see whether it is taken.
+ * 0 or -errno. */
+static int lock_groups(struct cache *c, bool gc) {
+  for (size_t i = 0; i < c->count; i++) {
+    const struct entry *e = &c->entries[i];
+    if (e->kind == FOREIGN || group_of(c, e)) {
+      continue;
+    }
+    struct group *more = realloc(c->groups, (c->group_count + 1) * sizeof(*more));
+    if (!more) {
+      return -ENOMEM;
+    }
+    c->groups = more;
+    struct group *g = &more[c->group_count++];
+    char lock[64];
+    snprintf(g->name, sizeof(g->name), "%.*s", (int)e->group, e->name);
+    snprintf(lock, sizeof(lock), "%s.lock", g->name);
+    g->lock = openat(c->dir, lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (gc ? O_CREAT : 0), 0600);
+    if (g->lock >= 0 && flock(g->lock, (gc ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
+      close(g->lock);
+      g->lock = -1;
+    } else if (g->lock < 0 && errno == ENOENT) {
+      g->lock = open("/dev/null", O_RDONLY | O_CLOEXEC); /* nobody has it */
+    }
+  }
+  return 0;
+}
+
+static void unlock_groups(struct cache *c) {
+  for (size_t i = 0; i < c->group_count; i++) {
+    if (c->groups[i].lock >= 0) {
+      close(c->groups[i].lock);
+    }
+  }
+}
+
+static struct entry *find(const struct cache *c, const char *name) {
+  struct entry key;
+  snprintf(key.name, sizeof(key.name), "%s", name);
+  return c->count ? bsearch(&key, c->entries, c->count, sizeof(key), by_name) : NULL;
+}
+
+static void read_listing(const struct cache *c, struct entry *e) {
+  char path[PATH_MAX + NAME_MAX + 2];
+  struct shard_listing *l;
+  snprintf(path, sizeof(path), "%s/%s", c->path, e->name);
+  e->fault = shard_listing_open(path, &l);
+  if (e->fault == 0) {
+    e->source = strdup(l->source);
+    e->options = strdup(l->options);
+    e->entries = shard_listing_count(l);
+    shard_listing_close(l);
+  }
+}
+
+/*
+ * A line of /proc/PID/maps, "addresses perms offset major:minor inode path": mark the file that is
+ * mapped. By its name too, for device numbers of some file systems (btrfs, overlayfs) are others
+ * there than in stat(2).
+ */
+static void mark_mapping(struct cache *c, char *line) {
+  char *name = strrchr(line, '/'), *p = line;
+  /* Most lines are of other files. */
+  if (!name || (!strstr(name, ".listing") && !strstr(name, ".perm"))) {
+    return;
+  }
+  for (int field = 0; field < 3; field++) {
+    p += strcspn(p, " ");
+    p += strspn(p, " ");
+  }
+  unsigned long device[2] = {strtoul(p, &p, 16), 0};
+  device[1] = strtoul(p + (*p == ':'), &p, 16);
+  unsigned long long ino = strtoull(p, NULL, 10);
+  name++;
+  name[strcspn(name, " \n")] = 0; /* " (deleted)" */
+  for (size_t i = 0; i < c->count; i++) {
+    struct entry *e = &c->entries[i];
+    e->in_use = e->in_use || strcmp(e->name, name) == 0 ||
+                (e->st.st_ino == ino && major(e->st.st_dev) == device[0] &&
+                 minor(e->st.st_dev) == device[1]);
+  }
+}
+
+/* Mark what other processes have mapped, as far as their maps may be read. */
+static void mark_mapped(struct cache *c) {
+  DIR *proc = opendir("/proc");
+  const struct dirent *d;
+  char *line = NULL;
+  size_t room = 0;
+  while (proc && (d = readdir(proc))) {
+    char path[64];
+    if (!number(d->d_name) || strtol(d->d_name, NULL, 10) == getpid()) {
+      continue;
+    }
+    snprintf(path, sizeof(path), "/proc/%.20s/maps", d->d_name);
+    FILE *maps = fopen(path, "re");
+    while (maps && getline(&line, &room, maps) > 0) {
+      mark_mapping(c, line);
+    }
+    if (maps) {
+      fclose(maps);
+    }
+  }
+  free(line);
+  if (proc) {
+    closedir(proc);
+  }
+}
+
+static double age(const struct cache *c, const struct entry *e) {
+  return difftime(c->now, e->st.st_mtim.tv_sec);
+}
+
+/* A part's stream: how much of its name is the base of all of its files. */
+static size_t base_of(const struct entry *e) { return e->group + strlen(".part-") + 16; }
+
+/* Whether it is a job's: 16 zeros behind `before` are of none. */
+static bool is_of_job(const struct entry *e, const char *before) {
+  return strspn(e->name + e->group + strlen(before), "0") < 16;
+}
+
+/* What is a job's is kept for a month, what is of none for an hour. */
+static bool is_old(const struct cache *c, const struct entry *e, const char *before) {
+  return age(c, e) >= (is_of_job(e, before) ? MONTH : HOUR);
+}
+
+/* Whether it is being made, and whether somebody is to find it. */
+static void look_at_part(const struct cache *c, struct entry *e) {
+  char base[PATH_MAX + NAME_MAX + 2];
+  snprintf(base, sizeof(base), "%s/%.*s", c->path, (int)base_of(e), e->name);
+  enum shard_stream_state state = shard_stream_look(base);
+  e->busy = e->busy || state == SHARD_STREAM_RUNNING;
+  for (size_t i = 0; i < c->count && state == SHARD_STREAM_COMPLETE; i++) {
+    const struct entry *link = &c->entries[i];
+    e->pinned = e->pinned || (link->kind == STREAM && !is_old(c, link, ".stream-") &&
+                              strlen(link->target) == base_of(e) &&
+                              memcmp(link->target, e->name, base_of(e)) == 0);
+  }
+}
+
+/* Who reads one part of a listing wants the next ones, and its end, too. They lie side by side. */
+static void keep_streams(struct cache *c) {
+  for (size_t i = 0, end; i < c->count; i = end) {
+    const struct entry *first = &c->entries[i];
+    bool in_use = false;
+    for (end = i + 1; first->kind == PART && end < c->count && c->entries[end].kind == PART &&
+                      memcmp(c->entries[end].name, first->name, base_of(first)) == 0;
+         end++) {
+    }
+    for (size_t k = i; k < end; k++) {
+      in_use = in_use || c->entries[k].in_use;
+    }
+    for (size_t k = i; k < end; k++) {
+      c->entries[k].in_use = in_use;
+    }
+  }
+}
+
+/* Fill in what the names do not say. */
+static void look(struct cache *c) {
+  time(&c->now);
+  for (size_t i = 0; i < c->count; i++) {
+    struct entry *e = &c->entries[i], *target;
+    const struct group *g = e->kind == FOREIGN ? NULL : group_of(c, e);
+    e->busy = e->kind != FOREIGN && (!g || g->lock < 0);
+    if (e->kind == LISTING) {
+      read_listing(c, e);
+    } else if (e->kind == PART) {
+      look_at_part(c, e);
+    } else if (e->kind == OBJECT) {
+      e->pinned = is_of_job(e, ".got-") && !is_old(c, e, ".got-");
+    } else if ((e->kind == CURRENT || e->kind == JOB) && (target = find(c, e->target))) {
+      target->current = target->current || e->kind == CURRENT;
+      target->pinned = target->pinned || (e->kind == JOB && age(c, e) < MONTH);
+    }
+  }
+  mark_mapped(c);
+  keep_streams(c);
+}
+
+/* ---- cleaning ---------------------------------------------------------------------------------
+ */
+
+/* Why an entry can go, NULL if it is to stay. */
+static const char *why_remove(const struct cache *c, const struct entry *e) {
+  if (e->busy || e->in_use) {
+    return NULL;
+  }
+  char name[NAME_MAX + 1];
+  const struct entry *permutation;
+  switch (e->kind) {
+  case LISTING:
+    return e->current || e->pinned ? NULL : "old version";
+  case LEFTOVER:
+    return "left by a killed process";
+  case PERMUTATION:
+    return age(c, e) >= HOUR ? "permutation of a job that is gone" : NULL;
+  case LOCK: /* a KEY's stays: whoever waits for it has it open */
+    snprintf(name, sizeof(name), "%.*s.perm", (int)e->group, e->name);
+    permutation = find(c, name);
+    return e->group > 32 && age(c, e) >= HOUR && (!permutation || why_remove(c, permutation))
+               ? "lock of a permutation that is gone"
+               : NULL;
+  case JOB:
+    return age(c, e) >= MONTH ? "job of a month ago" : NULL;
+  case OBJECT: /* what SHARD_LISTING=s3://... names */
+    return !is_old(c, e, ".got-")  ? NULL
+           : is_of_job(e, ".got-") ? "object of a job of a month ago"
+                                   : "object of an hour ago";
+  case PART:
+    return e->pinned ? NULL : "part of a listing that no job has";
+  case STREAM:
+    return is_old(c, e, ".stream-") ? "job that is gone" : NULL;
+  case CURRENT:
+    return find(c, e->target) ? NULL : "link to nothing";
+  case FOREIGN:
+    break;
+  }
+  return NULL;
+}
+
+/* Links and locks take none. */
+static double size_of(const struct entry *e) {
+  return S_ISREG(e->st.st_mode) ? (double)e->st.st_size : 0;
+}
+
+/* Bytes of what is ours and was not removed. */
+static double total(const struct cache *c) {
+  double bytes = 0;
+  for (size_t i = 0; i < c->count; i++) {
+    bytes += c->entries[i].kind == FOREIGN || c->entries[i].removed ? 0 : size_of(&c->entries[i]);
+  }
+  return bytes;
+}
+
+/* The array in JSON, or a line for people. */
+static void tell_removed(const struct request *r, const struct entry *e, const char *why) {
+  static bool begun;
+  char bytes[CTL_HUMAN];
+  if (r->json) {
+    fputs(begun ? ", {\"file\": " : "{\"file\": ", stdout);
+    ctl_json_string(stdout, e->name);
+    printf(", \"bytes\": %.0f, \"why\": \"%s\"}", size_of(e), why);
+    begun = true;
+    return;
+  }
+  printf("%s %8s  %s: ", r->dry_run ? "would remove" : "removed",
+         ctl_human_bytes(size_of(e), bytes), why);
+  ctl_text(stdout, e->name);
+  if (e->source) {
+    fputs(" of ", stdout);
+    ctl_text(stdout, e->source);
+  }
+  putchar('\n');
+}
+
+static int remove_entry(const struct cache *c, const struct request *r, struct entry *e,
+                        const char *why) {
+  if (!r->dry_run && unlinkat(c->dir, e->name, 0) != 0 && errno != ENOENT) {
+    return ctl_fail("cannot remove '%s/%s': %s", c->path, e->name, strerror(errno));
+  }
+  e->removed = true;
+  tell_removed(r, e, why);
+  return CTL_DONE;
+}
+
+static bool old_enough(const struct cache *c, const struct request *r, const struct entry *e) {
+  return age(c, e) >= (double)r->days * DAY;
+}
+
+/* When it was used last, as far as the file system keeps account; a job's comes last. */
+static double used(const struct entry *e) {
+  time_t latest =
+      e->st.st_atim.tv_sec > e->st.st_mtim.tv_sec ? e->st.st_atim.tv_sec : e->st.st_mtim.tv_sec;
+  return (double)latest + (e->pinned ? 1e15 : 0);
+}
+
+/* Take a listing away from those who would open it, see that nobody just has, and remove it. */
+static int remove_unused(struct cache *c, const struct request *r, struct entry *e) {
+  char name[NAME_MAX + 1];
+  snprintf(name, sizeof(name), "%.*s.current", (int)e->group, e->name);
+  struct entry *link = e->current ? find(c, name) : NULL;
+  if (!r->dry_run && link) {
+    if (unlinkat(c->dir, name, 0) != 0) {
+      return ctl_fail("cannot remove '%s/%s': %s", c->path, name, strerror(errno));
+    }
+    mark_mapped(c);
+    if (e->in_use) {
+      return symlinkat(e->name, c->dir, name) == 0
+                 ? CTL_DONE
+                 : ctl_fail("cannot restore '%s/%s': %s", c->path, name, strerror(errno));
+    }
+  }
+  if (link) {
+    link->removed = true;
+  }
+  return remove_entry(c, r, e, "least recently used");
+}
+
+static bool leads_to(const struct entry *e, const char *base) {
+  return e->kind == STREAM && strcmp(e->target, base) == 0;
+}
+
+/* The same with a bucket's listing in parts: all of them go. */
+static int remove_stream(struct cache *c, const struct request *r, const struct entry *part) {
+  char base[NAME_MAX + 1];
+  size_t n = base_of(part);
+  snprintf(base, sizeof(base), "%.*s", (int)n, part->name);
+  for (size_t i = 0; i < c->count && !r->dry_run; i++) {
+    const char *link = c->entries[i].name;
+    if (leads_to(&c->entries[i], base) && unlinkat(c->dir, link, 0) != 0 && errno != ENOENT) {
+      return ctl_fail("cannot remove '%s/%s': %s", c->path, link, strerror(errno));
+    }
+  }
+  if (!r->dry_run) {
+    mark_mapped(c);
+    keep_streams(c);
+  }
+  int rc = CTL_DONE;
+  for (size_t i = 0; i < c->count && rc == CTL_DONE; i++) {
+    struct entry *e = &c->entries[i];
+    if (leads_to(e, base)) {
+      e->removed = !part->in_use;
+      if (part->in_use && symlinkat(base, c->dir, e->name) != 0 && errno != EEXIST) {
+        rc = ctl_fail("cannot restore '%s/%s': %s", c->path, e->name, strerror(errno));
+      }
+    } else if (e->kind == PART && !e->removed && !e->in_use && memcmp(e->name, base, n) == 0) {
+      rc = remove_entry(c, r, e, "least recently used");
+    }
+  }
+  return rc;
+}
+
+static int shrink(struct cache *c, const struct request *r) {
+  while (total(c) > (double)r->most) {
+    struct entry *first = NULL;
+    for (size_t i = 0; i < c->count; i++) {
+      struct entry *e = &c->entries[i];
+      bool ours = e->kind == LISTING || e->kind == OBJECT || e->kind == PART;
+      if (ours && !e->removed && !e->busy && !e->in_use && old_enough(c, r, e) &&
+          (!first || used(e) < used(first))) {
+        first = e;
+      }
+    }
+    if (!first) {
+      return ctl_fail(
+          "'%s' still holds %.0f bytes, more than --max-size: the rest is in use, being "
+          "built, too young or no listing",
+          c->path, total(c));
+    }
+    int rc = first->kind == PART     ? remove_stream(c, r, first)
+             : first->kind == OBJECT ? remove_entry(c, r, first, "least recently used")
+                                     : remove_unused(c, r, first);
+    if (rc != CTL_DONE) {
+      return rc;
+    }
+  }
+  return CTL_DONE;
+}
+
+static int collect(struct cache *c, const struct request *r) {
+  double before = total(c);
+  int rc = CTL_DONE;
+  char freed[CTL_HUMAN], left[CTL_HUMAN];
+  if (r->json) {
+    fputs("{\"directory\": ", stdout);
+    ctl_json_string(stdout, c->path);
+    printf(", \"dry_run\": %s, \"removed\": [", r->dry_run ? "true" : "false");
+  }
+  for (size_t i = 0; i < c->count; i++) {
+    struct entry *e = &c->entries[i];
+    const char *why = old_enough(c, r, e) ? why_remove(c, e) : NULL;
+    if (why && remove_entry(c, r, e, why) != CTL_DONE) {
+      rc = CTL_FAILED;
+    }
+  }
+  if (r->limited && shrink(c, r) != CTL_DONE) {
+    rc = CTL_FAILED;
+  }
+  if (r->json) {
+    printf("], \"freed\": %.0f, \"bytes\": %.0f}\n", before - total(c), total(c));
+  } else {
+    printf("%s %s, ", r->dry_run ? "would free" : "freed",
+           ctl_human_bytes(before - total(c), freed));
+    printf("%s left in %s\n", ctl_human_bytes(total(c), left), c->path);
+  }
+  return rc;
+}
+
+/* ---- showing ----------------------------------------------------------------------------------
+ */
+
+static void print_entry(const struct cache *c, const struct entry *e, const char *what) {
+  char bytes[CTL_HUMAN], old[CTL_HUMAN], count[CTL_HUMAN];
+  printf("%9s %7s  %s%s%s%s  ", ctl_human_bytes(size_of(e), bytes), ctl_human_age(age(c, e), old),
+         what, e->in_use ? ", in use" : "", e->pinned ? ", pinned by a job" : "",
+         e->busy ? ", being built" : "");
+  if (e->source) {
+    ctl_text(stdout, e->source);
+    printf(" (%s files; ", ctl_human_count(e->entries, count));
+    ctl_text(stdout, e->options ? e->options : "");
+    putchar(')');
+  } else {
+    ctl_text(stdout, e->name);
+  }
+  putchar('\n');
+}
+
+static const char *word(const struct entry *e) {
+  switch (e->kind) {
+  case LISTING:
+    return e->fault == -EPROTONOSUPPORT ? "of another version"
+           : e->fault                   ? "unreadable"
+           : e->current                 ? "current"
+                                        : "old";
+  case LEFTOVER:
+    return e->busy ? "unfinished" : "leftover";
+  case PERMUTATION:
+    return "permutation";
+  case OBJECT:
+    return "fetched";
+  case PART:
+    return "part";
+  case FOREIGN:
+    return e->st.st_uid == geteuid() ? "not libshard's" : "another user's";
+  default:
+    return NULL; /* links and locks: shown by what they do */
+  }
+}
+
+static void json_entry(const struct cache *c, const struct entry *e, bool first) {
+  fputs(first ? "{\"file\": " : ", {\"file\": ", stdout);
+  ctl_json_string(stdout, e->name);
+  printf(", \"kind\": \"%s\", \"bytes\": %.0f, \"age\": %.0f, \"in_use\": %s, \"busy\": %s",
+         e->kind == LISTING       ? "listing"
+         : e->kind == LEFTOVER    ? "leftover"
+         : e->kind == PERMUTATION ? "permutation"
+         : e->kind == OBJECT      ? "object"
+         : e->kind == PART        ? "part"
+                                  : "foreign",
+         size_of(e), age(c, e), e->in_use ? "true" : "false", e->busy ? "true" : "false");
+  if (e->kind == LISTING) {
+    printf(", \"current\": %s, \"pinned\": %s", e->current ? "true" : "false",
+           e->pinned ? "true" : "false");
+    fputs(", \"source\": ", stdout);
+    if (e->source) {
+      ctl_json_string(stdout, e->source);
+      fputs(", \"options\": ", stdout);
+      ctl_json_string(stdout, e->options ? e->options : "");
+      printf(", \"entries\": %llu", (unsigned long long)e->entries);
+    } else {
+      fputs("null, \"options\": null, \"entries\": null", stdout);
+    }
+  }
+  putchar('}');
+}
+
+static int show(const struct cache *c, const struct request *r) {
+  bool first = true;
+  if (r->json) {
+    fputs("{\"directory\": ", stdout);
+    ctl_json_string(stdout, c->path);
+    printf(", \"bytes\": %.0f, \"files\": [", total(c));
+  }
+  for (size_t i = 0; i < c->count; i++) {
+    const struct entry *e = &c->entries[i];
+    const char *what = word(e);
+    if (what && r->json) {
+      json_entry(c, e, first);
+      first = false;
+    } else if (what) {
+      print_entry(c, e, what);
+    }
+  }
+  char bytes[CTL_HUMAN];
+  if (r->json) {
+    fputs("]}\n", stdout);
+  } else {
+    printf("%9s in %s\n", ctl_human_bytes(total(c), bytes), c->path);
+  }
+  return CTL_DONE;
+}
+
+/* ---- the command ------------------------------------------------------------------------------
+ */
+
+static int run(struct cache *c, const struct request *r) {
+  if (r->gc) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a lock is a descriptor */
+      files.rlim_cur = files.rlim_max;
+      setrlimit(RLIMIT_NOFILE, &files);
+    }
+  }
+  int rc = scan(c);
+  if (rc == 0) {
+    rc = lock_groups(c, r->gc && !r->dry_run);
+  }
+  if (rc == 0 && !r->gc) {
+    look(c);
+    unlock_groups(c);
+    return show(c, r);
+  }
+  if (rc == 0) {
+    rc = scan(c); /* again, now that nobody builds */
+  }
+  if (rc != 0) {
+    unlock_groups(c);
+    return ctl_fail("cannot read the cache directory '%s': %s", c->path, strerror(-rc));
+  }
+  look(c);
+  rc = collect(c, r);
+  unlock_groups(c);
+  return rc;
+}
+
+static int set(struct request *r, int option) {
+  switch (option) {
+  case OPT_DRY_RUN:
+    r->dry_run = true;
+    break;
+  case OPT_OLDER_THAN:
+    if (!ctl_number(optarg, 100000, &r->days)) {
+      return ctl_usage("--older-than takes a number of days, not '%s'", optarg);
+    }
+    break;
+  case OPT_MAX_SIZE:
+    r->limited = true;
+    if (!shard_size_parse(optarg, &r->most)) {
+      return ctl_usage("--max-size takes a size such as 10G (10 GiB), not '%s'; see shardctl cache "
+                       "--help",
+                       optarg);
+    }
+    break;
+  case OPT_JSON:
+    r->json = true;
+    break;
+  default:
+    return CTL_USAGE;
+  }
+  return CTL_DONE;
+}
+
+int ctl_cache(int argc, char **argv) {
+  struct request r = {.gc = false};
+  int option;
+  while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    if (option == 'h') {
+      fputs(usage, stdout);
+      return ctl_finish();
+    }
+    int rc = set(&r, option);
+    if (rc != CTL_DONE) {
+      return rc;
+    }
+  }
+  const char *verb = argc - optind == 1 ? argv[optind] : "";
+  r.gc = strcmp(verb, "gc") == 0;
+  if (!r.gc && strcmp(verb, "ls") != 0) {
+    return ctl_usage("cache takes ls or gc; see shardctl cache --help");
+  }
+  if (!r.gc && (r.dry_run || r.limited || r.days)) {
+    return ctl_usage("--dry-run, --older-than and --max-size go with cache gc");
+  }
+  struct cache c = {.dir = -1};
+  char err[700];
+  shard_config_init(environ);
+  if (shard_config_check(err, sizeof(err)) != 0) {
+    return ctl_fail("%s", err); /* it may be a misspelt SHARD_CACHE_DIR */
+  }
+  ssize_t rc = shard_cache_dir_find(false, c.path, sizeof(c.path), err, sizeof(err));
+  if (rc < 0 && rc != -ENOENT) {
+    return ctl_fail("%s", err);
+  }
+  if (rc > 0) {
+    c.dir = open(c.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (c.dir < 0) {
+      return ctl_fail("cannot read the cache directory '%s': %s", c.path, strerror(errno));
+    }
+    rc = run(&c, &r);
+    close(c.dir);
+  } else { /* there is no such directory: an empty one */
+    rc = r.gc ? collect(&c, &r) : show(&c, &r);
+  }
+  forget(&c);
+  free(c.groups);
+  int finished = ctl_finish();
+  return rc == CTL_DONE ? finished : (int)rc;
+}

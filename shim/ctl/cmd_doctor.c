@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_doctor.c - shardctl doctor: whether libshard can work here, checked in the way it works.
+ *
+ * The preload is tried on shardctl itself: with the hidden word TRIAL it tells whether libshard.so
+ * is in the process, and lists a small dataset through it, which takes all of the way: the shard
+ * view, the cache, the builder and the reader. Nothing stays behind. No value of a variable is
+ * printed, only paths and what is said by libshard's own messages.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cache/cachedir.h"
+#include "config/config.h"
+#include "ctl/ctl.h"
+#include "libshard.h"
+
+static const char usage[] =
+    "Usage: shardctl doctor [--json]\n"
+    "\n"
+    "Checks what libshard needs here, a line each: ok, warn or FAIL, what was looked at, and what\n"
+    "was found or is to be done:\n"
+    "  library    libshard.so lies where shardctl finds it, and is of the same version\n"
+    "  preload    LD_PRELOAD takes effect\n"
+    "  launcher   rank and size are found; start it by mpirun, srun or torchrun to see this\n"
+    "  variables  the SHARD_ variables are known and valid\n"
+    "  cache      the cache directory can be used, and has room\n"
+    "  listing    a small dataset can be listed through the library (below $TMPDIR or /tmp)\n"
+    "  python     there is a Python ($PYTHON or python3)\n"
+    "  dlio       it has a DLIO, and the adapter knows its version\n"
+    "  limits     descriptors, and room in /dev/shm\n"
+    "\n"
+    "      --json  print one JSON object\n"
+    "      --help\n"
+    "\n"
+    "Takes 10 s at most for each program it starts. Exit status: 0 nothing FAILs, 1 something\n"
+    "does, 2 wrong usage.\n";
+
+static const struct option options[] = {
+    {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+
+#define TRIAL "--trial"
+#define TRIAL_FILES 3
+#define SECONDS 10
+#define ROOM_LEAST (64e6) /* bytes in the cache directory: some ten million names */
+
+enum result { OK, WARN, FAIL };
+
+static struct {
+  bool json;
+  unsigned count, failed;
+  char self[PATH_MAX], library[PATH_MAX]; /* library: "" if it was not found */
+} doctor;
+
+__attribute__((format(printf, 3, 4))) static void tell(enum result result, const char *what,
+                                                       const char *format, ...) {
+  static const char *const words[] = {"ok", "warn", "FAIL"};
+  char detail[1200];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(detail, sizeof(detail), format, args);
+  va_end(args);
+  doctor.failed += result == FAIL;
+  if (doctor.json) {
+    printf("%s{\"check\": \"%s\", \"result\": \"%s\", \"detail\": ", doctor.count ? ", " : "", what,
+           words[result]);
+    ctl_json_string(stdout, detail);
+    putchar('}');
+  } else {
+    printf("%-4s  %-9s  ", words[result], what);
+    ctl_text(stdout, detail);
+    putchar('\n');
+  }
+  doctor.count++;
+}
+
+/* ---- programs ---------------------------------------------------------------------------------
+ */
+
+struct run {
+  char out[1000]; /* the beginning of stdout and stderr, one after the other as they came */
+  int status;     /* as of waitpid(2); -1: it took too long */
+};
+
+/* In the child: no SHARD_ variable and no preload but what is given. */
+static void set_environment(const char *const *variables) {
+  char name[64];
+  for (size_t i = 0; environ && environ[i];) {
+    size_t n = strcspn(environ[i], "=");
+    if ((strncmp(environ[i], "SHARD_", 6) == 0 || strncmp(environ[i], "LD_PRELOAD=", 11) == 0) &&
+        n < sizeof(name)) {
+      snprintf(name, sizeof(name), "%.*s", (int)n, environ[i]);
+      unsetenv(name);
+      i = 0;
+    } else {
+      i++;
+    }
+  }
+  for (; variables[0]; variables += 2) {
+    setenv(variables[0], variables[1], 1);
+  }
+}
+
+static void execute(char *const argv[], const char *const *variables, const char *dir, int out) {
+  int null = open("/dev/null", O_RDONLY);
+  setpgid(0, 0);
+  if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
+      (dir && chdir(dir) != 0)) {
+    _exit(126);
+  }
+  set_environment(variables);
+  execvp(argv[0], argv);
+  dprintf(2, "%s", strerror(errno));
+  _exit(127);
+}
+
+/* Run a program with these variables (name, value, ..., NULL), in `dir` if given. */
+static void run(struct run *r, char *const argv[], const char *const *variables, const char *dir) {
+  int pipes[2];
+  *r = (struct run){.status = 126 << 8};
+  pid_t pid = pipe2(pipes, O_CLOEXEC) == 0 ? fork() : -1;
+  if (pid < 0) {
+    snprintf(r->out, sizeof(r->out), "cannot start it: %s", strerror(errno));
+    return;
+  }
+  if (pid == 0) {
+    execute(argv, variables, dir, pipes[1]);
+  }
+  close(pipes[1]);
+  struct pollfd p = {.fd = pipes[0], .events = POLLIN};
+  size_t used = 0;
+  ssize_t n = 1;
+  time_t end = time(NULL) + SECONDS;
+  while (n > 0 && time(NULL) < end) {
+    char chunk[512];
+    if (poll(&p, 1, 200) > 0) {
+      n = read(pipes[0], chunk, sizeof(chunk));
+      for (ssize_t i = 0; i < n && used + 1 < sizeof(r->out); i++) {
+        r->out[used++] = chunk[i];
+      }
+    }
+  }
+  close(pipes[0]);
+  if (n > 0) {
+    kill(-pid, SIGKILL);
+  }
+  while (waitpid(pid, &r->status, 0) < 0 && errno == EINTR) {
+  }
+  r->status = n > 0 ? -1 : r->status;
+  while (used > 0 && r->out[used - 1] == '\n') {
+    used--;
+  }
+  r->out[used] = 0;
+}
+
+static const char *ending(const struct run *r) {
+  static char text[64];
+  if (r->status < 0) {
+    snprintf(text, sizeof(text), "took more than %d s", SECONDS);
+  } else if (WIFSIGNALED(r->status)) {
+    snprintf(text, sizeof(text), "was killed by signal %d", WTERMSIG(r->status));
+  } else {
+    snprintf(text, sizeof(text), "ended with status %d", WEXITSTATUS(r->status));
+  }
+  return text;
+}
+
+/* What a child under the preload does: tell the library's version, and count the entries of a
+ * directory. */
+static int trial(const char *dir) {
+  const char *(*version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "shard_version");
+  printf("%s", version ? version() : "none");
+  DIR *stream = dir ? opendir(dir) : NULL;
+  if (dir && !stream) {
+    return CTL_FAILED;
+  }
+  int count = 0;
+  const struct dirent *d;
+  while (stream && (d = readdir(stream))) {
+    count += d->d_name[0] != '.';
+  }
+  if (stream) {
+    closedir(stream);
+    printf(" %d", count);
+  }
+  return ctl_finish();
+}
+
+/* ---- the checks -------------------------------------------------------------------------------
+ */
+
+/* Where shard_self_program() of the library would find this shardctl. */
+static void check_library(void) {
+  if (!ctl_find_library(doctor.self, doctor.library)) {
+    tell(FAIL, "library",
+         "no libshard.so beside '%.500s', nor in ../lib or ../lib64; install both together",
+         doctor.self);
+    return;
+  }
+  void *library = dlopen(doctor.library, RTLD_NOW | RTLD_LOCAL);
+  const char *(*version)(void) =
+      library ? (const char *(*)(void))dlsym(library, "shard_version") : NULL;
+  if (!version) {
+    tell(FAIL, "library", "%.700s; build or install it anew", dlerror());
+    doctor.library[0] = 0;
+  } else if (strcmp(version(), shard_version()) != 0) {
+    tell(FAIL, "library", "'%.500s' is version %.40s, shardctl %s; install both together",
+         doctor.library, version(), shard_version());
+  } else {
+    tell(OK, "library", "%s, version %s", doctor.library, shard_version());
+  }
+}
+
+static void check_preload(void) {
+  char *argv[] = {doctor.self, "doctor", TRIAL, NULL};
+  const char *const variables[] = {"LD_PRELOAD", doctor.library, NULL};
+  struct run r;
+  if (doctor.library[strcspn(doctor.library, ": \t\n")]) {
+    tell(FAIL, "preload",
+         "LD_PRELOAD cannot hold the blank or colon in '%.500s'; install it elsewhere",
+         doctor.library);
+    return;
+  }
+  run(&r, argv, variables, NULL);
+  if (r.status == 0 && strcmp(r.out, shard_version()) == 0) {
+    tell(OK, "preload", "LD_PRELOAD=%s takes effect", doctor.library);
+  } else if (r.status == 0 && strcmp(r.out, "none") == 0) {
+    tell(FAIL, "preload",
+         "LD_PRELOAD=%.500s has no effect: is shardctl set-uid, or preloading forbidden here?",
+         doctor.library);
+  } else {
+    tell(FAIL, "preload", "a program under LD_PRELOAD=%.500s %s: %.300s", doctor.library,
+         ending(&r), r.out);
+  }
+}
+
+static void check_launcher(void) {
+  struct shard_world w;
+  char err[400];
+  int rc = shard_world_get(&w, err, sizeof(err));
+  if (rc == 0) {
+    tell(OK, "launcher", "%s: rank %d of %d", w.launcher, w.rank, w.size);
+  } else if (rc == -ENOENT) {
+    tell(OK, "launcher",
+         "none has started this; 'mpirun -n 2 shardctl doctor' (srun, torchrun) "
+         "tells whether ranks are found");
+  } else {
+    tell(FAIL, "launcher", "%s", err);
+  }
+}
+
+static bool check_variables(void) {
+  char err[700];
+  if (shard_config_check(err, sizeof(err)) != 0) {
+    tell(FAIL, "variables", "%s", err);
+    return false;
+  }
+  char names[600] = "";
+  for (size_t i = 0; environ && environ[i]; i++) {
+    size_t used = strlen(names);
+    if (strncmp(environ[i], "SHARD_", 6) == 0) {
+      snprintf(names + used, sizeof(names) - used, " %.*s", (int)strcspn(environ[i], "="),
+               environ[i]);
+    }
+  }
+  tell(OK, "variables", "%s%s", names[0] ? "valid:" : "none is set", names);
+  return true;
+}
+
+/* The name of a file system that is shared among nodes, or NULL. */
+static const char *shared(const struct statfs *fs) {
+  static const struct {
+    unsigned type;
+    const char *name;
+  } types[] = {{0x6969, "NFS"},        {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},
+               {0x19830326, "BeeGFS"}, {0x00c36400, "CephFS"}, {0xff534d42, "CIFS"},
+               {0x65735546, "FUSE"},   {0x01021997, "9p"}};
+  for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+    if ((unsigned)fs->f_type == types[i].type) {
+      return types[i].name;
+    }
+  }
+  return NULL;
+}
+
+static bool in_memory(const struct statfs *fs) {
+  return (unsigned)fs->f_type == 0x01021994 || (unsigned)fs->f_type == 0x858458f6;
+}
+
+/* Whether a file can be made in a directory, which is seen by making one without a name. */
+static bool writable(const char *dir) {
+  int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+    return access(dir, W_OK | X_OK) == 0;
+  }
+  int fault = fd < 0 ? errno : posix_fallocate(fd, 0, 4096);
+  if (fd >= 0) {
+    close(fd);
+  }
+  errno = fault;
+  return fault == 0;
+}
+
+static void check_cache(void) {
+  char dir[PATH_MAX], err[700], room[CTL_HUMAN];
+  ssize_t rc = shard_cache_dir_find(false, dir, sizeof(dir), err, sizeof(err));
+  bool missing = rc == -ENOENT;
+  if (rc < 0 && !missing) {
+    tell(FAIL, "cache", "%s", err);
+    return;
+  }
+  size_t length = strlen(dir);
+  while (length > 1 && dir[length - 1] == '/') {
+    dir[--length] = 0;
+  }
+  char *slash = strrchr(dir, '/');
+  if (missing && slash) { /* can it be made? */
+    slash[slash == dir] = 0;
+  }
+  struct statfs fs;
+  if (statfs(dir, &fs) != 0 || !writable(dir)) {
+    tell(FAIL, "cache", "cannot write to '%.500s': %s; set SHARD_CACHE_DIR", dir, strerror(errno));
+    return;
+  }
+  double bytes = (double)fs.f_bavail * (double)fs.f_bsize;
+  const char *net = shared(&fs), *kind = net ? net : in_memory(&fs) ? "in memory" : "on disk";
+  ctl_human_bytes(bytes, room);
+  if (net) {
+    tell(WARN, "cache",
+         "'%.500s' is on %s, %s free: every node would use it; set SHARD_CACHE_DIR to "
+         "a directory of the node",
+         dir, kind, room);
+  } else if (bytes < ROOM_LEAST) {
+    tell(WARN, "cache",
+         "'%.500s' has only %s free (%s), 5 B a name are needed; set SHARD_CACHE_DIR", dir, room,
+         kind);
+  } else {
+    tell(OK, "cache", "%s%s: %s, %s free", missing ? "will be made in " : "", dir, kind, room);
+  }
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
+  (void)st;
+  (void)type;
+  (void)where;
+  return remove(path);
+}
+
+/* TRIAL_FILES files below dir/data. */
+static bool make_data(const char *dir) {
+  char path[PATH_MAX];
+  bool made =
+      (size_t)snprintf(path, sizeof(path), "%s/data", dir) < sizeof(path) && mkdir(path, 0700) == 0;
+  for (int i = 0; made && i < TRIAL_FILES; i++) {
+    snprintf(path, sizeof(path), "%s/data/%d", dir, i);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    made = fd >= 0 && close(fd) == 0;
+  }
+  return made;
+}
+
+static void check_listing(void) {
+  const char *base = getenv("TMPDIR");
+  char dir[PATH_MAX], cache[PATH_MAX + 8], want[64];
+  if (!base || base[0] != '/') {
+    base = "/tmp";
+  }
+  if ((size_t)snprintf(dir, sizeof(dir), "%s/shardctl-doctor-XXXXXX", base) >= sizeof(dir) - 16 ||
+      !mkdtemp(dir)) {
+    tell(FAIL, "listing", "cannot make a directory in '%.500s': %s; set TMPDIR", base,
+         strerror(errno));
+    return;
+  }
+  snprintf(cache, sizeof(cache), "%s/cache", dir);
+  snprintf(want, sizeof(want), "%s %d", shard_version(), TRIAL_FILES);
+  char *argv[] = {doctor.self, "doctor", TRIAL, "data", NULL};
+  const char *const variables[] = {"LD_PRELOAD",
+                                   doctor.library,
+                                   "SHARD_DATASET",
+                                   "data",
+                                   "SHARD_CACHE_DIR",
+                                   cache,
+                                   "SHARD_RANK",
+                                   "0",
+                                   "SHARD_SIZE",
+                                   "1",
+                                   "SHARD_TIMEOUT",
+                                   "8",
+                                   NULL};
+  struct run r;
+  if (!make_data(dir)) {
+    tell(FAIL, "listing", "cannot make files in '%.500s': %s; set TMPDIR", dir, strerror(errno));
+  } else {
+    run(&r, argv, variables, dir);
+    if (r.status == 0 && strcmp(r.out, want) == 0) {
+      tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
+           base);
+    } else {
+      tell(FAIL, "listing", "a program that lists %d files below '%.300s' %s: %.500s", TRIAL_FILES,
+           base, ending(&r), r.out);
+    }
+  }
+  nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The adapter starts when dlio_benchmark is imported, and compares its functions then. */
+static char dlio_script[] =
+    "import importlib.util, sys\n"
+    "print('Python %d.%d.%d, %s' % (sys.version_info[:3] + (sys.executable,)))\n"
+    "spec = importlib.util.find_spec('dlio_benchmark')\n"
+    "print((list(spec.submodule_search_locations or ['?']))[0] if spec else '')\n"
+    "sys.stdout.flush()\n"
+    "if spec:\n"
+    "    import dlio_benchmark\n"
+    "    adapter = sys.modules.get('_libshard')\n"
+    "    print('known' if getattr(adapter, '_dlio', None) else 'unknown')\n";
+
+static void check_python(void) {
+  const char *python = getenv("PYTHON");
+  char *argv[] = {(char *)(python && *python ? python : "python3"), "-c", dlio_script, NULL};
+  const char *const variables[] = {"PYTHONDONTWRITEBYTECODE", "1",
+                                   doctor.library[0] ? "LD_PRELOAD" : NULL, doctor.library, NULL};
+  struct run r;
+  run(&r, argv, variables, NULL);
+  if (strncmp(r.out, "Python ", 7) != 0) {
+    tell(WARN, "python", "'%.300s' %s: %.300s; set PYTHON to the benchmark's interpreter", argv[0],
+         ending(&r), r.out);
+    return;
+  }
+  /* A line of the interpreter, one of DLIO's folder, one of the verdict. */
+  char *folder = strchr(r.out, '\n'), *rest = NULL;
+  if (folder) {
+    *folder++ = 0;
+    rest = strchr(folder, '\n');
+  }
+  if (rest) {
+    *rest++ = 0;
+  }
+  tell(OK, "python", "%s", r.out);
+  if (!folder || !*folder) {
+    tell(WARN, "dlio",
+         "this Python has no dlio_benchmark; set PYTHON to the benchmark's interpreter");
+  } else if (rest && strcmp(rest, "known") == 0) {
+    tell(OK, "dlio", "%s: a version that libshard knows", folder);
+  } else if (!doctor.library[0]) {
+    tell(WARN, "dlio", "%s: without libshard.so it cannot be told whether it is known", folder);
+  } else {
+    const char *last = rest ? rest : ending(&r);
+    tell(WARN, "dlio", "%s would run unmodified: %.600s", folder, last);
+  }
+}
+
+static void check_limits(void) {
+  struct rlimit files = {0, 0};
+  struct statfs fs;
+  char room[CTL_HUMAN];
+  getrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_cur < 256) {
+    tell(WARN, "limits", "only %llu descriptors (ulimit -n); PyTorch's workers want 1024",
+         (unsigned long long)files.rlim_cur);
+  } else if (statfs("/dev/shm", &fs) != 0) {
+    tell(WARN, "limits", "no /dev/shm: %s; set SHARD_CACHE_DIR, and mind that PyTorch needs it",
+         strerror(errno));
+  } else {
+    double bytes = (double)fs.f_blocks * (double)fs.f_bsize;
+    ctl_human_bytes(bytes, room);
+    tell(bytes < 1e9 ? WARN : OK, "limits", "%llu descriptors, /dev/shm of %s%s",
+         (unsigned long long)files.rlim_cur, room,
+         bytes < 1e9 ? ": batches of PyTorch's workers go there too (docker run --shm-size)" : "");
+  }
+}
+
+int ctl_doctor(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], TRIAL) == 0) {
+    return trial(argv[2]);
+  }
+  int c;
+  while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    switch (c) {
+    case 'j':
+      doctor.json = true;
+      break;
+    case 'h':
+      fputs(usage, stdout);
+      return ctl_finish();
+    default:
+      return CTL_USAGE;
+    }
+  }
+  if (optind != argc) {
+    return ctl_usage("doctor takes no arguments; see shardctl doctor --help");
+  }
+  shard_config_init(environ);
+  if (doctor.json) {
+    fputs("{\"checks\": [", stdout);
+  }
+  check_library();
+  if (doctor.library[0]) {
+    check_preload();
+  }
+  check_launcher();
+  if (check_variables()) {
+    check_cache();
+  }
+  if (doctor.library[0]) {
+    check_listing();
+  }
+  check_python();
+  check_limits();
+  if (doctor.json) {
+    printf("], \"ok\": %s}\n", doctor.failed ? "false" : "true");
+  }
+  int rc = ctl_finish();
+  return doctor.failed ? CTL_FAILED : rc;
+}

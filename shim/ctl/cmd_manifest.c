@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_manifest.c - shardctl manifest: a text for each rank, with the names of its share.
+ *
+ * All files are written beside their places first, and renamed when all are complete. Those for a
+ * bucket are written in a temporary folder, and put when all are complete.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/pattern.h"
+#include "ctl/ctl.h"
+#include "ctl/s3.h"
+#include "ctl/scratch.h"
+#include "libshard.h"
+#include "listing/listing.h"
+#include "shard/shard.h"
+#include "source/s3/s3.h"
+
+static const char usage[] =
+    "Usage: shardctl manifest LISTING --size P -o PATTERN [OPTIONS]\n"
+    "\n"
+    "Writes the names of each rank's share into a text of its own, one a line.\n"
+    "\n"
+    "      --size P             number of ranks\n"
+    "  -o, --output PATTERN     path of the texts: %r is the rank, %e the epoch, %% a '%';\n"
+    "                           or s3://BUCKET/KEY with these\n"
+    "      --strategy STRATEGY  range (default) or stride\n"
+    "      --seed S, --epoch E  shuffle first; each (seed, epoch) gives other shares\n"
+    "      --weights W,W,...    a weight for each rank: shares in this proportion (range only)\n"
+    "      --prefix TEXT        what stands before each name, such as s3://bucket/train/\n"
+    "  -0                       end names with NUL, not newline\n"
+    "      --help\n"
+    "\n"
+    "Example: four ranks, the first reads twice as much, shuffled for epoch 3:\n"
+    "  shardctl manifest train.listing --size 4 --weights 2,1,1,1 --seed 7 --epoch 3 \\\n"
+    "    -o 'm/train_rank%r_epoch%e.txt'\n";
+
+enum { OPT_SIZE = 256, OPT_STRATEGY, OPT_SEED, OPT_EPOCH, OPT_WEIGHTS, OPT_PREFIX, OPT_HELP };
+
+static const struct option options[] = {{"size", required_argument, NULL, OPT_SIZE},
+                                        {"output", required_argument, NULL, 'o'},
+                                        {"strategy", required_argument, NULL, OPT_STRATEGY},
+                                        {"seed", required_argument, NULL, OPT_SEED},
+                                        {"epoch", required_argument, NULL, OPT_EPOCH},
+                                        {"weights", required_argument, NULL, OPT_WEIGHTS},
+                                        {"prefix", required_argument, NULL, OPT_PREFIX},
+                                        {"help", no_argument, NULL, OPT_HELP},
+                                        {NULL, 0, NULL, 0}};
+
+struct order {
+  const struct shard_listing *listing;
+  const char *pattern, *prefix;
+  enum shard_strategy strategy;
+  uint32_t size;
+  uint64_t epoch, key; /* key 0: not shuffled */
+  uint64_t *bounds;    /* size + 1 places; NULL: equal shares */
+  int separator;
+};
+
+/* The pattern with rank and epoch filled in, and `tail`; malloc'd. NULL: no memory, or too long. */
+static char *path_of(const struct order *o, uint32_t rank, const char *tail) {
+  char path[PATH_MAX], *whole = NULL;
+  if (shard_pattern_expand(o->pattern, rank, o->epoch, path, sizeof(path)) < 0 ||
+      asprintf(&whole, "%s%s", path, tail) < 0) {
+    return NULL;
+  }
+  return whole;
+}
+
+static int write_names(const struct order *o, uint32_t rank, FILE *out) {
+  static char name[SHARD_NAME_MAX];
+  struct shard_share share;
+  uint64_t place, end, step;
+  shard_share_init(&share, o->strategy, rank, o->size, shard_listing_count(o->listing), o->key);
+  shard_share_places(&share, &place, &end, &step);
+  if (o->bounds) {
+    place = o->bounds[rank];
+    end = o->bounds[rank + 1];
+  }
+  for (; place < end; place += step) {
+    ssize_t n = shard_listing_name(o->listing, shard_share_at(&share, place), name, sizeof(name));
+    if (n < 0) {
+      return ctl_fail("listing '%s' is damaged", o->listing->file);
+    }
+    if (o->separator == '\n' && memchr(name, '\n', (size_t)n)) {
+      return ctl_fail("'%.*s\\n...' has a newline in it; use -0", (int)strcspn(name, "\n"), name);
+    }
+    fputs(o->prefix, out);
+    fwrite(name, 1, (size_t)n, out);
+    putc(o->separator, out);
+  }
+  return CTL_DONE;
+}
+
+static int write_all(const struct order *o) {
+  char tail[32];
+  int rc = CTL_DONE;
+  uint32_t made = 0;
+  snprintf(tail, sizeof(tail), ".tmp.%ld", (long)getpid());
+  for (; rc == CTL_DONE && made < o->size; made++) {
+    char *path = path_of(o, made, tail);
+    FILE *out = path ? fopen(path, "wxe") : NULL;
+    if (!out) {
+      rc = ctl_fail("cannot write '%s': %s", path ? path : o->pattern, strerror(errno));
+    } else {
+      rc = write_names(o, made, out);
+      bool failed = ferror(out);
+      if ((fclose(out) != 0 || failed) && rc == CTL_DONE) {
+        rc = ctl_fail("cannot write '%s': %s", path, strerror(errno));
+      }
+    }
+    free(path);
+  }
+  for (uint32_t r = 0; r < made; r++) {
+    char *path = path_of(o, r, tail), *final = path_of(o, r, "");
+    if (path && final && rc == CTL_DONE && rename(path, final) != 0) {
+      rc = ctl_fail("cannot write '%s': %s", final, strerror(errno));
+    }
+    if (path && rc != CTL_DONE) {
+      unlink(path);
+    }
+    free(path);
+    free(final);
+  }
+  return rc;
+}
+
+/* Write them in a temporary folder, and put them into the bucket. */
+static int put_all(const struct order *o) {
+  char local[PATH_MAX];
+  size_t used = 0;
+  struct ctl_s3_file *files = calloc(o->size, sizeof(*files));
+  if (!files) {
+    return ctl_fail("out of memory");
+  }
+  struct ctl_scratch scratch = {0};
+  int rc = ctl_scratch_make(&scratch);
+  for (const char *p = scratch.path; p && *p && rc == CTL_DONE; p++) {
+    used += (size_t)snprintf(local + used, 3, *p == '%' ? "%%%%" : "%c", *p);
+    rc = used + 8 < sizeof(local) ? CTL_DONE
+                                  : ctl_fail("the path '%.300s...' is too long", scratch.path);
+  }
+  struct order here = *o;
+  here.pattern = local;
+  if (rc == CTL_DONE) {
+    strcpy(local + used, "/%r");
+    rc = write_all(&here);
+  }
+  for (uint32_t r = 0; rc == CTL_DONE && r < o->size; r++) {
+    files[r] = (struct ctl_s3_file){path_of(o, r, ""), path_of(&here, r, "")};
+    rc = files[r].url && files[r].file ? CTL_DONE : ctl_fail("out of memory");
+  }
+  rc = rc == CTL_DONE ? ctl_s3_put(files, o->size, false) : rc;
+  for (uint32_t r = 0; r < o->size; r++) {
+    free((char *)files[r].url);
+    free((char *)files[r].file);
+  }
+  free(files);
+  ctl_scratch_remove(&scratch);
+  return rc;
+}
+
+/* "2,1,1": how many places each rank gets of n. NULL: not `size` numbers, or all are 0. */
+static uint64_t *weigh(const char *text, uint32_t size, uint64_t n) {
+  uint64_t *bounds = calloc((size_t)size + 1, sizeof(*bounds)), sum = 0;
+  bool good = bounds != NULL;
+  for (uint32_t r = 0; good && r < size; r++) {
+    char *end;
+    errno = 0;
+    unsigned long w = strtoul(text, &end, 10);
+    good = text[0] >= '0' && text[0] <= '9' && !errno && w <= 1000000000 &&
+           *end == (r + 1 < size ? ',' : 0);
+    bounds[r + 1] = sum += w;
+    text = end + 1;
+  }
+  if (!good || sum == 0) {
+    free(bounds);
+    return NULL;
+  }
+  for (uint32_t r = 1; r <= size; r++) {
+    bounds[r] = (uint64_t)((unsigned __int128)n * bounds[r] / sum);
+  }
+  return bounds;
+}
+
+int ctl_manifest(int argc, char **argv) {
+  struct order o = {.prefix = "", .separator = '\n'};
+  const char *weights = NULL;
+  uint64_t size = 0, seed = 0;
+  bool shuffled = false;
+  int c;
+  while ((c = getopt_long(argc, argv, "o:0h", options, NULL)) != -1) {
+    switch (c) {
+    case OPT_SIZE:
+      if (!ctl_number(optarg, 1000000, &size) || size < 1) {
+        return ctl_usage("--size takes a number from 1 to 1000000, not '%s'", optarg);
+      }
+      break;
+    case 'o':
+      o.pattern = optarg;
+      break;
+    case OPT_STRATEGY:
+      if (!ctl_strategy(optarg, &o.strategy) || o.strategy == SHARD_STRATEGY_HASH) {
+        return ctl_usage("--strategy takes range or stride, not '%s'", optarg);
+      }
+      break;
+    case OPT_SEED:
+    case OPT_EPOCH:
+      if (!ctl_number(optarg, c == OPT_SEED ? UINT64_MAX : CTL_EPOCH_MOST,
+                      c == OPT_SEED ? &seed : &o.epoch)) {
+        return ctl_usage("%s takes a number from 0 on, not '%s'",
+                         c == OPT_SEED ? "--seed" : "--epoch", optarg);
+      }
+      shuffled = true;
+      break;
+    case OPT_WEIGHTS:
+      weights = optarg;
+      break;
+    case OPT_PREFIX:
+      o.prefix = optarg;
+      break;
+    case '0':
+      o.separator = 0;
+      break;
+    case OPT_HELP:
+    case 'h':
+      fputs(usage, stdout);
+      return ctl_finish();
+    default:
+      return CTL_USAGE;
+    }
+  }
+  if (argc - optind != 1 || !o.pattern || size == 0) {
+    return ctl_usage("manifest takes one listing, --size P and -o PATTERN; see --help");
+  }
+  if (weights && o.strategy != SHARD_STRATEGY_RANGE) {
+    return ctl_usage("--weights goes with the range strategy only");
+  }
+  o.size = (uint32_t)size;
+  o.key = shuffled ? shard_shuffle_key(seed, o.epoch) : 0;
+  char *first = path_of(&o, 0, ""), *last = path_of(&o, o.size - 1, "");
+  bool bucket = shard_s3_is_url(o.pattern);
+  int named = first && bucket ? ctl_s3_object(first) : CTL_DONE;
+  named = named == CTL_DONE && last && bucket ? ctl_s3_object(last) : named;
+  bool good = first && last, same = good && size > 1 && strcmp(first, last) == 0;
+  size_t key = bucket ? strcspn(o.pattern + strlen("s3://"), "/") + strlen("s3://") : 0;
+  if (named == CTL_DONE && memchr(o.pattern, '%', key)) {
+    named = ctl_usage("-o '%s': all manifests go to one bucket; %%r and %%e belong into the key",
+                      o.pattern);
+  }
+  free(first);
+  free(last);
+  if (!good || same) {
+    return ctl_usage(same ? "-o '%s' needs %%r, for each rank has a text of its own"
+                          : "-o '%s': only %%r, %%e and %%%% have a meaning",
+                     o.pattern);
+  }
+  if (named != CTL_DONE) {
+    return named;
+  }
+  struct shard_listing *l;
+  int rc = shard_listing_open(argv[optind], &l);
+  if (rc != 0) {
+    return ctl_fail("cannot open listing '%s': %s", argv[optind], shard_listing_strerror(rc));
+  }
+  o.listing = l;
+  if (weights && !(o.bounds = weigh(weights, o.size, shard_listing_count(l)))) {
+    rc = ctl_usage("--weights takes %u numbers separated by ',', not all 0, not '%s'", o.size,
+                   weights);
+  } else {
+    rc = bucket ? put_all(&o) : write_all(&o);
+  }
+  free(o.bounds);
+  shard_listing_close(l);
+  return rc;
+}

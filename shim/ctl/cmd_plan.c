@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_plan.c - shardctl plan: the memory a run needs for its list of files, before it is started.
+ *
+ * Unmodified, every process of a job of P ranks (a rank, or a worker of one) keeps
+ *
+ *   shared + own / P bytes per file of the dataset
+ *
+ * shared: the list of all paths, and copies of it; own: the map of the rank's samples, one a file.
+ * Where the two come from, paths of some 67 bytes:
+ *
+ * main, 2.0.0: the growth of the PSS of all processes from 60,000 to 300,000 files, divided by the
+ * processes, in DLIO's PyTorch loader (CPython 3.11):
+ *
+ *   ranks, workers each        1, 2   1, 6   2, 2   4, 1   4, 2
+ *   main e1919d7                825    824    504    364    346 B    190 + 635 / P: 4 % off
+ *   2.0.0                       633    599    362    345    321 B    200 + 390 / P: 15 % off
+ *
+ * Earlier, at 2 ranks with 2 workers: main 490 B (2.95 KB a file and node), 2.0.0 307 and 363 B
+ * (1.84 and 2.18 KB); the 307 is 22 % below the model. The 635 and 390 are dict entries, tuples,
+ * numbers, paths, and the text that DLIO makes of the whole map for each sample.
+ *
+ * mlcommons, MLCommons' fork until June 2026: spawned workers each with the list and a list of
+ * absolute paths, so 2 x (128 + 8) = 272 B by the sizes of the objects, and 8 B of index per own
+ * sample. A report (mlcommons/storage#449) puts it at about 430 GB for 7,646,857 files on nodes of
+ * 12 ranks x 16 workers, which died of it at 256 GiB: 430e9 / 7,646,857 / (12 + 192) = 275.6 B.
+ *
+ * A longer path counts once per copy: `copies` in the shared part, one in the own part.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "ctl/ctl.h"
+#include "libshard.h"
+#include "listing/format.h"
+
+#define MEASURED_NAME 27 /* bytes of img_0000001_of_1000000.jpeg, as measured */
+
+static const struct version {
+  const char *name, *is;
+  double shared, own, copies; /* bytes per file; see above */
+  bool adapted;               /* known to the adapter */
+} versions[] = {
+    {"mlcommons", "MLCommons' fork, June 2026", 275, 8, 2, false},
+    {"main", "argonne-lcf's main", 190, 635, 1, true},
+    {"2.0.0", "PyPI's 2.0.0", 200, 390, 1, true},
+};
+
+static const char usage[] =
+    "Usage: shardctl plan --files N --ranks R [--nodes M] [--workers W] [OPTIONS]\n"
+    "\n"
+    "Tells what the list of files will take of a node's memory: in the unmodified benchmark, "
+    "where\n"
+    "every rank and every worker keeps it, and under libshard, where a node has one listing.\n"
+    "Interpreters, batches and the page cache come on top, with and without libshard.\n"
+    "\n"
+    "      --files N        files in the dataset\n"
+    "      --ranks R        ranks of the job (accelerators)\n"
+    "      --nodes M        nodes they are spread over (default 1); the fullest one is planned\n"
+    "      --workers W      workers of each rank, DLIO's reader.read_threads (default 0)\n"
+    "      --memory SIZE    a node's memory: tell whether it fits, and the most files that do\n"
+    "      --name-length L  bytes of a file's name (default 27, img_0000001_of_1000000.jpeg)\n"
+    "      --dlio VERSION   which benchmark:\n"
+    "                         mlcommons  MLCommons' fork until June 2026 (default)\n"
+    "                         main       argonne-lcf's main, MLPerf Storage v2.0\n"
+    "                         2.0.0      PyPI's release\n"
+    "      --json           print one JSON object\n"
+    "      --help\n"
+    "\n" CTL_SIZE_HELP "\n"
+    "Where the figures come from: bytes per file and process are SHARED + OWN / ranks, with\n"
+    "275 + 8 for mlcommons, 190 + 635 for main, 200 + 390 for 2.0.0. The last two were measured\n"
+    "(growth of the PSS of all processes, 1 to 4 ranks with 1 to 6 workers, PyTorch loader, paths\n"
+    "of some 67 bytes, one sample a file) and hold to 4 and 15 % there. The first is what its two\n"
+    "lists of strings weigh, and what a report comes to of nodes of 256 GiB that died of it and\n"
+    "would have needed about 430 GB (7,646,857 files, 12 ranks with 16 workers each;\n"
+    "mlcommons/storage issue 449), and 480 GB for as long as workers are being started.\n"
+    "libshard's adapter knows main and 2.0.0.\n"
+    "The listing's size is that of the numbered names that DLIO makes; names that have nothing in\n"
+    "common take up to their length and 4 bytes. Shuffled lists take 4 bytes a file more, once a\n"
+    "node.\n";
+
+enum {
+  OPT_FILES = 256,
+  OPT_RANKS,
+  OPT_NODES,
+  OPT_WORKERS,
+  OPT_MEMORY,
+  OPT_NAME_LENGTH,
+  OPT_DLIO,
+  OPT_JSON
+};
+
+static const struct option options[] = {{"files", required_argument, NULL, OPT_FILES},
+                                        {"ranks", required_argument, NULL, OPT_RANKS},
+                                        {"nodes", required_argument, NULL, OPT_NODES},
+                                        {"workers", required_argument, NULL, OPT_WORKERS},
+                                        {"memory", required_argument, NULL, OPT_MEMORY},
+                                        {"name-length", required_argument, NULL, OPT_NAME_LENGTH},
+                                        {"dlio", required_argument, NULL, OPT_DLIO},
+                                        {"json", no_argument, NULL, OPT_JSON},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+struct plan {
+  uint64_t files, ranks, nodes, workers, memory, name_length; /* memory 0: not given */
+  const char *memory_text;                                    /* as it was given */
+  const struct version *version;
+  uint64_t ranks_per_node, processes;
+};
+
+struct need {
+  double per_process, per_file; /* bytes per file: of a process, on the node */
+  double bytes;                 /* on the node */
+  uint64_t most;                /* files that fit */
+};
+
+static struct need unmodified(const struct plan *p) {
+  const struct version *v = p->version;
+  double longer = (double)p->name_length - MEASURED_NAME, ranks = (double)p->ranks;
+  struct need n = {.per_process = v->shared + longer * v->copies + (v->own + longer) / ranks};
+  n.per_file = n.per_process * (double)p->processes;
+  return n;
+}
+
+/*
+ * As if there were gaps in the numbers, so that no run can be made of the names: a name takes three
+ * lengths and 1.11 digits on average, the first of a block its length and two bytes, and a block 12
+ * bytes of index (format.h).
+ */
+static struct need with_libshard(const struct plan *p) {
+  double block = SHARD_BLOCK_NAMES;
+  struct need n = {.per_process = 0};
+  n.per_file =
+      ((double)p->name_length + 2 + SHARD_INDEX_ENTRY + (block - 1) * (3 + 1 + 1.0 / 9)) / block;
+  return n;
+}
+
+static void fill(const struct plan *p, struct need *n) {
+  double most = (double)p->memory / n->per_file;
+  n->bytes = n->per_file * (double)p->files;
+  n->most = most < 1e18 ? (uint64_t)most : (uint64_t)1e18;
+}
+
+static void json_need(const struct plan *p, const char *name, const struct need *n) {
+  printf("\"%s\": {\"bytes_per_file_per_process\": %.1f, \"bytes_per_file\": %.2f, "
+         "\"bytes_per_node\": %.0f, ",
+         name, n->per_process, n->per_file, n->bytes);
+  if (p->memory) {
+    printf("\"fits\": %s, \"most_files\": %" PRIu64 "}",
+           n->bytes <= (double)p->memory ? "true" : "false", n->most);
+  } else {
+    fputs("\"fits\": null, \"most_files\": null}", stdout);
+  }
+}
+
+static void print_json(const struct plan *p, const struct need *bare, const struct need *shim) {
+  printf("{\"files\": %" PRIu64 ", \"ranks\": %" PRIu64 ", \"nodes\": %" PRIu64
+         ", \"workers\": %" PRIu64 ", \"name_length\": %" PRIu64 ", \"dlio\": \"%s\", "
+         "\"adapted\": %s, \"ranks_per_node\": %" PRIu64 ", \"processes_per_node\": %" PRIu64
+         ", \"memory\": ",
+         p->files, p->ranks, p->nodes, p->workers, p->name_length, p->version->name,
+         p->version->adapted ? "true" : "false", p->ranks_per_node, p->processes);
+  if (p->memory) {
+    printf("%" PRIu64 ", ", p->memory);
+  } else {
+    fputs("null, ", stdout);
+  }
+  json_need(p, "unmodified", bare);
+  fputs(", ", stdout);
+  json_need(p, "libshard", shim);
+  fputs("}\n", stdout);
+}
+
+static void print_need(const struct plan *p, const char *who, const struct need *n,
+                       const char *what) {
+  char bytes[CTL_HUMAN], most[CTL_HUMAN];
+  printf("%-11s %8s a node: %s\n", who, ctl_human_bytes(n->bytes, bytes), what);
+  if (p->memory) {
+    bool fits = n->bytes <= (double)p->memory;
+    printf("%20s %s %s; the most that fits is %s files\n", "", fits ? "fits" : "does NOT fit",
+           p->memory_text, ctl_human_count(n->most, most));
+  }
+}
+
+static void print(const struct plan *p, const struct need *bare, const struct need *shim) {
+  char count[CTL_HUMAN], what[160];
+  printf("%s files; a node has %" PRIu64 " of %" PRIu64 " ranks, each with %" PRIu64
+         " workers: %" PRIu64 " processes\n\n",
+         ctl_human_count(p->files, count), p->ranks_per_node, p->ranks, p->workers, p->processes);
+  snprintf(what, sizeof(what), "%.0f B per file in each process (%s)", bare->per_process,
+           p->version->is);
+  print_need(p, "unmodified", bare, what);
+  snprintf(what, sizeof(what),
+           "one listing of at most %.1f B per file, and 0 B per file in each process",
+           shim->per_file);
+  print_need(p, "libshard", shim, what);
+  if (!p->version->adapted) {
+    printf("\nlibshard %s does not know this version of DLIO, and runs it unmodified.\n",
+           shard_version());
+  }
+}
+
+/* A number of at least `least`; CTL_DONE or CTL_USAGE. */
+static int number(const char *option, uint64_t least, uint64_t most, uint64_t *out) {
+  if (ctl_number(optarg, most, out) && *out >= least) {
+    return CTL_DONE;
+  }
+  return ctl_usage("--%s takes a number from %" PRIu64 " to %" PRIu64 ", not '%s'", option, least,
+                   most, optarg);
+}
+
+static int choose_version(struct plan *p) {
+  size_t n = sizeof(versions) / sizeof(versions[0]), i = 0;
+  while (i < n && strcmp(versions[i].name, optarg) != 0) {
+    i++;
+  }
+  p->version = &versions[i < n ? i : 0];
+  return i < n ? CTL_DONE : ctl_usage("--dlio takes mlcommons, main or 2.0.0, not '%s'", optarg);
+}
+
+static int set(struct plan *p, int option) {
+  switch (option) {
+  case OPT_FILES:
+    return number("files", 1, 1000000000000000, &p->files);
+  case OPT_RANKS:
+    return number("ranks", 1, 100000000, &p->ranks);
+  case OPT_NODES:
+    return number("nodes", 1, 100000000, &p->nodes);
+  case OPT_WORKERS:
+    return number("workers", 0, 1000000, &p->workers);
+  case OPT_NAME_LENGTH:
+    return number("name-length", 1, 255, &p->name_length);
+  case OPT_MEMORY:
+    p->memory_text = optarg;
+    return shard_size_parse(optarg, &p->memory) && p->memory > 0
+               ? CTL_DONE
+               : ctl_usage("--memory takes a size such as 256G (256 GiB), not '%s'; see shardctl "
+                           "plan --help",
+                           optarg);
+  case OPT_DLIO:
+    return choose_version(p);
+  default:
+    return CTL_USAGE; /* getopt has spoken */
+  }
+}
+
+int ctl_plan(int argc, char **argv) {
+  struct plan p = {.nodes = 1, .name_length = MEASURED_NAME, .version = &versions[0]};
+  int c, rc = CTL_DONE;
+  bool json = false;
+  while (rc == CTL_DONE && (c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    if (c == 'h') {
+      fputs(usage, stdout);
+      return ctl_finish();
+    }
+    if (c == OPT_JSON) {
+      json = true;
+    } else {
+      rc = set(&p, c);
+    }
+  }
+  if (rc != CTL_DONE) {
+    return rc;
+  }
+  if (optind != argc || !p.files || !p.ranks) {
+    return ctl_usage("plan takes --files N and --ranks R, and no other arguments; see shardctl "
+                     "plan --help");
+  }
+  if (p.nodes > p.ranks) {
+    return ctl_usage("--nodes %" PRIu64 " is more than --ranks %" PRIu64
+                     ": --ranks counts those of the whole job",
+                     p.nodes, p.ranks);
+  }
+  p.ranks_per_node = (p.ranks + p.nodes - 1) / p.nodes;
+  p.processes = p.ranks_per_node * (1 + p.workers);
+  struct need bare = unmodified(&p), shim = with_libshard(&p);
+  fill(&p, &bare);
+  fill(&p, &shim);
+  (json ? print_json : print)(&p, &bare, &shim);
+  return ctl_finish();
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_stats.c - the statistics of a rank (SHARD_STATS) from the log that its processes have kept
+ * (stats/log.h). libshard.so runs this at the end of the rank's main process, so that neither the
+ * memory nor the time to sort the notes is the benchmark's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "ctl/sums.h"
+#include "libshard.h"
+#include "stats/log.h"
+
+static const char usage[] =
+    "Usage: shardctl stats LOG [-o FILE]\n"
+    "\n"
+    "Makes the statistics of a rank from its log, as SHARD_STATS=FILE does at the end of the "
+    "rank's\n"
+    "main process, which keeps FILE.log until then: needed only for a rank that was killed. LOG "
+    "is\n"
+    "removed then.\n"
+    "\n"
+    "  -o, --output FILE     write there, and keep LOG; - is standard output\n"
+    "      --help\n";
+
+static const struct option options[] = {
+    {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+
+#define BUCKET (1U << 22) /* notes that are sorted at once: 64 MB */
+
+struct epoch {
+  uint64_t opened;
+  struct ctl_set distinct, owned;
+  bool passed;                 /* names were read for it */
+  struct shard_log_list *list; /* NULL: all epochs have the dataset's, or it is not known */
+  bool mixed, summed;          /* there are two; and the sums of it are known */
+  struct ctl_set whole;
+};
+
+struct dataset {
+  const struct shard_log_dataset *log;
+  struct epoch *epochs;
+  size_t count;
+  bool listed, summed; /* there is a listing; and its sums are known */
+  uint64_t entries;
+  struct ctl_set whole, owned;
+};
+
+struct stats {
+  const struct shard_log_head *head;
+  const struct shard_log_note *notes;
+  uint64_t count;
+  struct dataset datasets[SHARD_LOG_DATASETS];
+};
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+static const struct shard_log_dataset *slot(const struct stats *s, uint32_t i) {
+  return (const struct shard_log_dataset *)((const char *)s->head + SHARD_LOG_HEAD +
+                                            (size_t)i * SHARD_LOG_SLOT);
+}
+
+/* The log into *s, which lives as long as the process. */
+static int map(const char *file, struct stats *s) {
+  struct stat st;
+  int fd = open(file, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &st) != 0) {
+    return ctl_fail("cannot read log '%s': %s", file, strerror(errno));
+  }
+  size_t size = S_ISREG(st.st_mode) ? (size_t)st.st_size : 0;
+  void *memory = MAP_FAILED;
+  if (size >= SHARD_LOG_SEGMENT) {
+    memory = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+  }
+  close(fd);
+  const struct shard_log_head *head = memory;
+  if (memory == MAP_FAILED || head->magic != SHARD_LOG_MAGIC ||
+      !memchr(head->target, 0, sizeof(head->target))) {
+    return ctl_fail("'%s' is not a log of SHARD_STATS", file);
+  }
+  s->head = head;
+  uint64_t most = (size - SHARD_LOG_SEGMENT) / sizeof(struct shard_log_note);
+  s->notes = (const struct shard_log_note *)((const char *)memory + SHARD_LOG_SEGMENT);
+  s->count = atomic_load(&s->head->notes);
+  s->count = s->count < most ? s->count : most;
+  return CTL_DONE;
+}
+
+struct note {
+  uint64_t hash, what;
+};
+
+/* The k-th note; false if it was never finished, or is of nothing that is known. */
+static bool get(struct stats *s, uint64_t k, struct note *out, struct dataset **d,
+                uint64_t *epoch) {
+  out->what = atomic_load(&s->notes[k].what);
+  out->hash = atomic_load(&s->notes[k].hash);
+  uint64_t i = out->what >> 24 & 255;
+  *epoch = out->what >> 32;
+  if ((out->what & 0xffff) != SHARD_LOG_MARK || i >= SHARD_LOG_DATASETS || !s->datasets[i].log ||
+      *epoch >= SHARD_LOG_EPOCHS) {
+    return false;
+  }
+  *d = &s->datasets[i];
+  return true;
+}
+
+static bool make_epochs(struct dataset *d, size_t count) {
+  if (count > d->count) {
+    struct epoch *more = reallocarray(d->epochs, count, sizeof(*more));
+    if (!more) {
+      return false;
+    }
+    memset(more + d->count, 0, (count - d->count) * sizeof(*more));
+    d->epochs = more;
+    d->count = count;
+  }
+  return true;
+}
+
+static int by_what(const void *pa, const void *pb) {
+  const struct note *a = pa, *b = pb;
+  if (a->what != b->what) {
+    return a->what < b->what ? -1 : 1;
+  }
+  return (a->hash > b->hash) - (a->hash < b->hash);
+}
+
+static void count_distinct(struct stats *s, struct note *notes, size_t n) {
+  qsort(notes, n, sizeof(*notes), by_what);
+  for (size_t k = 0; k < n; k++) {
+    if (k > 0 && by_what(&notes[k - 1], &notes[k]) == 0) {
+      continue;
+    }
+    struct dataset *d = &s->datasets[notes[k].what >> 24 & 255];
+    struct epoch *e = &d->epochs[notes[k].what >> 32];
+    bool opened = (notes[k].what >> 16 & 255) == SHARD_LOG_OPENED;
+    struct ctl_set *set = opened ? &e->distinct : &e->owned;
+    set->count++;
+    set->sum += notes[k].hash;
+  }
+}
+
+/* The list that is told from the k-th note on; nothing if its process was killed at that. */
+static bool take_list(struct stats *s, uint64_t k, struct epoch *e) {
+  const struct shard_log_note *n = &s->notes[k];
+  uint64_t words = atomic_load(&n->hash);
+  uint64_t wanted = atomic_load(&n->what) + ((uint64_t)(SHARD_LOG_TEXT - SHARD_LOG_LIST) << 16);
+  if (words > sizeof(struct shard_log_list) / 8 || words >= s->count - k) {
+    return true;
+  }
+  struct shard_log_list *list = calloc(1, sizeof(*list));
+  for (uint64_t i = 0; list && i < words; i++) {
+    uint64_t word = atomic_load(&n[1 + i].hash);
+    if (atomic_load(&n[1 + i].what) != wanted) {
+      free(list);
+      return true;
+    }
+    memcpy((char *)list + 8 * i, &word, sizeof(word));
+  }
+  if (list && !e->list) {
+    list->listing[PATH_MAX - 1] = 0;
+    e->list = list;
+    return true;
+  }
+  e->mixed |= list && memcmp(list->digest, e->list->digest, sizeof(list->digest)) != 0;
+  free(list);
+  return list;
+}
+
+/* Count the notes, sorting as many at a time as have a hash in one bucket. */
+static bool count_notes(struct stats *s) {
+  struct note n;
+  struct dataset *d;
+  uint64_t epoch;
+  uint64_t buckets = s->count / (BUCKET / 2) + 1, room = s->count < BUCKET ? s->count : BUCKET;
+  struct note *part = calloc(room + 1, sizeof(*part));
+  bool good = part;
+  for (uint64_t k = 0; good && k < s->count; k++) {
+    if (get(s, k, &n, &d, &epoch)) {
+      unsigned kind = n.what >> 16 & 255;
+      good = make_epochs(d, epoch + 1);
+      if (good && kind == SHARD_LOG_OPENED) {
+        d->epochs[epoch].opened++;
+      } else if (good && kind == SHARD_LOG_PASSED) {
+        d->epochs[epoch].passed = true;
+      } else if (good && kind == SHARD_LOG_LIST) {
+        good = take_list(s, k, &d->epochs[epoch]);
+      }
+    }
+  }
+  for (uint64_t b = 0; good && b < buckets; b++) {
+    size_t used = 0;
+    for (uint64_t k = 0; k < s->count; k++) {
+      if (!get(s, k, &n, &d, &epoch) || (n.what >> 16 & 255) > SHARD_LOG_SERVED ||
+          (uint64_t)((unsigned __int128)n.hash * buckets >> 64) != b) {
+        continue;
+      }
+      if (used == room) { /* one file may have been opened very often */
+        room *= 2;
+        struct note *more = reallocarray(part, room + 1, sizeof(*more));
+        good = more;
+        if (!good) {
+          break;
+        }
+        part = more;
+      }
+      part[used++] = n;
+    }
+    count_distinct(s, part, good ? used : 0);
+  }
+  free(part);
+  return good;
+}
+
+/* ---- what a dataset's listing says --------------------------------------------------------------
+ */
+
+/* Paths, from the root of dataset d, of others that lie in it. */
+static size_t find_inner(const struct stats *s, const struct dataset *d, char **inner) {
+  size_t count = 0, n = strlen(d->log->root);
+  for (uint32_t i = 0; i < SHARD_LOG_DATASETS; i++) {
+    const struct shard_log_dataset *other = s->datasets[i].log;
+    if (other && other != d->log && other->program == d->log->program &&
+        strncmp(other->root, d->log->root, n) == 0 && other->root[n] == '/') {
+      inner[count++] = (char *)other->root + n + 1;
+    }
+  }
+  return count;
+}
+
+/* Shares of the epochs that differ: all, or the first alone. */
+static void find_shares(const struct stats *s, struct dataset *d) {
+  const struct shard_log_head *h = s->head;
+  char *inner[SHARD_LOG_DATASETS];
+  struct shard_listing *listing;
+  struct shard_listing_info info;
+  bool shared = atomic_load(&h->view) == SHARD_VIEW_SHARD && h->strategy != SHARD_STRATEGY_HASH;
+  size_t count = !shared ? 0 : h->shuffled ? d->count : 1;
+  struct ctl_share *shares = calloc(count + 1, sizeof(*shares));
+  if (!shares) {
+    return;
+  }
+  for (size_t k = 0; k < count; k++) {
+    uint64_t key = h->shuffled ? shard_shuffle_key(h->seed, d->log->first + k) : 0, at, end, step;
+    shard_share_init(&shares[k].share, (enum shard_strategy)h->strategy, (uint32_t)h->rank,
+                     (uint32_t)h->size, d->entries, key);
+    shard_share_places(&shares[k].share, &at, &end, &step);
+    shares[k].owned.count = at < end ? (end - at + step - 1) / step : 0;
+  }
+  if (shard_listing_open(d->log->listing, &listing) == 0) {
+    shard_listing_info(listing, &info);
+    size_t inner_count = d->log->program ? 0 : find_inner(s, d, inner);
+    d->summed = strcmp(info.digest, d->log->digest) == 0 &&
+                ctl_sums(listing, inner, inner_count, &d->whole, shares, count) == 0 &&
+                d->whole.count == d->entries;
+    shard_listing_close(listing);
+  }
+  for (size_t k = 0; shared && k < d->count; k++) {
+    d->epochs[k].owned = shares[k < count ? k : count - 1].owned;
+  }
+  free(shares);
+}
+
+/* What of the list of an epoch is the rank's: all of it, or its share. */
+static void find_share_of_list(const struct stats *s, const struct dataset *d, size_t k) {
+  const struct shard_log_head *h = s->head;
+  struct epoch *e = &d->epochs[k];
+  bool all = atomic_load(&d->log->lists) == SHARD_LOG_RANKS;
+  struct ctl_share share;
+  struct shard_listing *listing;
+  struct shard_listing_info info;
+  if (k > 0 && all && e[-1].list && memcmp(e->list, e[-1].list, sizeof(*e->list)) == 0) {
+    e->owned = e[-1].owned;
+    e->whole = e[-1].whole;
+    e->summed = e[-1].summed;
+    return;
+  }
+  uint64_t key = h->shuffled && !all ? shard_shuffle_key(h->seed, d->log->first + k) : 0;
+  shard_share_init(&share.share, (enum shard_strategy)h->strategy, all ? 0 : (uint32_t)h->rank,
+                   all ? 1 : (uint32_t)h->size, e->list->entries, key);
+  if (shard_listing_open(e->list->listing, &listing) == 0) {
+    shard_listing_info(listing, &info);
+    e->summed = strncmp(info.digest, e->list->digest, sizeof(e->list->digest)) == 0 &&
+                ctl_sums(listing, NULL, 0, &e->whole, &share, 1) == 0;
+    e->owned = share.owned;
+    shard_listing_close(listing);
+  }
+}
+
+static bool look(struct stats *s, struct dataset *d) {
+  bool global = atomic_load(&s->head->view) == SHARD_VIEW_GLOBAL;
+  uint64_t last = atomic_load(&d->log->last) - d->log->first;
+  if (last >= SHARD_LOG_EPOCHS || !make_epochs(d, last + 1)) {
+    return false;
+  }
+  /* DLIO announces one epoch more than it runs. */
+  while (global && d->count > 0 && d->epochs[d->count - 1].opened == 0) {
+    d->count--;
+  }
+  d->listed = atomic_load(&d->log->listed) == SHARD_LOG_READY;
+  d->entries = atomic_load(&d->log->entries);
+  if (d->listed) {
+    find_shares(s, d);
+  }
+  for (size_t k = 0; k < d->count; k++) {
+    if (d->epochs[k].list) {
+      find_share_of_list(s, d, k);
+    }
+  }
+  for (size_t k = 0; k < d->count; k++) {
+    const struct epoch *e = &d->epochs[k];
+    if (!global && (e->passed || k == 0)) {
+      d->owned = e->owned;
+    } else if (global && e->distinct.count > d->owned.count) {
+      d->owned = e->distinct;
+    }
+  }
+  return true;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------
+ */
+
+static void print_sum(FILE *out, const char *key, uint64_t sum, bool known) {
+  if (known) {
+    fprintf(out, ", \"%s\": \"%016" PRIx64 "\"", key, sum);
+  } else {
+    fprintf(out, ", \"%s\": null", key);
+  }
+}
+
+static void print_epochs(FILE *out, const struct dataset *d, bool shared, bool summed) {
+  const char *before = "";
+  fputs(", \"epochs\": [", out);
+  for (size_t k = 0; k < d->count; k++) {
+    const struct epoch *e = &d->epochs[k];
+    if (shared && !e->passed && e->opened == 0 && d->count > 1) {
+      continue; /* numbers are set, and this was none of them */
+    }
+    fprintf(out,
+            "%s{\"epoch\": %" PRIu64 ", \"opened\": %" PRIu64 ", \"distinct\": %" PRIu64
+            ", \"distinct_sum\": \"%016" PRIx64 "\"",
+            before, d->log->first + k, e->opened, e->distinct.count, e->distinct.sum);
+    if (shared) {
+      fprintf(out, ", \"owned\": %" PRIu64, e->owned.count);
+      print_sum(out, "owned_sum", e->owned.sum, e->list ? e->summed : summed);
+    }
+    if (e->list) {
+      fprintf(out, ", \"entries\": %" PRIu64 ", \"digest\": \"%.64s\"", e->list->entries,
+              e->list->digest);
+      print_sum(out, "sum", e->whole.sum, e->summed);
+    }
+    fputc('}', out);
+    before = ", ";
+  }
+  fputc(']', out);
+}
+
+/* Of lists for ranks or epochs: whether the sum of the latest is known. */
+static bool summed_last(const struct dataset *d) {
+  const struct epoch *e = d->epochs;
+  for (size_t k = 0; k < d->count; k++) {
+    e = d->epochs[k].passed ? &d->epochs[k] : e;
+  }
+  return e && e->list && e->summed;
+}
+
+static void print_dataset(FILE *out, const struct stats *s, const struct dataset *d) {
+  bool global = atomic_load(&s->head->view) == SHARD_VIEW_GLOBAL;
+  bool hash = !global && s->head->strategy == SHARD_STRATEGY_HASH;
+  static const char *const lists[] = {"one", "ranks", "epochs"};
+  fputs("\"dataset\": ", out);
+  ctl_json_string(out, d->log->root);
+  if (d->listed) {
+    fprintf(out, ", \"entries\": %" PRIu64 ", \"used\": %" PRIu64 ", \"digest\": \"%.64s\"",
+            d->entries, atomic_load(&d->log->used), d->log->digest);
+  } else {
+    fputs(", \"entries\": null, \"used\": null, \"digest\": null", out);
+  }
+  print_sum(out, "sum", d->whole.sum, d->summed);
+  fprintf(out, ", \"owned\": %" PRIu64, d->owned.count);
+  print_sum(out, "owned_sum", d->owned.sum, global || hash || d->summed || summed_last(d));
+  bool mixed = atomic_load(&d->log->mixed);
+  for (size_t k = 0; k < d->count; k++) {
+    mixed |= d->epochs[k].mixed;
+  }
+  fprintf(out, ", \"mixed\": %s, \"lists\": \"%s\"", mixed ? "true" : "false",
+          lists[atomic_load(&d->log->lists) % 3]);
+  print_epochs(out, d, !global, hash || d->summed);
+}
+
+static void print(FILE *out, const struct stats *s) {
+  static const char *const views[] = {"auto", "off", "global", "shard"};
+  static const char *const strategies[] = {"range", "stride", "hash"};
+  const struct shard_log_head *h = s->head;
+  uint32_t view = atomic_load(&h->view);
+  bool global = view == SHARD_VIEW_GLOBAL, any = false;
+  fprintf(out, "{\"libshard\": \"%s\", \"rank\": %d, \"size\": %d, \"host\": ", shard_version(),
+          h->rank, h->size);
+  ctl_json_string(out, h->host);
+  fputs(", \"launcher\": ", out);
+  ctl_json_string(out, h->launcher);
+  fprintf(out, ", \"view\": \"%s\", \"strategy\": \"%s\", \"seed\": ", views[view & 3],
+          global ? "none" : strategies[h->strategy % 3]);
+  if (h->shuffled && !global) {
+    fprintf(out, "%" PRIu64, h->seed);
+  } else {
+    fputs("null", out);
+  }
+  print_sum(out, "job", h->job, h->job != 0);
+  fprintf(out, ", \"lost\": %" PRIu64 ", ", atomic_load(&h->lost));
+  for (uint32_t i = 0; i < SHARD_LOG_DATASETS; i++) {
+    const struct dataset *d = &s->datasets[i];
+    if (d->log && d->log->program == global) {
+      if (!any) {
+        print_dataset(out, s, d);
+        fputs(", \"datasets\": [", out);
+      }
+      fputs(any ? ", {" : "{", out);
+      print_dataset(out, s, d);
+      fputc('}', out);
+      any = true;
+    }
+  }
+  fputs(any ? "]}\n"
+            : "\"dataset\": null, \"entries\": null, \"used\": null, \"digest\": null, "
+              "\"sum\": null, \"owned\": 0, \"owned_sum\": null, \"mixed\": false, "
+              "\"lists\": \"one\", \"epochs\": [], \"datasets\": []}\n",
+        out);
+}
+
+/* Into a file that appears whole or not at all. */
+static int write_file(const struct stats *s, const char *file) {
+  char *temporary = NULL;
+  struct stat st;
+  if (lstat(file, &st) == 0 && !S_ISREG(st.st_mode)) {
+    return ctl_fail("'%s' is not a regular file", file);
+  }
+  if (asprintf(&temporary, "%s.tmp.%d", file, (int)getpid()) < 0) {
+    return ctl_fail("no memory left");
+  }
+  int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+  int fault = out ? 0 : errno;
+  if (out) {
+    print(out, s);
+    errno = 0;
+    if (fflush(out) != 0 || ferror(out)) {
+      fault = errno ? errno : EIO;
+    }
+    if (fclose(out) != 0 && !fault) {
+      fault = errno;
+    }
+    if (!fault && rename(temporary, file) != 0) {
+      fault = errno;
+    }
+    if (fault) {
+      unlink(temporary);
+    }
+  }
+  free(temporary);
+  return fault ? ctl_fail("SHARD_STATS: cannot write '%s': %s", file, strerror(fault)) : CTL_DONE;
+}
+
+static int digest(struct stats *s) {
+  uint32_t n = atomic_load(&s->head->datasets);
+  for (uint32_t i = 0; i < n && i < SHARD_LOG_DATASETS; i++) {
+    const struct shard_log_dataset *d = slot(s, i);
+    s->datasets[i].log = atomic_load(&d->state) == SHARD_LOG_READY ? d : NULL;
+  }
+  bool good = count_notes(s);
+  for (uint32_t i = 0; good && i < SHARD_LOG_DATASETS; i++) {
+    good = !s->datasets[i].log || look(s, &s->datasets[i]);
+  }
+  return good ? CTL_DONE : ctl_fail("no memory left");
+}
+
+/* Whether the rank still keeps this log. */
+static bool is_kept(const struct shard_log_head *h) {
+  struct utsname system;
+  struct stat st;
+  return !atomic_load(&h->ended) && uname(&system) == 0 && strcmp(system.nodename, h->host) == 0 &&
+         stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == h->namespace_ino &&
+         (kill((pid_t)h->pid, 0) == 0 || errno == EPERM);
+}
+
+int ctl_stats(int argc, char **argv) {
+  const char *output = NULL;
+  int option;
+  while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+    switch (option) {
+    case 'o':
+      output = optarg;
+      break;
+    case 'h':
+      fputs(usage, stdout);
+      return ctl_finish();
+    default:
+      return CTL_USAGE;
+    }
+  }
+  if (argc - optind != 1) {
+    return ctl_usage("stats takes one log; see shardctl stats --help");
+  }
+  static struct stats s;
+  int rc = map(argv[optind], &s);
+  if (rc == CTL_DONE && !output && is_kept(s.head)) {
+    rc = ctl_fail("process %" PRId64 ", whose log '%s' is, has not ended; use -o FILE to see what "
+                  "there is by now",
+                  s.head->pid, argv[optind]);
+  }
+  if (rc == CTL_DONE) {
+    rc = digest(&s);
+  }
+  if (rc == CTL_DONE && output && strcmp(output, "-") == 0) {
+    print(stdout, &s);
+    return ctl_finish();
+  }
+  if (rc == CTL_DONE) {
+    rc = write_file(&s, output ? output : s.head->target);
+  }
+  if (rc == CTL_DONE && !output) {
+    unlink(argv[optind]);
+  }
+  return rc;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_stream.c - shardctl stream: a bucket listed into parts that are read while it goes on.
+ *
+ * The command returns once the first part is there; a process of its own goes on in the background,
+ * away from the caller's process group and from everything it inherited, with its messages in
+ * BASE.err, which it keeps locked while it lives.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "ctl/s3.h"
+#include "listing/options.h"
+
+static const char usage[] =
+    "Usage: shardctl stream s3://BUCKET/PREFIX -o BASE [OPTIONS]\n"
+    "\n"
+    "List the keys that begin with PREFIX into listings BASE.0.listing, BASE.1.listing, ... that\n"
+    "appear while it goes on; BASE.end has their number once all are there. Returns when there is\n"
+    "the first, and goes on in the background: BASE.err is locked (flock) meanwhile, and tells\n"
+    "why it failed if there is no BASE.end in the end. libshard.so does this for a mounted bucket\n"
+    "under SHARD_STRATEGY=hash.\n"
+    "\n"
+    "  -o BASE              path and beginning of the names of the files\n"
+    "      --options TEXT   what libshard.so asks for: include=PATTERN:...\n"
+    "      --no-sign-request\n"
+    "                       send no credentials: for public buckets\n"
+    "      --help\n"
+    "\n"
+    "Exit status: 0 begun, or done; 1 failed; 2 wrong usage.\n";
+
+enum { OPT_OPTIONS = 256, OPT_ANONYMOUS };
+
+static const struct option options[] = {{"options", required_argument, NULL, OPT_OPTIONS},
+                                        {"no-sign-request", no_argument, NULL, OPT_ANONYMOUS},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+struct stream {
+  const char *url, *base;
+  struct shard_options options;
+  bool anonymous;
+  int inherited; /* the caller's lock, or -1 */
+  int errors;    /* BASE.err */
+  int told;      /* the command's end */
+};
+
+/* There is something to read: the command may return, and this process is on its own. */
+static int go_on(void *context) {
+  struct stream *s = context;
+  int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  setsid();
+  if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 1) < 0 || dup2(s->errors, 2) < 0 ||
+      write(s->told, "", 1) != 1) {
+    return -errno;
+  }
+  close(s->told);
+  if (s->inherited >= 0) {
+    close(s->inherited);
+  }
+  return chdir("/") == 0 ? 0 : -errno;
+}
+
+static int list(struct stream *s) {
+  char *path = NULL;
+  if (asprintf(&path, "%s.err", s->base) < 0) {
+    return ctl_fail("out of memory");
+  }
+  s->errors = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  int rc = CTL_FAILED, locked = -1;
+  /* Who looks whether it is locked locks it for a moment. */
+  for (int tries = 0; s->errors >= 0 && tries < 1000 && locked != 0; tries++) {
+    locked = flock(s->errors, LOCK_EX | LOCK_NB);
+    if (locked != 0 && (errno != EWOULDBLOCK || nanosleep(&(struct timespec){0, 1000000}, NULL))) {
+      break;
+    }
+  }
+  if (locked != 0) {
+    ctl_fail("cannot write '%s': %s", path, strerror(errno));
+  } else {
+    rc = ctl_s3_stream(s->url, s->anonymous, &s->options, s->base, go_on, s);
+  }
+  free(path);
+  return rc;
+}
+
+int ctl_stream(int argc, char **argv) {
+  struct stream s = {.errors = -1};
+  const char *words = "";
+  char err[700], absolute[PATH_MAX], byte;
+  int c, told[2], status = 0;
+  s.inherited = fcntl(3, F_GETFD) >= 0 ? 3 : -1;
+  while ((c = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+    switch (c) {
+    case 'o':
+      s.base = optarg;
+      break;
+    case OPT_OPTIONS:
+      words = optarg;
+      break;
+    case OPT_ANONYMOUS:
+      s.anonymous = true;
+      break;
+    case 'h':
+      fputs(usage, stdout);
+      return ctl_finish();
+    default:
+      return CTL_USAGE;
+    }
+  }
+  if (argc - optind != 1 || !s.base) {
+    return ctl_usage("stream takes one s3://bucket/prefix and -o BASE; see shardctl stream --help");
+  }
+  if (shard_options_parse(&s.options, words, err, sizeof(err)) != 0) {
+    return ctl_usage("%s", err);
+  }
+  s.url = argv[optind];
+  if (s.base[0] != '/') { /* it outlives the working directory */
+    if (!getcwd(absolute, sizeof(absolute)) ||
+        strlen(absolute) + strlen(s.base) + 2 > sizeof(absolute)) {
+      return ctl_fail("cannot make '%s' absolute", s.base);
+    }
+    strcat(strcat(absolute, "/"), s.base);
+    s.base = absolute;
+  }
+  if (pipe2(told, O_CLOEXEC) != 0) {
+    return ctl_fail("pipe: %s", strerror(errno));
+  }
+  pid_t pid = fork();
+  if (pid < 0) {
+    return ctl_fail("fork: %s", strerror(errno));
+  }
+  if (pid == 0) {
+    close(told[0]);
+    s.told = told[1];
+    _exit(list(&s));
+  }
+  close(told[1]);
+  ssize_t n;
+  while ((n = read(told[0], &byte, 1)) < 0 && errno == EINTR) {
+  }
+  if (n == 1) {
+    return CTL_DONE;
+  }
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) {
+    raise(WTERMSIG(status)); /* the caller is to see it */
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : CTL_FAILED;
+}

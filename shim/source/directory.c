@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * directory.c - what a walk finds goes to the intake; then every directory is looked at once more,
+ * so that a listing is that of a moment.
+ */
+#include "source/directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "build/intake.h"
+#include "source/walk.h"
+
+_Static_assert(SHARD_WALKERS <= SHARD_INTAKE_HANDS, "each walking thread has a hand of its own");
+
+static int on_entry(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
+  return shard_hand_add(context, path, length, ino, type);
+}
+
+static int on_other(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
+  return shard_hand_add_other(context, path, length, ino, type);
+}
+
+static int on_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
+                        const char *path) {
+  return shard_hand_add_directory(context, dev, ino, mtime, path);
+}
+
+/*
+ * Whether every directory is still as it was when it was read: a file that was moved while the tree
+ * was walked is not in both places, or in none.
+ */
+static int compare_tree(const struct shard_intake *intake, const char *real, char *err,
+                        size_t size) {
+  int root = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+  for (size_t i = 0; rc == 0 && i < intake->dirs_count; i++) {
+    const struct shard_intake_directory *d = &intake->dirs[i];
+    struct stat st;
+    if (root < 0 || shard_path_stat(root, d->path, &st) != 0 || st.st_ino != d->ino ||
+        st.st_mtim.tv_sec != d->mtime.tv_sec || st.st_mtim.tv_nsec != d->mtime.tv_nsec) {
+      rc = -EAGAIN;
+      snprintf(err, size, "'%.200s': directory '%.300s' changed while the tree was listed", real,
+               *d->path ? d->path : ".");
+    }
+  }
+  if (root >= 0) {
+    close(root);
+  }
+  return rc;
+}
+
+/* A source's read(); context: the canonical directory. */
+static int read_directory(void *context, struct shard_intake *intake, char *err, size_t size) {
+  const char *real = context;
+  struct shard_walk_sink sinks[SHARD_WALKERS];
+  struct shard_walk_facts facts;
+  for (size_t i = 0; i < SHARD_WALKERS; i++) {
+    sinks[i] = (struct shard_walk_sink){.context = &intake->hands[i],
+                                        .entry = on_entry,
+                                        .other = on_other,
+                                        .directory = on_directory};
+  }
+  bool in_parts = intake->attempt == 0; /* if they did not work the first time, do without */
+  int rc = shard_walk(real, intake->options, sinks, SHARD_WALKERS, in_parts, &facts);
+  if (rc != 0) {
+    if (facts.error[0]) {
+      snprintf(err, size, "'%.200s': %s", real, facts.error);
+    }
+    return rc;
+  }
+  intake->dirs_hidden = facts.dirs_hidden;
+  intake->dir_links = facts.dir_links;
+  return compare_tree(intake, real, err, size);
+}
+
+int shard_directory_build(const char *root, const struct shard_options *options,
+                          const struct shard_build_means *means, const char *file,
+                          struct shard_build_result *result, char *err, size_t size) {
+  char *real = realpath(root, NULL);
+  if (!real) {
+    int rc = -errno;
+    snprintf(err, size, "cannot find directory '%.300s': %s", root, strerror(-rc));
+    return rc;
+  }
+  const struct shard_source source = {.name = real,
+                                      .twice = "the directory changed while it was listed",
+                                      .directory = true,
+                                      .read = read_directory,
+                                      .context = real};
+  int rc = shard_build(&source, options, means, file, result, err, size);
+  free(real);
+  return rc;
+}

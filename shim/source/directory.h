@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* directory.h - a directory tree as the source of a listing (shardctl only). */
+#ifndef SHARD_SOURCE_DIRECTORY_H
+#define SHARD_SOURCE_DIRECTORY_H
+
+#include <stddef.h>
+
+#include "build/build.h"
+
+/*
+ * List directory `root` and write the listing `file`. 0, or a negative errno and a line in
+ * err[size] that names the path at fault; as shard_build().
+ */
+int shard_directory_build(const char *root, const struct shard_options *options,
+                          const struct shard_build_means *means, const char *file,
+                          struct shard_build_result *result, char *err, size_t size);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "build/intake.h"
+
+#define PIPE_SIZE ((size_t)1 << 20)     /* what any user may ask for */
+#define BUFFER_SIZE ((size_t)256 << 10) /* stays in the cache */
+
+struct reading {
+  const char *file;
+  const struct shard_text_options *options;
+  size_t root_length;
+  uint64_t line;
+  char *err;
+  size_t size;
+  struct shard_intake *intake;
+  bool nul; /* there is one somewhere in the buffer, as a line may not have it */
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(struct reading *r, int rc, const char *format,
+                                                      ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(r->err, r->size, format, args);
+  va_end(args);
+  return rc;
+}
+
+static const char *shown(const struct reading *r) {
+  return strcmp(r->file, "-") == 0 ? "standard input" : r->file;
+}
+
+static int refuse(struct reading *r, const char *why) {
+  return fail(r, -EINVAL, "%s, line %llu: %s", shown(r), (unsigned long long)r->line, why);
+}
+
+static int one_line(struct reading *r, const char *text, size_t length) {
+  const struct shard_text_options *o = r->options;
+  r->line++;
+  if (length == 0) {
+    return refuse(r, "it is empty; remove it");
+  }
+  if (length >= PATH_MAX) {
+    return refuse(r, "it is longer than a path can be; are names ended by NUL? (-0)");
+  }
+  if (o->separator == '\n') {
+    if (r->nul && memchr(text, 0, length)) {
+      return refuse(r, "it has a NUL byte; are names ended by NUL? (-0)");
+    }
+    if (text[length - 1] == '\r') {
+      return refuse(r, "it ends with a carriage return; convert the text (dos2unix)");
+    }
+  }
+  if (*text == '/') {
+    if (!o->root) {
+      return refuse(r, "it is an absolute path; give --root, the directory that all lie below");
+    }
+    size_t n = r->root_length;
+    if (length <= n + 1 || memcmp(text, o->root, n) != 0 || (n > 0 && text[n] != '/')) {
+      return fail(r, -EINVAL, "%s, line %llu: '%.*s' does not lie below --root '%s'", shown(r),
+                  (unsigned long long)r->line, (int)(length < 300 ? length : 300), text, o->root);
+    }
+    text += n + 1;
+    length -= n + 1;
+  }
+  return shard_intake_add(r->intake, text, length);
+}
+
+/* Lines from fd. Those of the first `filled` bytes of buffer have been read already. */
+static int read_lines(struct reading *r, int fd, char *buffer, size_t filled) {
+  bool ended = false;
+  r->nul = memchr(buffer, 0, filled) != NULL;
+  while (!ended || filled > 0) {
+    if (!ended && filled < BUFFER_SIZE) {
+      ssize_t n = read(fd, buffer + filled, BUFFER_SIZE - filled);
+      if (n < 0 && errno != EINTR) {
+        return fail(r, -errno, "cannot read %s: %s", shown(r), strerror(errno));
+      }
+      ended = n == 0;
+      r->nul = (r->nul && filled > 0) || (n > 0 && memchr(buffer + filled, 0, (size_t)n));
+      filled += n > 0 ? (size_t)n : 0;
+    }
+    size_t at = 0;
+    while (at < filled) {
+      const char *end = memchr(buffer + at, r->options->separator, filled - at);
+      if (!end && !ended) {
+        break;
+      }
+      size_t length = end ? (size_t)(end - buffer) - at : filled - at;
+      int rc = one_line(r, buffer + at, length);
+      if (rc != 0) {
+        return rc;
+      }
+      at += length + (end != NULL);
+    }
+    if (at == 0 && filled == BUFFER_SIZE) {
+      r->line++;
+      return refuse(r, "it is longer than a path can be; are names ended by NUL? (-0)");
+    }
+    memmove(buffer, buffer + at, filled - at);
+    filled -= at;
+  }
+  return 0;
+}
+
+/* The program that unpacks what begins with these bytes; NULL if it is plain text. */
+static const char *unpacker(const uint8_t *p, size_t size) {
+  static const uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
+  if (size >= sizeof(gzip) && memcmp(p, gzip, sizeof(gzip)) == 0) {
+    return "gzip";
+  }
+  return size >= sizeof(zstd) && memcmp(p, zstd, sizeof(zstd)) == 0 ? "zstd" : NULL;
+}
+
+/* Read the output of `program -dc` of fd, from its beginning. */
+static int read_packed(struct reading *r, int fd, const char *program, char *buffer) {
+  int pipes[2];
+  if (lseek(fd, 0, SEEK_SET) != 0) {
+    return fail(r, -ESPIPE, "%s is packed by %s, and cannot be read twice; pipe it through %s -dc",
+                shown(r), program, program);
+  }
+  if (pipe2(pipes, O_CLOEXEC) != 0) {
+    return fail(r, -errno, "pipe: %s", strerror(errno));
+  }
+  pid_t pid;
+  char *arguments[] = {(char *)program, (char *)"-dc", NULL};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, fd, 0);
+  posix_spawn_file_actions_adddup2(&actions, pipes[1], 1);
+  int rc = -posix_spawnp(&pid, program, &actions, NULL, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(pipes[1]);
+  if (rc != 0) {
+    close(pipes[0]);
+    return fail(r, rc, "cannot start %s, which unpacks %s: %s", program, shown(r), strerror(-rc));
+  }
+  rc = read_lines(r, pipes[0], buffer, 0);
+  close(pipes[0]);
+  int status;
+  pid_t got;
+  do {
+    got = waitpid(pid, &status, 0);
+  } while (got < 0 && errno == EINTR);
+  if (rc == 0 && (got != pid || status != 0)) {
+    rc = fail(r, -EBADMSG, "%s could not unpack %s", program, shown(r));
+  }
+  return rc;
+}
+
+/* A text to be read. */
+struct text {
+  const char *file;
+  const struct shard_text_options *options;
+  off_t begin; /* of standard input */
+};
+
+/* A source's read(). */
+static int read_text(void *context, struct shard_intake *intake, char *err, size_t size) {
+  const struct text *text = context;
+  const struct shard_text_options *options = text->options;
+  const char *file = text->file;
+  struct reading r = {.file = file, .options = options, .err = err, .size = size, .intake = intake};
+  /* Without the slash at its end; "/" becomes "". */
+  r.root_length = options->root ? strlen(options->root) : 0;
+  while (r.root_length > 0 && options->root[r.root_length - 1] == '/') {
+    r.root_length--;
+  }
+  bool standard = strcmp(file, "-") == 0;
+  if (standard && intake->attempt > 0 && lseek(0, text->begin, SEEK_SET) != text->begin) {
+    return fail(&r, -ESPIPE, "cannot read standard input a second time: %s", strerror(errno));
+  }
+  int fd = standard ? 0 : open(file, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return fail(&r, -errno, "cannot open manifest '%.300s': %s", file, strerror(errno));
+  }
+  fcntl(fd, F_SETPIPE_SZ, (int)PIPE_SIZE); /* if it is one: fewer changes of threads */
+  char *buffer = malloc(BUFFER_SIZE);
+  int rc = 0;
+  size_t filled = 0;
+  if (!buffer) {
+    close(fd);
+    return fail(&r, -ENOMEM, "out of memory");
+  }
+  while (rc == 0 && filled < 4) {
+    ssize_t n = read(fd, buffer + filled, 4 - filled);
+    if (n == 0) {
+      break;
+    }
+    if (n < 0 && errno != EINTR) {
+      rc = fail(&r, -errno, "cannot read %s: %s", shown(&r), strerror(errno));
+    }
+    filled += n > 0 ? (size_t)n : 0;
+  }
+  if (rc == 0) {
+    const char *program = unpacker((const uint8_t *)buffer, filled);
+    rc = program ? read_packed(&r, fd, program, buffer) : read_lines(&r, fd, buffer, filled);
+  }
+  free(buffer);
+  if (!standard) {
+    close(fd);
+  }
+  return rc;
+}
+
+int shard_text_build(const char *path, const struct shard_text_options *how,
+                     const struct shard_options *options, const struct shard_build_means *means,
+                     const char *file, struct shard_build_result *result, char *err, size_t size) {
+  bool standard = strcmp(path, "-") == 0;
+  struct stat st;
+  struct text text = {.file = path, .options = how};
+  text.begin = standard ? lseek(0, 0, SEEK_CUR) : 0;
+  bool again =
+      (standard ? fstat(0, &st) : stat(path, &st)) == 0 && S_ISREG(st.st_mode) && text.begin >= 0;
+  const char *named = how->root ? how->root : path;
+  char *real = strcmp(named, "-") == 0 ? NULL : realpath(named, NULL);
+  const struct shard_source source = {
+      .name = real ? real : named,
+      .label = path,
+      .twice = "remove one, or keep it once by --unique, or keep all by --keep-order",
+      .ordered = true,
+      .once = !again,
+      .read = read_text,
+      .context = &text};
+  int rc = shard_build(&source, options, means, file, result, err, size);
+  free(real);
+  return rc;
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * walk.c - a tree's directories, each read by one thread, a long one of ext4 by several.
+ *
+ * ext4 lists a directory that has an index (htree) by ascending hash of the names, and the position
+ * (d_off) of an entry is its hash: so a thread may begin in the middle, by lseek. That nothing is
+ * lost does not rest on this. The thread that reads the part before goes on until it meets the very
+ * entry that the other began with (the same inode, name, type and d_off); from there on both
+ * descriptors would show the same, for what follows a d_off is all that a d_off says (a server of
+ * NFS reads directories so, call by call). If they do not meet, or positions do not ascend, the
+ * walk fails by -EAGAIN, and is to be made again without parts. What is read twice the writer
+ * notices.
+ */
+#include "source/walk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "libshard.h"
+
+#define DENTS_SIZE (256u << 10)
+/* A coarse clock stamps mtimes every 1/CONFIG_HZ s: 10 ms at the most. */
+#define TICK_NSEC 20000000L
+
+struct dirent_raw {
+  uint64_t ino;
+  int64_t off;
+  unsigned short reclen;
+  unsigned char type;
+  char name[];
+};
+
+/* Directories of this size are read in parts; it is less than two milliseconds' work. */
+#define SPLIT_LEAST ((off_t)256 << 10)
+#define PARTS SHARD_WALKERS
+
+/*
+ * OPEN: nobody reads it yet, so the part before may go on into it. BEGUN: its first entry is not
+ * known yet. MET: it is. ENDED: there is none. GONE: read with the part before, or given
+ * up.
+ */
+enum state { PART_OPEN, PART_BEGUN, PART_MET, PART_ENDED, PART_GONE };
+
+struct part {
+  int64_t from; /* a position */
+  enum state state;
+  /* its first entry */
+  uint64_t ino;
+  int64_t off;
+  unsigned char type;
+  char name[NAME_MAX + 1];
+};
+
+/* A directory that is read in parts. */
+struct split {
+  struct stat before;
+  size_t left;  /* parts that nobody has done with */
+  size_t users; /* threads and pending parts */
+  struct part parts[PARTS];
+};
+
+/* A directory still to be read, or a part of one. */
+struct pending {
+  struct pending *next;
+  struct split *split; /* NULL: whole */
+  size_t part;
+  uint32_t level; /* of its entries; the root's are at level 1 */
+  char path[];    /* relative to the root; "" for the root */
+};
+
+/* What the threads share. */
+struct tree {
+  int root;
+  const struct shard_options *options;
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  struct pending *pending;
+  size_t busy; /* threads that read a directory */
+  bool in_parts;
+  int rc;
+  struct shard_walk_facts *facts;
+};
+
+/* A thread's own. */
+struct walker {
+  struct tree *tree;
+  struct shard_walk_sink *sink;
+  uint64_t dirs_hidden, dir_links;
+  char *dents;
+  char path[SHARD_NAME_MAX];
+  char error[sizeof(((struct shard_walk_facts *)0)->error)];
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(struct walker *w, int rc, const char *format,
+                                                      ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(w->error, sizeof(w->error), format, args);
+  va_end(args);
+  return rc;
+}
+
+static int push(struct walker *w, const char *path, size_t length, uint32_t level,
+                struct split *split, size_t part) {
+  struct pending *p = malloc(sizeof(*p) + length + 1);
+  if (!p) {
+    return fail(w, -ENOMEM, "out of memory");
+  }
+  p->split = split;
+  p->part = part;
+  memcpy(p->path, path, length);
+  p->path[length] = 0;
+  p->level = level;
+  pthread_mutex_lock(&w->tree->mutex);
+  p->next = w->tree->pending;
+  w->tree->pending = p;
+  pthread_cond_signal(&w->tree->changed);
+  pthread_mutex_unlock(&w->tree->mutex);
+  return 0;
+}
+
+enum kind { KIND_FILE, KIND_DIR, KIND_DIR_LINK };
+
+/* A link to a directory counts as a directory; what cannot be looked at is a file. */
+static enum kind kind_of(int fd, const char *name, unsigned char *type) {
+  struct stat st;
+  if (*type == DT_UNKNOWN && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+    *type = IFTODT(st.st_mode);
+  }
+  if (*type == DT_DIR) {
+    return KIND_DIR;
+  }
+  if (*type == DT_LNK && fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode)) {
+    return KIND_DIR_LINK;
+  }
+  return KIND_FILE;
+}
+
+static int one_entry(struct walker *w, int fd, const struct dirent_raw *d, size_t base,
+                     uint32_t level) {
+  const struct shard_options *o = w->tree->options;
+  struct shard_walk_sink *sink = w->sink;
+  const char *name = d->name;
+  if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]) || !o->hidden)) {
+    return 0;
+  }
+  size_t length = strlen(name);
+  if (base + length >= sizeof(w->path)) {
+    return fail(w, -ENAMETOOLONG, "a path below '%.200s...' is longer than %zu bytes", w->path,
+                sizeof(w->path) - 1);
+  }
+  unsigned char type = d->type;
+  enum kind kind = kind_of(fd, name, &type);
+  const char *path = name;
+  if (base > 0) {
+    memcpy(w->path + base, name, length + 1);
+    path = w->path;
+  }
+  bool matches = shard_options_match(o, name, length);
+  if (kind == KIND_FILE && matches && (o->exact == 0 || o->exact == level)) {
+    return sink->entry(sink->context, path, base + length, d->ino, type);
+  }
+  int rc = o->attributes ? sink->other(sink->context, path, base + length, d->ino, type) : 0;
+  if (rc != 0 || kind == KIND_FILE) {
+    return rc;
+  }
+  if (o->depth != 0 && level >= o->depth) {
+    w->dirs_hidden += matches;
+    return 0;
+  }
+  if (kind == KIND_DIR_LINK && !o->follow) {
+    w->dir_links++;
+    return 0;
+  }
+  return push(w, path, base + length, level + 1, NULL, 0);
+}
+
+static bool same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Wait until the directory's mtime lies a whole tick back. */
+static void settle(int fd, struct stat *st) {
+  for (int k = 0; k < 200; k++) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    /* Whole seconds: a file system that stores no more. */
+    long tick = st->st_mtim.tv_nsec == 0 ? 2000000000L : TICK_NSEC;
+    int64_t age =
+        (now.tv_sec - st->st_mtim.tv_sec) * 1000000000LL + now.tv_nsec - st->st_mtim.tv_nsec;
+    if (age >= tick || age < 0) {
+      return;
+    }
+    struct timespec nap = {(tick - age) / 1000000000L, (tick - age) % 1000000000L};
+    nanosleep(&nap, NULL);
+    if (fstat(fd, st) != 0) {
+      return;
+    }
+  }
+}
+
+/* ---- parts of a directory ---- */
+
+static void drop(struct tree *t, struct split *split) {
+  pthread_mutex_lock(&t->mutex);
+  bool last = --split->users == 0;
+  pthread_mutex_unlock(&t->mutex);
+  if (last) {
+    free(split);
+  }
+}
+
+/* Divide the directory, if that may be worth it; the parts but the first are left to others. */
+static struct split *divide(struct walker *w, int fd, const struct stat *before,
+                            const struct pending *dir) {
+  struct statfs fs;
+  static const int64_t step = INT64_MAX / PARTS + 1;
+  if (!w->tree->in_parts || before->st_size < SPLIT_LEAST || fstatfs(fd, &fs) != 0 ||
+      fs.f_type != EXT4_SUPER_MAGIC || lseek(fd, step, SEEK_SET) != step ||
+      lseek(fd, 0, SEEK_SET) != 0) {
+    return NULL; /* one without an index refuses such positions */
+  }
+  struct split *split = calloc(1, sizeof(*split));
+  if (!split) {
+    return NULL;
+  }
+  split->before = *before;
+  split->left = split->users = PARTS;
+  split->parts[0].state = PART_BEGUN;
+  for (size_t k = 1; k < PARTS; k++) {
+    split->parts[k].from = (int64_t)k * step;
+  }
+  for (size_t k = PARTS - 1; k > 0; k--) {
+    if (push(w, dir->path, strlen(dir->path), dir->level, split, k) != 0) {
+      pthread_mutex_lock(&w->tree->mutex);
+      split->users--; /* the part before goes on into it */
+      pthread_mutex_unlock(&w->tree->mutex);
+    }
+  }
+  return split;
+}
+
+static void set_state(struct tree *t, struct part *part, enum state state) {
+  pthread_mutex_lock(&t->mutex);
+  part->state = state;
+  pthread_cond_broadcast(&t->changed);
+  pthread_mutex_unlock(&t->mutex);
+}
+
+/* What has become of a part that another may be reading; an open one is taken from it. */
+static enum state state_of(struct tree *t, struct part *part) {
+  pthread_mutex_lock(&t->mutex);
+  while (part->state == PART_BEGUN) {
+    pthread_cond_wait(&t->changed, &t->mutex);
+  }
+  enum state state = part->state;
+  if (state == PART_OPEN) {
+    part->state = PART_GONE;
+  }
+  pthread_mutex_unlock(&t->mutex);
+  return state;
+}
+
+static bool same_entry(const struct part *part, const struct dirent_raw *d) {
+  return part->ino == d->ino && part->off == d->off && part->type == d->type &&
+         strcmp(part->name, d->name) == 0;
+}
+
+static int did_not_meet(struct walker *w, const char *path) {
+  return fail(w, -EAGAIN, "the parts of directory '%.300s' did not meet", *path ? path : ".");
+}
+
+/* Where a thread is in a directory. */
+struct reading {
+  struct split *split; /* NULL: it reads all of it */
+  size_t part, next;   /* its own; the one it has not come to */
+  int64_t at;          /* the position of the entry at hand */
+};
+
+/* Its part's first entry, or d is NULL: there is none. */
+static void begin_part(struct tree *t, struct reading *r, const struct dirent_raw *d) {
+  struct part *part = &r->split->parts[r->part];
+  if (part->state == PART_BEGUN) { /* no other thread changes it then */
+    if (d) {
+      part->ino = d->ino;
+      part->off = d->off;
+      part->type = d->type;
+      snprintf(part->name, sizeof(part->name), "%s", d->name);
+    }
+    set_state(t, part, d ? PART_MET : PART_ENDED);
+  }
+}
+
+/*
+ * Before an entry is taken, or the end (NULL). 1: it, and what follows, is another part's; 0: it
+ * is ours.
+ */
+static int look_ahead(struct walker *w, struct reading *r, const struct dirent_raw *d,
+                      const char *path) {
+  struct part *parts = r->split->parts;
+  begin_part(w->tree, r, d);
+  while (r->next < PARTS && (!d || r->at >= parts[r->next].from)) {
+    enum state state = state_of(w->tree, &parts[r->next]);
+    if (state == PART_MET && d && same_entry(&parts[r->next], d)) {
+      return 1;
+    }
+    if (state == PART_ENDED && !d) {
+      return 1;
+    }
+    if (state == PART_GONE) {
+      return 1; /* its reader has failed, and so will the walk */
+    }
+    if (state != PART_OPEN) {
+      return did_not_meet(w, path);
+    }
+    r->next++;
+  }
+  if (d && d->off < r->at) {
+    return did_not_meet(w, path);
+  }
+  return 0;
+}
+
+/* Read entries to the end, or to the next part. */
+static int read_entries(struct walker *w, int fd, struct reading *r, const char *path, size_t base,
+                        uint32_t level) {
+  for (;;) {
+    long n = syscall(SYS_getdents64, fd, w->dents, DENTS_SIZE);
+    if (n < 0) {
+      bool gone = base && errno == ENOENT; /* removed since it was opened */
+      return fail(w, gone ? -EAGAIN : -errno, "cannot read directory '%.300s': %s%s",
+                  *path ? path : ".", strerror(errno), gone ? "; the tree is changing" : "");
+    }
+    if (n == 0) {
+      int rc = r->split ? look_ahead(w, r, NULL, path) : 0;
+      return rc < 0 ? rc : 0;
+    }
+    for (long at = 0; at < n;) {
+      const struct dirent_raw *d = (const struct dirent_raw *)(w->dents + at);
+      at += d->reclen;
+      int rc = 0;
+      if (r->split) {
+        rc = look_ahead(w, r, d, path);
+        if (rc != 0) {
+          return rc < 0 ? rc : 0;
+        }
+        r->at = d->off;
+      }
+      rc = one_entry(w, fd, d, base, level);
+      if (rc != 0) {
+        return rc;
+      }
+    }
+  }
+}
+
+static int read_directory(struct walker *w, const struct pending *dir) {
+  struct tree *t = w->tree;
+  size_t base = strlen(dir->path);
+  struct reading r = {.split = dir->split, .part = dir->part, .next = dir->part + 1};
+  if (r.split) {
+    struct part *part = &r.split->parts[r.part];
+    r.at = part->from;
+    pthread_mutex_lock(&t->mutex);
+    bool ours = part->state == PART_OPEN;
+    part->state = ours ? PART_BEGUN : part->state;
+    pthread_mutex_unlock(&t->mutex);
+    if (!ours) {
+      drop(t, r.split);
+      return 0;
+    }
+  }
+  int fd = shard_path_open(t->root, dir->path, O_RDONLY), rc = 0;
+  if (fd < 0) {
+    /* One that was there a moment ago: the tree is changing. */
+    rc = base && (errno == ENOENT || errno == ENOTDIR) ? -EAGAIN : -errno;
+    fail(w, rc, "cannot open directory '%.300s': %s%s", base ? dir->path : ".", strerror(errno),
+         rc == -EAGAIN     ? "; the tree is changing"
+         : errno == EACCES ? "; make it readable"
+                           : "");
+  }
+  memcpy(w->path, dir->path, base);
+  if (base) {
+    w->path[base++] = '/';
+  }
+  struct stat before, after;
+  if (rc == 0 && fstat(fd, &before) != 0) {
+    rc = fail(w, -errno, "fstat: %s", strerror(errno));
+  }
+  if (rc == 0 && r.split) {
+    const struct stat *whole = &r.split->before;
+    if (before.st_dev != whole->st_dev || before.st_ino != whole->st_ino ||
+        lseek(fd, r.at, SEEK_SET) != r.at) {
+      rc = did_not_meet(w, dir->path);
+    }
+  } else if (rc == 0) {
+    settle(fd, &before);
+    r.split = divide(w, fd, &before, dir);
+  }
+  if (rc == 0) {
+    rc = read_entries(w, fd, &r, dir->path, base, dir->level);
+  }
+  bool last = true;
+  if (r.split) {
+    before = r.split->before;
+    if (rc != 0) {
+      set_state(t, &r.split->parts[r.part], PART_GONE); /* no one shall wait for it */
+    }
+    pthread_mutex_lock(&t->mutex);
+    r.split->left -= r.next - r.part;
+    last = r.split->left == 0;
+    pthread_mutex_unlock(&t->mutex);
+    drop(t, r.split);
+  }
+  if (rc == 0 && last && fstat(fd, &after) != 0) {
+    rc = fail(w, -errno, "fstat: %s", strerror(errno));
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+  if (rc == 0 && last && !same_time(before.st_mtim, after.st_mtim)) {
+    rc = fail(w, -EAGAIN, "directory '%.300s' changed while it was listed", base ? dir->path : ".");
+  }
+  if (rc == 0 && last) {
+    rc = w->sink->directory(w->sink->context, after.st_dev, after.st_ino, after.st_mtim, dir->path);
+  }
+  return rc;
+}
+
+static void *walk_directories(void *context) {
+  struct walker *w = context;
+  struct tree *t = w->tree;
+  pthread_mutex_lock(&t->mutex);
+  for (;;) {
+    while (!t->pending && t->busy > 0 && t->rc == 0) {
+      pthread_cond_wait(&t->changed, &t->mutex);
+    }
+    struct pending *dir = t->pending;
+    if (!dir || t->rc != 0) {
+      break;
+    }
+    t->pending = dir->next;
+    t->busy++;
+    pthread_mutex_unlock(&t->mutex);
+    int rc = read_directory(w, dir);
+    free(dir);
+    pthread_mutex_lock(&t->mutex);
+    t->busy--;
+    if (rc != 0 && t->rc == 0) {
+      t->rc = rc;
+      memcpy(t->facts->error, w->error, sizeof(w->error));
+    }
+  }
+  t->facts->dirs_hidden += w->dirs_hidden;
+  t->facts->dir_links += w->dir_links;
+  pthread_cond_broadcast(&t->changed);
+  pthread_mutex_unlock(&t->mutex);
+  return NULL;
+}
+
+int shard_walk(const char *root, const struct shard_options *options, struct shard_walk_sink *sinks,
+               size_t threads, bool in_parts, struct shard_walk_facts *facts) {
+  struct tree t = {.options = options, .facts = facts, .in_parts = in_parts && threads > 1};
+  struct walker *walks[SHARD_WALKERS] = {NULL};
+  pthread_t ids[SHARD_WALKERS];
+  size_t started = 1;
+  *facts = (struct shard_walk_facts){0};
+  pthread_mutex_init(&t.mutex, NULL);
+  pthread_cond_init(&t.changed, NULL);
+  threads = threads > SHARD_WALKERS ? SHARD_WALKERS : threads < 1 ? 1 : threads;
+  for (size_t i = 0; i < threads && t.rc == 0; i++) {
+    walks[i] = calloc(1, sizeof(*walks[i]));
+    if (!walks[i] || !(walks[i]->dents = malloc(DENTS_SIZE))) {
+      snprintf(facts->error, sizeof(facts->error), "out of memory");
+      t.rc = -ENOMEM;
+    } else {
+      walks[i]->tree = &t;
+      walks[i]->sink = &sinks[i];
+    }
+  }
+  t.root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (t.rc == 0 && t.root < 0) {
+    t.rc = -errno;
+    snprintf(facts->error, sizeof(facts->error), "cannot open directory '%.300s': %s", root,
+             strerror(errno));
+  }
+  if (t.rc == 0 && walks[0]) {
+    t.rc = push(walks[0], "", 0, 1, NULL, 0);
+  }
+  /* Fewer threads than wanted will do. */
+  bool more = t.rc == 0, begun = more;
+  while (more && started < threads) {
+    more = pthread_create(&ids[started], NULL, walk_directories, walks[started]) == 0;
+    started += more;
+  }
+  if (begun && walks[0]) {
+    walk_directories(walks[0]);
+  }
+  for (size_t i = 1; i < started; i++) {
+    pthread_join(ids[i], NULL);
+  }
+  while (t.pending) {
+    struct pending *dir = t.pending;
+    t.pending = dir->next;
+    if (dir->split) {
+      drop(&t, dir->split);
+    }
+    free(dir);
+  }
+  for (size_t i = 0; i < threads; i++) {
+    if (walks[i]) {
+      free(walks[i]->dents);
+      free(walks[i]);
+    }
+  }
+  if (t.root >= 0) {
+    close(t.root);
+  }
+  pthread_mutex_destroy(&t.mutex);
+  pthread_cond_destroy(&t.changed);
+  return t.rc;
+}
