@@ -4,7 +4,6 @@
 
 Everything is made in a temporary folder.
 """
-
 import os
 import sys
 import time
@@ -26,21 +25,8 @@ from tests.s3.streamed import streamed
 from tests.s3.tar_shards import tars
 
 # The last one looks at what all before it have written.
-PARTS = [
-    hostile,
-    accounts,
-    addressing,
-    tls,
-    faults,
-    ranges,
-    mounted,
-    streamed,
-    objects,
-    shared,
-    tars,
-    google,
-    secrets,
-]
+PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, streamed, objects, shared, tars, google,
+         secrets]
 
 
 def main():
@@ -49,7 +35,8 @@ def main():
     asked = sys.argv[1:]
     unknown = set(asked) - {part.__name__ for part in PARTS}
     if unknown:
-        sys.exit(f"no such part: {' '.join(unknown)}; there are {' '.join(part.__name__ for part in PARTS)}")
+        sys.exit(f"no such part: {' '.join(unknown)}; there are"
+                 f" {' '.join(part.__name__ for part in PARTS)}")
     with temporary_folder("shard-s3-") as folder:
         state = os.path.join(folder, "server")
         with s3.server(state, ACCESS, SECRET) as endpoint:

@@ -25,7 +25,8 @@ class S3:
 
     def environment(self, endpoint=None, **more):
         """shardctl's. A value None removes a variable."""
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SHARD_")) and not k.lower().endswith("_proxy")}
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SHARD_")) and
+               not k.lower().endswith("_proxy")}
         env.update(AWS_ACCESS_KEY_ID=ACCESS, AWS_SECRET_ACCESS_KEY=SECRET, AWS_REGION="us-east-1",
                    AWS_ENDPOINT_URL=endpoint or self.endpoint, HOME=self.folder, TMPDIR=self.folder,
                    SHARD_LOG="debug")
@@ -35,7 +36,8 @@ class S3:
     def run(self, *arguments, endpoint=None, timeout=60, **more):
         """A finished process; its output is kept for the search for secrets."""
         # By a shell, for a process inherits the peak memory of what executes it.
-        done = subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", paths.SHARDCTL, *arguments], env=self.environment(endpoint, **more), capture_output=True,
+        done = subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", paths.SHARDCTL, *arguments],
+                              env=self.environment(endpoint, **more), capture_output=True,
                               timeout=timeout, check=False)
         self.output += done.stdout + done.stderr
         return done
@@ -61,7 +63,8 @@ class S3:
         why = done.stderr.decode(errors="replace")[-400:]
         if names is not None and names != wanted:
             extra, missing = set(names) - set(wanted), set(wanted) - set(names)
-            why = f"{len(names)} names for {len(wanted)}; extra {sorted(extra)[:3]}, missing {sorted(missing)[:3]}"
+            why = (f"{len(names)} names for {len(wanted)};"
+                   f" extra {sorted(extra)[:3]}, missing {sorted(missing)[:3]}")
         self.check(name, names == wanted, why)
         return done, facts
 
@@ -75,18 +78,19 @@ class S3:
             same = stream.read() == b"older"
         text = done.stderr.decode(errors="replace")
         left = [f for f in os.listdir(self.folder) if f.startswith("listing.")]
-        good = (done.returncode == status and same and not left and not done.stdout and text.count("\n") == 1 and
-                all(word in text for word in words))
+        good = (done.returncode == status and same and not left and not done.stdout and
+                text.count("\n") == 1 and all(word in text for word in words))
         self.check(name, good and (most is None or most()),
-                           f"status {done.returncode}, file {'same' if same else 'changed'}, left {left}: {text}")
+                   f"status {done.returncode}, file {'same' if same else 'changed'}, left {left}: {text}")
 
     def ranks(self, size, dataset, command, endpoint=None, **more):
         """[(status, lines, errors)] of ranks that run together, on one node."""
+        common = {"LD_PRELOAD": paths.LIBRARY, "SHARD_DATASET": dataset, "SHARD_SIZE": str(size),
+                  "SHARD_LOG": "info", "SHARD_CACHE_DIR": os.path.join(self.folder, "cache")}
         processes = [subprocess.Popen(
-            list(command), env=self.environment(endpoint, **{**dict(
-                LD_PRELOAD=paths.LIBRARY, SHARD_DATASET=dataset, SHARD_RANK=str(r), SHARD_SIZE=str(size), SHARD_LOG="info",
-                SHARD_CACHE_DIR=os.path.join(self.folder, "cache")), **more}),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for r in range(size)]
+            list(command), env=self.environment(endpoint, **{**common, "SHARD_RANK": str(rank), **more}),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for rank in range(size)]
         ended = [(p,) + p.communicate(timeout=60) for p in processes]
         self.output += b"".join(out + err for _, out, err in ended)
         return [(p.returncode, out.decode().splitlines(), err.decode()) for p, out, err in ended]
@@ -95,7 +99,8 @@ class S3:
         """A program of tests/programs."""
         built = os.path.join(self.folder, name)
         if not os.path.exists(built):
-            subprocess.run(["cc", "-O1", "-D_GNU_SOURCE", "-o", built, paths.source("programs", name + ".c"), "-pthread"], check=True)
+            subprocess.run(["cc", "-O1", "-D_GNU_SOURCE", "-o", built,
+                            paths.source("programs", name + ".c"), "-pthread"], check=True)
         return built
 
     def bucket(self, name):
@@ -117,7 +122,8 @@ class S3:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         root = prefix.rpartition("/")[0] + "/" if "/" in prefix else ""
         keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
-        return [k[len(root):].encode() for k in keys if not k.endswith("/")], sum(k.endswith("/") for k in keys)
+        names = [key[len(root):].encode() for key in keys if not key.endswith("/")]
+        return names, len(keys) - len(names)
 
 
 WALK = """import os, sys

@@ -1,5 +1,4 @@
 """SHARD_LISTING_BUILD=first with an object: one node makes the listing, the others wait."""
-
 import json
 import os
 import shutil
@@ -27,27 +26,20 @@ class Nodes:
 
     def start(self, rank, endpoint, **more):
         """A rank."""
-        settings = dict(
-            LD_PRELOAD=paths.LIBRARY,
-            SHARD_DATASET=self.dataset,
-            SHARD_RANK=str(rank),
-            SHARD_SIZE="4",
-            SHARD_LISTING="s3://job/x.listing",
-            SHARD_LISTING_BUILD="first",
-            SHARD_JOB=f"job {self.jobs}",
-            SHARD_LOG="info",
-            SHARD_CACHE_DIR=os.path.join(self.s3.folder, f"node{rank // 2}"),
-        )
-        return subprocess.Popen(
-            (sys.executable, "-c", WALK, self.root),
-            env=self.s3.environment(endpoint, **{**settings, **more}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        settings = dict(LD_PRELOAD=paths.LIBRARY, SHARD_DATASET=self.dataset, SHARD_RANK=str(rank),
+                        SHARD_SIZE="4",
+                        SHARD_LISTING="s3://job/x.listing", SHARD_LISTING_BUILD="first",
+                        SHARD_JOB=f"job {self.jobs}", SHARD_LOG="info",
+                        SHARD_CACHE_DIR=os.path.join(self.s3.folder, f"node{rank // 2}"))
+        return subprocess.Popen((sys.executable, "-c", WALK, self.root),
+                                env=self.s3.environment(endpoint, **{**settings, **more}),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def run(self, ranks=(1, 2, 3, 0), fault=None, late=2, **more):
-        """[(names, errors)] by rank, of a new job on nodes that know nothing unless `more` has a SHARD_JOB. Rank 0 waits for so many replies."""
+        """[(names, errors)] by rank, of a new job; rank 0 waits for `late` replies.
+
+        The nodes know nothing, unless `more` has a SHARD_JOB.
+        """
         if "SHARD_JOB" not in more or more["SHARD_JOB"] is None:
             self.forget()
         self.jobs += 1
@@ -61,10 +53,8 @@ class Nodes:
             ended = {rank: p.communicate(timeout=60) for rank, p in running.items()}
             self.replies = list(proxy.replies)
         self.s3.output += b"".join(out + err for out, err in ended.values())
-        return [
-            ([line.rpartition(" ")[0] for line in out.decode().splitlines()], err.decode())
-            for _, (out, err) in sorted(ended.items())
-        ]
+        return [([line.rpartition(" ")[0] for line in out.decode().splitlines()], err.decode())
+                for _, (out, err) in sorted(ended.items())]
 
     def count(self, method, path="/job/x.listing", status=200):
         """How many such replies there were."""
@@ -72,7 +62,7 @@ class Nodes:
 
 
 def shared(s3):
-    """SHARD_LISTING_BUILD=first with an object: rank 0's node makes the listing, the others wait for it."""
+    """Rank 0's node makes the listing, the others wait for it."""
     check = s3.check
     s3.bucket("job")
     tree = os.path.join(s3.folder, "shared", "tree")
@@ -95,11 +85,8 @@ def shared(s3):
         why = "\n".join(err[-300:] for _, err in got)
         listed = sum(err.count(f"info: listing '{where or tree}'") for _, err in got)
         check(name, sorted(x for g in got for x in g[0]) == sorted(names), why)
-        check(
-            f"{name}: {puts} put, {lists} listed",
-            nodes.count("PUT") == puts and puts <= listed <= lists,
-            f"{nodes.replies} {why}",
-        )
+        check(f"{name}: {puts} put, {lists} listed", nodes.count("PUT") == puts and
+              puts <= listed <= lists, f"{nodes.replies} {why}")
         check(f"{name}: got at most {most_gets} times", nodes.count("GET") <= most_gets, nodes.replies)
 
     def stored():
@@ -113,33 +100,24 @@ def shared(s3):
     check("first: and stays", stored() == before)
     added("d1/new")
     complete("first: an old one is replaced", nodes.run(late=8), 1, 1, 5)
-    check("first: an old one is got once by who waits", nodes.count("GET", status=304) >= 6, nodes.replies)
+    check("first: an old one is got once by who waits", nodes.count("GET", status=304) >= 6,
+          nodes.replies)
     for what, body in (("damaged", stored()[:500]), ("of another kind", b"no listing at all" * 100)):
         s3.client.put_object(Bucket="job", Key="x.listing", Body=body)
         complete(f"first: one that is {what} is replaced", nodes.run(), 1, 1, 5)
     job = f"job {nodes.jobs}"
     add("d1/later")
     got = nodes.run(SHARD_JOB=job)
-    check(
-        "first: a job keeps it",
-        sorted(x for g in got for x in g[0]) == sorted(names)
-        and nodes.replies == []
-        and all("has changed since this job" in err for _, err in got),
-        got[0][1],
-    )
+    check("first: a job keeps it", sorted(x for g in got for x in g[0]) == sorted(names) and
+          nodes.replies == [] and
+          all("has changed since this job" in err for _, err in got), got[0][1])
     os.unlink(os.path.join(tree, "d1/later"))
     s3.client.delete_object(Bucket="job", Key="x.listing")
     complete("first: no job is known", nodes.run(SHARD_JOB=None), 1, 1, 2)
     s3.client.delete_object(Bucket="job", Key="x.listing")
-    complete(
-        "first: faults that pass",
-        nodes.run(
-            fault=lambda q: {1: "500", 4: "reset", 6: "503"}.get(q.number) if q.method == "GET" else None
-        ),
-        1,
-        1,
-        5,
-    )
+    complete("first: faults that pass", nodes.run(fault=lambda q: {1: "500", 4: "reset",
+                                                                   6: "503"}.get(q.number)
+                                                  if q.method == "GET" else None), 1, 1, 5)
     # One of another directory: not touched, and each node has its own.
     other = os.path.join(s3.folder, "other", "tree")
     add("a", other)
@@ -147,11 +125,8 @@ def shared(s3):
     before = stored()
     got = nodes.run((0, 1, 2, 3))
     complete("first: of another directory", got, 0, 1, 4)
-    check(
-        "first: it says so, and leaves it",
-        stored() == before and sum("is not used" in err for _, err in got) >= 2,
-        got,
-    )
+    check("first: it says so, and leaves it", stored() == before and
+          sum("is not used" in err for _, err in got) >= 2, got)
     s3.client.delete_object(Bucket="job", Key="x.listing")
 
     # What is said.
@@ -159,41 +134,26 @@ def shared(s3):
         return lambda q: Instead(error(403, code)) if q.method == method else None
 
     for name, ranks, words, more in (
-        ("rank 0 does not come", (1, 2, 3), ["s3://job/x.listing", "SHARD_TIMEOUT"], {}),
-        ("rank 0 may not write", (0,), ["s3://job/x.listing", "s3:PutObject"], {"fault": denied("PUT")}),
-        ("one may not read", (0, 1, 2), ["s3://job/x.listing", "s3:GetObject"], {"fault": denied("GET")}),
-        (
-            "a wrong secret",
-            (0, 2),
-            ["s3://job/x.listing", "AWS_SECRET_ACCESS_KEY"],
-            {"AWS_SECRET_ACCESS_KEY": "wrongSecret/9"},
-        ),
-        (
-            "no such bucket",
-            (0, 2),
-            ["s3://nojob/x.listing", "NoSuchBucket"],
-            {"SHARD_LISTING": "s3://nojob/x.listing"},
-        ),
-        ("no rank", (0,), ["SHARD_RANK"], {"SHARD_RANK": None, "SHARD_SIZE": None}),
-    ):
+            ("rank 0 does not come", (1, 2, 3), ["s3://job/x.listing", "SHARD_TIMEOUT"], {}),
+            ("rank 0 may not write", (0,), ["s3://job/x.listing", "s3:PutObject"],
+             {"fault": denied("PUT")}),
+            ("one may not read", (0, 1, 2), ["s3://job/x.listing", "s3:GetObject"],
+             {"fault": denied("GET")}),
+            ("a wrong secret", (0, 2), ["s3://job/x.listing", "AWS_SECRET_ACCESS_KEY"],
+             {"AWS_SECRET_ACCESS_KEY": "wrongSecret/9"}),
+            ("no such bucket", (0, 2), ["s3://nojob/x.listing", "NoSuchBucket"],
+             {"SHARD_LISTING": "s3://nojob/x.listing"}),
+            ("no rank", (0,), ["SHARD_RANK"], {"SHARD_RANK": None, "SHARD_SIZE": None})):
         got = nodes.run(ranks, SHARD_TIMEOUT="1", SHARD_LOG="warn", **more)
-        check(
-            f"first: {name}",
-            all(not x and err.count("\n") >= 1 and all(w in err for w in words) for x, err in got),
-            got,
-        )
-        check(f"first: {name}: nothing is put", "Contents" not in s3.client.list_objects_v2(Bucket="job"))
+        check(f"first: {name}", all(not x and err.count("\n") >= 1 and all(w in err for w in words)
+                                    for x, err in got), got)
+        check(f"first: {name}: nothing is put",
+              "Contents" not in s3.client.list_objects_v2(Bucket="job"))
     got = nodes.run(SHARD_TIMEOUT="1", SHARD_LOG="warn", fault=denied("PUT"))
-    check(
-        "first: rank 0 fails",
-        not any(x for x, _ in got)
-        and "s3:PutObject" in got[0][1]
-        and all("SHARD_TIMEOUT" in err and "rank 0" in err for _, err in got[1:]),
-        got,
-    )
-    left = [
-        f for node in range(2) for f in os.listdir(os.path.join(s3.folder, f"node{node}")) if ".new." in f
-    ]
+    check("first: rank 0 fails", not any(x for x, _ in got) and "s3:PutObject" in got[0][1] and
+          all("SHARD_TIMEOUT" in err and "rank 0" in err for _, err in got[1:]), got)
+    left = [f for node in range(2) for f in os.listdir(os.path.join(s3.folder, f"node{node}"))
+            if ".new." in f]
     check("first: nothing is left", not left, left)
     # A rank that waits is killed, and another one goes on.
     with Proxy(s3.endpoint) as proxy:
@@ -202,27 +162,20 @@ def shared(s3):
         while not proxy.replies:
             time.sleep(0.01)
         other, first = nodes.start(3, proxy.endpoint), None
-        child = (
-            subprocess.run(["ps", "-o", "pid=", "--ppid", str(killed.pid)], capture_output=True, check=True)
-            .stdout.split()[0]
-            .decode()
-        )
+        child = subprocess.run(["ps", "-o", "pid=", "--ppid", str(killed.pid)], capture_output=True,
+                               check=True).stdout.split()[0].decode()
         killed.kill()
         killed.communicate()
         end = time.monotonic() + 20
         while os.path.exists(f"/proc/{child}") and time.monotonic() < end:
             time.sleep(0.05)
-        check("first: a shardctl that nobody waits for ends", not os.path.exists(f"/proc/{child}"), child)
+        check("first: a shardctl that nobody waits for ends", not os.path.exists(f"/proc/{child}"),
+              child)
         first = nodes.start(0, proxy.endpoint)
         ended = [p.communicate(timeout=60) for p in (first, other)]
-        check(
-            "first: another takes over from one that is killed",
-            all(
-                out.count(b"\n") == len(names) // 4 or out.count(b"\n") == len(names) // 4 + 1
-                for out, _ in ended
-            ),
-            ended,
-        )
+        check("first: another takes over from one that is killed",
+              all(out.count(b"\n") == len(names) // 4 or out.count(b"\n") == len(names) // 4 + 1
+                  for out, _ in ended), ended)
     # A bucket for a mount: one node lists it.
     s3.fill("jobdata", sorted("train/" + n for n in names))
     nodes.dataset = f"{tree}=s3://jobdata/train"
@@ -234,22 +187,16 @@ def shared(s3):
     # By hand
     back = os.path.join(s3.folder, "back")
     done = s3.run("index", tree, "-o", back, "--share", "s3://job/hand.listing", "--json")
-    again = s3.run(
-        "index", tree, "-o", back + "2", "--share", "s3://job/hand.listing", "--wait", "0", "--json"
-    )
+    again = s3.run("index", tree, "-o", back + "2", "--share", "s3://job/hand.listing", "--wait", "0",
+                   "--json")
     facts = [json.loads(d.stdout or b"{}") for d in (done, again)]
-    check(
-        "index --share",
-        done.returncode == again.returncode == 0
-        and all(facts[0][k] == facts[1][k] for k in ("entries", "digest", "bytes", "directories")),
-        (done, again),
-    )
-    for name, arguments in (
-        ("no such thing", [tree, "--wait", "1"]),
-        ("a text", [back, "--share", "s3://job/y"]),
-        ("no key", [tree, "--share", "s3://job/"]),
-        ("to a bucket", [tree, "--share", "s3://job/y", "-o", "s3://job/z"]),
-        ("no time", [tree, "--share", "s3://job/y", "--wait", "soon"]),
-    ):
+    check("index --share", done.returncode == again.returncode == 0 and
+          all(facts[0][k] == facts[1][k] for k in ("entries", "digest", "bytes", "directories")),
+          (done, again))
+    for name, arguments in (("no such thing", [tree, "--wait", "1"]),
+                            ("a text", [back, "--share", "s3://job/y"]),
+                            ("no key", [tree, "--share", "s3://job/"]),
+                            ("to a bucket", [tree, "--share", "s3://job/y", "-o", "s3://job/z"]),
+                            ("no time", [tree, "--share", "s3://job/y", "--wait", "soon"])):
         done = s3.run("index", "-o", back + "3", *arguments, SHARD_LOG="warn")
         check(f"index --share: {name}", done.returncode == 2 and done.stderr.count(b"\n") == 1, done)
