@@ -33,6 +33,10 @@ dlio="dlio-benchmark==2.0.0"
 alone="$dlio torchdata==0.7.1"
 venv=.venv
 stamp=$venv/.setup-stamp # everything is there
+# The clients of tests/clients want other versions of the same: a venv of their own.
+client_requirements=scripts/requirements-clients.txt
+client_venv=.venv-clients
+client_stamp=$client_venv/.setup-stamp
 demo_stamp=$venv/.setup-stamp-demo
 python=${PYTHON:-python3}
 
@@ -130,6 +134,26 @@ make_venv() {
 	say "$venv is ready: $venv/bin/dlio_benchmark"
 }
 
+# What it is made of, without comments; pinned for Python 3.11, for 3.10 pip chooses.
+client_packages() {
+	sed 's/#.*//' "$client_requirements" | case $version in
+	3.10.*) sed 's/==.*//' ;;
+	*) cat ;;
+	esac
+}
+
+make_client_venv() {
+	if [ "$(version_of $client_venv/bin/python)" != "$version" ] || [ -e $client_stamp ]; then
+		"$python" -m venv --clear $client_venv
+	elif [ ! -x $client_venv/bin/pip ]; then
+		"$python" -m venv $client_venv
+	fi
+	say "installing the data libraries of tests/clients into $client_venv (some minutes, 1 GB)"
+	$client_venv/bin/pip install --quiet --upgrade pip
+	$client_venv/bin/pip install --quiet -r <(client_packages)
+	client_packages | sha256sum >$client_stamp
+}
+
 # shellcheck disable=SC2086 # lists of words
 case $level in
 build) install_packages $products $checks ;;
@@ -143,4 +167,8 @@ esac
 if [ "$level" != build ]; then
 	check_python
 	whole || make_venv
+fi
+if [ "$level" = test ] && [ -e $client_requirements ] &&
+	[ "$(cat $client_stamp 2>/dev/null)" != "$(client_packages | sha256sum)" ]; then
+	make_client_venv
 fi
