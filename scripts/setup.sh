@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 
 level=${1:-test}
 products="gcc make libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libexpat1-dev"
-checks="libcmocka-dev clang-format clang-tidy"
+checks="python3 libcmocka-dev clang-format clang-tidy"
 mpi="openmpi-bin libopenmpi-dev"
 tests="strace e2fsprogs git"
 # What tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim (about 450 MB, of
