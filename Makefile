@@ -18,14 +18,15 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # The rooms of shim/ (shim/README.md), and what each product has of them. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c file path size version) \
-        $(addprefix config/,config log pattern world) \
+BOTH := $(addprefix base/,crc32c error file path size version words) \
+        $(addprefix config/,config dataset launcher log pattern) \
         $(addprefix listing/,names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir given stream)
-LIB := $(BOTH) config/job \
-       $(addprefix host/,real self) \
-       cache/cache stats/stats \
+        $(addprefix cache/,cachedir given names stream)
+LIB := $(BOTH) \
+       $(addprefix host/,builder real self) \
+       $(addprefix cache/,cache elect entry fetch first produce wanted) \
+       stats/stats \
        $(addprefix view/,place serve view window) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
@@ -79,7 +80,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute world config listing damage sort walk faults sums s3 stream serve s3_ranges
+UNIT := crc32c options shard permute launcher config listing damage sort walk faults sums s3 stream serve s3_ranges
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access

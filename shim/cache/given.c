@@ -209,7 +209,7 @@ int shard_given_await(const char *file, const char *real, const struct shard_opt
   int64_t deadline = shard_clock_ms() + (int64_t)timeout * 1000;
   for (long nap_ms = 10;; nap_ms = nap_ms < 500 ? nap_ms * 2 : nap_ms) {
     if (watch && watch->enough(watch->context)) {
-      return 2;
+      return SHARD_GIVEN_ENOUGH;
     }
     int rc = shard_given_look(file, real, asked, out);
     if (!shard_given_passing(rc)) {

@@ -402,8 +402,6 @@ static void print_dataset(FILE *out, const struct stats *s, const struct dataset
 }
 
 static void print(FILE *out, const struct stats *s) {
-  static const char *const views[] = {"auto", "off", "global", "shard"};
-  static const char *const strategies[] = {"range", "stride", "hash"};
   const struct shard_log_head *h = s->head;
   uint32_t view = atomic_load(&h->view);
   bool global = view == SHARD_VIEW_GLOBAL, any = false;
@@ -412,8 +410,9 @@ static void print(FILE *out, const struct stats *s) {
   ctl_json_string(out, h->host);
   fputs(", \"launcher\": ", out);
   ctl_json_string(out, h->launcher);
-  fprintf(out, ", \"view\": \"%s\", \"strategy\": \"%s\", \"seed\": ", views[view & 3],
-          global ? "none" : strategies[h->strategy % 3]);
+  fprintf(out, ", \"view\": \"%s\", \"strategy\": \"%s\", \"seed\": ",
+          shard_words_at(shard_words_views, view),
+          global ? "none" : shard_words_at(shard_words_strategies, h->strategy));
   if (h->shuffled && !global) {
     fprintf(out, "%" PRIu64, h->seed);
   } else {

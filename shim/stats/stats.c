@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +13,16 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/xxh64.h"
 #include "config/config.h"
-#include "config/job.h"
+#include "config/dataset.h"
+#include "config/launcher.h"
 #include "config/pattern.h"
+#include "host/builder.h"
 #include "host/self.h"
 #include "libshard.h"
 #include "stats/log.h"
@@ -225,12 +224,11 @@ static atomic_bool all_there; /* every root of SHARD_DATASET has been seen */
 __attribute__((noinline)) static void look_for_roots(void) {
   char path[PATH_MAX];
   bool missing = false;
-  size_t n, item;
-  for (const char *p = shard_config()->dataset; p && (item = shard_dataset_item(&p, &n)) > 0;
-       p += item) {
-    if (n < sizeof(path)) { /* without the bucket that it stands for */
-      memcpy(path, p, n);
-      path[n] = 0;
+  struct shard_dataset_item item;
+  for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
+    if (item.path_length < sizeof(path)) { /* without the bucket that it stands for */
+      memcpy(path, item.path, item.path_length);
+      path[item.path_length] = 0;
       missing |= shard_stats_root(path) < 0;
     }
   }
@@ -247,8 +245,8 @@ static bool await(_Atomic uint32_t *state) {
 
 /* Which run this is. */
 static void tell_job(void) {
-  char job[SHARD_JOB_SIZE];
-  head->job = shard_job_identity(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
+  char job[SHARD_LAUNCHER_JOB_SIZE];
+  head->job = shard_launcher_job(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
 }
 
 /* How names are shared out: the main process may have been a script that has set it since. */
@@ -854,20 +852,7 @@ void shard_stats_end(void) {
                   sizeof(libraries)) {
     environment[1] = libraries;
   }
-  posix_spawnattr_t attributes;
-  sigset_t all, none;
-  pid_t pid;
-  int status = -1;
-  sigfillset(&all);
-  sigemptyset(&none);
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  int rc = posix_spawn(&pid, program, NULL, &attributes, arguments, environment);
-  posix_spawnattr_destroy(&attributes);
-  while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  int rc = shard_builder_run(program, arguments, environment);
   if (rc != 0) {
     char text[PATH_MAX + 200];
     snprintf(text, sizeof(text), "cannot start '%.900s': %s; run shardctl stats '%.900s'", program,

@@ -14,9 +14,10 @@ LIB=$BUILD/libshard.so
 CTL=$BUILD/shardctl
 [ -f "$LIB" ] && [ -x "$CTL" ] || { echo "no libshard.so or shardctl in $BUILD" >&2; exit 2; }
 
-# The tests may themselves be started by a launcher.
-for v in $(compgen -e | grep -E '^(SHARD_|OMPI_|PMI|PMIX_|PALS_|MV2_|MVP_|JSM_|FLUX_|SLURM_|MPI_LOCAL|TORCHELASTIC_|(LOCAL_)?RANK$|(LOCAL_)?WORLD_SIZE$|LD_PRELOAD$|AWS_)'); do
-  unset "$v"
+# The tests may themselves be started by a launcher: what any may set goes, by the part of its name
+# up to the first '_'.
+for v in $("$CTL" doctor --variables | sed 's/ .*//; s/_.*/_/' | sort -u) LD_PRELOAD AWS_; do
+  case $v in *_) unset $(compgen -e "$v") ;; *) unset "$v" ;; esac
 done
 
 WORK=$(mktemp -d /tmp/shard-test.XXXXXX) || exit 2
