@@ -24,6 +24,7 @@ from tests.harness import paths, processes
 
 LOGS = os.path.join(paths.REPO, "build", "test-logs")
 VENV = paths.VENV_PYTHON
+TIMED = ("badinput", "tools")  # they say how many seconds something may take
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (?:\w+: )?(\d+) test\(s\)", re.MULTILINE)
@@ -60,7 +61,7 @@ def scripts(area):
     for path in found:
         name, kind = os.path.splitext(os.path.basename(path))
         command = ["bash", path] if kind == ".sh" else [sys.executable, "-m", f"tests.{area}.{name}"]
-        yield Step(f"{area}/{name}", command, limit=900)
+        yield Step(f"{area}/{name}", command, alone=name in TIMED, limit=900)
 
 
 def there(name, program, *arguments):
@@ -185,14 +186,14 @@ def run(steps, cores):
                     running.remove(one)
                     more = tell(one.step, result)
                     passed, failed = passed + more[0], failed + more[1]
-            free = cores - sum(min(one.step.cores, cores) for one in running)
+            free = cores - sum(min(one.step.cores, int(cores)) for one in running)
             for step in list(waiting):
                 if step.alone and (running or step is not waiting[0]):
                     continue
-                if free >= (cores if step.alone else min(step.cores, cores)):
+                if free >= (cores if step.alone else min(step.cores, int(cores))):
                     waiting.remove(step)
                     running.append(Running(step))
-                    free = 0 if step.alone else free - min(step.cores, cores)
+                    free = 0 if step.alone else free - min(step.cores, int(cores))
             time.sleep(0.05)
     finally:
         for one in running:
@@ -209,8 +210,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"check, all, {', '.join(areas)}")
     parser.add_argument("--list", action="store_true", help="print the steps and stop")
-    parser.add_argument("--cores", type=int, default=min(os.cpu_count(), 4),
-                        help="how many cores may be used at a time")
+    parser.add_argument("--cores", type=float, default=min(os.cpu_count(), 4) + 0.5,
+                        help="how many cores may be used at a time; the half is for what mostly waits")
     parser.add_argument("--filter", default="", help="only steps this regex is found in")
     args = parser.parse_args()
     unknown = set(args.areas) - {"check", "all", *areas}
