@@ -33,7 +33,7 @@ LIB := $(BOTH) \
 CTL := $(BOTH) \
        $(addprefix build/,batch build facts intake merge parts run sort spool writer) \
        $(addprefix source/,directory text walk) \
-       $(addprefix source/s3/,client credentials folders list object page provider sigv4 split url) \
+       $(addprefix source/s3/,account answer bucket client fault folders head list object page provider sigv4 split url) \
        $(addprefix ctl/,library main output s3 scratch share sums text) \
        $(addprefix ctl/cmd_,cache doctor get index ls manifest plan run stat stats stream verify)
 
