@@ -2,8 +2,8 @@
 # Installs what this project needs: Debian packages, and .venv/ with the real DLIO.
 #
 #   scripts/setup.sh build    what the products, unit tests and lint are made with; no .venv
-#   scripts/setup.sh demo     what `make demo` needs: compilers, Open MPI, DLIO with PyTorch
-#   scripts/setup.sh [test]   everything: the clients of the tests, TensorFlow, an S3 server, ...
+#   scripts/setup.sh demo     what `make demo` needs: compilers, Open MPI, and .venv/
+#   scripts/setup.sh [test]   everything: programs that tests run under libshard, an S3 server, ...
 #
 #   PYTHON=/path/to/python scripts/setup.sh ...   uses another interpreter (3.10 or 3.11) for .venv/
 #
@@ -25,19 +25,16 @@ tests="$tests rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd ma
 # An S3 server (scripts/s3-server.sh, 320 MB), and certificates for it.
 tests="$tests radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
 
-# What .venv/ is made of; all versions are those of the requirements.
+# What .venv/ is made of: the same for demo and tests, as DLIO imports TensorFlow wherever it starts.
 requirements=scripts/requirements.txt
-demo="torch numpy hydra-core omegaconf mpi4py h5py pandas psutil pillow PyYAML pydftracer"
 # Installed without what they ask for: the requirements have it.
-dlio="dlio-benchmark==2.0.0"
-alone="$dlio torchdata==0.7.1"
+alone="dlio-benchmark==2.0.0 torchdata==0.7.1"
 venv=.venv
-stamp=$venv/.setup-stamp # everything is there
+stamp=$venv/.setup-stamp
 # The clients of tests/clients want other versions of the same: a venv of their own.
 client_requirements=scripts/requirements-clients.txt
 client_venv=.venv-clients
 client_stamp=$client_venv/.setup-stamp
-demo_stamp=$venv/.setup-stamp-demo
 python=${PYTHON:-python3}
 
 say() {
@@ -89,48 +86,34 @@ check_python() {
 	fi
 }
 
-# fingerprint NAMES: changes when anything the venv is made of does.
+# Changes when anything the venv is made of does.
 fingerprint() {
 	{
 		cat "$requirements"
-		echo "$1"
+		echo "$alone"
 		echo "$version"
 		command -v "$python"
 	} | sha256sum
 }
 
-# Whether a stamp says that all it stands for is there.
-whole() {
-	[ "$(cat $stamp 2>/dev/null)" = "$(fingerprint "$alone")" ] && return
-	[ "$level" = demo ] && [ "$(cat $demo_stamp 2>/dev/null)" = "$(fingerprint "$demo $dlio")" ]
-}
-
 make_venv() {
-	# What was made of other versions is thrown away; what was interrupted, or is a demo's, goes on.
-	if [ "$(version_of $venv/bin/python)" != "$version" ] || [ -e $stamp ] ||
-		{ [ -e $demo_stamp ] && [ "$(cat $demo_stamp)" != "$(fingerprint "$demo $dlio")" ]; }; then
+	if [ "$(version_of $venv/bin/python)" != "$version" ] || [ -e "$stamp" ]; then
 		say "making $venv with Python $version"
 		"$python" -m venv --clear $venv
 	elif [ ! -x $venv/bin/pip ]; then
 		"$python" -m venv $venv
 	fi
+	say "installing DLIO and what it needs into $venv (some minutes, 2.4 GB)"
 	$venv/bin/pip install --quiet --upgrade pip
-	# shellcheck disable=SC2086 # lists of words
-	if [ "$level" = demo ]; then
-		say "installing DLIO and PyTorch into $venv (some minutes, 1 GB)"
-		$venv/bin/pip install --quiet -c "$requirements" $demo
-		$venv/bin/pip install --quiet --no-deps $dlio
-		fingerprint "$demo $dlio" >$demo_stamp
-	else
-		say "installing DLIO and what it needs into $venv (some minutes, 2.4 GB)"
-		$venv/bin/pip install --quiet -r "$requirements"
-		$venv/bin/pip install --quiet --no-deps $alone
+	$venv/bin/pip install --quiet -r "$requirements"
+	# shellcheck disable=SC2086 # a list of words
+	$venv/bin/pip install --quiet --no-deps $alone
 
-		# DLIO's TFRecord generator calls this tool of DALI's; nothing reads its output.
-		printf '#!/bin/sh\n: > "$2"\n' >$venv/bin/tfrecord2idx
-		chmod +x $venv/bin/tfrecord2idx
-		fingerprint "$alone" >$stamp
-	fi
+	# DLIO's TFRecord generator calls this tool of DALI's; nothing reads its output.
+	printf '#!/bin/sh\n: > "$2"\n' >$venv/bin/tfrecord2idx
+	chmod +x $venv/bin/tfrecord2idx
+
+	fingerprint >"$stamp"
 	say "$venv is ready: $venv/bin/dlio_benchmark"
 }
 
@@ -166,7 +149,7 @@ test) install_packages $products $checks $mpi $tests ;;
 esac
 if [ "$level" != build ]; then
 	check_python
-	whole || make_venv
+	[ "$(cat $stamp 2>/dev/null)" = "$(fingerprint)" ] || make_venv
 fi
 if [ "$level" = test ] && [ -e $client_requirements ] &&
 	[ "$(cat $client_stamp 2>/dev/null)" != "$(client_packages | sha256sum)" ]; then
