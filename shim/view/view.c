@@ -31,6 +31,7 @@
 #include "base/path.h"
 #include "base/xxh64.h"
 #include "cache/cache.h"
+#include "cache/fetch.h"
 #include "cache/given.h"
 #include "cache/stream.h"
 #include "config/config.h"
@@ -314,8 +315,8 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
                                     file, PATH_MAX) < 0) {
     snprintf(err, size, "SHARD_LISTING: too long, or out of memory");
   } else if (strncmp(file, "s3://", 5) == 0 &&
-             (!(url = strdup(file)) || (rc = shard_cache_fetch(d->path, url, known ? job : NULL,
-                                                               file, PATH_MAX, err, size)) != 0)) {
+             (!(url = strdup(file)) || (rc = shard_fetch(d->path, url, known ? job : NULL, file,
+                                                         PATH_MAX, err, size)) != 0)) {
     if (!url) {
       snprintf(err, size, "out of memory");
     }
@@ -335,7 +336,7 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
     rc = rc > 0 ? 0 : rc;
   }
   if (rc < 0 && url) {
-    shard_cache_name_object(file, url, err, size);
+    shard_fetch_rename(file, url, err, size);
   }
   free(url);
   free(job);
@@ -358,7 +359,7 @@ static int open_listing(struct dataset *d, char *err, size_t size) {
       is_streamed(d)
           ? shard_cache_open_stream(d->path, d->url, setup.options_text, of, &d->stream, err, size)
       : d->url
-          ? shard_cache_open_remote(d->path, d->url, setup.options_text, of, &d->listing, err, size)
+          ? shard_cache_open_bucket(d->path, d->url, setup.options_text, of, &d->listing, err, size)
           : shard_cache_open(d->path, setup.options_text, of, &d->listing, err, size);
   free(job);
   if (rc == 0 && d->listing) {
