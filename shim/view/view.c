@@ -32,7 +32,7 @@
 #include "base/xxh64.h"
 #include "cache/cache.h"
 #include "cache/fetch.h"
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "config/dataset.h"
@@ -326,7 +326,7 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
     rc = -errno;
     snprintf(err, size, "SHARD_DATASET='%.256s': %s", d->path, strerror(errno));
   } else {
-    rc = shard_given_open(file, url ? url : file, real, &setup.options, out, err, size);
+    rc = shard_prebuilt_open(file, url ? url : file, real, &setup.options, out, err, size);
     if (rc == 0) {
       rc = -EINVAL;
       snprintf(err, size,
