@@ -877,9 +877,9 @@ static void answers_meanings(void **state) {
       list = {.method = "GET"},
       get = {.method = "GET", .key = "k", .unless = "e"},
       put = {.method = "PUT", .key = "k", .body = &body},
-      look = {.method = "GET", .key = "k", .tells = true},
-      look_again = {.method = "GET", .key = "k", .unless = "e", .tells = true},
-      put_new = {.method = "PUT", .key = "k", .body = &body, .tells = true};
+      look = {.method = "GET", .key = "k", .wants_status = true},
+      look_again = {.method = "GET", .key = "k", .unless = "e", .wants_status = true},
+      put_new = {.method = "PUT", .key = "k", .body = &body, .wants_status = true};
   static const struct {
     long status;
     const char *body;
@@ -889,14 +889,14 @@ static void answers_meanings(void **state) {
     const char *why;
   } cases[] = {
       {200, "", &list, SHARD_S3_WHOLE, 0, NULL},
-      {404, ERROR("NoSuchKey"), &look, SHARD_S3_TOLD, 0, NULL},
-      {404, "", &look, SHARD_S3_TOLD, 0, NULL},
+      {404, ERROR("NoSuchKey"), &look, SHARD_S3_STATUS, 0, NULL},
+      {404, "", &look, SHARD_S3_STATUS, 0, NULL},
       {404, ERROR("NoSuchBucket"), &look, SHARD_S3_REFUSED, -ENOENT, "no such bucket"},
       {404, ERROR("NoSuchKey"), &get, SHARD_S3_REFUSED, -ENOENT, "no such object"},
       {404, "", &put_new, SHARD_S3_REFUSED, -ENOENT, "HTTP 404"},
-      {304, "", &look_again, SHARD_S3_TOLD, 0, NULL},
+      {304, "", &look_again, SHARD_S3_STATUS, 0, NULL},
       {304, "", &look, SHARD_S3_MOVED, 0, NULL},
-      {412, "", &put_new, SHARD_S3_TOLD, 0, NULL},
+      {412, "", &put_new, SHARD_S3_STATUS, 0, NULL},
       {412, ERROR("PreconditionFailed"), &put, SHARD_S3_REFUSED, -EEXIST, "there already"},
       {429, "", &list, SHARD_S3_SLOWER, 0, "HTTP 429"},
       {503, ERROR("SlowDown"), &list, SHARD_S3_SLOWER, 0, "HTTP 503 SlowDown"},
