@@ -558,6 +558,18 @@ static void pages(void **state) {
        {"a"},
        "t",
        true},
+      /* U+FFFE and U+FFFF are not allowed; others that begin as they do are */
+      {"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>\xef\xbf\xbd\xef\xbb\xbf"
+       "</Key></Contents><StartAfter>\xef\xbf\xbe</StartAfter><NextContinuationToken>a\xef\xbf\xbf"
+       "</NextContinuationToken></ListBucketResult>",
+       {"\xef\xbf\xbd\xef\xbb\xbf"},
+       NULL,
+       true},
+      {"<ListBucketResult><IsTruncated>true</IsTruncated><X>\xef\xbf\xbf\xef\xbf\xbe\x01</X>"
+       "<NextContinuationToken>\xef\xac\x80&#65533;</NextContinuationToken></ListBucketResult>",
+       {NULL},
+       "\xef\xac\x80\xef\xbf\xbd",
+       true},
       /* CDATA: "&#127;" stands for itself there, and a mask in its place cannot be told from DEL */
       {"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key><![CDATA[a&b]]></Key>"
        "</Contents><NextContinuationToken><![CDATA[a&#127;]]></NextContinuationToken>"
@@ -656,6 +668,10 @@ static void damaged_pages(void **state) {
       PAGE(LAST "<Contents><Key>a&;</Key></Contents>"),
       PAGE(LAST "<Contents><Key>\xff</Key></Contents>"),
       PAGE(LAST "<Contents><Key>\x7f\x01</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xef\xbf\xbf</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xef\xbf</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xef</Key></Contents>"),
+      PAGE(LAST) "\xef\xbf",
       PAGE(LAST "<Contents><Key><![CDATA[\x01]]></Key></Contents>"),
       PAGE(LAST "<Contents><Key><![CDATA[&#127;]]></Key></Contents>"),
       PAGE(LAST) "<ListBucketResult/>",
@@ -718,6 +734,9 @@ static size_t make_reply(char *text, size_t size) {
       "\x7f?",
       "?",
       "\xc3\xa9",
+      "\xef\xbf\xbd",
+      "\xef\xbf\xbe",
+      "\xef\xbf\xbf",
       "\xf0\x9f\x98\x80",
       "<!---->",
       "<!-- \x01 -->",
@@ -730,8 +749,9 @@ static size_t make_reply(char *text, size_t size) {
       "\t",
       "<!-- </Key> -->",
       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
-  static const char *const odd[] = {"&",      "&#",          "&#x",        "<",   ">", "\xff",
-                                    "</Key>", "</Contents>", "<Contents>", "]]>", ""};
+  static const char *const odd[] = {"&",          "&#",   "&#x",      "<",      ">",
+                                    "\xff",       "\xef", "\xef\xbf", "</Key>", "</Contents>",
+                                    "<Contents>", "]]>",  ""};
   static const char *const around[][2] = {
       {"<Contents><Key>", "</Key></Contents>"},
       {"<Contents><Key>", "</Key><Size>1</Size><X>&quot;\x01</X></Contents>"},

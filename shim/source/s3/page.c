@@ -287,36 +287,67 @@ static bool needs_mask(unsigned long c) {
          c == 0xffff;
 }
 
-/* Go on with a reference whose beginning is held. *used: the bytes of data that belong to it. */
+/* ---- what is held -----------------------------------------------------------------------------
+ *
+ * "&#...;" and the three bytes of U+FFFE and U+FFFF may need a mask. What may become one of them is
+ * held until the next byte decides.
+ */
+
+#define UTF8_FIRST '\xef' /* of U+FFFE and U+FFFF, */
+#define UTF8_SECOND '\xbf'
+
+/* Whether the third byte makes it U+FFFE or U+FFFF. */
+static bool is_third(char c) { return c == '\xbe' || c == '\xbf'; }
+
+/* Whether a byte goes on with what is held. */
+static bool goes_on(const struct shard_s3_page *p, char c) {
+  if (p->held[0] == UTF8_FIRST) {
+    return p->held_used == 1 ? c == UTF8_SECOND : is_third(c);
+  }
+  return p->held_used + 2 < sizeof(p->held) && !is_control(c) && c != '<' && c != '&' &&
+         (p->held_used > 1 || c == '#');
+}
+
+/* Give the parser what is held, as it is or masked. */
+static int release(struct shard_s3_page *p) {
+  size_t n = p->held_used;
+  p->held[n] = 0;
+  p->held_used = 0;
+  if (p->held[0] == UTF8_FIRST) {
+    return n == 3 ? parse_mask(p, '?') : parse_bytes(p, p->held, n);
+  }
+  bool whole = n > 2 && p->held[n - 1] == ';';
+  unsigned long named = whole ? read_reference(p->held) : '?';
+  return needs_mask(named) ? parse_mask(p, named) : parse_bytes(p, p->held, n);
+}
+
+/* Go on with what is held. *used: the bytes of data that belong to it. */
 static int finish_held(struct shard_s3_page *p, const char *data, size_t size, size_t *used) {
-  *used = 0;
-  while (*used < size && p->held_used > 0) {
-    char c = data[*used];
-    bool whole = c == ';', longer = p->held_used + 2 < sizeof(p->held);
-    if (is_control(c) || !longer || (p->held_used == 1 && c != '#') || c == '<' || c == '&') {
-      size_t n = p->held_used; /* not a reference to a number: leave it as it is */
-      p->held_used = 0;
-      return parse_bytes(p, p->held, n);
+  for (*used = 0; *used < size; ++*used) {
+    if (!goes_on(p, data[*used])) {
+      return release(p);
     }
-    p->held[p->held_used++] = c;
-    ++*used;
-    if (whole) {
-      size_t n = p->held_used;
-      p->held[n] = 0;
-      p->held_used = 0;
-      unsigned long named = read_reference(p->held);
-      return needs_mask(named) ? parse_mask(p, named) : parse_bytes(p, p->held, n);
+    p->held[p->held_used++] = data[*used];
+    if (data[*used] == ';' || (p->held[0] == UTF8_FIRST && p->held_used == 3)) {
+      ++*used;
+      return release(p);
     }
   }
   return 0;
 }
 
-/* How many bytes come before the first reference to a number; size if there is none. */
-static size_t before_reference(const char *data, size_t size) {
+/* How many bytes come before the first that must be held. */
+static size_t before_held(const char *data, size_t size) {
   for (const char *at = data; (at = memchr(at, '&', size - (size_t)(at - data))) != NULL; at++) {
-    size_t n = (size_t)(at - data);
-    if (n + 1 == size || at[1] == '#') {
-      return n;
+    if (at + 1 == data + size || at[1] == '#') {
+      size = (size_t)(at - data);
+      break;
+    }
+  }
+  for (const char *at = data; (at = memchr(at, UTF8_FIRST, size - (size_t)(at - data))); at++) {
+    size_t left = size - (size_t)(at - data);
+    if (left == 1 || (at[1] == UTF8_SECOND && (left == 2 || is_third(at[2])))) {
+      return size - left;
     }
   }
   return size;
@@ -331,10 +362,10 @@ static int feed_masked(struct shard_s3_page *p, const char *data, size_t size) {
       rc = finish_held(p, data + at, size - at, &n);
     } else {
       size_t run = before_mask(data + at, size - at);
-      n = before_reference(data + at, run);
+      n = before_held(data + at, run);
       rc = n > 0 ? parse_bytes(p, data + at, n) : 0;
       if (rc == 0 && n < run) {
-        p->held[0] = '&';
+        p->held[0] = data[at + n];
         p->held_used = 1;
         n++;
       } else if (rc == 0 && at + n < size) {

@@ -25,7 +25,7 @@ struct shard_s3_page {
   /* Used while it is parsed. */
   char *text; /* of the element that is open */
   size_t text_used, received;
-  char held[16]; /* a reference that the last piece broke off */
+  char held[16]; /* of what was read, what may need a mask */
   size_t held_used;
   unsigned state; /* the mark that is looked for; `matched` bytes of it have come */
   size_t matched, gathered_used;
