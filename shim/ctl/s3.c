@@ -31,9 +31,7 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
   char err[1000] = "";
   struct shard_s3_listing *l = &bucket->listing;
   *account = (struct shard_s3_account){.sign = false};
-  shard_config_init(environ);
-  if (shard_config_check(err, sizeof(err)) != 0 ||
-      shard_s3_url_parse(url, &l->url, err, sizeof(err)) != 0) {
+  if (shard_s3_url_parse(url, &l->url, err, sizeof(err)) != 0) {
     return ctl_usage("%s", err);
   }
   if (options->order == SHARD_ORDER_DIRECTORY) {
@@ -145,10 +143,6 @@ static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_
                    struct shard_s3_client_options *o) {
   char err[1000] = "";
   *account = (struct shard_s3_account){.sign = false};
-  shard_config_init(environ);
-  if (shard_config_check(err, sizeof(err)) != 0) {
-    return ctl_usage("%s", err);
-  }
   if (shard_s3_client_init(err, sizeof(err)) != 0 ||
       shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
           0) {
