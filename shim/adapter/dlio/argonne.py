@@ -10,7 +10,7 @@ from ..recognise import Family, changed
 from ..sequences import FileList, Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
 from ..shuffles import advance
 
-# ---- what they are known by -----------------------------------------------------------------------
+# ---- what they are known by --------------------------------------------------------------------
 
 WINTER_2024 = {
     "main.py": {
@@ -76,7 +76,7 @@ JUNE_2026 = changed(WINTER_2025, {
     "ConfigArguments.build_sample_map_iter": ("b94cdac938",),
 })
 
-# ---- what is done to them -------------------------------------------------------------------------
+# ---- what is done to them ----------------------------------------------------------------------
 
 
 def _own_samples(args, total):
