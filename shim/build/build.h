@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/config.h"
 #include "listing/options.h"
 
 struct shard_source;
@@ -28,9 +29,6 @@ struct shard_build_means {
   bool unique;        /* a name that comes twice counts once; else that is an error, unless
                          options->order is SHARD_ORDER_KEEP or _DIRECTORY */
 };
-
-#define SHARD_BUILD_MEMORY ((size_t)256 << 20)
-#define SHARD_BUILD_MEMORY_LEAST ((size_t)8 << 20)
 
 /*
  * Read a source (build/intake.h) and write the listing `file`. 0, or a negative errno and a line in

@@ -47,9 +47,10 @@ struct shard_given_watch {
 };
 
 /*
- * The same, waiting until rank 0 has put it there; -ETIMEDOUT after SHARD_TIMEOUT seconds. 2: that
- * is not needed any more (watch; NULL: none).
+ * The same, waiting until rank 0 has put it there; -ETIMEDOUT after SHARD_TIMEOUT seconds.
+ * SHARD_GIVEN_ENOUGH: that is not needed any more (watch; NULL: none).
  */
+#define SHARD_GIVEN_ENOUGH 2
 int shard_given_await(const char *file, const char *real, const struct shard_options *asked,
                       const struct shard_given_watch *watch, struct shard_listing **out, char *err,
                       size_t size);

@@ -1,48 +1,131 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * config.c - what variables.def says, done: parsing, errors, descriptions. A kind of variable is a
+ * function take_KIND(), which stores the value or complains of it.
+ */
 #include "config/config.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/size.h"
-#include "build/build.h"
+#include "config/dataset.h"
 #include "config/pattern.h"
 
 #define SNAPSHOT_SIZE 32768
 #define PATH_ROOM ((size_t)8192)
+#define ANY SIZE_MAX
 
+static const char *const switches[] = {"off", "on", NULL};
+static const char *const builds[] = {"first", NULL};
+
+/* ---- the table --------------------------------------------------------------------------------
+ */
+
+struct variable {
+  const char *name, *help;
+  void (*take)(const struct variable *v, const char *value);
+  const char *const *words;
+  const char *letters;
+  uint64_t least, most;
+  size_t offset, size; /* of its field; 0 bytes: none */
+};
+
+static void take_word(const struct variable *v, const char *value);
+static void take_number(const struct variable *v, const char *value);
+static void take_size(const struct variable *v, const char *value);
+static void take_text(const struct variable *v, const char *value);
+static void take_absolute(const struct variable *v, const char *value);
+static void take_pattern(const struct variable *v, const char *value);
+static void take_datasets(const struct variable *v, const char *value);
+static void take_epoch(const struct variable *v, const char *value);
+
+/* least: the value of the first word */
+#define WORD(list) .take = take_word, .words = (list)
+#define FLAG(list) .take = take_word, .words = (list), .least = 1
+#define NUMBER(from, to) .take = take_number, .least = (from), .most = (to)
+#define SIZE(from) .take = take_size, .least = (from)
+#define TEXT(bytes) .take = take_text, .most = (bytes)
+#define ABSOLUTE .take = take_absolute
+#define PATTERN(with) .take = take_pattern, .letters = (with)
+#define DATASETS .take = take_datasets
+#define CUSTOM(function) .take = (function)
+
+static const struct variable variables[] = {
+#define X(NAME, type, field, initial, kind, text)                                                  \
+  {.name = "SHARD_" #NAME,                                                                         \
+   .help = (text),                                                                                 \
+   kind,                                                                                           \
+   .offset = offsetof(struct shard_config, field),                                                 \
+   .size = sizeof(((struct shard_config *)NULL)->field)},
+#define Y(NAME, kind, text) {.name = "SHARD_" #NAME, .help = (text), kind},
+#include "config/variables.def"
+#undef X
+#undef Y
+};
+
+/* The places in it. */
+enum {
+#define X(NAME, type, field, initial, kind, text) AT_##NAME,
+#define Y(NAME, kind, text) AT_##NAME,
+#include "config/variables.def"
+#undef X
+#undef Y
+  VARIABLES
+};
+
+static const struct shard_config defaults = {
+#define X(name, type, field, initial, kind, help) .field = (initial),
+#define Y(name, kind, help)
+#include "config/variables.def"
+};
 static struct shard_config config = {
-    .log = SHARD_LOG_WARN,
-    .adapter = true,
-    .timeout = 3600,
-    .window = SHARD_WINDOW_DEFAULT,
-    .s3_connections = SHARD_S3_CONNECTIONS_DEFAULT,
+#include "config/variables.def"
+#undef X
+#undef Y
 };
 static char snapshot[SNAPSHOT_SIZE];
-
-enum variable {
-#define X(name, text) VAR_##name,
-  SHARD_VARIABLES(X)
-#undef X
-      VAR_COUNT
-};
-
-static const char *const names[VAR_COUNT] = {
-#define X(name, text) "SHARD_" #name,
-    SHARD_VARIABLES(X)
-#undef X
-};
-
-static const char *const help[VAR_COUNT] = {
-#define X(name, text) text,
-    SHARD_VARIABLES(X)
-#undef X
-};
+static bool given[VARIABLES];
 
 const struct shard_config *shard_config(void) { return &config; }
+
+/* ---- messages ---------------------------------------------------------------------------------
+ */
+
+/* The first error is the one that is shown. */
+#define COMPLAIN(...)                                                                              \
+  do {                                                                                             \
+    if (!config.error[0]) {                                                                        \
+      snprintf(config.error, sizeof(config.error), __VA_ARGS__);                                   \
+    }                                                                                              \
+  } while (0)
+
+/* What a variable takes. */
+static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT]) {
+  char words[SHARD_WORDS_ROOM];
+  if (v->words) {
+    snprintf(buf, SHARD_CONFIG_TEXT, "%s: %s", shard_words_join(v->words, words), v->help);
+  } else if (v->take == take_number) {
+    snprintf(buf, SHARD_CONFIG_TEXT, "%s, %llu to %llu", v->help, (unsigned long long)v->least,
+             (unsigned long long)v->most);
+  } else if (v->letters) {
+    snprintf(buf, SHARD_CONFIG_TEXT, "%s; %%r stands for the rank, %s%%%% for a percent sign",
+             v->help, strchr(v->letters, 'e') ? "%e for the epoch, " : "");
+  } else {
+    snprintf(buf, SHARD_CONFIG_TEXT, "%s", v->help);
+  }
+  return buf;
+}
+
+static void complain_of(const struct variable *v, const char *value) {
+  char text[SHARD_CONFIG_TEXT];
+  COMPLAIN("%s='%.64s' is not valid; it takes %s", v->name, value, describe(v, text));
+}
 
 /* Levenshtein distance, for the hint; both short. */
 static unsigned distance(const char *a, size_t na, const char *b, size_t nb) {
@@ -71,305 +154,25 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb) {
   return row[nb];
 }
 
-/* The first error is the one that is shown. */
-#define COMPLAIN(...)                                                                              \
-  do {                                                                                             \
-    if (!config.error[0]) {                                                                        \
-      snprintf(config.error, sizeof(config.error), __VA_ARGS__);                                   \
-    }                                                                                              \
-  } while (0)
-
-static void unknown(const char *name, size_t n) {
+/* A name that is no variable's: which one is the nearest? */
+static void complain_of_name(const char *name, size_t n) {
   size_t best = 0;
   unsigned least = 99;
-  for (size_t i = 0; i < VAR_COUNT; i++) {
-    unsigned d = distance(name, n, names[i], strlen(names[i]));
+  for (size_t i = 0; i < VARIABLES; i++) {
+    unsigned d = distance(name, n, variables[i].name, strlen(variables[i].name));
     if (d < least) {
       least = d;
       best = i;
     }
   }
+  int shown = (int)(n < 64 ? n : 64);
   if (least <= 4) {
-    COMPLAIN("%.*s is not a variable of libshard; did you mean %s?", (int)(n < 64 ? n : 64), name,
-             names[best]);
+    COMPLAIN("%.*s is not a variable of libshard; did you mean %s?", shown, name,
+             variables[best].name);
   } else {
-    COMPLAIN("%.*s is not a variable of libshard; unset it", (int)(n < 64 ? n : 64), name);
+    COMPLAIN("%.*s is not a variable of libshard; unset it", shown, name);
   }
 }
-
-static int choose(enum variable v, const char *value, const char *const *words) {
-  for (int i = 0; words[i]; i++) {
-    if (strcmp(value, words[i]) == 0) {
-      return i;
-    }
-  }
-  COMPLAIN("%s='%.64s' is not valid; it takes %s", names[v], value, help[v]);
-  return -1;
-}
-
-/* A decimal number from least to most into *out. */
-static bool number(enum variable v, const char *value, uint64_t least, uint64_t most,
-                   uint64_t *out) {
-  char *end;
-  errno = 0;
-  unsigned long long n = strtoull(value, &end, 10);
-  if (value[0] < '0' || value[0] > '9' || *end || errno || n < least || n > most) {
-    COMPLAIN("%s='%.64s' is not valid; it takes %s, %llu to %llu", names[v], value, help[v],
-             (unsigned long long)least, (unsigned long long)most);
-    return false;
-  }
-  *out = n;
-  return true;
-}
-
-/* A dataset that follows a bucket's, and may be the rest of its prefix. */
-static bool has_relative_after_url(const char *list) {
-  size_t n, path;
-  bool url = false;
-  for (const char *p = list; (n = shard_dataset_item(&p, &path)) > 0; p += n) {
-    if (url && *p != '/') {
-      return true;
-    }
-    url = path < n;
-  }
-  return false;
-}
-
-static void set(enum variable v, const char *value) {
-  static const char *const views[] = {"auto", "off", "global", "shard", NULL};
-  static const char *const strategies[] = {"range", "stride", "hash", NULL};
-  static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
-  static const char *const builds[] = {"first", NULL};
-  char expanded[4096];
-  static const char *const switches[] = {"off", "on", NULL};
-  static const char *const addressings[] = {"auto", "path", "virtual", NULL};
-  int word;
-  uint64_t n;
-  if (!*value) {
-    COMPLAIN("%s is empty; it takes %s", names[v], help[v]);
-    return;
-  }
-  switch (v) {
-  case VAR_VIEW:
-    word = choose(v, value, views);
-    if (word >= 0) {
-      config.view = (enum shard_view)word;
-    }
-    break;
-  case VAR_STRATEGY:
-    word = choose(v, value, strategies);
-    if (word >= 0) {
-      config.strategy = (enum shard_strategy)word;
-    }
-    break;
-  case VAR_LOG:
-    word = choose(v, value, levels);
-    if (word >= 0) {
-      config.log = (enum shard_log_level)word;
-    }
-    break;
-  case VAR_ADAPTER:
-    word = choose(v, value, switches);
-    if (word >= 0) {
-      config.adapter = word;
-    }
-    break;
-  case VAR_TIMEOUT:
-    if (number(v, value, 1, 1000000, &n)) {
-      config.timeout = (unsigned)n;
-    }
-    break;
-  case VAR_S3_CONNECTIONS: /* both used by shardctl */
-    if (number(v, value, 1, SHARD_S3_CONNECTIONS_MOST, &n)) {
-      config.s3_connections = (unsigned)n;
-    }
-    break;
-  case VAR_S3_ADDRESSING:
-    word = choose(v, value, addressings);
-    if (word >= 0) {
-      config.s3_addressing = (enum shard_s3_addressing)word;
-    }
-    break;
-  case VAR_SEED:
-    config.seeded = number(v, value, 0, UINT64_MAX, &config.seed);
-    config.shuffle |= config.seeded;
-    break;
-  case VAR_EPOCH:
-    config.epoch_auto = strcmp(value, "auto") == 0;
-    config.shuffle =
-        config.epoch_auto || number(v, value, 0, 1ULL << 62, &config.epoch) || config.shuffle;
-    break;
-  case VAR_WINDOW:
-    if (number(v, value, 1, SHARD_WINDOW_MOST, &n)) {
-      config.window = (unsigned)n;
-    }
-    break;
-  case VAR_JOB:
-    config.job = value;
-    break;
-  case VAR_DATASET:
-    config.dataset = value;
-    if (!value[strspn(value, ":")]) {
-      COMPLAIN("%s='%.64s' names no directory; it takes %s", names[v], value, help[v]);
-    }
-    if (strncmp(value, "s3://", 5) == 0 || strstr(value, ":s3://")) {
-      COMPLAIN("%s='%.64s' needs the directory that stands for the bucket, as in "
-               "/mnt/train=s3://bucket/train",
-               names[v], value);
-    }
-    if (has_relative_after_url(value)) {
-      COMPLAIN("%s='%.200s': a prefix cannot have a ':' in it, and a dataset that follows one "
-               "begins with '/'",
-               names[v], value);
-    }
-    break;
-  case VAR_INCLUDE:
-    config.include = value;
-    break;
-  case VAR_LISTING_BUILD:
-    config.listing_first = choose(v, value, builds) == 0;
-    break;
-  case VAR_LISTING:
-    config.listing = value;
-    if (shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) < 0) {
-      COMPLAIN("%s='%.64s' is not valid: %%r stands for the rank, %%e for the epoch, %%%% for a "
-               "percent sign",
-               names[v], value);
-    }
-    break;
-  case VAR_CACHE_DIR:
-    config.cache_dir = value;
-    if (value[0] != '/') {
-      COMPLAIN("%s='%.64s' is not an absolute path; ranks may differ in their working directory",
-               names[v], value);
-    }
-    break;
-  case VAR_BUILD_MEMORY: /* both used by shardctl, which inherits them */
-    if (!shard_size_parse(value, &n) || n < SHARD_BUILD_MEMORY_LEAST) {
-      COMPLAIN("%s='%.64s' is not valid; it takes %s", names[v], value, help[v]);
-    }
-    break;
-  case VAR_TMPDIR:
-    break;
-  case VAR_STATS:
-    config.stats = value;
-    if (shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) < 0 ||
-        shard_pattern_has(value, 'e')) {
-      COMPLAIN("%s='%.64s' is not valid; it takes %s", names[v], value, help[v]);
-      config.stats = NULL;
-    }
-    break;
-  case VAR_RANK: /* used by world.c, with the launcher's variables */
-  case VAR_SIZE:
-    if (value[strspn(value, "0123456789")]) {
-      COMPLAIN("%s='%.64s' is not valid; it takes a number: %s", names[v], value, help[v]);
-    }
-    break;
-  case VAR_COUNT:
-    break;
-  }
-}
-
-/*
- * Relative datasets begin at the working directory of now. The environment is told too: a child may
- * be started in another directory, and must mean the same.
- */
-static void make_absolute(char *const *environment) {
-  static char absolute[SNAPSHOT_SIZE];
-  char directory[4096];
-  size_t used = (size_t)snprintf(absolute, sizeof(absolute), "SHARD_DATASET="), prefix = used;
-  bool relative = false;
-  size_t n, path;
-  for (const char *p = config.dataset; p && (n = shard_dataset_item(&p, &path)) > 0; p += n) {
-    bool here = *p != '/';
-    if (here && !relative && !getcwd(directory, sizeof(directory))) {
-      return;
-    }
-    relative |= here;
-    int more = snprintf(absolute + used, sizeof(absolute) - used,
-                        "%s%s%.*s:", here ? directory : "", here ? "/" : "", (int)n, p);
-    used += more < 0 ? sizeof(absolute) : (size_t)more;
-    if (used >= sizeof(absolute)) {
-      COMPLAIN("SHARD_DATASET is too long");
-      return;
-    }
-  }
-  if (!relative) {
-    return;
-  }
-  absolute[used - 1] = 0; /* the last ':' */
-  config.dataset = absolute + prefix;
-  for (char **e = (char **)environment; e && *e; e++) {
-    if (strncmp(*e, absolute, prefix) == 0) {
-      *e = absolute;
-    }
-  }
-}
-
-/* The same for a variable with one path, in which a percent sign is doubled. */
-static void make_path_absolute(enum variable v, const char **value, char *absolute,
-                               char *const *environment) {
-  char directory[4096];
-  if (!*value || **value == '/' || strncmp(*value, "s3://", 5) == 0 ||
-      !getcwd(directory, sizeof(directory))) {
-    return;
-  }
-  size_t used = (size_t)snprintf(absolute, PATH_ROOM, "%s=", names[v]), prefix = used;
-  for (const char *p = directory; *p && used + 4 < PATH_ROOM; p++) {
-    used += (size_t)snprintf(absolute + used, 3, *p == '%' ? "%%%%" : "%c", *p);
-  }
-  int more = snprintf(absolute + used, PATH_ROOM - used, "/%s", *value);
-  if (more < 0 || (size_t)more >= PATH_ROOM - used) {
-    COMPLAIN("%s is too long", names[v]);
-    return;
-  }
-  *value = absolute + prefix;
-  for (char **e = (char **)environment; e && *e; e++) {
-    if (strncmp(*e, absolute, prefix) == 0) {
-      *e = absolute;
-    }
-  }
-}
-
-void shard_config_init(char *const *environment) {
-  int saved = errno;
-  size_t used = 0;
-  for (char *const *e = environment; e && *e; e++) {
-    if (strncmp(*e, "SHARD_", 6) != 0) {
-      continue;
-    }
-    const char *eq = strchr(*e, '=');
-    if (!eq) {
-      continue;
-    }
-    size_t n = (size_t)(eq - *e), v = 0;
-    while (v < VAR_COUNT && (strlen(names[v]) != n || memcmp(names[v], *e, n) != 0)) {
-      v++;
-    }
-    if (v == VAR_COUNT) {
-      unknown(*e, n);
-      continue;
-    }
-    size_t size = strlen(eq + 1) + 1;
-    if (size > sizeof(snapshot) - used) {
-      COMPLAIN("%s is too long", names[v]);
-      continue;
-    }
-    memcpy(snapshot + used, eq + 1, size);
-    set((enum variable)v, snapshot + used);
-    used += size;
-  }
-  if (config.listing_first && !config.listing) {
-    COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file or object to make");
-  }
-  make_absolute(environment);
-  static char stats[PATH_ROOM], listing[PATH_ROOM];
-  make_path_absolute(VAR_STATS, &config.stats, stats, environment);
-  make_path_absolute(VAR_LISTING, &config.listing, listing, environment);
-  errno = saved;
-}
-
-enum shard_view shard_view_asked(void) { return config.view; }
 
 int shard_config_check(char *err, size_t size) {
   if (!config.error[0]) {
@@ -377,4 +180,273 @@ int shard_config_check(char *err, size_t size) {
   }
   snprintf(err, size, "%s", config.error);
   return -EINVAL;
+}
+
+void shard_config_complain(void) {
+  static atomic_bool complained;
+  struct shard_world world;
+  char text[600], ignored[300];
+  if (!config.error[0] || atomic_exchange(&complained, true)) {
+    return;
+  }
+  /* One line a node: the variables are the job's. */
+  if (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0 ||
+      config.dataset) {
+    snprintf(text, sizeof(text), "%s (%s)", config.error,
+             config.dataset ? "until then listing calls on SHARD_DATASET fail, and DLIO runs "
+                              "unmodified"
+                            : "until then programs run unmodified");
+    shard_log(SHARD_LOG_ERROR, text);
+  }
+}
+
+/* ---- the kinds --------------------------------------------------------------------------------
+ */
+
+/* Keep an integer of any width. */
+static void store(const struct variable *v, uint64_t n) {
+  unsigned char *at = (unsigned char *)&config + v->offset;
+  if (v->size == sizeof(uint64_t)) {
+    memcpy(at, &n, sizeof(n));
+  } else if (v->size == sizeof(unsigned)) {
+    memcpy(at, &(unsigned){(unsigned)n}, sizeof(unsigned));
+  } else if (v->size == sizeof(bool)) {
+    memcpy(at, &(bool){n != 0}, sizeof(bool));
+  }
+}
+
+static void store_text(const struct variable *v, const char *value) {
+  memcpy((unsigned char *)&config + v->offset, &value, sizeof(value));
+}
+
+static const char *stored_text(const struct variable *v) {
+  const char *value;
+  memcpy(&value, (const unsigned char *)&config + v->offset, sizeof(value));
+  return value;
+}
+
+static void take_word(const struct variable *v, const char *value) {
+  int place = shard_words_find(v->words, value);
+  if (place < 0) {
+    complain_of(v, value);
+  } else {
+    store(v, v->least + (unsigned)place);
+  }
+}
+
+/* A decimal number in [least, most]. */
+static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *out) {
+  char *end;
+  errno = 0;
+  unsigned long long n = strtoull(value, &end, 10);
+  *out = n;
+  return value[0] >= '0' && value[0] <= '9' && !*end && !errno && n >= least && n <= most;
+}
+
+static void take_number(const struct variable *v, const char *value) {
+  uint64_t n;
+  if (parse_number(value, v->least, v->most, &n)) {
+    store(v, n);
+  } else {
+    complain_of(v, value);
+  }
+}
+
+static void take_size(const struct variable *v, const char *value) {
+  uint64_t n;
+  if (shard_size_parse(value, &n) && n >= v->least) {
+    store(v, n);
+  } else {
+    complain_of(v, value);
+  }
+}
+
+static void take_text(const struct variable *v, const char *value) {
+  if (strlen(value) > v->most) {
+    COMPLAIN("%s is too long: %zu bytes, at most %zu", v->name, strlen(value), (size_t)v->most);
+  } else {
+    store_text(v, value);
+  }
+}
+
+static void take_absolute(const struct variable *v, const char *value) {
+  if (value[0] == '/') {
+    store_text(v, value);
+  } else {
+    complain_of(v, value);
+  }
+}
+
+static void take_pattern(const struct variable *v, const char *value) {
+  char expanded[4096];
+  if (shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) < 0 ||
+      (shard_pattern_has(value, 'e') && !strchr(v->letters, 'e'))) {
+    complain_of(v, value);
+  } else {
+    store_text(v, value);
+  }
+}
+
+static void take_datasets(const struct variable *v, const char *value) {
+  const char *fault = shard_dataset_fault(value);
+  store_text(v, value);
+  if (fault) {
+    COMPLAIN("%s='%.128s' %s", v->name, value, fault);
+  }
+}
+
+static void take_epoch(const struct variable *v, const char *value) {
+  uint64_t n;
+  config.epoch_auto = strcmp(value, "auto") == 0;
+  if (!config.epoch_auto && parse_number(value, 0, 1ULL << 62, &n)) {
+    store(v, n);
+  } else if (!config.epoch_auto) {
+    complain_of(v, value);
+  }
+}
+
+/* ---- relative paths ---------------------------------------------------------------------------
+ */
+
+/* Put "NAME=value" in the place of the variable in the environment. */
+static void replace(char *const *environment, size_t name_length, char *line) {
+  for (char **e = (char **)environment; e && *e; e++) {
+    if (strncmp(*e, line, name_length + 1) == 0) {
+      *e = line;
+    }
+  }
+}
+
+/* line[size] becomes "NAME=", and then the path, in which a percent sign is doubled, and a slash.
+ */
+static size_t begin_path(char *line, size_t size, const char *name, const char *path) {
+  size_t used = (size_t)snprintf(line, size, "%s=", name);
+  for (const char *p = path; *p && used + 4 < size; p++) {
+    used += (size_t)snprintf(line + used, 3, *p == '%' ? "%%%%" : "%c", *p);
+  }
+  return used + (size_t)snprintf(line + used, size - used, "/");
+}
+
+static void make_pattern_absolute(const struct variable *v, char *line, char *const *environment) {
+  char directory[4096];
+  const char *value = stored_text(v);
+  if (!value || *value == '/' || strncmp(value, "s3://", 5) == 0 ||
+      !getcwd(directory, sizeof(directory))) {
+    return;
+  }
+  size_t used = begin_path(line, PATH_ROOM, v->name, directory);
+  if ((size_t)snprintf(line + used, PATH_ROOM - used, "%s", value) >= PATH_ROOM - used) {
+    COMPLAIN("%s is too long", v->name);
+    return;
+  }
+  store_text(v, line + strlen(v->name) + 1);
+  replace(environment, strlen(v->name), line);
+}
+
+static void make_datasets_absolute(const struct variable *v, char *const *environment) {
+  static char line[SNAPSHOT_SIZE];
+  char directory[4096];
+  size_t before = strlen(v->name) + 1;
+  if (!config.dataset || !shard_dataset_is_relative(config.dataset) ||
+      !getcwd(directory, sizeof(directory))) {
+    return;
+  }
+  snprintf(line, sizeof(line), "%s=", v->name);
+  if (shard_dataset_make_absolute(config.dataset, directory, line + before,
+                                  sizeof(line) - before) >= sizeof(line) - before) {
+    COMPLAIN("%s is too long", v->name);
+    return;
+  }
+  store_text(v, line + before);
+  replace(environment, before - 1, line);
+}
+
+/* Relative paths begin at the working directory of now. */
+static void make_absolute(char *const *environment) {
+  static char lines[2][PATH_ROOM]; /* one for each PATTERN */
+  size_t used = 0;
+  for (const struct variable *v = variables; v < variables + VARIABLES; v++) {
+    if (v->take == take_datasets) {
+      make_datasets_absolute(v, environment);
+    } else if (v->take == take_pattern && used < sizeof(lines) / sizeof(lines[0])) {
+      make_pattern_absolute(v, lines[used++], environment);
+    }
+  }
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+static const struct variable *find_variable(const char *name, size_t n) {
+  for (size_t i = 0; i < VARIABLES; i++) {
+    if (strlen(variables[i].name) == n && memcmp(variables[i].name, name, n) == 0) {
+      return &variables[i];
+    }
+  }
+  return NULL;
+}
+
+/* Take "SHARD_NAME=value"; *used: bytes of the snapshot that are in use. */
+static void take(const char *line, const char *value, size_t *used) {
+  size_t n = (size_t)(value - line) - 1, size = strlen(value) + 1;
+  const struct variable *v = find_variable(line, n);
+  if (!v) {
+    complain_of_name(line, n);
+  } else if (size > sizeof(snapshot) - *used) {
+    COMPLAIN("%s is too long", v->name);
+  } else if (size == 1) {
+    char text[SHARD_CONFIG_TEXT];
+    COMPLAIN("%s is empty; it takes %s", v->name, describe(v, text));
+  } else {
+    char *copy = memcpy(snapshot + *used, value, size);
+    *used += size;
+    v->take(v, copy);
+    given[v - variables] = true;
+  }
+}
+
+void shard_config_init(char *const *environment) {
+  int saved = errno;
+  size_t used = 0;
+  config = defaults;
+  memset(given, 0, sizeof(given));
+  for (char *const *e = environment; e && *e; e++) {
+    const char *equals = strncmp(*e, "SHARD_", 6) == 0 ? strchr(*e, '=') : NULL;
+    if (equals) {
+      take(*e, equals + 1, &used);
+    }
+  }
+  config.seeded = given[AT_SEED];
+  config.shuffle = config.seeded || given[AT_EPOCH];
+  if (config.listing_first && !config.listing) {
+    COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file or object to make");
+  }
+  make_absolute(environment);
+  errno = saved;
+}
+
+bool shard_config_describe(size_t place, struct shard_config_variable *out) {
+  if (place >= VARIABLES) {
+    return false;
+  }
+  const struct variable *v = &variables[place];
+  const unsigned char *at = (const unsigned char *)&defaults + v->offset;
+  uint64_t n = 0;
+  unsigned wide;
+  *out = (struct shard_config_variable){.name = v->name};
+  describe(v, out->value);
+  if (v->take == take_word && v->least == 0) {
+    wide = v->size == sizeof(bool) ? *at : 0;
+    if (v->size == sizeof(wide)) {
+      memcpy(&wide, at, sizeof(wide));
+    }
+    snprintf(out->initial, sizeof(out->initial), "%s", shard_words_at(v->words, wide));
+  } else if (v->take == take_size) {
+    memcpy(&n, at, sizeof(n));
+    snprintf(out->initial, sizeof(out->initial), "%lluM", (unsigned long long)(n >> 20));
+  } else if (v->take == take_number && v->size == sizeof(wide)) {
+    memcpy(&wide, at, sizeof(wide));
+    snprintf(out->initial, sizeof(out->initial), "%u", wide);
+  }
+  return true;
 }

@@ -50,18 +50,3 @@ bool shard_manifest_named(const char *file) {
   }
   return false;
 }
-
-size_t shard_dataset_item(const char **item, size_t *path) {
-  static const char remote[] = "=s3://";
-  const char *p = *item + strspn(*item, ":");
-  size_t n = strcspn(p, ":");
-  *item = p;
-  *path = n;
-  /* The colon of the scheme is none that separates. */
-  if (n > 3 && strncmp(p + n - 3, remote, strlen(remote)) == 0) {
-    *path = n - 3;
-    n++;
-    n += strcspn(p + n, ":");
-  }
-  return n;
-}

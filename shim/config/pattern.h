@@ -24,11 +24,4 @@ bool shard_pattern_has(const char *pattern, char letter);
 /* Whether a file is a manifest, by its name: .txt, .txt.gz, .txt.zst. */
 bool shard_manifest_named(const char *file);
 
-/*
- * SHARD_DATASET, item by item: *item is at its beginning, or before a ':', and moves on. The length
- * of the next item, 0 at the end. *path: bytes of the directory; what follows behind a '=' is the
- * s3:// prefix that it stands for, if *path is less than the length.
- */
-size_t shard_dataset_item(const char **item, size_t *path);
-
 #endif

@@ -801,10 +801,6 @@ int ctl_cache(int argc, char **argv) {
   }
   struct cache c = {.dir = -1};
   char err[700];
-  shard_config_init(environ);
-  if (shard_config_check(err, sizeof(err)) != 0) {
-    return ctl_fail("%s", err); /* it may be a misspelt SHARD_CACHE_DIR */
-  }
   ssize_t rc = shard_cache_dir_find(false, c.path, sizeof(c.path), err, sizeof(err));
   if (rc < 0 && rc != -ENOENT) {
     return ctl_fail("%s", err);

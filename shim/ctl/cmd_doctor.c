@@ -28,11 +28,13 @@
 
 #include "cache/cachedir.h"
 #include "config/config.h"
+#include "config/launcher.h"
 #include "ctl/ctl.h"
 #include "libshard.h"
 
 static const char usage[] =
     "Usage: shardctl doctor [--json]\n"
+    "       shardctl doctor --variables\n"
     "\n"
     "Checks what libshard needs here, a line each: ok, warn or FAIL, what was looked at, and what\n"
     "was found or is to be done:\n"
@@ -46,14 +48,18 @@ static const char usage[] =
     "  dlio       it has a DLIO, and the adapter knows its version\n"
     "  limits     descriptors, and room in /dev/shm\n"
     "\n"
-    "      --json  print one JSON object\n"
+    "      --json       print one JSON object\n"
+    "      --variables  check nothing; print every variable that is read, a line each, beginning\n"
+    "                   with its name: those of libshard and those of launchers\n"
     "      --help\n"
     "\n"
     "Takes 10 s at most for each program it starts. Exit status: 0 nothing FAILs, 1 something\n"
     "does, 2 wrong usage.\n";
 
-static const struct option options[] = {
-    {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                        {"variables", no_argument, NULL, 'v'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 #define TRIAL "--trial"
 #define TRIAL_FILES 3
@@ -486,6 +492,21 @@ static void check_limits(void) {
   }
 }
 
+/* What it says of each variable is of use to people, the names to tests that unset them. */
+static int print_variables(void) {
+  struct shard_config_variable ours;
+  struct shard_launcher_variable theirs[SHARD_LAUNCHER_VARIABLES];
+  size_t count = shard_launcher_list(theirs);
+  for (size_t i = 0; shard_config_describe(i, &ours); i++) {
+    printf("%-28s %s%s%s\n", ours.name, ours.value, ours.initial[0] ? "; default: " : "",
+           ours.initial);
+  }
+  for (size_t i = 0; i < count; i++) {
+    printf("%-28s set by %s\n", theirs[i].name, theirs[i].launchers);
+  }
+  return ctl_finish();
+}
+
 int ctl_doctor(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], TRIAL) == 0) {
     return trial(argv[2]);
@@ -496,6 +517,8 @@ int ctl_doctor(int argc, char **argv) {
     case 'j':
       doctor.json = true;
       break;
+    case 'v':
+      return print_variables();
     case 'h':
       fputs(usage, stdout);
       return ctl_finish();

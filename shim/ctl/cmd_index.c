@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/size.h"
+#include "base/whole.h"
 #include "build/build.h"
 #include "ctl/ctl.h"
 #include "ctl/s3.h"
@@ -111,28 +111,11 @@ static double seconds(void) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-int ctl_build_means(struct shard_build_means *means) {
-  const char *memory = getenv("SHARD_BUILD_MEMORY"), *log = getenv("SHARD_LOG");
-  uint64_t bytes = 0;
-  if (memory && (!shard_size_parse(memory, &bytes) || bytes < SHARD_BUILD_MEMORY_LEAST)) {
-    return ctl_usage(
-        "SHARD_BUILD_MEMORY='%s' is not valid; it takes bytes, or K, M, G, at least 8M", memory);
-  }
-  const char *tmpdir = getenv("SHARD_TMPDIR");
-  *means = (struct shard_build_means){
-      .memory = (size_t)bytes,
-      .tmpdir = tmpdir && *tmpdir ? tmpdir : NULL,
-      .progress = isatty(2) || (log && (strcmp(log, "info") == 0 || strcmp(log, "debug") == 0))};
-  return CTL_DONE;
-}
-
-/* Whether the listing may take the place of what is there: of files alone, never of a device. */
-static bool may_replace(const char *output) {
-  struct stat st;
-  char link[16];
-  ssize_t n = readlink(output, link, sizeof(link));
-  bool standard = n > 6 && memcmp(link, "/proc/", 6) == 0; /* /dev/stdout */
-  return stat(output, &st) != 0 || (S_ISREG(st.st_mode) && !standard);
+void ctl_build_means(struct shard_build_means *means) {
+  const struct shard_config *config = shard_config();
+  *means = (struct shard_build_means){.memory = (size_t)config->build_memory,
+                                      .tmpdir = config->tmpdir,
+                                      .progress = isatty(2) || config->log >= SHARD_LOG_INFO};
 }
 
 /* Check the listing, and put it into a bucket. */
@@ -325,16 +308,14 @@ static int run(int argc, char **argv, struct ctl_scratch *scratch) {
     snprintf(made, sizeof(made), "%s/listing", scratch->path);
     output = made;
   }
-  if (!may_replace(output)) {
+  if (shard_whole_may_replace(output) != 0) {
     return ctl_fail("cannot write listing '%s': it is not a regular file; a listing appears whole, "
                     "under a name of its own",
                     output);
   }
   struct shard_build_result result = {0};
-  struct shard_build_means means = {0};
-  if (ctl_build_means(&means) != CTL_DONE) {
-    return CTL_USAGE;
-  }
+  struct shard_build_means means;
+  ctl_build_means(&means);
   means.progress = means.progress && !quiet;
   means.unique = unique;
   double begin = seconds();

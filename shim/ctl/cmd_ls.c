@@ -136,10 +136,8 @@ static int list_source(const char *source, bool manifest, struct ctl_s3 *s3,
                        struct shard_listing **out) {
   const char *base = getenv("TMPDIR");
   char file[4096], err[700];
-  struct shard_build_means means = {0};
-  if (ctl_build_means(&means) != CTL_DONE) {
-    return CTL_USAGE;
-  }
+  struct shard_build_means means;
+  ctl_build_means(&means);
   if ((size_t)snprintf(file, sizeof(file), "%s/shardctl-ls-XXXXXX", base ? base : "/tmp") >=
       sizeof(file)) {
     return ctl_fail("TMPDIR is too long");

@@ -66,8 +66,8 @@ int ctl_finish(void);
 struct shard_listing;
 int ctl_listing_open(const char *file, struct shard_listing **out);
 
-/* Memory, temporary folder and progress from the environment. CTL_DONE or CTL_USAGE. */
+/* Memory, temporary folder and progress as the variables say. */
 struct shard_build_means;
-int ctl_build_means(struct shard_build_means *means);
+void ctl_build_means(struct shard_build_means *means);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ctl/ctl.h"
 #include "libshard.h"
@@ -38,13 +39,17 @@ static const char usage[] =
     "shardctl COMMAND --help tells the options. --version prints the version.\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage; run: the command's.\n";
 
+/* checks: with a wrong SHARD_ variable the command ends at once. doctor tells of it as of the other
+ * things, and run leaves it to the library. */
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"get", ctl_get},           {"index", ctl_index},   {"ls", ctl_ls},
-                {"stat", ctl_stat},         {"run", ctl_run},       {"plan", ctl_plan},
-                {"manifest", ctl_manifest}, {"cache", ctl_cache},   {"doctor", ctl_doctor},
-                {"stats", ctl_stats},       {"verify", ctl_verify}, {"stream", ctl_stream}};
+  bool checks;
+} commands[] = {
+    {"get", ctl_get, true},           {"index", ctl_index, true},   {"ls", ctl_ls, true},
+    {"stat", ctl_stat, true},         {"run", ctl_run, false},      {"plan", ctl_plan, true},
+    {"manifest", ctl_manifest, true}, {"cache", ctl_cache, true},   {"doctor", ctl_doctor, false},
+    {"stats", ctl_stats, true},       {"verify", ctl_verify, true}, {"stream", ctl_stream, true}};
 
 static void complain(const char *format, va_list args) {
   fputs("shardctl: ", stderr);
@@ -76,10 +81,21 @@ bool ctl_number(const char *text, uint64_t most, uint64_t *out) {
 }
 
 bool ctl_strategy(const char *text, enum shard_strategy *out) {
-  *out = strcmp(text, "hash") == 0     ? SHARD_STRATEGY_HASH
-         : strcmp(text, "stride") == 0 ? SHARD_STRATEGY_STRIDE
-                                       : SHARD_STRATEGY_RANGE;
-  return *out != SHARD_STRATEGY_RANGE || strcmp(text, "range") == 0;
+  int place = shard_words_find(shard_words_strategies, text);
+  *out = place < 0 ? SHARD_STRATEGY_RANGE : (enum shard_strategy)place;
+  return place >= 0;
+}
+
+/* Read the variables for a command. CTL_DONE, or CTL_USAGE with a message. */
+static int read_variables(int argc, char **argv) {
+  char err[700];
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--help") == 0) {
+      return CTL_DONE;
+    }
+  }
+  shard_config_init(environ);
+  return shard_config_check(err, sizeof(err)) == 0 ? CTL_DONE : ctl_usage("%s", err);
 }
 
 int ctl_finish(void) {
@@ -134,6 +150,7 @@ int main(int argc, char **argv) {
   }
   if (strcmp(argv[1], "run") != 0) {
     signal(SIGXFSZ, SIG_IGN); /* a write past the limit is an error like any other */
+    signal(SIGCHLD, SIG_DFL); /* else, if the caller ignores it, no child tells how it ended */
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
       strcmp(argv[1], "help") == 0) {
@@ -148,7 +165,8 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], commands[i].name) == 0) {
       char name[] = "shardctl"; /* what getopt's messages begin with */
       argv[1] = name;
-      return commands[i].run(argc - 1, argv + 1);
+      int rc = commands[i].checks ? read_variables(argc - 1, argv + 1) : CTL_DONE;
+      return rc == CTL_DONE ? commands[i].run(argc - 1, argv + 1) : rc;
     }
   }
   return ctl_usage("there is no command '%s'; shardctl --help lists them", argv[1]);

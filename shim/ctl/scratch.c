@@ -74,8 +74,8 @@ static bool lock(struct ctl_scratch *scratch) {
 }
 
 int ctl_scratch_make(struct ctl_scratch *scratch) {
-  const char *at = getenv("SHARD_TMPDIR");
-  at = at && *at ? at : getenv("TMPDIR");
+  const char *at = shard_config()->tmpdir;
+  at = at ? at : getenv("TMPDIR");
   at = at && *at ? at : "/tmp";
   remove_dead(at);
   for (int tries = 0; tries < 100; tries++) {

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/config.h"
+
 /* Room for shard_options_format()'s longest text. */
 #define SHARD_OPTIONS_TEXT 3328
 
@@ -19,7 +21,7 @@ struct shard_options {
   bool hidden;        /* names that begin with '.' too */
   bool follow;        /* walk through links to directories */
   bool attributes;    /* d_type and d_ino, and what is not an entry (format.h's "others") */
-  char include[1024]; /* fnmatch(3) patterns, ':'-separated; "": everything */
+  char include[SHARD_INCLUDE_ROOM]; /* fnmatch(3) patterns, ':'-separated; "": everything */
 };
 
 /* 0, or -EINVAL with a line in err[size] that names the word at fault. */

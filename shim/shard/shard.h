@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "config/config.h"
+#include "base/words.h"
 #include "shard/permute.h"
 
 /*

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +13,17 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/whole.h"
 #include "base/xxh64.h"
 #include "config/config.h"
-#include "config/job.h"
+#include "config/dataset.h"
+#include "config/launcher.h"
 #include "config/pattern.h"
+#include "host/builder.h"
 #include "host/self.h"
 #include "libshard.h"
 #include "stats/log.h"
@@ -225,12 +225,11 @@ static atomic_bool all_there; /* every root of SHARD_DATASET has been seen */
 __attribute__((noinline)) static void look_for_roots(void) {
   char path[PATH_MAX];
   bool missing = false;
-  size_t n, item;
-  for (const char *p = shard_config()->dataset; p && (item = shard_dataset_item(&p, &n)) > 0;
-       p += item) {
-    if (n < sizeof(path)) { /* without the bucket that it stands for */
-      memcpy(path, p, n);
-      path[n] = 0;
+  struct shard_dataset_item item;
+  for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
+    if (item.path_length < sizeof(path)) { /* without the bucket that it stands for */
+      memcpy(path, item.path, item.path_length);
+      path[item.path_length] = 0;
       missing |= shard_stats_root(path) < 0;
     }
   }
@@ -247,8 +246,8 @@ static bool await(_Atomic uint32_t *state) {
 
 /* Which run this is. */
 static void tell_job(void) {
-  char job[SHARD_JOB_SIZE];
-  head->job = shard_job_identity(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
+  char job[SHARD_LAUNCHER_JOB_SIZE];
+  head->job = shard_launcher_job(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
 }
 
 /* How names are shared out: the main process may have been a script that has set it since. */
@@ -591,10 +590,9 @@ static bool is_main(void) {
   return head && head->pid == getpid() && head->namespace_ino == pid_namespace();
 }
 
-/* Map an open log. Takes fd. */
+/* Map an open log. */
 static bool map_head(int fd) {
   void *memory = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  sys_close(fd);
   head = memory == MAP_FAILED ? NULL : memory;
   return head;
 }
@@ -622,7 +620,9 @@ static bool join(const char *mark, uint64_t as) {
     }
     return of == as; /* the main process has ended: there is nothing to note any more */
   }
-  if (!map_head(fd)) {
+  bool mapped = map_head(fd);
+  sys_close(fd);
+  if (!mapped) {
     return of == as;
   }
   if (of != as) {
@@ -691,7 +691,7 @@ static void fill_head(const struct shard_world *world, const char *target, uint6
 
 /* Make the log: it appears whole, in place of one that a killed run has left. 0 or an errno. */
 static int make_log(const struct shard_world *world, const char *target) {
-  char temporary[PATH_MAX + 40];
+  struct shard_whole log;
   struct timespec now;
   struct stat st;
   if (lstat(target, &st) == 0 && !S_ISREG(st.st_mode)) {
@@ -702,29 +702,23 @@ static int make_log(const struct shard_world *world, const char *target) {
     return errno;
   }
   snprintf(log_path, sizeof(log_path), "%s.log", target);
-  snprintf(temporary, sizeof(temporary), "%s.%d", log_path, (int)getpid());
-  unlink(temporary);
-  int fd = sys_open(temporary, O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (fd < 0) {
-    return errno;
+  int rc = -shard_whole_open(&log, log_path, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY);
+  if (rc != 0) {
+    return rc;
   }
   clock_gettime(CLOCK_REALTIME, &now);
   uint64_t nonce = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
                    (uint64_t)getpid() * SHARD_XXH_PRIME1;
-  int rc = reserve(fd, 0, SHARD_LOG_SEGMENT);
-  if (rc != 0) {
-    sys_close(fd);
-  } else if (!map_head(fd)) {
+  rc = reserve(log.fd, 0, SHARD_LOG_SEGMENT);
+  if (rc == 0 && !map_head(log.fd)) {
     rc = errno;
   }
-  if (rc == 0) {
-    fill_head(world, target, nonce);
-    rc = rename(temporary, log_path) == 0 ? 0 : errno;
-  }
   if (rc != 0) {
-    unlink(temporary);
+    shard_whole_abort(&log);
+    return rc;
   }
-  return rc;
+  fill_head(world, target, nonce);
+  return -shard_whole_publish(&log);
 }
 
 /* This is the rank's main process. */
@@ -733,7 +727,7 @@ static void begin(const struct shard_world *world) {
   char text[PATH_MAX + 200];
   const char *pattern = shard_config()->stats;
   bool good = shard_pattern_expand(pattern, (uint64_t)world->rank, 0, target,
-                                   sizeof(target) - sizeof(".log.1234567890")) >= 0;
+                                   sizeof(target) - sizeof(".log.tmp.XXXXXX")) >= 0;
   int rc = good ? 0 : ENAMETOOLONG;
   if (good && shard_self_program("shardctl", program, sizeof(program)) != 0) {
     snprintf(text, sizeof(text),
@@ -854,20 +848,7 @@ void shard_stats_end(void) {
                   sizeof(libraries)) {
     environment[1] = libraries;
   }
-  posix_spawnattr_t attributes;
-  sigset_t all, none;
-  pid_t pid;
-  int status = -1;
-  sigfillset(&all);
-  sigemptyset(&none);
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  int rc = posix_spawn(&pid, program, NULL, &attributes, arguments, environment);
-  posix_spawnattr_destroy(&attributes);
-  while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  int rc = shard_builder_run(program, arguments, environment);
   if (rc != 0) {
     char text[PATH_MAX + 200];
     snprintf(text, sizeof(text), "cannot start '%.900s': %s; run shardctl stats '%.900s'", program,

@@ -31,10 +31,12 @@
 #include "base/path.h"
 #include "base/xxh64.h"
 #include "cache/cache.h"
+#include "cache/fetch.h"
 #include "cache/given.h"
 #include "cache/stream.h"
 #include "config/config.h"
-#include "config/job.h"
+#include "config/dataset.h"
+#include "config/launcher.h"
 #include "config/pattern.h"
 #include "listing/listing.h"
 #include "listing/options.h"
@@ -90,7 +92,6 @@ static struct {
 static atomic_int listings;      /* opened */
 static atomic_int view_now = -1; /* enum shard_view, once decided */
 enum complaint {
-  ABOUT_VARIABLES,
   ABOUT_RANK,
   ABOUT_DATASET,
   ABOUT_DAMAGE,
@@ -135,23 +136,7 @@ static void complain_once(enum complaint about, const char *text) {
   }
 }
 
-void shard_config_complain(void) {
-  const struct shard_config *config = shard_config();
-  struct shard_world world;
-  char text[600], ignored[300];
-  if (!config->error[0] || atomic_exchange(&complained[ABOUT_VARIABLES], true)) {
-    return;
-  }
-  /* One line a node: the variables are the job's. */
-  if (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0 ||
-      config->dataset) {
-    snprintf(text, sizeof(text), "%s (%s)", config->error,
-             config->dataset ? "until then listing calls on SHARD_DATASET fail, and DLIO runs "
-                               "unmodified"
-                             : "until then programs run unmodified");
-    shard_log(SHARD_LOG_ERROR, text);
-  }
-}
+enum shard_view shard_view_asked(void) { return shard_config()->view; }
 
 void shard_view_set(enum shard_view view) {
   atomic_store(&view_now, (int)view);
@@ -217,28 +202,24 @@ static void set_up(void) {
   }
   setup.options = (struct shard_options){.hidden = true, .attributes = true};
   if (config->include) {
-    if (strlen(config->include) >= sizeof(setup.options.include)) {
-      setup.error = -EINVAL;
-      complain_once(ABOUT_VARIABLES, "SHARD_INCLUDE is too long");
-    } else {
-      strcpy(setup.options.include, config->include);
-    }
+    strcpy(setup.options.include, config->include);
   }
   shard_options_format(&setup.options, setup.options_text, sizeof(setup.options_text));
-  size_t room = 1, n, length;
+  size_t room = 1;
   for (const char *p = config->dataset; *p; p++) {
     room += *p == ':';
   }
   setup.datasets = calloc(room, sizeof(*setup.datasets));
   setup.roots = calloc(room, sizeof(*setup.roots));
+  struct shard_dataset_item item;
   for (const char *p = config->dataset;
-       setup.datasets && setup.roots && (n = shard_dataset_item(&p, &length)) > 0; p += n) {
+       setup.datasets && setup.roots && (p = shard_dataset_next(p, &item));) {
     struct dataset *d = &setup.datasets[setup.count];
-    char *path = strndup(p, length),
-         *url = length < n ? strndup(p + length + 1, n - length - 1) : NULL;
+    char *path = strndup(item.path, item.path_length),
+         *url = item.url ? strndup(item.url, item.url_length) : NULL;
     struct stat st;
     char text[400];
-    if (!path || (length < n && !url)) {
+    if (!path || (item.url && !url)) {
       setup.error = -ENOMEM;
       free(path);
       free(url);
@@ -296,8 +277,8 @@ static int find_nested(struct dataset *d) {
   }
   for (size_t i = 0; i < setup.count && rc == 0 && outer; i++) {
     char *inner = &setup.datasets[i] == d ? NULL : realpath(setup.datasets[i].path, NULL);
-    const char *rest = inner ? shard_path_below(inner, outer) : NULL;
-    bool inside = rest && *rest;
+    const char *rest = inner ? shard_dataset_inside(inner, outer) : NULL;
+    bool inside = rest;
     struct stat st;
     struct shard_dir_entry known;
     if (inner && !inside && stat(inner, &st) == 0 &&
@@ -328,16 +309,16 @@ static int find_nested(struct dataset *d) {
 /* What SHARD_LISTING has for this rank and epoch. */
 static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listing **out, char *err,
                     size_t size) {
-  char *file = malloc(PATH_MAX), *job = malloc(SHARD_JOB_SIZE), *url = NULL;
+  char *file = malloc(PATH_MAX), *job = malloc(SHARD_LAUNCHER_JOB_SIZE), *url = NULL;
   char real[PATH_MAX];
   int rc = -ENOMEM;
-  bool known = job && shard_job_identity(job, SHARD_JOB_SIZE);
+  bool known = job && shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE);
   if (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)setup.world.rank, epoch,
                                     file, PATH_MAX) < 0) {
     snprintf(err, size, "SHARD_LISTING: too long, or out of memory");
   } else if (strncmp(file, "s3://", 5) == 0 &&
-             (!(url = strdup(file)) || (rc = shard_cache_fetch(d->path, url, known ? job : NULL,
-                                                               file, PATH_MAX, err, size)) != 0)) {
+             (!(url = strdup(file)) || (rc = shard_fetch(d->path, url, known ? job : NULL, file,
+                                                         PATH_MAX, err, size)) != 0)) {
     if (!url) {
       snprintf(err, size, "out of memory");
     }
@@ -357,7 +338,7 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
     rc = rc > 0 ? 0 : rc;
   }
   if (rc < 0 && url) {
-    shard_cache_name_object(file, url, err, size);
+    shard_fetch_rename(file, url, err, size);
   }
   free(url);
   free(job);
@@ -373,14 +354,14 @@ static int open_listing(struct dataset *d, char *err, size_t size) {
   if (setup.manifest || setup.own) {
     return open_own(d, shard_config()->epoch, &d->listing, err, size);
   }
-  char *job = malloc(SHARD_JOB_SIZE);
-  bool known = job && shard_job_identity(job, SHARD_JOB_SIZE);
+  char *job = malloc(SHARD_LAUNCHER_JOB_SIZE);
+  bool known = job && shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE);
   const char *of = known ? job : NULL;
   int rc =
       is_streamed(d)
           ? shard_cache_open_stream(d->path, d->url, setup.options_text, of, &d->stream, err, size)
       : d->url
-          ? shard_cache_open_remote(d->path, d->url, setup.options_text, of, &d->listing, err, size)
+          ? shard_cache_open_bucket(d->path, d->url, setup.options_text, of, &d->listing, err, size)
           : shard_cache_open(d->path, setup.options_text, of, &d->listing, err, size);
   free(job);
   if (rc == 0 && d->listing) {

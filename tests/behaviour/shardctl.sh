@@ -27,6 +27,17 @@ status "ls" 0 ls "$L"
 for c in index ls stat run; do status "$c --help" 0 $c --help; done
 status "--help" 0 --help
 status "--version" 0 --version
+# Each command refuses a wrong variable as the library does; doctor and run do it in their own way.
+for c in "index $D -o $L.not" "ls $L" "stat $L" "manifest $L --size 2 -o $L.%r" "verify none" "stats none" "get s3://b/l -o $L.not" \
+  "stream s3://b/p -o $L.not" plan "cache ls"; do
+  SHARD_BUILD_MEMROY=1G status "misspelt variable: $c" 2 $c; says "${c%% *} names it and the right one" "shardctl: SHARD_BUILD_MEMROY is not a variable of libshard; did you mean SHARD_BUILD_MEMORY?"
+  SHARD_STRATEGY=hsah status "bad variable: $c" 2 $c; says "${c%% *} says what it takes" "SHARD_STRATEGY='hsah' is not valid; it takes range, stride or hash"
+done
+verdict "wrong variables: nothing is written" "$(ls "$L.not" "$L.0" 2>/dev/null)"
+SHARD_BUILD_MEMROY=1G status "misspelt variable: --help helps" 0 index --help
+SHARD_BUILD_MEMROY=1G "$CTL" doctor >"$WORK/out"; verdict "misspelt variable: doctor" "$(grep -q '^FAIL *variables *SHARD_BUILD_MEMROY' "$WORK/out" || cat "$WORK/out")"
+status "doctor --variables" 0 doctor --variables
+verdict "doctor --variables: libshard's and launchers'" "$(for v in SHARD_VIEW SHARD_LOG OMPI_COMM_WORLD_RANK SLURM_STEP_ID RANK; do grep -q "^$v " "$WORK/out" || echo "$v"; done)"
 status "no command" 2
 status "unknown command" 2 frob; says "names it" frob
 status "unknown option" 2 index --frob "$D" -o "$L"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The SHARD_ variables: read, and refused by name if misspelt or misvalued. The configuration is
- * read once in a process, so each case has its own.
- * Links: config/config config/version
+ * read once in a process, so each case has its own. And SHARD_DATASET's list, and the words.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/dataset.h"
 #include "config/pattern.h"
 #include "unit.h"
 
@@ -87,6 +87,29 @@ static void nothing_set(void **state) {
   assert_null(seen->config.include);
   assert_null(seen->config.listing);
   assert_null(seen->config.cache_dir);
+  assert_int_equal(seen->config.window, 1024);
+  assert_int_equal(seen->config.s3_connections, 32);
+  assert_true(seen->config.build_memory == 256 << 20);
+  assert_false(seen->config.shuffle || seen->config.seeded || seen->config.epoch_auto);
+  assert_false(seen->config.listing_first);
+}
+
+/* Numbers of every width, and what follows from them. */
+static void kept(void **state) {
+  (void)state;
+  LOAD("SHARD_SEED=18446744073709551615", "SHARD_EPOCH=7", "SHARD_WINDOW=9",
+       "SHARD_BUILD_MEMORY=1G", "SHARD_LISTING_BUILD=first", "SHARD_LISTING=s3://b/l");
+  assert_string_equal(seen->err, "");
+  assert_true(seen->config.seed == UINT64_MAX && seen->config.epoch == 7);
+  assert_true(seen->config.shuffle && seen->config.seeded && !seen->config.epoch_auto);
+  assert_int_equal(seen->config.window, 9);
+  assert_true(seen->config.build_memory == 1 << 30);
+  assert_true(seen->config.listing_first);
+  assert_string_equal(seen->listing, "s3://b/l");
+  LOAD("SHARD_EPOCH=auto");
+  assert_true(seen->config.shuffle && !seen->config.seeded && seen->config.epoch_auto);
+  assert_true(seen->config.epoch == 0);
+  refused("SHARD_LISTING_BUILD=first", "SHARD_LISTING_BUILD");
 }
 
 /* Datasets that stand for buckets have a colon that does not separate. */
@@ -94,18 +117,22 @@ static void dataset_items(void **state) {
   (void)state;
   const char *p = ":/a::b=s3://bucket/x/y:/c=d:/e=s3://f:";
   const struct {
-    const char *item;
-    size_t path;
-  } want[] = {{"/a", 2}, {"b=s3://bucket/x/y", 1}, {"/c=d", 4}, {"/e=s3://f", 2}};
+    const char *path, *url;
+  } want[] = {{"/a", NULL}, {"b", "s3://bucket/x/y"}, {"/c=d", NULL}, {"/e", "s3://f"}};
+  struct shard_dataset_item item;
   for (size_t i = 0; i < COUNT(want); i++) {
-    size_t path, n = shard_dataset_item(&p, &path);
-    assert_int_equal(n, strlen(want[i].item));
-    assert_memory_equal(p, want[i].item, n);
-    assert_int_equal(path, want[i].path);
-    p += n;
+    p = shard_dataset_next(p, &item);
+    assert_non_null(p);
+    assert_int_equal(item.path_length, strlen(want[i].path));
+    assert_memory_equal(item.path, want[i].path, item.path_length);
+    assert_int_equal(!item.url, !want[i].url);
+    if (item.url) {
+      assert_int_equal(item.url_length, strlen(want[i].url));
+      assert_memory_equal(item.url, want[i].url, item.url_length);
+    }
   }
-  size_t path;
-  assert_int_equal(shard_dataset_item(&p, &path), 0);
+  assert_null(shard_dataset_next(p, &item));
+  assert_null(shard_dataset_next("", &item));
   char here[2000], wanted[5000];
   assert_non_null(getcwd(here, sizeof(here)));
   LOAD("SHARD_DATASET=/a=s3://b/c:d"); /* a prefix with a colon, or two datasets? */
@@ -115,6 +142,69 @@ static void dataset_items(void **state) {
   assert_int_equal(seen->rc, 0);
   snprintf(wanted, sizeof(wanted), "%s/a=s3://b/c:/d", here);
   assert_string_equal(seen->dataset, wanted);
+  LOAD("SHARD_DATASET=:a::/b:c:");
+  snprintf(wanted, sizeof(wanted), "%s/a:/b:%s/c", here, here);
+  assert_string_equal(seen->dataset, wanted);
+}
+
+/* Which datasets lie inside which: by whole components, never itself. */
+static void datasets_inside(void **state) {
+  (void)state;
+  const char *const roots[] = {"/data", "/data/a/b", NULL, "/database", "/data/a", "/data", "/"};
+  const struct {
+    size_t outer;
+    const char *inside[3];
+  } want[] = {{0, {"a/b", "a"}}, {1, {NULL}}, {3, {NULL}}, {4, {"b"}}};
+  for (size_t i = 0; i < COUNT(want); i++) {
+    const char *got[COUNT(roots)];
+    size_t count = 0, n = shard_dataset_find_inside(roots, COUNT(roots), want[i].outer, got, 7);
+    for (; want[i].inside[count]; count++) {
+      assert_true(count < n);
+      assert_string_equal(got[count], want[i].inside[count]);
+    }
+    assert_int_equal(n, count);
+  }
+  const char *one[1];
+  assert_int_equal(shard_dataset_find_inside(roots, COUNT(roots), 0, one, 1), 1);
+  assert_int_equal(shard_dataset_find_inside(roots, COUNT(roots), 6, one, 1), 1);
+  assert_string_equal(one[0], "data");
+}
+
+static void words(void **state) {
+  (void)state;
+  char text[SHARD_WORDS_ROOM];
+  assert_int_equal(shard_words_find(shard_words_strategies, "hash"), SHARD_STRATEGY_HASH);
+  assert_int_equal(shard_words_find(shard_words_strategies, "hashes"), -1);
+  assert_int_equal(shard_words_find(shard_words_views, "shard"), SHARD_VIEW_SHARD);
+  assert_int_equal(shard_words_find(shard_words_views, "off"), SHARD_VIEW_OFF);
+  assert_int_equal(shard_words_find(shard_words_levels, "debug"), SHARD_LOG_DEBUG);
+  assert_int_equal(shard_words_find(shard_words_addressings, "virtual"), SHARD_S3_VIRTUAL);
+  assert_string_equal(shard_words_at(shard_words_views, SHARD_VIEW_GLOBAL), "global");
+  assert_string_equal(shard_words_at(shard_words_views, 4), "unknown");
+  assert_string_equal(shard_words_at(shard_words_views, UINT32_MAX), "unknown");
+  assert_string_equal(shard_words_join(shard_words_strategies, text), "range, stride or hash");
+}
+
+/* What is said of each variable, its default and its range included. */
+static void described(void **state) {
+  (void)state;
+  struct shard_config_variable v;
+  size_t count = 0;
+  for (; shard_config_describe(count, &v); count++) {
+    assert_int_equal(strncmp(v.name, "SHARD_", 6), 0);
+    assert_true(strlen(v.value) > 8 && strlen(v.value) < sizeof(v.value) - 1);
+    const char *initial = strcmp(v.name, "SHARD_VIEW") == 0           ? "auto"
+                          : strcmp(v.name, "SHARD_LOG") == 0          ? "warn"
+                          : strcmp(v.name, "SHARD_ADAPTER") == 0      ? "on"
+                          : strcmp(v.name, "SHARD_TIMEOUT") == 0      ? "3600"
+                          : strcmp(v.name, "SHARD_BUILD_MEMORY") == 0 ? "256M"
+                          : strcmp(v.name, "SHARD_DATASET") == 0      ? ""
+                                                                      : NULL;
+    if (initial) {
+      assert_string_equal(v.initial, initial);
+    }
+  }
+  assert_true(count > 20);
 }
 
 static void all_set(void **state) {
@@ -160,9 +250,11 @@ static void every_word(void **state) {
 }
 
 static const char *const names[] = {
-#define X(name, text) "SHARD_" #name,
-    SHARD_VARIABLES(X)
+#define X(name, type, field, initial, kind, help) "SHARD_" #name,
+#define Y(name, kind, help) "SHARD_" #name,
+#include "config/variables.def"
 #undef X
+#undef Y
 };
 
 /* A letter less, one more, two swapped, lower case: the right name is offered. */
@@ -243,7 +335,15 @@ static void misvalued(void **state) {
       "SHARD_LOG=2",
       "SHARD_DATASET=s3://b/p",
       "SHARD_DATASET=/x:s3://b/p",
+      "SHARD_DATASET==s3://b/p",
       "SHARD_LISTING=s3://b/%k",
+      "SHARD_LISTING_BUILD=",
+      "SHARD_LISTING_BUILD=last",
+      "SHARD_BUILD_MEMORY=",
+      "SHARD_BUILD_MEMORY=7M",
+      "SHARD_BUILD_MEMORY=much",
+      "SHARD_TMPDIR=",
+      "SHARD_JOB=",
   };
   for (size_t i = 0; i < COUNT(bad); i++) {
     char name[64];
@@ -303,10 +403,13 @@ static void first_fault(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_set),    cmocka_unit_test(all_set),  cmocka_unit_test(dataset_items),
-      cmocka_unit_test(every_word),     cmocka_unit_test(misspelt), cmocka_unit_test(misvalued),
-      cmocka_unit_test(misvalued_rank), cmocka_unit_test(too_long), cmocka_unit_test(first_fault),
-      cmocka_unit_test(stats),
+      cmocka_unit_test(nothing_set),    cmocka_unit_test(all_set),
+      cmocka_unit_test(dataset_items),  cmocka_unit_test(every_word),
+      cmocka_unit_test(misspelt),       cmocka_unit_test(misvalued),
+      cmocka_unit_test(misvalued_rank), cmocka_unit_test(too_long),
+      cmocka_unit_test(first_fault),    cmocka_unit_test(stats),
+      cmocka_unit_test(kept),           cmocka_unit_test(datasets_inside),
+      cmocka_unit_test(words),          cmocka_unit_test(described),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rank and size from every launcher's environment.
- * Links: config/world
+ * Rank and size from every launcher's environment; and the job, which ranks, their wrappers and
+ * children have in common. For that the test starts itself again as launcher, rank and child.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "config/launcher.h"
 #include "libshard.h"
 #include "unit.h"
 
@@ -42,6 +45,11 @@ static int get(const char *text, struct shard_world *w) {
   return rc;
 }
 
+/* What Slurm tells the ranks of step 0 of job 7. */
+#define STEP(rank)                                                                                 \
+  "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=" rank " SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=1 "   \
+  "SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=4(x2)"
+
 static const struct {
   const char *environment, *launcher;
   int rank, size, local_rank, local_size;
@@ -66,6 +74,14 @@ static const struct {
     {"PALS_RANKID=3 PMI_RANK=3 PMI_SIZE=8 PALS_LOCAL_RANKID=1", "PALS", 3, 8, 1, -1},
     {"PMI_RANK=3 PMI_SIZE=8 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2", "PMI", 3, 8, 1, 2},
     {"PMI_RANK=3 PMI_SIZE=8 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2", "PMI", 3, 8, 1, 2},
+    {"PMI_RANK=3 PMI_SIZE=8 PMI_JOBID=7.0 " STEP("3"), "Slurm", 3, 8, 1, 4},
+    {"PMIX_RANK=3 PMIX_NAMESPACE=slurm.pmix.7.0 " STEP("3"), "Slurm", 3, 8, 1, 4},
+    {"PALS_RANKID=3 PALS_APID=7.0 " STEP("3"), "Slurm", 3, 8, 1, 4},
+    /* hydra in a step: Slurm's rank is the proxy's */
+    {"PMI_RANK=5 PMI_SIZE=6 MPI_LOCALRANKID=2 MPI_LOCALNRANKS=3 PMI_JOBID=7.0 " STEP("1"), "PMI", 5,
+     6, 2, 3},
+    {"PMI_RANK=5 PMI_SIZE=6 PMI_JOBID=6.0 " STEP("1"), "PMI", 5, 6, -1, -1},
+    {"PMI_RANK=5 PMI_SIZE=6 " STEP("1"), "PMI", 5, 6, -1, -1},
     {"PMIX_RANK=3 PMIX_SIZE=8", "PMIx", 3, 8, -1, -1},
     {"PMIX_RANK=3 SLURM_STEP_NUM_TASKS=8 SLURM_NTASKS=99 SLURM_LOCALID=1", "PMIx", 3, 8, 1, -1},
     {"SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 SLURM_NTASKS=16 SLURM_LOCALID=1", "Slurm", 3, 8, 1, -1},
@@ -234,7 +250,207 @@ static void nobody(void **state) {
   }
 }
 
-int main(void) {
+/* ---- jobs -------------------------------------------------------------------------------------
+ */
+
+/*
+ * A launcher starts RANKS ranks. Each prints its job, and is a wrapper of two more processes that
+ * do so, the second with another variable of a rank, as an MPI program's child may have one.
+ */
+enum { RANKS = 3, TELLERS = 3 * RANKS };
+
+static char self[4096];
+
+/* Start this test in a role with the environment "A=1 B=2", %d being `rank`. */
+static pid_t start(const char *role, const char *inner, const char *environment, int rank) {
+  char text[1024], *variables[32], *save = NULL;
+  size_t count = 0;
+  pid_t pid = fork();
+  if (pid == 0) {
+    snprintf(text, sizeof(text), environment, rank);
+    for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+      variables[count++] = word;
+    }
+    variables[count] = NULL;
+    execve(self, (char *[]){self, (char *)role, (char *)inner, NULL}, variables);
+    _exit(126);
+  }
+  return pid;
+}
+
+static int await(pid_t pid) {
+  int status;
+  return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1;
+}
+
+/* In one of those processes. */
+static int play(const char *role, const char *inner) {
+  char job[SHARD_LAUNCHER_JOB_SIZE], line[SHARD_LAUNCHER_JOB_SIZE + 1];
+  int rc = 0;
+  if (strcmp(role, "launcher") == 0) {
+    pid_t pids[RANKS];
+    for (int i = 0; i < RANKS; i++) {
+      pids[i] = start("rank", inner, inner, i);
+    }
+    for (int i = 0; i < RANKS; i++) {
+      rc |= await(pids[i]);
+    }
+    return rc;
+  }
+  if (!shard_launcher_job(job, sizeof(job))) {
+    strcpy(job, "none");
+  }
+  for (char *p = job; *p; p++) {
+    *p = *p == '\n' ? '|' : *p;
+  }
+  int n = snprintf(line, sizeof(line), "%s\n", job);
+  if (write(1, line, (size_t)n) != n) {
+    return 1;
+  }
+  if (strcmp(role, "rank") == 0) {
+    for (int i = 0; i < 2; i++) {
+      pid_t pid = fork();
+      if (pid == 0) {
+        if (i == 1 && getenv("TORCHELASTIC_RUN_ID")) { /* there is no mpirun: MPI_Init sets these */
+          setenv("PMIX_RANK", "0", 0);
+          setenv("PMIX_NAMESPACE", "singleton.99", 0);
+        }
+        execl(self, self, "child", "", (char *)NULL);
+        _exit(126);
+      }
+      rc |= await(pid);
+    }
+  }
+  return rc;
+}
+
+/* The job of all that one launcher starts, in job[size]: "none" or a line. */
+static void run_job(const char *outer, const char *inner, char *job, size_t size) {
+  int pipes[2];
+  assert_int_equal(pipe(pipes), 0);
+  fflush(NULL);
+  int out = dup(1);
+  dup2(pipes[1], 1);
+  pid_t pid = start("launcher", inner, outer, 0);
+  dup2(out, 1);
+  close(out);
+  close(pipes[1]);
+  FILE *lines = fdopen(pipes[0], "r");
+  char line[SHARD_LAUNCHER_JOB_SIZE + 1];
+  int count = 0;
+  while (fgets(line, sizeof(line), lines)) {
+    if (count++ == 0) {
+      snprintf(job, size, "%s", line);
+    } else if (strcmp(line, job) != 0) {
+      fail_msg("%s: two jobs, %s and %s", inner, job, line);
+    }
+  }
+  fclose(lines);
+  assert_int_equal(await(pid), 0);
+  assert_int_equal(count, TELLERS);
+}
+
+/*
+ * What a launcher and its ranks have. next: what the ranks of the next job have; NULL: the same, so
+ * that the launcher's process is all there is to tell.
+ */
+static const struct {
+  const char *outer, *ranks, *next;
+} jobs[] = {
+    {"", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3 MASTER_ADDR=localhost", NULL},
+    {"RANK=0 WORLD_SIZE=1", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3", NULL},
+    {"", "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3", NULL},
+    {"SLURM_JOB_ID=7 SLURM_PROCID=0",
+     "SLURM_JOB_ID=7 OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3", NULL},
+    {"", "MV2_COMM_WORLD_RANK=%1$d MV2_COMM_WORLD_SIZE=3", NULL},
+    {"", "MVP_COMM_WORLD_RANK=%1$d MVP_COMM_WORLD_SIZE=3", NULL},
+    {"", "JSM_NAMESPACE_RANK=%1$d JSM_NAMESPACE_SIZE=3 LSB_JOBID=5", NULL},
+    {"", "PMI_RANK=%1$d PMI_SIZE=3", NULL},
+    {"", "PMI_RANK=%1$d PMI_SIZE=3 MPI_LOCALRANKID=%1$d", NULL},
+    /* hydra in a step: its proxy has Slurm's PMI_RANK */
+    {"PMI_RANK=0 PMI_SIZE=2 PMI_JOBID=7.0 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0",
+     "PMI_RANK=%1$d PMI_SIZE=3 MPI_LOCALRANKID=%1$d PMI_JOBID=7.0 SLURM_JOB_ID=7 SLURM_STEP_ID=0 "
+     "SLURM_PROCID=0",
+     NULL},
+    {"", "PMIX_RANK=%1$d PMIX_SIZE=3 PMIX_NAMESPACE=prterun-host-1@1", NULL},
+    {"", "FLUX_TASK_RANK=%1$d FLUX_JOB_SIZE=3 FLUX_JOB_ID=f1",
+     "FLUX_TASK_RANK=%1$d FLUX_JOB_SIZE=3 FLUX_JOB_ID=f2"},
+    {"", "PALS_RANKID=%1$d PMI_RANK=%1$d PMI_SIZE=3 PALS_APID=a1 PBS_JOBID=7",
+     "PALS_RANKID=%1$d PMI_RANK=%1$d PMI_SIZE=3 PALS_APID=a2 PBS_JOBID=7"},
+    {"", "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0",
+     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=1"},
+    {"",
+     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0 PMI_RANK=%1$d "
+     "PMI_SIZE=3 PMI_JOBID=7.0",
+     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=1 PMI_RANK=%1$d "
+     "PMI_SIZE=3 PMI_JOBID=7.1"},
+    {"",
+     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0 PMIX_RANK=%1$d "
+     "PMIX_NAMESPACE=slurm.pmix.7.0",
+     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=8 SLURM_STEP_ID=0 PMIX_RANK=%1$d "
+     "PMIX_NAMESPACE=slurm.pmix.8.0"},
+};
+
+/* Two launchers of the same job stand for those of two nodes. */
+static void jobs_told_apart(void **state) {
+  (void)state;
+  char first[SHARD_LAUNCHER_JOB_SIZE + 1], second[SHARD_LAUNCHER_JOB_SIZE + 1];
+  for (size_t i = 0; i < COUNT(jobs); i++) {
+    run_job(jobs[i].outer, jobs[i].ranks, first, sizeof(first));
+    run_job(jobs[i].outer, jobs[i].ranks, second, sizeof(second));
+    if (strcmp(first, "none\n") == 0) {
+      fail_msg("%s: no job", jobs[i].ranks);
+    }
+    if (!jobs[i].next != (strcmp(first, second) != 0)) {
+      fail_msg("%s: %s and %s", jobs[i].ranks, first, second);
+    }
+    if (jobs[i].next) {
+      run_job(jobs[i].outer, jobs[i].next, second, sizeof(second));
+      assert_string_not_equal(first, second);
+    }
+  }
+}
+
+/* What does not tell a job from the next one is none. */
+static void jobs_unknown(void **state) {
+  (void)state;
+  static const char *const all[] = {
+      "", "RANK=%1$d WORLD_SIZE=3", "SLURM_PROCID=%1$d SLURM_NTASKS=3",
+      "FLUX_TASK_RANK=%1$d FLUX_JOB_SIZE=3", "SHARD_RANK=%1$d SHARD_SIZE=3"};
+  for (size_t i = 0; i < COUNT(all); i++) {
+    char job[SHARD_LAUNCHER_JOB_SIZE + 1];
+    run_job("", all[i], job, sizeof(job));
+    assert_string_equal(job, "none\n");
+  }
+}
+
+/* Tests unset what is listed: each name that a case here sets. */
+static void every_name_listed(void **state) {
+  (void)state;
+  struct shard_launcher_variable list[SHARD_LAUNCHER_VARIABLES];
+  size_t count = shard_launcher_list(list);
+  assert_true(count > 40 && count < SHARD_LAUNCHER_VARIABLES);
+  for (size_t i = 0; i < COUNT(families); i++) {
+    char copy[512], *save = NULL;
+    snprintf(copy, sizeof(copy), "%s", families[i].environment);
+    for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+      word[strcspn(word, "=")] = 0;
+      bool found = strncmp(word, "SHARD_", 6) == 0;
+      for (size_t k = 0; k < count && !found; k++) {
+        found = strcmp(list[k].name, word) == 0;
+      }
+      if (!found) {
+        fail_msg("%s is not listed", word);
+      }
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+  if (n < 0 || argc > 2) {
+    return n < 0 ? 1 : play(argv[1], argv[2]);
+  }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(every_family, clean),
       cmocka_unit_test_setup(slurm_nodes, clean),
@@ -243,6 +459,9 @@ int main(void) {
       cmocka_unit_test_setup(half_overridden, clean),
       cmocka_unit_test_setup(overridden_nonsense, clean),
       cmocka_unit_test_setup(nobody, clean),
+      cmocka_unit_test_setup(jobs_told_apart, clean),
+      cmocka_unit_test_setup(jobs_unknown, clean),
+      cmocka_unit_test_setup(every_name_listed, clean),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

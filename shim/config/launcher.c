@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * launcher.c - rank, world size and job, by the launcher's environment.
+ *
+ * One row of the table below is one way in which a launcher tells them. To add a launcher, add a
+ * row, and a case to tests/unit/test_launcher.c.
+ *
+ * Order of the rows: torchrun comes first, for it is the innermost launcher where it started this
+ * process; MPI launchers come before Slurm, which may have started them; the bare RANK and
+ * WORLD_SIZE of PyTorch's env:// convention come last. The first row that fits counts. SHARD_RANK
+ * and SHARD_SIZE are taken before the table.
+ *
+ * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun use
+ * names again (torchrun's run id is "none" unless one is asked for), so for them the launcher's
+ * own process counts, by pid and start time. It is the nearest ancestor that has not the variable
+ * by which its ranks are known.
+ */
+#include "config/launcher.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "config/config.h"
+#include "libshard.h"
+
+#define MOST 4
+
+/* Where there are several names, the first that is set and not empty counts. */
+struct launcher {
+  const char *name;
+  /* The row fits if its rank variable is set, and: */
+  const char *if_set;  /* this variable is set */
+  const char *step[2]; /* the first is a variable with this value: the second, then SLURM_JOB_ID,
+                          '.' and SLURM_STEP_ID */
+  bool needs_size;     /* one of `size` is set: the rank alone does not tell a launcher */
+  const char *rank, *size[MOST], *local_rank[MOST], *local_size[MOST];
+  /* Local size where no variable has it: "2(x3),1" are the tasks on each node, and this node. */
+  const char *tasks_per_node, *node;
+  /*
+   * The job's identity is what `job` and the batch systems' variables say, and the launcher's
+   * process. number: the variable that numbers the jobs; then there is no process to look for.
+   */
+  const char *number, *job[MOST];
+  bool unnumbered; /* nothing tells one job from the next */
+};
+
+/* Slurm numbers jobs and their steps: srun(1), "OUTPUT ENVIRONMENT VARIABLES". */
+#define SLURM_STEP                                                                                 \
+  .name = "Slurm", .local_rank = {"SLURM_LOCALID"}, .tasks_per_node = "SLURM_STEP_TASKS_PER_NODE", \
+  .node = "SLURM_NODEID", .number = "SLURM_JOB_ID", .job = {"SLURM_STEP_ID"}
+#define SLURM_SIZES "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"
+
+static const struct launcher launchers[] = {
+    /* docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables" */
+    {.name = "torchrun",
+     .if_set = "TORCHELASTIC_RUN_ID",
+     .rank = "RANK",
+     .size = {"WORLD_SIZE"},
+     .local_rank = {"LOCAL_RANK"},
+     .local_size = {"LOCAL_WORLD_SIZE"},
+     .job = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}},
+    /* docs.open-mpi.org, "Environment variables set for MPI applications"; and mpirun serves PMIx
+     */
+    {.name = "Open MPI",
+     .rank = "OMPI_COMM_WORLD_RANK",
+     .size = {"OMPI_COMM_WORLD_SIZE"},
+     .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
+     .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+     .job = {"PMIX_NAMESPACE"}},
+    /* the user guide of MVAPICH2, "MV2_COMM_WORLD_RANK" */
+    {.name = "MVAPICH",
+     .rank = "MV2_COMM_WORLD_RANK",
+     .size = {"MV2_COMM_WORLD_SIZE"},
+     .local_rank = {"MV2_COMM_WORLD_LOCAL_RANK"},
+     .local_size = {"MV2_COMM_WORLD_LOCAL_SIZE"},
+     .job = {"PMI_JOBID"}},
+    /* the user guide of MVAPICH 3 and later, "MVP_COMM_WORLD_RANK" */
+    {.name = "MVAPICH",
+     .rank = "MVP_COMM_WORLD_RANK",
+     .size = {"MVP_COMM_WORLD_SIZE"},
+     .local_rank = {"MVP_COMM_WORLD_LOCAL_RANK"},
+     .local_size = {"MVP_COMM_WORLD_LOCAL_SIZE"},
+     .job = {"PMI_JOBID"}},
+    /* jsrun of IBM's Job Step Manager: ibm.com/docs, "Spectrum LSF", "Job Step Manager" */
+    {.name = "JSM",
+     .rank = "JSM_NAMESPACE_RANK",
+     .size = {"JSM_NAMESPACE_SIZE"},
+     .local_rank = {"JSM_NAMESPACE_LOCAL_RANK"},
+     .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"},
+     .job = {"PMIX_NAMESPACE"}},
+    /* flux-environment(7) */
+    {.name = "Flux",
+     .rank = "FLUX_TASK_RANK",
+     .size = {"FLUX_JOB_SIZE"},
+     .local_rank = {"FLUX_TASK_LOCAL_ID"},
+     .number = "FLUX_JOB_ID"},
+    /* srun --mpi=cray_shasta: plugins/mpi/cray_shasta of Slurm's source; it tells no size */
+    {SLURM_STEP, .step = {"PALS_APID", ""}, .rank = "PALS_RANKID", .size = {SLURM_SIZES}},
+    /* mpiexec(1) of HPE Cray PALS */
+    {.name = "PALS",
+     .rank = "PALS_RANKID",
+     .size = {"PALS_SIZE", "PMI_SIZE"},
+     .local_rank = {"PALS_LOCAL_RANKID"},
+     .local_size = {"PALS_LOCAL_SIZE"},
+     .number = "PALS_APID"},
+    /*
+     * Hydra, the mpiexec of MPICH and Intel MPI: pm/hydra of MPICH's source. It comes before
+     * Slurm, in whose step it may run: what Slurm says is then of the proxies.
+     */
+    {.name = "PMI",
+     .if_set = "MPI_LOCALRANKID",
+     .rank = "PMI_RANK",
+     .size = {"PMI_SIZE"},
+     .local_rank = {"MPI_LOCALRANKID"},
+     .local_size = {"MPI_LOCALNRANKS"},
+     .job = {"PMI_JOBID"}},
+    /*
+     * srun --mpi=pmi2: plugins/mpi/pmi2 of Slurm's source. There is no process to look for: each
+     * node has a slurmstepd of its own, and the step has a number. PMI_JOBID proves that PMI_RANK
+     * is Slurm's.
+     */
+    {SLURM_STEP, .step = {"PMI_JOBID", ""}, .rank = "PMI_RANK", .size = {"PMI_SIZE", SLURM_SIZES}},
+    /* srun --mpi=pmix: plugins/mpi/pmix of Slurm's source */
+    {SLURM_STEP, .step = {"PMIX_NAMESPACE", "slurm.pmix."}, .rank = "PMIX_RANK",
+     .size = {SLURM_SIZES}},
+    /* other launchers that speak PMI 1 or 2: src/pmi of MPICH's source */
+    {.name = "PMI",
+     .rank = "PMI_RANK",
+     .size = {"PMI_SIZE"},
+     .local_rank = {"PMI_LOCAL_RANK"},
+     .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
+     .job = {"PMI_JOBID"}},
+    /* PMIx's standard; MPI_Init sets PMIX_RANK itself where there is no launcher */
+    {.name = "PMIx",
+     .needs_size = true,
+     .rank = "PMIX_RANK",
+     .size = {"PMIX_SIZE", "PMIX_JOB_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+     .local_rank = {"PMIX_LOCAL_RANK", "SLURM_LOCALID"},
+     .local_size = {"PMIX_LOCAL_SIZE"},
+     .job = {"PMIX_NAMESPACE"}},
+    {SLURM_STEP, .rank = "SLURM_PROCID", .size = {SLURM_SIZES}},
+    /* docs.pytorch.org/docs/stable/distributed.html, "Environment variable initialization" */
+    {.name = "PyTorch",
+     .rank = "RANK",
+     .size = {"WORLD_SIZE"},
+     .local_rank = {"LOCAL_RANK"},
+     .local_size = {"LOCAL_WORLD_SIZE"},
+     .unnumbered = true},
+};
+
+#define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
+
+/* Batch systems number their jobs: sbatch(1), qsub(1B) of PBS, bsub(1) of LSF. */
+static const char *const batch[] = {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "PBS_JOBID",
+                                    "LSB_JOBID"};
+
+#define BATCH (sizeof(batch) / sizeof(batch[0]))
+
+/* ---- the rank ---------------------------------------------------------------------------------
+ */
+
+/* The value of a variable that is set and not empty, else NULL. */
+static const char *value_of(const char *name) {
+  const char *value = name ? getenv(name) : NULL;
+  return value && *value ? value : NULL;
+}
+
+/* A non-negative number. 0, or -EINVAL and a line that names the variable. */
+static int number(const char *name, const char *value, int *out, char *err, size_t size) {
+  char *end;
+  errno = 0;
+  long v = strtol(value, &end, 10);
+  if (value[0] < '0' || value[0] > '9' || *end || errno || v > INT_MAX) {
+    snprintf(err, size, "%s='%.32s' is not a number from 0 on", name, value);
+    return -EINVAL;
+  }
+  *out = (int)v;
+  return 0;
+}
+
+/* The first of `names` that is set and not empty. */
+static const char *first_set(const char *const names[MOST], const char **value) {
+  for (size_t i = 0; i < MOST && names[i]; i++) {
+    *value = value_of(names[i]);
+    if (*value) {
+      return names[i];
+    }
+  }
+  *value = NULL;
+  return NULL;
+}
+
+static int read_number(const char *const names[MOST], int *out, char *err, size_t size) {
+  const char *value, *name = first_set(names, &value);
+  return name ? number(name, value, out, err, size) : 0;
+}
+
+/* The entry of node `id` in a list such as "2(x3),1". -1 if it is unknown. */
+static int tasks_of_node(const char *p, const char *id) {
+  long node = id ? strtol(id, NULL, 10) : -1;
+  while (p && *p && node >= 0) {
+    char *end;
+    long tasks = strtol(p, &end, 10), times = 1;
+    if (tasks < 1) {
+      return -1;
+    }
+    if (strncmp(end, "(x", 2) == 0) {
+      times = strtol(end + 2, &end, 10);
+      end += *end == ')';
+    }
+    if (node < times) {
+      return (int)tasks;
+    }
+    node -= times;
+    p = *end == ',' ? end + 1 : NULL;
+  }
+  return -1;
+}
+
+/* What SHARD_ variables override need not make sense, and is not looked at. */
+static int read_launcher(const struct launcher *l, struct shard_world *w, bool own_rank,
+                         bool own_size, char *err, size_t size) {
+  int rc = own_rank ? 0 : number(l->rank, value_of(l->rank), &w->rank, err, size);
+  if (rc == 0 && !own_size) {
+    rc = read_number(l->size, &w->size, err, size);
+  }
+  if (rc == 0) {
+    rc = read_number(l->local_rank, &w->local_rank, err, size);
+  }
+  if (rc == 0) {
+    rc = read_number(l->local_size, &w->local_size, err, size);
+  }
+  if (rc == 0 && w->local_size < 0) {
+    w->local_size = tasks_of_node(value_of(l->tasks_per_node), value_of(l->node));
+  }
+  snprintf(w->launcher, sizeof(w->launcher), "%s", l->name);
+  return rc;
+}
+
+/* Whether a variable has the number of Slurm's step in it. */
+static bool is_of_step(const char *name, const char *prefix) {
+  const char *value = value_of(name), *job = value_of("SLURM_JOB_ID"),
+             *step = value_of("SLURM_STEP_ID");
+  char wanted[128];
+  return value && job && step &&
+         (size_t)snprintf(wanted, sizeof(wanted), "%s%s.%s", prefix, job, step) < sizeof(wanted) &&
+         strcmp(value, wanted) == 0;
+}
+
+static bool fits(const struct launcher *l) {
+  const char *ignored;
+  return value_of(l->rank) && (!l->if_set || getenv(l->if_set)) &&
+         (!l->step[0] || is_of_step(l->step[0], l->step[1])) &&
+         (!l->needs_size || first_set(l->size, &ignored));
+}
+
+static const struct launcher *find_launcher(void) {
+  for (size_t i = 0; i < LAUNCHERS; i++) {
+    if (fits(&launchers[i])) {
+      return &launchers[i];
+    }
+  }
+  return NULL;
+}
+
+int shard_world_get(struct shard_world *w, char *err, size_t size) {
+  int saved = errno, rc = -ENOENT;
+  *w = (struct shard_world){-1, -1, -1, -1, ""};
+  const char *rank_from = NULL, *size_from = NULL, *value;
+  const char *own_rank = getenv("SHARD_RANK"), *own_size = getenv("SHARD_SIZE");
+  const struct launcher *l = own_rank && own_size ? NULL : find_launcher();
+  if (l) {
+    rc = read_launcher(l, w, own_rank, own_size, err, size);
+    rank_from = l->rank;
+    size_from = first_set(l->size, &value);
+    if (!size_from) {
+      size_from = l->size[0];
+    }
+  } else if (own_rank || own_size) {
+    rc = 0;
+    snprintf(w->launcher, sizeof(w->launcher), "SHARD_RANK");
+  }
+  if (rc == 0 && own_rank) {
+    rc = number(rank_from = "SHARD_RANK", own_rank, &w->rank, err, size);
+  }
+  if (rc == 0 && own_size) {
+    rc = number(size_from = "SHARD_SIZE", own_size, &w->size, err, size);
+  }
+  if (rc == 0 && w->rank < 0) {
+    snprintf(err, size, "%s is set, but no rank is known; set SHARD_RANK too", size_from);
+    rc = -EINVAL;
+  }
+  if (rc == 0 && w->size < 0) {
+    snprintf(err, size, "%s=%d is set, but %s is not; set SHARD_SIZE", rank_from, w->rank,
+             size_from ? size_from : "the world size");
+    rc = -EINVAL;
+  }
+  if (rc == 0 && w->size == 0) {
+    snprintf(err, size, "%s=0: a world has at least one rank", size_from);
+    rc = -EINVAL;
+  }
+  if (rc == 0 && w->rank >= w->size) {
+    snprintf(err, size, "%s=%d does not fit %s=%d: ranks go from 0 to %d", rank_from, w->rank,
+             size_from, w->size, w->size - 1);
+    rc = -EINVAL;
+  }
+  if (rc == 0 && w->local_size > 0 && w->local_rank >= w->local_size) {
+    snprintf(err, size, "local rank %d does not fit local size %d (%s)", w->local_rank,
+             w->local_size, w->launcher);
+    rc = -EINVAL;
+  }
+  if (rc == -ENOENT) {
+    snprintf(err, size,
+             "no rank is known: start with mpirun, srun or torchrun, or set SHARD_RANK and "
+             "SHARD_SIZE");
+  }
+  errno = saved;
+  return rc;
+}
+
+/* ---- the job ----------------------------------------------------------------------------------
+ */
+
+/* The parent of a process and when it was started. false if it is gone. */
+static bool read_process(long pid, long *parent, unsigned long long *start) {
+  char path[64];
+  size_t size;
+  snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+  char *text = shard_file_read(path, &size);
+  char *p = text ? strrchr(text, ')') : NULL; /* the name may hold anything */
+  /* Then the fields from the third on, separated by blanks; proc(5). */
+  bool found = false;
+  for (int field = 3; p && (p = strchr(p, ' ')); field++) {
+    p++;
+    if (field == 4) {
+      *parent = strtol(p, NULL, 10);
+    } else if (field == 22) {
+      *start = strtoull(p, NULL, 10);
+      found = true;
+      break;
+    }
+  }
+  free(text);
+  return found;
+}
+
+/* Whether a process was started with variable `name`. true as well if that cannot be told. */
+static bool has_variable(long pid, const char *name) {
+  char path[64];
+  size_t size, length = strlen(name);
+  snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
+  char *text = shard_file_read(path, &size);
+  bool found = !text;
+  for (const char *p = text; text && !found && p < text + size; p += strlen(p) + 1) {
+    found = strncmp(p, name, length) == 0 && p[length] == '=';
+  }
+  free(text);
+  return found;
+}
+
+/* The nearest ancestor that was started without variable `mark`, which all ranks have. */
+static bool find_process(const char *mark, long *pid, unsigned long long *start) {
+  long parent;
+  unsigned long long ignored;
+  if (!read_process(getpid(), &parent, &ignored)) {
+    return false;
+  }
+  for (int k = 0; k < 1000 && parent > 1; k++) {
+    *pid = parent;
+    if (!read_process(*pid, &parent, start)) {
+      return false;
+    }
+    if (!has_variable(*pid, mark)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Add a line with the value of a variable, empty where it is not set. */
+static size_t add_value(char *buf, size_t size, size_t used, const char *name) {
+  const char *value = name ? getenv(name) : NULL;
+  int n = used < size ? snprintf(buf + used, size - used, "\n%s", value ? value : "") : 0;
+  return n < 0 ? size : used + (size_t)n;
+}
+
+static bool identify(const struct launcher *l, char *buf, size_t size) {
+  long pid = 0;
+  unsigned long long start = 0;
+  if (l->unnumbered || (l->number && !value_of(l->number)) ||
+      (!l->number && !find_process(l->if_set ? l->if_set : l->rank, &pid, &start))) {
+    return false;
+  }
+  int n = snprintf(buf, size, "%s %ld %llu", l->name, pid, start);
+  size_t used = add_value(buf, size, n < 0 ? size : (size_t)n, l->number);
+  for (size_t i = 0; i < MOST && l->job[i]; i++) {
+    used = add_value(buf, size, used, l->job[i]);
+  }
+  for (size_t i = 0; i < BATCH; i++) {
+    used = add_value(buf, size, used, batch[i]);
+  }
+  return used < size;
+}
+
+bool shard_launcher_job(char *buf, size_t size) {
+  const char *own = shard_config()->job;
+  if (own) {
+    return (size_t)snprintf(buf, size, "SHARD_JOB=%s", own) < size;
+  }
+  int saved = errno;
+  struct shard_world world;
+  char ignored[300];
+  const struct launcher *l =
+      shard_world_get(&world, ignored, sizeof(ignored)) == 0 ? find_launcher() : NULL;
+  bool known = l && strcmp(l->name, world.launcher) == 0 && identify(l, buf, size);
+  errno = saved;
+  return known;
+}
+
+/* ---- the table, for others --------------------------------------------------------------------
+ */
+
+/* Note that `launcher` sets variable `name`; NULL: none. The new count. */
+static size_t add_name(struct shard_launcher_variable *out, size_t count, const char *name,
+                       const char *launcher) {
+  size_t i = 0;
+  while (name && i < count && strcmp(out[i].name, name) != 0) {
+    i++;
+  }
+  if (!name || i == SHARD_LAUNCHER_VARIABLES) {
+    return count;
+  }
+  if (i == count) {
+    out[count++] = (struct shard_launcher_variable){.name = name};
+  }
+  char *names = out[i].launchers;
+  size_t used = strlen(names), room = sizeof(out[i].launchers);
+  if (!strstr(names, launcher)) {
+    snprintf(names + used, room - used, "%s%s", used > 0 ? ", " : "", launcher);
+  }
+  return count;
+}
+
+size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VARIABLES]) {
+  size_t count = 0;
+  for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++) {
+    const char *const one[] = {l->if_set, l->step[0],        l->rank,
+                               l->number, l->tasks_per_node, l->node};
+    for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++) {
+      count = add_name(out, count, one[i], l->name);
+    }
+    for (size_t i = 0; i < MOST; i++) {
+      count = add_name(out, count, l->size[i], l->name);
+      count = add_name(out, count, l->local_rank[i], l->name);
+      count = add_name(out, count, l->local_size[i], l->name);
+      count = add_name(out, count, l->job[i], l->name);
+    }
+  }
+  for (size_t i = 0; i < BATCH; i++) {
+    count = add_name(out, count, batch[i], "batch systems");
+  }
+  return count;
+}
