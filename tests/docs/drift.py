@@ -341,6 +341,16 @@ def clients(code, documents):
                     for name, version in rows.items() if code.pins.get(name) != version]
 
 
+def cache_files(code, documents):
+    """The names of files in the cache directory."""
+    forms = re.search(r"forms\[\] = \{(.*?)\n\};", code.sources["shim/cache/names.c"], re.DOTALL)
+    printed = {re.match(r"[.-][a-z]*", begin).group() for begin in
+               re.findall(r'\{SHARD_CACHE_\w+, "([^"]+)"', forms.group(1))}
+    told = {found for heading in documents.page("libshard.7").entries("FILES")
+            for found in re.findall(r"\bKEY([.-][a-z]*)", heading)}
+    return both_ways(printed, told, "libshard.7, FILES,", "name KEY")
+
+
 def figures(_, documents):
     """README's figures are MEASURED.md's."""
     lines = []
@@ -391,7 +401,7 @@ def troff(_, documents):
 
 
 COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, options, errors,
-               provoked_errors, launchers, functions, patches, clients, figures, places, troff)
+               provoked_errors, launchers, functions, patches, clients, cache_files, figures, places, troff)
 
 
 def main():

@@ -73,6 +73,8 @@ PLANTED = (
     (drift.patches, source_edit("shim/adapter/", "derive_configurations", "derive")),
     (drift.clients, page_edit("libshard-pytorch.7", "\nPolars ", "\nPandas2 ")),
     (drift.clients, page_edit("libshard-pytorch.7", "26.0.1", "26.0.2")),
+    (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I current\n")),
+    (drift.cache_files, source_edit("shim/cache/names.c", '".stream-"', '".flow-"')),
     (drift.places, fact_edit(lambda code: setattr(
         code, "makefile", code.makefile.replace("libshard-s3.7", "other.7")))),
     # Documents have it, the code does not.
@@ -98,6 +100,7 @@ PLANTED = (
     (drift.launchers, readme_edit("JSM, Flux", "JSM, Kube, Flux")),
     (drift.functions, page_edit("libshard.7", '" wordexp "', '" wordexp " " wordexp2 "')),
     (drift.patches, page_edit("libshard.7", "FileStorage.walk_node", "FileStorage.walk_nodes")),
+    (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I KEY.newest\n")),
     (drift.figures, readme_edit("| 5,297 |", "| 5,298 |")),
     (drift.places, readme_edit("make bench", "make bunch")),
     (drift.places, readme_edit("(tests/torch/train.py)", "(tests/torch/trains.py)")),
