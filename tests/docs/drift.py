@@ -313,20 +313,18 @@ def functions(code, documents):
 
 
 def patches(code, documents):
-    """What the adapter patches, as libshard.7 tells it."""
+    """What the adapter replaces in DLIO, as libshard.7 tells it."""
     python = "\n".join(text for path, text in code.sources.items() if path.endswith(".py"))
-    told = documents.page("libshard.7").sections["In a CPython process that imports DLIO"]
-    lines = []
-    for heading in told:
-        for name in re.findall(r"[A-Za-z_]+", heading.partition(",")[0].split(" in ")[0]):
-            if name not in python and name not in ("the", "module", "of", "until", "it", "has"):
-                lines.append(f"libshard.7 says that {heading} is changed; the adapter has no {name}")
-    known = set(re.findall(r'"(\w+\.\w+)": ?\{', python))
-    text = "\n".join(told)
-    lines += [f"libshard.7 lacks {name}, which the adapter knows" for name in sorted(known)
-              if name.partition(".")[2] not in text and name.partition(".")[2] not in
-              "\n".join(told.values())]
-    return lines
+    told = " ".join(documents.page("libshard.7").sections["In a CPython process that imports DLIO"])
+    replaced = set(re.findall(r"^ +(?:cls|module)\.(\w+) = (?!cls|module)", python, re.MULTILINE))
+    replaced |= set(re.findall(r"\breplace\(cls, (\w+)\)", python))
+    known = set(re.findall(r'"(\w+\.\w+)": ?[{(d]', python))
+    lines = [f"libshard.7 lacks {name}, which the adapter replaces" for name in sorted(replaced)
+             if not re.search(rf"\b{name}\b", told)]
+    lines += [f"libshard.7 has {name}, which the adapter does not know"
+              for name in sorted(set(re.findall(r"\b[A-Za-z]\w+\.\w+\b", told)) - known)
+              if not name.startswith(("sys.", "utils."))]
+    return lines if replaced and known else ["drift.py finds nothing that the adapter replaces"]
 
 
 def clients(code, documents):

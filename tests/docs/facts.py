@@ -109,8 +109,8 @@ class Code:
                 self.launchers += by.group(1).split(", ")
             elif name.startswith("SHARD_"):
                 self.variables[name] = rest.partition("; default: ")[2].strip()
-        if not self.variables:
-            sys.exit(f"{ctl} doctor --variables tells no variables: build it first")
+        if not self.variables or not self.launchers or not all(self.help.values()):
+            sys.exit(f"{ctl} tells nothing of variables, launchers or options: build it first")
         self.answers = {}
 
     def check(self, name, value):
