@@ -485,8 +485,8 @@ def hold(args, listing, digest, ranks, workers):
     """(PSS of all processes, private bytes per process) that hold a list of a listing."""
     holders = subprocess.Popen(
         [args.python, os.path.join(REPO, "tests", "programs", "holders.py"),
-         os.path.join(REPO, "shim", "adapter", "adapter.py"), args.preload, listing, digest,
-         str(ranks), str(workers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+         listing, digest, str(ranks), str(workers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "LD_PRELOAD": args.preload})
     try:
         if holders.stdout.readline() != b"ready\n":
             sys.exit("bench: the processes that hold the list failed")

@@ -6,7 +6,6 @@
 #include "build/parts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/whole.h"
 #include "base/xxh64.h"
 #include "build/spool.h"
 #include "build/writer.h"
@@ -220,24 +220,19 @@ void shard_parts_drop(struct shard_parts *p) {
 }
 
 int shard_parts_end(struct shard_parts *p) {
-  char path[PATH_MAX], temporary[PATH_MAX], text[32];
+  char path[PATH_MAX], text[32];
+  struct shard_whole end;
   int rc = p->count > 0 ? write_part(p) : 0;
   if (rc != 0) {
     return rc;
   }
   snprintf(path, sizeof(path), "%s.end", p->base);
-  snprintf(temporary, sizeof(temporary), "%s.end.tmp", p->base);
   int n = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)p->parts);
-  int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  rc = fd < 0 ? -errno : shard_write_at(fd, text, (size_t)n, 0);
-  if (fd >= 0 && close(fd) != 0 && rc == 0) {
-    rc = -errno;
-  }
-  if (rc == 0 && rename(temporary, path) != 0) {
-    rc = -errno;
-  }
-  if (rc != 0) {
-    unlink(temporary);
+  rc = shard_whole_open(&end, path, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY);
+  if (rc == 0 && (rc = shard_write_at(end.fd, text, (size_t)n, 0)) != 0) {
+    shard_whole_abort(&end);
+  } else if (rc == 0) {
+    rc = shard_whole_publish(&end);
   }
   return rc;
 }

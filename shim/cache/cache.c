@@ -313,8 +313,8 @@ int shard_cache_open_bucket(const char *dir, const char *url, const char *option
 
 /* The job and the round; malloc'd. NULL: the job is not known. */
 static char *round_of_job(uint64_t round) {
-  char *job = round > 0 ? malloc(SHARD_JOB_SIZE + 32) : NULL;
-  if (job && shard_job_identity(job, SHARD_JOB_SIZE)) {
+  char *job = round > 0 ? malloc(SHARD_LAUNCHER_JOB_SIZE + 32) : NULL;
+  if (job && shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE)) {
     sprintf(job + strlen(job), "\nround %llu", (unsigned long long)round);
     return job;
   }

@@ -10,18 +10,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/path.h"
+#include "base/whole.h"
 #include "config/config.h"
 #include "listing/listing.h"
 
@@ -242,27 +240,16 @@ static int copy(const struct shard_listing *l, int fd) {
     }
     done += n > 0 ? (size_t)n : 0;
   }
-  return fchmod(fd, 0644) == 0 && fsync(fd) == 0 ? 0 : -errno;
+  return 0;
 }
 
 int shard_given_put(const struct shard_listing *l, const char *file, char *err, size_t size) {
-  char temporary[PATH_MAX];
-  int rc = -ENAMETOOLONG;
-  if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp.XXXXXX", file) < sizeof(temporary)) {
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd >= 0) {
-      flock(fd, LOCK_EX | LOCK_NB); /* shardctl index removes those that nobody has locked */
-    }
-    rc = fd < 0 ? -errno : copy(l, fd);
-    if (fd >= 0 && close(fd) != 0 && rc == 0) {
-      rc = -errno; /* a network file system may tell only now */
-    }
-    if (rc == 0 && rename(temporary, file) != 0) {
-      rc = -errno;
-    }
-    if (fd >= 0 && rc != 0) {
-      unlink(temporary);
-    }
+  struct shard_whole out;
+  int rc = shard_whole_open(&out, file, SHARD_WHOLE_SHARED, SHARD_WHOLE_SYNCED);
+  if (rc == 0 && (rc = copy(l, out.fd)) != 0) {
+    shard_whole_abort(&out);
+  } else if (rc == 0) {
+    rc = shard_whole_publish(&out);
   }
   if (rc != 0) {
     snprintf(err, size, "cannot write SHARD_LISTING='%.300s' (SHARD_LISTING_BUILD=first): %s", file,

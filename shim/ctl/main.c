@@ -150,6 +150,7 @@ int main(int argc, char **argv) {
   }
   if (strcmp(argv[1], "run") != 0) {
     signal(SIGXFSZ, SIG_IGN); /* a write past the limit is an error like any other */
+    signal(SIGCHLD, SIG_DFL); /* else, if the caller ignores it, no child tells how it ended */
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
       strcmp(argv[1], "help") == 0) {

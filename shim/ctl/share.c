@@ -106,14 +106,14 @@ static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double secon
 int ctl_share_look(const char *url, const char *source, const struct shard_options *options,
                    double seconds, const char *file, enum ctl_shared *what) {
   struct ctl_output out;
-  int rc = ctl_output_open(file, &out), ended;
+  int rc = ctl_output_open(file, NULL, SHARD_WHOLE_SYNCED, &out), ended;
   if (rc != CTL_DONE) {
     return rc;
   }
   struct look k = {.url = url, .source = source, .options = options, .file = out.temporary};
   struct ctl_s3_watch *watch = NULL;
   rc = ctl_s3_watch_open(url, &watch);
-  rc = rc == CTL_DONE ? look(&k, watch, out.fd, seconds, what) : rc;
+  rc = rc == CTL_DONE ? look(&k, watch, out.whole.fd, seconds, what) : rc;
   ctl_s3_watch_close(watch);
   ended = ctl_output_end(&out, rc == CTL_DONE && *what == CTL_SHARE_HERE);
   rc = rc == CTL_DONE ? ended : rc;

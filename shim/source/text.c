@@ -116,13 +116,20 @@ static int read_lines(struct reading *r, int fd, char *buffer, size_t filled) {
   return 0;
 }
 
-/* The program that unpacks what begins with these bytes; NULL if it is plain text. */
+/*
+ * The program that unpacks what begins with these bytes; NULL if it is plain text. A zstd file may
+ * begin with a frame to be skipped (RFC 8878, 3.1.2), as those of pzstd do.
+ */
 static const char *unpacker(const uint8_t *p, size_t size) {
-  static const uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
+  static const uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd},
+                       skipped[] = {0x2a, 0x4d, 0x18};
   if (size >= sizeof(gzip) && memcmp(p, gzip, sizeof(gzip)) == 0) {
     return "gzip";
   }
-  return size >= sizeof(zstd) && memcmp(p, zstd, sizeof(zstd)) == 0 ? "zstd" : NULL;
+  bool packed = size >= sizeof(zstd) &&
+                (memcmp(p, zstd, sizeof(zstd)) == 0 ||
+                 ((p[0] & 0xf0) == 0x50 && memcmp(p + 1, skipped, sizeof(skipped)) == 0));
+  return packed ? "zstd" : NULL;
 }
 
 /* Read the output of `program -dc` of fd, from its beginning. */

@@ -65,6 +65,9 @@ printf '%s\0' r/y r/z/1 x >want; lists "--root /" want --root / mixed.txt
 # Packed texts
 sort names.txt | tr '\n' '\0' >want
 zstd -q -c odd.txt >two.zst; zstd -q -c names.txt >>two.zst
+{ printf '\x50\x2a\x4d\x18\4\0\0\0abcd'; cat names.txt.zst; } >skip.zst; lists "zstd behind a frame to be skipped, as pzstd makes it" want skip.zst
+rm -f "$L"; python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' "$CTL" index names.txt.gz -o "$L" >/dev/null 2>"$WORK/err"
+verdict "gzip, the caller ignores SIGCHLD" "$([ $? = 0 ] && [ -s "$L" ] || cat "$WORK/err")"
 sort names.txt odd.txt | tr '\n' '\0' >wanted2; lists "two zstd frames" wanted2 two.zst
 gzip -c names0 >names0.gz; lists "gzip, -0" want0 -0 names0.gz
 gzip -c odd.txt >odd.gz; lists "gzip, --keep-order" odd.want --keep-order odd.gz

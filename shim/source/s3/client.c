@@ -20,12 +20,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libshard.h"
-#include "source/s3/page.h"
+#include "source/s3/answer.h"
 #include "source/s3/provider.h"
 #include "source/s3/sigv4.h"
 
@@ -39,7 +38,7 @@
 #define PATIENCE 10.0      /* seconds until the user is told that it is tried again */
 #define DELAY_FIRST 0.1
 #define DELAY_MOST 20.0
-#define FAULT_SIZE 16384 /* bytes kept of an error's reply */
+#define HOST_SIZE 600 /* a bucket, a dot, an endpoint's host, and NUL */
 #define EMPTY_HASH "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 /* A connection's worth of a request under way. */
@@ -51,13 +50,11 @@ struct slot {
   char *path;
   uint64_t given;      /* bytes of the request's body that libcurl has taken */
   double begun, heard; /* when the request was sent, and when anything last came */
-  long status;         /* of the reply, once its headers are complete */
+  uint64_t received;   /* bytes of the reply's body */
   int rc;              /* of the request's callbacks */
-  time_t date;         /* the server's; 0: none */
-  char location[1024], region[64];
-  char *fault; /* an error's reply */
-  size_t fault_size;
-  char error[CURL_ERROR_SIZE];
+  struct shard_s3_answer answer;
+  char stuck[64];              /* why we have ended it ourselves; "" */
+  char error[CURL_ERROR_SIZE]; /* libcurl's: only it writes here */
 };
 
 struct queue {
@@ -81,7 +78,7 @@ struct shard_s3_client {
   struct shard_s3_endpoint endpoint;
   const struct shard_s3_provider *provider; /* of the endpoint */
   char moved[256];                          /* the host a redirect has named; "" */
-  bool aws;                                 /* the endpoint is AWS's own */
+  bool home;                                /* the endpoint is the provider's in the region */
   uint64_t sent;
   struct sigaction pipe; /* as it was: a TLS library may write to a connection that is gone */
   int rc;
@@ -95,7 +92,7 @@ static double now_seconds(void) {
 }
 
 /* From 0 to 1; from OpenSSL, so that the nodes of a job do not come in step. */
-static double random_part(void) {
+static double draw_random(void) {
   uint32_t n = 0;
   if (RAND_bytes((unsigned char *)&n, sizeof(n)) != 1) {
     n = (uint32_t)clock();
@@ -103,7 +100,7 @@ static double random_part(void) {
   return n / 4294967296.0;
 }
 
-static void push(struct queue *q, struct shard_s3_request *r) {
+static void push_request(struct queue *q, struct shard_s3_request *r) {
   r->next = NULL;
   *q->last = r;
   q->last = &r->next;
@@ -115,7 +112,7 @@ give_up(struct shard_s3_client *c, struct shard_s3_request *r, int rc, const cha
   if (r->optional) {
     if (!r->failed) {
       r->failed = true;
-      push(&c->done, r);
+      push_request(&c->done, r);
     }
   } else if (c->rc == 0) {
     va_list args;
@@ -131,33 +128,38 @@ give_up(struct shard_s3_client *c, struct shard_s3_request *r, int rc, const cha
 /* ---- where to ----------------------------------------------------------------------------------
  */
 
-/* AWS's host for a region. */
 static void set_region(struct shard_s3_client *c, const char *region) {
   snprintf(c->region, sizeof(c->region), "%s", region);
-  if (c->aws) {
-    bool china = strncmp(region, "cn-", 3) == 0;
+  if (c->home) {
     c->endpoint.tls = true;
     c->endpoint.path[0] = 0;
-    snprintf(c->endpoint.host, sizeof(c->endpoint.host), "s3.%s.amazonaws.com%s", region,
-             china ? ".cn" : "");
+    shard_s3_provider_host(c->provider, region, c->endpoint.host, sizeof(c->endpoint.host));
   }
 }
 
-/* Host and canonical path of a request. */
-static char *make_path(const struct shard_s3_client *c, const struct shard_s3_request *r,
-                       char host[600]) {
-  bool virtual = shard_s3_virtual(&c->endpoint, c->options.bucket, c->account->addressing);
+/* Whether the bucket stands in the host's name, not in the path. */
+static bool is_virtual(const struct shard_s3_client *c) {
+  return shard_s3_url_is_virtual(&c->endpoint, c->options.bucket, c->account->addressing);
+}
+
+static void put_host(const struct shard_s3_client *c, char host[HOST_SIZE]) {
+  bool virtual = is_virtual(c);
+  if (c->moved[0]) {
+    snprintf(host, HOST_SIZE, "%s", c->moved);
+  } else {
+    snprintf(host, HOST_SIZE, "%s%s%s", virtual ? c->options.bucket : "", virtual ? "." : "",
+             c->endpoint.host);
+  }
+}
+
+/* The canonical path of a request; malloc'd, NULL without memory. */
+static char *make_path(const struct shard_s3_client *c, const struct shard_s3_request *r) {
+  bool virtual = is_virtual(c);
   char *path = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&path, &size);
   if (!out) {
     return NULL;
-  }
-  if (c->moved[0]) {
-    snprintf(host, 600, "%s", c->moved);
-  } else {
-    snprintf(host, 600, "%s%s%s", virtual ? c->options.bucket : "", virtual ? "." : "",
-             c->endpoint.host);
   }
   fputs(c->endpoint.path, out);
   fputc('/', out);
@@ -168,7 +170,7 @@ static char *make_path(const struct shard_s3_client *c, const struct shard_s3_re
     }
   }
   if (r->key) {
-    shard_s3_escape(out, r->key, strlen(r->key), true);
+    shard_s3_url_escape(out, r->key, strlen(r->key), true);
   }
   if (fclose(out) != 0) {
     free(path);
@@ -180,42 +182,20 @@ static char *make_path(const struct shard_s3_client *c, const struct shard_s3_re
 /* ---- what comes --------------------------------------------------------------------------------
  */
 
-static bool begins(const char *line, size_t n, const char *name) {
-  size_t k = strlen(name);
-  return n > k && strncasecmp(line, name, k) == 0;
-}
-
-static void keep(char *to, size_t size, const char *line, size_t n) {
-  while (n > 0 && (line[n - 1] == '\r' || line[n - 1] == '\n' || line[n - 1] == ' ')) {
-    n--;
-  }
-  while (n > 0 && *line == ' ') {
-    line++;
-    n--;
-  }
-  snprintf(to, size, "%.*s", (int)(n < 4096 ? n : 4096), line);
-}
-
 static size_t on_header(char *line, size_t one, size_t n, void *context) {
   struct slot *s = context;
-  char value[1024];
-  s->heard = now_seconds();
+  struct shard_s3_request *r = s->request;
+  bool another = s->answer.status != 0;
   n *= one;
-  if (s->request->header) {
-    s->request->header(s->request->context, line, n);
+  s->heard = now_seconds();
+  enum shard_s3_line kind = shard_s3_answer_read_line(&s->answer, line, n);
+  if (kind == SHARD_S3_HEAD_BEGINS && another) {
+    s->received = 0;
+    s->rc = r->begin(r->context);
+    return s->rc == 0 ? n : 0; /* anything else than n ends it */
   }
-  if (begins(line, n, "HTTP/")) { /* 100 Continue comes before the reply */
-    s->status = 0;
-    s->date = 0;
-    s->location[0] = s->region[0] = 0;
-  } else if (begins(line, n, "date:")) {
-    keep(value, sizeof(value), line + 5, n - 5);
-    time_t date = curl_getdate(value, NULL);
-    s->date = date > 0 ? date : 0;
-  } else if (begins(line, n, "location:")) {
-    keep(s->location, sizeof(s->location), line + 9, n - 9);
-  } else if (begins(line, n, "x-amz-bucket-region:")) {
-    keep(s->region, sizeof(s->region), line + 20, n - 20);
+  if (kind == SHARD_S3_HEAD_LINE && r->header) {
+    r->header(r->context, line, n);
   }
   return n;
 }
@@ -224,23 +204,13 @@ static size_t on_data(char *data, size_t one, size_t n, void *context) {
   struct slot *s = context;
   n *= one;
   s->heard = now_seconds();
-  if (s->status == 0) {
-    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->status);
+  s->received += n;
+  if (s->answer.status != 200) {
+    shard_s3_answer_keep(&s->answer, data, n);
+    return n;
   }
-  if (s->status == 200) {
-    s->rc = s->request->data(s->request->context, data, n);
-    return s->rc == 0 ? n : n + 1; /* anything else than n ends it */
-  }
-  if (!s->fault) {
-    s->fault = malloc(FAULT_SIZE);
-    s->fault_size = 0;
-  }
-  if (s->fault) {
-    size_t take = n < FAULT_SIZE - s->fault_size ? n : FAULT_SIZE - s->fault_size;
-    memcpy(s->fault + s->fault_size, data, take);
-    s->fault_size += take;
-  }
-  return n;
+  s->rc = s->request->data(s->request->context, data, n);
+  return s->rc == 0 ? n : n + 1; /* anything else than n ends it */
 }
 
 /* ---- what goes ---------------------------------------------------------------------------------
@@ -287,13 +257,13 @@ static bool add_header(struct slot *s, const char *name, const char *value) {
   return more != NULL;
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
   return strcmp(((const struct shard_sigv4_header *)a)->name,
                 ((const struct shard_sigv4_header *)b)->name);
 }
 
 /* The request's headers, signed for `host`. */
-static bool sign(struct slot *s, const char *host) {
+static bool sign_headers(struct slot *s, const char *host) {
   struct shard_s3_client *c = s->client;
   const struct shard_s3_account *a = c->account;
   const struct shard_s3_provider *p = c->provider;
@@ -306,7 +276,7 @@ static bool sign(struct slot *s, const char *host) {
   size_t count = 0;
   headers[count++] = (struct shard_sigv4_header){"host", host};
   if (body && body->only_new) {
-    headers[count++] = (struct shard_sigv4_header){p->only_new[0], p->only_new[1]};
+    headers[count++] = (struct shard_sigv4_header){p->only_new.name, p->only_new.value};
   } else if (s->request->unless) {
     snprintf(unless, sizeof(unless), "\"%s\"", s->request->unless);
     headers[count++] = (struct shard_sigv4_header){"if-none-match", unless};
@@ -321,7 +291,7 @@ static bool sign(struct slot *s, const char *host) {
   if (a->sign && a->token && p->token) {
     headers[count++] = (struct shard_sigv4_header){p->token, a->token};
   }
-  qsort(headers, count, sizeof(headers[0]), by_name);
+  qsort(headers, count, sizeof(headers[0]), compare_names);
   bool good = true;
   for (size_t i = 0; good && i < count; i++) {
     good = add_header(s, headers[i].value == host ? "Host" : headers[i].name, headers[i].value);
@@ -346,7 +316,7 @@ static bool sign(struct slot *s, const char *host) {
   return good;
 }
 
-static void clean(struct slot *s) {
+static void clear_slot(struct slot *s) {
   for (struct curl_slist *h = s->headers; h; h = h->next) {
     OPENSSL_cleanse(h->data, strlen(h->data));
   }
@@ -354,76 +324,98 @@ static void clean(struct slot *s) {
   s->headers = NULL;
   free(s->path);
   s->path = NULL;
-  free(s->fault);
-  s->fault = NULL;
+  shard_s3_answer_clear(&s->answer);
   s->request = NULL;
 }
 
-/* 0 or a negative errno. */
-static int send_request(struct slot *s, struct shard_s3_request *r, double now) {
-  struct shard_s3_client *c = s->client;
-  char host[600], *url = NULL;
-  s->request = r;
-  s->begun = s->heard = now;
-  s->status = 0;
-  s->rc = 0;
-  s->date = 0;
-  s->location[0] = s->region[0] = s->error[0] = 0;
-  s->fault_size = 0;
-  s->given = 0;
-  int rc = r->begin(r->context);
-  if (rc != 0) {
-    return rc;
-  }
-  s->path = make_path(c, r, host);
-  if (!s->path || !sign(s, host) ||
-      asprintf(&url, "%s://%s%s%s%s", c->endpoint.tls ? "https" : "http", host, s->path,
-               r->query ? "?" : "", r->query ? r->query : "") < 0) {
-    return -ENOMEM;
-  }
+/* Set an option; libcurl copies strings. */
+#define SET(option, value) (good = curl_easy_setopt(e, option, value) == CURLE_OK && good)
+
+/* What the request is, where it goes and who hears of it. false: no memory. */
+static bool set_request(struct slot *s, const char *url) {
+  const struct shard_s3_request *r = s->request;
+  CURL *e = s->easy;
+  bool good = true, head = strcmp(r->method, "HEAD") == 0;
   char agent[64];
   snprintf(agent, sizeof(agent), "libshard/%s", shard_version());
-  CURL *e = s->easy;
-  curl_easy_reset(e);
-  curl_easy_setopt(e, CURLOPT_URL, url);
-  free(url);
-  curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* "a/../b" is a key */
-  curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
-  curl_easy_setopt(e, CURLOPT_NOBODY, strcmp(r->method, "HEAD") == 0 ? 1L : 0L);
+  SET(CURLOPT_URL, url);
+  SET(CURLOPT_PATH_AS_IS, 1L); /* "a/../b" is a key */
+  SET(CURLOPT_CUSTOMREQUEST, r->method);
+  SET(CURLOPT_NOBODY, head ? 1L : 0L);
+  SET(CURLOPT_HTTPHEADER, s->headers); /* not copied: clear_slot() frees it */
+  SET(CURLOPT_USERAGENT, agent);
+  SET(CURLOPT_HEADERFUNCTION, on_header);
+  SET(CURLOPT_HEADERDATA, s);
+  SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* what a proxy says is no reply */
+  SET(CURLOPT_WRITEFUNCTION, on_data);
+  SET(CURLOPT_WRITEDATA, s);
+  SET(CURLOPT_ERRORBUFFER, s->error);
+  SET(CURLOPT_PRIVATE, s);
   if (r->body) {
-    curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
-    curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body->size);
-    curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);
-    curl_easy_setopt(e, CURLOPT_READDATA, s);
-    curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, on_seek);
-    curl_easy_setopt(e, CURLOPT_SEEKDATA, s);
+    SET(CURLOPT_UPLOAD, 1L);
+    SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body->size);
+    SET(CURLOPT_READFUNCTION, on_read);
+    SET(CURLOPT_READDATA, s);
+    SET(CURLOPT_SEEKFUNCTION, on_seek);
+    SET(CURLOPT_SEEKDATA, s);
   }
-  curl_easy_setopt(e, CURLOPT_HTTPHEADER, s->headers);
-  curl_easy_setopt(e, CURLOPT_USERAGENT, agent);
+  return good;
+}
+
+/* How it goes there. false: no memory, or libcurl lacks what safety wants. */
+static bool set_transport(struct slot *s) {
+  const struct shard_s3_client *c = s->client;
+  CURL *e = s->easy;
+  bool good = true;
+  SET(CURLOPT_FOLLOWLOCATION, 0L);
+  SET(CURLOPT_NOSIGNAL, 1L);
+  /* After a failure, what is left in the old connection is not to be taken for a reply. */
+  SET(CURLOPT_FRESH_CONNECT, s->request->failures > 0 ? 1L : 0L);
+  if (c->endpoint.tls) {
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+  }
+  if (c->endpoint.tls && c->account->ca_bundle) {
+    SET(CURLOPT_CAINFO, c->account->ca_bundle);
+    SET(CURLOPT_CAPATH, NULL); /* no other than these */
+  }
+  /* As far as libcurl has them: the URL has the scheme, redirects are not followed. */
 #if LIBCURL_VERSION_NUM >= 0x075500
   curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, c->endpoint.tls ? "https" : "http");
 #else
   curl_easy_setopt(e, CURLOPT_PROTOCOLS, c->endpoint.tls ? CURLPROTO_HTTPS : CURLPROTO_HTTP);
 #endif
-  curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-  curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-  /* After a failure, what is left in the old connection is not to be taken for a reply. */
-  curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, r->failures > 0 ? 1L : 0L);
   curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 131072L);
-  curl_easy_setopt(e, CURLOPT_ERRORBUFFER, s->error);
-  curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
-  curl_easy_setopt(e, CURLOPT_HEADERDATA, s);
-  curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data);
-  curl_easy_setopt(e, CURLOPT_WRITEDATA, s);
-  curl_easy_setopt(e, CURLOPT_PRIVATE, s);
-  curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
-  curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
-  if (c->account->ca_bundle) {
-    curl_easy_setopt(e, CURLOPT_CAINFO, c->account->ca_bundle);
-    curl_easy_setopt(e, CURLOPT_CAPATH, NULL); /* no other than these */
+  return good;
+}
+
+#undef SET
+
+/* 0 or a negative errno. */
+static int send_request(struct slot *s, struct shard_s3_request *r, double now) {
+  struct shard_s3_client *c = s->client;
+  char host[HOST_SIZE], *url = NULL;
+  s->request = r;
+  s->begun = s->heard = now;
+  s->rc = 0;
+  s->stuck[0] = s->error[0] = 0;
+  s->given = s->received = 0;
+  int rc = r->begin(r->context);
+  if (rc != 0) {
+    return rc;
   }
-  if (curl_multi_add_handle(c->multi, e) != CURLM_OK) {
+  put_host(c, host);
+  s->path = make_path(c, r);
+  if (!s->path || !sign_headers(s, host) ||
+      asprintf(&url, "%s://%s%s%s%s", c->endpoint.tls ? "https" : "http", host, s->path,
+               r->query ? "?" : "", r->query ? r->query : "") < 0) {
+    return -ENOMEM;
+  }
+  curl_easy_reset(s->easy);
+  bool good = set_request(s, url) && set_transport(s);
+  free(url);
+  if (!good || curl_multi_add_handle(c->multi, s->easy) != CURLM_OK) {
     return -ENOMEM;
   }
   c->running++;
@@ -449,7 +441,7 @@ static void send_waiting(struct shard_s3_client *c, double now) {
     }
     int rc = send_request(s, r, now);
     if (rc != 0) {
-      clean(s);
+      clear_slot(s);
       give_up(c, r, rc, "%s", strerror(-rc));
     }
   }
@@ -459,7 +451,7 @@ static void send_waiting(struct shard_s3_client *c, double now) {
  */
 
 /* Try again later, if there is time left. */
-static void again(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
+static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
   double now = now_seconds();
   if (r->failures++ == 0) {
     r->first_failed = now;
@@ -472,7 +464,7 @@ static void again(struct shard_s3_client *c, struct shard_s3_request *r, const c
   }
   double most = DELAY_FIRST * (double)(1u << (r->failures < 10 ? r->failures : 10));
   most = most < DELAY_MOST ? most : DELAY_MOST;
-  double delay = most * random_part();
+  double delay = most * draw_random();
   delay = delay < left ? delay : left;
   r->not_before = now + (delay > 0 ? delay : 0);
   if (c->options.log >= SHARD_LOG_INFO) {
@@ -483,25 +475,25 @@ static void again(struct shard_s3_client *c, struct shard_s3_request *r, const c
     fprintf(stderr, "shardctl: warning: %s; it is tried again for up to %u s (SHARD_TIMEOUT)\n",
             why, c->options.timeout);
   }
-  push(&c->waiting, r);
+  push_request(&c->waiting, r);
 }
 
 /* Again at once, not counted as a failure. */
-static void at_once(struct shard_s3_client *c, struct shard_s3_request *r) {
+static void send_again(struct shard_s3_client *c, struct shard_s3_request *r) {
   r->not_before = 0;
-  push(&c->waiting, r);
+  push_request(&c->waiting, r);
 }
 
-static void damaged(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
+static void retry_damaged(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
   if (++r->damaged >= DAMAGED_MOST) {
     give_up(c, r, -EBADMSG, "%s (%u times)", why, r->damaged);
     return;
   }
-  again(c, r, why);
+  retry_later(c, r, why);
 }
 
 /* The server has more than it can do: fewer requests at a time. */
-static void narrow(struct shard_s3_client *c) {
+static void narrow_width(struct shard_s3_client *c) {
   double now = now_seconds();
   if (now - c->narrowed > 0.5) {
     c->narrowed = now;
@@ -509,171 +501,126 @@ static void narrow(struct shard_s3_client *c) {
   }
 }
 
-static bool is_aws(const char *host) {
-  static const char *const ends[] = {".amazonaws.com", ".amazonaws.com.cn"};
-  size_t n = strlen(host);
-  for (size_t i = 0; i < 2; i++) {
-    size_t k = strlen(ends[i]);
-    if (n > k && strcasecmp(host + n - k, ends[i]) == 0) {
-      return true;
-    }
-  }
-  return false;
+static void change_region(struct shard_s3_client *c, struct shard_s3_request *r,
+                          const char *region) {
+  set_region(c, region);
+  send_again(c, r);
 }
 
-/* A redirect: to another region of AWS, or within the host; else refused. */
-static void redirect(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r,
-                     const struct shard_s3_fault *fault) {
-  struct shard_s3_endpoint to = {0};
-  const char *region = s->region[0] ? s->region : fault->region;
+/* A redirect: to another region or host of a provider whose hosts we know, or within the host. */
+static void follow_redirect(struct slot *s, struct shard_s3_request *r,
+                            const struct shard_s3_fault *fault) {
+  struct shard_s3_client *c = s->client;
+  const char *region = s->answer.region[0] ? s->answer.region : fault->region;
   if (++r->redirects > REDIRECTS_MOST) {
-    give_up(c, r, -ELOOP, "the server redirects in a circle (HTTP %ld)", s->status);
+    give_up(c, r, -ELOOP, "the server redirects in a circle (HTTP %ld)", s->answer.status);
     return;
   }
-  if (c->aws && region[0] && strcmp(region, c->region) != 0 && !strpbrk(region, "/.:@?# ")) {
+  if (c->home && shard_s3_answer_is_region(region) && strcmp(region, c->region) != 0) {
     c->moved[0] = 0;
-    set_region(c, region);
-    at_once(c, r);
+    change_region(c, r, region);
     return;
   }
-  char host[600], *path = make_path(c, r, host);
-  bool relative = s->location[0] == '/' && s->location[1] != '/';
-  bool known = relative || (s->location[0] && strcspn(s->location, "?") < sizeof(to.path));
-  if (known && !relative) {
-    char bare[1024];
-    snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(s->location, "?"), s->location);
-    known = shard_s3_endpoint_parse(bare, &to) == 0;
+  struct shard_s3_endpoint to;
+  char host[HOST_SIZE];
+  put_host(c, host);
+  enum shard_s3_target target = shard_s3_answer_target(&s->answer, c->endpoint.tls, host, &to);
+  bool trusted = c->home && to.tls && shard_s3_provider_owns(c->provider, to.host);
+  if (target == SHARD_S3_ELSEWHERE && trusted) {
+    snprintf(c->moved, sizeof(c->moved), "%s", to.host);
+    target = SHARD_S3_HERE;
   }
-  bool same = relative || (to.tls == c->endpoint.tls && strcasecmp(to.host, host) == 0);
-  bool within_aws = c->aws && to.tls && is_aws(to.host);
-  if (known && path && (same || within_aws)) {
-    if (!same) {
-      snprintf(c->moved, sizeof(c->moved), "%s", to.host);
-    }
-    again(c, r, "the server redirects");
-  } else {
-    give_up(c, r, -EREMOTE,
-            "%s redirects to '%s%.200s', which is not followed; if it is right, set "
-            "AWS_ENDPOINT_URL_S3%s",
-            host,
-            !known   ? ""
-            : to.tls ? "https://"
-                     : "http://",
-            known                ? to.host
-            : fault->endpoint[0] ? fault->endpoint
-                                 : "another place",
-            region[0] ? " and AWS_REGION" : "");
-  }
-  free(path);
-}
-
-/* What the server says, for people. */
-static void refuse(struct shard_s3_client *c, const struct slot *s, struct shard_s3_request *r,
-                   const struct shard_s3_fault *fault) {
-  static const struct {
-    const char *code, *text;
-    int rc;
-  } known[] = {
-      {"SignatureDoesNotMatch",
-       "the secret access key is wrong (AWS_SECRET_ACCESS_KEY, or the profile's)", -EACCES},
-      {"InvalidAccessKeyId",
-       "the access key ID is not known there (AWS_ACCESS_KEY_ID, or the "
-       "profile's; AWS_ENDPOINT_URL_S3 says where)",
-       -EACCES},
-      {"ExpiredToken", "the session token has expired: get new credentials", -EACCES},
-      {"InvalidSecurity", "the access key ID or the secret is not valid there", -EACCES},
-      {"InvalidToken", "the session token is not valid (AWS_SESSION_TOKEN)", -EACCES},
-      {"AccessDenied", NULL, -EACCES},
-      {"NoSuchBucket", "there is no such bucket", -ENOENT},
-      {"NoSuchKey", "there is no such object", -ENOENT},
-      {"PreconditionFailed", "the object is there already", -EEXIST},
-      {"EntityTooLarge", "it is too large for one request", -EFBIG},
-      {"InvalidBucketName", "this is no name of a bucket", -EINVAL},
-  };
-  const char *denied = !r->key   ? "no permission to list it (s3:ListBucket)"
-                       : r->body ? "no permission to write it (s3:PutObject)"
-                                 : "no permission to read it (s3:GetObject), or there is none";
-  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-    if (strcmp(fault->code, known[i].code) == 0) {
-      give_up(c, r, known[i].rc, "%s says %s: %s", c->endpoint.host, fault->code,
-              known[i].text ? known[i].text : denied);
-      return;
-    }
-  }
-  if (s->status == 407) {
-    give_up(c, r, -EACCES, "the proxy (http_proxy) says HTTP 407: it wants a user and a password");
+  if (target == SHARD_S3_HERE) {
+    retry_later(c, r, "the server redirects");
     return;
   }
-  give_up(c, r,
-          s->status == 404                       ? -ENOENT
-          : s->status == 403 || s->status == 401 ? -EACCES
-                                                 : -EIO,
-          "%s says HTTP %ld%s%s%s%s", c->endpoint.host, s->status, fault->code[0] ? " " : "",
-          fault->code, fault->message[0] ? ": " : "", fault->message);
+  const char *scheme = target == SHARD_S3_NOWHERE ? "" : to.tls ? "https://" : "http://";
+  const char *where = target != SHARD_S3_NOWHERE ? to.host
+                      : fault->endpoint[0]       ? fault->endpoint
+                                                 : "another place";
+  give_up(c, r, -EREMOTE,
+          "%s redirects to '%s%.200s', which is not followed; if it is right, set "
+          "AWS_ENDPOINT_URL_S3%s",
+          host, scheme, where, region[0] ? " and AWS_REGION" : "");
 }
 
-/* A reply that is not what was asked for, but tells what was to be known. */
-static bool answers(const struct slot *s, const struct shard_s3_request *r) {
-  struct shard_s3_fault fault;
-  if (!r->tells || r->body || s->status != 404) {
-    return r->tells && ((s->status == 304 && r->unless) || (s->status == 412 && r->body));
+/* Go by the server's clock. */
+static void set_clock(struct slot *s, struct shard_s3_request *r, const char *why) {
+  struct shard_s3_client *c = s->client;
+  if (++r->skews > SKEWS_MOST) {
+    give_up(c, r, -EACCES, "%s", why);
+    return;
   }
-  shard_s3_fault_parse(&fault, s->fault ? s->fault : "", s->fault ? s->fault_size : 0);
-  return strcmp(fault.code, "NoSuchBucket") != 0;
+  c->skew = difftime(s->answer.date, time(NULL));
+  if (c->options.log >= SHARD_LOG_INFO) {
+    fprintf(stderr, "shardctl: s3: the server's clock is %.0f s ahead\n", c->skew);
+  }
+  send_again(c, r);
 }
 
-/* An error of the server's that does not pass: not implemented, no such version, a hotel's net. */
-static bool stays(long status) { return status == 501 || status == 505 || status == 511; }
+/* It has its answer. */
+static void hand_back(struct slot *s, struct shard_s3_request *r) {
+  struct shard_s3_client *c = s->client;
+  r->status = s->answer.status;
+  c->reached = true;
+  c->width = c->width + 0.2 < c->options.connections ? c->width + 0.2 : c->options.connections;
+  push_request(&c->done, r);
+}
 
-/* A reply with a status that is not 200. */
-static void failed(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r) {
-  struct shard_s3_fault fault;
-  char why[200];
-  shard_s3_fault_parse(&fault, s->fault ? s->fault : "", s->fault ? s->fault_size : 0);
-  if (c->account->token && strstr(fault.message, c->account->token)) {
-    fault.message[0] = 0; /* the server says back what it was told */
+/* Do what the answer means. 0, or the error of the request's `end`. */
+static int act_on_answer(struct slot *s, struct shard_s3_request *r, const char **why) {
+  struct shard_s3_client *c = s->client;
+  const struct shard_s3_asked asked = {
+      .request = r, .host = c->endpoint.host, .region = c->region, .secret = c->account->token};
+  struct shard_s3_verdict v;
+  if (s->answer.status == 0) {
+    *why = "the reply has no status";
+    return -EBADMSG;
   }
-  snprintf(why, sizeof(why), "HTTP %ld%s%s", s->status, fault.code[0] ? " " : "", fault.code);
-  if (s->status == 429 || s->status == 503 || strcmp(fault.code, "SlowDown") == 0) {
-    narrow(c);
-    again(c, r, why);
-  } else if ((s->status >= 500 && !stays(s->status)) || s->status == 408 ||
-             strcmp(fault.code, "RequestTimeout") == 0 ||
-             strcmp(fault.code, "ConditionalRequestConflict") == 0) { /* two put it at a time */
-    again(c, r, why);
-  } else if (strcmp(fault.code, "RequestTimeTooSkewed") == 0) {
-    if (s->date == 0 || ++r->skews > SKEWS_MOST) {
-      give_up(c, r, -EACCES,
-              "%s says RequestTimeTooSkewed: this host's clock is wrong, or the server's",
-              c->endpoint.host);
-      return;
+  shard_s3_answer_judge(&s->answer, &asked, &v);
+  int rc = v.meaning == SHARD_S3_WHOLE ? r->end(r->context, why) : 0;
+  if (rc != 0) {
+    return rc;
+  }
+  switch (v.meaning) {
+  case SHARD_S3_WHOLE:
+  case SHARD_S3_TOLD:
+    hand_back(s, r);
+    break;
+  case SHARD_S3_SLOWER:
+    narrow_width(c);
+    retry_later(c, r, v.why);
+    break;
+  case SHARD_S3_LATER:
+    retry_later(c, r, v.why);
+    break;
+  case SHARD_S3_CLOCK:
+    set_clock(s, r, v.why);
+    break;
+  case SHARD_S3_MOVED:
+    follow_redirect(s, r, &v.fault);
+    break;
+  case SHARD_S3_RESIGN:
+    if (++r->redirects <= REDIRECTS_MOST) {
+      change_region(c, r, v.fault.region);
+      break;
     }
-    c->skew = difftime(s->date, time(NULL));
-    if (c->options.log >= SHARD_LOG_INFO) {
-      fprintf(stderr, "shardctl: s3: the server's clock is %.0f s ahead\n", c->skew);
-    }
-    at_once(c, r);
-  } else if (s->status >= 300 && s->status < 400) {
-    redirect(c, s, r, &fault);
-  } else if (s->status == 400 && fault.region[0] && strcmp(fault.region, c->region) != 0 &&
-             strlen(fault.region) < sizeof(c->region) && !strpbrk(fault.region, "/.:@?# ") &&
-             ++r->redirects <= REDIRECTS_MOST) {
-    set_region(c, fault.region); /* AuthorizationHeaderMalformed tells the right one */
-    at_once(c, r);
-  } else {
-    refuse(c, s, r, &fault);
+    /* fall through */
+  case SHARD_S3_REFUSED:
+    give_up(c, r, v.rc, "%s", v.why);
   }
+  return 0;
 }
 
-/* libcurl could not get the reply. */
-static void broken(struct shard_s3_client *c, struct slot *s, struct shard_s3_request *r,
-                   CURLcode code) {
+/* libcurl could not get the reply. tunnel: what a proxy said to CONNECT; 0: nothing. */
+static void act_on_failure(struct slot *s, struct shard_s3_request *r, CURLcode code, long tunnel) {
+  struct shard_s3_client *c = s->client;
   char why[400];
-  long tunnel = 0;
   /* libcurl's words may have a proxy's URL in them, with its password. */
   snprintf(why, sizeof(why), "%s: %s", c->endpoint.host,
-           s->error[0] && !strchr(s->error, '@') ? s->error : curl_easy_strerror(code));
-  curl_easy_getinfo(s->easy, CURLINFO_HTTP_CONNECTCODE, &tunnel);
+           s->stuck[0]                             ? s->stuck
+           : s->error[0] && !strchr(s->error, '@') ? s->error
+                                                   : curl_easy_strerror(code));
   if (tunnel >= 400 && tunnel < 500 && tunnel != 408 && tunnel != 429) {
     give_up(c, r, -EACCES, "%s; the proxy refuses (https_proxy, no_proxy)", why);
     return;
@@ -693,7 +640,7 @@ static void broken(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
     give_up(c, r, -EINVAL, "%s (see http_proxy, https_proxy, all_proxy, no_proxy)", why);
     return;
   case CURLE_OUT_OF_MEMORY: /* libcurl's word for headers without an end, too */
-    damaged(c, r, why);
+    retry_damaged(c, r, why);
     return;
   default:
     if (!c->reached && r->failures + 1 >= UNREACHED_MOST &&
@@ -702,48 +649,38 @@ static void broken(struct shard_s3_client *c, struct slot *s, struct shard_s3_re
       give_up(c, r, -EHOSTUNREACH, "cannot reach %s (see AWS_ENDPOINT_URL_S3, AWS_REGION)", why);
       return;
     }
-    again(c, r, why);
+    retry_later(c, r, why);
   }
 }
 
-static void finish(struct slot *s, CURLcode code) {
+static void finish_request(struct slot *s, CURLcode code) {
   struct shard_s3_client *c = s->client;
   struct shard_s3_request *r = s->request;
   const char *why = "the reply is damaged";
   int rc = s->rc;
-  if (s->status == 0 && code == CURLE_OK) {
-    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->status);
-  }
+  long tunnel = 0;
+  curl_easy_getinfo(s->easy, CURLINFO_HTTP_CONNECTCODE, &tunnel);
   curl_multi_remove_handle(c->multi, s->easy);
   c->running--;
   if (c->options.log >= SHARD_LOG_DEBUG) {
     fprintf(stderr, "shardctl: s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s\n", r->method, s->path,
-            r->query ? "?" : "", r->query ? r->query : "", s->status,
+            r->query ? "?" : "", r->query ? r->query : "", s->answer.status,
             1000 * (now_seconds() - s->begun), code ? ", " : "",
             code ? curl_easy_strerror(code) : "");
   }
-  bool answer = rc == 0 && code == CURLE_OK && answers(s, r);
-  if (rc == 0 && code == CURLE_OK && (answer || s->status == 200)) {
-    rc = answer ? 0 : r->end(r->context, &why);
-    if (rc == 0) {
-      r->status = s->status;
-      c->reached = true;
-      c->width = c->width + 0.2 < c->options.connections ? c->width + 0.2 : c->options.connections;
-      push(&c->done, r);
-    }
+  if (rc == 0 && code != CURLE_OK) {
+    act_on_failure(s, r, code, tunnel);
+  } else if (rc == 0) {
+    rc = act_on_answer(s, r, &why);
   } else if (rc == -EBADMSG) {
     r->end(r->context, &why); /* it knows why */
-  } else if (rc == 0 && code != CURLE_OK) {
-    broken(c, s, r, code);
-  } else if (rc == 0) {
-    failed(c, s, r);
   }
   if (rc == -EBADMSG) {
-    damaged(c, r, why);
+    retry_damaged(c, r, why);
   } else if (rc != 0) {
     give_up(c, r, rc, "%s", strerror(-rc));
   }
-  clean(s);
+  clear_slot(s);
 }
 
 /* Why a request has come to nothing; false: it has not. */
@@ -759,25 +696,22 @@ static bool is_stuck(struct slot *s, double now) {
     stall = stall < STALL_LEAST ? STALL_LEAST : stall;
   }
   if (silent > stall) {
-    snprintf(s->error, sizeof(s->error), "nothing has come for %.0f s", silent);
+    snprintf(s->stuck, sizeof(s->stuck), "nothing has come for %.0f s", silent);
     return true;
   }
   /* A page is never long in coming; an object may be large. */
   bool slow = !r->key && took > most;
   if (r->key && took > timeout) {
-    curl_off_t down = 0, up = 0;
-    curl_easy_getinfo(s->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
-    curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &up);
-    slow = (double)(down + up) < SPEED_LEAST * took;
+    slow = (double)(s->received + s->given) < SPEED_LEAST * took;
   }
   if (slow) {
-    snprintf(s->error, sizeof(s->error), "the reply is not complete after %.0f s", took);
+    snprintf(s->stuck, sizeof(s->stuck), "the reply is not complete after %.0f s", took);
   }
   return slow;
 }
 
 /* Requests that nothing has come of for long. */
-static void watch(struct shard_s3_client *c) {
+static void end_stuck(struct shard_s3_client *c) {
   double now = now_seconds();
   double lost = now - c->turned > 0.5 ? now - c->turned : 0; /* we were busy ourselves */
   for (unsigned i = 0; i < c->options.connections; i++) {
@@ -787,7 +721,7 @@ static void watch(struct shard_s3_client *c) {
     }
     s->heard += lost;
     if (is_stuck(s, now)) {
-      finish(s, CURLE_OPERATION_TIMEDOUT);
+      finish_request(s, CURLE_OPERATION_TIMEDOUT);
     }
   }
   c->turned = now;
@@ -796,13 +730,19 @@ static void watch(struct shard_s3_client *c) {
 /* ---- the interface ----------------------------------------------------------------------------
  */
 
+int shard_s3_client_init(char *err, size_t size) {
+  if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
+    return 0;
+  }
+  snprintf(err, size, "libcurl cannot be used: out of memory");
+  return -ENOMEM;
+}
+
 int shard_s3_client_open(const struct shard_s3_client_options *options,
                          struct shard_s3_client **client, char *err, size_t size) {
   struct shard_s3_client *c = calloc(1, sizeof(*c));
   *client = c;
-  if (!c || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-    free(c);
-    *client = NULL;
+  if (!c) {
     snprintf(err, size, "out of memory");
     return -ENOMEM;
   }
@@ -813,14 +753,15 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   c->waiting.last = &c->waiting.first;
   c->done.last = &c->done.first;
   c->width = options->connections;
-  c->aws = !options->account->endpoint;
-  set_region(c, options->account->region);
+  c->home = !options->account->endpoint;
   c->turned = now_seconds();
   c->slots = calloc(options->connections, sizeof(*c->slots));
   c->multi = curl_multi_init();
-  bool good = c->slots && c->multi &&
-              (c->aws || shard_s3_endpoint_parse(options->account->endpoint, &c->endpoint) == 0);
-  c->provider = shard_s3_provider_of(c->endpoint.host);
+  bool good =
+      c->slots && c->multi &&
+      (c->home || shard_s3_url_parse_endpoint(options->account->endpoint, &c->endpoint) == 0);
+  c->provider = c->home ? shard_s3_provider_home() : shard_s3_provider_of(c->endpoint.host);
+  set_region(c, options->account->region);
   for (unsigned i = 0; good && i < options->connections; i++) {
     c->slots[i].client = c;
     c->slots[i].easy = curl_easy_init();
@@ -841,11 +782,11 @@ void shard_s3_client_submit(struct shard_s3_client *client, struct shard_s3_requ
   request->first_failed = request->not_before = 0;
   request->failed = false;
   request->failures = request->damaged = request->redirects = request->skews = 0;
-  push(&client->waiting, request);
+  push_request(&client->waiting, request);
 }
 
 /* Milliseconds until a request that waits may be sent; at most a while. */
-static int patience(const struct shard_s3_client *c, double now) {
+static int wait_time(const struct shard_s3_client *c, double now) {
   double least = 0.25;
   for (const struct shard_s3_request *r = c->waiting.first; r; r = r->next) {
     if (c->running < shard_s3_client_width(c) && r->not_before - now < least) {
@@ -853,6 +794,28 @@ static int patience(const struct shard_s3_client *c, double now) {
     }
   }
   return least > 0 ? (int)(least * 1000) + 1 : 0;
+}
+
+/* An error of all transfers: none of them would go on. */
+static void check_multi(struct shard_s3_client *c, CURLMcode code) {
+  if (code != CURLM_OK && c->rc == 0) {
+    snprintf(c->message, sizeof(c->message), "s3://%s: libcurl: %s", c->options.bucket,
+             curl_multi_strerror(code));
+    c->rc = code == CURLM_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+  }
+}
+
+/* Take what libcurl says of the transfers that have ended. */
+static void finish_done(struct shard_s3_client *c) {
+  const CURLMsg *m;
+  while ((m = curl_multi_info_read(c->multi, &(int){0})) != NULL) {
+    if (m->msg == CURLMSG_DONE) {
+      char *slot = NULL;
+      CURLcode code = m->data.result; /* the message goes with the handle, in finish_request() */
+      curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &slot);
+      finish_request((struct slot *)(void *)slot, code);
+    }
+  }
 }
 
 int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **done) {
@@ -871,21 +834,12 @@ int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **do
     if (!c->waiting.first && c->running == 0) {
       return 0;
     }
-    int ignored, left;
     send_waiting(c, now_seconds());
-    curl_multi_perform(c->multi, &ignored);
-    CURLMsg *m;
-    while ((m = curl_multi_info_read(c->multi, &left)) != NULL) {
-      if (m->msg == CURLMSG_DONE) {
-        struct slot *s = NULL;
-        CURLcode code = m->data.result;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s);
-        finish(s, code);
-      }
-    }
-    watch(c);
+    check_multi(c, curl_multi_perform(c->multi, &(int){0}));
+    finish_done(c);
+    end_stuck(c);
     if (!c->done.first && c->rc == 0) {
-      curl_multi_poll(c->multi, NULL, 0, patience(c, now_seconds()), NULL);
+      check_multi(c, curl_multi_poll(c->multi, NULL, 0, wait_time(c, now_seconds()), NULL));
     }
   }
 }
@@ -906,7 +860,7 @@ void shard_s3_client_close(struct shard_s3_client *c) {
     struct slot *s = &c->slots[i];
     if (s->request) {
       curl_multi_remove_handle(c->multi, s->easy);
-      clean(s);
+      clear_slot(s);
     }
     curl_easy_cleanup(s->easy);
   }
@@ -914,5 +868,4 @@ void shard_s3_client_close(struct shard_s3_client *c) {
   curl_multi_cleanup(c->multi);
   sigaction(SIGPIPE, &c->pipe, NULL);
   free(c);
-  curl_global_cleanup();
 }

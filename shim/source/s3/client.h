@@ -63,7 +63,13 @@ struct shard_s3_client_options {
   enum shard_log_level log; /* debug: each request is told */
 };
 
-/* 0, or a negative errno and a line in err[size]. */
+/*
+ * Make libcurl ready: once in a process, while it has a single thread, as curl_global_init() wants
+ * it. It stays so until the process ends. 0, or -ENOMEM and a line in err[size].
+ */
+int shard_s3_client_init(char *err, size_t size);
+
+/* After shard_s3_client_init(). 0, or a negative errno and a line in err[size]. */
 int shard_s3_client_open(const struct shard_s3_client_options *options,
                          struct shard_s3_client **client, char *err, size_t size);
 

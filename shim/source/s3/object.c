@@ -12,11 +12,12 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "source/s3/client.h"
+#include "source/s3/head.h"
+#include "source/s3/provider.h"
 #include "source/s3/s3.h"
 #include "source/s3/sigv4.h"
 
@@ -56,7 +57,7 @@ struct getting {
   uint64_t received, length;
   bool has_length, opaque; /* opaque: the ETag is no MD5 */
   char sha256[SHARD_SIGV4_HASH], etag[SHARD_S3_ETAG];
-  EVP_MD_CTX *sha256_now, *md5_now;
+  EVP_MD_CTX *sha256_now, *md5_now; /* md5_now NULL: this OpenSSL has none */
   char why[200];
 };
 
@@ -66,47 +67,42 @@ static int get_begin(void *context) {
   EVP_MD_CTX_free(g->md5_now);
   *g = (struct getting){
       .fd = g->fd, .sha256_now = begin_digest(EVP_sha256()), .md5_now = begin_digest(EVP_md5())};
-  return 0;
+  return g->sha256_now ? 0 : -ENOMEM;
 }
 
-/* The value of a header, without quotes; "" if it is another, or too long. */
-static void take(const char *line, size_t n, const char *name, char *to, size_t size) {
-  size_t k = strlen(name);
-  if (n <= k || strncasecmp(line, name, k) != 0) {
-    return;
+/* The ETag without quotes. weak: it begins with W/, as a proxy's does that may alter the form. */
+static bool read_etag(const char *line, size_t n, char etag[SHARD_S3_ETAG], bool *weak) {
+  char value[SHARD_S3_ETAG + 8];
+  if (!shard_s3_head_value(line, n, "etag", value, sizeof(value))) {
+    return false;
   }
-  while (k < n && (line[k] == ' ' || line[k] == '"')) {
-    k++;
+  *weak = strncmp(value, "W/", 2) == 0;
+  char *text = value + (*weak ? 2 : 0);
+  size_t length = strlen(text);
+  if (length >= 2 && *text == '"' && text[length - 1] == '"') {
+    text[length - 1] = 0;
+    text++;
   }
-  while (n > k && strchr("\r\n \"", line[n - 1])) {
-    n--;
-  }
-  snprintf(to, size, "%.*s", n - k < size ? (int)(n - k) : 0, line + k);
+  snprintf(etag, SHARD_S3_ETAG, "%s", strlen(text) < SHARD_S3_ETAG ? text : "");
+  return true;
 }
 
 static void get_header(void *context, const char *line, size_t n) {
   struct getting *g = context;
   char value[80] = "", *end;
-  take(line, n, "content-length:", value, sizeof(value));
-  if (*value) {
+  bool weak;
+  if (shard_s3_head_value(line, n, "content-length", value, sizeof(value))) {
     g->length = strtoull(value, &end, 10);
-    g->has_length = !*end;
+    g->has_length = *value && !*end;
+  } else if (read_etag(line, n, g->etag, &weak)) {
+    g->opaque |= weak;
+  } else {
+    enum shard_s3_fact fact = shard_s3_provider_read(line, n, value, sizeof(value));
+    g->opaque |= fact == SHARD_S3_ENCRYPTED;
+    if (fact == SHARD_S3_SHA256) {
+      snprintf(g->sha256, sizeof(g->sha256), "%s", value);
+    }
   }
-  take(line, n, "x-amz-meta-sha256:", g->sha256, sizeof(g->sha256));
-  take(line, n, "x-goog-meta-sha256:", g->sha256, sizeof(g->sha256));
-  take(line, n, "etag:", g->etag, sizeof(g->etag));
-  if (strncmp(g->etag, "W/\"", 3) == 0) { /* a proxy's, of what may be of another form */
-    memmove(g->etag, g->etag + 3, strlen(g->etag + 3) + 1);
-    g->opaque = true;
-  }
-  value[0] = 0;
-  take(line, n, "x-amz-server-side-encryption:", value, sizeof(value));
-  take(line, n, "x-amz-server-side-encryption-customer-algorithm:", value, sizeof(value));
-  g->opaque |= *value && strcmp(value, "AES256") != 0;
-  value[0] = 0;
-  take(line, n, "x-goog-encryption-algorithm:", value, sizeof(value));
-  take(line, n, "x-goog-encryption-kms-key-name:", value, sizeof(value));
-  g->opaque |= *value != 0;
 }
 
 static int get_data(void *context, const char *data, size_t size) {
@@ -114,11 +110,9 @@ static int get_data(void *context, const char *data, size_t size) {
   if (g->received == 0 && (ftruncate(g->fd, 0) != 0 || lseek(g->fd, 0, SEEK_SET) != 0)) {
     return -errno;
   }
-  if (g->sha256_now) {
-    EVP_DigestUpdate(g->sha256_now, data, size);
-  }
-  if (g->md5_now) {
-    EVP_DigestUpdate(g->md5_now, data, size);
+  if (EVP_DigestUpdate(g->sha256_now, data, size) != 1 ||
+      (g->md5_now && EVP_DigestUpdate(g->md5_now, data, size) != 1)) {
+    return -ENOMEM;
   }
   g->received += size;
   while (size > 0) {
@@ -137,16 +131,20 @@ static int get_end(void *context, const char **why) {
   struct getting *g = context;
   char now[SHARD_SIGV4_HASH];
   bool has_sha256 = strlen(g->sha256) == 64 && strspn(g->sha256, "0123456789abcdef") == 64;
-  bool has_md5 = !g->opaque && strlen(g->etag) == 32 && strspn(g->etag, "0123456789abcdef") == 32;
+  bool has_md5 = !has_sha256 && !g->opaque && g->md5_now && strlen(g->etag) == 32 &&
+                 strspn(g->etag, "0123456789abcdef") == 32;
   *why = g->why;
   if (!g->has_length || !g->etag[0]) { /* a proxy's page, perhaps */
     snprintf(g->why, sizeof(g->why), "the reply tells no length or no ETag, as S3 does");
   } else if (g->length != g->received) {
     snprintf(g->why, sizeof(g->why), "%llu of %llu bytes have come",
              (unsigned long long)g->received, (unsigned long long)g->length);
-  } else if (has_sha256 && end_digest(&g->sha256_now, now) && strcmp(now, g->sha256) != 0) {
+  } else if ((has_sha256 && !end_digest(&g->sha256_now, now)) ||
+             (has_md5 && !end_digest(&g->md5_now, now))) {
+    return -ENOMEM; /* unchecked it is not taken */
+  } else if (has_sha256 && strcmp(now, g->sha256) != 0) {
     snprintf(g->why, sizeof(g->why), "what has come does not have the SHA-256 it was put with");
-  } else if (has_md5 && !has_sha256 && end_digest(&g->md5_now, now) && strcmp(now, g->etag) != 0) {
+  } else if (has_md5 && strcmp(now, g->etag) != 0) {
     snprintf(g->why, sizeof(g->why), "what has come does not have the MD5 that its ETag tells");
   } else {
     return ftruncate(g->fd, (off_t)g->received) == 0 ? 0 : -errno; /* of one that is empty */
@@ -154,8 +152,8 @@ static int get_end(void *context, const char **why) {
   return -EBADMSG;
 }
 
-static int get(struct shard_s3_client *client, struct shard_s3_request *request, struct getting *g,
-               char *err, size_t size) {
+static int get_object(struct shard_s3_client *client, struct shard_s3_request *request,
+                      struct getting *g, char *err, size_t size) {
   struct shard_s3_request *done;
   request->begin = get_begin;
   request->header = get_header;
@@ -172,25 +170,25 @@ static int get(struct shard_s3_client *client, struct shard_s3_request *request,
   return rc < 0 ? rc : 0;
 }
 
-int shard_s3_get(const struct shard_s3_client_options *options, const char *key, int fd, char *err,
-                 size_t size) {
+int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key, int fd,
+                        char *err, size_t size) {
   struct shard_s3_client *client;
   struct getting g = {.fd = fd};
   struct shard_s3_request request = {.method = "GET", .key = key};
   int rc = shard_s3_client_open(options, &client, err, size);
   if (rc == 0) {
-    rc = get(client, &request, &g, err, size);
+    rc = get_object(client, &request, &g, err, size);
     shard_s3_client_close(client);
   }
   return rc;
 }
 
-int shard_s3_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
-                       char *err, size_t size) {
+int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
+                              char *err, size_t size) {
   struct getting g = {.fd = fd};
   struct shard_s3_request request = {
       .method = "GET", .key = key, .unless = *etag ? etag : NULL, .tells = true};
-  int rc = get(client, &request, &g, err, size);
+  int rc = get_object(client, &request, &g, err, size);
   if (rc != 0 || request.status == 304) {
     return rc;
   }
@@ -226,12 +224,14 @@ static int put_end(void *context, const char **why) {
 
 static void put_header(void *context, const char *line, size_t n) {
   struct putting *p = context;
-  take(line, n, "x-amz-meta-sha256:", p->there, sizeof(p->there));
-  take(line, n, "x-goog-meta-sha256:", p->there, sizeof(p->there));
+  char value[sizeof(p->there)];
+  if (shard_s3_provider_read(line, n, value, sizeof(value)) == SHARD_S3_SHA256) {
+    memcpy(p->there, value, sizeof(value));
+  }
 }
 
 /* Whose is the object that is there? */
-static void ask(struct putting *p, struct shard_s3_client *client) {
+static void ask_owner(struct putting *p, struct shard_s3_client *client) {
   p->asks = true;
   p->request.method = "HEAD";
   p->request.body = NULL;
@@ -240,7 +240,7 @@ static void ask(struct putting *p, struct shard_s3_client *client) {
 }
 
 /* Size and SHA-256 of an open file. 0 or -errno. */
-static int look_at(struct putting *p) {
+static int hash_file(struct putting *p) {
   char chunk[65536];
   struct stat st;
   ssize_t n = 0;
@@ -249,7 +249,10 @@ static int look_at(struct putting *p) {
     return -ENOMEM;
   }
   while ((n = pread(p->body.fd, chunk, sizeof(chunk), (off_t)p->body.size)) > 0) {
-    EVP_DigestUpdate(digest, chunk, (size_t)n);
+    if (EVP_DigestUpdate(digest, chunk, (size_t)n) != 1) {
+      EVP_MD_CTX_free(digest);
+      return -ENOMEM;
+    }
     p->body.size += (uint64_t)n;
   }
   int rc = n < 0 || fstat(p->body.fd, &st) != 0 ? -errno
@@ -274,7 +277,7 @@ static int begin_put(struct putting *p, struct shard_s3_client *client,
   p->body.hash = p->hash;
   p->request.body = &p->body;
   p->request.context = p;
-  int rc = p->body.fd < 0 ? -errno : look_at(p);
+  int rc = p->body.fd < 0 ? -errno : hash_file(p);
   if (rc == -EFBIG) {
     snprintf(err, size,
              "s3://%s/%.400s: more than 5 GiB cannot be put in one piece; write it to a file, and "
@@ -292,8 +295,9 @@ static int begin_put(struct putting *p, struct shard_s3_client *client,
   return rc;
 }
 
-int shard_s3_put(const struct shard_s3_client_options *options,
-                 const struct shard_s3_upload *uploads, size_t count, char *err, size_t size) {
+int shard_s3_object_put(const struct shard_s3_client_options *options,
+                        const struct shard_s3_upload *uploads, size_t count, char *err,
+                        size_t size) {
   struct shard_s3_client *client;
   unsigned lanes = options->connections;
   struct putting *all = calloc(lanes, sizeof(*all));
@@ -320,7 +324,7 @@ int shard_s3_put(const struct shard_s3_client_options *options,
     rc = 0;
     /* One was to be new, and is there. That may be ours: the reply to a first try can be lost. */
     if (done->status == 412 && done->failures > 0) {
-      ask(p, client);
+      ask_owner(p, client);
       continue;
     }
     close(p->body.fd);

@@ -2,10 +2,14 @@
 /*
  * page.c - elements are known by their local names, for the namespace differs between servers.
  *
- * Keys are percent-encoded (encoding-type=url), so that any byte can stand in XML; the rest of the
+ * Keys are percent-encoded (encoding-type=url), so that any byte can stand in XML. The rest of the
  * reply is not: radosgw repeats start-after and token as they are, with control characters that XML
- * does not allow, not even as references (&#x1;). Those are masked before the parser sees them; a
- * token that had any is not used.
+ * does not allow, not even as references (&#x1;).
+ *
+ * In their place the parser gets a mask, DEL and a question mark; a DEL of the reply itself it gets
+ * twice. So a mask is found in the text that the parser hands back, and it does not matter when it
+ * does: expat may keep short pieces for a later call (since 2.6.0, and in older versions with its
+ * security fixes: "reparse deferral"). A token with a mask is not used; a key with one is refused.
  */
 #include "source/s3/page.h"
 
@@ -20,11 +24,13 @@
 
 enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING, CODE, MESSAGE, REGION, ENDPOINT };
 
+#define DEL '\x7f'
+
 /* The mark that is looked for next. */
 enum { BEFORE_ENTRY, BEFORE_KEY_END, BEFORE_ENTRY_END, STATES };
 
-__attribute__((format(printf, 2, 3))) static int bad(struct shard_s3_page *page, const char *format,
-                                                     ...) {
+__attribute__((format(printf, 2, 3))) static int fail(struct shard_s3_page *page,
+                                                      const char *format, ...) {
   if (!page->why[0]) {
     va_list args;
     va_start(args, format);
@@ -34,12 +40,12 @@ __attribute__((format(printf, 2, 3))) static int bad(struct shard_s3_page *page,
   return -EBADMSG;
 }
 
-static void stop(struct shard_s3_page *page, const char *why) {
-  bad(page, "%s", why);
+static void stop_parser(struct shard_s3_page *page, const char *why) {
+  fail(page, "%s", why);
   XML_StopParser(page->parser, XML_FALSE);
 }
 
-static const char *local(const char *name) {
+static const char *local_name(const char *name) {
   const char *colon = strrchr(name, ':');
   return colon ? colon + 1 : name;
 }
@@ -48,13 +54,13 @@ static void on_text(void *context, const char *text, int length) {
   struct shard_s3_page *p = context;
   size_t n = (size_t)length;
   if (p->text_used + n > SHARD_S3_TOKEN_MAX) {
-    stop(p, "an element is too long");
+    stop_parser(p, "an element is too long");
     return;
   }
   if (!p->text) {
     p->text = malloc(SHARD_S3_TOKEN_MAX + 1);
     if (!p->text) {
-      stop(p, "out of memory");
+      stop_parser(p, "out of memory");
       return;
     }
   }
@@ -65,12 +71,11 @@ static void on_text(void *context, const char *text, int length) {
 static void on_start(void *context, const char *name, const char **attributes) {
   (void)attributes;
   struct shard_s3_page *p = context;
-  const char *word = local(name);
+  const char *word = local_name(name);
   p->field = NOTHING;
   if (p->depth == 0 && strcmp(word, "ListBucketResult") != 0) {
-    bad(p, "the reply is not a listing but <%.40s>", word);
+    fail(p, "the reply is not a listing but <%.40s>", word);
     XML_StopParser(p->parser, XML_FALSE);
-    return;
   }
   if (p->depth == 1) {
     p->in_contents = strcmp(word, p->folders ? "CommonPrefixes" : "Contents") == 0;
@@ -84,18 +89,18 @@ static void on_start(void *context, const char *name, const char **attributes) {
   }
   p->depth++;
   p->text_used = 0;
-  p->masked = false;
+  p->literal = false;
   XML_SetCharacterDataHandler(p->parser, p->field ? on_text : NULL);
 }
 
 /* Make room for another key. */
-static char *reserve(struct shard_s3_page *p, size_t size) {
+static char *reserve_key(struct shard_s3_page *p, size_t size) {
   if (p->used + size > p->room) {
     size_t room = p->room ? 2 * p->room : 65536;
     room = room < p->used + size ? p->used + size : room;
     char *more = realloc(p->keys, room);
     if (!more) {
-      stop(p, "out of memory");
+      stop_parser(p, "out of memory");
       return NULL;
     }
     p->keys = more;
@@ -106,18 +111,43 @@ static char *reserve(struct shard_s3_page *p, size_t size) {
   return at;
 }
 
+/*
+ * Undo what parse_mask() did to the text. true: there was a character that XML does not allow, or
+ * it cannot be told: in a CDATA section "&#127;" stands for itself.
+ */
+static bool unmask(struct shard_s3_page *p) {
+  const char *from = p->text_used > 0 ? memchr(p->text, DEL, p->text_used) : NULL;
+  const char *end = p->text + p->text_used;
+  bool masked = from && p->literal;
+  if (!from) {
+    return false;
+  }
+  char *to = p->text + (from - p->text);
+  while (from < end) {
+    char c = *from++;
+    if (c == DEL) {
+      masked = masked || from == end || *from != DEL;
+      from++;
+    }
+    *to++ = c;
+  }
+  p->text_used = (size_t)(to - p->text);
+  return masked;
+}
+
 static void end_field(struct shard_s3_page *p) {
+  bool masked = unmask(p);
   uint32_t n = (uint32_t)p->text_used;
   char *to;
   switch (p->field) {
   case KEY:
     if (n == 0 || p->has_key) {
-      stop(p, "a key is empty, or comes twice in its entry");
+      stop_parser(p, "a key is empty, or comes twice in its entry");
       return;
     }
     p->has_key = true;
-    p->key_masked = p->key_masked || p->masked;
-    to = reserve(p, sizeof(n) + n);
+    p->key_masked = p->key_masked || masked;
+    to = reserve_key(p, sizeof(n) + n);
     if (to) {
       memcpy(to, &n, sizeof(n));
       memcpy(to + sizeof(n), p->text, n);
@@ -132,7 +162,7 @@ static void end_field(struct shard_s3_page *p) {
     if (n > 0) {
       free(p->token);
       p->token = strndup(p->text, n);
-      p->token_masked = p->masked;
+      p->token_masked = masked;
     }
     return;
   case ENCODING:
@@ -153,11 +183,17 @@ static void on_end(void *context, const char *name) {
     XML_SetCharacterDataHandler(p->parser, NULL);
   } else if (p->depth == 1 && p->in_contents) {
     p->in_contents = false;
+    p->entry_end = XML_GetCurrentByteIndex(p->parser) + XML_GetCurrentByteCount(p->parser);
     if (!p->has_key) {
-      stop(p, "an entry has no key");
+      stop_parser(p, "an entry has no key");
     }
   }
   p->ended = p->ended || p->depth == 0;
+}
+
+static void on_cdata(void *context) {
+  struct shard_s3_page *p = context;
+  p->literal = true;
 }
 
 static void on_doctype(void *context, const char *name, const char *system, const char *public,
@@ -166,7 +202,7 @@ static void on_doctype(void *context, const char *name, const char *system, cons
   (void)public;
   (void)internal;
   struct shard_s3_page *p = context;
-  bad(p, "the reply is not a listing but <%.40s>", name);
+  fail(p, "the reply is not a listing but <%.40s>", name);
   XML_StopParser(p->parser, XML_FALSE);
 }
 
@@ -176,11 +212,12 @@ int shard_s3_page_begin(struct shard_s3_page *p) {
     if (!p->parser) {
       return -ENOMEM;
     }
-  } else {
-    XML_ParserReset(p->parser, "UTF-8");
+  } else if (!XML_ParserReset(p->parser, "UTF-8")) {
+    return -ENOMEM;
   }
   XML_SetUserData(p->parser, p);
   XML_SetElementHandler(p->parser, on_start, on_end);
+  XML_SetStartCdataSectionHandler(p->parser, on_cdata);
   XML_SetStartDoctypeDeclHandler(p->parser, on_doctype);
   free(p->token);
   p->token = NULL;
@@ -190,9 +227,9 @@ int shard_s3_page_begin(struct shard_s3_page *p) {
   p->matched = p->gathered_used = 0;
   p->depth = 0;
   p->field = NOTHING;
-  p->truncated = p->said_truncated = p->encoded = p->masked = p->token_masked = p->key_masked =
+  p->truncated = p->said_truncated = p->encoded = p->literal = p->token_masked = p->key_masked =
       p->in_contents = p->has_key = p->ended = p->adjacent = p->direct = false;
-  p->entries = 0;
+  p->parsed = p->entry_end = 0;
   p->why[0] = 0;
   return 0;
 }
@@ -202,45 +239,52 @@ static bool is_control(char c) {
   return (unsigned char)c < 0x20 && c != '\t' && c != '\n' && c != '\r';
 }
 
-/* How many bytes from the beginning are allowed; in strides that the compiler makes vectors of. */
-static size_t allowed(const char *data, size_t size) {
+/* How many bytes at the beginning need no mask; in strides that the compiler makes vectors of. */
+static size_t before_mask(const char *data, size_t size) {
   enum { STRIDE = 64 };
   size_t n = 0;
   for (; n + STRIDE <= size; n += STRIDE) {
     unsigned char found = 0;
     for (size_t i = 0; i < STRIDE; i++) {
-      found |= (unsigned char)((unsigned char)data[n + i] < 0x20);
+      unsigned char c = (unsigned char)data[n + i];
+      found |= (unsigned char)((c < 0x20) | (c == DEL));
     }
     if (found) {
       break;
     }
   }
-  while (n < size && !is_control(data[n])) {
+  while (n < size && !is_control(data[n]) && data[n] != DEL) {
     n++;
   }
   return n;
 }
 
-static int parse(struct shard_s3_page *p, const char *data, size_t size) {
+static int parse_bytes(struct shard_s3_page *p, const char *data, size_t size) {
+  p->parsed += (long)size;
   if (XML_Parse(p->parser, data, (int)size, XML_FALSE) == XML_STATUS_OK) {
     return 0;
   }
   enum XML_Error why = XML_GetErrorCode(p->parser);
   return why == XML_ERROR_NO_MEMORY
              ? -ENOMEM
-             : bad(p, "the reply is not well-formed XML: %s", XML_ErrorString(why));
+             : fail(p, "the reply is not well-formed XML: %s", XML_ErrorString(why));
 }
 
-static int mask(struct shard_s3_page *p) {
-  p->masked = true;
-  return parse(p, "?", 1);
+/* Give the parser the mask of a character that XML does not allow, or of a DEL: see unmask(). */
+static int parse_mask(struct shard_s3_page *p, unsigned long c) {
+  const char text[] = {DEL, c == DEL ? DEL : '?'};
+  return parse_bytes(p, text, sizeof(text));
 }
 
-/* Whether "&#...;" stands for a character that XML does not allow. */
-static bool is_bad_reference(const char *text) {
+/* The character that "&#...;" stands for. */
+static unsigned long read_reference(const char *text) {
   bool hexadecimal = text[2] == 'x';
-  unsigned long c = strtoul(text + (hexadecimal ? 3 : 2), NULL, hexadecimal ? 16 : 10);
-  return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0xfffe || c == 0xffff;
+  return strtoul(text + (hexadecimal ? 3 : 2), NULL, hexadecimal ? 16 : 10);
+}
+
+static bool needs_mask(unsigned long c) {
+  return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == DEL || c == 0xfffe ||
+         c == 0xffff;
 }
 
 /* Go on with a reference whose beginning is held. The bytes of data that belong to it. */
@@ -252,7 +296,7 @@ static int finish_held(struct shard_s3_page *p, const char *data, size_t size, s
     if (is_control(c) || !longer || (p->held_used == 1 && c != '#') || c == '<' || c == '&') {
       size_t n = p->held_used; /* no reference to a number: as it is */
       p->held_used = 0;
-      return parse(p, p->held, n);
+      return parse_bytes(p, p->held, n);
     }
     p->held[p->held_used++] = c;
     ++*used;
@@ -260,7 +304,8 @@ static int finish_held(struct shard_s3_page *p, const char *data, size_t size, s
       size_t n = p->held_used;
       p->held[n] = 0;
       p->held_used = 0;
-      return is_bad_reference(p->held) ? mask(p) : parse(p, p->held, n);
+      unsigned long named = read_reference(p->held);
+      return needs_mask(named) ? parse_mask(p, named) : parse_bytes(p, p->held, n);
     }
   }
   return 0;
@@ -277,23 +322,23 @@ static size_t before_reference(const char *data, size_t size) {
   return size;
 }
 
-/* Parse what is kept, but for what is masked. */
-static int feed(struct shard_s3_page *p, const char *data, size_t size) {
+/* Parse a piece, with masks in place of what needs them. */
+static int feed_masked(struct shard_s3_page *p, const char *data, size_t size) {
   for (size_t at = 0; at < size;) {
     size_t n;
     int rc;
     if (p->held_used > 0) {
       rc = finish_held(p, data + at, size - at, &n);
     } else {
-      size_t run = allowed(data + at, size - at);
+      size_t run = before_mask(data + at, size - at);
       n = before_reference(data + at, run);
-      rc = n > 0 ? parse(p, data + at, n) : 0;
+      rc = n > 0 ? parse_bytes(p, data + at, n) : 0;
       if (rc == 0 && n < run) {
         p->held[0] = '&';
         p->held_used = 1;
         n++;
       } else if (rc == 0 && at + n < size) {
-        rc = mask(p);
+        rc = parse_mask(p, (unsigned char)data[at + n]);
         n++;
       }
     }
@@ -350,7 +395,7 @@ static size_t find_mark(struct shard_s3_page *p, const char *data, size_t size, 
 }
 
 /* Gather pieces for the parser. */
-static int gather(struct shard_s3_page *p, const char *data, size_t size) {
+static int gather_bytes(struct shard_s3_page *p, const char *data, size_t size) {
   while (size > 0) {
     size_t n = sizeof(p->gathered) - p->gathered_used;
     n = n < size ? n : size;
@@ -360,7 +405,7 @@ static int gather(struct shard_s3_page *p, const char *data, size_t size) {
     size -= n;
     if (p->gathered_used == sizeof(p->gathered)) {
       p->gathered_used = 0;
-      int rc = feed(p, p->gathered, sizeof(p->gathered));
+      int rc = feed_masked(p, p->gathered, sizeof(p->gathered));
       if (rc != 0) {
         return rc;
       }
@@ -370,10 +415,10 @@ static int gather(struct shard_s3_page *p, const char *data, size_t size) {
 }
 
 /* Give the parser what has been gathered. */
-static int flush(struct shard_s3_page *p) {
+static int flush_gathered(struct shard_s3_page *p) {
   size_t n = p->gathered_used;
   p->gathered_used = 0;
-  return n > 0 ? feed(p, p->gathered, n) : 0;
+  return n > 0 ? feed_masked(p, p->gathered, n) : 0;
 }
 
 /*
@@ -402,7 +447,7 @@ static size_t take_directly(struct shard_s3_page *p, const char *data, size_t si
     return 0;
   }
   uint32_t length = (uint32_t)n;
-  char *to = reserve(p, sizeof(length) + n);
+  char *to = reserve_key(p, sizeof(length) + n);
   if (!to) {
     return 0;
   }
@@ -415,12 +460,11 @@ static size_t take_directly(struct shard_s3_page *p, const char *data, size_t si
 /* An entry has ended. */
 static int end_entry(struct shard_s3_page *p) {
   int rc = 0;
-  p->entries++;
   if (!p->direct) {
-    rc = gather(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
-    rc = rc == 0 ? flush(p) : rc;
-    /* Every entry had a key, so none was in a comment or in another element. */
-    p->adjacent = p->depth == 1 && p->count == p->entries && p->held_used == 0;
+    rc = gather_bytes(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
+    rc = rc == 0 ? flush_gathered(p) : rc;
+    /* If the parser has told of the entry's end, and it is all that it has been given. */
+    p->adjacent = p->entry_end == p->parsed && p->held_used == 0;
   }
   p->direct = false;
   return rc;
@@ -429,7 +473,7 @@ static int end_entry(struct shard_s3_page *p) {
 int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
   p->received += size;
   if (p->received > SHARD_S3_PAGE_MAX) {
-    return bad(p, "the reply is larger than a page can be");
+    return fail(p, "the reply is larger than a page can be");
   }
   int rc = 0;
   for (size_t at = 0; at < size && rc == 0;) {
@@ -444,33 +488,33 @@ int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
     n = find_mark(p, data + at, size - at, &found);
     if (p->state != BEFORE_ENTRY_END) {
       p->adjacent = false;
-      rc = gather(p, data + at, n);
+      rc = gather_bytes(p, data + at, n);
     } else if (found) {
       rc = end_entry(p);
     }
     p->state = found ? (p->state + 1) % STATES : p->state;
     at += n;
   }
-  return rc == 0 ? flush(p) : rc;
+  return rc == 0 ? flush_gathered(p) : rc;
 }
 
 /* Decode the keys, in place: none gets longer. */
-static int decode(struct shard_s3_page *p) {
+static int decode_keys(struct shard_s3_page *p) {
   size_t to = 0;
   uint32_t n;
   for (size_t at = 0; at < p->used; at += sizeof(n) + n) {
     memcpy(&n, p->keys + at, sizeof(n));
     char *key = p->keys + at + sizeof(n);
-    ssize_t length = p->encoded ? shard_s3_unescape(key, n) : (ssize_t)n;
+    ssize_t length = p->encoded ? shard_s3_url_unescape(key, n) : (ssize_t)n;
     int shown = n < 60 ? (int)n : 60;
     if (length < 0) {
-      return bad(p, "the key '%.*s' is not percent-encoded as it should be", shown, key);
+      return fail(p, "the key '%.*s' is not percent-encoded as it should be", shown, key);
     }
     if (length > SHARD_S3_KEY_MAX) {
-      return bad(p, "the key '%.*s...' is longer than a key can be", shown, key);
+      return fail(p, "the key '%.*s...' is longer than a key can be", shown, key);
     }
     if (memchr(key, 0, (size_t)length)) {
-      return bad(p, "the key '%.*s' has a NUL in it", shown, key);
+      return fail(p, "the key '%.*s' has a NUL in it", shown, key);
     }
     uint32_t kept = (uint32_t)length;
     memcpy(p->keys + to, &kept, sizeof(kept));
@@ -482,20 +526,20 @@ static int decode(struct shard_s3_page *p) {
 }
 
 int shard_s3_page_end(struct shard_s3_page *p) {
-  if (XML_Parse(p->parser, "", 0, XML_TRUE) != XML_STATUS_OK || !p->ended) {
-    return bad(p, "the reply is cut short after %zu bytes", p->received);
+  if (XML_Parse(p->parser, p->held, (int)p->held_used, XML_TRUE) != XML_STATUS_OK || !p->ended) {
+    return fail(p, "the reply is cut short after %zu bytes", p->received);
   }
   if (!p->said_truncated) {
-    return bad(p, "the reply does not say whether it is the last one (IsTruncated)");
+    return fail(p, "the reply does not say whether it is the last one (IsTruncated)");
   }
   if (p->key_masked) {
-    return bad(p, "the reply has a key with a control character that is not percent-encoded");
+    return fail(p, "the reply has a key with a control character that is not percent-encoded");
   }
   if (p->token_masked) {
     free(p->token);
     p->token = NULL;
   }
-  return decode(p);
+  return decode_keys(p);
 }
 
 const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size_t *length) {
@@ -518,64 +562,4 @@ void shard_s3_page_free(struct shard_s3_page *p) {
   free(p->token);
   free(p->text);
   *p = (struct shard_s3_page){0};
-}
-
-/* ---- errors ---------------------------------------------------------------------------------- */
-
-struct fault_reading {
-  struct shard_s3_fault *fault;
-  char *to;
-  size_t size;
-};
-
-static void fault_start(void *context, const char *name, const char **attributes) {
-  (void)attributes;
-  struct fault_reading *r = context;
-  const char *word = local(name);
-  struct shard_s3_fault *f = r->fault;
-  r->to = NULL;
-  if (strcmp(word, "Code") == 0) {
-    r->to = f->code;
-    r->size = sizeof(f->code);
-  } else if (strcmp(word, "Message") == 0) {
-    r->to = f->message;
-    r->size = sizeof(f->message);
-  } else if (strcmp(word, "Region") == 0) {
-    r->to = f->region;
-    r->size = sizeof(f->region);
-  } else if (strcmp(word, "Endpoint") == 0) {
-    r->to = f->endpoint;
-    r->size = sizeof(f->endpoint);
-  }
-  if (r->to) {
-    r->to[0] = 0;
-  }
-}
-
-static void fault_text(void *context, const char *text, int length) {
-  struct fault_reading *r = context;
-  size_t used = r->to ? strlen(r->to) : 0;
-  for (int i = 0; r->to && i < length && used + 1 < r->size; i++) {
-    r->to[used++] = (char)(is_control(text[i]) || text[i] == '\n' ? ' ' : text[i]);
-    r->to[used] = 0;
-  }
-}
-
-static void fault_end(void *context, const char *name) {
-  (void)name;
-  ((struct fault_reading *)context)->to = NULL;
-}
-
-void shard_s3_fault_parse(struct shard_s3_fault *fault, const char *text, size_t size) {
-  *fault = (struct shard_s3_fault){0};
-  struct fault_reading r = {.fault = fault};
-  XML_Parser parser = XML_ParserCreate("UTF-8");
-  if (!parser) {
-    return;
-  }
-  XML_SetUserData(parser, &r);
-  XML_SetElementHandler(parser, fault_start, fault_end);
-  XML_SetCharacterDataHandler(parser, fault_text);
-  XML_Parse(parser, text, (int)size, XML_TRUE); /* what can be read of it is good enough */
-  XML_ParserFree(parser);
 }

@@ -32,10 +32,11 @@ struct shard_s3_page {
   char gathered[16384];
   unsigned depth;
   int field;
-  bool said_truncated, encoded, masked, token_masked, key_masked, in_contents, has_key;
-  bool ended;            /* the root's end tag was seen */
-  uint64_t entries;      /* ends of entries that were seen */
-  bool adjacent, direct; /* nothing has come since the last entry; this one was taken directly */
+  bool said_truncated, encoded, token_masked, key_masked, in_contents, has_key;
+  bool literal;           /* the element that is being read has a CDATA section */
+  bool ended;             /* the root's end tag was seen */
+  bool adjacent, direct;  /* nothing has come since the last entry; this one was taken directly */
+  long parsed, entry_end; /* bytes given to the parser; those up to the end of an entry */
   char why[160];
 };
 
@@ -52,11 +53,5 @@ int shard_s3_page_end(struct shard_s3_page *page);
 const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size_t *length);
 
 void shard_s3_page_free(struct shard_s3_page *page);
-
-/* What an error's reply says; "" where it says nothing. */
-struct shard_s3_fault {
-  char code[64], message[200], region[64], endpoint[256];
-};
-void shard_s3_fault_parse(struct shard_s3_fault *fault, const char *text, size_t size);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * provider.c - S3 itself, and what follows it closely; and Google Cloud Storage's XML API with HMAC
- * keys, which
+ * provider.c - Google Cloud Storage's XML API with HMAC keys:
  *
  *   - takes If-None-Match for reads alone, and has x-goog-if-generation-match for writes
  *     (https://cloud.google.com/storage/docs/request-preconditions);
@@ -10,33 +9,106 @@
  *     https://cloud.google.com/storage/docs/authentication/signatures);
  *   - lists as S3 does: list-type=2, start-after, encoding-type=url
  *     (https://cloud.google.com/storage/docs/xml-api/get-bucket-list).
+ *
+ * Amazon has a host for each region, and sends who asks at the wrong one to the right one
+ * (https://docs.aws.amazon.com/AmazonS3/latest/userguide/Redirects.html).
  */
 #include "source/s3/provider.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-/* clang-format off */
+#include "source/s3/head.h"
+
+/* What Amazon's servers and those made after them have in common. */
+#define S3_ITSELF                                                                                  \
+  .service = "s3", .scheme = SHARD_SIGV4_AWS, .content = "x-amz-content-sha256",                   \
+  .date = "x-amz-date", .token = "x-amz-security-token", .only_new = {"if-none-match", "*"},       \
+  .sha256 = "x-amz-meta-sha256", .bucket_region = "x-amz-bucket-region",                           \
+  .encrypted = {{"x-amz-server-side-encryption", "AES256"},                                        \
+                {"x-amz-server-side-encryption-customer-algorithm", NULL}}
+
 static const struct shard_s3_provider providers[] = {
-    {"Google Cloud Storage", ".googleapis.com", "storage", "auto",
-     {"GOOG4-HMAC-SHA256", "GOOG4", "goog4_request"},
-     "x-goog-content-sha256", "x-goog-date", NULL, "x-goog-meta-sha256",
-     {"x-goog-if-generation-match", "0"}},
-    {"S3", NULL, "s3", NULL,
-     SHARD_SIGV4_AWS,
-     "x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "x-amz-meta-sha256",
-     {"if-none-match", "*"}},
+    {.name = "Google Cloud Storage",
+     .domains = {".googleapis.com"},
+     .service = "storage",
+     .region = "auto",
+     .scheme = {"GOOG4-HMAC-SHA256", "GOOG4", "goog4_request"},
+     .content = "x-goog-content-sha256",
+     .date = "x-goog-date",
+     .only_new = {"x-goog-if-generation-match", "0"},
+     .sha256 = "x-goog-meta-sha256",
+     .encrypted = {{"x-goog-encryption-algorithm", NULL},
+                   {"x-goog-encryption-kms-key-name", NULL}}},
+    {.name = "Amazon S3",
+     .domains = {".amazonaws.com", ".amazonaws.com.cn"},
+     .homes = {{"cn-", "s3.%s.amazonaws.com.cn"}, {"", "s3.%s.amazonaws.com"}},
+     S3_ITSELF},
+    {.name = "S3", S3_ITSELF},
 };
-/* clang-format on */
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+/* Whether the first n bytes of a host are one of the row's. */
+static bool owns_host(const struct shard_s3_provider *p, const char *host, size_t n) {
+  for (size_t i = 0; i < COUNT(p->domains); i++) {
+    size_t k = p->domains[i] ? strlen(p->domains[i]) : 0;
+    if (k > 0 && n > k && strncasecmp(host + n - k, p->domains[i], k) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool shard_s3_provider_owns(const struct shard_s3_provider *provider, const char *host) {
+  return owns_host(provider, host, strlen(host));
+}
 
 const struct shard_s3_provider *shard_s3_provider_of(const char *host) {
   const struct shard_s3_provider *p = providers;
-  size_t n = strcspn(host, ":");
-  for (; p->domain; p++) {
-    size_t k = strlen(p->domain);
-    if (n > k && strncasecmp(host + n - k, p->domain, k) == 0) {
-      break;
-    }
+  while (p->domains[0] && !owns_host(p, host, strcspn(host, ":"))) {
+    p++;
   }
   return p;
+}
+
+const struct shard_s3_provider *shard_s3_provider_home(void) {
+  const struct shard_s3_provider *p = providers;
+  while (!p->homes[0].host) {
+    p++;
+  }
+  return p;
+}
+
+void shard_s3_provider_host(const struct shard_s3_provider *provider, const char *region,
+                            char *host, size_t size) {
+  for (size_t i = 0; i < COUNT(provider->homes); i++) {
+    const char *begin = provider->homes[i].region, *form = provider->homes[i].host;
+    if (begin && strncmp(region, begin, strlen(begin)) == 0) {
+      size_t before = strcspn(form, "%");
+      snprintf(host, size, "%.*s%s%s", (int)before, form, region, form + before + strlen("%s"));
+      return;
+    }
+  }
+}
+
+enum shard_s3_fact shard_s3_provider_read(const char *line, size_t length, char *value,
+                                          size_t size) {
+  for (size_t i = 0; i < COUNT(providers); i++) {
+    const struct shard_s3_provider *p = &providers[i];
+    if (shard_s3_head_value(line, length, p->sha256, value, size)) {
+      return SHARD_S3_SHA256;
+    }
+    if (p->bucket_region && shard_s3_head_value(line, length, p->bucket_region, value, size)) {
+      return SHARD_S3_REGION;
+    }
+    for (size_t k = 0; k < COUNT(p->encrypted); k++) {
+      const char *name = p->encrypted[k].name, *plain = p->encrypted[k].plain;
+      if (name && shard_s3_head_value(line, length, name, value, size)) {
+        return plain && strcmp(value, plain) == 0 ? SHARD_S3_NO_FACT : SHARD_S3_ENCRYPTED;
+      }
+    }
+  }
+  return SHARD_S3_NO_FACT;
 }

@@ -1,25 +1,70 @@
 /* SPDX-License-Identifier: MIT */
-/* provider.h - where servers that speak S3's protocol differ: a table, by the endpoint's host. */
+/*
+ * provider.h - where servers that speak S3's protocol differ: a table with a row for each.
+ *
+ * To add a provider, add its row to provider.c and to the test `providers` (tests/unit/test_s3.c).
+ * Nothing else names a provider, its hosts or its headers.
+ */
 #ifndef SHARD_SOURCE_S3_PROVIDER_H
 #define SHARD_SOURCE_S3_PROVIDER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "source/s3/sigv4.h"
 
 struct shard_s3_provider {
   const char *name;
-  const char *domain;  /* of its hosts; NULL: all others */
-  const char *service; /* in the signature's scope */
-  const char *region;  /* there; NULL: the account's */
+  const char *domains[3]; /* its hosts end with one of these; none: the row of all other hosts */
+  /* Its host in a region that begins so, for who gives no endpoint. One row has them. */
+  struct {
+    const char *region, *host; /* %s: the region */
+  } homes[3];
+  /* Signatures. */
+  const char *service; /* in the scope */
+  const char *region;  /* in the scope; NULL: the account's */
   struct shard_sigv4_scheme scheme;
-  /* Names of headers: of the body's hash, the time and the session token (NULL: it has none), and
-   * of the SHA-256 that an object is kept with. */
-  const char *content, *date, *token, *sha256;
-  const char *only_new[2]; /* the header by which a PUT replaces nothing */
+  /* Headers of requests: the body's hash, the time, the session token (NULL: it has none), and what
+   * makes a PUT fail if the object is there. */
+  const char *content, *date, *token;
+  struct {
+    const char *name, *value;
+  } only_new;
+  /* Headers of requests and replies: the SHA-256 that an object is kept with. */
+  const char *sha256;
+  /* Headers of replies: the bucket's region (NULL: not told), and those that say that an object is
+   * encrypted, such that its ETag is no MD5; not so with the value `plain`. */
+  const char *bucket_region;
+  struct {
+    const char *name, *plain;
+  } encrypted[3];
 };
 
-/* Never NULL. */
+/* The row of a host, with or without a port. Never NULL. */
 const struct shard_s3_provider *shard_s3_provider_of(const char *host);
+
+/* The row that has homes. */
+const struct shard_s3_provider *shard_s3_provider_home(void);
+
+/* Write its host in a region. Only for the row that has homes. */
+void shard_s3_provider_host(const struct shard_s3_provider *provider, const char *region,
+                            char *host, size_t size);
+
+/* Whether a host without a port is one of its own, so that requests may follow a redirect there. */
+bool shard_s3_provider_owns(const struct shard_s3_provider *provider, const char *host);
+
+enum shard_s3_fact {
+  SHARD_S3_NO_FACT,
+  SHARD_S3_SHA256,    /* of the object */
+  SHARD_S3_REGION,    /* of the bucket */
+  SHARD_S3_ENCRYPTED, /* the ETag is no MD5 */
+};
+
+/*
+ * What a line of a reply's head tells, in the words of any provider: a gateway may pass on those of
+ * the server behind it. The value is in value[], "" if it does not fit.
+ */
+enum shard_s3_fact shard_s3_provider_read(const char *line, size_t length, char *value,
+                                          size_t size);
 
 #endif

@@ -28,15 +28,20 @@ void shard_sigv4_date(time_t when, char date[SHARD_SIGV4_DATE]) {
   }
 }
 
-void shard_sigv4_hash(const void *data, size_t size, char hex[SHARD_SIGV4_HASH]) {
-  unsigned char hash[HASH_SIZE] = {0};
-  EVP_Digest(data, size, hash, NULL, EVP_sha256(), NULL);
+bool shard_sigv4_hash(const void *data, size_t size, char hex[SHARD_SIGV4_HASH]) {
+  unsigned char hash[HASH_SIZE];
+  if (EVP_Digest(data, size, hash, NULL, EVP_sha256(), NULL) != 1) {
+    return false;
+  }
   to_hex(hash, hex);
+  return true;
 }
 
-static void hmac(const void *key, size_t size, const char *text, unsigned char out[HASH_SIZE]) {
+static bool compute_hmac(const void *key, size_t size, const char *text,
+                         unsigned char out[HASH_SIZE]) {
   unsigned int n = 0;
-  HMAC(EVP_sha256(), key, (int)size, (const unsigned char *)text, strlen(text), out, &n);
+  return HMAC(EVP_sha256(), key, (int)size, (const unsigned char *)text, strlen(text), out, &n) &&
+         n == HASH_SIZE;
 }
 
 /* A header's value as it is signed. */
@@ -79,10 +84,7 @@ static bool hash_request(const struct shard_sigv4_request *r, char hex[SHARD_SIG
   fputc('\n', out);
   put_names(out, r);
   fprintf(out, "\n%s", r->payload);
-  bool good = fclose(out) == 0;
-  if (good) {
-    shard_sigv4_hash(text, size, hex);
-  }
+  bool good = fclose(out) == 0 && shard_sigv4_hash(text, size, hex);
   if (text) {
     OPENSSL_cleanse(text, size); /* a session token may stand in it */
   }
@@ -110,18 +112,18 @@ char *shard_sigv4_sign(const struct shard_sigv4_key *key,
   if (n < 0) {
     return NULL;
   }
-  hmac(first, (size_t)n, day, chain);
-  hmac(chain, HASH_SIZE, key->region, signature);
-  hmac(signature, HASH_SIZE, key->service, chain);
-  hmac(chain, HASH_SIZE, scheme->end, signature);
-  hmac(signature, HASH_SIZE, to_sign, chain);
+  bool good = compute_hmac(first, (size_t)n, day, chain) &&
+              compute_hmac(chain, HASH_SIZE, key->region, signature) &&
+              compute_hmac(signature, HASH_SIZE, key->service, chain) &&
+              compute_hmac(chain, HASH_SIZE, scheme->end, signature) &&
+              compute_hmac(signature, HASH_SIZE, to_sign, chain);
   to_hex(chain, hash);
   OPENSSL_cleanse(first, (size_t)n);
   OPENSSL_cleanse(signature, sizeof(signature));
   free(first);
 
   size_t size = 0;
-  FILE *out = open_memstream(&value, &size);
+  FILE *out = good ? open_memstream(&value, &size) : NULL;
   if (!out) {
     return NULL;
   }

@@ -6,6 +6,7 @@
 #ifndef SHARD_SOURCE_S3_SIGV4_H
 #define SHARD_SOURCE_S3_SIGV4_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -28,7 +29,7 @@ struct shard_sigv4_header {
   const char *name, *value;
 };
 
-/* What is signed. Path and query are in canonical form: see shard_s3_escape(). */
+/* What is signed. Path and query are in canonical form: see shard_s3_url_escape(). */
 struct shard_sigv4_request {
   const char *method, *path, *query;
   const struct shard_sigv4_header *headers; /* sorted by name; host and x-amz-date among them */
@@ -40,9 +41,10 @@ struct shard_sigv4_request {
 /* The value of x-amz-date. */
 void shard_sigv4_date(time_t when, char date[SHARD_SIGV4_DATE]);
 
-void shard_sigv4_hash(const void *data, size_t size, char hex[SHARD_SIGV4_HASH]);
+/* false: OpenSSL fails. */
+bool shard_sigv4_hash(const void *data, size_t size, char hex[SHARD_SIGV4_HASH]);
 
-/* The value of the header Authorization; malloc'd, NULL without memory. */
+/* The value of the header Authorization; malloc'd. NULL: no memory, or OpenSSL fails. */
 char *shard_sigv4_sign(const struct shard_sigv4_key *key,
                        const struct shard_sigv4_request *request);
 

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/s3/bucket.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build/intake.h"
+#include "build/parts.h"
+#include "listing/options.h"
+
+/* Where names go: to the intake of a listing, or into parts. */
+struct outlet {
+  struct shard_s3_bucket *bucket;
+  const struct shard_options *options;
+  struct shard_intake *intake;
+  struct shard_parts *parts; /* NULL: to the intake */
+  int (*begun)(void *context);
+  void *context;
+};
+
+char *shard_s3_bucket_name(const struct shard_s3_url *url) {
+  char *text;
+  return asprintf(&text, "s3://%s/%s", url->bucket, url->prefix) < 0 ? NULL : text;
+}
+
+/* Whether the options include a name, by what follows its last slash. */
+static bool is_included(const struct shard_options *options, const char *name, size_t length) {
+  char base[SHARD_S3_KEY_MAX + 1];
+  if (!options->include[0]) {
+    return true;
+  }
+  const char *slash = memrchr(name, '/', length), *begin = slash ? slash + 1 : name;
+  size_t n = length - (size_t)(begin - name);
+  memcpy(base, begin, n);
+  base[n] = 0;
+  return shard_options_match(options, base, n);
+}
+
+/* A key becomes a name. */
+static int add_key(void *context, const char *key, size_t length) {
+  struct outlet *o = context;
+  if (key[length - 1] == '/') {
+    o->bucket->markers++;
+    return 0;
+  }
+  size_t root = o->bucket->listing.url.root;
+  const char *name = key + root;
+  length -= root;
+  if (!is_included(o->options, name, length)) {
+    return 0;
+  }
+  return o->parts ? shard_parts_add(o->parts, name, length)
+                  : shard_intake_add(o->intake, name, length);
+}
+
+/* ---- a listing --------------------------------------------------------------------------------
+ */
+
+/* A source's read(). */
+static int read_bucket(void *context, struct shard_intake *intake, char *err, size_t size) {
+  struct outlet *o = context;
+  o->intake = intake;
+  o->bucket->markers = 0;
+  return shard_s3_list_keys(&o->bucket->listing, err, size);
+}
+
+/* " start-after=a%20b": a part of a prefix is not the prefix. Malloc'd; "" if there is no limit. */
+static char *limits_text(const struct shard_s3_listing *listing) {
+  const char *const limits[][2] = {{" start-after=", listing->start_after},
+                                   {" end-before=", listing->end_before}};
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) {
+    return NULL;
+  }
+  for (size_t i = 0; i < 2; i++) {
+    if (limits[i][1]) {
+      fputs(limits[i][0], out);
+      shard_s3_url_escape(out, limits[i][1], strlen(limits[i][1]), true);
+    }
+  }
+  if (fclose(out) != 0) {
+    free(text);
+    return NULL;
+  }
+  return text;
+}
+
+int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_options *options,
+                          const struct shard_build_means *means, const char *file,
+                          struct shard_build_result *result, char *err, size_t size) {
+  struct outlet outlet = {.bucket = bucket, .options = options};
+  char *limits = limits_text(&bucket->listing), *name = shard_s3_bucket_name(&bucket->listing.url);
+  bucket->listing.key = add_key;
+  bucket->listing.page = NULL;
+  bucket->listing.context = &outlet;
+  int rc = -ENOMEM;
+  if (limits && name) {
+    const struct shard_source source = {.name = name,
+                                        .more_options = limits,
+                                        .twice = "the source has told it twice; it is at fault",
+                                        .read = read_bucket,
+                                        .context = &outlet};
+    rc = shard_build(&source, options, means, file, result, err, size);
+  } else {
+    snprintf(err, size, "out of memory");
+  }
+  free(limits);
+  free(name);
+  return rc;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------
+ */
+
+/* The first part is there: whoever waits for it may go on. */
+static int tell_begun(struct outlet *o) {
+  int (*begun)(void *) = o->begun;
+  o->begun = NULL;
+  return begun ? begun(o->context) : 0;
+}
+
+static int end_page(void *context) {
+  struct outlet *o = context;
+  int rc = shard_parts_pause(o->parts);
+  return rc == 0 && shard_parts_count(o->parts) > 0 ? tell_begun(o) : rc;
+}
+
+int shard_s3_bucket_stream(struct shard_s3_bucket *bucket, const struct shard_options *options,
+                           const char *base, int (*begun)(void *context), void *context, char *err,
+                           size_t size) {
+  struct outlet outlet = {.bucket = bucket, .options = options, .begun = begun, .context = context};
+  char text[SHARD_OPTIONS_TEXT], *name = shard_s3_bucket_name(&bucket->listing.url);
+  err[0] = 0;
+  bucket->markers = 0;
+  bucket->listing.key = add_key;
+  bucket->listing.page = end_page;
+  bucket->listing.context = &outlet;
+  shard_options_format(options, text, sizeof(text));
+  int rc = name ? shard_parts_open(base, name, text, &outlet.parts) : -ENOMEM;
+  if (rc == 0) {
+    rc = shard_s3_list_keys(&bucket->listing, err, size);
+    rc = rc ? rc : shard_parts_end(outlet.parts);
+    if (rc != 0) {
+      shard_parts_drop(outlet.parts);
+    }
+    rc = rc ? rc : tell_begun(&outlet);
+  }
+  if (rc != 0 && !err[0]) {
+    snprintf(err, size, "cannot write '%.300s.*': %s", base, strerror(-rc));
+  }
+  shard_parts_free(outlet.parts);
+  free(name);
+  return rc;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bucket.h - a prefix of a bucket as the source of a listing: keys become names (shardctl only).
+ *
+ * A name is what follows the prefix's last slash in a key. A key that ends with a slash is none: a
+ * console or a mount has made it, to stand for a directory.
+ */
+#ifndef SHARD_SOURCE_S3_BUCKET_H
+#define SHARD_SOURCE_S3_BUCKET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "build/build.h"
+#include "source/s3/s3.h"
+
+struct shard_s3_bucket {
+  struct shard_s3_listing listing; /* the caller fills it, but for its functions */
+  /* Filled. */
+  uint64_t markers; /* keys that end with a slash */
+};
+
+/* s3://bucket/prefix, as listings name their source. Malloc'd; NULL without memory. */
+char *shard_s3_bucket_name(const struct shard_s3_url *url);
+
+/* Write the listing `file` of its names, as shard_build(). */
+int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_options *options,
+                          const struct shard_build_means *means, const char *file,
+                          struct shard_build_result *result, char *err, size_t size);
+
+/*
+ * Write its names into parts (cache/stream.h) as pages come. begun is called when there is a part,
+ * or all are there; a negative errno of it ends the listing. 0, or a negative errno and a line in
+ * err[size]. Of a listing that fails no part stays.
+ */
+int shard_s3_bucket_stream(struct shard_s3_bucket *bucket, const struct shard_options *options,
+                           const char *base, int (*begun)(void *context), void *context, char *err,
+                           size_t size);
+
+#endif
