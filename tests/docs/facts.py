@@ -146,8 +146,8 @@ class Code:
         """Variables that are read, but SHARD_ ones: {name: file}."""
         found = {}
         for path, source in self.sources.items():
-            for name in re.findall(r'\b(?:getenv|variable)\("([A-Z][A-Z0-9_]+)"\)', source) + \
-                    re.findall(r'#define \w+ "(LIBSHARD_[A-Z_]+)"', source):
+            for name in re.findall(r'(?:getenv|variable|file)\((?:[^()"]|"[a-z]*")*"([A-Z0-9_]+)"\)',
+                                   source) + re.findall(r'"((?:AWS|LIBSHARD)_[A-Z0-9_]+)"', source):
                 found[name] = path
         return found
 
