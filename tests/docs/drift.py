@@ -341,9 +341,8 @@ def clients(code, documents):
 
 def cache_files(code, documents):
     """The names of files in the cache directory."""
-    forms = re.search(r"forms\[\] = \{(.*?)\n\};", code.sources["shim/cache/names.c"], re.DOTALL)
     printed = {re.match(r"[.-][a-z]*", begin).group() for begin in
-               re.findall(r'\{SHARD_CACHE_\w+, "([^"]+)"', forms.group(1))}
+               re.findall(r'\{SHARD_CACHE_\w+, "([^"]+)"', code.table("forms"))}
     told = {found for heading in documents.page("libshard.7").entries("FILES")
             for found in re.findall(r"\bKEY([.-][a-z]*)", heading)}
     return both_ways(printed, told, "libshard.7, FILES,", "name KEY")
@@ -372,11 +371,9 @@ def places(code, documents):
         for page, section in set(re.findall(r"\b(libshard[\w-]*|shardctl) ?\((\d)\)", text)):
             if f"{page}.{section}" not in documents.pages:
                 lines.append(f"{where} names {page}({section}), which is not there")
-    targets = set(re.findall(r"^([\w .-]+):(?!=)", code.makefile, re.MULTILINE))
-    targets = {word for line in targets for word in line.split()}
     for line in re.findall(r"(?:^    |`)make ([a-z][\w -]*)", documents.readme, re.MULTILINE):
         lines += [f"README names make {word}, the Makefile does not" for word in line.split()
-                  if word.islower() and word not in targets]
+                  if word.islower() and word not in code.targets]
     rules = code.makefile.partition("\ninstall:")[2]
     install, uninstall = rules.partition("\nuninstall:")[0], rules.partition("\nuninstall:")[2]
     lines += [f"make install lacks {name}" for name in PAGES if f"shim/man/{name}" not in install]
