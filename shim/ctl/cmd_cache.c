@@ -14,8 +14,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -30,6 +30,9 @@
 #include "cache/stream.h"
 #include "config/config.h"
 #include "ctl/ctl.h"
+#include "ctl/human.h"
+#include "ctl/json.h"
+#include "ctl/options.h"
 #include "listing/listing.h"
 
 static const char usage[] =
@@ -58,14 +61,14 @@ static const char usage[] =
     "\n" CTL_SIZE_HELP "\n"
     "Exit status: 0 done, 1 failed, or --max-size could not be reached, 2 wrong usage.\n";
 
-enum { OPT_DRY_RUN = 256, OPT_OLDER_THAN, OPT_MAX_SIZE, OPT_JSON };
+enum { OPT_DRY_RUN = CTL_OPTION_OWN, OPT_OLDER_THAN, OPT_MAX_SIZE };
 
-static const struct option options[] = {{"dry-run", no_argument, NULL, OPT_DRY_RUN},
-                                        {"older-than", required_argument, NULL, OPT_OLDER_THAN},
-                                        {"max-size", required_argument, NULL, OPT_MAX_SIZE},
-                                        {"json", no_argument, NULL, OPT_JSON},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option rows[] = {CTL_ROW_JSON,
+                                     CTL_ROW_HELP,
+                                     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+                                     {"older-than", required_argument, NULL, OPT_OLDER_THAN},
+                                     {"max-size", required_argument, NULL, OPT_MAX_SIZE},
+                                     CTL_ROW_END};
 
 enum kind { FOREIGN, LISTING, CURRENT, JOB, LOCK, LEFTOVER, PERMUTATION, OBJECT, PART, STREAM };
 
@@ -99,8 +102,10 @@ struct cache {
   time_t now;
 };
 
-struct request {
-  bool gc, dry_run, json;
+/* What was asked for. */
+struct cleaning {
+  bool gc, dry_run;
+  struct json_object *json; /* the array of what was removed or found; NULL: lines for people */
   bool limited;
   uint64_t days, most;
 };
@@ -394,7 +399,7 @@ static void keep_streams(struct cache *c) {
 }
 
 /* Fill in what the names do not say. */
-static void look(struct cache *c) {
+static void complete_entries(struct cache *c) {
   time(&c->now);
   for (size_t i = 0; i < c->count; i++) {
     struct entry *e = &c->entries[i], *target;
@@ -470,28 +475,27 @@ static double total(const struct cache *c) {
   return bytes;
 }
 
-/* The array in JSON, or a line for people. */
-static void tell_removed(const struct request *r, const struct entry *e, const char *why) {
-  static bool begun;
+static void tell_removed(const struct cleaning *r, const struct entry *e, const char *why) {
   char bytes[CTL_HUMAN];
   if (r->json) {
-    fputs(begun ? ", {\"file\": " : "{\"file\": ", stdout);
-    ctl_json_string(stdout, e->name);
-    printf(", \"bytes\": %.0f, \"why\": \"%s\"}", size_of(e), why);
-    begun = true;
+    struct json_object *o = ctl_json_object();
+    ctl_json_add_text(o, "file", e->name);
+    ctl_json_add_decimal(o, "bytes", size_of(e), 0);
+    ctl_json_add_text(o, "why", why);
+    ctl_json_add(r->json, NULL, o);
     return;
   }
   printf("%s %8s  %s: ", r->dry_run ? "would remove" : "removed",
          ctl_human_bytes(size_of(e), bytes), why);
-  ctl_text(stdout, e->name);
+  ctl_human_text(stdout, e->name);
   if (e->source) {
     fputs(" of ", stdout);
-    ctl_text(stdout, e->source);
+    ctl_human_text(stdout, e->source);
   }
   putchar('\n');
 }
 
-static int remove_entry(const struct cache *c, const struct request *r, struct entry *e,
+static int remove_entry(const struct cache *c, const struct cleaning *r, struct entry *e,
                         const char *why) {
   if (!r->dry_run && unlinkat(c->dir, e->name, 0) != 0 && errno != ENOENT) {
     return ctl_fail("cannot remove '%s/%s': %s", c->path, e->name, strerror(errno));
@@ -501,7 +505,7 @@ static int remove_entry(const struct cache *c, const struct request *r, struct e
   return CTL_DONE;
 }
 
-static bool old_enough(const struct cache *c, const struct request *r, const struct entry *e) {
+static bool old_enough(const struct cache *c, const struct cleaning *r, const struct entry *e) {
   return age(c, e) >= (double)r->days * DAY;
 }
 
@@ -513,7 +517,7 @@ static double used(const struct entry *e) {
 }
 
 /* Take a listing away from those who would open it, see that nobody just has, and remove it. */
-static int remove_unused(struct cache *c, const struct request *r, struct entry *e) {
+static int remove_unused(struct cache *c, const struct cleaning *r, struct entry *e) {
   char name[NAME_MAX + 1];
   snprintf(name, sizeof(name), "%.*s.current", (int)e->group, e->name);
   struct entry *link = e->current ? find(c, name) : NULL;
@@ -539,7 +543,7 @@ static bool leads_to(const struct entry *e, const char *base) {
 }
 
 /* The same with a bucket's listing in parts: all of them go. */
-static int remove_stream(struct cache *c, const struct request *r, const struct entry *part) {
+static int remove_stream(struct cache *c, const struct cleaning *r, const struct entry *part) {
   char base[NAME_MAX + 1];
   size_t n = base_of(part);
   snprintf(base, sizeof(base), "%.*s", (int)n, part->name);
@@ -568,7 +572,7 @@ static int remove_stream(struct cache *c, const struct request *r, const struct 
   return rc;
 }
 
-static int shrink(struct cache *c, const struct request *r) {
+static int shrink(struct cache *c, const struct cleaning *r) {
   while (total(c) > (double)r->most) {
     struct entry *first = NULL;
     for (size_t i = 0; i < c->count; i++) {
@@ -595,15 +599,10 @@ static int shrink(struct cache *c, const struct request *r) {
   return CTL_DONE;
 }
 
-static int collect(struct cache *c, const struct request *r) {
+static int collect(struct cache *c, const struct cleaning *r) {
   double before = total(c);
   int rc = CTL_DONE;
   char freed[CTL_HUMAN], left[CTL_HUMAN];
-  if (r->json) {
-    fputs("{\"directory\": ", stdout);
-    ctl_json_string(stdout, c->path);
-    printf(", \"dry_run\": %s, \"removed\": [", r->dry_run ? "true" : "false");
-  }
   for (size_t i = 0; i < c->count; i++) {
     struct entry *e = &c->entries[i];
     const char *why = old_enough(c, r, e) ? why_remove(c, e) : NULL;
@@ -615,7 +614,13 @@ static int collect(struct cache *c, const struct request *r) {
     rc = CTL_FAILED;
   }
   if (r->json) {
-    printf("], \"freed\": %.0f, \"bytes\": %.0f}\n", before - total(c), total(c));
+    struct json_object *o = ctl_json_object();
+    ctl_json_add_text(o, "directory", c->path);
+    ctl_json_add_bool(o, "dry_run", r->dry_run);
+    ctl_json_add(o, "removed", r->json);
+    ctl_json_add_decimal(o, "freed", before - total(c), 0);
+    ctl_json_add_decimal(o, "bytes", total(c), 0);
+    rc = ctl_json_print(o, stdout) == CTL_DONE ? rc : CTL_FAILED;
   } else {
     printf("%s %s, ", r->dry_run ? "would free" : "freed",
            ctl_human_bytes(before - total(c), freed));
@@ -633,17 +638,17 @@ static void print_entry(const struct cache *c, const struct entry *e, const char
          what, e->in_use ? ", in use" : "", e->pinned ? ", pinned by a job" : "",
          e->busy ? ", being built" : "");
   if (e->source) {
-    ctl_text(stdout, e->source);
+    ctl_human_text(stdout, e->source);
     printf(" (%s files; ", ctl_human_count(e->entries, count));
-    ctl_text(stdout, e->options ? e->options : "");
+    ctl_human_text(stdout, e->options ? e->options : "");
     putchar(')');
   } else {
-    ctl_text(stdout, e->name);
+    ctl_human_text(stdout, e->name);
   }
   putchar('\n');
 }
 
-static const char *word(const struct entry *e) {
+static const char *word_of(const struct entry *e) {
   switch (e->kind) {
   case LISTING:
     return e->fault == -EPROTONOSUPPORT ? "of another version"
@@ -665,63 +670,58 @@ static const char *word(const struct entry *e) {
   }
 }
 
-static void json_entry(const struct cache *c, const struct entry *e, bool first) {
-  fputs(first ? "{\"file\": " : ", {\"file\": ", stdout);
-  ctl_json_string(stdout, e->name);
-  printf(", \"kind\": \"%s\", \"bytes\": %.0f, \"age\": %.0f, \"in_use\": %s, \"busy\": %s",
-         e->kind == LISTING       ? "listing"
-         : e->kind == LEFTOVER    ? "leftover"
-         : e->kind == PERMUTATION ? "permutation"
-         : e->kind == OBJECT      ? "object"
-         : e->kind == PART        ? "part"
-                                  : "foreign",
-         size_of(e), age(c, e), e->in_use ? "true" : "false", e->busy ? "true" : "false");
+static struct json_object *make_entry(const struct cache *c, const struct entry *e) {
+  static const char *const kinds[] = {[FOREIGN] = "foreign",   [LISTING] = "listing",
+                                      [LEFTOVER] = "leftover", [PERMUTATION] = "permutation",
+                                      [OBJECT] = "object",     [PART] = "part",
+                                      [STREAM] = NULL};
+  struct json_object *o = ctl_json_object();
+  ctl_json_add_text(o, "file", e->name);
+  ctl_json_add_text(o, "kind", kinds[e->kind]);
+  ctl_json_add_decimal(o, "bytes", size_of(e), 0);
+  ctl_json_add_decimal(o, "age", age(c, e), 0);
+  ctl_json_add_bool(o, "in_use", e->in_use);
+  ctl_json_add_bool(o, "busy", e->busy);
   if (e->kind == LISTING) {
-    printf(", \"current\": %s, \"pinned\": %s", e->current ? "true" : "false",
-           e->pinned ? "true" : "false");
-    fputs(", \"source\": ", stdout);
+    ctl_json_add_bool(o, "current", e->current);
+    ctl_json_add_bool(o, "pinned", e->pinned);
+    ctl_json_add_text(o, "source", e->source);
+    ctl_json_add_text(o, "options", e->source && !e->options ? "" : e->options);
     if (e->source) {
-      ctl_json_string(stdout, e->source);
-      fputs(", \"options\": ", stdout);
-      ctl_json_string(stdout, e->options ? e->options : "");
-      printf(", \"entries\": %llu", (unsigned long long)e->entries);
+      ctl_json_add_number(o, "entries", e->entries);
     } else {
-      fputs("null, \"options\": null, \"entries\": null", stdout);
+      ctl_json_add(o, "entries", NULL);
     }
   }
-  putchar('}');
+  return o;
 }
 
-static int show(const struct cache *c, const struct request *r) {
-  bool first = true;
-  if (r->json) {
-    fputs("{\"directory\": ", stdout);
-    ctl_json_string(stdout, c->path);
-    printf(", \"bytes\": %.0f, \"files\": [", total(c));
-  }
+static int show(const struct cache *c, const struct cleaning *r) {
+  char bytes[CTL_HUMAN];
   for (size_t i = 0; i < c->count; i++) {
     const struct entry *e = &c->entries[i];
-    const char *what = word(e);
+    const char *what = word_of(e);
     if (what && r->json) {
-      json_entry(c, e, first);
-      first = false;
+      ctl_json_add(r->json, NULL, make_entry(c, e));
     } else if (what) {
       print_entry(c, e, what);
     }
   }
-  char bytes[CTL_HUMAN];
-  if (r->json) {
-    fputs("]}\n", stdout);
-  } else {
+  if (!r->json) {
     printf("%9s in %s\n", ctl_human_bytes(total(c), bytes), c->path);
+    return CTL_DONE;
   }
-  return CTL_DONE;
+  struct json_object *o = ctl_json_object();
+  ctl_json_add_text(o, "directory", c->path);
+  ctl_json_add_decimal(o, "bytes", total(c), 0);
+  ctl_json_add(o, "files", r->json);
+  return ctl_json_print(o, stdout);
 }
 
 /* ---- the command ------------------------------------------------------------------------------
  */
 
-static int run(struct cache *c, const struct request *r) {
+static int show_or_clean(struct cache *c, const struct cleaning *r) {
   if (r->gc) {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a lock is a descriptor */
@@ -734,7 +734,7 @@ static int run(struct cache *c, const struct request *r) {
     rc = lock_groups(c, r->gc && !r->dry_run);
   }
   if (rc == 0 && !r->gc) {
-    look(c);
+    complete_entries(c);
     unlock_groups(c);
     return show(c, r);
   }
@@ -745,19 +745,20 @@ static int run(struct cache *c, const struct request *r) {
     unlock_groups(c);
     return ctl_fail("cannot read the cache directory '%s': %s", c->path, strerror(-rc));
   }
-  look(c);
+  complete_entries(c);
   rc = collect(c, r);
   unlock_groups(c);
   return rc;
 }
 
-static int set(struct request *r, int option) {
+static int set_own(void *context, int option) {
+  struct cleaning *r = context;
   switch (option) {
   case OPT_DRY_RUN:
     r->dry_run = true;
     break;
   case OPT_OLDER_THAN:
-    if (!ctl_number(optarg, 100000, &r->days)) {
+    if (!ctl_options_number(optarg, 100000, &r->days)) {
       return ctl_usage("--older-than takes a number of days, not '%s'", optarg);
     }
     break;
@@ -769,27 +770,18 @@ static int set(struct request *r, int option) {
                        optarg);
     }
     break;
-  case OPT_JSON:
-    r->json = true;
-    break;
-  default:
-    return CTL_USAGE;
   }
   return CTL_DONE;
 }
 
-int ctl_cache(int argc, char **argv) {
-  struct request r = {.gc = false};
-  int option;
-  while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-    if (option == 'h') {
-      fputs(usage, stdout);
-      return ctl_finish();
-    }
-    int rc = set(&r, option);
-    if (rc != CTL_DONE) {
-      return rc;
-    }
+int ctl_cmd_cache(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {
+      .letters = "", .rows = rows, .usage = usage, .own = set_own};
+  struct cleaning r = {.gc = false};
+  struct ctl_options given;
+  int parsed = ctl_options_parse(argc, argv, &syntax, &given, &r);
+  if (parsed != CTL_GO_ON) {
+    return parsed;
   }
   const char *verb = argc - optind == 1 ? argv[optind] : "";
   r.gc = strcmp(verb, "gc") == 0;
@@ -801,6 +793,7 @@ int ctl_cache(int argc, char **argv) {
   }
   struct cache c = {.dir = -1};
   char err[700];
+  r.json = given.json ? ctl_json_array() : NULL;
   ssize_t rc = shard_cache_dir_find(false, c.path, sizeof(c.path), err, sizeof(err));
   if (rc < 0 && rc != -ENOENT) {
     return ctl_fail("%s", err);
@@ -810,7 +803,7 @@ int ctl_cache(int argc, char **argv) {
     if (c.dir < 0) {
       return ctl_fail("cannot read the cache directory '%s': %s", c.path, strerror(errno));
     }
-    rc = run(&c, &r);
+    rc = show_or_clean(&c, &r);
     close(c.dir);
   } else { /* there is no such directory: an empty one */
     rc = r.gc ? collect(&c, &r) : show(&c, &r);
