@@ -18,24 +18,25 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # The rooms of shim/ (shim/README.md), and what each product has of them. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c file path size version whole words) \
+BOTH := $(addprefix base/,crc32c error file path size version whole words) \
         $(addprefix config/,config dataset launcher log pattern) \
         $(addprefix listing/,names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir given stream)
+        $(addprefix cache/,cachedir filenames prebuilt stream)
 LIB := $(BOTH) \
-       $(addprefix host/,real self) \
-       cache/cache stats/stats \
+       $(addprefix host/,builder real self) \
+       $(addprefix cache/,cache elect entry fetch first produce wanted) \
+       stats/stats \
        $(addprefix view/,place serve view window) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
-       $(addprefix build/,batch build facts intake merge parts run sort spool writer) \
+       $(addprefix build/,batch build facts intake merge run sort spool stream_writer writer) \
        $(addprefix source/,directory text walk) \
-       $(addprefix source/s3/,answer bucket client credentials folders head list object page provider sigv4 split url) \
+       $(addprefix source/s3/,account answer bucket client fault folders head list object page provider sigv4 split url) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
 
-LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
+LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
 
 .PHONY: all
@@ -46,12 +47,14 @@ $(BUILD)/obj/%.o: shim/%.c Makefile
 	@echo "  CC   $*.c"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -ftls-model=initial-exec -c -o $@ $<
 
-# The adapter's Python source as a C string.
-$(BUILD)/gen/adapter_source.c: scripts/embed.sh shim/adapter/adapter.py
+# The adapter's Python package as C strings: every .py below shim/adapter. The folders' times tell
+# of files that were removed.
+ADAPTER := $(sort $(shell find shim/adapter -name "*.py"))
+$(BUILD)/gen/adapter_sources.c: scripts/embed.sh $(ADAPTER) $(sort $(dir $(ADAPTER)))
 	@mkdir -p $(@D)
-	$(Q)sh scripts/embed.sh shard_adapter_source shim/adapter/adapter.py > $@.tmp && mv $@.tmp $@
+	$(Q)sh scripts/embed.sh shim/adapter $(ADAPTER) > $@.tmp && mv $@.tmp $@
 
-$(BUILD)/obj/adapter/source.o: $(BUILD)/gen/adapter_source.c
+$(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
@@ -83,7 +86,11 @@ UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
-PRELOADS := $(T)/openlog.so $(T)/naive.so $(T)/failing.so
+PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing clock)
+VENV_PYTHON := .venv/bin/python
+# Unless the user has said how many jobs there may be.
+JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+SUBMAKE = $(Q)+$(MAKE) --no-print-directory
 
 $(BUILD)/libshard.a: $(ALL_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(ALL_OBJ)
@@ -103,82 +110,93 @@ $(LINKED_BIN): $(T)/%: tests/programs/%.c $(BUILD)/libshard.so
 	@echo "  CC   $<"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libshard.so -Wl,-rpath,'$$ORIGIN/..'
 
-$(PRELOADS): $(T)/%.so: tests/%.c
+$(PRELOADS): $(T)/%.so: tests/preloads/%.c
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fvisibility=default -shared -o $@ $< -ldl
 
-.PHONY: tests-built unit behaviour setup test test-dlio demo bench lint format
+.PHONY: tests-built unit setup
 tests-built: all $(UNIT_BIN) $(PROGRAM_BIN) $(LINKED_BIN) $(PRELOADS)
 
+# The unit tests of this tree, one after the other: what the sanitizers run.
 unit: tests-built
 	$(Q)for t in $(UNIT_BIN); do echo "== $$t"; timeout 300 $$t || exit 1; done
 
-behaviour: tests-built
-	$(Q)for t in tests/behaviour/*.sh; do echo "== $$t"; BUILD=$(BUILD) timeout 900 bash $$t || exit 1; done
-	@echo "== tests/behaviour/faults.py"
-	$(Q)BUILD=$(BUILD) timeout 900 $(or $(PYTHON),python3) tests/behaviour/faults.py
-
-# The real DLIO, and everything else the tests need. Quick when it is all there.
+# What they all need is installed and made first; quick when it is all there.
 setup:
-	$(Q)bash scripts/setup.sh
+	$(Q)bash scripts/setup.sh test
 
-VENV_PYTHON := .venv/bin/python
-
-test: setup
-	$(Q)$(MAKE) --no-print-directory lint
-	$(Q)$(MAKE) --no-print-directory WERROR=1 tests-built unit behaviour
-	$(Q)$(MAKE) --no-print-directory asan ubsan tsan
-	$(Q)$(VENV_PYTHON) tests/dlio/adapter_units.py
-	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --control --ranks 2
-	$(Q)$(VENV_PYTHON) tests/dlio/situations.py
-	$(Q)$(VENV_PYTHON) tests/dlio/cli.py
-	$(Q)$(VENV_PYTHON) tests/dlio/stats.py
-	$(Q)$(VENV_PYTHON) tests/dlio/matrix.py --active
-	$(Q)$(VENV_PYTHON) tests/torch/run.py
-	$(Q)BUILD=$(BUILD) $(VENV_PYTHON) tests/s3/run.py
-	$(Q)$(VENV_PYTHON) tests/dlio/s3_native.py
-	@echo "all tests passed"
+# make check: some of each area, for every edit. make test: all. make test-AREA: one. tests/run.py
+# has the table of what they run; logs are in build/test-logs/.
+AREAS := unit behaviour docs clients dlio torch s3 sanitizers
+RUNS := check test $(filter-out $(if $(DLIO),test-dlio),$(AREAS:%=test-%))
+.PHONY: $(RUNS) test-dlio
+test-unit: SETUP := build
+$(RUNS):
+	$(Q)bash scripts/setup.sh $(or $(SETUP),test)
+	$(SUBMAKE) $(JOBS) WERROR=1 tests-built
+	$(Q)python3 -m tests.run $(if $(filter test,$@),all,$(@:test-%=%))
 
 # The same-run matrix on another DLIO: make test-dlio DLIO=/path/to/tree [PYTHON=...]; and from a
 # bucket, if the tree can and the interpreter has s3torchconnector.
-test-dlio: tests-built
-	$(Q)test -n "$(DLIO)" || { echo "make test-dlio needs DLIO=/path/to/tree" >&2; exit 2; }
-	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) tests/dlio/matrix.py --active --dlio $(DLIO)
-	$(Q)$(VENV_PYTHON) tests/dlio/s3_dlio.py --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
-
-demo: setup
-	$(Q)$(MAKE) --no-print-directory all $(PRELOADS)
-	$(Q)bash scripts/demo.sh
-
-bench: setup
-	$(Q)$(MAKE) --no-print-directory all $(PROGRAM_BIN) $(LINKED_BIN)
-	$(Q)$(VENV_PYTHON) scripts/bench.py
-
-SOURCES = $(shell find shim include tests -name "*.[ch]")
-
-lint:
-	@echo "  LINT"
-	@mkdir -p build
-	$(Q)sh scripts/lint.sh
-
-format:
-	clang-format --style=file:scripts/clang-format.yaml -i $(SOURCES)
+ifneq ($(DLIO),)
+test-dlio:
+	$(SUBMAKE) $(JOBS) tests-built
+	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) -m tests.dlio.matrix --active --dlio $(DLIO)
+	$(Q)$(VENV_PYTHON) -m tests.dlio.s3_dlio --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
+endif
 
 # Sanitizers, each in a tree of its own, for what can run under them.
 .PHONY: asan ubsan tsan
 asan:
-	$(Q)$(MAKE) --no-print-directory BUILD=build-asan WERROR=1 \
+	$(SUBMAKE) BUILD=build-asan WERROR=1 \
 	  SANITIZE="-fsanitize=address -fno-sanitize-recover=all -fno-omit-frame-pointer" unit
 	$(Q)bash tests/sanitized.sh build-asan address
 ubsan:
-	$(Q)$(MAKE) --no-print-directory BUILD=build-ubsan WERROR=1 \
+	$(SUBMAKE) BUILD=build-ubsan WERROR=1 \
 	  SANITIZE="-fsanitize=undefined -fno-sanitize-recover=all" unit
 	$(Q)BUILD=build-ubsan bash tests/behaviour/build.sh
 tsan:
-	$(Q)$(MAKE) --no-print-directory BUILD=build-tsan WERROR=1 \
+	$(SUBMAKE) BUILD=build-tsan WERROR=1 \
 	  SANITIZE="-fsanitize=thread -fno-omit-frame-pointer" unit
 	$(Q)bash tests/sanitized.sh build-tsan thread
+
+# clang-tidy looks at a file again when it, or a header of it, has changed: as the compiler does.
+TIDY := $(patsubst shim/%.c,$(BUILD)/tidy/%.ok,$(shell find shim -name "*.c"))
+$(BUILD)/tidy/%.ok: shim/%.c $(BUILD)/obj/%.o scripts/clang-tidy.yaml
+	@mkdir -p $(@D)
+	@echo "  TIDY $*.c"
+	$(Q)clang-tidy --quiet --config-file=scripts/clang-tidy.yaml $< -- -std=gnu17 -D_GNU_SOURCE -Iinclude -Ishim 2>$@.log \
+	  || { cat $@.log >&2; exit 1; }
+	@touch $@
+
+# make print-LIB: what a list has, for scripts/layers.sh.
+.PHONY: print-LIB print-CTL
+print-LIB print-CTL:
+	@printf '%s\n' $($(@:print-%=%))
+
+.PHONY: lint tidied format
+tidied: $(TIDY)
+lint:
+	@echo "  LINT"
+	@mkdir -p build
+	$(Q)sh scripts/lint.sh
+	$(SUBMAKE) $(JOBS) -k tidied
+
+format:
+	clang-format --style=file:scripts/clang-format.yaml -i $(shell find shim include tests -name "*.[ch]")
+
+# ---- demonstration and figures ------------------------------------------------------------
+
+.PHONY: demo bench
+demo:
+	$(Q)bash scripts/setup.sh demo
+	$(SUBMAKE) $(JOBS) all $(T)/openlog.so
+	$(Q)bash scripts/demo.sh
+
+bench: setup
+	$(SUBMAKE) $(JOBS) all $(PROGRAM_BIN) $(LINKED_BIN)
+	$(Q)$(VENV_PYTHON) -m scripts.bench
 
 # ---- installation -------------------------------------------------------------------------
 
@@ -188,12 +206,13 @@ install: all
 	install -D -m 755 $(BUILD)/shardctl $(DESTDIR)$(PREFIX)/bin/shardctl
 	install -D -m 644 include/libshard.h $(DESTDIR)$(PREFIX)/include/libshard.h
 	install -D -m 644 shim/man/shardctl.1 $(DESTDIR)$(MANDIR)/man1/shardctl.1
-	install -D -m 644 shim/man/libshard.7 $(DESTDIR)$(MANDIR)/man7/libshard.7
+	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-pytorch.7 shim/man/libshard-s3.7
 
 uninstall:
 	rm -f $(DESTDIR)$(LIBDIR)/libshard.so $(DESTDIR)$(PREFIX)/bin/shardctl \
 	  $(DESTDIR)$(PREFIX)/include/libshard.h \
-	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7
+	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7 \
+	  $(DESTDIR)$(MANDIR)/man7/libshard-pytorch.7 $(DESTDIR)$(MANDIR)/man7/libshard-s3.7
 
 clean:
 	rm -rf $(BUILD) build-asan build-ubsan build-tsan

@@ -20,10 +20,8 @@ import subprocess
 import sys
 import time
 
-REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(REPO, "tests", "dlio"))
-import launch  # noqa: E402  pylint: disable=wrong-import-position
-from bench_s3 import part_s3  # noqa: E402  pylint: disable=wrong-import-position
+from scripts.bench_s3 import part_s3
+from tests.harness import paths, processes
 
 RANKS, WORKERS, BATCH = 2, 2, 32
 STEP = re.compile(r"(\d{4}-\S+) Rank 0 step (\d+) processed")
@@ -32,11 +30,11 @@ STEP = re.compile(r"(\d{4}-\S+) Rank 0 step (\d+) processed")
 def parse_arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--python", default=os.path.join(REPO, ".venv", "bin", "python"))
+    parser.add_argument("--python", default=paths.VENV_PYTHON)
     parser.add_argument("--dlio", help="a DLIO tree to use instead of the installed one")
-    parser.add_argument("--preload", default=os.path.join(REPO, "build", "libshard.so"))
-    parser.add_argument("--folder", default=os.path.join(REPO, "build", "bench"))
-    parser.add_argument("--output", default=os.path.join(REPO, "build", "bench.json"))
+    parser.add_argument("--preload", default=paths.LIBRARY)
+    parser.add_argument("--folder", default=os.path.join(paths.BUILD, "bench"))
+    parser.add_argument("--output", default=os.path.join(paths.BUILD, "bench.json"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--names", type=int, default=1 << 26,
                         help="of the parts index and access, and the most in directories")
@@ -47,7 +45,7 @@ def parse_arguments():
 def memory(pid):
     """(sum of PSS, sum of private bytes, processes) of a process tree's Python processes."""
     pss = private = count = 0
-    for member in launch.process_tree(pid)[1:]:
+    for member in processes.process_tree(pid)[1:]:
         try:
             with open(f"/proc/{member}/smaps_rollup", encoding="ascii") as stream:
                 sizes = dict(line.split(":")[:2] for line in stream.read().splitlines()[1:])
@@ -82,13 +80,13 @@ class Job:
         if steps:
             options["train.total_training_steps"] = steps
         program = os.path.join(os.path.dirname(args.python), "dlio_benchmark")
-        command = launch.mpi_command(
+        command = processes.mpi_command(
             RANKS, [program] + [f"++workload.{k}={v}" for k, v in options.items()],
             [preload] if preload else [], {"SHARD_CACHE_DIR": self.cache} if preload else {})
         self.start = time.time()
         with open(os.path.join(self.folder, "job.log"), "wb") as output:
             self.process = subprocess.Popen(
-                command, env=launch.environment(args.python, args.dlio), cwd=self.folder,
+                command, env=processes.environment(args.python, args.dlio), cwd=self.folder,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
     def steps(self):
@@ -122,7 +120,7 @@ class Job:
 
     def stop(self):
         """End the job and what it left."""
-        launch.kill_tree(self.process.pid)
+        processes.kill_tree(self.process.pid)
         self.process.wait()
         shutil.rmtree(self.cache, ignore_errors=True)
 
@@ -287,7 +285,7 @@ def part_listing(args, report):
     ctl = os.path.join(os.path.dirname(args.preload), "shardctl")
     folder = os.path.join(make_data(args, 1_000_000), "train")
     output = os.path.join(args.folder, "bench.listing")
-    raw = os.path.join(REPO, "build", "tests", "getdents")
+    raw = os.path.join(paths.BUILD, "tests", "getdents")
     facts = {}
 
     def build():
@@ -314,7 +312,7 @@ def part_listing(args, report):
 def part_view(args, report):
     """The shard view: streaming against a bare getdents64 loop, and passes over the directory."""
     folder = os.path.join(make_data(args, 1_000_000), "train")
-    programs = os.path.join(REPO, "build", "tests")
+    programs = os.path.join(paths.BUILD, "tests")
     cache = os.path.join("/dev/shm", f"libshard-bench-{os.getpid()}")
     shard = dict(os.environ, LD_PRELOAD=args.preload, SHARD_DATASET=folder, SHARD_SIZE="8",
                  SHARD_CACHE_DIR=cache)
@@ -377,7 +375,7 @@ def name_file(args, names, kind):
 
 def test_program(name):
     """Path of one of tests/programs."""
-    return os.path.join(REPO, "build", "tests", name)
+    return os.path.join(paths.BUILD, "tests", name)
 
 
 def shardctl(args):
@@ -484,9 +482,9 @@ def part_directories(args, report):
 def hold(args, listing, digest, ranks, workers):
     """(PSS of all processes, private bytes per process) that hold a list of a listing."""
     holders = subprocess.Popen(
-        [args.python, os.path.join(REPO, "tests", "programs", "holders.py"),
-         os.path.join(REPO, "shim", "adapter", "adapter.py"), args.preload, listing, digest,
-         str(ranks), str(workers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        [args.python, paths.source("programs", "holders.py"), listing, digest, str(ranks),
+         str(workers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "LD_PRELOAD": args.preload})
     try:
         if holders.stdout.readline() != b"ready\n":
             sys.exit("bench: the processes that hold the list failed")

@@ -5,29 +5,28 @@ same pages, asked for by a known division of the keys into equal ranges and read
 them, which is what the server can give. Without delay, and with 20 ms added by a proxy.
 
     part_s3(args, report)     called by bench.py
-    bench_s3.py [--keys N] [--rounds R] [--only NAMES]     by itself: prints the rows
+    python -m scripts.bench_s3 [--keys N] [--rounds R] [--only NAMES]     by itself: prints the rows
 """
 import argparse
 import concurrent.futures
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
-REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from tests.harness import paths, s3
+from tests.harness.options import temporary_folder
+
 ACCESS, SECRET = "AKIDTESTTESTTEST0001", "testSecretKeyOfNoValue/+0123456789ABCDEFG"
 CONNECTIONS = 32
 PAGE = 1000
 # Starts a proxy of its own process, so that this one's Python does not slow it down.
 PROXY = """
-import sys, time
-sys.path.insert(0, sys.argv[1])
-from proxy import Proxy
-with Proxy(sys.argv[2], delay=float(sys.argv[3])) as proxy:
+import sys
+from tests.harness.proxy import Proxy
+with Proxy(sys.argv[1], delay=float(sys.argv[2])) as proxy:
     print(proxy.endpoint, flush=True)
     sys.stdin.read()
     print(proxy.requests, flush=True)
@@ -39,7 +38,7 @@ class Delayed:
 
     def __init__(self, upstream, delay):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROXY, os.path.join(REPO, "tests", "s3"), upstream, str(delay)],
+            [sys.executable, "-c", PROXY, upstream, str(delay)], cwd=paths.REPO,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.endpoint = self.process.stdout.readline().strip()
 
@@ -56,13 +55,6 @@ def environment(endpoint):
     return env
 
 
-def client(endpoint):
-    """boto3's."""
-    import boto3  # pylint: disable=import-outside-toplevel
-    return boto3.client("s3", endpoint_url=endpoint, aws_access_key_id=ACCESS,
-                        aws_secret_access_key=SECRET, region_name="us-east-1")
-
-
 def by_shardctl(shardctl, endpoint, bucket, folder):
     """(seconds, facts) of an index."""
     # By a shell: a process inherits the peak memory of what executes it.
@@ -76,7 +68,7 @@ def by_shardctl(shardctl, endpoint, bucket, folder):
 def by_boto3(endpoint, bucket, most):
     """Keys per second over the first `most` keys."""
     begin, count = time.monotonic(), 0
-    for page in client(endpoint).get_paginator("list_objects_v2").paginate(Bucket=bucket):
+    for page in s3.client(endpoint, ACCESS, SECRET).get_paginator("list_objects_v2").paginate(Bucket=bucket):
         count += len(page.get("Contents", []))
         if count >= most:
             break
@@ -190,26 +182,19 @@ def measure(args, report, endpoint, delay, name, keys):
 
 def part_s3(args, report):
     """1,000,000 keys of each distribution, without and with delay."""
-    sys.path.insert(0, os.path.join(REPO, "tests", "s3"))
-    import run  # pylint: disable=import-outside-toplevel
-    server = os.path.join(REPO, "scripts", "s3-server.sh")
-    folder = tempfile.mkdtemp(prefix="shard-bench-s3-")
-    state = os.path.join(folder, "server")
-    try:
-        started = subprocess.run([server, "start", state], stdout=subprocess.PIPE, check=True,
-                                 env={**os.environ, "ACCESS": ACCESS, "SECRET": SECRET})
-        endpoint = started.stdout.decode().strip()
-        bench = run.Bench(folder, endpoint, run.Results())
-        for name, keys in run.distributions(getattr(args, "keys", 1000000)):
-            if getattr(args, "names", None) and name not in args.names:
-                continue
-            bench.fill(name, keys)
-            keys.sort(key=str.encode)
-            for delay in (0, 0.02):
-                measure(args, report, endpoint, delay, name, keys)
-    finally:
-        subprocess.run([server, "stop", state], check=False)
-        shutil.rmtree(folder, ignore_errors=True)
+    from tests.s3.ranges import distributions  # pylint: disable=import-outside-toplevel
+    with temporary_folder("shard-bench-s3-") as folder:
+        state = os.path.join(folder, "server")
+        with s3.server(state, ACCESS, SECRET) as endpoint:
+            made = s3.client(endpoint, ACCESS, SECRET)
+            for name, keys in distributions(getattr(args, "keys", 1000000)):
+                if getattr(args, "names", None) and name not in args.names:
+                    continue
+                made.create_bucket(Bucket=name)
+                s3.fill(made, state, name, keys)
+                keys.sort(key=str.encode)
+                for delay in (0, 0.02):
+                    measure(args, report, endpoint, delay, name, keys)
 
 
 def main():
@@ -220,9 +205,9 @@ def main():
     parser.add_argument("--only", help="names of the distributions, separated by ','")
     args = parser.parse_args()
     args.names = args.only.split(",") if args.only else None
-    args.preload = os.path.join(REPO, "build", "libshard.so")
-    args.folder = os.path.join(REPO, "build", "bench")
-    import bench  # pylint: disable=import-outside-toplevel
+    args.preload = paths.LIBRARY
+    args.folder = os.path.join(paths.BUILD, "bench")
+    from scripts import bench  # pylint: disable=import-outside-toplevel
     report = bench.Report()
     part_s3(args, report)
     report.table()

@@ -7,7 +7,6 @@ takes seconds) and a limited number of steps: what does a name cost? Memory is
 the sum of PSS over all processes of the run, the highest of the samples taken
 while it trained. Nothing is extrapolated.
 """
-import argparse
 import datetime
 import json
 import os
@@ -17,9 +16,8 @@ import subprocess
 import sys
 import time
 
-REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(REPO, "tests", "dlio"))
-import launch  # noqa: E402  pylint: disable=wrong-import-position
+from tests.harness import options, paths, processes
+from tests.harness.opens import read_opens
 
 RANKS = 2
 WORKERS = 2
@@ -29,21 +27,18 @@ FIRST_STEP = re.compile(r"(\d{4}-\S+) Rank 0 step 1 processed")
 
 def parse_arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options.parser(__doc__, "preload", "openlog", "python")
     parser.add_argument("--files", type=int, default=2000, help="files of the small dataset")
     parser.add_argument("--names", type=int, default=100000, help="names of the large dataset")
     parser.add_argument("--steps", type=int, default=250, help="steps of the large run")
-    parser.add_argument("--preload", default=os.path.join(REPO, "build", "libshard.so"))
-    parser.add_argument("--openlog", default=os.path.join(REPO, "build", "tests", "openlog.so"))
-    parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--folder", default=os.path.join(REPO, "build", "demo"))
-    return parser.parse_args()
+    parser.add_argument("--folder", default=os.path.join(paths.BUILD, "demo"))
+    return options.parse(parser)
 
 
 def total_pss(pid):
     """Sum of PSS, in bytes, over a process and its descendants."""
     total = 0
-    for member in launch.process_tree(pid):
+    for member in processes.process_tree(pid):
         try:
             with open(f"/proc/{member}/smaps_rollup", encoding="ascii") as stream:
                 total += sum(int(line.split()[1]) * 1024 for line in stream
@@ -77,7 +72,7 @@ def run(args, name, options, preload):
                "train.epochs": 1, "train.computation_time": 0.0,
                "output.folder": folder, "checkpoint.checkpoint_folder": folder, **options}
     script = 'export OPENLOG="$0/rank$OMPI_COMM_WORLD_RANK.log"; exec "$@"'
-    command = launch.mpi_command(
+    command = processes.mpi_command(
         RANKS, ["sh", "-c", script, folder,
                 os.path.join(os.path.dirname(args.python), "dlio_benchmark")]
         + [f"++workload.{key}={value}" for key, value in options.items()],
@@ -87,7 +82,7 @@ def run(args, name, options, preload):
     peak = 0
     log = os.path.join(folder, "dlio.log")
     with open(os.path.join(folder, "job.log"), "wb") as output:
-        job = subprocess.Popen(command, env=launch.environment(args.python), cwd=folder,
+        job = subprocess.Popen(command, env=processes.environment(args.python), cwd=folder,
                                stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             while job.poll() is None:
@@ -95,7 +90,7 @@ def run(args, name, options, preload):
                     peak = max(peak, total_pss(job.pid))
                 time.sleep(0.02)
         finally:
-            launch.kill_tree(job.pid)
+            processes.kill_tree(job.pid)
     if job.returncode != 0:
         sys.exit(f"demo: DLIO failed with status {job.returncode}: see {folder}/job.log")
     if not options["workflow.train"]:
@@ -109,7 +104,7 @@ def run(args, name, options, preload):
     return {"pss": peak, "steps": steps, "seconds": time.time() - start,
             "speed": metric["train_throughput_mean_samples_per_second"],
             "first": first_step(log) - start,
-            "opens": [launch.read_opens(os.path.join(folder, f"rank{rank}.log"))
+            "opens": [read_opens(os.path.join(folder, f"rank{rank}.log"))
                       for rank in range(RANKS)]}
 
 
@@ -159,12 +154,12 @@ def mebibytes(size):
 
 def main():
     """Make the data, run both sides, print the tables."""
-    launch.end_jobs_on_signals()
+    processes.end_jobs_on_signals()
     args = parse_arguments()
     args.folder = os.path.abspath(args.folder)
     small, large = make_data(args)
-    shim = [os.path.abspath(args.preload)] if args.preload else []
-    openlog = [os.path.abspath(args.openlog)]
+    shim = [args.preload] if args.preload else []
+    openlog = [args.openlog]
     whole = {"dataset.data_folder": small, "dataset.num_files_train": args.files}
     part = {"dataset.data_folder": large, "dataset.num_files_train": args.names,
             "train.total_training_steps": args.steps}

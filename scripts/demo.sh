@@ -11,4 +11,4 @@ for needed in .venv/bin/dlio_benchmark build/libshard.so build/tests/openlog.so;
 		exit 1
 	fi
 done
-exec .venv/bin/python scripts/demo.py "$@"
+exec .venv/bin/python -m scripts.demo "$@"

@@ -1,46 +1,58 @@
 #!/bin/bash
-# Makes what the build and the tests need: Debian packages, and .venv/ with the real DLIO, torch,
-# torchdata and webdataset.
+# Installs what this project needs: Debian packages, and .venv/ with the real DLIO.
 #
-#   scripts/setup.sh                        uses python3
-#   PYTHON=/path/to/python scripts/setup.sh uses another interpreter (3.10 or 3.11)
+#   scripts/setup.sh build    what the products, unit tests and lint are made with; no .venv
+#   scripts/setup.sh demo     what `make demo` needs: compilers, Open MPI, and .venv/
+#   scripts/setup.sh [test]   everything: programs that tests run under libshard, an S3 server, ...
+#
+#   PYTHON=/path/to/python scripts/setup.sh ...   uses another interpreter (3.10 or 3.11) for .venv/
 #
 # A second run finds everything in place, in under two seconds and without a network.
 # A run that was interrupted is finished by the next one.
 set -eu
+export LC_ALL=C
 
 cd "$(dirname "$0")/.."
 
-packages="gcc make libc6-dev libjemalloc-dev libcmocka-dev libssl-dev libjson-c-dev libcurl4-openssl-dev
-	libexpat1-dev openmpi-bin libopenmpi-dev strace e2fsprogs git clang-format clang-tidy"
+level=${1:-test}
+products="gcc make libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libexpat1-dev"
+checks="python3 libcmocka-dev clang-format clang-tidy"
+mpi="openmpi-bin libopenmpi-dev"
+tests="strace e2fsprogs git"
 # What tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim (about 450 MB, of
 # which Java and node.js take 380). fzf is a small Go program; of Java the JRE is enough.
-packages="$packages rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"
+tests="$tests rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"
 # An S3 server (scripts/s3-server.sh, 320 MB), and certificates for it.
-packages="$packages radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
-# Installed without what they ask for: the pinned requirements have it.
-alone="dlio-benchmark==2.0.0 torchdata==0.7.1"
+tests="$tests radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
+
+# What .venv/ is made of: the same for demo and tests, as DLIO imports TensorFlow wherever it starts.
 requirements=scripts/requirements.txt
+# Installed without what they ask for: the requirements have it.
+alone="dlio-benchmark==2.0.0 torchdata==0.7.1"
 venv=.venv
 stamp=$venv/.setup-stamp
+# The clients of tests/clients want other versions of the same: a venv of their own.
+client_requirements=scripts/requirements-clients.txt
+client_venv=.venv-clients
+client_stamp=$client_venv/.setup-stamp
 python=${PYTHON:-python3}
 
 say() {
 	echo "setup: $*" >&2
 }
 
+# install_packages NAME...: those that are missing
 install_packages() {
-	local missing="" package
-	for package in $packages; do
-		dpkg -s "$package" 2>/dev/null | grep -q '^Status: .* installed$' || missing="$missing $package"
-	done
+	local missing
+	missing=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p' |
+		sort -u | comm -13 - <(printf '%s\n' "$@" | sort -u) | tr '\n' ' ')
 	[ -n "$missing" ] || return 0
 
-	say "installing$missing"
+	say "installing $missing"
 	local as_root=""
 	if [ "$(id -u)" -ne 0 ]; then
 		if ! command -v sudo >/dev/null; then
-			say "these need root: apt-get install$missing"
+			say "these need root: apt-get install $missing"
 			exit 1
 		fi
 		as_root=sudo
@@ -70,8 +82,7 @@ check_python() {
 		;;
 	esac
 	if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-		packages="python3-venv"
-		install_packages
+		install_packages python3-venv
 	fi
 }
 
@@ -106,8 +117,41 @@ make_venv() {
 	say "$venv is ready: $venv/bin/dlio_benchmark"
 }
 
-install_packages
-check_python
-if [ "$(cat $stamp 2>/dev/null)" != "$(fingerprint)" ]; then
-	make_venv
+# What it is made of, without comments; pinned for Python 3.11, for 3.10 pip chooses.
+client_packages() {
+	sed 's/#.*//' "$client_requirements" | case $version in
+	3.10.*) sed 's/==.*//' ;;
+	*) cat ;;
+	esac
+}
+
+make_client_venv() {
+	if [ "$(version_of $client_venv/bin/python)" != "$version" ] || [ -e $client_stamp ]; then
+		"$python" -m venv --clear $client_venv
+	elif [ ! -x $client_venv/bin/pip ]; then
+		"$python" -m venv $client_venv
+	fi
+	say "installing the data libraries of tests/clients into $client_venv (some minutes, 1 GB)"
+	$client_venv/bin/pip install --quiet --upgrade pip
+	$client_venv/bin/pip install --quiet -r <(client_packages)
+	client_packages | sha256sum >$client_stamp
+}
+
+# shellcheck disable=SC2086 # lists of words
+case $level in
+build) install_packages $products $checks ;;
+demo) install_packages $products $mpi ;;
+test) install_packages $products $checks $mpi $tests ;;
+*)
+	echo "usage: $0 build|demo|test" >&2
+	exit 2
+	;;
+esac
+if [ "$level" != build ]; then
+	check_python
+	[ "$(cat $stamp 2>/dev/null)" = "$(fingerprint)" ] || make_venv
+fi
+if [ "$level" = test ] && [ -e $client_requirements ] &&
+	[ "$(cat $client_stamp 2>/dev/null)" != "$(client_packages | sha256sum)" ]; then
+	make_client_venv
 fi

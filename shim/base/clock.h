@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* clock.h - for deadlines. */
+/* clock.h - for deadlines, and for the age of things. */
 #ifndef SHARD_BASE_CLOCK_H
 #define SHARD_BASE_CLOCK_H
 
@@ -11,6 +11,13 @@ static inline int64_t shard_clock_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Nanoseconds since 1970. */
+static inline int64_t shard_clock_real_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
 #endif

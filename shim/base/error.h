@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* error.h - what an errno says. */
+/* error.h - errors: what an errno says, and the line for people that goes with it. */
 #ifndef SHARD_BASE_ERROR_H
 #define SHARD_BASE_ERROR_H
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /*
  * Whether an error says nothing of what was asked for: the process lacks descriptors or memory, and
@@ -14,5 +15,9 @@ static inline bool shard_error_is_shortage(int error) {
   error = error < 0 ? -error : error;
   return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
+
+/* Put a line into err[size], cut off there, and return rc. */
+__attribute__((format(printf, 4, 5))) int shard_error_set(char *err, size_t size, int rc,
+                                                          const char *format, ...);
 
 #endif

@@ -157,7 +157,8 @@ int ctl_s3_get(const char *url, bool anonymous, int fd) {
   rc = prepare(&at, anonymous, &account, &o);
   if (rc == CTL_DONE) {
     o.connections = 1;
-    rc = shard_s3_get(&o, at.prefix, fd, err, sizeof(err)) == 0 ? CTL_DONE : ctl_fail("%s", err);
+    rc = shard_s3_object_get(&o, at.prefix, fd, err, sizeof(err)) == 0 ? CTL_DONE
+                                                                       : ctl_fail("%s", err);
   }
   shard_s3_account_free(&account);
   return rc;
@@ -183,7 +184,8 @@ int ctl_s3_put(const struct ctl_s3_file *files, size_t count, bool only_new) {
   rc = prepare(&at, false, &account, &o);
   if (rc == CTL_DONE) {
     o.connections = count < o.connections ? (unsigned)count : o.connections;
-    rc = shard_s3_put(&o, uploads, count, err, sizeof(err)) == 0 ? CTL_DONE : ctl_fail("%s", err);
+    rc = shard_s3_object_put(&o, uploads, count, err, sizeof(err)) == 0 ? CTL_DONE
+                                                                        : ctl_fail("%s", err);
   }
   shard_s3_account_free(&account);
   free(uploads);
@@ -219,7 +221,7 @@ int ctl_s3_watch_open(const char *url, struct ctl_s3_watch **watch) {
 
 int ctl_s3_watch_look(struct ctl_s3_watch *w, int fd, enum ctl_s3_seen *seen) {
   char err[1300] = "";
-  int rc = shard_s3_get_other(w->client, w->at.prefix, w->etag, fd, err, sizeof(err));
+  int rc = shard_s3_object_get_other(w->client, w->at.prefix, w->etag, fd, err, sizeof(err));
   *seen = rc > 0 ? CTL_S3_NEW : w->etag[0] ? CTL_S3_SAME : CTL_S3_NONE;
   return rc < 0 ? ctl_fail("%s", err) : CTL_DONE;
 }

@@ -12,7 +12,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 #include "ctl/ctl.h"
 #include "ctl/output.h"
 #include "ctl/s3.h"
@@ -32,7 +32,7 @@ struct candidate {
   char why[1100]; /* it is passed over */
 };
 
-/* 1, 0 or a negative errno, as shard_given_look(). */
+/* 1, 0 or a negative errno, as shard_prebuilt_try(). */
 static int judge(struct candidate *k) {
   struct shard_listing *l;
   int rc = k->have ? shard_listing_open(k->file, &l) : -ENOENT;
@@ -41,7 +41,8 @@ static int judge(struct candidate *k) {
   }
   rc = k->checked ? 0 : shard_listing_verify(l);
   k->checked = rc == 0;
-  rc = rc == 0 ? shard_given_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why)) : rc;
+  rc =
+      rc == 0 ? shard_prebuilt_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why)) : rc;
   shard_listing_close(l);
   return rc;
 }
@@ -87,7 +88,7 @@ static int await(struct candidate *k, struct ctl_s3_watch *watch, int fd, double
     }
     /* One that was old a moment ago may be true now, where a file system tells of changes late. */
     int state = judge(k);
-    if (state < 0 && !shard_given_passing(state)) {
+    if (state < 0 && !shard_prebuilt_may_come(state)) {
       return ctl_fail("%.300s: %s", k->url, shard_listing_strerror(state));
     }
     if (state >= 0 || seconds < 0) {

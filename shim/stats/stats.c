@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +13,6 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +23,7 @@
 #include "config/dataset.h"
 #include "config/launcher.h"
 #include "config/pattern.h"
+#include "host/builder.h"
 #include "host/self.h"
 #include "libshard.h"
 #include "stats/log.h"
@@ -850,20 +848,7 @@ void shard_stats_end(void) {
                   sizeof(libraries)) {
     environment[1] = libraries;
   }
-  posix_spawnattr_t attributes;
-  sigset_t all, none;
-  pid_t pid;
-  int status = -1;
-  sigfillset(&all);
-  sigemptyset(&none);
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  int rc = posix_spawn(&pid, program, NULL, &attributes, arguments, environment);
-  posix_spawnattr_destroy(&attributes);
-  while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  int rc = shard_builder_run(program, arguments, environment);
   if (rc != 0) {
     char text[PATH_MAX + 200];
     snprintf(text, sizeof(text), "cannot start '%.900s': %s; run shardctl stats '%.900s'", program,

@@ -31,7 +31,8 @@
 #include "base/path.h"
 #include "base/xxh64.h"
 #include "cache/cache.h"
-#include "cache/given.h"
+#include "cache/fetch.h"
+#include "cache/prebuilt.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "config/dataset.h"
@@ -90,13 +91,7 @@ static struct {
 
 static atomic_int listings;      /* opened */
 static atomic_int view_now = -1; /* enum shard_view, once decided */
-enum complaint {
-  ABOUT_RANK,
-  ABOUT_DATASET,
-  ABOUT_DAMAGE,
-  ABOUT_LISTING,
-  COMPLAINTS
-};
+enum complaint { ABOUT_RANK, ABOUT_DATASET, ABOUT_DAMAGE, ABOUT_LISTING, COMPLAINTS };
 static atomic_bool complained[COMPLAINTS];
 
 static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
@@ -316,8 +311,8 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
                                     file, PATH_MAX) < 0) {
     snprintf(err, size, "SHARD_LISTING: too long, or out of memory");
   } else if (strncmp(file, "s3://", 5) == 0 &&
-             (!(url = strdup(file)) || (rc = shard_cache_fetch(d->path, url, known ? job : NULL,
-                                                               file, PATH_MAX, err, size)) != 0)) {
+             (!(url = strdup(file)) || (rc = shard_fetch(d->path, url, known ? job : NULL, file,
+                                                         PATH_MAX, err, size)) != 0)) {
     if (!url) {
       snprintf(err, size, "out of memory");
     }
@@ -327,7 +322,7 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
     rc = -errno;
     snprintf(err, size, "SHARD_DATASET='%.256s': %s", d->path, strerror(errno));
   } else {
-    rc = shard_given_open(file, url ? url : file, real, &setup.options, out, err, size);
+    rc = shard_prebuilt_open(file, url ? url : file, real, &setup.options, out, err, size);
     if (rc == 0) {
       rc = -EINVAL;
       snprintf(err, size,
@@ -337,7 +332,7 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
     rc = rc > 0 ? 0 : rc;
   }
   if (rc < 0 && url) {
-    shard_cache_name_object(file, url, err, size);
+    shard_fetch_rename(file, url, err, size);
   }
   free(url);
   free(job);
@@ -360,7 +355,7 @@ static int open_listing(struct dataset *d, char *err, size_t size) {
       is_streamed(d)
           ? shard_cache_open_stream(d->path, d->url, setup.options_text, of, &d->stream, err, size)
       : d->url
-          ? shard_cache_open_remote(d->path, d->url, setup.options_text, of, &d->listing, err, size)
+          ? shard_cache_open_bucket(d->path, d->url, setup.options_text, of, &d->listing, err, size)
           : shard_cache_open(d->path, setup.options_text, of, &d->listing, err, size);
   free(job);
   if (rc == 0 && d->listing) {

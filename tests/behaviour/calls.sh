@@ -3,6 +3,7 @@
 # The shard view by every call that lists: the calls agree with each other and with lstat, the
 # ranks' shares are a partition, and descriptors may come and go in any way.
 . "$(dirname "$0")/lib.bash"
+needs mpirun
 in_namespace
 mounts=()
 trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK"' EXIT
@@ -284,27 +285,23 @@ done
 unset SHARD_JOB
 
 # Ranks of one launcher that start at different times.
-if command -v mpirun >/dev/null && timeout 30 mpirun --allow-run-as-root --oversubscribe --bind-to none -n 1 true 2>/dev/null; then
-  for s in range hash; do
-    fresh; tree "$C"
-    SHARD_DATASET=$C SHARD_STRATEGY=$s timeout 60 mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2 bash -c '
-      cd "$1"; if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then
-        for ((i = 0; i < 200; i++)); do [ -s mpi.0.done ] && break; sleep 0.05; done; touch change/new change/sub/new; rm change/sub/k
-      fi
-      LD_PRELOAD=$2 ./calls walk change >mpi.$OMPI_COMM_WORLD_RANK 2>mpi.err.$OMPI_COMM_WORLD_RANK
-      echo $? >mpi.$OMPI_COMM_WORLD_RANK.done' - "$WORK" "$LIB" >"$WORK/mpi.out" 2>&1
-    sort -z "$WORK"/mpi.[01] >"$WORK/got"
-    if [ $s = hash ]; then # without a listing: what was there twice is there once, and the new once at most
-      uniq -zd "$WORK/got" >"$WORK/twice"
-      verdict "ranks started at different times, $s" "$(tr '\0' ' ' <"$WORK/twice"; tr '\0' '\n' <"$WORK/want" | grep -v sub/k | comm -23 - <(tr '\0' '\n' <"$WORK/got"))"
-    else
-      verdict "ranks started at different times, $s" "$(cmp "$WORK/want" "$WORK/got" 2>&1; cat "$WORK/mpi.err.0"; grep -q 'digest [0-9a-f]' "$WORK/mpi.err.1" || echo "no warning")"
+for s in range hash; do
+  fresh; tree "$C"
+  SHARD_DATASET=$C SHARD_STRATEGY=$s timeout 60 mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2 bash -c '
+    cd "$1"; if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then
+      for ((i = 0; i < 200; i++)); do [ -s mpi.0.done ] && break; sleep 0.05; done; touch change/new change/sub/new; rm change/sub/k
     fi
-    rm -f "$WORK"/mpi.*
-  done
-else
-  skip "mpirun" "it is not there"
-fi
+    LD_PRELOAD=$2 ./calls walk change >mpi.$OMPI_COMM_WORLD_RANK 2>mpi.err.$OMPI_COMM_WORLD_RANK
+    echo $? >mpi.$OMPI_COMM_WORLD_RANK.done' - "$WORK" "$LIB" >"$WORK/mpi.out" 2>&1
+  sort -z "$WORK"/mpi.[01] >"$WORK/got"
+  if [ $s = hash ]; then # without a listing: what was there twice is there once, and the new once at most
+    uniq -zd "$WORK/got" >"$WORK/twice"
+    verdict "ranks started at different times, $s" "$(tr '\0' ' ' <"$WORK/twice"; tr '\0' '\n' <"$WORK/want" | grep -v sub/k | comm -23 - <(tr '\0' '\n' <"$WORK/got"))"
+  else
+    verdict "ranks started at different times, $s" "$(cmp "$WORK/want" "$WORK/got" 2>&1; cat "$WORK/mpi.err.0"; grep -q 'digest [0-9a-f]' "$WORK/mpi.err.1" || echo "no warning")"
+  fi
+  rm -f "$WORK"/mpi.*
+done
 
 # Epochs: each a partition of its own, the same in every process.
 for s in range stride hash; do

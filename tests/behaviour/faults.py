@@ -3,8 +3,11 @@
 """Faults of the machine: calls that fail, full disks, killed builders, changing directories.
 
 Whatever happens, a listing is whole and right, or there is an error that says why, and an older
-file stays as it was. BUILD is where libshard.so and shardctl are (default: build/). SEED repeats
-a run's random choices. Each check prints 'ok NAME' or 'FAIL NAME: why'.
+file stays as it was.
+
+    python3 -m tests.behaviour.faults [PART...]     all parts, or those named
+
+SEED, a variable of the environment, repeats a run's random choices; it is printed first.
 """
 
 import concurrent.futures
@@ -25,8 +28,9 @@ import tempfile
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(ROOT, "build")))
+from tests.harness import paths
+from tests.harness.verdicts import Verdicts
+
 NOBODY = 65534
 
 if "FAULTS_USER" not in os.environ:  # start anew where mounts are this test's own
@@ -34,7 +38,7 @@ if "FAULTS_USER" not in os.environ:  # start anew where mounts are this test's o
     words = ["unshare", "-m"] if os.getuid() == 0 else ["unshare", "-rm"]
     if subprocess.run(words + ["true"]).returncode != 0:
         sys.exit("FAIL faults: unshare -m is not allowed here, and the tests of full disks need it")
-    os.execvp("unshare", words + [sys.executable, os.path.abspath(__file__), *sys.argv[1:]])
+    os.execvp("unshare", words + [sys.executable, "-m", "tests.behaviour.faults", *sys.argv[1:]])
 
 IS_ROOT = os.environ.get("FAULTS_USER") == "0"  # and not only in a namespace of its own
 
@@ -48,25 +52,19 @@ WORK = tempfile.mkdtemp(prefix="shard-faults.", dir="/tmp")
 os.chmod(WORK, 0o755)
 os.chdir(WORK)
 os.mkdir("bin")  # where another user can reach them
-LIB, CTL, FAILING = (shutil.copy(os.path.join(BUILD, f), "bin")
-                     and os.path.join(WORK, "bin", os.path.basename(f))
-                     for f in ("libshard.so", "shardctl", "tests/failing.so"))
+LIB, CTL, FAILING = (shutil.copy(f, "bin") and os.path.join(WORK, "bin", os.path.basename(f))
+                     for f in (paths.LIBRARY, paths.SHARDCTL, paths.preload("failing")))
 DATASET = os.path.join(WORK, "bin", "dataset")
-subprocess.run([
-    "gcc", "-O1", "-D_GNU_SOURCE", "-I", ROOT + "/include", "-o", DATASET,
-    ROOT + "/tests/programs/dataset.c", LIB, "-Wl,-rpath," + WORK + "/bin"
-],
-               check=True)
+subprocess.run(["gcc", "-O1", "-D_GNU_SOURCE", "-I", paths.REPO + "/include", "-o", DATASET,
+                paths.source("programs", "dataset.c"), LIB, "-Wl,-rpath," + WORK + "/bin"], check=True)
 SEED = int(os.environ.get("SEED", random.SystemRandom().randrange(1 << 32)))
 chance = random.Random(SEED)
-passed = failed = 0
+verdicts = Verdicts()
 
 
 def check(name, why):
     """One line; `why` is empty if all is well."""
-    global passed, failed
-    passed, failed = passed + (not why), failed + bool(why)
-    print(f"FAIL {name}: {str(why)[:600]!r}" if why else f"ok {name}", flush=True)
+    verdicts.check(name, not why, repr(str(why)[:600]))
 
 
 def run(*words, env=None, timeout=120, **more):
@@ -779,7 +777,6 @@ def changing():
                                  "FAILING_NAP": "4000"
                              })
         at, until = "d03", time.monotonic() + (3 if k % 4 == 0 else chance.uniform(0.01, 0.2))
-        states, gone = {}, 0
         while p.poll() is None and time.monotonic() < until:
             to = f"d{chance.randrange(12):02}"
             os.rename(f"live/{at}/mover", f"live/{to}/mover")
@@ -916,8 +913,8 @@ def main():
                        shell=True,
                        stderr=subprocess.DEVNULL)
         shutil.rmtree(WORK)
-    print(f"{passed} passed, {failed} failed, SEED={SEED}")
-    sys.exit(failed != 0)
+    return verdicts.conclude()
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Programs that list nothing of a dataset run as if libshard.so were not there.
 . "$(dirname "$0")/lib.bash"
+needs mpirun
 program dirs
 cache=$WORK/cache
 export SHARD_CACHE_DIR=$cache
@@ -38,11 +39,7 @@ alike "pip list" "$PYTHON" -m pip list --disable-pip-version-check
 alike perl perl -e 'opendir(D, ".") or die; print join("\n", sort readdir D), "\n"; rewinddir D; print scalar(() = readdir D), "\n"'
 alike "bash glob" bash -c 'echo * .[a-z]* shim/*/*.c'
 alike "bash, false" bash -c 'exit 3'
-if command -v mpirun >/dev/null; then
-  alike "mpirun hostname" mpirun --allow-run-as-root -n 1 hostname
-else
-  skip "mpirun hostname" "no mpirun"
-fi
+alike "mpirun hostname" mpirun --allow-run-as-root -n 1 hostname
 alike "ls of descriptors" ls /proc/self/fd
 alike "few descriptors" bash -c 'ulimit -n 12; ls; find . | sort'
 alike "very few descriptors" bash -c 'ulimit -n 8; ls; find . | sort'
@@ -62,7 +59,7 @@ if [ -n "$jemalloc" ]; then
   done
   preload=$LIB
 else
-  skip "beside jemalloc" "no libjemalloc.so.2"
+  fail "beside jemalloc" "there is no libjemalloc.so.2; scripts/setup.sh installs it"
 fi
 
 pythons=("$HOME"/.pyenv/versions/3.{8,9,10,11,12,13}.*/bin/python3)

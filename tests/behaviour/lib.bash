@@ -2,7 +2,8 @@
 # lib.bash - sourced by the behaviour tests: bash, no arguments.
 #   BUILD   where libshard.so and shardctl are (default: build/)
 #   PYTHON  the interpreter to use (default: python3)
-# Each check prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why'; finish prints the sums and
+# Each check prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why': skipped is what this machine
+# does not allow, never what is not installed. finish prints the sums and
 # exits with 1 if anything failed. Everything is made below $WORK, which is removed at the end.
 set -u
 export LC_ALL=C
@@ -31,6 +32,13 @@ skip() { echo "skip $1: $2"; }
 verdict() { if [ -z "$2" ]; then ok "$1"; else fail "$1" "$2"; fi; }
 # same NAME WANTED GOT: two files
 same() { verdict "$1" "$(cmp "$2" "$3" 2>&1 | head -1; cmp -s "$2" "$3" || diff -a <(tr '\0' '\n' <"$2") <(tr '\0' '\n' <"$3") | head -5)"; }
+# needs PROGRAM...: without it this test fails, for it would show less than it seems to
+needs() {
+  local program
+  for program; do
+    type -P "$program" >/dev/null || { fail "$program" "there is none; scripts/setup.sh test installs it"; finish; }
+  done
+}
 finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ]; exit; }
 
 # program NAME: path of tests/programs/NAME.c, compiled

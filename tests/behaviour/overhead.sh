@@ -18,7 +18,7 @@ instructions() {
     fail "find under callgrind" "$(cat "$out.err")"
   sed -n 's/^==.*Collected : //p' "$out.err" >"$out.cost"
 }
-type -P valgrind >/dev/null || fail "valgrind" "there is none; scripts/setup.sh installs it"
+needs valgrind
 instructions "$WORK/bare" A=1
 instructions "$WORK/preloaded" LD_PRELOAD="$LIB" SHARD_DATASET="$WORK/dataset" SHARD_RANK=0 SHARD_SIZE=2
 same "find, unserved" "$WORK/bare" "$WORK/preloaded"

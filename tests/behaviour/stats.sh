@@ -3,6 +3,7 @@
 # SHARD_STATS: what a rank's processes open is counted, whatever they are and however they open it;
 # and shardctl verify, which believes true statistics and finds each kind of fault.
 . "$(dirname "$0")/lib.bash"
+needs mpirun
 program opens
 export SHARD_CACHE_DIR=$WORK/cache
 O=$WORK/opens
@@ -315,13 +316,9 @@ verdict "verify --json" "$("$PYTHON" -c 'import json, sys; j = json.load(open(sy
 verdict "stats: not a log" "$("$CTL" stats "$O" 2>&1 | grep -v "is not a log")"
 
 # ---- real launchers
-if command -v mpirun >/dev/null; then
-  rm -f "$WORK/out"/*
-  mpirun --allow-run-as-root --oversubscribe --bind-to none -n 3 -x SHARD_STATS="$WORK/out/%r.json" -x SHARD_DATASET="$D" \
-    -x LD_PRELOAD="$LIB" "$PYTHON" "$WORK/read.py" "$D" 1 >"$WORK/err" 2>&1
-  verdict "mpirun" "$(cat "$WORK/err"; ls "$WORK/out" | tr '\n' ' ' | grep -vx '0.json 1.json 2.json ')"
-  verify "mpirun: proven" 0 "partition its $all names; each was opened once" "$WORK"/out/*.json
-else
-  skip "mpirun" "there is none"
-fi
+rm -f "$WORK/out"/*
+mpirun --allow-run-as-root --oversubscribe --bind-to none -n 3 -x SHARD_STATS="$WORK/out/%r.json" -x SHARD_DATASET="$D" \
+  -x LD_PRELOAD="$LIB" "$PYTHON" "$WORK/read.py" "$D" 1 >"$WORK/err" 2>&1
+verdict "mpirun" "$(cat "$WORK/err"; ls "$WORK/out" | tr '\n' ' ' | grep -vx '0.json 1.json 2.json ')"
+verify "mpirun: proven" 0 "partition its $all names; each was opened once" "$WORK"/out/*.json
 finish

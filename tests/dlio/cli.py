@@ -1,31 +1,28 @@
 """DLIO's own command lines, unmodified and under the preload, must do the same.
 
-    python tests/dlio/cli.py [--preload LIB] ...
+    python -m tests.dlio.cli [--preload LIB] ...
 
 matrix.py drives DLIO from a program of ours; here it is started as users start
 it: by the console script dlio_benchmark and as python -m dlio_benchmark.main,
 under mpirun -n 2. One of the runs is traced by strace instead of openlog.so, so
 that the tests do not rest on our own logger alone.
 """
-import argparse
-import codecs
 import collections
 import dataclasses
-import glob
 import json
 import os
 import re
 import shutil
 import sys
-import tempfile
 import time
 
-import configs
-import launch
-from matrix import REPO, tail
+from tests.dlio import configs
+from tests.harness import options, processes
+from tests.harness.opens import opens_difference, read_opens, read_strace
+from tests.harness.processes import tail
+from tests.harness.verdicts import Verdicts
 
 RANKS = 2
-OPEN_CALL = re.compile(r'^(?:open|openat|openat2|creat)\((?:[A-Z_0-9]+, )?"((?:[^"\\]|\\.)*)"(.*)\) += \d+')
 
 
 @dataclasses.dataclass
@@ -56,17 +53,15 @@ def runs():
     ]
 
 
-def read_strace(prefix):
-    """The opens of non-directories in the traces of one rank, one file a thread."""
-    opens = collections.Counter()
-    for path in glob.glob(glob.escape(prefix) + ".*"):
-        with open(path, "rb") as stream:
-            for line in stream:
-                match = OPEN_CALL.match(line.decode("latin-1"))
-                if match and "O_DIRECTORY" not in match.group(2):
-                    name = codecs.escape_decode(match.group(1).encode("latin-1"))[0]
-                    opens[os.fsdecode(name)] += 1
-    return opens
+def read_steps(folder, rank):
+    """Steps of each epoch and block, from the results DLIO has saved; None if there are none."""
+    path = os.path.join(folder, f"{rank}_output.json")
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as stream:
+        output = json.load(stream)
+    return {f"{epoch}/{block}": len(loads) for epoch, values in output.items()
+            if epoch.isdigit() for block, loads in values["load"].items()}
 
 
 class Cli:
@@ -76,7 +71,7 @@ class Cli:
         self.args = args
         self.workdir = workdir
         self.data = os.path.join(workdir, "data")
-        self.env = launch.environment(args.python, args.dlio)
+        self.env = processes.environment(args.python, args.dlio)
         os.makedirs(self.data, exist_ok=True)
 
     def start(self, run, side, preload, env, ranks=RANKS):
@@ -105,9 +100,9 @@ class Cli:
                   'for i; do\n\tshift\n'
                   '\t[ "$i" = "$prefix/trace" ] && i="$prefix/trace$OMPI_COMM_WORLD_RANK"\n'
                   '\tset -- "$@" "$i"\ndone\nexec "$@"')
-        command = launch.mpi_command(ranks, ["sh", "-c", script, "sh", folder] + command, preload,
+        command = processes.mpi_command(ranks, ["sh", "-c", script, "sh", folder] + command, preload,
                                      {"OPENLOG_ROOT": self.data + "/", **env})
-        status, reason = launch.run_job(command, self.env, self.workdir,
+        status, reason = processes.run_job(command, self.env, self.workdir,
                                         os.path.join(folder, "job.log"), lambda: "",
                                         self.args.timeout)
         return folder, reason or status
@@ -117,25 +112,19 @@ class Cli:
         folder, status = self.start(run, side, preload, env)
         ranks = []
         for rank in range(RANKS):
-            steps = None
-            path = os.path.join(folder, "output", f"{rank}_output.json")
-            if os.path.exists(path):
-                with open(path, encoding="utf-8") as stream:
-                    output = json.load(stream)
-                steps = {f"{epoch}/{block}": len(loads) for epoch, values in output.items()
-                         if epoch.isdigit() for block, loads in values["load"].items()}
+            steps = read_steps(os.path.join(folder, "output"), rank)
             if run.strace:
                 opens = read_strace(os.path.join(folder, f"trace{rank}"))
                 opens = collections.Counter({name: count for name, count in opens.items()
                                              if name.startswith(self.data + "/")})
             else:
-                opens = launch.read_opens(os.path.join(folder, f"rank{rank}.log"))
+                opens = read_opens(os.path.join(folder, f"rank{rank}.log"))
             ranks.append((steps, opens))
         return status, ranks, folder
 
     def compare(self, run, preload, env):
         """Run both sides; returns the differences as lines, and the number of opens."""
-        logger = [] if run.strace else [os.path.abspath(self.args.openlog)]
+        logger = [] if run.strace else [self.args.openlog]
         status, bare, folder = self.observe(run, "bare", logger, {})
         if status != 0:
             return [f"fails unmodified ({status}):", tail(os.path.join(folder, "job.log"))], 0
@@ -151,7 +140,7 @@ class Cli:
             if not one[1]:
                 lines.append(f"rank {rank}: no open was logged unmodified")
             lines += [f"rank {rank}: {line}" for line in
-                      launch.opens_difference(one[1], other[1], run.config.opens != "set")]
+                      opens_difference(one[1], other[1], run.config.opens != "set")]
         return lines, sum(sum(opens.values()) for _, opens in bare)
 
     def generate(self, wanted):
@@ -170,50 +159,36 @@ class Cli:
 
 def parse_arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    build = os.path.join(REPO, "build")
-    parser.add_argument("--preload", default=os.path.join(build, "libshard.so"),
-                        help="the library under test; empty: none, which must pass too")
-    parser.add_argument("--openlog", default=os.path.join(build, "tests", "openlog.so"))
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that has DLIO")
-    parser.add_argument("--dlio", metavar="TREE", help="a DLIO source tree to use instead")
-    parser.add_argument("--filter", default="", help="only runs this regex is found in")
-    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",
-                        help="a variable for the runs under the preload")
-    parser.add_argument("--workdir", help="keep data, logs and results here")
+    parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "env", "workdir")
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one run")
-    return parser.parse_args()
+    return options.parse(parser)
 
 
 def run_all(wanted, compare, args, workdir):
-    """Print what compare(run) finds, (lines about faults, opens), for each run; the exit status."""
-    passed = failed = 0
+    """Tell what compare(run) finds, (lines about faults, opens), for each run; the exit status."""
+    verdicts = Verdicts()
     for run in wanted:
         start = time.monotonic()
         lines, opens = compare(run)
-        passed, failed = passed + (not lines), failed + bool(lines)
-        launch.verdict(f"{run.config.name} ({opens} opens, {time.monotonic() - start:.0f} s)", lines)
-    return launch.conclude(passed, failed, workdir, args.workdir)
+        verdicts.tell(f"{run.config.name} ({opens} opens, {time.monotonic() - start:.0f} s)", lines)
+    return verdicts.conclude(workdir, args.workdir)
 
 
 def main():
     """Run all command lines; the exit status is 1 if any differs."""
-    launch.end_jobs_on_signals()
+    processes.end_jobs_on_signals()
     args = parse_arguments()
-    args.python = os.path.abspath(args.python)
-    preload = [os.path.abspath(args.preload)] if args.preload else []
-    for path in preload + [args.openlog]:
-        if not os.path.exists(path):
-            sys.exit(f"{path} does not exist: build it first")
-    workdir = os.path.abspath(args.workdir) if args.workdir else tempfile.mkdtemp(prefix="dlio-cli-")
+    workdir = options.work_folder(args, "dlio-cli-")
     cli = Cli(args, workdir)
+    # A tree that is not installed has no console script.
     script = os.path.exists(os.path.join(os.path.dirname(args.python), "dlio_benchmark"))
-    env = dict(pair.split("=", 1) for pair in args.env)
-
+    if not script and not args.dlio:
+        sys.exit(f"there is no dlio_benchmark beside {args.python}")
     wanted = [run for run in runs() if re.search(args.filter, run.config.name)
               and (script or run.module)]
     cli.generate(wanted)
-    return run_all(wanted, lambda run: cli.compare(run, preload, env), args, workdir)
+    preload = [args.preload] if args.preload else []
+    return run_all(wanted, lambda run: cli.compare(run, preload, args.env), args, workdir)
 
 
 if __name__ == "__main__":

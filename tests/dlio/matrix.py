@@ -1,6 +1,6 @@
 """The same-run matrix: real DLIO, unmodified and under the preload, must do the same.
 
-    python tests/dlio/matrix.py [--quick] [--filter TEXT] [--ranks 1,2,4] ...
+    python -m tests.dlio.matrix [--quick] [--filter TEXT] [--ranks 1,2,4] ...
 
 Every configuration runs twice. Compared, for each rank: its result or error,
 the steps of every epoch and block, the lengths of DLIO's file lists, and the
@@ -14,39 +14,26 @@ file list was a plain list, and --active lets those fail.
 With --control the other side runs naive.so instead, and every configuration
 must be found different: the proof that this comparison can fail.
 """
-import argparse
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
-import configs
-import launch
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-REPO = os.path.dirname(os.path.dirname(HERE))
+from tests.dlio import configs
+from tests.harness import options, paths, processes
+from tests.harness.opens import opens_difference, read_opens
+from tests.harness.verdicts import Verdicts, printable
 
 
 def parse_arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    build = os.path.join(REPO, "build")
-    parser.add_argument("--preload", default=os.path.join(build, "libshard.so"),
-                        help="the library under test; empty: none, which must pass too")
-    parser.add_argument("--openlog", default=os.path.join(build, "tests", "openlog.so"))
-    parser.add_argument("--naive", default=os.path.join(build, "tests", "naive.so"))
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that has DLIO")
-    parser.add_argument("--dlio", metavar="TREE", help="a DLIO source tree to use instead")
+    parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "env", "workdir")
+    parser.add_argument("--naive", default=paths.preload("naive"))
     parser.add_argument("--ranks", default="1,2,4", help="numbers of ranks, in this order")
     parser.add_argument("--quick", action="store_true", help="a small subset, for 1 and 2 ranks")
-    parser.add_argument("--filter", default="", help="only configurations this regex is found in")
-    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",
-                        help="a variable for the runs under the preload")
-    parser.add_argument("--workdir", help="keep data, logs and results here")
     parser.add_argument("--stall", type=float, default=60.0,
                         help="seconds without any result after which a job is hung")
     parser.add_argument("--control", action="store_true",
@@ -54,7 +41,7 @@ def parse_arguments():
     parser.add_argument("--active", action="store_true",
                         help="fail where DLIO's file list is a plain list under the preload")
     parser.add_argument("--list", action="store_true", help="print the configurations and stop")
-    return parser.parse_args()
+    return options.parse(parser)
 
 
 class Matrix:
@@ -64,7 +51,7 @@ class Matrix:
         self.args = args
         self.workdir = workdir
         self.data = os.path.join(workdir, "data")
-        self.environment = launch.environment(args.python, args.dlio)
+        self.environment = processes.environment(args.python, args.dlio)
         for folder in (self.data, os.path.join(self.data, "links")):
             os.makedirs(folder, exist_ok=True)
 
@@ -106,15 +93,15 @@ class Matrix:
                     progress[:] = count, time.monotonic()
                 return "stalled" if time.monotonic() - progress[1] > self.args.stall else ""
 
-            command = launch.mpi_command(ranks, [self.args.python, os.path.join(HERE, "rank.py"),
-                                                 plan_file], preload, env)
-            _, reason = launch.run_job(command, self.environment, self.workdir,
-                                       os.path.join(out, "job.log"), stalled, 3600)
+            command = processes.mpi_command(
+                ranks, [self.args.python, paths.source("dlio", "rank.py"), plan_file], preload, env)
+            _, reason = processes.run_job(command, self.environment, self.workdir,
+                                          os.path.join(out, "job.log"), stalled, 3600)
             started = [i for i, (name, _) in enumerate(rest)
                        if os.path.isdir(os.path.join(out, name))]
             if not started:
                 sys.exit(f"no configuration was started ({reason or 'the job failed'}):"
-                         f" see {out}/job.log\n{tail(os.path.join(out, 'job.log'))}")
+                         f" see {out}/job.log\n{processes.tail(os.path.join(out, 'job.log'))}")
             rest = rest[started[-1] + 1:]
 
     def generate(self, wanted):
@@ -179,13 +166,13 @@ class Matrix:
                 if one.get(key) != other.get(key):
                     lines.append(f"rank {rank}: {key} {one.get(key)} unmodified,"
                                  f" {other.get(key)} under the preload")
-            opens = [launch.read_opens(os.path.join(self.folder(side, ranks), config.name,
-                                                    f"rank{rank}.log")) for side in ("bare", "shim")]
+            opens = [read_opens(os.path.join(self.folder(side, ranks), config.name, f"rank{rank}.log"))
+                     for side in ("bare", "shim")]
             total += sum(opens[0].values())
             # Ranks that another's death stopped were stopped somewhere.
             if config.opens != "nothing" and (alive or hung or one["result"] == "error"):
                 lines += [f"rank {rank}: {line}" for line in
-                          launch.opens_difference(*opens, counts=config.opens == "counts" and alive)]
+                          opens_difference(*opens, counts=config.opens == "counts" and alive)]
         if hung and not total:
             lines.append("no rank reported anything unmodified: this comparison is worth nothing")
         # Newer DLIOs cut a small dataset down to no file at all, and say so.
@@ -223,11 +210,6 @@ def summary(result):
     return re.sub(r"0x[0-9a-f]+|pid\(?s?\)? [0-9, ]+", "#", last.strip())
 
 
-def tail(path, count=15):
-    """The last lines of a log."""
-    with open(path, encoding="utf-8", errors="replace") as stream:
-        return "".join(stream.readlines()[-count:])
-
 
 def has_tensorflow(args):
     """Whether the interpreter can run TensorFlow's loaders."""
@@ -252,66 +234,62 @@ def choose(args):
     return {number: wanted for number, wanted in by_ranks.items() if wanted}, skipped
 
 
-def run(args, workdir):
-    """Run everything; returns the exit status."""
-    by_ranks, skipped = choose(args)
-    if args.list:
-        for ranks, wanted in by_ranks.items():
-            print("\n".join(f"n{ranks} {config.name}" for config in wanted))
-        return 0
+def run_both(matrix, ranks, wanted, preload, env):
+    """Run both sides, one after the other; the seconds of each."""
+    took = []
+    for side in ("bare", "shim"):
+        begin = time.monotonic()
+        matrix.remove_private(wanted)
+        plan = []
+        for config in wanted:
+            extra = {}
+            if side == "shim" and config.name == "naive-lowered":
+                extra = {"dataset.num_files_train": config.dataset.train // ranks,
+                         "dataset.num_files_eval": config.dataset.valid // ranks}
+            plan.append((config.name, matrix.overrides(config, side, ranks, extra)))
+        matrix.run_plan(side, ranks, plan, preload[-1:] if side == "bare" else preload,
+                        {} if side == "bare" else env)
+        took.append(time.monotonic() - begin)
+    return took
+
+
+def judge(matrix, ranks, config, verdicts):
+    """Tell what the runs of one configuration have shown; whether DLIO's list was a plain one."""
+    args = matrix.args
+    lines, bare, opens = matrix.compare(config, ranks)
+    plain = matrix.plain_list(config, ranks)
+    if plain and args.active and not config.fallback:
+        lines.append("DLIO's file list is a plain list: the library did nothing")
+    outcome = {summary(result) for result in bare} - {"ok", "stopped"}
+    if all(summary(result) == "stopped" for result in bare):
+        outcome = {"hangs"}
+    note = ("unmodified: " + "; ".join(sorted(outcome)) if outcome
+            else f"{opens} opens, {sum(sum(r.get('steps', {}).values()) for r in bare)} steps")
+    name = f"n{ranks} {config.name} ({note[:150]})"
+    if not args.control:
+        verdicts.tell(name, lines)
+    elif matrix.control_holds(config, ranks, lines):
+        verdicts.tell(name, [])
+        print(printable(f"      different, as it must be: {lines[0]}; {len(lines)} differences"))
+    else:
+        verdicts.tell(name, lines or ["not different in the way it must be"])
+    return plain
+
+
+def run(args, workdir, by_ranks):
+    """Run everything; the sums."""
     matrix = Matrix(args, workdir)
-    env = dict(pair.split("=", 1) for pair in args.env)
+    env = dict(args.env)
     tested = args.naive if args.control else args.preload
-    preload = ([os.path.abspath(tested)] if tested else []) + [os.path.abspath(args.openlog)]
-    for path in preload:
-        if not os.path.exists(path):
-            sys.exit(f"{path} does not exist: build it first")
     if args.control:
         env["NAIVE_ROOT"] = matrix.data + "/"
-
-    passed = failed = 0
-    if skipped:
-        print(f"skip  {len(skipped)} configurations: no TensorFlow for {args.python}")
+    verdicts = Verdicts()
     for ranks, wanted in by_ranks.items():
         start = time.monotonic()
         matrix.generate(wanted)
         generated = time.monotonic()
-        took = []
-        for side in ("bare", "shim"):
-            begin = time.monotonic()
-            matrix.remove_private(wanted)
-            plan = []
-            for config in wanted:
-                extra = {}
-                if side == "shim" and config.name == "naive-lowered":
-                    extra = {"dataset.num_files_train": config.dataset.train // ranks,
-                             "dataset.num_files_eval": config.dataset.valid // ranks}
-                plan.append((config.name, matrix.overrides(config, side, ranks, extra)))
-            matrix.run_plan(side, ranks, plan, preload[-1:] if side == "bare" else preload,
-                            {} if side == "bare" else env)
-            took.append(time.monotonic() - begin)
-        plain = []
-        for config in wanted:
-            lines, bare, opens = matrix.compare(config, ranks)
-            if matrix.plain_list(config, ranks):
-                plain.append(config.name)
-                if args.active and not config.fallback:
-                    lines.append("DLIO's file list is a plain list: the library did nothing")
-            good = matrix.control_holds(config, ranks, lines) if args.control else not lines
-            passed, failed = passed + good, failed + (not good)
-            outcome = {summary(result) for result in bare} - {"ok", "stopped"}
-            if all(summary(result) == "stopped" for result in bare):
-                outcome = {"hangs"}
-            note = ("unmodified: " + "; ".join(sorted(outcome)) if outcome
-                    else f"{opens} opens, {sum(sum(r.get('steps', {}).values()) for r in bare)} steps")
-            print(launch.printable(f"{'ok  ' if good else 'FAIL'}  n{ranks} {config.name}"
-                                   f" ({note[:150]})"), flush=True)
-            if args.control and good:
-                print(launch.printable(f"      different, as it must be: {lines[0]};"
-                                       f" {len(lines)} differences"))
-            if not good:
-                for line in lines or ["not different in the way it must be"]:
-                    print(f"      {line}")
+        took = run_both(matrix, ranks, wanted, ([tested] if tested else []) + [args.openlog], env)
+        plain = [config.name for config in wanted if judge(matrix, ranks, config, verdicts)]
         if args.preload and not args.control and plain:
             print(f"      n{ranks}: with a plain list in {len(plain)} of {len(wanted)}:"
                   f" {' '.join(plain)}")
@@ -319,25 +297,24 @@ def run(args, workdir):
               f" {generated - start:.0f} s, unmodified {took[0]:.0f} s"
               f" ({matrix.seconds('bare', ranks, wanted):.0f} s in DLIO), under the preload"
               f" {took[1]:.0f} s ({matrix.seconds('shim', ranks, wanted):.0f} s in DLIO)", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return verdicts
 
 
 def main():
     """Run in the given folder, or in one that is removed if all went well."""
-    launch.end_jobs_on_signals()
+    processes.end_jobs_on_signals()
     args = parse_arguments()
-    if args.workdir:
-        workdir = os.path.abspath(args.workdir)
-        os.makedirs(workdir, exist_ok=True)
-        return run(args, workdir)
-    workdir = tempfile.mkdtemp(prefix="dlio-matrix-")
-    status = run(args, workdir)
-    if status == 0:
-        shutil.rmtree(workdir)
-    else:
-        print(f"logs and results are kept in {workdir}")
-    return status
+    by_ranks, skipped = choose(args)
+    if args.list:
+        for ranks, wanted in by_ranks.items():
+            print("\n".join(f"n{ranks} {config.name}" for config in wanted))
+        return 0
+    if skipped:
+        if not args.dlio:
+            sys.exit(f"{args.python} has no TensorFlow, which {len(skipped)} configurations need")
+        print(f"skip {len(skipped)} configurations: no TensorFlow for {args.python}")
+    work = options.work_folder(args, "dlio-matrix-")
+    return run(args, work, by_ranks).conclude(work, args.workdir)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """DLIO's own `storage_type: s3`: the same run from a bucket, unmodified and under the preload.
 
-    python tests/dlio/s3_dlio.py --dlio /path/to/tree [--python ...] [--preload LIB]
+    python -m tests.dlio.s3_dlio --dlio /path/to/tree [--python ...] [--preload LIB]
 
 For trees that have it (argonne-lcf's main; PyPI's 2.0.0 has not) and an interpreter that has
 s3torchconnector. The server is scripts/s3-server.sh's, behind a proxy that sees every request; the
 objects are put there by boto3. Compared are, for each rank, the objects that all its processes
 have asked for and how often, the steps, the lists; and how often the bucket was listed.
 """
-import argparse
 import collections
 import io
 import json
@@ -15,19 +14,17 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.parse
 
-import boto3
-import botocore.config
 import numpy
 
-import launch
-from matrix import REPO, summary, tail
-
-sys.path.insert(0, os.path.join(REPO, "tests", "s3"))
-from proxy import Proxy  # noqa: E402  pylint: disable=wrong-import-position
+from tests.dlio.matrix import summary
+from tests.harness import options, paths, processes, s3
+from tests.harness.opens import opens_difference, read_opens
+from tests.harness.processes import tail
+from tests.harness.proxy import Proxy
+from tests.harness.verdicts import Verdicts
 
 # Of this test alone: /proc is searched for it while the runs last.
 ACCESS, SECRET = "AKIDTESTTESTTEST0003", "testSecretOfS3NativeDLIO/+0123456789"
@@ -105,9 +102,7 @@ class Server:
     """The bucket."""
 
     def __init__(self, endpoint):
-        self.client = boto3.client(
-            "s3", endpoint_url=endpoint, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET,
-            region_name="us-east-1", config=botocore.config.Config(s3={"addressing_style": "path"}))
+        self.client = s3.client(endpoint, ACCESS, SECRET)
         self.client.create_bucket(Bucket=BUCKET)
 
     def put(self, name, body=b"?"):
@@ -164,13 +159,8 @@ class Runs:
         os.makedirs(self.site)
         with open(os.path.join(self.site, "sitecustomize.py"), "w", encoding="utf-8") as stream:
             stream.write(NOTE_OPENS)
-        self.environment = launch.environment(args.python, args.dlio)
-        self.failed = self.passed = 0
-
-    def check(self, name, lines):
-        """A verdict."""
-        self.passed, self.failed = self.passed + (not lines), self.failed + bool(lines)
-        launch.verdict(name, lines)
+        self.environment = processes.environment(args.python, args.dlio)
+        self.verdicts = Verdicts()
 
     def overrides(self, run, endpoint, output):
         """The run's configuration."""
@@ -212,12 +202,12 @@ class Runs:
             if side == "shim":
                 env.update(SHARD_CACHE_DIR=os.path.join(self.work, "cache"), SHARD_LOG="debug")
                 preload = [self.args.preload]
-            command = launch.mpi_command(ranks, [self.args.python, os.path.join(REPO, "tests/dlio/rank.py"), plan],
+            command = processes.mpi_command(ranks, [self.args.python, paths.source("dlio", "rank.py"), plan],
                                          preload, env)
             environment = {k: v for k, v in self.environment.items() if not k.startswith("AWS_")}
-            status, reason = launch.run_job(command, environment, self.work, log, watch.look, 600)
+            status, reason = processes.run_job(command, environment, self.work, log, watch.look, 600)
             if status != 0 or reason:
-                self.check(f"{side} n{ranks} part {part}", [f"the job failed: {status} {reason}", tail(log, 40)])
+                self.verdicts.tell(f"{side} n{ranks} part {part}", [f"the job failed: {status} {reason}", tail(log, 40)])
             with open(log, "rb") as stream:
                 return list(proxy.seen), stream.read(), watch.shown
 
@@ -226,7 +216,7 @@ class Runs:
         path = os.path.join(self.work, side, f"n{ranks}", name, f"rank{rank}")
         try:
             with open(path + ".json", encoding="utf-8") as stream:
-                return json.load(stream), launch.read_opens(path + ".log")
+                return json.load(stream), read_opens(path + ".log")
         except FileNotFoundError:
             return {"result": "stopped"}, collections.Counter()
 
@@ -243,7 +233,7 @@ class Runs:
             for key in ("steps", "list", "samples"):
                 if bare.get(key) != shim.get(key):
                     lines.append(f"rank {rank}: {key} {bare.get(key)} unmodified, {shim.get(key)} under the preload")
-            lines += launch.opens_difference(bare_opens, shim_opens)
+            lines += opens_difference(bare_opens, shim_opens)
             if shim["result"] == "ok" and (shim["list_type"] == "FileList") != run[3]:
                 lines.append(f"rank {rank}: its list is a {shim['list_type']}")
             if run[3] and (bare["result"] != "ok" or not bare_opens):
@@ -281,7 +271,7 @@ def both(tests, server, ranks, chosen):
         for key in more:
             server.client.delete_object(Bucket=BUCKET, Key=key)
         requests[side] = lists_and_gets(seen)
-        tests.check(f"n{ranks} {side}: no secret on a command line", [repr(shown)[:300]] if shown else [])
+        tests.verdicts.tell(f"n{ranks} {side}: no secret on a command line", [repr(shown)[:300]] if shown else [])
         if side == "shim":
             cache = os.path.join(tests.work, "cache")
             for name in os.listdir(cache):
@@ -290,31 +280,27 @@ def both(tests, server, ranks, chosen):
             found = [word for word in (SECRET, "wrongSecret/9") if word.encode() in text]
             if b"listing 's3://" not in text:
                 found.append("the text that was looked for in vain is not the library's")
-            tests.check(f"n{ranks}: no secret in any output or file", found)
+            tests.verdicts.tell(f"n{ranks}: no secret in any output or file", found)
     for run in chosen:
         lines, note = tests.compare(ranks, run)
-        tests.check(f"n{ranks} {run[0]} ({note})", lines)
+        tests.verdicts.tell(f"n{ranks} {run[0]} ({note})", lines)
     (bare, bare_gets), (shim, shim_gets) = requests["bare"], requests["shim"]
-    tests.check(f"n{ranks}: the server was asked for the same objects, {sum(bare_gets.values())} requests",
-                launch.opens_difference(bare_gets, shim_gets))
+    tests.verdicts.tell(f"n{ranks}: the server was asked for the same objects, {sum(bare_gets.values())} requests",
+                opens_difference(bare_gets, shim_gets))
     print(f"      n{ranks}: {sum(bare.values())} LIST requests unmodified, {sum(shim.values())} under the preload")
     # Only of "alone": its prefixes are listed in one run, train by shardctl alone.
     alone = f"{folder_of('alone')}/train/"
-    tests.check(f"n{ranks}: one listing for all ranks", [] if (bare[alone], shim[alone]) == (ranks, 1) else
+    tests.verdicts.tell(f"n{ranks}: one listing for all ranks", [] if (bare[alone], shim[alone]) == (ranks, 1) else
                 [f"LIST requests for {alone}: {bare[alone]} unmodified, {shim[alone]} under the preload"])
 
 
 def parse_arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--dlio", required=True, help="a tree of DLIO")
-    parser.add_argument("--preload", default=os.path.join(REPO, "build", "libshard.so"))
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that has what the tree needs")
+    parser = options.parser(__doc__, "preload", "python", "dlio", "workdir")
     parser.add_argument("--ranks", default="1,2")
-    parser.add_argument("--workdir", help="keep logs and results here")
-    args = parser.parse_args()
-    for name in ("preload", "python"):
-        setattr(args, name, os.path.abspath(getattr(args, name)))
+    args = options.parse(parser)
+    if not args.dlio:
+        parser.error("--dlio is required")
     return args
 
 
@@ -322,27 +308,23 @@ def cannot(args):
     """Why there is nothing to run, or None."""
     if not os.path.exists(os.path.join(args.dlio, "dlio_benchmark", "storage", "s3_torch_storage.py")):
         return "this DLIO has no storage by s3torchconnector"
-    done = subprocess.run([args.python, "-c", "import s3torchconnector"], env=launch.environment(args.python),
+    done = subprocess.run([args.python, "-c", "import s3torchconnector"], env=processes.environment(args.python),
                           capture_output=True, check=False)
     return "this interpreter has no s3torchconnector (pip install s3torchconnector)" if done.returncode else None
 
 
 def main():
     """Run all; the exit status is 1 if any differs."""
-    launch.end_jobs_on_signals()
+    processes.end_jobs_on_signals()
     args = parse_arguments()
     why = cannot(args)
     if why:
         print(f"skip  storage_type s3: {why}")
         return 0
-    work = os.path.abspath(args.workdir) if args.workdir else tempfile.mkdtemp(prefix="dlio-s3-")
-    shutil.rmtree(work, ignore_errors=True)
-    os.makedirs(work)
-    command, state = [os.path.join(REPO, "scripts/s3-server.sh")], os.path.join(work, "server")
-    try:
-        started = subprocess.run(command + ["start", state], env={**os.environ, "ACCESS": ACCESS, "SECRET": SECRET},
-                                 stdout=subprocess.PIPE, timeout=120, check=True)
-        endpoint = started.stdout.decode().strip()
+    if args.workdir:
+        shutil.rmtree(args.workdir, ignore_errors=True)
+    work = options.work_folder(args, "dlio-s3-")
+    with s3.server(os.path.join(work, "server"), ACCESS, SECRET) as endpoint:
         server = Server(endpoint)
         for dataset in {run[1][0]: run[1] for run in runs(1) + runs(2)}.values():
             server.fill(dataset)
@@ -351,10 +333,7 @@ def main():
             begin = time.monotonic()
             both(tests, server, ranks, runs(ranks))
             print(f"      n{ranks}: {time.monotonic() - begin:.0f} s", flush=True)
-    finally:
-        subprocess.run(command + ["stop", state], timeout=60, check=False)
-        shutil.rmtree(state, ignore_errors=True)
-    return launch.conclude(tests.passed, tests.failed, work, args.workdir)
+    return tests.verdicts.conclude(work, args.workdir)
 
 
 if __name__ == "__main__":

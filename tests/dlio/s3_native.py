@@ -1,13 +1,12 @@
 """DLIO's lists from a bucket, by the hook for `storage_type: s3`, unmodified and under the preload.
 
-    python tests/dlio/s3_native.py [--preload LIB]
+    python -m tests.dlio.s3_native [--preload LIB]
 
 PyPI's DLIO has no storage class for s3torchconnector. Its own initialize() is run here with a class of
 that shape (s3_module.py), in two MPI ranks (s3_rank.py), against a real server (scripts/s3-server.sh) behind
 a proxy that sees every request. s3_dlio.py runs whole benchmarks of a DLIO that has such a class.
 Then shard_dataset_open_s3() by itself: when it lists anew, and what gets to whom.
 """
-import argparse
 import collections
 import importlib.util
 import json
@@ -21,14 +20,11 @@ import threading
 import time
 import urllib.parse
 
-import boto3
-import botocore.config
-
-import launch
-from matrix import REPO, tail
-
-sys.path.insert(0, os.path.join(REPO, "tests", "s3"))
-from proxy import Proxy  # noqa: E402  pylint: disable=wrong-import-position
+from tests.harness import options, paths, processes, s3
+from tests.harness.opens import opens_difference
+from tests.harness.processes import tail
+from tests.harness.proxy import Proxy
+from tests.harness.verdicts import Verdicts
 
 RANKS = 2
 
@@ -155,33 +151,23 @@ class Tests:
 
     def __init__(self, args, work, endpoint):
         self.args, self.work, self.endpoint = args, work, endpoint
-        self.passed = self.failed = 0
-        self.client = boto3.client(
-            "s3", endpoint_url=endpoint, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET,
-            region_name="us-east-1", config=botocore.config.Config(s3={"addressing_style": "path"}))
+        self.verdicts = Verdicts()
+        self.client = s3.client(endpoint, ACCESS, SECRET)
         self.client.create_bucket(Bucket="bucket")
         self.tree = os.path.join(work, "tree")
-
-    def check(self, name, good, why=""):
-        """A verdict."""
-        self.passed, self.failed = self.passed + bool(good), self.failed + (not good)
-        print(launch.printable(f"{'ok  ' if good else 'FAIL'}  {name}" + ("" if good else f": {str(why)[:1500]}")), flush=True)
 
     def make_tree(self):
         """PyPI's DLIO with the storage class."""
         where = importlib.util.find_spec("dlio_benchmark").submodule_search_locations[0]
         shutil.copytree(where, os.path.join(self.tree, "dlio_benchmark"), ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(os.path.join(REPO, "tests/dlio/s3_module.py"),
+        shutil.copy(paths.source("dlio", "s3_module.py"),
                     os.path.join(self.tree, "dlio_benchmark", "storage", "s3_torch_storage.py"))
 
     def fill(self):
         """Many keys."""
         for kind in ("train", "valid"):
-            keys = [f"s3://bucket/many/{kind}/img_{i}_of_{MANY}.npz".encode() for i in range(MANY)]
-            self.client.put_object(Bucket="bucket", Key=keys[0].decode(), Body=b"?")
-            subprocess.run(["/usr/bin/python3", os.path.join(REPO, "tests/s3/fill.py"),
-                            os.path.join(self.work, "server", "ceph.conf"), "bucket"],
-                           input=b"".join(key + b"\0" for key in keys), check=True, timeout=60)
+            s3.fill(self.client, os.path.join(self.work, "server"), "bucket",
+                    [f"s3://bucket/many/{kind}/img_{i}_of_{MANY}.npz" for i in range(MANY)])
 
     def job(self, side):
         """(requests, what it wrote) of one MPI job with all runs."""
@@ -202,13 +188,13 @@ class Tests:
             if side == "shim":
                 env.update(SHARD_CACHE_DIR=os.path.join(out, "cache"), SHARD_LOG="debug")
                 preload = [self.args.preload]
-            command = launch.mpi_command(RANKS, [sys.executable, os.path.join(REPO, "tests/dlio/s3_rank.py"),
+            command = processes.mpi_command(RANKS, [sys.executable, paths.source("dlio", "s3_rank.py"),
                                                  os.path.join(out, "plan.json")], preload, env)
-            environment = {k: v for k, v in launch.environment(sys.executable).items() if not k.startswith("AWS_")}
+            environment = {k: v for k, v in processes.environment(sys.executable).items() if not k.startswith("AWS_")}
             with Watch() as watch:
-                status, reason = launch.run_job(command, environment, out, log, lambda: "", 300)
-            self.check(f"{side}: no key on a command line", not watch.lines, watch.lines)
-            self.check(f"{side}: the job ends", status == 0 and not reason, (status, reason, tail(log, 30)))
+                status, reason = processes.run_job(command, environment, out, log, lambda: "", 300)
+            self.verdicts.check(f"{side}: no key on a command line", not watch.lines, watch.lines)
+            self.verdicts.check(f"{side}: the job ends", status == 0 and not reason, (status, reason, tail(log, 30)))
             with open(log, "rb") as stream:
                 return list(proxy.seen), stream.read()
 
@@ -254,25 +240,25 @@ class Tests:
         for run in runs():
             lines = self.compare(run)
             how = self.result("bare", run["name"], 0)
-            self.check(f"{run['name']} ({how['result'][:60]}, {len(how.get('train', ()))} files)", not lines, "; ".join(lines))
+            self.verdicts.check(f"{run['name']} ({how['result'][:60]}, {len(how.get('train', ()))} files)", not lines, "; ".join(lines))
         said = re.findall(r"^libshard: rank \d: warning: .*", text.decode(errors="replace"), re.MULTILINE)
         for run in runs():
             if run["says"]:
                 mine = [line for line in said if run["says"] in line and "listed in the unmodified way" in line]
-                self.check(f"{run['name']}: one rank says why, once for each reason", 1 <= len(mine) <= 2 and
+                self.verdicts.check(f"{run['name']}: one rank says why, once for each reason", 1 <= len(mine) <= 2 and
                            len(set(mine)) == len(mine) and all("rank 0" in line for line in mine), said)
         rest = [line for line in said if not any(run["says"] and run["says"] in line for run in runs())]
-        self.check("nothing else is said", not rest, rest)
+        self.verdicts.check("nothing else is said", not rest, rest)
         gets = [collections.Counter(t for t, _ in seen if is_list(t) is None and "x-id" not in t) for seen in (bare, shim)]
-        self.check(f"the same requests for objects ({sum(gets[0].values())})", gets[0] == gets[1] and gets[0],
-                   launch.opens_difference(*gets))
+        self.verdicts.check(f"the same requests for objects ({sum(gets[0].values())})", gets[0] == gets[1] and gets[0],
+                   opens_difference(*gets))
         lists = [collections.Counter(is_list(t) for t, _ in seen) for seen in (bare, shim)]
         # The prefixes of a run that shares them with no other.
         for folder, asked in (("many", 3 * RANKS), ("odd", RANKS), ("one/two three/4", RANKS)):
             for kind in ("train", "valid"):
                 prefix = f"s3://bucket/{folder}/{kind}/"
                 one = [h.get("user-agent", "") for t, h in shim if is_list(t) == prefix]
-                self.check(f"{prefix}: {lists[0][prefix]} LIST requests unmodified, {len(one)} here, all by one shardctl",
+                self.verdicts.check(f"{prefix}: {lists[0][prefix]} LIST requests unmodified, {len(one)} here, all by one shardctl",
                            lists[0][prefix] == asked and 1 <= len(one) <= (1 if asked == RANKS else 64 + 4) and
                            not any("oto" in agent for agent in one), one)
         files = [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(self.work, "shim", "cache")) for name in names]
@@ -280,7 +266,7 @@ class Tests:
             with open(file, "rb") as stream:
                 text += stream.read()
         found = [word for word in (SECRET, ACCESS, WRONG) if word.encode() in text]
-        self.check("no key in any output, listing or file of the cache", not found and len(files) > 10 and b"listing 's3://" in text, found)
+        self.verdicts.check("no key in any output, listing or file of the cache", not found and len(files) > 10 and b"listing 's3://" in text, found)
 
     # ---- shard_dataset_open_s3() ----------------------------------------------------------------
 
@@ -296,7 +282,7 @@ class Tests:
                               timeout=60, check=False)
         listed = [proxy.requests - number for proxy, number in zip(proxies, before)]
         good = listed == lists and all(word in done.stdout for word in words) and not done.stderr and done.stdout.count("\n") == 1
-        self.check(name, good and not any(s in done.stdout + done.stderr for s in (SECRET, WRONG)), (listed, done))
+        self.verdicts.check(name, good and not any(s in done.stdout + done.stderr for s in (SECRET, WRONG)), (listed, done))
 
     def api(self):
         """When it lists anew."""
@@ -307,7 +293,7 @@ class Tests:
             with Watch() as watch:
                 self.call("round 0 lists", [1, 0], here, **both)
             # The servers were started with it.
-            self.check("keys are in shardctl's environment alone", not watch.lines and
+            self.verdicts.check("keys are in shardctl's environment alone", not watch.lines and
                        watch.holders - {"ceph-mon", "ceph-osd", "radosgw"} == {"shardctl"}, (watch.holders, watch.lines))
             self.call("round 0 lists anew", [1, 0], here, **both)
             begin = time.time_ns()
@@ -348,23 +334,14 @@ class Tests:
 
 def main():
     """Run all; the exit status is 1 if anything fails."""
-    launch.end_jobs_on_signals()
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--preload", default=os.path.join(REPO, "build", "libshard.so"))
-    args = parser.parse_args()
-    args.preload = os.path.abspath(args.preload)
+    processes.end_jobs_on_signals()
+    args = options.parse(options.parser(__doc__, "preload"))
     work = tempfile.mkdtemp(prefix="dlio-s3-native-")
-    command, state = [os.path.join(REPO, "scripts/s3-server.sh")], os.path.join(work, "server")
-    try:
-        started = subprocess.run(command + ["start", state], env={**os.environ, "ACCESS": ACCESS, "SECRET": SECRET},
-                                 stdout=subprocess.PIPE, timeout=120, check=True)
-        tests = Tests(args, work, started.stdout.decode().strip())
+    with s3.server(os.path.join(work, "server"), ACCESS, SECRET) as endpoint:
+        tests = Tests(args, work, endpoint)
         tests.hook()
         tests.api()
-    finally:
-        subprocess.run(command + ["stop", state], timeout=60, check=False)
-        shutil.rmtree(state, ignore_errors=True)
-    return launch.conclude(tests.passed, tests.failed, work)
+    return tests.verdicts.conclude(work)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,25 @@
 """What users meet around a run: launchers, variables, caches, versions. The real DLIO, one
 process each, started from its own command line.
 
-    python tests/dlio/situations.py [--preload LIB] ...
+    python -m tests.dlio.situations [--preload LIB] ...
 
 Every situation says whether the run must open exactly what the unmodified one opens, whether the
 library's line must appear on stderr (once), and whether the list must have been lazy.
 """
-import argparse
 import collections
 import concurrent.futures
 import dataclasses
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
-import configs
-import launch
-from matrix import REPO, tail
+from tests.dlio import configs
+from tests.dlio.cli import read_steps
+from tests.harness import options, processes
+from tests.harness.opens import opens_difference, read_opens
+from tests.harness.verdicts import Verdicts
 
 # Printed by a hook of the test's own at exit of the main process: what the list was.
 PROBE = '''
@@ -161,7 +160,7 @@ class Situations:
         with open(os.path.join(folder, "site", "sitecustomize.py"), "w", encoding="utf-8") as stream:
             stream.write(PROBE)
         python = self.args.python
-        base = launch.environment(python)
+        base = processes.environment(python)
         path = [os.path.join(folder, "site")] + ([tree] if tree else [])
         exported = {**env, "PYTHONPATH": os.pathsep.join(path),
                     "OPENLOG_ROOT": self.data(config) + "/", "PYTHONUNBUFFERED": "1"}
@@ -181,7 +180,7 @@ class Situations:
                   ' exec "$@"')
         command = ["sh", "-c", script, folder] + program + overrides
         if start == "mpirun":
-            command = launch.mpi_command(2, command, preload, exported)
+            command = processes.mpi_command(2, command, preload, exported)
             environment = base
         else:
             if start == "torchrun":
@@ -191,18 +190,15 @@ class Situations:
             if preload:
                 environment["LD_PRELOAD"] = ":".join(preload)
         log = os.path.join(folder, "job.log")
-        status, reason = launch.run_job(command, environment, folder, log, lambda: "", 240)
+        status, reason = processes.run_job(command, environment, folder, log, lambda: "", 240)
         with open(log, encoding="utf-8", errors="replace") as stream:
             text = stream.read()
         opens, steps, probes = [], [], []
         for rank in range(2):
-            opens.append(launch.read_opens(os.path.join(folder, f"opens{rank}")))
-            path = os.path.join(folder, f"output{rank}", f"{rank if start == 'mpirun' else 0}_output.json")
-            if os.path.exists(path):
-                with open(path, encoding="utf-8") as stream:
-                    steps.append({f"{epoch}/{block}": len(loads)
-                                  for epoch, values in json.load(stream).items() if epoch.isdigit()
-                                  for block, loads in values["load"].items()})
+            opens.append(read_opens(os.path.join(folder, f"opens{rank}")))
+            found = read_steps(os.path.join(folder, f"output{rank}"), rank if start == "mpirun" else 0)
+            if found is not None:
+                steps.append(found)
             path = os.path.join(folder, f"probe{rank}")
             if os.path.exists(path):
                 with open(path, encoding="utf-8") as stream:
@@ -256,13 +252,13 @@ class Situations:
             if steps != got_steps:
                 lines.append(f"steps {steps} unmodified, {got_steps} under the preload")
             for one, other in zip(opens, got):
-                lines += launch.opens_difference(one, other)
+                lines += opens_difference(one, other)
         return lines
 
     @staticmethod
     def check_share(opens, got, steps):
         """Two processes: together what one opened unmodified, nothing twice, half the steps."""
-        lines = launch.opens_difference(opens[0], sum(got, collections.Counter()))
+        lines = opens_difference(opens[0], sum(got, collections.Counter()))
         common = set(got[0]) & set(got[1])
         if common:
             lines.append(f"both processes opened {sorted(common)[:3]}")
@@ -273,24 +269,14 @@ class Situations:
 
 def parse_arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    build = os.path.join(REPO, "build")
-    parser.add_argument("--preload", default=os.path.join(build, "libshard.so"))
-    parser.add_argument("--openlog", default=os.path.join(build, "tests", "openlog.so"))
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that has DLIO")
-    parser.add_argument("--filter", default="", help="only situations this regex is found in")
-    parser.add_argument("--workdir", help="keep data, logs and results here")
-    args = parser.parse_args()
-    for name in ("preload", "openlog", "python"):
-        setattr(args, name, os.path.abspath(getattr(args, name)))
-    return args
+    return options.parse(options.parser(__doc__, "preload", "openlog", "python", "filter", "workdir"))
 
 
 def main():
     """Try all; the exit status is 1 if any differs."""
-    launch.end_jobs_on_signals()
+    processes.end_jobs_on_signals()
     args = parse_arguments()
-    work = os.path.abspath(args.workdir) if args.workdir else tempfile.mkdtemp(prefix="dlio-sit-")
+    work = options.work_folder(args, "dlio-sit-")
     tests = Situations(args, work)
     chosen = [s for s in situations() if re.search(args.filter, s.name)]
     for config in {id(s.config): s.config or tests.default for s in chosen}.values():
@@ -306,12 +292,11 @@ def main():
         tests.unmodified(situation.config or tests.default, start)
     if any(s.tree for s in chosen):
         tests.changed_tree()
-    passed = failed = 0
+    verdicts = Verdicts()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for situation, lines in zip(chosen, pool.map(tests.check, chosen)):
-            passed, failed = passed + (not lines), failed + bool(lines)
-            launch.verdict(situation.name, lines)
-    return launch.conclude(passed, failed, work, args.workdir)
+            verdicts.tell(situation.name, lines)
+    return verdicts.conclude(work, args.workdir)
 
 
 if __name__ == "__main__":

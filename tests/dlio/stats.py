@@ -1,6 +1,6 @@
 """SHARD_STATS of the real DLIO: what each rank's file says, against independent logs of its opens.
 
-    python tests/dlio/stats.py [--preload LIB] ...
+    python -m tests.dlio.stats [--preload LIB] ...
 
 Runs of mpirun -n 2 with two epochs, logged by openlog.so or traced by strace.
 """
@@ -10,15 +10,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 
-import cli
-import configs
-import launch
-from matrix import REPO, tail
+from tests.dlio import cli, configs
+from tests.harness import options, paths, processes
+from tests.harness.opens import read_opens, read_strace
+from tests.harness.processes import tail
 
 EPOCHS = 2
-SHARDCTL = os.path.join(REPO, "build", "shardctl")
 
 
 def runs():
@@ -37,7 +35,7 @@ def runs():
 
 def verify(files, *more):
     """Exit status of shardctl verify, and all it says."""
-    done = subprocess.run([SHARDCTL, "verify", *more, *files], capture_output=True, text=True,
+    done = subprocess.run([paths.SHARDCTL, "verify", *more, *files], capture_output=True, text=True,
                           check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -70,7 +68,7 @@ def check(job, run, preload, env):
     """Run one configuration; returns what is wrong, as lines, and the number of opens."""
     config = run.config
     folder = os.path.join(job.workdir, "stats", config.name)
-    logger = [] if run.strace else [os.path.abspath(job.args.openlog)]
+    logger = [] if run.strace else [job.args.openlog]
     pattern = os.path.join(job.workdir, config.name + ".%r.json")
     folder, status = job.start(run, "stats", preload + logger, {**env, "SHARD_STATS": pattern})
     if status != 0:
@@ -86,9 +84,9 @@ def check(job, run, preload, env):
         with open(file, encoding="utf-8") as stream:
             stats = json.load(stream)
         if run.strace:
-            opens = cli.read_strace(os.path.join(folder, f"trace{rank}"))
+            opens = read_strace(os.path.join(folder, f"trace{rank}"))
         else:
-            opens = launch.read_opens(os.path.join(folder, f"rank{rank}.log"))
+            opens = read_opens(os.path.join(folder, f"rank{rank}.log"))
         opens = collections.Counter({name: n for name, n in opens.items()
                                      if name.startswith(job.data)})
         total += sum(opens.values())
@@ -114,17 +112,15 @@ def check(job, run, preload, env):
 
 def main():
     """Run all; the exit status is 1 if anything is wrong."""
-    launch.end_jobs_on_signals()
+    processes.end_jobs_on_signals()
     args = cli.parse_arguments()
-    args.python = os.path.abspath(args.python)
-    workdir = os.path.abspath(args.workdir) if args.workdir else tempfile.mkdtemp(prefix="dlio-stats-")
+    workdir = options.work_folder(args, "dlio-stats-")
     job = cli.Cli(args, workdir)
-    env = dict(pair.split("=", 1) for pair in args.env)
     wanted = [run for run in runs() if args.filter in run.config.name]
     job.generate(wanted)
 
     def compare(run):
-        lines, opens = check(job, run, [os.path.abspath(args.preload)], env)
+        lines, opens = check(job, run, [args.preload], args.env)
         return lines if opens or lines else ["nothing was opened"], opens
 
     return cli.run_all(wanted, compare, args, workdir)

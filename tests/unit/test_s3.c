@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "source/s3/answer.h"
+#include "source/s3/fault.h"
 #include "source/s3/folders.h"
 #include "source/s3/page.h"
 #include "source/s3/provider.h"
@@ -60,7 +61,7 @@ static char *escape(const char *text, size_t n, bool keep_slash) {
   char *out = NULL;
   size_t size;
   FILE *f = open_memstream(&out, &size);
-  shard_s3_escape(f, text, n, keep_slash);
+  shard_s3_url_escape(f, text, n, keep_slash);
   fclose(f);
   return out;
 }
@@ -72,7 +73,7 @@ static void escapes(void **state) {
     all[i] = (char)(i + 1);
   }
   text = escape(all, 255, false);
-  assert_int_equal(shard_s3_unescape(text, strlen(text)), 255);
+  assert_int_equal(shard_s3_url_unescape(text, strlen(text)), 255);
   assert_memory_equal(text, all, 255);
   free(text);
   text = escape("a b/c+d~e%\xc3\xa9", 12, false);
@@ -82,13 +83,13 @@ static void escapes(void **state) {
   assert_string_equal(text, "a%20b/c");
   free(text);
   char both[] = "a+b%20c%2Bd%2fe";
-  assert_int_equal(shard_s3_unescape(both, strlen(both)), 9);
+  assert_int_equal(shard_s3_url_unescape(both, strlen(both)), 9);
   assert_memory_equal(both, "a b c+d/e", 9);
   static const char *const bad[] = {"%", "a%2", "%zz", "%2", "%-1"};
   for (size_t i = 0; i < COUNT(bad); i++) {
     char copy[8];
     strcpy(copy, bad[i]);
-    assert_int_equal(shard_s3_unescape(copy, strlen(copy)), -1);
+    assert_int_equal(shard_s3_url_unescape(copy, strlen(copy)), -1);
   }
 }
 
@@ -105,7 +106,7 @@ static void endpoints(void **state) {
               {"http://[::1]:80", "[::1]", "", false}};
   struct shard_s3_endpoint e;
   for (size_t i = 0; i < COUNT(good); i++) {
-    assert_int_equal(shard_s3_endpoint_parse(good[i].text, &e), 0);
+    assert_int_equal(shard_s3_url_parse_endpoint(good[i].text, &e), 0);
     assert_string_equal(e.host, good[i].host);
     assert_string_equal(e.path, good[i].path);
     assert_int_equal(e.tls, good[i].tls);
@@ -114,7 +115,7 @@ static void endpoints(void **state) {
                                     "http:///x",  "http://u:p@h",    "http://h?x",
                                     "http://h x", "http://h\r\nX: y"};
   for (size_t i = 0; i < COUNT(bad); i++) {
-    assert_int_equal(shard_s3_endpoint_parse(bad[i], &e), -EINVAL);
+    assert_int_equal(shard_s3_url_parse_endpoint(bad[i], &e), -EINVAL);
   }
 }
 
@@ -135,11 +136,11 @@ static void addressing(void **state) {
                    {"https://s3.example.org", "ab", false}};
   struct shard_s3_endpoint e;
   for (size_t i = 0; i < COUNT(automatic); i++) {
-    assert_int_equal(shard_s3_endpoint_parse(automatic[i].endpoint, &e), 0);
-    assert_int_equal(shard_s3_virtual(&e, automatic[i].bucket, SHARD_S3_AUTO),
+    assert_int_equal(shard_s3_url_parse_endpoint(automatic[i].endpoint, &e), 0);
+    assert_int_equal(shard_s3_url_is_virtual(&e, automatic[i].bucket, SHARD_S3_AUTO),
                      automatic[i].virtual);
-    assert_true(shard_s3_virtual(&e, automatic[i].bucket, SHARD_S3_VIRTUAL));
-    assert_false(shard_s3_virtual(&e, automatic[i].bucket, SHARD_S3_PATH));
+    assert_true(shard_s3_url_is_virtual(&e, automatic[i].bucket, SHARD_S3_VIRTUAL));
+    assert_false(shard_s3_url_is_virtual(&e, automatic[i].bucket, SHARD_S3_PATH));
   }
 }
 
@@ -1040,22 +1041,23 @@ static void splits_of_numbers(void **state) {
   char key[64], before[64] = "";
   for (int i = 0; i < 1000; i++) {
     snprintf(key, sizeof(key), "img_%07d", i);
-    shard_s3_seen_add(seen, i ? before : NULL, strlen(before), key, strlen(key));
+    shard_s3_split_note(seen, i ? before : NULL, strlen(before), key, strlen(key));
     strcpy(before, key);
   }
   struct shard_s3_text at = text_of(before), middle, first = text_of("img_0000000"), end;
   struct shard_s3_span span = {.at = &at, .seen = seen};
-  assert_true(shard_s3_split(&span, 0.5, &middle)); /* is there more after the first thousand? */
+  assert_true(
+      shard_s3_split_between(&span, 0.5, &middle)); /* is there more after the first thousand? */
   assert_int_equal(middle.length, 8);
   assert_memory_equal(middle.bytes, "img_0001", 8);
-  assert_true(shard_s3_left(&span, &first, 1000) >= SHARD_S3_UNKNOWN);
+  assert_true(shard_s3_split_left(&span, &first, 1000) >= SHARD_S3_UNKNOWN);
   end = middle; /* and then nothing is left below */
   span.end = &end;
-  assert_true(shard_s3_left(&span, &first, 1000) < 100);
+  assert_true(shard_s3_split_left(&span, &first, 1000) < 100);
 
   end = text_of("img_0003");
   at = text_of("img_0000499");
-  assert_true(shard_s3_split(&span, 0.5, &middle));
+  assert_true(shard_s3_split_between(&span, 0.5, &middle));
   assert_true(shard_compare_bytes(middle.bytes, middle.length, at.bytes, at.length) > 0);
   assert_true(shard_compare_bytes(middle.bytes, middle.length, end.bytes, end.length) < 0);
   free(seen);
@@ -1082,16 +1084,16 @@ static void splits_in_parts(void **state) {
     struct shard_s3_text at = text_of(cases[i].third), middle;
     struct shard_s3_text end = text_of(cases[i].end ? cases[i].end : "");
     memset(seen, 0, sizeof(*seen));
-    shard_s3_seen_add(seen, NULL, 0, first.bytes, first.length);
-    shard_s3_seen_add(seen, NULL, 0, second.bytes, second.length);
-    shard_s3_seen_add(seen, NULL, 0, at.bytes, at.length);
+    shard_s3_split_note(seen, NULL, 0, first.bytes, first.length);
+    shard_s3_split_note(seen, NULL, 0, second.bytes, second.length);
+    shard_s3_split_note(seen, NULL, 0, at.bytes, at.length);
     struct shard_s3_span span = {
         .at = &at, .end = cases[i].end ? &end : NULL, .seen = seen, .prefix = cases[i].prefix};
-    double left = shard_s3_left(&span, &second, 1000);
+    double left = shard_s3_split_left(&span, &second, 1000);
     if (left < 0.9 * cases[i].left || left > 1.1 * cases[i].left) {
       fail_msg("case %zu: %.0f left", i, left);
     }
-    assert_true(shard_s3_split(&span, cases[i].part, &middle));
+    assert_true(shard_s3_split_between(&span, cases[i].part, &middle));
     if (shard_compare_bytes(middle.bytes, middle.length, cases[i].least, strlen(cases[i].least)) <
             0 ||
         shard_compare_bytes(middle.bytes, middle.length, cases[i].most, strlen(cases[i].most)) >
@@ -1117,9 +1119,9 @@ static void splits_further(void **state) {
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct shard_s3_text at = text_of(cases[i].at), middle;
     memset(seen, 0, sizeof(*seen));
-    shard_s3_seen_add(seen, NULL, 0, at.bytes, at.length);
+    shard_s3_split_note(seen, NULL, 0, at.bytes, at.length);
     struct shard_s3_span span = {.at = &at, .seen = seen, .guess = true};
-    assert_int_equal(shard_s3_split(&span, 0.5, &middle), cases[i].guess != NULL);
+    assert_int_equal(shard_s3_split_between(&span, 0.5, &middle), cases[i].guess != NULL);
     if (cases[i].guess) {
       assert_int_equal(middle.length, strlen(cases[i].guess));
       assert_memory_equal(middle.bytes, cases[i].guess, middle.length);
@@ -1204,15 +1206,15 @@ static void splits_lie_between(void **state) {
     if (round % 100 == 0) {
       memset(seen, 0, sizeof(*seen));
     }
-    shard_s3_seen_add(seen, NULL, 0, keys[0].bytes, keys[0].length);
-    shard_s3_seen_add(seen, keys[0].bytes, keys[0].length, keys[1].bytes, keys[1].length);
+    shard_s3_split_note(seen, NULL, 0, keys[0].bytes, keys[0].length);
+    shard_s3_split_note(seen, keys[0].bytes, keys[0].length, keys[1].bytes, keys[1].length);
     struct shard_s3_text middle;
     struct shard_s3_span span = {.at = &keys[1], .seen = seen};
     for (int bounded = 0; bounded < 2; bounded++) {
       bool empty =
           shard_compare_bytes(keys[1].bytes, keys[1].length, keys[2].bytes, keys[2].length) == 0;
       span.end = bounded ? &keys[2] : NULL;
-      if ((bounded && empty) || !shard_s3_split(&span, (round % 9) / 8.0, &middle)) {
+      if ((bounded && empty) || !shard_s3_split_between(&span, (round % 9) / 8.0, &middle)) {
         continue;
       }
       found++;
@@ -1222,7 +1224,7 @@ static void splits_lie_between(void **state) {
                   0);
       assert_true(!bounded || shard_compare_bytes(middle.bytes, middle.length, keys[2].bytes,
                                                   keys[2].length) < 0);
-      assert_true(shard_s3_left(&span, &keys[0], 1000) >= 0);
+      assert_true(shard_s3_split_left(&span, &keys[0], 1000) >= 0);
     }
   }
   assert_true(found > 20000);
@@ -1235,13 +1237,13 @@ static void splits_of_long_keys(void **state) {
   struct shard_s3_seen *seen = calloc(1, sizeof(*seen));
   struct shard_s3_text at = {.length = SHARD_S3_KEY_MAX}, middle;
   memset(at.bytes, 'x', SHARD_S3_KEY_MAX);
-  shard_s3_seen_add(seen, NULL, 0, at.bytes, at.length);
+  shard_s3_split_note(seen, NULL, 0, at.bytes, at.length);
   struct shard_s3_span span = {.at = &at, .seen = seen};
-  assert_true(shard_s3_split(&span, 0.5, &middle));
+  assert_true(shard_s3_split_between(&span, 0.5, &middle));
   assert_int_equal(middle.length, SHARD_S3_KEY_MAX);
   span.end = &middle; /* nothing fits between */
   struct shard_s3_text none;
-  assert_false(shard_s3_split(&span, 0.5, &none));
+  assert_false(shard_s3_split_between(&span, 0.5, &none));
   free(seen);
 }
 

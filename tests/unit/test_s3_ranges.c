@@ -159,7 +159,7 @@ static const char *field(const char *query, const char *name, char value[6000]) 
       size_t k = strcspn(at + n + 1, "&");
       memcpy(value, at + n + 1, k);
       value[k] = 0;
-      value[shard_s3_unescape(value, k)] = 0;
+      value[shard_s3_url_unescape(value, k)] = 0;
       return value;
     }
   }
@@ -205,7 +205,7 @@ static size_t reply(struct shard_s3_request *r, bool send) {
       folder[n] = 0;
       if (strcmp(folder, after) != 0) {
         fputs("<CommonPrefixes><Prefix>", out);
-        shard_s3_escape(out, folder, n, true);
+        shard_s3_url_escape(out, folder, n, true);
         fputs("</Prefix></CommonPrefixes>", out);
         count++;
       }
@@ -369,7 +369,7 @@ static void list(const char *name, unsigned connections, double delay) {
   world.now = world.full = world.idle = 0;
   world.sent = world.folders = 0;
   taken = calloc(bucket.count, 1);
-  if (shard_s3_list(&l, err, sizeof(err)) != 0) {
+  if (shard_s3_list_keys(&l, err, sizeof(err)) != 0) {
     fail_msg("%s: %s", name, err);
   }
   for (size_t i = 0; i < bucket.count; i++) {

@@ -97,7 +97,7 @@ static bool is_told(long status, const struct shard_s3_request *r,
 static bool is_lasting(long status) { return status == 501 || status == 505 || status == 511; }
 
 static const struct refusal {
-  const char *code, *text; /* NULL: denied() */
+  const char *code, *text; /* NULL: name_permission() */
   int rc;
 } refusals[] = {
     {"SignatureDoesNotMatch",
@@ -118,20 +118,21 @@ static const struct refusal {
     {"RequestTimeTooSkewed", "this host's clock is wrong, or the server's", -EACCES},
 };
 
-static const char *denied(const struct shard_s3_request *r) {
+static const char *name_permission(const struct shard_s3_request *r) {
   return !r->key   ? "no permission to list it (s3:ListBucket)"
          : r->body ? "no permission to write it (s3:PutObject)"
                    : "no permission to read it (s3:GetObject), or there is none";
 }
 
 /* A refusal, for people. */
-static void explain(const struct shard_s3_asked *asked, long status, struct shard_s3_verdict *v) {
+static void explain_refusal(const struct shard_s3_asked *asked, long status,
+                            struct shard_s3_verdict *v) {
   const struct shard_s3_fault *fault = &v->fault;
   for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
     if (strcmp(fault->code, refusals[i].code) == 0) {
       v->rc = refusals[i].rc;
       snprintf(v->why, sizeof(v->why), "%s says %s: %s", asked->host, fault->code,
-               refusals[i].text ? refusals[i].text : denied(asked->request));
+               refusals[i].text ? refusals[i].text : name_permission(asked->request));
       return;
     }
   }
@@ -146,9 +147,9 @@ static void explain(const struct shard_s3_asked *asked, long status, struct shar
            fault->code[0] ? " " : "", fault->code, fault->message[0] ? ": " : "", fault->message);
 }
 
-static enum shard_s3_meaning meaning_of(const struct shard_s3_answer *a,
-                                        const struct shard_s3_asked *asked,
-                                        const struct shard_s3_fault *fault) {
+static enum shard_s3_meaning find_meaning(const struct shard_s3_answer *a,
+                                          const struct shard_s3_asked *asked,
+                                          const struct shard_s3_fault *fault) {
   const char *code = fault->code;
   if (is_told(a->status, asked->request, fault)) {
     return SHARD_S3_TOLD;
@@ -186,12 +187,12 @@ void shard_s3_answer_judge(const struct shard_s3_answer *a, const struct shard_s
   if (asked->secret && strstr(fault->message, asked->secret)) {
     fault->message[0] = 0; /* the server says back what it was told */
   }
-  v->meaning = meaning_of(a, asked, fault);
+  v->meaning = find_meaning(a, asked, fault);
   if (v->meaning == SHARD_S3_LATER || v->meaning == SHARD_S3_SLOWER) {
     snprintf(v->why, sizeof(v->why), "HTTP %ld%s%s", a->status, fault->code[0] ? " " : "",
              fault->code);
   } else if (v->meaning != SHARD_S3_TOLD) {
-    explain(asked, a->status, v);
+    explain_refusal(asked, a->status, v);
   }
 }
 
@@ -205,7 +206,7 @@ enum shard_s3_target shard_s3_answer_target(const struct shard_s3_answer *a, boo
   }
   memcpy(url, a->location, n);
   url[n] = 0;
-  if (shard_s3_endpoint_parse(url, to) != 0) {
+  if (shard_s3_url_parse_endpoint(url, to) != 0) {
     return SHARD_S3_NOWHERE;
   }
   return to->tls == tls && strcasecmp(to->host, host) == 0 ? SHARD_S3_HERE : SHARD_S3_ELSEWHERE;

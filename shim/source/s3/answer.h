@@ -12,7 +12,8 @@
 #include <time.h>
 
 #include "source/s3/client.h"
-#include "source/s3/page.h"
+#include "source/s3/fault.h"
+#include "source/s3/s3.h"
 
 /* What has come of an answer. All zero at first. */
 struct shard_s3_answer {

@@ -92,7 +92,7 @@ static double now_seconds(void) {
 }
 
 /* From 0 to 1; from OpenSSL, so that the nodes of a job do not come in step. */
-static double random_part(void) {
+static double draw_random(void) {
   uint32_t n = 0;
   if (RAND_bytes((unsigned char *)&n, sizeof(n)) != 1) {
     n = (uint32_t)clock();
@@ -100,7 +100,7 @@ static double random_part(void) {
   return n / 4294967296.0;
 }
 
-static void push(struct queue *q, struct shard_s3_request *r) {
+static void push_request(struct queue *q, struct shard_s3_request *r) {
   r->next = NULL;
   *q->last = r;
   q->last = &r->next;
@@ -112,7 +112,7 @@ give_up(struct shard_s3_client *c, struct shard_s3_request *r, int rc, const cha
   if (r->optional) {
     if (!r->failed) {
       r->failed = true;
-      push(&c->done, r);
+      push_request(&c->done, r);
     }
   } else if (c->rc == 0) {
     va_list args;
@@ -139,7 +139,7 @@ static void set_region(struct shard_s3_client *c, const char *region) {
 
 /* Whether the bucket stands in the host's name, not in the path. */
 static bool is_virtual(const struct shard_s3_client *c) {
-  return shard_s3_virtual(&c->endpoint, c->options.bucket, c->account->addressing);
+  return shard_s3_url_is_virtual(&c->endpoint, c->options.bucket, c->account->addressing);
 }
 
 static void put_host(const struct shard_s3_client *c, char host[HOST_SIZE]) {
@@ -170,7 +170,7 @@ static char *make_path(const struct shard_s3_client *c, const struct shard_s3_re
     }
   }
   if (r->key) {
-    shard_s3_escape(out, r->key, strlen(r->key), true);
+    shard_s3_url_escape(out, r->key, strlen(r->key), true);
   }
   if (fclose(out) != 0) {
     free(path);
@@ -257,13 +257,13 @@ static bool add_header(struct slot *s, const char *name, const char *value) {
   return more != NULL;
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
   return strcmp(((const struct shard_sigv4_header *)a)->name,
                 ((const struct shard_sigv4_header *)b)->name);
 }
 
 /* The request's headers, signed for `host`. */
-static bool sign(struct slot *s, const char *host) {
+static bool sign_headers(struct slot *s, const char *host) {
   struct shard_s3_client *c = s->client;
   const struct shard_s3_account *a = c->account;
   const struct shard_s3_provider *p = c->provider;
@@ -291,7 +291,7 @@ static bool sign(struct slot *s, const char *host) {
   if (a->sign && a->token && p->token) {
     headers[count++] = (struct shard_sigv4_header){p->token, a->token};
   }
-  qsort(headers, count, sizeof(headers[0]), by_name);
+  qsort(headers, count, sizeof(headers[0]), compare_names);
   bool good = true;
   for (size_t i = 0; good && i < count; i++) {
     good = add_header(s, headers[i].value == host ? "Host" : headers[i].name, headers[i].value);
@@ -316,7 +316,7 @@ static bool sign(struct slot *s, const char *host) {
   return good;
 }
 
-static void clean(struct slot *s) {
+static void clear_slot(struct slot *s) {
   for (struct curl_slist *h = s->headers; h; h = h->next) {
     OPENSSL_cleanse(h->data, strlen(h->data));
   }
@@ -342,7 +342,7 @@ static bool set_request(struct slot *s, const char *url) {
   SET(CURLOPT_PATH_AS_IS, 1L); /* "a/../b" is a key */
   SET(CURLOPT_CUSTOMREQUEST, r->method);
   SET(CURLOPT_NOBODY, head ? 1L : 0L);
-  SET(CURLOPT_HTTPHEADER, s->headers); /* not copied: clean() frees it */
+  SET(CURLOPT_HTTPHEADER, s->headers); /* not copied: clear_slot() frees it */
   SET(CURLOPT_USERAGENT, agent);
   SET(CURLOPT_HEADERFUNCTION, on_header);
   SET(CURLOPT_HEADERDATA, s);
@@ -407,7 +407,7 @@ static int send_request(struct slot *s, struct shard_s3_request *r, double now) 
   }
   put_host(c, host);
   s->path = make_path(c, r);
-  if (!s->path || !sign(s, host) ||
+  if (!s->path || !sign_headers(s, host) ||
       asprintf(&url, "%s://%s%s%s%s", c->endpoint.tls ? "https" : "http", host, s->path,
                r->query ? "?" : "", r->query ? r->query : "") < 0) {
     return -ENOMEM;
@@ -441,7 +441,7 @@ static void send_waiting(struct shard_s3_client *c, double now) {
     }
     int rc = send_request(s, r, now);
     if (rc != 0) {
-      clean(s);
+      clear_slot(s);
       give_up(c, r, rc, "%s", strerror(-rc));
     }
   }
@@ -451,7 +451,7 @@ static void send_waiting(struct shard_s3_client *c, double now) {
  */
 
 /* Try again later, if there is time left. */
-static void again(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
+static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
   double now = now_seconds();
   if (r->failures++ == 0) {
     r->first_failed = now;
@@ -464,7 +464,7 @@ static void again(struct shard_s3_client *c, struct shard_s3_request *r, const c
   }
   double most = DELAY_FIRST * (double)(1u << (r->failures < 10 ? r->failures : 10));
   most = most < DELAY_MOST ? most : DELAY_MOST;
-  double delay = most * random_part();
+  double delay = most * draw_random();
   delay = delay < left ? delay : left;
   r->not_before = now + (delay > 0 ? delay : 0);
   if (c->options.log >= SHARD_LOG_INFO) {
@@ -475,25 +475,25 @@ static void again(struct shard_s3_client *c, struct shard_s3_request *r, const c
     fprintf(stderr, "shardctl: warning: %s; it is tried again for up to %u s (SHARD_TIMEOUT)\n",
             why, c->options.timeout);
   }
-  push(&c->waiting, r);
+  push_request(&c->waiting, r);
 }
 
 /* Again at once, not counted as a failure. */
-static void at_once(struct shard_s3_client *c, struct shard_s3_request *r) {
+static void send_again(struct shard_s3_client *c, struct shard_s3_request *r) {
   r->not_before = 0;
-  push(&c->waiting, r);
+  push_request(&c->waiting, r);
 }
 
-static void damaged(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
+static void retry_damaged(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
   if (++r->damaged >= DAMAGED_MOST) {
     give_up(c, r, -EBADMSG, "%s (%u times)", why, r->damaged);
     return;
   }
-  again(c, r, why);
+  retry_later(c, r, why);
 }
 
 /* The server has more than it can do: fewer requests at a time. */
-static void narrow(struct shard_s3_client *c) {
+static void narrow_width(struct shard_s3_client *c) {
   double now = now_seconds();
   if (now - c->narrowed > 0.5) {
     c->narrowed = now;
@@ -504,12 +504,12 @@ static void narrow(struct shard_s3_client *c) {
 static void change_region(struct shard_s3_client *c, struct shard_s3_request *r,
                           const char *region) {
   set_region(c, region);
-  at_once(c, r);
+  send_again(c, r);
 }
 
 /* A redirect: to another region or host of a provider whose hosts we know, or within the host. */
-static void redirect(struct slot *s, struct shard_s3_request *r,
-                     const struct shard_s3_fault *fault) {
+static void follow_redirect(struct slot *s, struct shard_s3_request *r,
+                            const struct shard_s3_fault *fault) {
   struct shard_s3_client *c = s->client;
   const char *region = s->answer.region[0] ? s->answer.region : fault->region;
   if (++r->redirects > REDIRECTS_MOST) {
@@ -531,7 +531,7 @@ static void redirect(struct slot *s, struct shard_s3_request *r,
     target = SHARD_S3_HERE;
   }
   if (target == SHARD_S3_HERE) {
-    again(c, r, "the server redirects");
+    retry_later(c, r, "the server redirects");
     return;
   }
   const char *scheme = target == SHARD_S3_NOWHERE ? "" : to.tls ? "https://" : "http://";
@@ -555,7 +555,7 @@ static void set_clock(struct slot *s, struct shard_s3_request *r, const char *wh
   if (c->options.log >= SHARD_LOG_INFO) {
     fprintf(stderr, "shardctl: s3: the server's clock is %.0f s ahead\n", c->skew);
   }
-  at_once(c, r);
+  send_again(c, r);
 }
 
 /* It has its answer. */
@@ -564,11 +564,11 @@ static void hand_back(struct slot *s, struct shard_s3_request *r) {
   r->status = s->answer.status;
   c->reached = true;
   c->width = c->width + 0.2 < c->options.connections ? c->width + 0.2 : c->options.connections;
-  push(&c->done, r);
+  push_request(&c->done, r);
 }
 
 /* Do what the answer means. 0, or the error of the request's `end`. */
-static int follow(struct slot *s, struct shard_s3_request *r, const char **why) {
+static int act_on_answer(struct slot *s, struct shard_s3_request *r, const char **why) {
   struct shard_s3_client *c = s->client;
   const struct shard_s3_asked asked = {
       .request = r, .host = c->endpoint.host, .region = c->region, .secret = c->account->token};
@@ -588,17 +588,17 @@ static int follow(struct slot *s, struct shard_s3_request *r, const char **why) 
     hand_back(s, r);
     break;
   case SHARD_S3_SLOWER:
-    narrow(c);
-    again(c, r, v.why);
+    narrow_width(c);
+    retry_later(c, r, v.why);
     break;
   case SHARD_S3_LATER:
-    again(c, r, v.why);
+    retry_later(c, r, v.why);
     break;
   case SHARD_S3_CLOCK:
     set_clock(s, r, v.why);
     break;
   case SHARD_S3_MOVED:
-    redirect(s, r, &v.fault);
+    follow_redirect(s, r, &v.fault);
     break;
   case SHARD_S3_RESIGN:
     if (++r->redirects <= REDIRECTS_MOST) {
@@ -613,7 +613,7 @@ static int follow(struct slot *s, struct shard_s3_request *r, const char **why) 
 }
 
 /* libcurl could not get the reply. tunnel: what a proxy said to CONNECT; 0: nothing. */
-static void break_off(struct slot *s, struct shard_s3_request *r, CURLcode code, long tunnel) {
+static void act_on_failure(struct slot *s, struct shard_s3_request *r, CURLcode code, long tunnel) {
   struct shard_s3_client *c = s->client;
   char why[400];
   /* libcurl's words may have a proxy's URL in them, with its password. */
@@ -640,7 +640,7 @@ static void break_off(struct slot *s, struct shard_s3_request *r, CURLcode code,
     give_up(c, r, -EINVAL, "%s (see http_proxy, https_proxy, all_proxy, no_proxy)", why);
     return;
   case CURLE_OUT_OF_MEMORY: /* libcurl's word for headers without an end, too */
-    damaged(c, r, why);
+    retry_damaged(c, r, why);
     return;
   default:
     if (!c->reached && r->failures + 1 >= UNREACHED_MOST &&
@@ -649,11 +649,11 @@ static void break_off(struct slot *s, struct shard_s3_request *r, CURLcode code,
       give_up(c, r, -EHOSTUNREACH, "cannot reach %s (see AWS_ENDPOINT_URL_S3, AWS_REGION)", why);
       return;
     }
-    again(c, r, why);
+    retry_later(c, r, why);
   }
 }
 
-static void finish(struct slot *s, CURLcode code) {
+static void finish_request(struct slot *s, CURLcode code) {
   struct shard_s3_client *c = s->client;
   struct shard_s3_request *r = s->request;
   const char *why = "the reply is damaged";
@@ -669,18 +669,18 @@ static void finish(struct slot *s, CURLcode code) {
             code ? curl_easy_strerror(code) : "");
   }
   if (rc == 0 && code != CURLE_OK) {
-    break_off(s, r, code, tunnel);
+    act_on_failure(s, r, code, tunnel);
   } else if (rc == 0) {
-    rc = follow(s, r, &why);
+    rc = act_on_answer(s, r, &why);
   } else if (rc == -EBADMSG) {
     r->end(r->context, &why); /* it knows why */
   }
   if (rc == -EBADMSG) {
-    damaged(c, r, why);
+    retry_damaged(c, r, why);
   } else if (rc != 0) {
     give_up(c, r, rc, "%s", strerror(-rc));
   }
-  clean(s);
+  clear_slot(s);
 }
 
 /* Why a request has come to nothing; false: it has not. */
@@ -711,7 +711,7 @@ static bool is_stuck(struct slot *s, double now) {
 }
 
 /* Requests that nothing has come of for long. */
-static void watch(struct shard_s3_client *c) {
+static void end_stuck(struct shard_s3_client *c) {
   double now = now_seconds();
   double lost = now - c->turned > 0.5 ? now - c->turned : 0; /* we were busy ourselves */
   for (unsigned i = 0; i < c->options.connections; i++) {
@@ -721,7 +721,7 @@ static void watch(struct shard_s3_client *c) {
     }
     s->heard += lost;
     if (is_stuck(s, now)) {
-      finish(s, CURLE_OPERATION_TIMEDOUT);
+      finish_request(s, CURLE_OPERATION_TIMEDOUT);
     }
   }
   c->turned = now;
@@ -757,8 +757,9 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   c->turned = now_seconds();
   c->slots = calloc(options->connections, sizeof(*c->slots));
   c->multi = curl_multi_init();
-  bool good = c->slots && c->multi &&
-              (c->home || shard_s3_endpoint_parse(options->account->endpoint, &c->endpoint) == 0);
+  bool good =
+      c->slots && c->multi &&
+      (c->home || shard_s3_url_parse_endpoint(options->account->endpoint, &c->endpoint) == 0);
   c->provider = c->home ? shard_s3_provider_home() : shard_s3_provider_of(c->endpoint.host);
   set_region(c, options->account->region);
   for (unsigned i = 0; good && i < options->connections; i++) {
@@ -781,11 +782,11 @@ void shard_s3_client_submit(struct shard_s3_client *client, struct shard_s3_requ
   request->first_failed = request->not_before = 0;
   request->failed = false;
   request->failures = request->damaged = request->redirects = request->skews = 0;
-  push(&client->waiting, request);
+  push_request(&client->waiting, request);
 }
 
 /* Milliseconds until a request that waits may be sent; at most a while. */
-static int patience(const struct shard_s3_client *c, double now) {
+static int wait_time(const struct shard_s3_client *c, double now) {
   double least = 0.25;
   for (const struct shard_s3_request *r = c->waiting.first; r; r = r->next) {
     if (c->running < shard_s3_client_width(c) && r->not_before - now < least) {
@@ -810,9 +811,9 @@ static void finish_done(struct shard_s3_client *c) {
   while ((m = curl_multi_info_read(c->multi, &(int){0})) != NULL) {
     if (m->msg == CURLMSG_DONE) {
       char *slot = NULL;
-      CURLcode code = m->data.result; /* the message goes with the handle, in finish() */
+      CURLcode code = m->data.result; /* the message goes with the handle, in finish_request() */
       curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &slot);
-      finish((struct slot *)(void *)slot, code);
+      finish_request((struct slot *)(void *)slot, code);
     }
   }
 }
@@ -836,9 +837,9 @@ int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **do
     send_waiting(c, now_seconds());
     check_multi(c, curl_multi_perform(c->multi, &(int){0}));
     finish_done(c);
-    watch(c);
+    end_stuck(c);
     if (!c->done.first && c->rc == 0) {
-      check_multi(c, curl_multi_poll(c->multi, NULL, 0, patience(c, now_seconds()), NULL));
+      check_multi(c, curl_multi_poll(c->multi, NULL, 0, wait_time(c, now_seconds()), NULL));
     }
   }
 }
@@ -859,7 +860,7 @@ void shard_s3_client_close(struct shard_s3_client *c) {
     struct slot *s = &c->slots[i];
     if (s->request) {
       curl_multi_remove_handle(c->multi, s->easy);
-      clean(s);
+      clear_slot(s);
     }
     curl_easy_cleanup(s->easy);
   }

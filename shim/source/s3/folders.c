@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* The first one that is not before `name`; with `behind`, not equal to it either. */
-static size_t lower(const struct shard_s3_folders *f, const char *name, size_t n, bool behind) {
+static size_t find_first(const struct shard_s3_folders *f, const char *name, size_t n,
+                         bool behind) {
   size_t low = 0, high = f->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
@@ -21,7 +22,7 @@ static size_t lower(const struct shard_s3_folders *f, const char *name, size_t n
 }
 
 int shard_s3_folders_add(struct shard_s3_folders *f, const char *name, size_t n, bool open) {
-  size_t at = lower(f, name, n, false);
+  size_t at = find_first(f, name, n, false);
   if (at < f->count && shard_compare_bytes(f->list[at].name, f->list[at].length, name, n) == 0) {
     f->list[at].open = open;
     return 0;
@@ -51,14 +52,14 @@ int shard_s3_folders_add(struct shard_s3_folders *f, const char *name, size_t n,
 
 size_t shard_s3_folders_between(const struct shard_s3_folders *f, const struct shard_s3_text *after,
                                 const struct shard_s3_text *end, size_t *first) {
-  *first = lower(f, after->bytes, after->length, true);
-  size_t last = end ? lower(f, end->bytes, end->length, false) : f->count;
+  *first = find_first(f, after->bytes, after->length, true);
+  size_t last = end ? find_first(f, end->bytes, end->length, false) : f->count;
   return last > *first ? last - *first : 0;
 }
 
 ssize_t shard_s3_folders_parent(const struct shard_s3_text *first, const struct shard_s3_text *last,
                                 size_t prefix) {
-  size_t same = shard_s3_shared(first->bytes, first->length, last->bytes, last->length);
+  size_t same = shard_s3_split_shared(first->bytes, first->length, last->bytes, last->length);
   size_t up = prefix, folder = prefix;
   for (size_t i = prefix; i < same; i++) {
     if (last->bytes[i] == '/') {

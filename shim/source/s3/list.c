@@ -68,13 +68,13 @@ struct lister {
   uint64_t page_size;
   uint64_t hits, misses; /* new ranges that had keys, and such that had none */
   struct shard_s3_folders folders;
-  struct look { /* for folders */
+  struct folder_search { /* for folders */
     struct shard_s3_request request;
     struct shard_s3_page page;
     bool busy, goes_on;                 /* goes_on: `after` is a folder from the last answer */
     struct shard_s3_text parent, after; /* whose folders, and from where on */
-  } look;
-  unsigned looks;
+  } search;
+  unsigned searches;
   double folder_keys, folder_count; /* listed since, and how many folders they were in */
   char *err;
   size_t size;
@@ -99,7 +99,7 @@ static int on_data(void *context, const char *data, size_t size) {
 }
 
 /* A key for a message of one line. */
-static const char *shown(const char *key, size_t n, char buf[64]) {
+static const char *show_key(const char *key, size_t n, char buf[64]) {
   n = n < 60 ? n : 60;
   for (size_t i = 0; i < n; i++) {
     buf[i] = (char)((unsigned char)key[i] < 0x20 || key[i] == 0x7f ? '?' : key[i]);
@@ -117,13 +117,13 @@ static int check_keys(struct range *r) {
   while ((key = shard_s3_page_key(&r->page, &at, &n)) != NULL) {
     if (n < r->lister->prefix || memcmp(key, l->url.prefix, r->lister->prefix) != 0) {
       snprintf(r->why, sizeof(r->why), "the server sends the key '%s', which lacks the prefix",
-               shown(key, n, buf));
+               show_key(key, n, buf));
       return -EBADMSG;
     }
     if (shard_compare_bytes(key, n, before, before_length) <= 0) {
       snprintf(r->why, sizeof(r->why),
                "the server repeats itself, or sends keys out of order, at '%s'",
-               shown(key, n, buf));
+               show_key(key, n, buf));
       return -EBADMSG;
     }
     before = key;
@@ -163,10 +163,10 @@ static int on_end(void *context, const char **why) {
 static void put_query(FILE *out, const char *prefix, size_t length,
                       const struct shard_s3_text *after) {
   fprintf(out, "encoding-type=url&list-type=2&max-keys=%d&prefix=", SHARD_S3_PAGE_KEYS);
-  shard_s3_escape(out, prefix, length, false);
+  shard_s3_url_escape(out, prefix, length, false);
   if (after && after->length > 0) {
     fputs("&start-after=", out);
-    shard_s3_escape(out, after->bytes, after->length, false);
+    shard_s3_url_escape(out, after->bytes, after->length, false);
   }
 }
 
@@ -176,7 +176,7 @@ static FILE *begin_query(struct shard_s3_request *request, size_t *size) {
   return open_memstream(&request->query, size);
 }
 
-static int ask(struct range *r) {
+static int ask_page(struct range *r) {
   const struct shard_s3_listing *l = r->lister->listing;
   size_t size = 0;
   FILE *out = begin_query(&r->request, &size);
@@ -185,7 +185,7 @@ static int ask(struct range *r) {
   }
   if (r->token) {
     fputs("continuation-token=", out);
-    shard_s3_escape(out, r->token, strlen(r->token), false);
+    shard_s3_url_escape(out, r->token, strlen(r->token), false);
     fputc('&', out);
   }
   put_query(out, l->url.prefix, r->lister->prefix, r->token ? NULL : &r->at);
@@ -215,7 +215,7 @@ static void tell_parent(struct range *r, const char *key, size_t n) {
   }
   parent->probes--;
   r->parent = NULL;
-  size_t i = key ? shard_s3_shared(key, n, parent->at.bytes, parent->at.length) : 0;
+  size_t i = key ? shard_s3_split_shared(key, n, parent->at.bytes, parent->at.length) : 0;
   if (key && i < n && i < SHARD_S3_KEY_MAX) {
     unsigned byte = (unsigned char)key[i];
     parent->seen.bits[i][byte / 64] |= 1ULL << (byte % 64);
@@ -253,9 +253,9 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   const struct lister *l = r->lister;
   size_t least = l->prefix;
   if (r->has_end) {
-    least = shard_s3_shared(r->end.bytes, r->end.length, r->at.bytes, r->at.length);
+    least = shard_s3_split_shared(r->end.bytes, r->end.length, r->at.bytes, r->at.length);
   }
-  if (!r->listed || l->look.busy || r->folder.length <= least || r->stays < (known ? 3 : 1)) {
+  if (!r->listed || l->search.busy || r->folder.length <= least || r->stays < (known ? 3 : 1)) {
     return false;
   }
   *middle = r->folder;
@@ -266,7 +266,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   }
   struct shard_s3_span span = span_of(r);
   span.end = middle;
-  return shard_s3_left(&span, &r->first, r->page_keys) > FOLDER_PAGES * page_of(l);
+  return shard_s3_split_left(&span, &r->first, r->page_keys) > FOLDER_PAGES * page_of(l);
 }
 
 /*
@@ -285,11 +285,11 @@ static void enter_folder(struct range *r) {
   if (!first) {
     return;
   }
-  size_t same = shard_s3_shared(first, first_length, last, last_length);
+  size_t same = shard_s3_split_shared(first, first_length, last, last_length);
   const char *slash = memrchr(last, '/', same);
   size_t length = slash ? (size_t)(slash + 1 - last) : 0;
   const struct shard_s3_text *f = &r->folder;
-  if (shard_s3_shared(f->bytes, f->length, last, length) == length) {
+  if (shard_s3_split_shared(f->bytes, f->length, last, length) == length) {
     r->stays = f->length == length ? r->stays + 1 : 1;
   } else {
     r->stays = 1;
@@ -299,21 +299,21 @@ static void enter_folder(struct range *r) {
 }
 
 /* The folders known to lie in what is left of a range. */
-struct known {
+struct known_folders {
   size_t first, count;
   bool open;   /* there may be more behind the last */
   bool inside; /* what comes before the first is in a folder that is known */
 };
 
-static struct known known_of(const struct range *r) {
+static struct known_folders find_known(const struct range *r) {
   const struct shard_s3_folders *f = &r->lister->folders;
-  struct known k = {0};
+  struct known_folders k = {0};
   k.count = shard_s3_folders_between(f, &r->at, r->has_end ? &r->end : NULL, &k.first);
   k.open = k.count > 0 && f->list[k.first + k.count - 1].open;
   if (k.first > 0) {
     const struct shard_s3_folder *in = &f->list[k.first - 1];
-    k.inside =
-        !in->open && shard_s3_shared(in->name, in->length, r->at.bytes, r->at.length) == in->length;
+    k.inside = !in->open &&
+               shard_s3_split_shared(in->name, in->length, r->at.bytes, r->at.length) == in->length;
   }
   return k;
 }
@@ -322,13 +322,13 @@ static void estimate(struct range *r) {
   const struct lister *l = r->lister;
   struct shard_s3_text end;
   struct shard_s3_span span = span_of(r);
-  struct known k = known_of(r);
+  struct known_folders k = find_known(r);
   double size = folder_size(l);
   if (k.open || end_of_folder(r, k.count > 0 || k.inside, &end)) {
     r->left = SHARD_S3_UNKNOWN;
     return;
   }
-  r->left = shard_s3_left(&span, &r->first, r->page_keys);
+  r->left = shard_s3_split_left(&span, &r->first, r->page_keys);
   if (k.count > 0) {
     r->left = ((double)k.count + 0.5) * size;
   } else if (k.inside && r->left > size && r->stays * page_of(l) < 4 * size) {
@@ -340,12 +340,12 @@ static void estimate(struct range *r) {
 static bool split_at(const struct range *r, double part, struct shard_s3_text *middle) {
   const struct lister *l = r->lister;
   struct shard_s3_span span = span_of(r);
-  struct known k = known_of(r);
+  struct known_folders k = find_known(r);
   if (end_of_folder(r, k.count > 0 || k.inside, middle)) {
     return true;
   }
   if (k.count == 0) {
-    return shard_s3_split(&span, part, middle);
+    return shard_s3_split_between(&span, part, middle);
   }
   size_t i = k.open ? k.count - 1 : (size_t)(part * (double)k.count);
   const struct shard_s3_folder *f = &l->folders.list[k.first + i];
@@ -389,7 +389,7 @@ static int take_page(struct range *r) {
     if (!before) {
       set_text(&r->first, key, n);
     }
-    shard_s3_seen_add(&r->seen, before, before_length, key, n);
+    shard_s3_split_note(&r->seen, before, before_length, key, n);
     before = key;
     before_length = n;
     r->page_keys++;
@@ -438,7 +438,7 @@ static int take_page(struct range *r) {
   free(r->token);
   r->token = p->token;
   p->token = NULL;
-  return ask(r);
+  return ask_page(r);
 }
 
 /* ---- folders ----------------------------------------------------------------------------------
@@ -447,31 +447,31 @@ static int take_page(struct range *r) {
  * guess: they are asked for by a delimiter, and ranges are divided between them.
  */
 
-static int on_look_begin(void *context) {
-  struct look *k = context;
+static int on_search_begin(void *context) {
+  struct folder_search *k = context;
   k->page.folders = true;
   return shard_s3_page_begin(&k->page);
 }
 
-static int on_look_data(void *context, const char *data, size_t size) {
-  struct look *k = context;
+static int on_search_data(void *context, const char *data, size_t size) {
+  struct folder_search *k = context;
   return shard_s3_page_feed(&k->page, data, size);
 }
 
-static int on_look_end(void *context, const char **why) {
-  struct look *k = context;
+static int on_search_end(void *context, const char **why) {
+  struct folder_search *k = context;
   int rc = k->page.why[0] ? -EBADMSG : shard_s3_page_end(&k->page);
   *why = k->page.why;
   return rc;
 }
 
-/* Those of look.parent from look.after on. */
+/* Those of search.parent from search.after on. */
 static int ask_folders(struct lister *l) {
-  struct look *k = &l->look;
+  struct folder_search *k = &l->search;
   k->request.method = "GET";
-  k->request.begin = on_look_begin;
-  k->request.data = on_look_data;
-  k->request.end = on_look_end;
+  k->request.begin = on_search_begin;
+  k->request.data = on_search_data;
+  k->request.end = on_search_end;
   k->request.context = k;
   k->request.optional = true; /* a key's policy may forbid it, or the server not know of it */
   size_t size = 0;
@@ -485,19 +485,19 @@ static int ask_folders(struct lister *l) {
     return -ENOMEM;
   }
   k->busy = true;
-  l->looks++;
+  l->searches++;
   l->asked++;
   shard_s3_client_submit(l->client, &k->request);
   return 0;
 }
 
 /* Guesses fail: ask for the folders around the range with most left, if there are some. */
-static int look(struct lister *l) {
-  struct look *k = &l->look;
+static int search_folders(struct lister *l) {
+  struct folder_search *k = &l->search;
   struct range *best = NULL;
   size_t first;
   if (k->busy || l->misses < 2 || l->misses <= l->hits ||
-      l->looks >= FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
+      l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
     return 0;
   }
   for (unsigned i = 0; i < l->count; i++) {
@@ -511,7 +511,7 @@ static int look(struct lister *l) {
   if (parent < 0 ||
       shard_s3_folders_between(&l->folders, &best->at, best->has_end ? &best->end : NULL, &first) >
           0 ||
-      (l->looks > 0 && k->parent.length == (size_t)parent &&
+      (l->searches > 0 && k->parent.length == (size_t)parent &&
        memcmp(k->parent.bytes, best->at.bytes, k->parent.length) == 0)) {
     return 0;
   }
@@ -523,18 +523,19 @@ static int look(struct lister *l) {
 
 /* They are known: go by them, and ask for more where there are many keys in them. */
 static int take_folders(struct lister *l) {
-  struct look *k = &l->look;
+  struct folder_search *k = &l->search;
   const char *name;
   struct shard_s3_text last = k->after;
   size_t at = 0, n, taken = 0;
   k->busy = false;
   if (k->request.failed) {
-    l->looks = UINT_MAX / 2; /* no more of them */
+    l->searches = UINT_MAX / 2; /* no more of them */
     return 0;
   }
   int rc = k->goes_on ? shard_s3_folders_add(&l->folders, last.bytes, last.length, false) : 0;
   while (rc == 0 && (name = shard_s3_page_key(&k->page, &at, &n)) != NULL) {
-    if (shard_compare_bytes(name, n, last.bytes, last.length) > 0 && shard_s3_is_text(name, n)) {
+    if (shard_compare_bytes(name, n, last.bytes, last.length) > 0 &&
+        shard_s3_split_is_text(name, n)) {
       set_text(&last, name, n);
       taken++;
       rc = shard_s3_folders_add(&l->folders, name, n, false);
@@ -556,7 +557,7 @@ static int take_folders(struct lister *l) {
   }
   double pages = (double)taken * folder_size(l) / page_of(l);
   if (rc == 0 && k->page.truncated && pages > FOLDERS_PAGES &&
-      l->looks < FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
+      l->searches < FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
     k->after = last;
     k->goes_on = true;
     rc = ask_folders(l);
@@ -590,7 +591,7 @@ static struct range *new_range(struct lister *l) {
  * The range with most left to do, of those that have more than a connection's share; NULL if none
  * is worth it. Its parts are split again before they have been heard of, up to a number.
  */
-static struct range *pick(const struct lister *l, double *share) {
+static struct range *pick_range(const struct lister *l, double *share) {
   struct range *best = NULL;
   double most = SPLIT_LEAST * page_of(l), all = 0;
   for (unsigned i = 0; i < l->count; i++) {
@@ -642,8 +643,8 @@ static bool may_split(const struct lister *l, unsigned live) {
 }
 
 /* What is behind `middle` becomes a range of its own. */
-static int split(struct range *r, struct range *child, const struct shard_s3_text *middle,
-                 double part) {
+static int split_range(struct range *r, struct range *child, const struct shard_s3_text *middle,
+                       double part) {
   child->parent = r->listed ? r : r->parent;
   child->parent->probes++;
   child->live = true;
@@ -670,19 +671,19 @@ static int split(struct range *r, struct range *child, const struct shard_s3_tex
   } else {
     r->left = 0; /* what lies between two guesses is not known before its first page */
   }
-  return ask(child);
+  return ask_page(child);
 }
 
 static int split_some(struct lister *l) {
   if (live_ranges(l) < shard_s3_client_width(l->client) / 2) {
-    int rc = look(l);
+    int rc = search_folders(l);
     if (rc != 0) {
       return rc;
     }
   }
   for (unsigned live = live_ranges(l); live > 0 && may_split(l, live);) {
     double share;
-    struct range *r = pick(l, &share), *child;
+    struct range *r = pick_range(l, &share), *child;
     if (!r) {
       return 0;
     }
@@ -701,7 +702,7 @@ static int split_some(struct lister *l) {
       return l->count == l->listing->connections ? 0 : -ENOMEM;
     }
     live++;
-    int rc = split(r, child, &middle, part);
+    int rc = split_range(r, child, &middle, part);
     if (rc != 0) {
       return rc;
     }
@@ -712,7 +713,7 @@ static int split_some(struct lister *l) {
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-static int run(struct lister *l) {
+static int list_ranges(struct lister *l) {
   struct range *r = new_range(l);
   if (!r) {
     return -ENOMEM;
@@ -726,18 +727,18 @@ static int run(struct lister *l) {
     set_text(&r->end, stop, strlen(stop));
     r->has_end = true;
   }
-  int rc = ask(r);
+  int rc = ask_page(r);
   struct shard_s3_request *done;
   /* Folders that are not told at once are not waited for. */
-  while (rc == 0 && (live_ranges(l) > 0 || (l->look.busy && l->look.request.failures == 0)) &&
+  while (rc == 0 && (live_ranges(l) > 0 || (l->search.busy && l->search.request.failures == 0)) &&
          (rc = shard_s3_client_next(l->client, &done)) == 1) {
-    rc = done == &l->look.request ? take_folders(l) : take_page(done->context);
+    rc = done == &l->search.request ? take_folders(l) : take_page(done->context);
     rc = rc ? rc : split_some(l);
   }
   return rc;
 }
 
-int shard_s3_list(struct shard_s3_listing *listing, char *err, size_t size) {
+int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size) {
   struct lister l = {
       .listing = listing, .prefix = strlen(listing->url.prefix), .err = err, .size = size};
   const struct shard_s3_client_options o = {.account = listing->account,
@@ -764,7 +765,7 @@ int shard_s3_list(struct shard_s3_listing *listing, char *err, size_t size) {
     free(l.ranges);
     return rc;
   }
-  rc = run(&l);
+  rc = list_ranges(&l);
   if (rc < 0 && !err[0]) {
     snprintf(err, size, "%s", shard_s3_client_error(l.client));
   }
@@ -779,8 +780,8 @@ int shard_s3_list(struct shard_s3_listing *listing, char *err, size_t size) {
     free(r);
   }
   free(l.ranges);
-  shard_s3_page_free(&l.look.page);
-  free(l.look.request.query);
+  shard_s3_page_free(&l.search.page);
+  free(l.search.request.query);
   shard_s3_folders_free(&l.folders);
   return rc;
 }

@@ -152,8 +152,8 @@ static int get_end(void *context, const char **why) {
   return -EBADMSG;
 }
 
-static int get(struct shard_s3_client *client, struct shard_s3_request *request, struct getting *g,
-               char *err, size_t size) {
+static int get_object(struct shard_s3_client *client, struct shard_s3_request *request,
+                      struct getting *g, char *err, size_t size) {
   struct shard_s3_request *done;
   request->begin = get_begin;
   request->header = get_header;
@@ -170,25 +170,25 @@ static int get(struct shard_s3_client *client, struct shard_s3_request *request,
   return rc < 0 ? rc : 0;
 }
 
-int shard_s3_get(const struct shard_s3_client_options *options, const char *key, int fd, char *err,
-                 size_t size) {
+int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key, int fd,
+                        char *err, size_t size) {
   struct shard_s3_client *client;
   struct getting g = {.fd = fd};
   struct shard_s3_request request = {.method = "GET", .key = key};
   int rc = shard_s3_client_open(options, &client, err, size);
   if (rc == 0) {
-    rc = get(client, &request, &g, err, size);
+    rc = get_object(client, &request, &g, err, size);
     shard_s3_client_close(client);
   }
   return rc;
 }
 
-int shard_s3_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
-                       char *err, size_t size) {
+int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
+                              char *err, size_t size) {
   struct getting g = {.fd = fd};
   struct shard_s3_request request = {
       .method = "GET", .key = key, .unless = *etag ? etag : NULL, .tells = true};
-  int rc = get(client, &request, &g, err, size);
+  int rc = get_object(client, &request, &g, err, size);
   if (rc != 0 || request.status == 304) {
     return rc;
   }
@@ -231,7 +231,7 @@ static void put_header(void *context, const char *line, size_t n) {
 }
 
 /* Whose is the object that is there? */
-static void ask(struct putting *p, struct shard_s3_client *client) {
+static void ask_owner(struct putting *p, struct shard_s3_client *client) {
   p->asks = true;
   p->request.method = "HEAD";
   p->request.body = NULL;
@@ -240,7 +240,7 @@ static void ask(struct putting *p, struct shard_s3_client *client) {
 }
 
 /* Size and SHA-256 of an open file. 0 or -errno. */
-static int look_at(struct putting *p) {
+static int hash_file(struct putting *p) {
   char chunk[65536];
   struct stat st;
   ssize_t n = 0;
@@ -277,7 +277,7 @@ static int begin_put(struct putting *p, struct shard_s3_client *client,
   p->body.hash = p->hash;
   p->request.body = &p->body;
   p->request.context = p;
-  int rc = p->body.fd < 0 ? -errno : look_at(p);
+  int rc = p->body.fd < 0 ? -errno : hash_file(p);
   if (rc == -EFBIG) {
     snprintf(err, size,
              "s3://%s/%.400s: more than 5 GiB cannot be put in one piece; write it to a file, and "
@@ -295,8 +295,9 @@ static int begin_put(struct putting *p, struct shard_s3_client *client,
   return rc;
 }
 
-int shard_s3_put(const struct shard_s3_client_options *options,
-                 const struct shard_s3_upload *uploads, size_t count, char *err, size_t size) {
+int shard_s3_object_put(const struct shard_s3_client_options *options,
+                        const struct shard_s3_upload *uploads, size_t count, char *err,
+                        size_t size) {
   struct shard_s3_client *client;
   unsigned lanes = options->connections;
   struct putting *all = calloc(lanes, sizeof(*all));
@@ -323,7 +324,7 @@ int shard_s3_put(const struct shard_s3_client_options *options,
     rc = 0;
     /* One was to be new, and is there. That may be ours: the reply to a first try can be lost. */
     if (done->status == 412 && done->failures > 0) {
-      ask(p, client);
+      ask_owner(p, client);
       continue;
     }
     close(p->body.fd);

@@ -29,8 +29,8 @@ enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING, CODE, MESSAGE, REGION, ENDPO
 /* The mark that is looked for next. */
 enum { BEFORE_ENTRY, BEFORE_KEY_END, BEFORE_ENTRY_END, STATES };
 
-__attribute__((format(printf, 2, 3))) static int bad(struct shard_s3_page *page, const char *format,
-                                                     ...) {
+__attribute__((format(printf, 2, 3))) static int fail(struct shard_s3_page *page,
+                                                      const char *format, ...) {
   if (!page->why[0]) {
     va_list args;
     va_start(args, format);
@@ -40,12 +40,12 @@ __attribute__((format(printf, 2, 3))) static int bad(struct shard_s3_page *page,
   return -EBADMSG;
 }
 
-static void stop(struct shard_s3_page *page, const char *why) {
-  bad(page, "%s", why);
+static void stop_parser(struct shard_s3_page *page, const char *why) {
+  fail(page, "%s", why);
   XML_StopParser(page->parser, XML_FALSE);
 }
 
-static const char *local(const char *name) {
+static const char *local_name(const char *name) {
   const char *colon = strrchr(name, ':');
   return colon ? colon + 1 : name;
 }
@@ -54,13 +54,13 @@ static void on_text(void *context, const char *text, int length) {
   struct shard_s3_page *p = context;
   size_t n = (size_t)length;
   if (p->text_used + n > SHARD_S3_TOKEN_MAX) {
-    stop(p, "an element is too long");
+    stop_parser(p, "an element is too long");
     return;
   }
   if (!p->text) {
     p->text = malloc(SHARD_S3_TOKEN_MAX + 1);
     if (!p->text) {
-      stop(p, "out of memory");
+      stop_parser(p, "out of memory");
       return;
     }
   }
@@ -71,10 +71,10 @@ static void on_text(void *context, const char *text, int length) {
 static void on_start(void *context, const char *name, const char **attributes) {
   (void)attributes;
   struct shard_s3_page *p = context;
-  const char *word = local(name);
+  const char *word = local_name(name);
   p->field = NOTHING;
   if (p->depth == 0 && strcmp(word, "ListBucketResult") != 0) {
-    bad(p, "the reply is not a listing but <%.40s>", word);
+    fail(p, "the reply is not a listing but <%.40s>", word);
     XML_StopParser(p->parser, XML_FALSE);
   }
   if (p->depth == 1) {
@@ -94,13 +94,13 @@ static void on_start(void *context, const char *name, const char **attributes) {
 }
 
 /* Make room for another key. */
-static char *reserve(struct shard_s3_page *p, size_t size) {
+static char *reserve_key(struct shard_s3_page *p, size_t size) {
   if (p->used + size > p->room) {
     size_t room = p->room ? 2 * p->room : 65536;
     room = room < p->used + size ? p->used + size : room;
     char *more = realloc(p->keys, room);
     if (!more) {
-      stop(p, "out of memory");
+      stop_parser(p, "out of memory");
       return NULL;
     }
     p->keys = more;
@@ -112,8 +112,8 @@ static char *reserve(struct shard_s3_page *p, size_t size) {
 }
 
 /*
- * Undo what mask() did to the text. true: there was a character that XML does not allow, or it
- * cannot be told: in a CDATA section "&#127;" stands for itself.
+ * Undo what parse_mask() did to the text. true: there was a character that XML does not allow, or
+ * it cannot be told: in a CDATA section "&#127;" stands for itself.
  */
 static bool unmask(struct shard_s3_page *p) {
   const char *from = p->text_used > 0 ? memchr(p->text, DEL, p->text_used) : NULL;
@@ -142,12 +142,12 @@ static void end_field(struct shard_s3_page *p) {
   switch (p->field) {
   case KEY:
     if (n == 0 || p->has_key) {
-      stop(p, "a key is empty, or comes twice in its entry");
+      stop_parser(p, "a key is empty, or comes twice in its entry");
       return;
     }
     p->has_key = true;
     p->key_masked = p->key_masked || masked;
-    to = reserve(p, sizeof(n) + n);
+    to = reserve_key(p, sizeof(n) + n);
     if (to) {
       memcpy(to, &n, sizeof(n));
       memcpy(to + sizeof(n), p->text, n);
@@ -185,7 +185,7 @@ static void on_end(void *context, const char *name) {
     p->in_contents = false;
     p->entry_end = XML_GetCurrentByteIndex(p->parser) + XML_GetCurrentByteCount(p->parser);
     if (!p->has_key) {
-      stop(p, "an entry has no key");
+      stop_parser(p, "an entry has no key");
     }
   }
   p->ended = p->ended || p->depth == 0;
@@ -202,7 +202,7 @@ static void on_doctype(void *context, const char *name, const char *system, cons
   (void)public;
   (void)internal;
   struct shard_s3_page *p = context;
-  bad(p, "the reply is not a listing but <%.40s>", name);
+  fail(p, "the reply is not a listing but <%.40s>", name);
   XML_StopParser(p->parser, XML_FALSE);
 }
 
@@ -259,7 +259,7 @@ static size_t before_mask(const char *data, size_t size) {
   return n;
 }
 
-static int parse(struct shard_s3_page *p, const char *data, size_t size) {
+static int parse_bytes(struct shard_s3_page *p, const char *data, size_t size) {
   p->parsed += (long)size;
   if (XML_Parse(p->parser, data, (int)size, XML_FALSE) == XML_STATUS_OK) {
     return 0;
@@ -267,17 +267,17 @@ static int parse(struct shard_s3_page *p, const char *data, size_t size) {
   enum XML_Error why = XML_GetErrorCode(p->parser);
   return why == XML_ERROR_NO_MEMORY
              ? -ENOMEM
-             : bad(p, "the reply is not well-formed XML: %s", XML_ErrorString(why));
+             : fail(p, "the reply is not well-formed XML: %s", XML_ErrorString(why));
 }
 
 /* Give the parser the mask of a character that XML does not allow, or of a DEL: see unmask(). */
-static int mask(struct shard_s3_page *p, unsigned long c) {
+static int parse_mask(struct shard_s3_page *p, unsigned long c) {
   const char text[] = {DEL, c == DEL ? DEL : '?'};
-  return parse(p, text, sizeof(text));
+  return parse_bytes(p, text, sizeof(text));
 }
 
 /* The character that "&#...;" stands for. */
-static unsigned long referred(const char *text) {
+static unsigned long read_reference(const char *text) {
   bool hexadecimal = text[2] == 'x';
   return strtoul(text + (hexadecimal ? 3 : 2), NULL, hexadecimal ? 16 : 10);
 }
@@ -296,7 +296,7 @@ static int finish_held(struct shard_s3_page *p, const char *data, size_t size, s
     if (is_control(c) || !longer || (p->held_used == 1 && c != '#') || c == '<' || c == '&') {
       size_t n = p->held_used; /* no reference to a number: as it is */
       p->held_used = 0;
-      return parse(p, p->held, n);
+      return parse_bytes(p, p->held, n);
     }
     p->held[p->held_used++] = c;
     ++*used;
@@ -304,8 +304,8 @@ static int finish_held(struct shard_s3_page *p, const char *data, size_t size, s
       size_t n = p->held_used;
       p->held[n] = 0;
       p->held_used = 0;
-      unsigned long named = referred(p->held);
-      return needs_mask(named) ? mask(p, named) : parse(p, p->held, n);
+      unsigned long named = read_reference(p->held);
+      return needs_mask(named) ? parse_mask(p, named) : parse_bytes(p, p->held, n);
     }
   }
   return 0;
@@ -323,7 +323,7 @@ static size_t before_reference(const char *data, size_t size) {
 }
 
 /* Parse a piece, with masks in place of what needs them. */
-static int feed(struct shard_s3_page *p, const char *data, size_t size) {
+static int feed_masked(struct shard_s3_page *p, const char *data, size_t size) {
   for (size_t at = 0; at < size;) {
     size_t n;
     int rc;
@@ -332,13 +332,13 @@ static int feed(struct shard_s3_page *p, const char *data, size_t size) {
     } else {
       size_t run = before_mask(data + at, size - at);
       n = before_reference(data + at, run);
-      rc = n > 0 ? parse(p, data + at, n) : 0;
+      rc = n > 0 ? parse_bytes(p, data + at, n) : 0;
       if (rc == 0 && n < run) {
         p->held[0] = '&';
         p->held_used = 1;
         n++;
       } else if (rc == 0 && at + n < size) {
-        rc = mask(p, (unsigned char)data[at + n]);
+        rc = parse_mask(p, (unsigned char)data[at + n]);
         n++;
       }
     }
@@ -395,7 +395,7 @@ static size_t find_mark(struct shard_s3_page *p, const char *data, size_t size, 
 }
 
 /* Gather pieces for the parser. */
-static int gather(struct shard_s3_page *p, const char *data, size_t size) {
+static int gather_bytes(struct shard_s3_page *p, const char *data, size_t size) {
   while (size > 0) {
     size_t n = sizeof(p->gathered) - p->gathered_used;
     n = n < size ? n : size;
@@ -405,7 +405,7 @@ static int gather(struct shard_s3_page *p, const char *data, size_t size) {
     size -= n;
     if (p->gathered_used == sizeof(p->gathered)) {
       p->gathered_used = 0;
-      int rc = feed(p, p->gathered, sizeof(p->gathered));
+      int rc = feed_masked(p, p->gathered, sizeof(p->gathered));
       if (rc != 0) {
         return rc;
       }
@@ -415,10 +415,10 @@ static int gather(struct shard_s3_page *p, const char *data, size_t size) {
 }
 
 /* Give the parser what has been gathered. */
-static int flush(struct shard_s3_page *p) {
+static int flush_gathered(struct shard_s3_page *p) {
   size_t n = p->gathered_used;
   p->gathered_used = 0;
-  return n > 0 ? feed(p, p->gathered, n) : 0;
+  return n > 0 ? feed_masked(p, p->gathered, n) : 0;
 }
 
 /*
@@ -447,7 +447,7 @@ static size_t take_directly(struct shard_s3_page *p, const char *data, size_t si
     return 0;
   }
   uint32_t length = (uint32_t)n;
-  char *to = reserve(p, sizeof(length) + n);
+  char *to = reserve_key(p, sizeof(length) + n);
   if (!to) {
     return 0;
   }
@@ -461,8 +461,8 @@ static size_t take_directly(struct shard_s3_page *p, const char *data, size_t si
 static int end_entry(struct shard_s3_page *p) {
   int rc = 0;
   if (!p->direct) {
-    rc = gather(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
-    rc = rc == 0 ? flush(p) : rc;
+    rc = gather_bytes(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
+    rc = rc == 0 ? flush_gathered(p) : rc;
     /* If the parser has told of the entry's end, and it is all that it has been given. */
     p->adjacent = p->entry_end == p->parsed && p->held_used == 0;
   }
@@ -473,7 +473,7 @@ static int end_entry(struct shard_s3_page *p) {
 int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
   p->received += size;
   if (p->received > SHARD_S3_PAGE_MAX) {
-    return bad(p, "the reply is larger than a page can be");
+    return fail(p, "the reply is larger than a page can be");
   }
   int rc = 0;
   for (size_t at = 0; at < size && rc == 0;) {
@@ -488,33 +488,33 @@ int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
     n = find_mark(p, data + at, size - at, &found);
     if (p->state != BEFORE_ENTRY_END) {
       p->adjacent = false;
-      rc = gather(p, data + at, n);
+      rc = gather_bytes(p, data + at, n);
     } else if (found) {
       rc = end_entry(p);
     }
     p->state = found ? (p->state + 1) % STATES : p->state;
     at += n;
   }
-  return rc == 0 ? flush(p) : rc;
+  return rc == 0 ? flush_gathered(p) : rc;
 }
 
 /* Decode the keys, in place: none gets longer. */
-static int decode(struct shard_s3_page *p) {
+static int decode_keys(struct shard_s3_page *p) {
   size_t to = 0;
   uint32_t n;
   for (size_t at = 0; at < p->used; at += sizeof(n) + n) {
     memcpy(&n, p->keys + at, sizeof(n));
     char *key = p->keys + at + sizeof(n);
-    ssize_t length = p->encoded ? shard_s3_unescape(key, n) : (ssize_t)n;
+    ssize_t length = p->encoded ? shard_s3_url_unescape(key, n) : (ssize_t)n;
     int shown = n < 60 ? (int)n : 60;
     if (length < 0) {
-      return bad(p, "the key '%.*s' is not percent-encoded as it should be", shown, key);
+      return fail(p, "the key '%.*s' is not percent-encoded as it should be", shown, key);
     }
     if (length > SHARD_S3_KEY_MAX) {
-      return bad(p, "the key '%.*s...' is longer than a key can be", shown, key);
+      return fail(p, "the key '%.*s...' is longer than a key can be", shown, key);
     }
     if (memchr(key, 0, (size_t)length)) {
-      return bad(p, "the key '%.*s' has a NUL in it", shown, key);
+      return fail(p, "the key '%.*s' has a NUL in it", shown, key);
     }
     uint32_t kept = (uint32_t)length;
     memcpy(p->keys + to, &kept, sizeof(kept));
@@ -527,19 +527,19 @@ static int decode(struct shard_s3_page *p) {
 
 int shard_s3_page_end(struct shard_s3_page *p) {
   if (XML_Parse(p->parser, p->held, (int)p->held_used, XML_TRUE) != XML_STATUS_OK || !p->ended) {
-    return bad(p, "the reply is cut short after %zu bytes", p->received);
+    return fail(p, "the reply is cut short after %zu bytes", p->received);
   }
   if (!p->said_truncated) {
-    return bad(p, "the reply does not say whether it is the last one (IsTruncated)");
+    return fail(p, "the reply does not say whether it is the last one (IsTruncated)");
   }
   if (p->key_masked) {
-    return bad(p, "the reply has a key with a control character that is not percent-encoded");
+    return fail(p, "the reply has a key with a control character that is not percent-encoded");
   }
   if (p->token_masked) {
     free(p->token);
     p->token = NULL;
   }
-  return decode(p);
+  return decode_keys(p);
 }
 
 const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size_t *length) {
@@ -562,73 +562,4 @@ void shard_s3_page_free(struct shard_s3_page *p) {
   free(p->token);
   free(p->text);
   *p = (struct shard_s3_page){0};
-}
-
-/* ---- errors ---------------------------------------------------------------------------------- */
-
-struct fault_reading {
-  XML_Parser parser;
-  struct shard_s3_fault *fault;
-  char *to;
-  size_t size;
-};
-
-static void fault_start(void *context, const char *name, const char **attributes) {
-  (void)attributes;
-  struct fault_reading *r = context;
-  const char *word = local(name);
-  struct shard_s3_fault *f = r->fault;
-  r->to = NULL;
-  if (strcmp(word, "Code") == 0) {
-    r->to = f->code;
-    r->size = sizeof(f->code);
-  } else if (strcmp(word, "Message") == 0) {
-    r->to = f->message;
-    r->size = sizeof(f->message);
-  } else if (strcmp(word, "Region") == 0) {
-    r->to = f->region;
-    r->size = sizeof(f->region);
-  } else if (strcmp(word, "Endpoint") == 0) {
-    r->to = f->endpoint;
-    r->size = sizeof(f->endpoint);
-  }
-  if (r->to) {
-    r->to[0] = 0;
-  }
-}
-
-static void fault_text(void *context, const char *text, int length) {
-  struct fault_reading *r = context;
-  size_t used = r->to ? strlen(r->to) : 0;
-  for (int i = 0; r->to && i < length && used + 1 < r->size; i++) {
-    r->to[used++] = (char)(is_control(text[i]) || text[i] == '\n' ? ' ' : text[i]);
-    r->to[used] = 0;
-  }
-}
-
-static void fault_end(void *context, const char *name) {
-  (void)name;
-  ((struct fault_reading *)context)->to = NULL;
-}
-
-/* No server of S3 has one; entities in it may grow without end. */
-static void fault_doctype(void *context, const char *name, const char *system, const char *public,
-                          int internal) {
-  (void)name, (void)system, (void)public, (void)internal;
-  XML_StopParser(((struct fault_reading *)context)->parser, XML_FALSE);
-}
-
-void shard_s3_fault_parse(struct shard_s3_fault *fault, const char *text, size_t size) {
-  *fault = (struct shard_s3_fault){0};
-  XML_Parser parser = XML_ParserCreate("UTF-8");
-  struct fault_reading r = {.parser = parser, .fault = fault};
-  if (!parser) {
-    return;
-  }
-  XML_SetUserData(parser, &r);
-  XML_SetElementHandler(parser, fault_start, fault_end);
-  XML_SetCharacterDataHandler(parser, fault_text);
-  XML_SetStartDoctypeDeclHandler(parser, fault_doctype);
-  XML_Parse(parser, text, (int)size, XML_TRUE); /* what can be read of it is good enough */
-  XML_ParserFree(parser);
 }

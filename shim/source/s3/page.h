@@ -54,10 +54,4 @@ const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size
 
 void shard_s3_page_free(struct shard_s3_page *page);
 
-/* What an error's reply says; "" where it says nothing. */
-struct shard_s3_fault {
-  char code[64], message[200], region[64], endpoint[256];
-};
-void shard_s3_fault_parse(struct shard_s3_fault *fault, const char *text, size_t size);
-
 #endif

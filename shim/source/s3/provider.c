@@ -51,7 +51,7 @@ static const struct shard_s3_provider providers[] = {
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 /* Whether the first n bytes of a host are one of the row's. */
-static bool owns(const struct shard_s3_provider *p, const char *host, size_t n) {
+static bool owns_host(const struct shard_s3_provider *p, const char *host, size_t n) {
   for (size_t i = 0; i < COUNT(p->domains); i++) {
     size_t k = p->domains[i] ? strlen(p->domains[i]) : 0;
     if (k > 0 && n > k && strncasecmp(host + n - k, p->domains[i], k) == 0) {
@@ -62,12 +62,12 @@ static bool owns(const struct shard_s3_provider *p, const char *host, size_t n) 
 }
 
 bool shard_s3_provider_owns(const struct shard_s3_provider *provider, const char *host) {
-  return owns(provider, host, strlen(host));
+  return owns_host(provider, host, strlen(host));
 }
 
 const struct shard_s3_provider *shard_s3_provider_of(const char *host) {
   const struct shard_s3_provider *p = providers;
-  while (p->domains[0] && !owns(p, host, strcspn(host, ":"))) {
+  while (p->domains[0] && !owns_host(p, host, strcspn(host, ":"))) {
     p++;
   }
   return p;

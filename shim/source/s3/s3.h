@@ -42,10 +42,10 @@ bool shard_s3_is_url(const char *text);
 int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, size_t size);
 
 /* Percent-encode as signatures want it: all but A-Z a-z 0-9 - _ . ~ and, if kept, the slash. */
-void shard_s3_escape(FILE *out, const char *text, size_t length, bool keep_slash);
+void shard_s3_url_escape(FILE *out, const char *text, size_t length, bool keep_slash);
 
 /* Decode %XX, and + as a blank, in place. The length, or -1 if it is not well-formed. */
-ssize_t shard_s3_unescape(char *text, size_t length);
+ssize_t shard_s3_url_unescape(char *text, size_t length);
 
 /* An endpoint taken apart. */
 struct shard_s3_endpoint {
@@ -55,11 +55,11 @@ struct shard_s3_endpoint {
 };
 
 /* http[s]://host[:port][/path]. 0 or -EINVAL. */
-int shard_s3_endpoint_parse(const char *text, struct shard_s3_endpoint *endpoint);
+int shard_s3_url_parse_endpoint(const char *text, struct shard_s3_endpoint *endpoint);
 
 /* Whether the bucket goes into the host's name, as the AWS SDKs choose. */
-bool shard_s3_virtual(const struct shard_s3_endpoint *endpoint, const char *bucket,
-                      enum shard_s3_addressing addressing);
+bool shard_s3_url_is_virtual(const struct shard_s3_endpoint *endpoint, const char *bucket,
+                             enum shard_s3_addressing addressing);
 
 /* ---- credentials.c -------------------------------------------------------------------------- */
 
@@ -98,15 +98,15 @@ struct shard_s3_listing {
 };
 
 /* 0, or a negative errno and a line in err[size]; "" if `key` was at fault. */
-int shard_s3_list(struct shard_s3_listing *listing, char *err, size_t size);
+int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size);
 
 /* ---- object.c ------------------------------------------------------------------------------- */
 
 struct shard_s3_client_options;
 
 /* Get an object into an empty file, checked. 0, or a negative errno and a line in err[size]. */
-int shard_s3_get(const struct shard_s3_client_options *options, const char *key, int fd, char *err,
-                 size_t size);
+int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key, int fd,
+                        char *err, size_t size);
 
 struct shard_s3_client;
 
@@ -114,8 +114,8 @@ struct shard_s3_client;
  * The same, by a client that is open, if there is an object and its ETag is not etag[] (""), which
  * then becomes its. 1: it is in `fd`. 0: there is none (etag[] is empty), or it is that one.
  */
-int shard_s3_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
-                       char *err, size_t size);
+int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
+                              char *err, size_t size);
 
 struct shard_s3_upload {
   const char *key, *file;
@@ -126,7 +126,8 @@ struct shard_s3_upload {
  * Put files, several at a time. 0, or a negative errno and a line in err[size]: then some of them
  * may be there. Each object appears whole or not at all.
  */
-int shard_s3_put(const struct shard_s3_client_options *options,
-                 const struct shard_s3_upload *uploads, size_t count, char *err, size_t size);
+int shard_s3_object_put(const struct shard_s3_client_options *options,
+                        const struct shard_s3_upload *uploads, size_t count, char *err,
+                        size_t size);
 
 #endif

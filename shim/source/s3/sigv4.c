@@ -37,7 +37,8 @@ bool shard_sigv4_hash(const void *data, size_t size, char hex[SHARD_SIGV4_HASH])
   return true;
 }
 
-static bool hmac(const void *key, size_t size, const char *text, unsigned char out[HASH_SIZE]) {
+static bool compute_hmac(const void *key, size_t size, const char *text,
+                         unsigned char out[HASH_SIZE]) {
   unsigned int n = 0;
   return HMAC(EVP_sha256(), key, (int)size, (const unsigned char *)text, strlen(text), out, &n) &&
          n == HASH_SIZE;
@@ -111,10 +112,11 @@ char *shard_sigv4_sign(const struct shard_sigv4_key *key,
   if (n < 0) {
     return NULL;
   }
-  bool good =
-      hmac(first, (size_t)n, day, chain) && hmac(chain, HASH_SIZE, key->region, signature) &&
-      hmac(signature, HASH_SIZE, key->service, chain) &&
-      hmac(chain, HASH_SIZE, scheme->end, signature) && hmac(signature, HASH_SIZE, to_sign, chain);
+  bool good = compute_hmac(first, (size_t)n, day, chain) &&
+              compute_hmac(chain, HASH_SIZE, key->region, signature) &&
+              compute_hmac(signature, HASH_SIZE, key->service, chain) &&
+              compute_hmac(chain, HASH_SIZE, scheme->end, signature) &&
+              compute_hmac(signature, HASH_SIZE, to_sign, chain);
   to_hex(chain, hash);
   OPENSSL_cleanse(first, (size_t)n);
   OPENSSL_cleanse(signature, sizeof(signature));

@@ -29,7 +29,7 @@ struct shard_sigv4_header {
   const char *name, *value;
 };
 
-/* What is signed. Path and query are in canonical form: see shard_s3_escape(). */
+/* What is signed. Path and query are in canonical form: see shard_s3_url_escape(). */
 struct shard_sigv4_request {
   const char *method, *path, *query;
   const struct shard_sigv4_header *headers; /* sorted by name; host and x-amz-date among them */

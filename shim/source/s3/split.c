@@ -18,9 +18,9 @@
 
 #include <string.h>
 
-void shard_s3_seen_add(struct shard_s3_seen *seen, const char *before, size_t before_length,
-                       const char *key, size_t length) {
-  size_t i = before ? shard_s3_shared(before, before_length, key, length) : 0;
+void shard_s3_split_note(struct shard_s3_seen *seen, const char *before, size_t before_length,
+                         const char *key, size_t length) {
+  size_t i = before ? shard_s3_split_shared(before, before_length, key, length) : 0;
   for (; i < length && i < SHARD_S3_KEY_MAX; i++) {
     unsigned byte = (unsigned char)key[i];
     seen->bits[i][byte / 64] |= 1ULL << (byte % 64);
@@ -49,7 +49,7 @@ struct ruler {
 #define LETTERS(from, n) (((1ULL << (n)) - 1) << ((from)-64))
 #define HEXADECIMAL (LETTERS('a', 6) | LETTERS('A', 6))
 
-static int size_of(const struct alphabet *a) {
+static int count_bytes(const struct alphabet *a) {
   int n = 0;
   for (int i = 0; i < 4; i++) {
     n += __builtin_popcountll(a->bits[i]);
@@ -59,12 +59,12 @@ static int size_of(const struct alphabet *a) {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static bool holds(const struct alphabet *a, unsigned byte) {
+static bool has_byte(const struct alphabet *a, unsigned byte) {
   return a->bits[byte / 64] >> (byte % 64) & 1;
 }
 
 /* How many of it come before `byte`. */
-static int below(const struct alphabet *a, unsigned byte) {
+static int count_below(const struct alphabet *a, unsigned byte) {
   int n = 0;
   for (unsigned i = 0; i < byte / 64; i++) {
     n += __builtin_popcountll(a->bits[i]);
@@ -73,9 +73,9 @@ static int below(const struct alphabet *a, unsigned byte) {
 }
 
 /* The one that n come before. */
-static unsigned member(const struct alphabet *a, int n) {
+static unsigned member_at(const struct alphabet *a, int n) {
   unsigned byte = 0;
-  while (!holds(a, byte) || n-- > 0) {
+  while (!has_byte(a, byte) || n-- > 0) {
     byte++;
   }
   return byte;
@@ -84,11 +84,11 @@ static unsigned member(const struct alphabet *a, int n) {
 /* Digits of any base up to 16, one of them from 0 to 9 where there is but one. */
 static bool are_digits(const struct alphabet *a) {
   return (a->bits[0] & ~DIGITS) == 0 && (a->bits[1] & ~HEXADECIMAL) == 0 && !a->bits[2] &&
-         !a->bits[3] && (a->bits[0] || size_of(a) > 1);
+         !a->bits[3] && (a->bits[0] || count_bytes(a) > 1);
 }
 
 /* Add what else may come where bytes vary. */
-static void widen(struct alphabet *a) {
+static void widen_alphabet(struct alphabet *a) {
   uint64_t lower = a->bits[1] & LETTERS('a', 26), upper = a->bits[1] & LETTERS('A', 26);
   bool digits = a->bits[0] & DIGITS;
   a->bits[0] |= digits ? DIGITS : 0;
@@ -123,7 +123,7 @@ static void widen_numbers(struct ruler *r) {
     bool varied = false, lower = all.bits[1] & LETTERS('a', 6),
          upper = all.bits[1] & LETTERS('A', 6);
     for (; all.bits[0] && i < end; i++) {
-      varied = varied || size_of(&r->at[i]) > 1;
+      varied = varied || count_bytes(&r->at[i]) > 1;
       if (varied) {
         r->at[i].bits[0] |= DIGITS;
         r->at[i].bits[1] |= (lower ? LETTERS('a', 6) : 0) | (upper ? LETTERS('A', 6) : 0);
@@ -138,14 +138,14 @@ static void make_ruler(struct ruler *r, const struct shard_s3_span *s, size_t fr
   for (r->count = 0; r->count < RULED && begin + r->count < SHARD_S3_KEY_MAX; r->count++) {
     struct alphabet *a = &r->at[r->count];
     memcpy(a->bits, s->seen->bits[begin + r->count], sizeof(a->bits));
-    if (size_of(a) == 0) {
+    if (count_bytes(a) == 0) {
       break;
     }
   }
   widen_numbers(r);
   for (size_t i = 0; i < r->count; i++) {
-    if (size_of(&r->at[i]) > 1) {
-      widen(&r->at[i]);
+    if (count_bytes(&r->at[i]) > 1) {
+      widen_alphabet(&r->at[i]);
     }
   }
   size_t skip = from - begin < r->count ? from - begin : r->count;
@@ -155,15 +155,15 @@ static void make_ruler(struct ruler *r, const struct shard_s3_span *s, size_t fr
 }
 
 /* A key's number. */
-static double place(const struct ruler *r, const char *key, size_t length) {
+static double place_key(const struct ruler *r, const char *key, size_t length) {
   double at = 0, scale = 1;
   for (size_t i = 0; i < r->count && r->from + i < length && scale > 1e-15; i++) {
     unsigned byte = (unsigned char)key[r->from + i];
-    int n = size_of(&r->at[i]);
-    if (n > 1 || !holds(&r->at[i], byte)) { /* a byte that cannot be lies between two */
-      at += scale * below(&r->at[i], byte) / n;
+    int n = count_bytes(&r->at[i]);
+    if (n > 1 || !has_byte(&r->at[i], byte)) { /* a byte that cannot be lies between two */
+      at += scale * count_below(&r->at[i], byte) / n;
     }
-    if (!holds(&r->at[i], byte)) {
+    if (!has_byte(&r->at[i], byte)) {
       break;
     }
     scale /= n;
@@ -213,18 +213,18 @@ static bool complete_from(struct shard_s3_text *t, size_t *good) {
   return t->length <= SHARD_S3_KEY_MAX;
 }
 
-static bool complete(struct shard_s3_text *t) {
+static bool complete_text(struct shard_s3_text *t) {
   size_t good = 0;
   return complete_from(t, &good);
 }
 
-bool shard_s3_is_text(const char *bytes, size_t length) {
+bool shard_s3_split_is_text(const char *bytes, size_t length) {
   struct shard_s3_text t = {.length = length};
   if (length > SHARD_S3_KEY_MAX) {
     return false;
   }
   memcpy(t.bytes, bytes, length);
-  return complete(&t) && t.length == length;
+  return complete_text(&t) && t.length == length;
 }
 
 static bool is_between(const struct shard_s3_span *s, const struct shard_s3_text *t) {
@@ -233,15 +233,15 @@ static bool is_between(const struct shard_s3_span *s, const struct shard_s3_text
 }
 
 /* middle = at[0..position] and a byte; whether it lies between at and end. */
-static bool try(const struct shard_s3_span *s, const char *base, size_t position, int byte,
-                struct shard_s3_text *middle) {
+static bool try_byte(const struct shard_s3_span *s, const char *base, size_t position, int byte,
+                     struct shard_s3_text *middle) {
   if (byte > 0xf4 || position >= SHARD_S3_KEY_MAX) {
     return false;
   }
   memcpy(middle->bytes, base, position);
   middle->bytes[position] = (char)byte;
   middle->length = position + 1;
-  return complete(middle) && is_between(s, middle);
+  return complete_text(middle) && is_between(s, middle);
 }
 
 /* Where `at` and `end` part, and the byte of `end` there (256: none); past what is closed. */
@@ -250,7 +250,7 @@ static size_t first_open(const struct shard_s3_span *s, int *upper) {
   if (!s->end) {
     return s->prefix < s->at->length ? s->prefix : s->at->length;
   }
-  size_t p = shard_s3_shared(s->at->bytes, s->at->length, s->end->bytes, s->end->length);
+  size_t p = shard_s3_split_shared(s->at->bytes, s->at->length, s->end->bytes, s->end->length);
   if (p >= s->end->length) {
     return p; /* cannot be: at lies before end */
   }
@@ -266,13 +266,13 @@ static size_t first_open(const struct shard_s3_span *s, int *upper) {
 /* The first position from `from` on where bytes may vary, at most at's length; its ruler. */
 static size_t first_varied(const struct shard_s3_span *s, size_t from, struct ruler *r) {
   make_ruler(r, s, from);
-  if (r->count > 0 && size_of(&r->at[0]) > 1) {
+  if (r->count > 0 && count_bytes(&r->at[0]) > 1) {
     return from;
   }
   for (; from < s->at->length && from < SHARD_S3_KEY_MAX; from++) {
     struct alphabet a;
     memcpy(a.bits, s->seen->bits[from], sizeof(a.bits));
-    if (size_of(&a) > 1) {
+    if (count_bytes(&a) > 1) {
       break;
     }
   }
@@ -281,17 +281,17 @@ static size_t first_varied(const struct shard_s3_span *s, size_t from, struct ru
 }
 
 /* Halve at this position. */
-static bool halve(const struct shard_s3_span *s, const struct ruler *r, size_t position, int upper,
-                  struct shard_s3_text *middle) {
+static bool halve_at(const struct shard_s3_span *s, const struct ruler *r, size_t position,
+                     int upper, struct shard_s3_text *middle) {
   if (position - r->from >= r->count) {
     return false;
   }
   const struct alphabet *a = &r->at[position - r->from];
   int lower = position < s->at->length ? (unsigned char)s->at->bytes[position] + 1 : 0;
-  int first = lower < 256 ? below(a, (unsigned)lower) : size_of(a);
-  int end = upper < 256 ? below(a, (unsigned)upper) : size_of(a);
-  return first < end &&
-         try(s, s->at->bytes, position, (int)member(a, first + (end - 1 - first) / 2), middle);
+  int first = lower < 256 ? count_below(a, (unsigned)lower) : count_bytes(a);
+  int end = upper < 256 ? count_below(a, (unsigned)upper) : count_bytes(a);
+  return first < end && try_byte(s, s->at->bytes, position,
+                                 (int)member_at(a, first + (end - 1 - first) / 2), middle);
 }
 
 /* The text whose number is `value`, so far as it matters. */
@@ -301,9 +301,9 @@ static bool text_at(const struct shard_s3_span *s, const struct ruler *r, double
   memcpy(middle->bytes, s->at->bytes, r->from);
   middle->length = r->from;
   for (size_t i = 0; i < r->count && scale > tolerance; i++) {
-    int n = size_of(&r->at[i]), digit = (int)(value * n);
+    int n = count_bytes(&r->at[i]), digit = (int)(value * n);
     digit = digit < n ? digit : n - 1;
-    middle->bytes[middle->length++] = (char)member(&r->at[i], digit);
+    middle->bytes[middle->length++] = (char)member_at(&r->at[i], digit);
     value = value * n - digit;
     scale /= n;
   }
@@ -319,8 +319,8 @@ static bool text_at(const struct shard_s3_span *s, const struct ruler *r, double
  * one more. Further ones where no answer has come yet: with a digit, or a byte of the same
  * character, before it ("img_0000": "img_0001", then "img_001", "img_01", "img_1").
  */
-static bool step(const struct shard_s3_span *s, size_t from, size_t varied,
-                 struct shard_s3_text *middle) {
+static bool step_beyond(const struct shard_s3_span *s, size_t from, size_t varied,
+                        struct shard_s3_text *middle) {
   const char *at = s->at->bytes;
   size_t last = varied - 1;
   if (s->guess) {
@@ -332,23 +332,24 @@ static bool step(const struct shard_s3_span *s, size_t from, size_t varied,
     }
     last--;
   }
-  return try(s, at, last, next_byte((unsigned char)at[last]), middle);
+  return try_byte(s, at, last, next_byte((unsigned char)at[last]), middle);
 }
 
-bool shard_s3_split(const struct shard_s3_span *s, double part, struct shard_s3_text *middle) {
+bool shard_s3_split_between(const struct shard_s3_span *s, double part,
+                            struct shard_s3_text *middle) {
   int upper;
   struct ruler r;
   size_t from = first_open(s, &upper);
   size_t varied = first_varied(s, from, &r);
-  if (varied > from && step(s, from, varied, middle)) {
+  if (varied > from && step_beyond(s, from, varied, middle)) {
     return true;
   }
   if (s->guess) {
     return false;
   }
-  double now = place(&r, s->at->bytes, s->at->length), end = 1;
+  double now = place_key(&r, s->at->bytes, s->at->length), end = 1;
   if (upper < 256 && varied == from) {
-    end = place(&r, s->end->bytes, s->end->length);
+    end = place_key(&r, s->end->bytes, s->end->length);
   }
   if (end > now && text_at(s, &r, now + part * (end - now), (end - now) / 512, middle)) {
     return true;
@@ -356,34 +357,34 @@ bool shard_s3_split(const struct shard_s3_span *s, double part, struct shard_s3_
   /* The end goes on where `at` is one byte behind it: "a/39", "a/45" are parted at "a/4". */
   int lower = from < s->at->length ? (unsigned char)s->at->bytes[from] : -1;
   if (upper < 256 && lower >= 0 && lower + 1 == upper &&
-      try(s, s->at->bytes, from, upper, middle)) {
+      try_byte(s, s->at->bytes, from, upper, middle)) {
     return true;
   }
   for (size_t i = varied; i <= s->at->length; i++) {
-    if (halve(s, &r, i, i == from ? upper : 256, middle)) {
+    if (halve_at(s, &r, i, i == from ? upper : 256, middle)) {
       return true;
     }
   }
   return false;
 }
 
-double shard_s3_left(const struct shard_s3_span *s, const struct shard_s3_text *first,
-                     uint64_t count) {
+double shard_s3_split_left(const struct shard_s3_span *s, const struct shard_s3_text *first,
+                           uint64_t count) {
   int upper;
   struct ruler r;
   size_t from = first_open(s, &upper);
   if (first_varied(s, from, &r) > from) {
     return SHARD_S3_UNKNOWN;
   }
-  size_t same = shard_s3_shared(first->bytes, first->length, s->at->bytes, s->at->length);
+  size_t same = shard_s3_split_shared(first->bytes, first->length, s->at->bytes, s->at->length);
   if (same < from) { /* the page began before what is left */
     from = same;
     make_ruler(&r, s, from);
     upper = s->end ? 0 : 256;
   }
-  double begin = place(&r, first->bytes, first->length);
-  double now = place(&r, s->at->bytes, s->at->length);
-  double end = upper < 256 ? place(&r, s->end->bytes, s->end->length) : 1;
+  double begin = place_key(&r, first->bytes, first->length);
+  double now = place_key(&r, s->at->bytes, s->at->length);
+  double end = upper < 256 ? place_key(&r, s->end->bytes, s->end->length) : 1;
   if (end <= now) {
     return 0;
   }

@@ -23,8 +23,8 @@ struct shard_s3_seen {
 };
 
 /* Note a key; `before` is the one noted before it (NULL: none). */
-void shard_s3_seen_add(struct shard_s3_seen *seen, const char *before, size_t before_length,
-                       const char *key, size_t length);
+void shard_s3_split_note(struct shard_s3_seen *seen, const char *before, size_t before_length,
+                         const char *key, size_t length);
 
 /* The keys after `at`, up to and including `end` (NULL: no end), of which `seen` tells the form. */
 struct shard_s3_span {
@@ -35,10 +35,10 @@ struct shard_s3_span {
 };
 
 /* Valid UTF-8 that XML can repeat, but for control characters. */
-bool shard_s3_is_text(const char *bytes, size_t length);
+bool shard_s3_split_is_text(const char *bytes, size_t length);
 
 /* Bytes that they share at their start. */
-static inline size_t shard_s3_shared(const char *a, size_t na, const char *b, size_t nb) {
+static inline size_t shard_s3_split_shared(const char *a, size_t na, const char *b, size_t nb) {
   return shard_shared_start(a, b, na < nb ? na : nb);
 }
 
@@ -47,14 +47,15 @@ static inline size_t shard_s3_shared(const char *a, size_t na, const char *b, si
  * one behind which it is not known whether there is anything. false: there is none that promises
  * anything.
  */
-bool shard_s3_split(const struct shard_s3_span *span, double part, struct shard_s3_text *middle);
+bool shard_s3_split_between(const struct shard_s3_span *span, double part,
+                            struct shard_s3_text *middle);
 
 /*
  * About how many keys are left, if the last `count` took the way from `first` to span->at; much
  * (SHARD_S3_UNKNOWN) where nothing is known.
  */
 #define SHARD_S3_UNKNOWN 1e12
-double shard_s3_left(const struct shard_s3_span *span, const struct shard_s3_text *first,
-                     uint64_t count);
+double shard_s3_split_left(const struct shard_s3_span *span, const struct shard_s3_text *first,
+                           uint64_t count);
 
 #endif

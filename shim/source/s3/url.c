@@ -42,7 +42,7 @@ int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, si
   return 0;
 }
 
-void shard_s3_escape(FILE *out, const char *text, size_t length, bool keep_slash) {
+void shard_s3_url_escape(FILE *out, const char *text, size_t length, bool keep_slash) {
   for (size_t i = 0; i < length; i++) {
     char c = text[i];
     if (is_alnum(c) || c == '-' || c == '_' || c == '.' || c == '~' || (c == '/' && keep_slash)) {
@@ -53,7 +53,7 @@ void shard_s3_escape(FILE *out, const char *text, size_t length, bool keep_slash
   }
 }
 
-static int digit(char c) {
+static int hex_digit(char c) {
   if (c >= '0' && c <= '9') {
     return c - '0';
   }
@@ -61,7 +61,7 @@ static int digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-ssize_t shard_s3_unescape(char *text, size_t length) {
+ssize_t shard_s3_url_unescape(char *text, size_t length) {
   size_t k = 0;
   /* AWS's form of a blank; a plus sign is %2B everywhere. */
   for (char *plus = text; (plus = memchr(plus, '+', length - (size_t)(plus - text))) != NULL;) {
@@ -76,7 +76,8 @@ ssize_t shard_s3_unescape(char *text, size_t length) {
     k += plain;
     i += plain;
     if (next) {
-      int high = i + 2 < length ? digit(text[i + 1]) : -1, low = high < 0 ? -1 : digit(text[i + 2]);
+      int high = i + 2 < length ? hex_digit(text[i + 1]) : -1,
+          low = high < 0 ? -1 : hex_digit(text[i + 2]);
       if (low < 0) {
         return -1;
       }
@@ -87,7 +88,7 @@ ssize_t shard_s3_unescape(char *text, size_t length) {
   return (ssize_t)k;
 }
 
-int shard_s3_endpoint_parse(const char *text, struct shard_s3_endpoint *endpoint) {
+int shard_s3_url_parse_endpoint(const char *text, struct shard_s3_endpoint *endpoint) {
   if (strncasecmp(text, "https://", 8) == 0) {
     endpoint->tls = true;
     text += 8;
@@ -137,8 +138,8 @@ static bool is_address(const char *host) {
   return inet_pton(AF_INET, name, &ignored) == 1;
 }
 
-bool shard_s3_virtual(const struct shard_s3_endpoint *endpoint, const char *bucket,
-                      enum shard_s3_addressing addressing) {
+bool shard_s3_url_is_virtual(const struct shard_s3_endpoint *endpoint, const char *bucket,
+                             enum shard_s3_addressing addressing) {
   if (addressing != SHARD_S3_AUTO) {
     return addressing == SHARD_S3_VIRTUAL;
   }

@@ -1,7 +1,6 @@
-"""Starting and stopping MPI jobs, and reading what they opened."""
+"""Starting MPI jobs, and ending whole process trees."""
 import collections
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -90,45 +89,17 @@ def run_job(command, env, cwd, log, stalled, timeout):
                 kill_tree(job.pid)
 
 
-def read_opens(path):
-    """The paths of a log that openlog.so wrote, each with its number of opens."""
-    opens = collections.Counter()
-    if os.path.exists(path):
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
-            for line in stream:
-                opens[line.rstrip("\n").partition(" ")[2]] += 1
-    return opens
+def tail(path, count=15):
+    """The last lines of a log."""
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        return "".join(stream.readlines()[-count:])
 
 
-def printable(text):
-    """Text that any terminal takes, whatever the names in it."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def verdict(name, lines):
-    """A test's result: its name, and below it what is wrong."""
-    print(printable(f"{'FAIL' if lines else 'ok  '}  {name}"), flush=True)
-    for line in lines:
-        print(printable("      " + line.rstrip().replace("\n", "\n      ")), flush=True)
-
-
-def conclude(passed, failed, folder, keep=False):
-    """The sums; the folder is removed unless something failed or it is the user's. The exit status."""
-    print(f"{passed} passed, {failed} failed")
-    if failed:
-        print(f"logs and results are kept in {folder}")
-    elif not keep:
-        shutil.rmtree(folder)
-    return 1 if failed or not passed else 0
-
-
-def opens_difference(bare, shim, counts=True, limit=6):
-    """Lines that say how two logs differ; none if they are the same."""
-    if not counts:
-        bare, shim = collections.Counter(set(bare)), collections.Counter(set(shim))
-    names = sorted(name for name in set(bare) | set(shim) if bare[name] != shim[name])
-    lines = [f"opened {bare[name]} times unmodified, {shim[name]} times under the preload: {name}"
-             for name in names[:limit]]
-    if len(names) > limit:
-        lines.append(f"... and {len(names) - limit} more files")
-    return [printable(line) for line in lines]
+def until(found, seconds=30):
+    """What found() gives once it gives something."""
+    end = time.monotonic() + seconds
+    while not (result := found()):
+        if time.monotonic() > end:
+            raise TimeoutError(found)
+        time.sleep(0.02)
+    return result

@@ -14,12 +14,12 @@
 
 #include "source/s3/s3.h"
 
-static const char *variable(const char *name) {
+static const char *get_variable(const char *name) {
   const char *value = getenv(name);
   return value && *value ? value : NULL;
 }
 
-static void forget(char *secret) {
+static void forget_secret(char *secret) {
   if (secret) {
     OPENSSL_cleanse(secret, strlen(secret));
   }
@@ -101,7 +101,7 @@ static char *look_up(const char *file, const char *kind, const char *name, const
       below = under && strcasecmp(word, under) == 0;
     }
     if (nested == (under != NULL) && (!under || below) && strcasecmp(word, key) == 0) {
-      forget(value);
+      forget_secret(value);
       value = *given ? strdup(given) : NULL;
     }
   }
@@ -117,7 +117,7 @@ static char *look_up(const char *file, const char *kind, const char *name, const
 
 /* ~/.aws/NAME, or what the variable says. */
 static void shared_file(char path[PATH_MAX], const char *name, const char *over) {
-  const char *given = variable(over), *home = variable("HOME");
+  const char *given = get_variable(over), *home = get_variable("HOME");
   if (!home) {
     const struct passwd *who = getpwuid(getuid());
     home = who ? who->pw_dir : "/";
@@ -131,7 +131,7 @@ static void shared_file(char path[PATH_MAX], const char *name, const char *over)
   }
 }
 
-static char *copy(const char *value) { return value ? strdup(value) : NULL; }
+static char *copy_text(const char *value) { return value ? strdup(value) : NULL; }
 
 struct files {
   char credentials[PATH_MAX], config[PATH_MAX];
@@ -140,17 +140,18 @@ struct files {
 };
 
 /* A setting may stand in either file; that of the keys goes first. */
-static char *configured(struct files *f, const char *under, const char *key) {
+static char *look_up_setting(struct files *f, const char *under, const char *key) {
   char *value = look_up(f->credentials, NULL, f->profile, under, key, &f->found);
   return value ? value : look_up(f->config, "profile", f->profile, under, key, &f->found);
 }
 
 static void find_keys(struct shard_s3_account *a, struct files *f) {
-  const char *access = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
+  const char *access = get_variable("AWS_ACCESS_KEY_ID"),
+             *secret = get_variable("AWS_SECRET_ACCESS_KEY");
   if (access && secret) {
     a->access = strdup(access);
     a->secret = strdup(secret);
-    a->token = copy(variable("AWS_SESSION_TOKEN"));
+    a->token = copy_text(get_variable("AWS_SESSION_TOKEN"));
     return;
   }
   static const char *const names[] = {"aws_access_key_id", "aws_secret_access_key",
@@ -158,7 +159,7 @@ static void find_keys(struct shard_s3_account *a, struct files *f) {
   char **const to[] = {&a->access, &a->secret, &a->token};
   for (int config = 0; config < 2 && !(a->access && a->secret); config++) {
     for (size_t i = 0; i < 3; i++) {
-      forget(*to[i]);
+      forget_secret(*to[i]);
       *to[i] = look_up(config ? f->config : f->credentials, config ? "profile" : NULL, f->profile,
                        NULL, names[i], &f->found);
     }
@@ -166,26 +167,26 @@ static void find_keys(struct shard_s3_account *a, struct files *f) {
 }
 
 static char *find_endpoint(struct files *f) {
-  const char *given = variable("AWS_ENDPOINT_URL_S3"),
-             *ignore = variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+  const char *given = get_variable("AWS_ENDPOINT_URL_S3"),
+             *ignore = get_variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
   if (ignore && strcasecmp(ignore, "true") == 0) {
     return NULL;
   }
-  given = given ? given : variable("AWS_ENDPOINT_URL");
+  given = given ? given : get_variable("AWS_ENDPOINT_URL");
   if (given) {
     return strdup(given);
   }
-  char *services = configured(f, NULL, "services"), *url = NULL;
+  char *services = look_up_setting(f, NULL, "services"), *url = NULL;
   if (services) {
     bool ignored = false;
     url = look_up(f->config, "services", services, "s3", "endpoint_url", &ignored);
     free(services);
   }
-  return url ? url : configured(f, NULL, "endpoint_url");
+  return url ? url : look_up_setting(f, NULL, "endpoint_url");
 }
 
 static enum shard_s3_addressing find_addressing(struct files *f) {
-  char *style = configured(f, "s3", "addressing_style");
+  char *style = look_up_setting(f, "s3", "addressing_style");
   enum shard_s3_addressing way = !style                          ? SHARD_S3_AUTO
                                  : strcmp(style, "path") == 0    ? SHARD_S3_PATH
                                  : strcmp(style, "virtual") == 0 ? SHARD_S3_VIRTUAL
@@ -205,7 +206,7 @@ static const char *other_means(struct files *f) {
   static const char *const names[] = {"role_arn", "credential_process", "sso_session",
                                       "sso_account_id", "login_session"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-    char *value = configured(f, NULL, names[i]);
+    char *value = look_up_setting(f, NULL, names[i]);
     free(value);
     if (value) {
       return names[i];
@@ -214,15 +215,17 @@ static const char *other_means(struct files *f) {
   return NULL;
 }
 
-static int check(const struct shard_s3_account *a, struct files *f, bool anonymous, char *err,
-                 size_t size) {
+static int check_account(const struct shard_s3_account *a, struct files *f, bool anonymous,
+                         char *err, size_t size) {
   struct shard_s3_endpoint ignored;
   bool lacking = !anonymous && !(a->access && a->secret && *a->access && *a->secret);
   const char *means = lacking ? other_means(f) : NULL;
-  if (variable("AWS_PROFILE") && !f->found && !(a->access && variable("AWS_ACCESS_KEY_ID"))) {
+  if (get_variable("AWS_PROFILE") && !f->found &&
+      !(a->access && get_variable("AWS_ACCESS_KEY_ID"))) {
     snprintf(err, size, "AWS_PROFILE='%.64s' is neither in '%.200s' nor in '%.200s'", f->profile,
              f->credentials, f->config);
-  } else if (!anonymous && variable("AWS_ACCESS_KEY_ID") && !variable("AWS_SECRET_ACCESS_KEY")) {
+  } else if (!anonymous && get_variable("AWS_ACCESS_KEY_ID") &&
+             !get_variable("AWS_SECRET_ACCESS_KEY")) {
     snprintf(err, size,
              "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY: set both, or none");
   } else if (means) {
@@ -243,7 +246,7 @@ static int check(const struct shard_s3_account *a, struct files *f, bool anonymo
     snprintf(err, size, "AWS_SESSION_TOKEN has a line break in it");
   } else if (!a->region || !is_region(a->region)) {
     snprintf(err, size, "'%.64s' is not a region: see AWS_REGION", a->region ? a->region : "");
-  } else if (a->endpoint && shard_s3_endpoint_parse(a->endpoint, &ignored) != 0) {
+  } else if (a->endpoint && shard_s3_url_parse_endpoint(a->endpoint, &ignored) != 0) {
     /* It may hold a password: not shown. */
     snprintf(err, size,
              "the endpoint (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or endpoint_url) is "
@@ -259,33 +262,33 @@ static int check(const struct shard_s3_account *a, struct files *f, bool anonymo
 int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
                           enum shard_s3_addressing addressing, char *err, size_t size) {
   *account = (struct shard_s3_account){.sign = !anonymous};
-  struct files f = {.profile = variable("AWS_PROFILE")};
+  struct files f = {.profile = get_variable("AWS_PROFILE")};
   shared_file(f.credentials, "credentials", "AWS_SHARED_CREDENTIALS_FILE");
   shared_file(f.config, "config", "AWS_CONFIG_FILE");
-  f.profile = f.profile ? f.profile : variable("AWS_DEFAULT_PROFILE");
+  f.profile = f.profile ? f.profile : get_variable("AWS_DEFAULT_PROFILE");
   f.profile = f.profile ? f.profile : "default";
   if (!anonymous) {
     find_keys(account, &f);
   }
-  const char *region = variable("AWS_REGION");
-  region = region ? region : variable("AWS_DEFAULT_REGION");
+  const char *region = get_variable("AWS_REGION");
+  region = region ? region : get_variable("AWS_DEFAULT_REGION");
   account->region =
-      configured(&f, NULL, "region"); /* looked up in any case: is the profile there? */
+      look_up_setting(&f, NULL, "region"); /* looked up in any case: is the profile there? */
   if (region || !account->region) {
     free(account->region);
     account->region = strdup(region ? region : "us-east-1");
   }
   account->endpoint = find_endpoint(&f);
-  const char *bundle = variable("AWS_CA_BUNDLE");
-  account->ca_bundle = bundle ? strdup(bundle) : configured(&f, NULL, "ca_bundle");
+  const char *bundle = get_variable("AWS_CA_BUNDLE");
+  account->ca_bundle = bundle ? strdup(bundle) : look_up_setting(&f, NULL, "ca_bundle");
   account->addressing = addressing != SHARD_S3_AUTO ? addressing : find_addressing(&f);
-  return check(account, &f, anonymous, err, size);
+  return check_account(account, &f, anonymous, err, size);
 }
 
 void shard_s3_account_free(struct shard_s3_account *account) {
-  forget(account->access);
-  forget(account->secret);
-  forget(account->token);
+  forget_secret(account->access);
+  forget_secret(account->secret);
+  forget_secret(account->token);
   free(account->region);
   free(account->endpoint);
   free(account->ca_bundle);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* fnv.h - FNV-1a, 64 bits (Fowler, Noll, Vo): for names of files, not against an adversary. */
+#ifndef SHARD_BASE_FNV_H
+#define SHARD_BASE_FNV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHARD_FNV_BASIS 0xcbf29ce484222325ULL
+
+/* The hash of what was hashed to h, followed by `size` bytes. Begin with SHARD_FNV_BASIS. */
+static inline uint64_t shard_fnv(uint64_t h, const void *data, size_t size) {
+  const uint8_t *p = data;
+  while (size--) {
+    h = (h ^ *p++) * 0x100000001b3ULL;
+  }
+  return h;
+}
+
+#endif

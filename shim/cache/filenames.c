@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/filenames.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEY_DIGITS ((size_t)SHARD_CACHE_KEY - 1)
+#define ID_DIGITS ((size_t)16)
+
+enum number { NONE, ID, PID };
+
+/* A name is KEY, `begin`, a number, `end`. */
+static const struct form {
+  enum shard_cache_kind kind;
+  const char *begin;
+  enum number number;
+  const char *end; /* NULL: anything may follow; "." : a dot and more */
+} forms[] = {
+    {SHARD_CACHE_LOCK, ".lock", NONE, ""},
+    {SHARD_CACHE_NEW, ".new.", PID, NULL},
+    {SHARD_CACHE_LISTING, "-", ID, ".listing"},
+    {SHARD_CACHE_CURRENT, ".current", NONE, ""},
+    {SHARD_CACHE_CURRENT_NEW, ".current.new.", PID, ""},
+    {SHARD_CACHE_JOB, ".job-", ID, ""},
+    {SHARD_CACHE_OBJECT, ".got-", ID, "."},
+    {SHARD_CACHE_PART, ".part-", ID, "."},
+    {SHARD_CACHE_STREAM, ".stream-", ID, ""},
+};
+
+#define PERMUTATION "perm-"
+/* perm-KEY and then */
+static const struct form permutations[] = {
+    {SHARD_CACHE_LOCK, ".lock", NONE, ""},
+    {SHARD_CACHE_PERMUTATION, ".perm", NONE, ""},
+    {SHARD_CACHE_PERMUTATION_NEW, ".perm.tmp.", PID, ""},
+};
+
+size_t shard_cache_name_print(enum shard_cache_kind kind, const char *key, uint64_t number,
+                              char name[SHARD_CACHE_NAME]) {
+  const struct form *f = forms;
+  while (f->kind != kind) {
+    f++;
+  }
+  int n = f->number == NONE
+              ? snprintf(name, SHARD_CACHE_NAME, "%s%s", key, f->begin)
+              : snprintf(name, SHARD_CACHE_NAME, f->number == ID ? "%s%s%016llx%s" : "%s%s%llu%s",
+                         key, f->begin, (unsigned long long)number,
+                         kind == SHARD_CACHE_NEW               ? ".listing"
+                         : !f->end || strcmp(f->end, ".") == 0 ? ""
+                                                               : f->end);
+  return n < 0 ? 0 : (size_t)n;
+}
+
+/* Whether the rest of a name, behind its KEY, is of this form. *used: up to its end. */
+static bool fits(const struct form *f, const char *rest, size_t *used) {
+  static const char digits[] = "0123456789abcdef";
+  size_t n = strlen(f->begin);
+  if (strncmp(rest, f->begin, n) != 0) {
+    return false;
+  }
+  size_t k = f->number == ID    ? strspn(rest + n, digits)
+             : f->number == PID ? strspn(rest + n, "0123456789")
+                                : 0;
+  k = f->number == ID && k > ID_DIGITS ? ID_DIGITS : k;
+  if ((f->number == ID && k < ID_DIGITS) || (f->number == PID && k == 0)) {
+    return false;
+  }
+  *used = n + k;
+  const char *tail = rest + n + k;
+  return !f->end || (strcmp(f->end, ".") == 0 ? tail[0] == '.' : strcmp(tail, f->end) == 0);
+}
+
+enum shard_cache_kind shard_cache_name_parse(const char *name, size_t *group, size_t *base) {
+  bool permutation = strncmp(name, PERMUTATION, strlen(PERMUTATION)) == 0;
+  const struct form *f = permutation ? permutations : forms;
+  size_t count = permutation ? sizeof(permutations) / sizeof(*f) : sizeof(forms) / sizeof(*f);
+  size_t begin = permutation ? strlen(PERMUTATION) : 0, used = 0;
+  if (strspn(name + begin, "0123456789abcdef") < KEY_DIGITS) {
+    return SHARD_CACHE_FOREIGN;
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (fits(&f[i], name + begin + KEY_DIGITS, &used)) {
+      if (group) {
+        *group = begin + KEY_DIGITS;
+      }
+      if (base) {
+        *base = begin + KEY_DIGITS + used;
+      }
+      return f[i].kind;
+    }
+  }
+  return SHARD_CACHE_FOREIGN;
+}

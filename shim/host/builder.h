@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * builder.h - the protocol between libshard.so and the shardctl that it starts, and the one place
+ * that starts it.
+ *
+ * A process of the host that needs a listing starts shardctl, found beside the library (self.h):
+ *
+ *   descriptors   0 and 1: /dev/null. 2: a pipe that the library reads to its end. 3: the lock
+ *                 under which it works (flock), which is so held while either process lives. No
+ *                 others.
+ *   signals       all as they are by default, none blocked; a process group of its own
+ *   environment   the host's, without LD_PRELOAD; and variables for it alone, such as keys
+ *   arguments     index SOURCE -o FILE --options TEXT --quiet [--root DIR] [--share URL
+ *                 [--wait SECONDS]]      make a listing; or, with --wait, take what rank 0 puts
+ *                 get URL -o FILE        fetch an object
+ *                 stream URL -o BASE --options TEXT
+ *                                        list a bucket in parts; it ends when there is a first
+ *                                        part, and a process that it has forked goes on
+ *   exit status   0: FILE is there, whole. 1: it failed; the last line of its words says why.
+ *                 2: it was called wrongly
+ *   words         lines for people on descriptor 2. One that begins with SHARD_BUILDER_WARNING is
+ *                 a warning for the host's user, whatever the exit status.
+ *
+ * At the end of a rank's main process, SHARD_STATS starts "shardctl stats LOG" in the same way, but
+ * with the host's standard descriptors and a clean environment.
+ *
+ * Thread-safe: all state is the caller's. A host may reap all its children, or ignore SIGCHLD: then
+ * nobody learns the exit status, and the file must tell.
+ */
+#ifndef SHARD_HOST_BUILDER_H
+#define SHARD_HOST_BUILDER_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SHARD_BUILDER_LOCK 3
+#define SHARD_BUILDER_WARNING "shardctl: warning: "
+#define SHARD_BUILDER_NO_SPACE "No space left" /* in its words, if FILE's disk is full */
+
+struct shard_builder {
+  char program[PATH_MAX];
+  pid_t pid;
+  int errors;      /* the pipe */
+  char words[600]; /* its last ones, in whole lines as far as they fit */
+  int signal;      /* that has ended it */
+};
+
+/* What has become of it. */
+enum shard_builder_end {
+  SHARD_BUILDER_DONE,    /* exit status 0, or nobody knows it */
+  SHARD_BUILDER_FAILED,  /* another exit status */
+  SHARD_BUILDER_KILLED,  /* by signal b->signal */
+  SHARD_BUILDER_LATE,    /* the deadline came first; it is dead */
+  SHARD_BUILDER_NEEDLESS /* it was not needed any more; it is dead */
+};
+
+/*
+ * Move a descriptor out of the way of 0 to 9, for a host may run with 0, 1 or 2 closed; it has
+ * O_CLOEXEC then. fd < 0 stays. The descriptor, or -1 and errno; the old one is closed.
+ */
+int shard_builder_move_fd(int fd);
+
+/*
+ * Variable `name` of length bytes in a list of "NAME=value" or "NAME" (the builder shall not have
+ * it) that ends with NULL. NULL if it is not there.
+ */
+const char *shard_builder_find_variable(const char *const *list, const char *name, size_t length);
+
+/*
+ * Start it. arguments: NULL-ended, without the program's name. environment: as above, over the
+ * host's own; NULL: none. 0, or a negative errno and a line in err[size].
+ */
+int shard_builder_start(struct shard_builder *b, const char *const *arguments,
+                        const char *const *environment, int lock, char *err, size_t size);
+
+/*
+ * Wait for its end, until `deadline` (ms of the monotonic clock), or until enough(context) says
+ * that it is not needed any more, which is asked ten times a second; NULL: never.
+ */
+enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadline,
+                                          bool (*enough)(void *context), void *context);
+
+/* The last line of its words. */
+const char *shard_builder_last_line(const struct shard_builder *b);
+
+/* Pass on what it has warned of; its words are used up. */
+void shard_builder_pass_warnings(struct shard_builder *b);
+
+/*
+ * Run a program to its end with the host's descriptors and this environment, signals as above.
+ * Allocates nothing. 0, or an errno if it could not be started.
+ */
+int shard_builder_run(const char *program, char *const *arguments, char *const *environment);
+
+#endif

@@ -1,0 +1,237 @@
+"""Runs tests by area: several steps at a time, a log for each, one line for each.
+
+    python3 -m tests.run AREA...     check, or any of the areas that --list names
+    python3 -m tests.run --list      the steps of all areas
+
+A step is a program that ends with `N passed, M failed`, a test of cmocka's or unittest's, or anything with an exit
+status. It may use as many cores as it says; steps run side by side while there are cores left, in
+the order of the table. What says that it is `alone` measures time, and shares the machine with
+nothing. Logs are in build/test-logs/; that of a step that failed is shown. `make test-AREA` makes
+everything that the steps need.
+"""
+import argparse
+import dataclasses
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from tests.harness import paths, processes
+
+LOGS = os.path.join(paths.REPO, "build", "test-logs")
+VENV = paths.VENV_PYTHON
+TIMED = ("badinput", "tools")  # they say how many seconds something may take
+SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
+UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
+CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (?:\w+: )?(\d+) test\(s\)", re.MULTILINE)
+
+
+@dataclasses.dataclass
+class Step:
+    """One program. Its area is what comes before the slash of its name."""
+    name: str
+    command: list
+    cores: float = 1  # less than it has processes, if it waits for most of the time
+    alone: bool = False
+    limit: int = 1200  # seconds
+
+    @property
+    def area(self):
+        """The area."""
+        return self.name.partition("/")[0]
+
+    @property
+    def log(self):
+        """Where its output goes."""
+        return os.path.join(LOGS, self.name.replace("/", "-") + ".log")
+
+
+def python(name, *arguments, **more):
+    """A driver of ours, by its module's name."""
+    return [VENV, "-m", "tests." + name, *arguments]
+
+
+def scripts(area):
+    """A step for each test that is a file of its own in the area's folder."""
+    found = sorted(glob.glob(paths.source(area, "*.sh")) + glob.glob(paths.source(area, "*.py")))
+    for path in found:
+        name, kind = os.path.splitext(os.path.basename(path))
+        command = ["bash", path] if kind == ".sh" else [sys.executable, "-m", f"tests.{area}.{name}"]
+        yield Step(f"{area}/{name}", command, alone=name in TIMED, limit=900)
+
+
+def there(name, program, *arguments):
+    """A step for a program of Python's own library, if there is such a test."""
+    if os.path.exists(program):
+        yield Step(name, [sys.executable, program, *arguments])
+
+
+def unit_tests():
+    """A step for each program of tests/unit."""
+    for path in sorted(glob.glob(paths.source("unit", "test_*.c"))):
+        name = os.path.basename(path)[:-2]
+        yield Step(f"unit/{name[5:]}", [os.path.join(paths.BUILD, "tests", name)], limit=300)
+
+
+def all_steps():
+    """Everything, what takes longest first."""
+    return [
+        Step("dlio/matrix", python("dlio.matrix", "--active", "--ranks", "2,4"), cores=2, limit=3600),
+        Step("dlio/situations", python("dlio.situations"), cores=2),
+        Step("torch/readers", python("torch"), cores=2),
+        Step("dlio/cli", python("dlio.cli"), cores=2),
+        Step("dlio/stats", python("dlio.stats"), cores=2),
+        Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), cores=2),
+        Step("dlio/s3", python("dlio.s3_native")),
+        Step("s3/shardctl", python("s3"), cores=0.5),
+        Step("dlio/matrix-1", python("dlio.matrix", "--active", "--ranks", "1")),
+        Step("sanitizers/thread", ["make", "tsan"]),
+        Step("sanitizers/address", ["make", "asan"]),
+        Step("sanitizers/undefined", ["make", "ubsan"]),
+        Step("lint/lint", ["make", "JOBS=", "lint"]),
+        Step("dlio/adapter", [VENV, paths.source("dlio", "adapter_units.py")]),
+        *there("clients/run", paths.source("clients", "run.py"), "--all", "--python",
+               os.path.join(paths.REPO, ".venv-clients", "bin", "python")),
+        *scripts("behaviour"), *unit_tests(),
+        *there("docs/drift", paths.source("docs", "drift.py"), "--self-test"),
+    ]
+
+
+def smoke():
+    """Some of each area, for every edit."""
+    quick = ("badinput", "manifests", "patterns", "shardview")
+    return [
+        Step("dlio/matrix-quick", python("dlio.matrix", "--active", "--quick", "--ranks", "2"), cores=2),
+        Step("torch/even", python("torch", "--filter", "preloaded-even"), cores=2),
+        Step("s3/keys", python("s3", "hostile", "addressing", "secrets")),
+        Step("lint/lint", ["make", "JOBS=", "lint"]),
+        *(step for step in scripts("behaviour") if step.name.rpartition("/")[2] in quick),
+        *unit_tests(), *there("docs/drift", paths.source("docs", "drift.py")),
+    ]
+
+
+class Running:
+    """A step that has been started."""
+
+    def __init__(self, step):
+        self.step, self.begin = step, time.monotonic()
+        env = {name: value for name, value in os.environ.items()
+               if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+        env.setdefault("PYTHON", sys.executable)
+        env["PYTHONDONTWRITEBYTECODE"] = "1"
+        command = step.command
+        if not shutil.which(command[0], path=env.get("PATH")):
+            command = ["sh", "-c", 'echo "$0: there is no such program"; exit 127', command[0]]
+        with open(step.log, "wb") as output:
+            self.process = subprocess.Popen(command, cwd=paths.REPO, env=env, stdin=subprocess.DEVNULL,
+                                            stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def ended(self):
+        """(exit status, seconds, seconds of CPU) once it has ended, or has taken too long."""
+        pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+        seconds = time.monotonic() - self.begin
+        if pid == 0 and seconds > self.step.limit:
+            processes.kill_tree(self.process.pid)
+            with open(self.step.log, "a", encoding="utf-8") as stream:
+                stream.write(f"\nstopped: it took more than {self.step.limit} s\n")
+            pid, status, usage = os.wait4(self.process.pid, 0)
+        if pid == 0:
+            return None
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return self.process.returncode, seconds, usage.ru_utime + usage.ru_stime
+
+
+def sums(text, good):
+    """(checks passed, checks failed) that a log tells of; a step that does not count is one check."""
+    passed = failed = 0
+    for one, other in SUMS.findall(text):
+        passed, failed = passed + int(one), failed + int(other)
+    for word, number in CMOCKA.findall(text):
+        passed, failed = (passed + int(number), failed) if word == "PASSED" else (passed, failed + int(number))
+    if good:
+        passed += sum(map(int, UNITTEST.findall(text)))
+        return passed or 1, failed
+    return passed, failed or 1
+
+
+def tell(step, result):
+    """Print a step's line, and its log if it failed; its sums."""
+    status, seconds, cpu = result
+    with open(step.log, encoding="utf-8", errors="backslashreplace") as stream:
+        text = stream.read()
+    passed, failed = sums(text, status == 0)
+    good = status == 0 and not failed
+    print(f"{'ok  ' if good else 'FAIL'} {step.name:24} {seconds:6.0f} s {cpu:6.0f} s CPU {passed:6} passed"
+          + (f", {failed} failed" if failed else ""), flush=True)
+    if not good:
+        shown = text if len(text) < 20000 else "[...]\n" + text[-20000:]
+        print("    " + shown.rstrip().replace("\n", "\n    "))
+        print(f"     ({step.log}; exit status {status})", flush=True)
+    return passed, failed
+
+
+def run(steps, cores):
+    """Run them; the sums."""
+    waiting, running = [s for s in steps if not s.alone] + [s for s in steps if s.alone], []
+    passed = failed = 0
+    try:
+        while waiting or running:
+            for one in list(running):
+                result = one.ended()
+                if result:
+                    running.remove(one)
+                    more = tell(one.step, result)
+                    passed, failed = passed + more[0], failed + more[1]
+            free = cores - sum(min(one.step.cores, int(cores)) for one in running)
+            for step in list(waiting):
+                if step.alone and (running or step is not waiting[0]):
+                    continue
+                if free >= (cores if step.alone else min(step.cores, int(cores))):
+                    waiting.remove(step)
+                    running.append(Running(step))
+                    free = 0 if step.alone else free - min(step.cores, int(cores))
+            time.sleep(0.05)
+    finally:
+        for one in running:
+            processes.kill_tree(one.process.pid)
+    return passed, failed
+
+
+def main():
+    """Run the areas; the exit status is 1 if anything fails."""
+    processes.end_jobs_on_signals()
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+    steps = all_steps()
+    areas = list(dict.fromkeys(step.area for step in steps))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"check, all, {', '.join(areas)}")
+    parser.add_argument("--list", action="store_true", help="print the steps and stop")
+    parser.add_argument("--cores", type=float, default=min(os.cpu_count(), 4) + 0.5,
+                        help="how many cores may be used at a time; the half is for what mostly waits")
+    parser.add_argument("--filter", default="", help="only steps this regex is found in")
+    args = parser.parse_args()
+    unknown = set(args.areas) - {"check", "all", *areas}
+    if unknown or not (args.areas or args.list):
+        parser.error(f"areas are check, all, {', '.join(areas)}")
+    if "check" in args.areas:
+        steps = smoke()
+    elif args.areas and "all" not in args.areas:
+        steps = [step for step in steps if step.area in args.areas]
+    steps = [step for step in steps if re.search(args.filter, step.name)]
+    if args.list:
+        print("\n".join(f"{step.name:24} {' '.join(step.command)}" for step in steps))
+        return 0
+    os.makedirs(LOGS, exist_ok=True)
+    begin = time.monotonic()
+    passed, failed = run(steps, args.cores)
+    print(f"{len(steps)} steps in {time.monotonic() - begin:.0f} s")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""shardctl and S3: against a real server (scripts/s3-server.sh), and one that is at fault (proxy.py).
+
+    python -m tests.s3 [NAME...]     all parts, or those named
+
+Everything is made in a temporary folder.
+"""
+import os
+import sys
+import time
+
+from tests.harness import processes, s3
+from tests.harness.options import temporary_folder
+from tests.s3.accounts import accounts
+from tests.s3.faults import faults
+from tests.s3.fixture import ACCESS, SECRET, S3
+from tests.s3.google_cloud import google
+from tests.s3.hosts import addressing, tls
+from tests.s3.keys import hostile
+from tests.s3.leaks import secrets
+from tests.s3.mounted import mounted
+from tests.s3.objects import objects
+from tests.s3.ranges import ranges
+from tests.s3.shared import shared
+from tests.s3.streamed import streamed
+from tests.s3.tar_shards import tars
+
+# The last one looks at what all before it have written.
+PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, streamed, objects, shared, tars, google,
+         secrets]
+
+
+def main():
+    """Run the parts; the exit status is 1 if anything fails."""
+    processes.end_jobs_on_signals()
+    asked = sys.argv[1:]
+    unknown = set(asked) - {part.__name__ for part in PARTS}
+    if unknown:
+        sys.exit(f"no such part: {' '.join(unknown)}; there are"
+                 f" {' '.join(part.__name__ for part in PARTS)}")
+    with temporary_folder("shard-s3-") as folder:
+        state = os.path.join(folder, "server")
+        with s3.server(state, ACCESS, SECRET) as endpoint:
+            fixture = S3(folder, state, endpoint)
+            for part in PARTS:
+                if not asked or part.__name__ in asked:
+                    begin = time.monotonic()
+                    part(fixture)
+                    print(f"-- {part.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
+    return fixture.verdicts.conclude()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
