@@ -2,8 +2,7 @@
 /*
  * cmd_cache.c - shardctl cache: what the node's cache of listings holds, and its cleaning.
  *
- * The names are those of cache/cache.c (KEY is 32 hex digits) and of the adapter's permutations
- * (perm-KEY.perm, perm-KEY.perm.tmp.PID, perm-KEY.lock). Whatever else is there is shown and left.
+ * The names are those of cache/filenames.h. Whatever else is there is shown and left.
  *
  * Everything of a KEY is made under an flock on its lock file, by a builder that holds it to its
  * end. gc takes all locks first, without waiting, and looks at the directory and at /proc only
@@ -27,6 +26,7 @@
 
 #include "base/size.h"
 #include "cache/cachedir.h"
+#include "cache/filenames.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "ctl/ctl.h"
@@ -70,8 +70,6 @@ static const struct option rows[] = {CTL_ROW_JSON,
                                      {"max-size", required_argument, NULL, OPT_MAX_SIZE},
                                      CTL_ROW_END};
 
-enum kind { FOREIGN, LISTING, CURRENT, JOB, LOCK, LEFTOVER, PERMUTATION, OBJECT, PART, STREAM };
-
 enum { HOUR = 3600, DAY = 24 * HOUR, MONTH = 30 * DAY };
 
 /* A file of the cache directory. */
@@ -79,7 +77,8 @@ struct entry {
   char name[NAME_MAX + 1];
   char target[NAME_MAX + 1]; /* of a link */
   size_t group;              /* length of KEY or perm-KEY, with which the name begins */
-  enum kind kind;
+  size_t base;               /* up to where the number in it ends */
+  enum shard_cache_kind kind;
   struct stat st;
   bool current, pinned, in_use, busy, removed;
   int fault;              /* a listing that cannot be opened: why, a negative errno */
@@ -113,58 +112,23 @@ struct cleaning {
 /* ---- names ------------------------------------------------------------------------------------
  */
 
-static bool hex(const char *text, size_t n) { return strspn(text, "0123456789abcdef") >= n; }
-
 static bool number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
 
-/* What a name says; e->group is set if it is one of ours. */
-static enum kind kind_of_name(const char *name, size_t *group) {
-  bool permutation = strncmp(name, "perm-", 5) == 0;
-  *group = (permutation ? 5 : 0) + 32;
-  if (!hex(name + *group - 32, 32)) {
-    return FOREIGN;
-  }
-  const char *rest = name + *group;
-  if (strcmp(rest, ".lock") == 0) {
-    return LOCK;
-  }
-  if (permutation) {
-    return strcmp(rest, ".perm") == 0                                  ? PERMUTATION
-           : strncmp(rest, ".perm.tmp.", 10) == 0 && number(rest + 10) ? LEFTOVER
-                                                                       : FOREIGN;
-  }
-  if (*rest == '-') {
-    return hex(rest + 1, 16) && strcmp(rest + 17, ".listing") == 0 ? LISTING : FOREIGN;
-  }
-  if (strcmp(rest, ".current") == 0) {
-    return CURRENT;
-  }
-  if (strncmp(rest, ".job-", 5) == 0) {
-    return hex(rest + 5, 16) && !rest[21] ? JOB : FOREIGN;
-  }
-  if (strncmp(rest, ".got-", 5) == 0) {
-    return hex(rest + 5, 16) && rest[21] == '.' ? OBJECT : FOREIGN;
-  }
-  if (strncmp(rest, ".stream-", 8) == 0) {
-    return hex(rest + 8, 16) && !rest[24] ? STREAM : FOREIGN;
-  }
-  if (strncmp(rest, ".part-", 6) == 0) {
-    return hex(rest + 6, 16) && rest[22] == '.' ? PART : FOREIGN;
-  }
-  bool left = strncmp(rest, ".new.", 5) == 0
-                  ? rest[5] >= '0' && rest[5] <= '9'
-                  : strncmp(rest, ".current.new.", 13) == 0 && number(rest + 13);
-  return left ? LEFTOVER : FOREIGN;
+/* Of what was being made. */
+static bool is_leftover(enum shard_cache_kind kind) {
+  return kind == SHARD_CACHE_NEW || kind == SHARD_CACHE_CURRENT_NEW ||
+         kind == SHARD_CACHE_PERMUTATION_NEW;
 }
 
 /* A name of ours on a file of another type or owner is not ours. */
-static enum kind kind_of(const char *name, const struct stat *st, size_t *group) {
-  enum kind kind = kind_of_name(name, group);
-  bool link = S_ISLNK(st->st_mode), file = S_ISREG(st->st_mode);
-  bool fits = kind == CURRENT || kind == JOB || kind == STREAM ? link
-              : kind == LEFTOVER                               ? link || file
-                                                               : file;
-  return fits && st->st_uid == geteuid() ? kind : FOREIGN;
+static enum shard_cache_kind kind_of(struct entry *e) {
+  enum shard_cache_kind kind = shard_cache_name_parse(e->name, &e->group, &e->base);
+  bool link = S_ISLNK(e->st.st_mode), file = S_ISREG(e->st.st_mode);
+  bool fits = kind == SHARD_CACHE_CURRENT || kind == SHARD_CACHE_JOB || kind == SHARD_CACHE_STREAM
+                  ? link
+              : is_leftover(kind) ? link || file
+                                  : file;
+  return fits && e->st.st_uid == geteuid() ? kind : SHARD_CACHE_FOREIGN;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------
@@ -206,7 +170,7 @@ static int scan(struct cache *c) {
       continue;
     }
     strcpy(e.name, d->d_name);
-    e.kind = kind_of(e.name, &e.st, &e.group);
+    e.kind = kind_of(&e);
     if (S_ISLNK(e.st.st_mode)) {
       ssize_t n = readlinkat(c->dir, e.name, e.target, sizeof(e.target) - 1);
       e.target[n < 0 ? 0 : n] = 0;
@@ -245,7 +209,7 @@ static struct group *group_of(const struct cache *c, const struct entry *e) {
 static int lock_groups(struct cache *c, bool gc) {
   for (size_t i = 0; i < c->count; i++) {
     const struct entry *e = &c->entries[i];
-    if (e->kind == FOREIGN || group_of(c, e)) {
+    if (e->kind == SHARD_CACHE_FOREIGN || group_of(c, e)) {
       continue;
     }
     struct group *more = realloc(c->groups, (c->group_count + 1) * sizeof(*more));
@@ -353,30 +317,25 @@ static double age(const struct cache *c, const struct entry *e) {
   return difftime(c->now, e->st.st_mtim.tv_sec);
 }
 
-/* A part's stream: how much of its name is the base of all of its files. */
-static size_t base_of(const struct entry *e) { return e->group + strlen(".part-") + 16; }
-
-/* Whether it is a job's: 16 zeros behind `before` are of none. */
-static bool is_of_job(const struct entry *e, const char *before) {
-  return strspn(e->name + e->group + strlen(before), "0") < 16;
-}
+/* Whether it is a job's: sixteen zeros are of none. */
+static bool is_of_job(const struct entry *e) { return strspn(e->name + e->base - 16, "0") < 16; }
 
 /* What is a job's is kept for a month, what is of none for an hour. */
-static bool is_old(const struct cache *c, const struct entry *e, const char *before) {
-  return age(c, e) >= (is_of_job(e, before) ? MONTH : HOUR);
+static bool is_old(const struct cache *c, const struct entry *e) {
+  return age(c, e) >= (is_of_job(e) ? MONTH : HOUR);
 }
 
 /* Whether it is being made, and whether somebody is to find it. */
 static void look_at_part(const struct cache *c, struct entry *e) {
   char base[PATH_MAX + NAME_MAX + 2];
-  snprintf(base, sizeof(base), "%s/%.*s", c->path, (int)base_of(e), e->name);
+  snprintf(base, sizeof(base), "%s/%.*s", c->path, (int)e->base, e->name);
   enum shard_stream_state state = shard_stream_look(base);
   e->busy = e->busy || state == SHARD_STREAM_RUNNING;
   for (size_t i = 0; i < c->count && state == SHARD_STREAM_COMPLETE; i++) {
     const struct entry *link = &c->entries[i];
-    e->pinned = e->pinned || (link->kind == STREAM && !is_old(c, link, ".stream-") &&
-                              strlen(link->target) == base_of(e) &&
-                              memcmp(link->target, e->name, base_of(e)) == 0);
+    e->pinned = e->pinned ||
+                (link->kind == SHARD_CACHE_STREAM && !is_old(c, link) &&
+                 strlen(link->target) == e->base && memcmp(link->target, e->name, e->base) == 0);
   }
 }
 
@@ -385,8 +344,9 @@ static void keep_streams(struct cache *c) {
   for (size_t i = 0, end; i < c->count; i = end) {
     const struct entry *first = &c->entries[i];
     bool in_use = false;
-    for (end = i + 1; first->kind == PART && end < c->count && c->entries[end].kind == PART &&
-                      memcmp(c->entries[end].name, first->name, base_of(first)) == 0;
+    for (end = i + 1; first->kind == SHARD_CACHE_PART && end < c->count &&
+                      c->entries[end].kind == SHARD_CACHE_PART &&
+                      memcmp(c->entries[end].name, first->name, first->base) == 0;
          end++) {
     }
     for (size_t k = i; k < end; k++) {
@@ -403,17 +363,18 @@ static void complete_entries(struct cache *c) {
   time(&c->now);
   for (size_t i = 0; i < c->count; i++) {
     struct entry *e = &c->entries[i], *target;
-    const struct group *g = e->kind == FOREIGN ? NULL : group_of(c, e);
-    e->busy = e->kind != FOREIGN && (!g || g->lock < 0);
-    if (e->kind == LISTING) {
+    const struct group *g = e->kind == SHARD_CACHE_FOREIGN ? NULL : group_of(c, e);
+    e->busy = e->kind != SHARD_CACHE_FOREIGN && (!g || g->lock < 0);
+    if (e->kind == SHARD_CACHE_LISTING) {
       read_listing(c, e);
-    } else if (e->kind == PART) {
+    } else if (e->kind == SHARD_CACHE_PART) {
       look_at_part(c, e);
-    } else if (e->kind == OBJECT) {
-      e->pinned = is_of_job(e, ".got-") && !is_old(c, e, ".got-");
-    } else if ((e->kind == CURRENT || e->kind == JOB) && (target = find(c, e->target))) {
-      target->current = target->current || e->kind == CURRENT;
-      target->pinned = target->pinned || (e->kind == JOB && age(c, e) < MONTH);
+    } else if (e->kind == SHARD_CACHE_OBJECT) {
+      e->pinned = is_of_job(e) && !is_old(c, e);
+    } else if ((e->kind == SHARD_CACHE_CURRENT || e->kind == SHARD_CACHE_JOB) &&
+               (target = find(c, e->target))) {
+      target->current = target->current || e->kind == SHARD_CACHE_CURRENT;
+      target->pinned = target->pinned || (e->kind == SHARD_CACHE_JOB && age(c, e) < MONTH);
     }
   }
   mark_mapped(c);
@@ -431,31 +392,33 @@ static const char *why_remove(const struct cache *c, const struct entry *e) {
   char name[NAME_MAX + 1];
   const struct entry *permutation;
   switch (e->kind) {
-  case LISTING:
+  case SHARD_CACHE_LISTING:
     return e->current || e->pinned ? NULL : "old version";
-  case LEFTOVER:
+  case SHARD_CACHE_NEW:
+  case SHARD_CACHE_CURRENT_NEW:
+  case SHARD_CACHE_PERMUTATION_NEW:
     return "left by a killed process";
-  case PERMUTATION:
+  case SHARD_CACHE_PERMUTATION:
     return age(c, e) >= HOUR ? "permutation of a job that is gone" : NULL;
-  case LOCK: /* a KEY's stays: whoever waits for it has it open */
+  case SHARD_CACHE_LOCK: /* a KEY's stays: whoever waits for it has it open */
     snprintf(name, sizeof(name), "%.*s.perm", (int)e->group, e->name);
     permutation = find(c, name);
     return e->group > 32 && age(c, e) >= HOUR && (!permutation || why_remove(c, permutation))
                ? "lock of a permutation that is gone"
                : NULL;
-  case JOB:
+  case SHARD_CACHE_JOB:
     return age(c, e) >= MONTH ? "job of a month ago" : NULL;
-  case OBJECT: /* what SHARD_LISTING=s3://... names */
-    return !is_old(c, e, ".got-")  ? NULL
-           : is_of_job(e, ".got-") ? "object of a job of a month ago"
-                                   : "object of an hour ago";
-  case PART:
+  case SHARD_CACHE_OBJECT: /* what SHARD_LISTING=s3://... names */
+    return !is_old(c, e)  ? NULL
+           : is_of_job(e) ? "object of a job of a month ago"
+                          : "object of an hour ago";
+  case SHARD_CACHE_PART:
     return e->pinned ? NULL : "part of a listing that no job has";
-  case STREAM:
-    return is_old(c, e, ".stream-") ? "job that is gone" : NULL;
-  case CURRENT:
+  case SHARD_CACHE_STREAM:
+    return is_old(c, e) ? "job that is gone" : NULL;
+  case SHARD_CACHE_CURRENT:
     return find(c, e->target) ? NULL : "link to nothing";
-  case FOREIGN:
+  case SHARD_CACHE_FOREIGN:
     break;
   }
   return NULL;
@@ -470,7 +433,9 @@ static double size_of(const struct entry *e) {
 static double total(const struct cache *c) {
   double bytes = 0;
   for (size_t i = 0; i < c->count; i++) {
-    bytes += c->entries[i].kind == FOREIGN || c->entries[i].removed ? 0 : size_of(&c->entries[i]);
+    bytes += c->entries[i].kind == SHARD_CACHE_FOREIGN || c->entries[i].removed
+                 ? 0
+                 : size_of(&c->entries[i]);
   }
   return bytes;
 }
@@ -539,13 +504,13 @@ static int remove_unused(struct cache *c, const struct cleaning *r, struct entry
 }
 
 static bool leads_to(const struct entry *e, const char *base) {
-  return e->kind == STREAM && strcmp(e->target, base) == 0;
+  return e->kind == SHARD_CACHE_STREAM && strcmp(e->target, base) == 0;
 }
 
 /* The same with a bucket's listing in parts: all of them go. */
 static int remove_stream(struct cache *c, const struct cleaning *r, const struct entry *part) {
   char base[NAME_MAX + 1];
-  size_t n = base_of(part);
+  size_t n = part->base;
   snprintf(base, sizeof(base), "%.*s", (int)n, part->name);
   for (size_t i = 0; i < c->count && !r->dry_run; i++) {
     const char *link = c->entries[i].name;
@@ -565,7 +530,8 @@ static int remove_stream(struct cache *c, const struct cleaning *r, const struct
       if (part->in_use && symlinkat(base, c->dir, e->name) != 0 && errno != EEXIST) {
         rc = ctl_fail("cannot restore '%s/%s': %s", c->path, e->name, strerror(errno));
       }
-    } else if (e->kind == PART && !e->removed && !e->in_use && memcmp(e->name, base, n) == 0) {
+    } else if (e->kind == SHARD_CACHE_PART && !e->removed && !e->in_use &&
+               memcmp(e->name, base, n) == 0) {
       rc = remove_entry(c, r, e, "least recently used");
     }
   }
@@ -577,7 +543,8 @@ static int shrink(struct cache *c, const struct cleaning *r) {
     struct entry *first = NULL;
     for (size_t i = 0; i < c->count; i++) {
       struct entry *e = &c->entries[i];
-      bool ours = e->kind == LISTING || e->kind == OBJECT || e->kind == PART;
+      bool ours = e->kind == SHARD_CACHE_LISTING || e->kind == SHARD_CACHE_OBJECT ||
+                  e->kind == SHARD_CACHE_PART;
       if (ours && !e->removed && !e->busy && !e->in_use && old_enough(c, r, e) &&
           (!first || used(e) < used(first))) {
         first = e;
@@ -589,9 +556,9 @@ static int shrink(struct cache *c, const struct cleaning *r) {
           "built, too young or no listing",
           c->path, total(c));
     }
-    int rc = first->kind == PART     ? remove_stream(c, r, first)
-             : first->kind == OBJECT ? remove_entry(c, r, first, "least recently used")
-                                     : remove_unused(c, r, first);
+    int rc = first->kind == SHARD_CACHE_PART     ? remove_stream(c, r, first)
+             : first->kind == SHARD_CACHE_OBJECT ? remove_entry(c, r, first, "least recently used")
+                                                 : remove_unused(c, r, first);
     if (rc != CTL_DONE) {
       return rc;
     }
@@ -650,39 +617,47 @@ static void print_entry(const struct cache *c, const struct entry *e, const char
 
 static const char *word_of(const struct entry *e) {
   switch (e->kind) {
-  case LISTING:
+  case SHARD_CACHE_LISTING:
     return e->fault == -EPROTONOSUPPORT ? "of another version"
            : e->fault                   ? "unreadable"
            : e->current                 ? "current"
                                         : "old";
-  case LEFTOVER:
+  case SHARD_CACHE_NEW:
+  case SHARD_CACHE_CURRENT_NEW:
+  case SHARD_CACHE_PERMUTATION_NEW:
     return e->busy ? "unfinished" : "leftover";
-  case PERMUTATION:
+  case SHARD_CACHE_PERMUTATION:
     return "permutation";
-  case OBJECT:
+  case SHARD_CACHE_OBJECT:
     return "fetched";
-  case PART:
+  case SHARD_CACHE_PART:
     return "part";
-  case FOREIGN:
+  case SHARD_CACHE_FOREIGN:
     return e->st.st_uid == geteuid() ? "not libshard's" : "another user's";
   default:
     return NULL; /* links and locks: shown by what they do */
   }
 }
 
+/* As scripts know it. */
+static const char *name_of_kind(enum shard_cache_kind kind) {
+  return kind == SHARD_CACHE_LISTING       ? "listing"
+         : kind == SHARD_CACHE_PERMUTATION ? "permutation"
+         : kind == SHARD_CACHE_OBJECT      ? "object"
+         : kind == SHARD_CACHE_PART        ? "part"
+         : is_leftover(kind)               ? "leftover"
+                                           : "foreign";
+}
+
 static struct json_object *make_entry(const struct cache *c, const struct entry *e) {
-  static const char *const kinds[] = {[FOREIGN] = "foreign",   [LISTING] = "listing",
-                                      [LEFTOVER] = "leftover", [PERMUTATION] = "permutation",
-                                      [OBJECT] = "object",     [PART] = "part",
-                                      [STREAM] = NULL};
   struct json_object *o = ctl_json_object();
   ctl_json_add_text(o, "file", e->name);
-  ctl_json_add_text(o, "kind", kinds[e->kind]);
+  ctl_json_add_text(o, "kind", name_of_kind(e->kind));
   ctl_json_add_decimal(o, "bytes", size_of(e), 0);
   ctl_json_add_decimal(o, "age", age(c, e), 0);
   ctl_json_add_bool(o, "in_use", e->in_use);
   ctl_json_add_bool(o, "busy", e->busy);
-  if (e->kind == LISTING) {
+  if (e->kind == SHARD_CACHE_LISTING) {
     ctl_json_add_bool(o, "current", e->current);
     ctl_json_add_bool(o, "pinned", e->pinned);
     ctl_json_add_text(o, "source", e->source);
