@@ -18,11 +18,11 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # The rooms of shim/ (shim/README.md), and what each product has of them. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c error file path size version words) \
+BOTH := $(addprefix base/,crc32c error file path size version whole words) \
         $(addprefix config/,config dataset launcher log pattern) \
         $(addprefix listing/,names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir given names stream)
+        $(addprefix cache/,cachedir filenames prebuilt stream)
 LIB := $(BOTH) \
        $(addprefix host/,builder real self) \
        $(addprefix cache/,cache elect entry fetch first produce wanted) \
@@ -31,13 +31,13 @@ LIB := $(BOTH) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
-       $(addprefix build/,batch build facts intake merge parts run sort spool writer) \
+       $(addprefix build/,batch build facts intake merge run sort spool stream_writer writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders head list object page provider sigv4 split url) \
        $(addprefix ctl/,library main output s3 scratch share sums text) \
        $(addprefix ctl/cmd_,cache doctor get index ls manifest plan run stat stats stream verify)
 
-LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/source.o
+LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
 
 .PHONY: all
@@ -48,12 +48,14 @@ $(BUILD)/obj/%.o: shim/%.c Makefile
 	@echo "  CC   $*.c"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -ftls-model=initial-exec -c -o $@ $<
 
-# The adapter's Python source as a C string.
-$(BUILD)/gen/adapter_source.c: scripts/embed.sh shim/adapter/adapter.py
+# The adapter's Python package as C strings: every .py below shim/adapter. The folders' times tell
+# of files that were removed.
+ADAPTER := $(sort $(shell find shim/adapter -name "*.py"))
+$(BUILD)/gen/adapter_sources.c: scripts/embed.sh $(ADAPTER) $(sort $(dir $(ADAPTER)))
 	@mkdir -p $(@D)
-	$(Q)sh scripts/embed.sh shard_adapter_source shim/adapter/adapter.py > $@.tmp && mv $@.tmp $@
+	$(Q)sh scripts/embed.sh shim/adapter $(ADAPTER) > $@.tmp && mv $@.tmp $@
 
-$(BUILD)/obj/adapter/source.o: $(BUILD)/gen/adapter_source.c
+$(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
@@ -80,7 +82,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute launcher config listing damage sort walk faults sums s3 stream serve s3_ranges
+UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults sums s3 stream serve s3_ranges
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access
@@ -169,6 +171,11 @@ $(BUILD)/tidy/%.ok: shim/%.c $(BUILD)/obj/%.o scripts/clang-tidy.yaml
 	  || { cat $@.log >&2; exit 1; }
 	@touch $@
 
+# make print-LIB: what a list has, for scripts/layers.sh.
+.PHONY: print-LIB print-CTL
+print-LIB print-CTL:
+	@printf '%s\n' $($(@:print-%=%))
+
 .PHONY: lint tidied format
 tidied: $(TIDY)
 lint:
@@ -200,12 +207,13 @@ install: all
 	install -D -m 755 $(BUILD)/shardctl $(DESTDIR)$(PREFIX)/bin/shardctl
 	install -D -m 644 include/libshard.h $(DESTDIR)$(PREFIX)/include/libshard.h
 	install -D -m 644 shim/man/shardctl.1 $(DESTDIR)$(MANDIR)/man1/shardctl.1
-	install -D -m 644 shim/man/libshard.7 $(DESTDIR)$(MANDIR)/man7/libshard.7
+	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-pytorch.7 shim/man/libshard-s3.7
 
 uninstall:
 	rm -f $(DESTDIR)$(LIBDIR)/libshard.so $(DESTDIR)$(PREFIX)/bin/shardctl \
 	  $(DESTDIR)$(PREFIX)/include/libshard.h \
-	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7
+	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7 \
+	  $(DESTDIR)$(MANDIR)/man7/libshard-pytorch.7 $(DESTDIR)$(MANDIR)/man7/libshard-s3.7
 
 clean:
 	rm -rf $(BUILD) build-asan build-ubsan build-tsan

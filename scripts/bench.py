@@ -482,9 +482,9 @@ def part_directories(args, report):
 def hold(args, listing, digest, ranks, workers):
     """(PSS of all processes, private bytes per process) that hold a list of a listing."""
     holders = subprocess.Popen(
-        [args.python, paths.source("programs", "holders.py"),
-         os.path.join(paths.REPO, "shim", "adapter", "adapter.py"), args.preload, listing, digest,
-         str(ranks), str(workers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        [args.python, paths.source("programs", "holders.py"), listing, digest, str(ranks),
+         str(workers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "LD_PRELOAD": args.preload})
     try:
         if holders.stdout.readline() != b"ready\n":
             sys.exit("bench: the processes that hold the list failed")

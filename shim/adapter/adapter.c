@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * adapter.c - brings adapter.py into a CPython process.
+ * adapter.c - brings the Python package _libshard into a CPython process.
  *
  * An audit hook sees each "import" event before the module is looked for. At the first one for a
- * package the adapter knows, the embedded source is compiled and run as the module _libshard,
- * inside the import, with the interpreter's lock held: no file, no PYTHONPATH, and nothing at all
- * in a process that imports none of these. A worker started by spawn or forkserver gets there the
- * same way when it unpickles an object of ours: that imports _libshard, which by then exists.
+ * package the adapter knows, the embedded __init__.py is compiled and run as the package _libshard,
+ * inside the import, with the interpreter's lock held; it imports the other modules from the texts
+ * that it is given. No file, no PYTHONPATH, and nothing at all in a process that imports none of
+ * these.
+ *
+ * A worker started by spawn or forkserver gets there the same way when it unpickles an object of
+ * ours: that imports a module such as _libshard.sequences, which exists by the time that Python
+ * looks for it.
  *
  * CPython's functions are all of the stable ABI and looked up by name: libshard.so is not linked
  * to any libpython.
@@ -23,12 +27,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adapter/sources.h"
 #include "config/config.h"
 #include "host/self.h"
 
-#define MODULE "_libshard"
-
-extern const char shard_adapter_source[];
+#define PACKAGE "_libshard"
+#define INIT "__init__.py"
 
 typedef struct object object;
 enum { PY_FILE_INPUT = 257 }; /* Py_file_input, fixed by the stable ABI */
@@ -37,7 +41,9 @@ static struct {
   int (*PySys_AddAuditHook)(int (*)(const char *, object *, void *), void *);
   object *(*PyTuple_GetItem)(object *, ssize_t);
   const char *(*PyUnicode_AsUTF8AndSize)(object *, ssize_t *);
+  object *(*PyUnicode_FromString)(const char *);
   object *(*PyImport_GetModuleDict)(void);
+  object *(*PyDict_New)(void);
   object *(*PyDict_GetItemString)(object *, const char *);
   int (*PyDict_SetItemString)(object *, const char *, object *);
   object *(*PyImport_AddModule)(const char *);
@@ -61,7 +67,8 @@ static const struct {
 #define S(f)                                                                                       \
   { #f, (void **)&py.f }
     S(PySys_AddAuditHook),      S(PyTuple_GetItem),
-    S(PyUnicode_AsUTF8AndSize), S(PyImport_GetModuleDict),
+    S(PyUnicode_AsUTF8AndSize), S(PyUnicode_FromString),
+    S(PyImport_GetModuleDict),  S(PyDict_New),
     S(PyDict_GetItemString),    S(PyDict_SetItemString),
     S(PyImport_AddModule),      S(PyModule_GetDict),
     S(PyEval_GetBuiltins),      S(PyUnicode_DecodeFSDefault),
@@ -72,13 +79,11 @@ static const struct {
 #undef S
 };
 
-/* Packages the adapter knows something about. */
-static const char *const packages[] = {"dlio_benchmark"};
+/* Packages whose import brings in ours: what the adapter knows something about, and ours, which a
+ * worker that unpickles names first. */
+static const char *const packages[] = {"dlio_benchmark", PACKAGE};
 
 static bool of_interest(const char *name) {
-  if (strcmp(name, MODULE) == 0) {
-    return true;
-  }
   for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
     size_t n = strlen(packages[i]);
     if (strncmp(name, packages[i], n) == 0 && (name[n] == 0 || name[n] == '.')) {
@@ -88,39 +93,65 @@ static bool of_interest(const char *name) {
   return false;
 }
 
-/*
- * Run the embedded source as module _libshard. On failure None is put there, as for a module that
- * must not be imported: this interpreter does not try again.
- */
-static void run_source(object *modules) {
+/* {file: text} of the package; a new reference, or NULL with an exception. */
+static object *sources(void) {
+  object *dict = py.PyDict_New();
+  for (const struct shard_adapter_source *s = shard_adapter_sources; dict && s->file; s++) {
+    object *text = py.PyUnicode_FromString(s->text);
+    bool kept = text && py.PyDict_SetItemString(dict, s->file, text) == 0;
+    if (text) {
+      py.Py_DecRef(text);
+    }
+    if (!kept) {
+      py.Py_DecRef(dict);
+      dict = NULL;
+    }
+  }
+  return dict;
+}
+
+/* Run __init__.py in the package's namespace; whether it ended without an exception. */
+static bool run_init(object *dict) {
   char self[PATH_MAX] = "";
   shard_self_path(self, sizeof(self));
-  object *module = py.PyImport_AddModule(MODULE); /* borrowed */
-  object *dict = module ? py.PyModule_GetDict(module) : NULL;
-  object *code =
-      dict ? py.Py_CompileString(shard_adapter_source, "<libshard adapter>", PY_FILE_INPUT) : NULL;
+  const struct shard_adapter_source *init = shard_adapter_sources;
+  while (strcmp(init->file, INIT) != 0) {
+    init++;
+  }
+  object *code = py.Py_CompileString(init->text, "<libshard " INIT ">", PY_FILE_INPUT);
   object *path = code ? py.PyUnicode_DecodeFSDefault(self) : NULL;
+  object *texts = path ? sources() : NULL;
   object *result = NULL;
-  if (path && py.PyDict_SetItemString(dict, "__builtins__", py.PyEval_GetBuiltins()) == 0 &&
-      py.PyDict_SetItemString(dict, "LIBRARY", path) == 0) {
+  if (texts && py.PyDict_SetItemString(dict, "__builtins__", py.PyEval_GetBuiltins()) == 0 &&
+      py.PyDict_SetItemString(dict, "LIBRARY", path) == 0 &&
+      py.PyDict_SetItemString(dict, "SOURCES", texts) == 0) {
     result = py.PyEval_EvalCode(code, dict, dict);
   }
-  if (!result) {
-    shard_view_set(SHARD_VIEW_OFF); /* it shards by itself: half a directory would be wrong */
-    shard_log(SHARD_LOG_WARN,
-              "the CPython adapter could not start, so the program runs unmodified:");
-    py.PyErr_WriteUnraisable(module);
-    py.PyErr_Clear();
-    py.PyDict_SetItemString(modules, MODULE, py.None);
-  } else {
-    py.Py_DecRef(result);
+  bool ran = result;
+  object *const own[] = {code, path, texts, result};
+  for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+    if (own[i]) {
+      py.Py_DecRef(own[i]);
+    }
   }
-  if (path) {
-    py.Py_DecRef(path);
+  return ran;
+}
+
+/*
+ * Start the package. On failure None is put in its place, as for a module that must not be
+ * imported: this interpreter does not try again.
+ */
+static void start(object *modules) {
+  object *package = py.PyImport_AddModule(PACKAGE); /* borrowed */
+  object *dict = package ? py.PyModule_GetDict(package) : NULL;
+  if (dict && run_init(dict)) {
+    return;
   }
-  if (code) {
-    py.Py_DecRef(code);
-  }
+  shard_view_set(SHARD_VIEW_OFF); /* it shards by itself: half a directory would be wrong */
+  shard_log(SHARD_LOG_WARN, "the CPython adapter could not start, so the program runs unmodified:");
+  py.PyErr_WriteUnraisable(package);
+  py.PyErr_Clear();
+  py.PyDict_SetItemString(modules, PACKAGE, py.None);
 }
 
 static int on_audit(const char *event, object *args, void *unused) {
@@ -148,12 +179,12 @@ static int on_audit(const char *event, object *args, void *unused) {
     return 0;
   }
   object *modules = py.PyImport_GetModuleDict(); /* borrowed */
-  if (!modules || py.PyDict_GetItemString(modules, MODULE)) {
+  if (!modules || py.PyDict_GetItemString(modules, PACKAGE)) {
     return 0;
   }
   int saved = errno;
   inside = true;
-  run_source(modules);
+  start(modules);
   inside = false;
   errno = saved;
   return 0;

@@ -5,8 +5,8 @@
 
 /*
  * Register an audit hook (PEP 578) if the process has CPython's symbols. Costs one symbol lookup
- * elsewhere. From then on the first import of a module we adapt to, or of our own module by a
- * worker that unpickles a handle, runs the embedded Python source (adapter.py).
+ * elsewhere. From then on the first import of a module we adapt to, or of one of our own by a
+ * worker that unpickles a handle, runs the embedded package (__init__.py).
  */
 void shard_adapter_init(void);
 

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "build/writer.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/crc32c.h"
+#include "base/whole.h"
 #include "build/facts.h"
 #include "build/spool.h"
 #include "libshard.h"
@@ -59,10 +58,11 @@ struct pending {
 };
 
 struct shard_writer {
-  char *path, *temporary, *folder;
-  int fd;
-  off_t written;  /* bytes handed to the kernel */
-  off_t reserved; /* bytes of space the file system has promised */
+  char *path, *folder;
+  struct shard_whole whole;
+  char temporary[PATH_MAX]; /* its path, once it is asked for */
+  off_t written;            /* bytes handed to the kernel */
+  off_t reserved;           /* bytes of space the file system has promised */
   uint8_t *buffer;
   size_t filled;
   struct table names, others;
@@ -120,11 +120,11 @@ static int flush(struct shard_writer *w) {
   if (end > w->reserved) {
     /* A full tmpfs must be an error here, not a SIGBUS in a reader. */
     off_t want = end + RESERVE_STEP;
-    int rc = reserve(w->fd, w->reserved, want - w->reserved);
+    int rc = reserve(w->whole.fd, w->reserved, want - w->reserved);
     if (rc == 0) {
       w->reserved = want;
     } else if (rc == ENOSPC || rc == EFBIG) {
-      rc = reserve(w->fd, w->reserved, end - w->reserved);
+      rc = reserve(w->whole.fd, w->reserved, end - w->reserved);
       if (rc != 0) {
         return -rc;
       }
@@ -133,10 +133,10 @@ static int flush(struct shard_writer *w) {
       return -rc;
     }
   }
-  int rc = shard_write_at(w->fd, w->buffer, w->filled, w->written);
+  int rc = shard_write_at(w->whole.fd, w->buffer, w->filled, w->written);
   if (rc == 0) {
     /* Let the disk begin now; the fsync at the end would find it all to do. */
-    (void)sync_file_range(w->fd, w->written, (off_t)w->filled, SYNC_FILE_RANGE_WRITE);
+    (void)sync_file_range(w->whole.fd, w->written, (off_t)w->filled, SYNC_FILE_RANGE_WRITE);
     w->written = end;
     w->filled = 0;
   }
@@ -165,9 +165,6 @@ static int put(struct shard_writer *w, const void *data, size_t size) {
 static uint64_t position(const struct shard_writer *w) { return (uint64_t)w->written + w->filled; }
 
 static void destroy(struct shard_writer *w) {
-  if (w->fd >= 0) {
-    close(w->fd);
-  }
   EVP_MD_CTX_free(w->digest);
   struct bytes *all[] = {&w->block, &w->undigested, &w->dirs, &w->dir_offsets};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -183,73 +180,8 @@ static void destroy(struct shard_writer *w) {
   }
   free(w->folder);
   free(w->buffer);
-  free(w->temporary);
   free(w->path);
   free(w);
-}
-
-#define TEMPORARY ".tmp."
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-
-/*
- * Remove what builders of this file left that were killed. A live one holds a lock on its own,
- * on another node too; where locks do not work, nothing is removed.
- */
-static void remove_dead(const struct shard_writer *w) {
-  const char *slash = strrchr(w->path, '/');
-  char *prefix = NULL;
-  int length = asprintf(&prefix, "%s" TEMPORARY, slash ? slash + 1 : w->path);
-  DIR *dir = length >= 0 ? opendir(w->folder) : NULL;
-  const struct dirent *entry;
-  while (dir && (entry = readdir(dir))) {
-    /* mkostemp's six letters and digits */
-    if (strncmp(entry->d_name, prefix, (size_t)length) != 0 ||
-        strlen(entry->d_name) != (size_t)length + 6 ||
-        strspn(entry->d_name + length, LETTERS) != 6) {
-      continue;
-    }
-    int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-      unlinkat(dirfd(dir), entry->d_name, 0);
-    }
-    if (fd >= 0) {
-      close(fd);
-    }
-  }
-  if (dir) {
-    closedir(dir);
-  }
-  if (length >= 0) {
-    free(prefix);
-  }
-}
-
-/* A new file beside the final one, locked as long as we live. */
-static int open_temporary(struct shard_writer *w) {
-  for (int tries = 0; tries < 100; tries++) {
-    struct stat st;
-    free(w->temporary);
-    if (asprintf(&w->temporary, "%s" TEMPORARY "XXXXXX", w->path) < 0) {
-      w->temporary = NULL;
-      return -ENOMEM;
-    }
-    w->fd = mkostemp(w->temporary, O_CLOEXEC);
-    if (w->fd < 0 && errno == EINTR) {
-      continue;
-    }
-    if (w->fd < 0) {
-      return -errno;
-    }
-    /* Another builder may have taken it for a dead one's before it was locked: it has the lock and
-     * is about to remove it, or has removed it. */
-    bool taken = flock(w->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (!taken && fstat(w->fd, &st) == 0 && st.st_nlink > 0) {
-      return 0;
-    }
-    close(w->fd);
-    w->fd = -1;
-  }
-  return -EBUSY;
 }
 
 static void init_table(const struct shard_writer *w, struct table *t, struct shard_table_header *h,
@@ -270,7 +202,6 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
     return -ENOMEM;
   }
   int rc = -ENOMEM;
-  w->fd = -1;
   w->path = strdup(path);
   w->folder = shard_folder_of(path);
   w->buffer = malloc(BUFFER_SIZE);
@@ -281,8 +212,8 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
       !EVP_DigestInit_ex(w->digest, EVP_sha256(), NULL)) {
     goto fail;
   }
-  remove_dead(w);
-  rc = open_temporary(w);
+  shard_whole_remove_dead(w->path);
+  rc = shard_whole_open(&w->whole, w->path, SHARD_WHOLE_SHARED, SHARD_WHOLE_SYNCED);
   if (rc != 0) {
     goto fail;
   }
@@ -299,25 +230,26 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
   static const struct shard_header zero;
   rc = put(w, &zero, sizeof(zero));
   if (rc != 0) {
-    unlink(w->temporary);
     goto fail;
   }
   *out = w;
   return 0;
 
 fail:
-  destroy(w);
+  shard_writer_abort(w);
   return rc;
 }
 
 void shard_writer_abort(struct shard_writer *w) {
   if (w) {
-    unlink(w->temporary);
+    shard_whole_abort(&w->whole);
     destroy(w);
   }
 }
 
-const char *shard_writer_temporary(const struct shard_writer *w) { return w->temporary; }
+const char *shard_writer_temporary(struct shard_writer *w) {
+  return shard_whole_temporary(&w->whole, w->temporary);
+}
 
 /* One more entry of an index. */
 static int index_add(struct shard_spool *index, uint64_t offset, uint32_t crc) {
@@ -802,13 +734,16 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   }
   h->header_crc = 0;
   h->header_crc = shard_crc32c(0, h, sizeof(*h));
-  rc = shard_write_at(w->fd, h, sizeof(*h), 0);
+  rc = shard_write_at(w->whole.fd, h, sizeof(*h), 0);
   if (rc != 0) {
     goto fail;
   }
-  if (AGAIN(ftruncate(w->fd, w->written)) != 0 || fchmod(w->fd, 0644) != 0 ||
-      AGAIN(fsync(w->fd)) != 0 || rename(w->temporary, w->path) != 0) {
+  if (AGAIN(ftruncate(w->whole.fd, w->written)) != 0) {
     rc = -errno;
+    goto fail;
+  }
+  rc = shard_whole_publish(&w->whole);
+  if (rc != 0) {
     goto fail;
   }
   for (size_t i = 0; i < sizeof(h->digest); i++) {

@@ -57,6 +57,6 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
 void shard_writer_abort(struct shard_writer *w);
 
 /* The temporary file's path while open, for messages. */
-const char *shard_writer_temporary(const struct shard_writer *w);
+const char *shard_writer_temporary(struct shard_writer *w);
 
 #endif

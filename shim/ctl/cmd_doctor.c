@@ -435,7 +435,7 @@ static char dlio_script[] =
     "if spec:\n"
     "    import dlio_benchmark\n"
     "    adapter = sys.modules.get('_libshard')\n"
-    "    print('known' if getattr(adapter, '_dlio', None) else 'unknown')\n";
+    "    print('known' if adapter and adapter.family() else 'unknown')\n";
 
 static void check_python(void) {
   const char *python = getenv("PYTHON");

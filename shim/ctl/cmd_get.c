@@ -2,11 +2,9 @@
 /*
  * cmd_get.c - shardctl get: a listing or manifest from a bucket, whole and checked, or not at all.
  */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "config/pattern.h"
 #include "ctl/ctl.h"
@@ -49,15 +47,11 @@ static int check(const char *url, const char *file) {
 
 static int get(const char *url, bool anonymous, const char *output) {
   struct ctl_output out;
-  struct stat st;
-  if (stat(output, &st) == 0 && !S_ISREG(st.st_mode)) {
-    return ctl_fail("cannot write '%.300s': it is not a regular file", output);
-  }
-  int rc = ctl_output_open(output, &out);
+  int rc = ctl_output_open(output, NULL, SHARD_WHOLE_SYNCED, &out);
   if (rc != CTL_DONE) {
     return rc;
   }
-  rc = ctl_s3_get(url, anonymous, out.fd);
+  rc = ctl_s3_get(url, anonymous, out.whole.fd);
   if (rc == CTL_DONE && !shard_manifest_named(url)) {
     rc = check(url, out.temporary);
   }

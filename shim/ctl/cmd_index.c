@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/whole.h"
 #include "build/build.h"
 #include "ctl/ctl.h"
 #include "ctl/s3.h"
@@ -115,15 +116,6 @@ void ctl_build_means(struct shard_build_means *means) {
   *means = (struct shard_build_means){.memory = (size_t)config->build_memory,
                                       .tmpdir = config->tmpdir,
                                       .progress = isatty(2) || config->log >= SHARD_LOG_INFO};
-}
-
-/* Whether the listing may take the place of what is there: of files alone, never of a device. */
-static bool may_replace(const char *output) {
-  struct stat st;
-  char link[16];
-  ssize_t n = readlink(output, link, sizeof(link));
-  bool standard = n > 6 && memcmp(link, "/proc/", 6) == 0; /* /dev/stdout */
-  return stat(output, &st) != 0 || (S_ISREG(st.st_mode) && !standard);
 }
 
 /* Check the listing, and put it into a bucket. */
@@ -316,7 +308,7 @@ static int run(int argc, char **argv, struct ctl_scratch *scratch) {
     snprintf(made, sizeof(made), "%s/listing", scratch->path);
     output = made;
   }
-  if (!may_replace(output)) {
+  if (shard_whole_may_replace(output) != 0) {
     return ctl_fail("cannot write listing '%s': it is not a regular file; a listing appears whole, "
                     "under a name of its own",
                     output);

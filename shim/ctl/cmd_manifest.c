@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "config/pattern.h"
 #include "ctl/ctl.h"
+#include "ctl/output.h"
 #include "ctl/s3.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
@@ -63,17 +63,23 @@ struct order {
   int separator;
 };
 
-/* The pattern with rank and epoch filled in, and `tail`; malloc'd. NULL: no memory, or too long. */
-static char *path_of(const struct order *o, uint32_t rank, const char *tail) {
-  char path[PATH_MAX], *whole = NULL;
-  if (shard_pattern_expand(o->pattern, rank, o->epoch, path, sizeof(path)) < 0 ||
-      asprintf(&whole, "%s%s", path, tail) < 0) {
-    return NULL;
-  }
-  return whole;
+/* The pattern with rank and epoch filled in; malloc'd. NULL: no memory, or too long. */
+static char *path_of(const struct order *o, uint32_t rank) {
+  char path[PATH_MAX];
+  bool fits = shard_pattern_expand(o->pattern, rank, o->epoch, path, sizeof(path)) >= 0;
+  return fits ? strdup(path) : NULL;
 }
 
-static int write_names(const struct order *o, uint32_t rank, FILE *out) {
+/* Whose names are to be printed. */
+struct naming {
+  const struct order *order;
+  uint32_t rank;
+};
+
+static int write_names(void *context, FILE *out) {
+  const struct naming *naming = context;
+  const struct order *o = naming->order;
+  uint32_t rank = naming->rank;
   static char name[SHARD_NAME_MAX];
   struct shard_share share;
   uint64_t place, end, step;
@@ -98,36 +104,51 @@ static int write_names(const struct order *o, uint32_t rank, FILE *out) {
   return CTL_DONE;
 }
 
+/* One rank's text: complete under its temporary name, and closed. */
+static int write_one(const struct order *o, uint32_t rank, char *path, struct shard_whole *whole) {
+  struct ctl_output out;
+  struct naming n = {o, rank};
+  int rc = ctl_output_open(path, NULL, SHARD_WHOLE_LAZY, &out);
+  if (rc != CTL_DONE) {
+    return rc;
+  }
+  rc = ctl_output_print(&out, write_names, &n);
+  int failed = rc == CTL_DONE ? shard_whole_finish(&out.whole) : 0;
+  if (failed) {
+    rc = ctl_fail("cannot write '%s': %s", path, strerror(-failed));
+  }
+  if (rc != CTL_DONE) {
+    shard_whole_abort(&out.whole);
+  }
+  *whole = out.whole;
+  return rc;
+}
+
+/* All of them, under their own names once all are complete. */
 static int write_all(const struct order *o) {
-  char tail[32];
-  int rc = CTL_DONE;
+  struct shard_whole *wholes = calloc(o->size, sizeof(*wholes));
   uint32_t made = 0;
-  snprintf(tail, sizeof(tail), ".tmp.%ld", (long)getpid());
+  int rc = CTL_DONE;
+  if (!wholes) {
+    return ctl_fail("out of memory");
+  }
   for (; rc == CTL_DONE && made < o->size; made++) {
-    char *path = path_of(o, made, tail);
-    FILE *out = path ? fopen(path, "wxe") : NULL;
-    if (!out) {
-      rc = ctl_fail("cannot write '%s': %s", path ? path : o->pattern, strerror(errno));
-    } else {
-      rc = write_names(o, made, out);
-      bool failed = ferror(out);
-      if ((fclose(out) != 0 || failed) && rc == CTL_DONE) {
-        rc = ctl_fail("cannot write '%s': %s", path, strerror(errno));
-      }
-    }
+    char *path = path_of(o, made);
+    rc = path ? write_one(o, made, path, &wholes[made]) : ctl_fail("out of memory");
     free(path);
   }
   for (uint32_t r = 0; r < made; r++) {
-    char *path = path_of(o, r, tail), *final = path_of(o, r, "");
-    if (path && final && rc == CTL_DONE && rename(path, final) != 0) {
-      rc = ctl_fail("cannot write '%s': %s", final, strerror(errno));
-    }
+    char *path = path_of(o, r);
+    wholes[r].path = path;
     if (path && rc != CTL_DONE) {
-      unlink(path);
+      shard_whole_abort(&wholes[r]);
+    } else if (path) {
+      int failed = shard_whole_publish(&wholes[r]);
+      rc = failed ? ctl_fail("cannot write '%s': %s", path, strerror(-failed)) : CTL_DONE;
     }
     free(path);
-    free(final);
   }
+  free(wholes);
   return rc;
 }
 
@@ -153,7 +174,7 @@ static int put_all(const struct order *o) {
     rc = write_all(&here);
   }
   for (uint32_t r = 0; rc == CTL_DONE && r < o->size; r++) {
-    files[r] = (struct ctl_s3_file){path_of(o, r, ""), path_of(&here, r, "")};
+    files[r] = (struct ctl_s3_file){path_of(o, r), path_of(&here, r)};
     rc = files[r].url && files[r].file ? CTL_DONE : ctl_fail("out of memory");
   }
   rc = rc == CTL_DONE ? ctl_s3_put(files, o->size, false) : rc;
@@ -244,7 +265,7 @@ int ctl_manifest(int argc, char **argv) {
   }
   o.size = (uint32_t)size;
   o.key = shuffled ? shard_shuffle_key(seed, o.epoch) : 0;
-  char *first = path_of(&o, 0, ""), *last = path_of(&o, o.size - 1, "");
+  char *first = path_of(&o, 0), *last = path_of(&o, o.size - 1);
   bool bucket = shard_s3_is_url(o.pattern);
   int named = first && bucket ? ctl_s3_object(first) : CTL_DONE;
   named = named == CTL_DONE && last && bucket ? ctl_s3_object(last) : named;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "ctl/ctl.h"
+#include "ctl/output.h"
 #include "ctl/sums.h"
 #include "libshard.h"
 #include "stats/log.h"
@@ -440,37 +441,25 @@ static void print(FILE *out, const struct stats *s) {
         out);
 }
 
+static int print_to(void *context, FILE *out) {
+  print(out, context);
+  return CTL_DONE;
+}
+
 /* Into a file that appears whole or not at all. */
-static int write_file(const struct stats *s, const char *file) {
-  char *temporary = NULL;
+static int write_file(struct stats *s, const char *file) {
+  struct ctl_output out;
   struct stat st;
   if (lstat(file, &st) == 0 && !S_ISREG(st.st_mode)) {
     return ctl_fail("'%s' is not a regular file", file);
   }
-  if (asprintf(&temporary, "%s.tmp.%d", file, (int)getpid()) < 0) {
-    return ctl_fail("no memory left");
+  int rc = ctl_output_open(file, "SHARD_STATS", SHARD_WHOLE_LAZY, &out);
+  if (rc == CTL_DONE) {
+    rc = ctl_output_print(&out, print_to, s);
+    int ended = ctl_output_end(&out, rc == CTL_DONE);
+    rc = rc == CTL_DONE ? ended : rc;
   }
-  int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-  int fault = out ? 0 : errno;
-  if (out) {
-    print(out, s);
-    errno = 0;
-    if (fflush(out) != 0 || ferror(out)) {
-      fault = errno ? errno : EIO;
-    }
-    if (fclose(out) != 0 && !fault) {
-      fault = errno;
-    }
-    if (!fault && rename(temporary, file) != 0) {
-      fault = errno;
-    }
-    if (fault) {
-      unlink(temporary);
-    }
-  }
-  free(temporary);
-  return fault ? ctl_fail("SHARD_STATS: cannot write '%s': %s", file, strerror(fault)) : CTL_DONE;
+  return rc;
 }
 
 static int digest(struct stats *s) {

@@ -4,40 +4,56 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ctl/ctl.h"
 
-int ctl_output_open(const char *file, struct ctl_output *o) {
-  o->file = file;
-  if ((size_t)snprintf(o->temporary, sizeof(o->temporary), "%s.tmp.XXXXXX", file) >=
-      sizeof(o->temporary)) {
-    return ctl_fail("'%.300s...' is too long", file);
+static int cannot_write(const struct ctl_output *o, const char *why) {
+  return ctl_fail("%s%scannot write '%.300s': %s", o->variable ? o->variable : "",
+                  o->variable ? ": " : "", o->whole.path, why);
+}
+
+int ctl_output_open(const char *file, const char *variable, enum shard_whole_sync sync,
+                    struct ctl_output *o) {
+  *o = (struct ctl_output){.whole = {.fd = -1, .path = file}, .variable = variable};
+  if (shard_whole_may_replace(file) != 0) {
+    return cannot_write(o, "it is not a regular file");
   }
-  o->fd = mkostemp(o->temporary, O_CLOEXEC);
-  if (o->fd < 0) {
-    return ctl_fail("cannot write '%.300s': %s", file, strerror(errno));
+  int rc = shard_whole_open(&o->whole, file, SHARD_WHOLE_UMASK, sync);
+  if (rc != 0) {
+    return cannot_write(o, strerror(-rc));
   }
-  flock(o->fd, LOCK_EX | LOCK_NB);
+  shard_whole_temporary(&o->whole, o->temporary);
   return CTL_DONE;
 }
 
+int ctl_output_print(struct ctl_output *o, int (*print)(void *context, FILE *out), void *context) {
+  int copy = fcntl(o->whole.fd, F_DUPFD_CLOEXEC, 0);
+  FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
+  if (!out) {
+    int error = errno;
+    if (copy >= 0) {
+      close(copy);
+    }
+    return cannot_write(o, strerror(error));
+  }
+  int rc = print(context, out);
+  errno = 0;
+  bool failed = fflush(out) != 0 || ferror(out);
+  int error = errno ? errno : EIO;
+  if (fclose(out) != 0 && !failed) {
+    failed = true;
+    error = errno;
+  }
+  return rc == CTL_DONE && failed ? cannot_write(o, strerror(error)) : rc;
+}
+
 int ctl_output_end(struct ctl_output *o, bool keep) {
-  int rc = CTL_DONE;
-  mode_t mask = umask(0);
-  umask(mask);
-  if (keep && (fchmod(o->fd, 0666 & ~mask) != 0 || fsync(o->fd) != 0 ||
-               rename(o->temporary, o->file) != 0)) {
-    rc = ctl_fail("cannot write '%.300s': %s", o->file, strerror(errno));
-    keep = false;
-  }
   if (!keep) {
-    unlink(o->temporary);
+    shard_whole_abort(&o->whole);
+    return CTL_DONE;
   }
-  close(o->fd);
-  return rc;
+  int rc = shard_whole_publish(&o->whole);
+  return rc == 0 ? CTL_DONE : cannot_write(o, strerror(-rc));
 }

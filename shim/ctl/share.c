@@ -12,7 +12,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 #include "ctl/ctl.h"
 #include "ctl/output.h"
 #include "ctl/s3.h"
@@ -31,7 +31,7 @@ struct look {
   char why[1100]; /* it is passed over */
 };
 
-/* 1, 0 or a negative errno, as shard_given_look(). */
+/* 1, 0 or a negative errno, as shard_prebuilt_try(). */
 static int judge(struct look *k) {
   struct shard_listing *l;
   int rc = k->have ? shard_listing_open(k->file, &l) : -ENOENT;
@@ -40,7 +40,8 @@ static int judge(struct look *k) {
   }
   rc = k->checked ? 0 : shard_listing_verify(l);
   k->checked = rc == 0;
-  rc = rc == 0 ? shard_given_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why)) : rc;
+  rc =
+      rc == 0 ? shard_prebuilt_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why)) : rc;
   shard_listing_close(l);
   return rc;
 }
@@ -86,7 +87,7 @@ static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double secon
     }
     /* One that was old a moment ago may be true now, where a file system tells of changes late. */
     int state = judge(k);
-    if (state < 0 && !shard_given_passing(state)) {
+    if (state < 0 && !shard_prebuilt_may_come(state)) {
       return ctl_fail("%.300s: %s", k->url, shard_listing_strerror(state));
     }
     if (state >= 0 || seconds < 0) {
@@ -106,14 +107,14 @@ static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double secon
 int ctl_share_look(const char *url, const char *source, const struct shard_options *options,
                    double seconds, const char *file, enum ctl_shared *what) {
   struct ctl_output out;
-  int rc = ctl_output_open(file, &out), ended;
+  int rc = ctl_output_open(file, NULL, SHARD_WHOLE_SYNCED, &out), ended;
   if (rc != CTL_DONE) {
     return rc;
   }
   struct look k = {.url = url, .source = source, .options = options, .file = out.temporary};
   struct ctl_s3_watch *watch = NULL;
   rc = ctl_s3_watch_open(url, &watch);
-  rc = rc == CTL_DONE ? look(&k, watch, out.fd, seconds, what) : rc;
+  rc = rc == CTL_DONE ? look(&k, watch, out.whole.fd, seconds, what) : rc;
   ctl_s3_watch_close(watch);
   ended = ctl_output_end(&out, rc == CTL_DONE && *what == CTL_SHARE_HERE);
   rc = rc == CTL_DONE ? ended : rc;

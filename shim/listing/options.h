@@ -15,12 +15,12 @@
 #define SHARD_OPTIONS_TEXT 3328
 
 struct shard_options {
-  uint32_t order;     /* SHARD_ORDER_PATH or _BASENAME; _KEEP and _DIRECTORY of a manifest only */
-  uint32_t depth;     /* levels of directories to read; 0: all */
-  uint32_t exact;     /* entries at this level only; 0: any */
-  bool hidden;        /* names that begin with '.' too */
-  bool follow;        /* walk through links to directories */
-  bool attributes;    /* d_type and d_ino, and what is not an entry (format.h's "others") */
+  uint32_t order;  /* SHARD_ORDER_PATH or _BASENAME; _KEEP and _DIRECTORY of a manifest only */
+  uint32_t depth;  /* levels of directories to read; 0: all */
+  uint32_t exact;  /* entries at this level only; 0: any */
+  bool hidden;     /* names that begin with '.' too */
+  bool follow;     /* walk through links to directories */
+  bool attributes; /* d_type and d_ino, and what is not an entry (format.h's "others") */
   char include[SHARD_INCLUDE_ROOM]; /* fnmatch(3) patterns, ':'-separated; "": everything */
 };
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/whole.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "config/dataset.h"
@@ -589,10 +590,9 @@ static bool is_main(void) {
   return head && head->pid == getpid() && head->namespace_ino == pid_namespace();
 }
 
-/* Map an open log. Takes fd. */
+/* Map an open log. */
 static bool map_head(int fd) {
   void *memory = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  sys_close(fd);
   head = memory == MAP_FAILED ? NULL : memory;
   return head;
 }
@@ -620,7 +620,9 @@ static bool join(const char *mark, uint64_t as) {
     }
     return of == as; /* the main process has ended: there is nothing to note any more */
   }
-  if (!map_head(fd)) {
+  bool mapped = map_head(fd);
+  sys_close(fd);
+  if (!mapped) {
     return of == as;
   }
   if (of != as) {
@@ -689,7 +691,7 @@ static void fill_head(const struct shard_world *world, const char *target, uint6
 
 /* Make the log: it appears whole, in place of one that a killed run has left. 0 or an errno. */
 static int make_log(const struct shard_world *world, const char *target) {
-  char temporary[PATH_MAX + 40];
+  struct shard_whole log;
   struct timespec now;
   struct stat st;
   if (lstat(target, &st) == 0 && !S_ISREG(st.st_mode)) {
@@ -700,29 +702,23 @@ static int make_log(const struct shard_world *world, const char *target) {
     return errno;
   }
   snprintf(log_path, sizeof(log_path), "%s.log", target);
-  snprintf(temporary, sizeof(temporary), "%s.%d", log_path, (int)getpid());
-  unlink(temporary);
-  int fd = sys_open(temporary, O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (fd < 0) {
-    return errno;
+  int rc = -shard_whole_open(&log, log_path, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY);
+  if (rc != 0) {
+    return rc;
   }
   clock_gettime(CLOCK_REALTIME, &now);
   uint64_t nonce = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
                    (uint64_t)getpid() * SHARD_XXH_PRIME1;
-  int rc = reserve(fd, 0, SHARD_LOG_SEGMENT);
-  if (rc != 0) {
-    sys_close(fd);
-  } else if (!map_head(fd)) {
+  rc = reserve(log.fd, 0, SHARD_LOG_SEGMENT);
+  if (rc == 0 && !map_head(log.fd)) {
     rc = errno;
   }
-  if (rc == 0) {
-    fill_head(world, target, nonce);
-    rc = rename(temporary, log_path) == 0 ? 0 : errno;
-  }
   if (rc != 0) {
-    unlink(temporary);
+    shard_whole_abort(&log);
+    return rc;
   }
-  return rc;
+  fill_head(world, target, nonce);
+  return -shard_whole_publish(&log);
 }
 
 /* This is the rank's main process. */
@@ -731,7 +727,7 @@ static void begin(const struct shard_world *world) {
   char text[PATH_MAX + 200];
   const char *pattern = shard_config()->stats;
   bool good = shard_pattern_expand(pattern, (uint64_t)world->rank, 0, target,
-                                   sizeof(target) - sizeof(".log.1234567890")) >= 0;
+                                   sizeof(target) - sizeof(".log.tmp.XXXXXX")) >= 0;
   int rc = good ? 0 : ENAMETOOLONG;
   if (good && shard_self_program("shardctl", program, sizeof(program)) != 0) {
     snprintf(text, sizeof(text),

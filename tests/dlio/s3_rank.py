@@ -13,13 +13,14 @@ import pickle
 import sys
 
 
-def known(adapter, folder):
+def known():
     """Let the adapter know the module of these tests, as it knows DLIO's own."""
-    for path, functions in adapter.KNOWN_S3.items():
-        with open(os.path.join(folder, *path.split("/")), encoding="utf-8") as stream:
-            found = adapter._fingerprints(stream.read(), functions)
+    from _libshard.dlio import tree
+    from _libshard.parts import bucket
+
+    for file, functions in bucket.KNOWN.items():
         for name in functions:
-            functions[name] = {found[name]: None}
+            functions[name] = (tree.fingerprint(file, name),)
 
 
 def read(data, storage, part, parts, out):
@@ -99,7 +100,6 @@ def main():
     """Do the plan."""
     with open(sys.argv[1], encoding="utf-8") as stream:
         plan = json.load(stream)
-    import dlio_benchmark
     from dlio_benchmark.utils.utility import DLIOMPI
 
     DLIOMPI.get_instance().initialize()
@@ -111,7 +111,7 @@ def main():
 
     unknown, adapter = module, sys.modules.get("_libshard")
     if adapter is not None:
-        known(adapter, os.path.dirname(dlio_benchmark.__file__))
+        known()
         del sys.modules[module.__name__]
         import dlio_benchmark.storage.s3_torch_storage as module
     for run in plan["runs"]:

@@ -1,24 +1,13 @@
-"""holders.py ADAPTER LIBRARY LISTING DIGEST RANKS WORKERS - processes that hold a lazy list.
+"""holders.py LISTING DIGEST RANKS WORKERS - processes that hold a lazy list.
 
-Every rank makes the adapter's FileList of the listing and forks workers, who read names of it at
-random. Prints "ready", and ends when standard input does.
+Runs under the preload. Every rank makes the adapter's FileList of the listing and forks workers,
+who read names of it at random. Prints "ready", and ends when standard input does.
 """
 import os
 import random
 import sys
-import types
 
 READS = 20_000
-
-
-def adapter(source, library):
-    """The module that libshard.so would run inside the benchmark."""
-    module = types.ModuleType("_libshard")
-    module.LIBRARY = library
-    sys.modules["_libshard"] = module
-    with open(source, encoding="utf-8") as stream:
-        exec(compile(stream.read(), source, "exec"), module.__dict__)  # pylint: disable=exec-used
-    return module
 
 
 def read(files, seed):
@@ -41,7 +30,7 @@ def fork(run):
 
 def main():
     """One process starts all."""
-    source, library, listing, digest, ranks, workers = sys.argv[1:]
+    file, digest, ranks, workers = sys.argv[1:]
     said, told = os.pipe()
     waiting, end = os.pipe()  # ends with the first process
 
@@ -52,8 +41,9 @@ def main():
 
     def rank(number):
         os.close(end)
-        module = adapter(source, library)
-        files = module.FileList(module.Listing.of_file(listing, digest), "/data/train/")
+        from _libshard import listing, sequences  # libshard.so holds them
+
+        files = sequences.FileList(listing.Listing.of_file(file, digest), "/data/train/")
         for k in range(int(workers)):
             fork(lambda k=k: worker(files, number * 1000 + k))
         worker(files, number * 1000 + 999)

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import tarfile
-import textwrap
+import tempfile
 import time
 
 from tests.harness import options, paths, processes
@@ -252,17 +252,16 @@ class Torch:
         self.verdicts.tell(f"{job} ({time.monotonic() - begin:.0f} s)", lines)
 
 
-def check_readme():
-    """Lines if README.md doesn't show train.py, or a function of readers.py, as it is."""
+def check_manual():
+    """Lines if libshard-pytorch(7) doesn't show train.py, or a function of readers.py, as it is."""
     def content(*path):
         with open(os.path.join(paths.REPO, *path), encoding="utf-8") as stream:
             return stream.read()
     shown = [content("tests", "torch", "train.py").split("\n", 1)[1],
              re.search(r"def among_workers\(.*\n(?:    .*\n)+",
                        content("tests", "torch", "readers.py")).group()]
-    readme = content("README.md")
-    return ["it lacks this:\n" + text for text in shown
-            if not any(textwrap.indent(text, " " * n) in readme for n in (4, 6))]
+    page = content("shim", "man", "libshard-pytorch.7").replace("\\-", "-").replace("\\e", "\\")
+    return ["it lacks this:\n" + text for text in shown if f".EX\n{text.strip()}\n.EE" not in page]
 
 
 def parse_arguments():
@@ -291,7 +290,7 @@ def main():
     jobs["train-even"] = lambda job: tests.train(job, "even", True)
     jobs["train-uneven"] = lambda job: tests.train(job, "uneven", True)
     jobs["train-bare"] = lambda job: tests.train(job, "even", False)
-    tests.verdicts.tell("README.md shows what is tested", check_readme())
+    tests.verdicts.tell("libshard-pytorch.7 shows what is tested", check_manual())
     for name, job in jobs.items():
         if re.search(args.filter, name):
             job(name)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""_libshard: the CPython side of libshard.so, run inside the benchmark by adapter.c.
+
+DLIO lists its dataset in every process and keeps every path, twice over, in every rank and worker.
+Here the list becomes a FileList: a list of O(1) size that answers len() with the global count and
+element i with the i-th path of the node's shared listing. What DLIO derives from the list (its
+sample maps, its sampler's indices) becomes closed forms over it. Which files are opened, how often
+and in which steps stays DLIO's own decision, by DLIO's own code.
+
+The modules, each built on those above it:
+
+    native, listing      the functions of libshard.h; a listing that this process has mapped
+    shuffles, sequences  numpy's shuffle kept once per node; what acts as DLIO's lists and dicts
+    recognise, patching  which DLIO this is; how its modules are changed as they are imported
+    parts                what families are put together from
+    dlio                 the families, a module each
+
+How it gets in, in order:
+ 1. At the first import of dlio_benchmark, or of a module of this package by a worker that unpickles
+    an object of ours, adapter.c runs this file.
+ 2. dlio.start() looks for the family whose functions are those of the DLIO that is installed. If
+    there is none, a warning says so, and nothing is changed.
+ 3. The modules that the family patches are patched as they are imported.
+
+README.md lists every change ("What it changes inside the process").
+"""
+import linecache
+import sys
+import time
+from importlib.machinery import ModuleSpec
+
+LIBRARY = globals()["LIBRARY"]  # path of libshard.so, put here by adapter.c
+SOURCES = globals()["SOURCES"]  # {file: its text}, the files of this package, ditto
+STARTED = time.time_ns()
+
+
+class Importer:
+    """Finds and loads the modules of this package in SOURCES."""
+
+    @staticmethod
+    def _file(module):
+        path = module.replace(".", "/").partition("/")[2]
+        package = path + "/__init__.py" if path else "__init__.py"
+        return package if package in SOURCES else path + ".py"
+
+    @classmethod
+    def find_spec(cls, module, _path=None, _target=None):
+        """importlib's protocol, as are the next three."""
+        file = cls._file(module)
+        if module.partition(".")[0] != __name__ or file not in SOURCES:
+            return None
+        return ModuleSpec(module, cls, origin="<libshard %s>" % file,
+                          is_package=file.endswith("__init__.py"))
+
+    @staticmethod
+    def create_module(_spec):
+        return None
+
+    @classmethod
+    def exec_module(cls, module):
+        cls.show(module.__spec__)
+        code = compile(cls.get_source(module.__name__), module.__spec__.origin, "exec")
+        exec(code, module.__dict__)  # pylint: disable=exec-used
+
+    @classmethod
+    def get_source(cls, module):
+        return SOURCES[cls._file(module)]
+
+    @classmethod
+    def show(cls, spec):
+        """Let tracebacks show the lines of a module: there is no file to read them from."""
+        text = cls.get_source(spec.name)
+        linecache.cache[spec.origin] = len(text), None, text.splitlines(True), spec.origin
+
+
+def modules_of(package):
+    """Names of the modules of one of our packages, in the order of the alphabet."""
+    folders = (file.rpartition("/") for file in SOURCES)
+    return sorted(name[:-len(".py")] for folder, _, name in folders
+                  if folder == package and name != "__init__.py")
+
+
+def family():
+    """The name of the DLIO family that this process runs with, or None: it has no DLIO, or one
+    that runs unmodified. `shardctl doctor` asks this: keep it, whatever else changes here."""
+    return dlio.family.name if dlio.family else None
+
+
+__spec__ = Importer.find_spec(__name__)
+__package__, __path__, __loader__ = __name__, [], Importer
+Importer.show(__spec__)
+sys.meta_path.insert(0, Importer)
+try:
+    # All of them, now: the importer does not stay, and a worker may unpickle objects of any.
+    from . import dlio
+finally:
+    sys.meta_path.remove(Importer)
+
+dlio.start()  # last: what it needs is there, and it decides whether anything is changed

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""dlio: the families of DLIO, and the adapter's start.
+
+Each module here holds families of one origin, in FAMILIES: a tuple of recognise.Family. To add one,
+add a module with its functions' fingerprints, put its patches together from `parts`, and write what
+no part does yet in the module itself; it is found by being here. Two families never match the same
+DLIO: in some function they have no fingerprint in common (tests/dlio/adapter_units.py).
+"""
+import importlib
+import importlib.util
+import sys
+
+from .. import modules_of
+from ..native import ERROR, WARN, native, speaks
+from ..patching import Finder
+from ..recognise import Tree, recognise
+
+FAMILIES = [one for name in modules_of("dlio")
+            for one in importlib.import_module("." + name, __name__).FAMILIES]
+
+tree = family = None  # of the DLIO that was recognised
+
+
+def _locate():
+    """The folder of the package that is being imported, or None if there is none."""
+    loaded = sys.modules.get("dlio_benchmark")
+    if loaded is not None:
+        places = list(getattr(loaded, "__path__", ()))
+    else:
+        spec = importlib.util.find_spec("dlio_benchmark")
+        places = list(spec.submodule_search_locations or ()) if spec else []
+    return places[0] if places else None
+
+
+def _recognised(folder):
+    """(tree, family, None), or (None, None, why DLIO is not changed)."""
+    here = Tree(folder)
+    found, fault = recognise(here, FAMILIES)
+    if found is None:
+        return None, None, fault
+    for module in found.patches:
+        if module in sys.modules:
+            return None, None, "%s was imported in a way that hides it" % module
+    return here, found, None
+
+
+def start():
+    """Recognise DLIO and get ready, or leave everything as it is and say why."""
+    global tree, family
+    folder = _locate()
+    if folder is None:
+        return
+    # DLIO divides its files itself: libc never shows it a part.
+    native().set_view("off")
+    if native().config_error():
+        return
+    fault, level = native().world()[1], ERROR
+    if fault is None:
+        level = WARN
+        tree, family, fault = _recognised(folder)
+    if fault is not None:
+        if speaks():
+            native().log(level, "DLIO runs unmodified: " + fault)
+        return
+    native().set_view("global")
+    sys.meta_path.insert(0, Finder({module: lambda loaded, patch=patch: patch(loaded, tree)
+                                    for module, patch in family.patches.items()}))

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""listing: a listing file that this process has mapped."""
+import os
+
+from .native import native
+
+
+class Listing:
+    """A listing file mapped into this process. One object per file; lives as long as the process.
+
+    Pickles as (file, digest): the file is immutable, and a worker maps it again.
+    """
+
+    _open = {}
+
+    def __init__(self, handle):
+        self._handle, self._native = handle, native()
+        info = self._native.info(handle)
+        self.count = info.entries
+        self.file = os.fsdecode(info.file)
+        self.digest = info.digest.decode()
+        self.source = os.fsdecode(info.source)
+        self.utf8 = bool(info.utf8)
+        self.ascii = not any(info.bytes_used[16:])
+        self.directories_shown = info.dirs_hidden
+        self.duplicates = info.duplicates
+        self._bytes_used = bytes(info.bytes_used)
+
+    @classmethod
+    def of_dataset(cls, directory, options):
+        return cls._once(native().dataset(directory, options))
+
+    @classmethod
+    def of_bucket(cls, *arguments):
+        return cls._once(native().bucket(*arguments))
+
+    @classmethod
+    def _once(cls, handle):
+        listing = cls(handle)
+        return cls._open.setdefault((listing.file, listing.digest), listing)
+
+    @classmethod
+    def of_file(cls, file, digest):
+        listing = cls._open.get((file, digest))
+        if listing is None:
+            listing = cls(native().open(file))
+            if listing.digest != digest:
+                raise OSError("listing %r was replaced: its digest is %s, not %s; do not change "
+                              "files in SHARD_CACHE_DIR during a job"
+                              % (file, listing.digest, digest))
+            cls._open[file, digest] = listing
+        return listing
+
+    def __reduce__(self):
+        return Listing.of_file, (self.file, self.digest)
+
+    def uses_byte(self, byte):
+        return bool(self._bytes_used[byte // 8] >> byte % 8 & 1)
+
+    def name(self, i):
+        return self._native.name(self._handle, i)
+
+    def names(self, i, most):
+        return self._native.names(self._handle, i, most)
+
+    def find(self, name):
+        return self._native.find(self._handle, name)
+
+    def options(self):
+        """The options it was made with, as text."""
+        return os.fsdecode(self._native.info(self._handle).options)
+
+    def count_reads(self, root, used, epoch):
+        """For SHARD_STATS: the first `used` names, which lie below `root`, are read from `epoch`
+        on."""
+        self._native.stats_dataset(root, self._handle, used, epoch)

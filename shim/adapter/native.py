@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: MIT
+"""native: the functions of libshard.h that are used here, by ctypes."""
+import ctypes
+import os
+import sys
+import threading
+
+from . import LIBRARY
+
+ERROR, WARN, INFO, DEBUG = range(4)  # shard_log()
+VIEWS = ("auto", "off", "global", "shard")  # enum shard_view
+
+
+class Info(ctypes.Structure):
+    """struct shard_listing_info, field by field; tests/dlio/adapter_units.py compares the two."""
+
+    _fields_ = (
+        [(n, ctypes.c_uint64) for n in ("entries", "bytes", "directories", "dirs_hidden",
+                                        "dir_links", "duplicates")]
+        + [(n, ctypes.c_uint32) for n in ("min_depth", "max_depth", "longest", "block",
+                                          "order", "utf8", "dotted")]
+        + [("bytes_used", ctypes.c_uint8 * 32), ("suffix", ctypes.c_char * 64),
+           ("digest", ctypes.c_char * 65), ("source", ctypes.c_char_p),
+           ("options", ctypes.c_char_p), ("file", ctypes.c_char_p)])
+
+
+class World(ctypes.Structure):
+    """struct shard_world, likewise."""
+
+    _fields_ = ([(n, ctypes.c_int) for n in ("rank", "size", "local_rank", "local_size")]
+                + [("launcher", ctypes.c_char * 32)])
+
+
+class Native:
+    """The functions, one method each, with Python's types and exceptions."""
+
+    def __init__(self):
+        self._local = threading.local()
+        # PyDLL keeps the interpreter's lock: a name takes less time than giving the lock away.
+        quick, slow = ctypes.PyDLL(LIBRARY), ctypes.CDLL(LIBRARY)
+        pointer, size, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
+
+        def declare(library, name, result, *arguments):
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+            return function
+
+        self._name = declare(quick, "shard_listing_name", ctypes.c_ssize_t, pointer,
+                             ctypes.c_uint64, text, size)
+        self._names = declare(quick, "shard_listing_names", ctypes.c_ssize_t, pointer,
+                              ctypes.c_uint64, size, text, size, ctypes.POINTER(size))
+        self._find = declare(quick, "shard_listing_find", ctypes.c_int64, pointer, text)
+        self._open = declare(quick, "shard_listing_open", ctypes.c_int, text,
+                             ctypes.POINTER(pointer))
+        self._facts = declare(quick, "shard_listing_info", None, pointer, ctypes.POINTER(Info))
+        self._dataset = declare(slow, "shard_dataset_open", ctypes.c_int, text, text,
+                                ctypes.POINTER(pointer), text, size)
+        self._bucket = declare(slow, "shard_dataset_open_s3", ctypes.c_int, text, text,
+                               ctypes.POINTER(text), ctypes.c_uint64, ctypes.c_int64,
+                               ctypes.POINTER(pointer), text, size)
+        self._cache_dir = declare(quick, "shard_cache_dir", ctypes.c_ssize_t, text, size, text,
+                                  size)
+        self._world_get = declare(quick, "shard_world_get", ctypes.c_int, ctypes.POINTER(World),
+                                  text, size)
+        self._check = declare(quick, "shard_config_check", ctypes.c_int, text, size)
+        self._complain = declare(quick, "shard_config_complain", None)
+        self._log = declare(quick, "shard_log", None, ctypes.c_int, text)
+        self._asked = declare(quick, "shard_view_asked", ctypes.c_int)
+        self._set = declare(quick, "shard_view_set", None, ctypes.c_int)
+        self._range = declare(quick, "shard_range", None, ctypes.c_uint64, ctypes.c_uint32,
+                              ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64),
+                              ctypes.POINTER(ctypes.c_uint64))
+        self._stats_dataset = declare(quick, "shard_stats_dataset", ctypes.c_int, text, pointer,
+                                      ctypes.c_uint64, ctypes.c_uint64)
+        self.stats_epoch = declare(quick, "shard_stats_epoch", None, ctypes.c_uint64)
+
+    def _buffer(self):
+        try:
+            return self._local.buffer
+        except AttributeError:
+            self._local.buffer = ctypes.create_string_buffer(65536)
+            return self._local.buffer
+
+    def _text(self):
+        return ctypes.create_string_buffer(1024)
+
+    @staticmethod
+    def _decode(buffer):
+        return buffer.value.decode("utf-8", "replace")
+
+    def log(self, level, text):
+        self._log(level, text.encode("utf-8", "backslashreplace"))
+
+    def view_asked(self):
+        return VIEWS[self._asked()]
+
+    def set_view(self, view):
+        self._set(VIEWS.index(view))
+
+    def config_error(self):
+        """Whether a SHARD_ variable is misspelt or wrong; it is said then, once."""
+        if self._check(self._text(), 1024):
+            self._complain()
+            return True
+        return False
+
+    def world(self):
+        """(World, None), (World without rank, None) if there is no launcher, or (None, error)."""
+        world, text = World(), self._text()
+        rc = self._world_get(ctypes.byref(world), text, 1024)
+        return (world, None) if rc in (0, -2) else (None, self._decode(text))
+
+    def range(self, n, rank, size):
+        begin, end = ctypes.c_uint64(), ctypes.c_uint64()
+        self._range(n, rank, size, ctypes.byref(begin), ctypes.byref(end))
+        return begin.value, end.value
+
+    def stats_dataset(self, root, handle, used, epoch):
+        self._stats_dataset(os.fsencode(root), handle, used, epoch)
+
+    def cache_dir(self):
+        path, text = ctypes.create_string_buffer(4096), self._text()
+        if self._cache_dir(path, 4096, text, 1024) < 0:
+            raise OSError(self._decode(text))
+        return os.fsdecode(path.value)
+
+    def dataset(self, directory, options):
+        """Handle of the listing of `directory`; OSError with a line for people."""
+        handle, text = ctypes.c_void_p(), self._text()
+        rc = self._dataset(os.fsencode(directory), options.encode(),
+                           ctypes.byref(handle), text, 1024)
+        if rc:
+            raise OSError(-rc, self._decode(text))
+        return handle
+
+    def bucket(self, url, options, environment, turn, since):
+        """Handle of the listing of s3://bucket/prefix; see shard_dataset_open_s3()."""
+        handle, text = ctypes.c_void_p(), self._text()
+        variables = (ctypes.c_char_p * (len(environment) + 1))(
+            *(variable.encode("utf-8", "surrogateescape") for variable in environment))
+        rc = self._bucket(url.encode("utf-8"), options.encode(), variables, turn, since,
+                          ctypes.byref(handle), text, 1024)
+        if rc:
+            raise OSError(-rc, self._decode(text))
+        return handle
+
+    def open(self, file):
+        handle = ctypes.c_void_p()
+        rc = self._open(os.fsencode(file), ctypes.byref(handle))
+        if rc:
+            raise OSError(-rc, "cannot open listing %r: %s" % (file, os.strerror(-rc)))
+        return handle
+
+    def info(self, handle):
+        info = Info()
+        self._facts(handle, ctypes.byref(info))
+        return info
+
+    def name(self, handle, i):
+        buffer = self._buffer()
+        n = self._name(handle, i, buffer, 65536)
+        if n < 0:
+            raise OSError(-n, "the listing is damaged at position %d" % i)
+        return os.fsdecode(buffer.value)
+
+    def names(self, handle, i, most):
+        """Up to `most` names from i on, at least one."""
+        buffer, used = self._buffer(), ctypes.c_size_t()
+        n = self._names(handle, i, most, buffer, 65536, ctypes.byref(used))
+        if n < 0:
+            raise OSError(-n, "the listing is damaged near position %d" % i)
+        return [os.fsdecode(name) for name in buffer[:used.value].split(b"\0")[:n]]
+
+    def find(self, handle, name):
+        """Position of `name`, -1 if it is not there."""
+        try:
+            i = self._find(handle, os.fsencode(name))
+        except (UnicodeEncodeError, ValueError):
+            return -1
+        if i < 0 and i != -2:
+            raise OSError(int(-i), "the listing is damaged")
+        return i if i >= 0 else -1
+
+
+_loaded = None
+
+
+def native():
+    """The one Native of this process; libshard.so is opened at the first use."""
+    global _loaded
+    if _loaded is None:
+        _loaded = Native()
+    return _loaded
+
+
+def speaks():
+    """Whether this process says what all processes of the node have to say: the first rank, and
+    no worker."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        return False
+    world, _ = native().world()
+    return world is None or world.local_rank <= 0

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""parts: what families are put together from. A part does one thing to one DLIO function or module,
+and asks nothing about the family: where families differ, they hand it a function or a class, or
+have a function of their own.
+"""
+from functools import partial
+
+from . import bucket, derived, folder, loaders, tensorflow
+
+
+def patches(index_map, file_map, sampler_indices, dali_indices):
+    """The patches of a DLIO that lists its dataset on every rank.
+
+    index_map, file_map            put get_global_map_index() and build_sample_map_iter() into
+                                   place; see derived.patch()
+    sampler_indices, dali_indices  loaders.clipped or loaders.past_end
+    """
+    return {
+        "dlio_benchmark.storage.file_storage": folder.patch,
+        "dlio_benchmark.storage.s3_torch_storage": bucket.patch,
+        "dlio_benchmark.utils.config": partial(derived.patch, index_map, file_map),
+        "dlio_benchmark.data_loader.torch_data_loader": partial(loaders.patch_torch,
+                                                                sampler_indices),
+        "dlio_benchmark.data_loader.dali_data_loader": partial(loaders.patch_dali, dali_indices),
+        "dlio_benchmark.reader.reader_handler": loaders.patch_reader,
+        "dlio_benchmark.reader.tf_reader": tensorflow.patch,
+    }

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""bucket: the same for `storage_type: s3` by s3torchconnector (argonne-lcf's main, from December
+2025 on)."""
+import os
+
+from .. import STARTED
+from ..listing import Listing
+from ..native import native
+from ..sequences import FileList
+from .folder import include
+from .tokens import (Names, Refusal, Token, answer_walks, asked, check_order, count_tokens,
+                     say_refusal)
+
+# Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
+KNOWN = {
+    "storage/s3_torch_storage.py": {
+        "S3PyTorchConnectorStorage.__init__": ("751dbfeaad",),
+        "S3PyTorchConnectorStorage.get_uri": ("66b6e858e4",),
+        "S3PyTorchConnectorStorage.get_node": ("c6b3021f1d",),
+        "S3PyTorchConnectorStorage.walk_node": ("1f321c847e",),
+        "S3PyTorchConnectorStorage.list_objects": ("be47e90a73",),
+    },
+    "storage/s3_storage.py": {
+        "S3Storage.__init__": ("d199fbdb96",),
+        "S3Storage.get_node": ("c6b3021f1d",),
+    },
+    "storage/storage_handler.py": {
+        "DataStorage.__init__": ("ef9f5ec340",),
+        "DataStorage.get_node": ("ebc9a99fee",),
+    },
+}
+
+_turns = {}  # prefix -> how often this process has asked for it
+
+
+def _first_from(listing, name):
+    """The first name of a listing in path order that is not before `name`, or None."""
+    low, high = 0, listing.count
+    while low < high:
+        middle = (low + high) // 2
+        if listing.name(middle).encode() < name.encode():
+            low = middle + 1
+        else:
+            high = middle
+    return listing.name(low) if low < listing.count else None
+
+
+def _account(storage):
+    """Variables for shardctl: what the storage class gives to s3torchconnector, or None if that
+    is not enough for it. A session token is the environment's, for both."""
+    values = {"AWS_ENDPOINT_URL_S3": storage.endpoint, "AWS_REGION": storage.region,
+              "AWS_ACCESS_KEY_ID": storage.access_key_id,
+              "AWS_SECRET_ACCESS_KEY": storage.secret_access_key}
+    if not all(isinstance(value, str) and value for value in values.values()):
+        return None
+    if storage.s3_client_config.force_path_style:
+        values["SHARD_S3_ADDRESSING"] = "path"
+    if "SHARD_TIMEOUT" not in os.environ:
+        values["SHARD_TIMEOUT"] = "10"  # for a request: the unmodified run gives up soon, too
+    values["SHARD_LOG"] = "warn"  # of its words, only why it fails is wanted
+    # Nothing else may say where the bucket is.
+    return ["%s=%s" % pair for pair in values.items()] + [
+        "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+        "AWS_PROFILE"]
+
+
+def _walk(tree, storage, frame, node, use_pattern):
+    """The answer to walk_node() of DLIO's S3PyTorchConnectorStorage, or None for the unmodified one.
+
+    Its keys are whole URIs: data_folder/train/x is the object of that very name, s3:// included,
+    in the bucket that the URI names. It lists all below a prefix; sub-folders it does not know.
+    """
+    import urllib.parse
+
+    benchmark, kind = asked(tree, storage, frame)
+    if benchmark is None:
+        return None
+    args = benchmark.args
+    folder = os.path.join(args.data_folder, kind)
+    subfolders = benchmark.num_subfolders_train if kind == "train" else benchmark.num_subfolders_eval
+    if use_pattern or node != folder or subfolders != 0:
+        return None  # with sub-folders DLIO stops
+    try:
+        parts = urllib.parse.urlparse(node)
+    except ValueError:
+        return None
+    if (node != "s3://%s/%s" % (parts.netloc, parts.path.lstrip("/")) or not node.isprintable()
+            or not parts.netloc.replace("-", "").replace("_", "").replace(".", "").isalnum()):
+        raise Refusal("data_folder is not of the form s3://bucket/folder")
+    # Of other loaders, and the iterative sampler, DLIO makes local paths of the keys, and fails.
+    if str(args.data_loader) != "pytorch" or str(args.data_loader_sampler) not in ("None", "index"):
+        raise Refusal("in a bucket only the PyTorch loader with the index sampler is known")
+    environment = _account(storage)
+    if environment is None:
+        return None  # DLIO stops, too
+    turn = _turns[node] = _turns.get(node, 0) + 1
+    since = STARTED  # ranks of MPI have met since then, and after the data's generation
+    if args.comm_size == 1:
+        # Processes that know nothing of each other list for themselves; but shares are of one list.
+        turn, since = (turn, 1) if native().view_asked() == "shard" else (0, 0)
+    listing = Listing.of_bucket(
+        "s3://%s/%s/" % (parts.netloc, node),
+        "order=path include=" + include("*" + str(args.format)), environment, turn, since)
+    if not listing.count:
+        return None
+    check_order(listing)
+    if any(listing.uses_byte(byte) for byte in (*range(32), 127, 0xEF)):
+        raise Refusal("some keys have characters that XML may not hold")
+    absolute = _first_from(listing, "/")
+    if absolute is not None and absolute.startswith("/"):
+        raise Refusal("some keys have two slashes after the folder")
+    files = FileList(listing, folder + "/")
+    count_tokens(frame)
+    name = listing.name(0)
+    return Names(name, Token(name, files))
+
+
+def patch(module, tree):
+    """Patch dlio_benchmark.storage.s3_torch_storage."""
+    different = tree.differences(KNOWN)
+    if different:
+        say_refusal("storage_type s3", different[0][-1])
+        return
+
+    def walk(*arguments):
+        return _walk(tree, *arguments)
+
+    answer_walks(module.S3PyTorchConnectorStorage, walk,
+                 lambda _node, frame: "data_folder/" + str(frame.f_locals.get("dataset_type")))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""tensorflow: tf.data.Dataset.list_files() of a FileList, so that a rank sees its own share only."""
+import itertools
+import os
+
+from ..listing import Listing
+from ..patching import Proxy
+from ..sequences import CHUNK, FileList
+
+
+def _sorted(files):
+    """The files in the order of their full paths, as list_files() sorts them, to iterate over. In
+    the sub-folder layout DLIO's order, and what it trims to, is that of basenames."""
+    listing, ordered = files.listing, files.in_order()
+    options = listing.options()
+    if "order=basename" not in options:
+        return ordered
+    by_path = FileList(Listing.of_dataset(
+        listing.source, options.replace("order=basename", "order=path")), files.prefix)
+    if len(ordered) == listing.count:
+        return by_path
+    # What was trimmed away is everything after the last name by (basename, path).
+    last = ordered[-1]
+    limit = (os.path.basename(last), last)
+    return (path for path in by_path if (os.path.basename(path), path) <= limit)
+
+
+class Files:
+    """What list_files() returns for a FileList: shard() makes a data set of every P-th path."""
+
+    def __init__(self, tf, files):
+        self._tf, self._files = tf, files
+
+    def shard(self, num_shards, index):
+        """As tf.data.Dataset.shard()."""
+        tf, files = self._tf, self._files
+
+        def chunks():
+            ordered = _sorted(files)
+            if isinstance(ordered, FileList):
+                own = iter(ordered[index::num_shards])
+            else:
+                own = itertools.islice(ordered, index, None, num_shards)
+            while True:
+                chunk = list(itertools.islice(own, CHUNK))
+                if not chunk:
+                    return
+                yield chunk
+
+        return tf.data.Dataset.from_generator(
+            chunks, output_signature=tf.TensorSpec((None,), tf.string)).unbatch()
+
+
+def patch(module, _tree):
+    """Patch dlio_benchmark.reader.tf_reader."""
+    tf = module.tf
+
+    def list_files(file_pattern, shuffle=None, *args, **kwargs):
+        files = file_pattern
+        if not isinstance(files, FileList):
+            return tf.data.Dataset.list_files(file_pattern, shuffle, *args, **kwargs)
+        from dlio_benchmark.utils.config import ConfigArguments
+
+        special = any(c in files.prefix for c in "*?[\\") or any(
+            files.listing.uses_byte(ord(c)) for c in "*?[\\")
+        # Patterns, a share that is cut by records, or the rest of an order we do not know:
+        # TensorFlow gets the whole list.
+        if special or shuffle is not False or args or kwargs or not (
+                len(files) >= ConfigArguments.get_instance().comm_size):
+            return tf.data.Dataset.list_files(list(files), shuffle, *args, **kwargs)
+        return Files(tf, files)
+
+    dataset = Proxy(tf.data.Dataset, list_files=list_files)
+    module.tf = Proxy(tf, data=Proxy(tf.data, Dataset=dataset))

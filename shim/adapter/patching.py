@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""patching: how modules are changed as they are imported, and attributes replaced."""
+import sys
+
+
+class Loader:
+    """A module's own loader, and then our patch."""
+
+    def __init__(self, loader, patch):
+        self._loader, self._patch = loader, patch
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._patch(module)
+
+    def __getattr__(self, name):
+        if name == "_loader":  # a copy that is being made
+            raise AttributeError(name)
+        return getattr(self._loader, name)
+
+
+class Finder:
+    """First of sys.meta_path: wraps the loader of each module that has a patch."""
+
+    def __init__(self, patches):
+        self._patches = patches  # {module: function(module)}
+
+    def find_spec(self, name, path=None, target=None):
+        """importlib's protocol."""
+        patch = self._patches.get(name)
+        if patch is None:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec = find(name, path, target)
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    spec.loader = Loader(spec.loader, patch)
+                return spec
+        return None
+
+
+class Proxy:
+    """A module, or part of one, with some attributes of ours."""
+
+    def __init__(self, target, **own):
+        self.__dict__.update(own)
+        self._target = target
+
+    def __getattr__(self, name):
+        if name == "_target":  # a copy that is being made
+            raise AttributeError(name)
+        return getattr(self._target, name)
+
+
+def replace(owner, replacement):
+    """Put a function in the place of the one of the same name; __wrapped__ keeps that."""
+    name = replacement.__name__
+    replacement.__wrapped__ = getattr(owner, name)
+    setattr(owner, name, replacement)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""recognise: which family a DLIO is of, told by the sources of its functions."""
+import hashlib
+import os
+
+
+def fingerprints(source):
+    """{qualified name: fingerprint} of the methods in a module's source.
+
+    A fingerprint is the first ten hex digits of SHA-256 over the method's lines, decorators
+    included, stripped, without blank and comment lines.
+
+    By indentation, which takes a tenth of the time of parsing. A method ends where a line begins
+    that is not further in than its `def`; a string or bracket that reaches further out would end
+    it early, but after its first line, so a method that was changed in that way differs, too.
+    """
+    found = {}
+    cls, lines, decorators, name = "", [], [], None
+
+    def finish():
+        if name:  # the last definition counts, as it does in Python
+            found[name] = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:10]
+
+    for line in source.splitlines():
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        indent = len(line) - len(line.lstrip(" "))
+        if indent > 4:
+            if name:
+                lines.append(text)
+            continue
+        finish()
+        name = None
+        if indent == 0:
+            words = text.replace("(", " ").replace(":", " ").split()
+            cls, decorators = words[1] if words[0] == "class" else "", []
+        elif indent == 4 and text.startswith("@"):
+            decorators.append(text)
+        elif indent == 4 and cls and text.startswith("def "):
+            name = "%s.%s" % (cls, text[4:].partition("(")[0].strip())
+            lines, decorators = decorators + [text], []
+        else:
+            decorators = []
+    finish()
+    return found
+
+
+class Family:
+    """DLIOs of one shape: how they are recognised, and what is done to them.
+
+    name     how people call it
+    known    {file of the package: {function: its fingerprints}}, all functions that are touched or
+             relied upon. Whatever combination of these fingerprints a DLIO has, the patches must
+             be right for it.
+    patches  {module: function(module, tree)}, called once the module has been imported
+    """
+
+    def __init__(self, name, known, patches):
+        self.name, self.known, self.patches = name, known, patches
+
+
+def changed(known, changes):
+    """A table of known functions where some, {function: fingerprints}, differ from `known`."""
+    made = {file: {name: changes.get(name, fingerprints_of_it)
+                   for name, fingerprints_of_it in functions.items()}
+            for file, functions in known.items()}
+    strangers = set(changes).difference(*made.values())
+    if strangers:
+        raise ValueError("not in the table: %s" % sorted(strangers))
+    return made
+
+
+class Tree:
+    """The sources of the DLIO that this process imports."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self._found = {}  # file -> its fingerprints, or the error
+
+    def path(self, file):
+        """Where a file of the package lies."""
+        return os.path.join(self.folder, *file.split("/"))
+
+    def holds(self, code, file):
+        """Whether a code object was read from a file of the package."""
+        return os.path.realpath(code.co_filename) == os.path.realpath(self.path(file))
+
+    def fingerprint(self, file, function):
+        """A function's fingerprint, None if the file has no such function; OSError, ValueError."""
+        if file not in self._found:
+            try:
+                with open(self.path(file), encoding="utf-8") as stream:  # CRLF becomes LF
+                    self._found[file] = fingerprints(stream.read())
+            except (OSError, ValueError) as error:
+                self._found[file] = error
+        found = self._found[file]
+        if isinstance(found, Exception):
+            raise found
+        return found.get(function)
+
+    def differences(self, known):
+        """[(file, function, text for people)] where the tree is not as `known` says."""
+        found = []
+        for file, functions in known.items():
+            for function, fingerprints_of_it in functions.items():
+                try:
+                    if self.fingerprint(file, function) in fingerprints_of_it:
+                        continue
+                    text = "%s is not a version known to libshard" % function
+                except (OSError, ValueError) as error:
+                    text = str(error)
+                found.append((file, function, "%s: %s" % (self.path(file), text)))
+        return found
+
+
+def recognise(tree, families):
+    """(family, None) for the first family whose functions all match, else (None, the reason).
+
+    A mixture of functions of two families is of neither.
+    """
+    nearest, fewest = None, None
+    for candidate in families:
+        different = tree.differences(candidate.known)
+        if not different:
+            return candidate, None
+        if fewest is None or len(different) < len(fewest):
+            nearest, fewest = candidate, different
+    file, function, reason = fewest[0]
+    for other in families:
+        if function in other.known.get(file, ()) and not any(
+                (file, function) == there[:2] for there in tree.differences(other.known)):
+            reason = ("%s: %s is that of another version (%s) than most functions (%s); reinstall "
+                      "DLIO" % (tree.path(file), function, other.name, nearest.name))
+    return None, reason

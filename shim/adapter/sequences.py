@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: MIT
+"""sequences: what acts as the lists and dicts that DLIO makes of its files and samples, in O(1).
+
+All of them read as DLIO's own would, number types and order included; they pickle as handles.
+"""
+import collections.abc
+import operator
+import os
+import sys
+
+from .shuffles import Permutation
+
+CHUNK = 1024  # names fetched at once when a list is iterated
+
+
+def _not_a_real_list(name):
+    def refuse(self, *args, **kwargs):
+        raise TypeError("libshard: a list of files is read-only here (%s); SHARD_VIEW=off runs "
+                        "the benchmark unmodified" % name)
+    refuse.__name__ = name
+    return refuse
+
+
+class FileList(list):
+    """Paths of a listing as a list: elements start, start + step, ... of `length`, permuted or not.
+
+    A subclass of list, because some consumers ask for one (DALI), but the storage of the base
+    class stays empty. Reading works as with a list; slices are views; changing it raises
+    TypeError. Pickles as a handle.
+    """
+
+    def __new__(cls, listing=(), prefix=None, *_args):
+        # Code that makes a list of the type it was given: type(files)(iterable).
+        return list(listing) if prefix is None else super().__new__(cls)
+
+    def __init__(self, listing, prefix, start=0, step=1, length=None, permutation=None):
+        super().__init__()
+        self.listing = listing
+        self.prefix = prefix  # put before each name; ends with '/'
+        self._start, self._step = start, step
+        self._length = listing.count if length is None else length
+        self._permutation = permutation
+
+    # -- positions
+
+    def _position(self, i):
+        if self._permutation is not None:
+            i = int(self._permutation.indices[i])
+        return self._start + i * self._step
+
+    def view(self, prefix=None):
+        """The same elements, in the order they have now."""
+        return FileList(self.listing, self.prefix if prefix is None else prefix, self._start,
+                        self._step, self._length, self._permutation)
+
+    def absolute(self):
+        """A view with os.path.abspath() of every element; names have no '.' or '..' parts."""
+        base = os.path.abspath(self.prefix)
+        return self.view(base if base.endswith("/") else base + "/")
+
+    def in_order(self):
+        """The same elements, not permuted."""
+        return FileList(self.listing, self.prefix, self._start, self._step, self._length)
+
+    def shuffle(self, random):
+        self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+
+    # -- reading
+
+    def __len__(self):
+        return self._length
+
+    def __bool__(self):
+        return self._length > 0
+
+    def __getitem__(self, i):
+        if isinstance(i, slice):
+            start, stop, step = i.indices(self._length)
+            length = len(range(start, stop, step))
+            if self._permutation is not None:
+                import numpy
+
+                part = numpy.ascontiguousarray(self._permutation.indices[i])
+                return FileList(self.listing, self.prefix, self._start, self._step, length,
+                                Permutation(part, None))
+            return FileList(self.listing, self.prefix, self._start + start * self._step,
+                            self._step * step, length)
+        i = operator.index(i)
+        if i < 0:
+            i += self._length
+        if not 0 <= i < self._length:
+            raise IndexError("list index out of range")
+        return self.prefix + self.listing.name(self._position(i))
+
+    def __iter__(self):
+        if self._permutation is not None or self._step != 1:
+            return map(self.__getitem__, range(self._length))
+        return self._iterate()
+
+    def _iterate(self):
+        at, end = self._start, self._start + self._length
+        while at < end:
+            names = self.listing.names(at, min(CHUNK, end - at))
+            for name in names:
+                yield self.prefix + name
+            at += len(names)
+
+    def __reversed__(self):
+        return map(self.__getitem__, range(self._length - 1, -1, -1))
+
+    def _index(self, path):
+        """Position of a path here, -1 if it is not here."""
+        if not isinstance(path, str) or not path.startswith(self.prefix) or "\0" in path:
+            return -1
+        at = self.listing.find(path[len(self.prefix):])
+        if at < 0:
+            return -1
+        i, rest = divmod(at - self._start, self._step)
+        if rest or not 0 <= i < len(range(self._length)) and self._permutation is None:
+            return -1
+        if self._permutation is not None:
+            import numpy
+
+            found = numpy.flatnonzero(self._permutation.indices == i) if i >= 0 else ()
+            return int(found[0]) if len(found) else -1
+        return i
+
+    def __contains__(self, path):
+        return self._index(path) >= 0
+
+    def count(self, path):
+        return int(path in self)
+
+    def index(self, path, start=0, stop=sys.maxsize):
+        i = self._index(path)
+        if i < 0 or i not in range(*slice(start, stop).indices(self._length)):
+            raise ValueError("%r is not in list" % (path,))
+        return i
+
+    def __eq__(self, other):
+        if self is other:
+            return True
+        if not isinstance(other, list):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other))
+
+    def __ne__(self, other):
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = None
+
+    def _compare(operation):
+        def compare(self, other):
+            if not isinstance(other, list):
+                return NotImplemented
+            return operation(list(self), list(other))
+        return compare
+
+    __lt__, __le__, __gt__, __ge__ = map(_compare, (operator.lt, operator.le, operator.gt,
+                                                    operator.ge))
+    del _compare
+
+    # -- new lists
+
+    def copy(self):
+        return self.view()
+
+    def __copy__(self):
+        return self.view()
+
+    def __deepcopy__(self, memo):
+        return self.view()
+
+    def __add__(self, other):
+        return list(self) + list(other) if isinstance(other, list) else NotImplemented
+
+    def __radd__(self, other):
+        return list(other) + list(self) if isinstance(other, list) else NotImplemented
+
+    def __mul__(self, n):
+        return list(self) * n
+
+    __rmul__ = __mul__
+
+    def __reduce_ex__(self, protocol):
+        return FileList, (self.listing, self.prefix, self._start, self._step, self._length,
+                          self._permutation)
+
+    def __repr__(self):
+        return "<libshard: %d files of %s>" % (self._length, self.prefix)
+
+    __str__ = __repr__
+
+    def __sizeof__(self):
+        return object.__sizeof__(self)
+
+    for _name in ("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse",
+                  "__setitem__", "__delitem__", "__iadd__", "__imul__"):
+        locals()[_name] = _not_a_real_list(_name)
+    del _name
+
+
+class Indices(collections.abc.Sequence):
+    """list(range(start, stop)) in O(1), shuffled or not: the sampler's own sample numbers."""
+
+    def __init__(self, start, stop, permutation=None):
+        self._range = range(start, stop)
+        self._permutation = permutation
+
+    def shuffle(self, random):
+        self._permutation = Permutation.shuffled(len(self._range), self._permutation, random)
+
+    def __len__(self):
+        return len(self._range)
+
+    def __getitem__(self, i):
+        if self._permutation is None:
+            return self._range[i]
+        if isinstance(i, slice):
+            return [self._range[int(k)] for k in self._permutation.indices[i]]
+        return self._range[int(self._permutation.indices[i])]
+
+    def __iter__(self):
+        if self._permutation is None:
+            return iter(self._range)
+        return map(self._range.__getitem__, self._permutation.indices)
+
+    def __repr__(self):
+        return "<libshard: %d samples from %d on>" % (len(self._range), self._range.start)
+
+    def __reduce__(self):
+        return Indices, (self._range.start, self._range.stop, self._permutation)
+
+
+class SampleMap(collections.abc.Mapping):
+    """DLIO's global index map: own sample number -> (absolute path, sample in the file).
+
+    With int for all numbers, and in ascending order, as PyPI's 2.0.0 makes it.
+    """
+
+    def __init__(self, files, start, stop, per_file):
+        self._files = files
+        self._range = range(start, stop)
+        self._per_file = per_file
+
+    def __len__(self):
+        return len(self._range)
+
+    def __getitem__(self, sample):
+        try:
+            number = operator.index(sample)
+        except TypeError:
+            raise KeyError(sample) from None
+        if number not in self._range:
+            raise KeyError(sample)
+        return self._files[number // self._per_file], self._inside(number)
+
+    def _inside(self, number):
+        return number % self._per_file
+
+    def __contains__(self, sample):
+        try:
+            return operator.index(sample) in self._range
+        except TypeError:
+            return False
+
+    def __iter__(self):
+        return iter(self._range)
+
+    def __repr__(self):
+        return "<libshard: %d samples of %r>" % (len(self._range), self._files)
+
+    def __reduce__(self):
+        return type(self), (self._files, self._range.start, self._range.stop, self._per_file)
+
+
+class NumpySampleMap(SampleMap):
+    """The same with numpy.int64 for all numbers, and in the order in which later versions fill
+    their dict: ascending, or shuffled with a generator in `state`."""
+
+    def __init__(self, files, start, stop, per_file, state=None):
+        super().__init__(files, start, stop, per_file)
+        self._state = state
+
+    def _inside(self, number):
+        import numpy
+
+        return numpy.int64(number % self._per_file)
+
+    def __iter__(self):
+        import numpy
+
+        if self._state is None:
+            return map(numpy.int64, self._range)
+        order = numpy.arange(self._range.start, self._range.stop)
+        random = numpy.random.RandomState()
+        random.set_state(self._state)
+        random.shuffle(order)
+        return iter(order)
+
+    def __reduce__(self):
+        made, arguments = super().__reduce__()
+        return made, (*arguments, self._state)
+
+
+class ThreadSamples(collections.abc.Sequence):
+    """One thread's list of DLIO's file map: (sample number, absolute path, sample in the file).
+
+    DLIO deals blocks of samples_per_thread samples to the threads in turn, and walks the files
+    from the first, wherever the rank's first sample lies; so does this.
+    """
+
+    def __init__(self, files, samples, thread, threads, block, per_file, first_file):
+        self._files = files
+        self._samples = samples  # Indices
+        self._thread, self._threads, self._block = thread, threads, block
+        self._per_file = per_file
+        self._first_file = first_file  # of the sample at position 0
+        whole, rest = divmod(len(samples), block * threads)
+        self._length = whole * block + min(max(rest - thread * block, 0), block)
+
+    def __len__(self):
+        return self._length
+
+    def _at(self, k):
+        import numpy
+
+        turn, inside = divmod(k, self._block)
+        position = (turn * self._threads + self._thread) * self._block + inside
+        sample = self._samples[position]
+        file = position // self._per_file % len(self._files) if position else self._first_file
+        return numpy.int64(sample), self._files[file], self._inside(position, sample)
+
+    def _inside(self, _position, sample):
+        import numpy
+
+        return numpy.int64(sample % self._per_file)
+
+    def __getitem__(self, k):
+        if isinstance(k, slice):
+            return [self._at(i) for i in range(*k.indices(self._length))]
+        k = operator.index(k)
+        if k < 0:
+            k += self._length
+        if not 0 <= k < self._length:
+            raise IndexError("list index out of range")
+        return self._at(k)
+
+    def __iter__(self):
+        return map(self._at, range(self._length))
+
+    def __repr__(self):
+        return "<libshard: %d samples of thread %d>" % (self._length, self._thread)
+
+
+class ThreadSamplesByPosition(ThreadSamples):
+    """The same, where the third element counts by the position among the rank's samples."""
+
+    def _inside(self, position, _sample):
+        return position % self._per_file
+
+
+class OpenFiles(dict):
+    """DLIO's open_file_map, without the keys whose file is closed: it keeps one per file read.
+
+    DLIO's readers treat None and an absent key alike.
+    """
+
+    def __setitem__(self, path, file):
+        if file is None:
+            self.pop(path, None)
+        else:
+            super().__setitem__(path, file)
+
+    def __missing__(self, path):
+        return None

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/whole.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define INFIX ".tmp."
+#define PLACES "XXXXXX" /* what mkostemp() fills in ... */
+#define LETTERS                                                                                    \
+  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" /* ... with these */
+
+/* A call's result, after the last time that a signal broke it off. */
+#define AGAIN(call)                                                                                \
+  __extension__({                                                                                  \
+    int rc_;                                                                                       \
+    do {                                                                                           \
+      rc_ = (call);                                                                                \
+    } while (rc_ < 0 && errno == EINTR);                                                           \
+    rc_;                                                                                           \
+  })
+
+int shard_whole_may_replace(const char *path) {
+  struct stat st;
+  char link[16];
+  ssize_t n = readlink(path, link, sizeof(link));
+  if (n > 6 && memcmp(link, "/proc/", 6) == 0) {
+    return -EEXIST; /* /dev/stdout: the name is the system's, even if it leads to a file */
+  }
+  if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) {
+    return 0;
+  }
+  return S_ISDIR(st.st_mode) ? -EISDIR : -EEXIST;
+}
+
+/* Whether the new temporary is ours: locked, and still there. */
+static bool own(int fd) {
+  struct stat st;
+  /* Another writer may have taken it for a dead one's before it was locked. Then that one has the
+   * lock and is about to remove it, or has removed it. */
+  bool taken = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return !taken && fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+int shard_whole_open(struct shard_whole *w, const char *path, enum shard_whole_mode mode,
+                     enum shard_whole_sync sync) {
+  char temporary[PATH_MAX];
+  *w = (struct shard_whole){.fd = -1, .path = path, .mode = mode, .sync = sync};
+  for (int tries = 0; tries < 100; tries++) {
+    int n = snprintf(temporary, sizeof(temporary), "%s" INFIX PLACES, path);
+    if (n < 0 || (size_t)n >= sizeof(temporary)) {
+      return -ENAMETOOLONG;
+    }
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0 && errno == EINTR) {
+      continue;
+    }
+    if (fd < 0) {
+      return -errno;
+    }
+    if (own(fd)) {
+      w->fd = fd;
+      memcpy(w->letters, temporary + n - strlen(PLACES), sizeof(PLACES));
+      return 0;
+    }
+    close(fd);
+  }
+  return -EBUSY;
+}
+
+const char *shard_whole_temporary(const struct shard_whole *w, char buf[PATH_MAX]) {
+  snprintf(buf, PATH_MAX, "%s" INFIX "%s", w->path, w->letters);
+  return buf;
+}
+
+/* The mode that people expect. A file system that keeps no modes is no reason to fail. */
+static int set_mode(const struct shard_whole *w) {
+  if (w->mode == SHARD_WHOLE_PRIVATE) {
+    return 0;
+  }
+  if (w->mode == SHARD_WHOLE_SHARED) {
+    return fchmod(w->fd, 0644) == 0 ? 0 : -errno;
+  }
+  mode_t mask = umask(0);
+  umask(mask);
+  bool set = fchmod(w->fd, 0666 & ~mask) == 0;
+  return set || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -errno;
+}
+
+int shard_whole_finish(struct shard_whole *w) {
+  if (w->fd < 0) {
+    return 0;
+  }
+  int rc = set_mode(w);
+  if (rc == 0 && w->sync == SHARD_WHOLE_SYNCED && AGAIN(fsync(w->fd)) != 0) {
+    rc = -errno;
+  }
+  if (close(w->fd) != 0 && rc == 0) {
+    rc = -errno; /* a network file system may tell only now */
+  }
+  w->fd = -1;
+  return rc;
+}
+
+int shard_whole_publish(struct shard_whole *w) {
+  char temporary[PATH_MAX];
+  int lock = w->fd < 0 ? -1 : fcntl(w->fd, F_DUPFD_CLOEXEC, 0); /* until it has its name */
+  int rc = shard_whole_finish(w);
+  if (rc == 0 && rename(shard_whole_temporary(w, temporary), w->path) != 0) {
+    rc = -errno;
+  }
+  if (rc == 0) {
+    w->letters[0] = 0;
+  } else {
+    shard_whole_abort(w);
+  }
+  if (lock >= 0) {
+    close(lock);
+  }
+  return rc;
+}
+
+void shard_whole_abort(struct shard_whole *w) {
+  char temporary[PATH_MAX];
+  int saved = errno;
+  if (!w->letters[0]) {
+    return;
+  }
+  unlink(shard_whole_temporary(w, temporary));
+  w->letters[0] = 0;
+  if (w->fd >= 0) {
+    close(w->fd);
+    w->fd = -1;
+  }
+  errno = saved;
+}
+
+void shard_whole_remove_dead(const char *path) {
+  char folder[PATH_MAX];
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  size_t n = strlen(name), before = n + strlen(INFIX);
+  snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(name - path) : 1, slash ? path : ".");
+  DIR *dir = opendir(folder);
+  const struct dirent *entry;
+  while (dir && (entry = readdir(dir))) {
+    const char *found = entry->d_name;
+    if (strncmp(found, name, n) != 0 || strncmp(found + n, INFIX, strlen(INFIX)) != 0 ||
+        strlen(found + before) != strlen(PLACES) ||
+        strspn(found + before, LETTERS) != strlen(PLACES)) {
+      continue;
+    }
+    int fd = openat(dirfd(dir), found, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      unlinkat(dirfd(dir), found, 0);
+    }
+    if (fd >= 0) {
+      close(fd);
+    }
+  }
+  if (dir) {
+    closedir(dir);
+  }
+}

@@ -1,0 +1,80 @@
+"""DLIO's functions and the adapter's, side by side. Importing this imports DLIO."""
+import glob
+import multiprocessing
+import os
+import random
+import types
+import unittest
+
+import dlio_benchmark.utils.config as config
+import numpy as np
+from _libshard import listing, sequences, shuffles
+from dlio_benchmark.utils.utility import DLIOMPI
+
+from .plain import CACHE, FEW, data, exact, replaced
+
+if multiprocessing.parent_process() is None:
+    DLIOMPI.get_instance().set_parent_values(0, 1)
+
+
+def pair(count=FEW, size=None, prefix=None):
+    """(list, FileList) of the first `size` files."""
+    folder = data(count)
+    prefix = folder + "/" if prefix is None else prefix
+    names = listing.Listing.of_dataset(folder, "order=path depth=1 include=*npz")
+    return ([prefix + name for name in sorted(os.listdir(folder))][:size],
+            sequences.FileList(names, prefix)[:size])
+
+
+def outcome(function, *args):
+    """(what it returns or raises, the generator's state after), from one state."""
+    np.random.seed(99)
+    np.random.normal()  # leaves half a pair of normal numbers behind: part of the state
+    try:
+        result = exact(function(*args))
+    except Exception as error:  # pylint: disable=broad-except
+        result = type(error).__name__, str(error)
+    return result, state()
+
+
+def state():
+    name, keys, *rest = np.random.get_state()
+    return name, keys.tobytes(), rest
+
+
+def shuffle_both(real, lazy, seed):
+    """The orders must then be equal."""
+    np.random.seed(seed)
+    np.random.shuffle(real)
+    after = state()
+    np.random.seed(seed)
+    config.np.random.shuffle(lazy)
+    return state() == after
+
+
+def permutation_files():
+    return glob.glob(os.path.join(CACHE, "perm-*"))
+
+
+def short(length):
+    """Permutations longer than this are kept in files."""
+    return replaced(shuffles.Permutation, "SHORT", length)
+
+
+class Case(unittest.TestCase):
+    """With DLIO's arguments at hand."""
+
+    maxDiff = 1000
+
+    def setUp(self):
+        self.random = random.Random(self.id())
+        config.ConfigArguments.reset()
+        self.args = config.ConfigArguments.get_instance()
+        self.args.logger = types.SimpleNamespace(
+            **dict.fromkeys(("debug", "info", "warning", "error"), lambda *a, **k: None))
+        self.addCleanup(lambda: [os.unlink(f) for f in permutation_files()])
+
+    def same(self, ours, theirs, *what):
+        """assertEqual, told in a few lines."""
+        if ours != theirs:
+            self.fail("%s\n  DLIO:    %.600s\n  adapter: %.600s" % (what, theirs, ours))

@@ -1,0 +1,166 @@
+"""The package: how it gets in, how it shows itself, and what workers unpickle."""
+import glob
+import json
+import os
+import pickle
+import traceback
+import unittest
+
+import _libshard
+
+from .plain import FEW, REPO, WORK, data, run_python, touch
+
+PYTHON = os.path.join(REPO, "shim", "adapter")
+
+
+class TestModules(unittest.TestCase):
+    """The modules that libshard.so holds."""
+
+    def test_embedded(self):
+        """All files, as they are."""
+        files = {os.path.relpath(path, PYTHON): path
+                 for path in glob.glob(os.path.join(PYTHON, "**", "*.py"), recursive=True)}
+        self.assertGreater(len(files), 10)
+        self.assertEqual(set(_libshard.SOURCES), set(files))
+        for file, path in files.items():
+            with open(path, encoding="utf-8") as stream:
+                self.assertEqual(_libshard.SOURCES[file], stream.read(), file)
+
+    def test_tracebacks(self):
+        """They name the embedded file and show its line, in sub-packages, too."""
+        from _libshard import sequences
+        from _libshard.dlio import argonne
+
+        for file, call, line in (
+                ("sequences.py", lambda: sequences.SampleMap((), 0, 0, 1)[None],
+                 "raise KeyError(sample) from None"),
+                ("dlio/argonne.py", lambda: argonne.index_map(None)(None, None),
+                 "original = cls.get_global_map_index"),
+                ("__init__.py", lambda: _libshard.Importer.exec_module(None),
+                 "cls.show(module.__spec__)")):
+            with self.subTest(file):
+                try:
+                    call()
+                    self.fail("no exception")
+                except (AttributeError, KeyError, TypeError):
+                    told = traceback.format_exc()
+                self.assertIn('File "<libshard %s>", line ' % file, told)
+                self.assertIn("    %s\n" % line, told)
+
+    def test_importer_does_not_stay(self):
+        """Once started, all modules are there, and only the finder of patches stays."""
+        said, warned = run_python(
+            "import sys; before = list(sys.meta_path)\n"
+            "import dlio_benchmark, _libshard\n"
+            "added = [x for x in sys.meta_path if x not in before]\n"
+            "print([type(x).__name__ for x in added], sys.meta_path[0] is added[0],\n"
+            "      all('_libshard.' + f[:-3].replace('/', '.').replace('.__init__', '')\n"
+            "          in sys.modules for f in _libshard.SOURCES if f != '__init__.py'),\n"
+            "      _libshard.family())")
+        self.assertEqual((said, warned), ("['Finder'] True True %s\n" % _libshard.family(), ""))
+
+    def test_not_for_others(self):
+        """A Python that imports no DLIO runs no code of ours."""
+        said, warned = run_python(
+            "import json, multiprocessing, sys\n"
+            "print([m for m in sys.modules if m.startswith('_libshard')])")
+        self.assertEqual((said, warned), ("[]\n", ""))
+
+
+class TestUnpickling(unittest.TestCase):
+    """A worker's first import may be any module of the package."""
+
+    def test_first_import(self):
+        """Each class that is pickled, alone in a new process that has not imported DLIO."""
+        from _libshard import listing, sequences, shuffles
+        import numpy
+
+        folder = data(FEW)
+        names = listing.Listing.of_dataset(folder, "order=path depth=1 include=*npz")
+        files = sequences.FileList(names, folder + "/")
+        random = numpy.random.RandomState(1)
+        order = shuffles.Permutation.shuffled(5, None, random)
+        state = random.get_state()
+        numbers = sequences.Indices(3, 9)
+        shuffled = sequences.Indices(3, 8, order)
+        cases = (names, files, files[2:9:3], order, numbers, shuffled,
+                 sequences.SampleMap(files, 2, 8, 3),
+                 sequences.NumpySampleMap(files, 2, 8, 3),
+                 sequences.NumpySampleMap(files, 2, 8, 3, state),
+                 sequences.ThreadSamples(files, numbers, 1, 2, 2, 3, 0),
+                 sequences.ThreadSamplesByPosition(files, shuffled, 1, 2, 2, 3, 0),
+                 sequences.OpenFiles(a=1))
+        show = ("lambda x: repr(x.count if hasattr(x, 'file') and hasattr(x, 'digest') else"
+                " x.indices.tolist() if hasattr(x, 'indices') else"
+                " list(x.items()) if hasattr(x, 'items') else list(x))")
+        code = ("import pickle, sys\n"
+                "value = pickle.load(sys.stdin.buffer)\n"
+                "print(type(value).__module__, type(value).__name__, (%s)(value),\n"
+                "      'dlio_benchmark' in sys.modules)" % show)
+        for value in cases:
+            with self.subTest(repr(value)):
+                said, warned = run_python(code, data_in=pickle.dumps(value))
+                kind = type(value)
+                expected = eval(show)(value)  # pylint: disable=eval-used
+                self.assertEqual(said, "%s %s %s False\n" % (
+                    kind.__module__, kind.__name__, expected))
+                self.assertEqual(warned, "")
+                self.assertTrue(kind.__module__.startswith("_libshard."))
+
+    def test_each_module(self):
+        """Each module can be the first that is imported."""
+        for file in _libshard.SOURCES:
+            module = ("_libshard." + file[:-len(".py")].replace("/", ".")).replace(".__init__", "")
+            with self.subTest(module):
+                said, warned = run_python(
+                    "import sys, %s\nprint(sys.modules[%r].__spec__.origin,"
+                    " 'dlio_benchmark' in sys.modules)" % (module, module))
+                self.assertEqual((said, warned), ("<libshard %s> False\n" % file, ""))
+
+
+class TestPackages(unittest.TestCase):
+    """A DLIO that is not known, and none."""
+
+    STUB = {"__init__.py": "", "main.py": "", "storage/__init__.py": "",
+            "storage/file_storage.py": "class FileStorage:\n    def walk_node(self): pass\n",
+            "utils/__init__.py": "",
+            "utils/config.py":
+                "class ConfigArguments:\n    def derive_configurations(self): pass\n"}
+
+    def test_unknown(self):
+        folder = os.path.join(WORK, "stub")
+        for name, text in self.STUB.items():
+            path = os.path.join(folder, "dlio_benchmark", name)
+            touch(path)
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.write(text)
+        said, warned = run_python(
+            "import sys; before = list(sys.meta_path)\n"
+            "import dlio_benchmark.main, dlio_benchmark.utils.config as c\n"
+            "import dlio_benchmark.storage.file_storage as f, _libshard\n"
+            "print(f.__file__.startswith(%r), _libshard.family(), sys.meta_path == before,\n"
+            "      hasattr(c.ConfigArguments.derive_configurations, '__wrapped__'),\n"
+            "      hasattr(f.FileStorage.walk_node, '__wrapped__'))" % folder,
+            env={"PYTHONPATH": folder})
+        self.assertEqual(said, "True None True False False\n")
+        self.assertEqual(len(warned.splitlines()), 1, warned)
+        self.assertIn("DLIO runs unmodified", warned)
+        self.assertIn("is not a version known to libshard", warned)
+
+    def test_absent(self):
+        """A program that only tries to import DLIO keeps its shard view."""
+        folder, shares = data(FEW), []
+        for rank in range(4):
+            said, warned = run_python(
+                "import json, os\n"
+                "a = os.listdir(%r)\n"
+                "try:\n    import dlio_benchmark\n    raise SystemExit('it is there')\n"
+                "except ImportError: pass\n"
+                "print(json.dumps([a, os.listdir(%r)]))" % (folder, folder), "-S",
+                env={"SHARD_DATASET": folder, "SHARD_RANK": str(rank), "SHARD_SIZE": "4"},
+                unset=("PYTHONPATH",))
+            before, after = json.loads(said)
+            self.assertEqual((sorted(before), warned), (sorted(after), ""))
+            self.assertEqual(len(after), FEW // 4)
+            shares += after
+        self.assertEqual(sorted(shares), sorted(os.listdir(folder)))

@@ -1,0 +1,149 @@
+"""FileList against list, and OpenFiles against dict."""
+import copy
+import json
+import operator
+import os
+import pickle
+import random
+import sys
+
+from .case import Case, config, listing, np, pair, sequences, shuffle_both
+from .plain import FEW, MANY, again, data, replaced
+
+
+class TestFileList(Case):
+    """FileList against list."""
+
+    def both(self, rounds=150):
+        """Lists and FileLists of the same elements, cut, permuted, copied and pickled."""
+        for i in range(rounds):
+            real, lazy = pair(size=self.random.randint(0, FEW))
+            for _ in range(self.random.randint(0, 4)):
+                if self.random.random() < .4:
+                    shuffle_both(real, lazy, i)
+                else:
+                    part = self.slice()
+                    real, lazy = real[part], lazy[part]
+                if self.random.random() < .5:
+                    lazy = self.random.choice((copy.copy, copy.deepcopy, again,
+                                               lambda x: x.copy()))(lazy)
+            self.assertIs(type(lazy), sequences.FileList)
+            yield real, lazy
+
+    def slice(self):
+        def bound():
+            return self.random.choice((None, 0, 1, -1, 100, -100, self.random.randint(-70, 70)))
+        return slice(bound(), bound(), self.random.choice((None, 1, -1, 2, -3, 7, -50)))
+
+    def equal(self, what, function, real, lazy):
+        def call(files):
+            try:
+                return function(files)
+            except Exception as error:  # pylint: disable=broad-except
+                return type(error)
+        self.same(call(lazy), call(real), what)
+
+    def test_reading(self):
+        for real, lazy in self.both():
+            for name, function in {
+                    "len": len, "bool": bool, "list": list, "tuple": tuple, "sorted": sorted,
+                    "set": set, "max": max, "json": json.dumps, "join": ",".join,
+                    "reversed": lambda x: list(reversed(x)), "star": lambda x: [*x, 1],
+                    "map": lambda x: list(map(os.path.basename, x)),
+                    "array": lambda x: (np.array(x).tolist(), np.array(x).dtype.kind, np.shape(x)),
+                    "argsort": lambda x: np.argsort(x).tolist(),
+                    "extend": lambda x: (lambda y: y.extend(x) or y)(["q"]),
+                    "choice": lambda x: random.Random(1).choice(x),
+                    "sample": lambda x: random.Random(1).sample(x, min(3, len(x))),
+                    "permutation": lambda x: np.random.RandomState(1).permutation(x).tolist(),
+                    "hash": hash, "isinstance": lambda x: isinstance(x, list)}.items():
+                self.equal(name, function, real, lazy)
+
+    def test_indexes(self):
+        for real, lazy in self.both(60):
+            for i in [self.random.randint(-70, 70) for _ in range(10)] + [
+                    0, -1, len(real), -len(real), -len(real) - 1, np.int64(-3), np.int32(3),
+                    np.uint8(9), True, 1.0, "1", None, (1,), 1 << 70]:
+                self.equal(("item", i), lambda x, i=i: x[i], real, lazy)
+            part = self.slice()
+            self.assertIs(type(lazy[part]), sequences.FileList)
+            self.equal(("slice", part), lambda x, part=part: list(x[part]), real, lazy)
+        with self.assertRaisesRegex(IndexError, "^list index out of range$"):
+            pair()[1][FEW]  # pylint: disable=expression-not-assigned
+
+    def test_search(self):
+        known = pair()[0]
+        odd = ["", "nope", data(FEW), data(FEW) + "/", known[3] + "/", known[3] + "\0", "\0",
+               known[3].replace("/f", "//f"), known[0] + "\udc80", 3, None, b"x", known]
+        for real, lazy in self.both(60):
+            for path in self.random.sample(known, 9) + odd + [np.str_(known[2])]:
+                low, high = self.random.randint(-70, 70), self.random.randint(-70, 70)
+                self.equal(("in", path), lambda x, p=path: p in x, real, lazy)
+                self.equal(("count", path), lambda x, p=path: x.count(p), real, lazy)
+                self.equal(("index", path), lambda x, p=path: x.index(p), real, lazy)
+                self.equal(("index", path, low, high),
+                           lambda x, p=path, a=low, b=high: x.index(p, a, b), real, lazy)
+
+    def test_operators(self):
+        for real, lazy in self.both(60):
+            self.assertTrue(real == lazy and lazy == real and lazy == lazy.copy())
+            self.assertFalse(real != lazy or lazy != real)
+            for name, function in {
+                    "add": lambda x: x + ["x"], "radd": lambda x: ["x"] + x,
+                    "add self": lambda x: x + x, "add tuple": lambda x: x + ("x",),
+                    "iadd": lambda x: (lambda y: y.__iadd__(x))(["q"]), "mul": lambda x: x * 2,
+                    "eq tuple": lambda x: x == tuple(x), "eq None": lambda x: x == None,  # noqa
+                    "ne longer": lambda x: x != list(x) + ["x"], "lt": lambda x: x < ["/z"],
+                    "ge": lambda x: x >= ["/z"]}.items():
+                self.equal(name, function, real, lazy)
+
+    def test_many(self):
+        """More names than one call to the listing gives."""
+        real, lazy = pair(MANY)
+        self.assertGreater(MANY, 2 * sequences.CHUNK)
+        self.same(list(lazy), real)
+        for part in (slice(1000, 2100), slice(1, None), slice(None, -1), slice(None, None, -1)):
+            self.same(list(lazy[part]), real[part], part)
+        self.assertTrue(shuffle_both(real, lazy, 1))
+        self.same(list(lazy), real)
+
+    def test_copies(self):
+        for real, lazy in self.both(20):
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+                self.same(list(again(lazy, protocol)), real, protocol)
+            for twin in (copy.copy(lazy), copy.deepcopy(lazy), again(lazy), lazy[:]):
+                config.np.random.shuffle(twin)  # the copy's order is its own
+                self.same(list(lazy), real)
+
+    def test_constant_size(self):
+        """Text, size and pickle do not grow with the list, nor are names read for them."""
+        def refuse(*_):
+            raise AssertionError("a name was read")
+        _, lazy = pair(MANY)
+        with replaced(listing.Listing, "name", refuse), \
+                replaced(listing.Listing, "names", refuse):
+            self.assertLess(len(f"{lazy}"), 300)
+            self.assertLess(len("%s %r" % (lazy, lazy)), 600)
+            self.assertLess(len(pickle.dumps(lazy)), 1000)
+            self.assertLess(sys.getsizeof(lazy), 200)
+            self.assertEqual(len(lazy[5:][::-7]), len(range(MANY)[5:][::-7]))
+
+    def test_mutators(self):
+        real, lazy = pair()
+        for change in (
+                lambda x: x.append("a"), lambda x: x.extend(["a"]), lambda x: x.insert(0, "a"),
+                lambda x: x.remove(real[0]), lambda x: x.pop(), lambda x: x.clear(),
+                lambda x: x.sort(), lambda x: x.reverse(), lambda x: x.__setitem__(0, "a"),
+                lambda x: x.__setitem__(slice(0, 1), []), lambda x: x.__delitem__(0),
+                lambda x: operator.iadd(x, ["a"]), lambda x: operator.imul(x, 2),
+                random.Random(1).shuffle):
+            with self.assertRaisesRegex(TypeError, "read-only"):
+                change(lazy)
+        self.same(list(lazy), real)
+
+    def test_made_by_type(self):
+        """Code that makes a list of the type it was given."""
+        real, lazy = pair()
+        for made in (type(lazy)(x + "!" for x in lazy), type(lazy)(lazy), type(lazy)()):
+            self.assertIs(type(made), list)
+        self.assertEqual(type(lazy)(x + "!" for x in lazy), [x + "!" for x in real])

@@ -1,0 +1,179 @@
+"""Permutations: numpy's, kept in memory or in files."""
+import glob
+import multiprocessing
+import os
+import pickle
+
+from .case import Case, config, np, pair, permutation_files, short, shuffle_both, shuffles, state
+from .plain import CACHE, FEW, again, exact, replaced, run_python, stderr
+
+
+class TestShuffle(Case):
+    """Epochs of reconfigure(), and where permutations are kept."""
+
+    def epochs(self, rounds):
+        pick, args, sums = self.random, self.args, []
+        args.train_sample_index_sum = args.eval_sample_index_sum = -1
+        world = config.DLIOMPI.get_instance()
+        world.reduce = lambda x: sums.append(exact(x)) or -1
+        self.addCleanup(vars(world).pop, "reduce")
+        for i in range(rounds):
+            sizes = pick.randint(1, FEW), pick.randint(1, FEW)
+            args.file_shuffle = pick.choice((*config.Shuffle, "seed", "off"))
+            args.sample_shuffle = pick.choice(list(config.Shuffle))
+            args.seed_change_epoch, args.seed = pick.random() < .5, pick.randint(0, 3)
+            args.comm_size, args.read_threads = pick.randint(1, 3), pick.randint(0, 3)
+            args.my_rank = pick.randrange(args.comm_size)
+            args.num_samples_per_file = pick.randint(1, 3)
+            args.data_loader_sampler = config.DataLoaderSampler.ITERATIVE
+            if not i % 5:
+                args.data_loader_sampler = config.DataLoaderSampler.INDEX
+            args.total_samples_train, args.total_samples_eval = (
+                n * args.num_samples_per_file for n in sizes)
+            lists = list(zip(*(pair(size=n) for n in sizes)))  # real ones, lazy ones
+            np.random.seed(5)
+            states = [np.random.get_state()] * 2
+            for epoch in range(1, 5):
+                made = []
+                for side, (train, valid) in enumerate(lists):
+                    args.file_list_train, args.file_list_eval = train, valid
+                    for name in ("train_file_map", "val_file_map", "train_global_index_map",
+                                 "val_global_index_map"):
+                        setattr(args, name, None)
+                    del sums[:]
+                    np.random.set_state(states[side])
+                    try:
+                        args.reconfigure(epoch)
+                        raised = None
+                    except (ZeroDivisionError, IndexError) as error:
+                        raised = type(error), str(error)
+                    states[side], after = np.random.get_state(), state()
+                    made.append((raised, after, exact(train), exact(valid), sums[:],
+                                 exact(args.train_file_map), exact(args.val_file_map),
+                                 exact(args.train_global_index_map),
+                                 exact(args.val_global_index_map)))
+                self.same(made[1], made[0], i, epoch, sizes, str(args.file_shuffle))
+                if pick.random() < .2:
+                    lists[1] = tuple(map(again, lists[1]))
+
+    def test_in_memory(self):
+        self.epochs(40)
+        self.assertFalse(permutation_files())
+
+    def test_in_files(self):
+        made = []
+        make = shuffles.Permutation._make.__func__
+        counted = classmethod(lambda cls, *a: made.append(a[0]) or make(cls, *a))
+        with short(4), replaced(shuffles.Permutation, "_make", counted):
+            self.epochs(40)
+        self.assertGreater(len(made), 40)
+        self.assertTrue(set(permutation_files()) >= {made[-1]})
+        self.assertLess(len(permutation_files()), 20)  # old ones are removed
+
+    def test_shared(self):
+        """Two processes, alike seeded, make each permutation once, and remove all at their end."""
+        context = multiprocessing.get_context("spawn")
+        barrier, answers = context.Barrier(2), context.Queue()
+        _, lazy = pair()
+        children = [context.Process(target=shuffle_with_others, args=(lazy, barrier, answers))
+                    for _ in range(2)]
+        for child in children:
+            child.start()
+        told = [answers.get(timeout=60) for _ in children]
+        for child in children:
+            child.join()
+        real, _ = pair()
+        expected = []
+        for epoch in range(4):
+            np.random.seed(epoch)
+            np.random.shuffle(real)
+            expected.append((list(real), state()))
+        for order, _ in told:
+            self.same(order, expected)
+        self.assertEqual(sum(made for _, made in told), 4)
+        self.assertEqual(permutation_files(), [])
+
+    def test_damaged(self):
+        """Whatever becomes of the file: order and state are numpy's, and nothing is raised."""
+        def epochs():
+            real, lazy = pair()
+            for epoch in range(3):
+                self.assertTrue(shuffle_both(real, lazy, epoch), "state")
+                self.same(list(lazy), real, epoch)
+
+        def files():
+            # That of the first epoch went with the third's.
+            found = glob.glob(os.path.join(CACHE, "perm-*.perm"))
+            self.assertEqual(len(found), 2)
+            return found
+
+        def rewrite(text):
+            for file in files():
+                os.unlink(file)
+                with open(file, "wb") as stream:
+                    stream.write(text)
+        header = shuffles.Permutation.HEADER
+        other = pickle.dumps(("0" * 32, FEW, np.random.get_state()))
+        with short(4):
+            epochs()
+            for name, text in (("empty", b""), ("zeros", bytes(header + 4 * FEW)),
+                               ("no pickle", b"x" * (header + 4 * FEW)),
+                               ("another's", other.ljust(header + 4 * FEW, b"\0"))):
+                with self.subTest(name):
+                    rewrite(text)
+                    epochs()
+            with self.subTest("cut off"):
+                for file in files():
+                    os.truncate(file, header + 10)
+                epochs()
+            with self.subTest("removed"):
+                for file in files():
+                    os.unlink(file)
+                epochs()
+
+    def test_failing_calls(self):
+        def fail(*_args, **_named):
+            raise OSError(122, "Disk quota exceeded")
+        for owner, name in ((os, "rename"), (os, "posix_fallocate"),
+                            (shuffles.Permutation, "_map")):
+            with self.subTest(name), short(4):
+                real, lazy = pair()
+                with stderr() as said, replaced(owner, name, fail):
+                    for epoch in range(3):
+                        self.assertTrue(shuffle_both(real, lazy, epoch), "state")
+                self.assertIn("no shared permutation", said[0])
+                self.same(list(lazy), real)
+                self.assertEqual(glob.glob(os.path.join(CACHE, "*.tmp.*")), [])
+                for file in permutation_files():
+                    os.unlink(file)
+
+    def test_file_gone(self):
+        """A worker that starts late makes a permutation from its states."""
+        code = ("import pickle, sys; print(repr([list(x) for x in pickle.load(sys.stdin.buffer)]),"
+                " 'dlio_benchmark' in sys.modules)")
+        with short(4):
+            real, lazy = pair()
+            for epoch in range(3):
+                shuffle_both(real, lazy, epoch)
+        text = pickle.dumps([lazy, lazy[7::3]])
+        self.assertLess(len(pickle.dumps(lazy)), 3 * 2800)  # the states, not the permutation
+        for file in permutation_files():
+            os.unlink(file)
+        self.assertEqual(run_python(code, data_in=text)[0],
+                         "%r False\n" % [real, real[7::3]])
+        self.same(list(lazy), real)  # mapped still
+
+
+def shuffle_with_others(lazy, barrier, answers):
+    made = []
+    make = shuffles.Permutation._make.__func__
+    shuffles.Permutation._make = classmethod(lambda cls, *a: made.append(1) or make(cls, *a))
+    orders = []
+    with short(4):
+        for epoch in range(4):
+            barrier.wait(30)
+            np.random.seed(epoch)
+            config.np.random.shuffle(lazy)
+            orders.append((list(lazy), state()))
+    answers.put((orders, len(made)))
+    barrier.wait(30)

@@ -1,0 +1,423 @@
+"""Documents and code must tell the same, both ways.
+
+    python3 tests/docs/drift.py [--build DIR] [--filter NAME]    all comparisons
+    python3 tests/docs/drift.py --self-test                      ... and each of them can fail
+
+A comparison takes what the code has (from the built library and shardctl, and from the source where
+they do not tell) and what the documents say (README.md, shim/man), and gives a line for each
+difference: what the code has and no document tells, and what a document tells and the code has not.
+--self-test plants such differences, one at a time and in either direction, in copies of the texts,
+and each must be found. Prints 'ok NAME' or 'FAIL NAME' with the lines; the exit status is 1 if
+anything differs.
+"""
+import argparse
+import errno
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from facts import PAGES, REPO, Code, Documents, bold, plain, read
+from provoked import Provoked
+
+# What the code has and documents need not tell, or the other way round: {what: why}. An entry that
+# is no longer needed is an error, too.
+INTERNAL_VARIABLES = {
+    "LIBSHARD_STATS": "how processes of a rank find their common log; made and read by libshard.so",
+}
+INTERNAL_OPTIONS = {
+    ("doctor", "--trial"): "how doctor starts itself",
+}
+FOREIGN_VARIABLES = {
+    "HOME": "where ~ is", "IFS": "wordexp's", "LD_LIBRARY_PATH": "the loader's",
+    "PYTHONDEVMODE": "Python's", "PYTHONMALLOC": "Python's", "SLURM_STEP_ID": "a launcher's",
+}
+# Errors that are met inside and never reach the program that lists.
+INTERNAL_ERRORS = {
+    "EACCES": "turned into EPERM", "EAGAIN": "tried again, or turned into EIO",
+    "EEXIST": "another process was faster", "EINTR": "tried again",
+    "EFAULT": "the program's own wrong pointer, as libc says it",
+    "EWOULDBLOCK": "a lock that is taken",
+}
+# Errors that the system gives and the code only passes on: no literal, and not provoked here.
+PASSED_ON = {
+    "EROFS": "needs a read-only file system", "ENOSPC": "needs a full one",
+    "EMFILE": "needs a process without descriptors", "ENFILE": "needs a system without files",
+    "ENOMEM": "needs a system without memory",
+}
+ANY_NUMBER = ("SHARD_RANK", "SHARD_SIZE")  # what they are says which numbers they take
+
+
+def both_ways(code, documents, where, kind):
+    """Lines for what only one of two collections has."""
+    return ([f"{where} lacks {kind} {item}" for item in sorted(set(code) - set(documents))]
+            + [f"{where} has {kind} {item}, the code has not"
+               for item in sorted(set(documents) - set(code))])
+
+
+# ---- comparisons ---------------------------------------------------------------------------
+
+def variables(code, documents):
+    """SHARD_ variables: all in libshard.7, and none elsewhere that is not one."""
+    told = [name for heading in documents.page("libshard.7").entries("ENVIRONMENT")
+            for name in re.findall(r"\bSHARD_[A-Z0-9_]+", heading)]
+    lines = both_ways(code.variables, told, "libshard.7, ENVIRONMENT,", "variable")
+    for name in code.variables:
+        if "not a variable" in code.check(name, "x"):
+            lines.append(f"shardctl doctor --variables has {name}, the library refuses it")
+    texts = {**documents.all(), "shardctl --help": code.usage,
+             **{f"shardctl {name} --help": text for name, text in code.help.items()}}
+    for where, text in texts.items():
+        for name in sorted(set(re.findall(r"\bSHARD_[A-Z0-9_]*[A-Z0-9]\b", text))):
+            if name not in code.variables:
+                lines.append(f"{where} names {name}, which is no variable")
+    return lines
+
+
+def other_variables(code, documents):
+    """Other variables that are read: in some document, or internal."""
+    read_ones, told = code.environment(), "\n".join(documents.all().values())
+    lines = []
+    for name, path in sorted(read_ones.items()):
+        if name.startswith("SHARD_") or name in {**INTERNAL_VARIABLES, **FOREIGN_VARIABLES}:
+            continue
+        if not re.search(rf"\b{name}\b", told):
+            lines.append(f"no document has {name}, which {path} reads")
+    lines += [f"drift.py excuses {name}, which the code does not read"
+              for name in {**INTERNAL_VARIABLES, **FOREIGN_VARIABLES} if name not in read_ones]
+    sources = "\n".join(code.sources.values())
+    for name in sorted(set(re.findall(r"\b(?:AWS|LIBSHARD)_[A-Z0-9_]*[A-Z0-9]\b", told))):
+        if f'"{name}"' not in sources:
+            lines.append(f"a document has {name}, which nothing reads")
+    return lines
+
+
+def entry_of(documents, name):
+    """libshard.7's text of a variable."""
+    for heading, text in documents.page("libshard.7").entries("ENVIRONMENT").items():
+        if re.search(rf"\b{name}\b", heading):
+            return " ".join(text.split())
+    return ""
+
+
+def words(code, documents):
+    """The words that a variable takes: those of its error message that the library takes."""
+    lines = []
+    for name in code.variables:
+        said, text = code.check(name, "-no such word-"), entry_of(documents, name)
+        if not said:
+            continue
+        taken = {word for word in re.findall(r"[a-z]+", said.partition("takes")[2])
+                 if not code.check(name, word)}
+        lines += [f"libshard.7, {name}, lacks the word '{word}'" for word in sorted(taken)
+                  if not re.search(rf"\b{word}\b", text)]
+        for line in raw_entry(documents, name).splitlines() if taken else ():
+            lines += [f"libshard.7, {name}, has the word '{word}', which is refused"
+                      for word in bold(line) if re.fullmatch("[a-z]+", word)
+                      and code.check(name, word)]
+    return lines
+
+
+def raw_entry(documents, name):
+    """libshard.7's entry of a variable, as troff, up to the next one."""
+    page = documents.pages["libshard.7"]
+    page = page[page.index(".SH ENVIRONMENT"):page.index(".SS Launchers")]
+    for entry in page.split("\n.TP\n")[1:]:
+        heading, _, text = entry.partition("\n")
+        if re.search(rf"\b{name}\b", plain(heading)):
+            return text
+    return ""
+
+
+def number(text):
+    """2^64-1, 8M or 100."""
+    power, size = re.fullmatch(r"2\^(\d+)(-1)?", text), re.fullmatch(r"(\d+)([KMG])", text)
+    if power:
+        return 2 ** int(power.group(1)) - bool(power.group(2))
+    if size:
+        return int(size.group(1)) << {"K": 10, "M": 20, "G": 30}[size.group(2)]
+    return int(text)
+
+
+def ranges(code, documents):
+    """The numbers that a variable takes."""
+    lines = []
+    for name in code.variables:
+        text = entry_of(documents, name)
+        told = [tuple(map(number, pair)) for pair in
+                re.findall(r"\b(\d+) to (\d[\d^]*(?:-1)?)", text)]
+        least = [number(one) for one in re.findall(r"at least (\d+[KMG]?)", text)]
+        for first, last in told:
+            wrong = [value for value in (first, last) if code.check(name, str(value))]
+            wrong += [value for value in (first - 1, last + 1) if not code.check(name, str(value))]
+            lines += [f"libshard.7 says {name} goes from {first} to {last}; "
+                      f"of {value} the library says otherwise" for value in wrong]
+        for first in least:
+            if code.check(name, str(first)) or not code.check(name, str(first - 1)):
+                lines.append(f"libshard.7 says {name} is at least {first}, the library does not")
+        said = re.search(r"\b(\d+) to (\d+)\b", code.check(name, "-no number-"))
+        if said and name not in ANY_NUMBER and tuple(map(int, said.groups())) not in told:
+            lines.append(f"libshard.7, {name}, lacks the range {said.group()}")
+    return lines
+
+
+def default_of(text):
+    """The default that an entry tells, or ""."""
+    for pattern in (r"\(default:? ([\w.-]+)[,)]", r"\bDefault: ([\w.-]+?)\.?(?:\s|$)",
+                    r"\b([\w.-]+),? \(?the default\b", r"\b([\w.-]+) \(default\)", r"; default: (\S+)"):
+        found = re.search(pattern, " ".join(text.split()))
+        if found:
+            return found.group(1)
+    return ""
+
+
+def defaults(code, documents):
+    """The defaults of variables that have one in the table."""
+    lines = []
+    for name, default in code.variables.items():
+        told = default_of(entry_of(documents, name))
+        if default and told != default:
+            lines.append(f"{name} is {default} by default, libshard.7 says '{told}'")
+        if not default and re.fullmatch(r"\d+[KMG]?", told) and told != "0":
+            lines.append(f"libshard.7 says {name} is {told} by default, the code has none")
+    rows = re.findall(r"^\| `(SHARD_\w+)` \|.*\| `?([^|`]+)`? \|$", documents.readme, re.MULTILINE)
+    for name, told in rows:
+        default = code.variables.get(name, "")
+        if default and told.strip() != default:
+            lines.append(f"{name} is {default} by default, README says '{told.strip()}'")
+    return lines
+
+
+def commands(code, documents):
+    """Commands: the table, the usage, the man page's synopsis and sections."""
+    page = documents.page("shardctl.1")
+    usage = re.findall(r"^  (\w+)\b", code.usage.partition("Commands:")[2], re.MULTILINE)
+    synopsis = re.findall(r"^shardctl (\w+)", page.sections["SYNOPSIS"][""], re.MULTILINE)
+    sections = [match.group(1) for match in
+                (re.match(r"shardctl (\w+)", title) for title in page.sections) if match]
+    lines = [f"shardctl {name} --help prints no usage" for name, text in code.help.items()
+             if not text.startswith(f"Usage: shardctl {name}")]
+    return (lines + both_ways(code.commands, usage, "shardctl --help", "command")
+            + both_ways(code.commands, synopsis, "shardctl.1's SYNOPSIS", "command")
+            + both_ways(code.commands, sections, "shardctl.1", "section of command"))
+
+
+def help_options(text):
+    """Options of a --help text: {option: default or ""}."""
+    found, lines = {}, text.splitlines()
+    for i, line in enumerate(lines):
+        if re.match(r" {2,6}-|Usage:| {7}shardctl", line) and not line.startswith("  - "):
+            head = re.split(r" {2,}(?=\S)", line.strip())[0]
+            rest = [line[len(head):]]
+            for more in lines[i + 1:]:
+                if re.match(r" {2,6}-", more) or not more.startswith("   "):
+                    break
+                rest.append(more)
+            usage = line.startswith(("Usage:", "       shardctl"))
+            for option in re.findall(r"(?<![\w-])(--?[a-z0-9][a-z-]*)", line if usage else head):
+                found[option] = found.get(option, "") or ("" if usage else default_of(" ".join(rest)))
+    found.pop("--help", None)
+    return found
+
+
+def options(code, documents):
+    """Each command's options: the table, its --help, and its sections of the man page."""
+    lines, page = [], documents.page("shardctl.1")
+    for name in code.commands:
+        table = {option for option in code.options(name) if (name, option) not in INTERNAL_OPTIONS}
+        helped, told = help_options(code.help[name]), {}
+        for title, section in page.sections.items():
+            if re.match(rf"shardctl {name}\b", title):
+                for heading, text in section.items():
+                    where = heading if heading else title
+                    for option in re.findall(r"(?<![\w-])(--?[a-z0-9][a-z-]*)", where):
+                        told[option] = default_of(text + " " + heading) if heading else \
+                            told.get(option, "")
+        told.pop("--", None)
+        lines += both_ways(table, helped, f"shardctl {name} --help", "option")
+        lines += both_ways(table, told, f"shardctl.1, {name},", "option")
+        for option, default in helped.items():
+            if default and option in told and told[option] != default:
+                lines.append(f"shardctl {name} --help says {option} is {default} by default, "
+                             f"shardctl.1 says '{told[option]}'")
+    sources = "\n".join(code.sources.values())
+    lines += [f"{option} of {name} is internal here, but the code does not have it"
+              for name, option in INTERNAL_OPTIONS if f'"{option}"' not in sources]
+    return lines
+
+
+def error_names(text):
+    """The errors that a text names."""
+    return [name for name in re.findall(r"\bE[A-Z][A-Z0-9]+\b", text) if hasattr(errno, name)]
+
+
+def errors(code, documents):
+    """Errors of listing calls: those in the source, and libshard.7's section."""
+    told = [name for heading in documents.page("libshard.7").entries("ERRORS")
+            for name in error_names(heading)]
+    literal = code.errors()
+    lines = [f"libshard.7, ERRORS, lacks {name} of {path}" for name, path in sorted(literal.items())
+             if name not in told and name not in INTERNAL_ERRORS]
+    lines += [f"libshard.7, ERRORS, has {name}, which no code returns" for name in told
+              if name in INTERNAL_ERRORS or (name not in literal and name not in PASSED_ON)]
+    table = documents.readme.partition("## When it says something")[2].partition("\n## ")[0]
+    lines += [f"README has {name}, libshard.7's ERRORS has not"
+              for name in sorted(set(error_names(table))) if name not in told]
+    return lines
+
+
+def provoked_errors(code, documents):
+    """Errors of real listing calls are the ones that libshard.7 has."""
+    told = [name for heading in documents.page("libshard.7").entries("ERRORS")
+            for name in error_names(heading)]
+    if not hasattr(code, "provoked"):
+        code.provoked = Provoked(code).all()
+    lines = [f"{what}: {got}, not {wanted}" for what, wanted, got in code.provoked if got != wanted]
+    lines += [f"{what}: {got}, which libshard.7's ERRORS has not"
+              for what, _, got in code.provoked if got not in told]
+    return lines
+
+
+def launchers(code, documents):
+    """Launchers: libshard.7's sentence and README's rows."""
+    text = " ".join(documents.page("libshard.7").sections["Launchers"][""].split())
+    text = re.sub(r"\([^)]*\)", "", text)
+    names = set(code.launchers) - {"batch systems"}
+    lines = [f"libshard.7, Launchers, lacks {name}" for name in sorted(names)
+             if not re.search(rf"\b{re.escape(name)}\b", text)]
+    listed = re.search(r"variables:(.*?)\.", text)
+    told = [re.sub(r"^and\b|'s$", "", one.strip()).strip() for one in
+            (listed.group(1) if listed else "").split(",")]
+    told = [re.sub(r"'s\b.*", "", one) for one in told if one]
+    lines += [f"libshard.7, Launchers, has {name}, the code has not" for name in told
+              if name not in names]
+    rows = " ".join(re.findall(r"^\| launchers: (.*?) \|", documents.readme, re.MULTILINE))
+    rows = [one.strip() for one in re.sub(r"\([^)]*\)", "", rows.replace(" torchrun", ",torchrun")
+                                          .replace("MPI MV", "MPI, MV")).split(",")]
+    return lines + both_ways(names - {"PyTorch"}, [one for one in rows if one], "README", "launcher")
+
+
+def functions(code, documents):
+    """Functions of libc that pass through the library."""
+    def base(name):
+        name = re.sub(r"^__(\w+)_2$", r"\1", name)
+        return name if name == "getdents64" else re.sub(r"64(?=$|_)", "", name)
+    page = documents.pages["libshard.7"].partition(".SH WHAT IT CHANGES")[2].partition("\n.PP")[0]
+    told = [word for line in page.splitlines() if line.startswith(".BR ")
+            for word in re.findall(r"[a-zA-Z_]\w+", line[4:])]
+    told = [word for word in told if word not in ("SHARD_STATS",)]
+    exports = {base(name) for name in code.exports if not name.startswith("shard_")}
+    return both_ways(exports, told, "libshard.7, WHAT IT CHANGES,", "function")
+
+
+def patches(code, documents):
+    """What the adapter patches, as libshard.7 tells it."""
+    python = "\n".join(text for path, text in code.sources.items() if path.endswith(".py"))
+    told = documents.page("libshard.7").sections["In a CPython process that imports DLIO"]
+    lines = []
+    for heading in told:
+        for name in re.findall(r"[A-Za-z_]+", heading.partition(",")[0].split(" in ")[0]):
+            if name not in python and name not in ("the", "module", "of", "until", "it", "has"):
+                lines.append(f"libshard.7 says that {heading} is changed; the adapter has no {name}")
+    known = set(re.findall(r'"(\w+\.\w+)": ?\{', python))
+    text = "\n".join(told)
+    lines += [f"libshard.7 lacks {name}, which the adapter knows" for name in sorted(known)
+              if name.partition(".")[2] not in text and name.partition(".")[2] not in
+              "\n".join(told.values())]
+    return lines
+
+
+def clients(code, documents):
+    """The table of data libraries and the pinned ones."""
+    page = documents.page("libshard-pytorch.7").sections["DATA LIBRARIES THAT WORK UNMODIFIED"][""]
+    rows = dict(re.findall(r"^(\S.*?) {2,}(\d[\w.]*) {2,}", page, re.MULTILINE))
+    rows = {name.lower().split()[-1]: version for name, version in rows.items()}
+    tested = re.findall(r'^    "[\w.-]+": \("(\w+)",', read("tests", "clients", "readers.py"),
+                        re.MULTILINE)
+    lines = both_ways(tested, rows, "libshard-pytorch.7's table", "library")
+    return lines + [f"libshard-pytorch.7 has {name} {version}, pinned is {code.pins.get(name)}"
+                    for name, version in rows.items() if code.pins.get(name) != version]
+
+
+def figures(_, documents):
+    """README's figures are MEASURED.md's."""
+    lines = []
+    table = documents.readme.partition("| measured")[2].partition("\n\n")[0]
+    for row in table.splitlines()[2:]:
+        for cell in row.strip("|").split("|")[1:]:
+            found = re.match(r"\s*([\d.,]+)", cell)
+            if not found or not re.search(rf"(?<![\d.,]){re.escape(found.group(1))}(?![\d,])",
+                                          documents.measured):
+                lines.append(f"README has the figure '{cell.strip()}', MEASURED.md has not")
+    return lines or ([] if table else ["README has no table of figures"])
+
+
+def places(code, documents):
+    """Files, targets of make and man pages that documents name are there, pages are installed."""
+    lines = []
+    for where, text in documents.all().items():
+        for path in sorted(set(re.findall(r"\b(?:tests|shim|scripts|include)/[\w./-]*\w", text))):
+            if not os.path.exists(os.path.join(REPO, path)):
+                lines.append(f"{where} names {path}, which is not there")
+        for page, section in set(re.findall(r"\b(libshard[\w-]*|shardctl) ?\((\d)\)", text)):
+            if f"{page}.{section}" not in documents.pages:
+                lines.append(f"{where} names {page}({section}), which is not there")
+    targets = set(re.findall(r"^([\w .-]+):(?!=)", code.makefile, re.MULTILINE))
+    targets = {word for line in targets for word in line.split()}
+    for line in re.findall(r"(?:^    |`)make ([a-z][\w -]*)", documents.readme, re.MULTILINE):
+        lines += [f"README names make {word}, the Makefile does not" for word in line.split()
+                  if word.islower() and word not in targets]
+    rules = code.makefile.partition("\ninstall:")[2]
+    install, uninstall = rules.partition("\nuninstall:")[0], rules.partition("\nuninstall:")[2]
+    lines += [f"make install lacks {name}" for name in PAGES if f"shim/man/{name}" not in install]
+    lines += [f"make uninstall lacks {name}" for name in PAGES
+              if f"/{name}" not in uninstall.partition("\n\n")[0]]
+    there = {os.path.basename(file) for file in glob.glob(os.path.join(REPO, "shim", "man", "*"))}
+    return lines + both_ways(there, documents.pages, "drift.py", "page")
+
+
+def troff(_, documents):
+    """man pages without warnings."""
+    if not shutil.which("groff"):
+        return []
+    lines = []
+    for name, text in documents.pages.items():
+        done = subprocess.run(["groff", "-ww", "-man", "-Tutf8"], input=text.encode(), check=False,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
+        lines += [f"{name}: {line}" for line in done.stderr.decode().splitlines()]
+    return lines
+
+
+COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, options, errors,
+               provoked_errors, launchers, functions, patches, clients, figures, places, troff)
+
+
+def main():
+    """All comparisons."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--build", default=os.path.join(REPO, "build"),
+                        help="where libshard.so and shardctl are")
+    parser.add_argument("--filter", default="", help="only comparisons this regex is found in")
+    parser.add_argument("--self-test", action="store_true", help="prove that they can fail, too")
+    args = parser.parse_args()
+    code, documents = Code(os.path.abspath(args.build)), Documents()
+    passed = failed = 0
+    for comparison in COMPARISONS:
+        if re.search(args.filter, comparison.__name__):
+            lines = comparison(code, documents)
+            print(f"{'FAIL' if lines else 'ok'} {comparison.__name__}", *lines, sep="\n  ")
+            passed, failed = passed + (not lines), failed + bool(lines)
+    if args.self_test:
+        import planted  # pylint: disable=import-outside-toplevel
+        lines = planted.self_test(code, documents)
+        print(f"{'FAIL' if lines else 'ok'} {len(planted.PLANTED)} planted differences are found", *lines,
+              sep="\n  ")
+        passed, failed = passed + (not lines), failed + bool(lines)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
