@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "libshard.h"
 #include "source/s3/answer.h"
 #include "source/s3/provider.h"
@@ -474,7 +475,7 @@ static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, c
   } else if (c->options.log >= SHARD_LOG_WARN && !c->warned && c->options.timeout > PATIENCE &&
              r->not_before > r->first_failed + PATIENCE) {
     c->warned = true; /* before the wait: the user may end us in it */
-    fprintf(stderr, "shardctl: warning: %s; it is tried again for up to %u s (SHARD_TIMEOUT)\n",
+    fprintf(stderr, SHARD_ERROR_WARNING "%s; it is tried again for up to %u s (SHARD_TIMEOUT)\n",
             why, c->options.timeout);
   }
   push_request(&c->waiting, r);
