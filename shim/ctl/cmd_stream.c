@@ -21,6 +21,7 @@
 #include "ctl/ctl.h"
 #include "ctl/options.h"
 #include "ctl/s3.h"
+#include "host/builder.h"
 #include "listing/options.h"
 
 static const char usage[] =
@@ -138,7 +139,7 @@ int ctl_cmd_stream(int argc, char **argv) {
   struct stream s = {.errors = -1};
   struct ctl_options given;
   char err[700], base[PATH_MAX];
-  s.inherited = fcntl(3, F_GETFD) >= 0 ? 3 : -1;
+  s.inherited = fcntl(SHARD_BUILDER_LOCK, F_GETFD) >= 0 ? SHARD_BUILDER_LOCK : -1;
   int rc = ctl_options_parse(argc, argv, &syntax, &given, NULL);
   if (rc != CTL_GO_ON) {
     return rc;
