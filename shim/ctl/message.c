@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "ctl/ctl.h"
-#include "host/builder.h"
 
-static void say(const char *begin, const char *format, va_list args) {
+#define WHO "shardctl: "
+
+static void say(const char *mark, const char *format, va_list args) {
   char text[2 * PATH_MAX + 500], line[4 * sizeof(text) + 64];
-  size_t used = (size_t)snprintf(line, sizeof(line), "%s", begin);
+  size_t used = (size_t)snprintf(line, sizeof(line), "%s", mark);
   vsnprintf(text, sizeof(text), format, args);
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
     if (*p < 0x20 || *p == 0x7f) { /* a path or a server's words may hold anything */
@@ -28,7 +30,7 @@ static void say(const char *begin, const char *format, va_list args) {
 int ctl_fail(const char *format, ...) {
   va_list args;
   va_start(args, format);
-  say("shardctl: ", format, args);
+  say(WHO, format, args);
   va_end(args);
   return CTL_FAILED;
 }
@@ -36,7 +38,7 @@ int ctl_fail(const char *format, ...) {
 int ctl_usage(const char *format, ...) {
   va_list args;
   va_start(args, format);
-  say("shardctl: ", format, args);
+  say(WHO, format, args);
   va_end(args);
   return CTL_USAGE;
 }
@@ -44,14 +46,14 @@ int ctl_usage(const char *format, ...) {
 void ctl_warn(const char *format, ...) {
   va_list args;
   va_start(args, format);
-  say(SHARD_BUILDER_WARNING, format, args);
+  say(SHARD_ERROR_WARNING, format, args);
   va_end(args);
 }
 
 void ctl_note(const char *format, ...) {
   va_list args;
   va_start(args, format);
-  say("shardctl: ", format, args);
+  say(WHO, format, args);
   va_end(args);
 }
 
