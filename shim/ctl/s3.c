@@ -127,7 +127,7 @@ int ctl_s3_object(const char *url) {
   return parse_object(url, &parsed);
 }
 
-/* What requests to the bucket need. Free the account in either case. */
+/* Fill in what requests to the bucket need. Free the account in either case. */
 static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_s3_account *account,
                    struct shard_s3_client_options *o) {
   char err[1000] = "";

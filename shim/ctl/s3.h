@@ -16,7 +16,7 @@ struct shard_build_result;
 struct ctl_s3 {
   const char *start_after, *end_before; /* whole keys; NULL: none */
   bool anonymous;
-  /* Filled. */
+  /* Set by ctl_s3_build(). */
   uint64_t markers, requests, retries;
 };
 
@@ -29,8 +29,9 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
                  struct shard_build_result *result);
 
 /*
- * List it into parts (listing/stream.h). begun is called once the first is there, or all are; a
- * negative errno of it ends the listing. CTL_DONE, or CTL_FAILED or CTL_USAGE after a message.
+ * List it into parts (cache/stream.h). begun is called when the first part is there, or the listing
+ * has ended without one. A negative errno of it ends the listing. CTL_DONE, or CTL_FAILED or
+ * CTL_USAGE after a message.
  */
 int ctl_s3_stream(const char *url, bool anonymous, const struct shard_options *options,
                   const char *base, int (*begun)(void *context), void *context);
@@ -54,8 +55,8 @@ int ctl_s3_get(const char *url, bool anonymous, int fd);
 enum ctl_s3_seen { CTL_S3_NONE, CTL_S3_SAME, CTL_S3_NEW };
 
 /*
- * An object that is looked at again and again: whether there is none, the same as last time, or
- * another, which then is in `fd`. CTL_DONE, or as above. It is to be closed in any case.
+ * Ask for an object again and again: there is none, it is the same as last time, or it is another
+ * one, which then is in `fd`. CTL_DONE, or as above. Close the watch in any case.
  */
 struct ctl_s3_watch;
 int ctl_s3_watch_open(const char *url, struct ctl_s3_watch **watch);
