@@ -200,7 +200,7 @@ static int open_source(const struct ls *ls, enum source kind, const char *source
 /* Open `file`, or a listing made of it. CTL_DONE and *out, or another status after a message. */
 static int open_any(const struct ls *ls, const char *file, struct shard_listing **out) {
   struct stat st;
-  bool bucket = shard_s3_is_url(file);
+  bool bucket = shard_s3_url_is(file);
   if (bucket && ls->manifest) {
     return ctl_usage("--manifest is for files");
   }
