@@ -34,8 +34,7 @@ CTL := $(BOTH) \
        $(addprefix build/,batch build facts intake merge run sort spool stream_writer writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders head list object page provider sigv4 split url) \
-       $(addprefix ctl/,library main output s3 scratch share sums text) \
-       $(addprefix ctl/cmd_,cache doctor get index ls manifest plan run stat stats stream verify)
+       $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
@@ -82,7 +81,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults sums s3 stream serve s3_ranges
+UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults nameset s3 stream serve s3_client s3_ranges
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access

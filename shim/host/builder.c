@@ -220,7 +220,7 @@ const char *shard_builder_last_line(const struct shard_builder *b) {
 }
 
 void shard_builder_pass_warnings(struct shard_builder *b) {
-  static const char mark[] = SHARD_BUILDER_WARNING;
+  static const char mark[] = SHARD_ERROR_WARNING;
   char *next = NULL;
   for (char *line = strtok_r(b->words, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
     if (strncmp(line, mark, sizeof(mark) - 1) == 0) {

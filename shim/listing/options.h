@@ -27,6 +27,12 @@ struct shard_options {
 /* 0, or -EINVAL with a line in err[size] that names the word at fault. */
 int shard_options_parse(struct shard_options *o, const char *text, char *err, size_t size);
 
+/*
+ * Set the order by its word. false if there is none of that name, or it cannot be asked for: "keep"
+ * is told of listings only.
+ */
+bool shard_options_parse_order(struct shard_options *o, const char *word, size_t length);
+
 /* The canonical text, part of a listing's key. Every field, in one order. */
 void shard_options_format(const struct shard_options *o, char *buf, size_t size);
 

@@ -130,6 +130,10 @@ static void complain_once(enum complaint about, const char *text) {
   }
 }
 
+const char *shard_view_word(enum shard_view view) {
+  return (unsigned)view <= SHARD_VIEW_SHARD ? shard_words_views[view] : NULL;
+}
+
 enum shard_view shard_view_asked(void) { return shard_config()->view; }
 
 void shard_view_set(enum shard_view view) {
