@@ -94,7 +94,8 @@ class Code:
                          glob.glob(os.path.join(REPO, "shim", "**", "*.[ch]"), recursive=True)
                          + glob.glob(os.path.join(REPO, "shim", "**", "*.py"), recursive=True))}
         self.makefile = read("Makefile")
-        self.exports = read("shim", "exports.txt").split()
+        with open(os.path.join(build, "gen", "exports.txt"), encoding="utf-8") as stream:
+            self.exports = dict(line.split() for line in stream)  # {name: LISTING, STATS or API}
         self.pins = dict(re.findall(r"^([\w-]+)==(\S+)", read("scripts", "requirements-clients.txt"),
                                     re.MULTILINE))
         self.usage = run(ctl, "--help")
