@@ -22,7 +22,7 @@ BOTH := $(addprefix base/,crc32c error file path size version whole words) \
         $(addprefix config/,config dataset launcher log pattern) \
         $(addprefix listing/,names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir given names stream)
+        $(addprefix cache/,cachedir filenames prebuilt stream)
 LIB := $(BOTH) \
        $(addprefix host/,builder real self) \
        $(addprefix cache/,cache elect entry fetch first produce wanted) \
@@ -31,11 +31,10 @@ LIB := $(BOTH) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
-       $(addprefix build/,batch build facts intake merge parts run sort spool writer) \
+       $(addprefix build/,batch build facts intake merge run sort spool stream_writer writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders head list object page provider sigv4 split url) \
-       $(addprefix ctl/,library main output s3 scratch share sums text) \
-       $(addprefix ctl/cmd_,cache doctor get index ls manifest plan run stat stats stream verify)
+       $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
@@ -86,7 +85,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults sums s3 stream serve s3_ranges
+UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults nameset s3 stream serve s3_client s3_ranges
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access
@@ -174,6 +173,11 @@ $(BUILD)/tidy/%.ok: shim/%.c $(BUILD)/obj/%.o scripts/clang-tidy.yaml
 	$(Q)clang-tidy --quiet --config-file=scripts/clang-tidy.yaml $< -- -std=gnu17 -D_GNU_SOURCE -Iinclude -Ishim 2>$@.log \
 	  || { cat $@.log >&2; exit 1; }
 	@touch $@
+
+# make print-LIB: what a list has, for scripts/layers.sh.
+.PHONY: print-LIB print-CTL
+print-LIB print-CTL:
+	@printf '%s\n' $($(@:print-%=%))
 
 .PHONY: lint tidied format
 tidied: $(TIDY)

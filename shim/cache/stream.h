@@ -2,7 +2,8 @@
 /*
  * stream.h - a listing that is read while it is being made: parts, each a listing file of its own.
  *
- * shardctl (parts.h) writes what a bucket's pages have brought, in the order in which they come:
+ * shardctl (build/stream_writer.h) writes what a bucket's pages have brought, in the order in which
+ * they come:
  *
  *   BASE.0.listing, BASE.1.listing, ...   appear whole, one after the other
  *   BASE.end                              the number of parts, once there will be no more

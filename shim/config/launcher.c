@@ -39,6 +39,7 @@ struct launcher {
   const char *step[2]; /* the first is a variable with this value: the second, then SLURM_JOB_ID,
                           '.' and SLURM_STEP_ID */
   bool needs_size;     /* one of `size` is set: the rank alone does not tell a launcher */
+  bool unnumbered;     /* not a condition: nothing tells one of its jobs from the next */
   const char *rank, *size[MOST], *local_rank[MOST], *local_size[MOST];
   /* Local size where no variable has it: "2(x3),1" are the tasks on each node, and this node. */
   const char *tasks_per_node, *node;
@@ -47,7 +48,6 @@ struct launcher {
    * process. number: the variable that numbers the jobs; then there is no process to look for.
    */
   const char *number, *job[MOST];
-  bool unnumbered; /* nothing tells one job from the next */
 };
 
 /* Slurm numbers jobs and their steps: srun(1), "OUTPUT ENVIRONMENT VARIABLES". */

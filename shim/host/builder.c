@@ -220,7 +220,7 @@ const char *shard_builder_last_line(const struct shard_builder *b) {
 }
 
 void shard_builder_pass_warnings(const struct shard_builder *b) {
-  static const char mark[] = SHARD_BUILDER_WARNING;
+  static const char mark[] = SHARD_ERROR_WARNING;
   char text[sizeof(b->words)];
   for (const char *line = b->words; *line; line += line[0] == '\n') {
     size_t length = strcspn(line, "\n");

@@ -18,8 +18,8 @@
  *                                        part, and a process that it has forked goes on
  *   exit status   0: FILE is there, whole. 1: it failed; the last line of its words says why.
  *                 2: it was called wrongly
- *   words         lines for people on descriptor 2. One that begins with SHARD_BUILDER_WARNING is
- *                 a warning for the host's user, whatever the exit status.
+ *   words         lines for people on descriptor 2. One that begins with SHARD_ERROR_WARNING
+ *                 (base/error.h) is a warning for the host's user, whatever the exit status.
  *
  * At the end of a rank's main process, SHARD_STATS starts "shardctl stats LOG" in the same way, but
  * with the host's standard descriptors and a clean environment.
@@ -37,7 +37,6 @@
 #include <sys/types.h>
 
 #define SHARD_BUILDER_LOCK 3
-#define SHARD_BUILDER_WARNING "shardctl: warning: "
 #define SHARD_BUILDER_NO_SPACE "No space left" /* in its words, if FILE's disk is full */
 
 struct shard_builder {

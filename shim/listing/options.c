@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/words.h"
 #include "listing/codec.h"
 
 static int hex_digit(char c) {
@@ -55,6 +56,17 @@ static int number(const char *value, size_t n, uint32_t max, uint32_t *out) {
   return 0;
 }
 
+bool shard_options_parse_order(struct shard_options *o, const char *word, size_t length) {
+  for (unsigned i = 0; shard_words_orders[i]; i++) {
+    if (i != SHARD_ORDER_KEEP && strlen(shard_words_orders[i]) == length &&
+        memcmp(shard_words_orders[i], word, length) == 0) {
+      o->order = i;
+      return true;
+    }
+  }
+  return false;
+}
+
 static int set(struct shard_options *o, const char *word, size_t n) {
   const char *eq = memchr(word, '=', n);
   if (!eq) {
@@ -64,13 +76,8 @@ static int set(struct shard_options *o, const char *word, size_t n) {
   const char *value = eq + 1;
   uint32_t flag;
 #define IS(s) (key == sizeof(s) - 1 && memcmp(word, s, key) == 0)
-#define VALUE(s) (length == sizeof(s) - 1 && memcmp(value, s, length) == 0)
   if (IS("order")) {
-    o->order = VALUE("path")        ? SHARD_ORDER_PATH
-               : VALUE("basename")  ? SHARD_ORDER_BASENAME
-               : VALUE("directory") ? SHARD_ORDER_DIRECTORY
-                                    : UINT32_MAX;
-    return o->order == UINT32_MAX ? -1 : 0;
+    return shard_options_parse_order(o, value, length) ? 0 : -1;
   }
   if (IS("depth")) {
     return number(value, length, 1u << 20, &o->depth);
@@ -90,7 +97,6 @@ static int set(struct shard_options *o, const char *word, size_t n) {
     return 0;
   }
 #undef IS
-#undef VALUE
   return -1;
 }
 
@@ -112,10 +118,10 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
 }
 
 void shard_options_format(const struct shard_options *o, char *buf, size_t size) {
-  static const char *const orders[] = {"path", "basename", "keep", "directory"};
   int n =
       snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d include=",
-               orders[o->order], o->depth, o->exact, o->hidden, o->follow, o->attributes);
+               shard_words_at(shard_words_orders, o->order), o->depth, o->exact, o->hidden,
+               o->follow, o->attributes);
   size_t k = n < 0 ? 0 : (size_t)n;
   for (const char *p = o->include; *p && k + 4 < size; p++) {
     if (*p == '%' || *p == ' ' || *p == '\t') {

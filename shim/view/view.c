@@ -32,7 +32,7 @@
 #include "base/xxh64.h"
 #include "cache/cache.h"
 #include "cache/fetch.h"
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "config/dataset.h"
@@ -91,13 +91,7 @@ static struct {
 
 static atomic_int listings;      /* opened */
 static atomic_int view_now = -1; /* enum shard_view, once decided */
-enum complaint {
-  ABOUT_RANK,
-  ABOUT_DATASET,
-  ABOUT_DAMAGE,
-  ABOUT_LISTING,
-  COMPLAINTS
-};
+enum complaint { ABOUT_RANK, ABOUT_DATASET, ABOUT_DAMAGE, ABOUT_LISTING, COMPLAINTS };
 static atomic_bool complained[COMPLAINTS];
 
 static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
@@ -134,6 +128,10 @@ static void complain_once(enum complaint about, const char *text) {
   if (!atomic_exchange(&complained[about], true)) {
     shard_log(SHARD_LOG_ERROR, text);
   }
+}
+
+const char *shard_view_word(enum shard_view view) {
+  return (unsigned)view <= SHARD_VIEW_SHARD ? shard_words_views[view] : NULL;
 }
 
 enum shard_view shard_view_asked(void) { return shard_config()->view; }
@@ -328,7 +326,7 @@ static int open_own(const struct dataset *d, uint64_t epoch, struct shard_listin
     rc = -errno;
     snprintf(err, size, "SHARD_DATASET='%.256s': %s", d->path, strerror(errno));
   } else {
-    rc = shard_given_open(file, url ? url : file, real, &setup.options, out, err, size);
+    rc = shard_prebuilt_open(file, url ? url : file, real, &setup.options, out, err, size);
     if (rc == 0) {
       rc = -EINVAL;
       snprintf(err, size,

@@ -105,7 +105,7 @@ status "cache, no verb" 2 cache; status "cache, bad verb" 2 cache frob; status "
 status "cache ls, gc's option" 2 cache ls --dry-run
 status "cache gc, bad days" 2 cache gc --older-than 1d; says "names it" 1d
 status "cache gc, bad size" 2 cache gc --max-size big; says "names it" big
-SHARD_CACHE_DRI=/x status "cache gc, misspelt variable" 1 cache gc; says "names it" SHARD_CACHE_DRI
+SHARD_CACHE_DRI=/x status "cache gc, misspelt variable" 2 cache gc; says "names it" SHARD_CACHE_DRI
 SHARD_CACHE_DIR=$D/1 status "cache of a file" 1 cache ls; says "names it" "$D/1"
 fill
 verdict "two versions" "$([ "$old" != "$new" ] || ls "$C")"

@@ -47,7 +47,7 @@ PLANTED = (
     (drift.variables, page_edit("libshard.7", ".B SHARD_WINDOW\nHow", ".B WINDOW\nHow")),
     (drift.variables, fact_edit(lambda code: code.variables.update(SHARD_NEW=""))),
     (drift.other_variables, page_edit("libshard-s3.7", "AWS_CA_BUNDLE", "THE_BUNDLE")),
-    (drift.other_variables, source_edit("shim/ctl/cmd_run.c", '#include "ctl/ctl.h"',
+    (drift.other_variables, source_edit("shim/ctl/", '#include "ctl/ctl.h"',
                                   'getenv("NEW_ONE")')),
     (drift.words, page_edit("libshard.7", '.BR error ", " warn " (the default), " info " or " debug',
                       '.BR error ", " warn " or " info')),
@@ -61,7 +61,7 @@ PLANTED = (
     (drift.options, help_edit("index", "--unique", "unique")),
     (drift.options, page_edit("shardctl.1", "(default 27)", "(default 28)")),
     (drift.errors, page_edit("libshard.7", ".B ESTALE\n", ".B stale\n")),
-    (drift.errors, source_edit("shim/view/view.c", "-EPERM", "-EDOM")),
+    (drift.errors, source_edit("shim/view/", "-EPERM", "-EDOM")),
     (drift.provoked_errors, page_edit("libshard.7", ".B EPROTONOSUPPORT\n", ".B version\n")),
     (drift.provoked_errors, fact_edit(lambda code: setattr(
         code, "provoked", [("unreadable", "EPERM", "EACCES")]))),
@@ -72,8 +72,11 @@ PLANTED = (
     (drift.functions, fact_edit(lambda code: code.exports.update(newcall="LISTING"))),
     (drift.functions, fact_edit(lambda code: code.exports.update(open="LISTING"))),
     (drift.patches, source_edit("shim/adapter/", "derive_configurations", "derive")),
+    (drift.patches, page_edit("libshard.7", ".I ConfigArguments.reconfigure\\fR", ".I that\\fR")),
     (drift.clients, page_edit("libshard-pytorch.7", "\nPolars ", "\nPandas2 ")),
     (drift.clients, page_edit("libshard-pytorch.7", "26.0.1", "26.0.2")),
+    (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I current\n")),
+    (drift.cache_files, source_edit("shim/cache/", '".stream-"', '".flow-"')),
     (drift.places, fact_edit(lambda code: setattr(
         code, "makefile", code.makefile.replace("libshard-s3.7", "other.7")))),
     # Documents have it, the code does not.
@@ -99,6 +102,7 @@ PLANTED = (
     (drift.launchers, readme_edit("JSM, Flux", "JSM, Kube, Flux")),
     (drift.functions, page_edit("libshard.7", '" wordexp "', '" wordexp " " wordexp2 "')),
     (drift.patches, page_edit("libshard.7", "FileStorage.walk_node", "FileStorage.walk_nodes")),
+    (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I KEY.newest\n")),
     (drift.figures, readme_edit("| 5,297 |", "| 5,298 |")),
     (drift.places, readme_edit("make bench", "make bunch")),
     (drift.places, readme_edit("(tests/torch/train.py)", "(tests/torch/trains.py)")),

@@ -558,6 +558,18 @@ static void pages(void **state) {
        {"a"},
        "t",
        true},
+      /* U+FFFE and U+FFFF are not allowed; others that begin as they do are */
+      {"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>\xef\xbf\xbd\xef\xbb\xbf"
+       "</Key></Contents><StartAfter>\xef\xbf\xbe</StartAfter><NextContinuationToken>a\xef\xbf\xbf"
+       "</NextContinuationToken></ListBucketResult>",
+       {"\xef\xbf\xbd\xef\xbb\xbf"},
+       NULL,
+       true},
+      {"<ListBucketResult><IsTruncated>true</IsTruncated><X>\xef\xbf\xbf\xef\xbf\xbe\x01</X>"
+       "<NextContinuationToken>\xef\xac\x80&#65533;</NextContinuationToken></ListBucketResult>",
+       {NULL},
+       "\xef\xac\x80\xef\xbf\xbd",
+       true},
       /* CDATA: "&#127;" stands for itself there, and a mask in its place cannot be told from DEL */
       {"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key><![CDATA[a&b]]></Key>"
        "</Contents><NextContinuationToken><![CDATA[a&#127;]]></NextContinuationToken>"
@@ -656,6 +668,10 @@ static void damaged_pages(void **state) {
       PAGE(LAST "<Contents><Key>a&;</Key></Contents>"),
       PAGE(LAST "<Contents><Key>\xff</Key></Contents>"),
       PAGE(LAST "<Contents><Key>\x7f\x01</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xef\xbf\xbf</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xef\xbf</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xef</Key></Contents>"),
+      PAGE(LAST) "\xef\xbf",
       PAGE(LAST "<Contents><Key><![CDATA[\x01]]></Key></Contents>"),
       PAGE(LAST "<Contents><Key><![CDATA[&#127;]]></Key></Contents>"),
       PAGE(LAST) "<ListBucketResult/>",
@@ -718,6 +734,9 @@ static size_t make_reply(char *text, size_t size) {
       "\x7f?",
       "?",
       "\xc3\xa9",
+      "\xef\xbf\xbd",
+      "\xef\xbf\xbe",
+      "\xef\xbf\xbf",
       "\xf0\x9f\x98\x80",
       "<!---->",
       "<!-- \x01 -->",
@@ -730,8 +749,9 @@ static size_t make_reply(char *text, size_t size) {
       "\t",
       "<!-- </Key> -->",
       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
-  static const char *const odd[] = {"&",      "&#",          "&#x",        "<",   ">", "\xff",
-                                    "</Key>", "</Contents>", "<Contents>", "]]>", ""};
+  static const char *const odd[] = {"&",          "&#",   "&#x",      "<",      ">",
+                                    "\xff",       "\xef", "\xef\xbf", "</Key>", "</Contents>",
+                                    "<Contents>", "]]>",  ""};
   static const char *const around[][2] = {
       {"<Contents><Key>", "</Key></Contents>"},
       {"<Contents><Key>", "</Key><Size>1</Size><X>&quot;\x01</X></Contents>"},
@@ -877,9 +897,9 @@ static void answers_meanings(void **state) {
       list = {.method = "GET"},
       get = {.method = "GET", .key = "k", .unless = "e"},
       put = {.method = "PUT", .key = "k", .body = &body},
-      look = {.method = "GET", .key = "k", .tells = true},
-      look_again = {.method = "GET", .key = "k", .unless = "e", .tells = true},
-      put_new = {.method = "PUT", .key = "k", .body = &body, .tells = true};
+      look = {.method = "GET", .key = "k", .wants_status = true},
+      look_again = {.method = "GET", .key = "k", .unless = "e", .wants_status = true},
+      put_new = {.method = "PUT", .key = "k", .body = &body, .wants_status = true};
   static const struct {
     long status;
     const char *body;
@@ -889,14 +909,14 @@ static void answers_meanings(void **state) {
     const char *why;
   } cases[] = {
       {200, "", &list, SHARD_S3_WHOLE, 0, NULL},
-      {404, ERROR("NoSuchKey"), &look, SHARD_S3_TOLD, 0, NULL},
-      {404, "", &look, SHARD_S3_TOLD, 0, NULL},
+      {404, ERROR("NoSuchKey"), &look, SHARD_S3_STATUS, 0, NULL},
+      {404, "", &look, SHARD_S3_STATUS, 0, NULL},
       {404, ERROR("NoSuchBucket"), &look, SHARD_S3_REFUSED, -ENOENT, "no such bucket"},
       {404, ERROR("NoSuchKey"), &get, SHARD_S3_REFUSED, -ENOENT, "no such object"},
       {404, "", &put_new, SHARD_S3_REFUSED, -ENOENT, "HTTP 404"},
-      {304, "", &look_again, SHARD_S3_TOLD, 0, NULL},
+      {304, "", &look_again, SHARD_S3_STATUS, 0, NULL},
       {304, "", &look, SHARD_S3_MOVED, 0, NULL},
-      {412, "", &put_new, SHARD_S3_TOLD, 0, NULL},
+      {412, "", &put_new, SHARD_S3_STATUS, 0, NULL},
       {412, ERROR("PreconditionFailed"), &put, SHARD_S3_REFUSED, -EEXIST, "there already"},
       {429, "", &list, SHARD_S3_SLOWER, 0, "HTTP 429"},
       {503, ERROR("SlowDown"), &list, SHARD_S3_SLOWER, 0, "HTTP 503 SlowDown"},

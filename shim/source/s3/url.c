@@ -63,7 +63,7 @@ static int hex_digit(char c) {
 
 ssize_t shard_s3_url_unescape(char *text, size_t length) {
   size_t k = 0;
-  /* AWS's form of a blank; a plus sign is %2B everywhere. */
+  /* Some servers write a blank as +. A plus sign is %2B everywhere. */
   for (char *plus = text; (plus = memchr(plus, '+', length - (size_t)(plus - text))) != NULL;) {
     *plus = ' ';
   }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * parts.c - names sorted in memory, a part at a time. Parts grow with what there is already, so
- * that the first comes at once and a billion names make some hundreds.
+ * stream_writer.c - names sorted in memory, a part at a time. Parts grow with what there is
+ * already, so that the first comes at once and a billion names make some hundreds.
  */
-#include "build/parts.h"
+#include "build/stream_writer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -36,7 +36,7 @@ struct known {
   size_t room, count; /* room: a power of two */
 };
 
-struct shard_parts {
+struct shard_stream_writer {
   const char *base, *source, *options;
   char *text;
   size_t text_used, text_room;
@@ -48,8 +48,8 @@ struct shard_parts {
   size_t last_length;
 };
 
-int shard_parts_open(const char *base, const char *source, const char *options,
-                     struct shard_parts **out) {
+int shard_stream_writer_open(const char *base, const char *source, const char *options,
+                             struct shard_stream_writer **out) {
   *out = calloc(1, sizeof(**out));
   if (!*out) {
     return -ENOMEM;
@@ -60,7 +60,7 @@ int shard_parts_open(const char *base, const char *source, const char *options,
   return 0;
 }
 
-void shard_parts_free(struct shard_parts *p) {
+void shard_stream_writer_free(struct shard_stream_writer *p) {
   if (p) {
     free(p->text);
     free(p->items);
@@ -69,8 +69,8 @@ void shard_parts_free(struct shard_parts *p) {
   }
 }
 
-uint64_t shard_parts_count(const struct shard_parts *p) { return p->parts; }
-uint64_t shard_parts_names(const struct shard_parts *p) { return p->visible; }
+uint64_t shard_stream_writer_count(const struct shard_stream_writer *p) { return p->parts; }
+uint64_t shard_stream_writer_names(const struct shard_stream_writer *p) { return p->visible; }
 
 /* ---- directories ------------------------------------------------------------------------------
  */
@@ -120,7 +120,7 @@ static int learn(struct known *k, const char *path, size_t length) {
 /* ---- names ------------------------------------------------------------------------------------
  */
 
-static int append(struct shard_parts *p, const char *name, size_t length, bool directory) {
+static int append(struct shard_stream_writer *p, const char *name, size_t length, bool directory) {
   if (p->text_used + length > p->text_room) {
     size_t room = p->text_room ? 2 * p->text_room : (size_t)1 << 16;
     char *more = realloc(p->text, room);
@@ -146,7 +146,7 @@ static int append(struct shard_parts *p, const char *name, size_t length, bool d
   return 0;
 }
 
-int shard_parts_add(struct shard_parts *p, const char *name, size_t length) {
+int shard_stream_writer_add(struct shard_stream_writer *p, const char *name, size_t length) {
   size_t base = shard_basename(name, length);
   if (length == 0 || length >= SHARD_NAME_MAX) {
     return -ENAMETOOLONG;
@@ -176,7 +176,7 @@ static int compare(const void *pa, const void *pb, void *context) {
 }
 
 /* Make what has been added visible. */
-static int write_part(struct shard_parts *p) {
+static int write_part(struct shard_stream_writer *p) {
   char path[PATH_MAX], digest[65];
   struct shard_writer *w;
   struct shard_writer_facts facts = {.source = p->source, .options = p->options};
@@ -206,12 +206,12 @@ static int write_part(struct shard_parts *p) {
   return rc;
 }
 
-int shard_parts_pause(struct shard_parts *p) {
+int shard_stream_writer_pause(struct shard_stream_writer *p) {
   bool enough = p->names > p->visible / PART_SHARE || p->text_used >= PART_BYTES;
   return p->count > 0 && enough ? write_part(p) : 0;
 }
 
-void shard_parts_drop(struct shard_parts *p) {
+void shard_stream_writer_drop(struct shard_stream_writer *p) {
   char path[PATH_MAX];
   while (p->parts > 0) { /* from the last one, so that a reader never finds one behind a gap */
     snprintf(path, sizeof(path), "%s.%llu.listing", p->base, (unsigned long long)--p->parts);
@@ -219,7 +219,7 @@ void shard_parts_drop(struct shard_parts *p) {
   }
 }
 
-int shard_parts_end(struct shard_parts *p) {
+int shard_stream_writer_end(struct shard_stream_writer *p) {
   char path[PATH_MAX], text[32];
   struct shard_whole end;
   int rc = p->count > 0 ? write_part(p) : 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * given.c - a listing that was made elsewhere: whether it is the one that is asked for and still
+ * prebuilt.c - a listing that was made elsewhere: whether it is the one that is asked for and still
  * true, and SHARD_LISTING, which names one.
  *
  * With SHARD_LISTING_BUILD=first rank 0 puts the listing it has made there, if there is none or an
  * old one, and all other ranks wait for it: one listing for all nodes.
  */
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include "config/config.h"
 #include "listing/listing.h"
 
-bool shard_given_true(const struct shard_listing *l, const char *real) {
+bool shard_prebuilt_is_true(const struct shard_listing *l, const char *real) {
   if (l->header->directories == 0) {
     return true; /* of a text or a bucket: nothing tells */
   }
@@ -116,8 +116,8 @@ static bool serves(const struct shard_listing *l, const struct shard_options *as
   return true;
 }
 
-bool shard_given_serves(const struct shard_listing *l, const char *real,
-                        const struct shard_options *asked) {
+bool shard_prebuilt_serves(const struct shard_listing *l, const char *real,
+                           const struct shard_options *asked) {
   return strcmp(l->source, real) == 0 && serves(l, asked);
 }
 
@@ -146,13 +146,13 @@ static void explain(const struct shard_listing *l, const char *name, const char 
   }
 }
 
-int shard_given_judge(const struct shard_listing *l, const char *name, const char *real,
-                      const struct shard_options *asked, char *why, size_t size) {
-  if (!shard_given_serves(l, real, asked)) {
+int shard_prebuilt_judge(const struct shard_listing *l, const char *name, const char *real,
+                         const struct shard_options *asked, char *why, size_t size) {
+  if (!shard_prebuilt_serves(l, real, asked)) {
     explain(l, name, real, asked, why, size);
     return 0;
   }
-  return shard_given_true(l, real) ? 1 : -ESTALE;
+  return shard_prebuilt_is_true(l, real) ? 1 : -ESTALE;
 }
 
 static int look(const char *file, const char *name, const char *real,
@@ -163,7 +163,7 @@ static int look(const char *file, const char *name, const char *real,
   if (rc != 0) {
     return rc;
   }
-  rc = shard_given_judge(l, name, real, asked, why, sizeof(why));
+  rc = shard_prebuilt_judge(l, name, real, asked, why, sizeof(why));
   if (rc > 0) {
     *out = l;
     return rc;
@@ -175,14 +175,14 @@ static int look(const char *file, const char *name, const char *real,
   return rc;
 }
 
-int shard_given_look(const char *file, const char *real, const struct shard_options *asked,
-                     struct shard_listing **out) {
+int shard_prebuilt_try(const char *file, const char *real, const struct shard_options *asked,
+                       struct shard_listing **out) {
   return look(file, file, real, asked, out);
 }
 
-int shard_given_open(const char *file, const char *name, const char *real,
-                     const struct shard_options *asked, struct shard_listing **out, char *err,
-                     size_t size) {
+int shard_prebuilt_open(const char *file, const char *name, const char *real,
+                        const struct shard_options *asked, struct shard_listing **out, char *err,
+                        size_t size) {
   int rc = look(file, name, real, asked, out);
   if (rc == -ESTALE) {
     snprintf(err, size,
@@ -196,21 +196,21 @@ int shard_given_open(const char *file, const char *name, const char *real,
   return rc;
 }
 
-bool shard_given_passing(int rc) {
+bool shard_prebuilt_may_come(int rc) {
   return rc == -ENOENT || rc == -ESTALE || rc == -EBADMSG || rc == -EPROTONOSUPPORT;
 }
 
-int shard_given_await(const char *file, const char *real, const struct shard_options *asked,
-                      const struct shard_given_watch *watch, struct shard_listing **out, char *err,
-                      size_t size) {
+int shard_prebuilt_await(const char *file, const char *real, const struct shard_options *asked,
+                         const struct shard_prebuilt_watch *watch, struct shard_listing **out,
+                         char *err, size_t size) {
   unsigned timeout = shard_config()->timeout;
   int64_t deadline = shard_clock_ms() + (int64_t)timeout * 1000;
   for (long nap_ms = 10;; nap_ms = nap_ms < 500 ? nap_ms * 2 : nap_ms) {
     if (watch && watch->enough(watch->context)) {
-      return SHARD_GIVEN_ENOUGH;
+      return SHARD_PREBUILT_ENOUGH;
     }
-    int rc = shard_given_look(file, real, asked, out);
-    if (!shard_given_passing(rc)) {
+    int rc = shard_prebuilt_try(file, real, asked, out);
+    if (!shard_prebuilt_may_come(rc)) {
       if (rc < 0) {
         snprintf(err, size, "SHARD_LISTING='%.300s': %s", file, shard_listing_strerror(rc));
       }
@@ -243,7 +243,7 @@ static int copy(const struct shard_listing *l, int fd) {
   return 0;
 }
 
-int shard_given_put(const struct shard_listing *l, const char *file, char *err, size_t size) {
+int shard_prebuilt_put(const struct shard_listing *l, const char *file, char *err, size_t size) {
   struct shard_whole out;
   int rc = shard_whole_open(&out, file, SHARD_WHOLE_SHARED, SHARD_WHOLE_SYNCED);
   if (rc == 0 && (rc = copy(l, out.fd)) != 0) {

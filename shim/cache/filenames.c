@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cache/names.h"
+#include "cache/filenames.h"
 
 #include <stdbool.h>
 #include <stdio.h>
