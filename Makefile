@@ -58,14 +58,18 @@ $(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
-# Which old versions of libc's calls there are depends on the architecture.
-$(BUILD)/gen/libshard.map: shim/libshard.map Makefile
+# What the library exports, by the rows of exports.def: a list for the tests, and the linker's script.
+EXPORTS := $(BUILD)/gen/exports.txt $(BUILD)/gen/libshard.map
+$(BUILD)/gen/exports.txt: SAY := names
+$(BUILD)/gen/libshard.map: SAY := map
+$(EXPORTS): shim/host/exports.def scripts/exports.sh Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CC) -E -P -x c -o $@ $<
+	$(Q)$(CC) -E -P -x c -DSHARD_EXPORTS_TEXT -o $@.rows $<
+	$(Q)sh scripts/exports.sh $(SAY) < $@.rows > $@.tmp && mv $@.tmp $@
 
 # Bound lazily: a program that lists nothing of a dataset uses few of the imports, and pays for them
 # in each process. -Bsymbolic-functions: our scandir calls our opendir, as libc's calls libc's.
-$(BUILD)/libshard.so: $(LIB_OBJ) $(BUILD)/gen/libshard.map
+$(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 	@echo "  LD   $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so \
 	  -Wl,--version-script=$(BUILD)/gen/libshard.map -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions -Wl,-z,relro,-z,lazy \
