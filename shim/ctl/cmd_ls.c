@@ -212,7 +212,7 @@ static int open_any(const struct ls *ls, const char *file, struct shard_listing 
                      : stat(file, &st) == 0 && S_ISDIR(st.st_mode) ? IS_DIRECTORY
                                                                    : IS_LISTING;
   int opened = kind == IS_LISTING ? shard_listing_open(file, out) : 0;
-  if (opened == -EBADMSG && shard_manifest_named(file)) {
+  if (opened == -EBADMSG && shard_pattern_is_manifest(file)) {
     kind = IS_MANIFEST;
   } else if (opened != 0) {
     return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
