@@ -97,7 +97,8 @@ class Code:
         self.makefile = read("Makefile")
         self.targets = set(re.findall(r"^([\w-]+):(?!=)", run("make", "-C", REPO, "-npqRr", ":"),
                                       re.MULTILINE))
-        self.exports = read("shim", "exports.txt").split()
+        with open(os.path.join(build, "gen", "exports.txt"), encoding="utf-8") as stream:
+            self.exports = dict(line.split() for line in stream)  # {name: LISTING, STATS or API}
         self.pins = dict(re.findall(r"^([\w-]+)==(\S+)", read("scripts", "requirements-clients.txt"),
                                     re.MULTILINE))
         self.usage = run(ctl, "--help")
