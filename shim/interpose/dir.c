@@ -107,9 +107,7 @@ static void drop_stream(const DIR *dir) {
   }
 }
 
-/* A stream for a descriptor. 0, and *out is NULL if the directory is not served; or a negative
- * errno.
- */
+/* A stream for a descriptor; *out is NULL if the directory is not served. 0 or a negative errno. */
 static int new_stream(int fd, struct stream **out) {
   struct shard_served *served;
   *out = NULL;

@@ -470,8 +470,7 @@ SHARD_EXPORT int nftw64(const char *path, __nftw64_func_t call, int most, int fl
   return nftw_checked(path, narrow_call_n(call), most, flags);
 }
 
-/* Programs linked before glibc 2.3.3: flags that are not known, FTW_ACTIONRETVAL too, do no harm.
- */
+/* For programs linked before glibc 2.3.3 FTW_ACTIONRETVAL is unknown; unknown flags do no harm. */
 #if defined(__x86_64__)
 int shard_old_nftw(const char *path, __nftw_func_t call, int most, int flags);
 int shard_old_nftw64(const char *path, __nftw64_func_t call, int most, int flags);

@@ -2,11 +2,11 @@
 /*
  * wordexp.c - wordexp, with its patterns expanded by our glob.
  *
- * libc's wordexp globs inside libc, past our readdir. It globs a word that has an unquoted * ? or [
- * outside any $ or ` construct, up to the next character of IFS. We call the text from that
- * wildcard on a tail. In a tail, quotes are removed but protect nothing from globbing, not even a
- * blank; ` and ; are plain characters; each field that a $ gives is a pattern. Elsewhere values are
- * not patterns. All this is libc's way, not POSIX's, and is kept.
+ * libc's wordexp globs inside libc, past our readdir. If an unquoted * ? or [ stands outside any $
+ * or ` construct, it globs that word, from its start to the next character of IFS. We call the text
+ * from the wildcard on a tail. In a tail, quotes are removed but protect nothing from globbing, not
+ * even a blank; ` and ; are plain characters; each field that a $ gives is a pattern. Elsewhere
+ * values are not patterns. All this is libc's way, not POSIX's, and is kept.
  *
  * So the string is rewritten: tails are put between two marks, and their plain characters are
  * quoted. libc's wordexp expands that, and globs nothing. The words of a marked group are patterns
