@@ -31,7 +31,7 @@ LIB := $(BOTH) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
-       $(addprefix build/,batch build facts intake merge run sort spool stream_writer writer) \
+       $(addprefix build/,batch build facts intake merge run sorter spool stream_writer writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders head list object page provider sigv4 split url) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
@@ -94,7 +94,6 @@ PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing clock)
 VENV_PYTHON := .venv/bin/python
 # Unless the user has said how many jobs there may be.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
-SUBMAKE = $(Q)+$(MAKE) --no-print-directory
 
 $(BUILD)/libshard.a: $(ALL_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(ALL_OBJ)
@@ -132,20 +131,29 @@ setup:
 
 # make check: some of each area, for every edit. make test: all. make test-AREA: one. tests/run.py
 # has the table of what they run; logs are in build/test-logs/.
-AREAS := unit behaviour docs clients dlio torch s3 sanitizers
-RUNS := check test $(filter-out $(if $(DLIO),test-dlio),$(AREAS:%=test-%))
-.PHONY: $(RUNS) test-dlio
-test-unit: SETUP := build
-$(RUNS):
-	$(Q)bash scripts/setup.sh $(or $(SETUP),test)
-	$(SUBMAKE) $(JOBS) WERROR=1 tests-built
-	$(Q)python3 -m tests.run $(if $(filter test,$@),all,$(@:test-%=%))
+.PHONY: check test test-unit test-behaviour test-docs test-clients test-torch test-s3 test-sanitizers test-dlio
+check: run-check
+test: run-all
+test-unit: run-unit
+test-behaviour: run-behaviour
+test-docs: run-docs
+test-clients: run-clients
+test-torch: run-torch
+test-s3: run-s3
+test-sanitizers: run-sanitizers
+
+run-%:
+	$(Q)bash scripts/setup.sh $(if $(filter unit,$*),build,test)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built
+	$(Q)python3 -m tests.run $*
 
 # The same-run matrix on another DLIO: make test-dlio DLIO=/path/to/tree [PYTHON=...]; and from a
 # bucket, if the tree can and the interpreter has s3torchconnector.
-ifneq ($(DLIO),)
+ifeq ($(DLIO),)
+test-dlio: run-dlio
+else
 test-dlio:
-	$(SUBMAKE) $(JOBS) tests-built
+	$(Q)$(MAKE) --no-print-directory $(JOBS) tests-built
 	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) -m tests.dlio.matrix --active --dlio $(DLIO)
 	$(Q)$(VENV_PYTHON) -m tests.dlio.s3_dlio --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
 endif
@@ -153,15 +161,15 @@ endif
 # Sanitizers, each in a tree of its own, for what can run under them.
 .PHONY: asan ubsan tsan
 asan:
-	$(SUBMAKE) BUILD=build-asan WERROR=1 \
+	$(Q)$(MAKE) --no-print-directory BUILD=build-asan WERROR=1 \
 	  SANITIZE="-fsanitize=address -fno-sanitize-recover=all -fno-omit-frame-pointer" unit
 	$(Q)bash tests/sanitized.sh build-asan address
 ubsan:
-	$(SUBMAKE) BUILD=build-ubsan WERROR=1 \
+	$(Q)$(MAKE) --no-print-directory BUILD=build-ubsan WERROR=1 \
 	  SANITIZE="-fsanitize=undefined -fno-sanitize-recover=all" unit
 	$(Q)BUILD=build-ubsan bash tests/behaviour/build.sh
 tsan:
-	$(SUBMAKE) BUILD=build-tsan WERROR=1 \
+	$(Q)$(MAKE) --no-print-directory BUILD=build-tsan WERROR=1 \
 	  SANITIZE="-fsanitize=thread -fno-omit-frame-pointer" unit
 	$(Q)bash tests/sanitized.sh build-tsan thread
 
@@ -185,7 +193,7 @@ lint:
 	@echo "  LINT"
 	@mkdir -p build
 	$(Q)sh scripts/lint.sh
-	$(SUBMAKE) $(JOBS) -k tidied
+	$(Q)$(MAKE) --no-print-directory $(JOBS) -k tidied
 
 format:
 	clang-format --style=file:scripts/clang-format.yaml -i $(shell find shim include tests -name "*.[ch]")
@@ -195,11 +203,11 @@ format:
 .PHONY: demo bench
 demo:
 	$(Q)bash scripts/setup.sh demo
-	$(SUBMAKE) $(JOBS) all $(T)/openlog.so
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(T)/openlog.so
 	$(Q)bash scripts/demo.sh
 
 bench: setup
-	$(SUBMAKE) $(JOBS) all $(PROGRAM_BIN) $(LINKED_BIN)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(PROGRAM_BIN) $(LINKED_BIN)
 	$(Q)$(VENV_PYTHON) -m scripts.bench
 
 # ---- installation -------------------------------------------------------------------------

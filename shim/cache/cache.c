@@ -181,7 +181,7 @@ static int open_cached(struct call *c, struct shard_listing **out) {
 
 /* Whether it can be had at all in this way. */
 static int check_given(const struct call *c, const struct shard_config *config) {
-  if (shard_manifest_named(c->first.listing) || shard_pattern_has(config->listing, 'r') ||
+  if (shard_pattern_is_manifest(c->first.listing) || shard_pattern_has(config->listing, 'r') ||
       shard_pattern_has(config->listing, 'e')) {
     return shard_error_set(c->err, c->size, -EINVAL,
                            "SHARD_LISTING='%.300s' gives ranks lists of their own, which is for "
@@ -373,7 +373,7 @@ static char *find_stream(const struct call *c) {
   /* Without a job it gets old. */
   bool young = shard_wanted_job_id(job) != 0 ||
                (base && st.st_mtim.tv_sec <= now && st.st_mtim.tv_sec > now - SHARD_WANTED_FRESH);
-  if (base && (shard_stream_look(base) == SHARD_STREAM_BROKEN || !young)) {
+  if (base && (shard_stream_get_state(base) == SHARD_STREAM_BROKEN || !young)) {
     free(base);
     base = NULL;
   }

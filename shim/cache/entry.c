@@ -275,7 +275,7 @@ int shard_entry_install(const struct shard_entry *e, const char *file, struct sh
 static bool is_broken_part(const struct shard_entry *e, const char *name, size_t base) {
   char *path = NULL;
   bool broken = asprintf(&path, "%s/%.*s", e->cache, (int)base, name) >= 0 &&
-                shard_stream_look(path) == SHARD_STREAM_BROKEN;
+                shard_stream_get_state(path) == SHARD_STREAM_BROKEN;
   free(path);
   return broken;
 }

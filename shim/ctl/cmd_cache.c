@@ -329,7 +329,7 @@ static bool is_old(const struct cache *c, const struct entry *e) {
 static void look_at_part(const struct cache *c, struct entry *e) {
   char base[PATH_MAX + NAME_MAX + 2];
   snprintf(base, sizeof(base), "%s/%.*s", c->path, (int)e->base, e->name);
-  enum shard_stream_state state = shard_stream_look(base);
+  enum shard_stream_state state = shard_stream_get_state(base);
   e->busy = e->busy || state == SHARD_STREAM_RUNNING;
   for (size_t i = 0; i < c->count && state == SHARD_STREAM_COMPLETE; i++) {
     const struct entry *link = &c->entries[i];
@@ -769,7 +769,7 @@ int ctl_cmd_cache(int argc, char **argv) {
   struct cache c = {.dir = -1};
   char err[700];
   r.json = given.json ? ctl_json_array() : NULL;
-  ssize_t rc = shard_cache_dir_find(false, c.path, sizeof(c.path), err, sizeof(err));
+  ssize_t rc = shard_cachedir_find(false, c.path, sizeof(c.path), err, sizeof(err));
   if (rc < 0 && rc != -ENOENT) {
     return ctl_fail("%s", err);
   }

@@ -332,7 +332,7 @@ static bool writable(const char *dir) {
 
 static void check_cache(void) {
   char dir[PATH_MAX], err[700], room[CTL_HUMAN];
-  ssize_t rc = shard_cache_dir_find(false, dir, sizeof(dir), err, sizeof(err));
+  ssize_t rc = shard_cachedir_find(false, dir, sizeof(dir), err, sizeof(err));
   bool missing = rc == -ENOENT;
   if (rc < 0 && !missing) {
     tell(FAIL, "cache", "%s", err);

@@ -48,7 +48,7 @@ static int get(const char *url, bool anonymous, const char *output) {
     return rc;
   }
   rc = ctl_s3_get(url, anonymous, out.whole.fd);
-  if (rc == CTL_DONE && !shard_manifest_named(url)) {
+  if (rc == CTL_DONE && !shard_pattern_is_manifest(url)) {
     rc = check_listing(url, out.temporary);
   }
   int ended = ctl_output_end(&out, rc == CTL_DONE);

@@ -41,7 +41,8 @@ static const char usage[] =
     "                       the shard view needs it for a manifest of its own\n"
     "      --include GLOBS  only basenames that match one of the patterns, ':'-separated\n"
     "  -0                   names of a text are ended by NUL, not newline\n"
-    "      --root DIR       absolute names of a text lie below DIR, which is left out\n"
+    "      --root DIR       absolute names of a text lie below DIR, which is left out; else they\n"
+    "                       are kept as they are\n"
     "      --unique         keep a name once that comes more often (else that is an error)\n"
     "      --keep-order     keep a text's order, and names that come more often\n"
     "      --no-attributes  without inodes, types and sub-directories: smaller; enough for\n"
@@ -157,7 +158,7 @@ static bool is_about_texts(const struct index *x) {
 
 static enum source kind_of_source(const char *path) {
   struct stat st;
-  if (shard_s3_is_url(path)) {
+  if (shard_s3_url_is(path)) {
     return FROM_BUCKET;
   }
   bool text = strcmp(path, "-") == 0 || (stat(path, &st) == 0 && !S_ISDIR(st.st_mode));
@@ -408,7 +409,7 @@ int ctl_cmd_index(int argc, char **argv) {
   }
   x.path = argv[optind];
   x.source = kind_of_source(x.path);
-  x.remote = shard_s3_is_url(x.given.output);
+  x.remote = shard_s3_url_is(x.given.output);
   x.s3 = (struct ctl_s3){.start_after = x.given.start_after,
                          .end_before = x.given.end_before,
                          .anonymous = x.given.anonymous};

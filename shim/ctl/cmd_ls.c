@@ -200,7 +200,7 @@ static int open_source(const struct ls *ls, enum source kind, const char *source
 /* Open `file`, or a listing made of it. CTL_DONE and *out, or another status after a message. */
 static int open_any(const struct ls *ls, const char *file, struct shard_listing **out) {
   struct stat st;
-  bool bucket = shard_s3_is_url(file);
+  bool bucket = shard_s3_url_is(file);
   if (bucket && ls->manifest) {
     return ctl_usage("--manifest is for files");
   }
@@ -212,7 +212,7 @@ static int open_any(const struct ls *ls, const char *file, struct shard_listing 
                      : stat(file, &st) == 0 && S_ISDIR(st.st_mode) ? IS_DIRECTORY
                                                                    : IS_LISTING;
   int opened = kind == IS_LISTING ? shard_listing_open(file, out) : 0;
-  if (opened == -EBADMSG && shard_manifest_named(file)) {
+  if (opened == -EBADMSG && shard_pattern_is_manifest(file)) {
     kind = IS_MANIFEST;
   } else if (opened != 0) {
     return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));

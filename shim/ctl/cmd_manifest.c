@@ -226,7 +226,7 @@ static int check_pattern(const struct manifests *o) {
     rc = ctl_usage("-o '%s': only %%r, %%e and %%%% have a meaning", o->pattern);
   } else if (o->size > 1 && strcmp(first, last) == 0) {
     rc = ctl_usage("-o '%s' needs %%r, for each rank has a text of its own", o->pattern);
-  } else if (shard_s3_is_url(o->pattern)) {
+  } else if (shard_s3_url_is(o->pattern)) {
     size_t bucket = strlen("s3://") + strcspn(o->pattern + strlen("s3://"), "/");
     rc = ctl_s3_object(first);
     rc = rc == CTL_DONE ? ctl_s3_object(last) : rc;
@@ -246,7 +246,7 @@ static int write_manifests(struct manifests *o) {
     return ctl_usage("--weights takes %u numbers separated by ',', not all 0, not '%s'", o->size,
                      o->weights);
   }
-  int rc = shard_s3_is_url(o->pattern) ? put_all(o) : write_all(o);
+  int rc = shard_s3_url_is(o->pattern) ? put_all(o) : write_all(o);
   free(o->bounds);
   return rc;
 }

@@ -104,7 +104,7 @@ int ctl_s3_source(const char *url, char **out) {
 }
 
 char *ctl_s3_root(const char *url) {
-  const char *slash = shard_s3_is_url(url) ? strrchr(url + 5, '/') : NULL;
+  const char *slash = shard_s3_url_is(url) ? strrchr(url + 5, '/') : NULL;
   return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;
 }
 

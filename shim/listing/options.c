@@ -41,7 +41,7 @@ static int unescape(char *to, size_t size, const char *from, size_t n) {
   return 0;
 }
 
-static int number(const char *value, size_t n, uint32_t max, uint32_t *out) {
+static int parse_number(const char *value, size_t n, uint32_t max, uint32_t *out) {
   char text[16], *end;
   if (n == 0 || n >= sizeof(text)) {
     return -1;
@@ -67,7 +67,7 @@ bool shard_options_parse_order(struct shard_options *o, const char *word, size_t
   return false;
 }
 
-static int set(struct shard_options *o, const char *word, size_t n) {
+static int set_option(struct shard_options *o, const char *word, size_t n) {
   const char *eq = memchr(word, '=', n);
   if (!eq) {
     return -1;
@@ -80,10 +80,10 @@ static int set(struct shard_options *o, const char *word, size_t n) {
     return shard_options_parse_order(o, value, length) ? 0 : -1;
   }
   if (IS("depth")) {
-    return number(value, length, 1u << 20, &o->depth);
+    return parse_number(value, length, 1u << 20, &o->depth);
   }
   if (IS("exact")) {
-    return number(value, length, 1u << 20, &o->exact);
+    return parse_number(value, length, 1u << 20, &o->exact);
   }
   if (IS("include")) {
     return unescape(o->include, sizeof(o->include), value, length);
@@ -92,7 +92,7 @@ static int set(struct shard_options *o, const char *word, size_t n) {
              : IS("follow")     ? &o->follow
              : IS("attributes") ? &o->attributes
                                 : NULL;
-  if (to && number(value, length, 1, &flag) == 0) {
+  if (to && parse_number(value, length, 1, &flag) == 0) {
     *to = flag;
     return 0;
   }
@@ -104,7 +104,7 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
   *o = (struct shard_options){.hidden = true};
   while (*(text += strspn(text, " \t"))) {
     size_t n = strcspn(text, " \t");
-    if (set(o, text, n) != 0) {
+    if (set_option(o, text, n) != 0) {
       snprintf(err, size, "listing option '%.*s' is not known or has a bad value", (int)n, text);
       return -EINVAL;
     }
@@ -136,7 +136,7 @@ void shard_options_format(const struct shard_options *o, char *buf, size_t size)
 }
 
 /* "*literal", by far the most common pattern, without fnmatch's cost. */
-static bool match_one(const char *pattern, size_t n, const char *name, size_t length) {
+static bool match_pattern(const char *pattern, size_t n, const char *name, size_t length) {
   if (n > 0 && pattern[0] == '*' && strcspn(pattern + 1, "*?[\\:") >= n - 1) {
     return length >= n - 1 && memcmp(name + length - (n - 1), pattern + 1, n - 1) == 0;
   }
@@ -159,7 +159,7 @@ bool shard_options_match(const struct shard_options *o, const char *name, size_t
   }
   for (const char *p = o->include; *p;) {
     size_t n = strcspn(p, ":");
-    if (match_one(p, n, name, length)) {
+    if (match_pattern(p, n, name, length)) {
       return true;
     }
     p += n + (p[n] == ':');

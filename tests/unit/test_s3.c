@@ -1078,8 +1078,8 @@ static void splits_of_numbers(void **state) {
   end = text_of("img_0003");
   at = text_of("img_0000499");
   assert_true(shard_s3_split_between(&span, 0.5, &middle));
-  assert_true(shard_compare_bytes(middle.bytes, middle.length, at.bytes, at.length) > 0);
-  assert_true(shard_compare_bytes(middle.bytes, middle.length, end.bytes, end.length) < 0);
+  assert_true(shard_codec_compare_bytes(middle.bytes, middle.length, at.bytes, at.length) > 0);
+  assert_true(shard_codec_compare_bytes(middle.bytes, middle.length, end.bytes, end.length) < 0);
   free(seen);
 }
 
@@ -1114,10 +1114,10 @@ static void splits_in_parts(void **state) {
       fail_msg("case %zu: %.0f left", i, left);
     }
     assert_true(shard_s3_split_between(&span, cases[i].part, &middle));
-    if (shard_compare_bytes(middle.bytes, middle.length, cases[i].least, strlen(cases[i].least)) <
-            0 ||
-        shard_compare_bytes(middle.bytes, middle.length, cases[i].most, strlen(cases[i].most)) >
-            0) {
+    if (shard_codec_compare_bytes(middle.bytes, middle.length, cases[i].least,
+                                  strlen(cases[i].least)) < 0 ||
+        shard_codec_compare_bytes(middle.bytes, middle.length, cases[i].most,
+                                  strlen(cases[i].most)) > 0) {
       fail_msg("case %zu: divided at %.*s", i, (int)middle.length, middle.bytes);
     }
     assert_true(is_utf8(middle.bytes, middle.length));
@@ -1215,8 +1215,8 @@ static void splits_lie_between(void **state) {
     }
     for (size_t i = 0; i < 2; i++) {
       for (size_t k = 0; k < 2; k++) {
-        if (shard_compare_bytes(keys[k].bytes, keys[k].length, keys[k + 1].bytes,
-                                keys[k + 1].length) > 0) {
+        if (shard_codec_compare_bytes(keys[k].bytes, keys[k].length, keys[k + 1].bytes,
+                                      keys[k + 1].length) > 0) {
           struct shard_s3_text swap = keys[k];
           keys[k] = keys[k + 1];
           keys[k + 1] = swap;
@@ -1231,8 +1231,8 @@ static void splits_lie_between(void **state) {
     struct shard_s3_text middle;
     struct shard_s3_span span = {.at = &keys[1], .seen = seen};
     for (int bounded = 0; bounded < 2; bounded++) {
-      bool empty =
-          shard_compare_bytes(keys[1].bytes, keys[1].length, keys[2].bytes, keys[2].length) == 0;
+      bool empty = shard_codec_compare_bytes(keys[1].bytes, keys[1].length, keys[2].bytes,
+                                             keys[2].length) == 0;
       span.end = bounded ? &keys[2] : NULL;
       if ((bounded && empty) || !shard_s3_split_between(&span, (round % 9) / 8.0, &middle)) {
         continue;
@@ -1240,10 +1240,10 @@ static void splits_lie_between(void **state) {
       found++;
       assert_true(middle.length <= SHARD_S3_KEY_MAX);
       assert_true(is_utf8(middle.bytes, middle.length));
-      assert_true(shard_compare_bytes(middle.bytes, middle.length, keys[1].bytes, keys[1].length) >
-                  0);
-      assert_true(!bounded || shard_compare_bytes(middle.bytes, middle.length, keys[2].bytes,
-                                                  keys[2].length) < 0);
+      assert_true(shard_codec_compare_bytes(middle.bytes, middle.length, keys[1].bytes,
+                                            keys[1].length) > 0);
+      assert_true(!bounded || shard_codec_compare_bytes(middle.bytes, middle.length, keys[2].bytes,
+                                                        keys[2].length) < 0);
       assert_true(shard_s3_split_left(&span, &keys[0], 1000) >= 0);
     }
   }

@@ -85,8 +85,8 @@ static void keep(struct texts *t, const char *text, size_t length) {
 
 static void keep_table(struct texts *t, const struct shard_table *table) {
   struct shard_position p = {.name = malloc(table->longest + 2)};
-  int rc = shard_table_seek(&p, table, 0);
-  while (rc == 0 && (rc = shard_table_next(&p)) == 1) {
+  int rc = shard_names_seek(&p, table, 0);
+  while (rc == 0 && (rc = shard_names_next(&p)) == 1) {
     keep(t, p.name, p.length);
     rc = 0;
   }
@@ -145,9 +145,9 @@ static void together(void **state) {
   assert_int_equal(shard_stream_writer_count(p), 1); /* at once */
   write_names(p, 1000, NAMES);
   assert_true(shard_stream_writer_count(p) < 40);
-  assert_int_equal(shard_stream_look(base), SHARD_STREAM_RUNNING);
+  assert_int_equal(shard_stream_get_state(base), SHARD_STREAM_RUNNING);
   assert_int_equal(shard_stream_writer_end(p), 0);
-  assert_int_equal(shard_stream_look(base), SHARD_STREAM_COMPLETE);
+  assert_int_equal(shard_stream_get_state(base), SHARD_STREAM_COMPLETE);
   assert_int_equal(shard_stream_writer_names(p), NAMES);
   struct texts wanted = {.count = 0};
   for (unsigned i = 0; i < NAMES; i++) {
@@ -241,7 +241,7 @@ static void broken(void **state) {
   }
   assert_int_equal(dprintf(errors, "shardctl: it rains\n"), 19);
   flock(errors, LOCK_UN);
-  assert_int_equal(shard_stream_look(base), SHARD_STREAM_BROKEN);
+  assert_int_equal(shard_stream_get_state(base), SHARD_STREAM_BROKEN);
   assert_int_equal(shard_stream_open(base, SOURCE, "", &r.stream), 0);
   read_all(&r);
   assert_int_equal(r.rc, -EIO);

@@ -121,7 +121,7 @@ static int check_keys(struct range *r) {
                show_key(key, n, buf));
       return -EBADMSG;
     }
-    if (shard_compare_bytes(key, n, before, before_length) <= 0) {
+    if (shard_codec_compare_bytes(key, n, before, before_length) <= 0) {
       snprintf(r->why, sizeof(r->why),
                "the server repeats itself, or sends keys out of order, at '%s'",
                show_key(key, n, buf));
@@ -225,8 +225,8 @@ static void tell_parent(struct range *r, const char *key, size_t n) {
 
 static bool is_past(const struct range *r, const char *key, size_t n) {
   const char *stop = r->lister->listing->end_before;
-  return (r->has_end && shard_compare_bytes(key, n, r->end.bytes, r->end.length) > 0) ||
-         (stop && shard_compare_bytes(key, n, stop, strlen(stop)) >= 0);
+  return (r->has_end && shard_codec_compare_bytes(key, n, r->end.bytes, r->end.length) > 0) ||
+         (stop && shard_codec_compare_bytes(key, n, stop, strlen(stop)) >= 0);
 }
 
 static double page_of(const struct lister *l) {
@@ -262,7 +262,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   *middle = r->folder;
   middle->bytes[middle->length - 1]++;
   if (r->has_end &&
-      shard_compare_bytes(middle->bytes, middle->length, r->end.bytes, r->end.length) >= 0) {
+      shard_codec_compare_bytes(middle->bytes, middle->length, r->end.bytes, r->end.length) >= 0) {
     return false;
   }
   struct shard_s3_span span = span_of(r);
@@ -358,8 +358,9 @@ static void tell_others(const struct range *r, const char *key, size_t n) {
   for (unsigned i = 0; i < r->lister->count; i++) {
     struct range *o = r->lister->ranges[i];
     if (o != r && o->live && !o->listed &&
-        shard_compare_bytes(o->at.bytes, o->at.length, r->at.bytes, r->at.length) > 0 &&
-        (!key || (o->has_end && shard_compare_bytes(o->end.bytes, o->end.length, key, n) <= 0))) {
+        shard_codec_compare_bytes(o->at.bytes, o->at.length, r->at.bytes, r->at.length) > 0 &&
+        (!key ||
+         (o->has_end && shard_codec_compare_bytes(o->end.bytes, o->end.length, key, n) <= 0))) {
       o->left = 0;
     }
   }
@@ -415,7 +416,7 @@ static int take_page(struct range *r) {
   r->empty = p->count > 0 ? 0 : r->empty + 1;
   if (past || !p->truncated ||
       (r->has_end &&
-       shard_compare_bytes(r->at.bytes, r->at.length, r->end.bytes, r->end.length) >= 0)) {
+       shard_codec_compare_bytes(r->at.bytes, r->at.length, r->end.bytes, r->end.length) >= 0)) {
     end_range(r);
     return 0;
   }
@@ -534,7 +535,7 @@ static int take_folders(struct lister *l) {
   }
   int rc = k->goes_on ? shard_s3_folders_add(&l->folders, last.bytes, last.length, false) : 0;
   while (rc == 0 && (name = shard_s3_page_key(&k->page, &at, &n)) != NULL) {
-    if (shard_compare_bytes(name, n, last.bytes, last.length) > 0 &&
+    if (shard_codec_compare_bytes(name, n, last.bytes, last.length) > 0 &&
         shard_s3_split_is_text(name, n)) {
       set_text(&last, name, n);
       taken++;
@@ -691,9 +692,9 @@ static int split_some(struct lister *l) {
     double part = part_of(l, r, share);
     /* However good the guess is: only a key between is safe. */
     if (!split_at(r, part, &middle) ||
-        shard_compare_bytes(middle.bytes, middle.length, r->at.bytes, r->at.length) <= 0 ||
-        (r->has_end &&
-         shard_compare_bytes(middle.bytes, middle.length, r->end.bytes, r->end.length) >= 0)) {
+        shard_codec_compare_bytes(middle.bytes, middle.length, r->at.bytes, r->at.length) <= 0 ||
+        (r->has_end && shard_codec_compare_bytes(middle.bytes, middle.length, r->end.bytes,
+                                                 r->end.length) >= 0)) {
       r->stuck = true;
       continue;
     }

@@ -228,8 +228,9 @@ bool shard_s3_split_is_text(const char *bytes, size_t length) {
 }
 
 static bool is_between(const struct shard_s3_span *s, const struct shard_s3_text *t) {
-  return shard_compare_bytes(t->bytes, t->length, s->at->bytes, s->at->length) > 0 &&
-         (!s->end || shard_compare_bytes(t->bytes, t->length, s->end->bytes, s->end->length) < 0);
+  return shard_codec_compare_bytes(t->bytes, t->length, s->at->bytes, s->at->length) > 0 &&
+         (!s->end ||
+          shard_codec_compare_bytes(t->bytes, t->length, s->end->bytes, s->end->length) < 0);
 }
 
 /* middle = at[0..position] and a byte; whether it lies between at and end. */

@@ -40,7 +40,7 @@ bool shard_s3_split_is_text(const char *bytes, size_t length);
 
 /* How many bytes two keys share at their start. */
 static inline size_t shard_s3_split_shared(const char *a, size_t na, const char *b, size_t nb) {
-  return shard_shared_start(a, b, na < nb ? na : nb);
+  return shard_codec_shared_start(a, b, na < nb ? na : nb);
 }
 
 /*
