@@ -24,7 +24,7 @@ BOTH := $(addprefix base/,crc32c error file path size version whole words) \
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir given names stream)
 LIB := $(BOTH) \
-       $(addprefix host/,builder real self) \
+       $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache elect entry fetch first produce wanted) \
        stats/stats \
        $(addprefix view/,place serve view window) \

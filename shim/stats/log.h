@@ -61,7 +61,7 @@ struct shard_log_dataset {
   _Atomic uint32_t state; /* enum shard_log_space */
   uint32_t program;       /* 1: a program that shards by itself lists it; 0: of SHARD_DATASET */
   uint64_t id;            /* XXH64 of root */
-  _Atomic uint64_t dev, ino;
+  _Atomic uint64_t dev, ino; /* of root; dev: shard_climb_device() */
   _Atomic uint64_t entries; /* in the listing, without those of datasets inside; valid if listed */
   _Atomic uint64_t used;    /* the first so many of them are used; ditto */
   _Atomic uint32_t listed;  /* enum shard_log_space: listing, digest, entries, used */

@@ -24,12 +24,12 @@
 #include "config/launcher.h"
 #include "config/pattern.h"
 #include "host/builder.h"
+#include "host/climb.h"
 #include "host/self.h"
 #include "libshard.h"
 #include "stats/log.h"
 
 #define MARK "LIBSHARD_STATS"
-#define LEVELS 64 /* directories from a file up to the root of its dataset */
 
 atomic_int shard_stats_state;
 
@@ -162,10 +162,10 @@ static size_t path_of(int fd, char *buf) {
 static int dataset(const char *path, bool of_program, const struct shard_options *options,
                    uint64_t first) {
   char root[PATH_MAX];
-  struct stat st;
+  struct statx st;
   int fd = sys_open(path, O_PATH | O_DIRECTORY, 0);
   size_t n = fd < 0 ? 0 : path_of(fd, root);
-  bool good = n > 0 && fstat(fd, &st) == 0;
+  bool good = n > 0 && shard_climb_stat(fd, "", &st) == 0;
   if (fd >= 0) {
     sys_close(fd);
   }
@@ -187,8 +187,8 @@ static int dataset(const char *path, bool of_program, const struct shard_options
   d->program = of_program;
   d->id = id;
   d->first = first;
-  atomic_store(&d->dev, st.st_dev);
-  atomic_store(&d->ino, st.st_ino);
+  atomic_store(&d->dev, shard_climb_device(&st));
+  atomic_store(&d->ino, st.stx_ino);
   atomic_store(&d->epoch, first);
   atomic_store(&d->last, first);
   d->options = *options;
@@ -376,85 +376,106 @@ void shard_stats_served(int i, uint64_t epoch, const char *name, size_t length) 
 
 /* ---- which dataset a directory is of ------------------------------------------------------------
  *
- * By device and inode, going up. What was found is kept for some directories; an entry is used
+ * By going up from it (host/climb.h). What was found is kept for some directories; an entry is used
  * and changed by whoever gets hold of it, and left alone by everybody else.
  */
 
-#define PLACES 64
+/* A directory as it was reached: one that is mounted elsewhere may have another path there. */
 struct place {
-  uint64_t dev, ino, generation;
+  uint64_t dev, ino, mount, generation;
   int dataset;   /* -1: none */
   uint32_t base; /* bytes of its path from the root, with a slash at the end; "" for the root */
 };
-static struct {
-  atomic_flag held;
-  struct kept {
-    struct place place;
-    char path[456];
-  } kept;
-} places[PLACES];
 
-/* The innermost dataset whose root is the directory itself (levels 0) or above it. */
-static int find_root(int fd, uint64_t dev, uint64_t ino, unsigned *levels) {
-  char up[3 * LEVELS] = "";
-  for (*levels = 0; *levels < LEVELS; ++*levels) {
-    int found = -1;
-    for (uint32_t i = 0; i < slots(); i++) {
-      if (ready(i) && atomic_load(&slot(i)->ino) == ino && atomic_load(&slot(i)->dev) == dev) {
-        found = (int)i; /* a later one is of the program's own */
-      }
+#define KEPT 64
+static struct kept {
+  atomic_flag held;
+  struct place place;
+  char path[456];
+} kept_places[KEPT];
+
+/* The roots of the datasets, the last one first: a later one is of the program's own. */
+struct roots {
+  struct shard_climb_root roots[SHARD_LOG_DATASETS];
+  uint32_t count;
+};
+
+static void copy_roots(struct roots *out) {
+  out->count = slots();
+  for (uint32_t i = 0; i < out->count; i++) {
+    struct shard_climb_root *root = &out->roots[out->count - 1 - i];
+    *root = (struct shard_climb_root){.path = slot(i)->root};
+    if (ready(i)) {
+      root->dev = atomic_load(&slot(i)->dev);
+      root->ino = atomic_load(&slot(i)->ino);
     }
-    struct stat st;
-    memcpy(up + (size_t)3 * *levels, "../", 4);
-    up[(size_t)3 * *levels + 2] = 0;
-    if (found >= 0 || fstatat(fd, up, &st, 0) != 0 || (st.st_dev == dev && st.st_ino == ino)) {
-      return found;
-    }
-    up[(size_t)3 * *levels + 2] = '/';
-    dev = st.st_dev;
-    ino = st.st_ino;
   }
-  return -1;
 }
 
-/* Datasets whose root is another directory by now, or there at last. */
-static bool look_again(void) {
-  bool changed = false;
+/*
+ * Look at the roots anew: one may be another directory by now, or there at last. Whether they have
+ * changed since *generation, which is then the present one.
+ */
+static bool refresh_roots(struct roots *r, uint64_t *generation) {
   if (!atomic_load(&all_there)) {
     look_for_roots();
   }
-  for (uint32_t i = 0; i < slots(); i++) {
-    struct stat st;
-    struct shard_log_dataset *d = slot(i);
-    if (ready(i) && stat(d->root, &st) == 0 && S_ISDIR(st.st_mode) &&
-        (st.st_ino != atomic_load(&d->ino) || st.st_dev != atomic_load(&d->dev))) {
-      atomic_store(&d->dev, st.st_dev);
-      atomic_store(&d->ino, st.st_ino);
+  copy_roots(r);
+  for (uint32_t i = 0; i < r->count; i++) {
+    struct shard_climb_root *root = &r->roots[r->count - 1 - i], before = *root;
+    if (ready(i) && shard_climb_look(root) &&
+        (root->ino != before.ino || root->dev != before.dev)) {
+      atomic_store(&slot(i)->dev, root->dev);
+      atomic_store(&slot(i)->ino, root->ino);
       atomic_fetch_add(&head->generation, 1);
-      changed = true;
     }
   }
-  return changed;
+  uint64_t known = *generation;
+  *generation = atomic_load(&head->generation);
+  return *generation != known;
 }
 
-/* path, of length n, from the root so many levels up, with a slash at its end; NULL: too few. */
-static char *last_levels(char *path, size_t n, unsigned levels) {
-  size_t at = n;
-  path[n] = '/';
-  path[n + 1] = 0;
-  for (; levels > 0; levels--) {
-    do {
-      if (at == 0) {
-        return NULL;
-      }
-      at--;
-    } while (path[at] != '/');
+/*
+ * Go up from directory fd to a root. 1: *out tells which, and path[PATH_MAX] has the path from that
+ * root to where the climb has ended: "", unless that is a mount of a part of the root's tree. 0:
+ * there is none. A negative errno: it cannot be told.
+ */
+static int find_root(int fd, const struct statx *st, uint64_t *generation, struct roots *r,
+                     struct shard_climb *out, char *path) {
+  copy_roots(r);
+  *path = 0;
+  int rc = shard_climb_find(fd, st, r->roots, r->count, out);
+  if (rc <= 0 && refresh_roots(r, generation)) {
+    rc = shard_climb_find(fd, st, r->roots, r->count, out);
   }
-  return at == n ? path + n + 1 : path + at + 1;
+  /* A mount inside a dataset has the names by which it is reached; so only if no root was met. */
+  if (rc <= 0 && out->mount_count > 0) {
+    int found = shard_climb_find_mounted(out, r->roots, r->count, path);
+    rc = found != 0 ? found : rc;
+  }
+  /* Any other error is that of a directory that has just gone, or may not be entered. */
+  return rc > 0 || shard_error_is_shortage(rc) ? rc : 0;
 }
 
-/* Fill in out->dataset and base, and *path in buf[PATH_MAX + 1]. false: it cannot be told. */
-static bool locate(int dirfd, const char *directory, struct place *out, char *buf, char **path) {
+/* Add the last `levels` names of fd's path to path[PATH_MAX], used bytes; the new length or -1. */
+__attribute__((noinline)) static ssize_t add_names(int fd, size_t levels, char *path, size_t used) {
+  char names[PATH_MAX];
+  ssize_t n = shard_climb_names(fd, levels, names, sizeof(names));
+  bool apart = used > 0 && n > 0;
+  if (n < 0 || used + apart + (size_t)n >= PATH_MAX) {
+    return -1;
+  }
+  path[used] = '/';
+  memcpy(path + used + apart, names, (size_t)n + 1);
+  return (ssize_t)(used + apart) + n;
+}
+
+/*
+ * Fill in out->dataset and base, and path[PATH_MAX + 1], for a directory of which *st is known.
+ * false: it cannot be told, which is counted as lost.
+ */
+static bool locate(int dirfd, const char *directory, const struct statx *st, struct place *out,
+                   char *path) {
   out->dataset = -1;
   int fd = (int)syscall(SYS_openat, dirfd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
@@ -462,21 +483,25 @@ static bool locate(int dirfd, const char *directory, struct place *out, char *bu
     atomic_fetch_add(&head->lost, shard_error_is_shortage(errno));
     return false;
   }
-  unsigned levels;
-  int found = find_root(fd, out->dev, out->ino, &levels);
-  if (found < 0 && (look_again() || out->generation != atomic_load(&head->generation))) {
-    out->generation = atomic_load(&head->generation);
-    found = find_root(fd, out->dev, out->ino, &levels);
+  struct roots r;
+  struct shard_climb climb;
+  int rc = find_root(fd, st, &out->generation, &r, &climb, path);
+  ssize_t n = 0;
+  if (rc > 0) {
+    n = *path ? add_names(fd, climb.levels, path, strlen(path))
+              : shard_climb_names(fd, climb.levels, path, PATH_MAX);
   }
-  size_t n = found >= 0 ? path_of(fd, buf) : 0;
   sys_close(fd);
-  *path = n > 0 ? last_levels(buf, n == 1 ? 0 : n, levels) : NULL;
-  if (*path) {
-    out->dataset = found;
-    out->base = (uint32_t)strlen(*path);
-  } else if (found >= 0) {
-    atomic_fetch_add(&head->lost, 1); /* there is no /proc */
+  if (rc < 0 || n < 0) { /* no descriptor is left, or there is no /proc */
+    atomic_fetch_add(&head->lost, 1);
     return false;
+  }
+  if (rc > 0) {
+    out->dataset = (int)(r.count - 1 - climb.which);
+    if (n > 0) {
+      path[n++] = '/';
+    }
+    out->base = (uint32_t)n;
   }
   return true;
 }
@@ -515,47 +540,55 @@ static void note_file(int i, char *path, size_t base, const char *name, int fd) 
   }
 }
 
-static void opened(int fd, int dirfd, const char *path) {
-  char directory[PATH_MAX], buf[PATH_MAX + NAME_MAX + 2], *found = buf;
+/* The directory of `path`, in out[PATH_MAX], and its last name. NULL: it has none, or no room. */
+static const char *split(const char *path, char *out) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   size_t n = slash ? (size_t)(slash - path) : 0;
-  struct stat st;
-  if (!*name || n >= sizeof(directory)) {
+  if (!*name || n >= PATH_MAX) {
+    return NULL;
+  }
+  memcpy(out, path, n);
+  out[n] = 0;
+  if (n == 0) {
+    strcpy(out, slash ? "/" : ".");
+  }
+  return name;
+}
+
+static void note_open(int fd, int dirfd, const char *opened) {
+  char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+  const char *name = split(opened, directory);
+  struct statx st;
+  if (!name || shard_climb_stat(dirfd, directory, &st) != 0) {
     return; /* a directory */
   }
-  memcpy(directory, path, n);
-  directory[n] = 0;
-  if (n == 0) {
-    strcpy(directory, slash ? "/" : ".");
-  }
-  if (fstatat(dirfd, directory, &st, 0) != 0) {
-    return;
-  }
-  struct place p = {
-      .dev = st.st_dev, .ino = st.st_ino, .generation = atomic_load(&head->generation)};
-  size_t at = (p.ino * SHARD_XXH_PRIME1 ^ p.dev * SHARD_XXH_PRIME2) >> 32 & (PLACES - 1);
-  bool mine = !atomic_flag_test_and_set(&places[at].held);
-  struct kept *kept = &places[at].kept;
-  if (mine && kept->place.ino == p.ino && kept->place.dev == p.dev &&
-      kept->place.generation == p.generation) {
+  struct place p = {.dev = shard_climb_device(&st),
+                    .ino = st.stx_ino,
+                    .mount = st.stx_mnt_id,
+                    .generation = atomic_load(&head->generation)};
+  struct kept *kept =
+      &kept_places[(p.ino * SHARD_XXH_PRIME1 ^ p.dev * SHARD_XXH_PRIME2) >> 32 & (KEPT - 1)];
+  bool held = !atomic_flag_test_and_set(&kept->held);
+  if (held && kept->place.ino == p.ino && kept->place.dev == p.dev &&
+      kept->place.mount == p.mount && kept->place.generation == p.generation) {
     p = kept->place;
     if (p.dataset >= 0) {
-      memcpy(buf, kept->path, p.base);
+      memcpy(path, kept->path, p.base);
     }
   } else {
-    bool known = locate(dirfd, directory, &p, buf, &found);
-    if (mine && known && (p.dataset < 0 || p.base < sizeof(kept->path))) {
+    bool known = locate(dirfd, directory, &st, &p, path);
+    if (held && known && (p.dataset < 0 || p.base < sizeof(kept->path))) {
       kept->place = p;
       if (p.dataset >= 0) {
-        memcpy(kept->path, found, p.base);
+        memcpy(kept->path, path, p.base);
       }
     }
   }
-  if (mine) {
-    atomic_flag_clear(&places[at].held);
+  if (held) {
+    atomic_flag_clear(&kept->held);
   }
   if (p.dataset >= 0) {
-    note_file(p.dataset, found, p.base, name, fd);
+    note_file(p.dataset, path, p.base, name, fd);
   }
 }
 
@@ -565,7 +598,7 @@ void shard_stats_opened(int fd, int dirfd, const char *path, int flags) {
   }
   int saved = errno;
   if (slots() > 0 || shard_config()->dataset) {
-    opened(fd, dirfd, path);
+    note_open(fd, dirfd, path);
   }
   errno = saved;
 }

@@ -78,7 +78,7 @@ enum { EMPTY = 0, READY = -1 };
 static struct {
   atomic_int state;
   struct dataset *datasets;
-  struct shard_root *roots; /* of the datasets, as first seen */
+  struct shard_climb_root *roots; /* of the datasets, as first seen */
   size_t count;
   struct shard_world world;
   struct shard_options options;
@@ -91,13 +91,7 @@ static struct {
 
 static atomic_int listings;      /* opened */
 static atomic_int view_now = -1; /* enum shard_view, once decided */
-enum complaint {
-  ABOUT_RANK,
-  ABOUT_DATASET,
-  ABOUT_DAMAGE,
-  ABOUT_LISTING,
-  COMPLAINTS
-};
+enum complaint { ABOUT_RANK, ABOUT_DATASET, ABOUT_DAMAGE, ABOUT_LISTING, COMPLAINTS };
 static atomic_bool complained[COMPLAINTS];
 
 static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
@@ -235,7 +229,7 @@ static void set_up(void) {
     d->path = path;
     d->url = url;
     setup.roots[setup.count].path = path;
-    shard_root_look(&setup.roots[setup.count++]);
+    shard_climb_look(&setup.roots[setup.count++]);
   }
   if (!setup.datasets || !setup.roots) {
     setup.error = -ENOMEM;
@@ -526,7 +520,7 @@ static bool locate_listed(const struct statx *st, struct location *out) {
   return false;
 }
 
-/* 1, 0 or negative errno, as shard_place_find(). */
+/* 1, 0 or negative errno, as for shard_place_find(). */
 static int locate(int fd, const struct statx *st, struct location *out) {
   if (atomic_load_explicit(&listings, memory_order_relaxed) > 0 && locate_listed(st, out)) {
     return 1;
@@ -711,7 +705,7 @@ static int decide(int fd, struct shard_served **out) {
     set_up();
     leave(&setup.state, READY);
   }
-  if (shard_place_look(fd, &st) != 0 || !S_ISDIR(st.stx_mode)) {
+  if (shard_climb_stat(fd, "", &st) != 0 || !S_ISDIR(st.stx_mode)) {
     return 0; /* libc says so better */
   }
   int rc = locate(fd, &st, &place);
