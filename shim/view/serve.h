@@ -7,6 +7,7 @@
 #include "listing/listing.h"
 #include "listing/options.h"
 #include "shard/shard.h"
+#include "view/passes.h"
 #include "view/view.h"
 
 /* Positions of a listing that are not shared out: they are a nested dataset's. */
@@ -35,20 +36,22 @@ struct shard_scope {
   uint64_t first; /* of a part: its first position, from which inode numbers are made */
 };
 
+struct shard_view_dataset;
+
 struct shard_served {
   enum shard_served_how how;
   enum shard_served_order order;
   const struct shard_options *options;
-  struct dataset *dataset;     /* view.c's */
-  int error;                   /* why nothing can be read: there is no list for the epoch */
-  struct shard_scope scope;    /* LISTED; view.c sets the listing */
-  struct shard_stream *stream; /* STREAMED */
+  struct shard_view_dataset *dataset; /* datasets.h */
+  int error;                          /* why nothing can be read: there is no list for the epoch */
+  struct shard_scope scope;           /* LISTED; choose.c sets the listing */
+  struct shard_stream *stream;        /* STREAMED */
   const struct shard_hole *holes;
   size_t hole_count;
   struct shard_share share;
   uint64_t key; /* of the shuffle; 0: none */
   struct shard_permutation leaf;
-  _Atomic uint64_t *passes; /* the dataset's, to be told when the root has been read; or NULL */
+  shard_passes *passes; /* the dataset's, under SHARD_EPOCH=auto; else NULL */
   uint64_t epoch;
   int stats;         /* the dataset's number there, or -1 */
   bool own_position; /* the file system does not set a directory's offset */
