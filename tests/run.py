@@ -64,12 +64,6 @@ def scripts(area):
         yield Step(f"{area}/{name}", command, alone=name in TIMED, limit=900)
 
 
-def there(name, program, *arguments):
-    """A step for a program of Python's own library, if there is such a test."""
-    if os.path.exists(program):
-        yield Step(name, [sys.executable, program, *arguments])
-
-
 def unit_tests():
     """A step for each program of tests/unit."""
     for path in sorted(glob.glob(paths.source("unit", "test_*.c"))):
@@ -94,10 +88,10 @@ def all_steps():
         Step("sanitizers/undefined", ["make", "ubsan"]),
         Step("lint/lint", ["make", "JOBS=", "lint"]),
         Step("dlio/adapter", [VENV, paths.source("dlio", "adapter_units.py")]),
-        *there("clients/run", paths.source("clients", "run.py"), "--all", "--python",
-               os.path.join(paths.REPO, ".venv-clients", "bin", "python")),
+        Step("clients/run", python("clients.run", "--all", "--python",
+                                   os.path.join(paths.REPO, ".venv-clients", "bin", "python"))),
         *scripts("behaviour"), *unit_tests(),
-        *there("docs/drift", paths.source("docs", "drift.py"), "--self-test"),
+        Step("docs/drift", [sys.executable, paths.source("docs", "drift.py"), "--self-test"]),
     ]
 
 
@@ -110,7 +104,7 @@ def smoke():
         Step("s3/keys", python("s3", "hostile", "addressing", "secrets")),
         Step("lint/lint", ["make", "JOBS=", "lint"]),
         *(step for step in scripts("behaviour") if step.name.rpartition("/")[2] in quick),
-        *unit_tests(), *there("docs/drift", paths.source("docs", "drift.py")),
+        *unit_tests(), Step("docs/drift", [sys.executable, paths.source("docs", "drift.py")]),
     ]
 
 

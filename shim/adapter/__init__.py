@@ -68,7 +68,8 @@ class Importer:
 
     @classmethod
     def show(cls, spec):
-        """Let tracebacks show the lines of a module: there is no file to read them from."""
+        """Let tracebacks show the lines of a module: there is no file to read them from. (What the
+        interpreter prints of itself before 3.13 names the module and the line's number only.)"""
         text = cls.get_source(spec.name)
         linecache.cache[spec.origin] = len(text), None, text.splitlines(True), spec.origin
 

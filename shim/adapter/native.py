@@ -98,7 +98,7 @@ class Native:
         self._set(VIEWS.index(view))
 
     def config_error(self):
-        """Whether a SHARD_ variable is misspelt or wrong; it is said then, once."""
+        """Whether a SHARD_ variable is misspelt or wrong; if one is, says so, once."""
         if self._check(self._text(), 1024):
             self._complain()
             return True
@@ -194,8 +194,8 @@ def native():
 
 
 def speaks():
-    """Whether this process says what all processes of the node have to say: the first rank, and
-    no worker."""
+    """Whether this process speaks for all processes of its node: it is the first rank, and no
+    worker."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         return False

@@ -99,37 +99,41 @@ class Tree:
             raise found
         return found.get(function)
 
+    def difference(self, file, function, known):
+        """None if a function has one of the fingerprints `known`, else what to tell people."""
+        try:
+            if self.fingerprint(file, function) in known:
+                return None
+            text = "%s is not a version known to libshard" % function
+        except (OSError, ValueError) as error:
+            text = str(error)
+        return "%s: %s" % (self.path(file), text)
+
     def differences(self, known):
-        """[(file, function, text for people)] where the tree is not as `known` says."""
-        found = []
-        for file, functions in known.items():
-            for function, fingerprints_of_it in functions.items():
-                try:
-                    if self.fingerprint(file, function) in fingerprints_of_it:
-                        continue
-                    text = "%s is not a version known to libshard" % function
-                except (OSError, ValueError) as error:
-                    text = str(error)
-                found.append((file, function, "%s: %s" % (self.path(file), text)))
-        return found
+        """[(file, function, what to tell people)] where the tree is not as the table says."""
+        compared = ((file, function, self.difference(file, function, prints))
+                    for file, functions in known.items() for function, prints in functions.items())
+        return [one for one in compared if one[-1] is not None]
 
 
 def recognise(tree, families):
     """(family, None) for the first family whose functions all match, else (None, the reason).
 
-    A mixture of functions of two families is of neither.
+    Functions of two families make neither: what one family's patches do was tried with its own
+    functions only.
     """
-    nearest, fewest = None, None
-    for candidate in families:
-        different = tree.differences(candidate.known)
+    nearest = fewest = None
+    for family in families:
+        different = tree.differences(family.known)
         if not different:
-            return candidate, None
+            return family, None
         if fewest is None or len(different) < len(fewest):
-            nearest, fewest = candidate, different
-    file, function, reason = fewest[0]
-    for other in families:
-        if function in other.known.get(file, ()) and not any(
-                (file, function) == there[:2] for there in tree.differences(other.known)):
-            reason = ("%s: %s is that of another version (%s) than most functions (%s); reinstall "
-                      "DLIO" % (tree.path(file), function, other.name, nearest.name))
-    return None, reason
+            nearest, fewest = family, different
+    for file, function, text in fewest:
+        owner = next((family.name for family in families
+                      if function in family.known.get(file, ())
+                      and not tree.difference(file, function, family.known[file][function])), None)
+        if owner is None:
+            return None, text
+    return None, ("%s: %s is that of another version (%s) than other functions (%s); reinstall DLIO"
+                  % (tree.path(file), function, owner, nearest.name))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""shuffles: what numpy.random.shuffle makes of a list, kept once per node; numpy is imported only
-where something is shuffled."""
+"""shuffles: what numpy.random.shuffle makes of a list, kept once per node.
+
+numpy is imported only where something is shuffled.
+"""
 import os
 
 from .native import WARN, native
@@ -9,15 +11,16 @@ from .native import WARN, native
 class Permutation:
     """What numpy.random.shuffle makes of a list of n, without the list.
 
-    numpy's shuffle cannot be evaluated at one position, so the permutation itself is kept, 4 or 8
-    bytes per element, once per node: in a file of the cache directory, named by the states of the
-    generator before this shuffle and those before it, so that the ranks, which DLIO seeds alike,
-    share one. The first to take the lock shuffles; the others map the file and take over the
-    generator's state after. Short ones are made in memory, and any that no file can be had for.
+    numpy's shuffle cannot be computed for one position, so the whole permutation is kept, 4 or 8
+    bytes per element, in a file of the cache directory. The file is named by the generator's states
+    before this shuffle and all earlier ones of the list; DLIO seeds its ranks alike, so the ranks
+    of a node share it. The first to lock it shuffles; the others map the file, and take from it the
+    generator's state after the shuffle. Short permutations, and those that no file can be made for,
+    stay in memory.
 
-    A process removes the files it made when its list has been shuffled twice more. A pickle names
-    the file and holds the states, 2.5 KB per shuffle, to make the permutation again where the file
-    is gone.
+    A process removes a file that it made when the list has been shuffled twice more. A pickle holds
+    the file's name and the states, 2.5 KB per shuffle: where the file is gone, the permutation is
+    made again.
     """
 
     SHORT = 1 << 14
@@ -50,8 +53,7 @@ class Permutation:
                 return made
             except Exception as error:  # pylint: disable=broad-except
                 random.set_state(state)
-                native().log(WARN, "no shared permutation, this process keeps its own: %s"
-                              % error)
+                native().log(WARN, "no shared permutation, this process keeps its own: %s" % error)
         indices = cls._start(n, before)
         random.shuffle(indices)
         indices.flags.writeable = False
@@ -177,10 +179,10 @@ _own_pid = 0            # and its pid: a forked worker has the list, but not the
 
 
 def _forget_later(file):
-    """Remember a permutation file this process made, to be removed at exit at the latest.
+    """Remember a permutation file that this process made, and remove it at exit at the latest.
 
-    Sample orders are made anew each epoch, not from the one before: the oldest goes when there
-    are more than train and valid need, this epoch and the one before.
+    DLIO makes sample orders anew each epoch, not from those of the last epoch. So the oldest file
+    goes when there are more than train and valid need in two epochs.
     """
     import atexit
 

@@ -16,6 +16,9 @@ static inline bool shard_error_is_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
+/* How a warning of shardctl's begins: libshard.so passes such lines on (host/builder.h). */
+#define SHARD_ERROR_WARNING "shardctl: warning: "
+
 /* Put a line into err[size], cut off there, and return rc. */
 __attribute__((format(printf, 4, 5))) int shard_error_set(char *err, size_t size, int rc,
                                                           const char *format, ...);

@@ -41,7 +41,7 @@ int shard_whole_may_replace(const char *path) {
 }
 
 /* Whether the new temporary is ours: locked, and still there. */
-static bool own(int fd) {
+static bool is_ours(int fd) {
   struct stat st;
   /* Another writer may have taken it for a dead one's before it was locked. Then that one has the
    * lock and is about to remove it, or has removed it. */
@@ -65,7 +65,7 @@ int shard_whole_open(struct shard_whole *w, const char *path, enum shard_whole_m
     if (fd < 0) {
       return -errno;
     }
-    if (own(fd)) {
+    if (is_ours(fd)) {
       w->fd = fd;
       memcpy(w->letters, temporary + n - strlen(PLACES), sizeof(PLACES));
       return 0;

@@ -22,6 +22,7 @@ enum shard_log_level { SHARD_LOG_ERROR, SHARD_LOG_WARN, SHARD_LOG_INFO, SHARD_LO
 extern const char *const shard_words_views[];       /* enum shard_view, of libshard.h */
 extern const char *const shard_words_strategies[];  /* enum shard_strategy */
 extern const char *const shard_words_addressings[]; /* enum shard_s3_addressing */
+extern const char *const shard_words_orders[];      /* SHARD_ORDER_ of listing/format.h */
 extern const char *const shard_words_levels[];      /* enum shard_log_level */
 
 /* The place of a word in a list, or -1. */

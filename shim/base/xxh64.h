@@ -18,18 +18,18 @@
 #define SHARD_XXH_PRIME4 0x85ebca77c2b2ae63ULL
 #define SHARD_XXH_PRIME5 0x27d4eb2f165667c5ULL
 
-static inline uint64_t shard_rotate(uint64_t v, unsigned bits) {
+static inline uint64_t shard_xxh64_rotate(uint64_t v, unsigned bits) {
   return v << bits | v >> (64 - bits);
 }
 
-static inline uint64_t shard_xxh_lane(const uint8_t *p) {
+static inline uint64_t shard_xxh64_lane(const uint8_t *p) {
   uint64_t v;
   memcpy(&v, p, sizeof(v));
   return v;
 }
 
-static inline uint64_t shard_xxh_round(uint64_t accumulator, uint64_t input) {
-  return shard_rotate(accumulator + input * SHARD_XXH_PRIME2, 31) * SHARD_XXH_PRIME1;
+static inline uint64_t shard_xxh64_round(uint64_t accumulator, uint64_t input) {
+  return shard_xxh64_rotate(accumulator + input * SHARD_XXH_PRIME2, 31) * SHARD_XXH_PRIME1;
 }
 
 static inline uint64_t shard_xxh64(const void *data, size_t size, uint64_t seed) {
@@ -40,28 +40,28 @@ static inline uint64_t shard_xxh64(const void *data, size_t size, uint64_t seed)
                      seed - SHARD_XXH_PRIME1};
     for (; end - p >= 32; p += 32) {
       for (size_t k = 0; k < 4; k++) {
-        a[k] = shard_xxh_round(a[k], shard_xxh_lane(p + 8 * k));
+        a[k] = shard_xxh64_round(a[k], shard_xxh64_lane(p + 8 * k));
       }
     }
-    h = shard_rotate(a[0], 1) + shard_rotate(a[1], 7) + shard_rotate(a[2], 12) +
-        shard_rotate(a[3], 18);
+    h = shard_xxh64_rotate(a[0], 1) + shard_xxh64_rotate(a[1], 7) + shard_xxh64_rotate(a[2], 12) +
+        shard_xxh64_rotate(a[3], 18);
     for (int k = 0; k < 4; k++) {
-      h = (h ^ shard_xxh_round(0, a[k])) * SHARD_XXH_PRIME1 + SHARD_XXH_PRIME4;
+      h = (h ^ shard_xxh64_round(0, a[k])) * SHARD_XXH_PRIME1 + SHARD_XXH_PRIME4;
     }
   }
   h += size;
   for (; end - p >= 8; p += 8) {
-    h = shard_rotate(h ^ shard_xxh_round(0, shard_xxh_lane(p)), 27) * SHARD_XXH_PRIME1 +
+    h = shard_xxh64_rotate(h ^ shard_xxh64_round(0, shard_xxh64_lane(p)), 27) * SHARD_XXH_PRIME1 +
         SHARD_XXH_PRIME4;
   }
   if (end - p >= 4) {
     uint32_t v;
     memcpy(&v, p, sizeof(v));
-    h = shard_rotate(h ^ v * SHARD_XXH_PRIME1, 23) * SHARD_XXH_PRIME2 + SHARD_XXH_PRIME3;
+    h = shard_xxh64_rotate(h ^ v * SHARD_XXH_PRIME1, 23) * SHARD_XXH_PRIME2 + SHARD_XXH_PRIME3;
     p += 4;
   }
   for (; p < end; p++) {
-    h = shard_rotate(h ^ *p * SHARD_XXH_PRIME5, 11) * SHARD_XXH_PRIME1;
+    h = shard_xxh64_rotate(h ^ *p * SHARD_XXH_PRIME5, 11) * SHARD_XXH_PRIME1;
   }
   h = (h ^ h >> 33) * SHARD_XXH_PRIME2;
   h = (h ^ h >> 29) * SHARD_XXH_PRIME3;

@@ -17,10 +17,10 @@
 void shard_batch_init(struct shard_batch *b, char *block, size_t size, uint32_t order,
                       bool attributes) {
   *b = (struct shard_batch){.block = block,
-                            .size = size & ~(sizeof(struct shard_item) - 1),
+                            .size = size & ~(sizeof(struct shard_batch_item) - 1),
                             .order = order,
                             .attributes = attributes};
-  b->most = (uint32_t)(shard_batch_scratch(size) / sizeof(struct shard_item));
+  b->most = (uint32_t)(shard_batch_scratch(size) / sizeof(struct shard_batch_item));
   shard_batch_clear(b);
 }
 
@@ -29,31 +29,32 @@ void shard_batch_clear(struct shard_batch *b) {
   b->count = 0;
   b->longest = 0;
   b->next = NULL;
-  b->items = (struct shard_item *)(b->block + b->size);
+  b->items = (struct shard_batch_item *)(b->block + b->size);
 }
 
 /* What the order compares first, and what BASENAME compares then: the whole name. */
-struct view {
+struct compared {
   const char *name;
   size_t length;
 };
 
-static inline struct view seen(const struct shard_batch *b, const struct shard_item *item,
-                               bool whole) {
+static inline struct compared get_compared(const struct shard_batch *b,
+                                           const struct shard_batch_item *item, bool whole) {
   size_t from = whole ? 0 : item->base;
-  return (struct view){b->block + item->at + from, item->length - from};
+  return (struct compared){b->block + item->at + from, item->length - from};
 }
 
-static int compare(const struct shard_batch *b, const struct shard_item *x,
-                   const struct shard_item *y) {
-  return shard_compare_names(b->order, b->block + x->at, x->length, b->block + y->at, y->length);
+static int compare_items(const struct shard_batch *b, const struct shard_batch_item *x,
+                         const struct shard_batch_item *y) {
+  return shard_codec_compare_names(b->order, b->block + x->at, x->length, b->block + y->at,
+                                   y->length);
 }
 
-static void sort_few(const struct shard_batch *b, struct shard_item *items, size_t n) {
+static void sort_few(const struct shard_batch *b, struct shard_batch_item *items, size_t n) {
   for (size_t i = 1; i < n; i++) {
-    struct shard_item item = items[i];
+    struct shard_batch_item item = items[i];
     size_t k = i;
-    for (; k > 0 && compare(b, &items[k - 1], &item) > 0; k--) {
+    for (; k > 0 && compare_items(b, &items[k - 1], &item) > 0; k--) {
       items[k] = items[k - 1];
     }
     items[k] = item;
@@ -61,12 +62,12 @@ static void sort_few(const struct shard_batch *b, struct shard_item *items, size
 }
 
 /* Bytes from `depth` on that all names of a range share. */
-static size_t common(const struct shard_batch *b, const struct shard_item *items, size_t n,
-                     bool whole, size_t depth) {
-  struct view first = seen(b, &items[0], whole);
+static size_t measure_common(const struct shard_batch *b, const struct shard_batch_item *items,
+                             size_t n, bool whole, size_t depth) {
+  struct compared first = get_compared(b, &items[0], whole);
   size_t most = first.length - depth;
   for (size_t i = 1; i < n && most > 0; i++) {
-    struct view v = seen(b, &items[i], whole);
+    struct compared v = get_compared(b, &items[i], whole);
     size_t least = v.length - depth < most ? v.length - depth : most;
     if (least != most || memcmp(v.name + depth, first.name + depth, least) != 0) {
       size_t k = 0;
@@ -86,7 +87,7 @@ struct digit {
   unsigned bits;
 };
 
-static inline size_t value(const struct digit *d, uint64_t key) {
+static inline size_t get_digit(const struct digit *d, uint64_t key) {
   return (size_t)((key >> d->shift[0] & d->mask[0]) | (key >> d->shift[1] & d->mask[1]) |
                   (key >> d->shift[2] & d->mask[2]) | (key >> d->shift[3] & d->mask[3]));
 }
@@ -109,16 +110,17 @@ static struct digit next_digit(uint64_t *bits, unsigned most) {
 }
 
 /* By key; `bits` are those in which keys differ. */
-__attribute__((noinline)) static void radix(struct shard_item *items, struct shard_item *scratch,
-                                            size_t n, uint64_t bits) {
+__attribute__((noinline)) static void sort_by_key(struct shard_batch_item *items,
+                                                  struct shard_batch_item *scratch, size_t n,
+                                                  uint64_t bits) {
   uint32_t places[1 << DIGIT];
-  struct shard_item *from = items, *to = scratch;
+  struct shard_batch_item *from = items, *to = scratch;
   while (bits) {
     struct digit d = next_digit(&bits, n < MANY ? 8 : DIGIT);
     size_t values = (size_t)1 << d.bits;
     memset(places, 0, values * sizeof(*places));
     for (size_t i = 0; i < n; i++) {
-      places[value(&d, from[i].key)]++;
+      places[get_digit(&d, from[i].key)]++;
     }
     uint32_t at = 0;
     for (size_t v = 0; v < values; v++) {
@@ -127,9 +129,9 @@ __attribute__((noinline)) static void radix(struct shard_item *items, struct sha
       at += count;
     }
     for (size_t i = 0; i < n; i++) {
-      to[places[value(&d, from[i].key)]++] = from[i];
+      to[places[get_digit(&d, from[i].key)]++] = from[i];
     }
-    struct shard_item *swap = from;
+    struct shard_batch_item *swap = from;
     from = to;
     to = swap;
   }
@@ -142,23 +144,23 @@ __attribute__((noinline)) static void radix(struct shard_item *items, struct sha
  * Sort a range whose names agree in their first `depth` bytes. `whole`: these are bytes of the
  * whole name, the basenames being equal.
  */
-static void sort_range(const struct shard_batch *b, struct shard_item *items,
-                       struct shard_item *scratch, size_t n, bool whole, size_t depth) {
+static void sort_range(const struct shard_batch *b, struct shard_batch_item *items,
+                       struct shard_batch_item *scratch, size_t n, bool whole, size_t depth) {
   if (n <= FEW) {
     sort_few(b, items, n);
     return;
   }
-  depth += common(b, items, n, whole, depth);
+  depth += measure_common(b, items, n, whole, depth);
   uint64_t bits = 0;
   bool sorted = true;
   for (size_t i = 0; i < n; i++) {
-    struct view v = seen(b, &items[i], whole);
+    struct compared v = get_compared(b, &items[i], whole);
     items[i].key = shard_batch_key(v.name, v.length, depth);
     bits |= items[i].key ^ items[0].key;
     sorted = sorted && (i == 0 || items[i - 1].key <= items[i].key);
   }
   if (!sorted) {
-    radix(items, scratch, n, bits);
+    sort_by_key(items, scratch, n, bits);
   }
   for (size_t i = 0, end; i < n; i = end) {
     for (end = i + 1; end < n && items[end].key == items[i].key; end++) {
@@ -177,7 +179,7 @@ static void sort_range(const struct shard_batch *b, struct shard_item *items,
 
 void shard_batch_turn(struct shard_batch *b) {
   for (uint32_t i = 0, k = b->count; i + 1 < k; i++, k--) {
-    struct shard_item swap = b->items[i];
+    struct shard_batch_item swap = b->items[i];
     b->items[i] = b->items[k - 1];
     b->items[k - 1] = swap;
   }
@@ -185,7 +187,7 @@ void shard_batch_turn(struct shard_batch *b) {
 
 bool shard_batch_in_order(const struct shard_batch *b) {
   for (uint32_t i = 1; i < b->count; i++) {
-    if (compare(b, &b->items[i - 1], &b->items[i]) > 0) {
+    if (compare_items(b, &b->items[i - 1], &b->items[i]) > 0) {
       return false;
     }
   }

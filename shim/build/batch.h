@@ -15,7 +15,7 @@
 
 #include "listing/codec.h"
 
-struct shard_item {
+struct shard_batch_item {
   uint64_t key; /* eight bytes of the name, as a number; used while sorting */
   uint32_t at;  /* the name, from the front of the block */
   uint16_t length;
@@ -28,7 +28,7 @@ struct shard_batch {
   unsigned users;
   char *block;
   size_t size, used;
-  struct shard_item *items; /* the last one added comes first; once turned, in order */
+  struct shard_batch_item *items; /* the last one added comes first; once turned, in order */
   uint32_t count, most;
   uint32_t longest; /* bytes of the longest name */
   uint32_t order;
@@ -44,7 +44,7 @@ void shard_batch_clear(struct shard_batch *b);
 static inline size_t shard_batch_scratch(size_t size) { return size / 2; }
 
 /* memcpy, quick for the lengths that names have. */
-static inline void shard_copy_name(char *to, const char *from, size_t n) {
+static inline void shard_batch_copy(char *to, const char *from, size_t n) {
   if (n >= 16 && n <= 32) {
     uint64_t a[2], b[2];
     memcpy(a, from, 16);
@@ -72,10 +72,10 @@ static inline bool shard_batch_add(struct shard_batch *b, const char *name, size
     memcpy(to, &ino, sizeof(ino));
     memcpy(to + sizeof(ino), &type, sizeof(type));
   }
-  shard_copy_name(to + before, name, length);
+  shard_batch_copy(to + before, name, length);
   to[before + length] = 0;
-  size_t base = b->order == SHARD_ORDER_PATH ? 0 : shard_basename(name, length);
-  *--b->items = (struct shard_item){
+  size_t base = b->order == SHARD_ORDER_PATH ? 0 : shard_codec_basename(name, length);
+  *--b->items = (struct shard_batch_item){
       .at = (uint32_t)(b->used + before), .length = (uint16_t)length, .base = (uint16_t)base};
   b->used += before + length + 1;
   b->count++;
@@ -91,12 +91,12 @@ bool shard_batch_in_order(const struct shard_batch *b);
 void shard_batch_sort(struct shard_batch *b, void *scratch);
 
 static inline const char *shard_batch_name(const struct shard_batch *b,
-                                           const struct shard_item *item) {
+                                           const struct shard_batch_item *item) {
   return b->block + item->at;
 }
 
 static inline void shard_batch_attributes(const struct shard_batch *b,
-                                          const struct shard_item *item, uint64_t *ino,
+                                          const struct shard_batch_item *item, uint64_t *ino,
                                           uint8_t *type) {
   *ino = 0;
   *type = 0;

@@ -22,7 +22,7 @@
 #include "build/intake.h"
 #include "build/merge.h"
 #include "build/numbered.h"
-#include "build/sort.h"
+#include "build/sorter.h"
 #include "build/spool.h"
 #include "build/writer.h"
 #include "listing/codec.h"
@@ -45,14 +45,14 @@ struct build {
   size_t size;
 };
 
-static int cannot_write(struct build *b, int rc) {
+static int explain_unwritten(struct build *b, int rc) {
   snprintf(b->err, b->size, "cannot write listing '%.300s': %s", b->file, strerror(-rc));
   return rc;
 }
 
 /* ---- to the writer ---- */
 
-struct table {
+struct output {
   struct build *b;
   struct shard_writer *writer;
   enum shard_writer_table number;
@@ -60,7 +60,7 @@ struct table {
 
 /* One name more. -EAGAIN if it has come before. */
 static int write_name(void *context, const struct shard_merged *m) {
-  const struct table *t = context;
+  const struct output *t = context;
   struct build *b = t->b;
   size_t length = m->length;
   if (b->options->order == SHARD_ORDER_DIRECTORY && t->number == SHARD_WRITER_NAMES) {
@@ -82,7 +82,7 @@ static int write_name(void *context, const struct shard_merged *m) {
   return rc;
 }
 
-static int by_path(const void *pa, const void *pb) {
+static int compare_paths(const void *pa, const void *pb) {
   return strcmp(((const struct shard_intake_directory *)pa)->path,
                 ((const struct shard_intake_directory *)pb)->path);
 }
@@ -90,7 +90,7 @@ static int by_path(const void *pa, const void *pb) {
 static int write_directories(struct shard_intake *in, struct shard_writer *w) {
   int rc = 0;
   if (in->dirs_count > 0) { /* the threads met them in any order */
-    qsort(in->dirs, in->dirs_count, sizeof(*in->dirs), by_path);
+    qsort(in->dirs, in->dirs_count, sizeof(*in->dirs), compare_paths);
   }
   for (size_t i = 0; rc == 0 && i < in->dirs_count; i++) {
     const struct shard_intake_directory *d = &in->dirs[i];
@@ -106,7 +106,7 @@ static int write_listing(struct build *b, struct shard_writer *w) {
   b->err[0] = 0;
   int rc = written ? 0 : shard_writer_open(b->file, b->options->order, b->kept, &w);
   if (rc == 0) {
-    struct table names = {b, w, SHARD_WRITER_NAMES}, others = {b, w, SHARD_WRITER_OTHERS};
+    struct output names = {b, w, SHARD_WRITER_NAMES}, others = {b, w, SHARD_WRITER_OTHERS};
     rc = written ? 0 : shard_merge(in->names, write_name, &names, b->err, b->size);
     if (rc == 0 && in->others) {
       rc = shard_merge(in->others, write_name, &others, b->err, b->size);
@@ -121,7 +121,7 @@ static int write_listing(struct build *b, struct shard_writer *w) {
     b->result->directories = in->dirs_count;
     rc = shard_writer_commit(w, &b->facts, b->result->digest, &b->result->bytes);
   }
-  return rc != 0 && !b->err[0] ? cannot_write(b, rc) : rc;
+  return rc != 0 && !b->err[0] ? explain_unwritten(b, rc) : rc;
 }
 
 /* ---- reading the source ---- */
@@ -175,7 +175,7 @@ static int read_source(struct build *b) {
 }
 
 /* err, where neither the source nor the writer has said what went wrong. */
-static int explain(struct build *b, int rc) {
+static int explain_failure(struct build *b, int rc) {
   const char *why = shard_intake_sorting_error(b->intake);
   if (b->err[0] == 0 && b->intake->error[0]) {
     snprintf(b->err, b->size, "%s", b->intake->error);
@@ -200,7 +200,7 @@ static int build_kept(struct build *b) {
       rc = shard_writer_commit(w, &b->facts, b->result->digest, &b->result->bytes);
     }
   }
-  return rc != 0 && !b->err[0] ? cannot_write(b, rc) : rc;
+  return rc != 0 && !b->err[0] ? explain_unwritten(b, rc) : rc;
 }
 
 static int build_sorted(struct build *b) {
@@ -211,11 +211,11 @@ static int build_sorted(struct build *b) {
   rc = read_source(b);
   int ended = shard_intake_end(b->intake);
   rc = rc ? rc : ended;
-  return rc == 0 ? write_listing(b, NULL) : explain(b, rc);
+  return rc == 0 ? write_listing(b, NULL) : explain_failure(b, rc);
 }
 
 /* Names that come in order go to the writer at once. */
-struct direct {
+struct direct_output {
   struct build *b;
   struct shard_writer *writer;
   int rc;             /* of writing */
@@ -223,8 +223,9 @@ struct direct {
   char last[SHARD_NAME_MAX];
 };
 
-static int on_direct(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
-  struct direct *d = context;
+static int write_direct(void *context, const char *name, size_t length, uint64_t ino,
+                        uint8_t type) {
+  struct direct_output *d = context;
   int rc = shard_writer_put(d->writer, SHARD_WRITER_NAMES, name, length, ino, type);
   if (rc == -EINVAL) {
     /* Without means->unique the merge will tell a name that comes twice. */
@@ -244,19 +245,19 @@ static int on_direct(void *context, const char *name, size_t length, uint64_t in
 
 /* What can be read again need not be kept for the case that it is not in order: -ERESTART then. */
 static int build_direct(struct build *b) {
-  struct direct *d = calloc(1, sizeof(*d));
+  struct direct_output *d = calloc(1, sizeof(*d));
   b->err[0] = 0;
   int rc = d ? open_sorters(b) : -ENOMEM;
   if (rc == 0) {
     d->b = b;
     rc = shard_writer_open(b->file, b->options->order, b->kept, &d->writer);
-    rc = rc ? cannot_write(b, rc) : 0;
+    rc = rc ? explain_unwritten(b, rc) : 0;
   }
   if (rc != 0) {
     free(d);
-    return explain(b, rc);
+    return explain_failure(b, rc);
   }
-  shard_sorter_direct(b->intake->names, on_direct, d, b->source->once);
+  shard_sorter_direct(b->intake->names, write_direct, d, b->source->once);
   rc = read_source(b);
   rc = rc ? rc : shard_intake_end(b->intake);
   struct shard_writer *w = d->writer;
@@ -268,14 +269,14 @@ static int build_direct(struct build *b) {
     b->dropped = 0;
   }
   if (d->rc != 0) {
-    rc = cannot_write(b, d->rc);
+    rc = explain_unwritten(b, d->rc);
   }
   free(d);
-  return rc == 0 ? write_listing(b, w) : rc == -ERESTART ? rc : explain(b, rc);
+  return rc == 0 ? write_listing(b, w) : rc == -ERESTART ? rc : explain_failure(b, rc);
 }
 
 /* Once, or twice if the names of an ordered source turn out to be in no order. */
-static int attempt(struct build *b) {
+static int build_once(struct build *b) {
   clock_gettime(CLOCK_REALTIME, &b->facts.listed);
   if (b->options->order == SHARD_ORDER_KEEP) {
     return build_kept(b);
@@ -289,7 +290,7 @@ static int attempt(struct build *b) {
     shard_intake_clear(b->intake);
     rc = build_sorted(b);
   }
-  return rc == -ERESTART ? explain(b, rc) : rc;
+  return rc == -ERESTART ? explain_failure(b, rc) : rc;
 }
 
 /* Whether the file's directory is `real` or below it. */
@@ -300,7 +301,7 @@ static bool lies_inside(const char *folder, const char *real) {
   return inside;
 }
 
-static int build(struct build *b, const char *folder) {
+static int build_listing(struct build *b, const char *folder) {
   if (b->source->directory && lies_inside(folder, b->source->name)) {
     snprintf(b->err, b->size,
              "'%.300s' lies inside '%.300s', which it would change; write it elsewhere", b->file,
@@ -310,7 +311,7 @@ static int build(struct build *b, const char *folder) {
   choose_folders(b, folder);
   int rc = -EAGAIN, tries = b->source->directory ? ATTEMPTS : 1;
   for (int k = 0; k < tries && rc == -EAGAIN; k++) {
-    rc = attempt(b);
+    rc = build_once(b);
     shard_intake_clear(b->intake);
   }
   return rc == -EAGAIN && !b->source->directory ? -EINVAL : rc;
@@ -319,7 +320,7 @@ static int build(struct build *b, const char *folder) {
 int shard_build(const struct shard_source *source, const struct shard_options *options,
                 const struct shard_build_means *means, const char *file,
                 struct shard_build_result *result, char *err, size_t size) {
-  char text[SHARD_OPTIONS_TEXT], *words = NULL, *folder = shard_folder_of(file);
+  char text[SHARD_OPTIONS_TEXT], *words = NULL, *folder = shard_spool_folder(file);
   struct build b = {.source = source,
                     .options = options,
                     .means = means,
@@ -338,7 +339,7 @@ int shard_build(const struct shard_source *source, const struct shard_options *o
       asprintf(&words, "%s%s", text, source->more_options ? source->more_options : "") >= 0) {
     b.facts.source = source->name;
     b.facts.options = words;
-    rc = build(&b, folder);
+    rc = build_listing(&b, folder);
     free(words);
   } else {
     snprintf(err, size, "out of memory");

@@ -36,7 +36,7 @@ static bool is_utf8(const uint8_t *p, size_t n) {
   return true;
 }
 
-static uint32_t slashes(const char *p, size_t size) {
+static uint32_t count_slashes(const char *p, size_t size) {
   uint32_t n = 0;
   for (const char *end = p + size; (p = memchr(p, '/', (size_t)(end - p))); p++) {
     n++;
@@ -59,8 +59,8 @@ void shard_facts_add(struct shard_facts *f, const char *last, size_t last_length
     high |= (uint8_t)name[i];
   }
   f->high |= high >= 0x80;
-  depth -= slashes(last + prefix, last_length - suffix - prefix);
-  depth += slashes(name + prefix, middle);
+  depth -= count_slashes(last + prefix, last_length - suffix - prefix);
+  depth += count_slashes(name + prefix, middle);
   f->depth = depth;
   /* A component may begin where the middle ends. */
   const char *dot = name + prefix, *end = name + prefix + middle + (suffix > 0);

@@ -27,7 +27,7 @@ static void tell_progress(struct shard_intake *in, uint64_t more) {
   }
 }
 
-static void count_one(struct shard_hand *h) {
+static void count_name(struct shard_intake_hand *h) {
   if (++h->seen % 65536 == 0 && h->intake->progress) {
     tell_progress(h->intake, 65536);
   }
@@ -35,20 +35,20 @@ static void count_one(struct shard_hand *h) {
 
 /* ---- names of a directory, by several threads ---- */
 
-int shard_hand_add(struct shard_hand *h, const char *path, size_t length, uint64_t ino,
-                   uint8_t type) {
-  count_one(h);
-  return shard_feeder_add(&h->names, path, length, ino, type);
+int shard_intake_add_entry(struct shard_intake_hand *h, const char *path, size_t length,
+                           uint64_t ino, uint8_t type) {
+  count_name(h);
+  return shard_sorter_feed(&h->names, path, length, ino, type);
 }
 
-int shard_hand_add_other(struct shard_hand *h, const char *path, size_t length, uint64_t ino,
-                         uint8_t type) {
-  count_one(h);
-  return shard_feeder_add(&h->others, path, length, ino, type);
+int shard_intake_add_other(struct shard_intake_hand *h, const char *path, size_t length,
+                           uint64_t ino, uint8_t type) {
+  count_name(h);
+  return shard_sorter_feed(&h->others, path, length, ino, type);
 }
 
-int shard_hand_add_directory(struct shard_hand *h, uint64_t dev, uint64_t ino,
-                             struct timespec mtime, const char *path) {
+int shard_intake_add_directory(struct shard_intake_hand *h, uint64_t dev, uint64_t ino,
+                               struct timespec mtime, const char *path) {
   struct shard_intake *in = h->intake;
   char *copy = strdup(path);
   int rc = copy ? 0 : -ENOMEM;
@@ -76,13 +76,13 @@ int shard_hand_add_directory(struct shard_hand *h, uint64_t dev, uint64_t ino,
 
 /* The directories on the way to a name, as far as the last name had others. */
 static int add_directories(struct shard_intake *in, const char *name, size_t length) {
-  size_t base = shard_basename(name, length), from = 0, end;
+  size_t base = shard_codec_basename(name, length), from = 0, end;
   if (base == in->last_length && memcmp(name, in->last, base) == 0) {
     return 0;
   }
-  while ((end = shard_next_directory(name, base, &from)) > 0) {
+  while ((end = shard_codec_next_directory(name, base, &from)) > 0) {
     if (from > in->last_length || memcmp(name, in->last, from) != 0) {
-      int rc = shard_hand_add_other(&in->hands[0], name, end, 0, 0);
+      int rc = shard_intake_add_other(&in->hands[0], name, end, 0, 0);
       if (rc != 0) {
         return rc;
       }
@@ -96,7 +96,7 @@ static int add_directories(struct shard_intake *in, const char *name, size_t len
 static bool is_path(const char *name, size_t length) {
   for (size_t from = 0, i = 0; i <= length; i++) {
     if (i == length || name[i] == '/') {
-      if (!shard_is_entry(name + from, i - from)) {
+      if (!shard_codec_is_entry(name + from, i - from)) {
         return false;
       }
       from = i + 1;
@@ -108,7 +108,7 @@ static bool is_path(const char *name, size_t length) {
 int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
   in->line++;
   if (in->writer) {
-    count_one(&in->hands[0]);
+    count_name(&in->hands[0]);
     in->written++;
     return shard_writer_put(in->writer, SHARD_WRITER_NAMES, name, length, 0, 0);
   }
@@ -124,7 +124,7 @@ int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
     length = shard_numbered_put(in->numbered, name, length, in->line);
     name = in->numbered;
   }
-  return rc ? rc : shard_hand_add(&in->hands[0], name, length, 0, 0);
+  return rc ? rc : shard_intake_add_entry(&in->hands[0], name, length, 0, 0);
 }
 
 /* ---- for the builder ---- */
@@ -175,16 +175,16 @@ void shard_intake_open(struct shard_intake *in, struct shard_sorter *names,
   in->writer = writer;
   for (size_t i = 0; i < SHARD_INTAKE_HANDS; i++) {
     in->hands[i] =
-        (struct shard_hand){.intake = in, .names.sorter = names, .others.sorter = others};
+        (struct shard_intake_hand){.intake = in, .names.sorter = names, .others.sorter = others};
   }
 }
 
 int shard_intake_end(struct shard_intake *in) {
   int rc = 0;
   for (size_t i = 0; in->names && i < SHARD_INTAKE_HANDS; i++) {
-    int ended = shard_feeder_end(&in->hands[i].names);
+    int ended = shard_sorter_end_feed(&in->hands[i].names);
     if (in->others && ended == 0) {
-      ended = shard_feeder_end(&in->hands[i].others);
+      ended = shard_sorter_end_feed(&in->hands[i].others);
     }
     rc = rc ? rc : ended;
   }

@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "build/sort.h"
+#include "build/sorter.h"
 #include "libshard.h"
 #include "listing/options.h"
 
@@ -45,7 +45,7 @@ struct shard_source {
 };
 
 /* One thread's way in. */
-struct shard_hand {
+struct shard_intake_hand {
   struct shard_intake *intake;
   struct shard_feeder names, others;
   uint64_t seen;
@@ -63,10 +63,11 @@ struct shard_intake_directory {
 struct shard_intake {
   /* For the source. */
   const struct shard_options *options;
-  unsigned attempt;                            /* 0: the source is read for the first time */
-  struct shard_hand hands[SHARD_INTAKE_HANDS]; /* one for each thread; the first is _add()'s */
-  uint64_t dirs_hidden, dir_links;             /* of libshard.h; a walk sets them */
-  struct shard_intake_directory *dirs;         /* those that were walked so far */
+  unsigned attempt; /* 0: the source is read for the first time */
+  struct shard_intake_hand
+      hands[SHARD_INTAKE_HANDS];       /* one for each thread; the first is _add()'s */
+  uint64_t dirs_hidden, dir_links;     /* of libshard.h; a walk sets them */
+  struct shard_intake_directory *dirs; /* those that were walked so far */
   size_t dirs_count;
 
   /* The builder's. */
@@ -93,16 +94,16 @@ struct shard_intake {
 int shard_intake_add(struct shard_intake *intake, const char *name, size_t length);
 
 /* A non-directory; d_ino and d_type as the kernel gives them. */
-int shard_hand_add(struct shard_hand *hand, const char *path, size_t length, uint64_t ino,
-                   uint8_t type);
+int shard_intake_add_entry(struct shard_intake_hand *hand, const char *path, size_t length,
+                           uint64_t ino, uint8_t type);
 
 /* What every rank sees: a directory, a link to one, or a name that is not included. */
-int shard_hand_add_other(struct shard_hand *hand, const char *path, size_t length, uint64_t ino,
-                         uint8_t type);
+int shard_intake_add_other(struct shard_intake_hand *hand, const char *path, size_t length,
+                           uint64_t ino, uint8_t type);
 
 /* A directory that was read to its end, with its identity and mtime as of then. Any thread. */
-int shard_hand_add_directory(struct shard_hand *hand, uint64_t dev, uint64_t ino,
-                             struct timespec mtime, const char *path);
+int shard_intake_add_directory(struct shard_intake_hand *hand, uint64_t dev, uint64_t ino,
+                               struct timespec mtime, const char *path);
 
 /* ---- for the builder ---- */
 

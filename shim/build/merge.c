@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "build/sort.h"
+#include "build/sorter.h"
 #include "libshard.h"
 #include "listing/codec.h"
 
 #define CHUNK_SIZE ((size_t)64 << 10) /* stays in the cache between the two threads */
 #define CHUNKS 8
 
-struct record {
+struct chunk_record {
   uint64_t ino;
   uint32_t length;
   uint8_t type;
@@ -54,19 +54,20 @@ static int send_chunk(struct ring *r) {
   return rc;
 }
 
-static int on_merged(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
+static int add_to_chunk(void *context, const char *name, size_t length, uint64_t ino,
+                        uint8_t type) {
   struct ring *r = context;
   struct chunk *c = r->chunks[r->filled % CHUNKS];
-  struct record record = {.ino = ino, .length = (uint32_t)length, .type = type};
+  struct chunk_record record = {.ino = ino, .length = (uint32_t)length, .type = type};
   memcpy(c->data + c->used, &record, sizeof(record));
-  shard_copy_name(c->data + c->used + sizeof(record), name, length);
+  shard_batch_copy(c->data + c->used + sizeof(record), name, length);
   c->used += sizeof(record) + length;
   return c->used + sizeof(record) >= CHUNK_SIZE ? send_chunk(r) : 0;
 }
 
 static void *merge_all(void *context) {
   struct ring *r = context;
-  int rc = shard_sorter_merge(r->sorter, on_merged, r);
+  int rc = shard_sorter_merge(r->sorter, add_to_chunk, r);
   if (rc == 0 && r->chunks[r->filled % CHUNKS]->used > 0) {
     rc = send_chunk(r);
   }
@@ -82,7 +83,7 @@ static void *merge_all(void *context) {
 
 static int take_chunk(struct chunk *c, int (*take)(void *, const struct shard_merged *),
                       void *context) {
-  struct record r;
+  struct chunk_record r;
   int rc = 0;
   for (size_t at = 0; at < c->used && rc == 0; at += sizeof(r) + r.length) {
     memcpy(&r, c->data + at, sizeof(r));

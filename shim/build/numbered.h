@@ -19,7 +19,7 @@
 /* To to[length + SHARD_NUMBERED_MORE]. Returns the length. */
 static inline size_t shard_numbered_put(char *to, const char *name, size_t length,
                                         uint64_t number) {
-  size_t base = shard_basename(name, length);
+  size_t base = shard_codec_basename(name, length);
   memcpy(to, name, base);
   to[base] = '/';
   for (size_t k = SHARD_NUMBERED_MORE - 1; k > 0; k--) {
@@ -32,7 +32,7 @@ static inline size_t shard_numbered_put(char *to, const char *name, size_t lengt
 
 /* Take the number out again, in place. Returns the length. */
 static inline size_t shard_numbered_strip(char *name, size_t length) {
-  size_t base = shard_basename(name, length), number = SHARD_NUMBERED_MORE - 1;
+  size_t base = shard_codec_basename(name, length), number = SHARD_NUMBERED_MORE - 1;
   memmove(name + base - 1, name + base + number, length - base - number);
   return length - SHARD_NUMBERED_MORE;
 }

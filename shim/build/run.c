@@ -42,7 +42,7 @@ void shard_run_put(struct shard_run_coder *c, const char *before, size_t before_
   }
   size_t prefix = 0, suffix = 0;
   if (before) {
-    shard_shared(before, before_length, name, length, &prefix, &suffix);
+    shard_codec_shared(before, before_length, name, length, &prefix, &suffix);
   }
   uint8_t *begin = s->data + s->used, *p = begin;
   size_t middle = length - prefix - suffix;
@@ -51,9 +51,9 @@ void shard_run_put(struct shard_run_coder *c, const char *before, size_t before_
     *p++ = (uint8_t)suffix;
     *p++ = (uint8_t)middle;
   } else {
-    p += shard_varint_put(p, prefix);
-    p += shard_varint_put(p, suffix);
-    p += shard_varint_put(p, middle);
+    p += shard_codec_put_varint(p, prefix);
+    p += shard_codec_put_varint(p, suffix);
+    p += shard_codec_put_varint(p, middle);
   }
   if (__builtin_expect(middle <= 8, 1)) {
     memcpy(p, name + prefix, 8);
@@ -63,7 +63,7 @@ void shard_run_put(struct shard_run_coder *c, const char *before, size_t before_
   p += middle;
   if (c->attributes) {
     uint64_t step = ino - c->ino;
-    p += shard_varint_put(p, step << 1 ^ -(step >> 63));
+    p += shard_codec_put_varint(p, step << 1 ^ -(step >> 63));
     *p++ = type;
     c->ino = ino;
   }
@@ -115,7 +115,7 @@ struct input {
 };
 
 /* More of a run that is in memory or on disk; 0 or negative errno. */
-static int more(const struct shard_run_merge *m, struct input *in) {
+static int read_more(const struct shard_run_merge *m, struct input *in) {
   if (!in->buffer) {
     if (in->next) {
       in->at = in->next->data;
@@ -148,9 +148,9 @@ static int more(const struct shard_run_merge *m, struct input *in) {
 }
 
 /* Step to the next name, or to the end. */
-static inline int step(const struct shard_run_merge *m, struct input *in) {
+static inline int step_input(const struct shard_run_merge *m, struct input *in) {
   if ((size_t)(in->end - in->at) < in->need) {
-    int rc = more(m, in);
+    int rc = read_more(m, in);
     if (rc != 0) {
       return rc;
     }
@@ -167,8 +167,9 @@ static inline int step(const struct shard_run_merge *m, struct input *in) {
     suffix = p[1];
     middle = p[2];
     p += 3;
-  } else if (shard_varint_get(&p, end, &prefix) != 0 || shard_varint_get(&p, end, &suffix) != 0 ||
-             shard_varint_get(&p, end, &middle) != 0) {
+  } else if (shard_codec_get_varint(&p, end, &prefix) != 0 ||
+             shard_codec_get_varint(&p, end, &suffix) != 0 ||
+             shard_codec_get_varint(&p, end, &middle) != 0) {
     return -EBADMSG;
   }
   if (middle > (size_t)(end - p) || prefix > in->length || suffix > in->length - prefix ||
@@ -193,7 +194,7 @@ static inline int step(const struct shard_run_merge *m, struct input *in) {
   p += middle;
   if (m->attributes) {
     uint64_t coded;
-    if (shard_varint64_get(&p, end, &coded) != 0 || p == end) {
+    if (shard_codec_get_varint64(&p, end, &coded) != 0 || p == end) {
       return -EBADMSG;
     }
     in->ino += coded >> 1 ^ -(coded & 1);
@@ -210,28 +211,28 @@ struct node {
   uint32_t input;
 };
 
-static inline uint64_t key_of(const struct shard_run_merge *m, const struct input *in) {
+static inline uint64_t make_key(const struct shard_run_merge *m, const struct input *in) {
   if (in->ended) {
     return UINT64_MAX;
   }
-  size_t base = m->order == SHARD_ORDER_BASENAME ? shard_basename(in->name, in->length) : 0;
+  size_t base = m->order == SHARD_ORDER_BASENAME ? shard_codec_basename(in->name, in->length) : 0;
   return shard_batch_key(in->name, in->length, base + m->common);
 }
 
 /* Whether a comes before b, their keys being equal. */
-static __attribute__((noinline)) bool before(const struct shard_run_merge *m,
-                                             const struct input *inputs, uint32_t a, uint32_t b) {
+static __attribute__((noinline)) bool
+comes_before(const struct shard_run_merge *m, const struct input *inputs, uint32_t a, uint32_t b) {
   const struct input *x = &inputs[a], *y = &inputs[b];
   if (x->ended || y->ended) {
     return !x->ended;
   }
-  int c = shard_compare_names(m->order, x->name, x->length, y->name, y->length);
+  int c = shard_codec_compare_names(m->order, x->name, x->length, y->name, y->length);
   return c ? c < 0 : a < b;
 }
 
-static inline bool first_of(const struct shard_run_merge *m, const struct input *inputs,
+static inline bool is_first(const struct shard_run_merge *m, const struct input *inputs,
                             const struct node *a, const struct node *b) {
-  return __builtin_expect(a->key == b->key, 0) ? before(m, inputs, a->input, b->input)
+  return __builtin_expect(a->key == b->key, 0) ? comes_before(m, inputs, a->input, b->input)
                                                : a->key < b->key;
 }
 
@@ -241,11 +242,11 @@ static size_t round_up(size_t size) { return (size + 63) & ~(size_t)63; }
 static size_t name_room(const struct shard_run *run) { return round_up((size_t)run->longest + 8); }
 
 /* Bytes of the region that an input needs besides what it reads a file with. */
-static size_t own_size(const struct shard_run *run) {
+static size_t input_size(const struct shard_run *run) {
   return sizeof(struct input) + 3 * sizeof(struct node) + name_room(run);
 }
 
-static size_t read_least(const struct shard_run *run) {
+static size_t buffer_least(const struct shard_run *run) {
   size_t record = round_up(run->longest + SHARD_RECORD_MORE);
   return run->segments ? 0 : record > READ_LEAST ? record : READ_LEAST;
 }
@@ -253,7 +254,7 @@ static size_t read_least(const struct shard_run *run) {
 size_t shard_run_fit(const struct shard_run_merge *m, const struct shard_run *runs, size_t count) {
   size_t used = MERGE_MORE;
   for (size_t i = 0; i < count; i++) {
-    used += own_size(&runs[i]) + read_least(&runs[i]);
+    used += input_size(&runs[i]) + buffer_least(&runs[i]);
     if (used > m->size) {
       return i;
     }
@@ -267,8 +268,8 @@ static int open_inputs(const struct shard_run_merge *m, const struct shard_run *
   size_t on_disk = 0, least = 0, owned = 0;
   for (size_t i = 0; i < count; i++) {
     on_disk += !runs[i].segments;
-    least += read_least(&runs[i]);
-    owned += own_size(&runs[i]);
+    least += buffer_least(&runs[i]);
+    owned += input_size(&runs[i]);
   }
   size_t spare = on_disk ? (m->size - MERGE_MORE - owned - least) / on_disk : 0;
   int rc = 0;
@@ -278,7 +279,7 @@ static int open_inputs(const struct shard_run_merge *m, const struct shard_run *
     *in = (struct input){.need = 1, .name = at, .next = run->segments};
     at += name_room(run);
     if (!run->segments) {
-      in->room = read_least(run) + spare;
+      in->room = buffer_least(run) + spare;
       in->room = (in->room > READ_MOST ? READ_MOST : in->room) / 64 * 64;
       in->need = run->longest + SHARD_RECORD_MORE;
       in->buffer = (uint8_t *)at;
@@ -287,20 +288,20 @@ static int open_inputs(const struct shard_run_merge *m, const struct shard_run *
       in->to = run->end;
       at += in->room;
     }
-    rc = step(m, in);
+    rc = step_input(m, in);
   }
   return rc;
 }
 
 /* Let the inputs play: the winner's node; of each match, tree[1 to count - 1], its loser. */
-static struct node play(const struct shard_run_merge *m, const struct input *inputs, size_t count,
-                        struct node *tree, struct node *winners) {
+static struct node play_all(const struct shard_run_merge *m, const struct input *inputs,
+                            size_t count, struct node *tree, struct node *winners) {
   for (size_t i = 0; i < count; i++) {
-    winners[count + i] = (struct node){key_of(m, &inputs[i]), (uint32_t)i};
+    winners[count + i] = (struct node){make_key(m, &inputs[i]), (uint32_t)i};
   }
   for (size_t i = count - 1; i > 0; i--) {
     const struct node *a = &winners[2 * i], *b = &winners[2 * i + 1];
-    bool first = first_of(m, inputs, a, b);
+    bool first = is_first(m, inputs, a, b);
     winners[i] = first ? *a : *b;
     tree[i] = first ? *b : *a;
   }
@@ -308,7 +309,7 @@ static struct node play(const struct shard_run_merge *m, const struct input *inp
 }
 
 /* The least key of those that have lost on the way from a leaf's parent up. */
-static uint64_t least_of(const struct node *tree, size_t i) {
+static uint64_t find_least(const struct node *tree, size_t i) {
   uint64_t least = UINT64_MAX;
   for (; i > 0; i /= 2) {
     least = tree[i].key < least ? tree[i].key : least;
@@ -330,30 +331,30 @@ int shard_run_merge(struct shard_run_merge *m, const struct shard_run *runs, siz
     return rc;
   }
   uint32_t last = UINT32_MAX;
-  for (struct node now = play(m, inputs, count, tree, winners);;) {
+  for (struct node now = play_all(m, inputs, count, tree, winners);;) {
     struct input *in = &inputs[now.input];
     if (in->ended) {
       return 0;
     }
     /* One that has won twice may well go on: the names of a directory lie together. */
-    uint64_t limit = now.input == last ? least_of(tree, (now.input + count) / 2) : 0;
+    uint64_t limit = now.input == last ? find_least(tree, (now.input + count) / 2) : 0;
     last = now.input;
     do {
       rc = emit(context, in->name, in->length, in->ino, in->type);
       if (rc != 0) {
         return rc;
       }
-      rc = step(m, in);
+      rc = step_input(m, in);
       if (rc != 0) {
         m->unreadable = true;
         return rc;
       }
-      now.key = key_of(m, in);
+      now.key = make_key(m, in);
     } while (now.key < limit);
     for (size_t i = (now.input + count) / 2; i > 0; i /= 2) {
       struct node other = tree[i];
       /* Without a jump: which of the two is first cannot be foretold. */
-      uint64_t swap = 0 - (uint64_t)first_of(m, inputs, &other, &now);
+      uint64_t swap = 0 - (uint64_t)is_first(m, inputs, &other, &now);
       uint64_t keys = (other.key ^ now.key) & swap;
       uint32_t numbers = (other.input ^ now.input) & (uint32_t)swap;
       tree[i] = (struct node){other.key ^ keys, other.input ^ numbers};

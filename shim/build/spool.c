@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-char *shard_folder_of(const char *file) {
+char *shard_spool_folder(const char *file) {
   const char *slash = strrchr(file, '/');
   return !slash ? strdup(".") : slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
 }
 
-int shard_unnamed_file(const char *folder) {
+int shard_spool_open_unnamed(const char *folder) {
   char name[PATH_MAX];
   int fd;
   do {
@@ -31,7 +31,7 @@ int shard_unnamed_file(const char *folder) {
   return fd;
 }
 
-int shard_write_at(int fd, const void *data, size_t size, off_t at) {
+int shard_spool_write_at(int fd, const void *data, size_t size, off_t at) {
   const uint8_t *p = data;
   while (size > 0) {
     ssize_t n = pwrite(fd, p, size, at);
@@ -60,18 +60,18 @@ void shard_spool_free(struct shard_spool *s) {
   shard_spool_init(s, s->folder);
 }
 
-static int spill(struct shard_spool *s) {
-  if (s->fd < 0 && (s->fd = shard_unnamed_file(s->folder)) < 0) {
+static int spill_to_file(struct shard_spool *s) {
+  if (s->fd < 0 && (s->fd = shard_spool_open_unnamed(s->folder)) < 0) {
     return -errno;
   }
-  int rc = shard_write_at(s->fd, s->data, s->filled, (off_t)(s->size - s->filled));
+  int rc = shard_spool_write_at(s->fd, s->data, s->filled, (off_t)(s->size - s->filled));
   if (rc == 0) {
     s->filled = 0;
   }
   return rc;
 }
 
-static int grow(struct shard_spool *s, size_t least) {
+static int grow_buffer(struct shard_spool *s, size_t least) {
   size_t room = s->room ? s->room : 4096;
   while (room < least) {
     room *= 2;
@@ -88,10 +88,10 @@ static int grow(struct shard_spool *s, size_t least) {
 int shard_spool_add(struct shard_spool *s, const void *data, size_t size) {
   int rc = 0;
   if (s->filled + size > SHARD_SPOOL_MEMORY) {
-    rc = spill(s);
+    rc = spill_to_file(s);
   }
   if (rc == 0 && s->filled + size > s->room) {
-    rc = grow(s, s->filled + size);
+    rc = grow_buffer(s, s->filled + size);
   }
   if (rc == 0) {
     memcpy(s->data + s->filled, data, size);

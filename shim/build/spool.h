@@ -32,12 +32,12 @@ int shard_spool_read(struct shard_spool *s,
                      int (*take)(void *context, const void *data, size_t size), void *context);
 
 /* The folder of a file; malloc'd. */
-char *shard_folder_of(const char *file);
+char *shard_spool_folder(const char *file);
 
 /* An unnamed file in a folder, read and written; or -1 and errno. */
-int shard_unnamed_file(const char *folder);
+int shard_spool_open_unnamed(const char *folder);
 
 /* Write all of data[size] at offset `at`. 0 or negative errno. */
-int shard_write_at(int fd, const void *data, size_t size, off_t at);
+int shard_spool_write_at(int fd, const void *data, size_t size, off_t at);
 
 #endif

@@ -42,7 +42,7 @@ struct bytes {
 };
 
 /* What is kept of a table until it is written. */
-struct table {
+struct table_state {
   struct shard_spool index, extents, runs, attributes, attribute_index;
   struct shard_table_header *header; /* in the writer's header */
   struct shard_extent open;          /* of blocks, not yet among the extents; count 0: none */
@@ -51,7 +51,7 @@ struct table {
 
 /* The last names, as long as each is the one before with a number one higher: a run, or not long
  * enough for one. The last of them is in the writer's `last`. */
-struct pending {
+struct pending_run {
   uint64_t count;
   size_t begin, end;     /* where the number is, if there are two or more */
   size_t prefix, suffix; /* what the first shares with the name before it */
@@ -65,8 +65,8 @@ struct shard_writer {
   off_t reserved;           /* bytes of space the file system has promised */
   uint8_t *buffer;
   size_t filled;
-  struct table names, others;
-  struct table *table; /* the one that is being written */
+  struct table_state names, others;
+  struct table_state *table; /* the one that is being written */
   struct bytes block, dirs, dir_offsets;
   uint32_t in_block;                  /* names in block */
   struct shard_attributes attributes; /* since the last block of these */
@@ -74,7 +74,7 @@ struct shard_writer {
   struct bytes undigested; /* names and NULs, to be digested together */
   struct shard_header header;
   struct shard_facts facts;
-  struct pending pending;
+  struct pending_run pending;
   char last[SHARD_NAME_MAX], again[SHARD_NAME_MAX];
   size_t last_length;
 };
@@ -107,7 +107,7 @@ static int bytes_add(struct bytes *b, const void *data, size_t size) {
 }
 
 /* posix_fallocate() gives its error back, and a signal may break it off. */
-static int reserve(int fd, off_t at, off_t size) {
+static int reserve_space(int fd, off_t at, off_t size) {
   int rc;
   do {
     rc = posix_fallocate(fd, at, size);
@@ -115,16 +115,16 @@ static int reserve(int fd, off_t at, off_t size) {
   return rc;
 }
 
-static int flush(struct shard_writer *w) {
+static int flush_buffer(struct shard_writer *w) {
   off_t end = w->written + (off_t)w->filled;
   if (end > w->reserved) {
     /* A full tmpfs must be an error here, not a SIGBUS in a reader. */
     off_t want = end + RESERVE_STEP;
-    int rc = reserve(w->whole.fd, w->reserved, want - w->reserved);
+    int rc = reserve_space(w->whole.fd, w->reserved, want - w->reserved);
     if (rc == 0) {
       w->reserved = want;
     } else if (rc == ENOSPC || rc == EFBIG) {
-      rc = reserve(w->whole.fd, w->reserved, end - w->reserved);
+      rc = reserve_space(w->whole.fd, w->reserved, end - w->reserved);
       if (rc != 0) {
         return -rc;
       }
@@ -133,7 +133,7 @@ static int flush(struct shard_writer *w) {
       return -rc;
     }
   }
-  int rc = shard_write_at(w->whole.fd, w->buffer, w->filled, w->written);
+  int rc = shard_spool_write_at(w->whole.fd, w->buffer, w->filled, w->written);
   if (rc == 0) {
     /* Let the disk begin now; the fsync at the end would find it all to do. */
     (void)sync_file_range(w->whole.fd, w->written, (off_t)w->filled, SYNC_FILE_RANGE_WRITE);
@@ -143,7 +143,7 @@ static int flush(struct shard_writer *w) {
   return rc;
 }
 
-static int put(struct shard_writer *w, const void *data, size_t size) {
+static int put_bytes(struct shard_writer *w, const void *data, size_t size) {
   const uint8_t *p = data;
   while (size > 0) {
     size_t room = BUFFER_SIZE - w->filled;
@@ -153,7 +153,7 @@ static int put(struct shard_writer *w, const void *data, size_t size) {
     p += n;
     size -= n;
     if (w->filled == BUFFER_SIZE) {
-      int rc = flush(w);
+      int rc = flush_buffer(w);
       if (rc != 0) {
         return rc;
       }
@@ -162,15 +162,17 @@ static int put(struct shard_writer *w, const void *data, size_t size) {
   return 0;
 }
 
-static uint64_t position(const struct shard_writer *w) { return (uint64_t)w->written + w->filled; }
+static uint64_t get_position(const struct shard_writer *w) {
+  return (uint64_t)w->written + w->filled;
+}
 
-static void destroy(struct shard_writer *w) {
+static void free_writer(struct shard_writer *w) {
   EVP_MD_CTX_free(w->digest);
   struct bytes *all[] = {&w->block, &w->undigested, &w->dirs, &w->dir_offsets};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
     free(all[i]->data);
   }
-  struct table *tables[] = {&w->names, &w->others};
+  struct table_state *tables[] = {&w->names, &w->others};
   for (size_t i = 0; i < 2; i++) {
     shard_spool_free(&tables[i]->index);
     shard_spool_free(&tables[i]->extents);
@@ -184,8 +186,8 @@ static void destroy(struct shard_writer *w) {
   free(w);
 }
 
-static void init_table(const struct shard_writer *w, struct table *t, struct shard_table_header *h,
-                       uint32_t seed) {
+static void init_table(const struct shard_writer *w, struct table_state *t,
+                       struct shard_table_header *h, uint32_t seed) {
   shard_spool_init(&t->index, w->folder);
   shard_spool_init(&t->extents, w->folder);
   shard_spool_init(&t->runs, w->folder);
@@ -203,7 +205,7 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
   }
   int rc = -ENOMEM;
   w->path = strdup(path);
-  w->folder = shard_folder_of(path);
+  w->folder = shard_spool_folder(path);
   w->buffer = malloc(BUFFER_SIZE);
   w->digest = EVP_MD_CTX_new();
   init_table(w, &w->names, &w->header.names, SHARD_SEED_NAMES);
@@ -228,7 +230,7 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
   w->table = &w->names;
   w->header.names.names.offset = sizeof(w->header);
   static const struct shard_header zero;
-  rc = put(w, &zero, sizeof(zero));
+  rc = put_bytes(w, &zero, sizeof(zero));
   if (rc != 0) {
     goto fail;
   }
@@ -243,7 +245,7 @@ fail:
 void shard_writer_abort(struct shard_writer *w) {
   if (w) {
     shard_whole_abort(&w->whole);
-    destroy(w);
+    free_writer(w);
   }
 }
 
@@ -252,7 +254,7 @@ const char *shard_writer_temporary(struct shard_writer *w) {
 }
 
 /* One more entry of an index. */
-static int index_add(struct shard_spool *index, uint64_t offset, uint32_t crc) {
+static int add_to_index(struct shard_spool *index, uint64_t offset, uint32_t crc) {
   uint8_t entry[SHARD_INDEX_ENTRY];
   memcpy(entry, &offset, sizeof(offset));
   memcpy(entry + sizeof(offset), &crc, sizeof(crc));
@@ -273,7 +275,7 @@ static int index_add(struct shard_spool *index, uint64_t offset, uint32_t crc) {
 
 /* Of the last n names of the table. */
 static int end_attributes(struct shard_writer *w, uint32_t n) {
-  struct table *t = w->table;
+  struct table_state *t = w->table;
   const struct shard_attributes *a = &w->attributes;
   uint8_t coded[SHARD_BLOCK_NAMES * 18 + 10];
   uint64_t steps[SHARD_BLOCK_NAMES];
@@ -282,23 +284,23 @@ static int end_attributes(struct shard_writer *w, uint32_t n) {
   for (uint32_t k = 0; k < n; k += times) {
     times = RUN(a->type, k, n);
     coded[size++] = a->type[k];
-    size += shard_varint_put(coded + size, times);
+    size += shard_codec_put_varint(coded + size, times);
   }
-  size += shard_varint_put(coded + size, a->ino[0]);
+  size += shard_codec_put_varint(coded + size, a->ino[0]);
   for (uint32_t k = 0; k + 1 < n; k++) {
     uint64_t step = a->ino[k + 1] - a->ino[k];
     steps[k] = step << 1 ^ -(step >> 63);
   }
   for (uint32_t k = 0; k + 1 < n; k += times) {
     times = RUN(steps, k, n - 1);
-    size += shard_varint_put(coded + size, steps[k]);
-    size += shard_varint_put(coded + size, times);
+    size += shard_codec_put_varint(coded + size, steps[k]);
+    size += shard_codec_put_varint(coded + size, times);
   }
   uint64_t block = (t->header->count - 1) / SHARD_BLOCK_NAMES, offset = t->attributes.size;
   int rc = shard_spool_add(&t->attributes, coded, size);
   return rc ? rc
-            : index_add(&t->attribute_index, offset,
-                        shard_crc32c(t->seed + (uint32_t)block, coded, size));
+            : add_to_index(&t->attribute_index, offset,
+                           shard_crc32c(t->seed + (uint32_t)block, coded, size));
 }
 
 /* ---- blocks ------------------------------------------------------------------------------ */
@@ -307,11 +309,11 @@ static int end_block(struct shard_writer *w) {
   if (w->in_block == 0) {
     return 0;
   }
-  struct table *t = w->table;
+  struct table_state *t = w->table;
   uint32_t crc = shard_crc32c(t->seed + (uint32_t)t->header->blocks, w->block.data, w->block.size);
-  int rc = index_add(&t->index, position(w) - t->header->names.offset, crc);
+  int rc = add_to_index(&t->index, get_position(w) - t->header->names.offset, crc);
   if (rc == 0) {
-    rc = put(w, w->block.data, w->block.size);
+    rc = put_bytes(w, w->block.data, w->block.size);
   }
   t->header->blocks++;
   w->block.size = 0;
@@ -319,7 +321,7 @@ static int end_block(struct shard_writer *w) {
   return rc;
 }
 
-static int add_extent(struct table *t, struct shard_extent *e, const void *record) {
+static int add_extent(struct table_state *t, struct shard_extent *e, const void *record) {
   uint32_t seed = t->seed + SHARD_SEED_EXTENT + (uint32_t)t->header->extents++;
   e->crc = shard_crc32c(seed, e, offsetof(struct shard_extent, crc));
   if (e->size) {
@@ -330,7 +332,7 @@ static int add_extent(struct table *t, struct shard_extent *e, const void *recor
 
 /* The open extent of blocks is complete. */
 static int end_blocks(struct shard_writer *w) {
-  struct table *t = w->table;
+  struct table_state *t = w->table;
   int rc = end_block(w);
   if (rc == 0 && t->open.count > 0) {
     rc = add_extent(t, &t->open, NULL);
@@ -340,9 +342,9 @@ static int end_blocks(struct shard_writer *w) {
 }
 
 /* A name into the current block; it shares prefix and suffix with the name before. */
-static int encode(struct shard_writer *w, const char *name, size_t length, size_t prefix,
-                  size_t suffix) {
-  struct table *t = w->table;
+static int encode_name(struct shard_writer *w, const char *name, size_t length, size_t prefix,
+                       size_t suffix) {
+  struct table_state *t = w->table;
   int rc = bytes_room(&w->block, length + 16);
   if (rc != 0) {
     return rc;
@@ -356,11 +358,11 @@ static int encode(struct shard_writer *w, const char *name, size_t length, size_
     *p++ = SHARD_BLOCK_FRONT;
     prefix = suffix = 0;
   } else {
-    p += shard_varint_put(p, prefix);
-    p += shard_varint_put(p, suffix);
+    p += shard_codec_put_varint(p, prefix);
+    p += shard_codec_put_varint(p, suffix);
   }
   size_t middle = length - prefix - suffix;
-  p += shard_varint_put(p, middle);
+  p += shard_codec_put_varint(p, middle);
   memcpy(p, name + prefix, middle);
   w->block.size = (size_t)(p - w->block.data) + middle;
   t->open.count++;
@@ -370,9 +372,9 @@ static int encode(struct shard_writer *w, const char *name, size_t length, size_
 /* ---- runs -------------------------------------------------------------------------------- */
 
 /* The pending names as a run. */
-static int put_run(struct shard_writer *w, uint64_t number) {
-  struct table *t = w->table;
-  struct pending *run = &w->pending;
+static int end_run(struct shard_writer *w, uint64_t number) {
+  struct table_state *t = w->table;
+  struct pending_run *run = &w->pending;
   size_t tail = w->last_length - run->end;
   int rc = end_blocks(w);
   if (rc == 0) {
@@ -382,12 +384,12 @@ static int put_run(struct shard_writer *w, uint64_t number) {
     return rc;
   }
   uint8_t *record = w->block.data;
-  size_t size = shard_varint_put(record, run->begin);
+  size_t size = shard_codec_put_varint(record, run->begin);
   memcpy(record + size, w->last, run->begin);
   size += run->begin;
-  size += shard_varint_put(record + size, run->end - run->begin);
-  size += shard_varint_put(record + size, number);
-  size += shard_varint_put(record + size, tail);
+  size += shard_codec_put_varint(record + size, run->end - run->begin);
+  size += shard_codec_put_varint(record + size, number);
+  size += shard_codec_put_varint(record + size, tail);
   memcpy(record + size, w->last + run->end, tail);
   size += tail;
   struct shard_extent e = {.first = t->header->count - run->count,
@@ -400,22 +402,22 @@ static int put_run(struct shard_writer *w, uint64_t number) {
 
 /* The pending names go where they belong. */
 static int end_pending(struct shard_writer *w) {
-  struct pending *run = &w->pending;
+  struct pending_run *run = &w->pending;
   int rc = 0;
   if (run->count == 1) {
-    rc = encode(w, w->last, w->last_length, run->prefix, run->suffix);
+    rc = encode_name(w, w->last, w->last_length, run->prefix, run->suffix);
   } else if (run->count > 1) {
     size_t width = run->end - run->begin, prefix = run->prefix, suffix = run->suffix;
-    uint64_t number = shard_digits_get(w->last + run->begin, width) - (run->count - 1);
+    uint64_t number = shard_codec_get_digits(w->last + run->begin, width) - (run->count - 1);
     if (run->count >= RUN_LEAST) {
-      rc = put_run(w, number);
+      rc = end_run(w, number);
     } else {
       memcpy(w->again, w->last, w->last_length);
-      shard_digits_put(w->again + run->begin, width, number);
+      shard_codec_put_digits(w->again + run->begin, width, number);
       for (; rc == 0 && run->count > 0; run->count--) {
-        rc = encode(w, w->again, w->last_length, prefix, suffix);
+        rc = encode_name(w, w->again, w->last_length, prefix, suffix);
         if (run->count > 1) {
-          prefix = (size_t)(shard_count_up(w->again + run->end) - w->again);
+          prefix = (size_t)(shard_codec_count_up(w->again + run->end) - w->again);
           suffix = w->last_length - run->end;
         }
       }
@@ -431,8 +433,8 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
  * Whether a name of the same length as the last one, with which it shares prefix and suffix, is the
  * last one with a number one higher. *begin, *end: where the number is.
  */
-static bool follows(const char *last, const char *name, size_t length, size_t prefix, size_t suffix,
-                    size_t *begin, size_t *end) {
+static bool counts_on(const char *last, const char *name, size_t length, size_t prefix,
+                      size_t suffix, size_t *begin, size_t *end) {
   size_t first = length - suffix;
   *end = first;
   while (first > 0 && *end - first < SHARD_RUN_DIGITS && is_digit(last[first - 1])) {
@@ -452,8 +454,8 @@ static bool follows(const char *last, const char *name, size_t length, size_t pr
 }
 
 /* Whether `name` goes on with the pending run. Then the last name becomes it. */
-static bool goes_on(struct shard_writer *w, const char *name, size_t length) {
-  const struct pending *run = &w->pending;
+static bool continues_run(struct shard_writer *w, const char *name, size_t length) {
+  const struct pending_run *run = &w->pending;
   if (run->count < 2 || length != w->last_length ||
       memcmp(name + run->end, w->last + run->end, length - run->end) != 0) {
     return false;
@@ -480,7 +482,7 @@ static int end_digest(struct shard_writer *w) {
   return done ? 0 : -EIO;
 }
 
-static int digest(struct shard_writer *w, const char *name, size_t length) {
+static int digest_name(struct shard_writer *w, const char *name, size_t length) {
   struct bytes *b = &w->undigested;
   int rc = bytes_room(b, length + 1);
   if (rc != 0) {
@@ -493,11 +495,12 @@ static int digest(struct shard_writer *w, const char *name, size_t length) {
 }
 
 /* Facts, and what is told of basenames, for a name that is in order. */
-static void note(struct shard_writer *w, const char *name, size_t length, size_t prefix,
-                 size_t suffix) {
+static void note_name(struct shard_writer *w, const char *name, size_t length, size_t prefix,
+                      size_t suffix) {
   struct shard_header *h = &w->header;
   if (h->order == SHARD_ORDER_BASENAME && h->names.count > 0) {
-    size_t a = shard_basename(w->last, w->last_length), b = shard_basename(name, length);
+    size_t a = shard_codec_basename(w->last, w->last_length),
+           b = shard_codec_basename(name, length);
     h->duplicates +=
         w->last_length - a == length - b && memcmp(w->last + a, name + b, length - b) == 0;
   }
@@ -507,7 +510,7 @@ static void note(struct shard_writer *w, const char *name, size_t length, size_t
 /* A name that does not go on with the pending run. */
 static int begin_pending(struct shard_writer *w, const char *name, size_t length) {
   struct shard_header *h = &w->header;
-  struct pending *run = &w->pending;
+  struct pending_run *run = &w->pending;
   size_t prefix = 0, suffix = 0, begin, end;
   bool first = w->table->header->count == 0;
   if (!first) {
@@ -515,25 +518,25 @@ static int begin_pending(struct shard_writer *w, const char *name, size_t length
     uint32_t order = h->order == SHARD_ORDER_DIRECTORY && w->table == &w->others
                          ? (uint32_t)SHARD_ORDER_PATH
                          : h->order;
-    if (!shard_may_follow(order, w->last, w->last_length, name, length)) {
+    if (!shard_codec_may_follow(order, w->last, w->last_length, name, length)) {
       return -EINVAL;
     }
-    shard_shared(w->last, w->last_length, name, length, &prefix, &suffix);
+    shard_codec_shared(w->last, w->last_length, name, length, &prefix, &suffix);
   }
   if (w->table == &w->names) {
-    note(w, name, length, prefix, suffix);
+    note_name(w, name, length, prefix, suffix);
   } else if (length > h->longest_other) {
     h->longest_other = (uint32_t)length;
   }
   int rc = 0;
   if (run->count == 1 && length == w->last_length &&
-      follows(w->last, name, length, prefix, suffix, &begin, &end)) {
+      counts_on(w->last, name, length, prefix, suffix, &begin, &end)) {
     run->begin = begin;
     run->end = end;
     run->count = 2;
   } else {
     rc = end_pending(w);
-    *run = (struct pending){.count = 1, .prefix = prefix, .suffix = suffix};
+    *run = (struct pending_run){.count = 1, .prefix = prefix, .suffix = suffix};
   }
   memcpy(w->last + prefix, name + prefix, length - prefix);
   w->last_length = length;
@@ -554,19 +557,19 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
   } else if (which == SHARD_WRITER_NAMES && w->table != &w->names) {
     return -EINVAL;
   }
-  struct table *t = w->table;
-  if (goes_on(w, name, length)) {
+  struct table_state *t = w->table;
+  if (continues_run(w, name, length)) {
     w->pending.count++;
     if (which == SHARD_WRITER_NAMES) {
       shard_facts_count(&w->facts, name, w->pending.begin, w->pending.end);
       /* A number in the path: the basename stays the same. */
-      w->header.duplicates +=
-          w->header.order == SHARD_ORDER_BASENAME && w->pending.end <= shard_basename(name, length);
+      w->header.duplicates += w->header.order == SHARD_ORDER_BASENAME &&
+                              w->pending.end <= shard_codec_basename(name, length);
     }
   } else if (memchr(name, 0, length) || (rc = begin_pending(w, name, length)) != 0) {
     return rc ? rc : -EINVAL;
   }
-  if (which == SHARD_WRITER_NAMES && (rc = digest(w, name, length)) != 0) {
+  if (which == SHARD_WRITER_NAMES && (rc = digest_name(w, name, length)) != 0) {
     return rc;
   }
   uint64_t at = t->header->count++ % SHARD_BLOCK_NAMES;
@@ -597,8 +600,8 @@ int shard_writer_dir(struct shard_writer *w, uint64_t dev, uint64_t ino, struct 
 /* Begin a section, its offset rounded up to 8. */
 static int begin_section(struct shard_writer *w, struct shard_section *s) {
   static const uint8_t zero[8];
-  int rc = put(w, zero, (8 - position(w) % 8) % 8);
-  *s = (struct shard_section){.offset = position(w)};
+  int rc = put_bytes(w, zero, (8 - get_position(w) % 8) % 8);
+  *s = (struct shard_section){.offset = get_position(w)};
   return rc;
 }
 
@@ -606,26 +609,26 @@ static int put_section(struct shard_writer *w, struct shard_section *s, const st
   int rc = begin_section(w, s);
   s->size = data->size;
   s->crc = shard_crc32c(0, data->data, data->size);
-  return rc ? rc : put(w, data->data, data->size);
+  return rc ? rc : put_bytes(w, data->data, data->size);
 }
 
 /* A section that is being copied from spools. */
-struct copying {
+struct section_copy {
   struct shard_writer *w;
   struct shard_section *section;
 };
 
 static int copy(void *context, const void *data, size_t size) {
-  struct copying *c = context;
+  struct section_copy *c = context;
   c->section->size += size;
   c->section->crc = shard_crc32c(c->section->crc, data, size);
-  return put(c->w, data, size);
+  return put_bytes(c->w, data, size);
 }
 
 /* A section of one spool, or of two. */
 static int put_spools(struct shard_writer *w, struct shard_section *s, struct shard_spool *first,
                       struct shard_spool *second) {
-  struct copying c = {w, s};
+  struct section_copy c = {w, s};
   int rc = begin_section(w, s);
   if (rc == 0) {
     rc = shard_spool_read(first, copy, &c);
@@ -637,15 +640,15 @@ static int put_spools(struct shard_writer *w, struct shard_section *s, struct sh
 }
 
 static int end_table(struct shard_writer *w) {
-  struct table *t = w->table;
+  struct table_state *t = w->table;
   struct shard_table_header *h = t->header;
   int rc = end_pending(w);
   if (rc == 0) {
     rc = end_blocks(w);
   }
-  h->names.size = position(w) - h->names.offset;
+  h->names.size = get_position(w) - h->names.offset;
   if (rc == 0) {
-    rc = index_add(&t->index, h->names.size, 0);
+    rc = add_to_index(&t->index, h->names.size, 0);
   }
   if (rc == 0) {
     rc = put_spools(w, &h->index, &t->index, NULL);
@@ -657,7 +660,7 @@ static int end_table(struct shard_writer *w) {
     uint32_t rest = (uint32_t)(h->count % SHARD_BLOCK_NAMES);
     rc = rest ? end_attributes(w, rest) : 0;
     if (rc == 0) {
-      rc = index_add(&t->attribute_index, t->attributes.size, 0);
+      rc = add_to_index(&t->attribute_index, t->attributes.size, 0);
     }
     if (rc == 0) {
       rc = put_spools(w, &h->attributes, &t->attributes, NULL);
@@ -668,7 +671,7 @@ static int end_table(struct shard_writer *w) {
   }
   if (t == &w->names) {
     w->table = &w->others;
-    w->header.others.names.offset = position(w);
+    w->header.others.names.offset = get_position(w);
     w->last_length = 0;
   }
   return rc;
@@ -717,7 +720,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   if (rc == 0) {
     rc = end_table(w); /* of others */
   }
-  if (rc != 0 || (rc = put_dirs(w, facts)) != 0 || (rc = flush(w)) != 0 ||
+  if (rc != 0 || (rc = put_dirs(w, facts)) != 0 || (rc = flush_buffer(w)) != 0 ||
       (rc = end_digest(w)) != 0) {
     goto fail;
   }
@@ -734,7 +737,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   }
   h->header_crc = 0;
   h->header_crc = shard_crc32c(0, h, sizeof(*h));
-  rc = shard_write_at(w->whole.fd, h, sizeof(*h), 0);
+  rc = shard_spool_write_at(w->whole.fd, h, sizeof(*h), 0);
   if (rc != 0) {
     goto fail;
   }
@@ -750,7 +753,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
     sprintf(digest_hex + 2 * i, "%02x", h->digest[i]);
   }
   *bytes = h->file_size;
-  destroy(w);
+  free_writer(w);
   return 0;
 
 fail:

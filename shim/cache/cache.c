@@ -2,7 +2,7 @@
 /*
  * cache.c - how a call gets its listing:
  *
- *   what SHARD_LISTING names (given.h), if it is the one; else
+ *   what SHARD_LISTING names (prebuilt.h), if it is the one; else
  *   what this job has already, true or not; else
  *   what is current, and true; else
  *   elected (elect.h): look again, and make it (produce.h), or take rank 0's (first.h); and pin it.
@@ -26,7 +26,7 @@
 #include "cache/entry.h"
 #include "cache/fetch.h"
 #include "cache/first.h"
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 #include "cache/produce.h"
 #include "cache/stream.h"
 #include "config/config.h"
@@ -146,7 +146,7 @@ static void tell_of_change(const struct call *c, const struct shard_found *found
     shard_entry_say_digest(&c->entry, found->listing,
                            "has a manifest that was written anew since this job began; all ranks "
                            "keep the first one");
-  } else if (!shard_given_true(found->listing, c->wanted.real)) {
+  } else if (!shard_prebuilt_is_true(found->listing, c->wanted.real)) {
     shard_entry_say_digest(&c->entry, found->listing,
                            "has changed since this job listed it; all ranks keep the listing");
   }
@@ -181,7 +181,7 @@ static int open_cached(struct call *c, struct shard_listing **out) {
 
 /* Whether it can be had at all in this way. */
 static int check_given(const struct call *c, const struct shard_config *config) {
-  if (shard_manifest_named(c->first.listing) || shard_pattern_has(config->listing, 'r') ||
+  if (shard_pattern_is_manifest(c->first.listing) || shard_pattern_has(config->listing, 'r') ||
       shard_pattern_has(config->listing, 'e')) {
     return shard_error_set(c->err, c->size, -EINVAL,
                            "SHARD_LISTING='%.300s' gives ranks lists of their own, which is for "
@@ -203,7 +203,7 @@ static int open_given_object(struct call *c, const char *dir, struct shard_listi
   int rc = url && file ? shard_fetch(dir, url, w->job, file, PATH_MAX, c->err, c->size)
                        : shard_error_set(c->err, c->size, -ENOMEM, "out of memory");
   if (rc == 0) {
-    rc = shard_given_open(file, url, shard_wanted_source(w), &w->options, out, c->err, c->size);
+    rc = shard_prebuilt_open(file, url, shard_wanted_source(w), &w->options, out, c->err, c->size);
     if (rc < 0) {
       shard_fetch_rename(file, url, c->err, c->size);
     }
@@ -219,15 +219,15 @@ static int share_file_directly(struct call *c, int rank, struct shard_listing **
   const struct shard_wanted *w = &c->wanted;
   const char *file = c->first.listing, *source = shard_wanted_source(w);
   if (rank > 0) {
-    return shard_given_await(file, source, &w->options, NULL, out, c->err, c->size);
+    return shard_prebuilt_await(file, source, &w->options, NULL, out, c->err, c->size);
   }
-  int rc = shard_given_look(file, source, &w->options, out);
+  int rc = shard_prebuilt_try(file, source, &w->options, out);
   if (rc >= 0) {
     return rc;
   }
   rc = open_cached(c, out);
   if (rc == 0) {
-    rc = shard_given_put(*out, file, c->err, c->size);
+    rc = shard_prebuilt_put(*out, file, c->err, c->size);
     if (rc != 0) {
       shard_listing_close(*out);
     }
@@ -252,8 +252,8 @@ static int open_given(struct call *c, const char *dir, struct shard_listing **ou
   bool object = strncmp(file, "s3://", 5) == 0;
   if (!config->listing_first) {
     return object ? open_given_object(c, dir, out)
-                  : shard_given_open(file, file, shard_wanted_source(w), &w->options, out, c->err,
-                                     c->size);
+                  : shard_prebuilt_open(file, file, shard_wanted_source(w), &w->options, out,
+                                        c->err, c->size);
   }
   rc = shard_world_get(&world, c->err, c->size);
   if (rc != 0) {
@@ -373,7 +373,7 @@ static char *find_stream(const struct call *c) {
   /* Without a job it gets old. */
   bool young = shard_wanted_job_id(job) != 0 ||
                (base && st.st_mtim.tv_sec <= now && st.st_mtim.tv_sec > now - SHARD_WANTED_FRESH);
-  if (base && (shard_stream_look(base) == SHARD_STREAM_BROKEN || !young)) {
+  if (base && (shard_stream_get_state(base) == SHARD_STREAM_BROKEN || !young)) {
     free(base);
     base = NULL;
   }

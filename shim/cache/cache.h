@@ -4,11 +4,11 @@
  * process while the others wait.
  *
  *   wanted.h    which listing is asked for, and its key
- *   names.h     the names of files in the cache
+ *   filenames.h the names of files in the cache
  *   entry.h     where a listing lies there
  *   elect.h     the lock under which one process builds
  *   produce.h   shardctl at work
- *   given.h     a listing that was made elsewhere: is it the one, and true?
+ *   prebuilt.h  a listing that was made elsewhere: is it the one, and true?
  *   first.h     SHARD_LISTING_BUILD=first
  *   fetch.h     objects that SHARD_LISTING names
  *   stream.h    a bucket's listing that is read while it is made

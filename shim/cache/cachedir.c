@@ -12,7 +12,7 @@
 
 #include "config/config.h"
 
-ssize_t shard_cache_dir_find(bool make, char *buf, size_t size, char *err, size_t errsize) {
+ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t errsize) {
   int saved = errno;
   const struct shard_config *config = shard_config();
   char text[64];
@@ -56,5 +56,5 @@ ssize_t shard_cache_dir_find(bool make, char *buf, size_t size, char *err, size_
 }
 
 ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize) {
-  return shard_cache_dir_find(true, buf, size, err, errsize);
+  return shard_cachedir_find(true, buf, size, err, errsize);
 }

@@ -12,6 +12,6 @@
  * The cache directory, made if asked for, and checked. Its length, or a negative errno with a line
  * in err; buf holds the path in any case, cut off at `size`.
  */
-ssize_t shard_cache_dir_find(bool make, char *buf, size_t size, char *err, size_t errsize);
+ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t errsize);
 
 #endif

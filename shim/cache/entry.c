@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/fnv.h"
 #include "base/path.h"
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "host/real.h"
@@ -80,7 +80,7 @@ static bool is_wanted(const struct shard_entry *e, const struct shard_listing *l
   const struct shard_wanted *w = e->wanted;
   const char *source = shard_wanted_source(w);
   return (strcmp(l->source, source) == 0 && strcmp(l->options, w->options_text) == 0) ||
-         (e->any_options && shard_given_serves(l, source, &w->options));
+         (e->any_options && shard_prebuilt_serves(l, source, &w->options));
 }
 
 /* Open the listing that a link leads to, if it is the one that is asked for. */
@@ -120,7 +120,7 @@ bool shard_entry_find_current(const struct shard_entry *e, struct shard_found *f
   shard_cache_name_print(SHARD_CACHE_CURRENT, e->key, 0, name);
   return open_link(e, name, found) &&
          keep_if(shard_wanted_is_remote(w) ? shard_wanted_is_fresh(w, found->listing)
-                                           : shard_given_true(found->listing, w->real),
+                                           : shard_prebuilt_is_true(found->listing, w->real),
                  found);
 }
 
@@ -147,7 +147,7 @@ bool shard_entry_find_shared(const struct shard_entry *e, const char *object,
   bool recent = link && lstat(link, &st) == 0 && st.st_mtim.tv_sec <= now &&
                 st.st_mtim.tv_sec > now - SHARD_WANTED_FRESH;
   bool there = recent && open_link(e, name, found) &&
-               keep_if(shard_given_true(found->listing, e->wanted->real), found);
+               keep_if(shard_prebuilt_is_true(found->listing, e->wanted->real), found);
   if (!there && link) {
     unlink(link);
   }
@@ -275,7 +275,7 @@ int shard_entry_install(const struct shard_entry *e, const char *file, struct sh
 static bool is_broken_part(const struct shard_entry *e, const char *name, size_t base) {
   char *path = NULL;
   bool broken = asprintf(&path, "%s/%.*s", e->cache, (int)base, name) >= 0 &&
-                shard_stream_look(path) == SHARD_STREAM_BROKEN;
+                shard_stream_get_state(path) == SHARD_STREAM_BROKEN;
   free(path);
   return broken;
 }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cache/names.h"
+#include "cache/filenames.h"
 #include "cache/wanted.h"
 
 struct shard_listing;

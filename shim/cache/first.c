@@ -12,7 +12,7 @@
 #include "base/fnv.h"
 #include "cache/elect.h"
 #include "cache/entry.h"
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 #include "cache/produce.h"
 #include "config/config.h"
 #include "listing/listing.h"
@@ -52,10 +52,10 @@ static bool is_pinned(void *context) {
 static int await_file(const struct shard_first *f, const struct shard_entry *e, const char *job,
                       struct shard_first_got *got, char *err, size_t size) {
   struct watch pin = {e, job};
-  const struct shard_given_watch watch = {is_pinned, &pin};
-  int rc = shard_given_await(f->listing, shard_wanted_source(e->wanted), &e->wanted->options,
-                             &watch, &got->listing, err, size);
-  got->taken = rc == SHARD_GIVEN_ENOUGH;
+  const struct shard_prebuilt_watch watch = {is_pinned, &pin};
+  int rc = shard_prebuilt_await(f->listing, shard_wanted_source(e->wanted), &e->wanted->options,
+                                &watch, &got->listing, err, size);
+  got->taken = rc == SHARD_PREBUILT_ENOUGH;
   return rc < 0 ? rc : 0;
 }
 
@@ -129,7 +129,7 @@ void shard_first_clear(struct shard_first_got *got) {
 int shard_first_take(const struct shard_entry *e, const struct shard_listing *given,
                      struct shard_found *found, char *err, size_t size) {
   char *file = shard_entry_new_file(e);
-  int rc = file ? shard_given_put(given, file, err, size)
+  int rc = file ? shard_prebuilt_put(given, file, err, size)
                 : shard_error_set(err, size, -ENOMEM, "out of memory");
   rc = rc ? rc : shard_entry_install(e, file, found, err, size);
   free(file);
@@ -142,7 +142,7 @@ int shard_first_share(const struct shard_first *f, const struct shard_entry *e, 
                       int64_t deadline, struct shard_found *found, char *err, size_t size) {
   struct shard_listing *given;
   int rc =
-      shard_given_look(f->listing, shard_wanted_source(e->wanted), &e->wanted->options, &given);
+      shard_prebuilt_try(f->listing, shard_wanted_source(e->wanted), &e->wanted->options, &given);
   if (rc > 0) {
     rc = shard_first_take(e, given, found, err, size);
     shard_listing_close(given);
@@ -159,7 +159,7 @@ int shard_first_share(const struct shard_first *f, const struct shard_entry *e, 
   rc = shard_produce_listing(p, found, err, size);
   free(p);
   if (rc == 0 && put) {
-    rc = shard_given_put(found->listing, f->listing, err, size);
+    rc = shard_prebuilt_put(found->listing, f->listing, err, size);
     if (rc != 0) {
       shard_listing_close(found->listing);
       found->listing = NULL;

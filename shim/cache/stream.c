@@ -23,15 +23,15 @@
 
 #define GRACE_MS 3000 /* after SHARD_TIMEOUT, in which shardctl says what is wrong */
 
-struct link {
+struct part_link {
   struct shard_stream_part part; /* the first member */
   struct shard_listing *listing;
   uint64_t number;
-  struct link *_Atomic next;
+  struct part_link *_Atomic next;
 };
 
 struct shard_stream {
-  struct link *_Atomic first;
+  struct part_link *_Atomic first;
   _Atomic uint64_t parts; /* in all, once that is known; 0 */
   const char *source, *options;
   char base[];
@@ -62,7 +62,7 @@ static ssize_t read_beside(const char *base, const char *suffix, char *text, siz
 }
 
 /* The last line of BASE.err: why shardctl failed. By SHARD_LOG there are any number before it. */
-static void read_last_words(const char *base, char *text, size_t size) {
+static void read_last_line(const char *base, char *text, size_t size) {
   int fd = open_beside(base, "err");
   off_t length = fd < 0 ? 0 : lseek(fd, 0, SEEK_END), most = (off_t)size - 1;
   ssize_t n = fd < 0 ? 0 : pread(fd, text, size - 1, length > most ? length - most : 0);
@@ -80,7 +80,7 @@ static void read_last_words(const char *base, char *text, size_t size) {
 }
 
 /* Of one that is complete, *parts is how many there are. */
-static enum shard_stream_state look(const char *base, uint64_t *parts) {
+static enum shard_stream_state read_state(const char *base, uint64_t *parts) {
   char count[32];
   if (read_beside(base, "end", count, sizeof(count)) > 0) {
     *parts = strtoull(count, NULL, 10);
@@ -103,9 +103,9 @@ static enum shard_stream_state look(const char *base, uint64_t *parts) {
                                            : SHARD_STREAM_BROKEN;
 }
 
-enum shard_stream_state shard_stream_look(const char *base) {
+enum shard_stream_state shard_stream_get_state(const char *base) {
   uint64_t parts;
-  return look(base, &parts);
+  return read_state(base, &parts);
 }
 
 int shard_stream_open(const char *base, const char *source, const char *options,
@@ -121,14 +121,14 @@ int shard_stream_open(const char *base, const char *source, const char *options,
   return 0;
 }
 
-static void free_link(struct link *l) {
+static void free_link(struct part_link *l) {
   shard_listing_close(l->listing);
   free(l);
 }
 
 void shard_stream_close(struct shard_stream *stream) {
-  struct link *next;
-  for (struct link *l = stream ? atomic_load(&stream->first) : NULL; l; l = next) {
+  struct part_link *next;
+  for (struct part_link *l = stream ? atomic_load(&stream->first) : NULL; l; l = next) {
     next = atomic_load(&l->next);
     free_link(l);
   }
@@ -137,9 +137,9 @@ void shard_stream_close(struct shard_stream *stream) {
 
 /* Open a part. -ENOENT: it is not there. */
 static int open_part(const struct shard_stream *s, uint64_t number, uint64_t begin,
-                     struct link **out) {
+                     struct part_link **out) {
   char *path = NULL;
-  struct link *l = calloc(1, sizeof(*l));
+  struct part_link *l = calloc(1, sizeof(*l));
   int rc = -ENOMEM;
   if (l && asprintf(&path, "%s.%llu.listing", s->base, (unsigned long long)number) >= 0) {
     rc = shard_listing_open(path, &l->listing);
@@ -163,10 +163,10 @@ static int open_part(const struct shard_stream *s, uint64_t number, uint64_t beg
 }
 
 /* What has come of a part that is not there. 0: none will; -EAGAIN: it may come. */
-static int look_for(struct shard_stream *s, uint64_t number, char *err, size_t size) {
+static int explain_missing(struct shard_stream *s, uint64_t number, char *err, size_t size) {
   char text[600];
   uint64_t parts = 0;
-  enum shard_stream_state state = look(s->base, &parts);
+  enum shard_stream_state state = read_state(s->base, &parts);
   if (state == SHARD_STREAM_RUNNING) {
     return -EAGAIN;
   }
@@ -186,24 +186,24 @@ static int look_for(struct shard_stream *s, uint64_t number, char *err, size_t s
              s->source, s->base, text);
     return -EIO;
   }
-  read_last_words(s->base, text, sizeof(text));
+  read_last_line(s->base, text, sizeof(text));
   snprintf(err, size, "%.450s%slisting '%.200s' ended before its end", text, *text ? "; " : "",
            s->source);
   return -EIO;
 }
 
 /* The part after `last` is brought in. 1, or as shard_stream_next(). */
-static int fetch(struct shard_stream *s, struct link *last, struct link **out, char *err,
-                 size_t size) {
-  struct link *_Atomic *slot = last ? &last->next : &s->first;
+static int open_next_part(struct shard_stream *s, struct part_link *last, struct part_link **out,
+                          char *err, size_t size) {
+  struct part_link *_Atomic *slot = last ? &last->next : &s->first;
   uint64_t number = last ? last->number + 1 : 0;
-  struct link *mine, *theirs = NULL;
+  struct part_link *mine, *theirs = NULL;
   if (number > 0 && number == atomic_load(&s->parts)) {
     return 0;
   }
   int rc = open_part(s, number, last ? last->part.end : 0, &mine);
   if (rc == -ENOENT) {
-    return look_for(s, number, err, size);
+    return explain_missing(s, number, err, size);
   }
   if (rc != 0) {
     snprintf(err, size, "'%.200s': part %llu of its listing ('%.200s'): %s", s->source,
@@ -218,12 +218,12 @@ static int fetch(struct shard_stream *s, struct link *last, struct link **out, c
   return 1;
 }
 
-/* fetch(), again and again if it may come. */
-static int await(struct shard_stream *stream, bool wait, struct link *last, struct link **next,
-                 char *err, size_t size) {
+/* open_next_part(), again and again if it may come. */
+static int await_next_part(struct shard_stream *stream, bool wait, struct part_link *last,
+                           struct part_link **next, char *err, size_t size) {
   int64_t deadline = 0;
   for (long nap_ms = 1;; nap_ms = nap_ms < 20 ? 2 * nap_ms : nap_ms) {
-    int rc = fetch(stream, last, next, err, size);
+    int rc = open_next_part(stream, last, next, err, size);
     if (rc != -EAGAIN || !wait) {
       return rc;
     }
@@ -241,13 +241,13 @@ static int await(struct shard_stream *stream, bool wait, struct link *last, stru
 
 int shard_stream_next(struct shard_stream *stream, bool wait, const struct shard_stream_part **part,
                       char *err, size_t size) {
-  struct link *last = (struct link *)*part;
-  struct link *next = atomic_load(last ? &last->next : &stream->first);
+  struct part_link *last = (struct part_link *)*part;
+  struct part_link *next = atomic_load(last ? &last->next : &stream->first);
   int rc = 1, cancelable;
   if (!next) {
     /* A thread that was cancelled here would leave its directory stream locked. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    rc = await(stream, wait, last, &next, err, size);
+    rc = await_next_part(stream, wait, last, &next, err, size);
     pthread_setcancelstate(cancelable, NULL);
   }
   *part = rc == 1 ? &next->part : *part;

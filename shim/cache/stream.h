@@ -2,7 +2,8 @@
 /*
  * stream.h - a listing that is read while it is being made: parts, each a listing file of its own.
  *
- * shardctl (parts.h) writes what a bucket's pages have brought, in the order in which they come:
+ * shardctl (build/stream_writer.h) writes what a bucket's pages have brought, in the order in which
+ * they come:
  *
  *   BASE.0.listing, BASE.1.listing, ...   appear whole, one after the other
  *   BASE.end                              the number of parts, once there will be no more
@@ -30,7 +31,7 @@ struct shard_stream_part {
 enum shard_stream_state { SHARD_STREAM_RUNNING, SHARD_STREAM_COMPLETE, SHARD_STREAM_BROKEN };
 
 /* What has become of the stream of that base. */
-enum shard_stream_state shard_stream_look(const char *base);
+enum shard_stream_state shard_stream_get_state(const char *base);
 
 /* 0, or a negative errno. A process that was forked has the stream, too. */
 int shard_stream_open(const char *base, const char *source, const char *options,

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "cache/names.h"
+#include "cache/filenames.h"
 #include "listing/options.h"
 
 struct shard_listing;

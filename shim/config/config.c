@@ -128,7 +128,7 @@ static void complain_of(const struct variable *v, const char *value) {
 }
 
 /* Levenshtein distance, for the hint; both short. */
-static unsigned distance(const char *a, size_t na, const char *b, size_t nb) {
+static unsigned measure_distance(const char *a, size_t na, const char *b, size_t nb) {
   unsigned row[64];
   if (na > 60 || nb > 60) {
     return 99;
@@ -159,7 +159,7 @@ static void complain_of_name(const char *name, size_t n) {
   size_t best = 0;
   unsigned least = 99;
   for (size_t i = 0; i < VARIABLES; i++) {
-    unsigned d = distance(name, n, variables[i].name, strlen(variables[i].name));
+    unsigned d = measure_distance(name, n, variables[i].name, strlen(variables[i].name));
     if (d < least) {
       least = d;
       best = i;
@@ -204,7 +204,7 @@ void shard_config_complain(void) {
  */
 
 /* Keep an integer of any width. */
-static void store(const struct variable *v, uint64_t n) {
+static void store_number(const struct variable *v, uint64_t n) {
   unsigned char *at = (unsigned char *)&config + v->offset;
   if (v->size == sizeof(uint64_t)) {
     memcpy(at, &n, sizeof(n));
@@ -230,7 +230,7 @@ static void take_word(const struct variable *v, const char *value) {
   if (place < 0) {
     complain_of(v, value);
   } else {
-    store(v, v->least + (unsigned)place);
+    store_number(v, v->least + (unsigned)place);
   }
 }
 
@@ -246,7 +246,7 @@ static bool parse_number(const char *value, uint64_t least, uint64_t most, uint6
 static void take_number(const struct variable *v, const char *value) {
   uint64_t n;
   if (parse_number(value, v->least, v->most, &n)) {
-    store(v, n);
+    store_number(v, n);
   } else {
     complain_of(v, value);
   }
@@ -255,7 +255,7 @@ static void take_number(const struct variable *v, const char *value) {
 static void take_size(const struct variable *v, const char *value) {
   uint64_t n;
   if (shard_size_parse(value, &n) && n >= v->least) {
-    store(v, n);
+    store_number(v, n);
   } else {
     complain_of(v, value);
   }
@@ -299,7 +299,7 @@ static void take_epoch(const struct variable *v, const char *value) {
   uint64_t n;
   config.epoch_auto = strcmp(value, "auto") == 0;
   if (!config.epoch_auto && parse_number(value, 0, 1ULL << 62, &n)) {
-    store(v, n);
+    store_number(v, n);
   } else if (!config.epoch_auto) {
     complain_of(v, value);
   }
@@ -309,7 +309,7 @@ static void take_epoch(const struct variable *v, const char *value) {
  */
 
 /* Put "NAME=value" in the place of the variable in the environment. */
-static void replace(char *const *environment, size_t name_length, char *line) {
+static void replace_in_environment(char *const *environment, size_t name_length, char *line) {
   for (char **e = (char **)environment; e && *e; e++) {
     if (strncmp(*e, line, name_length + 1) == 0) {
       *e = line;
@@ -319,7 +319,7 @@ static void replace(char *const *environment, size_t name_length, char *line) {
 
 /* line[size] becomes "NAME=", and then the path, in which a percent sign is doubled, and a slash.
  */
-static size_t begin_path(char *line, size_t size, const char *name, const char *path) {
+static size_t write_directory(char *line, size_t size, const char *name, const char *path) {
   size_t used = (size_t)snprintf(line, size, "%s=", name);
   for (const char *p = path; *p && used + 4 < size; p++) {
     used += (size_t)snprintf(line + used, 3, *p == '%' ? "%%%%" : "%c", *p);
@@ -334,13 +334,13 @@ static void make_pattern_absolute(const struct variable *v, char *line, char *co
       !getcwd(directory, sizeof(directory))) {
     return;
   }
-  size_t used = begin_path(line, PATH_ROOM, v->name, directory);
+  size_t used = write_directory(line, PATH_ROOM, v->name, directory);
   if ((size_t)snprintf(line + used, PATH_ROOM - used, "%s", value) >= PATH_ROOM - used) {
     COMPLAIN("%s is too long", v->name);
     return;
   }
   store_text(v, line + strlen(v->name) + 1);
-  replace(environment, strlen(v->name), line);
+  replace_in_environment(environment, strlen(v->name), line);
 }
 
 static void make_datasets_absolute(const struct variable *v, char *const *environment) {
@@ -358,7 +358,7 @@ static void make_datasets_absolute(const struct variable *v, char *const *enviro
     return;
   }
   store_text(v, line + before);
-  replace(environment, before - 1, line);
+  replace_in_environment(environment, before - 1, line);
 }
 
 /* Relative paths begin at the working directory of now. */
@@ -387,7 +387,7 @@ static const struct variable *find_variable(const char *name, size_t n) {
 }
 
 /* Take "SHARD_NAME=value"; *used: bytes of the snapshot that are in use. */
-static void take(const char *line, const char *value, size_t *used) {
+static void take_variable(const char *line, const char *value, size_t *used) {
   size_t n = (size_t)(value - line) - 1, size = strlen(value) + 1;
   const struct variable *v = find_variable(line, n);
   if (!v) {
@@ -413,7 +413,7 @@ void shard_config_init(char *const *environment) {
   for (char *const *e = environment; e && *e; e++) {
     const char *equals = strncmp(*e, "SHARD_", 6) == 0 ? strchr(*e, '=') : NULL;
     if (equals) {
-      take(*e, equals + 1, &used);
+      take_variable(*e, equals + 1, &used);
     }
   }
   config.seeded = given[AT_SEED];

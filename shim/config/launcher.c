@@ -39,6 +39,7 @@ struct launcher {
   const char *step[2]; /* the first is a variable with this value: the second, then SLURM_JOB_ID,
                           '.' and SLURM_STEP_ID */
   bool needs_size;     /* one of `size` is set: the rank alone does not tell a launcher */
+  bool unnumbered;     /* not a condition: nothing tells one of its jobs from the next */
   const char *rank, *size[MOST], *local_rank[MOST], *local_size[MOST];
   /* Local size where no variable has it: "2(x3),1" are the tasks on each node, and this node. */
   const char *tasks_per_node, *node;
@@ -47,7 +48,6 @@ struct launcher {
    * process. number: the variable that numbers the jobs; then there is no process to look for.
    */
   const char *number, *job[MOST];
-  bool unnumbered; /* nothing tells one job from the next */
 };
 
 /* Slurm numbers jobs and their steps: srun(1), "OUTPUT ENVIRONMENT VARIABLES". */
@@ -166,13 +166,13 @@ static const char *const batch[] = {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "PBS_
  */
 
 /* The value of a variable that is set and not empty, else NULL. */
-static const char *value_of(const char *name) {
+static const char *get_value(const char *name) {
   const char *value = name ? getenv(name) : NULL;
   return value && *value ? value : NULL;
 }
 
 /* A non-negative number. 0, or -EINVAL and a line that names the variable. */
-static int number(const char *name, const char *value, int *out, char *err, size_t size) {
+static int parse_number(const char *name, const char *value, int *out, char *err, size_t size) {
   char *end;
   errno = 0;
   long v = strtol(value, &end, 10);
@@ -185,9 +185,9 @@ static int number(const char *name, const char *value, int *out, char *err, size
 }
 
 /* The first of `names` that is set and not empty. */
-static const char *first_set(const char *const names[MOST], const char **value) {
+static const char *find_set(const char *const names[MOST], const char **value) {
   for (size_t i = 0; i < MOST && names[i]; i++) {
-    *value = value_of(names[i]);
+    *value = get_value(names[i]);
     if (*value) {
       return names[i];
     }
@@ -196,13 +196,13 @@ static const char *first_set(const char *const names[MOST], const char **value) 
   return NULL;
 }
 
-static int read_number(const char *const names[MOST], int *out, char *err, size_t size) {
-  const char *value, *name = first_set(names, &value);
-  return name ? number(name, value, out, err, size) : 0;
+static int read_first(const char *const names[MOST], int *out, char *err, size_t size) {
+  const char *value, *name = find_set(names, &value);
+  return name ? parse_number(name, value, out, err, size) : 0;
 }
 
 /* The entry of node `id` in a list such as "2(x3),1". -1 if it is unknown. */
-static int tasks_of_node(const char *p, const char *id) {
+static int find_tasks(const char *p, const char *id) {
   long node = id ? strtol(id, NULL, 10) : -1;
   while (p && *p && node >= 0) {
     char *end;
@@ -226,18 +226,18 @@ static int tasks_of_node(const char *p, const char *id) {
 /* What SHARD_ variables override need not make sense, and is not looked at. */
 static int read_launcher(const struct launcher *l, struct shard_world *w, bool own_rank,
                          bool own_size, char *err, size_t size) {
-  int rc = own_rank ? 0 : number(l->rank, value_of(l->rank), &w->rank, err, size);
+  int rc = own_rank ? 0 : parse_number(l->rank, get_value(l->rank), &w->rank, err, size);
   if (rc == 0 && !own_size) {
-    rc = read_number(l->size, &w->size, err, size);
+    rc = read_first(l->size, &w->size, err, size);
   }
   if (rc == 0) {
-    rc = read_number(l->local_rank, &w->local_rank, err, size);
+    rc = read_first(l->local_rank, &w->local_rank, err, size);
   }
   if (rc == 0) {
-    rc = read_number(l->local_size, &w->local_size, err, size);
+    rc = read_first(l->local_size, &w->local_size, err, size);
   }
   if (rc == 0 && w->local_size < 0) {
-    w->local_size = tasks_of_node(value_of(l->tasks_per_node), value_of(l->node));
+    w->local_size = find_tasks(get_value(l->tasks_per_node), get_value(l->node));
   }
   snprintf(w->launcher, sizeof(w->launcher), "%s", l->name);
   return rc;
@@ -245,24 +245,24 @@ static int read_launcher(const struct launcher *l, struct shard_world *w, bool o
 
 /* Whether a variable has the number of Slurm's step in it. */
 static bool is_of_step(const char *name, const char *prefix) {
-  const char *value = value_of(name), *job = value_of("SLURM_JOB_ID"),
-             *step = value_of("SLURM_STEP_ID");
+  const char *value = get_value(name), *job = get_value("SLURM_JOB_ID"),
+             *step = get_value("SLURM_STEP_ID");
   char wanted[128];
   return value && job && step &&
          (size_t)snprintf(wanted, sizeof(wanted), "%s%s.%s", prefix, job, step) < sizeof(wanted) &&
          strcmp(value, wanted) == 0;
 }
 
-static bool fits(const struct launcher *l) {
+static bool row_fits(const struct launcher *l) {
   const char *ignored;
-  return value_of(l->rank) && (!l->if_set || getenv(l->if_set)) &&
+  return get_value(l->rank) && (!l->if_set || getenv(l->if_set)) &&
          (!l->step[0] || is_of_step(l->step[0], l->step[1])) &&
-         (!l->needs_size || first_set(l->size, &ignored));
+         (!l->needs_size || find_set(l->size, &ignored));
 }
 
 static const struct launcher *find_launcher(void) {
   for (size_t i = 0; i < LAUNCHERS; i++) {
-    if (fits(&launchers[i])) {
+    if (row_fits(&launchers[i])) {
       return &launchers[i];
     }
   }
@@ -278,7 +278,7 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   if (l) {
     rc = read_launcher(l, w, own_rank, own_size, err, size);
     rank_from = l->rank;
-    size_from = first_set(l->size, &value);
+    size_from = find_set(l->size, &value);
     if (!size_from) {
       size_from = l->size[0];
     }
@@ -287,10 +287,10 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
     snprintf(w->launcher, sizeof(w->launcher), "SHARD_RANK");
   }
   if (rc == 0 && own_rank) {
-    rc = number(rank_from = "SHARD_RANK", own_rank, &w->rank, err, size);
+    rc = parse_number(rank_from = "SHARD_RANK", own_rank, &w->rank, err, size);
   }
   if (rc == 0 && own_size) {
-    rc = number(size_from = "SHARD_SIZE", own_size, &w->size, err, size);
+    rc = parse_number(size_from = "SHARD_SIZE", own_size, &w->size, err, size);
   }
   if (rc == 0 && w->rank < 0) {
     snprintf(err, size, "%s is set, but no rank is known; set SHARD_RANK too", size_from);
@@ -390,10 +390,10 @@ static size_t add_value(char *buf, size_t size, size_t used, const char *name) {
   return n < 0 ? size : used + (size_t)n;
 }
 
-static bool identify(const struct launcher *l, char *buf, size_t size) {
+static bool write_identity(const struct launcher *l, char *buf, size_t size) {
   long pid = 0;
   unsigned long long start = 0;
-  if (l->unnumbered || (l->number && !value_of(l->number)) ||
+  if (l->unnumbered || (l->number && !get_value(l->number)) ||
       (!l->number && !find_process(l->if_set ? l->if_set : l->rank, &pid, &start))) {
     return false;
   }
@@ -418,7 +418,7 @@ bool shard_launcher_job(char *buf, size_t size) {
   char ignored[300];
   const struct launcher *l =
       shard_world_get(&world, ignored, sizeof(ignored)) == 0 ? find_launcher() : NULL;
-  bool known = l && strcmp(l->name, world.launcher) == 0 && identify(l, buf, size);
+  bool known = l && strcmp(l->name, world.launcher) == 0 && write_identity(l, buf, size);
   errno = saved;
   return known;
 }
@@ -427,8 +427,8 @@ bool shard_launcher_job(char *buf, size_t size) {
  */
 
 /* Note that `launcher` sets variable `name`; NULL: none. The new count. */
-static size_t add_name(struct shard_launcher_variable *out, size_t count, const char *name,
-                       const char *launcher) {
+static size_t note_name(struct shard_launcher_variable *out, size_t count, const char *name,
+                        const char *launcher) {
   size_t i = 0;
   while (name && i < count && strcmp(out[i].name, name) != 0) {
     i++;
@@ -453,17 +453,17 @@ size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VAR
     const char *const one[] = {l->if_set, l->step[0],        l->rank,
                                l->number, l->tasks_per_node, l->node};
     for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++) {
-      count = add_name(out, count, one[i], l->name);
+      count = note_name(out, count, one[i], l->name);
     }
     for (size_t i = 0; i < MOST; i++) {
-      count = add_name(out, count, l->size[i], l->name);
-      count = add_name(out, count, l->local_rank[i], l->name);
-      count = add_name(out, count, l->local_size[i], l->name);
-      count = add_name(out, count, l->job[i], l->name);
+      count = note_name(out, count, l->size[i], l->name);
+      count = note_name(out, count, l->local_rank[i], l->name);
+      count = note_name(out, count, l->local_size[i], l->name);
+      count = note_name(out, count, l->job[i], l->name);
     }
   }
   for (size_t i = 0; i < BATCH; i++) {
-    count = add_name(out, count, batch[i], "batch systems");
+    count = note_name(out, count, batch[i], "batch systems");
   }
   return count;
 }

@@ -39,7 +39,7 @@ bool shard_pattern_has(const char *pattern, char letter) {
   return false;
 }
 
-bool shard_manifest_named(const char *file) {
+bool shard_pattern_is_manifest(const char *file) {
   static const char *const ends[] = {".txt", ".txt.gz", ".txt.zst"};
   size_t n = strlen(file);
   for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {

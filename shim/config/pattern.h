@@ -22,6 +22,6 @@ ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch,
 bool shard_pattern_has(const char *pattern, char letter);
 
 /* Whether a file is a manifest, by its name: .txt, .txt.gz, .txt.zst. */
-bool shard_manifest_named(const char *file);
+bool shard_pattern_is_manifest(const char *file);
 
 #endif

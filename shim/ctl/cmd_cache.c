@@ -2,8 +2,7 @@
 /*
  * cmd_cache.c - shardctl cache: what the node's cache of listings holds, and its cleaning.
  *
- * The names are those of cache/cache.c (KEY is 32 hex digits) and of the adapter's permutations
- * (perm-KEY.perm, perm-KEY.perm.tmp.PID, perm-KEY.lock). Whatever else is there is shown and left.
+ * The names are those of cache/filenames.h. Whatever else is there is shown and left.
  *
  * Everything of a KEY is made under an flock on its lock file, by a builder that holds it to its
  * end. gc takes all locks first, without waiting, and looks at the directory and at /proc only
@@ -14,8 +13,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -27,9 +26,13 @@
 
 #include "base/size.h"
 #include "cache/cachedir.h"
+#include "cache/filenames.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "ctl/ctl.h"
+#include "ctl/human.h"
+#include "ctl/json.h"
+#include "ctl/options.h"
 #include "listing/listing.h"
 
 static const char usage[] =
@@ -58,16 +61,14 @@ static const char usage[] =
     "\n" CTL_SIZE_HELP "\n"
     "Exit status: 0 done, 1 failed, or --max-size could not be reached, 2 wrong usage.\n";
 
-enum { OPT_DRY_RUN = 256, OPT_OLDER_THAN, OPT_MAX_SIZE, OPT_JSON };
+enum { OPT_DRY_RUN = CTL_OPTION_OWN, OPT_OLDER_THAN, OPT_MAX_SIZE };
 
-static const struct option options[] = {{"dry-run", no_argument, NULL, OPT_DRY_RUN},
-                                        {"older-than", required_argument, NULL, OPT_OLDER_THAN},
-                                        {"max-size", required_argument, NULL, OPT_MAX_SIZE},
-                                        {"json", no_argument, NULL, OPT_JSON},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
-enum kind { FOREIGN, LISTING, CURRENT, JOB, LOCK, LEFTOVER, PERMUTATION, OBJECT, PART, STREAM };
+static const struct option rows[] = {CTL_ROW_JSON,
+                                     CTL_ROW_HELP,
+                                     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+                                     {"older-than", required_argument, NULL, OPT_OLDER_THAN},
+                                     {"max-size", required_argument, NULL, OPT_MAX_SIZE},
+                                     CTL_ROW_END};
 
 enum { HOUR = 3600, DAY = 24 * HOUR, MONTH = 30 * DAY };
 
@@ -76,7 +77,8 @@ struct entry {
   char name[NAME_MAX + 1];
   char target[NAME_MAX + 1]; /* of a link */
   size_t group;              /* length of KEY or perm-KEY, with which the name begins */
-  enum kind kind;
+  size_t base;               /* up to where the number in it ends */
+  enum shard_cache_kind kind;
   struct stat st;
   bool current, pinned, in_use, busy, removed;
   int fault;              /* a listing that cannot be opened: why, a negative errno */
@@ -99,8 +101,10 @@ struct cache {
   time_t now;
 };
 
-struct request {
-  bool gc, dry_run, json;
+/* What was asked for. */
+struct cleaning {
+  bool gc, dry_run;
+  struct json_object *json; /* the array of what was removed or found; NULL: lines for people */
   bool limited;
   uint64_t days, most;
 };
@@ -108,58 +112,23 @@ struct request {
 /* ---- names ------------------------------------------------------------------------------------
  */
 
-static bool hex(const char *text, size_t n) { return strspn(text, "0123456789abcdef") >= n; }
-
 static bool number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
 
-/* What a name says; e->group is set if it is one of ours. */
-static enum kind kind_of_name(const char *name, size_t *group) {
-  bool permutation = strncmp(name, "perm-", 5) == 0;
-  *group = (permutation ? 5 : 0) + 32;
-  if (!hex(name + *group - 32, 32)) {
-    return FOREIGN;
-  }
-  const char *rest = name + *group;
-  if (strcmp(rest, ".lock") == 0) {
-    return LOCK;
-  }
-  if (permutation) {
-    return strcmp(rest, ".perm") == 0                                  ? PERMUTATION
-           : strncmp(rest, ".perm.tmp.", 10) == 0 && number(rest + 10) ? LEFTOVER
-                                                                       : FOREIGN;
-  }
-  if (*rest == '-') {
-    return hex(rest + 1, 16) && strcmp(rest + 17, ".listing") == 0 ? LISTING : FOREIGN;
-  }
-  if (strcmp(rest, ".current") == 0) {
-    return CURRENT;
-  }
-  if (strncmp(rest, ".job-", 5) == 0) {
-    return hex(rest + 5, 16) && !rest[21] ? JOB : FOREIGN;
-  }
-  if (strncmp(rest, ".got-", 5) == 0) {
-    return hex(rest + 5, 16) && rest[21] == '.' ? OBJECT : FOREIGN;
-  }
-  if (strncmp(rest, ".stream-", 8) == 0) {
-    return hex(rest + 8, 16) && !rest[24] ? STREAM : FOREIGN;
-  }
-  if (strncmp(rest, ".part-", 6) == 0) {
-    return hex(rest + 6, 16) && rest[22] == '.' ? PART : FOREIGN;
-  }
-  bool left = strncmp(rest, ".new.", 5) == 0
-                  ? rest[5] >= '0' && rest[5] <= '9'
-                  : strncmp(rest, ".current.new.", 13) == 0 && number(rest + 13);
-  return left ? LEFTOVER : FOREIGN;
+/* Of what was being made. */
+static bool is_leftover(enum shard_cache_kind kind) {
+  return kind == SHARD_CACHE_NEW || kind == SHARD_CACHE_CURRENT_NEW ||
+         kind == SHARD_CACHE_PERMUTATION_NEW;
 }
 
 /* A name of ours on a file of another type or owner is not ours. */
-static enum kind kind_of(const char *name, const struct stat *st, size_t *group) {
-  enum kind kind = kind_of_name(name, group);
-  bool link = S_ISLNK(st->st_mode), file = S_ISREG(st->st_mode);
-  bool fits = kind == CURRENT || kind == JOB || kind == STREAM ? link
-              : kind == LEFTOVER                               ? link || file
-                                                               : file;
-  return fits && st->st_uid == geteuid() ? kind : FOREIGN;
+static enum shard_cache_kind kind_of(struct entry *e) {
+  enum shard_cache_kind kind = shard_cache_name_parse(e->name, &e->group, &e->base);
+  bool link = S_ISLNK(e->st.st_mode), file = S_ISREG(e->st.st_mode);
+  bool fits = kind == SHARD_CACHE_CURRENT || kind == SHARD_CACHE_JOB || kind == SHARD_CACHE_STREAM
+                  ? link
+              : is_leftover(kind) ? link || file
+                                  : file;
+  return fits && e->st.st_uid == geteuid() ? kind : SHARD_CACHE_FOREIGN;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------
@@ -201,7 +170,7 @@ static int scan(struct cache *c) {
       continue;
     }
     strcpy(e.name, d->d_name);
-    e.kind = kind_of(e.name, &e.st, &e.group);
+    e.kind = kind_of(&e);
     if (S_ISLNK(e.st.st_mode)) {
       ssize_t n = readlinkat(c->dir, e.name, e.target, sizeof(e.target) - 1);
       e.target[n < 0 ? 0 : n] = 0;
@@ -240,7 +209,7 @@ static struct group *group_of(const struct cache *c, const struct entry *e) {
 static int lock_groups(struct cache *c, bool gc) {
   for (size_t i = 0; i < c->count; i++) {
     const struct entry *e = &c->entries[i];
-    if (e->kind == FOREIGN || group_of(c, e)) {
+    if (e->kind == SHARD_CACHE_FOREIGN || group_of(c, e)) {
       continue;
     }
     struct group *more = realloc(c->groups, (c->group_count + 1) * sizeof(*more));
@@ -348,30 +317,25 @@ static double age(const struct cache *c, const struct entry *e) {
   return difftime(c->now, e->st.st_mtim.tv_sec);
 }
 
-/* A part's stream: how much of its name is the base of all of its files. */
-static size_t base_of(const struct entry *e) { return e->group + strlen(".part-") + 16; }
-
-/* Whether it is a job's: 16 zeros behind `before` are of none. */
-static bool is_of_job(const struct entry *e, const char *before) {
-  return strspn(e->name + e->group + strlen(before), "0") < 16;
-}
+/* Whether it is a job's: sixteen zeros are of none. */
+static bool is_of_job(const struct entry *e) { return strspn(e->name + e->base - 16, "0") < 16; }
 
 /* What is a job's is kept for a month, what is of none for an hour. */
-static bool is_old(const struct cache *c, const struct entry *e, const char *before) {
-  return age(c, e) >= (is_of_job(e, before) ? MONTH : HOUR);
+static bool is_old(const struct cache *c, const struct entry *e) {
+  return age(c, e) >= (is_of_job(e) ? MONTH : HOUR);
 }
 
 /* Whether it is being made, and whether somebody is to find it. */
 static void look_at_part(const struct cache *c, struct entry *e) {
   char base[PATH_MAX + NAME_MAX + 2];
-  snprintf(base, sizeof(base), "%s/%.*s", c->path, (int)base_of(e), e->name);
-  enum shard_stream_state state = shard_stream_look(base);
+  snprintf(base, sizeof(base), "%s/%.*s", c->path, (int)e->base, e->name);
+  enum shard_stream_state state = shard_stream_get_state(base);
   e->busy = e->busy || state == SHARD_STREAM_RUNNING;
   for (size_t i = 0; i < c->count && state == SHARD_STREAM_COMPLETE; i++) {
     const struct entry *link = &c->entries[i];
-    e->pinned = e->pinned || (link->kind == STREAM && !is_old(c, link, ".stream-") &&
-                              strlen(link->target) == base_of(e) &&
-                              memcmp(link->target, e->name, base_of(e)) == 0);
+    e->pinned = e->pinned ||
+                (link->kind == SHARD_CACHE_STREAM && !is_old(c, link) &&
+                 strlen(link->target) == e->base && memcmp(link->target, e->name, e->base) == 0);
   }
 }
 
@@ -380,8 +344,9 @@ static void keep_streams(struct cache *c) {
   for (size_t i = 0, end; i < c->count; i = end) {
     const struct entry *first = &c->entries[i];
     bool in_use = false;
-    for (end = i + 1; first->kind == PART && end < c->count && c->entries[end].kind == PART &&
-                      memcmp(c->entries[end].name, first->name, base_of(first)) == 0;
+    for (end = i + 1; first->kind == SHARD_CACHE_PART && end < c->count &&
+                      c->entries[end].kind == SHARD_CACHE_PART &&
+                      memcmp(c->entries[end].name, first->name, first->base) == 0;
          end++) {
     }
     for (size_t k = i; k < end; k++) {
@@ -394,21 +359,22 @@ static void keep_streams(struct cache *c) {
 }
 
 /* Fill in what the names do not say. */
-static void look(struct cache *c) {
+static void complete_entries(struct cache *c) {
   time(&c->now);
   for (size_t i = 0; i < c->count; i++) {
     struct entry *e = &c->entries[i], *target;
-    const struct group *g = e->kind == FOREIGN ? NULL : group_of(c, e);
-    e->busy = e->kind != FOREIGN && (!g || g->lock < 0);
-    if (e->kind == LISTING) {
+    const struct group *g = e->kind == SHARD_CACHE_FOREIGN ? NULL : group_of(c, e);
+    e->busy = e->kind != SHARD_CACHE_FOREIGN && (!g || g->lock < 0);
+    if (e->kind == SHARD_CACHE_LISTING) {
       read_listing(c, e);
-    } else if (e->kind == PART) {
+    } else if (e->kind == SHARD_CACHE_PART) {
       look_at_part(c, e);
-    } else if (e->kind == OBJECT) {
-      e->pinned = is_of_job(e, ".got-") && !is_old(c, e, ".got-");
-    } else if ((e->kind == CURRENT || e->kind == JOB) && (target = find(c, e->target))) {
-      target->current = target->current || e->kind == CURRENT;
-      target->pinned = target->pinned || (e->kind == JOB && age(c, e) < MONTH);
+    } else if (e->kind == SHARD_CACHE_OBJECT) {
+      e->pinned = is_of_job(e) && !is_old(c, e);
+    } else if ((e->kind == SHARD_CACHE_CURRENT || e->kind == SHARD_CACHE_JOB) &&
+               (target = find(c, e->target))) {
+      target->current = target->current || e->kind == SHARD_CACHE_CURRENT;
+      target->pinned = target->pinned || (e->kind == SHARD_CACHE_JOB && age(c, e) < MONTH);
     }
   }
   mark_mapped(c);
@@ -426,31 +392,33 @@ static const char *why_remove(const struct cache *c, const struct entry *e) {
   char name[NAME_MAX + 1];
   const struct entry *permutation;
   switch (e->kind) {
-  case LISTING:
+  case SHARD_CACHE_LISTING:
     return e->current || e->pinned ? NULL : "old version";
-  case LEFTOVER:
+  case SHARD_CACHE_NEW:
+  case SHARD_CACHE_CURRENT_NEW:
+  case SHARD_CACHE_PERMUTATION_NEW:
     return "left by a killed process";
-  case PERMUTATION:
+  case SHARD_CACHE_PERMUTATION:
     return age(c, e) >= HOUR ? "permutation of a job that is gone" : NULL;
-  case LOCK: /* a KEY's stays: whoever waits for it has it open */
+  case SHARD_CACHE_LOCK: /* a KEY's stays: whoever waits for it has it open */
     snprintf(name, sizeof(name), "%.*s.perm", (int)e->group, e->name);
     permutation = find(c, name);
     return e->group > 32 && age(c, e) >= HOUR && (!permutation || why_remove(c, permutation))
                ? "lock of a permutation that is gone"
                : NULL;
-  case JOB:
+  case SHARD_CACHE_JOB:
     return age(c, e) >= MONTH ? "job of a month ago" : NULL;
-  case OBJECT: /* what SHARD_LISTING=s3://... names */
-    return !is_old(c, e, ".got-")  ? NULL
-           : is_of_job(e, ".got-") ? "object of a job of a month ago"
-                                   : "object of an hour ago";
-  case PART:
+  case SHARD_CACHE_OBJECT: /* what SHARD_LISTING=s3://... names */
+    return !is_old(c, e)  ? NULL
+           : is_of_job(e) ? "object of a job of a month ago"
+                          : "object of an hour ago";
+  case SHARD_CACHE_PART:
     return e->pinned ? NULL : "part of a listing that no job has";
-  case STREAM:
-    return is_old(c, e, ".stream-") ? "job that is gone" : NULL;
-  case CURRENT:
+  case SHARD_CACHE_STREAM:
+    return is_old(c, e) ? "job that is gone" : NULL;
+  case SHARD_CACHE_CURRENT:
     return find(c, e->target) ? NULL : "link to nothing";
-  case FOREIGN:
+  case SHARD_CACHE_FOREIGN:
     break;
   }
   return NULL;
@@ -465,33 +433,34 @@ static double size_of(const struct entry *e) {
 static double total(const struct cache *c) {
   double bytes = 0;
   for (size_t i = 0; i < c->count; i++) {
-    bytes += c->entries[i].kind == FOREIGN || c->entries[i].removed ? 0 : size_of(&c->entries[i]);
+    bytes += c->entries[i].kind == SHARD_CACHE_FOREIGN || c->entries[i].removed
+                 ? 0
+                 : size_of(&c->entries[i]);
   }
   return bytes;
 }
 
-/* The array in JSON, or a line for people. */
-static void tell_removed(const struct request *r, const struct entry *e, const char *why) {
-  static bool begun;
+static void tell_removed(const struct cleaning *r, const struct entry *e, const char *why) {
   char bytes[CTL_HUMAN];
   if (r->json) {
-    fputs(begun ? ", {\"file\": " : "{\"file\": ", stdout);
-    ctl_json_string(stdout, e->name);
-    printf(", \"bytes\": %.0f, \"why\": \"%s\"}", size_of(e), why);
-    begun = true;
+    struct json_object *o = ctl_json_object();
+    ctl_json_add_text(o, "file", e->name);
+    ctl_json_add_decimal(o, "bytes", size_of(e), 0);
+    ctl_json_add_text(o, "why", why);
+    ctl_json_add(r->json, NULL, o);
     return;
   }
   printf("%s %8s  %s: ", r->dry_run ? "would remove" : "removed",
          ctl_human_bytes(size_of(e), bytes), why);
-  ctl_text(stdout, e->name);
+  ctl_human_text(stdout, e->name);
   if (e->source) {
     fputs(" of ", stdout);
-    ctl_text(stdout, e->source);
+    ctl_human_text(stdout, e->source);
   }
   putchar('\n');
 }
 
-static int remove_entry(const struct cache *c, const struct request *r, struct entry *e,
+static int remove_entry(const struct cache *c, const struct cleaning *r, struct entry *e,
                         const char *why) {
   if (!r->dry_run && unlinkat(c->dir, e->name, 0) != 0 && errno != ENOENT) {
     return ctl_fail("cannot remove '%s/%s': %s", c->path, e->name, strerror(errno));
@@ -501,7 +470,7 @@ static int remove_entry(const struct cache *c, const struct request *r, struct e
   return CTL_DONE;
 }
 
-static bool old_enough(const struct cache *c, const struct request *r, const struct entry *e) {
+static bool old_enough(const struct cache *c, const struct cleaning *r, const struct entry *e) {
   return age(c, e) >= (double)r->days * DAY;
 }
 
@@ -513,7 +482,7 @@ static double used(const struct entry *e) {
 }
 
 /* Take a listing away from those who would open it, see that nobody just has, and remove it. */
-static int remove_unused(struct cache *c, const struct request *r, struct entry *e) {
+static int remove_unused(struct cache *c, const struct cleaning *r, struct entry *e) {
   char name[NAME_MAX + 1];
   snprintf(name, sizeof(name), "%.*s.current", (int)e->group, e->name);
   struct entry *link = e->current ? find(c, name) : NULL;
@@ -535,13 +504,13 @@ static int remove_unused(struct cache *c, const struct request *r, struct entry 
 }
 
 static bool leads_to(const struct entry *e, const char *base) {
-  return e->kind == STREAM && strcmp(e->target, base) == 0;
+  return e->kind == SHARD_CACHE_STREAM && strcmp(e->target, base) == 0;
 }
 
 /* The same with a bucket's listing in parts: all of them go. */
-static int remove_stream(struct cache *c, const struct request *r, const struct entry *part) {
+static int remove_stream(struct cache *c, const struct cleaning *r, const struct entry *part) {
   char base[NAME_MAX + 1];
-  size_t n = base_of(part);
+  size_t n = part->base;
   snprintf(base, sizeof(base), "%.*s", (int)n, part->name);
   for (size_t i = 0; i < c->count && !r->dry_run; i++) {
     const char *link = c->entries[i].name;
@@ -561,19 +530,21 @@ static int remove_stream(struct cache *c, const struct request *r, const struct 
       if (part->in_use && symlinkat(base, c->dir, e->name) != 0 && errno != EEXIST) {
         rc = ctl_fail("cannot restore '%s/%s': %s", c->path, e->name, strerror(errno));
       }
-    } else if (e->kind == PART && !e->removed && !e->in_use && memcmp(e->name, base, n) == 0) {
+    } else if (e->kind == SHARD_CACHE_PART && !e->removed && !e->in_use &&
+               memcmp(e->name, base, n) == 0) {
       rc = remove_entry(c, r, e, "least recently used");
     }
   }
   return rc;
 }
 
-static int shrink(struct cache *c, const struct request *r) {
+static int shrink(struct cache *c, const struct cleaning *r) {
   while (total(c) > (double)r->most) {
     struct entry *first = NULL;
     for (size_t i = 0; i < c->count; i++) {
       struct entry *e = &c->entries[i];
-      bool ours = e->kind == LISTING || e->kind == OBJECT || e->kind == PART;
+      bool ours = e->kind == SHARD_CACHE_LISTING || e->kind == SHARD_CACHE_OBJECT ||
+                  e->kind == SHARD_CACHE_PART;
       if (ours && !e->removed && !e->busy && !e->in_use && old_enough(c, r, e) &&
           (!first || used(e) < used(first))) {
         first = e;
@@ -585,9 +556,9 @@ static int shrink(struct cache *c, const struct request *r) {
           "built, too young or no listing",
           c->path, total(c));
     }
-    int rc = first->kind == PART     ? remove_stream(c, r, first)
-             : first->kind == OBJECT ? remove_entry(c, r, first, "least recently used")
-                                     : remove_unused(c, r, first);
+    int rc = first->kind == SHARD_CACHE_PART     ? remove_stream(c, r, first)
+             : first->kind == SHARD_CACHE_OBJECT ? remove_entry(c, r, first, "least recently used")
+                                                 : remove_unused(c, r, first);
     if (rc != CTL_DONE) {
       return rc;
     }
@@ -595,15 +566,10 @@ static int shrink(struct cache *c, const struct request *r) {
   return CTL_DONE;
 }
 
-static int collect(struct cache *c, const struct request *r) {
+static int collect(struct cache *c, const struct cleaning *r) {
   double before = total(c);
   int rc = CTL_DONE;
   char freed[CTL_HUMAN], left[CTL_HUMAN];
-  if (r->json) {
-    fputs("{\"directory\": ", stdout);
-    ctl_json_string(stdout, c->path);
-    printf(", \"dry_run\": %s, \"removed\": [", r->dry_run ? "true" : "false");
-  }
   for (size_t i = 0; i < c->count; i++) {
     struct entry *e = &c->entries[i];
     const char *why = old_enough(c, r, e) ? why_remove(c, e) : NULL;
@@ -615,7 +581,13 @@ static int collect(struct cache *c, const struct request *r) {
     rc = CTL_FAILED;
   }
   if (r->json) {
-    printf("], \"freed\": %.0f, \"bytes\": %.0f}\n", before - total(c), total(c));
+    struct json_object *o = ctl_json_object();
+    ctl_json_add_text(o, "directory", c->path);
+    ctl_json_add_bool(o, "dry_run", r->dry_run);
+    ctl_json_add(o, "removed", r->json);
+    ctl_json_add_decimal(o, "freed", before - total(c), 0);
+    ctl_json_add_decimal(o, "bytes", total(c), 0);
+    rc = ctl_json_print(o, stdout) == CTL_DONE ? rc : CTL_FAILED;
   } else {
     printf("%s %s, ", r->dry_run ? "would free" : "freed",
            ctl_human_bytes(before - total(c), freed));
@@ -633,95 +605,98 @@ static void print_entry(const struct cache *c, const struct entry *e, const char
          what, e->in_use ? ", in use" : "", e->pinned ? ", pinned by a job" : "",
          e->busy ? ", being built" : "");
   if (e->source) {
-    ctl_text(stdout, e->source);
+    ctl_human_text(stdout, e->source);
     printf(" (%s files; ", ctl_human_count(e->entries, count));
-    ctl_text(stdout, e->options ? e->options : "");
+    ctl_human_text(stdout, e->options ? e->options : "");
     putchar(')');
   } else {
-    ctl_text(stdout, e->name);
+    ctl_human_text(stdout, e->name);
   }
   putchar('\n');
 }
 
-static const char *word(const struct entry *e) {
+static const char *word_of(const struct entry *e) {
   switch (e->kind) {
-  case LISTING:
+  case SHARD_CACHE_LISTING:
     return e->fault == -EPROTONOSUPPORT ? "of another version"
            : e->fault                   ? "unreadable"
            : e->current                 ? "current"
                                         : "old";
-  case LEFTOVER:
+  case SHARD_CACHE_NEW:
+  case SHARD_CACHE_CURRENT_NEW:
+  case SHARD_CACHE_PERMUTATION_NEW:
     return e->busy ? "unfinished" : "leftover";
-  case PERMUTATION:
+  case SHARD_CACHE_PERMUTATION:
     return "permutation";
-  case OBJECT:
+  case SHARD_CACHE_OBJECT:
     return "fetched";
-  case PART:
+  case SHARD_CACHE_PART:
     return "part";
-  case FOREIGN:
+  case SHARD_CACHE_FOREIGN:
     return e->st.st_uid == geteuid() ? "not libshard's" : "another user's";
   default:
     return NULL; /* links and locks: shown by what they do */
   }
 }
 
-static void json_entry(const struct cache *c, const struct entry *e, bool first) {
-  fputs(first ? "{\"file\": " : ", {\"file\": ", stdout);
-  ctl_json_string(stdout, e->name);
-  printf(", \"kind\": \"%s\", \"bytes\": %.0f, \"age\": %.0f, \"in_use\": %s, \"busy\": %s",
-         e->kind == LISTING       ? "listing"
-         : e->kind == LEFTOVER    ? "leftover"
-         : e->kind == PERMUTATION ? "permutation"
-         : e->kind == OBJECT      ? "object"
-         : e->kind == PART        ? "part"
-                                  : "foreign",
-         size_of(e), age(c, e), e->in_use ? "true" : "false", e->busy ? "true" : "false");
-  if (e->kind == LISTING) {
-    printf(", \"current\": %s, \"pinned\": %s", e->current ? "true" : "false",
-           e->pinned ? "true" : "false");
-    fputs(", \"source\": ", stdout);
-    if (e->source) {
-      ctl_json_string(stdout, e->source);
-      fputs(", \"options\": ", stdout);
-      ctl_json_string(stdout, e->options ? e->options : "");
-      printf(", \"entries\": %llu", (unsigned long long)e->entries);
-    } else {
-      fputs("null, \"options\": null, \"entries\": null", stdout);
-    }
-  }
-  putchar('}');
+/* As scripts know it. */
+static const char *name_of_kind(enum shard_cache_kind kind) {
+  return kind == SHARD_CACHE_LISTING       ? "listing"
+         : kind == SHARD_CACHE_PERMUTATION ? "permutation"
+         : kind == SHARD_CACHE_OBJECT      ? "object"
+         : kind == SHARD_CACHE_PART        ? "part"
+         : is_leftover(kind)               ? "leftover"
+                                           : "foreign";
 }
 
-static int show(const struct cache *c, const struct request *r) {
-  bool first = true;
-  if (r->json) {
-    fputs("{\"directory\": ", stdout);
-    ctl_json_string(stdout, c->path);
-    printf(", \"bytes\": %.0f, \"files\": [", total(c));
+static struct json_object *make_entry(const struct cache *c, const struct entry *e) {
+  struct json_object *o = ctl_json_object();
+  ctl_json_add_text(o, "file", e->name);
+  ctl_json_add_text(o, "kind", name_of_kind(e->kind));
+  ctl_json_add_decimal(o, "bytes", size_of(e), 0);
+  ctl_json_add_decimal(o, "age", age(c, e), 0);
+  ctl_json_add_bool(o, "in_use", e->in_use);
+  ctl_json_add_bool(o, "busy", e->busy);
+  if (e->kind == SHARD_CACHE_LISTING) {
+    ctl_json_add_bool(o, "current", e->current);
+    ctl_json_add_bool(o, "pinned", e->pinned);
+    ctl_json_add_text(o, "source", e->source);
+    ctl_json_add_text(o, "options", e->source && !e->options ? "" : e->options);
+    if (e->source) {
+      ctl_json_add_number(o, "entries", e->entries);
+    } else {
+      ctl_json_add(o, "entries", NULL);
+    }
   }
+  return o;
+}
+
+static int show(const struct cache *c, const struct cleaning *r) {
+  char bytes[CTL_HUMAN];
   for (size_t i = 0; i < c->count; i++) {
     const struct entry *e = &c->entries[i];
-    const char *what = word(e);
+    const char *what = word_of(e);
     if (what && r->json) {
-      json_entry(c, e, first);
-      first = false;
+      ctl_json_add(r->json, NULL, make_entry(c, e));
     } else if (what) {
       print_entry(c, e, what);
     }
   }
-  char bytes[CTL_HUMAN];
-  if (r->json) {
-    fputs("]}\n", stdout);
-  } else {
+  if (!r->json) {
     printf("%9s in %s\n", ctl_human_bytes(total(c), bytes), c->path);
+    return CTL_DONE;
   }
-  return CTL_DONE;
+  struct json_object *o = ctl_json_object();
+  ctl_json_add_text(o, "directory", c->path);
+  ctl_json_add_decimal(o, "bytes", total(c), 0);
+  ctl_json_add(o, "files", r->json);
+  return ctl_json_print(o, stdout);
 }
 
 /* ---- the command ------------------------------------------------------------------------------
  */
 
-static int run(struct cache *c, const struct request *r) {
+static int show_or_clean(struct cache *c, const struct cleaning *r) {
   if (r->gc) {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a lock is a descriptor */
@@ -734,7 +709,7 @@ static int run(struct cache *c, const struct request *r) {
     rc = lock_groups(c, r->gc && !r->dry_run);
   }
   if (rc == 0 && !r->gc) {
-    look(c);
+    complete_entries(c);
     unlock_groups(c);
     return show(c, r);
   }
@@ -745,19 +720,20 @@ static int run(struct cache *c, const struct request *r) {
     unlock_groups(c);
     return ctl_fail("cannot read the cache directory '%s': %s", c->path, strerror(-rc));
   }
-  look(c);
+  complete_entries(c);
   rc = collect(c, r);
   unlock_groups(c);
   return rc;
 }
 
-static int set(struct request *r, int option) {
+static int set_own(void *context, int option) {
+  struct cleaning *r = context;
   switch (option) {
   case OPT_DRY_RUN:
     r->dry_run = true;
     break;
   case OPT_OLDER_THAN:
-    if (!ctl_number(optarg, 100000, &r->days)) {
+    if (!ctl_options_number(optarg, 100000, &r->days)) {
       return ctl_usage("--older-than takes a number of days, not '%s'", optarg);
     }
     break;
@@ -769,27 +745,18 @@ static int set(struct request *r, int option) {
                        optarg);
     }
     break;
-  case OPT_JSON:
-    r->json = true;
-    break;
-  default:
-    return CTL_USAGE;
   }
   return CTL_DONE;
 }
 
-int ctl_cache(int argc, char **argv) {
-  struct request r = {.gc = false};
-  int option;
-  while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-    if (option == 'h') {
-      fputs(usage, stdout);
-      return ctl_finish();
-    }
-    int rc = set(&r, option);
-    if (rc != CTL_DONE) {
-      return rc;
-    }
+int ctl_cmd_cache(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {
+      .letters = "", .rows = rows, .usage = usage, .own = set_own};
+  struct cleaning r = {.gc = false};
+  struct ctl_options given;
+  int parsed = ctl_options_parse(argc, argv, &syntax, &given, &r);
+  if (parsed != CTL_GO_ON) {
+    return parsed;
   }
   const char *verb = argc - optind == 1 ? argv[optind] : "";
   r.gc = strcmp(verb, "gc") == 0;
@@ -801,7 +768,8 @@ int ctl_cache(int argc, char **argv) {
   }
   struct cache c = {.dir = -1};
   char err[700];
-  ssize_t rc = shard_cache_dir_find(false, c.path, sizeof(c.path), err, sizeof(err));
+  r.json = given.json ? ctl_json_array() : NULL;
+  ssize_t rc = shard_cachedir_find(false, c.path, sizeof(c.path), err, sizeof(err));
   if (rc < 0 && rc != -ENOENT) {
     return ctl_fail("%s", err);
   }
@@ -810,7 +778,7 @@ int ctl_cache(int argc, char **argv) {
     if (c.dir < 0) {
       return ctl_fail("cannot read the cache directory '%s': %s", c.path, strerror(errno));
     }
-    rc = run(&c, &r);
+    rc = show_or_clean(&c, &r);
     close(c.dir);
   } else { /* there is no such directory: an empty one */
     rc = r.gc ? collect(&c, &r) : show(&c, &r);

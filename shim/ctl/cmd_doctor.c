@@ -12,11 +12,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <getopt.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -30,6 +30,11 @@
 #include "config/config.h"
 #include "config/launcher.h"
 #include "ctl/ctl.h"
+#include "ctl/human.h"
+#include "ctl/json.h"
+#include "ctl/libshard_path.h"
+#include "ctl/options.h"
+#include "ctl/scratch.h"
 #include "libshard.h"
 
 static const char usage[] =
@@ -43,7 +48,8 @@ static const char usage[] =
     "  launcher   rank and size are found; start it by mpirun, srun or torchrun to see this\n"
     "  variables  the SHARD_ variables are known and valid\n"
     "  cache      the cache directory can be used, and has room\n"
-    "  listing    a small dataset can be listed through the library (below $TMPDIR or /tmp)\n"
+    "  listing    a small dataset can be listed through the library (below $SHARD_TMPDIR,\n"
+    "             $TMPDIR or /tmp)\n"
     "  python     there is a Python ($PYTHON or python3)\n"
     "  dlio       it has a DLIO, and the adapter knows its version\n"
     "  limits     descriptors, and room in /dev/shm\n"
@@ -56,10 +62,10 @@ static const char usage[] =
     "Takes 10 s at most for each program it starts. Exit status: 0 nothing FAILs, 1 something\n"
     "does, 2 wrong usage.\n";
 
-static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                        {"variables", no_argument, NULL, 'v'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+enum { OPT_VARIABLES = CTL_OPTION_OWN };
+
+static const struct option rows[] = {
+    CTL_ROW_JSON, CTL_ROW_HELP, {"variables", no_argument, NULL, OPT_VARIABLES}, CTL_ROW_END};
 
 #define TRIAL "--trial"
 #define TRIAL_FILES 3
@@ -69,8 +75,9 @@ static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 enum result { OK, WARN, FAIL };
 
 static struct {
-  bool json;
-  unsigned count, failed;
+  struct json_object *checks; /* NULL: told in lines, as they are made */
+  bool variables;
+  unsigned failed;
   char self[PATH_MAX], library[PATH_MAX]; /* library: "" if it was not found */
 } doctor;
 
@@ -83,17 +90,17 @@ __attribute__((format(printf, 3, 4))) static void tell(enum result result, const
   vsnprintf(detail, sizeof(detail), format, args);
   va_end(args);
   doctor.failed += result == FAIL;
-  if (doctor.json) {
-    printf("%s{\"check\": \"%s\", \"result\": \"%s\", \"detail\": ", doctor.count ? ", " : "", what,
-           words[result]);
-    ctl_json_string(stdout, detail);
-    putchar('}');
+  if (doctor.checks) {
+    struct json_object *o = ctl_json_object();
+    ctl_json_add_text(o, "check", what);
+    ctl_json_add_text(o, "result", words[result]);
+    ctl_json_add_text(o, "detail", detail);
+    ctl_json_add(doctor.checks, NULL, o);
   } else {
     printf("%-4s  %-9s  ", words[result], what);
-    ctl_text(stdout, detail);
+    ctl_human_text(stdout, detail);
     putchar('\n');
   }
-  doctor.count++;
 }
 
 /* ---- programs ---------------------------------------------------------------------------------
@@ -189,7 +196,7 @@ static const char *ending(const struct run *r) {
 
 /* What a child under the preload does: tell the library's version, and count the entries of a
  * directory. */
-static int trial(const char *dir) {
+static int try_library(const char *dir) {
   const char *(*version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "shard_version");
   printf("%s", version ? version() : "none");
   DIR *stream = dir ? opendir(dir) : NULL;
@@ -213,7 +220,7 @@ static int trial(const char *dir) {
 
 /* Where shard_self_program() of the library would find this shardctl. */
 static void check_library(void) {
-  if (!ctl_find_library(doctor.self, doctor.library)) {
+  if (!ctl_libshard_path_find(doctor.self, doctor.library)) {
     tell(FAIL, "library",
          "no libshard.so beside '%.500s', nor in ../lib or ../lib64; install both together",
          doctor.self);
@@ -325,7 +332,7 @@ static bool writable(const char *dir) {
 
 static void check_cache(void) {
   char dir[PATH_MAX], err[700], room[CTL_HUMAN];
-  ssize_t rc = shard_cache_dir_find(false, dir, sizeof(dir), err, sizeof(err));
+  ssize_t rc = shard_cachedir_find(false, dir, sizeof(dir), err, sizeof(err));
   bool missing = rc == -ENOENT;
   if (rc < 0 && !missing) {
     tell(FAIL, "cache", "%s", err);
@@ -382,15 +389,15 @@ static bool make_data(const char *dir) {
 }
 
 static void check_listing(void) {
-  const char *base = getenv("TMPDIR");
+  const char *base = ctl_scratch_parent();
   char dir[PATH_MAX], cache[PATH_MAX + 8], want[64];
-  if (!base || base[0] != '/') {
+  if (base[0] != '/') {
     base = "/tmp";
   }
   if ((size_t)snprintf(dir, sizeof(dir), "%s/shardctl-doctor-XXXXXX", base) >= sizeof(dir) - 16 ||
       !mkdtemp(dir)) {
-    tell(FAIL, "listing", "cannot make a directory in '%.500s': %s; set TMPDIR", base,
-         strerror(errno));
+    tell(FAIL, "listing", "cannot make a directory in '%.500s': %s; set SHARD_TMPDIR or TMPDIR",
+         base, strerror(errno));
     return;
   }
   snprintf(cache, sizeof(cache), "%s/cache", dir);
@@ -411,7 +418,8 @@ static void check_listing(void) {
                                    NULL};
   struct run r;
   if (!make_data(dir)) {
-    tell(FAIL, "listing", "cannot make files in '%.500s': %s; set TMPDIR", dir, strerror(errno));
+    tell(FAIL, "listing", "cannot make files in '%.500s': %s; set SHARD_TMPDIR or TMPDIR", dir,
+         strerror(errno));
   } else {
     run(&r, argv, variables, dir);
     if (r.status == 0 && strcmp(r.out, want) == 0) {
@@ -507,32 +515,14 @@ static int print_variables(void) {
   return ctl_finish();
 }
 
-int ctl_doctor(int argc, char **argv) {
-  if (argc > 1 && strcmp(argv[1], TRIAL) == 0) {
-    return trial(argv[2]);
-  }
-  int c;
-  while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-    switch (c) {
-    case 'j':
-      doctor.json = true;
-      break;
-    case 'v':
-      return print_variables();
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
-    }
-  }
-  if (optind != argc) {
-    return ctl_usage("doctor takes no arguments; see shardctl doctor --help");
-  }
-  shard_config_init(environ);
-  if (doctor.json) {
-    fputs("{\"checks\": [", stdout);
-  }
+static int set_own(void *context, int option) {
+  (void)context;
+  (void)option; /* the only one of its own */
+  doctor.variables = true;
+  return CTL_DONE;
+}
+
+static void check_all(void) {
   check_library();
   if (doctor.library[0]) {
     check_preload();
@@ -546,9 +536,35 @@ int ctl_doctor(int argc, char **argv) {
   }
   check_python();
   check_limits();
-  if (doctor.json) {
-    printf("], \"ok\": %s}\n", doctor.failed ? "false" : "true");
+}
+
+int ctl_cmd_doctor(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {
+      .letters = "", .rows = rows, .usage = usage, .own = set_own};
+  struct ctl_options given;
+  if (argc > 1 && strcmp(argv[1], TRIAL) == 0) {
+    return try_library(argv[2]);
   }
-  int rc = ctl_finish();
-  return doctor.failed ? CTL_FAILED : rc;
+  int rc = ctl_options_parse(argc, argv, &syntax, &given, NULL);
+  if (rc != CTL_GO_ON) {
+    return rc;
+  }
+  if (doctor.variables) {
+    return print_variables();
+  }
+  if (optind != argc) {
+    return ctl_usage("doctor takes no arguments; see shardctl doctor --help");
+  }
+  shard_config_init(environ);
+  doctor.checks = given.json ? ctl_json_array() : NULL;
+  check_all();
+  rc = CTL_DONE;
+  if (doctor.checks) {
+    struct json_object *o = ctl_json_object();
+    ctl_json_add(o, "checks", doctor.checks);
+    ctl_json_add_bool(o, "ok", doctor.failed == 0);
+    rc = ctl_json_print(o, stdout);
+  }
+  int finished = ctl_finish();
+  return doctor.failed ? CTL_FAILED : rc == CTL_DONE ? finished : rc;
 }

@@ -2,12 +2,13 @@
 /*
  * cmd_get.c - shardctl get: a listing or manifest from a bucket, whole and checked, or not at all.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config/pattern.h"
+#include "ctl/building.h"
 #include "ctl/ctl.h"
+#include "ctl/options.h"
 #include "ctl/output.h"
 #include "ctl/s3.h"
 #include "libshard.h"
@@ -25,17 +26,12 @@ static const char usage[] =
     "      --no-sign-request  a bucket that all may read: no credentials are used\n"
     "      --help\n";
 
-enum { OPT_ANONYMOUS = 256 };
+static const struct option rows[] = {CTL_ROW_OUTPUT, CTL_ROW_UNSIGNED, CTL_ROW_HELP, CTL_ROW_END};
 
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                        {"no-sign-request", no_argument, NULL, OPT_ANONYMOUS},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
-/* CTL_DONE, or CTL_FAILED after a message. */
-static int check(const char *url, const char *file) {
+/* Is it a listing that can be used? CTL_DONE, or CTL_FAILED after a message. */
+static int check_listing(const char *url, const char *file) {
   struct shard_listing *l;
-  int rc = ctl_listing_open(file, &l);
+  int rc = ctl_building_open_checked(file, &l);
   if (rc == 0) {
     shard_listing_close(l);
   }
@@ -52,35 +48,23 @@ static int get(const char *url, bool anonymous, const char *output) {
     return rc;
   }
   rc = ctl_s3_get(url, anonymous, out.whole.fd);
-  if (rc == CTL_DONE && !shard_manifest_named(url)) {
-    rc = check(url, out.temporary);
+  if (rc == CTL_DONE && !shard_pattern_is_manifest(url)) {
+    rc = check_listing(url, out.temporary);
   }
   int ended = ctl_output_end(&out, rc == CTL_DONE);
   return rc == CTL_DONE ? ended : rc;
 }
 
-int ctl_get(int argc, char **argv) {
-  const char *output = NULL;
-  bool anonymous = false;
-  int c;
-  while ((c = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-    switch (c) {
-    case 'o':
-      output = optarg;
-      break;
-    case OPT_ANONYMOUS:
-      anonymous = true;
-      break;
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
-    }
+int ctl_cmd_get(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
+  struct ctl_options o;
+  int rc = ctl_options_parse(argc, argv, &syntax, &o, NULL);
+  if (rc != CTL_GO_ON) {
+    return rc;
   }
-  if (argc - optind != 1 || !output) {
+  if (argc - optind != 1 || !o.output) {
     return ctl_usage("get takes one s3://bucket/key and -o FILE; see shardctl get --help");
   }
-  int rc = ctl_s3_object(argv[optind]);
-  return rc == CTL_DONE ? get(argv[optind], anonymous, output) : rc;
+  rc = ctl_s3_object(argv[optind]);
+  return rc == CTL_DONE ? get(argv[optind], o.anonymous, o.output) : rc;
 }

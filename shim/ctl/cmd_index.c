@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* cmd_index.c - shardctl index: a listing of a directory tree, a text or a bucket. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,13 @@
 
 #include "base/whole.h"
 #include "build/build.h"
+#include "ctl/building.h"
 #include "ctl/ctl.h"
+#include "ctl/json.h"
+#include "ctl/options.h"
 #include "ctl/s3.h"
 #include "ctl/scratch.h"
-#include "ctl/share.h"
+#include "ctl/shared_listing.h"
 #include "libshard.h"
 #include "listing/codec.h"
 #include "listing/listing.h"
@@ -38,7 +41,8 @@ static const char usage[] =
     "                       the shard view needs it for a manifest of its own\n"
     "      --include GLOBS  only basenames that match one of the patterns, ':'-separated\n"
     "  -0                   names of a text are ended by NUL, not newline\n"
-    "      --root DIR       absolute names of a text lie below DIR, which is left out\n"
+    "      --root DIR       absolute names of a text lie below DIR, which is left out; else they\n"
+    "                       are kept as they are\n"
     "      --unique         keep a name once that comes more often (else that is an error)\n"
     "      --keep-order     keep a text's order, and names that come more often\n"
     "      --no-attributes  without inodes, types and sub-directories: smaller; enough for\n"
@@ -68,61 +72,253 @@ static const char usage[] =
     "SHARD_S3_CONNECTIONS (32) is how many requests are made at a time.\n";
 
 enum {
-  OPT_ROOT = 240,
+  OPT_ROOT = CTL_OPTION_OWN,
   OPT_UNIQUE,
-  OPT_KEEP,
-  OPT_AFTER,
-  OPT_BEFORE,
-  OPT_ANONYMOUS,
+  OPT_KEEP_ORDER,
   OPT_NO_REPLACE,
   OPT_SHARE,
   OPT_WAIT,
-  OPT_ORDER = 256,
-  OPT_INCLUDE,
-  OPT_OPTIONS,
   OPT_NO_ATTRIBUTES,
-  OPT_QUIET,
-  OPT_JSON,
-  OPT_HELP
+  OPT_QUIET
 };
 
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                        {"order", required_argument, NULL, OPT_ORDER},
-                                        {"root", required_argument, NULL, OPT_ROOT},
-                                        {"unique", no_argument, NULL, OPT_UNIQUE},
-                                        {"keep-order", no_argument, NULL, OPT_KEEP},
-                                        {"start-after", required_argument, NULL, OPT_AFTER},
-                                        {"end-before", required_argument, NULL, OPT_BEFORE},
-                                        {"no-sign-request", no_argument, NULL, OPT_ANONYMOUS},
-                                        {"no-replace", no_argument, NULL, OPT_NO_REPLACE},
-                                        {"include", required_argument, NULL, OPT_INCLUDE},
-                                        {"share", required_argument, NULL, OPT_SHARE},
-                                        {"wait", required_argument, NULL, OPT_WAIT},
-                                        {"options", required_argument, NULL, OPT_OPTIONS},
-                                        {"no-attributes", no_argument, NULL, OPT_NO_ATTRIBUTES},
-                                        {"quiet", no_argument, NULL, OPT_QUIET},
-                                        {"json", no_argument, NULL, OPT_JSON},
-                                        {"help", no_argument, NULL, OPT_HELP},
-                                        {NULL, 0, NULL, 0}};
+static const struct option rows[] = {CTL_ROW_OUTPUT,
+                                     CTL_ROW_ORDER,
+                                     CTL_ROW_INCLUDE,
+                                     CTL_ROW_WORDS,
+                                     CTL_ROW_AFTER,
+                                     CTL_ROW_BEFORE,
+                                     CTL_ROW_UNSIGNED,
+                                     CTL_ROW_JSON,
+                                     CTL_ROW_HELP,
+                                     {"root", required_argument, NULL, OPT_ROOT},
+                                     {"unique", no_argument, NULL, OPT_UNIQUE},
+                                     {"keep-order", no_argument, NULL, OPT_KEEP_ORDER},
+                                     {"no-replace", no_argument, NULL, OPT_NO_REPLACE},
+                                     {"share", required_argument, NULL, OPT_SHARE},
+                                     {"wait", required_argument, NULL, OPT_WAIT},
+                                     {"no-attributes", no_argument, NULL, OPT_NO_ATTRIBUTES},
+                                     {"quiet", no_argument, NULL, OPT_QUIET},
+                                     CTL_ROW_END};
 
-static double seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+enum source { FROM_DIRECTORY, FROM_TEXT, FROM_BUCKET };
+
+struct index {
+  struct ctl_options given;
+  const char *root, *share, *wait;
+  bool unique, keep_order, only_new, no_attributes, quiet;
+  /* What follows from them. */
+  const char *path; /* of the source */
+  enum source source;
+  const char *file; /* where the listing is made: --output, or in scratch */
+  bool remote;      /* --output is an object */
+  struct shard_options options;
+  double wait_seconds; /* negative: do not wait */
+  struct ctl_s3 s3;
+  struct ctl_scratch scratch;
+};
+
+static int set_own(void *context, int option) {
+  struct index *x = context;
+  switch (option) {
+  case OPT_ROOT:
+    x->root = optarg;
+    break;
+  case OPT_UNIQUE:
+    x->unique = true;
+    break;
+  case OPT_KEEP_ORDER:
+    x->keep_order = true;
+    break;
+  case OPT_NO_REPLACE:
+    x->only_new = true;
+    break;
+  case OPT_SHARE:
+    x->share = optarg;
+    break;
+  case OPT_WAIT:
+    x->wait = optarg;
+    break;
+  case OPT_NO_ATTRIBUTES:
+    x->no_attributes = true;
+    break;
+  default:
+    x->quiet = true;
+  }
+  return CTL_DONE;
 }
 
-void ctl_build_means(struct shard_build_means *means) {
-  const struct shard_config *config = shard_config();
-  *means = (struct shard_build_means){.memory = (size_t)config->build_memory,
-                                      .tmpdir = config->tmpdir,
-                                      .progress = isatty(2) || config->log >= SHARD_LOG_INFO};
+/* ---- what was asked for ------------------------------------------------------------------------
+ */
+
+/* Whether an option was given that only a text has. */
+static bool is_about_texts(const struct index *x) {
+  return x->root || x->unique || x->keep_order || x->given.separator == 0;
+}
+
+static enum source kind_of_source(const char *path) {
+  struct stat st;
+  if (shard_s3_url_is(path)) {
+    return FROM_BUCKET;
+  }
+  bool text = strcmp(path, "-") == 0 || (stat(path, &st) == 0 && !S_ISDIR(st.st_mode));
+  return text ? FROM_TEXT : FROM_DIRECTORY; /* one that does not exist is refused as that */
+}
+
+/* What the listing is to contain. */
+static int choose_options(struct index *x) {
+  const struct ctl_options *given = &x->given;
+  struct shard_options *o = &x->options;
+  char err[700];
+  if (shard_options_parse(o, given->words ? given->words : "attributes=1", err, sizeof(err)) != 0) {
+    return ctl_usage("%s", err);
+  }
+  o->attributes = o->attributes && !x->no_attributes;
+  if (given->order && !shard_options_parse_order(o, given->order, strlen(given->order))) {
+    return ctl_usage("--order takes path, basename or directory, not '%s'", given->order);
+  }
+  if (given->include) {
+    if (strlen(given->include) >= sizeof(o->include)) {
+      return ctl_usage("--include is too long");
+    }
+    strcpy(o->include, given->include);
+  }
+  return CTL_DONE;
+}
+
+/* Options that go with some sources and outputs only. */
+static int check_buckets(struct index *x) {
+  const struct ctl_options *given = &x->given;
+  bool limited = given->start_after || given->end_before;
+  if (x->source != FROM_BUCKET && (limited || given->anonymous)) {
+    return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://, not '%s'",
+                     x->path);
+  }
+  if (x->only_new && !x->remote) {
+    return ctl_usage("--no-replace is for -o s3://..., not '%s'", given->output);
+  }
+  char *end = NULL;
+  x->wait_seconds = x->wait ? strtod(x->wait, &end) : -1;
+  if (x->wait &&
+      (!x->share || end == x->wait || *end || !(x->wait_seconds >= 0 && x->wait_seconds <= 1e6))) {
+    return ctl_usage("--wait goes with --share and takes seconds, 0 to 1000000, not '%s'", x->wait);
+  }
+  struct stat st;
+  bool shareable =
+      x->source == FROM_BUCKET ? !limited : stat(x->path, &st) == 0 && S_ISDIR(st.st_mode);
+  if (x->share && (x->remote || is_about_texts(x) || !shareable)) {
+    return ctl_usage(
+        "--share is for a directory or a whole prefix of a bucket, and a FILE; '%s' is "
+        "none of these, or an option goes not with it",
+        x->path);
+  }
+  return CTL_DONE;
+}
+
+static int check_text(struct index *x) {
+  struct shard_options *o = &x->options;
+  if (x->unique && o->order == SHARD_ORDER_DIRECTORY) {
+    return ctl_usage("--order directory keeps names that come more often; sort -u drops them");
+  }
+  if (x->given.include) {
+    return ctl_usage("--include is for directories; sift the text with grep");
+  }
+  if (x->keep_order && (x->unique || x->given.order)) {
+    return ctl_usage("--keep-order goes neither with --unique nor with --order");
+  }
+  struct shard_listing *l;
+  if (shard_listing_open(x->path, &l) == 0) {
+    shard_listing_close(l);
+    return ctl_fail("'%s' is a listing already", x->path);
+  }
+  o->order = x->keep_order ? (uint32_t)SHARD_ORDER_KEEP : o->order;
+  o->attributes =
+      o->attributes && (o->order == SHARD_ORDER_PATH || o->order == SHARD_ORDER_DIRECTORY);
+  return CTL_DONE;
+}
+
+/* ---- making it ---------------------------------------------------------------------------------
+ */
+
+/* Where the listing is made: in its place, or in a temporary folder for a bucket. */
+static int choose_file(struct index *x) {
+  static char made[PATH_MAX];
+  x->file = x->given.output;
+  if (x->remote) {
+    int rc = ctl_s3_object(x->given.output);
+    rc = rc == CTL_DONE ? ctl_scratch_make(&x->scratch) : rc;
+    if (rc != CTL_DONE) {
+      return rc;
+    }
+    snprintf(made, sizeof(made), "%s/listing", x->scratch.path);
+    x->file = made;
+  }
+  return shard_whole_may_replace(x->file) == 0
+             ? CTL_DONE
+             : ctl_fail("cannot write listing '%s': it is not a regular file; a listing appears "
+                        "whole, under a name of its own",
+                        x->file);
+}
+
+/* Look for the shared listing, and get it if it is the one. CTL_DONE and *what, or else. */
+static int find_shared(const struct index *x, enum ctl_shared_listing *what,
+                       struct shard_build_result *result) {
+  struct shard_listing *l;
+  char *canonical = NULL;
+  int rc = ctl_s3_object(x->share);
+  if (rc == CTL_DONE && x->source == FROM_BUCKET) {
+    rc = ctl_s3_source(x->path, &canonical);
+  } else if (rc == CTL_DONE && !(canonical = realpath(x->path, NULL))) {
+    rc = ctl_fail("cannot find directory '%.300s': %s", x->path, strerror(errno));
+  }
+  if (rc == CTL_DONE) {
+    rc = ctl_shared_listing_find(x->share, canonical, &x->options, x->wait_seconds, x->file, what);
+  }
+  free(canonical);
+  if (rc == CTL_DONE && *what == CTL_SHARED_HERE && shard_listing_open(x->file, &l) == 0) {
+    struct shard_listing_info info;
+    shard_listing_info(l, &info);
+    result->entries = info.entries;
+    result->directories = l->header->directories;
+    result->bytes = l->map_size;
+    snprintf(result->digest, sizeof(result->digest), "%s", info.digest);
+    shard_listing_close(l);
+  }
+  return rc;
+}
+
+static int build(struct index *x, struct shard_build_result *result) {
+  struct shard_build_means means;
+  char err[700];
+  int rc;
+  ctl_building_means(&means);
+  means.progress = means.progress && !x->quiet;
+  means.unique = x->unique;
+  if (x->source == FROM_TEXT) {
+    struct shard_text_options how = {.separator = (char)x->given.separator, .root = x->root};
+    rc = check_text(x);
+    if (rc != CTL_DONE) {
+      return rc;
+    }
+    rc = shard_text_build(x->path, &how, &x->options, &means, x->file, result, err, sizeof(err));
+  } else if (is_about_texts(x)) {
+    return ctl_usage("-0, --root, --unique and --keep-order are for text files, and '%s' is none",
+                     x->path);
+  } else if (x->source == FROM_BUCKET) {
+    return ctl_s3_build(x->path, &x->s3, &x->options, &means, x->file, result);
+  } else if (x->options.order == SHARD_ORDER_DIRECTORY) {
+    return ctl_usage("--order directory is for text files, and '%s' is none", x->path);
+  } else {
+    rc = shard_directory_build(x->path, &x->options, &means, x->file, result, err, sizeof(err));
+  }
+  return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
 }
 
 /* Check the listing, and put it into a bucket. */
 static int put(const char *file, const char *url, bool only_new) {
   struct shard_listing *l;
   const struct ctl_s3_file one = {.url = url, .file = file};
-  int rc = ctl_listing_open(file, &l);
+  int rc = ctl_building_open_checked(file, &l);
   if (rc == 0) {
     shard_listing_close(l);
   }
@@ -130,6 +326,26 @@ static int put(const char *file, const char *url, bool only_new) {
                  : ctl_fail("cannot read back the listing for '%.300s': %s", url,
                             shard_listing_strerror(rc));
 }
+
+/* Make the listing, or get the shared one, and put it where it belongs. */
+static int make(struct index *x, struct shard_build_result *result) {
+  enum ctl_shared_listing shared = CTL_SHARED_APART;
+  int rc = x->share ? find_shared(x, &shared, result) : CTL_DONE;
+  if (rc == CTL_DONE && shared != CTL_SHARED_HERE) {
+    rc = build(x, result);
+  }
+  if (rc == CTL_DONE && x->remote) {
+    rc = put(x->file, x->given.output, x->only_new);
+  }
+  if (rc == CTL_DONE && shared == CTL_SHARED_PUT &&
+      (rc = put(x->file, x->share, false)) != CTL_DONE) {
+    unlink(x->file); /* nobody shares it */
+  }
+  return rc;
+}
+
+/* ---- telling of it -----------------------------------------------------------------------------
+ */
 
 /* Bytes; getrusage tells of what executed this program, too. */
 static long peak_memory(void) {
@@ -149,250 +365,60 @@ static long peak_memory(void) {
   return kilobytes * 1024;
 }
 
-/* Look at what is shared, and get it if it is the one. CTL_DONE and *what, or else. */
-static int look(const char *url, const char *source, const struct shard_options *o, double wait,
-                const char *output, enum ctl_shared *what, struct shard_build_result *result) {
-  struct shard_listing *l;
-  char *canonical = NULL;
-  int rc = ctl_s3_object(url);
-  if (rc == CTL_DONE && shard_s3_is_url(source)) {
-    rc = ctl_s3_source(source, &canonical);
-  } else if (rc == CTL_DONE && !(canonical = realpath(source, NULL))) {
-    rc = ctl_fail("cannot find directory '%.300s': %s", source, strerror(errno));
-  }
-  if (rc != CTL_DONE) {
-    return rc;
-  }
-  rc = ctl_share_look(url, canonical, o, wait, output, what);
-  free(canonical);
-  if (rc == CTL_DONE && *what == CTL_SHARE_HERE && shard_listing_open(output, &l) == 0) {
-    struct shard_listing_info info;
-    shard_listing_info(l, &info);
-    result->entries = info.entries;
-    result->directories = l->header->directories;
-    result->bytes = l->map_size;
-    snprintf(result->digest, sizeof(result->digest), "%s", info.digest);
-    shard_listing_close(l);
-  }
-  return rc;
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* *scratch: a folder that is to be removed in the end. */
-static int run(int argc, char **argv, struct ctl_scratch *scratch) {
-  const char *output = NULL, *target = NULL, *order = NULL, *include = NULL, *words = NULL;
-  const char *share = NULL, *wait = NULL;
-  int json = 0, attributes = 1, quiet = 0, c;
-  int unique = 0, keep = 0, texts = 0;
-  bool only_new = false;
-  struct ctl_s3 s3 = {0};
-  struct shard_text_options text = {.separator = '\n'};
-  while ((c = getopt_long(argc, argv, "o:0h", options, NULL)) != -1) {
-    switch (c) {
-    case 'o':
-      output = optarg;
-      break;
-    case '0':
-      text.separator = 0;
-      texts = 1;
-      break;
-    case OPT_ROOT:
-      text.root = optarg;
-      texts = 1;
-      break;
-    case OPT_UNIQUE:
-      unique = texts = 1;
-      break;
-    case OPT_KEEP:
-      keep = texts = 1;
-      break;
-    case OPT_AFTER:
-      s3.start_after = optarg;
-      break;
-    case OPT_BEFORE:
-      s3.end_before = optarg;
-      break;
-    case OPT_ANONYMOUS:
-      s3.anonymous = true;
-      break;
-    case OPT_NO_REPLACE:
-      only_new = true;
-      break;
-    case OPT_SHARE:
-      share = optarg;
-      break;
-    case OPT_WAIT:
-      wait = optarg;
-      break;
-    case OPT_ORDER:
-      order = optarg;
-      break;
-    case OPT_INCLUDE:
-      include = optarg;
-      break;
-    case OPT_OPTIONS:
-      words = optarg;
-      break;
-    case OPT_NO_ATTRIBUTES:
-      attributes = 0;
-      break;
-    case OPT_QUIET:
-      quiet = 1;
-      break;
-    case OPT_JSON:
-      json = 1;
-      break;
-    case OPT_HELP:
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
-    }
+static int print_result(const struct index *x, const struct shard_build_result *result,
+                        double seconds) {
+  if (!x->given.json) {
+    printf("%llu entries, %llu bytes, %.3f s\n", (unsigned long long)result->entries,
+           (unsigned long long)result->bytes, seconds);
+    return CTL_DONE;
   }
-  if (argc - optind != 1 || !output) {
+  struct json_object *o = ctl_json_object();
+  ctl_json_add_text(o, "source", x->path);
+  ctl_json_add_text(o, "file", x->given.output);
+  ctl_json_add_number(o, "entries", result->entries);
+  ctl_json_add_number(o, "directories", result->directories);
+  ctl_json_add_number(o, "bytes", result->bytes);
+  ctl_json_add_decimal(o, "seconds", seconds, 6);
+  ctl_json_add_number(o, "peak_rss", (uint64_t)peak_memory());
+  ctl_json_add_text(o, "digest", result->digest);
+  if (x->source == FROM_BUCKET) {
+    ctl_json_add_number(o, "markers", x->s3.markers);
+    ctl_json_add_number(o, "requests", x->s3.requests);
+    ctl_json_add_number(o, "retries", x->s3.retries);
+  }
+  return ctl_json_print(o, stdout);
+}
+
+int ctl_cmd_index(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {
+      .letters = "o:0", .rows = rows, .usage = usage, .own = set_own};
+  struct index x = {.root = NULL};
+  struct shard_build_result result = {0};
+  int rc = ctl_options_parse(argc, argv, &syntax, &x.given, &x);
+  if (rc != CTL_GO_ON) {
+    return rc;
+  }
+  if (argc - optind != 1 || !x.given.output) {
     return ctl_usage("index takes one source and -o FILE; see shardctl index --help");
   }
-  struct shard_options o;
-  char err[700];
-  if (shard_options_parse(&o, words ? words : "attributes=1", err, sizeof(err)) != 0) {
-    return ctl_usage("%s", err);
-  }
-  o.attributes = o.attributes && attributes;
-  if (order) {
-    if (strcmp(order, "path") != 0 && strcmp(order, "basename") != 0 &&
-        strcmp(order, "directory") != 0) {
-      return ctl_usage("--order takes path, basename or directory, not '%s'", order);
-    }
-    o.order = strcmp(order, "path") == 0       ? SHARD_ORDER_PATH
-              : strcmp(order, "basename") == 0 ? SHARD_ORDER_BASENAME
-                                               : SHARD_ORDER_DIRECTORY;
-  }
-  if (include) {
-    if (strlen(include) >= sizeof(o.include)) {
-      return ctl_usage("--include is too long");
-    }
-    snprintf(o.include, sizeof(o.include), "%s", include);
-  }
-  const char *source = argv[optind];
-  bool bucket = shard_s3_is_url(source);
-  if (!bucket && (s3.start_after || s3.end_before || s3.anonymous)) {
-    return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://, not '%s'",
-                     source);
-  }
-  if (only_new && !shard_s3_is_url(output)) {
-    return ctl_usage("--no-replace is for -o s3://..., not '%s'", output);
-  }
-  char *end = NULL;
-  double seconds_left = wait ? strtod(wait, &end) : -1;
-  if (wait && (!share || end == wait || *end || !(seconds_left >= 0 && seconds_left <= 1e6))) {
-    return ctl_usage("--wait goes with --share and takes seconds, 0 to 1000000, not '%s'", wait);
-  }
-  struct stat st;
-  if (share && (shard_s3_is_url(output) || texts || s3.start_after || s3.end_before ||
-                (!bucket && (stat(source, &st) != 0 || !S_ISDIR(st.st_mode))))) {
-    return ctl_usage(
-        "--share is for a directory or a whole prefix of a bucket, and a FILE; '%s' is "
-        "none of these, or an option goes not with it",
-        source);
-  }
-  target = output;
-  static char made[PATH_MAX];
-  if (shard_s3_is_url(output)) {
-    int named = ctl_s3_object(output);
-    if (named != CTL_DONE) {
-      return named;
-    }
-    if (ctl_scratch_make(scratch) != CTL_DONE) {
-      return CTL_FAILED;
-    }
-    snprintf(made, sizeof(made), "%s/listing", scratch->path);
-    output = made;
-  }
-  if (shard_whole_may_replace(output) != 0) {
-    return ctl_fail("cannot write listing '%s': it is not a regular file; a listing appears whole, "
-                    "under a name of its own",
-                    output);
-  }
-  struct shard_build_result result = {0};
-  struct shard_build_means means;
-  ctl_build_means(&means);
-  means.progress = means.progress && !quiet;
-  means.unique = unique;
-  double begin = seconds();
-  int rc = 0;
-  enum ctl_shared shared = CTL_SHARE_APART;
-  if (share && (rc = look(share, source, &o, seconds_left, output, &shared, &result)) != CTL_DONE) {
-    return rc;
-  }
-  if (shared == CTL_SHARE_HERE) {
-    rc = 0;
-  } else if (bucket && !texts) {
-    int listed = ctl_s3_build(source, &s3, &o, &means, output, &result);
-    if (listed != CTL_DONE) {
-      return listed;
-    }
-  } else if (!bucket &&
-             (strcmp(source, "-") == 0 || (stat(source, &st) == 0 && !S_ISDIR(st.st_mode)))) {
-    if (unique && o.order == SHARD_ORDER_DIRECTORY) {
-      return ctl_usage("--order directory keeps names that come more often; sort -u drops them");
-    }
-    if (include || (keep && (unique || order))) {
-      return ctl_usage(include ? "--include is for directories; sift the text with grep"
-                               : "--keep-order goes neither with --unique nor with --order");
-    }
-    struct shard_listing *l;
-    if (shard_listing_open(source, &l) == 0) {
-      shard_listing_close(l);
-      return ctl_fail("'%s' is a listing already", source);
-    }
-    o.order = keep ? SHARD_ORDER_KEEP : o.order;
-    o.attributes =
-        o.attributes && (o.order == SHARD_ORDER_PATH || o.order == SHARD_ORDER_DIRECTORY);
-    rc = shard_text_build(source, &text, &o, &means, output, &result, err, sizeof(err));
-  } else if (texts) {
-    return ctl_usage("-0, --root, --unique and --keep-order are for text files, and '%s' is none",
-                     source);
-  } else if (o.order == SHARD_ORDER_DIRECTORY) {
-    return ctl_usage("--order directory is for text files, and '%s' is none", source);
-  } else {
-    rc = shard_directory_build(source, &o, &means, output, &result, err, sizeof(err));
-  }
-  if (rc != 0) {
-    return ctl_fail("%s", err);
-  }
-  if (output != target && (rc = put(made, target, only_new)) != CTL_DONE) {
-    return rc;
-  }
-  if (shared == CTL_SHARE_PUT && (rc = put(output, share, false)) != CTL_DONE) {
-    unlink(output); /* nobody shares it */
-    return rc;
-  }
-  double took = seconds() - begin;
-  if (json) {
-    fputs("{\"source\": ", stdout);
-    ctl_json_string(stdout, source);
-    fputs(", \"file\": ", stdout);
-    ctl_json_string(stdout, target);
-    printf(", \"entries\": %llu, \"directories\": %llu, \"bytes\": %llu, \"seconds\": %.6f, "
-           "\"peak_rss\": %ld, \"digest\": \"%s\"",
-           (unsigned long long)result.entries, (unsigned long long)result.directories,
-           (unsigned long long)result.bytes, took, peak_memory(), result.digest);
-    if (bucket) {
-      printf(", \"markers\": %llu, \"requests\": %llu, \"retries\": %llu",
-             (unsigned long long)s3.markers, (unsigned long long)s3.requests,
-             (unsigned long long)s3.retries);
-    }
-    puts("}");
-  } else {
-    printf("%llu entries, %llu bytes, %.3f s\n", (unsigned long long)result.entries,
-           (unsigned long long)result.bytes, took);
-  }
-  return ctl_finish();
-}
-
-int ctl_index(int argc, char **argv) {
-  struct ctl_scratch scratch = {0};
-  int rc = run(argc, argv, &scratch);
-  ctl_scratch_remove(&scratch);
-  return rc;
+  x.path = argv[optind];
+  x.source = kind_of_source(x.path);
+  x.remote = shard_s3_url_is(x.given.output);
+  x.s3 = (struct ctl_s3){.start_after = x.given.start_after,
+                         .end_before = x.given.end_before,
+                         .anonymous = x.given.anonymous};
+  rc = choose_options(&x);
+  rc = rc == CTL_DONE ? check_buckets(&x) : rc;
+  rc = rc == CTL_DONE ? choose_file(&x) : rc;
+  double begin = now();
+  rc = rc == CTL_DONE ? make(&x, &result) : rc;
+  rc = rc == CTL_DONE ? print_result(&x, &result, now() - begin) : rc;
+  ctl_scratch_remove(&x.scratch);
+  return rc == CTL_DONE ? ctl_finish() : rc;
 }

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+/* cmd_ls.c - shardctl ls: the names of a listing, or of what a listing can be made of. */
 #include <errno.h>
-#include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "build/build.h"
 #include "config/pattern.h"
+#include "ctl/building.h"
 #include "ctl/ctl.h"
+#include "ctl/options.h"
 #include "ctl/s3.h"
+#include "ctl/scratch.h"
 #include "libshard.h"
 #include "listing/codec.h"
 #include "listing/listing.h"
@@ -38,32 +41,34 @@ static const char usage[] =
     "  -0                        end names with NUL, not newline\n"
     "      --help\n";
 
-enum {
-  OPT_RANK = 256,
-  OPT_SIZE,
-  OPT_STRATEGY,
-  OPT_SEED,
-  OPT_EPOCH,
-  OPT_MANIFEST,
-  OPT_URI,
-  OPT_AFTER,
-  OPT_BEFORE,
-  OPT_ANONYMOUS,
-  OPT_HELP
+enum { OPT_MANIFEST = CTL_OPTION_OWN, OPT_URI };
+
+static const struct option rows[] = {CTL_ROW_RANK,
+                                     CTL_ROW_SIZE,
+                                     CTL_ROW_STRATEGY,
+                                     CTL_ROW_SEED,
+                                     CTL_ROW_EPOCH,
+                                     CTL_ROW_AFTER,
+                                     CTL_ROW_BEFORE,
+                                     CTL_ROW_UNSIGNED,
+                                     CTL_ROW_HELP,
+                                     {"manifest", no_argument, NULL, OPT_MANIFEST},
+                                     {"uri", no_argument, NULL, OPT_URI},
+                                     CTL_ROW_END};
+
+struct ls {
+  struct ctl_options given;
+  bool manifest, uri;
 };
 
-static const struct option options[] = {{"rank", required_argument, NULL, OPT_RANK},
-                                        {"size", required_argument, NULL, OPT_SIZE},
-                                        {"strategy", required_argument, NULL, OPT_STRATEGY},
-                                        {"seed", required_argument, NULL, OPT_SEED},
-                                        {"epoch", required_argument, NULL, OPT_EPOCH},
-                                        {"manifest", no_argument, NULL, OPT_MANIFEST},
-                                        {"uri", no_argument, NULL, OPT_URI},
-                                        {"start-after", required_argument, NULL, OPT_AFTER},
-                                        {"end-before", required_argument, NULL, OPT_BEFORE},
-                                        {"no-sign-request", no_argument, NULL, OPT_ANONYMOUS},
-                                        {"help", no_argument, NULL, OPT_HELP},
-                                        {NULL, 0, NULL, 0}};
+static int set_own(void *context, int option) {
+  struct ls *ls = context;
+  *(option == OPT_MANIFEST ? &ls->manifest : &ls->uri) = true;
+  return CTL_DONE;
+}
+
+/* ---- printing ----------------------------------------------------------------------------------
+ */
 
 /* What stands before each name. */
 static const char *before = "";
@@ -131,152 +136,118 @@ static int print_shuffled(const struct shard_listing *l, const struct shard_shar
   return 0;
 }
 
-/* Make a listing of a directory, bucket or manifest in a corner of TMPDIR, and open that. */
-static int list_source(const char *source, bool manifest, struct ctl_s3 *s3,
-                       struct shard_listing **out) {
-  const char *base = getenv("TMPDIR");
-  char file[4096], err[700];
+/* The share that was asked for. 0, or a negative errno. */
+static int print_share(const struct shard_listing *l, const struct ctl_options *given) {
+  uint64_t key = given->shuffle ? shard_shuffle_key(given->seed, given->epoch) : 0;
+  struct shard_share share;
+  shard_share_init(&share, given->strategy, (uint32_t)given->rank,
+                   given->size_text ? (uint32_t)given->size : 1, shard_listing_count(l), key);
+  int rc = given->shuffle && given->strategy != SHARD_STRATEGY_HASH
+               ? print_shuffled(l, &share, given->separator)
+               : print_sifted(l, &share, key, given->separator);
+  end_page();
+  return rc;
+}
+
+/* ---- listing -----------------------------------------------------------------------------------
+ */
+
+enum source { IS_LISTING, IS_DIRECTORY, IS_MANIFEST, IS_BUCKET };
+
+/* List a source into `file`. CTL_DONE, or another status after a message. */
+static int build(const struct ls *ls, enum source kind, const char *source, const char *file) {
   struct shard_build_means means;
-  ctl_build_means(&means);
-  if ((size_t)snprintf(file, sizeof(file), "%s/shardctl-ls-XXXXXX", base ? base : "/tmp") >=
-      sizeof(file)) {
-    return ctl_fail("TMPDIR is too long");
-  }
-  int fd = mkstemp(file);
-  if (fd < 0) {
-    return ctl_fail("cannot make '%s': %s", file, strerror(errno));
-  }
-  close(fd);
-  struct shard_options o;
   struct shard_build_result result;
+  struct shard_options o;
+  char err[700];
+  int rc;
+  ctl_building_means(&means);
   shard_options_parse(&o, "", err, sizeof(err));
-  struct shard_text_options how = {.separator = '\n'};
-  int rc = 0;
-  if (shard_s3_is_url(source)) {
-    int listed = ctl_s3_build(source, s3, &o, &means, file, &result);
-    if (listed != CTL_DONE) {
-      unlink(file);
-      return listed;
-    }
-  } else if (manifest) {
+  if (kind == IS_BUCKET) {
+    struct ctl_s3 s3 = {.start_after = ls->given.start_after,
+                        .end_before = ls->given.end_before,
+                        .anonymous = ls->given.anonymous};
+    return ctl_s3_build(source, &s3, &o, &means, file, &result);
+  }
+  if (kind == IS_MANIFEST) {
+    struct shard_text_options how = {.separator = '\n'};
     o.order = SHARD_ORDER_KEEP;
     rc = shard_text_build(source, &how, &o, &means, file, &result, err, sizeof(err));
   } else {
     rc = shard_directory_build(source, &o, &means, file, &result, err, sizeof(err));
   }
-  if (rc == 0) {
-    rc = shard_listing_open(file, out);
-    if (rc != 0) {
-      snprintf(err, sizeof(err), "cannot open '%s': %s", file, strerror(-rc));
-    }
-  }
-  unlink(file);
   return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
 }
 
-int ctl_ls(int argc, char **argv) {
-  uint64_t rank = 0, size = 0, seed = 0, epoch = 0;
-  bool ranked = false, shuffle = false, manifest = false, uri = false;
-  struct ctl_s3 s3 = {0};
-  enum shard_strategy strategy = SHARD_STRATEGY_RANGE;
-  int separator = '\n', c;
-  while ((c = getopt_long(argc, argv, "0h", options, NULL)) != -1) {
-    switch (c) {
-    case '0':
-      separator = 0;
-      break;
-    case OPT_MANIFEST:
-      manifest = true;
-      break;
-    case OPT_URI:
-      uri = true;
-      break;
-    case OPT_AFTER:
-      s3.start_after = optarg;
-      break;
-    case OPT_BEFORE:
-      s3.end_before = optarg;
-      break;
-    case OPT_ANONYMOUS:
-      s3.anonymous = true;
-      break;
-    case OPT_RANK:
-      ranked = ctl_number(optarg, INT32_MAX, &rank);
-      if (!ranked) {
-        return ctl_usage("--rank takes a number from 0 on, not '%s'", optarg);
-      }
-      break;
-    case OPT_SIZE:
-      if (!ctl_number(optarg, INT32_MAX, &size) || size < 1) {
-        return ctl_usage("--size takes a number from 1 on, not '%s'", optarg);
-      }
-      break;
-    case OPT_STRATEGY:
-      if (!ctl_strategy(optarg, &strategy)) {
-        return ctl_usage("--strategy takes range, stride or hash, not '%s'", optarg);
-      }
-      break;
-    case OPT_SEED:
-    case OPT_EPOCH:
-      shuffle = c == OPT_SEED ? ctl_number(optarg, UINT64_MAX, &seed)
-                              : ctl_number(optarg, CTL_EPOCH_MOST, &epoch);
-      if (!shuffle) {
-        return ctl_usage("--%s takes a number, not '%s'", c == OPT_SEED ? "seed" : "epoch", optarg);
-      }
-      break;
-    case OPT_HELP:
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
-    }
+/* Make a listing of a source in a temporary folder, and open it: its file is gone afterwards. */
+static int open_source(const struct ls *ls, enum source kind, const char *source,
+                       struct shard_listing **out) {
+  struct ctl_scratch scratch = {0};
+  char file[PATH_MAX];
+  int rc = ctl_scratch_make(&scratch);
+  if (rc == CTL_DONE) {
+    snprintf(file, sizeof(file), "%s/listing", scratch.path);
+    rc = build(ls, kind, source, file);
+  }
+  int opened = rc == CTL_DONE ? shard_listing_open(file, out) : 0;
+  if (opened != 0) {
+    rc = ctl_fail("cannot open '%s': %s", file, shard_listing_strerror(opened));
+  }
+  ctl_scratch_remove(&scratch);
+  return rc;
+}
+
+/* Open `file`, or a listing made of it. CTL_DONE and *out, or another status after a message. */
+static int open_any(const struct ls *ls, const char *file, struct shard_listing **out) {
+  struct stat st;
+  bool bucket = shard_s3_url_is(file);
+  if (bucket && ls->manifest) {
+    return ctl_usage("--manifest is for files");
+  }
+  if (!bucket && (ls->given.start_after || ls->given.end_before || ls->given.anonymous)) {
+    return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://");
+  }
+  enum source kind = bucket                                        ? IS_BUCKET
+                     : ls->manifest                                ? IS_MANIFEST
+                     : stat(file, &st) == 0 && S_ISDIR(st.st_mode) ? IS_DIRECTORY
+                                                                   : IS_LISTING;
+  int opened = kind == IS_LISTING ? shard_listing_open(file, out) : 0;
+  if (opened == -EBADMSG && shard_pattern_is_manifest(file)) {
+    kind = IS_MANIFEST;
+  } else if (opened != 0) {
+    return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
+  }
+  return kind == IS_LISTING ? CTL_DONE : open_source(ls, kind, file, out);
+}
+
+int ctl_cmd_ls(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {
+      .letters = "0", .rows = rows, .usage = usage, .own = set_own};
+  struct ls ls = {.uri = false};
+  struct shard_listing *l = NULL;
+  int rc = ctl_options_parse(argc, argv, &syntax, &ls.given, &ls);
+  if (rc != CTL_GO_ON) {
+    return rc;
   }
   if (argc - optind != 1) {
     return ctl_usage("ls takes one listing or directory; see shardctl ls --help");
   }
-  if (ranked != (size > 0) || (ranked && rank >= size)) {
-    return ctl_usage("--rank R and --size P go together, with R < P");
-  }
   const char *file = argv[optind];
-  struct stat st;
-  struct shard_listing *l = NULL;
-  bool bucket = shard_s3_is_url(file);
-  if (bucket ? manifest : (s3.start_after || s3.end_before || s3.anonymous)) {
-    return ctl_usage(bucket ? "--manifest is for files"
-                            : "--start-after, --end-before and --no-sign-request are for s3://");
+  rc = ctl_options_check_rank(&ls.given);
+  rc = rc == CTL_DONE ? open_any(&ls, file, &l) : rc;
+  if (rc != CTL_DONE) {
+    return rc;
   }
-  bool directory = !manifest && !bucket && stat(file, &st) == 0 && S_ISDIR(st.st_mode);
-  int opened = directory || manifest || bucket ? -EBADMSG : shard_listing_open(file, &l);
-  manifest =
-      manifest || (!directory && !bucket && opened == -EBADMSG && shard_manifest_named(file));
-  if (directory || manifest || bucket) {
-    int made = list_source(file, manifest, &s3, &l);
-    if (made != CTL_DONE) {
-      return made;
-    }
-  } else if (opened != 0) {
-    return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
-  }
-  char *root = uri && l ? ctl_s3_root(l->source) : NULL;
-  if (uri && !root) {
+  char *root = ls.uri && l ? ctl_s3_root(l->source) : NULL;
+  if (ls.uri && !root) {
     shard_listing_close(l);
     return ctl_usage("--uri: '%s' is not of a bucket", file);
   }
   before = root ? root : "";
   before_length = strlen(before);
-  uint64_t key = shuffle ? shard_shuffle_key(seed, epoch) : 0;
-  struct shard_share share;
-  shard_share_init(&share, strategy, (uint32_t)rank, ranked ? (uint32_t)size : 1,
-                   shard_listing_count(l), key);
-  int rc = shuffle && strategy != SHARD_STRATEGY_HASH ? print_shuffled(l, &share, separator)
-                                                      : print_sifted(l, &share, key, separator);
-  end_page();
+  int printed = print_share(l, &ls.given);
   shard_listing_close(l);
   free(root);
-  if (rc != 0) {
-    ctl_finish();
-    return ctl_fail("listing '%s' is damaged", file);
-  }
-  return ctl_finish();
+  rc = ctl_finish();
+  return printed == 0 ? rc : ctl_fail("listing '%s' is damaged", file);
 }

@@ -6,7 +6,6 @@
  * bucket are written in a temporary folder, and put when all are complete.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 
 #include "config/pattern.h"
 #include "ctl/ctl.h"
+#include "ctl/options.h"
 #include "ctl/output.h"
 #include "ctl/s3.h"
 #include "ctl/scratch.h"
@@ -41,21 +41,22 @@ static const char usage[] =
     "  shardctl manifest train.listing --size 4 --weights 2,1,1,1 --seed 7 --epoch 3 \\\n"
     "    -o 'm/train_rank%r_epoch%e.txt'\n";
 
-enum { OPT_SIZE = 256, OPT_STRATEGY, OPT_SEED, OPT_EPOCH, OPT_WEIGHTS, OPT_PREFIX, OPT_HELP };
+enum { OPT_WEIGHTS = CTL_OPTION_OWN, OPT_PREFIX };
 
-static const struct option options[] = {{"size", required_argument, NULL, OPT_SIZE},
-                                        {"output", required_argument, NULL, 'o'},
-                                        {"strategy", required_argument, NULL, OPT_STRATEGY},
-                                        {"seed", required_argument, NULL, OPT_SEED},
-                                        {"epoch", required_argument, NULL, OPT_EPOCH},
-                                        {"weights", required_argument, NULL, OPT_WEIGHTS},
-                                        {"prefix", required_argument, NULL, OPT_PREFIX},
-                                        {"help", no_argument, NULL, OPT_HELP},
-                                        {NULL, 0, NULL, 0}};
+static const struct option rows[] = {CTL_ROW_SIZE,
+                                     CTL_ROW_OUTPUT,
+                                     CTL_ROW_STRATEGY,
+                                     CTL_ROW_SEED,
+                                     CTL_ROW_EPOCH,
+                                     CTL_ROW_HELP,
+                                     {"weights", required_argument, NULL, OPT_WEIGHTS},
+                                     {"prefix", required_argument, NULL, OPT_PREFIX},
+                                     CTL_ROW_END};
 
-struct order {
+/* What is to be written. */
+struct manifests {
   const struct shard_listing *listing;
-  const char *pattern, *prefix;
+  const char *pattern, *prefix, *weights;
   enum shard_strategy strategy;
   uint32_t size;
   uint64_t epoch, key; /* key 0: not shuffled */
@@ -64,7 +65,7 @@ struct order {
 };
 
 /* The pattern with rank and epoch filled in; malloc'd. NULL: no memory, or too long. */
-static char *path_of(const struct order *o, uint32_t rank) {
+static char *path_of(const struct manifests *o, uint32_t rank) {
   char path[PATH_MAX];
   bool fits = shard_pattern_expand(o->pattern, rank, o->epoch, path, sizeof(path)) >= 0;
   return fits ? strdup(path) : NULL;
@@ -72,13 +73,13 @@ static char *path_of(const struct order *o, uint32_t rank) {
 
 /* Whose names are to be printed. */
 struct naming {
-  const struct order *order;
+  const struct manifests *manifests;
   uint32_t rank;
 };
 
 static int write_names(void *context, FILE *out) {
   const struct naming *naming = context;
-  const struct order *o = naming->order;
+  const struct manifests *o = naming->manifests;
   uint32_t rank = naming->rank;
   static char name[SHARD_NAME_MAX];
   struct shard_share share;
@@ -105,7 +106,8 @@ static int write_names(void *context, FILE *out) {
 }
 
 /* One rank's text: complete under its temporary name, and closed. */
-static int write_one(const struct order *o, uint32_t rank, char *path, struct shard_whole *whole) {
+static int write_one(const struct manifests *o, uint32_t rank, char *path,
+                     struct shard_whole *whole) {
   struct ctl_output out;
   struct naming n = {o, rank};
   int rc = ctl_output_open(path, NULL, SHARD_WHOLE_LAZY, &out);
@@ -125,7 +127,7 @@ static int write_one(const struct order *o, uint32_t rank, char *path, struct sh
 }
 
 /* All of them, under their own names once all are complete. */
-static int write_all(const struct order *o) {
+static int write_all(const struct manifests *o) {
   struct shard_whole *wholes = calloc(o->size, sizeof(*wholes));
   uint32_t made = 0;
   int rc = CTL_DONE;
@@ -153,7 +155,7 @@ static int write_all(const struct order *o) {
 }
 
 /* Write them in a temporary folder, and put them into the bucket. */
-static int put_all(const struct order *o) {
+static int put_all(const struct manifests *o) {
   char local[PATH_MAX];
   size_t used = 0;
   struct ctl_s3_file *files = calloc(o->size, sizeof(*files));
@@ -167,7 +169,7 @@ static int put_all(const struct order *o) {
     rc = used + 8 < sizeof(local) ? CTL_DONE
                                   : ctl_fail("the path '%.300s...' is too long", scratch.path);
   }
-  struct order here = *o;
+  struct manifests here = *o;
   here.pattern = local;
   if (rc == CTL_DONE) {
     strcpy(local + used, "/%r");
@@ -210,94 +212,81 @@ static uint64_t *weigh(const char *text, uint32_t size, uint64_t n) {
   return bounds;
 }
 
-int ctl_manifest(int argc, char **argv) {
-  struct order o = {.prefix = "", .separator = '\n'};
-  const char *weights = NULL;
-  uint64_t size = 0, seed = 0;
-  bool shuffled = false;
-  int c;
-  while ((c = getopt_long(argc, argv, "o:0h", options, NULL)) != -1) {
-    switch (c) {
-    case OPT_SIZE:
-      if (!ctl_number(optarg, 1000000, &size) || size < 1) {
-        return ctl_usage("--size takes a number from 1 to 1000000, not '%s'", optarg);
-      }
-      break;
-    case 'o':
-      o.pattern = optarg;
-      break;
-    case OPT_STRATEGY:
-      if (!ctl_strategy(optarg, &o.strategy) || o.strategy == SHARD_STRATEGY_HASH) {
-        return ctl_usage("--strategy takes range or stride, not '%s'", optarg);
-      }
-      break;
-    case OPT_SEED:
-    case OPT_EPOCH:
-      if (!ctl_number(optarg, c == OPT_SEED ? UINT64_MAX : CTL_EPOCH_MOST,
-                      c == OPT_SEED ? &seed : &o.epoch)) {
-        return ctl_usage("%s takes a number from 0 on, not '%s'",
-                         c == OPT_SEED ? "--seed" : "--epoch", optarg);
-      }
-      shuffled = true;
-      break;
-    case OPT_WEIGHTS:
-      weights = optarg;
-      break;
-    case OPT_PREFIX:
-      o.prefix = optarg;
-      break;
-    case '0':
-      o.separator = 0;
-      break;
-    case OPT_HELP:
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
+static int set_own(void *context, int option) {
+  struct manifests *o = context;
+  *(option == OPT_WEIGHTS ? &o->weights : &o->prefix) = optarg;
+  return CTL_DONE;
+}
+
+/* Whether the pattern gives each rank a path of its own. CTL_DONE, or CTL_USAGE after a message. */
+static int check_pattern(const struct manifests *o) {
+  char *first = path_of(o, 0), *last = path_of(o, o->size - 1);
+  int rc = CTL_DONE;
+  if (!first || !last) {
+    rc = ctl_usage("-o '%s': only %%r, %%e and %%%% have a meaning", o->pattern);
+  } else if (o->size > 1 && strcmp(first, last) == 0) {
+    rc = ctl_usage("-o '%s' needs %%r, for each rank has a text of its own", o->pattern);
+  } else if (shard_s3_url_is(o->pattern)) {
+    size_t bucket = strlen("s3://") + strcspn(o->pattern + strlen("s3://"), "/");
+    rc = ctl_s3_object(first);
+    rc = rc == CTL_DONE ? ctl_s3_object(last) : rc;
+    if (rc == CTL_DONE && memchr(o->pattern, '%', bucket)) {
+      rc = ctl_usage("-o '%s': all manifests go to one bucket; %%r and %%e belong into the key",
+                     o->pattern);
     }
-  }
-  if (argc - optind != 1 || !o.pattern || size == 0) {
-    return ctl_usage("manifest takes one listing, --size P and -o PATTERN; see --help");
-  }
-  if (weights && o.strategy != SHARD_STRATEGY_RANGE) {
-    return ctl_usage("--weights goes with the range strategy only");
-  }
-  o.size = (uint32_t)size;
-  o.key = shuffled ? shard_shuffle_key(seed, o.epoch) : 0;
-  char *first = path_of(&o, 0), *last = path_of(&o, o.size - 1);
-  bool bucket = shard_s3_is_url(o.pattern);
-  int named = first && bucket ? ctl_s3_object(first) : CTL_DONE;
-  named = named == CTL_DONE && last && bucket ? ctl_s3_object(last) : named;
-  bool good = first && last, same = good && size > 1 && strcmp(first, last) == 0;
-  size_t key = bucket ? strcspn(o.pattern + strlen("s3://"), "/") + strlen("s3://") : 0;
-  if (named == CTL_DONE && memchr(o.pattern, '%', key)) {
-    named = ctl_usage("-o '%s': all manifests go to one bucket; %%r and %%e belong into the key",
-                      o.pattern);
   }
   free(first);
   free(last);
-  if (!good || same) {
-    return ctl_usage(same ? "-o '%s' needs %%r, for each rank has a text of its own"
-                          : "-o '%s': only %%r, %%e and %%%% have a meaning",
-                     o.pattern);
+  return rc;
+}
+
+/* Write the texts of an open listing. */
+static int write_manifests(struct manifests *o) {
+  if (o->weights && !(o->bounds = weigh(o->weights, o->size, shard_listing_count(o->listing)))) {
+    return ctl_usage("--weights takes %u numbers separated by ',', not all 0, not '%s'", o->size,
+                     o->weights);
   }
-  if (named != CTL_DONE) {
-    return named;
-  }
+  int rc = shard_s3_url_is(o->pattern) ? put_all(o) : write_all(o);
+  free(o->bounds);
+  return rc;
+}
+
+int ctl_cmd_manifest(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {.letters = "o:0",
+                                           .rows = rows,
+                                           .usage = usage,
+                                           .size_most = 1000000,
+                                           .no_hash = true,
+                                           .own = set_own};
+  struct manifests o = {.prefix = ""};
+  struct ctl_options given;
   struct shard_listing *l;
-  int rc = shard_listing_open(argv[optind], &l);
+  int rc = ctl_options_parse(argc, argv, &syntax, &given, &o);
+  if (rc != CTL_GO_ON) {
+    return rc;
+  }
+  if (argc - optind != 1 || !given.output || !given.size_text) {
+    return ctl_usage("manifest takes one listing, --size P and -o PATTERN; see --help");
+  }
+  if (o.weights && given.strategy != SHARD_STRATEGY_RANGE) {
+    return ctl_usage("--weights goes with the range strategy only");
+  }
+  o.pattern = given.output;
+  o.strategy = given.strategy;
+  o.separator = given.separator;
+  o.size = (uint32_t)given.size;
+  o.epoch = given.epoch;
+  o.key = given.shuffle ? shard_shuffle_key(given.seed, given.epoch) : 0;
+  rc = check_pattern(&o);
+  if (rc != CTL_DONE) {
+    return rc;
+  }
+  rc = shard_listing_open(argv[optind], &l);
   if (rc != 0) {
     return ctl_fail("cannot open listing '%s': %s", argv[optind], shard_listing_strerror(rc));
   }
   o.listing = l;
-  if (weights && !(o.bounds = weigh(weights, o.size, shard_listing_count(l)))) {
-    rc = ctl_usage("--weights takes %u numbers separated by ',', not all 0, not '%s'", o.size,
-                   weights);
-  } else {
-    rc = bucket ? put_all(&o) : write_all(&o);
-  }
-  free(o.bounds);
+  rc = write_manifests(&o);
   shard_listing_close(l);
   return rc;
 }

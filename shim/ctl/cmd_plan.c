@@ -27,12 +27,15 @@
  *
  * A longer path counts once per copy: `copies` in the shared part, one in the own part.
  */
-#include <getopt.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/size.h"
 #include "ctl/ctl.h"
+#include "ctl/human.h"
+#include "ctl/json.h"
+#include "ctl/options.h"
 #include "libshard.h"
 #include "listing/format.h"
 
@@ -82,26 +85,25 @@ static const char usage[] =
     "node.\n";
 
 enum {
-  OPT_FILES = 256,
+  OPT_FILES = CTL_OPTION_OWN,
   OPT_RANKS,
   OPT_NODES,
   OPT_WORKERS,
   OPT_MEMORY,
   OPT_NAME_LENGTH,
-  OPT_DLIO,
-  OPT_JSON
+  OPT_DLIO
 };
 
-static const struct option options[] = {{"files", required_argument, NULL, OPT_FILES},
-                                        {"ranks", required_argument, NULL, OPT_RANKS},
-                                        {"nodes", required_argument, NULL, OPT_NODES},
-                                        {"workers", required_argument, NULL, OPT_WORKERS},
-                                        {"memory", required_argument, NULL, OPT_MEMORY},
-                                        {"name-length", required_argument, NULL, OPT_NAME_LENGTH},
-                                        {"dlio", required_argument, NULL, OPT_DLIO},
-                                        {"json", no_argument, NULL, OPT_JSON},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option rows[] = {CTL_ROW_JSON,
+                                     CTL_ROW_HELP,
+                                     {"files", required_argument, NULL, OPT_FILES},
+                                     {"ranks", required_argument, NULL, OPT_RANKS},
+                                     {"nodes", required_argument, NULL, OPT_NODES},
+                                     {"workers", required_argument, NULL, OPT_WORKERS},
+                                     {"memory", required_argument, NULL, OPT_MEMORY},
+                                     {"name-length", required_argument, NULL, OPT_NAME_LENGTH},
+                                     {"dlio", required_argument, NULL, OPT_DLIO},
+                                     CTL_ROW_END};
 
 struct plan {
   uint64_t files, ranks, nodes, workers, memory, name_length; /* memory 0: not given */
@@ -143,34 +145,40 @@ static void fill(const struct plan *p, struct need *n) {
   n->most = most < 1e18 ? (uint64_t)most : (uint64_t)1e18;
 }
 
-static void json_need(const struct plan *p, const char *name, const struct need *n) {
-  printf("\"%s\": {\"bytes_per_file_per_process\": %.1f, \"bytes_per_file\": %.2f, "
-         "\"bytes_per_node\": %.0f, ",
-         name, n->per_process, n->per_file, n->bytes);
+static struct json_object *make_need(const struct plan *p, const struct need *n) {
+  struct json_object *o = ctl_json_object();
+  ctl_json_add_decimal(o, "bytes_per_file_per_process", n->per_process, 1);
+  ctl_json_add_decimal(o, "bytes_per_file", n->per_file, 2);
+  ctl_json_add_decimal(o, "bytes_per_node", n->bytes, 0);
   if (p->memory) {
-    printf("\"fits\": %s, \"most_files\": %" PRIu64 "}",
-           n->bytes <= (double)p->memory ? "true" : "false", n->most);
+    ctl_json_add_bool(o, "fits", n->bytes <= (double)p->memory);
+    ctl_json_add_number(o, "most_files", n->most);
   } else {
-    fputs("\"fits\": null, \"most_files\": null}", stdout);
+    ctl_json_add(o, "fits", NULL);
+    ctl_json_add(o, "most_files", NULL);
   }
+  return o;
 }
 
-static void print_json(const struct plan *p, const struct need *bare, const struct need *shim) {
-  printf("{\"files\": %" PRIu64 ", \"ranks\": %" PRIu64 ", \"nodes\": %" PRIu64
-         ", \"workers\": %" PRIu64 ", \"name_length\": %" PRIu64 ", \"dlio\": \"%s\", "
-         "\"adapted\": %s, \"ranks_per_node\": %" PRIu64 ", \"processes_per_node\": %" PRIu64
-         ", \"memory\": ",
-         p->files, p->ranks, p->nodes, p->workers, p->name_length, p->version->name,
-         p->version->adapted ? "true" : "false", p->ranks_per_node, p->processes);
+static int print_json(const struct plan *p, const struct need *bare, const struct need *shim) {
+  struct json_object *o = ctl_json_object();
+  ctl_json_add_number(o, "files", p->files);
+  ctl_json_add_number(o, "ranks", p->ranks);
+  ctl_json_add_number(o, "nodes", p->nodes);
+  ctl_json_add_number(o, "workers", p->workers);
+  ctl_json_add_number(o, "name_length", p->name_length);
+  ctl_json_add_text(o, "dlio", p->version->name);
+  ctl_json_add_bool(o, "adapted", p->version->adapted);
+  ctl_json_add_number(o, "ranks_per_node", p->ranks_per_node);
+  ctl_json_add_number(o, "processes_per_node", p->processes);
   if (p->memory) {
-    printf("%" PRIu64 ", ", p->memory);
+    ctl_json_add_number(o, "memory", p->memory);
   } else {
-    fputs("null, ", stdout);
+    ctl_json_add(o, "memory", NULL);
   }
-  json_need(p, "unmodified", bare);
-  fputs(", ", stdout);
-  json_need(p, "libshard", shim);
-  fputs("}\n", stdout);
+  ctl_json_add(o, "unmodified", make_need(p, bare));
+  ctl_json_add(o, "libshard", make_need(p, shim));
+  return ctl_json_print(o, stdout);
 }
 
 static void print_need(const struct plan *p, const char *who, const struct need *n,
@@ -184,7 +192,7 @@ static void print_need(const struct plan *p, const char *who, const struct need 
   }
 }
 
-static void print(const struct plan *p, const struct need *bare, const struct need *shim) {
+static int print_text(const struct plan *p, const struct need *bare, const struct need *shim) {
   char count[CTL_HUMAN], what[160];
   printf("%s files; a node has %" PRIu64 " of %" PRIu64 " ranks, each with %" PRIu64
          " workers: %" PRIu64 " processes\n\n",
@@ -200,11 +208,12 @@ static void print(const struct plan *p, const struct need *bare, const struct ne
     printf("\nlibshard %s does not know this version of DLIO, and runs it unmodified.\n",
            shard_version());
   }
+  return CTL_DONE;
 }
 
 /* A number of at least `least`; CTL_DONE or CTL_USAGE. */
-static int number(const char *option, uint64_t least, uint64_t most, uint64_t *out) {
-  if (ctl_number(optarg, most, out) && *out >= least) {
+static int take_number(const char *option, uint64_t least, uint64_t most, uint64_t *out) {
+  if (ctl_options_number(optarg, most, out) && *out >= least) {
     return CTL_DONE;
   }
   return ctl_usage("--%s takes a number from %" PRIu64 " to %" PRIu64 ", not '%s'", option, least,
@@ -220,18 +229,19 @@ static int choose_version(struct plan *p) {
   return i < n ? CTL_DONE : ctl_usage("--dlio takes mlcommons, main or 2.0.0, not '%s'", optarg);
 }
 
-static int set(struct plan *p, int option) {
+static int set_own(void *context, int option) {
+  struct plan *p = context;
   switch (option) {
   case OPT_FILES:
-    return number("files", 1, 1000000000000000, &p->files);
+    return take_number("files", 1, 1000000000000000, &p->files);
   case OPT_RANKS:
-    return number("ranks", 1, 100000000, &p->ranks);
+    return take_number("ranks", 1, 100000000, &p->ranks);
   case OPT_NODES:
-    return number("nodes", 1, 100000000, &p->nodes);
+    return take_number("nodes", 1, 100000000, &p->nodes);
   case OPT_WORKERS:
-    return number("workers", 0, 1000000, &p->workers);
+    return take_number("workers", 0, 1000000, &p->workers);
   case OPT_NAME_LENGTH:
-    return number("name-length", 1, 255, &p->name_length);
+    return take_number("name-length", 1, 255, &p->name_length);
   case OPT_MEMORY:
     p->memory_text = optarg;
     return shard_size_parse(optarg, &p->memory) && p->memory > 0
@@ -239,29 +249,18 @@ static int set(struct plan *p, int option) {
                : ctl_usage("--memory takes a size such as 256G (256 GiB), not '%s'; see shardctl "
                            "plan --help",
                            optarg);
-  case OPT_DLIO:
-    return choose_version(p);
   default:
-    return CTL_USAGE; /* getopt has spoken */
+    return choose_version(p);
   }
 }
 
-int ctl_plan(int argc, char **argv) {
+int ctl_cmd_plan(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {
+      .letters = "", .rows = rows, .usage = usage, .own = set_own};
   struct plan p = {.nodes = 1, .name_length = MEASURED_NAME, .version = &versions[0]};
-  int c, rc = CTL_DONE;
-  bool json = false;
-  while (rc == CTL_DONE && (c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-    if (c == 'h') {
-      fputs(usage, stdout);
-      return ctl_finish();
-    }
-    if (c == OPT_JSON) {
-      json = true;
-    } else {
-      rc = set(&p, c);
-    }
-  }
-  if (rc != CTL_DONE) {
+  struct ctl_options given;
+  int rc = ctl_options_parse(argc, argv, &syntax, &given, &p);
+  if (rc != CTL_GO_ON) {
     return rc;
   }
   if (optind != argc || !p.files || !p.ranks) {
@@ -278,6 +277,7 @@ int ctl_plan(int argc, char **argv) {
   struct need bare = unmodified(&p), shim = with_libshard(&p);
   fill(&p, &bare);
   fill(&p, &shim);
-  (json ? print_json : print)(&p, &bare, &shim);
-  return ctl_finish();
+  rc = (given.json ? print_json : print_text)(&p, &bare, &shim);
+  int finished = ctl_finish();
+  return rc == CTL_DONE ? finished : rc;
 }

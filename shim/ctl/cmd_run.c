@@ -9,9 +9,9 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #include "ctl/ctl.h"
+#include "ctl/libshard_path.h"
+#include "ctl/options.h"
 
 static const char usage[] =
     "Usage: shardctl run [OPTIONS] [--] CMD [ARGS...]\n"
@@ -37,16 +39,16 @@ static const char usage[] =
     "\n"
     "Exit status: CMD's; 1 if it is refused, 126 if it cannot be executed, 127 if there is none.\n";
 
-enum { OPT_DATASET = 256, OPT_RANK, OPT_SIZE, OPT_STRATEGY, OPT_SEED, OPT_EPOCH, OPT_HELP };
+enum { OPT_DATASET = CTL_OPTION_OWN };
 
-static const struct option options[] = {{"dataset", required_argument, NULL, OPT_DATASET},
-                                        {"rank", required_argument, NULL, OPT_RANK},
-                                        {"size", required_argument, NULL, OPT_SIZE},
-                                        {"strategy", required_argument, NULL, OPT_STRATEGY},
-                                        {"seed", required_argument, NULL, OPT_SEED},
-                                        {"epoch", required_argument, NULL, OPT_EPOCH},
-                                        {"help", no_argument, NULL, OPT_HELP},
-                                        {NULL, 0, NULL, 0}};
+static const struct option rows[] = {CTL_ROW_RANK,
+                                     CTL_ROW_SIZE,
+                                     CTL_ROW_STRATEGY,
+                                     CTL_ROW_SEED,
+                                     CTL_ROW_EPOCH,
+                                     CTL_ROW_HELP,
+                                     {"dataset", required_argument, NULL, OPT_DATASET},
+                                     CTL_ROW_END};
 
 #define LIBRARY "libshard.so"
 #define NAMES "give it the names that 'shardctl ls' prints"
@@ -379,7 +381,7 @@ static int inspect(const char *first, char **argv, const elf_header *library) {
 /* The absolute path of libshard.so in path[PATH_MAX], and its header. */
 static int find_library(char *path, elf_header *header) {
   char self[PATH_MAX];
-  if (!ctl_find_library(self, path)) {
+  if (!ctl_libshard_path_find(self, path)) {
     return ctl_fail("cannot find " LIBRARY " beside '%s', nor in ../lib; install both together",
                     self);
   }
@@ -429,11 +431,12 @@ static int preload(const char *path) {
  */
 
 /* Add a directory to SHARD_DATASET: by its absolute path, for the command may go elsewhere. */
-static int add_dataset(const char *dir, char **all) {
-  char *real = realpath(dir, NULL), *longer;
+static int add_dataset(void *context, int option) {
+  char **all = context, *real = realpath(optarg, NULL), *longer;
   struct stat st;
+  (void)option; /* the only one of its own */
   if (!real || stat(real, &st) != 0 || !S_ISDIR(st.st_mode)) {
-    return ctl_fail("cannot use dataset '%s': %s", dir, strerror(real ? ENOTDIR : errno));
+    return ctl_fail("cannot use dataset '%s': %s", optarg, strerror(real ? ENOTDIR : errno));
   }
   if (strchr(real, ':')) {
     return ctl_fail("dataset '%s' has a colon in its path, which SHARD_DATASET cannot hold", real);
@@ -444,87 +447,61 @@ static int add_dataset(const char *dir, char **all) {
   free(real);
   free(*all);
   *all = longer;
-  return setenv("SHARD_DATASET", longer, 1) == 0 ? CTL_DONE : ctl_fail("out of memory");
+  return CTL_DONE;
 }
 
-int ctl_run(int argc, char **argv) {
-  const char *rank = NULL, *size = NULL;
-  char *dataset = NULL;
-  uint64_t r = 0, p = 0, n;
-  enum shard_strategy strategy;
-  int c, rc;
-  while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
-    switch (c) {
-    case OPT_DATASET:
-      rc = add_dataset(optarg, &dataset);
-      if (rc != CTL_DONE) {
-        return rc;
-      }
-      break;
-    case OPT_RANK:
-      rank = optarg;
-      if (!ctl_number(optarg, INT32_MAX, &r)) {
-        return ctl_usage("--rank takes a number from 0 on, not '%s'", optarg);
-      }
-      setenv("SHARD_RANK", optarg, 1);
-      break;
-    case OPT_SIZE:
-      size = optarg;
-      if (!ctl_number(optarg, INT32_MAX, &p) || p < 1) {
-        return ctl_usage("--size takes a number from 1 on, not '%s'", optarg);
-      }
-      setenv("SHARD_SIZE", optarg, 1);
-      break;
-    case OPT_STRATEGY:
-      if (!ctl_strategy(optarg, &strategy)) {
-        return ctl_usage("--strategy takes range, stride or hash, not '%s'", optarg);
-      }
-      setenv("SHARD_STRATEGY", optarg, 1);
-      break;
-    case OPT_SEED:
-      if (!ctl_number(optarg, UINT64_MAX, &n)) {
-        return ctl_usage("--seed takes a number, not '%s'", optarg);
-      }
-      setenv("SHARD_SEED", optarg, 1);
-      break;
-    case OPT_EPOCH:
-      if (strcmp(optarg, "auto") != 0 && !ctl_number(optarg, CTL_EPOCH_MOST, &n)) {
-        return ctl_usage("--epoch takes a number or auto, not '%s'", optarg);
-      }
-      setenv("SHARD_EPOCH", optarg, 1);
-      break;
-    case OPT_HELP:
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
+/* Set the variables that options stand for. */
+static int set_variables(const struct ctl_options *given, const char *datasets) {
+  const struct {
+    const char *name, *value;
+  } variables[] = {{"SHARD_DATASET", datasets},      {"SHARD_RANK", given->rank_text},
+                   {"SHARD_SIZE", given->size_text}, {"SHARD_STRATEGY", given->strategy_text},
+                   {"SHARD_SEED", given->seed_text}, {"SHARD_EPOCH", given->epoch_text}};
+  for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+    if (variables[i].value && setenv(variables[i].name, variables[i].value, 1) != 0) {
+      return ctl_fail("out of memory");
     }
   }
-  free(dataset);
-  if (optind == argc) {
-    return ctl_usage("run takes a command; see shardctl run --help");
-  }
-  if (!rank != !size || (rank && r >= p)) {
-    return ctl_usage("--rank R and --size P go together, with R < P");
-  }
+  return CTL_DONE;
+}
 
+static int cannot_execute(const char *what, int error) {
+  ctl_fail("cannot execute '%s': %s", what, strerror(error));
+  return error == ENOENT || error == ENOTDIR ? CTL_NOT_FOUND : CTL_CANNOT;
+}
+
+/* Execute the command under the library; returns only if that is refused or fails. */
+static int execute(char **command) {
   char library[PATH_MAX], file[PATH_MAX];
   elf_header header = {0};
-  const char *cmd = argv[optind];
-  int error = resolve(cmd, file);
+  int error = resolve(command[0], file);
   if (error != 0) {
-    ctl_fail("cannot execute '%s': %s", cmd, strerror(error));
-    return error == ENOENT || error == ENOTDIR ? CTL_NOT_FOUND : CTL_CANNOT;
+    return cannot_execute(command[0], error);
   }
-  rc = find_library(library, &header);
-  rc = rc == CTL_DONE ? inspect(file, argv + optind, &header) : rc;
+  int rc = find_library(library, &header);
+  rc = rc == CTL_DONE ? inspect(file, command, &header) : rc;
   rc = rc == CTL_DONE ? preload(library) : rc;
   if (rc != CTL_DONE) {
     return rc;
   }
-  execvp(file, argv + optind);
-  error = errno;
-  ctl_fail("cannot execute '%s': %s", file, strerror(error));
-  return error == ENOENT ? CTL_NOT_FOUND : CTL_CANNOT;
+  execvp(file, command);
+  return cannot_execute(file, errno);
+}
+
+int ctl_cmd_run(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {
+      .letters = "+", .rows = rows, .usage = usage, .auto_epoch = true, .own = add_dataset};
+  struct ctl_options given;
+  char *datasets = NULL;
+  int rc = ctl_options_parse(argc, argv, &syntax, &given, &datasets);
+  if (rc == CTL_GO_ON && optind == argc) {
+    rc = ctl_usage("run takes a command; see shardctl run --help");
+  }
+  if (rc == CTL_GO_ON) {
+    rc = ctl_options_check_rank(&given);
+    rc = rc == CTL_DONE ? set_variables(&given, datasets) : rc;
+    rc = rc == CTL_DONE ? execute(argv + optind) : rc;
+  }
+  free(datasets);
+  return rc;
 }

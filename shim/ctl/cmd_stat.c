@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
-#include <getopt.h>
+/* cmd_stat.c - shardctl stat: the facts of a listing, which is checked. */
 #include <stdio.h>
-#include <string.h>
 
+#include "base/words.h"
+#include "ctl/building.h"
 #include "ctl/ctl.h"
+#include "ctl/json.h"
+#include "ctl/options.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
@@ -13,62 +15,55 @@ static const char usage[] = "Usage: shardctl stat FILE [--json]\n"
                             "Prints the facts of a listing after checking every checksum and\n"
                             "the order of the names.\n";
 
-static const struct option options[] = {
-    {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static const struct option rows[] = {CTL_ROW_JSON, CTL_ROW_HELP, CTL_ROW_END};
 
-int ctl_listing_open(const char *file, struct shard_listing **out) {
-  int rc = shard_listing_open(file, out);
-  if (rc == 0 && (rc = shard_listing_verify(*out)) != 0) {
-    shard_listing_close(*out);
-  }
-  return rc;
+static int print_json(const struct shard_listing_info *i) {
+  struct json_object *o = ctl_json_object();
+  ctl_json_add_text(o, "source", i->source);
+  ctl_json_add_text(o, "options", i->options);
+  ctl_json_add_number(o, "entries", i->entries);
+  ctl_json_add_number(o, "bytes", i->bytes);
+  ctl_json_add_number(o, "directories", i->directories);
+  ctl_json_add_text(o, "order", shard_words_at(shard_words_orders, i->order));
+  ctl_json_add_number(o, "min_depth", i->min_depth);
+  ctl_json_add_number(o, "max_depth", i->max_depth);
+  ctl_json_add_number(o, "longest", i->longest);
+  ctl_json_add_bool(o, "utf8", i->utf8);
+  ctl_json_add_number(o, "duplicates", i->duplicates);
+  ctl_json_add_text(o, "digest", i->digest);
+  return ctl_json_print(o, stdout);
 }
 
-int ctl_stat(int argc, char **argv) {
-  int json = 0, c;
-  while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-    switch (c) {
-    case 'j':
-      json = 1;
-      break;
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
-    }
+static int print_text(const struct shard_listing_info *i) {
+  double each = i->entries ? (double)i->bytes / (double)i->entries : 0;
+  printf("source      %s\noptions     %s\nentries     %llu\nbytes       %llu (%.2f per entry)\n"
+         "directories %llu\norder       %s\nlongest     %u\ndigest      %s\n",
+         i->source, i->options, (unsigned long long)i->entries, (unsigned long long)i->bytes, each,
+         (unsigned long long)i->directories, shard_words_at(shard_words_orders, i->order),
+         i->longest, i->digest);
+  return CTL_DONE;
+}
+
+int ctl_cmd_stat(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {.letters = "", .rows = rows, .usage = usage};
+  struct ctl_options o;
+  int rc = ctl_options_parse(argc, argv, &syntax, &o, NULL);
+  if (rc != CTL_GO_ON) {
+    return rc;
   }
   if (argc - optind != 1) {
     return ctl_usage("stat takes one listing; see shardctl stat --help");
   }
   const char *file = argv[optind];
   struct shard_listing *l;
-  int rc = ctl_listing_open(file, &l);
+  struct shard_listing_info info;
+  rc = ctl_building_open_checked(file, &l);
   if (rc != 0) {
     return ctl_fail("cannot use listing '%s': %s", file, shard_listing_strerror(rc));
   }
-  struct shard_listing_info i;
-  shard_listing_info(l, &i);
-  static const char *const orders[] = {"path", "basename", "keep", "directory"};
-  const char *order = orders[i.order];
-  double each = i.entries ? (double)i.bytes / (double)i.entries : 0;
-  if (json) {
-    fputs("{\"source\": ", stdout);
-    ctl_json_string(stdout, i.source);
-    fputs(", \"options\": ", stdout);
-    ctl_json_string(stdout, i.options);
-    printf(", \"entries\": %llu, \"bytes\": %llu, \"directories\": %llu, \"order\": \"%s\", "
-           "\"min_depth\": %u, \"max_depth\": %u, \"longest\": %u, \"utf8\": %s, "
-           "\"duplicates\": %llu, \"digest\": \"%s\"}\n",
-           (unsigned long long)i.entries, (unsigned long long)i.bytes,
-           (unsigned long long)i.directories, order, i.min_depth, i.max_depth, i.longest,
-           i.utf8 ? "true" : "false", (unsigned long long)i.duplicates, i.digest);
-  } else {
-    printf("source      %s\noptions     %s\nentries     %llu\nbytes       %llu (%.2f per entry)\n"
-           "directories %llu\norder       %s\nlongest     %u\ndigest      %s\n",
-           i.source, i.options, (unsigned long long)i.entries, (unsigned long long)i.bytes, each,
-           (unsigned long long)i.directories, order, i.longest, i.digest);
-  }
+  shard_listing_info(l, &info);
+  rc = (o.json ? print_json : print_text)(&info);
   shard_listing_close(l);
-  return ctl_finish();
+  int finished = ctl_finish();
+  return rc == CTL_DONE ? finished : rc;
 }

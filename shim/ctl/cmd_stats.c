@@ -6,9 +6,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,9 +16,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/words.h"
+#include "config/dataset.h"
 #include "ctl/ctl.h"
+#include "ctl/json.h"
+#include "ctl/nameset.h"
+#include "ctl/options.h"
 #include "ctl/output.h"
-#include "ctl/sums.h"
 #include "libshard.h"
 #include "stats/log.h"
 
@@ -34,18 +38,17 @@ static const char usage[] =
     "  -o, --output FILE     write there, and keep LOG; - is standard output\n"
     "      --help\n";
 
-static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static const struct option rows[] = {CTL_ROW_OUTPUT, CTL_ROW_HELP, CTL_ROW_END};
 
 #define BUCKET (1U << 22) /* notes that are sorted at once: 64 MB */
 
 struct epoch {
   uint64_t opened;
-  struct ctl_set distinct, owned;
+  struct ctl_nameset distinct, owned;
   bool passed;                 /* names were read for it */
   struct shard_log_list *list; /* NULL: all epochs have the dataset's, or it is not known */
   bool mixed, summed;          /* there are two; and the sums of it are known */
-  struct ctl_set whole;
+  struct ctl_nameset whole;
 };
 
 struct dataset {
@@ -54,7 +57,7 @@ struct dataset {
   size_t count;
   bool listed, summed; /* there is a listing; and its sums are known */
   uint64_t entries;
-  struct ctl_set whole, owned;
+  struct ctl_nameset whole, owned;
 };
 
 struct stats {
@@ -73,7 +76,7 @@ static const struct shard_log_dataset *slot(const struct stats *s, uint32_t i) {
 }
 
 /* The log into *s, which lives as long as the process. */
-static int map(const char *file, struct stats *s) {
+static int map_log(const char *file, struct stats *s) {
   struct stat st;
   int fd = open(file, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &st) != 0) {
@@ -103,8 +106,8 @@ struct note {
 };
 
 /* The k-th note; false if it was never finished, or is of nothing that is known. */
-static bool get(struct stats *s, uint64_t k, struct note *out, struct dataset **d,
-                uint64_t *epoch) {
+static bool get_note(struct stats *s, uint64_t k, struct note *out, struct dataset **d,
+                     uint64_t *epoch) {
   out->what = atomic_load(&s->notes[k].what);
   out->hash = atomic_load(&s->notes[k].hash);
   uint64_t i = out->what >> 24 & 255;
@@ -147,7 +150,7 @@ static void count_distinct(struct stats *s, struct note *notes, size_t n) {
     struct dataset *d = &s->datasets[notes[k].what >> 24 & 255];
     struct epoch *e = &d->epochs[notes[k].what >> 32];
     bool opened = (notes[k].what >> 16 & 255) == SHARD_LOG_OPENED;
-    struct ctl_set *set = opened ? &e->distinct : &e->owned;
+    struct ctl_nameset *set = opened ? &e->distinct : &e->owned;
     set->count++;
     set->sum += notes[k].hash;
   }
@@ -189,7 +192,7 @@ static bool count_notes(struct stats *s) {
   struct note *part = calloc(room + 1, sizeof(*part));
   bool good = part;
   for (uint64_t k = 0; good && k < s->count; k++) {
-    if (get(s, k, &n, &d, &epoch)) {
+    if (get_note(s, k, &n, &d, &epoch)) {
       unsigned kind = n.what >> 16 & 255;
       good = make_epochs(d, epoch + 1);
       if (good && kind == SHARD_LOG_OPENED) {
@@ -204,7 +207,7 @@ static bool count_notes(struct stats *s) {
   for (uint64_t b = 0; good && b < buckets; b++) {
     size_t used = 0;
     for (uint64_t k = 0; k < s->count; k++) {
-      if (!get(s, k, &n, &d, &epoch) || (n.what >> 16 & 255) > SHARD_LOG_SERVED ||
+      if (!get_note(s, k, &n, &d, &epoch) || (n.what >> 16 & 255) > SHARD_LOG_SERVED ||
           (uint64_t)((unsigned __int128)n.hash * buckets >> 64) != b) {
         continue;
       }
@@ -229,27 +232,26 @@ static bool count_notes(struct stats *s) {
  */
 
 /* Paths, from the root of dataset d, of others that lie in it. */
-static size_t find_inner(const struct stats *s, const struct dataset *d, char **inner) {
-  size_t count = 0, n = strlen(d->log->root);
-  for (uint32_t i = 0; i < SHARD_LOG_DATASETS; i++) {
+static size_t find_inside(const struct stats *s, const struct dataset *d, const char **inside) {
+  const char *roots[SHARD_LOG_DATASETS];
+  size_t outer = 0;
+  for (size_t i = 0; i < SHARD_LOG_DATASETS; i++) {
     const struct shard_log_dataset *other = s->datasets[i].log;
-    if (other && other != d->log && other->program == d->log->program &&
-        strncmp(other->root, d->log->root, n) == 0 && other->root[n] == '/') {
-      inner[count++] = (char *)other->root + n + 1;
-    }
+    roots[i] = other && other->program == d->log->program ? other->root : NULL;
+    outer = other == d->log ? i : outer;
   }
-  return count;
+  return shard_dataset_find_inside(roots, SHARD_LOG_DATASETS, outer, inside, SHARD_LOG_DATASETS);
 }
 
 /* Shares of the epochs that differ: all, or the first alone. */
 static void find_shares(const struct stats *s, struct dataset *d) {
   const struct shard_log_head *h = s->head;
-  char *inner[SHARD_LOG_DATASETS];
+  const char *inside[SHARD_LOG_DATASETS];
   struct shard_listing *listing;
   struct shard_listing_info info;
   bool shared = atomic_load(&h->view) == SHARD_VIEW_SHARD && h->strategy != SHARD_STRATEGY_HASH;
   size_t count = !shared ? 0 : h->shuffled ? d->count : 1;
-  struct ctl_share *shares = calloc(count + 1, sizeof(*shares));
+  struct ctl_nameset_share *shares = calloc(count + 1, sizeof(*shares));
   if (!shares) {
     return;
   }
@@ -262,9 +264,9 @@ static void find_shares(const struct stats *s, struct dataset *d) {
   }
   if (shard_listing_open(d->log->listing, &listing) == 0) {
     shard_listing_info(listing, &info);
-    size_t inner_count = d->log->program ? 0 : find_inner(s, d, inner);
+    size_t inside_count = d->log->program ? 0 : find_inside(s, d, inside);
     d->summed = strcmp(info.digest, d->log->digest) == 0 &&
-                ctl_sums(listing, inner, inner_count, &d->whole, shares, count) == 0 &&
+                ctl_nameset_sum(listing, inside, inside_count, &d->whole, shares, count) == 0 &&
                 d->whole.count == d->entries;
     shard_listing_close(listing);
   }
@@ -279,7 +281,7 @@ static void find_share_of_list(const struct stats *s, const struct dataset *d, s
   const struct shard_log_head *h = s->head;
   struct epoch *e = &d->epochs[k];
   bool all = atomic_load(&d->log->lists) == SHARD_LOG_RANKS;
-  struct ctl_share share;
+  struct ctl_nameset_share share;
   struct shard_listing *listing;
   struct shard_listing_info info;
   if (k > 0 && all && e[-1].list && memcmp(e->list, e[-1].list, sizeof(*e->list)) == 0) {
@@ -294,13 +296,13 @@ static void find_share_of_list(const struct stats *s, const struct dataset *d, s
   if (shard_listing_open(e->list->listing, &listing) == 0) {
     shard_listing_info(listing, &info);
     e->summed = strncmp(info.digest, e->list->digest, sizeof(e->list->digest)) == 0 &&
-                ctl_sums(listing, NULL, 0, &e->whole, &share, 1) == 0;
+                ctl_nameset_sum(listing, NULL, 0, &e->whole, &share, 1) == 0;
     e->owned = share.owned;
     shard_listing_close(listing);
   }
 }
 
-static bool look(struct stats *s, struct dataset *d) {
+static bool judge_dataset(struct stats *s, struct dataset *d) {
   bool global = atomic_load(&s->head->view) == SHARD_VIEW_GLOBAL;
   uint64_t last = atomic_load(&d->log->last) - d->log->first;
   if (last >= SHARD_LOG_EPOCHS || !make_epochs(d, last + 1)) {
@@ -334,39 +336,37 @@ static bool look(struct stats *s, struct dataset *d) {
 /* ---- writing ------------------------------------------------------------------------------------
  */
 
-static void print_sum(FILE *out, const char *key, uint64_t sum, bool known) {
-  if (known) {
-    fprintf(out, ", \"%s\": \"%016" PRIx64 "\"", key, sum);
-  } else {
-    fprintf(out, ", \"%s\": null", key);
+static struct json_object *make_epoch(const struct dataset *d, size_t k, bool shared, bool summed) {
+  const struct epoch *e = &d->epochs[k];
+  struct json_object *o = ctl_json_object();
+  ctl_json_add_number(o, "epoch", d->log->first + k);
+  ctl_json_add_number(o, "opened", e->opened);
+  ctl_json_add_number(o, "distinct", e->distinct.count);
+  ctl_json_add_sum(o, "distinct_sum", e->distinct.sum, true);
+  if (shared) {
+    ctl_json_add_number(o, "owned", e->owned.count);
+    ctl_json_add_sum(o, "owned_sum", e->owned.sum, e->list ? e->summed : summed);
   }
+  if (e->list) {
+    char digest[sizeof(e->list->digest) + 1];
+    snprintf(digest, sizeof(digest), "%.64s", e->list->digest);
+    ctl_json_add_number(o, "entries", e->list->entries);
+    ctl_json_add_text(o, "digest", digest);
+    ctl_json_add_sum(o, "sum", e->whole.sum, e->summed);
+  }
+  return o;
 }
 
-static void print_epochs(FILE *out, const struct dataset *d, bool shared, bool summed) {
-  const char *before = "";
-  fputs(", \"epochs\": [", out);
+static struct json_object *make_epochs_list(const struct dataset *d, bool shared, bool summed) {
+  struct json_object *list = ctl_json_array();
   for (size_t k = 0; k < d->count; k++) {
     const struct epoch *e = &d->epochs[k];
     if (shared && !e->passed && e->opened == 0 && d->count > 1) {
       continue; /* numbers are set, and this was none of them */
     }
-    fprintf(out,
-            "%s{\"epoch\": %" PRIu64 ", \"opened\": %" PRIu64 ", \"distinct\": %" PRIu64
-            ", \"distinct_sum\": \"%016" PRIx64 "\"",
-            before, d->log->first + k, e->opened, e->distinct.count, e->distinct.sum);
-    if (shared) {
-      fprintf(out, ", \"owned\": %" PRIu64, e->owned.count);
-      print_sum(out, "owned_sum", e->owned.sum, e->list ? e->summed : summed);
-    }
-    if (e->list) {
-      fprintf(out, ", \"entries\": %" PRIu64 ", \"digest\": \"%.64s\"", e->list->entries,
-              e->list->digest);
-      print_sum(out, "sum", e->whole.sum, e->summed);
-    }
-    fputc('}', out);
-    before = ", ";
+    ctl_json_add(list, NULL, make_epoch(d, k, shared, summed));
   }
-  fputc(']', out);
+  return list;
 }
 
 /* Of lists for ranks or epochs: whether the sum of the latest is known. */
@@ -378,73 +378,72 @@ static bool summed_last(const struct dataset *d) {
   return e && e->list && e->summed;
 }
 
-static void print_dataset(FILE *out, const struct stats *s, const struct dataset *d) {
+/* Add what there is to say of a dataset. Without one (NULL) the keys are the same. */
+static void add_dataset(struct json_object *o, const struct stats *s, const struct dataset *d) {
+  static const char *const lists[] = {"one", "ranks", "epochs"};
   bool global = atomic_load(&s->head->view) == SHARD_VIEW_GLOBAL;
   bool hash = !global && s->head->strategy == SHARD_STRATEGY_HASH;
-  static const char *const lists[] = {"one", "ranks", "epochs"};
-  fputs("\"dataset\": ", out);
-  ctl_json_string(out, d->log->root);
-  if (d->listed) {
-    fprintf(out, ", \"entries\": %" PRIu64 ", \"used\": %" PRIu64 ", \"digest\": \"%.64s\"",
-            d->entries, atomic_load(&d->log->used), d->log->digest);
-  } else {
-    fputs(", \"entries\": null, \"used\": null, \"digest\": null", out);
-  }
-  print_sum(out, "sum", d->whole.sum, d->summed);
-  fprintf(out, ", \"owned\": %" PRIu64, d->owned.count);
-  print_sum(out, "owned_sum", d->owned.sum, global || hash || d->summed || summed_last(d));
-  bool mixed = atomic_load(&d->log->mixed);
-  for (size_t k = 0; k < d->count; k++) {
+  bool mixed = d && atomic_load(&d->log->mixed);
+  for (size_t k = 0; d && k < d->count; k++) {
     mixed |= d->epochs[k].mixed;
   }
-  fprintf(out, ", \"mixed\": %s, \"lists\": \"%s\"", mixed ? "true" : "false",
-          lists[atomic_load(&d->log->lists) % 3]);
-  print_epochs(out, d, !global, hash || d->summed);
+  ctl_json_add_text(o, "dataset", d ? d->log->root : NULL);
+  if (d && d->listed) {
+    char digest[sizeof(d->log->digest)];
+    snprintf(digest, sizeof(digest), "%.64s", d->log->digest);
+    ctl_json_add_number(o, "entries", d->entries);
+    ctl_json_add_number(o, "used", atomic_load(&d->log->used));
+    ctl_json_add_text(o, "digest", digest);
+  } else {
+    ctl_json_add(o, "entries", NULL);
+    ctl_json_add(o, "used", NULL);
+    ctl_json_add(o, "digest", NULL);
+  }
+  ctl_json_add_sum(o, "sum", d ? d->whole.sum : 0, d && d->summed);
+  ctl_json_add_number(o, "owned", d ? d->owned.count : 0);
+  ctl_json_add_sum(o, "owned_sum", d ? d->owned.sum : 0,
+                   d && (global || hash || d->summed || summed_last(d)));
+  ctl_json_add_bool(o, "mixed", mixed);
+  ctl_json_add_text(o, "lists", lists[d ? atomic_load(&d->log->lists) % 3 : 0]);
+  ctl_json_add(o, "epochs", d ? make_epochs_list(d, !global, hash || d->summed) : ctl_json_array());
 }
 
-static void print(FILE *out, const struct stats *s) {
+static struct json_object *make_stats(const struct stats *s) {
   const struct shard_log_head *h = s->head;
   uint32_t view = atomic_load(&h->view);
-  bool global = view == SHARD_VIEW_GLOBAL, any = false;
-  fprintf(out, "{\"libshard\": \"%s\", \"rank\": %d, \"size\": %d, \"host\": ", shard_version(),
-          h->rank, h->size);
-  ctl_json_string(out, h->host);
-  fputs(", \"launcher\": ", out);
-  ctl_json_string(out, h->launcher);
-  fprintf(out, ", \"view\": \"%s\", \"strategy\": \"%s\", \"seed\": ",
-          shard_words_at(shard_words_views, view),
-          global ? "none" : shard_words_at(shard_words_strategies, h->strategy));
-  if (h->shuffled && !global) {
-    fprintf(out, "%" PRIu64, h->seed);
-  } else {
-    fputs("null", out);
-  }
-  print_sum(out, "job", h->job, h->job != 0);
-  fprintf(out, ", \"lost\": %" PRIu64 ", ", atomic_load(&h->lost));
+  bool global = view == SHARD_VIEW_GLOBAL;
+  const struct dataset *first = NULL;
+  struct json_object *o = ctl_json_object(), *datasets = ctl_json_array();
   for (uint32_t i = 0; i < SHARD_LOG_DATASETS; i++) {
     const struct dataset *d = &s->datasets[i];
     if (d->log && d->log->program == global) {
-      if (!any) {
-        print_dataset(out, s, d);
-        fputs(", \"datasets\": [", out);
-      }
-      fputs(any ? ", {" : "{", out);
-      print_dataset(out, s, d);
-      fputc('}', out);
-      any = true;
+      struct json_object *one = ctl_json_object();
+      add_dataset(one, s, d);
+      ctl_json_add(datasets, NULL, one);
+      first = first ? first : d;
     }
   }
-  fputs(any ? "]}\n"
-            : "\"dataset\": null, \"entries\": null, \"used\": null, \"digest\": null, "
-              "\"sum\": null, \"owned\": 0, \"owned_sum\": null, \"mixed\": false, "
-              "\"lists\": \"one\", \"epochs\": [], \"datasets\": []}\n",
-        out);
+  ctl_json_add_text(o, "libshard", shard_version());
+  ctl_json_add_decimal(o, "rank", h->rank, 0);
+  ctl_json_add_decimal(o, "size", h->size, 0);
+  ctl_json_add_text(o, "host", h->host);
+  ctl_json_add_text(o, "launcher", h->launcher);
+  ctl_json_add_text(o, "view", shard_words_at(shard_words_views, view));
+  ctl_json_add_text(o, "strategy",
+                    global ? "none" : shard_words_at(shard_words_strategies, h->strategy));
+  if (h->shuffled && !global) {
+    ctl_json_add_number(o, "seed", h->seed);
+  } else {
+    ctl_json_add(o, "seed", NULL);
+  }
+  ctl_json_add_sum(o, "job", h->job, h->job != 0);
+  ctl_json_add_number(o, "lost", atomic_load(&h->lost));
+  add_dataset(o, s, first); /* a job has one, mostly: it is told at the top, too */
+  ctl_json_add(o, "datasets", datasets);
+  return o;
 }
 
-static int print_to(void *context, FILE *out) {
-  print(out, context);
-  return CTL_DONE;
-}
+static int print_to(void *context, FILE *out) { return ctl_json_print(make_stats(context), out); }
 
 /* Into a file that appears whole or not at all. */
 static int write_file(struct stats *s, const char *file) {
@@ -462,7 +461,7 @@ static int write_file(struct stats *s, const char *file) {
   return rc;
 }
 
-static int digest(struct stats *s) {
+static int count_all(struct stats *s) {
   uint32_t n = atomic_load(&s->head->datasets);
   for (uint32_t i = 0; i < n && i < SHARD_LOG_DATASETS; i++) {
     const struct shard_log_dataset *d = slot(s, i);
@@ -470,7 +469,7 @@ static int digest(struct stats *s) {
   }
   bool good = count_notes(s);
   for (uint32_t i = 0; good && i < SHARD_LOG_DATASETS; i++) {
-    good = !s->datasets[i].log || look(s, &s->datasets[i]);
+    good = !s->datasets[i].log || judge_dataset(s, &s->datasets[i]);
   }
   return good ? CTL_DONE : ctl_fail("no memory left");
 }
@@ -484,37 +483,31 @@ static bool is_kept(const struct shard_log_head *h) {
          (kill((pid_t)h->pid, 0) == 0 || errno == EPERM);
 }
 
-int ctl_stats(int argc, char **argv) {
-  const char *output = NULL;
-  int option;
-  while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-    switch (option) {
-    case 'o':
-      output = optarg;
-      break;
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
-    }
+int ctl_cmd_stats(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
+  struct ctl_options given;
+  int rc = ctl_options_parse(argc, argv, &syntax, &given, NULL);
+  if (rc != CTL_GO_ON) {
+    return rc;
   }
   if (argc - optind != 1) {
     return ctl_usage("stats takes one log; see shardctl stats --help");
   }
+  const char *output = given.output;
   static struct stats s;
-  int rc = map(argv[optind], &s);
+  rc = map_log(argv[optind], &s);
   if (rc == CTL_DONE && !output && is_kept(s.head)) {
     rc = ctl_fail("process %" PRId64 ", whose log '%s' is, has not ended; use -o FILE to see what "
                   "there is by now",
                   s.head->pid, argv[optind]);
   }
   if (rc == CTL_DONE) {
-    rc = digest(&s);
+    rc = count_all(&s);
   }
   if (rc == CTL_DONE && output && strcmp(output, "-") == 0) {
-    print(stdout, &s);
-    return ctl_finish();
+    rc = print_to(&s, stdout);
+    int finished = ctl_finish();
+    return rc == CTL_DONE ? finished : rc;
   }
   if (rc == CTL_DONE) {
     rc = write_file(&s, output ? output : s.head->target);

@@ -8,9 +8,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #include "ctl/ctl.h"
+#include "ctl/options.h"
 #include "ctl/s3.h"
+#include "host/builder.h"
 #include "listing/options.h"
 
 static const char usage[] =
@@ -39,12 +41,7 @@ static const char usage[] =
     "\n"
     "Exit status: 0 begun, or done; 1 failed; 2 wrong usage.\n";
 
-enum { OPT_OPTIONS = 256, OPT_ANONYMOUS };
-
-static const struct option options[] = {{"options", required_argument, NULL, OPT_OPTIONS},
-                                        {"no-sign-request", no_argument, NULL, OPT_ANONYMOUS},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option rows[] = {CTL_ROW_WORDS, CTL_ROW_UNSIGNED, CTL_ROW_HELP, CTL_ROW_END};
 
 struct stream {
   const char *url, *base;
@@ -94,45 +91,22 @@ static int list(struct stream *s) {
   return rc;
 }
 
-int ctl_stream(int argc, char **argv) {
-  struct stream s = {.errors = -1};
-  const char *words = "";
-  char err[700], absolute[PATH_MAX], byte;
-  int c, told[2], status = 0;
-  s.inherited = fcntl(3, F_GETFD) >= 0 ? 3 : -1;
-  while ((c = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-    switch (c) {
-    case 'o':
-      s.base = optarg;
-      break;
-    case OPT_OPTIONS:
-      words = optarg;
-      break;
-    case OPT_ANONYMOUS:
-      s.anonymous = true;
-      break;
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
-    }
+/* The process outlives the working directory: its base is absolute. In buf[PATH_MAX]. */
+static int make_absolute(const char *base, char *buf) {
+  int n = 0;
+  if (base[0] == '/') {
+    n = snprintf(buf, PATH_MAX, "%s", base);
+  } else if (getcwd(buf, PATH_MAX)) {
+    size_t used = strlen(buf);
+    n = (int)used + snprintf(buf + used, PATH_MAX - used, "/%s", base);
   }
-  if (argc - optind != 1 || !s.base) {
-    return ctl_usage("stream takes one s3://bucket/prefix and -o BASE; see shardctl stream --help");
-  }
-  if (shard_options_parse(&s.options, words, err, sizeof(err)) != 0) {
-    return ctl_usage("%s", err);
-  }
-  s.url = argv[optind];
-  if (s.base[0] != '/') { /* it outlives the working directory */
-    if (!getcwd(absolute, sizeof(absolute)) ||
-        strlen(absolute) + strlen(s.base) + 2 > sizeof(absolute)) {
-      return ctl_fail("cannot make '%s' absolute", s.base);
-    }
-    strcat(strcat(absolute, "/"), s.base);
-    s.base = absolute;
-  }
+  return n > 0 && n < PATH_MAX ? CTL_DONE : ctl_fail("cannot make '%s' absolute", base);
+}
+
+/* Start the process that lists, and wait until there is something to read, or it has ended. */
+static int start(struct stream *s) {
+  int told[2], status = 0;
+  char byte;
   if (pipe2(told, O_CLOEXEC) != 0) {
     return ctl_fail("pipe: %s", strerror(errno));
   }
@@ -142,8 +116,8 @@ int ctl_stream(int argc, char **argv) {
   }
   if (pid == 0) {
     close(told[0]);
-    s.told = told[1];
-    _exit(list(&s));
+    s->told = told[1];
+    _exit(list(s));
   }
   close(told[1]);
   ssize_t n;
@@ -158,4 +132,27 @@ int ctl_stream(int argc, char **argv) {
     raise(WTERMSIG(status)); /* the caller is to see it */
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : CTL_FAILED;
+}
+
+int ctl_cmd_stream(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
+  struct stream s = {.errors = -1};
+  struct ctl_options given;
+  char err[700], base[PATH_MAX];
+  s.inherited = fcntl(SHARD_BUILDER_LOCK, F_GETFD) >= 0 ? SHARD_BUILDER_LOCK : -1;
+  int rc = ctl_options_parse(argc, argv, &syntax, &given, NULL);
+  if (rc != CTL_GO_ON) {
+    return rc;
+  }
+  if (argc - optind != 1 || !given.output) {
+    return ctl_usage("stream takes one s3://bucket/prefix and -o BASE; see shardctl stream --help");
+  }
+  if (shard_options_parse(&s.options, given.words ? given.words : "", err, sizeof(err)) != 0) {
+    return ctl_usage("%s", err);
+  }
+  s.url = argv[optind];
+  s.base = base;
+  s.anonymous = given.anonymous;
+  rc = make_absolute(given.output, base);
+  return rc == CTL_DONE ? start(&s) : rc;
 }

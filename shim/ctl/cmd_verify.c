@@ -3,20 +3,25 @@
  * cmd_verify.c - what the statistics of all ranks (SHARD_STATS) prove, and what is wrong with them.
  *
  * Shares partition a listing if in each epoch their names add up to it, in number and in the sum of
- * hashes (ctl/sums.h). With --listing the names are counted anew, and nothing but a rank's place is
- * taken from its file.
+ * hashes (ctl/nameset.h). With --listing the names are counted anew, and nothing but a rank's place
+ * is taken from its file.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/words.h"
+#include "config/dataset.h"
 #include "ctl/ctl.h"
-#include "ctl/sums.h"
+#include "ctl/human.h"
+#include "ctl/json.h"
+#include "ctl/nameset.h"
+#include "ctl/options.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
@@ -36,28 +41,27 @@ static const char usage[] =
     "      --help\n"
     "Exit status: 0 proven, 1 not, 2 wrong usage.\n";
 
-enum { OPT_LISTING = 256, OPT_JSON };
-static const struct option options[] = {{"listing", required_argument, NULL, OPT_LISTING},
-                                        {"json", no_argument, NULL, OPT_JSON},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+enum { OPT_LISTING = CTL_OPTION_OWN };
+
+static const struct option rows[] = {
+    CTL_ROW_JSON, CTL_ROW_HELP, {"listing", required_argument, NULL, OPT_LISTING}, CTL_ROW_END};
 
 #define RANKS_MOST (1 << 24)
-#define INNER_MOST 64 /* as many datasets as are noted */
+#define INSIDE_MOST 64 /* as many datasets as are noted */
 
 struct epoch {
   uint64_t number, opened;
-  struct ctl_set distinct, owned;
-  bool owned_known;     /* with its sum */
-  const char *digest;   /* of the list it had; NULL: the dataset's */
-  struct ctl_set whole; /* that list */
+  struct ctl_nameset distinct, owned;
+  bool owned_known;         /* with its sum */
+  const char *digest;       /* of the list it had; NULL: the dataset's */
+  struct ctl_nameset whole; /* that list */
 };
 
 struct dataset {
   const char *path, *digest; /* digest NULL: no listing */
   const char *lists;         /* one, ranks, epochs: see stats/log.h */
   uint64_t entries, used;
-  struct ctl_set whole;
+  struct ctl_nameset whole;
   bool summed, mixed;
   struct epoch *epochs;
   size_t count;
@@ -88,7 +92,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct json_object *list, 
   va_start(args, format);
   vsnprintf(text, sizeof(text), format, args);
   va_end(args);
-  json_object_array_add(list, json_object_new_string(text));
+  ctl_json_add_text(list, NULL, text);
 }
 
 #define FAULT(job, ...) say((job)->faults, __VA_ARGS__)
@@ -102,8 +106,8 @@ struct reader {
   const char *key; /* NULL: nothing */
 };
 
-static struct json_object *get(struct reader *r, struct json_object *from, const char *key,
-                               enum json_type type) {
+static struct json_object *get_value(struct reader *r, struct json_object *from, const char *key,
+                                     enum json_type type) {
   struct json_object *value = NULL;
   if (r->key || !json_object_is_type(from, json_type_object) ||
       !json_object_object_get_ex(from, key, &value) || !json_object_is_type(value, type)) {
@@ -119,12 +123,17 @@ static bool is_null(struct json_object *from, const char *key) {
 }
 
 static const char *get_text(struct reader *r, struct json_object *from, const char *key) {
-  struct json_object *value = get(r, from, key, json_type_string);
-  return value ? json_object_get_string(value) : "";
+  struct json_object *value = get_value(r, from, key, json_type_string);
+  const char *text = value ? json_object_get_string(value) : "";
+  if (value && (size_t)json_object_get_string_len(value) != strlen(text)) {
+    r->key = key; /* "\\u0000": what is behind it would be taken for equal */
+  }
+  return text;
 }
 
+/* json-c tells a number with a point or an exponent from an integer, and keeps 64 bits of those. */
 static uint64_t get_number(struct reader *r, struct json_object *from, const char *key) {
-  struct json_object *value = get(r, from, key, json_type_int);
+  struct json_object *value = get_value(r, from, key, json_type_int);
   if (value && *json_object_get_string(value) == '-') {
     r->key = key;
   }
@@ -147,7 +156,7 @@ static bool get_sum(struct reader *r, struct json_object *from, const char *key,
 
 static void read_epochs(struct reader *r, struct json_object *from, bool shared,
                         struct dataset *d) {
-  struct json_object *list = get(r, from, "epochs", json_type_array);
+  struct json_object *list = get_value(r, from, "epochs", json_type_array);
   d->count = list ? json_object_array_length(list) : 0;
   d->epochs = calloc(d->count + 1, sizeof(*d->epochs));
   for (size_t i = 0; i < d->count && !r->key; i++) {
@@ -180,7 +189,7 @@ static void read_dataset(struct reader *r, struct json_object *o, bool shared, s
     d->whole.count = d->entries;
     d->summed = get_sum(r, o, "sum", &d->whole.sum);
   }
-  struct json_object *mixed = get(r, o, "mixed", json_type_boolean);
+  struct json_object *mixed = get_value(r, o, "mixed", json_type_boolean);
   d->mixed = mixed && json_object_get_boolean(mixed);
   d->lists = get_text(r, o, "lists");
   read_epochs(r, o, shared, d);
@@ -198,6 +207,8 @@ static struct json_object *parse(const char *file, char *err, size_t size) {
     snprintf(err, size, "%s", strerror(errno));
   } else if (got < 0 || memchr(text, 0, (size_t)got) || got > INT_MAX / 2) {
     snprintf(err, size, got < 0 ? "it is empty" : "it is damaged");
+  } else if (!tokener) {
+    snprintf(err, size, "out of memory");
   } else {
     json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
     o = json_tokener_parse_ex(tokener, text, (int)got + 1); /* with the NUL */
@@ -213,7 +224,9 @@ static struct json_object *parse(const char *file, char *err, size_t size) {
       snprintf(err, size, "it is not a JSON object");
     }
   }
-  json_tokener_free(tokener);
+  if (tokener) {
+    json_tokener_free(tokener);
+  }
   free(text);
   if (in) {
     fclose(in);
@@ -241,7 +254,7 @@ static bool read_rank(struct job *job, const char *file, struct rank *out) {
     out->seeded = true;
     out->seed = get_number(&r, o, "seed");
   }
-  struct json_object *list = get(&r, o, "datasets", json_type_array);
+  struct json_object *list = get_value(&r, o, "datasets", json_type_array);
   out->count = list ? json_object_array_length(list) : 0;
   out->datasets = calloc(out->count + 1, sizeof(*out->datasets));
   for (size_t i = 0; i < out->count && !r.key; i++) {
@@ -392,33 +405,37 @@ static const struct epoch *find_epoch(const struct dataset *d, uint64_t number) 
   return NULL;
 }
 
-static bool equal(struct ctl_set a, struct ctl_set b) {
+static bool equal(struct ctl_nameset a, struct ctl_nameset b) {
   return a.count == b.count && a.sum == b.sum;
 }
 
-/* Paths, from the root of dataset k, of others that lie in it, as many as fit into inner[most]. */
-static size_t find_inner(const struct job *job, size_t k, char **inner, size_t most) {
+/* Paths, from the root of dataset k, of others that lie in it, as many as fit. */
+static size_t find_inside(const struct job *job, size_t k, const char *inside[INSIDE_MOST]) {
   const struct rank *first = &job->ranks[0];
-  const char *root = first->datasets[k].path;
-  size_t count = 0, n = strlen(root);
-  for (size_t i = 0; i < first->count && count < most; i++) {
-    const char *other = first->datasets[i].path;
-    if (i != k && strncmp(other, root, n) == 0 && other[n] == '/') {
-      inner[count++] = (char *)other + n + 1;
-    }
+  const char **roots = calloc(first->count, sizeof(*roots));
+  size_t count = 0;
+  for (size_t i = 0; roots && i < first->count; i++) {
+    roots[i] = first->datasets[i].path;
   }
+  if (roots) {
+    count = shard_dataset_find_inside(roots, first->count, k, inside, INSIDE_MOST);
+  }
+  free(roots);
   return count;
 }
 
 /* Every rank's share of an epoch is what the listing makes it. */
-static void check_shares(struct job *job, size_t k, uint64_t number, const struct ctl_set *whole) {
+static void check_shares(struct job *job, size_t k, uint64_t number,
+                         const struct ctl_nameset *whole) {
   const struct rank *first = &job->ranks[0];
-  enum shard_strategy strategy = SHARD_STRATEGY_RANGE;
-  struct ctl_share *shares = calloc(job->count, sizeof(*shares));
-  struct ctl_set ignored;
-  char *inner[INNER_MOST];
-  size_t inner_count = find_inner(job, k, inner, INNER_MOST);
-  if (!shares || !ctl_strategy(first->strategy, &strategy) || strategy == SHARD_STRATEGY_HASH) {
+  enum shard_strategy strategy;
+  struct ctl_nameset_share *shares = calloc(job->count, sizeof(*shares));
+  struct ctl_nameset ignored;
+  const char *inside[INSIDE_MOST];
+  size_t inside_count = find_inside(job, k, inside);
+  int place = shard_words_find(shard_words_strategies, first->strategy);
+  strategy = place < 0 ? SHARD_STRATEGY_RANGE : (enum shard_strategy)place;
+  if (!shares || place < 0 || strategy == SHARD_STRATEGY_HASH) {
     free(shares);
     if (strategy != SHARD_STRATEGY_HASH) { /* what that served was counted, not computed */
       FAULT(job, "the shares cannot be computed: strategy '%s', or no memory left",
@@ -431,7 +448,7 @@ static void check_shares(struct job *job, size_t k, uint64_t number, const struc
     shard_share_init(&shares[i].share, strategy, (uint32_t)r->rank, (uint32_t)r->size, whole->count,
                      r->seeded ? shard_shuffle_key(r->seed, number) : 0);
   }
-  int rc = ctl_sums(job->listing, inner, inner_count, &ignored, shares, job->count);
+  int rc = ctl_nameset_sum(job->listing, inside, inside_count, &ignored, shares, job->count);
   for (size_t i = 0; rc == 0 && i < job->count; i++) {
     const struct epoch *e = find_epoch(&job->ranks[i].datasets[k], number);
     if (e && !equal(e->owned, shares[i].owned)) {
@@ -450,8 +467,8 @@ static void check_shares(struct job *job, size_t k, uint64_t number, const struc
 
 /* The shares of an epoch partition the listing. */
 static void check_partition(struct job *job, size_t k, uint64_t number,
-                            const struct ctl_set *whole) {
-  struct ctl_set owned = {0}, opened = {0};
+                            const struct ctl_nameset *whole) {
+  struct ctl_nameset owned = {0}, opened = {0};
   const char *path = job->ranks[0].datasets[k].path;
   const char *shares = strcmp(job->ranks[0].datasets[k].lists, "ranks") == 0 ? "lists" : "shares";
   uint64_t opens = 0;
@@ -505,7 +522,8 @@ static void check_partition(struct job *job, size_t k, uint64_t number,
 }
 
 /* Lists for epochs, or for ranks: whole is --listing's, or NULL. */
-static void check_lists(struct job *job, size_t k, uint64_t number, const struct ctl_set *whole) {
+static void check_lists(struct job *job, size_t k, uint64_t number,
+                        const struct ctl_nameset *whole) {
   const struct dataset *d = &job->ranks[0].datasets[k];
   const struct epoch *first = find_epoch(d, number);
   bool same = true;
@@ -532,7 +550,7 @@ static void check_lists(struct job *job, size_t k, uint64_t number, const struct
 /* A program that shards by itself: told, not judged. */
 static void tell_epoch(struct job *job, size_t k, uint64_t number) {
   const struct dataset *first = &job->ranks[0].datasets[k];
-  struct ctl_set opened = {0};
+  struct ctl_nameset opened = {0};
   uint64_t opens = 0;
   for (size_t i = 0; i < job->count; i++) {
     const struct epoch *e = find_epoch(&job->ranks[i].datasets[k], number);
@@ -580,7 +598,7 @@ static size_t all_epochs(const struct job *job, size_t k, uint64_t **out) {
 static void check_epochs(struct job *job, size_t k) {
   const struct rank *first = &job->ranks[0];
   const struct dataset *d = &first->datasets[k];
-  struct ctl_set whole = d->whole;
+  struct ctl_nameset whole = d->whole;
   bool shared = strcmp(first->view, "global") != 0, hash = strcmp(first->strategy, "hash") == 0;
   bool lists = shared && strcmp(d->lists, "one") != 0, sorted = true;
   uint64_t *epochs;
@@ -590,10 +608,10 @@ static void check_epochs(struct job *job, size_t k) {
   }
   if (job->listing) {
     struct shard_listing_info info;
-    char *inner[INNER_MOST];
-    size_t inner_count = shared ? find_inner(job, k, inner, INNER_MOST) : 0;
+    const char *inside[INSIDE_MOST];
+    size_t inside_count = shared ? find_inside(job, k, inside) : 0;
     shard_listing_info(job->listing, &info);
-    if (ctl_sums(job->listing, inner, inner_count, &whole, NULL, 0) != 0) {
+    if (ctl_nameset_sum(job->listing, inside, inside_count, &whole, NULL, 0) != 0) {
       FAULT(job, "'%s' is damaged", job->listing_file);
       return;
     }
@@ -679,64 +697,63 @@ static void check(struct job *job) {
 
 static int show(const struct job *job, bool json) {
   size_t faults = json_object_array_length(job->faults);
+  int rc = CTL_DONE;
   if (json) {
-    struct json_object *o = json_object_new_object();
-    json_object_object_add(o, "proven", json_object_new_boolean(faults == 0));
-    json_object_object_add(o, "ranks", json_object_new_int64((int64_t)job->count));
-    json_object_object_add(o, "faults", json_object_get(job->faults));
-    json_object_object_add(o, "facts", json_object_get(job->facts));
-    puts(
-        json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-    json_object_put(o);
+    struct json_object *o = ctl_json_object();
+    ctl_json_add_bool(o, "proven", faults == 0);
+    ctl_json_add_number(o, "ranks", job->count);
+    ctl_json_add(o, "faults", json_object_get(job->faults));
+    ctl_json_add(o, "facts", json_object_get(job->facts));
+    rc = ctl_json_print(o, stdout);
   } else {
     for (size_t i = 0; i < json_object_array_length(job->facts); i++) {
-      ctl_text(stdout, json_object_get_string(json_object_array_get_idx(job->facts, i)));
+      ctl_human_text(stdout, json_object_get_string(json_object_array_get_idx(job->facts, i)));
       putchar('\n');
     }
     if (faults == 0) {
       printf("proven, for %zu ranks\n", job->count);
     }
   }
-  int rc = ctl_finish();
+  int finished = ctl_finish();
+  rc = rc == CTL_DONE ? finished : rc;
   for (size_t i = 0; i < faults; i++) {
     rc = ctl_fail("%s", json_object_get_string(json_object_array_get_idx(job->faults, i)));
   }
   return rc;
 }
 
-int ctl_verify(int argc, char **argv) {
+static int set_own(void *context, int option) {
+  struct job *job = context;
+  (void)option; /* the only one of its own */
+  job->listing_file = optarg;
+  return CTL_DONE;
+}
+
+int ctl_cmd_verify(int argc, char **argv) {
+  static const struct ctl_syntax syntax = {
+      .letters = "", .rows = rows, .usage = usage, .own = set_own};
   struct job job = {0};
-  bool json = false, good = true;
-  int option;
-  while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-    switch (option) {
-    case OPT_LISTING:
-      job.listing_file = optarg;
-      break;
-    case OPT_JSON:
-      json = true;
-      break;
-    case 'h':
-      fputs(usage, stdout);
-      return ctl_finish();
-    default:
-      return CTL_USAGE;
-    }
+  struct ctl_options given;
+  bool good = true;
+  int rc = ctl_options_parse(argc, argv, &syntax, &given, &job);
+  if (rc != CTL_GO_ON) {
+    return rc;
   }
   if (argc == optind) {
     return ctl_usage("verify takes the statistics of all ranks; see shardctl verify --help");
   }
   if (job.listing_file) {
-    int rc = shard_listing_open(job.listing_file, &job.listing);
+    rc = shard_listing_open(job.listing_file, &job.listing);
     if (rc != 0) {
       return ctl_fail("cannot use listing '%s': %s", job.listing_file, shard_listing_strerror(rc));
     }
   }
   struct shard_listing *listing = job.listing;
-  job.faults = json_object_new_array();
-  job.facts = json_object_new_array();
+  job.faults = ctl_json_array();
+  job.facts = ctl_json_array();
   job.ranks = calloc((size_t)(argc - optind), sizeof(*job.ranks));
-  if (!job.ranks) {
+  if (!job.ranks || !job.faults || !job.facts) {
+    free(job.ranks);
     return ctl_fail("no memory left");
   }
   for (; optind < argc; optind++) {
@@ -747,7 +764,7 @@ int ctl_verify(int argc, char **argv) {
   if (good) {
     check(&job);
   }
-  int rc = show(&job, json);
+  rc = show(&job, given.json);
   shard_listing_close(listing);
   free(job.ranks);
   return rc;

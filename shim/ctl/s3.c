@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "build/build.h"
+#include "config/config.h"
 #include "ctl/ctl.h"
 #include "libshard.h"
 #include "listing/codec.h"
@@ -14,13 +15,6 @@
 #include "source/s3/bucket.h"
 #include "source/s3/client.h"
 #include "source/s3/s3.h"
-
-static int say(const char *err) {
-  fputs("shardctl: ", stderr);
-  ctl_text(stderr, err); /* a server's words may be in it */
-  fputc('\n', stderr);
-  return CTL_FAILED;
-}
 
 /*
  * What the listing of a bucket needs: from the url, the variables and the shared files. CTL_DONE,
@@ -43,20 +37,13 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
   if (shard_s3_client_init(err, sizeof(err)) != 0 ||
       shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
           0) {
-    return say(err);
+    return ctl_fail("%s", err);
   }
   l->account = account;
   l->connections = shard_config()->s3_connections;
   l->timeout = shard_config()->timeout;
   l->log = shard_config()->log;
   return CTL_DONE;
-}
-
-/* Not an error, but rarely meant. */
-static void warn_of_nothing(const struct shard_s3_url *url, bool part) {
-  fprintf(stderr, "shardctl: warning: there is no key that begins with s3://%s/", url->bucket);
-  ctl_text(stderr, url->prefix);
-  fputs(part ? " in the part that is asked for\n" : "\n", stderr);
 }
 
 int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options *options,
@@ -78,14 +65,16 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
   how->requests = bucket.listing.requests;
   how->retries = bucket.listing.retries;
   if (done != CTL_DONE || rc != 0) {
-    return rc != 0 ? say(err) : done;
+    return rc != 0 ? ctl_fail("%s", err) : done;
   }
   if (how->markers > 0) {
-    fprintf(stderr, "shardctl: %llu keys that end in '/' (directory markers) were left out\n",
-            (unsigned long long)how->markers);
+    ctl_note("%llu keys that end in '/' (directory markers) were left out",
+             (unsigned long long)how->markers);
   }
   if (result->entries == 0) {
-    warn_of_nothing(&bucket.listing.url, plain.include[0] || how->start_after || how->end_before);
+    bool part = plain.include[0] || how->start_after || how->end_before;
+    ctl_warn("there is no key that begins with s3://%s/%s%s", bucket.listing.url.bucket,
+             bucket.listing.url.prefix, part ? " in the part that is asked for" : "");
   }
   return CTL_DONE;
 }
@@ -98,7 +87,7 @@ int ctl_s3_stream(const char *url, bool anonymous, const struct shard_options *o
   int rc = prepare_listing(url, anonymous, options, &account, &bucket);
   if (rc == CTL_DONE &&
       shard_s3_bucket_stream(&bucket, options, base, begun, context, err, sizeof(err)) != 0) {
-    rc = say(err);
+    rc = ctl_fail("%s", err);
   }
   shard_s3_account_free(&account);
   return rc;
@@ -115,7 +104,7 @@ int ctl_s3_source(const char *url, char **out) {
 }
 
 char *ctl_s3_root(const char *url) {
-  const char *slash = shard_s3_is_url(url) ? strrchr(url + 5, '/') : NULL;
+  const char *slash = shard_s3_url_is(url) ? strrchr(url + 5, '/') : NULL;
   return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;
 }
 
@@ -146,7 +135,7 @@ static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_
   if (shard_s3_client_init(err, sizeof(err)) != 0 ||
       shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
           0) {
-    return say(err);
+    return ctl_fail("%s", err);
   }
   *o = (struct shard_s3_client_options){.account = account,
                                         .bucket = url->bucket,
@@ -168,7 +157,8 @@ int ctl_s3_get(const char *url, bool anonymous, int fd) {
   rc = prepare(&at, anonymous, &account, &o);
   if (rc == CTL_DONE) {
     o.connections = 1;
-    rc = shard_s3_object_get(&o, at.prefix, fd, err, sizeof(err)) == 0 ? CTL_DONE : say(err);
+    rc = shard_s3_object_get(&o, at.prefix, fd, err, sizeof(err)) == 0 ? CTL_DONE
+                                                                       : ctl_fail("%s", err);
   }
   shard_s3_account_free(&account);
   return rc;
@@ -183,7 +173,7 @@ int ctl_s3_put(const struct ctl_s3_file *files, size_t count, bool only_new) {
   struct shard_s3_upload *uploads = calloc(count, sizeof(*uploads));
   if (rc != CTL_DONE || !uploads) {
     free(uploads);
-    return rc != CTL_DONE ? rc : say("out of memory");
+    return rc != CTL_DONE ? rc : ctl_fail("out of memory");
   }
   for (size_t i = 0; i < count; i++) {
     uploads[i] =
@@ -194,7 +184,8 @@ int ctl_s3_put(const struct ctl_s3_file *files, size_t count, bool only_new) {
   rc = prepare(&at, false, &account, &o);
   if (rc == CTL_DONE) {
     o.connections = count < o.connections ? (unsigned)count : o.connections;
-    rc = shard_s3_object_put(&o, uploads, count, err, sizeof(err)) == 0 ? CTL_DONE : say(err);
+    rc = shard_s3_object_put(&o, uploads, count, err, sizeof(err)) == 0 ? CTL_DONE
+                                                                        : ctl_fail("%s", err);
   }
   shard_s3_account_free(&account);
   free(uploads);
@@ -216,13 +207,14 @@ int ctl_s3_watch_open(const char *url, struct ctl_s3_watch **watch) {
   struct shard_s3_client_options o = {.connections = 1};
   struct ctl_s3_watch *w = *watch = calloc(1, sizeof(*w));
   if (!w) {
-    return say("out of memory");
+    return ctl_fail("out of memory");
   }
   int rc = parse_object(url, &w->at);
   rc = rc == CTL_DONE ? prepare(&w->at, false, &w->account, &o) : rc;
   if (rc == CTL_DONE) {
     o.connections = 1;
-    rc = shard_s3_client_open(&o, &w->client, err, sizeof(err)) == 0 ? CTL_DONE : say(err);
+    rc = shard_s3_client_open(&o, &w->client, err, sizeof(err)) == 0 ? CTL_DONE
+                                                                     : ctl_fail("%s", err);
   }
   return rc;
 }
@@ -231,7 +223,7 @@ int ctl_s3_watch_look(struct ctl_s3_watch *w, int fd, enum ctl_s3_seen *seen) {
   char err[1300] = "";
   int rc = shard_s3_object_get_other(w->client, w->at.prefix, w->etag, fd, err, sizeof(err));
   *seen = rc > 0 ? CTL_S3_NEW : w->etag[0] ? CTL_S3_SAME : CTL_S3_NONE;
-  return rc < 0 ? say(err) : CTL_DONE;
+  return rc < 0 ? ctl_fail("%s", err) : CTL_DONE;
 }
 
 void ctl_s3_watch_close(struct ctl_s3_watch *w) {

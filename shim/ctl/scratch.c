@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scratch.c - SHARD_TMPDIR/.shardctl-put.XXXXXX, locked as long as its shardctl lives. Those that
- * nobody has locked are of one that was killed, and go; where locks do not work, none does.
+ * scratch.c - PARENT/.shardctl-put.XXXXXX, locked while its shardctl lives. A folder that nobody
+ * has locked was left by a shardctl that was killed: the next one removes it. Where locks do not
+ * work, none is removed.
  */
 #include "ctl/scratch.h"
 
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "ctl/ctl.h"
 
 #define PREFIX ".shardctl-put." /* nobody else has such a folder */
@@ -64,8 +66,8 @@ static void remove_dead(const char *parent) {
   }
 }
 
-/* Lock the new folder. false: another shardctl has taken it for a dead one's before. */
-static bool lock(struct ctl_scratch *scratch) {
+/* Lock the new folder. false: another shardctl has already taken it for a dead one's. */
+static bool lock_folder(struct ctl_scratch *scratch) {
   struct stat st;
   scratch->lock = open_folder(AT_FDCWD, scratch->path);
   bool taken =
@@ -73,10 +75,14 @@ static bool lock(struct ctl_scratch *scratch) {
   return !taken && stat(scratch->path, &st) == 0;
 }
 
+const char *ctl_scratch_parent(void) {
+  const char *parent = shard_config()->tmpdir;
+  parent = parent && *parent ? parent : getenv("TMPDIR");
+  return parent && *parent ? parent : "/tmp";
+}
+
 int ctl_scratch_make(struct ctl_scratch *scratch) {
-  const char *at = shard_config()->tmpdir;
-  at = at ? at : getenv("TMPDIR");
-  at = at && *at ? at : "/tmp";
+  const char *at = ctl_scratch_parent();
   remove_dead(at);
   for (int tries = 0; tries < 100; tries++) {
     scratch->lock = -1;
@@ -87,7 +93,7 @@ int ctl_scratch_make(struct ctl_scratch *scratch) {
     if (!mkdtemp(scratch->path)) {
       break;
     }
-    if (lock(scratch)) {
+    if (lock_folder(scratch)) {
       return CTL_DONE;
     }
     if (scratch->lock >= 0) {

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* scratch.h - a temporary folder for files that are to be put into a bucket. */
+/*
+ * scratch.h - temporary folders: the one place that says where, for files that are made to be put
+ * into a bucket, to be printed, or to try libshard.
+ *
+ * What names take beyond SHARD_BUILD_MEMORY goes to SHARD_TMPDIR, else TMPDIR, too; but in their
+ * place beside the listing (build/build.h), which may be larger than /tmp.
+ */
 #ifndef SHARD_CTL_SCRATCH_H
 #define SHARD_CTL_SCRATCH_H
 
@@ -8,10 +14,13 @@ struct ctl_scratch {
   int lock;
 };
 
-/* A new one (SHARD_TMPDIR, TMPDIR, /tmp). CTL_DONE, or CTL_FAILED after a message. */
+/* The folder that temporary folders are made in: SHARD_TMPDIR, else TMPDIR, else /tmp. */
+const char *ctl_scratch_parent(void);
+
+/* Make one, for this user alone. CTL_DONE, or CTL_FAILED after a message. */
 int ctl_scratch_make(struct ctl_scratch *scratch);
 
-/* It goes with all that is in it. */
+/* Remove it with all files in it. Nothing is done if there is none. */
 void ctl_scratch_remove(struct ctl_scratch *scratch);
 
 #endif

@@ -18,8 +18,8 @@
  *                                        part, and a process that it has forked goes on
  *   exit status   0: FILE is there, whole. 1: it failed; the last line of its words says why.
  *                 2: it was called wrongly
- *   words         lines for people on descriptor 2. One that begins with SHARD_BUILDER_WARNING is
- *                 a warning for the host's user, whatever the exit status.
+ *   words         lines for people on descriptor 2. One that begins with SHARD_ERROR_WARNING
+ *                 (base/error.h) is a warning for the host's user, whatever the exit status.
  *
  * At the end of a rank's main process, SHARD_STATS starts "shardctl stats LOG" in the same way, but
  * with the host's standard descriptors and a clean environment.
@@ -37,7 +37,6 @@
 #include <sys/types.h>
 
 #define SHARD_BUILDER_LOCK 3
-#define SHARD_BUILDER_WARNING "shardctl: warning: "
 #define SHARD_BUILDER_NO_SPACE "No space left" /* in its words, if FILE's disk is full */
 
 struct shard_builder {
@@ -86,8 +85,8 @@ enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadl
 /* The last line of its words. */
 const char *shard_builder_last_line(const struct shard_builder *b);
 
-/* Pass on what it has warned of; its words are used up. */
-void shard_builder_pass_warnings(struct shard_builder *b);
+/* Pass on what it has warned of to the host's user. */
+void shard_builder_pass_warnings(const struct shard_builder *b);
 
 /*
  * Run a program to its end with the host's descriptors and this environment, signals as above.

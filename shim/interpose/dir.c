@@ -1,21 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dir.c - opendir and its family.
- *
- * Catalogue of libc's listing calls, for the plain and the 64 names and their old versions
- *   here:          opendir fdopendir closedir readdir readdir_r rewinddir seekdir telldir
- *   dents.c:       getdents64 getdirentries syscall(SYS_getdents64, SYS_getdents)
- *   scandir.c:     scandir scandirat
- *   glob.c:        glob
- *   wordexp.c:     wordexp
- *   ftw.c, fts.c:  ftw nftw fts_open fts_read fts_children fts_set fts_close
- *   need none:     dirfd: a stream of ours is libc's, with its descriptor; globfree wordfree: what
- *                  they free is libc's; lseek on a directory: its offset is the position
- *   need none:     open openat dup close close_range fork vfork exec posix_spawn: nothing is kept
- *                  by descriptor
- *   libc lacks:    posix_getdents (POSIX.1-2024; as of glibc 2.36)
- *   never:         raw system calls (Go, io_uring, some Rust), static binaries, functions found by
- *                  dlsym() on a libc handle, calls inside libc itself
+ * dir.c - opendir and its family. host/exports.def has the list of all wrapped calls.
  *
  * A served directory keeps libc's own DIR and descriptor; beside it we keep a stream, found by the
  * DIR's address, that is read in place of libc's buffer, by shard_view_read(). So telldir gives

@@ -459,8 +459,8 @@ SHARD_EXPORT int nftw64(const char *path, __nftw64_func_t call, int most, int fl
 #if defined(__x86_64__)
 int shard_old_nftw(const char *path, __nftw_func_t call, int most, int flags);
 int shard_old_nftw64(const char *path, __nftw64_func_t call, int most, int flags);
-SHARD_VERSIONED(shard_old_nftw, "nftw@GLIBC_2.2.5");
-SHARD_VERSIONED(shard_old_nftw64, "nftw64@GLIBC_2.2.5");
+SHARD_OLD(nftw);
+SHARD_OLD(nftw64);
 
 SHARD_EXPORT int shard_old_nftw(const char *path, __nftw_func_t call, int most, int flags) {
   if (!shard_view_active()) {

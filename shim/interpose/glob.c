@@ -67,16 +67,11 @@ SHARD_EXPORT int glob64(const char *restrict pattern, int flags, int (*on_error)
   return choose((typeof(&glob))shard_real()->glob64, pattern, flags, on_error, (glob_t *)result);
 }
 
-#if defined(__x86_64__) || defined(__aarch64__)
-#if defined(__x86_64__)
-#define OLD "GLIBC_2.2.5"
-#else
-#define OLD "GLIBC_2.17"
-#endif
+#ifdef SHARD_OLDEST_GLIBC
 typeof(glob) shard_old_glob;
 typeof(glob64) shard_old_glob64;
-SHARD_VERSIONED(shard_old_glob, "glob@" OLD);
-SHARD_VERSIONED(shard_old_glob64, "glob64@" OLD);
+SHARD_OLD(glob);
+SHARD_OLD(glob64);
 
 SHARD_EXPORT int shard_old_glob(const char *restrict pattern, int flags,
                                 int (*on_error)(const char *, int), glob_t *restrict result) {

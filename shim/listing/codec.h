@@ -23,12 +23,12 @@ enum {
 };
 
 /* Whether names may come twice, and are not to be found by name. */
-static inline int shard_order_of_manifest(uint32_t order) {
+static inline int shard_codec_is_manifest_order(uint32_t order) {
   return order == SHARD_ORDER_KEEP || order == SHARD_ORDER_DIRECTORY;
 }
 
 /* LEB128; at most 5 bytes for 32 bits, 10 for 64. Returns the bytes written. */
-static inline size_t shard_varint_put(uint8_t *p, uint64_t v) {
+static inline size_t shard_codec_put_varint(uint8_t *p, uint64_t v) {
   size_t n = 0;
   while (v >= 0x80) {
     p[n++] = (uint8_t)(v | 0x80);
@@ -42,8 +42,8 @@ static inline size_t shard_varint_put(uint8_t *p, uint64_t v) {
  * Reads a varint of at most `most` bytes at *p, before end; advances *p. -1 if it is cut short or
  * too long.
  */
-static inline int shard_varint_read(const uint8_t **p, const uint8_t *end, unsigned most,
-                                    uint64_t *v) {
+static inline int shard_codec_read_varint(const uint8_t **p, const uint8_t *end, unsigned most,
+                                          uint64_t *v) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 7 * most && *p < end; shift += 7) {
     uint8_t byte = *(*p)++;
@@ -56,24 +56,24 @@ static inline int shard_varint_read(const uint8_t **p, const uint8_t *end, unsig
   return -1;
 }
 
-static inline int shard_varint_get(const uint8_t **p, const uint8_t *end, uint32_t *v) {
+static inline int shard_codec_get_varint(const uint8_t **p, const uint8_t *end, uint32_t *v) {
   uint64_t value;
-  int rc = shard_varint_read(p, end, 5, &value);
+  int rc = shard_codec_read_varint(p, end, 5, &value);
   if (rc == 0) {
     *v = (uint32_t)value;
   }
   return rc;
 }
 
-static inline int shard_varint64_get(const uint8_t **p, const uint8_t *end, uint64_t *v) {
-  return shard_varint_read(p, end, 10, v);
+static inline int shard_codec_get_varint64(const uint8_t **p, const uint8_t *end, uint64_t *v) {
+  return shard_codec_read_varint(p, end, 10, v);
 }
 
 /*
  * Add one to the decimal number that ends before `end`, and is not all nines. Returns the first
  * digit that has changed.
  */
-static inline char *shard_count_up(char *end) {
+static inline char *shard_codec_count_up(char *end) {
   while (*--end == '9') {
     *end = '0';
   }
@@ -82,14 +82,14 @@ static inline char *shard_count_up(char *end) {
 }
 
 /* The `width` digits of a number. */
-static inline void shard_digits_put(char *to, size_t width, uint64_t number) {
+static inline void shard_codec_put_digits(char *to, size_t width, uint64_t number) {
   while (width-- > 0) {
     to[width] = (char)('0' + number % 10);
     number /= 10;
   }
 }
 
-static inline uint64_t shard_digits_get(const char *digits, size_t width) {
+static inline uint64_t shard_codec_get_digits(const char *digits, size_t width) {
   uint64_t number = 0;
   for (size_t k = 0; k < width; k++) {
     number = number * 10 + (uint64_t)(digits[k] - '0');
@@ -98,7 +98,7 @@ static inline uint64_t shard_digits_get(const char *digits, size_t width) {
 }
 
 /* Bytes that a and b share at their start, of at most `most`. */
-static inline size_t shard_shared_start(const char *a, const char *b, size_t most) {
+static inline size_t shard_codec_shared_start(const char *a, const char *b, size_t most) {
   size_t n = 0;
   for (uint64_t x, y; n + 8 <= most; n += 8) {
     memcpy(&x, a + n, 8);
@@ -114,7 +114,7 @@ static inline size_t shard_shared_start(const char *a, const char *b, size_t mos
 }
 
 /* Bytes that they share before a_end and b_end. */
-static inline size_t shard_shared_end(const char *a_end, const char *b_end, size_t most) {
+static inline size_t shard_codec_shared_end(const char *a_end, const char *b_end, size_t most) {
   size_t n = 0;
   for (uint64_t x, y; n + 8 <= most; n += 8) {
     memcpy(&x, a_end - n - 8, 8);
@@ -130,21 +130,21 @@ static inline size_t shard_shared_end(const char *a_end, const char *b_end, size
 }
 
 /* Length of what a and b share at their start, and, of the rest, at their end. */
-static inline void shard_shared(const char *a, size_t na, const char *b, size_t nb, size_t *prefix,
-                                size_t *suffix) {
+static inline void shard_codec_shared(const char *a, size_t na, const char *b, size_t nb,
+                                      size_t *prefix, size_t *suffix) {
   size_t least = na < nb ? na : nb;
-  *prefix = shard_shared_start(a, b, least);
-  *suffix = shard_shared_end(a + na, b + nb, least - *prefix);
+  *prefix = shard_codec_shared_start(a, b, least);
+  *suffix = shard_codec_shared_end(a + na, b + nb, least - *prefix);
 }
 
 /* False for an empty component, "." and "..": no directory has an entry of that name. */
-static inline bool shard_is_entry(const char *component, size_t length) {
+static inline bool shard_codec_is_entry(const char *component, size_t length) {
   return length > 0 &&
          !(component[0] == '.' && (length == 1 || (length == 2 && component[1] == '.')));
 }
 
 /* Offset of the basename in name[length]. */
-static inline size_t shard_basename(const char *name, size_t length) {
+static inline size_t shard_codec_basename(const char *name, size_t length) {
   const char *slash = memrchr(name, '/', length);
   return slash ? (size_t)(slash - name) + 1 : 0;
 }
@@ -153,10 +153,10 @@ static inline size_t shard_basename(const char *name, size_t length) {
  * The directories above name[..base], from the top: the length of each, then 0. *from is 0 at
  * first. Nobody will find what lies below a component that no directory has: it ends there.
  */
-static inline size_t shard_next_directory(const char *name, size_t base, size_t *from) {
+static inline size_t shard_codec_next_directory(const char *name, size_t base, size_t *from) {
   const char *slash = memchr(name + *from, '/', base - *from);
   size_t end = slash ? (size_t)(slash - name) : 0;
-  if (!slash || !shard_is_entry(name + *from, end - *from)) {
+  if (!slash || !shard_codec_is_entry(name + *from, end - *from)) {
     return 0;
   }
   *from = end + 1;
@@ -164,15 +164,15 @@ static inline size_t shard_next_directory(const char *name, size_t base, size_t 
 }
 
 /* Byte order; a proper prefix comes first. */
-static inline int shard_compare_bytes(const char *a, size_t na, const char *b, size_t nb) {
+static inline int shard_codec_compare_bytes(const char *a, size_t na, const char *b, size_t nb) {
   int c = memcmp(a, b, na < nb ? na : nb);
   return c ? c : (na > nb) - (na < nb);
 }
 
 /* The directory of name[length], as order DIRECTORY sees it, against key[size]. */
-static inline int shard_compare_directory(const char *name, size_t length, const char *key,
-                                          size_t size) {
-  size_t n = shard_basename(name, length), least = n < size ? n : size;
+static inline int shard_codec_compare_directory(const char *name, size_t length, const char *key,
+                                                size_t size) {
+  size_t n = shard_codec_basename(name, length), least = n < size ? n : size;
   int c = memcmp(name, key, least);
   if (c || size < n) {
     return c ? c : 1;
@@ -181,10 +181,10 @@ static inline int shard_compare_directory(const char *name, size_t length, const
 }
 
 /* The order of a listing: <0, 0, >0. */
-static inline int shard_compare_names(uint32_t order, const char *a, size_t na, const char *b,
-                                      size_t nb) {
+static inline int shard_codec_compare_names(uint32_t order, const char *a, size_t na, const char *b,
+                                            size_t nb) {
   if (order == SHARD_ORDER_DIRECTORY) {
-    size_t da = shard_basename(a, na), db = shard_basename(b, nb);
+    size_t da = shard_codec_basename(a, na), db = shard_codec_basename(b, nb);
     if (da == db && memcmp(a, b, da) == 0) {
       return 0;
     }
@@ -193,20 +193,20 @@ static inline int shard_compare_names(uint32_t order, const char *a, size_t na, 
     return c ? c : da < db ? '/' - (unsigned char)b[da] : (unsigned char)a[db] - '/';
   }
   if (order == SHARD_ORDER_BASENAME) {
-    size_t oa = shard_basename(a, na), ob = shard_basename(b, nb);
-    int c = shard_compare_bytes(a + oa, na - oa, b + ob, nb - ob);
+    size_t oa = shard_codec_basename(a, na), ob = shard_codec_basename(b, nb);
+    int c = shard_codec_compare_bytes(a + oa, na - oa, b + ob, nb - ob);
     if (c) {
       return c;
     }
   }
-  return shard_compare_bytes(a, na, b, nb);
+  return shard_codec_compare_bytes(a, na, b, nb);
 }
 
 /* Whether b may follow a in a listing. */
-static inline int shard_may_follow(uint32_t order, const char *a, size_t na, const char *b,
-                                   size_t nb) {
+static inline int shard_codec_may_follow(uint32_t order, const char *a, size_t na, const char *b,
+                                         size_t nb) {
   return order == SHARD_ORDER_KEEP ||
-         shard_compare_names(order, a, na, b, nb) < (order == SHARD_ORDER_DIRECTORY);
+         shard_codec_compare_names(order, a, na, b, nb) < (order == SHARD_ORDER_DIRECTORY);
 }
 
 #endif

@@ -21,7 +21,7 @@ struct shard_table {
 };
 
 /* Blocks of the attributes of `count` names. */
-static inline uint64_t shard_attribute_blocks(uint64_t count) {
+static inline uint64_t shard_listing_attribute_blocks(uint64_t count) {
   return count / SHARD_BLOCK_NAMES + (count % SHARD_BLOCK_NAMES > 0);
 }
 
@@ -48,20 +48,20 @@ struct shard_listing {
   { .name = __builtin_alloca((t)->longest + 1) }
 
 /* Put p before position i <= count. */
-int shard_table_seek(struct shard_position *p, const struct shard_table *table, uint64_t i);
+int shard_names_seek(struct shard_position *p, const struct shard_table *table, uint64_t i);
 
 /* Decode the next name into p->name (p->length bytes, and NUL). 1, or 0 at the end. */
-int shard_table_next(struct shard_position *p);
+int shard_names_next(struct shard_position *p);
 
 /*
  * The position of the first name that is not before name[length]; count if there is none. In the
  * order SHARD_ORDER_DIRECTORY, `name` is the beginning of a directory's path.
  */
-int64_t shard_table_lower_bound(const struct shard_table *table, const char *name, size_t length);
+int64_t shard_names_lower_bound(const struct shard_table *table, const char *name, size_t length);
 
 /* Positions [*begin, *end) of what lies below directory path[length], which ends in a slash; "" is
  * the root. Not for SHARD_ORDER_BASENAME and _KEEP. 0 or -EBADMSG. */
-int shard_table_below(const struct shard_table *table, const char *path, size_t length,
+int shard_names_below(const struct shard_table *table, const char *path, size_t length,
                       uint64_t *begin, uint64_t *end);
 
 /* d_type and d_ino of the names of a block: position i's at [i % SHARD_BLOCK_NAMES]. */
@@ -69,7 +69,7 @@ struct shard_attributes {
   uint64_t ino[SHARD_BLOCK_NAMES];
   uint8_t type[SHARD_BLOCK_NAMES];
 };
-int shard_table_attributes(const struct shard_table *table, uint64_t block,
+int shard_names_attributes(const struct shard_table *table, uint64_t block,
                            struct shard_attributes *out);
 
 /* A directory of the dirs section. `path` is relative to the root, NUL-terminated, in the map. */

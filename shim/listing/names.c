@@ -108,22 +108,22 @@ static int enter_block(struct shard_position *p, const struct shard_extent *e, u
 /* ---- runs --------------------------------------------------------------------------------- */
 
 /* A record, taken apart. */
-struct run {
+struct run_record {
   const uint8_t *prefix, *suffix;
   uint32_t prefix_length, suffix_length, width;
   uint64_t number;
 };
 
-static int read_run(const uint8_t *p, const uint8_t *end, struct run *out) {
-  if (shard_varint_get(&p, end, &out->prefix_length) != 0 ||
+static int read_run(const uint8_t *p, const uint8_t *end, struct run_record *out) {
+  if (shard_codec_get_varint(&p, end, &out->prefix_length) != 0 ||
       out->prefix_length > (size_t)(end - p)) {
     return -EBADMSG;
   }
   out->prefix = p;
   p += out->prefix_length;
-  if (shard_varint_get(&p, end, &out->width) != 0 || out->width == 0 ||
-      out->width > SHARD_RUN_DIGITS || shard_varint64_get(&p, end, &out->number) != 0 ||
-      shard_varint_get(&p, end, &out->suffix_length) != 0 ||
+  if (shard_codec_get_varint(&p, end, &out->width) != 0 || out->width == 0 ||
+      out->width > SHARD_RUN_DIGITS || shard_codec_get_varint64(&p, end, &out->number) != 0 ||
+      shard_codec_get_varint(&p, end, &out->suffix_length) != 0 ||
       out->suffix_length != (size_t)(end - p)) {
     return -EBADMSG;
   }
@@ -134,7 +134,7 @@ static int read_run(const uint8_t *p, const uint8_t *end, struct run *out) {
 /* Put p before the n-th name of a run. */
 static int enter_run(struct shard_position *p, const struct shard_extent *e, const uint8_t *record,
                      uint64_t n) {
-  struct run run;
+  struct run_record run;
   if (read_run(record, record + e->size, &run) != 0) {
     return -EBADMSG;
   }
@@ -157,11 +157,11 @@ static int enter_run(struct shard_position *p, const struct shard_extent *e, con
 
 /* The first name of a run that was entered, whole. */
 static int begin_run(struct shard_position *p) {
-  struct run run;
+  struct run_record run;
   int rc = read_run(p->next, p->end, &run);
   if (rc == 0) {
     memcpy(p->name, run.prefix, run.prefix_length);
-    shard_digits_put(p->name + run.prefix_length, run.width, p->number);
+    shard_codec_put_digits(p->name + run.prefix_length, run.width, p->number);
     memcpy(p->name + p->digits_end, run.suffix, run.suffix_length);
     p->length = p->digits_end + run.suffix_length;
     p->name[p->length] = 0;
@@ -182,9 +182,9 @@ static inline int step_block(struct shard_position *p) {
     p->next = next += 3;
   } else {
     /* The first name of a block is coded without prefix and suffix. */
-    if ((old != 0 && (shard_varint_get(&p->next, p->end, &prefix) != 0 ||
-                      shard_varint_get(&p->next, p->end, &suffix) != 0)) ||
-        shard_varint_get(&p->next, p->end, &middle) != 0) {
+    if ((old != 0 && (shard_codec_get_varint(&p->next, p->end, &prefix) != 0 ||
+                      shard_codec_get_varint(&p->next, p->end, &suffix) != 0)) ||
+        shard_codec_get_varint(&p->next, p->end, &middle) != 0) {
       return -EBADMSG;
     }
     next = p->next;
@@ -214,14 +214,14 @@ static inline int step_block(struct shard_position *p) {
 }
 
 /* The next name of the current block or run. */
-static inline int step(struct shard_position *p) {
+static inline int step_extent(struct shard_position *p) {
   int rc = 0;
   if (p->digits_end == 0) {
     rc = step_block(p);
   } else if (p->length == 0) {
     rc = begin_run(p);
   } else {
-    shard_count_up(p->name + p->digits_end);
+    shard_codec_count_up(p->name + p->digits_end);
   }
   p->left--;
   p->position++;
@@ -229,7 +229,7 @@ static inline int step(struct shard_position *p) {
 }
 
 /* Put p at the beginning of the block that holds position i, or before i in a run. */
-static int enter(struct shard_position *p, uint64_t i, uint64_t hint) {
+static int enter_extent(struct shard_position *p, uint64_t i, uint64_t hint) {
   struct shard_extent e;
   const uint8_t *record;
   int rc = find_extent(p->table, i, hint, &p->extent, &e, &record);
@@ -238,7 +238,7 @@ static int enter(struct shard_position *p, uint64_t i, uint64_t hint) {
                   : enter_block(p, &e, (i - e.first) / SHARD_BLOCK_NAMES);
 }
 
-int shard_table_seek(struct shard_position *p, const struct shard_table *t, uint64_t i) {
+int shard_names_seek(struct shard_position *p, const struct shard_table *t, uint64_t i) {
   p->table = t;
   p->position = i;
   p->left = 0;
@@ -246,42 +246,42 @@ int shard_table_seek(struct shard_position *p, const struct shard_table *t, uint
   if (i >= t->count) {
     return 0;
   }
-  int rc = enter(p, i, t->extent_count);
+  int rc = enter_extent(p, i, t->extent_count);
   while (rc == 0 && p->position < i) {
-    rc = step(p);
+    rc = step_extent(p);
   }
   return rc;
 }
 
 /* The next name, of the next block or extent if need be. */
-static inline int advance(struct shard_position *p) {
+static inline int next_name(struct shard_position *p) {
   if (p->left == 0) {
     if (p->position >= p->table->count) {
       return 0;
     }
-    int rc = enter(p, p->position, p->extent);
+    int rc = enter_extent(p, p->position, p->extent);
     if (rc != 0) {
       return rc;
     }
   }
-  int rc = step(p);
+  int rc = step_extent(p);
   return rc ? rc : 1;
 }
 
-int shard_table_next(struct shard_position *p) { return advance(p); }
+int shard_names_next(struct shard_position *p) { return next_name(p); }
 
 int shard_listing_seek(struct shard_cursor *c, const struct shard_listing *l, uint64_t i) {
   if (i > l->names.count) {
     return -EINVAL;
   }
   c->at.name = c->name;
-  c->error = shard_table_seek(&c->at, &l->names, i);
+  c->error = shard_names_seek(&c->at, &l->names, i);
   return c->error;
 }
 
 ssize_t shard_listing_next(struct shard_cursor *c, const char **name) {
   if (c->error == 0) {
-    int rc = advance(&c->at);
+    int rc = next_name(&c->at);
     if (rc > 0) {
       *name = c->name;
       return c->at.length;
@@ -296,9 +296,9 @@ ssize_t shard_listing_name(const struct shard_listing *l, uint64_t i, char *buf,
     return -EINVAL;
   }
   struct shard_position p = SHARD_POSITION(&l->names);
-  int rc = shard_table_seek(&p, &l->names, i);
+  int rc = shard_names_seek(&p, &l->names, i);
   if (rc == 0) {
-    rc = step(&p);
+    rc = step_extent(&p);
   }
   if (rc != 0) {
     return rc;
@@ -316,13 +316,13 @@ ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t mo
     return -EINVAL;
   }
   struct shard_position p = SHARD_POSITION(&l->names);
-  int rc = shard_table_seek(&p, &l->names, i);
+  int rc = shard_names_seek(&p, &l->names, i);
   if (rc != 0) {
     return rc;
   }
   size_t copied = 0;
   for (*used = 0; copied < most; copied++) {
-    rc = advance(&p);
+    rc = next_name(&p);
     if (rc < 0) {
       return rc;
     }
@@ -344,24 +344,25 @@ ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t mo
 /* ---- by name ------------------------------------------------------------------------------ */
 
 /* What is looked for. */
-struct wanted {
+struct target {
   const struct shard_table *table;
   const char *name;
   size_t length;
 };
 
-static int compare(const struct wanted *w, const struct shard_position *p) {
+static int compare_target(const struct target *w, const struct shard_position *p) {
   if (w->table->order == SHARD_ORDER_DIRECTORY) {
-    return shard_compare_directory(p->name, p->length, w->name, w->length);
+    return shard_codec_compare_directory(p->name, p->length, w->name, w->length);
   }
-  return shard_compare_names(w->table->order, p->name, p->length, w->name, w->length);
+  return shard_codec_compare_names(w->table->order, p->name, p->length, w->name, w->length);
 }
 
 /* Of n ascending names, how many are not after the wanted one. first(p, context, k) steps to the
  * k-th. */
-static int64_t bisect(const struct wanted *w, struct shard_position *p, uint64_t n,
-                      int (*first)(struct shard_position *p, const void *context, uint64_t k),
-                      const void *context) {
+static int64_t count_not_after(const struct target *w, struct shard_position *p, uint64_t n,
+                               int (*first)(struct shard_position *p, const void *context,
+                                            uint64_t k),
+                               const void *context) {
   uint64_t low = 0, high = n;
   while (low < high) {
     uint64_t mid = low + (high - low) / 2;
@@ -369,7 +370,7 @@ static int64_t bisect(const struct wanted *w, struct shard_position *p, uint64_t
     if (rc != 0) {
       return rc;
     }
-    if (compare(w, p) <= 0) {
+    if (compare_target(w, p) <= 0) {
       low = mid + 1;
     } else {
       high = mid;
@@ -378,32 +379,31 @@ static int64_t bisect(const struct wanted *w, struct shard_position *p, uint64_t
   return (int64_t)low;
 }
 
-static int first_of_extent(struct shard_position *p, const void *table, uint64_t k) {
+static int step_to_extent(struct shard_position *p, const void *table, uint64_t k) {
   struct shard_extent e;
   const uint8_t *record;
   int rc = read_extent(table, k, &e, &record);
   if (rc == 0) {
     rc = e.size ? enter_run(p, &e, record, 0) : enter_block(p, &e, 0);
   }
-  return rc ? rc : step(p);
+  return rc ? rc : step_extent(p);
 }
 
-static int first_of_block(struct shard_position *p, const void *extent, uint64_t k) {
+static int step_to_block(struct shard_position *p, const void *extent, uint64_t k) {
   int rc = enter_block(p, extent, k);
-  return rc ? rc : step(p);
+  return rc ? rc : step_extent(p);
 }
 
 /* The names of a run that was entered at its beginning differ in their digits alone. */
-static int name_of_run(struct shard_position *p, const void *run, uint64_t k) {
-  const struct run *r = run;
-  shard_digits_put(p->name + r->prefix_length, r->width, r->number + k);
+static int step_in_run(struct shard_position *p, const void *run, uint64_t k) {
+  const struct run_record *r = run;
+  shard_codec_put_digits(p->name + r->prefix_length, r->width, r->number + k);
   return 0;
 }
 
-static int64_t lower_bound_in_run(const struct wanted *w, struct shard_position *p,
-                                  const struct shard_extent *e, const uint8_t *record,
-                                  bool *equal) {
-  struct run run;
+static int64_t find_in_run(const struct target *w, struct shard_position *p,
+                           const struct shard_extent *e, const uint8_t *record, bool *equal) {
+  struct run_record run;
   int rc = enter_run(p, e, record, 0);
   if (rc == 0) {
     rc = begin_run(p);
@@ -411,25 +411,25 @@ static int64_t lower_bound_in_run(const struct wanted *w, struct shard_position 
   if (rc != 0 || (rc = read_run(record, record + e->size, &run)) != 0) {
     return rc;
   }
-  int64_t after = bisect(w, p, e->count, name_of_run, &run);
+  int64_t after = count_not_after(w, p, e->count, step_in_run, &run);
   if (after > 0) { /* always: the first name is not after the wanted one */
-    name_of_run(p, &run, (uint64_t)after - 1);
-    *equal = compare(w, p) == 0;
+    step_in_run(p, &run, (uint64_t)after - 1);
+    *equal = compare_target(w, p) == 0;
     after -= *equal;
   }
   return (int64_t)e->first + after;
 }
 
-/* As shard_table_lower_bound(); *equal tells whether the name there is `name` itself. */
-static int64_t lower_bound(const struct shard_table *t, const char *name, size_t length,
-                           bool *equal) {
+/* As shard_names_lower_bound(); *equal tells whether the name there is `name` itself. */
+static int64_t find_lower_bound(const struct shard_table *t, const char *name, size_t length,
+                                bool *equal) {
   struct shard_position p = SHARD_POSITION(t);
-  struct wanted w = {t, name, length};
+  struct target w = {t, name, length};
   struct shard_extent e;
   const uint8_t *record;
   *equal = false;
   p.table = t;
-  int64_t k = bisect(&w, &p, t->extent_count, first_of_extent, t);
+  int64_t k = count_not_after(&w, &p, t->extent_count, step_to_extent, t);
   if (k <= 0) {
     return k;
   }
@@ -438,17 +438,17 @@ static int64_t lower_bound(const struct shard_table *t, const char *name, size_t
     return rc;
   }
   if (e.size) {
-    return lower_bound_in_run(&w, &p, &e, record, equal);
+    return find_in_run(&w, &p, &e, record, equal);
   }
-  k = bisect(&w, &p, shard_attribute_blocks(e.count), first_of_block, &e);
+  k = count_not_after(&w, &p, shard_listing_attribute_blocks(e.count), step_to_block, &e);
   if (k <= 0) {
     return k < 0 ? k : -EBADMSG; /* the extent's first name was not after the wanted one */
   }
   rc = enter_block(&p, &e, (uint64_t)k - 1);
   while (rc == 0 && p.left > 0) {
-    rc = step(&p);
+    rc = step_extent(&p);
     if (rc == 0) {
-      int order = compare(&w, &p);
+      int order = compare_target(&w, &p);
       if (order >= 0) {
         *equal = order == 0;
         return (int64_t)p.position - 1;
@@ -458,12 +458,12 @@ static int64_t lower_bound(const struct shard_table *t, const char *name, size_t
   return rc ? rc : (int64_t)p.position;
 }
 
-int64_t shard_table_lower_bound(const struct shard_table *t, const char *name, size_t length) {
+int64_t shard_names_lower_bound(const struct shard_table *t, const char *name, size_t length) {
   bool ignored;
-  return lower_bound(t, name, length, &ignored);
+  return find_lower_bound(t, name, length, &ignored);
 }
 
-int shard_table_below(const struct shard_table *t, const char *path, size_t length, uint64_t *begin,
+int shard_names_below(const struct shard_table *t, const char *path, size_t length, uint64_t *begin,
                       uint64_t *end) {
   *begin = 0;
   *end = t->count;
@@ -472,9 +472,9 @@ int shard_table_below(const struct shard_table *t, const char *path, size_t leng
   }
   char *key = __builtin_alloca(length);
   memcpy(key, path, length);
-  int64_t first = shard_table_lower_bound(t, key, length);
+  int64_t first = shard_names_lower_bound(t, key, length);
   key[length - 1] = '/' + 1;
-  int64_t last = first < 0 ? first : shard_table_lower_bound(t, key, length);
+  int64_t last = first < 0 ? first : shard_names_lower_bound(t, key, length);
   if (last < 0) {
     return (int)last;
   }
@@ -485,10 +485,10 @@ int shard_table_below(const struct shard_table *t, const char *path, size_t leng
 
 int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
   bool equal;
-  if (shard_order_of_manifest(l->names.order)) {
+  if (shard_codec_is_manifest_order(l->names.order)) {
     return -ENOTSUP;
   }
-  int64_t at = lower_bound(&l->names, name, strlen(name), &equal);
+  int64_t at = find_lower_bound(&l->names, name, strlen(name), &equal);
   return at < 0 || equal ? at : -ENOENT;
 }
 
@@ -505,11 +505,11 @@ static void make_attributes(const struct shard_table *t, uint64_t block, uint32_
   }
 }
 
-int shard_table_attributes(const struct shard_table *t, uint64_t block,
+int shard_names_attributes(const struct shard_table *t, uint64_t block,
                            struct shard_attributes *out) {
   const uint8_t *p;
   size_t size;
-  if (block >= shard_attribute_blocks(t->count)) {
+  if (block >= shard_listing_attribute_blocks(t->count)) {
     return -EBADMSG;
   }
   uint64_t left = t->count - block * SHARD_BLOCK_NAMES;
@@ -525,19 +525,19 @@ int shard_table_attributes(const struct shard_table *t, uint64_t block,
   const uint8_t *end = p + size;
   for (uint32_t k = 0; k < n; k += times) {
     uint8_t type = p < end ? *p++ : 0;
-    if (shard_varint_get(&p, end, &times) != 0 || times == 0 || times > n - k) {
+    if (shard_codec_get_varint(&p, end, &times) != 0 || times == 0 || times > n - k) {
       return -EBADMSG;
     }
     memset(out->type + k, type, times);
   }
   uint64_t ino, coded;
-  if (shard_varint64_get(&p, end, &ino) != 0) {
+  if (shard_codec_get_varint64(&p, end, &ino) != 0) {
     return -EBADMSG;
   }
   out->ino[0] = ino;
   for (uint32_t k = 1; k < n;) {
-    if (shard_varint64_get(&p, end, &coded) != 0 || shard_varint_get(&p, end, &times) != 0 ||
-        times == 0 || times > n - k) {
+    if (shard_codec_get_varint64(&p, end, &coded) != 0 ||
+        shard_codec_get_varint(&p, end, &times) != 0 || times == 0 || times > n - k) {
       return -EBADMSG;
     }
     uint64_t difference = (coded >> 1) ^ -(coded & 1);

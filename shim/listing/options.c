@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/words.h"
 #include "listing/codec.h"
 
 static int hex_digit(char c) {
@@ -40,7 +41,7 @@ static int unescape(char *to, size_t size, const char *from, size_t n) {
   return 0;
 }
 
-static int number(const char *value, size_t n, uint32_t max, uint32_t *out) {
+static int parse_number(const char *value, size_t n, uint32_t max, uint32_t *out) {
   char text[16], *end;
   if (n == 0 || n >= sizeof(text)) {
     return -1;
@@ -55,7 +56,18 @@ static int number(const char *value, size_t n, uint32_t max, uint32_t *out) {
   return 0;
 }
 
-static int set(struct shard_options *o, const char *word, size_t n) {
+bool shard_options_parse_order(struct shard_options *o, const char *word, size_t length) {
+  for (unsigned i = 0; shard_words_orders[i]; i++) {
+    if (i != SHARD_ORDER_KEEP && strlen(shard_words_orders[i]) == length &&
+        memcmp(shard_words_orders[i], word, length) == 0) {
+      o->order = i;
+      return true;
+    }
+  }
+  return false;
+}
+
+static int set_option(struct shard_options *o, const char *word, size_t n) {
   const char *eq = memchr(word, '=', n);
   if (!eq) {
     return -1;
@@ -64,19 +76,14 @@ static int set(struct shard_options *o, const char *word, size_t n) {
   const char *value = eq + 1;
   uint32_t flag;
 #define IS(s) (key == sizeof(s) - 1 && memcmp(word, s, key) == 0)
-#define VALUE(s) (length == sizeof(s) - 1 && memcmp(value, s, length) == 0)
   if (IS("order")) {
-    o->order = VALUE("path")        ? SHARD_ORDER_PATH
-               : VALUE("basename")  ? SHARD_ORDER_BASENAME
-               : VALUE("directory") ? SHARD_ORDER_DIRECTORY
-                                    : UINT32_MAX;
-    return o->order == UINT32_MAX ? -1 : 0;
+    return shard_options_parse_order(o, value, length) ? 0 : -1;
   }
   if (IS("depth")) {
-    return number(value, length, 1u << 20, &o->depth);
+    return parse_number(value, length, 1u << 20, &o->depth);
   }
   if (IS("exact")) {
-    return number(value, length, 1u << 20, &o->exact);
+    return parse_number(value, length, 1u << 20, &o->exact);
   }
   if (IS("include")) {
     return unescape(o->include, sizeof(o->include), value, length);
@@ -85,12 +92,11 @@ static int set(struct shard_options *o, const char *word, size_t n) {
              : IS("follow")     ? &o->follow
              : IS("attributes") ? &o->attributes
                                 : NULL;
-  if (to && number(value, length, 1, &flag) == 0) {
+  if (to && parse_number(value, length, 1, &flag) == 0) {
     *to = flag;
     return 0;
   }
 #undef IS
-#undef VALUE
   return -1;
 }
 
@@ -98,7 +104,7 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
   *o = (struct shard_options){.hidden = true};
   while (*(text += strspn(text, " \t"))) {
     size_t n = strcspn(text, " \t");
-    if (set(o, text, n) != 0) {
+    if (set_option(o, text, n) != 0) {
       snprintf(err, size, "listing option '%.*s' is not known or has a bad value", (int)n, text);
       return -EINVAL;
     }
@@ -112,10 +118,10 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
 }
 
 void shard_options_format(const struct shard_options *o, char *buf, size_t size) {
-  static const char *const orders[] = {"path", "basename", "keep", "directory"};
   int n =
       snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d include=",
-               orders[o->order], o->depth, o->exact, o->hidden, o->follow, o->attributes);
+               shard_words_at(shard_words_orders, o->order), o->depth, o->exact, o->hidden,
+               o->follow, o->attributes);
   size_t k = n < 0 ? 0 : (size_t)n;
   for (const char *p = o->include; *p && k + 4 < size; p++) {
     if (*p == '%' || *p == ' ' || *p == '\t') {
@@ -130,7 +136,7 @@ void shard_options_format(const struct shard_options *o, char *buf, size_t size)
 }
 
 /* "*literal", by far the most common pattern, without fnmatch's cost. */
-static bool match_one(const char *pattern, size_t n, const char *name, size_t length) {
+static bool match_pattern(const char *pattern, size_t n, const char *name, size_t length) {
   if (n > 0 && pattern[0] == '*' && strcspn(pattern + 1, "*?[\\:") >= n - 1) {
     return length >= n - 1 && memcmp(name + length - (n - 1), pattern + 1, n - 1) == 0;
   }
@@ -153,7 +159,7 @@ bool shard_options_match(const struct shard_options *o, const char *name, size_t
   }
   for (const char *p = o->include; *p;) {
     size_t n = strcspn(p, ":");
-    if (match_one(p, n, name, length)) {
+    if (match_pattern(p, n, name, length)) {
       return true;
     }
     p += n + (p[n] == ':');

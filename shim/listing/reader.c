@@ -51,7 +51,7 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
   if (longest >= SHARD_NAME_MAX || h->count > INT64_MAX || (h->count > 0) != (h->extents > 0) ||
       h->extents > h->extent.size / sizeof(struct shard_extent) ||
       !index_fits(&h->index, h->blocks) ||
-      (stored && !index_fits(&h->attribute_index, shard_attribute_blocks(h->count)))) {
+      (stored && !index_fits(&h->attribute_index, shard_listing_attribute_blocks(h->count)))) {
     return -EBADMSG;
   }
   *t = (struct shard_table){.names = l->map + h->names.offset,
@@ -286,9 +286,9 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
   struct shard_position p = SHARD_POSITION(t);
   char *last = __builtin_alloca(t->longest + 1);
   size_t last_length = 0;
-  int rc = shard_table_seek(&p, t, 0);
-  while (rc == 0 && (rc = shard_table_next(&p)) > 0) {
-    if (last_length && !shard_may_follow(t->order, last, last_length, p.name, p.length)) {
+  int rc = shard_names_seek(&p, t, 0);
+  while (rc == 0 && (rc = shard_names_next(&p)) > 0) {
+    if (last_length && !shard_codec_may_follow(t->order, last, last_length, p.name, p.length)) {
       return -EBADMSG;
     }
     memcpy(last, p.name, p.length + 1);
@@ -296,9 +296,9 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
     rc = 0;
   }
   struct shard_attributes attributes;
-  for (uint64_t block = 0; rc == 0 && t->attributes && block < shard_attribute_blocks(t->count);
-       block++) {
-    rc = shard_table_attributes(t, block, &attributes);
+  for (uint64_t block = 0;
+       rc == 0 && t->attributes && block < shard_listing_attribute_blocks(t->count); block++) {
+    rc = shard_names_attributes(t, block, &attributes);
   }
   return rc;
 }

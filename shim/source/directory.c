@@ -18,25 +18,25 @@
 
 _Static_assert(SHARD_WALKERS <= SHARD_INTAKE_HANDS, "each walking thread has a hand of its own");
 
-static int on_entry(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
-  return shard_hand_add(context, path, length, ino, type);
+static int add_entry(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
+  return shard_intake_add_entry(context, path, length, ino, type);
 }
 
-static int on_other(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
-  return shard_hand_add_other(context, path, length, ino, type);
+static int add_other(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
+  return shard_intake_add_other(context, path, length, ino, type);
 }
 
-static int on_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
-                        const char *path) {
-  return shard_hand_add_directory(context, dev, ino, mtime, path);
+static int add_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
+                         const char *path) {
+  return shard_intake_add_directory(context, dev, ino, mtime, path);
 }
 
 /*
  * Whether every directory is still as it was when it was read: a file that was moved while the tree
  * was walked is not in both places, or in none.
  */
-static int compare_tree(const struct shard_intake *intake, const char *real, char *err,
-                        size_t size) {
+static int check_unchanged(const struct shard_intake *intake, const char *real, char *err,
+                           size_t size) {
   int root = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
   for (size_t i = 0; rc == 0 && i < intake->dirs_count; i++) {
     const struct shard_intake_directory *d = &intake->dirs[i];
@@ -61,9 +61,9 @@ static int read_directory(void *context, struct shard_intake *intake, char *err,
   struct shard_walk_facts facts;
   for (size_t i = 0; i < SHARD_WALKERS; i++) {
     sinks[i] = (struct shard_walk_sink){.context = &intake->hands[i],
-                                        .entry = on_entry,
-                                        .other = on_other,
-                                        .directory = on_directory};
+                                        .entry = add_entry,
+                                        .other = add_other,
+                                        .directory = add_directory};
   }
   bool in_parts = intake->attempt == 0; /* if they did not work the first time, do without */
   int rc = shard_walk(real, intake->options, sinks, SHARD_WALKERS, in_parts, &facts);
@@ -75,7 +75,7 @@ static int read_directory(void *context, struct shard_intake *intake, char *err,
   }
   intake->dirs_hidden = facts.dirs_hidden;
   intake->dir_links = facts.dir_links;
-  return compare_tree(intake, real, err, size);
+  return check_unchanged(intake, real, err, size);
 }
 
 int shard_directory_build(const char *root, const struct shard_options *options,

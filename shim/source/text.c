@@ -19,7 +19,7 @@
 #define PIPE_SIZE ((size_t)1 << 20)     /* what any user may ask for */
 #define BUFFER_SIZE ((size_t)256 << 10) /* stays in the cache */
 
-struct reading {
+struct text_reader {
   const char *file;
   const struct shard_text_options *options;
   size_t root_length;
@@ -30,8 +30,8 @@ struct reading {
   bool nul; /* there is one somewhere in the buffer, as a line may not have it */
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct reading *r, int rc, const char *format,
-                                                      ...) {
+__attribute__((format(printf, 3, 4))) static int fail(struct text_reader *r, int rc,
+                                                      const char *format, ...) {
   va_list args;
   va_start(args, format);
   vsnprintf(r->err, r->size, format, args);
@@ -39,38 +39,38 @@ __attribute__((format(printf, 3, 4))) static int fail(struct reading *r, int rc,
   return rc;
 }
 
-static const char *shown(const struct reading *r) {
+static const char *show_name(const struct text_reader *r) {
   return strcmp(r->file, "-") == 0 ? "standard input" : r->file;
 }
 
-static int refuse(struct reading *r, const char *why) {
-  return fail(r, -EINVAL, "%s, line %llu: %s", shown(r), (unsigned long long)r->line, why);
+static int refuse_line(struct text_reader *r, const char *why) {
+  return fail(r, -EINVAL, "%s, line %llu: %s", show_name(r), (unsigned long long)r->line, why);
 }
 
-static int one_line(struct reading *r, const char *text, size_t length) {
+static int take_line(struct text_reader *r, const char *text, size_t length) {
   const struct shard_text_options *o = r->options;
   r->line++;
   if (length == 0) {
-    return refuse(r, "it is empty; remove it");
+    return refuse_line(r, "it is empty; remove it");
   }
   if (length >= PATH_MAX) {
-    return refuse(r, "it is longer than a path can be; are names ended by NUL? (-0)");
+    return refuse_line(r, "it is longer than a path can be; are names ended by NUL? (-0)");
   }
   if (o->separator == '\n') {
     if (r->nul && memchr(text, 0, length)) {
-      return refuse(r, "it has a NUL byte; are names ended by NUL? (-0)");
+      return refuse_line(r, "it has a NUL byte; are names ended by NUL? (-0)");
     }
     if (text[length - 1] == '\r') {
-      return refuse(r, "it ends with a carriage return; convert the text (dos2unix)");
+      return refuse_line(r, "it ends with a carriage return; convert the text (dos2unix)");
     }
   }
-  if (*text == '/') {
-    if (!o->root) {
-      return refuse(r, "it is an absolute path; give --root, the directory that all lie below");
-    }
+  if (*text == '/' && !o->root && r->intake->options->order == SHARD_ORDER_DIRECTORY) {
+    return refuse_line(r, "it is an absolute path; give --root, the directory that all lie below");
+  }
+  if (*text == '/' && o->root) {
     size_t n = r->root_length;
     if (length <= n + 1 || memcmp(text, o->root, n) != 0 || (n > 0 && text[n] != '/')) {
-      return fail(r, -EINVAL, "%s, line %llu: '%.*s' does not lie below --root '%s'", shown(r),
+      return fail(r, -EINVAL, "%s, line %llu: '%.*s' does not lie below --root '%s'", show_name(r),
                   (unsigned long long)r->line, (int)(length < 300 ? length : 300), text, o->root);
     }
     text += n + 1;
@@ -80,14 +80,14 @@ static int one_line(struct reading *r, const char *text, size_t length) {
 }
 
 /* Lines from fd. Those of the first `filled` bytes of buffer have been read already. */
-static int read_lines(struct reading *r, int fd, char *buffer, size_t filled) {
+static int read_lines(struct text_reader *r, int fd, char *buffer, size_t filled) {
   bool ended = false;
   r->nul = memchr(buffer, 0, filled) != NULL;
   while (!ended || filled > 0) {
     if (!ended && filled < BUFFER_SIZE) {
       ssize_t n = read(fd, buffer + filled, BUFFER_SIZE - filled);
       if (n < 0 && errno != EINTR) {
-        return fail(r, -errno, "cannot read %s: %s", shown(r), strerror(errno));
+        return fail(r, -errno, "cannot read %s: %s", show_name(r), strerror(errno));
       }
       ended = n == 0;
       r->nul = (r->nul && filled > 0) || (n > 0 && memchr(buffer + filled, 0, (size_t)n));
@@ -100,7 +100,7 @@ static int read_lines(struct reading *r, int fd, char *buffer, size_t filled) {
         break;
       }
       size_t length = end ? (size_t)(end - buffer) - at : filled - at;
-      int rc = one_line(r, buffer + at, length);
+      int rc = take_line(r, buffer + at, length);
       if (rc != 0) {
         return rc;
       }
@@ -108,7 +108,7 @@ static int read_lines(struct reading *r, int fd, char *buffer, size_t filled) {
     }
     if (at == 0 && filled == BUFFER_SIZE) {
       r->line++;
-      return refuse(r, "it is longer than a path can be; are names ended by NUL? (-0)");
+      return refuse_line(r, "it is longer than a path can be; are names ended by NUL? (-0)");
     }
     memmove(buffer, buffer + at, filled - at);
     filled -= at;
@@ -120,7 +120,7 @@ static int read_lines(struct reading *r, int fd, char *buffer, size_t filled) {
  * The program that unpacks what begins with these bytes; NULL if it is plain text. A zstd file may
  * begin with a frame to be skipped (RFC 8878, 3.1.2), as those of pzstd do.
  */
-static const char *unpacker(const uint8_t *p, size_t size) {
+static const char *find_unpacker(const uint8_t *p, size_t size) {
   static const uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd},
                        skipped[] = {0x2a, 0x4d, 0x18};
   if (size >= sizeof(gzip) && memcmp(p, gzip, sizeof(gzip)) == 0) {
@@ -133,11 +133,11 @@ static const char *unpacker(const uint8_t *p, size_t size) {
 }
 
 /* Read the output of `program -dc` of fd, from its beginning. */
-static int read_packed(struct reading *r, int fd, const char *program, char *buffer) {
+static int read_packed(struct text_reader *r, int fd, const char *program, char *buffer) {
   int pipes[2];
   if (lseek(fd, 0, SEEK_SET) != 0) {
     return fail(r, -ESPIPE, "%s is packed by %s, and cannot be read twice; pipe it through %s -dc",
-                shown(r), program, program);
+                show_name(r), program, program);
   }
   if (pipe2(pipes, O_CLOEXEC) != 0) {
     return fail(r, -errno, "pipe: %s", strerror(errno));
@@ -153,7 +153,8 @@ static int read_packed(struct reading *r, int fd, const char *program, char *buf
   close(pipes[1]);
   if (rc != 0) {
     close(pipes[0]);
-    return fail(r, rc, "cannot start %s, which unpacks %s: %s", program, shown(r), strerror(-rc));
+    return fail(r, rc, "cannot start %s, which unpacks %s: %s", program, show_name(r),
+                strerror(-rc));
   }
   rc = read_lines(r, pipes[0], buffer, 0);
   close(pipes[0]);
@@ -163,13 +164,13 @@ static int read_packed(struct reading *r, int fd, const char *program, char *buf
     got = waitpid(pid, &status, 0);
   } while (got < 0 && errno == EINTR);
   if (rc == 0 && (got != pid || status != 0)) {
-    rc = fail(r, -EBADMSG, "%s could not unpack %s", program, shown(r));
+    rc = fail(r, -EBADMSG, "%s could not unpack %s", program, show_name(r));
   }
   return rc;
 }
 
 /* A text to be read. */
-struct text {
+struct text_source {
   const char *file;
   const struct shard_text_options *options;
   off_t begin; /* of standard input */
@@ -177,10 +178,11 @@ struct text {
 
 /* A source's read(). */
 static int read_text(void *context, struct shard_intake *intake, char *err, size_t size) {
-  const struct text *text = context;
+  const struct text_source *text = context;
   const struct shard_text_options *options = text->options;
   const char *file = text->file;
-  struct reading r = {.file = file, .options = options, .err = err, .size = size, .intake = intake};
+  struct text_reader r = {
+      .file = file, .options = options, .err = err, .size = size, .intake = intake};
   /* Without the slash at its end; "/" becomes "". */
   r.root_length = options->root ? strlen(options->root) : 0;
   while (r.root_length > 0 && options->root[r.root_length - 1] == '/') {
@@ -208,12 +210,12 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
       break;
     }
     if (n < 0 && errno != EINTR) {
-      rc = fail(&r, -errno, "cannot read %s: %s", shown(&r), strerror(errno));
+      rc = fail(&r, -errno, "cannot read %s: %s", show_name(&r), strerror(errno));
     }
     filled += n > 0 ? (size_t)n : 0;
   }
   if (rc == 0) {
-    const char *program = unpacker((const uint8_t *)buffer, filled);
+    const char *program = find_unpacker((const uint8_t *)buffer, filled);
     rc = program ? read_packed(&r, fd, program, buffer) : read_lines(&r, fd, buffer, filled);
   }
   free(buffer);
@@ -228,7 +230,7 @@ int shard_text_build(const char *path, const struct shard_text_options *how,
                      const char *file, struct shard_build_result *result, char *err, size_t size) {
   bool standard = strcmp(path, "-") == 0;
   struct stat st;
-  struct text text = {.file = path, .options = how};
+  struct text_source text = {.file = path, .options = how};
   text.begin = standard ? lseek(0, 0, SEEK_CUR) : 0;
   bool again =
       (standard ? fstat(0, &st) : stat(path, &st)) == 0 && S_ISREG(st.st_mode) && text.begin >= 0;

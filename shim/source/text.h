@@ -4,7 +4,9 @@
  *
  * Names are bytes, taken as they stand. What is most likely a mistake is an error that tells the
  * line: an empty line, a NUL, a CR before the LF, PATH_MAX bytes or more, an absolute path that
- * does not lie below the root. A text that gzip or zstd has packed is unpacked by these programs.
+ * does not lie below the root, if there is a root. Without one absolute paths are names like
+ * others, and may stand beside relative ones; but not in a listing that is ordered by directory,
+ * which is of a root. A text that gzip or zstd has packed is unpacked by these programs.
  */
 #ifndef SHARD_SOURCE_TEXT_H
 #define SHARD_SOURCE_TEXT_H
@@ -15,7 +17,7 @@
 
 struct shard_text_options {
   char separator;   /* '\n' or 0 */
-  const char *root; /* absolute paths lie below it, and lose it; NULL: there are none */
+  const char *root; /* absolute paths lie below it, and lose it; NULL: they are kept */
 };
 
 /*

@@ -53,11 +53,11 @@ struct dirent_raw {
  * known yet. MET: it is. ENDED: there is none. GONE: read with the part before, or given
  * up.
  */
-enum state { PART_OPEN, PART_BEGUN, PART_MET, PART_ENDED, PART_GONE };
+enum part_state { PART_OPEN, PART_BEGUN, PART_MET, PART_ENDED, PART_GONE };
 
-struct part {
+struct split_part {
   int64_t from; /* a position */
-  enum state state;
+  enum part_state state;
   /* its first entry */
   uint64_t ino;
   int64_t off;
@@ -70,12 +70,12 @@ struct split {
   struct stat before;
   size_t left;  /* parts that nobody has done with */
   size_t users; /* threads and pending parts */
-  struct part parts[PARTS];
+  struct split_part parts[PARTS];
 };
 
 /* A directory still to be read, or a part of one. */
-struct pending {
-  struct pending *next;
+struct pending_directory {
+  struct pending_directory *next;
   struct split *split; /* NULL: whole */
   size_t part;
   uint32_t level; /* of its entries; the root's are at level 1 */
@@ -88,7 +88,7 @@ struct tree {
   const struct shard_options *options;
   pthread_mutex_t mutex;
   pthread_cond_t changed;
-  struct pending *pending;
+  struct pending_directory *pending;
   size_t busy; /* threads that read a directory */
   bool in_parts;
   int rc;
@@ -114,9 +114,9 @@ __attribute__((format(printf, 3, 4))) static int fail(struct walker *w, int rc, 
   return rc;
 }
 
-static int push(struct walker *w, const char *path, size_t length, uint32_t level,
-                struct split *split, size_t part) {
-  struct pending *p = malloc(sizeof(*p) + length + 1);
+static int push_directory(struct walker *w, const char *path, size_t length, uint32_t level,
+                          struct split *split, size_t part) {
+  struct pending_directory *p = malloc(sizeof(*p) + length + 1);
   if (!p) {
     return fail(w, -ENOMEM, "out of memory");
   }
@@ -133,10 +133,10 @@ static int push(struct walker *w, const char *path, size_t length, uint32_t leve
   return 0;
 }
 
-enum kind { KIND_FILE, KIND_DIR, KIND_DIR_LINK };
+enum entry_kind { KIND_FILE, KIND_DIR, KIND_DIR_LINK };
 
 /* A link to a directory counts as a directory; what cannot be looked at is a file. */
-static enum kind kind_of(int fd, const char *name, unsigned char *type) {
+static enum entry_kind find_kind(int fd, const char *name, unsigned char *type) {
   struct stat st;
   if (*type == DT_UNKNOWN && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
     *type = IFTODT(st.st_mode);
@@ -150,8 +150,8 @@ static enum kind kind_of(int fd, const char *name, unsigned char *type) {
   return KIND_FILE;
 }
 
-static int one_entry(struct walker *w, int fd, const struct dirent_raw *d, size_t base,
-                     uint32_t level) {
+static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size_t base,
+                      uint32_t level) {
   const struct shard_options *o = w->tree->options;
   struct shard_walk_sink *sink = w->sink;
   const char *name = d->name;
@@ -164,7 +164,7 @@ static int one_entry(struct walker *w, int fd, const struct dirent_raw *d, size_
                 sizeof(w->path) - 1);
   }
   unsigned char type = d->type;
-  enum kind kind = kind_of(fd, name, &type);
+  enum entry_kind kind = find_kind(fd, name, &type);
   const char *path = name;
   if (base > 0) {
     memcpy(w->path + base, name, length + 1);
@@ -186,7 +186,7 @@ static int one_entry(struct walker *w, int fd, const struct dirent_raw *d, size_
     w->dir_links++;
     return 0;
   }
-  return push(w, path, base + length, level + 1, NULL, 0);
+  return push_directory(w, path, base + length, level + 1, NULL, 0);
 }
 
 static bool same_time(struct timespec a, struct timespec b) {
@@ -194,7 +194,7 @@ static bool same_time(struct timespec a, struct timespec b) {
 }
 
 /* Wait until the directory's mtime lies a whole tick back. */
-static void settle(int fd, struct stat *st) {
+static void wait_a_tick(int fd, struct stat *st) {
   for (int k = 0; k < 200; k++) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -215,7 +215,7 @@ static void settle(int fd, struct stat *st) {
 
 /* ---- parts of a directory ---- */
 
-static void drop(struct tree *t, struct split *split) {
+static void release_split(struct tree *t, struct split *split) {
   pthread_mutex_lock(&t->mutex);
   bool last = --split->users == 0;
   pthread_mutex_unlock(&t->mutex);
@@ -225,8 +225,8 @@ static void drop(struct tree *t, struct split *split) {
 }
 
 /* Divide the directory, if that may be worth it; the parts but the first are left to others. */
-static struct split *divide(struct walker *w, int fd, const struct stat *before,
-                            const struct pending *dir) {
+static struct split *split_directory(struct walker *w, int fd, const struct stat *before,
+                                     const struct pending_directory *dir) {
   struct statfs fs;
   static const int64_t step = INT64_MAX / PARTS + 1;
   if (!w->tree->in_parts || before->st_size < SPLIT_LEAST || fstatfs(fd, &fs) != 0 ||
@@ -245,7 +245,7 @@ static struct split *divide(struct walker *w, int fd, const struct stat *before,
     split->parts[k].from = (int64_t)k * step;
   }
   for (size_t k = PARTS - 1; k > 0; k--) {
-    if (push(w, dir->path, strlen(dir->path), dir->level, split, k) != 0) {
+    if (push_directory(w, dir->path, strlen(dir->path), dir->level, split, k) != 0) {
       pthread_mutex_lock(&w->tree->mutex);
       split->users--; /* the part before goes on into it */
       pthread_mutex_unlock(&w->tree->mutex);
@@ -254,7 +254,7 @@ static struct split *divide(struct walker *w, int fd, const struct stat *before,
   return split;
 }
 
-static void set_state(struct tree *t, struct part *part, enum state state) {
+static void set_state(struct tree *t, struct split_part *part, enum part_state state) {
   pthread_mutex_lock(&t->mutex);
   part->state = state;
   pthread_cond_broadcast(&t->changed);
@@ -262,12 +262,12 @@ static void set_state(struct tree *t, struct part *part, enum state state) {
 }
 
 /* What has become of a part that another may be reading; an open one is taken from it. */
-static enum state state_of(struct tree *t, struct part *part) {
+static enum part_state await_state(struct tree *t, struct split_part *part) {
   pthread_mutex_lock(&t->mutex);
   while (part->state == PART_BEGUN) {
     pthread_cond_wait(&t->changed, &t->mutex);
   }
-  enum state state = part->state;
+  enum part_state state = part->state;
   if (state == PART_OPEN) {
     part->state = PART_GONE;
   }
@@ -275,25 +275,25 @@ static enum state state_of(struct tree *t, struct part *part) {
   return state;
 }
 
-static bool same_entry(const struct part *part, const struct dirent_raw *d) {
+static bool same_entry(const struct split_part *part, const struct dirent_raw *d) {
   return part->ino == d->ino && part->off == d->off && part->type == d->type &&
          strcmp(part->name, d->name) == 0;
 }
 
-static int did_not_meet(struct walker *w, const char *path) {
+static int fail_to_meet(struct walker *w, const char *path) {
   return fail(w, -EAGAIN, "the parts of directory '%.300s' did not meet", *path ? path : ".");
 }
 
 /* Where a thread is in a directory. */
-struct reading {
+struct part_reader {
   struct split *split; /* NULL: it reads all of it */
   size_t part, next;   /* its own; the one it has not come to */
   int64_t at;          /* the position of the entry at hand */
 };
 
 /* Its part's first entry, or d is NULL: there is none. */
-static void begin_part(struct tree *t, struct reading *r, const struct dirent_raw *d) {
-  struct part *part = &r->split->parts[r->part];
+static void begin_part(struct tree *t, struct part_reader *r, const struct dirent_raw *d) {
+  struct split_part *part = &r->split->parts[r->part];
   if (part->state == PART_BEGUN) { /* no other thread changes it then */
     if (d) {
       part->ino = d->ino;
@@ -309,12 +309,12 @@ static void begin_part(struct tree *t, struct reading *r, const struct dirent_ra
  * Before an entry is taken, or the end (NULL). 1: it, and what follows, is another part's; 0: it
  * is ours.
  */
-static int look_ahead(struct walker *w, struct reading *r, const struct dirent_raw *d,
-                      const char *path) {
-  struct part *parts = r->split->parts;
+static int meet_next_part(struct walker *w, struct part_reader *r, const struct dirent_raw *d,
+                          const char *path) {
+  struct split_part *parts = r->split->parts;
   begin_part(w->tree, r, d);
   while (r->next < PARTS && (!d || r->at >= parts[r->next].from)) {
-    enum state state = state_of(w->tree, &parts[r->next]);
+    enum part_state state = await_state(w->tree, &parts[r->next]);
     if (state == PART_MET && d && same_entry(&parts[r->next], d)) {
       return 1;
     }
@@ -325,19 +325,19 @@ static int look_ahead(struct walker *w, struct reading *r, const struct dirent_r
       return 1; /* its reader has failed, and so will the walk */
     }
     if (state != PART_OPEN) {
-      return did_not_meet(w, path);
+      return fail_to_meet(w, path);
     }
     r->next++;
   }
   if (d && d->off < r->at) {
-    return did_not_meet(w, path);
+    return fail_to_meet(w, path);
   }
   return 0;
 }
 
 /* Read entries to the end, or to the next part. */
-static int read_entries(struct walker *w, int fd, struct reading *r, const char *path, size_t base,
-                        uint32_t level) {
+static int read_entries(struct walker *w, int fd, struct part_reader *r, const char *path,
+                        size_t base, uint32_t level) {
   for (;;) {
     long n = syscall(SYS_getdents64, fd, w->dents, DENTS_SIZE);
     if (n < 0) {
@@ -346,7 +346,7 @@ static int read_entries(struct walker *w, int fd, struct reading *r, const char 
                   *path ? path : ".", strerror(errno), gone ? "; the tree is changing" : "");
     }
     if (n == 0) {
-      int rc = r->split ? look_ahead(w, r, NULL, path) : 0;
+      int rc = r->split ? meet_next_part(w, r, NULL, path) : 0;
       return rc < 0 ? rc : 0;
     }
     for (long at = 0; at < n;) {
@@ -354,13 +354,13 @@ static int read_entries(struct walker *w, int fd, struct reading *r, const char 
       at += d->reclen;
       int rc = 0;
       if (r->split) {
-        rc = look_ahead(w, r, d, path);
+        rc = meet_next_part(w, r, d, path);
         if (rc != 0) {
           return rc < 0 ? rc : 0;
         }
         r->at = d->off;
       }
-      rc = one_entry(w, fd, d, base, level);
+      rc = take_entry(w, fd, d, base, level);
       if (rc != 0) {
         return rc;
       }
@@ -368,19 +368,19 @@ static int read_entries(struct walker *w, int fd, struct reading *r, const char 
   }
 }
 
-static int read_directory(struct walker *w, const struct pending *dir) {
+static int read_directory(struct walker *w, const struct pending_directory *dir) {
   struct tree *t = w->tree;
   size_t base = strlen(dir->path);
-  struct reading r = {.split = dir->split, .part = dir->part, .next = dir->part + 1};
+  struct part_reader r = {.split = dir->split, .part = dir->part, .next = dir->part + 1};
   if (r.split) {
-    struct part *part = &r.split->parts[r.part];
+    struct split_part *part = &r.split->parts[r.part];
     r.at = part->from;
     pthread_mutex_lock(&t->mutex);
     bool ours = part->state == PART_OPEN;
     part->state = ours ? PART_BEGUN : part->state;
     pthread_mutex_unlock(&t->mutex);
     if (!ours) {
-      drop(t, r.split);
+      release_split(t, r.split);
       return 0;
     }
   }
@@ -405,11 +405,11 @@ static int read_directory(struct walker *w, const struct pending *dir) {
     const struct stat *whole = &r.split->before;
     if (before.st_dev != whole->st_dev || before.st_ino != whole->st_ino ||
         lseek(fd, r.at, SEEK_SET) != r.at) {
-      rc = did_not_meet(w, dir->path);
+      rc = fail_to_meet(w, dir->path);
     }
   } else if (rc == 0) {
-    settle(fd, &before);
-    r.split = divide(w, fd, &before, dir);
+    wait_a_tick(fd, &before);
+    r.split = split_directory(w, fd, &before, dir);
   }
   if (rc == 0) {
     rc = read_entries(w, fd, &r, dir->path, base, dir->level);
@@ -424,7 +424,7 @@ static int read_directory(struct walker *w, const struct pending *dir) {
     r.split->left -= r.next - r.part;
     last = r.split->left == 0;
     pthread_mutex_unlock(&t->mutex);
-    drop(t, r.split);
+    release_split(t, r.split);
   }
   if (rc == 0 && last && fstat(fd, &after) != 0) {
     rc = fail(w, -errno, "fstat: %s", strerror(errno));
@@ -449,7 +449,7 @@ static void *walk_directories(void *context) {
     while (!t->pending && t->busy > 0 && t->rc == 0) {
       pthread_cond_wait(&t->changed, &t->mutex);
     }
-    struct pending *dir = t->pending;
+    struct pending_directory *dir = t->pending;
     if (!dir || t->rc != 0) {
       break;
     }
@@ -499,7 +499,7 @@ int shard_walk(const char *root, const struct shard_options *options, struct sha
              strerror(errno));
   }
   if (t.rc == 0 && walks[0]) {
-    t.rc = push(walks[0], "", 0, 1, NULL, 0);
+    t.rc = push_directory(walks[0], "", 0, 1, NULL, 0);
   }
   /* Fewer threads than wanted will do. */
   bool more = t.rc == 0, begun = more;
@@ -514,10 +514,10 @@ int shard_walk(const char *root, const struct shard_options *options, struct sha
     pthread_join(ids[i], NULL);
   }
   while (t.pending) {
-    struct pending *dir = t.pending;
+    struct pending_directory *dir = t.pending;
     t.pending = dir->next;
     if (dir->split) {
-      drop(&t, dir->split);
+      release_split(&t, dir->split);
     }
     free(dir);
   }

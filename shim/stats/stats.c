@@ -91,7 +91,7 @@ int shard_stats_root(const char *path) {
   const struct shard_config *config = shard_config();
   struct shard_options options = {.hidden = true};
   int saved = errno;
-  if (config->include && !(config->listing && shard_manifest_named(config->listing))) {
+  if (config->include && !(config->listing && shard_pattern_is_manifest(config->listing))) {
     snprintf(options.include, sizeof(options.include), "%s", config->include);
   }
   int found = have_dataset(path, false, &options, config->epoch);

@@ -24,18 +24,18 @@ static int was_listed(const struct shard_listing *l, const char *path, size_t le
   if (length == 0) {
     return 1;
   }
-  int64_t at = shard_table_lower_bound(t, path, length);
+  int64_t at = shard_names_lower_bound(t, path, length);
   if (at < 0 || (uint64_t)at >= t->count) {
     return at < 0 ? (int)at : 0;
   }
-  int rc = shard_table_seek(&p, t, (uint64_t)at);
+  int rc = shard_names_seek(&p, t, (uint64_t)at);
   if (rc == 0) {
-    rc = shard_table_next(&p);
+    rc = shard_names_next(&p);
   }
   if (rc <= 0 || p.length != length || memcmp(p.name, path, length) != 0) {
     return rc < 0 ? rc : 0;
   }
-  rc = shard_table_attributes(t, (uint64_t)at / SHARD_BLOCK_NAMES, &attributes);
+  rc = shard_names_attributes(t, (uint64_t)at / SHARD_BLOCK_NAMES, &attributes);
   return rc ? rc : attributes.type[(uint64_t)at % SHARD_BLOCK_NAMES] == DT_DIR;
 }
 

@@ -29,7 +29,7 @@ static void judge_listing(const struct shard_config *config) {
   if (!listing || setup.error) {
     return;
   }
-  setup.manifest = shard_manifest_named(listing);
+  setup.manifest = shard_pattern_is_manifest(listing);
   if (setup.manifest) {
     setup.options.include[0] = 0; /* what it has is what there is */
   }
@@ -128,7 +128,7 @@ static int find_positions(const struct shard_table *t, const char *path, struct 
   if (length < 0) {
     return -ENOMEM;
   }
-  int rc = shard_table_below(t, key, (size_t)length, &out->begin, &out->end);
+  int rc = shard_names_below(t, key, (size_t)length, &out->begin, &out->end);
   free(key);
   return rc;
 }

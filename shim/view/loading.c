@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "cache/cache.h"
 #include "cache/fetch.h"
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "config/launcher.h"
@@ -46,7 +46,7 @@ static int open_given(const struct shard_view_dataset *d, const char *file, cons
     return shard_error_set(err, size, -errno, "SHARD_DATASET='%.256s': %s", d->path,
                            strerror(errno));
   }
-  int rc = shard_given_open(file, name, real, &shard_datasets_get()->options, out, err, size);
+  int rc = shard_prebuilt_open(file, name, real, &shard_datasets_get()->options, out, err, size);
   if (rc == 0) {
     return shard_error_set(
         err, size, -EINVAL,

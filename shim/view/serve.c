@@ -107,15 +107,15 @@ static int leap(struct walk *w, const char *slash) {
   size_t n = (size_t)(slash - w->p.name) + 1;
   char *key = w->p.name;
   key[n - 1] = '/' + 1;
-  int64_t next = shard_table_lower_bound(t, key, n);
-  return next < 0 ? (int)next : shard_table_seek(&w->p, t, (uint64_t)next);
+  int64_t next = shard_names_lower_bound(t, key, n);
+  return next < 0 ? (int)next : shard_names_seek(&w->p, t, (uint64_t)next);
 }
 
 /* The next entry: 1, 0 at the end, or -EBADMSG. It is at position p.position - 1. */
 static int walk_next(struct walk *w) {
   const struct shard_served *s = w->served;
   for (unsigned seen = 0; w->p.position < w->end;) {
-    int rc = shard_table_next(&w->p);
+    int rc = shard_names_next(&w->p);
     if (rc <= 0) {
       return rc;
     }
@@ -143,7 +143,7 @@ static int walk_next(struct walk *w) {
 static int attributes_of(struct walk *w, uint64_t i, uint64_t *ino, uint8_t *type) {
   const struct shard_table *t = w->p.table;
   if (i / SHARD_BLOCK_NAMES != w->block) {
-    int rc = shard_table_attributes(t, i / SHARD_BLOCK_NAMES, &w->attributes);
+    int rc = shard_names_attributes(t, i / SHARD_BLOCK_NAMES, &w->attributes);
     if (rc != 0) {
       return rc;
     }
@@ -171,7 +171,7 @@ static int emit_others(const struct shard_served *s, const struct shard_scope *i
   }
   struct walk w = WALK(s, t, in->others_end);
   w.first = in->first;
-  int rc = shard_table_seek(&w.p, t, from < in->others_begin ? in->others_begin : from);
+  int rc = shard_names_seek(&w.p, t, from < in->others_begin ? in->others_begin : from);
   while (rc == 0 && (rc = walk_next(&w)) > 0) {
     rc = emit_found(&w, o, w.p.position - 1, base + w.p.position);
     if (rc <= 0) {
@@ -204,7 +204,7 @@ static int emit_in_order(const struct shard_served *s, struct out *o, uint64_t f
     return 1;
   }
   struct walk w = WALK(s, t, end);
-  int rc = shard_table_seek(&w.p, t, from);
+  int rc = shard_names_seek(&w.p, t, from);
   while (rc == 0 && (rc = walk_next(&w)) > 0) {
     uint64_t i = w.p.position - 1;
     rc = 0;
@@ -241,7 +241,7 @@ static int emit_shuffled(const struct shard_served *s, struct out *o, uint64_t f
         continue;
       }
     }
-    int rc = shard_table_seek(&w.p, t, i);
+    int rc = shard_names_seek(&w.p, t, i);
     if (rc == 0) {
       rc = walk_next(&w);
     }
@@ -265,7 +265,7 @@ static int emit_hashed(const struct shard_served *s, const struct shard_scope *i
   }
   struct walk w = WALK(s, t, in->end);
   w.first = in->first;
-  int rc = shard_table_seek(&w.p, t, from < in->begin ? in->begin : from);
+  int rc = shard_names_seek(&w.p, t, from < in->begin ? in->begin : from);
   while (rc == 0 && (rc = walk_next(&w)) > 0) {
     rc = 0;
     /* The walk has the name whole, with the directory before it. */
@@ -328,9 +328,9 @@ ssize_t shard_serve_listed(const struct shard_served *s, int fd, void *buf, size
 
 /* What lies below the directory. 0 or -EBADMSG. */
 static int find_scope(const struct shard_served *s, struct shard_scope *in) {
-  int rc = shard_table_below(&in->listing->names, s->path, s->base, &in->begin, &in->end);
+  int rc = shard_names_below(&in->listing->names, s->path, s->base, &in->begin, &in->end);
   return rc ? rc
-            : shard_table_below(&in->listing->others, s->path, s->base, &in->others_begin,
+            : shard_names_below(&in->listing->others, s->path, s->base, &in->others_begin,
                                 &in->others_end);
 }
 

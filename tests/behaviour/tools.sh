@@ -105,7 +105,7 @@ status "cache, no verb" 2 cache; status "cache, bad verb" 2 cache frob; status "
 status "cache ls, gc's option" 2 cache ls --dry-run
 status "cache gc, bad days" 2 cache gc --older-than 1d; says "names it" 1d
 status "cache gc, bad size" 2 cache gc --max-size big; says "names it" big
-SHARD_CACHE_DRI=/x status "cache gc, misspelt variable" 1 cache gc; says "names it" SHARD_CACHE_DRI
+SHARD_CACHE_DRI=/x status "cache gc, misspelt variable" 2 cache gc; says "names it" SHARD_CACHE_DRI
 SHARD_CACHE_DIR=$D/1 status "cache of a file" 1 cache ls; says "names it" "$D/1"
 fill
 verdict "two versions" "$([ "$old" != "$new" ] || ls "$C")"
@@ -209,9 +209,9 @@ verdict "gc among ranks" "$(cat "$WORK/errors")"
 M=$ROOT/shim/man
 mapfile -t commands < <("$CTL" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p')
 verdict "shardctl --help has all commands" "$([ ${#commands[@]} -ge 12 ] || echo "${commands[*]}")"
-verdict "libshard.7 has the variables" "$(grep -o '^| `SHARD_[^|]*' "$ROOT/README.md" | grep -o 'SHARD_[A-Z_]*' | while read -r v; do grep -q "$v" "$M/libshard.7" || echo "$v"; done)"
+verdict "libshard.7 has the variables" "$("$CTL" doctor --variables | grep -o '^SHARD_[A-Z0-9_]*' | while read -r v; do grep -q "$v" "$M/libshard.7" || echo "$v"; done)"
 verdict "shardctl.1 has the options" "$(for c in "${commands[@]}"; do "$CTL" "$c" --help; done | grep -o -e '--[a-z-]*' | sort -u | grep -v -e '^--help$' -e '^--$' |
   while read -r o; do sed 's/\\-/-/g' "$M/shardctl.1" | grep -qF -e "$o" || echo "$o"; done)"
-for m in shardctl.1 libshard.7; do verdict "$m is clean" "$(man -l --warnings=w "$M/$m" 2>&1 >/dev/null)"; done
+for m in "$M"/*; do verdict "${m##*/} is clean" "$(man -l --warnings=w "$m" 2>&1 >/dev/null)"; done
 verdict "commands have --help" "$(for c in "${commands[@]}"; do "$CTL" $c --help | grep -q Usage || echo $c; done)"
 finish

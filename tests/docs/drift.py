@@ -305,28 +305,28 @@ def functions(code, documents):
         name = re.sub(r"^__(\w+)_2$", r"\1", name)
         return name if name == "getdents64" else re.sub(r"64(?=$|_)", "", name)
     page = documents.pages["libshard.7"].partition(".SH WHAT IT CHANGES")[2].partition("\n.PP")[0]
-    told = [word for line in page.splitlines() if line.startswith(".BR ")
-            for word in re.findall(r"[a-zA-Z_]\w+", line[4:])]
-    told = [word for word in told if word not in ("SHARD_STATS",)]
-    exports = {base(name) for name in code.exports if not name.startswith("shard_")}
-    return both_ways(exports, told, "libshard.7, WHAT IT CHANGES,", "function")
+    lines = []
+    for kind, text in zip(("LISTING", "STATS"), page.split("\n.B SHARD_STATS\n")):
+        told = [word for line in text.splitlines() if line.startswith(".BR ")
+                for word in re.findall(r"[a-zA-Z_]\w+", line[4:])]
+        exports = {base(name) for name in code.exports if code.exports[name] == kind}
+        lines += both_ways(exports, told, f"libshard.7, WHAT IT CHANGES, {kind},", "function")
+    return lines
 
 
 def patches(code, documents):
-    """What the adapter patches, as libshard.7 tells it."""
+    """What the adapter replaces in DLIO, as libshard.7 tells it."""
     python = "\n".join(text for path, text in code.sources.items() if path.endswith(".py"))
-    told = documents.page("libshard.7").sections["In a CPython process that imports DLIO"]
-    lines = []
-    for heading in told:
-        for name in re.findall(r"[A-Za-z_]+", heading.partition(",")[0].split(" in ")[0]):
-            if name not in python and name not in ("the", "module", "of", "until", "it", "has"):
-                lines.append(f"libshard.7 says that {heading} is changed; the adapter has no {name}")
-    known = set(re.findall(r'"(\w+\.\w+)": ?\{', python))
-    text = "\n".join(told)
-    lines += [f"libshard.7 lacks {name}, which the adapter knows" for name in sorted(known)
-              if name.partition(".")[2] not in text and name.partition(".")[2] not in
-              "\n".join(told.values())]
-    return lines
+    told = " ".join(documents.page("libshard.7").sections["In a CPython process that imports DLIO"])
+    replaced = set(re.findall(r"^ +(?:cls|module)\.(\w+) = (?!cls|module)", python, re.MULTILINE))
+    replaced |= set(re.findall(r"\breplace\(cls, (\w+)\)", python))
+    known = set(re.findall(r'"(\w+\.\w+)": ?[{(d]', python))
+    lines = [f"libshard.7 lacks {name}, which the adapter replaces" for name in sorted(replaced)
+             if not re.search(rf"\b{name}\b", told)]
+    lines += [f"libshard.7 has {name}, which the adapter does not know"
+              for name in sorted(set(re.findall(r"\b[A-Za-z]\w+\.\w+\b", told)) - known)
+              if not name.startswith(("sys.", "utils."))]
+    return lines if replaced and known else ["drift.py finds nothing that the adapter replaces"]
 
 
 def clients(code, documents):
@@ -339,6 +339,15 @@ def clients(code, documents):
     lines = both_ways(tested, rows, "libshard-pytorch.7's table", "library")
     return lines + [f"libshard-pytorch.7 has {name} {version}, pinned is {code.pins.get(name)}"
                     for name, version in rows.items() if code.pins.get(name) != version]
+
+
+def cache_files(code, documents):
+    """The names of files in the cache directory."""
+    printed = {re.match(r"[.-][a-z]*", begin).group() for begin in
+               re.findall(r'\{SHARD_CACHE_\w+, "([^"]+)"', code.table("forms"))}
+    told = {found for heading in documents.page("libshard.7").entries("FILES")
+            for found in re.findall(r"\bKEY([.-][a-z]*)", heading)}
+    return both_ways(printed, told, "libshard.7, FILES,", "name KEY")
 
 
 def figures(_, documents):
@@ -364,11 +373,9 @@ def places(code, documents):
         for page, section in set(re.findall(r"\b(libshard[\w-]*|shardctl) ?\((\d)\)", text)):
             if f"{page}.{section}" not in documents.pages:
                 lines.append(f"{where} names {page}({section}), which is not there")
-    targets = set(re.findall(r"^([\w .-]+):(?!=)", code.makefile, re.MULTILINE))
-    targets = {word for line in targets for word in line.split()}
     for line in re.findall(r"(?:^    |`)make ([a-z][\w -]*)", documents.readme, re.MULTILINE):
         lines += [f"README names make {word}, the Makefile does not" for word in line.split()
-                  if word.islower() and word not in targets]
+                  if word.islower() and word not in code.targets]
     rules = code.makefile.partition("\ninstall:")[2]
     install, uninstall = rules.partition("\nuninstall:")[0], rules.partition("\nuninstall:")[2]
     lines += [f"make install lacks {name}" for name in PAGES if f"shim/man/{name}" not in install]
@@ -391,7 +398,7 @@ def troff(_, documents):
 
 
 COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, options, errors,
-               provoked_errors, launchers, functions, patches, clients, figures, places, troff)
+               provoked_errors, launchers, functions, patches, clients, cache_files, figures, places, troff)
 
 
 def main():

@@ -92,14 +92,18 @@ class Code:
         self.sources = {path: read(path) for path in
                         (os.path.relpath(file, REPO) for file in
                          glob.glob(os.path.join(REPO, "shim", "**", "*.[ch]"), recursive=True)
+                         + glob.glob(os.path.join(REPO, "shim", "**", "*.def"), recursive=True)
                          + glob.glob(os.path.join(REPO, "shim", "**", "*.py"), recursive=True))}
         self.makefile = read("Makefile")
-        self.exports = read("shim", "exports.txt").split()
+        self.targets = set(re.findall(r"^([\w-]+):(?!=)", run("make", "-C", REPO, "-npqRr", ":"),
+                                      re.MULTILINE))
+        with open(os.path.join(build, "gen", "exports.txt"), encoding="utf-8") as stream:
+            self.exports = dict(line.split() for line in stream)  # {name: LISTING, STATS or API}
         self.pins = dict(re.findall(r"^([\w-]+)==(\S+)", read("scripts", "requirements-clients.txt"),
                                     re.MULTILINE))
         self.usage = run(ctl, "--help")
-        table = re.search(r"commands\[\] = \{(.*?)\};", self.sources["shim/ctl/main.c"], re.DOTALL)
-        self.commands = re.findall(r'\{"(\w+)", ctl_', table.group(1))
+        self.commands = re.findall(r"^COMMAND\((\w+),", self.sources["shim/ctl/commands.def"],
+                                   re.MULTILINE)
         self.help = {name: run(ctl, name, "--help") for name in self.commands}
         self.variables, self.launchers = {}, []  # {name: default or ""}
         for line in run(ctl, "doctor", "--variables").splitlines():
@@ -109,9 +113,17 @@ class Code:
                 self.launchers += by.group(1).split(", ")
             elif name.startswith("SHARD_"):
                 self.variables[name] = rest.partition("; default: ")[2].strip()
-        if not self.variables:
-            sys.exit(f"{ctl} doctor --variables tells no variables: build it first")
+        if not self.variables or not self.launchers or not all(self.help.values()):
+            sys.exit(f"{ctl} tells nothing of variables, launchers or options: build it first")
         self.answers = {}
+
+    def table(self, name):
+        """What is between the braces of an array, wherever it is; "" if it is nowhere."""
+        for source in self.sources.values():
+            found = re.search(rf"\b{name}\[\] = \{{(.*?)\}};", source, re.DOTALL)
+            if found:
+                return found.group(1)
+        return ""
 
     def check(self, name, value):
         """What the library says of a variable's value; "" if it takes it."""
@@ -134,11 +146,16 @@ class Code:
 
     def options(self, command):
         """The options of a command's table in the source, with dashes."""
-        source = self.sources[f"shim/ctl/cmd_{command}.c"]
-        found = {"--" + name for name in
-                 re.findall(r'\{"([a-z-]+)", (?:no|required|optional)_argument', source)}
-        letters = re.search(r'getopt_long\(argc, argv, "([^"]*)"', source)
-        found |= {"-" + letter for letter in re.sub("[:+h]", "", letters.group(1) if letters else "")}
+        source = next((text for text in self.sources.values()
+                       if f'"Usage: shardctl {command} ' in text and "rows[] = {" in text), "")
+        shared = dict(re.findall(r'#define (CTL_ROW_\w+) +\{"([a-z-]+)"',
+                                 self.sources["shim/ctl/options.h"]))
+        rows = re.search(r"rows\[\] = \{(.*?)\};", source, re.DOTALL)
+        rows = rows.group(1) if rows else ""
+        found = {"--" + name for name in re.findall(r'\{"([a-z-]+)",', rows)
+                 + [shared[row] for row in re.findall(r"CTL_ROW_\w+", rows) if row in shared]}
+        letters = re.search(r'\.letters = "([^"]*)"', source)
+        found |= {"-" + letter for letter in re.sub("[:+]", "", letters.group(1) if letters else "")}
         found |= set(re.findall(r'#define \w+ "(--[a-z-]+)"', source))
         return found - {"--help"}
 
@@ -146,8 +163,8 @@ class Code:
         """Variables that are read, but SHARD_ ones: {name: file}."""
         found = {}
         for path, source in self.sources.items():
-            for name in re.findall(r'\b(?:getenv|variable)\("([A-Z][A-Z0-9_]+)"\)', source) + \
-                    re.findall(r'#define \w+ "(LIBSHARD_[A-Z_]+)"', source):
+            for name in re.findall(r'(?:getenv|variable|file)\((?:[^()"]|"[a-z]*")*"([A-Z0-9_]+)"\)',
+                                   source) + re.findall(r'"((?:AWS|LIBSHARD)_[A-Z0-9_]+)"', source):
                 found[name] = path
         return found
 
@@ -155,7 +172,7 @@ class Code:
         """Errors that listing calls can end with, as the source names them: {name: file}."""
         found = {}
         for path, source in self.sources.items():
-            if path.startswith(("shim/view/view.c", "shim/cache/", "shim/listing/reader.c")):
+            if path.startswith(("shim/view/", "shim/cache/", "shim/listing/reader.c")):
                 for name in re.findall(r"-(E[A-Z0-9]+)\b", source):
                     if hasattr(errno, name):
                         found[name] = path

@@ -4,9 +4,9 @@
 
 Readers that don't divide their files (webdataset, torchdata, a Dataset over os.listdir, ...) must
 read every sample exactly once per epoch, over all ranks and workers, under the preload; and every
-sample in every rank without it, so that a preload that does nothing fails here. What README.md
-warns of is run, too: pipelines that divide by themselves lose samples under the preload.
-train.py is the script that README.md shows.
+sample in every rank without it, so that a preload that does nothing fails here. What
+libshard-pytorch(7) warns of is run, too: pipelines that divide by themselves lose samples under the preload.
+train.py is the script that the man page shows.
 """
 import collections
 import dataclasses

@@ -71,9 +71,9 @@ static void ask_table(const struct shard_table *t, const struct names *s, size_t
   struct shard_position p = {.name = name};
   assert_int_equal(t->count, s->count);
   for (size_t i = 0; i <= s->count; i += step) {
-    int rc = shard_table_seek(&p, t, i);
+    int rc = shard_names_seek(&p, t, i);
     assert_true(rc == 0 || rc == -EBADMSG);
-    rc = rc ? rc : shard_table_next(&p);
+    rc = rc ? rc : shard_names_next(&p);
     if (rc != -EBADMSG) {
       assert_int_equal(rc, i < s->count);
       assert_true(i == s->count || strcmp(name, s->v[i]) == 0);
@@ -81,12 +81,12 @@ static void ask_table(const struct shard_table *t, const struct names *s, size_t
     if (i == s->count) {
       break;
     }
-    int64_t at = shard_table_lower_bound(t, s->v[i], strlen(s->v[i]));
+    int64_t at = shard_names_lower_bound(t, s->v[i], strlen(s->v[i]));
     assert_true(at == -EBADMSG || at == (int64_t)i);
   }
-  for (uint64_t block = 0; block < shard_attribute_blocks(t->count); block++) {
+  for (uint64_t block = 0; block < shard_listing_attribute_blocks(t->count); block++) {
     memset(&a, 0x5a, sizeof(a));
-    int rc = shard_table_attributes(t, block, &a);
+    int rc = shard_names_attributes(t, block, &a);
     assert_true(rc == 0 || rc == -EBADMSG);
     for (size_t i = block * SHARD_BLOCK_NAMES;
          rc == 0 && i < s->count && i / SHARD_BLOCK_NAMES == block; i++) {
@@ -256,8 +256,8 @@ static void attributes_swapped(void **state) {
   for (size_t from = 0; from < 2; from++) {
     for (size_t to = 0; to < 2; to++) {
       const struct shard_table_header *f = all[from], *t = all[to];
-      for (uint64_t a = 0; a < shard_attribute_blocks(f->count); a++) {
-        for (uint64_t b = 0; b < shard_attribute_blocks(t->count); b++) {
+      for (uint64_t a = 0; a < shard_listing_attribute_blocks(f->count); a++) {
+        for (uint64_t b = 0; b < shard_listing_attribute_blocks(t->count); b++) {
           const uint8_t *entry_a = g.bytes + f->attribute_index.offset + a * entry;
           const uint8_t *entry_b = g.bytes + t->attribute_index.offset + b * entry;
           uint64_t at_a, end_a, at_b, end_b;

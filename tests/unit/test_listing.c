@@ -233,37 +233,37 @@ static void check_table(const struct names *s, const struct shard_table *t, size
   static struct shard_attributes a;
   struct shard_position p = {.name = name};
   assert_int_equal(t->count, s->count);
-  assert_int_equal(shard_table_seek(&p, t, 0), 0);
+  assert_int_equal(shard_names_seek(&p, t, 0), 0);
   for (size_t i = 0; i < s->count; i++) {
     size_t n = strlen(s->v[i]);
     assert_true(n <= t->longest);
-    assert_int_equal(shard_table_next(&p), 1);
+    assert_int_equal(shard_names_next(&p), 1);
     assert_int_equal(p.position, i + 1);
     assert_int_equal(p.length, n);
     assert_string_equal(name, s->v[i]);
-    assert_int_equal(shard_table_lower_bound(t, s->v[i], n), i);
+    assert_int_equal(shard_names_lower_bound(t, s->v[i], n), i);
     if (i % SHARD_BLOCK_NAMES == 0) {
       memset(&a, 0x5a, sizeof(a));
-      assert_int_equal(shard_table_attributes(t, i / SHARD_BLOCK_NAMES, &a), 0);
+      assert_int_equal(shard_names_attributes(t, i / SHARD_BLOCK_NAMES, &a), 0);
     }
     assert_true(a.ino[i % SHARD_BLOCK_NAMES] == names_ino(i + first));
     assert_int_equal(a.type[i % SHARD_BLOCK_NAMES], names_type(i + first));
   }
-  assert_int_equal(shard_table_next(&p), 0);
-  assert_int_equal(shard_table_next(&p), 0);
+  assert_int_equal(shard_names_next(&p), 0);
+  assert_int_equal(shard_names_next(&p), 0);
   /* between the names: what is one byte longer, and comes before the next one */
   for (size_t i = 0; t->order == 0 && i < s->count; i += 1 + s->count / 100) {
     size_t n = strlen(s->v[i]);
     memcpy(name, s->v[i], n);
     strcpy(name + n, "\x01");
-    int64_t at = shard_table_lower_bound(t, name, n + 1);
+    int64_t at = shard_names_lower_bound(t, name, n + 1);
     assert_int_equal(at, i + 1);
   }
-  assert_int_equal(shard_table_lower_bound(t, "", 0), 0);
+  assert_int_equal(shard_names_lower_bound(t, "", 0), 0);
   memset(name, 0xff, 300);
-  assert_int_equal(shard_table_lower_bound(t, name, 300), s->count);
-  assert_int_equal(shard_table_seek(&p, t, s->count), 0);
-  assert_int_equal(shard_table_next(&p), 0);
+  assert_int_equal(shard_names_lower_bound(t, name, 300), s->count);
+  assert_int_equal(shard_names_seek(&p, t, s->count), 0);
+  assert_int_equal(shard_names_next(&p), 0);
 }
 
 static void check_tables(const struct names *s, int order, const struct shard_listing *l) {
@@ -307,8 +307,8 @@ static void round_trip(struct names *s, int order) {
   assert_int_equal(shard_listing_open(file, &l), 0);
   check_facts(s, order, l);
   assert_int_equal(l->others.count, 0);
-  assert_int_equal(shard_table_attributes(&l->names, 0, &ignored), -EBADMSG);
-  assert_int_equal(shard_table_attributes(&l->others, 0, &ignored), -EBADMSG);
+  assert_int_equal(shard_names_attributes(&l->names, 0, &ignored), -EBADMSG);
+  assert_int_equal(shard_names_attributes(&l->others, 0, &ignored), -EBADMSG);
   assert_int_equal(shard_listing_verify(l), 0);
   shard_listing_close(l);
   assert_int_equal(names_write(s, order, file, digest, &bytes), 0);

@@ -558,6 +558,18 @@ static void pages(void **state) {
        {"a"},
        "t",
        true},
+      /* U+FFFE and U+FFFF are not allowed; others that begin as they do are */
+      {"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>\xef\xbf\xbd\xef\xbb\xbf"
+       "</Key></Contents><StartAfter>\xef\xbf\xbe</StartAfter><NextContinuationToken>a\xef\xbf\xbf"
+       "</NextContinuationToken></ListBucketResult>",
+       {"\xef\xbf\xbd\xef\xbb\xbf"},
+       NULL,
+       true},
+      {"<ListBucketResult><IsTruncated>true</IsTruncated><X>\xef\xbf\xbf\xef\xbf\xbe\x01</X>"
+       "<NextContinuationToken>\xef\xac\x80&#65533;</NextContinuationToken></ListBucketResult>",
+       {NULL},
+       "\xef\xac\x80\xef\xbf\xbd",
+       true},
       /* CDATA: "&#127;" stands for itself there, and a mask in its place cannot be told from DEL */
       {"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key><![CDATA[a&b]]></Key>"
        "</Contents><NextContinuationToken><![CDATA[a&#127;]]></NextContinuationToken>"
@@ -656,6 +668,10 @@ static void damaged_pages(void **state) {
       PAGE(LAST "<Contents><Key>a&;</Key></Contents>"),
       PAGE(LAST "<Contents><Key>\xff</Key></Contents>"),
       PAGE(LAST "<Contents><Key>\x7f\x01</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xef\xbf\xbf</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xef\xbf</Key></Contents>"),
+      PAGE(LAST "<Contents><Key>\xef</Key></Contents>"),
+      PAGE(LAST) "\xef\xbf",
       PAGE(LAST "<Contents><Key><![CDATA[\x01]]></Key></Contents>"),
       PAGE(LAST "<Contents><Key><![CDATA[&#127;]]></Key></Contents>"),
       PAGE(LAST) "<ListBucketResult/>",
@@ -718,6 +734,9 @@ static size_t make_reply(char *text, size_t size) {
       "\x7f?",
       "?",
       "\xc3\xa9",
+      "\xef\xbf\xbd",
+      "\xef\xbf\xbe",
+      "\xef\xbf\xbf",
       "\xf0\x9f\x98\x80",
       "<!---->",
       "<!-- \x01 -->",
@@ -730,8 +749,9 @@ static size_t make_reply(char *text, size_t size) {
       "\t",
       "<!-- </Key> -->",
       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
-  static const char *const odd[] = {"&",      "&#",          "&#x",        "<",   ">", "\xff",
-                                    "</Key>", "</Contents>", "<Contents>", "]]>", ""};
+  static const char *const odd[] = {"&",          "&#",   "&#x",      "<",      ">",
+                                    "\xff",       "\xef", "\xef\xbf", "</Key>", "</Contents>",
+                                    "<Contents>", "]]>",  ""};
   static const char *const around[][2] = {
       {"<Contents><Key>", "</Key></Contents>"},
       {"<Contents><Key>", "</Key><Size>1</Size><X>&quot;\x01</X></Contents>"},
@@ -877,9 +897,9 @@ static void answers_meanings(void **state) {
       list = {.method = "GET"},
       get = {.method = "GET", .key = "k", .unless = "e"},
       put = {.method = "PUT", .key = "k", .body = &body},
-      look = {.method = "GET", .key = "k", .tells = true},
-      look_again = {.method = "GET", .key = "k", .unless = "e", .tells = true},
-      put_new = {.method = "PUT", .key = "k", .body = &body, .tells = true};
+      look = {.method = "GET", .key = "k", .wants_status = true},
+      look_again = {.method = "GET", .key = "k", .unless = "e", .wants_status = true},
+      put_new = {.method = "PUT", .key = "k", .body = &body, .wants_status = true};
   static const struct {
     long status;
     const char *body;
@@ -889,14 +909,14 @@ static void answers_meanings(void **state) {
     const char *why;
   } cases[] = {
       {200, "", &list, SHARD_S3_WHOLE, 0, NULL},
-      {404, ERROR("NoSuchKey"), &look, SHARD_S3_TOLD, 0, NULL},
-      {404, "", &look, SHARD_S3_TOLD, 0, NULL},
+      {404, ERROR("NoSuchKey"), &look, SHARD_S3_STATUS, 0, NULL},
+      {404, "", &look, SHARD_S3_STATUS, 0, NULL},
       {404, ERROR("NoSuchBucket"), &look, SHARD_S3_REFUSED, -ENOENT, "no such bucket"},
       {404, ERROR("NoSuchKey"), &get, SHARD_S3_REFUSED, -ENOENT, "no such object"},
       {404, "", &put_new, SHARD_S3_REFUSED, -ENOENT, "HTTP 404"},
-      {304, "", &look_again, SHARD_S3_TOLD, 0, NULL},
+      {304, "", &look_again, SHARD_S3_STATUS, 0, NULL},
       {304, "", &look, SHARD_S3_MOVED, 0, NULL},
-      {412, "", &put_new, SHARD_S3_TOLD, 0, NULL},
+      {412, "", &put_new, SHARD_S3_STATUS, 0, NULL},
       {412, ERROR("PreconditionFailed"), &put, SHARD_S3_REFUSED, -EEXIST, "there already"},
       {429, "", &list, SHARD_S3_SLOWER, 0, "HTTP 429"},
       {503, ERROR("SlowDown"), &list, SHARD_S3_SLOWER, 0, "HTTP 503 SlowDown"},
@@ -1058,8 +1078,8 @@ static void splits_of_numbers(void **state) {
   end = text_of("img_0003");
   at = text_of("img_0000499");
   assert_true(shard_s3_split_between(&span, 0.5, &middle));
-  assert_true(shard_compare_bytes(middle.bytes, middle.length, at.bytes, at.length) > 0);
-  assert_true(shard_compare_bytes(middle.bytes, middle.length, end.bytes, end.length) < 0);
+  assert_true(shard_codec_compare_bytes(middle.bytes, middle.length, at.bytes, at.length) > 0);
+  assert_true(shard_codec_compare_bytes(middle.bytes, middle.length, end.bytes, end.length) < 0);
   free(seen);
 }
 
@@ -1094,10 +1114,10 @@ static void splits_in_parts(void **state) {
       fail_msg("case %zu: %.0f left", i, left);
     }
     assert_true(shard_s3_split_between(&span, cases[i].part, &middle));
-    if (shard_compare_bytes(middle.bytes, middle.length, cases[i].least, strlen(cases[i].least)) <
-            0 ||
-        shard_compare_bytes(middle.bytes, middle.length, cases[i].most, strlen(cases[i].most)) >
-            0) {
+    if (shard_codec_compare_bytes(middle.bytes, middle.length, cases[i].least,
+                                  strlen(cases[i].least)) < 0 ||
+        shard_codec_compare_bytes(middle.bytes, middle.length, cases[i].most,
+                                  strlen(cases[i].most)) > 0) {
       fail_msg("case %zu: divided at %.*s", i, (int)middle.length, middle.bytes);
     }
     assert_true(is_utf8(middle.bytes, middle.length));
@@ -1195,8 +1215,8 @@ static void splits_lie_between(void **state) {
     }
     for (size_t i = 0; i < 2; i++) {
       for (size_t k = 0; k < 2; k++) {
-        if (shard_compare_bytes(keys[k].bytes, keys[k].length, keys[k + 1].bytes,
-                                keys[k + 1].length) > 0) {
+        if (shard_codec_compare_bytes(keys[k].bytes, keys[k].length, keys[k + 1].bytes,
+                                      keys[k + 1].length) > 0) {
           struct shard_s3_text swap = keys[k];
           keys[k] = keys[k + 1];
           keys[k + 1] = swap;
@@ -1211,8 +1231,8 @@ static void splits_lie_between(void **state) {
     struct shard_s3_text middle;
     struct shard_s3_span span = {.at = &keys[1], .seen = seen};
     for (int bounded = 0; bounded < 2; bounded++) {
-      bool empty =
-          shard_compare_bytes(keys[1].bytes, keys[1].length, keys[2].bytes, keys[2].length) == 0;
+      bool empty = shard_codec_compare_bytes(keys[1].bytes, keys[1].length, keys[2].bytes,
+                                             keys[2].length) == 0;
       span.end = bounded ? &keys[2] : NULL;
       if ((bounded && empty) || !shard_s3_split_between(&span, (round % 9) / 8.0, &middle)) {
         continue;
@@ -1220,10 +1240,10 @@ static void splits_lie_between(void **state) {
       found++;
       assert_true(middle.length <= SHARD_S3_KEY_MAX);
       assert_true(is_utf8(middle.bytes, middle.length));
-      assert_true(shard_compare_bytes(middle.bytes, middle.length, keys[1].bytes, keys[1].length) >
-                  0);
-      assert_true(!bounded || shard_compare_bytes(middle.bytes, middle.length, keys[2].bytes,
-                                                  keys[2].length) < 0);
+      assert_true(shard_codec_compare_bytes(middle.bytes, middle.length, keys[1].bytes,
+                                            keys[1].length) > 0);
+      assert_true(!bounded || shard_codec_compare_bytes(middle.bytes, middle.length, keys[2].bytes,
+                                                        keys[2].length) < 0);
       assert_true(shard_s3_split_left(&span, &keys[0], 1000) >= 0);
     }
   }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "build/batch.h"
-#include "build/sort.h"
+#include "build/sorter.h"
 #include "libshard.h"
 #include "listing/codec.h"
 #include "unit.h"
@@ -32,7 +32,7 @@ static uint32_t sort_order;
 
 static int compare(const void *pa, const void *pb) {
   const struct one *a = pa, *b = pb;
-  int c = shard_compare_names(sort_order, a->name, a->length, b->name, b->length);
+  int c = shard_codec_compare_names(sort_order, a->name, a->length, b->name, b->length);
   return c ? c : (a->index > b->index) - (a->index < b->index);
 }
 
@@ -109,10 +109,10 @@ static void check(enum kind kind, size_t n, uint32_t order, bool attributes, siz
     uint64_t ino = unit_random(&seed);
     a.v[i] = (struct one){malloc(length + 1), length, i, ino};
     memcpy(a.v[i].name, name, length);
-    assert_int_equal(shard_feeder_add(&f[i % feeders], name, length, ino, (uint8_t)(ino % 13)), 0);
+    assert_int_equal(shard_sorter_feed(&f[i % feeders], name, length, ino, (uint8_t)(ino % 13)), 0);
   }
   for (size_t k = 0; k < feeders; k++) {
-    assert_int_equal(shard_feeder_end(&f[k]), 0);
+    assert_int_equal(shard_sorter_end_feed(&f[k]), 0);
   }
   assert_int_equal(shard_sorter_count(s), n);
   sort_order = order;
@@ -198,9 +198,9 @@ static void check_direct(size_t n, size_t broken, size_t refused_at, bool keep, 
   for (size_t i = 0; i < n && rc == 0; i++) {
     char name[64];
     int length = sprintf(name, "%s%010zu-some-name", i == broken ? "" : "f", i);
-    rc = shard_feeder_add(&f, name, (size_t)length, 0, 0);
+    rc = shard_sorter_feed(&f, name, (size_t)length, 0, 0);
   }
-  rc = rc ? rc : shard_feeder_end(&f);
+  rc = rc ? rc : shard_sorter_end_feed(&f);
   int ended = shard_sorter_direct_end(s);
   rc = rc ? rc : ended < 0 ? ended : 0;
   if (refused_at < n) {
@@ -253,9 +253,9 @@ static void given_up(void **state) {
     char name[64];
     for (int i = 0; i < names; i++) {
       int n = sprintf(name, "%d-%040d", i * 7919 % 30011, i);
-      assert_int_equal(shard_feeder_add(&f, name, (size_t)n, 0, 0), 0);
+      assert_int_equal(shard_sorter_feed(&f, name, (size_t)n, 0, 0), 0);
     }
-    assert_int_equal(shard_feeder_end(&f), 0);
+    assert_int_equal(shard_sorter_end_feed(&f), 0);
     if (names % 2) {
       int left = names / 2 + 1;
       assert_int_equal(shard_sorter_merge(s, refuse, &left), -ENOSPC);
@@ -273,9 +273,9 @@ static void fail_without(const char *folder, int expected, const char *told) {
   int rc = 0;
   for (int i = 0; i < 200000 && rc == 0; i++) {
     int n = sprintf(name, "%d-%040d", i * 7919 % 200003, i);
-    rc = shard_feeder_add(&f, name, (size_t)n, 0, 0);
+    rc = shard_sorter_feed(&f, name, (size_t)n, 0, 0);
   }
-  rc = rc ? rc : shard_feeder_end(&f);
+  rc = rc ? rc : shard_sorter_end_feed(&f);
   int left = 1 << 30;
   rc = rc ? rc : shard_sorter_merge(s, refuse, &left);
   assert_int_equal(rc, expected);

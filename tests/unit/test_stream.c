@@ -14,7 +14,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "build/parts.h"
+#include "build/stream_writer.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "listing/listing.h"
@@ -54,13 +54,13 @@ static void name_of(unsigned i, char name[64]) {
 }
 
 /* Names [from, to), with a pause now and then. */
-static void write_names(struct shard_parts *p, unsigned from, unsigned to) {
+static void write_names(struct shard_stream_writer *p, unsigned from, unsigned to) {
   char name[64];
   for (unsigned i = from; i < to; i++) {
     name_of(i, name);
-    assert_int_equal(shard_parts_add(p, name, strlen(name)), 0);
+    assert_int_equal(shard_stream_writer_add(p, name, strlen(name)), 0);
     if (i % 1000 == 999) {
-      assert_int_equal(shard_parts_pause(p), 0);
+      assert_int_equal(shard_stream_writer_pause(p), 0);
     }
   }
 }
@@ -85,8 +85,8 @@ static void keep(struct texts *t, const char *text, size_t length) {
 
 static void keep_table(struct texts *t, const struct shard_table *table) {
   struct shard_position p = {.name = malloc(table->longest + 2)};
-  int rc = shard_table_seek(&p, table, 0);
-  while (rc == 0 && (rc = shard_table_next(&p)) == 1) {
+  int rc = shard_names_seek(&p, table, 0);
+  while (rc == 0 && (rc = shard_names_next(&p)) == 1) {
     keep(t, p.name, p.length);
     rc = 0;
   }
@@ -128,11 +128,11 @@ static void *read_all(void *context) {
 /* Two threads read one stream while it is written. */
 static void together(void **state) {
   (void)state;
-  struct shard_parts *p;
+  struct shard_stream_writer *p;
   struct shard_stream *s;
   struct reader readers[2];
   pthread_t threads[2];
-  assert_int_equal(shard_parts_open(base, SOURCE, "", &p), 0);
+  assert_int_equal(shard_stream_writer_open(base, SOURCE, "", &p), 0);
   assert_int_equal(shard_stream_open(base, SOURCE, "", &s), 0);
   const struct shard_stream_part *none = NULL;
   char err[700];
@@ -142,13 +142,13 @@ static void together(void **state) {
     assert_int_equal(pthread_create(&threads[i], NULL, read_all, &readers[i]), 0);
   }
   write_names(p, 0, 1000);
-  assert_int_equal(shard_parts_count(p), 1); /* at once */
+  assert_int_equal(shard_stream_writer_count(p), 1); /* at once */
   write_names(p, 1000, NAMES);
-  assert_true(shard_parts_count(p) < 40);
-  assert_int_equal(shard_stream_look(base), SHARD_STREAM_RUNNING);
-  assert_int_equal(shard_parts_end(p), 0);
-  assert_int_equal(shard_stream_look(base), SHARD_STREAM_COMPLETE);
-  assert_int_equal(shard_parts_names(p), NAMES);
+  assert_true(shard_stream_writer_count(p) < 40);
+  assert_int_equal(shard_stream_get_state(base), SHARD_STREAM_RUNNING);
+  assert_int_equal(shard_stream_writer_end(p), 0);
+  assert_int_equal(shard_stream_get_state(base), SHARD_STREAM_COMPLETE);
+  assert_int_equal(shard_stream_writer_names(p), NAMES);
   struct texts wanted = {.count = 0};
   for (unsigned i = 0; i < NAMES; i++) {
     char name[64];
@@ -160,7 +160,7 @@ static void together(void **state) {
     struct reader *r = &readers[i];
     pthread_join(threads[i], NULL);
     assert_int_equal(r->rc, 0);
-    assert_int_equal(r->parts, shard_parts_count(p));
+    assert_int_equal(r->parts, shard_stream_writer_count(p));
     assert_int_equal(r->names.count, NAMES);
     qsort(r->names.list, r->names.count, sizeof(*r->names.list), by_text);
     for (size_t k = 0; k < NAMES; k++) {
@@ -176,30 +176,30 @@ static void together(void **state) {
     forget(&r->others);
   }
   forget(&wanted);
-  shard_parts_free(p);
+  shard_stream_writer_free(p);
   shard_stream_close(s);
 }
 
 /* Many directories, and names that no directory has. */
 static void directories(void **state) {
   (void)state;
-  struct shard_parts *p;
+  struct shard_stream_writer *p;
   struct reader r = {.rc = 0};
   char name[64];
-  assert_int_equal(shard_parts_open(base, SOURCE, "", &p), 0);
+  assert_int_equal(shard_stream_writer_open(base, SOURCE, "", &p), 0);
   for (unsigned round = 0; round < 2; round++) {
     for (unsigned i = 0; i < 20000; i++) {
       snprintf(name, sizeof(name), "%u/%u", i, round);
-      assert_int_equal(shard_parts_add(p, name, strlen(name)), 0);
+      assert_int_equal(shard_stream_writer_add(p, name, strlen(name)), 0);
     }
-    assert_int_equal(shard_parts_pause(p), 0);
+    assert_int_equal(shard_stream_writer_pause(p), 0);
   }
   static const char *const odd[] = {"/x", "a//b", "a/./b", "../b", "o/../b", "a/b/"};
   for (size_t i = 0; i < COUNT(odd); i++) {
-    assert_int_equal(shard_parts_add(p, odd[i], strlen(odd[i])), 0);
+    assert_int_equal(shard_stream_writer_add(p, odd[i], strlen(odd[i])), 0);
   }
-  assert_int_equal(shard_parts_add(p, "", 0), -ENAMETOOLONG);
-  assert_int_equal(shard_parts_end(p), 0);
+  assert_int_equal(shard_stream_writer_add(p, "", 0), -ENAMETOOLONG);
+  assert_int_equal(shard_stream_writer_end(p), 0);
   assert_int_equal(shard_stream_open(base, SOURCE, "", &r.stream), 0);
   read_all(&r);
   assert_int_equal(r.rc, 0);
@@ -207,18 +207,18 @@ static void directories(void **state) {
   assert_int_equal(r.others.count, 20000 + 3); /* a, o, a/b */
   forget(&r.names);
   forget(&r.others);
-  shard_parts_free(p);
+  shard_stream_writer_free(p);
   shard_stream_close(r.stream);
 }
 
 static void nothing(void **state) {
   (void)state;
-  struct shard_parts *p;
+  struct shard_stream_writer *p;
   struct reader r = {.rc = 1};
-  assert_int_equal(shard_parts_open(base, SOURCE, "", &p), 0);
-  assert_int_equal(shard_parts_pause(p), 0);
-  assert_int_equal(shard_parts_end(p), 0);
-  shard_parts_free(p);
+  assert_int_equal(shard_stream_writer_open(base, SOURCE, "", &p), 0);
+  assert_int_equal(shard_stream_writer_pause(p), 0);
+  assert_int_equal(shard_stream_writer_end(p), 0);
+  shard_stream_writer_free(p);
   assert_int_equal(shard_stream_open(base, SOURCE, "", &r.stream), 0);
   read_all(&r);
   assert_int_equal(r.rc, 0);
@@ -229,19 +229,19 @@ static void nothing(void **state) {
 /* What ends before its end, misses a part, or is of something else, is an error. */
 static void broken(void **state) {
   (void)state;
-  struct shard_parts *p;
+  struct shard_stream_writer *p;
   struct reader r = {.rc = 0};
   char path[PATH_MAX + 32];
-  assert_int_equal(shard_parts_open(base, SOURCE, "", &p), 0);
+  assert_int_equal(shard_stream_writer_open(base, SOURCE, "", &p), 0);
   write_names(p, 0, 20000);
-  uint64_t parts = shard_parts_count(p);
+  uint64_t parts = shard_stream_writer_count(p);
   assert_true(parts > 3);
   for (unsigned i = 0; i < 100; i++) { /* as with SHARD_LOG=info */
     assert_true(dprintf(errors, "shardctl: s3: trying again\n") > 0);
   }
   assert_int_equal(dprintf(errors, "shardctl: it rains\n"), 19);
   flock(errors, LOCK_UN);
-  assert_int_equal(shard_stream_look(base), SHARD_STREAM_BROKEN);
+  assert_int_equal(shard_stream_get_state(base), SHARD_STREAM_BROKEN);
   assert_int_equal(shard_stream_open(base, SOURCE, "", &r.stream), 0);
   read_all(&r);
   assert_int_equal(r.rc, -EIO);
@@ -252,8 +252,8 @@ static void broken(void **state) {
   forget(&r.others);
   shard_stream_close(r.stream);
 
-  assert_int_equal(shard_parts_end(p), 0);
-  shard_parts_free(p);
+  assert_int_equal(shard_stream_writer_end(p), 0);
+  shard_stream_writer_free(p);
   snprintf(path, sizeof(path), "%s.2.listing", base);
   assert_int_equal(unlink(path), 0);
   r = (struct reader){.rc = 0};
@@ -282,20 +282,20 @@ static void *wait_for_a_part(void *context) {
 
 static void cancelled(void **state) {
   struct shard_stream *stream;
-  struct shard_parts *p;
+  struct shard_stream_writer *p;
   pthread_t reader;
   void *found;
   (void)state;
-  assert_int_equal(shard_parts_open(base, SOURCE, "", &p), 0);
+  assert_int_equal(shard_stream_writer_open(base, SOURCE, "", &p), 0);
   assert_int_equal(shard_stream_open(base, SOURCE, "", &stream), 0);
   assert_int_equal(pthread_create(&reader, NULL, wait_for_a_part, stream), 0);
   assert_int_equal(pthread_cancel(reader), 0);
   write_names(p, 0, 1000);
-  assert_int_equal(shard_parts_end(p), 0);
+  assert_int_equal(shard_stream_writer_end(p), 0);
   assert_int_equal(pthread_join(reader, &found), 0);
   assert_ptr_equal(found, stream);
   shard_stream_close(stream);
-  shard_parts_free(p);
+  shard_stream_writer_free(p);
 }
 
 static int remove_all(void **state) {

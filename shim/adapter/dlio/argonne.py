@@ -10,10 +10,9 @@ from ..recognise import Family, changed
 from ..sequences import FileList, Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
 from ..shuffles import advance
 
-# ---- what they are known by -----------------------------------------------------------------------
+# ---- what they are known by --------------------------------------------------------------------
 
 WINTER_2024 = {
-    **folder.KNOWN,
     "main.py": {
         "DLIOBenchmark.initialize": ("a89f1087a8", "e71873ebd5"),
     },
@@ -40,6 +39,7 @@ WINTER_2024 = {
     "reader/tf_reader.py": {
         "TFReader.next": ("5ffde4d5da",),
     },
+    **folder.KNOWN,
 }
 
 AUGUST_2024 = changed(WINTER_2024, {
@@ -76,7 +76,7 @@ JUNE_2026 = changed(WINTER_2025, {
     "ConfigArguments.build_sample_map_iter": ("b94cdac938",),
 })
 
-# ---- what is done to them -------------------------------------------------------------------------
+# ---- what is done to them ----------------------------------------------------------------------
 
 
 def _own_samples(args, total):

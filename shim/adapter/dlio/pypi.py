@@ -9,7 +9,6 @@ from ..recognise import Family
 from ..sequences import FileList, Indices, SampleMap
 
 KNOWN = {
-    **folder.KNOWN,
     "main.py": {
         "DLIOBenchmark.initialize": ("a89f1087a8", "50c093abe7", "e71873ebd5"),
     },
@@ -36,6 +35,7 @@ KNOWN = {
     "reader/tf_reader.py": {
         "TFReader.next": ("5ffde4d5da",),
     },
+    **folder.KNOWN,
 }
 
 

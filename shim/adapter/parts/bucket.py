@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""bucket: the same for `storage_type: s3` by s3torchconnector (argonne-lcf's main, from December
-2025 on)."""
+"""bucket: walk_node() of `storage_type: s3` by s3torchconnector, answered from a listing of the
+bucket (argonne-lcf's main, from December 2025 on)."""
 import os
 
 from .. import STARTED
@@ -57,17 +57,17 @@ def _account(storage):
         values["SHARD_S3_ADDRESSING"] = "path"
     if "SHARD_TIMEOUT" not in os.environ:
         values["SHARD_TIMEOUT"] = "10"  # for a request: the unmodified run gives up soon, too
-    values["SHARD_LOG"] = "warn"  # of its words, only why it fails is wanted
-    # Nothing else may say where the bucket is.
+    values["SHARD_LOG"] = "warn"  # only the reason of a failure is wanted
+    # "NAME" takes a variable away: nothing else may say where the bucket is.
     return ["%s=%s" % pair for pair in values.items()] + [
         "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
         "AWS_PROFILE"]
 
 
 def _walk(tree, storage, frame, node, use_pattern):
-    """The answer to walk_node() of DLIO's S3PyTorchConnectorStorage, or None for the unmodified one.
+    """The answer to initialize()'s walk_node(), or None for the unmodified one.
 
-    Its keys are whole URIs: data_folder/train/x is the object of that very name, s3:// included,
+    The storage class's keys are whole URIs: data_folder/train/x is the object of that very name, s3:// included,
     in the bucket that the URI names. It lists all below a prefix; sub-folders it does not know.
     """
     import urllib.parse
@@ -77,9 +77,9 @@ def _walk(tree, storage, frame, node, use_pattern):
         return None
     args = benchmark.args
     folder = os.path.join(args.data_folder, kind)
-    subfolders = benchmark.num_subfolders_train if kind == "train" else benchmark.num_subfolders_eval
+    subfolders = getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval"))
     if use_pattern or node != folder or subfolders != 0:
-        return None  # with sub-folders DLIO stops
+        return None  # DLIO itself stops at sub-folders
     try:
         parts = urllib.parse.urlparse(node)
     except ValueError:
@@ -87,16 +87,17 @@ def _walk(tree, storage, frame, node, use_pattern):
     if (node != "s3://%s/%s" % (parts.netloc, parts.path.lstrip("/")) or not node.isprintable()
             or not parts.netloc.replace("-", "").replace("_", "").replace(".", "").isalnum()):
         raise Refusal("data_folder is not of the form s3://bucket/folder")
-    # Of other loaders, and the iterative sampler, DLIO makes local paths of the keys, and fails.
+    # With other loaders, or the iterative sampler, DLIO takes keys for local paths, and fails.
     if str(args.data_loader) != "pytorch" or str(args.data_loader_sampler) not in ("None", "index"):
         raise Refusal("in a bucket only the PyTorch loader with the index sampler is known")
     environment = _account(storage)
     if environment is None:
         return None  # DLIO stops, too
     turn = _turns[node] = _turns.get(node, 0) + 1
-    since = STARTED  # ranks of MPI have met since then, and after the data's generation
+    since = STARTED  # the ranks of an MPI job have met since then, after data was generated
     if args.comm_size == 1:
-        # Processes that know nothing of each other list for themselves; but shares are of one list.
+        # Processes that do not know each other each list for themselves; but shares must be of one
+        # list.
         turn, since = (turn, 1) if native().view_asked() == "shard" else (0, 0)
     listing = Listing.of_bucket(
         "s3://%s/%s/" % (parts.netloc, node),

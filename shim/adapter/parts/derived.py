@@ -22,7 +22,7 @@ def shuffling(numpy):
     return Proxy(numpy, random=Proxy(numpy.random, shuffle=shuffle))
 
 
-# ---- the list itself ----------------------------------------------------------------------------
+# ---- the list itself ---------------------------------------------------------------------------
 
 
 def _share(files, wanted, rank, size):
@@ -101,7 +101,7 @@ def _patch_epochs(cls):
     replace(cls, reconfigure)
 
 
-# ---- for families' own functions ------------------------------------------------------------------
+# ---- for families' own functions ---------------------------------------------------------------
 
 
 def own_samples(args, total):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tensorflow: tf.data.Dataset.list_files() of a FileList, so that a rank sees its own share only."""
+"""tensorflow: tf.data.Dataset.list_files() of a FileList: a rank sees its own share only."""
 import itertools
 import os
 

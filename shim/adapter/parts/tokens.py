@@ -79,7 +79,7 @@ _refused = set()
 
 
 def say_refusal(what, why):
-    """One warning per reason and node; a time-out may be one rank's alone."""
+    """Warn once per reason and node; but each rank tells of its own time-out."""
     import errno
 
     reason = str(getattr(why, "strerror", None) or why)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * credentials.c - keys, region and endpoint: the environment first, then the profile's section in
- * the shared files. https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
+ * account.c - keys, region and endpoint: from the environment first, then from the profile's
+ * section of the shared files. https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
  */
 #include <errno.h>
 #include <limits.h>
@@ -28,7 +28,7 @@ static void forget_secret(char *secret) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Without blanks around it; in place. */
+/* The text without blanks around it; in place. */
 static char *trim(char *text) {
   while (is_blank(*text)) {
     text++;
@@ -41,7 +41,7 @@ static char *trim(char *text) {
   return text;
 }
 
-/* Without the quotes that a name with blanks has; in place. */
+/* The text without the quotes that a name with blanks has; in place. */
 static char *unquote(char *text) {
   size_t n = strlen(text);
   if (n >= 2 && (*text == '\'' || *text == '"') && text[n - 1] == *text) {
@@ -51,7 +51,7 @@ static char *unquote(char *text) {
   return text;
 }
 
-/* "[profile x]" or "[x]": whether the line begins that section. Cuts the line. */
+/* Whether the line begins the section "[KIND NAME]"; kind NULL: "[NAME]". Cuts the line. */
 static bool is_section(char *line, const char *kind, const char *name) {
   line++;
   line[strcspn(line, "]")] = 0;
@@ -66,15 +66,15 @@ static bool is_section(char *line, const char *kind, const char *name) {
 }
 
 /*
- * The value of a key in a section of a file; malloc'd, NULL if it is not there, or empty. under: it
- * stands below this key, indented further: all of a section may be indented. found: set if the
- * section is there.
+ * The value of a key in a section of a file. Malloc'd; NULL if it is not there, or empty. under:
+ * the key stands below this one, indented further (a section may be indented as a whole). *found is
+ * set if the file has the section.
  */
 static char *look_up(const char *file, const char *kind, const char *name, const char *under,
                      const char *key, bool *found) {
   FILE *in = fopen(file, "re");
   char *line = NULL, *value = NULL;
-  size_t room = 0, margin = 0; /* margin: of the last line that is not below another */
+  size_t room = 0, margin = 0; /* margin: how far the last line of the section itself is indented */
   bool inside = false, below = false, begun = false;
   while (in && getline(&line, &room, in) >= 0) {
     size_t indent = strspn(line, " \t");
@@ -115,7 +115,7 @@ static char *look_up(const char *file, const char *kind, const char *name, const
   return value;
 }
 
-/* ~/.aws/NAME, or what the variable says. */
+/* The path of ~/.aws/NAME, or the one that the variable gives. */
 static void shared_file(char path[PATH_MAX], const char *name, const char *over) {
   const char *given = get_variable(over), *home = get_variable("HOME");
   if (!home) {
@@ -139,7 +139,7 @@ struct files {
   bool found; /* some file has the profile */
 };
 
-/* A setting may stand in either file; that of the keys goes first. */
+/* A setting of the profile. It may stand in either file; the credentials file goes first. */
 static char *look_up_setting(struct files *f, const char *under, const char *key) {
   char *value = look_up(f->credentials, NULL, f->profile, under, key, &f->found);
   return value ? value : look_up(f->config, "profile", f->profile, under, key, &f->found);
@@ -201,7 +201,7 @@ static bool is_region(const char *text) {
   return n > 0 && n < 64 && !text[n];
 }
 
-/* What the profile has in place of keys; NULL: nothing. */
+/* The setting by which the profile gets its keys from elsewhere; NULL: it has none. */
 static const char *other_means(struct files *f) {
   static const char *const names[] = {"role_arn", "credential_process", "sso_session",
                                       "sso_account_id", "login_session"};
@@ -247,7 +247,7 @@ static int check_account(const struct shard_s3_account *a, struct files *f, bool
   } else if (!a->region || !is_region(a->region)) {
     snprintf(err, size, "'%.64s' is not a region: see AWS_REGION", a->region ? a->region : "");
   } else if (a->endpoint && shard_s3_url_parse_endpoint(a->endpoint, &ignored) != 0) {
-    /* It may hold a password: not shown. */
+    /* Not shown: it may hold a password. */
     snprintf(err, size,
              "the endpoint (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or endpoint_url) is "
              "not of the form http[s]://host[:port]");
@@ -273,7 +273,7 @@ int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
   const char *region = get_variable("AWS_REGION");
   region = region ? region : get_variable("AWS_DEFAULT_REGION");
   account->region =
-      look_up_setting(&f, NULL, "region"); /* looked up in any case: is the profile there? */
+      look_up_setting(&f, NULL, "region"); /* in any case: it tells whether the profile is there */
   if (region || !account->region) {
     free(account->region);
     account->region = strdup(region ? region : "us-east-1");

@@ -83,10 +83,10 @@ bool shard_s3_answer_is_region(const char *text) {
   return *text && strlen(text) < 64 && !strpbrk(text, "/.:@?# ");
 }
 
-/* Whether it is not what was asked for, but tells what was to be known. */
-static bool is_told(long status, const struct shard_s3_request *r,
-                    const struct shard_s3_fault *fault) {
-  if (!r->tells) {
+/* Whether the status is all that the request wants to know. */
+static bool is_status_wanted(long status, const struct shard_s3_request *r,
+                             const struct shard_s3_fault *fault) {
+  if (!r->wants_status) {
     return false;
   }
   return (status == 304 && r->unless) || (status == 412 && r->body) ||
@@ -151,8 +151,8 @@ static enum shard_s3_meaning find_meaning(const struct shard_s3_answer *a,
                                           const struct shard_s3_asked *asked,
                                           const struct shard_s3_fault *fault) {
   const char *code = fault->code;
-  if (is_told(a->status, asked->request, fault)) {
-    return SHARD_S3_TOLD;
+  if (is_status_wanted(a->status, asked->request, fault)) {
+    return SHARD_S3_STATUS;
   }
   if (a->status == 429 || a->status == 503 || strcmp(code, "SlowDown") == 0) {
     return SHARD_S3_SLOWER;
@@ -191,7 +191,7 @@ void shard_s3_answer_judge(const struct shard_s3_answer *a, const struct shard_s
   if (v->meaning == SHARD_S3_LATER || v->meaning == SHARD_S3_SLOWER) {
     snprintf(v->why, sizeof(v->why), "HTTP %ld%s%s", a->status, fault->code[0] ? " " : "",
              fault->code);
-  } else if (v->meaning != SHARD_S3_TOLD) {
+  } else if (v->meaning != SHARD_S3_STATUS) {
     explain_refusal(asked, a->status, v);
   }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * answer.h - a server's answer to a request, and what it means: whether it is what was asked for,
- * is to be asked for again, now or later, here or elsewhere, or is a refusal. It decides nothing:
- * client.c does what it says. Everything here is of one thread.
+ * answer.h - a server's answer to a request, and what it means: what was asked for, a refusal, or
+ * that the request must be sent again, later or elsewhere. client.c then does so; these functions
+ * only read. They have no state of their own.
  */
 #ifndef SHARD_SOURCE_S3_ANSWER_H
 #define SHARD_SOURCE_S3_ANSWER_H
@@ -30,33 +30,33 @@ struct shard_s3_answer {
 void shard_s3_answer_clear(struct shard_s3_answer *answer);
 
 enum shard_s3_line {
-  SHARD_S3_HEAD_BEGINS, /* another one: of a proxy, or of "100 Continue", if there was one before */
+  SHARD_S3_HEAD_BEGINS, /* the status line; an earlier head was a proxy's, or "100 Continue" */
   SHARD_S3_HEAD_LINE,
-  SHARD_S3_NOT_HEAD, /* a trailer, behind the body */
+  SHARD_S3_NOT_HEAD, /* a trailer: it follows the body */
 };
 
-/* Read a line of a head, as libcurl gives it. What a head before it said is forgotten. */
+/* Read a line, as libcurl hands it over. Where a head begins, the answer before it is forgotten. */
 enum shard_s3_line shard_s3_answer_read_line(struct shard_s3_answer *answer, const char *line,
                                              size_t length);
 
-/* Keep a piece of an error's body. */
+/* Keep a piece of an error's body. Without memory it is lost. */
 void shard_s3_answer_keep(struct shard_s3_answer *answer, const char *data, size_t size);
 
 enum shard_s3_meaning {
   SHARD_S3_WHOLE,   /* what was asked for */
-  SHARD_S3_TOLD,    /* not that, but an answer the request takes as well (`tells`) */
+  SHARD_S3_STATUS,  /* not that, but a status that the request wants (`wants_status`) */
   SHARD_S3_LATER,   /* what may pass by itself */
   SHARD_S3_SLOWER,  /* the same, for the server has more to do than it can */
   SHARD_S3_CLOCK,   /* our clock is not the server's: answer->date */
-  SHARD_S3_RESIGN,  /* the request is to be signed for fault.region */
+  SHARD_S3_RESIGN,  /* the request must be signed for fault.region */
   SHARD_S3_MOVED,   /* a redirect: shard_s3_answer_target() */
   SHARD_S3_REFUSED, /* for good */
 };
 
 struct shard_s3_verdict {
   enum shard_s3_meaning meaning;
-  int rc;        /* of what is REFUSED, and of RESIGN if it does not help: a negative errno ... */
-  char why[600]; /* ... and words for people; of what may pass: "HTTP 503 SlowDown" */
+  int rc;        /* REFUSED, CLOCK, and RESIGN if it does not help: a negative errno ... */
+  char why[600]; /* ... and a line for people. LATER and SLOWER: "HTTP 503 SlowDown" */
   struct shard_s3_fault fault;
 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "build/intake.h"
-#include "build/parts.h"
+#include "build/stream_writer.h"
 #include "listing/options.h"
 
 /* Where names go: to the intake of a listing, or into parts. */
@@ -14,7 +14,7 @@ struct outlet {
   struct shard_s3_bucket *bucket;
   const struct shard_options *options;
   struct shard_intake *intake;
-  struct shard_parts *parts; /* NULL: to the intake */
+  struct shard_stream_writer *parts; /* NULL: to the intake */
   int (*begun)(void *context);
   void *context;
 };
@@ -50,7 +50,7 @@ static int add_key(void *context, const char *key, size_t length) {
   if (!is_included(o->options, name, length)) {
     return 0;
   }
-  return o->parts ? shard_parts_add(o->parts, name, length)
+  return o->parts ? shard_stream_writer_add(o->parts, name, length)
                   : shard_intake_add(o->intake, name, length);
 }
 
@@ -124,8 +124,8 @@ static int tell_begun(struct outlet *o) {
 
 static int end_page(void *context) {
   struct outlet *o = context;
-  int rc = shard_parts_pause(o->parts);
-  return rc == 0 && shard_parts_count(o->parts) > 0 ? tell_begun(o) : rc;
+  int rc = shard_stream_writer_pause(o->parts);
+  return rc == 0 && shard_stream_writer_count(o->parts) > 0 ? tell_begun(o) : rc;
 }
 
 int shard_s3_bucket_stream(struct shard_s3_bucket *bucket, const struct shard_options *options,
@@ -139,19 +139,19 @@ int shard_s3_bucket_stream(struct shard_s3_bucket *bucket, const struct shard_op
   bucket->listing.page = end_page;
   bucket->listing.context = &outlet;
   shard_options_format(options, text, sizeof(text));
-  int rc = name ? shard_parts_open(base, name, text, &outlet.parts) : -ENOMEM;
+  int rc = name ? shard_stream_writer_open(base, name, text, &outlet.parts) : -ENOMEM;
   if (rc == 0) {
     rc = shard_s3_list_keys(&bucket->listing, err, size);
-    rc = rc ? rc : shard_parts_end(outlet.parts);
+    rc = rc ? rc : shard_stream_writer_end(outlet.parts);
     if (rc != 0) {
-      shard_parts_drop(outlet.parts);
+      shard_stream_writer_drop(outlet.parts);
     }
     rc = rc ? rc : tell_begun(&outlet);
   }
   if (rc != 0 && !err[0]) {
     snprintf(err, size, "cannot write '%.300s.*': %s", base, strerror(-rc));
   }
-  shard_parts_free(outlet.parts);
+  shard_stream_writer_free(outlet.parts);
   free(name);
   return rc;
 }

@@ -7,8 +7,9 @@
  *                └── again ─┘   after min(20 s, 0.1 s * 2^failures) * a random number from 0 to 1
  *
  * until it has failed for `timeout` seconds ("Exponential Backoff And Jitter", AWS Architecture
- * Blog). Damaged replies are asked for again a few times only: a server that answers otherwise does
- * so for a reason. libcurl follows no redirects: each request is signed for the host it goes to.
+ * Blog). A damaged reply is asked for again a few times only: if the next ones are no better, there
+ * is a reason. libcurl does not follow redirects, since a request is signed for the host it goes
+ * to.
  */
 #include "source/s3/client.h"
 
@@ -23,25 +24,26 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "libshard.h"
 #include "source/s3/answer.h"
 #include "source/s3/provider.h"
 #include "source/s3/sigv4.h"
 
-#define DAMAGED_MOST 4   /* damaged replies to a request */
-#define UNREACHED_MOST 5 /* tries while the server has never answered */
-#define REDIRECTS_MOST 3 /* of a request */
-#define SKEWS_MOST 2     /* corrections of the clock */
+#define DAMAGED_MOST 4   /* damaged replies to a request, then it is given up */
+#define UNREACHED_MOST 5 /* tries to reach a server that has never answered */
+#define REDIRECTS_MOST 3 /* followed for a request */
+#define SKEWS_MOST 2     /* times that a request makes us correct the clock */
 #define STALL_LEAST 1.0  /* seconds without a byte */
 #define STALL_MOST 30.0
-#define SPEED_LEAST 1024.0 /* bytes a second, of what takes longer than the time-out */
-#define PATIENCE 10.0      /* seconds until the user is told that it is tried again */
+#define SPEED_LEAST 1024.0 /* bytes a second, if an object takes longer than the time-out */
+#define PATIENCE 10.0      /* seconds of retries before the user is told */
 #define DELAY_FIRST 0.1
 #define DELAY_MOST 20.0
 #define HOST_SIZE 600 /* a bucket, a dot, an endpoint's host, and NUL */
 #define EMPTY_HASH "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-/* A connection's worth of a request under way. */
+/* A request under way. */
 struct slot {
   struct shard_s3_client *client;
   struct shard_s3_request *request; /* NULL: free */
@@ -70,17 +72,17 @@ struct shard_s3_client {
   unsigned running;
   double width;    /* requests that may run at once */
   double narrowed; /* when it was last made smaller */
-  double turned;   /* when the loop last came by */
-  bool warned;     /* that a request is tried again and again */
+  double turned;   /* when the loop last looked for stuck requests */
+  bool warned;     /* the user knows that a request is retried */
   bool reached;    /* the server has answered a request as asked */
   double skew;     /* seconds that its clock is ahead */
-  char region[64]; /* a redirect's, or the account's */
+  char region[64]; /* that requests are signed for: a redirect's, or the account's */
   struct shard_s3_endpoint endpoint;
   const struct shard_s3_provider *provider; /* of the endpoint */
   char moved[256];                          /* the host a redirect has named; "" */
   bool home;                                /* the endpoint is the provider's in the region */
   uint64_t sent;
-  struct sigaction pipe; /* as it was: a TLS library may write to a connection that is gone */
+  struct sigaction pipe; /* SIGPIPE's, as it was: ignored, since TLS may write to a closed socket */
   int rc;
   char message[1200];
 };
@@ -91,7 +93,7 @@ static double now_seconds(void) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* From 0 to 1; from OpenSSL, so that the nodes of a job do not come in step. */
+/* From 0 to 1. OpenSSL's numbers differ between nodes, so that they do not retry in step. */
 static double draw_random(void) {
   uint32_t n = 0;
   if (RAND_bytes((unsigned char *)&n, sizeof(n)) != 1) {
@@ -106,7 +108,7 @@ static void push_request(struct queue *q, struct shard_s3_request *r) {
   q->last = &r->next;
 }
 
-/* The message begins with what was asked for: s3://bucket, or an object. */
+/* Fail for good. The message begins with what was asked for: s3://bucket, or an object. */
 __attribute__((format(printf, 4, 5))) static void
 give_up(struct shard_s3_client *c, struct shard_s3_request *r, int rc, const char *format, ...) {
   if (r->optional) {
@@ -216,7 +218,7 @@ static size_t on_data(char *data, size_t one, size_t n, void *context) {
 /* ---- what goes ---------------------------------------------------------------------------------
  */
 
-/* The next of the body. */
+/* libcurl wants more of the body. */
 static size_t on_read(char *data, size_t one, size_t n, void *context) {
   struct slot *s = context;
   const struct shard_s3_body *body = s->request->body;
@@ -224,7 +226,7 @@ static size_t on_read(char *data, size_t one, size_t n, void *context) {
   n *= one;
   s->heard = now_seconds();
   ssize_t got = pread(body->fd, data, n < left ? n : (size_t)left, (off_t)s->given);
-  if (got < 0 || (got == 0 && left > 0)) { /* it has become shorter, or the disk fails */
+  if (got < 0 || (got == 0 && left > 0)) { /* the file became shorter, or the disk fails */
     s->rc = got < 0 ? -errno : -EIO;
     return CURL_READFUNC_ABORT;
   }
@@ -232,7 +234,7 @@ static size_t on_read(char *data, size_t one, size_t n, void *context) {
   return (size_t)got;
 }
 
-/* libcurl begins anew, on another connection. */
+/* libcurl sends the body again, on another connection. */
 static int on_seek(void *context, curl_off_t offset, int origin) {
   struct slot *s = context;
   if (origin != SEEK_SET || offset < 0) {
@@ -247,7 +249,8 @@ static int on_seek(void *context, curl_off_t offset, int origin) {
 
 static bool add_header(struct slot *s, const char *name, const char *value) {
   char *line = NULL;
-  int n = asprintf(&line, "%s:%s%s", name, *value ? " " : "", value); /* "name:" leaves it out */
+  int n = asprintf(&line, "%s:%s%s", name, *value ? " " : "",
+                   value); /* "name:" removes libcurl's own */
   struct curl_slist *more = n < 0 ? NULL : curl_slist_append(s->headers, line);
   if (n >= 0) {
     OPENSSL_cleanse(line, (size_t)n);
@@ -296,7 +299,7 @@ static bool sign_headers(struct slot *s, const char *host) {
   for (size_t i = 0; good && i < count; i++) {
     good = add_header(s, headers[i].value == host ? "Host" : headers[i].name, headers[i].value);
   }
-  /* A body is sent at once: it is rarely refused, and a proxy may not know of "100 Continue". */
+  /* Do not wait for "100 Continue": a body is rarely refused, and a proxy may not know that. */
   good = good && (!body || add_header(s, "Expect", ""));
   if (!good || !a->sign) {
     return good;
@@ -331,7 +334,7 @@ static void clear_slot(struct slot *s) {
 /* Set an option; libcurl copies strings. */
 #define SET(option, value) (good = curl_easy_setopt(e, option, value) == CURLE_OK && good)
 
-/* What the request is, where it goes and who hears of it. false: no memory. */
+/* Set what is sent, and who takes the reply. false: no memory. */
 static bool set_request(struct slot *s, const char *url) {
   const struct shard_s3_request *r = s->request;
   CURL *e = s->easy;
@@ -346,7 +349,7 @@ static bool set_request(struct slot *s, const char *url) {
   SET(CURLOPT_USERAGENT, agent);
   SET(CURLOPT_HEADERFUNCTION, on_header);
   SET(CURLOPT_HEADERDATA, s);
-  SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* what a proxy says is no reply */
+  SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* a proxy's words are not the reply */
   SET(CURLOPT_WRITEFUNCTION, on_data);
   SET(CURLOPT_WRITEDATA, s);
   SET(CURLOPT_ERRORBUFFER, s->error);
@@ -362,14 +365,14 @@ static bool set_request(struct slot *s, const char *url) {
   return good;
 }
 
-/* How it goes there. false: no memory, or libcurl lacks what safety wants. */
+/* Set how it is sent. false: no memory, or libcurl lacks what is needed to be safe. */
 static bool set_transport(struct slot *s) {
   const struct shard_s3_client *c = s->client;
   CURL *e = s->easy;
   bool good = true;
   SET(CURLOPT_FOLLOWLOCATION, 0L);
   SET(CURLOPT_NOSIGNAL, 1L);
-  /* After a failure, what is left in the old connection is not to be taken for a reply. */
+  /* After a failure: what is left in the old connection must not be taken for the reply. */
   SET(CURLOPT_FRESH_CONNECT, s->request->failures > 0 ? 1L : 0L);
   if (c->endpoint.tls) {
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
@@ -379,7 +382,7 @@ static bool set_transport(struct slot *s) {
     SET(CURLOPT_CAINFO, c->account->ca_bundle);
     SET(CURLOPT_CAPATH, NULL); /* no other than these */
   }
-  /* As far as libcurl has them: the URL has the scheme, redirects are not followed. */
+  /* What follows is good to have, not needed: the URL names the scheme. */
 #if LIBCURL_VERSION_NUM >= 0x075500
   curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, c->endpoint.tls ? "https" : "http");
 #else
@@ -450,7 +453,7 @@ static void send_waiting(struct shard_s3_client *c, double now) {
 /* ---- what became of it -------------------------------------------------------------------------
  */
 
-/* Try again later, if there is time left. */
+/* Retry later, if there is time left. */
 static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
   double now = now_seconds();
   if (r->failures++ == 0) {
@@ -471,14 +474,14 @@ static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, c
     fprintf(stderr, "shardctl: s3: %s; trying again in %.2f s\n", why, delay > 0 ? delay : 0);
   } else if (c->options.log >= SHARD_LOG_WARN && !c->warned && c->options.timeout > PATIENCE &&
              r->not_before > r->first_failed + PATIENCE) {
-    c->warned = true; /* before the wait: there may be no other chance */
-    fprintf(stderr, "shardctl: warning: %s; it is tried again for up to %u s (SHARD_TIMEOUT)\n",
+    c->warned = true; /* before the wait: the user may end us in it */
+    fprintf(stderr, SHARD_ERROR_WARNING "%s; it is tried again for up to %u s (SHARD_TIMEOUT)\n",
             why, c->options.timeout);
   }
   push_request(&c->waiting, r);
 }
 
-/* Again at once, not counted as a failure. */
+/* Send it again at once. That is no failure. */
 static void send_again(struct shard_s3_client *c, struct shard_s3_request *r) {
   r->not_before = 0;
   push_request(&c->waiting, r);
@@ -492,7 +495,7 @@ static void retry_damaged(struct shard_s3_client *c, struct shard_s3_request *r,
   retry_later(c, r, why);
 }
 
-/* The server has more than it can do: fewer requests at a time. */
+/* The server is overloaded: run fewer requests at a time. */
 static void narrow_width(struct shard_s3_client *c) {
   double now = now_seconds();
   if (now - c->narrowed > 0.5) {
@@ -544,7 +547,7 @@ static void follow_redirect(struct slot *s, struct shard_s3_request *r,
           host, scheme, where, region[0] ? " and AWS_REGION" : "");
 }
 
-/* Go by the server's clock. */
+/* Sign by the server's clock. */
 static void set_clock(struct slot *s, struct shard_s3_request *r, const char *why) {
   struct shard_s3_client *c = s->client;
   if (++r->skews > SKEWS_MOST) {
@@ -558,7 +561,7 @@ static void set_clock(struct slot *s, struct shard_s3_request *r, const char *wh
   send_again(c, r);
 }
 
-/* It has its answer. */
+/* The request is done. */
 static void hand_back(struct slot *s, struct shard_s3_request *r) {
   struct shard_s3_client *c = s->client;
   r->status = s->answer.status;
@@ -584,7 +587,7 @@ static int act_on_answer(struct slot *s, struct shard_s3_request *r, const char 
   }
   switch (v.meaning) {
   case SHARD_S3_WHOLE:
-  case SHARD_S3_TOLD:
+  case SHARD_S3_STATUS:
     hand_back(s, r);
     break;
   case SHARD_S3_SLOWER:
@@ -612,7 +615,7 @@ static int act_on_answer(struct slot *s, struct shard_s3_request *r, const char 
   return 0;
 }
 
-/* libcurl could not get the reply. tunnel: what a proxy said to CONNECT; 0: nothing. */
+/* libcurl could not get the reply. tunnel: the status of a proxy's answer to CONNECT; 0: none. */
 static void act_on_failure(struct slot *s, struct shard_s3_request *r, CURLcode code, long tunnel) {
   struct shard_s3_client *c = s->client;
   char why[400];
@@ -639,7 +642,7 @@ static void act_on_failure(struct slot *s, struct shard_s3_request *r, CURLcode 
   case CURLE_COULDNT_RESOLVE_PROXY:
     give_up(c, r, -EINVAL, "%s (see http_proxy, https_proxy, all_proxy, no_proxy)", why);
     return;
-  case CURLE_OUT_OF_MEMORY: /* libcurl's word for headers without an end, too */
+  case CURLE_OUT_OF_MEMORY: /* also if headers have no end */
     retry_damaged(c, r, why);
     return;
   default:
@@ -673,7 +676,7 @@ static void finish_request(struct slot *s, CURLcode code) {
   } else if (rc == 0) {
     rc = act_on_answer(s, r, &why);
   } else if (rc == -EBADMSG) {
-    r->end(r->context, &why); /* it knows why */
+    r->end(r->context, &why); /* only to ask why */
   }
   if (rc == -EBADMSG) {
     retry_damaged(c, r, why);
@@ -683,7 +686,7 @@ static void finish_request(struct slot *s, CURLcode code) {
   clear_slot(s);
 }
 
-/* Why a request has come to nothing; false: it has not. */
+/* Whether a request comes to nothing; slot->stuck says why. */
 static bool is_stuck(struct slot *s, double now) {
   const struct shard_s3_request *r = s->request;
   double timeout = s->client->options.timeout, took = now - s->begun, silent = now - s->heard;
@@ -691,7 +694,8 @@ static bool is_stuck(struct slot *s, double now) {
   stall = stall < STALL_LEAST ? STALL_LEAST : stall < STALL_MOST ? stall : STALL_MOST;
   stall *= 1 << (r->failures < 2 ? r->failures : 2);
   double most = 10 * stall < timeout + stall ? 10 * stall : timeout + stall;
-  if (r->failures > 0 && stall > r->first_failed + timeout - s->begun) { /* what time is left */
+  if (r->failures > 0 &&
+      stall > r->first_failed + timeout - s->begun) { /* no longer than there is time */
     stall = r->first_failed + timeout - s->begun;
     stall = stall < STALL_LEAST ? STALL_LEAST : stall;
   }
@@ -699,7 +703,7 @@ static bool is_stuck(struct slot *s, double now) {
     snprintf(s->stuck, sizeof(s->stuck), "nothing has come for %.0f s", silent);
     return true;
   }
-  /* A page is never long in coming; an object may be large. */
+  /* A page must be there soon; an object may be large. */
   bool slow = !r->key && took > most;
   if (r->key && took > timeout) {
     slow = (double)(s->received + s->given) < SPEED_LEAST * took;
@@ -710,10 +714,10 @@ static bool is_stuck(struct slot *s, double now) {
   return slow;
 }
 
-/* Requests that nothing has come of for long. */
+/* End requests that come to nothing. */
 static void end_stuck(struct shard_s3_client *c) {
   double now = now_seconds();
-  double lost = now - c->turned > 0.5 ? now - c->turned : 0; /* we were busy ourselves */
+  double lost = now - c->turned > 0.5 ? now - c->turned : 0; /* we were busy, not they */
   for (unsigned i = 0; i < c->options.connections; i++) {
     struct slot *s = &c->slots[i];
     if (!s->request) {
@@ -785,7 +789,7 @@ void shard_s3_client_submit(struct shard_s3_client *client, struct shard_s3_requ
   push_request(&client->waiting, request);
 }
 
-/* Milliseconds until a request that waits may be sent; at most a while. */
+/* Milliseconds until a waiting request may be sent, or 250. */
 static int wait_time(const struct shard_s3_client *c, double now) {
   double least = 0.25;
   for (const struct shard_s3_request *r = c->waiting.first; r; r = r->next) {
@@ -796,7 +800,7 @@ static int wait_time(const struct shard_s3_client *c, double now) {
   return least > 0 ? (int)(least * 1000) + 1 : 0;
 }
 
-/* An error of all transfers: none of them would go on. */
+/* If libcurl cannot go on with any request, end the client. */
 static void check_multi(struct shard_s3_client *c, CURLMcode code) {
   if (code != CURLM_OK && c->rc == 0) {
     snprintf(c->message, sizeof(c->message), "s3://%s: libcurl: %s", c->options.bucket,
@@ -805,13 +809,13 @@ static void check_multi(struct shard_s3_client *c, CURLMcode code) {
   }
 }
 
-/* Take what libcurl says of the transfers that have ended. */
+/* Finish the requests whose transfers have ended. */
 static void finish_done(struct shard_s3_client *c) {
   const CURLMsg *m;
   while ((m = curl_multi_info_read(c->multi, &(int){0})) != NULL) {
     if (m->msg == CURLMSG_DONE) {
       char *slot = NULL;
-      CURLcode code = m->data.result; /* the message goes with the handle, in finish_request() */
+      CURLcode code = m->data.result; /* before finish_request() makes the message invalid */
       curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &slot);
       finish_request((struct slot *)(void *)slot, code);
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client.h - signed requests to one bucket, many at a time, on one thread (libcurl's multi handle).
+ * client.h - signed requests to one bucket, many at a time.
  *
- * What may pass by itself (5xx, SlowDown, resets, stalls, replies that are damaged) is tried again,
- * with full jitter. A clock that is off is corrected by the server's.
+ * The client retries what may pass by itself: 5xx, SlowDown, resets, stalls, damaged replies. If
+ * the host's clock is wrong, it signs by the server's. One thread uses a client; it is not for a
+ * forked child.
  */
 #ifndef SHARD_SOURCE_S3_CLIENT_H
 #define SHARD_SOURCE_S3_CLIENT_H
@@ -12,42 +13,42 @@
 
 #define SHARD_S3_ETAG 80 /* with NUL, without quotes */
 
-/* What a PUT sends: it stays open and as it is until the request is done. */
+/* The body of a PUT. The file stays open, and unchanged, until the request is done. */
 struct shard_s3_body {
   int fd; /* a regular file, sent from its beginning */
   uint64_t size;
-  const char
-      *hash;     /* SHA-256 in hexadecimal: signed, and kept with the object (x-amz-meta-sha256) */
-  bool only_new; /* -EEXIST if the object is there already */
+  const char *hash; /* its SHA-256 in hexadecimal: signed, and kept with the object */
+  bool only_new;    /* fail if the object is there already */
 };
 
 /*
- * A request, and what happens with its reply. It is the caller's, and stays where it is, until
- * shard_s3_client_next() hands it back.
+ * A request, and the functions that take its reply. The caller owns it. It must stay where it is
+ * until shard_s3_client_next() hands it back.
  */
 struct shard_s3_request {
   const char *method;               /* "GET", "HEAD", or "PUT" with a body */
   const char *key;                  /* of an object; NULL: the bucket itself */
   char *query;                      /* canonical: sorted, percent-encoded */
   const struct shard_s3_body *body; /* NULL: none */
-  const char *unless; /* of a GET: not if the object has this ETag; NULL: in any case */
-  /* That there is none (404), that it has that ETag (304), and that there is one already (412) are
-   * answers too, not failures: done, with this status and without `end`. */
-  bool tells;
-  long status; /* of the reply; set when it is done */
-  /* A reply begins; one that was begun before was not whole. 0 or negative errno. */
+  const char *unless;               /* a GET asks only for another ETag than this; NULL: for any */
+  /* Treat 404, 304 and 412 as answers: hand the request back with `status`; end() is not called. */
+  bool wants_status;
+  long status; /* of the reply; set when the request is handed back */
+  /* A reply begins. What came of an earlier one is void. 0, or a negative errno, which ends the
+   * client. Called at least once for each try. */
   int (*begin)(void *context);
-  /* A line of its head, with its end. NULL: not of interest. */
+  /* A line of the reply's head, with its line end, without a NUL. NULL: not wanted. */
   void (*header)(void *context, const char *line, size_t size);
-  /* A piece of it. -EBADMSG: it is damaged, and is asked for again; else an error that ends all. */
+  /* A piece of the body, of any size. 0; -EBADMSG if the reply is damaged: the client retries, and
+   * asks end() why; or a negative errno, which ends the client. */
   int (*data)(void *context, const char *data, size_t size);
-  /* It is whole. As data; -EBADMSG with why it is damaged. */
+  /* The reply is complete. As data(); with -EBADMSG, *why says what is damaged. */
   int (*end)(void *context, const char **why);
   void *context;
-  bool optional; /* handed back, with `failed` set, where another would end the client */
+  bool optional; /* if it fails for good, it is handed back with `failed`; the client goes on */
   bool failed;
 
-  /* The client's. */
+  /* Of the client alone. */
   struct shard_s3_request *next;
   double first_failed, not_before; /* monotonic seconds */
   unsigned failures, damaged, redirects, skews;
@@ -59,8 +60,8 @@ struct shard_s3_client_options {
   const struct shard_s3_account *account;
   const char *bucket;
   unsigned connections;
-  unsigned timeout;         /* seconds that one request is tried for */
-  enum shard_log_level log; /* debug: each request is told */
+  unsigned timeout;         /* seconds; a request that has failed for so long is given up */
+  enum shard_log_level log; /* debug: a line on stderr for each request */
 };
 
 /*
@@ -73,23 +74,25 @@ int shard_s3_client_init(char *err, size_t size);
 int shard_s3_client_open(const struct shard_s3_client_options *options,
                          struct shard_s3_client **client, char *err, size_t size);
 
-/* Begin a request. */
+/* Queue a request. It is sent by shard_s3_client_next(). */
 void shard_s3_client_submit(struct shard_s3_client *client, struct shard_s3_request *request);
 
 /*
- * Wait until a request is done: 1 and *done. 0: there is none under way. Negative errno: one has
- * failed for good, and so has the client: shard_s3_client_error().
+ * Send what is queued, and wait until a request is done. 1: *done is. 0: none is left. A negative
+ * errno: one has failed for good; the client is of no more use, shard_s3_client_error() says why.
  */
 int shard_s3_client_next(struct shard_s3_client *client, struct shard_s3_request **done);
 
-/* How many requests may run at once: fewer than `connections` where the server is overloaded. */
+/* How many requests may run at once: fewer than `connections` while the server is overloaded. */
 unsigned shard_s3_client_width(const struct shard_s3_client *client);
 
-/* Requests sent, tries again included. */
+/* Requests sent, retries included. */
 uint64_t shard_s3_client_sent(const struct shard_s3_client *client);
 
+/* A line; "" without an error. It is the client's. */
 const char *shard_s3_client_error(const struct shard_s3_client *client);
 
+/* Requests under way are dropped. NULL is allowed. */
 void shard_s3_client_close(struct shard_s3_client *client);
 
 #endif

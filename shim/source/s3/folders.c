@@ -11,7 +11,7 @@ static size_t find_first(const struct shard_s3_folders *f, const char *name, siz
   size_t low = 0, high = f->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    int order = shard_compare_bytes(f->list[middle].name, f->list[middle].length, name, n);
+    int order = shard_codec_compare_bytes(f->list[middle].name, f->list[middle].length, name, n);
     if (order < 0 || (behind && order == 0)) {
       low = middle + 1;
     } else {
@@ -23,7 +23,8 @@ static size_t find_first(const struct shard_s3_folders *f, const char *name, siz
 
 int shard_s3_folders_add(struct shard_s3_folders *f, const char *name, size_t n, bool open) {
   size_t at = find_first(f, name, n, false);
-  if (at < f->count && shard_compare_bytes(f->list[at].name, f->list[at].length, name, n) == 0) {
+  if (at < f->count &&
+      shard_codec_compare_bytes(f->list[at].name, f->list[at].length, name, n) == 0) {
     f->list[at].open = open;
     return 0;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * folders.h - folders of a bucket that are known by name: good places to divide a range at.
+ * folders.h - the folders of a bucket whose names are known: good places to divide a range.
  */
 #ifndef SHARD_SOURCE_S3_FOLDERS_H
 #define SHARD_SOURCE_S3_FOLDERS_H
@@ -12,28 +12,29 @@
 struct shard_s3_folder {
   char *name; /* with its slash; not ended by NUL */
   uint32_t length;
-  bool open; /* what follows it is not known */
+  bool open; /* whether others follow it is not known */
 };
 
-/* In order. Begin with all zero. */
+/* Sorted by name. All zero at first. */
 struct shard_s3_folders {
   struct shard_s3_folder *list;
   size_t count, room;
 };
 
-/* Add one, if it is not there and there is room. 0 or -ENOMEM. */
+/* Add a folder, or set `open` of one that is there. Without room it is left out. 0 or -ENOMEM. */
 int shard_s3_folders_add(struct shard_s3_folders *folders, const char *name, size_t length,
                          bool open);
 
-/* How many there are after `after` and before `end` (NULL: to the last); *first: the first's. */
+/* Count those after `after` and before `end` (NULL: to the last). *first: the index of the first.
+ */
 size_t shard_s3_folders_between(const struct shard_s3_folders *folders,
                                 const struct shard_s3_text *after, const struct shard_s3_text *end,
                                 size_t *first);
 
 /*
- * The folder whose folders are worth knowing, after a page from `first` to `last`: the bytes of
- * `last` that are its name. Where the page has few folders it is the one that holds them. -1: none,
- * as they have few keys, or all lie in `prefix` itself.
+ * After a page from `first` to `last`: choose the folder whose folders should be asked for, and
+ * return the length of its name, which `last` begins with. If the page lies in few folders, it is
+ * the one around them. -1: none, since the folders hold few keys, or `prefix` has no folders.
  */
 ssize_t shard_s3_folders_parent(const struct shard_s3_text *first, const struct shard_s3_text *last,
                                 size_t prefix);

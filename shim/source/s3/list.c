@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * list.c - a prefix listed in ranges, in parallel, without a hint of what its keys are.
+ * list.c - a prefix listed in ranges, in parallel, without knowing its keys.
  *
- * A range is the keys after `at` up to and including `end`; ranges are disjoint, and together they
- * are always what is left to list. It begins with one range. As long as connections are idle, the
- * range with most left to do is split (split.h): its end becomes the middle, and a new range from
- * the middle to the old end is listed from there by start-after. A page may hold keys past its
- * range's end, for that may have moved meanwhile: they are the other range's, and left out.
+ * A range is the keys after `at` up to and including `end`. Ranges are disjoint, and together they
+ * are always what is left to list. There is one at first. While connections are idle, we split the
+ * range with most left to do (split.h): its end becomes the middle, and a new range, listed by
+ * start-after, goes from the middle to the old end. When a page comes, its range's end may have
+ * moved: keys past it are the other range's, and are left out.
  *
- * Splits are few: a range is divided such that each connection gets an equal share of what seems
- * to be left, in whole pages, before the parts have been heard of; and again only when a connection
- * falls idle. Where guesses fail, the server is asked for the names of folders instead.
+ * Splits are few. We divide a range so that each connection gets an equal share of what seems to be
+ * left, in whole pages; and again only when a connection falls idle. Where guesses fail, we ask the
+ * server for the names of folders.
  *
- * So no guess can lose or double a key; a bad one costs a request. At any time
+ * So no guess can lose or double a key; a bad one costs a request. We split only while
  *     requests so far + one for each range <= 1.5 * pages that the keys so far fill + 64
- * or nothing is split; retries come on top.
+ * not counting retries.
  *
- * Keys of a page are handed on when it is whole and in order.
+ * The keys of a page are handed on when it is whole and in order.
  */
 #include <errno.h>
 #include <limits.h>
@@ -30,26 +30,26 @@
 #include "source/s3/split.h"
 
 #define REQUESTS_FREE 64
-#define FOLDER_PAGES 8    /* that are left in a folder whose end is asked for */
-#define FOLDERS_FREE 3    /* times that folders are asked for ... */
-#define FOLDERS_PAGES 100 /* ... and once more for as many pages */
+#define FOLDER_PAGES 8    /* left in a folder, so that asking for its end is worth a request */
+#define FOLDERS_FREE 3    /* requests for folders that are always allowed ... */
+#define FOLDERS_PAGES 100 /* ... and one more for each so many pages */
 #define EMPTY_MOST 1000   /* pages in a row without a key */
-#define SPLIT_LEAST 2.0   /* pages that are left in a range that is split */
-#define GUESSES_MOST 7    /* parts of a range that have not been heard of */
+#define SPLIT_LEAST 2.0   /* pages left in a range, so that it is split */
+#define GUESSES_MOST 7    /* parts of a range without an answer */
 
 struct range {
   struct shard_s3_request request;
   struct lister *lister;
-  struct range *parent; /* which has been heard of, and whose part it was; NULL once it is, too */
+  struct range *parent; /* the range it was split from, until its first page comes; then NULL */
   bool live;
-  unsigned probes; /* children that have not answered yet */
-  bool stuck;      /* there is nowhere to split it, until its next page */
+  unsigned probes; /* children without an answer */
+  bool stuck;      /* nowhere to split it, until its next page */
   bool listed;     /* a page has come */
   double left;     /* keys, about; SHARD_S3_UNKNOWN */
   bool has_end;
   struct shard_s3_text at, end, first; /* first: of the last page */
   struct shard_s3_page page;
-  char *token; /* goes on by it; NULL: by start-after */
+  char *token; /* to go on with; NULL: by start-after */
   uint64_t page_keys;
   unsigned empty;
   struct shard_s3_seen seen;
@@ -64,15 +64,16 @@ struct lister {
   struct range **ranges;
   unsigned count; /* of ranges, live or not */
   size_t prefix;
-  uint64_t asked; /* pages, not counting tries */
+  uint64_t asked; /* pages, not counting retries */
   uint64_t page_size;
-  uint64_t hits, misses; /* new ranges that had keys, and such that had none */
+  uint64_t hits, misses; /* new ranges with keys, and without */
   struct shard_s3_folders folders;
   struct folder_search { /* for folders */
     struct shard_s3_request request;
     struct shard_s3_page page;
-    bool busy, goes_on;                 /* goes_on: `after` is a folder from the last answer */
-    struct shard_s3_text parent, after; /* whose folders, and from where on */
+    bool busy, goes_on; /* goes_on: `after` comes from the last answer */
+    struct shard_s3_text parent,
+        after; /* the folder whose folders are asked for; those after this one */
   } search;
   unsigned searches;
   double folder_keys, folder_count; /* listed since, and how many folders they were in */
@@ -98,7 +99,7 @@ static int on_data(void *context, const char *data, size_t size) {
   return shard_s3_page_feed(&r->page, data, size);
 }
 
-/* A key for a message of one line. */
+/* A key as a message of one line shows it. */
 static const char *show_key(const char *key, size_t n, char buf[64]) {
   n = n < 60 ? n : 60;
   for (size_t i = 0; i < n; i++) {
@@ -108,7 +109,7 @@ static const char *show_key(const char *key, size_t n, char buf[64]) {
   return buf;
 }
 
-/* Keys come in order, after those before, and belong here. */
+/* Check that the page's keys have the prefix, and come in order, after those of the last page. */
 static int check_keys(struct range *r) {
   const struct shard_s3_listing *l = r->lister->listing;
   const char *before = r->at.bytes, *key;
@@ -120,7 +121,7 @@ static int check_keys(struct range *r) {
                show_key(key, n, buf));
       return -EBADMSG;
     }
-    if (shard_compare_bytes(key, n, before, before_length) <= 0) {
+    if (shard_codec_compare_bytes(key, n, before, before_length) <= 0) {
       snprintf(r->why, sizeof(r->why),
                "the server repeats itself, or sends keys out of order, at '%s'",
                show_key(key, n, buf));
@@ -159,7 +160,7 @@ static int on_end(void *context, const char **why) {
 /* ---- asking -----------------------------------------------------------------------------------
  */
 
-/* What all queries have in common, after the sorted beginning that `out` has. */
+/* Write what all queries have in common. What sorts before it is in `out` already. */
 static void put_query(FILE *out, const char *prefix, size_t length,
                       const struct shard_s3_text *after) {
   fprintf(out, "encoding-type=url&list-type=2&max-keys=%d&prefix=", SHARD_S3_PAGE_KEYS);
@@ -207,7 +208,7 @@ static void end_range(struct range *r) {
   r->live = false;
 }
 
-/* Its parent learns what is behind its end, and may be split again. */
+/* Tell the parent what follows its end: it may be split again. */
 static void tell_parent(struct range *r, const char *key, size_t n) {
   struct range *parent = r->parent;
   if (!parent) {
@@ -224,8 +225,8 @@ static void tell_parent(struct range *r, const char *key, size_t n) {
 
 static bool is_past(const struct range *r, const char *key, size_t n) {
   const char *stop = r->lister->listing->end_before;
-  return (r->has_end && shard_compare_bytes(key, n, r->end.bytes, r->end.length) > 0) ||
-         (stop && shard_compare_bytes(key, n, stop, strlen(stop)) >= 0);
+  return (r->has_end && shard_codec_compare_bytes(key, n, r->end.bytes, r->end.length) > 0) ||
+         (stop && shard_codec_compare_bytes(key, n, stop, strlen(stop)) >= 0);
 }
 
 static double page_of(const struct lister *l) {
@@ -240,14 +241,14 @@ static struct shard_s3_span span_of(const struct range *r) {
                                 .guess = !r->listed && r->left >= SHARD_S3_UNKNOWN};
 }
 
-/* Keys in a folder, on average of those listed. */
+/* How many keys a folder has, on average of those listed. */
 static double folder_size(const struct lister *l) {
   return l->folder_count > 0 ? l->folder_keys / l->folder_count : SHARD_S3_PAGE_KEYS;
 }
 
 /*
- * The end of the folder that the last page lies in, if the range goes on behind it; false if that
- * is not worth a request, for little is left in the folder.
+ * Put the end of the last page's folder into *middle. false: the range ends before it, or so little
+ * is left in the folder that a request is not worth it.
  */
 static bool end_of_folder(const struct range *r, bool known, struct shard_s3_text *middle) {
   const struct lister *l = r->lister;
@@ -261,7 +262,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   *middle = r->folder;
   middle->bytes[middle->length - 1]++;
   if (r->has_end &&
-      shard_compare_bytes(middle->bytes, middle->length, r->end.bytes, r->end.length) >= 0) {
+      shard_codec_compare_bytes(middle->bytes, middle->length, r->end.bytes, r->end.length) >= 0) {
     return false;
   }
   struct shard_s3_span span = span_of(r);
@@ -269,9 +270,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   return shard_s3_split_left(&span, &r->first, r->page_keys) > FOLDER_PAGES * page_of(l);
 }
 
-/*
- * What has been seen of other folders tells nothing of the names in this one: forget it before the
- * page is looked at.
+/* The page may be in another folder than the last. Its names differ: forget what names were like.
  */
 static void enter_folder(struct range *r) {
   const char *first = NULL, *last = NULL, *key;
@@ -298,11 +297,11 @@ static void enter_folder(struct range *r) {
   set_text(&r->folder, last, length);
 }
 
-/* The folders known to lie in what is left of a range. */
+/* The known folders in what is left of a range. */
 struct known_folders {
   size_t first, count;
-  bool open;   /* there may be more behind the last */
-  bool inside; /* what comes before the first is in a folder that is known */
+  bool open;   /* others may follow the last */
+  bool inside; /* the keys before the first are in a known folder */
 };
 
 static struct known_folders find_known(const struct range *r) {
@@ -336,7 +335,7 @@ static void estimate(struct range *r) {
   }
 }
 
-/* Where to split: between folders, if there are some. */
+/* Find where to split a range: between folders, if some are known. */
 static bool split_at(const struct range *r, double part, struct shard_s3_text *middle) {
   const struct lister *l = r->lister;
   struct shard_s3_span span = span_of(r);
@@ -353,19 +352,21 @@ static bool split_at(const struct range *r, double part, struct shard_s3_text *m
   return true;
 }
 
-/* Nothing lies between where this range begins and its first key (NULL: there is none). */
+/* Nothing lies between the range's beginning and its first key (NULL: it has none): tell ranges
+ * there that they are empty. */
 static void tell_others(const struct range *r, const char *key, size_t n) {
   for (unsigned i = 0; i < r->lister->count; i++) {
     struct range *o = r->lister->ranges[i];
     if (o != r && o->live && !o->listed &&
-        shard_compare_bytes(o->at.bytes, o->at.length, r->at.bytes, r->at.length) > 0 &&
-        (!key || (o->has_end && shard_compare_bytes(o->end.bytes, o->end.length, key, n) <= 0))) {
+        shard_codec_compare_bytes(o->at.bytes, o->at.length, r->at.bytes, r->at.length) > 0 &&
+        (!key ||
+         (o->has_end && shard_codec_compare_bytes(o->end.bytes, o->end.length, key, n) <= 0))) {
       o->left = 0;
     }
   }
 }
 
-/* A page has come: hand its keys on, and ask for the next. */
+/* A page has come. Hand its keys on, and ask for the next. */
 static int take_page(struct range *r) {
   struct lister *l = r->lister;
   struct shard_s3_page *p = &r->page;
@@ -415,7 +416,7 @@ static int take_page(struct range *r) {
   r->empty = p->count > 0 ? 0 : r->empty + 1;
   if (past || !p->truncated ||
       (r->has_end &&
-       shard_compare_bytes(r->at.bytes, r->at.length, r->end.bytes, r->end.length) >= 0)) {
+       shard_codec_compare_bytes(r->at.bytes, r->at.length, r->end.bytes, r->end.length) >= 0)) {
     end_range(r);
     return 0;
   }
@@ -443,8 +444,8 @@ static int take_page(struct range *r) {
 
 /* ---- folders ----------------------------------------------------------------------------------
  *
- * Where keys lie in folders that hold many each, their names tell where keys are, better than any
- * guess: they are asked for by a delimiter, and ranges are divided between them.
+ * If folders hold many keys each, their names tell where keys are, better than any guess. We ask
+ * for them by a delimiter, and divide ranges between them.
  */
 
 static int on_search_begin(void *context) {
@@ -465,7 +466,7 @@ static int on_search_end(void *context, const char **why) {
   return rc;
 }
 
-/* Those of search.parent from search.after on. */
+/* Ask for the folders in search.parent, from search.after on. */
 static int ask_folders(struct lister *l) {
   struct folder_search *k = &l->search;
   k->request.method = "GET";
@@ -473,7 +474,7 @@ static int ask_folders(struct lister *l) {
   k->request.data = on_search_data;
   k->request.end = on_search_end;
   k->request.context = k;
-  k->request.optional = true; /* a key's policy may forbid it, or the server not know of it */
+  k->request.optional = true; /* a policy may forbid it, or the server may not know it */
   size_t size = 0;
   FILE *out = begin_query(&k->request, &size);
   if (!out) {
@@ -491,7 +492,7 @@ static int ask_folders(struct lister *l) {
   return 0;
 }
 
-/* Guesses fail: ask for the folders around the range with most left, if there are some. */
+/* If guesses fail: ask for the folders around the range with most left. */
 static int search_folders(struct lister *l) {
   struct folder_search *k = &l->search;
   struct range *best = NULL;
@@ -521,7 +522,7 @@ static int search_folders(struct lister *l) {
   return ask_folders(l);
 }
 
-/* They are known: go by them, and ask for more where there are many keys in them. */
+/* Folders have come. Note them, and ask for more if they hold many keys. */
 static int take_folders(struct lister *l) {
   struct folder_search *k = &l->search;
   const char *name;
@@ -529,12 +530,12 @@ static int take_folders(struct lister *l) {
   size_t at = 0, n, taken = 0;
   k->busy = false;
   if (k->request.failed) {
-    l->searches = UINT_MAX / 2; /* no more of them */
+    l->searches = UINT_MAX / 2; /* never again */
     return 0;
   }
   int rc = k->goes_on ? shard_s3_folders_add(&l->folders, last.bytes, last.length, false) : 0;
   while (rc == 0 && (name = shard_s3_page_key(&k->page, &at, &n)) != NULL) {
-    if (shard_compare_bytes(name, n, last.bytes, last.length) > 0 &&
+    if (shard_codec_compare_bytes(name, n, last.bytes, last.length) > 0 &&
         shard_s3_split_is_text(name, n)) {
       set_text(&last, name, n);
       taken++;
@@ -588,8 +589,8 @@ static struct range *new_range(struct lister *l) {
 }
 
 /*
- * The range with most left to do, of those that have more than a connection's share; NULL if none
- * is worth it. Its parts are split again before they have been heard of, up to a number.
+ * Pick the range with most left, if that is more than a connection's share; NULL: none is worth a
+ * split. A part may be split before its first page has come, up to a number of them.
  */
 static struct range *pick_range(const struct lister *l, double *share) {
   struct range *best = NULL;
@@ -614,8 +615,8 @@ static struct range *pick_range(const struct lister *l, double *share) {
 }
 
 /*
- * The part of it that stays: half of the shares there are in it, in whole pages, for one that is
- * not full costs as much as one that is.
+ * The part of the range that it keeps: half of its shares, in whole pages, since a page that is not
+ * full costs as much as a full one.
  */
 static double part_of(const struct lister *l, const struct range *r, double share) {
   if (r->left >= SHARD_S3_UNKNOWN) {
@@ -642,7 +643,7 @@ static bool may_split(const struct lister *l, unsigned live) {
          l->asked + live + 1 <= 3 * (l->listing->keys / page) / 2 + REQUESTS_FREE;
 }
 
-/* What is behind `middle` becomes a range of its own. */
+/* Make what follows `middle` a range of its own. */
 static int split_range(struct range *r, struct range *child, const struct shard_s3_text *middle,
                        double part) {
   child->parent = r->listed ? r : r->parent;
@@ -669,7 +670,7 @@ static int split_range(struct range *r, struct range *child, const struct shard_
   } else if (r->listed) {
     estimate(r);
   } else {
-    r->left = 0; /* what lies between two guesses is not known before its first page */
+    r->left = 0; /* nothing is known between two guesses, until the first page */
   }
   return ask_page(child);
 }
@@ -689,11 +690,11 @@ static int split_some(struct lister *l) {
     }
     struct shard_s3_text middle;
     double part = part_of(l, r, share);
-    /* Wherever the guess came from: all that is safe is a key between. */
+    /* However good the guess is: only a key between is safe. */
     if (!split_at(r, part, &middle) ||
-        shard_compare_bytes(middle.bytes, middle.length, r->at.bytes, r->at.length) <= 0 ||
-        (r->has_end &&
-         shard_compare_bytes(middle.bytes, middle.length, r->end.bytes, r->end.length) >= 0)) {
+        shard_codec_compare_bytes(middle.bytes, middle.length, r->at.bytes, r->at.length) <= 0 ||
+        (r->has_end && shard_codec_compare_bytes(middle.bytes, middle.length, r->end.bytes,
+                                                 r->end.length) >= 0)) {
       r->stuck = true;
       continue;
     }
@@ -729,7 +730,7 @@ static int list_ranges(struct lister *l) {
   }
   int rc = ask_page(r);
   struct shard_s3_request *done;
-  /* Folders that are not told at once are not waited for. */
+  /* Do not wait for folders that need a retry. */
   while (rc == 0 && (live_ranges(l) > 0 || (l->search.busy && l->search.request.failures == 0)) &&
          (rc = shard_s3_client_next(l->client, &done)) == 1) {
     rc = done == &l->search.request ? take_folders(l) : take_page(done->context);

@@ -2,10 +2,10 @@
 /*
  * object.c - whole objects, from and to files.
  *
- * What is put carries its SHA-256: the request is signed with it, and the object keeps it. What is
- * got is compared with it, or else with the MD5 that the ETag of an object is that others have put
- * in one piece; of one that was put in several pieces, or encrypted with a key of its own, only the
- * length is known.
+ * A PUT carries its body's SHA-256: the request is signed with it, and the object keeps it. A GET
+ * is checked against that. Objects that others have put have none: if they were put in one piece,
+ * and are not encrypted with a key of their own, their ETag is their MD5. Of the rest only the
+ * length can be checked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,12 +21,12 @@
 #include "source/s3/s3.h"
 #include "source/s3/sigv4.h"
 
-#define PUT_MOST (5ULL << 30) /* bytes of an object that is put in one piece */
+#define PUT_MOST (5ULL << 30) /* bytes of a PUT */
 
 /* ---- digests ----------------------------------------------------------------------------------
  */
 
-/* As hexadecimal digits, and the context goes. false: there is none. */
+/* Write the digest in hexadecimal, and free the context. false: OpenSSL fails, or there is none. */
 static bool end_digest(EVP_MD_CTX **context, char hex[SHARD_SIGV4_HASH]) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned n = 0;
@@ -39,7 +39,7 @@ static bool end_digest(EVP_MD_CTX **context, char hex[SHARD_SIGV4_HASH]) {
   return good;
 }
 
-/* NULL if this OpenSSL has none (of MD5, where FIPS is in force). */
+/* NULL: no memory, or OpenSSL does not have it, as MD5 where FIPS is in force. */
 static EVP_MD_CTX *begin_digest(const EVP_MD *kind) {
   EVP_MD_CTX *context = EVP_MD_CTX_new();
   if (context && EVP_DigestInit_ex(context, kind, NULL) != 1) {
@@ -55,7 +55,7 @@ static EVP_MD_CTX *begin_digest(const EVP_MD *kind) {
 struct getting {
   int fd;
   uint64_t received, length;
-  bool has_length, opaque; /* opaque: the ETag is no MD5 */
+  bool has_length, opaque; /* opaque: the ETag is not an MD5 */
   char sha256[SHARD_SIGV4_HASH], etag[SHARD_S3_ETAG];
   EVP_MD_CTX *sha256_now, *md5_now; /* md5_now NULL: this OpenSSL has none */
   char why[200];
@@ -70,7 +70,7 @@ static int get_begin(void *context) {
   return g->sha256_now ? 0 : -ENOMEM;
 }
 
-/* The ETag without quotes. weak: it begins with W/, as a proxy's does that may alter the form. */
+/* The ETag without quotes. weak: it begins with W/, so the object may come in another form. */
 static bool read_etag(const char *line, size_t n, char etag[SHARD_S3_ETAG], bool *weak) {
   char value[SHARD_S3_ETAG + 8];
   if (!shard_s3_head_value(line, n, "etag", value, sizeof(value))) {
@@ -134,20 +134,22 @@ static int get_end(void *context, const char **why) {
   bool has_md5 = !has_sha256 && !g->opaque && g->md5_now && strlen(g->etag) == 32 &&
                  strspn(g->etag, "0123456789abcdef") == 32;
   *why = g->why;
-  if (!g->has_length || !g->etag[0]) { /* a proxy's page, perhaps */
+  if (!g->has_length || !g->etag[0]) { /* perhaps a proxy's page */
     snprintf(g->why, sizeof(g->why), "the reply tells no length or no ETag, as S3 does");
   } else if (g->length != g->received) {
     snprintf(g->why, sizeof(g->why), "%llu of %llu bytes have come",
              (unsigned long long)g->received, (unsigned long long)g->length);
   } else if ((has_sha256 && !end_digest(&g->sha256_now, now)) ||
              (has_md5 && !end_digest(&g->md5_now, now))) {
-    return -ENOMEM; /* unchecked it is not taken */
+    return -ENOMEM; /* do not take it unchecked */
   } else if (has_sha256 && strcmp(now, g->sha256) != 0) {
     snprintf(g->why, sizeof(g->why), "what has come does not have the SHA-256 it was put with");
   } else if (has_md5 && strcmp(now, g->etag) != 0) {
     snprintf(g->why, sizeof(g->why), "what has come does not have the MD5 that its ETag tells");
   } else {
-    return ftruncate(g->fd, (off_t)g->received) == 0 ? 0 : -errno; /* of one that is empty */
+    return ftruncate(g->fd, (off_t)g->received) == 0
+               ? 0
+               : -errno; /* an empty object has had no data() */
   }
   return -EBADMSG;
 }
@@ -187,7 +189,7 @@ int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, c
                               char *err, size_t size) {
   struct getting g = {.fd = fd};
   struct shard_s3_request request = {
-      .method = "GET", .key = key, .unless = *etag ? etag : NULL, .tells = true};
+      .method = "GET", .key = key, .unless = *etag ? etag : NULL, .wants_status = true};
   int rc = get_object(client, &request, &g, err, size);
   if (rc != 0 || request.status == 304) {
     return rc;
@@ -199,7 +201,7 @@ int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, c
 /* ---- put --------------------------------------------------------------------------------------
  */
 
-/* One of those that are under way. */
+/* A PUT under way, or the HEAD that follows it. */
 struct putting {
   struct shard_s3_request request;
   struct shard_s3_body body;
@@ -230,7 +232,7 @@ static void put_header(void *context, const char *line, size_t n) {
   }
 }
 
-/* Whose is the object that is there? */
+/* Ask whose object is there: its SHA-256 tells. */
 static void ask_owner(struct putting *p, struct shard_s3_client *client) {
   p->asks = true;
   p->request.method = "HEAD";
@@ -262,14 +264,14 @@ static int hash_file(struct putting *p) {
   return end_digest(&digest, p->hash) || rc ? rc : -ENOMEM;
 }
 
-/* Begin to put a file. 0, or a negative errno and a line in err. */
+/* Open, hash and submit a file. 0, or a negative errno and a line in err[size]. */
 static int begin_put(struct putting *p, struct shard_s3_client *client,
                      const struct shard_s3_upload *upload, const char *bucket, char *err,
                      size_t size) {
   *p = (struct putting){
       .request = {.method = "PUT",
                   .key = upload->key,
-                  .tells = upload->only_new,
+                  .wants_status = upload->only_new,
                   .begin = put_begin,
                   .data = put_data,
                   .end = put_end},
@@ -322,7 +324,8 @@ int shard_s3_object_put(const struct shard_s3_client_options *options,
   while (rc == 0 && (rc = shard_s3_client_next(client, &done)) == 1) {
     struct putting *p = done->context;
     rc = 0;
-    /* One was to be new, and is there. That may be ours: the reply to a first try can be lost. */
+    /* The object was to be new, and is there. It may be ours: the reply to a first try may be lost.
+     */
     if (done->status == 412 && done->failures > 0) {
       ask_owner(p, client);
       continue;

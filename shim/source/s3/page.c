@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page.c - elements are known by their local names, for the namespace differs between servers.
+ * page.c - elements are known by their local names, since servers differ in the namespace.
  *
  * Keys are percent-encoded (encoding-type=url), so that any byte can stand in XML. The rest of the
  * reply is not: radosgw repeats start-after and token as they are, with control characters that XML
@@ -26,7 +26,7 @@ enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING, CODE, MESSAGE, REGION, ENDPO
 
 #define DEL '\x7f'
 
-/* The mark that is looked for next. */
+/* The mark that comes next. */
 enum { BEFORE_ENTRY, BEFORE_KEY_END, BEFORE_ENTRY_END, STATES };
 
 __attribute__((format(printf, 2, 3))) static int fail(struct shard_s3_page *page,
@@ -112,8 +112,8 @@ static char *reserve_key(struct shard_s3_page *p, size_t size) {
 }
 
 /*
- * Undo what parse_mask() did to the text. true: there was a character that XML does not allow, or
- * it cannot be told: in a CDATA section "&#127;" stands for itself.
+ * Undo parse_mask() in the element's text. true: the text had a character that XML does not allow;
+ * or nobody can tell, for in a CDATA section "&#127;" stands for itself.
  */
 static bool unmask(struct shard_s3_page *p) {
   const char *from = p->text_used > 0 ? memchr(p->text, DEL, p->text_used) : NULL;
@@ -239,7 +239,7 @@ static bool is_control(char c) {
   return (unsigned char)c < 0x20 && c != '\t' && c != '\n' && c != '\r';
 }
 
-/* How many bytes at the beginning need no mask; in strides that the compiler makes vectors of. */
+/* How many bytes at the beginning need no mask. The compiler makes vectors of the strides. */
 static size_t before_mask(const char *data, size_t size) {
   enum { STRIDE = 64 };
   size_t n = 0;
@@ -287,36 +287,67 @@ static bool needs_mask(unsigned long c) {
          c == 0xffff;
 }
 
-/* Go on with a reference whose beginning is held. The bytes of data that belong to it. */
+/* ---- what is held -----------------------------------------------------------------------------
+ *
+ * "&#...;" and the three bytes of U+FFFE and U+FFFF may need a mask. What may become one of them is
+ * held until the next byte decides.
+ */
+
+#define UTF8_FIRST '\xef' /* of U+FFFE and U+FFFF, */
+#define UTF8_SECOND '\xbf'
+
+/* Whether the third byte makes it U+FFFE or U+FFFF. */
+static bool is_third(char c) { return c == '\xbe' || c == '\xbf'; }
+
+/* Whether a byte goes on with what is held. */
+static bool goes_on(const struct shard_s3_page *p, char c) {
+  if (p->held[0] == UTF8_FIRST) {
+    return p->held_used == 1 ? c == UTF8_SECOND : is_third(c);
+  }
+  return p->held_used + 2 < sizeof(p->held) && !is_control(c) && c != '<' && c != '&' &&
+         (p->held_used > 1 || c == '#');
+}
+
+/* Give the parser what is held, as it is or masked. */
+static int release(struct shard_s3_page *p) {
+  size_t n = p->held_used;
+  p->held[n] = 0;
+  p->held_used = 0;
+  if (p->held[0] == UTF8_FIRST) {
+    return n == 3 ? parse_mask(p, '?') : parse_bytes(p, p->held, n);
+  }
+  bool whole = n > 2 && p->held[n - 1] == ';';
+  unsigned long named = whole ? read_reference(p->held) : '?';
+  return needs_mask(named) ? parse_mask(p, named) : parse_bytes(p, p->held, n);
+}
+
+/* Go on with what is held. *used: the bytes of data that belong to it. */
 static int finish_held(struct shard_s3_page *p, const char *data, size_t size, size_t *used) {
-  *used = 0;
-  while (*used < size && p->held_used > 0) {
-    char c = data[*used];
-    bool whole = c == ';', longer = p->held_used + 2 < sizeof(p->held);
-    if (is_control(c) || !longer || (p->held_used == 1 && c != '#') || c == '<' || c == '&') {
-      size_t n = p->held_used; /* no reference to a number: as it is */
-      p->held_used = 0;
-      return parse_bytes(p, p->held, n);
+  for (*used = 0; *used < size; ++*used) {
+    if (!goes_on(p, data[*used])) {
+      return release(p);
     }
-    p->held[p->held_used++] = c;
-    ++*used;
-    if (whole) {
-      size_t n = p->held_used;
-      p->held[n] = 0;
-      p->held_used = 0;
-      unsigned long named = read_reference(p->held);
-      return needs_mask(named) ? parse_mask(p, named) : parse_bytes(p, p->held, n);
+    p->held[p->held_used++] = data[*used];
+    if (data[*used] == ';' || (p->held[0] == UTF8_FIRST && p->held_used == 3)) {
+      ++*used;
+      return release(p);
     }
   }
   return 0;
 }
 
-/* The bytes before the first reference to a number; size if there is none. */
-static size_t before_reference(const char *data, size_t size) {
+/* How many bytes come before the first that must be held. */
+static size_t before_held(const char *data, size_t size) {
   for (const char *at = data; (at = memchr(at, '&', size - (size_t)(at - data))) != NULL; at++) {
-    size_t n = (size_t)(at - data);
-    if (n + 1 == size || at[1] == '#') {
-      return n;
+    if (at + 1 == data + size || at[1] == '#') {
+      size = (size_t)(at - data);
+      break;
+    }
+  }
+  for (const char *at = data; (at = memchr(at, UTF8_FIRST, size - (size_t)(at - data))); at++) {
+    size_t left = size - (size_t)(at - data);
+    if (left == 1 || (at[1] == UTF8_SECOND && (left == 2 || is_third(at[2])))) {
+      return size - left;
     }
   }
   return size;
@@ -331,10 +362,10 @@ static int feed_masked(struct shard_s3_page *p, const char *data, size_t size) {
       rc = finish_held(p, data + at, size - at, &n);
     } else {
       size_t run = before_mask(data + at, size - at);
-      n = before_reference(data + at, run);
+      n = before_held(data + at, run);
       rc = n > 0 ? parse_bytes(p, data + at, n) : 0;
       if (rc == 0 && n < run) {
-        p->held[0] = '&';
+        p->held[0] = data[at + n];
         p->held_used = 1;
         n++;
       } else if (rc == 0 && at + n < size) {
@@ -352,9 +383,9 @@ static int feed_masked(struct shard_s3_page *p, const char *data, size_t size) {
 
 /* ---- what is left out --------------------------------------------------------------------------
  *
- * Of an entry the key is of use; dates, sizes and hashes are three quarters of a page, and the
- * parser would take most of the time for them. So what stands between </Key> and </Contents> is not
- * given to it. Names with a prefix (<s3:Key>) are not found, and the page is parsed as a whole.
+ * Only the key of an entry is wanted. Dates, sizes and hashes are three quarters of a page, and
+ * would cost most of the parser's time. So it does not get what stands between </Key> and
+ * </Contents>. Elements with a prefix (<s3:Key>) do not match the marks: it then gets all.
  */
 
 static const struct {
@@ -363,8 +394,8 @@ static const struct {
 } marks[STATES] = {{"<Contents>", 10}, {"</Key>", 6}, {"</Contents>", 11}};
 
 /*
- * Go on looking for the mark of the state: the bytes up to its end, or all. A mark has its only '<'
- * at its beginning, so one that is broken off does not overlap with the next.
+ * Go on looking for the state's mark. The number of bytes up to its end, or all if it is not found.
+ * A mark's only '<' is its first byte, so a mark that breaks off does not overlap with the next.
  */
 static size_t find_mark(struct shard_s3_page *p, const char *data, size_t size, bool *found) {
   const char *mark = marks[p->state].text;
@@ -394,7 +425,7 @@ static size_t find_mark(struct shard_s3_page *p, const char *data, size_t size, 
   return size;
 }
 
-/* Gather pieces for the parser. */
+/* Gather pieces for the parser: it is slow with many small ones. */
 static int gather_bytes(struct shard_s3_page *p, const char *data, size_t size) {
   while (size > 0) {
     size_t n = sizeof(p->gathered) - p->gathered_used;
@@ -422,9 +453,9 @@ static int flush_gathered(struct shard_s3_page *p) {
 }
 
 /*
- * An entry that follows another without a gap, and whose key has nothing that XML has a meaning
- * for, needs no parser: the parser has seen the one before it end, or that had none before it
- * either. The bytes up to the key's end tag, or 0 if it must be parsed.
+ * Take the key of an entry without the parser. That is safe if the entry follows another without a
+ * gap (`adjacent`), and its key has no character with a meaning in XML. The number of bytes up to
+ * the end of the key's end tag, or 0 if the parser must read the entry.
  */
 static size_t take_directly(struct shard_s3_page *p, const char *data, size_t size) {
   static const char begin[] = "<Contents><Key>";
@@ -457,13 +488,13 @@ static size_t take_directly(struct shard_s3_page *p, const char *data, size_t si
   return before + n + marks[BEFORE_KEY_END].length;
 }
 
-/* An entry has ended. */
+/* </Contents> has come. */
 static int end_entry(struct shard_s3_page *p) {
   int rc = 0;
   if (!p->direct) {
     rc = gather_bytes(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
     rc = rc == 0 ? flush_gathered(p) : rc;
-    /* If the parser has told of the entry's end, and it is all that it has been given. */
+    /* The parser has seen this entry end, and has been given nothing behind it. */
     p->adjacent = p->entry_end == p->parsed && p->held_used == 0;
   }
   p->direct = false;
@@ -498,7 +529,7 @@ int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
   return rc == 0 ? flush_gathered(p) : rc;
 }
 
-/* Decode the keys, in place: none gets longer. */
+/* Decode the keys, in place: no key gets longer. */
 static int decode_keys(struct shard_s3_page *p) {
   size_t to = 0;
   uint32_t n;

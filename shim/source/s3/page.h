@@ -15,41 +15,43 @@
 #define SHARD_S3_PAGE_MAX (16 << 20) /* bytes of a page */
 
 struct shard_s3_page {
-  bool folders; /* of keys and folders (CommonPrefixes), take the folders */
+  bool folders; /* set by the caller: take the folders (CommonPrefixes), not the keys */
   struct XML_ParserStruct *parser;
   char *keys; /* each as uint32_t length, bytes */
   size_t used, room;
   uint64_t count;
   bool truncated;
   char *token; /* NULL: none */
-  /* While it is parsed. */
-  char *text; /* of the element that is being read */
+  /* Used while it is parsed. */
+  char *text; /* of the element that is open */
   size_t text_used, received;
-  char held[16]; /* the beginning of a reference, at the end of a piece */
+  char held[16]; /* of what was read, what may need a mask */
   size_t held_used;
-  unsigned state; /* which mark is looked for, and how much of it has come */
+  unsigned state; /* the mark that is looked for; `matched` bytes of it have come */
   size_t matched, gathered_used;
   char gathered[16384];
   unsigned depth;
   int field;
   bool said_truncated, encoded, token_masked, key_masked, in_contents, has_key;
-  bool literal;           /* the element that is being read has a CDATA section */
+  bool literal;           /* the open element has a CDATA section */
   bool ended;             /* the root's end tag was seen */
-  bool adjacent, direct;  /* nothing has come since the last entry; this one was taken directly */
-  long parsed, entry_end; /* bytes given to the parser; those up to the end of an entry */
-  char why[160];
+  bool adjacent;          /* nothing has come since the last entry's end */
+  bool direct;            /* this entry was read without the parser */
+  long parsed, entry_end; /* bytes the parser was given; ... by the end of the last entry it read */
+  char why[160];          /* what is wrong with the page; "" */
 };
 
-/* Be ready for a page; what the last one held goes. 0 or -ENOMEM. Begin with all zero. */
+/* Forget the last page, and be ready for another. The struct is all zero at first. 0 or -ENOMEM. */
 int shard_s3_page_begin(struct shard_s3_page *page);
 
-/* More of the reply. 0, -EBADMSG (it is no page: page->why) or -ENOMEM. */
+/* Read a piece of the reply, of any size. 0, -EBADMSG (page->why) or -ENOMEM. */
 int shard_s3_page_feed(struct shard_s3_page *page, const char *data, size_t size);
 
-/* The reply is over: keys are decoded. 0, -EBADMSG or -ENOMEM. */
+/* The reply is complete: decode the keys. 0, -EBADMSG (page->why) or -ENOMEM. */
 int shard_s3_page_end(struct shard_s3_page *page);
 
-/* The next key: *at 0 at first. NULL at the end. Not ended by NUL. */
+/* The next key, without a NUL; it is the page's. *at is 0 for the first. NULL: there are no more.
+ */
 const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size_t *length);
 
 void shard_s3_page_free(struct shard_s3_page *page);

@@ -3,14 +3,18 @@
  * s3.h - a bucket as a source of names (shardctl only).
  *
  *   url.c          s3://bucket/prefix, endpoints, percent-encoding
- *   credentials.c  keys, region and endpoint, as AWS tools find them
+ *   account.c      keys, region and endpoint, as AWS tools find them
+ *   provider.c     where servers differ: a row for each
  *   sigv4.c        signatures
- *   provider.c     where servers differ: S3, Google Cloud Storage
- *   client.c       requests: connections, tries, redirects, what errors mean
- *   page.c         a page of ListObjectsV2: XML
+ *   client.c       requests: connections, retries, redirects
+ *   answer.c       what an answer means
+ *   head.c         a line of a reply's head
+ *   fault.c        the XML of an error
+ *   page.c         the XML of a page of ListObjectsV2
+ *   list.c         a prefix listed in ranges, in parallel
  *   split.c        where to divide a range of keys
  *   folders.c      folders that are known by name
- *   list.c         ranges listed in parallel
+ *   bucket.c       keys become names of a listing
  *   object.c       whole objects, from and to files
  */
 #ifndef SHARD_SOURCE_S3_S3_H
@@ -28,53 +32,56 @@
 
 /* ---- url.c ---------------------------------------------------------------------------------- */
 
-/* s3://bucket/prefix, taken as it stands: nothing in it is percent-encoded. */
+/* s3://bucket/prefix. It is taken as it stands: "%20" is three characters of a key. */
 struct shard_s3_url {
   char bucket[SHARD_S3_BUCKET_MAX + 1];
   char prefix[SHARD_S3_KEY_MAX + 1];
-  size_t root; /* bytes of the prefix up to its last slash: what names are relative to */
+  size_t root; /* length of the prefix up to its last slash; names begin behind it */
 };
 
 /* true if text begins with s3:// */
-bool shard_s3_is_url(const char *text);
+bool shard_s3_url_is(const char *text);
 
 /* 0, or -EINVAL and a line in err[size]. */
 int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, size_t size);
 
-/* Percent-encode as signatures want it: all but A-Z a-z 0-9 - _ . ~ and, if kept, the slash. */
+/* Write text percent-encoded, as signatures want it: all but A-Z a-z 0-9 - _ . ~ and, if kept, /.
+ */
 void shard_s3_url_escape(FILE *out, const char *text, size_t length, bool keep_slash);
 
-/* Decode %XX, and + as a blank, in place. The length, or -1 if it is not well-formed. */
+/* Decode %XX, and + as a blank, in place. The new length, or -1 if a % is not followed by two
+ * digits. */
 ssize_t shard_s3_url_unescape(char *text, size_t length);
 
-/* An endpoint taken apart. */
+/* An endpoint, in its parts. */
 struct shard_s3_endpoint {
   bool tls;
-  char host[256]; /* with the port, as it stands in the header Host */
+  char host[256]; /* with the port, as in the header Host: without the scheme's own port */
   char path[256]; /* "" or "/something" */
 };
 
 /* http[s]://host[:port][/path]. 0 or -EINVAL. */
 int shard_s3_url_parse_endpoint(const char *text, struct shard_s3_endpoint *endpoint);
 
-/* Whether the bucket goes into the host's name, as the AWS SDKs choose. */
+/* Whether the bucket stands in the host's name, not in the path. AUTO: as the AWS SDKs choose. */
 bool shard_s3_url_is_virtual(const struct shard_s3_endpoint *endpoint, const char *bucket,
                              enum shard_s3_addressing addressing);
 
-/* ---- credentials.c -------------------------------------------------------------------------- */
+/* ---- account.c --------------------------------------------------------------------------------
+ */
 
 struct shard_s3_account {
   bool sign;                     /* false: requests are anonymous */
   char *access, *secret, *token; /* token NULL: none */
   char *region;
-  char *endpoint;  /* NULL: AWS's of the region */
+  char *endpoint;  /* NULL: the host of the region (shard_s3_provider_home) */
   char *ca_bundle; /* NULL: the system's */
   enum shard_s3_addressing addressing;
 };
 
 /*
- * From the environment and the shared files. anonymous: no keys are looked for. 0, or a negative
- * errno and a line in err[size], which never holds a secret. Free it in either case.
+ * Read the account from the environment and the shared files; without keys if anonymous. 0, or a
+ * negative errno and a line in err[size], which never holds a secret. Free it in either case.
  */
 int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
                           enum shard_s3_addressing addressing, char *err, size_t size);
@@ -86,45 +93,48 @@ struct shard_s3_listing {
   struct shard_s3_url url;
   const struct shard_s3_account *account;
   unsigned connections;
-  unsigned timeout;                     /* seconds that a page is tried for */
-  enum shard_log_level log;             /* debug: a line on stderr for each request */
+  unsigned timeout;         /* seconds; a page that has failed for so long is given up */
+  enum shard_log_level log; /* debug: a line on stderr for each request */
   const char *start_after, *end_before; /* whole keys, exclusive; NULL: none */
-  /* Receives a key, from one thread, in no order. A negative errno ends the listing. */
+  /* Takes a key, on the caller's thread. Each key comes once; they come in no order. 0, or a
+   * negative errno, which ends the listing. */
   int (*key)(void *context, const char *key, size_t length);
-  int (*page)(void *context); /* the same, after the keys of a page; NULL: none */
+  int (*page)(void *context); /* called after the keys of each page, as key(); NULL: nothing */
   void *context;
   /* Filled. */
   uint64_t keys, requests, retries;
 };
 
-/* 0, or a negative errno and a line in err[size]; "" if `key` was at fault. */
+/* List the keys. 0, or a negative errno and a line in err[size]; "" if key() or page() failed. */
 int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size);
 
 /* ---- object.c ------------------------------------------------------------------------------- */
 
 struct shard_s3_client_options;
 
-/* Get an object into an empty file, checked. 0, or a negative errno and a line in err[size]. */
+/* Get an object into an empty file, and check it. 0, or a negative errno and a line in err[size].
+ */
 int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key, int fd,
                         char *err, size_t size);
 
 struct shard_s3_client;
 
 /*
- * The same, by a client that is open, if there is an object and its ETag is not etag[] (""), which
- * then becomes its. 1: it is in `fd`. 0: there is none (etag[] is empty), or it is that one.
+ * The same with an open client, unless the object has the ETag etag[] ("": in any case). 1: another
+ * object is in `fd`, and its ETag in etag[]. 0: it is the same one; or, if etag[] is now "", there
+ * is none. Or a negative errno and a line in err[size].
  */
 int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
                               char *err, size_t size);
 
 struct shard_s3_upload {
   const char *key, *file;
-  bool only_new; /* -EEXIST if the object is there already (If-None-Match) */
+  bool only_new; /* -EEXIST if the object is there already */
 };
 
 /*
- * Put files, several at a time. 0, or a negative errno and a line in err[size]: then some of them
- * may be there. Each object appears whole or not at all.
+ * Put files, several at a time. Each object appears whole or not at all. 0, or a negative errno and
+ * a line in err[size]: then some of the objects may be there.
  */
 int shard_s3_object_put(const struct shard_s3_client_options *options,
                         const struct shard_s3_upload *uploads, size_t count, char *err,

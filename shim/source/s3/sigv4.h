@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sigv4.h - AWS Signature Version 4, in a header; and others by the same scheme with other words.
+ * sigv4.h - AWS Signature Version 4, in a header; Google's is the same with other words.
  * https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
  */
 #ifndef SHARD_SOURCE_S3_SIGV4_H
@@ -14,7 +14,7 @@
 #define SHARD_SIGV4_HASH 65 /* SHA-256 in hexadecimal and NUL */
 
 struct shard_sigv4_scheme {
-  const char *algorithm, *prefix, *end; /* prefix: of the secret; end: of the scope */
+  const char *algorithm, *prefix, *end; /* prefix of the secret, end of the scope */
 };
 #define SHARD_SIGV4_AWS                                                                            \
   { "AWS4-HMAC-SHA256", "AWS4", "aws4_request" }
@@ -24,7 +24,7 @@ struct shard_sigv4_key {
   const struct shard_sigv4_scheme *scheme; /* NULL: AWS's */
 };
 
-/* The name in lower case; the value is trimmed, and blanks in it become one, as it is signed. */
+/* The name is in lower case. The value is signed without blanks around it, and with single ones. */
 struct shard_sigv4_header {
   const char *name, *value;
 };
@@ -32,16 +32,16 @@ struct shard_sigv4_header {
 /* What is signed. Path and query are in canonical form: see shard_s3_url_escape(). */
 struct shard_sigv4_request {
   const char *method, *path, *query;
-  const struct shard_sigv4_header *headers; /* sorted by name; host and x-amz-date among them */
+  const struct shard_sigv4_header *headers; /* sorted by name; host and the date among them */
   size_t header_count;
   const char *payload; /* SHA-256 of the body, or UNSIGNED-PAYLOAD */
-  const char *date;    /* as in x-amz-date */
+  const char *date;    /* as shard_sigv4_date() writes it */
 };
 
-/* The value of x-amz-date. */
+/* A time as signatures have it; "" if its year has not four digits. */
 void shard_sigv4_date(time_t when, char date[SHARD_SIGV4_DATE]);
 
-/* false: OpenSSL fails. */
+/* SHA-256 in hexadecimal. false: OpenSSL fails. */
 bool shard_sigv4_hash(const void *data, size_t size, char hex[SHARD_SIGV4_HASH]);
 
 /* The value of the header Authorization; malloc'd. NULL: no memory, or OpenSSL fails. */

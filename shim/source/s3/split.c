@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * split.c - a guess that costs a request if it is wrong, and never a key.
+ * split.c - guesses. A wrong one costs a request, and never a key.
  *
- * Names are mostly made by programs: at some positions all keys of a range have the same byte
- * ("img_0000"), at others it varies over digits, hexadecimal digits or letters. So:
+ * Programs make most names. At some positions all keys of a range have the same byte ("img_0000");
+ * at others the byte varies over digits, hexadecimal digits or letters. So:
  *
- * - Where all keys seen agree, but nothing says that further keys do, the key space above is
- *   unknown. We ask for what follows the last such position ("img_0000" -> after "img_0001"). If
- *   there is nothing, that is known of all positions before it too, for the range now ends there;
- *   if there is something, its first page tells more. The steps grow tenfold, and several are
- *   taken at a time.
- * - Where bytes vary, a key is a number with a digit for each byte. So pages tell how many keys
- *   there are in a stretch, and a range can be divided in any proportion. If that yields nothing
- *   between (odd bytes), the positions are looked at one by one.
+ * - Where all keys seen have the same byte, further keys may have another. We ask for what follows
+ *   the last such position: after "img_0000", for what comes after "img_0001". If nothing does, the
+ *   range ends there, for all positions before it, too. If something does, its first page tells
+ *   more. The steps grow tenfold, and several are taken at a time.
+ * - Where bytes vary, we read a key as a number with a digit for each byte. A page then tells how
+ *   many keys a stretch of numbers holds, and a range can be divided in any proportion. If no text
+ *   lies between (odd bytes), we look at the positions one by one.
  */
 #include "source/s3/split.h"
 
@@ -29,11 +28,11 @@ void shard_s3_split_note(struct shard_s3_seen *seen, const char *before, size_t 
 
 /* ---- a ruler for keys -------------------------------------------------------------------------
  *
- * The bytes that may come at each position are its alphabet: those seen, and others of their kind
- * where they vary. A key is then a number from 0 to 1, written in as many digits as it has bytes.
+ * The alphabet of a position is the bytes that may come there: those seen, and where they vary,
+ * others of their kind. A key is then a number from 0 to 1, with a digit for each of its bytes.
  */
 
-#define RULED 40 /* positions that count */
+#define RULED 40 /* positions of a ruler; later ones do not matter */
 
 struct alphabet {
   uint64_t bits[4];
@@ -63,7 +62,7 @@ static bool has_byte(const struct alphabet *a, unsigned byte) {
   return a->bits[byte / 64] >> (byte % 64) & 1;
 }
 
-/* How many of it come before `byte`. */
+/* How many of its bytes come before `byte`. */
 static int count_below(const struct alphabet *a, unsigned byte) {
   int n = 0;
   for (unsigned i = 0; i < byte / 64; i++) {
@@ -72,7 +71,7 @@ static int count_below(const struct alphabet *a, unsigned byte) {
   return n + __builtin_popcountll(a->bits[byte / 64] & ((1ULL << (byte % 64)) - 1));
 }
 
-/* The one that n come before. */
+/* Its byte that n others come before. */
 static unsigned member_at(const struct alphabet *a, int n) {
   unsigned byte = 0;
   while (!has_byte(a, byte) || n-- > 0) {
@@ -81,13 +80,13 @@ static unsigned member_at(const struct alphabet *a, int n) {
   return byte;
 }
 
-/* Digits of any base up to 16, one of them from 0 to 9 where there is but one. */
+/* Whether all are digits of a base up to 16; a single one must be from 0 to 9. */
 static bool are_digits(const struct alphabet *a) {
   return (a->bits[0] & ~DIGITS) == 0 && (a->bits[1] & ~HEXADECIMAL) == 0 && !a->bits[2] &&
          !a->bits[3] && (a->bits[0] || count_bytes(a) > 1);
 }
 
-/* Add what else may come where bytes vary. */
+/* Add what else may come, where bytes vary. */
 static void widen_alphabet(struct alphabet *a) {
   uint64_t lower = a->bits[1] & LETTERS('a', 26), upper = a->bits[1] & LETTERS('A', 26);
   bool digits = a->bits[0] & DIGITS;
@@ -99,9 +98,9 @@ static void widen_alphabet(struct alphabet *a) {
     a->bits[1] |= digits && !(upper & ~HEXADECIMAL) ? LETTERS('A', 6) : LETTERS('A', 26);
   }
   if (a->bits[2]) {
-    a->bits[2] = ~0ULL; /* of a UTF-8 sequence's later bytes each may come */
+    a->bits[2] = ~0ULL; /* any of the later bytes of a UTF-8 sequence may come */
   }
-  if (a->bits[3]) { /* of its first, those between, and one more */
+  if (a->bits[3]) { /* of the first bytes, those between, and one more */
     int first = __builtin_ctzll(a->bits[3]), last = 63 - __builtin_clzll(a->bits[3]);
     last += last < 0xf4 - 0xc0;
     a->bits[3] |= (~0ULL << first) & (~0ULL >> (63 - last));
@@ -109,8 +108,8 @@ static void widen_alphabet(struct alphabet *a) {
 }
 
 /*
- * In a number ("0100999") the digits behind one that varies do so too, though they may not have
- * yet. It is a hexadecimal one if any position shows that.
+ * Where a digit of a number ("0100999") varies, those behind it will, too, even if they have not
+ * yet. The number is hexadecimal if any of its positions is.
  */
 static void widen_numbers(struct ruler *r) {
   for (size_t i = 0; i < r->count; i++) {
@@ -132,7 +131,8 @@ static void widen_numbers(struct ruler *r) {
   }
 }
 
-/* From a position on; what is before it, back to `prefix`, tells what number it may be in. */
+/* Make a ruler that begins at `from`. The positions before it, back to the prefix, tell whether it
+ * begins inside a number. */
 static void make_ruler(struct ruler *r, const struct shard_s3_span *s, size_t from) {
   size_t begin = from - s->prefix < RULED / 2 ? s->prefix : from - RULED / 2;
   for (r->count = 0; r->count < RULED && begin + r->count < SHARD_S3_KEY_MAX; r->count++) {
@@ -154,7 +154,7 @@ static void make_ruler(struct ruler *r, const struct shard_s3_span *s, size_t fr
   memmove(r->at, r->at + skip, r->count * sizeof(r->at[0]));
 }
 
-/* A key's number. */
+/* The number of a key. */
 static double place_key(const struct ruler *r, const char *key, size_t length) {
   double at = 0, scale = 1;
   for (size_t i = 0; i < r->count && r->from + i < length && scale > 1e-15; i++) {
@@ -228,8 +228,9 @@ bool shard_s3_split_is_text(const char *bytes, size_t length) {
 }
 
 static bool is_between(const struct shard_s3_span *s, const struct shard_s3_text *t) {
-  return shard_compare_bytes(t->bytes, t->length, s->at->bytes, s->at->length) > 0 &&
-         (!s->end || shard_compare_bytes(t->bytes, t->length, s->end->bytes, s->end->length) < 0);
+  return shard_codec_compare_bytes(t->bytes, t->length, s->at->bytes, s->at->length) > 0 &&
+         (!s->end ||
+          shard_codec_compare_bytes(t->bytes, t->length, s->end->bytes, s->end->length) < 0);
 }
 
 /* middle = at[0..position] and a byte; whether it lies between at and end. */
@@ -244,7 +245,8 @@ static bool try_byte(const struct shard_s3_span *s, const char *base, size_t pos
   return complete_text(middle) && is_between(s, middle);
 }
 
-/* Where `at` and `end` part, and the byte of `end` there (256: none); past what is closed. */
+/* The position where `at` and `end` part, and the byte of `end` there (256: none). If no key can
+ * lie between the two bytes, the position behind. */
 static size_t first_open(const struct shard_s3_span *s, int *upper) {
   *upper = 256;
   if (!s->end) {
@@ -280,7 +282,7 @@ static size_t first_varied(const struct shard_s3_span *s, size_t from, struct ru
   return from;
 }
 
-/* Halve at this position. */
+/* Divide in half at this position. */
 static bool halve_at(const struct shard_s3_span *s, const struct ruler *r, size_t position,
                      int upper, struct shard_s3_text *middle) {
   if (position - r->from >= r->count) {
@@ -294,7 +296,7 @@ static bool halve_at(const struct shard_s3_span *s, const struct ruler *r, size_
                                  (int)member_at(a, first + (end - 1 - first) / 2), middle);
 }
 
-/* The text whose number is `value`, so far as it matters. */
+/* The text whose number is `value`, to within `tolerance`. */
 static bool text_at(const struct shard_s3_span *s, const struct ruler *r, double value,
                     double tolerance, struct shard_s3_text *middle) {
   double scale = 1;
@@ -315,9 +317,9 @@ static bool text_at(const struct shard_s3_span *s, const struct ruler *r, double
 }
 
 /*
- * A guess at what follows all keys that begin as those seen: the last byte in which they agree, and
- * one more. Further ones where no answer has come yet: with a digit, or a byte of the same
- * character, before it ("img_0000": "img_0001", then "img_001", "img_01", "img_1").
+ * Guess what follows all keys that begin like those seen: raise the last byte in which they agree.
+ * If `at` is itself a guess without an answer, step further: raise the digit before it, or the byte
+ * before it of the same character. From "img_0000": "img_0001", "img_001", "img_01", "img_1".
  */
 static bool step_beyond(const struct shard_s3_span *s, size_t from, size_t varied,
                         struct shard_s3_text *middle) {
@@ -354,7 +356,7 @@ bool shard_s3_split_between(const struct shard_s3_span *s, double part,
   if (end > now && text_at(s, &r, now + part * (end - now), (end - now) / 512, middle)) {
     return true;
   }
-  /* The end goes on where `at` is one byte behind it: "a/39", "a/45" are parted at "a/4". */
+  /* If `end` has the next byte there, and goes on, part at that byte: "a/39", "a/45" at "a/4". */
   int lower = from < s->at->length ? (unsigned char)s->at->bytes[from] : -1;
   if (upper < 256 && lower >= 0 && lower + 1 == upper &&
       try_byte(s, s->at->bytes, from, upper, middle)) {

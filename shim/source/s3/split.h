@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * split.h - where to divide a range of keys of which only the beginning has been seen.
+ * split.h - where to divide a range of keys, if only its beginning has been seen.
  */
 #ifndef SHARD_SOURCE_S3_SPLIT_H
 #define SHARD_SOURCE_S3_SPLIT_H
@@ -22,37 +22,37 @@ struct shard_s3_seen {
   uint64_t bits[SHARD_S3_KEY_MAX][4];
 };
 
-/* Note a key; `before` is the one noted before it (NULL: none). */
+/* Note a key's bytes. `before` is the key noted before it; NULL: none. */
 void shard_s3_split_note(struct shard_s3_seen *seen, const char *before, size_t before_length,
                          const char *key, size_t length);
 
-/* The keys after `at`, up to and including `end` (NULL: no end), of which `seen` tells the form. */
+/* The keys after `at`, up to and including `end` (NULL: no end). `seen` tells what keys look like.
+ */
 struct shard_s3_span {
   const struct shard_s3_text *at, *end;
   const struct shard_s3_seen *seen;
   size_t prefix; /* bytes that all keys begin with */
-  bool guess;    /* `at` is a guess that has no answer yet */
+  bool guess;    /* `at` is a guess, and the server has not answered yet */
 };
 
-/* Valid UTF-8 that XML can repeat, but for control characters. */
+/* Whether it is UTF-8 that XML allows, control characters aside: a server may repeat it. */
 bool shard_s3_split_is_text(const char *bytes, size_t length);
 
-/* Bytes that they share at their start. */
+/* How many bytes two keys share at their start. */
 static inline size_t shard_s3_split_shared(const char *a, size_t na, const char *b, size_t nb) {
-  return shard_shared_start(a, b, na < nb ? na : nb);
+  return shard_codec_shared_start(a, b, na < nb ? na : nb);
 }
 
 /*
- * A text between at and end, valid UTF-8, with about this part (0 to 1) of the keys before it; or
- * one behind which it is not known whether there is anything. false: there is none that promises
- * anything.
+ * Find a text between at and end, valid UTF-8, with about this part (0 to 1) of the keys before it;
+ * or else a key that may lie past the last one. false: nothing looks worth a request.
  */
 bool shard_s3_split_between(const struct shard_s3_span *span, double part,
                             struct shard_s3_text *middle);
 
 /*
- * About how many keys are left, if the last `count` took the way from `first` to span->at; much
- * (SHARD_S3_UNKNOWN) where nothing is known.
+ * Estimate how many keys are left, given that the last `count` led from `first` to span->at.
+ * SHARD_S3_UNKNOWN, a large number, where there is nothing to go by.
  */
 #define SHARD_S3_UNKNOWN 1e12
 double shard_s3_split_left(const struct shard_s3_span *span, const struct shard_s3_text *first,

@@ -131,6 +131,13 @@ class TestRecognise(unittest.TestCase):
         tree = self.tree("comments", "# one\n\n        a = 1  ", "b = 1")
         self.assertEqual(recognise.recognise(tree, self.families), (self.families[0], None))
 
+    def test_unknown_function_is_named(self):
+        """What is of another family is not the reason if something else is of none."""
+        tree = self.tree("unknown", "a = 2", "b = 3")
+        self.assertEqual(recognise.recognise(tree, self.families),
+                         (None, "%s: Part.__init__ is not a version known to libshard"
+                          % tree.path("sub/part.py")))
+
     def test_changed_tables(self):
         known = self.families[0].known
         made = recognise.changed(known, {"Main.run": ("x", "y")})

@@ -88,7 +88,7 @@ class TestMaps(Case):
                          self.random.choice((None, -1, 2)))
             for thread, samples in theirs.items():
                 for lazily in (ours[thread], again(ours[thread])):
-                    self.assertIs(type(lazily), sequences.ThreadSamples)
+                    self.assertIsInstance(lazily, sequences.ThreadSamples)
                     self.same(exact(lazily), exact(samples), what)
                     self.same(exact(lazily[part]), exact(samples[part]), what, part)
                     self.same(exact(list(reversed(lazily))), exact(samples[::-1]), what)

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* library.c - where libshard.so lies, as shardctl sees it. */
-#include <limits.h>
+#include "ctl/libshard_path.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "ctl/ctl.h"
-
-bool ctl_find_library(char self[PATH_MAX], char path[PATH_MAX]) {
+bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX]) {
   struct utsname machine;
   char triplet[sizeof(machine.machine) + 32], file[2 * PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);

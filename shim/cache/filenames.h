@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.h - the names of files in the cache directory, printed and parsed.
+ * filenames.h - the names of files in the cache directory, printed and parsed.
  *
  *   KEY.lock                     flock'ed by the process that builds, and by its shardctl
  *   KEY.new.PID.listing          what is being built; left over if nobody has the lock
@@ -19,8 +19,8 @@
  *
  * KEY is 32 hexadecimal digits (wanted.h); VERSION, JOB and NONCE are 16; PID is decimal.
  */
-#ifndef SHARD_CACHE_NAMES_H
-#define SHARD_CACHE_NAMES_H
+#ifndef SHARD_CACHE_FILENAMES_H
+#define SHARD_CACHE_FILENAMES_H
 
 #include <stddef.h>
 #include <stdint.h>

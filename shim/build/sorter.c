@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "build/sort.h"
+#include "build/sorter.h"
 
 #include <errno.h>
 #include <linux/magic.h>
@@ -112,7 +112,7 @@ struct shard_sorter *shard_sorter_new(uint32_t order, bool attributes, size_t me
 }
 
 /* The threads do what is left, and end. */
-static void stop(struct shard_sorter *s) {
+static void stop_threads(struct shard_sorter *s) {
   pthread_mutex_lock(&s->mutex);
   s->ending = true;
   pthread_cond_broadcast(&s->changed);
@@ -125,7 +125,7 @@ static void stop(struct shard_sorter *s) {
 
 void shard_sorter_free(struct shard_sorter *s) {
   if (s) {
-    stop(s);
+    stop_threads(s);
     munmap(s->mapping, s->mapped);
     free(s->runs);
     free(s->first);
@@ -141,7 +141,7 @@ void shard_sorter_free(struct shard_sorter *s) {
 /* ---- runs on disk ---- */
 
 /* Whether a folder is known to be in memory. One that is not there is not: that is to be told. */
-static bool in_memory(const char *folder) {
+static bool is_in_memory(const char *folder) {
   struct statfs fs;
   return statfs(folder, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
@@ -155,13 +155,13 @@ static int fail_file(struct shard_sorter *s, int rc, const char *what, const cha
 }
 
 /* Under the mutex. */
-static int open_runs(struct shard_sorter *s) {
+static int open_run_file(struct shard_sorter *s) {
   int rc = 0;
   for (size_t i = 0; s->folders[i]; i++) {
-    if (in_memory(s->folders[i])) {
+    if (is_in_memory(s->folders[i])) {
       continue;
     }
-    s->fd = shard_unnamed_file(s->folders[i]);
+    s->fd = shard_spool_open_unnamed(s->folders[i]);
     if (s->fd >= 0) {
       s->folder = s->folders[i];
       return 0;
@@ -179,7 +179,7 @@ static int open_runs(struct shard_sorter *s) {
               "temporary files; set SHARD_TMPDIR");
 }
 
-static int not_written(struct shard_sorter *s, int rc) {
+static int fail_writing(struct shard_sorter *s, int rc) {
   return fail_file(s, rc, "write", "; set SHARD_TMPDIR to a folder with room");
 }
 
@@ -194,7 +194,7 @@ static void free_segments(struct shard_sorter *s, struct shard_segment *list) {
 }
 
 /* Write the run with the least seq to disk; under the mutex, which is let go meanwhile. */
-static bool spill(struct shard_sorter *s) {
+static bool spill_run(struct shard_sorter *s) {
   size_t oldest = s->run_count;
   for (size_t i = 0; i < s->run_count; i++) {
     const struct shard_run *run = &s->runs[i];
@@ -202,7 +202,7 @@ static bool spill(struct shard_sorter *s) {
       oldest = i;
     }
   }
-  if (oldest == s->run_count || (s->fd < 0 && open_runs(s) != 0)) {
+  if (oldest == s->run_count || (s->fd < 0 && open_run_file(s) != 0)) {
     return false;
   }
   s->runs[oldest].busy = true;
@@ -214,7 +214,7 @@ static bool spill(struct shard_sorter *s) {
   int rc = shard_run_save(&run, s->fd, run.begin);
   pthread_mutex_lock(&s->mutex);
   if (rc != 0) {
-    not_written(s, rc);
+    fail_writing(s, rc);
   }
   free_segments(s, run.segments);
   run.segments = NULL;
@@ -225,12 +225,12 @@ static bool spill(struct shard_sorter *s) {
 }
 
 /* So many segments, or NULL and s->rc. */
-static struct shard_segment *reserve(struct shard_sorter *s, size_t n) {
+static struct shard_segment *reserve_segments(struct shard_sorter *s, size_t n) {
   struct shard_segment *list = NULL;
   pthread_mutex_lock(&s->mutex);
   while (s->available < n && s->rc == 0) {
     /* Else all memory is with other workers, who will give some back. */
-    if (!spill(s) && s->rc == 0) {
+    if (!spill_run(s) && s->rc == 0) {
       pthread_cond_wait(&s->changed, &s->mutex);
     }
   }
@@ -256,7 +256,7 @@ static struct shard_segment *reserve(struct shard_sorter *s, size_t n) {
 
 /* What all names share, by the first and last of a sorted batch; under the mutex. */
 static int note_common(struct shard_sorter *s, const struct shard_batch *b) {
-  const struct shard_item *ends[] = {&b->items[0], &b->items[b->count - 1]};
+  const struct shard_batch_item *ends[] = {&b->items[0], &b->items[b->count - 1]};
   for (size_t i = 0; i < 2; i++) {
     const char *name = shard_batch_name(b, ends[i]) + ends[i]->base;
     size_t length = ends[i]->length - ends[i]->base;
@@ -291,15 +291,16 @@ static int add_run(struct shard_sorter *s, const struct shard_run *run) {
 }
 
 /* Make a run of a sorted batch. */
-static void code(struct shard_sorter *s, const struct shard_batch *b) {
+static void code_batch(struct shard_sorter *s, const struct shard_batch *b) {
   struct shard_run run = {.seq = b->seq};
   size_t n = shard_run_segments(b->used, b->count, b->longest);
-  struct shard_run_coder c = {.run = &run, .spare = reserve(s, n), .attributes = s->attributes};
+  struct shard_run_coder c = {
+      .run = &run, .spare = reserve_segments(s, n), .attributes = s->attributes};
   const char *before = NULL;
   size_t before_length = 0;
   uint32_t count = c.spare ? b->count : 0;
   for (uint32_t i = 0; i < count; i++) {
-    const struct shard_item *item = &b->items[i];
+    const struct shard_batch_item *item = &b->items[i];
     const char *name = shard_batch_name(b, item);
     uint64_t ino;
     uint8_t type;
@@ -323,7 +324,7 @@ static void code(struct shard_sorter *s, const struct shard_batch *b) {
 }
 
 /* Under the mutex. */
-static void release(struct shard_sorter *s, struct shard_batch *b) {
+static void release_batch(struct shard_sorter *s, struct shard_batch *b) {
   if (--b->users == 0) {
     shard_batch_clear(b);
     b->next = s->free;
@@ -333,7 +334,7 @@ static void release(struct shard_sorter *s, struct shard_batch *b) {
 }
 
 /* Queue a batch to be given away; under the mutex. */
-static void give(struct shard_sorter *s, struct shard_batch *b) {
+static void queue_direct(struct shard_sorter *s, struct shard_batch *b) {
   struct shard_batch **at = &s->given;
   while (*at && (*at)->seq < b->seq) {
     at = &(*at)->next;
@@ -366,7 +367,7 @@ static void *work(void *context) {
       bool in_order = shard_batch_in_order(b);
       pthread_mutex_lock(&s->mutex);
       if (s->direct == DIRECT_ON && in_order) {
-        give(s, b);
+        queue_direct(s, b);
       } else if (s->direct == DIRECT_ON) {
         s->direct = DIRECT_BROKEN;
         pthread_cond_broadcast(&s->changed);
@@ -375,10 +376,10 @@ static void *work(void *context) {
       if (!in_order) {
         shard_batch_sort(b, scratch);
       }
-      code(s, b);
+      code_batch(s, b);
     }
     pthread_mutex_lock(&s->mutex);
-    release(s, b);
+    release_batch(s, b);
   }
   s->working--;
   pthread_cond_broadcast(&s->changed);
@@ -393,7 +394,7 @@ static int emit_batch(struct shard_sorter *s, struct shard_batch *b) {
     shard_batch_turn(b);
   }
   for (uint32_t i = 0; i < b->count && rc == 0; i++) {
-    const struct shard_item *item = &b->items[i];
+    const struct shard_batch_item *item = &b->items[i];
     uint64_t ino;
     uint8_t type;
     shard_batch_attributes(b, item, &ino, &type);
@@ -403,7 +404,7 @@ static int emit_batch(struct shard_sorter *s, struct shard_batch *b) {
 }
 
 /* The thread that gives names away. */
-static void *give_away(void *context) {
+static void *emit_batches(void *context) {
   struct shard_sorter *s = context;
   pthread_mutex_lock(&s->mutex);
   for (;;) {
@@ -425,7 +426,7 @@ static void *give_away(void *context) {
           fail(s, -ERESTART, "");
         }
       }
-      release(s, b);
+      release_batch(s, b);
     } else if (!b && s->ending && s->working == 0) {
       break;
     } else {
@@ -444,10 +445,10 @@ void shard_sorter_direct(struct shard_sorter *s, shard_run_emit *emit, void *con
 }
 
 /* Start the threads; under the mutex. One worker will do. */
-static void start(struct shard_sorter *s) {
+static void start_threads(struct shard_sorter *s) {
   bool workers = s->direct == DIRECT_OFF || s->keep;
   if (s->direct != DIRECT_OFF) {
-    int rc = pthread_create(&s->threads[s->started], NULL, give_away, s);
+    int rc = pthread_create(&s->threads[s->started], NULL, emit_batches, s);
     s->started += rc == 0;
     if (rc != 0) {
       fail(s, -rc, "cannot start a thread");
@@ -465,7 +466,7 @@ static void start(struct shard_sorter *s) {
 }
 
 /* An empty batch, when there is one. NULL and s->rc on failure. */
-static struct shard_batch *take(struct shard_sorter *s) {
+static struct shard_batch *take_batch(struct shard_sorter *s) {
   struct shard_batch *b = NULL;
   pthread_mutex_lock(&s->mutex);
   while (s->rc == 0 && !b) {
@@ -486,19 +487,19 @@ static struct shard_batch *take(struct shard_sorter *s) {
   return b;
 }
 
-static int hand_over(struct shard_feeder *f) {
+static int hand_over_batch(struct shard_feeder *f) {
   struct shard_sorter *s = f->sorter;
   struct shard_batch *b = f->batch;
   f->batch = NULL;
   pthread_mutex_lock(&s->mutex);
   if (s->started == 0 && s->rc == 0) {
-    start(s);
+    start_threads(s);
   }
   s->count += b->count;
   b->seq = s->seq++;
   if (s->direct != DIRECT_OFF && !s->keep) {
     b->users = 0;
-    give(s, b);
+    queue_direct(s, b);
   } else {
     struct shard_batch **end = &s->waiting;
     while (*end) {
@@ -514,42 +515,44 @@ static int hand_over(struct shard_feeder *f) {
   return rc;
 }
 
-static int failed(struct shard_sorter *s) {
+static int get_error(struct shard_sorter *s) {
   pthread_mutex_lock(&s->mutex);
   int rc = s->rc;
   pthread_mutex_unlock(&s->mutex);
   return rc;
 }
 
-int shard_feeder_add_more(struct shard_feeder *f, const char *name, size_t length, uint64_t ino,
-                          uint8_t type) {
+int shard_sorter_feed_more(struct shard_feeder *f, const char *name, size_t length, uint64_t ino,
+                           uint8_t type) {
   while (!f->batch || !shard_batch_add(f->batch, name, length, ino, type)) {
-    int rc = f->batch ? hand_over(f) : 0;
-    f->batch = rc == 0 ? take(f->sorter) : NULL;
+    int rc = f->batch ? hand_over_batch(f) : 0;
+    f->batch = rc == 0 ? take_batch(f->sorter) : NULL;
     if (!f->batch) {
-      return failed(f->sorter);
+      return get_error(f->sorter);
     }
   }
   return 0;
 }
 
-int shard_feeder_end(struct shard_feeder *f) { return f->batch ? hand_over(f) : failed(f->sorter); }
+int shard_sorter_end_feed(struct shard_feeder *f) {
+  return f->batch ? hand_over_batch(f) : get_error(f->sorter);
+}
 
 uint64_t shard_sorter_count(const struct shard_sorter *s) { return s->count; }
 
 int shard_sorter_direct_end(struct shard_sorter *s) {
-  stop(s);
+  stop_threads(s);
   return s->rc ? s->rc : s->direct == DIRECT_ON && s->next == s->seq;
 }
 
 /* ---- merging ---- */
 
-static int by_seq(const void *pa, const void *pb) {
+static int compare_seqs(const void *pa, const void *pb) {
   uint64_t a = ((const struct shard_run *)pa)->seq, b = ((const struct shard_run *)pb)->seq;
   return (a > b) - (a < b);
 }
 
-static int merged(struct shard_sorter *s, const struct shard_run_merge *m, int rc) {
+static int explain_merge(struct shard_sorter *s, const struct shard_run_merge *m, int rc) {
   if (rc == 0 || !m->unreadable) {
     return rc;
   }
@@ -558,7 +561,7 @@ static int merged(struct shard_sorter *s, const struct shard_run_merge *m, int r
 }
 
 /* A run that is written to disk as it is merged, through one segment. */
-struct rewriting {
+struct rewritten_run {
   struct shard_sorter *s;
   struct shard_run run;
   struct shard_run_coder coder;
@@ -567,7 +570,7 @@ struct rewriting {
   char last[SHARD_NAME_MAX + 8];
 };
 
-static int write_out(struct rewriting *w) {
+static int write_segment(struct rewritten_run *w) {
   w->run.segments->next = NULL;
   w->rc = shard_run_save(&w->run, w->s->fd, w->s->size);
   w->s->size += w->run.segments->used;
@@ -576,8 +579,9 @@ static int write_out(struct rewriting *w) {
 }
 
 static int rewrite(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
-  struct rewriting *w = context;
-  if (w->run.segments->used + length + 2 * SHARD_RECORD_MORE > SHARD_SEGMENT && write_out(w) != 0) {
+  struct rewritten_run *w = context;
+  if (w->run.segments->used + length + 2 * SHARD_RECORD_MORE > SHARD_SEGMENT &&
+      write_segment(w) != 0) {
     return w->rc;
   }
   shard_run_put(&w->coder, w->last_length ? w->last : NULL, w->last_length, name, length, ino,
@@ -588,8 +592,8 @@ static int rewrite(void *context, const char *name, size_t length, uint64_t ino,
 }
 
 /* Make one run of runs[first to first + count - 1]. */
-static int merge_some(struct shard_sorter *s, struct shard_run_merge *m, size_t first, size_t count,
-                      struct rewriting *w, struct shard_segment *segment) {
+static int merge_neighbours(struct shard_sorter *s, struct shard_run_merge *m, size_t first,
+                            size_t count, struct rewritten_run *w, struct shard_segment *segment) {
   *segment = (struct shard_segment){.next = NULL};
   w->s = s;
   w->run = (struct shard_run){.seq = s->runs[first].seq, .begin = s->size, .segments = segment};
@@ -597,9 +601,9 @@ static int merge_some(struct shard_sorter *s, struct shard_run_merge *m, size_t 
   w->last_length = 0;
   w->rc = 0;
   int rc = shard_run_merge(m, s->runs + first, count, rewrite, w);
-  rc = rc ? rc : write_out(w);
+  rc = rc ? rc : write_segment(w);
   if (rc != 0) {
-    return w->rc ? not_written(s, w->rc) : merged(s, m, rc);
+    return w->rc ? fail_writing(s, w->rc) : explain_merge(s, m, rc);
   }
   w->run.end = s->size;
   w->run.segments = NULL;
@@ -612,12 +616,12 @@ static int merge_some(struct shard_sorter *s, struct shard_run_merge *m, size_t 
 
 /* Merge neighbours until all that is left can be merged at once. */
 static int merge_runs(struct shard_sorter *s, struct shard_run_merge *m) {
-  struct rewriting *w = (struct rewriting *)m->region;
+  struct rewritten_run *w = (struct rewritten_run *)m->region;
   size_t own = (sizeof(*w) + 63) & ~(size_t)63;
   struct shard_segment *segment = (struct shard_segment *)(m->region + own);
   m->region += own + SHARD_SEGMENT;
   m->size -= own + SHARD_SEGMENT;
-  int rc = s->fd < 0 ? open_runs(s) : 0;
+  int rc = s->fd < 0 ? open_run_file(s) : 0;
   m->fd = s->fd;
   while (rc == 0 && shard_run_fit(m, s->runs, s->run_count) < s->run_count) {
     size_t left = 0, all = s->run_count;
@@ -627,7 +631,7 @@ static int merge_runs(struct shard_sorter *s, struct shard_run_merge *m) {
       if (left > 0 && shard_run_fit(m, s->runs + i, all - i) == all - i) {
         n = 1;
       }
-      rc = n > 1 ? merge_some(s, m, i, n, w, segment) : 0;
+      rc = n > 1 ? merge_neighbours(s, m, i, n, w, segment) : 0;
       s->runs[left++] = s->runs[i];
     }
     s->run_count = left;
@@ -636,12 +640,12 @@ static int merge_runs(struct shard_sorter *s, struct shard_run_merge *m) {
 }
 
 int shard_sorter_merge(struct shard_sorter *s, shard_run_emit *emit, void *context) {
-  stop(s);
+  stop_threads(s);
   if (s->rc != 0) {
     return s->rc;
   }
   if (s->run_count > 0) {
-    qsort(s->runs, s->run_count, sizeof(*s->runs), by_seq);
+    qsort(s->runs, s->run_count, sizeof(*s->runs), compare_seqs);
   }
   struct shard_run_merge m = {.order = s->order,
                               .attributes = s->attributes,
@@ -655,7 +659,7 @@ int shard_sorter_merge(struct shard_sorter *s, shard_run_emit *emit, void *conte
       return rc;
     }
   }
-  return merged(s, &m, shard_run_merge(&m, s->runs, s->run_count, emit, context));
+  return explain_merge(s, &m, shard_run_merge(&m, s->runs, s->run_count, emit, context));
 }
 
 const char *shard_sorter_error(const struct shard_sorter *s) { return s->error; }

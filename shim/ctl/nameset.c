@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "ctl/sums.h"
+#include "ctl/nameset.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,28 +7,29 @@
 #include "base/xxh64.h"
 #include "libshard.h"
 
-static void add(struct ctl_set *set, uint64_t hash) {
+static void add(struct ctl_nameset *set, uint64_t hash) {
   set->count++;
   set->sum += hash;
 }
 
-static bool inside(const char *name, char *const *inner, size_t count) {
+static bool lies_inside(const char *name, const char *const *inside, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    size_t n = strlen(inner[i]);
-    if (strncmp(name, inner[i], n) == 0 && name[n] == '/') {
+    size_t n = strlen(inside[i]);
+    if (strncmp(name, inside[i], n) == 0 && name[n] == '/') {
       return true;
     }
   }
   return false;
 }
 
-int ctl_sums(const struct shard_listing *listing, char *const *inner, size_t inner_count,
-             struct ctl_set *whole, struct ctl_share *shares, size_t count) {
+int ctl_nameset_sum(const struct shard_listing *listing, const char *const *inside,
+                    size_t inside_count, struct ctl_nameset *whole,
+                    struct ctl_nameset_share *shares, size_t count) {
   static struct shard_cursor cursor;
   const char *name;
-  *whole = (struct ctl_set){0};
+  *whole = (struct ctl_nameset){0};
   for (size_t k = 0; k < count; k++) {
-    shares[k].owned = (struct ctl_set){0};
+    shares[k].owned = (struct ctl_nameset){0};
   }
   ssize_t n;
   int rc = shard_listing_seek(&cursor, listing, 0);
@@ -36,7 +37,7 @@ int ctl_sums(const struct shard_listing *listing, char *const *inner, size_t inn
     if (n < 0) {
       return (int)n;
     }
-    if (inside(name, inner, inner_count)) {
+    if (lies_inside(name, inside, inside_count)) {
       continue;
     }
     uint64_t position = whole->count, hash = shard_xxh64(name, (size_t)n, 0);

@@ -2,7 +2,7 @@
 /*
  * Sums of names: shares as computed by the whole listing, and what `shardctl verify` rests upon:
  * the sums of a partition add up, and those of anything else do not.
- * Links: ctl/sums shard/shard listing/writer listing/reader -lcrypto
+ * Links: ctl/nameset shard/shard listing/writer listing/reader -lcrypto
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/xxh64.h"
-#include "ctl/sums.h"
+#include "ctl/nameset.h"
 #include "names.h"
 #include "scratch.h"
 
@@ -37,16 +37,16 @@ static void partitions(void **state) {
   }
   for (int strategy = SHARD_STRATEGY_RANGE; strategy <= SHARD_STRATEGY_STRIDE; strategy++) {
     for (uint64_t key = 0; key < 3; key++) {
-      struct ctl_share shares[7];
-      struct ctl_set whole, sum = {0};
+      struct ctl_nameset_share shares[7];
+      struct ctl_nameset whole, sum = {0};
       for (uint32_t r = 0; r < 7; r++) {
         shard_share_init(&shares[r].share, (enum shard_strategy)strategy, r, 7, s.count, key);
       }
-      assert_int_equal(ctl_sums(l, NULL, 0, &whole, shares, 7), 0);
+      assert_int_equal(ctl_nameset_sum(l, NULL, 0, &whole, shares, 7), 0);
       assert_int_equal(whole.count, s.count);
       assert_true(whole.sum == whole_sum);
       for (uint32_t r = 0; r < 7; r++) {
-        struct ctl_set own = {0}; /* in the order of the share */
+        struct ctl_nameset own = {0}; /* in the order of the share */
         uint64_t at, end, step;
         shard_share_places(&shares[r].share, &at, &end, &step);
         for (; at < end; at += step) {
@@ -83,24 +83,24 @@ static void inner_datasets(void **state) {
   (void)state;
   static const char *const all[] = {"a", "b/1", "b/2", "b.x/1", "b0", "c/d/1", "c/d2", "c/e", "ca"};
   static const char *const left[] = {"a", "b.x/1", "b0", "c/d2", "c/e", "ca"};
-  char *inner[] = {(char[]){"b"}, (char[]){"c/d"}};
+  const char *inner[] = {"b", "c/d"};
   struct names s = {0};
   for (size_t i = 0; i < COUNT(all); i++) {
     names_add(&s, all[i], strlen(all[i]));
   }
   struct shard_listing *l = make(&s);
-  struct ctl_share share;
-  struct ctl_set whole;
+  struct ctl_nameset_share share;
+  struct ctl_nameset whole;
   shard_share_init(&share.share, SHARD_STRATEGY_RANGE, 1, 2, COUNT(left), 0);
-  assert_int_equal(ctl_sums(l, inner, 2, &whole, &share, 1), 0);
+  assert_int_equal(ctl_nameset_sum(l, inner, 2, &whole, &share, 1), 0);
   assert_int_equal(whole.count, COUNT(left));
   assert_int_equal(share.owned.count, 3);
   assert_true(share.owned.sum == hash(left[3]) + hash(left[4]) + hash(left[5]));
   /* another listing than the shares were made for */
   shard_share_init(&share.share, SHARD_STRATEGY_RANGE, 1, 2, COUNT(left) - 1, 0);
-  assert_int_equal(ctl_sums(l, inner, 2, &whole, &share, 1), -ESTALE);
+  assert_int_equal(ctl_nameset_sum(l, inner, 2, &whole, &share, 1), -ESTALE);
   shard_share_init(&share.share, SHARD_STRATEGY_RANGE, 1, 2, COUNT(left) + 1, 0);
-  assert_int_equal(ctl_sums(l, inner, 2, &whole, &share, 1), -ESTALE);
+  assert_int_equal(ctl_nameset_sum(l, inner, 2, &whole, &share, 1), -ESTALE);
   shard_listing_close(l);
   names_free(&s);
 }
@@ -109,10 +109,10 @@ static void empty(void **state) {
   (void)state;
   struct names s = {0};
   struct shard_listing *l = make(&s);
-  struct ctl_share share;
-  struct ctl_set whole;
+  struct ctl_nameset_share share;
+  struct ctl_nameset whole;
   shard_share_init(&share.share, SHARD_STRATEGY_STRIDE, 1, 2, 0, 0);
-  assert_int_equal(ctl_sums(l, NULL, 0, &whole, &share, 1), 0);
+  assert_int_equal(ctl_nameset_sum(l, NULL, 0, &whole, &share, 1), 0);
   assert_true(whole.count == 0 && whole.sum == 0 && share.owned.count == 0);
   shard_listing_close(l);
   names_free(&s);

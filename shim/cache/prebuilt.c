@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * given.c - a listing that was made elsewhere: whether it is the one that is asked for and still
+ * prebuilt.c - a listing that was made elsewhere: whether it is the one that is asked for and still
  * true, and SHARD_LISTING, which names one.
  *
  * With SHARD_LISTING_BUILD=first rank 0 puts the listing it has made there, if there is none or an
  * old one, and all other ranks wait for it: one listing for all nodes.
  */
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include "config/config.h"
 #include "listing/listing.h"
 
-bool shard_given_true(const struct shard_listing *l, const char *real) {
+bool shard_prebuilt_is_true(const struct shard_listing *l, const char *real) {
   if (l->header->directories == 0) {
     return true; /* of a text or a bucket: nothing tells */
   }
@@ -44,7 +44,7 @@ bool shard_given_true(const struct shard_listing *l, const char *real) {
 }
 
 /* Whether all names of `l` match one of the asked patterns, by what the header says. */
-static bool all_match(const struct shard_listing *l, const struct shard_options *asked) {
+static bool all_names_match(const struct shard_listing *l, const struct shard_options *asked) {
   if (!asked->include[0] || l->names.count == 0) {
     return true;
   }
@@ -62,7 +62,7 @@ static bool all_match(const struct shard_listing *l, const struct shard_options 
 }
 
 /* Whether a listing made with other options holds the very names that are asked for. */
-static bool serves(const struct shard_listing *l, const struct shard_options *asked) {
+static bool has_same_names(const struct shard_listing *l, const struct shard_options *asked) {
   struct shard_options made;
   char ignored[128];
   const struct shard_header *h = l->header;
@@ -73,7 +73,7 @@ static bool serves(const struct shard_listing *l, const struct shard_options *as
   if (made.include[0] && strcmp(made.include, asked->include) != 0) {
     return false;
   }
-  if (strcmp(made.include, asked->include) != 0 && !all_match(l, asked)) {
+  if (strcmp(made.include, asked->include) != 0 && !all_names_match(l, asked)) {
     return false;
   }
   if (made.follow != asked->follow && (made.follow || h->dir_links != 0)) {
@@ -116,17 +116,17 @@ static bool serves(const struct shard_listing *l, const struct shard_options *as
   return true;
 }
 
-bool shard_given_serves(const struct shard_listing *l, const char *real,
-                        const struct shard_options *asked) {
-  return strcmp(l->source, real) == 0 && serves(l, asked);
+bool shard_prebuilt_serves(const struct shard_listing *l, const char *real,
+                           const struct shard_options *asked) {
+  return strcmp(l->source, real) == 0 && has_same_names(l, asked);
 }
 
 /*
  * A given listing that is passed over should be known to be. Not, though, if it is of a directory
  * beside this one: train and valid share one variable.
  */
-static void explain(const struct shard_listing *l, const char *name, const char *real,
-                    const struct shard_options *asked, char *why, size_t size) {
+static void explain_refusal(const struct shard_listing *l, const char *name, const char *real,
+                            const struct shard_options *asked, char *why, size_t size) {
   size_t end = strlen(real), parent;
   end -= end > 1 && real[end - 1] == '/'; /* a bucket's folder */
   const char *slash = memrchr(real, '/', end);
@@ -146,24 +146,24 @@ static void explain(const struct shard_listing *l, const char *name, const char 
   }
 }
 
-int shard_given_judge(const struct shard_listing *l, const char *name, const char *real,
-                      const struct shard_options *asked, char *why, size_t size) {
-  if (!shard_given_serves(l, real, asked)) {
-    explain(l, name, real, asked, why, size);
+int shard_prebuilt_judge(const struct shard_listing *l, const char *name, const char *real,
+                         const struct shard_options *asked, char *why, size_t size) {
+  if (!shard_prebuilt_serves(l, real, asked)) {
+    explain_refusal(l, name, real, asked, why, size);
     return 0;
   }
-  return shard_given_true(l, real) ? 1 : -ESTALE;
+  return shard_prebuilt_is_true(l, real) ? 1 : -ESTALE;
 }
 
-static int look(const char *file, const char *name, const char *real,
-                const struct shard_options *asked, struct shard_listing **out) {
+static int open_if_fit(const char *file, const char *name, const char *real,
+                       const struct shard_options *asked, struct shard_listing **out) {
   struct shard_listing *l;
   char why[1100];
   int rc = shard_listing_open(file, &l);
   if (rc != 0) {
     return rc;
   }
-  rc = shard_given_judge(l, name, real, asked, why, sizeof(why));
+  rc = shard_prebuilt_judge(l, name, real, asked, why, sizeof(why));
   if (rc > 0) {
     *out = l;
     return rc;
@@ -175,15 +175,15 @@ static int look(const char *file, const char *name, const char *real,
   return rc;
 }
 
-int shard_given_look(const char *file, const char *real, const struct shard_options *asked,
-                     struct shard_listing **out) {
-  return look(file, file, real, asked, out);
+int shard_prebuilt_try(const char *file, const char *real, const struct shard_options *asked,
+                       struct shard_listing **out) {
+  return open_if_fit(file, file, real, asked, out);
 }
 
-int shard_given_open(const char *file, const char *name, const char *real,
-                     const struct shard_options *asked, struct shard_listing **out, char *err,
-                     size_t size) {
-  int rc = look(file, name, real, asked, out);
+int shard_prebuilt_open(const char *file, const char *name, const char *real,
+                        const struct shard_options *asked, struct shard_listing **out, char *err,
+                        size_t size) {
+  int rc = open_if_fit(file, name, real, asked, out);
   if (rc == -ESTALE) {
     snprintf(err, size,
              "SHARD_LISTING='%.300s': directory '%.300s' has changed since; make it anew with "
@@ -196,21 +196,21 @@ int shard_given_open(const char *file, const char *name, const char *real,
   return rc;
 }
 
-bool shard_given_passing(int rc) {
+bool shard_prebuilt_may_come(int rc) {
   return rc == -ENOENT || rc == -ESTALE || rc == -EBADMSG || rc == -EPROTONOSUPPORT;
 }
 
-int shard_given_await(const char *file, const char *real, const struct shard_options *asked,
-                      const struct shard_given_watch *watch, struct shard_listing **out, char *err,
-                      size_t size) {
+int shard_prebuilt_await(const char *file, const char *real, const struct shard_options *asked,
+                         const struct shard_prebuilt_watch *watch, struct shard_listing **out,
+                         char *err, size_t size) {
   unsigned timeout = shard_config()->timeout;
   int64_t deadline = shard_clock_ms() + (int64_t)timeout * 1000;
   for (long nap_ms = 10;; nap_ms = nap_ms < 500 ? nap_ms * 2 : nap_ms) {
     if (watch && watch->enough(watch->context)) {
-      return SHARD_GIVEN_ENOUGH;
+      return SHARD_PREBUILT_ENOUGH;
     }
-    int rc = shard_given_look(file, real, asked, out);
-    if (!shard_given_passing(rc)) {
+    int rc = shard_prebuilt_try(file, real, asked, out);
+    if (!shard_prebuilt_may_come(rc)) {
       if (rc < 0) {
         snprintf(err, size, "SHARD_LISTING='%.300s': %s", file, shard_listing_strerror(rc));
       }
@@ -232,7 +232,7 @@ int shard_given_await(const char *file, const char *real, const struct shard_opt
 }
 
 /* Copy a mapped listing to a new file. */
-static int copy(const struct shard_listing *l, int fd) {
+static int copy_listing(const struct shard_listing *l, int fd) {
   for (size_t done = 0; done < l->map_size;) {
     ssize_t n = write(fd, l->map + done, l->map_size - done);
     if (n < 0 && errno != EINTR) {
@@ -243,10 +243,10 @@ static int copy(const struct shard_listing *l, int fd) {
   return 0;
 }
 
-int shard_given_put(const struct shard_listing *l, const char *file, char *err, size_t size) {
+int shard_prebuilt_put(const struct shard_listing *l, const char *file, char *err, size_t size) {
   struct shard_whole out;
   int rc = shard_whole_open(&out, file, SHARD_WHOLE_SHARED, SHARD_WHOLE_SYNCED);
-  if (rc == 0 && (rc = copy(l, out.fd)) != 0) {
+  if (rc == 0 && (rc = copy_listing(l, out.fd)) != 0) {
     shard_whole_abort(&out);
   } else if (rc == 0) {
     rc = shard_whole_publish(&out);

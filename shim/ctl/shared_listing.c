@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * share.c - what shardctl index --share finds in the bucket. Rank 0's node makes the listing if
- * need be; those of the others wait, and ask for it more and more seldom, up to every other second.
- * What has been got once is not got again until there is another one (If-None-Match).
+ * shared_listing.c - what shardctl index --share finds in the bucket. Rank 0's node makes the
+ * listing if need be; those of the others wait, and ask for it more and more seldom, up to every
+ * other second. What has been got once is not got again until there is another one (If-None-Match).
  */
-#include "ctl/share.h"
+#include "ctl/shared_listing.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "cache/given.h"
+#include "cache/prebuilt.h"
 #include "ctl/ctl.h"
 #include "ctl/output.h"
 #include "ctl/s3.h"
@@ -22,7 +22,8 @@
 #define NAP_FIRST 100 /* milliseconds */
 #define NAP_MOST 2000
 
-struct look {
+/* The object that is looked at. */
+struct candidate {
   const char *url, *source;
   const struct shard_options *options;
   const char *file;
@@ -31,8 +32,8 @@ struct look {
   char why[1100]; /* it is passed over */
 };
 
-/* 1, 0 or a negative errno, as shard_given_look(). */
-static int judge(struct look *k) {
+/* 1, 0 or a negative errno, as shard_prebuilt_try(). */
+static int judge(struct candidate *k) {
   struct shard_listing *l;
   int rc = k->have ? shard_listing_open(k->file, &l) : -ENOENT;
   if (rc != 0) {
@@ -40,7 +41,8 @@ static int judge(struct look *k) {
   }
   rc = k->checked ? 0 : shard_listing_verify(l);
   k->checked = rc == 0;
-  rc = rc == 0 ? shard_given_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why)) : rc;
+  rc =
+      rc == 0 ? shard_prebuilt_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why)) : rc;
   shard_listing_close(l);
   return rc;
 }
@@ -58,7 +60,7 @@ static bool nap(int64_t ms) {
   return poll(&reader, 1, (int)((double)ms * (0.5 + n / 8589934592.0)) + 1) <= 0;
 }
 
-static int give_up(const struct look *k, int state, double seconds) {
+static int give_up(const struct candidate *k, int state, double seconds) {
   return ctl_fail(
       "%.300s: rank 0 has not put the listing of '%.300s' there for %.0f s "
       "(SHARD_LISTING_BUILD=first); %s Raise SHARD_TIMEOUT, or make the listing beforehand with "
@@ -71,8 +73,8 @@ static int give_up(const struct look *k, int state, double seconds) {
 }
 
 /* Look until it is there. */
-static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double seconds,
-                enum ctl_shared *what) {
+static int await(struct candidate *k, struct ctl_s3_watch *watch, int fd, double seconds,
+                 enum ctl_shared_listing *what) {
   int64_t end = shard_clock_ms() + (int64_t)(seconds * 1000);
   for (int64_t ms = NAP_FIRST;; ms = ms * 3 / 2 < NAP_MOST ? ms * 3 / 2 : NAP_MOST) {
     enum ctl_s3_seen seen;
@@ -86,11 +88,11 @@ static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double secon
     }
     /* One that was old a moment ago may be true now, where a file system tells of changes late. */
     int state = judge(k);
-    if (state < 0 && !shard_given_passing(state)) {
+    if (state < 0 && !shard_prebuilt_may_come(state)) {
       return ctl_fail("%.300s: %s", k->url, shard_listing_strerror(state));
     }
     if (state >= 0 || seconds < 0) {
-      *what = state > 0 ? CTL_SHARE_HERE : state == 0 ? CTL_SHARE_APART : CTL_SHARE_PUT;
+      *what = state > 0 ? CTL_SHARED_HERE : state == 0 ? CTL_SHARED_APART : CTL_SHARED_PUT;
       return CTL_DONE;
     }
     int64_t left = end - shard_clock_ms();
@@ -103,24 +105,23 @@ static int look(struct look *k, struct ctl_s3_watch *watch, int fd, double secon
   }
 }
 
-int ctl_share_look(const char *url, const char *source, const struct shard_options *options,
-                   double seconds, const char *file, enum ctl_shared *what) {
+int ctl_shared_listing_find(const char *url, const char *source,
+                            const struct shard_options *options, double seconds, const char *file,
+                            enum ctl_shared_listing *what) {
   struct ctl_output out;
   int rc = ctl_output_open(file, NULL, SHARD_WHOLE_SYNCED, &out), ended;
   if (rc != CTL_DONE) {
     return rc;
   }
-  struct look k = {.url = url, .source = source, .options = options, .file = out.temporary};
+  struct candidate k = {.url = url, .source = source, .options = options, .file = out.temporary};
   struct ctl_s3_watch *watch = NULL;
   rc = ctl_s3_watch_open(url, &watch);
-  rc = rc == CTL_DONE ? look(&k, watch, out.whole.fd, seconds, what) : rc;
+  rc = rc == CTL_DONE ? await(&k, watch, out.whole.fd, seconds, what) : rc;
   ctl_s3_watch_close(watch);
-  ended = ctl_output_end(&out, rc == CTL_DONE && *what == CTL_SHARE_HERE);
+  ended = ctl_output_end(&out, rc == CTL_DONE && *what == CTL_SHARED_HERE);
   rc = rc == CTL_DONE ? ended : rc;
-  if (rc == CTL_DONE && *what == CTL_SHARE_APART && k.why[0]) {
-    fputs("shardctl: warning: ", stderr);
-    ctl_text(stderr, k.why);
-    fputc('\n', stderr);
+  if (rc == CTL_DONE && *what == CTL_SHARED_APART && k.why[0]) {
+    ctl_warn("%s", k.why);
   }
   return rc;
 }

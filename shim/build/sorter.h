@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sort.h - any number of names brought into order, in a set amount of memory (shardctl only).
+ * sorter.h - any number of names brought into order, in a set amount of memory (shardctl only).
  *
  * Threads fill batches through feeders; threads of the sorter sort them meanwhile, and code each as
  * a run. Runs stay in memory while there is room, the oldest then go to disk. At the end all runs
@@ -14,8 +14,8 @@
  * else, but some 50 bytes for each run, and one name. (A mapping and not an arena of an
  * allocator: its size is the bound, with no other proof.)
  */
-#ifndef SHARD_BUILD_SORT_H
-#define SHARD_BUILD_SORT_H
+#ifndef SHARD_BUILD_SORTER_H
+#define SHARD_BUILD_SORTER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,19 +53,19 @@ struct shard_feeder {
 };
 
 /* The same, when the batch is full or there is none. */
-int shard_feeder_add_more(struct shard_feeder *f, const char *name, size_t length, uint64_t ino,
-                          uint8_t type);
+int shard_sorter_feed_more(struct shard_feeder *f, const char *name, size_t length, uint64_t ino,
+                           uint8_t type);
 
 /* Add a name of at most SHARD_NAME_MAX - 1 bytes. 0 or negative errno. */
-static inline int shard_feeder_add(struct shard_feeder *f, const char *name, size_t length,
-                                   uint64_t ino, uint8_t type) {
+static inline int shard_sorter_feed(struct shard_feeder *f, const char *name, size_t length,
+                                    uint64_t ino, uint8_t type) {
   return f->batch && shard_batch_add(f->batch, name, length, ino, type)
              ? 0
-             : shard_feeder_add_more(f, name, length, ino, type);
+             : shard_sorter_feed_more(f, name, length, ino, type);
 }
 
 /* No more from this feeder. 0 or negative errno. */
-int shard_feeder_end(struct shard_feeder *f);
+int shard_sorter_end_feed(struct shard_feeder *f);
 
 /* Names added by feeders that have ended. */
 uint64_t shard_sorter_count(const struct shard_sorter *s);

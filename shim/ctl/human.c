@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * text.c - sizes read, and numbers and names written for people.
- */
-#include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
+#include "ctl/human.h"
 
-#include "ctl/ctl.h"
+#include <stdbool.h>
 
 const char *ctl_human_bytes(double bytes, char buf[CTL_HUMAN]) {
   static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB"};
@@ -43,7 +38,7 @@ const char *ctl_human_count(uint64_t count, char buf[CTL_HUMAN]) {
   return buf;
 }
 
-void ctl_text(FILE *out, const char *text) {
+void ctl_human_text(FILE *out, const char *text) {
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
     if (*p < 0x20 || *p == 0x7f || *p == '\\') {
       fprintf(out, "\\x%02x", *p);

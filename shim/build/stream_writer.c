@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * parts.c - names sorted in memory, a part at a time. Parts grow with what there is already, so
- * that the first comes at once and a billion names make some hundreds.
+ * stream_writer.c - names sorted in memory, a part at a time. Parts grow with what there is
+ * already, so that the first comes at once and a billion names make some hundreds.
  */
-#include "build/parts.h"
+#include "build/stream_writer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -24,32 +24,32 @@
 #define PART_BYTES ((size_t)16 << 20) /* of names */
 #define PART_SHARE 8                  /* a part has at least an eighth of what is visible */
 
-struct item {
+struct part_item {
   size_t at; /* in text */
   uint32_t length;
   bool directory;
 };
 
 /* Directories that are in some part, by two hashes: 128 bits tell a billion apart. */
-struct known {
+struct directory_set {
   uint64_t (*slots)[2];
   size_t room, count; /* room: a power of two */
 };
 
-struct shard_parts {
+struct shard_stream_writer {
   const char *base, *source, *options;
   char *text;
   size_t text_used, text_room;
-  struct item *items;
+  struct part_item *items;
   size_t count, room, names; /* names: of the items */
-  struct known known;
+  struct directory_set known;
   uint64_t visible, parts;
   char last[SHARD_NAME_MAX]; /* the directory of the last name */
   size_t last_length;
 };
 
-int shard_parts_open(const char *base, const char *source, const char *options,
-                     struct shard_parts **out) {
+int shard_stream_writer_open(const char *base, const char *source, const char *options,
+                             struct shard_stream_writer **out) {
   *out = calloc(1, sizeof(**out));
   if (!*out) {
     return -ENOMEM;
@@ -60,7 +60,7 @@ int shard_parts_open(const char *base, const char *source, const char *options,
   return 0;
 }
 
-void shard_parts_free(struct shard_parts *p) {
+void shard_stream_writer_free(struct shard_stream_writer *p) {
   if (p) {
     free(p->text);
     free(p->items);
@@ -69,14 +69,14 @@ void shard_parts_free(struct shard_parts *p) {
   }
 }
 
-uint64_t shard_parts_count(const struct shard_parts *p) { return p->parts; }
-uint64_t shard_parts_names(const struct shard_parts *p) { return p->visible; }
+uint64_t shard_stream_writer_count(const struct shard_stream_writer *p) { return p->parts; }
+uint64_t shard_stream_writer_names(const struct shard_stream_writer *p) { return p->visible; }
 
 /* ---- directories ------------------------------------------------------------------------------
  */
 
 /* Where the hash is, or would be. */
-static size_t slot_of(const struct known *k, const uint64_t hash[2]) {
+static size_t find_slot(const struct directory_set *k, const uint64_t hash[2]) {
   size_t i = hash[0] & (k->room - 1);
   while ((k->slots[i][0] || k->slots[i][1]) &&
          (k->slots[i][0] != hash[0] || k->slots[i][1] != hash[1])) {
@@ -85,15 +85,15 @@ static size_t slot_of(const struct known *k, const uint64_t hash[2]) {
   return i;
 }
 
-static int grow(struct known *k) {
-  struct known more = {.room = k->room ? 2 * k->room : 1024};
+static int grow_set(struct directory_set *k) {
+  struct directory_set more = {.room = k->room ? 2 * k->room : 1024};
   more.slots = calloc(more.room, sizeof(*more.slots));
   if (!more.slots) {
     return -ENOMEM;
   }
   for (size_t i = 0; i < k->room; i++) {
     if (k->slots[i][0] || k->slots[i][1]) {
-      memcpy(more.slots[slot_of(&more, k->slots[i])], k->slots[i], sizeof(*k->slots));
+      memcpy(more.slots[find_slot(&more, k->slots[i])], k->slots[i], sizeof(*k->slots));
     }
   }
   more.count = k->count;
@@ -103,12 +103,12 @@ static int grow(struct known *k) {
 }
 
 /* 1: it was not known, and is now; 0: it was; or -ENOMEM. */
-static int learn(struct known *k, const char *path, size_t length) {
+static int add_directory(struct directory_set *k, const char *path, size_t length) {
   const uint64_t hash[2] = {shard_xxh64(path, length, 0), shard_xxh64(path, length, 1) | 1};
-  if (2 * (k->count + 1) > k->room && grow(k) != 0) {
+  if (2 * (k->count + 1) > k->room && grow_set(k) != 0) {
     return -ENOMEM;
   }
-  size_t i = slot_of(k, hash);
+  size_t i = find_slot(k, hash);
   if (k->slots[i][1]) {
     return 0;
   }
@@ -120,7 +120,8 @@ static int learn(struct known *k, const char *path, size_t length) {
 /* ---- names ------------------------------------------------------------------------------------
  */
 
-static int append(struct shard_parts *p, const char *name, size_t length, bool directory) {
+static int append_item(struct shard_stream_writer *p, const char *name, size_t length,
+                       bool directory) {
   if (p->text_used + length > p->text_room) {
     size_t room = p->text_room ? 2 * p->text_room : (size_t)1 << 16;
     char *more = realloc(p->text, room);
@@ -132,7 +133,7 @@ static int append(struct shard_parts *p, const char *name, size_t length, bool d
   }
   if (p->count == p->room) {
     size_t room = p->room ? 2 * p->room : 1024;
-    struct item *more = realloc(p->items, room * sizeof(*more));
+    struct part_item *more = realloc(p->items, room * sizeof(*more));
     if (!more) {
       return -ENOMEM;
     }
@@ -140,21 +141,21 @@ static int append(struct shard_parts *p, const char *name, size_t length, bool d
     p->room = room;
   }
   memcpy(p->text + p->text_used, name, length);
-  p->items[p->count++] = (struct item){p->text_used, (uint32_t)length, directory};
+  p->items[p->count++] = (struct part_item){p->text_used, (uint32_t)length, directory};
   p->names += !directory;
   p->text_used += length;
   return 0;
 }
 
-int shard_parts_add(struct shard_parts *p, const char *name, size_t length) {
-  size_t base = shard_basename(name, length);
+int shard_stream_writer_add(struct shard_stream_writer *p, const char *name, size_t length) {
+  size_t base = shard_codec_basename(name, length);
   if (length == 0 || length >= SHARD_NAME_MAX) {
     return -ENAMETOOLONG;
   }
   if (base != p->last_length || memcmp(name, p->last, base) != 0) {
-    for (size_t from = 0, end; (end = shard_next_directory(name, base, &from)) > 0;) {
-      int rc = learn(&p->known, name, end);
-      rc = rc > 0 ? append(p, name, end, true) : rc;
+    for (size_t from = 0, end; (end = shard_codec_next_directory(name, base, &from)) > 0;) {
+      int rc = add_directory(&p->known, name, end);
+      rc = rc > 0 ? append_item(p, name, end, true) : rc;
       if (rc != 0) {
         return rc;
       }
@@ -162,12 +163,12 @@ int shard_parts_add(struct shard_parts *p, const char *name, size_t length) {
     memcpy(p->last, name, base);
     p->last_length = base;
   }
-  return append(p, name, length, false);
+  return append_item(p, name, length, false);
 }
 
 static int compare(const void *pa, const void *pb, void *context) {
   const char *text = context;
-  const struct item *a = pa, *b = pb;
+  const struct part_item *a = pa, *b = pb;
   if (a->directory != b->directory) {
     return a->directory ? 1 : -1; /* the others come after the names */
   }
@@ -176,7 +177,7 @@ static int compare(const void *pa, const void *pb, void *context) {
 }
 
 /* Make what has been added visible. */
-static int write_part(struct shard_parts *p) {
+static int write_part(struct shard_stream_writer *p) {
   char path[PATH_MAX], digest[65];
   struct shard_writer *w;
   struct shard_writer_facts facts = {.source = p->source, .options = p->options};
@@ -189,7 +190,7 @@ static int write_part(struct shard_parts *p) {
     return rc;
   }
   for (size_t i = 0; i < p->count && rc == 0; i++) {
-    const struct item *item = &p->items[i];
+    const struct part_item *item = &p->items[i];
     rc = shard_writer_put(w, item->directory ? SHARD_WRITER_OTHERS : SHARD_WRITER_NAMES,
                           p->text + item->at, item->length, 0, 0);
   }
@@ -206,12 +207,12 @@ static int write_part(struct shard_parts *p) {
   return rc;
 }
 
-int shard_parts_pause(struct shard_parts *p) {
+int shard_stream_writer_pause(struct shard_stream_writer *p) {
   bool enough = p->names > p->visible / PART_SHARE || p->text_used >= PART_BYTES;
   return p->count > 0 && enough ? write_part(p) : 0;
 }
 
-void shard_parts_drop(struct shard_parts *p) {
+void shard_stream_writer_drop(struct shard_stream_writer *p) {
   char path[PATH_MAX];
   while (p->parts > 0) { /* from the last one, so that a reader never finds one behind a gap */
     snprintf(path, sizeof(path), "%s.%llu.listing", p->base, (unsigned long long)--p->parts);
@@ -219,7 +220,7 @@ void shard_parts_drop(struct shard_parts *p) {
   }
 }
 
-int shard_parts_end(struct shard_parts *p) {
+int shard_stream_writer_end(struct shard_stream_writer *p) {
   char path[PATH_MAX], text[32];
   struct shard_whole end;
   int rc = p->count > 0 ? write_part(p) : 0;
@@ -229,7 +230,7 @@ int shard_parts_end(struct shard_parts *p) {
   snprintf(path, sizeof(path), "%s.end", p->base);
   int n = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)p->parts);
   rc = shard_whole_open(&end, path, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY);
-  if (rc == 0 && (rc = shard_write_at(end.fd, text, (size_t)n, 0)) != 0) {
+  if (rc == 0 && (rc = shard_spool_write_at(end.fd, text, (size_t)n, 0)) != 0) {
     shard_whole_abort(&end);
   } else if (rc == 0) {
     rc = shard_whole_publish(&end);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/json.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/ctl.h"
+
+static bool lost; /* a value, for lack of memory */
+
+static struct json_object *made(struct json_object *value) {
+  lost = lost || !value;
+  return value;
+}
+
+struct json_object *ctl_json_object(void) {
+  return made(json_object_new_object());
+}
+
+struct json_object *ctl_json_array(void) {
+  return made(json_object_new_array());
+}
+
+void ctl_json_add(struct json_object *to, const char *key, struct json_object *value) {
+  int rc = !to   ? -1
+           : key ? json_object_object_add(to, key, value)
+                 : json_object_array_add(to, value);
+  if (rc != 0) {
+    lost = true;
+    json_object_put(value);
+  }
+}
+
+/* Bytes of the well-formed UTF-8 character at p, 0 if there is none. */
+static size_t character(const unsigned char *p) {
+  size_t n = *p < 0x80                 ? 1
+             : *p >= 0xc2 && *p < 0xe0 ? 2
+             : *p >= 0xe0 && *p < 0xf0 ? 3
+             : *p >= 0xf0 && *p < 0xf5 ? 4
+                                       : 0;
+  for (size_t i = 1; i < n; i++) {
+    if ((p[i] & 0xc0) != 0x80) {
+      return 0;
+    }
+  }
+  if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
+      (*p == 0xf4 && p[1] > 0x8f)) {
+    return 0;
+  }
+  return n;
+}
+
+/* json-c hands on whatever bytes it is given, and JSON is UTF-8. Malloc'd. */
+static char *well_formed(const char *text) {
+  static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+  char *out = malloc(3 * strlen(text) + 1), *to = out;
+  for (const unsigned char *p = (const unsigned char *)text; out && *p;) {
+    size_t n = character(p);
+    memcpy(to, n ? (const char *)p : replacement, n ? n : 3);
+    to += n ? n : 3;
+    p += n ? n : 1;
+  }
+  if (out) {
+    *to = 0;
+  }
+  return out;
+}
+
+void ctl_json_add_text(struct json_object *to, const char *key, const char *text) {
+  char *good = text ? well_formed(text) : NULL;
+  ctl_json_add(to, key, text ? made(good ? json_object_new_string(good) : NULL) : NULL);
+  free(good);
+}
+
+void ctl_json_add_bool(struct json_object *to, const char *key, bool value) {
+  ctl_json_add(to, key, made(json_object_new_boolean(value)));
+}
+
+void ctl_json_add_number(struct json_object *to, const char *key, uint64_t value) {
+  ctl_json_add(to, key, made(json_object_new_uint64(value)));
+}
+
+void ctl_json_add_decimal(struct json_object *to, const char *key, double value, int digits) {
+  char text[400]; /* the longest double has 309 digits before the point */
+  snprintf(text, sizeof(text), "%.*f", digits, value);
+  ctl_json_add(to, key, made(json_object_new_double_s(value, text)));
+}
+
+void ctl_json_add_sum(struct json_object *to, const char *key, uint64_t sum, bool known) {
+  char text[17];
+  snprintf(text, sizeof(text), "%016" PRIx64, sum);
+  ctl_json_add_text(to, key, known ? text : NULL);
+}
+
+int ctl_json_print(struct json_object *value, FILE *out) {
+  const char *text = !value ? NULL
+                            : json_object_to_json_string_ext(
+                                  value, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+  bool good = text && !lost;
+  if (good) {
+    fputs(text, out);
+    fputc('\n', out);
+  }
+  json_object_put(value);
+  return good ? CTL_DONE : ctl_fail("out of memory");
+}

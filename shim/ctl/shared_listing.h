@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* shared_listing.h - shardctl index --share: one listing in a bucket for all nodes of a job. */
+#ifndef SHARD_CTL_SHARED_LISTING_H
+#define SHARD_CTL_SHARED_LISTING_H
+
+struct shard_options;
+
+enum ctl_shared_listing {
+  CTL_SHARED_HERE,  /* it was there, and has been got */
+  CTL_SHARED_PUT,   /* there is none, or an old one: make it and put it there */
+  CTL_SHARED_APART, /* what is there is of another source: make one, and leave that as it is */
+};
+
+/*
+ * Look at the object `url` for the listing of `source` (a canonical directory, or
+ * s3://bucket/prefix). seconds: wait so long for it, and never return CTL_SHARED_PUT; negative:
+ * look once. CTL_DONE and *what, or CTL_FAILED or CTL_USAGE after a message. CTL_SHARED_HERE:
+ * `file` has it, whole and checked.
+ */
+int ctl_shared_listing_find(const char *url, const char *source,
+                            const struct shard_options *options, double seconds, const char *file,
+                            enum ctl_shared_listing *what);
+
+#endif

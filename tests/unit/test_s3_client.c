@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests by the real libcurl, to a server that says what a test wants: heads that come before the
+ * reply's, trailers behind it, replies that break off.
+ * Links: all of source/s3
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "source/s3/client.h"
+#include "unit.h"
+
+#define HELLO "hello"
+#define MD5 "5d41402abc4b2a76b9719d911017c592"
+#define SHA256 "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+#define WRONG "0cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+#define HEAD(more) "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n" more "\r\n"
+
+/* ---- a server -------------------------------------------------------------------------------- */
+
+#define REPLIES 6
+
+static struct {
+  int fd;
+  pthread_t thread;
+  const char *replies[REPLIES]; /* one for each connection */
+  unsigned asked;
+  char endpoint[64];
+} server;
+
+static void *serve(void *context) {
+  (void)context;
+  while (server.asked < REPLIES && server.replies[server.asked]) {
+    char request[8192] = "";
+    size_t n = 0;
+    int peer = accept(server.fd, NULL, NULL);
+    if (peer < 0) {
+      break; /* the test is over */
+    }
+    while (!strstr(request, "\r\n\r\n") && n + 1 < sizeof(request)) {
+      ssize_t got = recv(peer, request + n, sizeof(request) - 1 - n, 0);
+      if (got <= 0) {
+        break;
+      }
+      n += (size_t)got;
+      request[n] = 0;
+    }
+    const char *reply = server.replies[server.asked++];
+    for (size_t at = 0, all = strlen(reply); at < all;) {
+      ssize_t sent = send(peer, reply + at, all - at < 7 ? all - at : 7, MSG_NOSIGNAL);
+      if (sent <= 0) {
+        break;
+      }
+      at += (size_t)sent;
+    }
+    shutdown(peer, SHUT_WR);
+    while (recv(peer, request, sizeof(request), 0) > 0) {
+    }
+    close(peer);
+  }
+  return NULL;
+}
+
+/* Serve these replies; NULL ends them. */
+static void start(const char *const replies[REPLIES]) {
+  struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof(name);
+  memcpy(server.replies, replies, sizeof(server.replies));
+  server.asked = 0;
+  server.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_true(server.fd >= 0);
+  assert_int_equal(bind(server.fd, (struct sockaddr *)&name, size), 0);
+  assert_int_equal(listen(server.fd, 16), 0);
+  assert_int_equal(getsockname(server.fd, (struct sockaddr *)&name, &size), 0);
+  snprintf(server.endpoint, sizeof(server.endpoint), "http://127.0.0.1:%u", ntohs(name.sin_port));
+  assert_int_equal(pthread_create(&server.thread, NULL, serve, NULL), 0);
+}
+
+static void stop(void) {
+  shutdown(server.fd, SHUT_RDWR); /* wakes accept() */
+  pthread_join(server.thread, NULL);
+  close(server.fd);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static struct shard_s3_account account_there(void) {
+  return (struct shard_s3_account){.sign = false,
+                                   .region = (char *)"us-east-1",
+                                   .endpoint = server.endpoint,
+                                   .addressing = SHARD_S3_PATH};
+}
+
+/* Get an object from these replies. It is in text[] then. */
+static int get(const char *const replies[REPLIES], char text[64], char *err, size_t size) {
+  start(replies);
+  struct shard_s3_account account = account_there();
+  const struct shard_s3_client_options o = {
+      .account = &account, .bucket = "bucket", .connections = 1, .timeout = 3};
+  int fd = memfd_create("object", MFD_CLOEXEC);
+  assert_true(fd >= 0);
+  err[0] = 0;
+  int rc = shard_s3_object_get(&o, "key", fd, err, size);
+  ssize_t n = pread(fd, text, 63, 0);
+  text[n > 0 ? n : 0] = 0;
+  close(fd);
+  stop();
+  return rc;
+}
+
+static void objects(void **state) {
+  (void)state;
+  static const struct {
+    const char *replies[REPLIES];
+    int rc;
+    const char *err; /* NULL: what came is "hello" */
+  } cases[] = {
+      {{HEAD("ETag: \"" MD5 "\"\r\n") HELLO}, 0, NULL},
+      {{HEAD("etag:" MD5 "\r\nX-AMZ-META-SHA256:" SHA256 "\r\n") HELLO}, 0, NULL},
+      /* what a head before the reply's says is not of the reply */
+      {{"HTTP/1.1 103 Early Hints\r\nContent-Length: 99\r\nETag: \"x\"\r\nx-amz-meta-sha256: " WRONG
+        "\r\n\r\n" HEAD("ETag: \"" MD5 "\"\r\n") HELLO},
+       0,
+       NULL},
+      /* of one that is weak, or encrypted, the ETag is no MD5 */
+      {{HEAD("ETag: W/\"" WRONG "\"\r\n") HELLO}, 0, NULL},
+      {{HEAD("ETag: \"" SHA256 "\"\r\nx-amz-server-side-encryption: aws:kms\r\n") HELLO}, 0, NULL},
+      /* damaged ones are asked for again */
+      {{HEAD("ETag: \"" MD5 "\"\r\n") "hel", HEAD("ETag: \"" MD5 "\"\r\n") HELLO}, 0, NULL},
+      {{HEAD("ETag: \"" MD5 "\"\r\n") "olleh", HEAD("ETag: \"" MD5 "\"\r\n") HELLO}, 0, NULL},
+      {{HEAD("ETag: \"e\"\r\nx-goog-meta-sha256: " WRONG "\r\n") HELLO,
+        HEAD("ETag: \"e\"\r\nx-goog-meta-sha256: " SHA256 "\r\n") HELLO},
+       0,
+       NULL},
+      {{HEAD("ETag: \"" MD5 "\"\r\n") "olleh", HEAD("ETag: \"" MD5 "\"\r\n") "olleh",
+        HEAD("ETag: \"" MD5 "\"\r\n") "olleh", HEAD("ETag: \"" MD5 "\"\r\n") "olleh"},
+       -EBADMSG,
+       "MD5"},
+      {{HEAD("") HELLO, HEAD("") HELLO, HEAD("") HELLO, HEAD("") HELLO}, -EBADMSG, "no ETag"},
+      /* a trailer is no header: this redirect leads nowhere */
+      {{"HTTP/1.1 307 Moved\r\nTransfer-Encoding: chunked\r\nTrailer: Location\r\n\r\n0\r\n"
+        "Location: /bucket/key\r\n\r\n"},
+       -EREMOTE,
+       "another place"},
+      {{"HTTP/1.1 404 No\r\nContent-Length: 37\r\n\r\n<Error><Code>NoSuchKey</Code></Error>"},
+       -ENOENT,
+       "no such object"},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    char text[64], err[600];
+    int rc = get(cases[i].replies, text, err, sizeof(err));
+    if (rc != cases[i].rc || (cases[i].err && !strstr(err, cases[i].err))) {
+      fail_msg("case %zu: %d, %s", i, rc, err);
+    }
+    if (!cases[i].err) {
+      assert_string_equal(text, HELLO);
+      assert_string_equal(err, "");
+    }
+    assert_true(server.asked == REPLIES || !server.replies[server.asked]); /* all were asked for */
+  }
+}
+
+static int take_key(void *context, const char *key, size_t length) {
+  char *to = context;
+  strncat(to, key, length);
+  strcat(to, " ");
+  return 0;
+}
+
+/* A list in three pages: the second is cut off first, and follows one whose token is not used. */
+static void lists(void **state) {
+  (void)state;
+#define PAGE(inside)                                                                               \
+  "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListBucketResult>" inside "</ListBucketResult>"
+#define MORE "<IsTruncated>true</IsTruncated>"
+  static const char *const replies[REPLIES] = {
+      PAGE(MORE "<Contents><Key>a</Key></Contents><NextContinuationToken>a\x01"
+                "</NextContinuationToken>"),
+      "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n<ListBucketResult><Contents><Key>x</Key>",
+      PAGE(MORE
+           "<Contents><Key>b</Key></Contents><NextContinuationToken>b</NextContinuationToken>"),
+      PAGE("<IsTruncated>false</IsTruncated><Contents><Key>c</Key></Contents>")};
+  char keys[100] = "", err[600];
+  start(replies);
+  struct shard_s3_account account = account_there();
+  struct shard_s3_listing l = {.url = {.bucket = "bucket"},
+                               .account = &account,
+                               .connections = 1,
+                               .timeout = 3,
+                               .key = take_key,
+                               .context = keys};
+  int rc = shard_s3_list_keys(&l, err, sizeof(err));
+  stop();
+  assert_string_equal(err, "");
+  assert_int_equal(rc, 0);
+  assert_string_equal(keys, "a b c ");
+  assert_int_equal(l.requests, 4);
+  assert_int_equal(l.retries, 1);
+}
+
+int main(void) {
+  static const char *const proxies[] = {"http_proxy", "all_proxy", "ALL_PROXY", "no_proxy"};
+  char err[200];
+  for (size_t i = 0; i < COUNT(proxies); i++) {
+    unsetenv(proxies[i]);
+  }
+  if (shard_s3_client_init(err, sizeof(err)) != 0) {
+    fprintf(stderr, "%s\n", err);
+    return 1;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(objects),
+      cmocka_unit_test(lists),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
