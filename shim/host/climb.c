@@ -120,7 +120,7 @@ int shard_climb_find(int fd, const struct statx *st, const struct shard_climb_ro
   return rc;
 }
 
-ssize_t shard_climb_names(int fd, size_t levels, char *buf, size_t size) {
+ssize_t shard_climb_read_names(int fd, size_t levels, char *buf, size_t size) {
   char link[40];
   if (levels == 0) {
     *buf = 0;

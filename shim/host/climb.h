@@ -77,6 +77,6 @@ int shard_climb_find_mounted(struct shard_climb *climb, const struct shard_climb
  * length without the NUL; -ERANGE: the path has fewer; -ENAMETOOLONG: it has no room in buf; or
  * another negative errno, where there is no /proc.
  */
-ssize_t shard_climb_names(int fd, size_t levels, char *buf, size_t size);
+ssize_t shard_climb_read_names(int fd, size_t levels, char *buf, size_t size);
 
 #endif

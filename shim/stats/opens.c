@@ -99,7 +99,7 @@ static int find_root(int fd, const struct statx *st, uint64_t *generation, struc
 /* Add the last `levels` names of fd's path to path[PATH_MAX], used bytes; the new length or -1. */
 __attribute__((noinline)) static ssize_t add_names(int fd, size_t levels, char *path, size_t used) {
   char names[PATH_MAX];
-  ssize_t n = shard_climb_names(fd, levels, names, sizeof(names));
+  ssize_t n = shard_climb_read_names(fd, levels, names, sizeof(names));
   bool apart = used > 0 && n > 0;
   if (n < 0 || used + apart + (size_t)n >= PATH_MAX) {
     return -1;
@@ -128,7 +128,7 @@ static bool locate(int dirfd, const char *directory, const struct statx *st, str
   ssize_t n = 0;
   if (rc > 0) {
     n = *path ? add_names(fd, climb.levels, path, strlen(path))
-              : shard_climb_names(fd, climb.levels, path, PATH_MAX);
+              : shard_climb_read_names(fd, climb.levels, path, PATH_MAX);
   }
   shard_notes_close_file(fd);
   if (rc < 0 || n < 0) { /* no descriptor is left, or there is no /proc */

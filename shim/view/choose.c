@@ -60,7 +60,7 @@ static int choose_stream(struct shard_served *s) {
   char err[700];
   int rc = was_streamed(s->stream, s->path, path_length(s), err, sizeof(err));
   s->how = rc > 0 ? SHARD_SERVED_STREAMED : SHARD_SERVED_UNLISTED;
-  return rc < 0 ? shard_loading_broken(rc, err) : 0;
+  return rc < 0 ? shard_loading_report_broken(rc, err) : 0;
 }
 
 /* Who sets SHARD_LISTING may want that and no more to be read. */
@@ -93,7 +93,7 @@ static int choose_listing(struct shard_served *s) {
     s->hole_count = s->dataset->holes_count;
     rc = shard_serve_prepare(s);
   }
-  return rc < 0 ? shard_loading_damaged(s->scope.listing, rc) : 0;
+  return rc < 0 ? shard_loading_report_damage(s->scope.listing, rc) : 0;
 }
 
 int shard_choose_epoch(struct shard_served *s) {
@@ -107,7 +107,7 @@ int shard_choose_epoch(struct shard_served *s) {
   s->stats = -1;
   s->scope.listing = d->listing;
   if (all->each_epoch) {
-    s->error = shard_loading_edition(d, s->epoch, &s->scope.listing);
+    s->error = shard_loading_have_edition(d, s->epoch, &s->scope.listing);
     if (s->error != 0) {
       return s->error;
     }

@@ -182,7 +182,7 @@ static void load(struct shard_view_dataset *d) {
   warn_if_empty(d);
 }
 
-int shard_loading_listing(struct shard_view_dataset *d) {
+int shard_loading_have_listing(struct shard_view_dataset *d) {
   if (shard_once_enter(&d->state) == 0) {
     load(d);
     int rc = d->error;
@@ -228,8 +228,8 @@ static struct shard_edition *open_edition(struct shard_view_dataset *d, uint64_t
   return e;
 }
 
-int shard_loading_edition(struct shard_view_dataset *d, uint64_t epoch,
-                          const struct shard_listing **out) {
+int shard_loading_have_edition(struct shard_view_dataset *d, uint64_t epoch,
+                               const struct shard_listing **out) {
   struct shard_edition *e = find_edition(d, epoch);
   int rc = 0;
   if (!e && shard_once_enter(&d->opening) == 0) {
@@ -251,7 +251,7 @@ int shard_loading_edition(struct shard_view_dataset *d, uint64_t epoch,
 
 static atomic_bool damage_told;
 
-int shard_loading_damaged(const struct shard_listing *l, int rc) {
+int shard_loading_report_damage(const struct shard_listing *l, int rc) {
   if (rc != -EBADMSG) {
     return rc;
   }
@@ -262,7 +262,7 @@ int shard_loading_damaged(const struct shard_listing *l, int rc) {
   return -EIO;
 }
 
-int shard_loading_broken(int rc, const char *err) {
+int shard_loading_report_broken(int rc, const char *err) {
   char text[800];
   snprintf(text, sizeof(text), "%s; listing calls fail", err);
   if (!shard_error_is_shortage(rc)) {

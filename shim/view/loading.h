@@ -22,19 +22,19 @@ struct shard_view_dataset;
 bool shard_loading_is_streamed(const struct shard_view_dataset *d);
 
 /* Have d->listing, or d->stream, open. */
-int shard_loading_listing(struct shard_view_dataset *d);
+int shard_loading_have_listing(struct shard_view_dataset *d);
 
 /*
  * The listing of an epoch, where SHARD_LISTING has one for each. It stays open, for nobody knows
  * when the last directory of it has been read.
  */
-int shard_loading_edition(struct shard_view_dataset *d, uint64_t epoch,
-                          const struct shard_listing **out);
+int shard_loading_have_edition(struct shard_view_dataset *d, uint64_t epoch,
+                               const struct shard_listing **out);
 
 /* What a reader gets for rc, an error in a listing that is open; damage (-EBADMSG) is told once. */
-int shard_loading_damaged(const struct shard_listing *listing, int rc);
+int shard_loading_report_damage(const struct shard_listing *listing, int rc);
 
 /* The same for a stream that cannot be read on; err: why. */
-int shard_loading_broken(int rc, const char *err);
+int shard_loading_report_broken(int rc, const char *err);
 
 #endif

@@ -88,7 +88,7 @@ static __attribute__((noinline)) int find_names(int fd, size_t levels, char **ou
     rc = -ENOMEM;
   }
   while (rc == 0 && levels > 0) {
-    ssize_t n = shard_climb_names(at, levels, text, PATH_MAX);
+    ssize_t n = shard_climb_read_names(at, levels, text, PATH_MAX);
     if (n >= 0 || n == -ERANGE) {
       rc = n >= 0 ? prepend(&p, text, (size_t)n) : -ENOENT;
       break;

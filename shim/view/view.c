@@ -88,7 +88,7 @@ static int find_dataset(int fd, struct shard_datasets_place *out) {
   }
   bool divided = shard_config()->strategy != SHARD_STRATEGY_HASH && !all->each_epoch;
   if (rc == 0 && (divided || shard_loading_is_streamed(out->dataset))) {
-    rc = shard_loading_listing(out->dataset);
+    rc = shard_loading_have_listing(out->dataset);
     /* Opened only now, it may know the directory by an older name: as it will from now on. */
     struct shard_datasets_place listed;
     if (rc == 0 && shard_datasets_find_listed(&st, &listed)) {
@@ -165,9 +165,9 @@ static ssize_t read_listed(struct shard_served *s, int fd, void *buf, size_t siz
     return n;
   }
   if (s->scope.listing) {
-    return shard_loading_damaged(s->scope.listing, (int)n);
+    return shard_loading_report_damage(s->scope.listing, (int)n);
   }
-  return *err ? shard_loading_broken((int)n, err) : n == -EBADMSG ? -EIO : n;
+  return *err ? shard_loading_report_broken((int)n, err) : n == -EBADMSG ? -EIO : n;
 }
 
 ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, off_t *position) {
