@@ -24,10 +24,10 @@ BOTH := $(addprefix base/,crc32c error file path size version whole words) \
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir filenames prebuilt stream)
 LIB := $(BOTH) \
-       $(addprefix host/,builder real self) \
+       $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache elect entry fetch first produce wanted) \
-       stats/stats \
-       $(addprefix view/,place serve view window) \
+       $(addprefix stats/,keeper notes opens stats) \
+       $(addprefix view/,choose datasets loading once passes place serve view window) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
