@@ -29,10 +29,10 @@
 #include "cache/filenames.h"
 #include "cache/stream.h"
 #include "config/config.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
-#include "ctl/options.h"
 #include "listing/listing.h"
 
 static const char usage[] =
@@ -736,7 +736,7 @@ static int set_own(void *context, int option) {
     r->dry_run = true;
     break;
   case OPT_OLDER_THAN:
-    if (!ctl_options_number(optarg, 100000, &r->days)) {
+    if (!ctl_arguments_number(optarg, 100000, &r->days)) {
       return ctl_usage("--older-than takes a number of days, not '%s'", optarg);
     }
     break;
@@ -756,8 +756,8 @@ int ctl_cmd_cache(int argc, char **argv) {
   static const struct ctl_syntax syntax = {
       .letters = "", .rows = rows, .usage = usage, .own = set_own};
   struct cleaning r = {.gc = false};
-  struct ctl_options given;
-  int parsed = ctl_options_parse(argc, argv, &syntax, &given, &r);
+  struct ctl_arguments given;
+  int parsed = ctl_arguments_parse(argc, argv, &syntax, &given, &r);
   if (parsed != CTL_GO_ON) {
     return parsed;
   }

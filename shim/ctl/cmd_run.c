@@ -20,9 +20,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/libshard_path.h"
-#include "ctl/options.h"
 
 static const char usage[] =
     "Usage: shardctl run [OPTIONS] [--] CMD [ARGS...]\n"
@@ -451,7 +451,7 @@ static int add_dataset(void *context, int option) {
 }
 
 /* Set the variables that options stand for. */
-static int set_variables(const struct ctl_options *given, const char *datasets) {
+static int set_variables(const struct ctl_arguments *given, const char *datasets) {
   const struct {
     const char *name, *value;
   } variables[] = {{"SHARD_DATASET", datasets},      {"SHARD_RANK", given->rank_text},
@@ -491,14 +491,14 @@ static int execute(char **command) {
 int ctl_cmd_run(int argc, char **argv) {
   static const struct ctl_syntax syntax = {
       .letters = "+", .rows = rows, .usage = usage, .auto_epoch = true, .own = add_dataset};
-  struct ctl_options given;
+  struct ctl_arguments given;
   char *datasets = NULL;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, &datasets);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &datasets);
   if (rc == CTL_GO_ON && optind == argc) {
     rc = ctl_usage("run takes a command; see shardctl run --help");
   }
   if (rc == CTL_GO_ON) {
-    rc = ctl_options_check_rank(&given);
+    rc = ctl_arguments_check_rank(&given);
     rc = rc == CTL_DONE ? set_variables(&given, datasets) : rc;
     rc = rc == CTL_DONE ? execute(argv + optind) : rc;
   }

@@ -18,10 +18,10 @@
 
 #include "base/words.h"
 #include "config/dataset.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/json.h"
 #include "ctl/nameset.h"
-#include "ctl/options.h"
 #include "ctl/output.h"
 #include "libshard.h"
 #include "stats/log.h"
@@ -486,8 +486,8 @@ static bool is_kept(const struct shard_log_head *h) {
 
 int ctl_cmd_stats(int argc, char **argv) {
   static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
-  struct ctl_options given;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, NULL);
+  struct ctl_arguments given;
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
   if (rc != CTL_GO_ON) {
     return rc;
   }

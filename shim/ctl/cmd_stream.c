@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ctl/arguments.h"
+#include "ctl/buckets.h"
 #include "ctl/ctl.h"
-#include "ctl/options.h"
-#include "ctl/s3.h"
 #include "host/builder.h"
 #include "listing/options.h"
 
@@ -85,7 +85,7 @@ static int list(struct stream *s) {
   if (locked != 0) {
     ctl_fail("cannot write '%s': %s", path, strerror(errno));
   } else {
-    rc = ctl_s3_stream(s->url, s->anonymous, &s->options, s->base, go_on, s);
+    rc = ctl_buckets_stream(s->url, s->anonymous, &s->options, s->base, go_on, s);
   }
   free(path);
   return rc;
@@ -137,10 +137,10 @@ static int start(struct stream *s) {
 int ctl_cmd_stream(int argc, char **argv) {
   static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
   struct stream s = {.errors = -1};
-  struct ctl_options given;
+  struct ctl_arguments given;
   char err[700], base[PATH_MAX];
   s.inherited = fcntl(SHARD_BUILDER_LOCK, F_GETFD) >= 0 ? SHARD_BUILDER_LOCK : -1;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, NULL);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
   if (rc != CTL_GO_ON) {
     return rc;
   }

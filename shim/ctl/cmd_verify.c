@@ -18,11 +18,11 @@
 
 #include "base/words.h"
 #include "config/dataset.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
 #include "ctl/nameset.h"
-#include "ctl/options.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
@@ -736,9 +736,9 @@ int ctl_cmd_verify(int argc, char **argv) {
   static const struct ctl_syntax syntax = {
       .letters = "", .rows = rows, .usage = usage, .own = set_own};
   struct job job = {0};
-  struct ctl_options given;
+  struct ctl_arguments given;
   bool good = true;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, &job);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &job);
   if (rc != CTL_GO_ON) {
     return rc;
   }

@@ -15,9 +15,9 @@
 
 #include "base/clock.h"
 #include "cache/prebuilt.h"
+#include "ctl/buckets.h"
 #include "ctl/ctl.h"
 #include "ctl/output.h"
-#include "ctl/s3.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
@@ -75,17 +75,17 @@ static int give_up(const struct candidate *k, int state, double seconds) {
 }
 
 /* Ask for the object until it is there, or the time is over. */
-static int await(struct candidate *k, struct ctl_s3_watch *watch, int fd, double seconds,
+static int await(struct candidate *k, struct ctl_buckets_watch *watch, int fd, double seconds,
                  enum ctl_shared_listing *what) {
   int64_t end = shard_clock_ms() + (int64_t)(seconds * 1000);
   for (int64_t ms = NAP_FIRST;; ms = ms * 3 / 2 < NAP_MOST ? ms * 3 / 2 : NAP_MOST) {
-    enum ctl_s3_seen seen;
-    int rc = ctl_s3_watch_look(watch, fd, &seen);
+    enum ctl_buckets_seen seen;
+    int rc = ctl_buckets_watch_look(watch, fd, &seen);
     if (rc != CTL_DONE) {
       return rc;
     }
-    if (seen != CTL_S3_SAME) {
-      k->have = seen == CTL_S3_NEW;
+    if (seen != CTL_BUCKETS_SAME) {
+      k->have = seen == CTL_BUCKETS_NEW;
       k->checked = false;
     }
     /* An old listing may turn out true later: some file systems tell of changes late. */
@@ -116,10 +116,10 @@ int ctl_shared_listing_find(const char *url, const char *source,
     return rc;
   }
   struct candidate k = {.url = url, .source = source, .options = options, .file = out.temporary};
-  struct ctl_s3_watch *watch = NULL;
-  rc = ctl_s3_watch_open(url, &watch);
+  struct ctl_buckets_watch *watch = NULL;
+  rc = ctl_buckets_watch_open(url, &watch);
   rc = rc == CTL_DONE ? await(&k, watch, out.whole.fd, seconds, what) : rc;
-  ctl_s3_watch_close(watch);
+  ctl_buckets_watch_close(watch);
   ended = ctl_output_end(&out, rc == CTL_DONE && *what == CTL_SHARED_HERE);
   rc = rc == CTL_DONE ? ended : rc;
   if (rc == CTL_DONE && *what == CTL_SHARED_APART && k.why[0]) {
