@@ -24,10 +24,10 @@ BOTH := $(addprefix base/,crc32c error file path size version whole words) \
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir filenames prebuilt stream)
 LIB := $(BOTH) \
-       $(addprefix host/,builder real self) \
+       $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache elect entry fetch first produce wanted) \
-       stats/stats \
-       $(addprefix view/,place serve view window) \
+       $(addprefix stats/,keeper notes opens stats) \
+       $(addprefix view/,choose datasets loading once passes place serve view window) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
@@ -58,14 +58,18 @@ $(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
-# Which old versions of libc's calls there are depends on the architecture.
-$(BUILD)/gen/libshard.map: shim/libshard.map Makefile
+# What the library exports, by the rows of exports.def: a list for the tests, and the linker's script.
+EXPORTS := $(BUILD)/gen/exports.txt $(BUILD)/gen/libshard.map
+$(BUILD)/gen/exports.txt: SAY := names
+$(BUILD)/gen/libshard.map: SAY := map
+$(EXPORTS): shim/host/exports.def scripts/exports.sh Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CC) -E -P -x c -o $@ $<
+	$(Q)$(CC) -E -P -x c -DSHARD_EXPORTS_TEXT -o $@.rows $<
+	$(Q)sh scripts/exports.sh $(SAY) < $@.rows > $@.tmp && mv $@.tmp $@
 
 # Bound lazily: a program that lists nothing of a dataset uses few of the imports, and pays for them
 # in each process. -Bsymbolic-functions: our scandir calls our opendir, as libc's calls libc's.
-$(BUILD)/libshard.so: $(LIB_OBJ) $(BUILD)/gen/libshard.map
+$(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 	@echo "  LD   $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so \
 	  -Wl,--version-script=$(BUILD)/gen/libshard.map -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions -Wl,-z,relro,-z,lazy \
@@ -81,7 +85,7 @@ T := $(BUILD)/tests
 # Everything but the entry points, and what has versions of symbols, to link unit tests with.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults nameset s3 stream serve s3_client s3_ranges
+UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults json nameset s3 stream serve s3_client s3_ranges
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access
@@ -90,7 +94,6 @@ PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing clock)
 VENV_PYTHON := .venv/bin/python
 # Unless the user has said how many jobs there may be.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
-SUBMAKE = $(Q)+$(MAKE) --no-print-directory
 
 $(BUILD)/libshard.a: $(ALL_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(ALL_OBJ)
@@ -128,20 +131,29 @@ setup:
 
 # make check: some of each area, for every edit. make test: all. make test-AREA: one. tests/run.py
 # has the table of what they run; logs are in build/test-logs/.
-AREAS := unit behaviour docs clients dlio torch s3 sanitizers
-RUNS := check test $(filter-out $(if $(DLIO),test-dlio),$(AREAS:%=test-%))
-.PHONY: $(RUNS) test-dlio
-test-unit: SETUP := build
-$(RUNS):
-	$(Q)bash scripts/setup.sh $(or $(SETUP),test)
-	$(SUBMAKE) $(JOBS) WERROR=1 tests-built
-	$(Q)python3 -m tests.run $(if $(filter test,$@),all,$(@:test-%=%))
+.PHONY: check test test-unit test-behaviour test-docs test-clients test-torch test-s3 test-sanitizers test-dlio
+check: run-check
+test: run-all
+test-unit: run-unit
+test-behaviour: run-behaviour
+test-docs: run-docs
+test-clients: run-clients
+test-torch: run-torch
+test-s3: run-s3
+test-sanitizers: run-sanitizers
+
+run-%:
+	$(Q)bash scripts/setup.sh $(if $(filter unit,$*),build,test)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built
+	$(Q)python3 -m tests.run $*
 
 # The same-run matrix on another DLIO: make test-dlio DLIO=/path/to/tree [PYTHON=...]; and from a
 # bucket, if the tree can and the interpreter has s3torchconnector.
-ifneq ($(DLIO),)
+ifeq ($(DLIO),)
+test-dlio: run-dlio
+else
 test-dlio:
-	$(SUBMAKE) $(JOBS) tests-built
+	$(Q)$(MAKE) --no-print-directory $(JOBS) tests-built
 	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) -m tests.dlio.matrix --active --dlio $(DLIO)
 	$(Q)$(VENV_PYTHON) -m tests.dlio.s3_dlio --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
 endif
@@ -149,15 +161,15 @@ endif
 # Sanitizers, each in a tree of its own, for what can run under them.
 .PHONY: asan ubsan tsan
 asan:
-	$(SUBMAKE) BUILD=build-asan WERROR=1 \
+	$(Q)$(MAKE) --no-print-directory BUILD=build-asan WERROR=1 \
 	  SANITIZE="-fsanitize=address -fno-sanitize-recover=all -fno-omit-frame-pointer" unit
 	$(Q)bash tests/sanitized.sh build-asan address
 ubsan:
-	$(SUBMAKE) BUILD=build-ubsan WERROR=1 \
+	$(Q)$(MAKE) --no-print-directory BUILD=build-ubsan WERROR=1 \
 	  SANITIZE="-fsanitize=undefined -fno-sanitize-recover=all" unit
 	$(Q)BUILD=build-ubsan bash tests/behaviour/build.sh
 tsan:
-	$(SUBMAKE) BUILD=build-tsan WERROR=1 \
+	$(Q)$(MAKE) --no-print-directory BUILD=build-tsan WERROR=1 \
 	  SANITIZE="-fsanitize=thread -fno-omit-frame-pointer" unit
 	$(Q)bash tests/sanitized.sh build-tsan thread
 
@@ -181,7 +193,7 @@ lint:
 	@echo "  LINT"
 	@mkdir -p build
 	$(Q)sh scripts/lint.sh
-	$(SUBMAKE) $(JOBS) -k tidied
+	$(Q)$(MAKE) --no-print-directory $(JOBS) -k tidied
 
 format:
 	clang-format --style=file:scripts/clang-format.yaml -i $(shell find shim include tests -name "*.[ch]")
@@ -191,11 +203,11 @@ format:
 .PHONY: demo bench
 demo:
 	$(Q)bash scripts/setup.sh demo
-	$(SUBMAKE) $(JOBS) all $(T)/openlog.so
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(T)/openlog.so
 	$(Q)bash scripts/demo.sh
 
 bench: setup
-	$(SUBMAKE) $(JOBS) all $(PROGRAM_BIN) $(LINKED_BIN)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(PROGRAM_BIN) $(LINKED_BIN)
 	$(Q)$(VENV_PYTHON) -m scripts.bench
 
 # ---- installation -------------------------------------------------------------------------

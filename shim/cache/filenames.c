@@ -53,7 +53,7 @@ size_t shard_cache_name_print(enum shard_cache_kind kind, const char *key, uint6
 }
 
 /* Whether the rest of a name, behind its KEY, is of this form. *used: up to its end. */
-static bool fits(const struct form *f, const char *rest, size_t *used) {
+static bool has_form(const struct form *f, const char *rest, size_t *used) {
   static const char digits[] = "0123456789abcdef";
   size_t n = strlen(f->begin);
   if (strncmp(rest, f->begin, n) != 0) {
@@ -80,7 +80,7 @@ enum shard_cache_kind shard_cache_name_parse(const char *name, size_t *group, si
     return SHARD_CACHE_FOREIGN;
   }
   for (size_t i = 0; i < count; i++) {
-    if (fits(&f[i], name + begin + KEY_DIGITS, &used)) {
+    if (has_form(&f[i], name + begin + KEY_DIGITS, &used)) {
       if (group) {
         *group = begin + KEY_DIGITS;
       }

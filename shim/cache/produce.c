@@ -96,6 +96,20 @@ static int run(struct shard_production *p, const char *const *arguments, const c
                                                                                     : rc;
 }
 
+/* A host that reaps all its children learns of a failure by the file alone. */
+static int check_file(const struct shard_production *p, const char *file, char *err, size_t size) {
+  struct shard_listing *l;
+  if (!p->builder.words[0]) {
+    return 0; /* whoever opens the file sees */
+  }
+  if (shard_listing_open(file, &l) != 0) {
+    unlink(file);
+    return shard_produce_failed(p, err, size);
+  }
+  shard_listing_close(l);
+  return 0;
+}
+
 int shard_produce_index(struct shard_production *p, const char *file, char *err, size_t size) {
   const struct shard_wanted *w = p->entry->wanted;
   const char *arguments[16] = {
@@ -114,7 +128,8 @@ int shard_produce_index(struct shard_production *p, const char *file, char *err,
     arguments[n++] = "--wait";
     arguments[n++] = p->seconds;
   }
-  return run(p, arguments, p->seconds ? "waiting for rank 0's listing of" : "listing", err, size);
+  int rc = run(p, arguments, p->seconds ? "waiting for rank 0's listing of" : "listing", err, size);
+  return rc != 0 || p->needless ? rc : check_file(p, file, err, size);
 }
 
 int shard_produce_object(struct shard_production *p, const char *file, char *err, size_t size) {
@@ -129,27 +144,12 @@ int shard_produce_stream(struct shard_production *p, const char *base, char *err
   return run(p, arguments, "listing", err, size);
 }
 
-/* `file` becomes the listing of the entry. */
-static int take(struct shard_production *p, const char *file, struct shard_found *found, char *err,
-                size_t size) {
-  struct shard_listing *l;
-  /* A host that reaps all its children learns of a failure by this alone. */
-  if (p->builder.words[0]) {
-    if (shard_listing_open(file, &l) != 0) {
-      unlink(file);
-      return shard_produce_failed(p, err, size);
-    }
-    shard_listing_close(l);
-  }
-  return shard_entry_install(p->entry, file, found, err, size);
-}
-
 int shard_produce_listing(struct shard_production *p, struct shard_found *found, char *err,
                           size_t size) {
   char *file = shard_entry_new_file(p->entry);
   int rc = file ? shard_produce_index(p, file, err, size)
                 : shard_error_set(err, size, -ENOMEM, "out of memory");
-  rc = rc ? rc : take(p, file, found, err, size);
+  rc = rc ? rc : shard_entry_install(p->entry, file, found, err, size);
   free(file);
   return rc;
 }

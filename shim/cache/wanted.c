@@ -18,8 +18,8 @@
 
 /* ---- what is wanted ---- */
 
-static int begin(struct shard_wanted *w, enum shard_wanted_kind kind, const char *dir,
-                 const char *job, char *err, size_t size) {
+static int init_wanted(struct shard_wanted *w, enum shard_wanted_kind kind, const char *dir,
+                       const char *job, char *err, size_t size) {
   memset(w, 0, sizeof(*w));
   w->kind = kind;
   w->job = job;
@@ -32,7 +32,7 @@ static int begin(struct shard_wanted *w, enum shard_wanted_kind kind, const char
 
 int shard_wanted_directory(struct shard_wanted *w, const char *dir, const char *job, char *err,
                            size_t size) {
-  return begin(w, SHARD_WANTED_DIRECTORY, dir, job, err, size);
+  return init_wanted(w, SHARD_WANTED_DIRECTORY, dir, job, err, size);
 }
 
 /* Take the manifest's identity, once a later change is sure to change it. */
@@ -57,7 +57,7 @@ static int identify(struct shard_wanted *w, const char *manifest, char *err, siz
 
 int shard_wanted_manifest(struct shard_wanted *w, const char *dir, const char *manifest,
                           const char *job, char *err, size_t size) {
-  int rc = begin(w, SHARD_WANTED_MANIFEST, dir, job, err, size);
+  int rc = init_wanted(w, SHARD_WANTED_MANIFEST, dir, job, err, size);
   w->options =
       (struct shard_options){.order = SHARD_ORDER_DIRECTORY, .hidden = true, .attributes = true};
   shard_options_format(&w->options, w->options_text, sizeof(w->options_text));
@@ -68,7 +68,7 @@ int shard_wanted_bucket(struct shard_wanted *w, const char *dir, const char *url
                         char *err, size_t size) {
   size_t n = strlen(url);
   const char *slash = n > 0 && url[n - 1] == '/' ? "" : "/"; /* a folder there */
-  int rc = begin(w, SHARD_WANTED_BUCKET, dir, job, err, size);
+  int rc = init_wanted(w, SHARD_WANTED_BUCKET, dir, job, err, size);
   if (rc == 0 &&
       (size_t)snprintf(w->origin, sizeof(w->origin), "%s%s", url, slash) >= sizeof(w->origin)) {
     rc = shard_error_set(err, size, -ENAMETOOLONG, "SHARD_DATASET='%.200s...' is too long", url);
@@ -78,7 +78,7 @@ int shard_wanted_bucket(struct shard_wanted *w, const char *dir, const char *url
 
 int shard_wanted_object(struct shard_wanted *w, const char *dir, const char *url, const char *job,
                         char *err, size_t size) {
-  int rc = begin(w, SHARD_WANTED_OBJECT, dir, job, err, size);
+  int rc = init_wanted(w, SHARD_WANTED_OBJECT, dir, job, err, size);
   if (rc == 0 && (size_t)snprintf(w->origin, sizeof(w->origin), "%s", url) >= sizeof(w->origin)) {
     rc = shard_error_set(err, size, -ENAMETOOLONG, "SHARD_LISTING='%.200s...' is too long", url);
   }

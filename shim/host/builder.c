@@ -219,13 +219,19 @@ const char *shard_builder_last_line(const struct shard_builder *b) {
   return line ? line + 1 : b->words;
 }
 
-void shard_builder_pass_warnings(struct shard_builder *b) {
+void shard_builder_pass_warnings(const struct shard_builder *b) {
   static const char mark[] = SHARD_ERROR_WARNING;
-  char *next = NULL;
-  for (char *line = strtok_r(b->words, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
+  char text[sizeof(b->words)];
+  for (const char *line = b->words; *line; line += line[0] == '\n') {
+    size_t length = strcspn(line, "\n");
     if (strncmp(line, mark, sizeof(mark) - 1) == 0) {
-      shard_log(SHARD_LOG_WARN, line + sizeof(mark) - 1);
+      length -= sizeof(mark) - 1;
+      line += sizeof(mark) - 1;
+      memcpy(text, line, length);
+      text[length] = 0;
+      shard_log(SHARD_LOG_WARN, text);
     }
+    line += length;
   }
 }
 

@@ -85,8 +85,8 @@ enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadl
 /* The last line of its words. */
 const char *shard_builder_last_line(const struct shard_builder *b);
 
-/* Pass on what it has warned of; its words are used up. */
-void shard_builder_pass_warnings(struct shard_builder *b);
+/* Pass on what it has warned of to the host's user. */
+void shard_builder_pass_warnings(const struct shard_builder *b);
 
 /*
  * Run a program to its end with the host's descriptors and this environment, signals as above.

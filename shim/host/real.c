@@ -12,22 +12,21 @@ enum { UNRESOLVED, WRITING, RESOLVED };
 static atomic_int state;
 
 /*
- * Every thread that comes early resolves for itself, since a lookup may call back into a wrapper;
- * the first to have done so writes the table. The others wait for a copy of some words only.
+ * A thread that comes early looks all functions up for itself, and waits for no other one: a lookup
+ * may call back into a wrapper. The first to be done writes the table; the others wait only while
+ * it copies some words.
  */
 static void resolve(void) {
   int saved = errno, expected = UNRESOLVED;
   struct shard_real found;
-#define X(name) *(void **)&found.name = dlsym(RTLD_NEXT, #name);
-  SHARD_REAL_FUNCTIONS(X)
-#undef X
-#define X(name, version)                                                                           \
-  *(void **)&found.old_##name = dlvsym(RTLD_NEXT, #name, version);                                 \
+#define CALL(name, kind) *(void **)&found.name = dlsym(RTLD_NEXT, #name);
+#include "host/exports.def"
+#define VERSIONS(name, old, new)                                                                   \
+  *(void **)&found.old_##name = dlvsym(RTLD_NEXT, #name, old);                                     \
   if (!found.old_##name) {                                                                         \
     found.old_##name = found.name;                                                                 \
   }
-  SHARD_OLD_FUNCTIONS(X)
-#undef X
+#include "host/exports.def"
   if (atomic_compare_exchange_strong(&state, &expected, WRITING)) {
     shard_real_table = found;
     atomic_store_explicit(&state, RESOLVED, memory_order_release);

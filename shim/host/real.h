@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * real.h - the functions behind our wrappers.
+ * real.h - the functions behind our wrappers (exports.def has the list), and how a wrapper is
+ * declared.
  *
- * All are resolved together, before the first is used: by the constructor, or by the first
- * wrapper if some other library's constructor lists a directory before ours ran. Resolving
- * allocates nothing of ours; two threads may do it at once, and one of them writes the table.
+ * All are resolved together, before the first is used: by the constructor, or by the first wrapper
+ * that is called, if another library's constructor lists a directory before ours has run. Resolving
+ * allocates nothing of ours. Several threads may do it at once; one of them writes the table.
+ * errno is left alone.
  */
 #ifndef SHARD_HOST_REAL_H
 #define SHARD_HOST_REAL_H
@@ -25,60 +27,31 @@ int __open64_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);
 int __openat64_2(int dirfd, const char *path, int flags);
 
-/* clang-format off */
-#define SHARD_REAL_FUNCTIONS(X)                                                                    \
-  X(opendir) X(fdopendir) X(closedir)                                                              \
-  X(readdir) X(readdir64) X(readdir_r) X(readdir64_r) X(rewinddir) X(seekdir) X(telldir)           \
-  X(scandir) X(scandir64) X(scandirat) X(scandirat64)                                              \
-  X(glob) X(glob64) X(wordexp)                                                                     \
-  X(ftw) X(ftw64) X(nftw) X(nftw64)                                                                \
-  X(fts_open) X(fts_read) X(fts_children) X(fts_set) X(fts_close)                                  \
-  X(fts64_open) X(fts64_read) X(fts64_children) X(fts64_set) X(fts64_close)                        \
-  X(getdents64) X(getdirentries) X(getdirentries64) X(syscall)                                     \
-  X(open) X(open64) X(openat) X(openat64) X(creat) X(creat64)                                      \
-  X(__open_2) X(__open64_2) X(__openat_2) X(__openat64_2)                                          \
-  X(fopen) X(fopen64) X(freopen) X(freopen64) X(_exit) X(_Exit)
-/* clang-format on */
-
-/*
- * Functions that behave otherwise under an older symbol version: X(member, name, version). The
- * member is the same as the new one's where libc has no old one.
- */
-#if defined(__x86_64__)
-#define SHARD_OLD_FUNCTIONS(X)                                                                     \
-  X(glob, "GLIBC_2.2.5") X(glob64, "GLIBC_2.2.5") X(nftw, "GLIBC_2.2.5") X(nftw64, "GLIBC_2.2.5")
-#elif defined(__aarch64__)
-#define SHARD_OLD_FUNCTIONS(X) X(glob, "GLIBC_2.17") X(glob64, "GLIBC_2.17")
-#else
-#define SHARD_OLD_FUNCTIONS(X)
-#endif
-
 /* readdir_r is obsolete, but programs call it. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+/* NAME, and old_NAME of a call that has two versions (exports.def). */
 struct shard_real {
-#define X(name) typeof(&name) name;
-  SHARD_REAL_FUNCTIONS(X)
-#undef X
-#define X(name, version) typeof(&name) old_##name;
-  SHARD_OLD_FUNCTIONS(X)
-#undef X
+#define CALL(name, kind) typeof(&name) name;
+#define VERSIONS(name, old, new) typeof(&name) old_##name;
+#include "host/exports.def"
 };
 #pragma GCC diagnostic pop
 
-/* The table, resolved. A member is NULL only if libc lacks the function. */
+/*
+ * The table, resolved. A member is NULL only if libc lacks the function; an old version that it
+ * lacks is the new one.
+ */
 const struct shard_real *shard_real(void);
 
-/* The same for those who know that the constructor has run. */
+/* The table itself, for callers that know that the constructor has run. */
 extern struct shard_real shard_real_table __attribute__((visibility("hidden")));
 
 /* How a wrapper is declared: seen by the program, whatever its visibility in the header. */
 #define SHARD_EXPORT __attribute__((visibility("default")))
 
-/*
- * Makes a declared wrapper an old version of a call: SHARD_VERSIONED(shard_old_f, "f@GLIBC_1.0").
- * libshard.map has the versions, and that of the wrapper whose name is the call's.
- */
+/* Makes the wrapper shard_old_NAME, which is declared, the old version of a call. */
+#define SHARD_OLD(name) SHARD_VERSIONED(shard_old_##name, #name "@" SHARD_OLDEST_GLIBC)
 #if __has_attribute(symver)
 #define SHARD_VERSIONED(wrapper, symbol)                                                           \
   extern typeof(wrapper) wrapper __attribute__((symver(symbol)))

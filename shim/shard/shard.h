@@ -21,16 +21,16 @@
 uint32_t shard_owner(enum shard_strategy strategy, uint64_t i, uint64_t n, uint32_t size);
 
 /*
- * hash: the rank that owns a name, whatever else there is: floor(XXH64(name, key) P / 2^64), which
- * costs a quarter of a remainder. key is 0, or shard_shuffle_key() of the seed and epoch. Shares
- * are equal on average only.
+ * hash: the rank that owns a name, whatever other names there are: floor(XXH64(name, key) P /
+ * 2^64), which takes a quarter of the time of a remainder. key is 0, or shard_shuffle_key() of the
+ * seed and epoch. Shares are equal on average only.
  */
 uint32_t shard_owner_by_name(const char *name, size_t length, uint64_t key, uint32_t size);
 
 /*
- * One rank's share of n positions. Shuffled, position i of the listing is at place
- * shard_permute_back(i) of a sequence that is shared out in its stead: the share's j-th entry is
- * shard_permute(j).
+ * One rank's share of n positions. Shuffled, the places of a permuted sequence are shared out in
+ * place of positions: at place j is position shard_permute(j), and position i is at place
+ * shard_permute_back(i).
  */
 struct shard_share {
   enum shard_strategy strategy; /* range or stride */

@@ -64,11 +64,10 @@ static int take_line(struct text_reader *r, const char *text, size_t length) {
       return refuse_line(r, "it ends with a carriage return; convert the text (dos2unix)");
     }
   }
-  if (*text == '/') {
-    if (!o->root) {
-      return refuse_line(r,
-                         "it is an absolute path; give --root, the directory that all lie below");
-    }
+  if (*text == '/' && !o->root && r->intake->options->order == SHARD_ORDER_DIRECTORY) {
+    return refuse_line(r, "it is an absolute path; give --root, the directory that all lie below");
+  }
+  if (*text == '/' && o->root) {
     size_t n = r->root_length;
     if (length <= n + 1 || memcmp(text, o->root, n) != 0 || (n > 0 && text[n] != '/')) {
       return fail(r, -EINVAL, "%s, line %llu: '%.*s' does not lie below --root '%s'", show_name(r),

@@ -5,8 +5,9 @@
  *
  * Names are bytes, taken as they stand. What is most likely a mistake is an error (-EINVAL) that
  * names the line: an empty line, a NUL, a CR before the LF, PATH_MAX bytes or more, an absolute
- * path that does not lie below the root. gzip or zstd is started to unpack a text that it has
- * packed.
+ * path that does not lie below the root. Without a root, absolute paths are names like others, and
+ * may stand beside relative ones; but order DIRECTORY refuses them, as its listing has a root. gzip
+ * or zstd is started to unpack a text that it has packed.
  */
 #ifndef SHARD_SOURCE_TEXT_H
 #define SHARD_SOURCE_TEXT_H
@@ -17,7 +18,7 @@
 
 struct shard_text_options {
   char separator;   /* '\n' or 0 */
-  const char *root; /* absolute paths must lie below it, and lose it; NULL: none are allowed */
+  const char *root; /* absolute paths must lie below it, and lose it; NULL: they are kept */
 };
 
 /*

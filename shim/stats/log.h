@@ -37,15 +37,16 @@ struct shard_log_head {
   uint64_t nonce;              /* of this file; its name may be used again */
   int64_t pid;                 /* of the main process, */
   uint64_t namespace_ino;      /* in this PID namespace */
-  _Atomic uint64_t notes;      /* claimed; some may have stayed zero */
+  _Atomic uint64_t notes;      /* places claimed; some may have stayed zero */
   _Atomic uint64_t lost;       /* what could not be noted */
   _Atomic uint64_t generation; /* of what is known about the datasets */
   _Atomic uint32_t datasets;   /* slots claimed */
-  _Atomic uint32_t superseded; /* another main process below this one: nothing is to be written */
+  _Atomic uint32_t
+      superseded; /* the main process was a wrapper of other ranks: it writes nothing */
   _Atomic uint32_t ended;
   _Atomic uint32_t view; /* enum shard_view */
   int32_t rank, size;
-  /* The main process's, until one lists a dataset: then that one's, for a script may set them. */
+  /* As the main process has them, until a process lists a dataset: then as that one has them. */
   _Atomic uint32_t settled; /* enum shard_log_space */
   uint32_t strategy;        /* enum shard_strategy */
   uint32_t shuffled;
@@ -58,18 +59,18 @@ struct shard_log_head {
 static_assert(sizeof(struct shard_log_head) <= SHARD_LOG_HEAD, "the head fits");
 
 struct shard_log_dataset {
-  _Atomic uint32_t state; /* enum shard_log_space */
-  uint32_t program;       /* 1: a program that shards by itself lists it; 0: of SHARD_DATASET */
-  uint64_t id;            /* XXH64 of root */
-  _Atomic uint64_t dev, ino;
-  _Atomic uint64_t entries; /* in the listing, without those of datasets inside; valid if listed */
-  _Atomic uint64_t used;    /* the first so many of them are used; ditto */
-  _Atomic uint32_t listed;  /* enum shard_log_space: listing, digest, entries, used */
-  _Atomic uint32_t mixed;   /* another process used another listing, or other settings */
-  _Atomic uint32_t lists;   /* enum shard_log_lists */
-  uint64_t first;           /* epoch */
-  _Atomic uint64_t epoch;   /* now */
-  _Atomic uint64_t last;    /* the latest that began */
+  _Atomic uint32_t state;    /* enum shard_log_space */
+  uint32_t program;          /* 1: a program that shards by itself lists it; 0: of SHARD_DATASET */
+  uint64_t id;               /* XXH64 of root */
+  _Atomic uint64_t dev, ino; /* of root; dev: shard_climb_device() */
+  _Atomic uint64_t entries;  /* in the listing, without those of datasets inside; valid if listed */
+  _Atomic uint64_t used;     /* the first so many of them are used; ditto */
+  _Atomic uint32_t listed;   /* enum shard_log_space: listing, digest, entries, used */
+  _Atomic uint32_t mixed;    /* another process used another listing, or other settings */
+  _Atomic uint32_t lists;    /* enum shard_log_lists */
+  uint64_t first;            /* epoch */
+  _Atomic uint64_t epoch;    /* now */
+  _Atomic uint64_t last;     /* the latest that began */
   struct shard_options options; /* which names are of the dataset */
   char digest[65];
   char root[PATH_MAX]; /* canonical */
@@ -98,8 +99,9 @@ enum shard_log_lists {
 };
 
 /*
- * Which of the latter two was used in an epoch: a note SHARD_LOG_LIST whose hash is the number of
- * notes that follow it, and those, SHARD_LOG_TEXT, each with 8 bytes of this.
+ * A list that was used in an epoch, if they are RANKS or BY_EPOCH: a note SHARD_LOG_LIST, whose
+ * hash is the number of notes that follow it; those are SHARD_LOG_TEXT, and their hashes are 8
+ * bytes of this each.
  */
 struct shard_log_list {
   uint64_t entries;

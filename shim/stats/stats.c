@@ -8,199 +8,79 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "base/whole.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "config/dataset.h"
 #include "config/launcher.h"
 #include "config/pattern.h"
-#include "host/builder.h"
-#include "host/self.h"
+#include "host/climb.h"
 #include "libshard.h"
+#include "listing/options.h"
+#include "stats/keeper.h"
 #include "stats/log.h"
-
-#define MARK "LIBSHARD_STATS"
-#define LEVELS 64 /* directories from a file up to the root of its dataset */
+#include "stats/notes.h"
+#include "stats/opens.h"
 
 atomic_int shard_stats_state;
 
-static struct shard_log_head *head; /* the log's first segment */
-static char log_path[PATH_MAX + 16];
-static _Atomic(struct shard_log_note *) segments[SHARD_LOG_SEGMENTS];
-static char program[PATH_MAX]; /* shardctl */
-
-/* The epoch that this process itself reads names for, if it does. */
+/* What this process reads of a dataset, if it does. */
 static struct {
-  _Atomic int64_t pid;
-  _Atomic uint64_t epoch, told; /* told: the epoch whose list was, and one more */
-} own[SHARD_LOG_DATASETS];
-
-/* ---- files, by the kernel's calls: no wrapper, no cancellation point --------------------------
- */
-
-static int sys_open(const char *path, int flags, int mode) {
-  return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode);
-}
-
-static void sys_close(int fd) { syscall(SYS_close, fd); }
-
-/* Space of a file, so that storing into its mapping cannot fail. 0 or an errno. */
-static int reserve(int fd, off_t at, off_t size) {
-  if (syscall(SYS_fallocate, fd, 0, at, size) == 0) {
-    return 0;
-  }
-  if (errno != EOPNOTSUPP && errno != ENOSYS) {
-    return errno;
-  }
-  static const char zero[4096];
-  for (off_t end = at + size; at < end; at += (off_t)sizeof(zero)) {
-    if (syscall(SYS_pwrite64, fd, zero, sizeof(zero), at) != (long)sizeof(zero)) {
-      return errno ? errno : ENOSPC;
-    }
-  }
-  return 0;
-}
-
-/* The log, if its name still leads to it; else -1. */
-static int reopen(void) {
-  uint64_t found[2] = {0};
-  int fd = sys_open(log_path, O_RDWR, 0);
-  if (fd >= 0 && (syscall(SYS_pread64, fd, found, sizeof(found), 0) != (long)sizeof(found) ||
-                  found[0] != head->magic || found[1] != head->nonce)) {
-    sys_close(fd);
-    fd = -1;
-  }
-  return fd;
-}
-
-/* Space and a mapping of the k-th segment; NULL if there is none to be had. */
-static struct shard_log_note *map_segment(uint64_t k) {
-  uint8_t none = SHARD_LOG_NONE;
-  int fd = reopen();
-  if (fd < 0) {
-    return NULL;
-  }
-  off_t at = (off_t)((k + 1) * SHARD_LOG_SEGMENT);
-  if (atomic_compare_exchange_strong(&head->space[k], &none, SHARD_LOG_RESERVING)) {
-    int rc = reserve(fd, at, SHARD_LOG_SEGMENT);
-    atomic_store(&head->space[k], rc == 0 ? SHARD_LOG_READY : SHARD_LOG_FAILED);
-  }
-  /* Whoever reserves may have been killed: then these notes are lost. */
-  for (int i = 0; i < 1000 && atomic_load(&head->space[k]) == SHARD_LOG_RESERVING; i++) {
-    syscall(SYS_nanosleep, &(struct timespec){0, 1000000}, NULL);
-  }
-  void *new = MAP_FAILED;
-  if (atomic_load(&head->space[k]) == SHARD_LOG_READY) {
-    new = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
-  }
-  sys_close(fd);
-  if (new == MAP_FAILED) {
-    return NULL;
-  }
-  struct shard_log_note *before = NULL;
-  if (!atomic_compare_exchange_strong(&segments[k], &before, (struct shard_log_note *)new)) {
-    munmap(new, SHARD_LOG_SEGMENT);
-    return before;
-  }
-  return new;
-}
-
-static void note_at(uint64_t at, uint64_t hash, uint64_t what) {
-  uint64_t k = at / SHARD_LOG_NOTES;
-  struct shard_log_note *segment = k < SHARD_LOG_SEGMENTS ? atomic_load(&segments[k]) : NULL;
-  if (!segment && k < SHARD_LOG_SEGMENTS) {
-    segment = map_segment(k);
-  }
-  if (!segment) {
-    atomic_fetch_add(&head->lost, 1);
-    return;
-  }
-  atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].hash, hash, memory_order_relaxed);
-  atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].what, what, memory_order_release);
-}
-
-static void note(uint64_t hash, uint64_t what) {
-  note_at(atomic_fetch_add(&head->notes, 1), hash, what);
-}
+  _Atomic int64_t pid; /* a forked child has its parent's until it reads for itself */
+  _Atomic uint64_t epoch;
+  _Atomic uint64_t listed; /* the epoch whose list was noted, and one more; 0: none */
+} reading[SHARD_LOG_DATASETS];
 
 /* ---- datasets ---------------------------------------------------------------------------------
  */
 
-static struct shard_log_dataset *slot(uint32_t i) {
-  return (struct shard_log_dataset *)((char *)head + SHARD_LOG_HEAD + (size_t)i * SHARD_LOG_SLOT);
-}
-
-static uint32_t slots(void) {
-  uint32_t n = atomic_load(&head->datasets);
-  return n < SHARD_LOG_DATASETS ? n : SHARD_LOG_DATASETS;
-}
-
-static bool ready(uint32_t i) { return atomic_load(&slot(i)->state) == SHARD_LOG_READY; }
-
-/* Canonical path of an open file into buf[PATH_MAX]; its length, 0 if it has none. */
-static size_t path_of(int fd, char *buf) {
-  char link[40];
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-  long n = syscall(SYS_readlinkat, AT_FDCWD, link, buf, PATH_MAX);
-  if (n <= 0 || n >= PATH_MAX || buf[0] != '/') {
-    return 0;
-  }
-  buf[n] = 0;
-  return (size_t)n;
-}
-
-/* Number of the dataset, which is new if need be. -1: there is none, or too many. */
-static int dataset(const char *path, bool of_program, const struct shard_options *options,
-                   uint64_t first) {
+/* The number of a dataset, which is added if it is new. -1: it is not there, or one too many. */
+static int have_dataset(const char *path, bool of_program, const struct shard_options *options,
+                        uint64_t first) {
   char root[PATH_MAX];
-  struct stat st;
-  int fd = sys_open(path, O_PATH | O_DIRECTORY, 0);
-  size_t n = fd < 0 ? 0 : path_of(fd, root);
-  bool good = n > 0 && fstat(fd, &st) == 0;
+  struct statx st;
+  int fd = shard_notes_open_file(path, O_PATH | O_DIRECTORY);
+  size_t n = fd < 0 ? 0 : shard_notes_path(fd, root);
+  bool good = n > 0 && shard_climb_stat(fd, "", &st) == 0;
   if (fd >= 0) {
-    sys_close(fd);
+    shard_notes_close_file(fd);
   }
   if (!good) {
     return -1;
   }
   uint64_t id = shard_xxh64(root, n, 0);
-  for (uint32_t i = 0; i < slots(); i++) {
-    if (ready(i) && slot(i)->id == id && slot(i)->program == of_program) {
+  for (uint32_t i = 0; i < shard_notes_datasets(); i++) {
+    if (shard_notes_is_ready(i) && shard_notes_dataset(i)->id == id &&
+        shard_notes_dataset(i)->program == of_program) {
       return (int)i;
     }
   }
-  uint32_t i = atomic_fetch_add(&head->datasets, 1);
+  uint32_t i = atomic_fetch_add(&shard_notes_head->datasets, 1);
   if (i >= SHARD_LOG_DATASETS) {
-    atomic_fetch_add(&head->lost, 1);
+    atomic_fetch_add(&shard_notes_head->lost, 1);
     return -1;
   }
-  struct shard_log_dataset *d = slot(i);
+  struct shard_log_dataset *d = shard_notes_dataset(i);
   d->program = of_program;
   d->id = id;
   d->first = first;
-  atomic_store(&d->dev, st.st_dev);
-  atomic_store(&d->ino, st.st_ino);
+  atomic_store(&d->dev, shard_climb_device(&st));
+  atomic_store(&d->ino, st.stx_ino);
   atomic_store(&d->epoch, first);
   atomic_store(&d->last, first);
   d->options = *options;
   memcpy(d->root, root, n + 1);
   atomic_store(&d->state, SHARD_LOG_READY);
-  atomic_fetch_add(&head->generation, 1);
+  atomic_fetch_add(&shard_notes_head->generation, 1);
   return (int)i;
 }
 
 void shard_stats_view(enum shard_view view) {
   if (shard_stats_on()) {
-    atomic_store(&head->view, view);
+    atomic_store(&shard_notes_head->view, view);
   }
 }
 
@@ -214,18 +94,20 @@ int shard_stats_root(const char *path) {
   if (config->include && !(config->listing && shard_pattern_is_manifest(config->listing))) {
     snprintf(options.include, sizeof(options.include), "%s", config->include);
   }
-  int found = dataset(path, false, &options, config->epoch);
+  int found = have_dataset(path, false, &options, config->epoch);
   errno = saved;
   return found;
 }
 
 static atomic_bool all_there; /* every root of SHARD_DATASET has been seen */
 
-/* All of SHARD_DATASET that is there by now. */
-__attribute__((noinline)) static void look_for_roots(void) {
+__attribute__((noinline)) void shard_stats_find_roots(void) {
   char path[PATH_MAX];
   bool missing = false;
   struct shard_dataset_item item;
+  if (atomic_load(&all_there)) {
+    return;
+  }
   for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
     if (item.path_length < sizeof(path)) { /* without the bucket that it stands for */
       memcpy(path, item.path, item.path_length);
@@ -236,7 +118,7 @@ __attribute__((noinline)) static void look_for_roots(void) {
   atomic_store(&all_there, !missing);
 }
 
-/* Another process, or thread, is about to fill something in. false: it was killed at it. */
+/* Wait for another process, or thread, to fill something in. false: it was killed meanwhile. */
 static bool await(_Atomic uint32_t *state) {
   for (int i = 0; i < 1000 && atomic_load(state) == SHARD_LOG_RESERVING; i++) {
     syscall(SYS_nanosleep, &(struct timespec){0, 1000000}, NULL);
@@ -244,30 +126,36 @@ static bool await(_Atomic uint32_t *state) {
   return atomic_load(state) == SHARD_LOG_READY;
 }
 
-/* Which run this is. */
+/* Note which job this is. */
 static void tell_job(void) {
   char job[SHARD_LAUNCHER_JOB_SIZE];
-  head->job = shard_launcher_job(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
+  shard_notes_head->job =
+      shard_launcher_job(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
 }
 
-/* How names are shared out: the main process may have been a script that has set it since. */
+/*
+ * Note how names are shared out. The main process may have been a script that has set variables
+ * since: so the first process that lists a dataset says it, and the others must agree.
+ */
 static void tell_settings(struct shard_log_dataset *d, bool shuffled) {
   const struct shard_config *config = shard_config();
   uint32_t none = SHARD_LOG_NONE;
   uint64_t seed = shuffled ? config->seed : 0;
-  if (atomic_compare_exchange_strong(&head->settled, &none, SHARD_LOG_RESERVING)) {
-    head->strategy = config->strategy;
-    head->shuffled = shuffled;
-    head->seed = seed;
+  if (atomic_compare_exchange_strong(&shard_notes_head->settled, &none, SHARD_LOG_RESERVING)) {
+    shard_notes_head->strategy = config->strategy;
+    shard_notes_head->shuffled = shuffled;
+    shard_notes_head->seed = seed;
     tell_job();
-    atomic_store(&head->view, SHARD_VIEW_SHARD);
-    atomic_store(&head->settled, SHARD_LOG_READY);
-  } else if (await(&head->settled) && (head->strategy != (uint32_t)config->strategy ||
-                                       head->shuffled != shuffled || head->seed != seed)) {
+    atomic_store(&shard_notes_head->view, SHARD_VIEW_SHARD);
+    atomic_store(&shard_notes_head->settled, SHARD_LOG_READY);
+  } else if (await(&shard_notes_head->settled) &&
+             (shard_notes_head->strategy != (uint32_t)config->strategy ||
+              shard_notes_head->shuffled != shuffled || shard_notes_head->seed != seed)) {
     atomic_store(&d->mixed, 1);
   }
 }
 
+/* Note which listing is used. The first process says it, and the others must agree. */
 static void tell_listing(struct shard_log_dataset *d, const struct shard_listing *listing,
                          uint64_t entries, uint64_t used) {
   struct shard_listing_info info;
@@ -277,10 +165,10 @@ static void tell_listing(struct shard_log_dataset *d, const struct shard_listing
     atomic_store(&d->entries, entries);
     atomic_store(&d->used, used);
     memcpy(d->digest, info.digest, sizeof(d->digest));
-    int fd = sys_open(info.file, O_PATH, 0); /* it may be a relative path */
+    int fd = shard_notes_open_file(info.file, O_PATH); /* it may be a relative path */
     if (fd >= 0) {
-      path_of(fd, d->listing);
-      sys_close(fd);
+      shard_notes_path(fd, d->listing);
+      shard_notes_close_file(fd);
     }
     atomic_store(&d->listed, SHARD_LOG_READY);
   } else if (await(&d->listed) && memcmp(d->digest, info.digest, sizeof(d->digest)) != 0) {
@@ -290,7 +178,7 @@ static void tell_listing(struct shard_log_dataset *d, const struct shard_listing
 
 void shard_stats_listing(int i, const struct shard_listing *listing, uint64_t entries) {
   if (i >= 0 && shard_stats_on()) {
-    struct shard_log_dataset *d = slot((uint32_t)i);
+    struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
     if (atomic_load(&d->lists) != SHARD_LOG_ONE) {
       atomic_store(&d->mixed, 1);
     }
@@ -305,39 +193,29 @@ static void begin_epoch(struct shard_log_dataset *d, uint64_t epoch) {
   }
 }
 
-/* What a note tells of an epoch; 0, and one more is lost, if it lies too far from the first. */
-static uint64_t what(int i, uint64_t epoch, enum shard_log_kind kind) {
-  uint64_t after = epoch - slot((uint32_t)i)->first; /* or before it */
-  if (after >= SHARD_LOG_EPOCHS) {
-    atomic_fetch_add(&head->lost, 1);
-    return 0;
-  }
-  return shard_log_what(after, (unsigned)i, kind);
-}
-
 void shard_stats_pass(int i, uint64_t epoch, bool shuffled) {
   if (i < 0 || !shard_stats_on()) {
     return;
   }
-  struct shard_log_dataset *d = slot((uint32_t)i);
+  struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
   pid_t pid = getpid();
   tell_settings(d, shuffled);
-  if (atomic_load(&own[i].pid) == pid && atomic_load(&own[i].epoch) == epoch) {
+  if (atomic_load(&reading[i].pid) == pid && atomic_load(&reading[i].epoch) == epoch) {
     return;
   }
-  uint64_t passed = what(i, epoch, SHARD_LOG_PASSED);
+  uint64_t passed = shard_notes_what(i, epoch, SHARD_LOG_PASSED);
   if (passed) {
     begin_epoch(d, epoch);
-    note(0, passed);
+    shard_notes_add(0, passed);
   }
-  atomic_store(&own[i].told, 0);
-  atomic_store(&own[i].epoch, epoch);
-  atomic_store(&own[i].pid, pid);
+  atomic_store(&reading[i].listed, 0);
+  atomic_store(&reading[i].epoch, epoch);
+  atomic_store(&reading[i].pid, pid);
 }
 
 void shard_stats_list(int i, uint64_t epoch, const struct shard_listing *listing, bool of_rank) {
-  uint64_t text = i >= 0 && shard_stats_on() ? what(i, epoch, SHARD_LOG_TEXT) : 0;
-  if (!text || atomic_exchange(&own[i].told, epoch + 1) == epoch + 1) {
+  uint64_t text = i >= 0 && shard_stats_on() ? shard_notes_what(i, epoch, SHARD_LOG_TEXT) : 0;
+  if (!text || atomic_exchange(&reading[i].listed, epoch + 1) == epoch + 1) {
     return;
   }
   struct shard_log_list list;
@@ -346,445 +224,37 @@ void shard_stats_list(int i, uint64_t epoch, const struct shard_listing *listing
   memset(&list, 0, sizeof(list));
   list.entries = info.entries;
   memcpy(list.digest, info.digest, sizeof(list.digest));
-  int fd = sys_open(info.file, O_PATH, 0); /* it may be a relative path */
-  size_t n = fd >= 0 ? path_of(fd, list.listing) : 0;
+  int fd = shard_notes_open_file(info.file, O_PATH); /* it may be a relative path */
+  size_t n = fd >= 0 ? shard_notes_path(fd, list.listing) : 0;
   if (fd >= 0) {
-    sys_close(fd);
+    shard_notes_close_file(fd);
   }
   size_t words = (offsetof(struct shard_log_list, listing) + n) / 8 + 1; /* with the NUL */
-  struct shard_log_dataset *d = slot((uint32_t)i);
+  struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
   uint32_t lists = of_rank ? SHARD_LOG_RANKS : SHARD_LOG_BY_EPOCH, before = SHARD_LOG_ONE;
   if ((!atomic_compare_exchange_strong(&d->lists, &before, lists) && before != lists) ||
       atomic_load(&d->listed) != SHARD_LOG_NONE) {
     atomic_store(&d->mixed, 1);
   }
-  uint64_t at = atomic_fetch_add(&head->notes, words + 1);
-  note_at(at, words, what(i, epoch, SHARD_LOG_LIST));
+  uint64_t at = atomic_fetch_add(&shard_notes_head->notes, words + 1);
+  shard_notes_add_at(at, words, shard_notes_what(i, epoch, SHARD_LOG_LIST));
   for (size_t k = 0; k < words; k++) {
     uint64_t word;
     memcpy(&word, (const char *)&list + 8 * k, sizeof(word));
-    note_at(at + 1 + k, word, text);
+    shard_notes_add_at(at + 1 + k, word, text);
   }
 }
 
 void shard_stats_served(int i, uint64_t epoch, const char *name, size_t length) {
-  uint64_t served = i >= 0 && shard_stats_on() ? what(i, epoch, SHARD_LOG_SERVED) : 0;
+  uint64_t served = i >= 0 && shard_stats_on() ? shard_notes_what(i, epoch, SHARD_LOG_SERVED) : 0;
   if (served) {
-    note(shard_xxh64(name, length, 0), served);
+    shard_notes_add(shard_xxh64(name, length, 0), served);
   }
 }
 
-/* ---- which dataset a directory is of ------------------------------------------------------------
- *
- * By device and inode, going up. What was found is kept for some directories; an entry is used
- * and changed by whoever gets hold of it, and left alone by everybody else.
- */
-
-#define PLACES 64
-struct place {
-  uint64_t dev, ino, generation;
-  int dataset;   /* -1: none */
-  uint32_t base; /* bytes of its path from the root, with a slash at the end; "" for the root */
-};
-static struct {
-  atomic_flag held;
-  struct kept {
-    struct place place;
-    char path[456];
-  } kept;
-} places[PLACES];
-
-/* The innermost dataset whose root is the directory itself (levels 0) or above it. */
-static int find_root(int fd, uint64_t dev, uint64_t ino, unsigned *levels) {
-  char up[3 * LEVELS] = "";
-  for (*levels = 0; *levels < LEVELS; ++*levels) {
-    int found = -1;
-    for (uint32_t i = 0; i < slots(); i++) {
-      if (ready(i) && atomic_load(&slot(i)->ino) == ino && atomic_load(&slot(i)->dev) == dev) {
-        found = (int)i; /* a later one is of the program's own */
-      }
-    }
-    struct stat st;
-    memcpy(up + (size_t)3 * *levels, "../", 4);
-    up[(size_t)3 * *levels + 2] = 0;
-    if (found >= 0 || fstatat(fd, up, &st, 0) != 0 || (st.st_dev == dev && st.st_ino == ino)) {
-      return found;
-    }
-    up[(size_t)3 * *levels + 2] = '/';
-    dev = st.st_dev;
-    ino = st.st_ino;
-  }
-  return -1;
-}
-
-/* Datasets whose root is another directory by now, or there at last. */
-static bool look_again(void) {
-  bool changed = false;
-  if (!atomic_load(&all_there)) {
-    look_for_roots();
-  }
-  for (uint32_t i = 0; i < slots(); i++) {
-    struct stat st;
-    struct shard_log_dataset *d = slot(i);
-    if (ready(i) && stat(d->root, &st) == 0 && S_ISDIR(st.st_mode) &&
-        (st.st_ino != atomic_load(&d->ino) || st.st_dev != atomic_load(&d->dev))) {
-      atomic_store(&d->dev, st.st_dev);
-      atomic_store(&d->ino, st.st_ino);
-      atomic_fetch_add(&head->generation, 1);
-      changed = true;
-    }
-  }
-  return changed;
-}
-
-/* path, of length n, from the root so many levels up, with a slash at its end; NULL: too few. */
-static char *last_levels(char *path, size_t n, unsigned levels) {
-  size_t at = n;
-  path[n] = '/';
-  path[n + 1] = 0;
-  for (; levels > 0; levels--) {
-    do {
-      if (at == 0) {
-        return NULL;
-      }
-      at--;
-    } while (path[at] != '/');
-  }
-  return at == n ? path + n + 1 : path + at + 1;
-}
-
-/* Fill in out->dataset and base, and *path in buf[PATH_MAX + 1]. false: it cannot be told. */
-static bool locate(int dirfd, const char *directory, struct place *out, char *buf, char **path) {
-  out->dataset = -1;
-  int fd = (int)syscall(SYS_openat, dirfd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    /* Another fault is that of a directory that has just gone. */
-    atomic_fetch_add(&head->lost, shard_error_is_shortage(errno));
-    return false;
-  }
-  unsigned levels;
-  int found = find_root(fd, out->dev, out->ino, &levels);
-  if (found < 0 && (look_again() || out->generation != atomic_load(&head->generation))) {
-    out->generation = atomic_load(&head->generation);
-    found = find_root(fd, out->dev, out->ino, &levels);
-  }
-  size_t n = found >= 0 ? path_of(fd, buf) : 0;
-  sys_close(fd);
-  *path = n > 0 ? last_levels(buf, n == 1 ? 0 : n, levels) : NULL;
-  if (*path) {
-    out->dataset = found;
-    out->base = (uint32_t)strlen(*path);
-  } else if (found >= 0) {
-    atomic_fetch_add(&head->lost, 1); /* there is no /proc */
-    return false;
-  }
-  return true;
-}
-
-/* Whether it is a name as the dataset has them. */
-static bool belongs(const struct shard_log_dataset *d, const char *path, size_t base,
-                    const char *name, size_t length) {
-  const struct shard_options *o = &d->options;
-  uint32_t level = 1;
-  bool hidden = *name == '.';
-  for (size_t i = 0; i < base; i++) {
-    hidden |= path[i] == '.' && (i == 0 || path[i - 1] == '/');
-    level += path[i] == '/';
-  }
-  return (o->depth == 0 || level <= o->depth) && (o->exact == 0 || level == o->exact) &&
-         (o->hidden || !hidden) && shard_options_match(o, name, length);
-}
-
-/* path: of the directory, with room for the name behind it. */
-static void note_file(int i, char *path, size_t base, const char *name, int fd) {
-  struct shard_log_dataset *d = slot((uint32_t)i);
-  struct stat st;
-  size_t length = strlen(name);
-  if (length > NAME_MAX || !belongs(d, path, base, name, length) || fstat(fd, &st) != 0 ||
-      S_ISDIR(st.st_mode)) {
-    return;
-  }
-  memcpy(path + base, name, length + 1);
-  uint64_t epoch = atomic_load(&d->epoch);
-  if (atomic_load(&own[i].pid) == getpid()) {
-    epoch = atomic_load(&own[i].epoch);
-  }
-  uint64_t opened = what(i, epoch, SHARD_LOG_OPENED);
-  if (opened) {
-    note(shard_xxh64(path, base + length, 0), opened);
-  }
-}
-
-static void opened(int fd, int dirfd, const char *path) {
-  char directory[PATH_MAX], buf[PATH_MAX + NAME_MAX + 2], *found = buf;
-  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-  size_t n = slash ? (size_t)(slash - path) : 0;
-  struct stat st;
-  if (!*name || n >= sizeof(directory)) {
-    return; /* a directory */
-  }
-  memcpy(directory, path, n);
-  directory[n] = 0;
-  if (n == 0) {
-    strcpy(directory, slash ? "/" : ".");
-  }
-  if (fstatat(dirfd, directory, &st, 0) != 0) {
-    return;
-  }
-  struct place p = {
-      .dev = st.st_dev, .ino = st.st_ino, .generation = atomic_load(&head->generation)};
-  size_t at = (p.ino * SHARD_XXH_PRIME1 ^ p.dev * SHARD_XXH_PRIME2) >> 32 & (PLACES - 1);
-  bool mine = !atomic_flag_test_and_set(&places[at].held);
-  struct kept *kept = &places[at].kept;
-  if (mine && kept->place.ino == p.ino && kept->place.dev == p.dev &&
-      kept->place.generation == p.generation) {
-    p = kept->place;
-    if (p.dataset >= 0) {
-      memcpy(buf, kept->path, p.base);
-    }
-  } else {
-    bool known = locate(dirfd, directory, &p, buf, &found);
-    if (mine && known && (p.dataset < 0 || p.base < sizeof(kept->path))) {
-      kept->place = p;
-      if (p.dataset >= 0) {
-        memcpy(kept->path, found, p.base);
-      }
-    }
-  }
-  if (mine) {
-    atomic_flag_clear(&places[at].held);
-  }
-  if (p.dataset >= 0) {
-    note_file(p.dataset, found, p.base, name, fd);
-  }
-}
-
-void shard_stats_opened(int fd, int dirfd, const char *path, int flags) {
-  if (flags & (O_PATH | O_DIRECTORY)) { /* O_TMPFILE has the latter */
-    return;
-  }
-  int saved = errno;
-  if (slots() > 0 || shard_config()->dataset) {
-    opened(fd, dirfd, path);
-  }
-  errno = saved;
-}
-
-/* ---- the main process, and those that join it -------------------------------------------------
- */
-
-/* What the processes of one rank have, and no other rank of the job. */
-static uint64_t identity(const struct shard_world *world) {
-  const char *step = getenv("SLURM_STEP_ID"); /* a batch script has its first task's rank too */
-  char text[100];
-  int n = snprintf(text, sizeof(text), "%d %d %.40s", world->rank, world->size, step ? step : "");
-  return shard_xxh64(text, (size_t)n, 0);
-}
-
-static uint64_t pid_namespace(void) {
-  struct stat st;
-  return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
-}
-
-static bool is_main(void) {
-  return head && head->pid == getpid() && head->namespace_ino == pid_namespace();
-}
-
-/* Map an open log. */
-static bool map_head(int fd) {
-  void *memory = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  head = memory == MAP_FAILED ? NULL : memory;
-  return head;
-}
-
-/*
- * Join the log that the mark names. `as` is this process's identity; another one's main process
- * was none: it is told that there is one below it. 0: a process without a rank, whose is its
- * parent's. false: this process is to be a main process.
- */
-static bool join(const char *mark, uint64_t as) {
-  char *end, *path;
-  uint64_t found[2], of = strtoull(mark, &end, 16), nonce = strtoull(end, &path, 16);
-  if (end == mark || path == end || *path != ' ' || strlen(++path) >= sizeof(log_path)) {
-    return as == 0;
-  }
-  as = as ? as : of;
-  strcpy(log_path, path);
-  int fd = sys_open(log_path, O_RDWR, 0);
-  bool right = fd >= 0 &&
-               syscall(SYS_pread64, fd, found, sizeof(found), 0) == (long)sizeof(found) &&
-               found[0] == SHARD_LOG_MAGIC && found[1] == nonce;
-  if (!right) {
-    if (fd >= 0) {
-      sys_close(fd);
-    }
-    return of == as; /* the main process has ended: there is nothing to note any more */
-  }
-  bool mapped = map_head(fd);
-  sys_close(fd);
-  if (!mapped) {
-    return of == as;
-  }
-  if (of != as) {
-    atomic_store(&head->superseded, 1);
-    munmap(head, SHARD_LOG_SEGMENT);
-    head = NULL;
-    return false;
-  }
-  atomic_store(&shard_stats_state, SHARD_STATS_ON);
-  return true;
-}
-
-/* Put the mark into the environment, without allocating: bash has a setenv of its own. */
-static bool mark_environment(uint64_t as, uint64_t nonce, const char *path) {
-  static char mark[PATH_MAX + 80];
-  static char *copy[8192];
-  snprintf(mark, sizeof(mark), MARK "=%llx %llx %s", (unsigned long long)as,
-           (unsigned long long)nonce, path);
-  size_t n = 0;
-  for (; environ && environ[n]; n++) {
-    if (strncmp(environ[n], mark, sizeof(MARK)) == 0) {
-      environ[n] = mark;
-      return true;
-    }
-  }
-  if (n + 2 > sizeof(copy) / sizeof(copy[0])) {
-    return false;
-  }
-  if (n > 0) {
-    memcpy(copy, environ, n * sizeof(copy[0]));
-  }
-  copy[n] = mark;
-  copy[n + 1] = NULL;
-  environ = copy;
-  return true;
-}
-
-/* No statistics are kept; what this process starts need not try again. */
-static void give_up(uint64_t as, const char *text) {
-  atomic_store(&shard_stats_state, SHARD_STATS_OFF);
-  mark_environment(as, 0, "-");
-  if (text) {
-    shard_log(SHARD_LOG_ERROR, text);
-  }
-}
-
-static void fill_head(const struct shard_world *world, const char *target, uint64_t nonce) {
-  const struct shard_config *config = shard_config();
-  struct utsname system;
-  head->nonce = nonce;
-  head->pid = getpid();
-  head->namespace_ino = pid_namespace();
-  head->rank = world->rank;
-  head->size = world->size;
-  head->strategy = config->strategy;
-  head->shuffled = config->shuffle;
-  head->seed = config->seed;
-  bool shown = config->dataset && !config->error[0] &&
-               (config->view == SHARD_VIEW_AUTO || config->view == SHARD_VIEW_SHARD);
-  atomic_store(&head->view, shown ? SHARD_VIEW_SHARD : SHARD_VIEW_OFF);
-  snprintf(head->launcher, sizeof(head->launcher), "%s", world->launcher);
-  snprintf(head->host, sizeof(head->host), "%s", uname(&system) == 0 ? system.nodename : "");
-  snprintf(head->target, sizeof(head->target), "%s", target);
-  head->magic = SHARD_LOG_MAGIC;
-}
-
-/* Make the log: it appears whole, in place of one that a killed run has left. 0 or an errno. */
-static int make_log(const struct shard_world *world, const char *target) {
-  struct shard_whole log;
-  struct timespec now;
-  struct stat st;
-  if (lstat(target, &st) == 0 && !S_ISREG(st.st_mode)) {
-    return S_ISDIR(st.st_mode) ? EISDIR : EEXIST; /* a device, say: it must not be replaced */
-  }
-  /* What an earlier run has left must not be taken for this one's, come what may. */
-  if (unlink(target) != 0 && errno != ENOENT) {
-    return errno;
-  }
-  snprintf(log_path, sizeof(log_path), "%s.log", target);
-  int rc = -shard_whole_open(&log, log_path, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY);
-  if (rc != 0) {
-    return rc;
-  }
-  clock_gettime(CLOCK_REALTIME, &now);
-  uint64_t nonce = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
-                   (uint64_t)getpid() * SHARD_XXH_PRIME1;
-  rc = reserve(log.fd, 0, SHARD_LOG_SEGMENT);
-  if (rc == 0 && !map_head(log.fd)) {
-    rc = errno;
-  }
-  if (rc != 0) {
-    shard_whole_abort(&log);
-    return rc;
-  }
-  fill_head(world, target, nonce);
-  return -shard_whole_publish(&log);
-}
-
-/* This is the rank's main process. */
-static void begin(const struct shard_world *world) {
-  static char target[PATH_MAX];
-  char text[PATH_MAX + 200];
-  const char *pattern = shard_config()->stats;
-  bool good = shard_pattern_expand(pattern, (uint64_t)world->rank, 0, target,
-                                   sizeof(target) - sizeof(".log.tmp.XXXXXX")) >= 0;
-  int rc = good ? 0 : ENAMETOOLONG;
-  if (good && shard_self_program("shardctl", program, sizeof(program)) != 0) {
-    snprintf(text, sizeof(text),
-             "SHARD_STATS needs shardctl in '%.900s', which is not there; no statistics are kept",
-             program);
-    give_up(identity(world), text);
-    return;
-  }
-  if (rc == 0) {
-    rc = make_log(world, target);
-  }
-  if (rc == 0 && !mark_environment(identity(world), head->nonce, log_path)) {
-    rc = E2BIG;
-    unlink(log_path);
-  }
-  if (rc != 0) {
-    snprintf(
-        text, sizeof(text),
-        "SHARD_STATS='%.900s': cannot write '%.900s.log': %s; name a directory that exists and "
-        "can be written to (no statistics are kept)",
-        pattern, good ? target : "", strerror(rc));
-    give_up(identity(world), text);
-    return;
-  }
-  atomic_store(&shard_stats_state, SHARD_STATS_ON);
-  if (atomic_load(&head->view) == SHARD_VIEW_SHARD) {
-    look_for_roots();
-  }
-}
-
-/* The rank's first process, or one that it has started. */
-static void join_or_begin(const char *pattern) {
-  struct shard_world world;
-  char ignored[300];
-  const char *mark = getenv(MARK);
-  bool ranked = shard_world_get(&world, ignored, sizeof(ignored)) == 0;
-  if (mark && join(mark, ranked ? identity(&world) : 0)) {
-    if (shard_stats_on() && is_main()) { /* it has called exec */
-      shard_self_program("shardctl", program, sizeof(program));
-    }
-  } else if (ranked && world.size > 1 && !shard_pattern_has(pattern, 'r')) {
-    give_up(identity(&world), world.local_rank > 0
-                                  ? NULL
-                                  : "SHARD_STATS has no %r, so all ranks would write one file; add "
-                                    "it, as in stats.%r.json (no statistics are kept)");
-  } else if (ranked) { /* a launcher, and its shell, has none */
-    begin(&world);
-  }
-}
-
-void shard_stats_init(void) {
-  int saved = errno;
-  atomic_store(&shard_stats_state, SHARD_STATS_OFF);
-  if (shard_config()->stats) {
-    join_or_begin(shard_config()->stats);
-  }
-  errno = saved;
+uint64_t shard_stats_epoch_now(int i) {
+  bool mine = atomic_load(&reading[i].pid) == getpid();
+  return atomic_load(mine ? &reading[i].epoch : &shard_notes_dataset((uint32_t)i)->epoch);
 }
 
 /* ---- a program that shards by itself -----------------------------------------------------------
@@ -796,23 +266,24 @@ int shard_stats_dataset(const char *root, const struct shard_listing *listing, u
   struct shard_options options;
   char ignored[300];
   int saved = errno, rc = -ENOENT;
-  if (!shard_stats_on() && shard_config()->stats && !getenv(MARK) &&
+  if (!shard_stats_on() && shard_config()->stats && !shard_keeper_is_marked() &&
       shard_world_get(&(struct shard_world){0}, ignored, sizeof(ignored)) == -ENOENT) {
-    begin(&(struct shard_world){.rank = 0, .size = 1, .local_rank = -1, .local_size = -1});
+    shard_keeper_begin(
+        &(struct shard_world){.rank = 0, .size = 1, .local_rank = -1, .local_size = -1});
   }
   shard_listing_info(listing, &info);
   if (shard_stats_on() &&
       shard_options_parse(&options, info.options, ignored, sizeof(ignored)) == 0) {
-    rc = dataset(root, true, &options, epoch);
+    rc = have_dataset(root, true, &options, epoch);
   }
   if (rc >= 0) {
     uint32_t none = SHARD_LOG_NONE;
-    if (atomic_compare_exchange_strong(&head->settled, &none, SHARD_LOG_RESERVING)) {
+    if (atomic_compare_exchange_strong(&shard_notes_head->settled, &none, SHARD_LOG_RESERVING)) {
       tell_job();
-      atomic_store(&head->settled, SHARD_LOG_READY);
+      atomic_store(&shard_notes_head->settled, SHARD_LOG_READY);
     }
     shard_stats_view(SHARD_VIEW_GLOBAL);
-    tell_listing(slot((uint32_t)rc), listing, info.entries, used);
+    tell_listing(shard_notes_dataset((uint32_t)rc), listing, info.entries, used);
     rc = 0;
   }
   errno = saved;
@@ -820,40 +291,40 @@ int shard_stats_dataset(const char *root, const struct shard_listing *listing, u
 }
 
 void shard_stats_epoch(uint64_t epoch) {
-  for (uint32_t i = 0; shard_stats_on() && i < slots(); i++) {
-    if (ready(i) && slot(i)->program) {
-      begin_epoch(slot(i), epoch);
+  for (uint32_t i = 0; shard_stats_on() && i < shard_notes_datasets(); i++) {
+    if (shard_notes_is_ready(i) && shard_notes_dataset(i)->program) {
+      begin_epoch(shard_notes_dataset(i), epoch);
     }
   }
 }
 
-/* ---- the end ------------------------------------------------------------------------------------
+/* ---- opens, the beginning and the end ----------------------------------------------------------
  */
 
-void shard_stats_end(void) {
-  if (!shard_stats_on() || !is_main() || atomic_exchange(&head->ended, 1)) {
+void shard_stats_opened(int fd, int dirfd, const char *path, int flags) {
+  if (flags & (O_PATH | O_DIRECTORY)) { /* O_TMPFILE has the latter */
     return;
   }
   int saved = errno;
-  if (atomic_load(&head->superseded)) {
-    unlink(log_path);
-    errno = saved;
-    return;
-  }
-  static char libraries[4096];
-  char locale[] = "LC_ALL=C", *environment[] = {locale, NULL, NULL};
-  char word[] = "stats", *arguments[] = {program, word, log_path, NULL};
-  const char *path = getenv("LD_LIBRARY_PATH");
-  if (path && (size_t)snprintf(libraries, sizeof(libraries), "LD_LIBRARY_PATH=%s", path) <
-                  sizeof(libraries)) {
-    environment[1] = libraries;
-  }
-  int rc = shard_builder_run(program, arguments, environment);
-  if (rc != 0) {
-    char text[PATH_MAX + 200];
-    snprintf(text, sizeof(text), "cannot start '%.900s': %s; run shardctl stats '%.900s'", program,
-             strerror(rc), log_path);
-    shard_log(SHARD_LOG_ERROR, text);
+  if (shard_notes_datasets() > 0 || shard_config()->dataset) {
+    shard_opens_note(fd, dirfd, path);
   }
   errno = saved;
+}
+
+void shard_stats_init(void) {
+  int saved = errno;
+  atomic_store(&shard_stats_state, SHARD_STATS_OFF);
+  if (shard_config()->stats) {
+    shard_keeper_init(shard_config()->stats);
+  }
+  errno = saved;
+}
+
+void shard_stats_end(void) {
+  if (shard_stats_on()) {
+    int saved = errno;
+    shard_keeper_end();
+    errno = saved;
+  }
 }

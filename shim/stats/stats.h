@@ -3,10 +3,11 @@
  * stats.h - what a rank's processes open, for SHARD_STATS.
  *
  * The first process of a rank that loads the library is its main process: it makes the log (log.h)
- * and names it in the environment, by LIBSHARD_STATS, for whatever it starts. Nothing at all is
- * done while SHARD_STATS is not set. Everything here may be called in a signal handler and between
- * (v)fork and exec, but what tells of passes and listings: there are no locks and no allocations,
- * and errno is kept.
+ * and names it in the environment, by LIBSHARD_STATS, for whatever it starts (keeper.h). Nothing is
+ * done while SHARD_STATS is not set.
+ *
+ * There are no locks and no allocations, and errno is kept. All but what tells of passes and
+ * listings may be called in a signal handler, and between (v)fork and exec.
  */
 #ifndef SHARD_STATS_STATS_H
 #define SHARD_STATS_STATS_H
@@ -36,18 +37,24 @@ void shard_stats_opened(int fd, int dirfd, const char *path, int flags);
 /* Which view the rank has. */
 void shard_stats_view(enum shard_view view);
 
-/* The shard view: the number by which a dataset of SHARD_DATASET is called below; -1: none. */
+/* For the shard view: the number of a dataset of SHARD_DATASET, for the calls below; -1: none. */
 int shard_stats_root(const char *path);
 /* The dataset's listing, with so many entries that are its own. */
 void shard_stats_listing(int dataset, const struct shard_listing *listing, uint64_t entries);
 /* This process reads its names for an epoch, shuffled or not. */
 void shard_stats_pass(int dataset, uint64_t epoch, bool shuffled);
-/* It has a listing for the epoch: the rank's own, or one that ranks share out. */
+/* It has a listing for the epoch, `own` if it is the rank's alone. */
 void shard_stats_list(int dataset, uint64_t epoch, const struct shard_listing *listing, bool own);
 /* This name was shown to the rank as its own. */
 void shard_stats_served(int dataset, uint64_t epoch, const char *name, size_t length);
 
-/* The process is about to end; in the main process this writes the statistics. Once. */
+/* The epoch that this process reads a dataset in, or, if it does not, the rank. */
+uint64_t shard_stats_epoch_now(int dataset);
+
+/* Add the datasets of SHARD_DATASET that are there by now, until all of them have been. */
+void shard_stats_find_roots(void);
+
+/* The process is about to end: if it is the main process, write the statistics, once. */
 void shard_stats_end(void);
 
 #endif

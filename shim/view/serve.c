@@ -3,20 +3,20 @@
  * serve.c - the entries of a served directory, as getdents64 would give them.
  *
  * From a listing: "." and "..", then what every rank sees ("others"), then the rank's files. A
- * position, which is d_off and the file's offset, says by itself where to go on, so nothing need
- * be remembered between calls:
+ * position (d_off, and the file's offset) tells where to go on, so nothing is remembered between
+ * calls:
  *
  *   0, 1              before ".", before ".."
  *   2 + k             before the k-th of the listing's others
  *   2 + others + k    before the k-th position, or place, of its names
  *
- * Names below a directory lie together in a listing that is in the order of paths; a sub-tree among
- * them is leapt over by a binary search once it has turned out long.
+ * A listing is in the order of paths, so the names below a directory lie together. A sub-tree among
+ * them is leapt over, by a binary search, once it has turned out long.
  *
- * From a stream of parts: the same of one part after the other, each beginning where the positions
- * of the one before end; files by the hash of their names.
+ * From a stream of parts: one part after the other. The positions of a part begin where those of
+ * the part before end. A file is the rank's by the hash of its name.
  *
- * From the real stream: entries are filtered in the caller's buffer.
+ * From the real directory: entries are filtered in the caller's buffer.
  */
 #include "view/serve.h"
 
@@ -36,14 +36,14 @@
 /* ---- writing entries --------------------------------------------------------------------------
  */
 
-struct out {
+struct entry_buffer {
   char *buf;
   size_t size, used;
   off_t next; /* the position after the last entry written */
 };
 
-static bool emit(struct out *o, const char *name, size_t length, uint64_t ino, uint8_t type,
-                 uint64_t next) {
+static bool emit(struct entry_buffer *o, const char *name, size_t length, uint64_t ino,
+                 uint8_t type, uint64_t next) {
   size_t header = offsetof(struct dirent64, d_name);
   size_t record = (header + length + 1 + 7) & ~(size_t)7;
   if (record > o->size - o->used) {
@@ -66,7 +66,7 @@ static bool emit(struct out *o, const char *name, size_t length, uint64_t ino, u
 /* ---- from the listing ---------------------------------------------------------------------------
  */
 
-/* Positions of the listing without those in holes, and back. */
+/* A position of the listing as it is counted without those in holes, and back. */
 static uint64_t without_holes(const struct shard_served *s, uint64_t i) {
   uint64_t less = 0;
   for (size_t k = 0; k < s->hole_count && s->holes[k].begin < i; k++) {
@@ -83,8 +83,8 @@ static uint64_t with_holes(const struct shard_served *s, uint64_t i) {
   return i;
 }
 
-/* A walk over the entries of one directory in a table, from some position on. */
-struct walk {
+/* The entries of one directory in a table, one after the other from some position on. */
+struct entry_walk {
   const struct shard_served *served;
   struct shard_position p;
   uint64_t end;
@@ -95,14 +95,14 @@ struct walk {
   uint64_t first; /* inode numbers of a part begin here */
 };
 
-#define WALK(s, t, stop)                                                                           \
+#define ENTRY_WALK(s, t, stop)                                                                     \
   {                                                                                                \
     .served = (s), .p = {.name = __builtin_alloca((t)->longest + 2)}, .end = (stop),               \
     .block = ~0ULL                                                                                 \
   }
 
 /* Leap to what follows the sub-tree whose name lies in p.name up to `slash`. */
-static int leap(struct walk *w, const char *slash) {
+static int leap(struct entry_walk *w, const char *slash) {
   const struct shard_table *t = w->p.table;
   size_t n = (size_t)(slash - w->p.name) + 1;
   char *key = w->p.name;
@@ -112,7 +112,7 @@ static int leap(struct walk *w, const char *slash) {
 }
 
 /* The next entry: 1, 0 at the end, or -EBADMSG. It is at position p.position - 1. */
-static int walk_next(struct walk *w) {
+static int next_entry(struct entry_walk *w) {
   const struct shard_served *s = w->served;
   for (unsigned seen = 0; w->p.position < w->end;) {
     int rc = shard_names_next(&w->p);
@@ -140,7 +140,7 @@ static int walk_next(struct walk *w) {
 }
 
 /* Type and inode of the name at position i. */
-static int attributes_of(struct walk *w, uint64_t i, uint64_t *ino, uint8_t *type) {
+static int read_attributes(struct entry_walk *w, uint64_t i, uint64_t *ino, uint8_t *type) {
   const struct shard_table *t = w->p.table;
   if (i / SHARD_BLOCK_NAMES != w->block) {
     int rc = shard_names_attributes(t, i / SHARD_BLOCK_NAMES, &w->attributes);
@@ -155,24 +155,24 @@ static int attributes_of(struct walk *w, uint64_t i, uint64_t *ino, uint8_t *typ
 }
 
 /* 1: written; 0: it does not fit; or negative errno. */
-static int emit_found(struct walk *w, struct out *o, uint64_t i, uint64_t next) {
+static int emit_found(struct entry_walk *w, struct entry_buffer *o, uint64_t i, uint64_t next) {
   uint64_t ino;
   uint8_t type;
-  int rc = attributes_of(w, i, &ino, &type);
+  int rc = read_attributes(w, i, &ino, &type);
   return rc ? rc : emit(o, w->name, w->length, w->first + ino, type, next);
 }
 
 /* What every rank sees. 1: all written; 0: the buffer is full. */
-static int emit_others(const struct shard_served *s, const struct shard_scope *in, struct out *o,
-                       uint64_t from, uint64_t base) {
+static int emit_others(const struct shard_served *s, const struct shard_scope *in,
+                       struct entry_buffer *o, uint64_t from, uint64_t base) {
   const struct shard_table *t = &in->listing->others;
   if (from >= in->others_end) {
     return 1;
   }
-  struct walk w = WALK(s, t, in->others_end);
+  struct entry_walk w = ENTRY_WALK(s, t, in->others_end);
   w.first = in->first;
   int rc = shard_names_seek(&w.p, t, from < in->others_begin ? in->others_begin : from);
-  while (rc == 0 && (rc = walk_next(&w)) > 0) {
+  while (rc == 0 && (rc = next_entry(&w)) > 0) {
     rc = emit_found(&w, o, w.p.position - 1, base + w.p.position);
     if (rc <= 0) {
       return rc;
@@ -183,7 +183,7 @@ static int emit_others(const struct shard_served *s, const struct shard_scope *i
 }
 
 /* The rank's files in the order of the listing. */
-static int emit_in_order(const struct shard_served *s, struct out *o, uint64_t from,
+static int emit_in_order(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
                          uint64_t base) {
   const struct shard_table *t = &s->scope.listing->names;
   uint64_t end = s->scope.end, mine_begin, mine_end, step;
@@ -203,9 +203,9 @@ static int emit_in_order(const struct shard_served *s, struct out *o, uint64_t f
   if (from >= end) {
     return 1;
   }
-  struct walk w = WALK(s, t, end);
+  struct entry_walk w = ENTRY_WALK(s, t, end);
   int rc = shard_names_seek(&w.p, t, from);
-  while (rc == 0 && (rc = walk_next(&w)) > 0) {
+  while (rc == 0 && (rc = next_entry(&w)) > 0) {
     uint64_t i = w.p.position - 1;
     rc = 0;
     if (!sifted || shard_share_owns(&s->share, without_holes(s, i))) {
@@ -220,7 +220,7 @@ static int emit_in_order(const struct shard_served *s, struct out *o, uint64_t f
 }
 
 /* The rank's files in a shuffled order, each fetched for itself. */
-static int emit_shuffled(const struct shard_served *s, struct out *o, uint64_t from,
+static int emit_shuffled(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
                          uint64_t base) {
   const struct shard_table *t = &s->scope.listing->names;
   uint64_t place = 0, end = s->scope.end - s->scope.begin, step = 1;
@@ -230,7 +230,7 @@ static int emit_shuffled(const struct shard_served *s, struct out *o, uint64_t f
   if (from > place) {
     place += (from - place + step - 1) / step * step;
   }
-  struct walk w = WALK(s, t, s->scope.end);
+  struct entry_walk w = ENTRY_WALK(s, t, s->scope.end);
   for (; place < end; place += step) {
     uint64_t i;
     if (s->order == SHARD_ORDER_PLACES) {
@@ -243,7 +243,7 @@ static int emit_shuffled(const struct shard_served *s, struct out *o, uint64_t f
     }
     int rc = shard_names_seek(&w.p, t, i);
     if (rc == 0) {
-      rc = walk_next(&w);
+      rc = next_entry(&w);
     }
     if (rc <= 0 || w.p.position != i + 1) {
       return rc < 0 ? rc : -EBADMSG;
@@ -257,18 +257,18 @@ static int emit_shuffled(const struct shard_served *s, struct out *o, uint64_t f
 }
 
 /* The rank's files of a part. */
-static int emit_hashed(const struct shard_served *s, const struct shard_scope *in, struct out *o,
-                       uint64_t from, uint64_t base) {
+static int emit_hashed(const struct shard_served *s, const struct shard_scope *in,
+                       struct entry_buffer *o, uint64_t from, uint64_t base) {
   const struct shard_table *t = &in->listing->names;
   if (from >= in->end) {
     return 1;
   }
-  struct walk w = WALK(s, t, in->end);
+  struct entry_walk w = ENTRY_WALK(s, t, in->end);
   w.first = in->first;
   int rc = shard_names_seek(&w.p, t, from < in->begin ? in->begin : from);
-  while (rc == 0 && (rc = walk_next(&w)) > 0) {
+  while (rc == 0 && (rc = next_entry(&w)) > 0) {
     rc = 0;
-    /* The walk has the name whole, with the directory before it. */
+    /* p.name is the whole name, with the directory before it. */
     if (shard_owner_by_name(w.p.name, w.p.length, s->key, s->share.size) != s->share.rank) {
       continue;
     }
@@ -285,7 +285,7 @@ static int emit_hashed(const struct shard_served *s, const struct shard_scope *i
 }
 
 /* "." and "..": 1, 0 if one does not fit, or negative errno. */
-static int emit_dots(struct out *o, int fd, off_t from) {
+static int emit_dots(struct entry_buffer *o, int fd, off_t from) {
   struct stat st;
   if (from < 2 && fstat(fd, &st) != 0) {
     return -errno;
@@ -301,8 +301,8 @@ static int emit_dots(struct out *o, int fd, off_t from) {
   return 1;
 }
 
-/* rc: 1 all has been written, 0 the buffer is full, or a negative errno. */
-static ssize_t finish(const struct out *o, int rc, off_t *position) {
+/* What the reader gets, for rc: 1 all is written, 0 the buffer is full, or a negative errno. */
+static ssize_t finish(const struct entry_buffer *o, int rc, off_t *position) {
   if (o->used == 0 && rc <= 0) {
     return rc < 0 ? rc : -EINVAL;
   }
@@ -312,7 +312,7 @@ static ssize_t finish(const struct out *o, int rc, off_t *position) {
 
 ssize_t shard_serve_listed(const struct shard_served *s, int fd, void *buf, size_t size,
                            off_t *position) {
-  struct out o = {.buf = buf, .size = size, .next = *position};
+  struct entry_buffer o = {.buf = buf, .size = size, .next = *position};
   uint64_t files = 2 + s->scope.listing->others.count, from = (uint64_t)*position;
   int rc = *position < 0 ? -EINVAL : emit_dots(&o, fd, *position);
   if (rc > 0 && from < files) {
@@ -336,11 +336,11 @@ static int find_scope(const struct shard_served *s, struct shard_scope *in) {
 
 ssize_t shard_serve_streamed(const struct shard_served *s, int fd, void *buf, size_t size,
                              off_t *position, char *err, size_t err_size) {
-  struct out o = {.buf = buf, .size = size, .next = *position};
+  struct entry_buffer o = {.buf = buf, .size = size, .next = *position};
   const struct shard_stream_part *part = NULL;
   uint64_t from = *position < 2 ? 0 : (uint64_t)*position - 2;
   int rc = *position < 0 ? -EINVAL : emit_dots(&o, fd, *position);
-  /* What is there is given at once; only an empty hand waits for more. */
+  /* Wait for a part only if there is nothing to give yet. */
   while (rc > 0 && (rc = shard_stream_next(s->stream, o.used == 0, &part, err, err_size)) > 0) {
     struct shard_scope in = {.listing = part->listing, .first = part->begin};
     uint64_t others = part->listing->others.count, at = from > part->begin ? from - part->begin : 0;
@@ -366,12 +366,12 @@ static int has_directory(const struct shard_served *s) {
   if (in->others_begin >= in->others_end) {
     return 0;
   }
-  struct walk w = WALK(s, t, in->others_end);
+  struct entry_walk w = ENTRY_WALK(s, t, in->others_end);
   w.p.table = t;
   for (uint64_t i = in->others_begin; i < in->others_end; i++) {
     uint64_t ino;
     uint8_t type;
-    int rc = attributes_of(&w, i, &ino, &type);
+    int rc = read_attributes(&w, i, &ino, &type);
     if (rc != 0 || type == DT_DIR) {
       return rc ? rc : 1;
     }
@@ -393,7 +393,8 @@ int shard_serve_prepare(struct shard_served *s) {
   return rc < 0 ? rc : 0;
 }
 
-/* ---- from the real stream ----------------------------------------------------------------------
+/* ---- from the real directory
+ * ----------------------------------------------------------------------
  */
 
 static bool is_directory(int fd, const char *name, unsigned char type) {
@@ -402,9 +403,11 @@ static bool is_directory(int fd, const char *name, unsigned char type) {
                             fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* Whether a name is this rank's. path: the directory, and room behind it for a name. One that is
- * longer than any path can be opened by nobody. */
-static bool owns(const struct shard_served *s, const char *name, size_t length, char *path) {
+/*
+ * Whether a name is this rank's. path: the directory's, with room for a name behind it. A name that
+ * is longer than any path can be opened by nobody, so it is no rank's.
+ */
+static bool is_owned(const struct shard_served *s, const char *name, size_t length, char *path) {
   if (length >= PATH_MAX) {
     return false;
   }
@@ -425,7 +428,8 @@ static void note_served(const struct shard_served *s, const char *name, char *pa
   }
 }
 
-static bool sees(const struct shard_served *s, int fd, const struct dirent64 *d, char *path) {
+/* Whether this rank sees an entry of the real directory fd. */
+static bool is_seen(const struct shard_served *s, int fd, const struct dirent64 *d, char *path) {
   const char *name = d->d_name;
   /* The record is the shortest multiple of 8 that holds the name and its NUL. */
   size_t room = d->d_reclen - offsetof(struct dirent64, d_name), known = room > 8 ? room - 8 : 0;
@@ -433,7 +437,7 @@ static bool sees(const struct shard_served *s, int fd, const struct dirent64 *d,
     known = 0;
   }
   size_t length = known + strlen(name + known);
-  return (s->how == SHARD_SERVED_HASHED && owns(s, name, length, path)) ||
+  return (s->how == SHARD_SERVED_HASHED && is_owned(s, name, length, path)) ||
          !shard_options_match(s->options, name, length) || is_directory(fd, name, d->d_type);
 }
 
@@ -442,7 +446,7 @@ ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, si
   /* Not NAME_MAX: names in FUSE, FAT and the like may have more bytes. */
   char *path = __builtin_alloca(s->base + PATH_MAX), *to = buf;
   memcpy(path, s->path, s->base);
-  /* An entry of another rank may need more room than the caller has. */
+  /* Another rank's entry may not fit into the caller's buffer: then ours takes it. */
   bool indirect = size < sizeof(small);
   char *from = indirect ? small : buf;
   for (;;) {
@@ -458,7 +462,7 @@ ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, si
       size_t record = d->d_reclen;
       off_t next = d->d_off;
       at += (ssize_t)record;
-      if (sees(s, fd, d, path)) {
+      if (is_seen(s, fd, d, path)) {
         full = record > size - used;
         if (full) {
           break;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* serve.h - a directory of a dataset, decided: what its entries are for this rank. */
+/* serve.h - the entries of a directory for this rank, once it is chosen how it is served
+ * (choose.h). */
 #ifndef SHARD_VIEW_SERVE_H
 #define SHARD_VIEW_SERVE_H
 
@@ -7,9 +8,10 @@
 #include "listing/listing.h"
 #include "listing/options.h"
 #include "shard/shard.h"
+#include "view/passes.h"
 #include "view/view.h"
 
-/* Positions of a listing that are not shared out: they are a nested dataset's. */
+/* Positions of a listing that are not shared out, for they are a nested dataset's. */
 struct shard_hole {
   uint64_t begin, end;
 };
@@ -17,8 +19,8 @@ struct shard_hole {
 enum shard_served_how {
   SHARD_SERVED_LISTED,   /* from the listing */
   SHARD_SERVED_HASHED,   /* the real stream, by the hash of each name */
-  SHARD_SERVED_STREAMED, /* the same of a bucket's listing, part by part */
-  SHARD_SERVED_UNLISTED  /* made after the listing: of the real stream what belongs to nobody */
+  SHARD_SERVED_STREAMED, /* from the parts of a bucket's listing, by the hash of each name */
+  SHARD_SERVED_UNLISTED  /* made after the listing: the real stream without files of the dataset */
 };
 
 /* The order of the files of a LISTED directory, and what its positions mean. */
@@ -35,28 +37,30 @@ struct shard_scope {
   uint64_t first; /* of a part: its first position, from which inode numbers are made */
 };
 
+struct shard_view_dataset;
+
 struct shard_served {
   enum shard_served_how how;
   enum shard_served_order order;
   const struct shard_options *options;
-  struct dataset *dataset;     /* view.c's */
-  int error;                   /* why nothing can be read: there is no list for the epoch */
-  struct shard_scope scope;    /* LISTED; view.c sets the listing */
-  struct shard_stream *stream; /* STREAMED */
+  struct shard_view_dataset *dataset; /* datasets.h */
+  int error;                          /* why nothing can be read: there is no list for the epoch */
+  struct shard_scope scope;           /* LISTED; choose.c sets the listing */
+  struct shard_stream *stream;        /* STREAMED */
   const struct shard_hole *holes;
   size_t hole_count;
   struct shard_share share;
   uint64_t key; /* of the shuffle; 0: none */
   struct shard_permutation leaf;
-  _Atomic uint64_t *passes; /* the dataset's, to be told when the root has been read; or NULL */
+  shard_passes *passes; /* the dataset's, under SHARD_EPOCH=auto; else NULL */
   uint64_t epoch;
   int stats;         /* the dataset's number there, or -1 */
-  bool own_position; /* the file system does not set a directory's offset */
+  bool own_position; /* the file system cannot set a directory's offset: the reader keeps it */
   size_t base;
   char path[]; /* relative to the root, with a slash at its end; "" for the root */
 };
 
-/* Fill in what follows from listing, path, share and key. 0 or negative errno. LISTED only. */
+/* LISTED: fill in scope, order and leaf; listing, path, share and key are known. 0 or -EBADMSG. */
 int shard_serve_prepare(struct shard_served *served);
 
 /* See shard_view_read(). */

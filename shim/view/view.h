@@ -2,11 +2,11 @@
 /*
  * view.h - which directories are served to this process, and what it sees in them.
  *
- * Nothing is kept by file descriptor: what a directory is, is told by its inode, and how far it has
- * been read, by the kernel's own offset of the open file. So descriptors that were duplicated,
- * inherited or received need no more care than those we saw opening.
+ * Nothing is kept by file descriptor: the inode tells which directory it is, and the kernel's
+ * offset of the open file how far it has been read. So descriptors that were duplicated, inherited
+ * or received need no more care than those that we saw being opened.
  *
- * Thread-safe. Fork-proof: nothing is locked that a forked child could find locked for ever.
+ * Thread-safe. Fork-proof: a forked child finds nothing locked for ever. errno is kept.
  */
 #ifndef SHARD_VIEW_VIEW_H
 #define SHARD_VIEW_VIEW_H
@@ -20,14 +20,16 @@
 /* A directory of a dataset under the shard view. */
 struct shard_served;
 
-/* Whether there is anything to do in this process at all: two loads. */
+/* Whether there is anything to do in this process at all: a test of two loads. */
 bool shard_view_active(void);
 
 /*
- * Decide about an open directory. 0 and *out NULL: not ours. 0 and *out: it is, to be given to
- * shard_view_close(). Negative errno: it is ours and cannot be served (a message was printed).
- * Under SHARD_EPOCH=auto this begins a new pass if fd is a root at its beginning and the last pass
- * was read to its end.
+ * Decide how open directory fd is served. 0 and *out NULL: it is of no dataset. 0 and *out: it is
+ * of one; the caller gives *out to shard_view_close(). A negative errno: it is of one and cannot be
+ * served; a message was printed.
+ *
+ * Under SHARD_EPOCH=auto a new pass begins if fd is a root at its beginning, and the last pass was
+ * read to its end.
  */
 int shard_view_open(int fd, struct shard_served **out);
 
@@ -47,7 +49,7 @@ ssize_t shard_view_read(struct shard_served *served, int fd, void *buf, size_t s
  */
 int shard_view_rewind(struct shard_served *served);
 
-/* Seed of the shuffle of what is read, 0: it shall come as it is. See SHARD_WINDOW. */
+/* The seed with which entries are shuffled in a window (SHARD_WINDOW); 0: they come as they are. */
 uint64_t shard_view_window_key(const struct shard_served *served);
 
 #endif

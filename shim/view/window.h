@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * window.h - a stream of entries shuffled within a window: `size` entries are held, one of them,
- * chosen at random, is given out, and the next of the stream takes its place (the shuffle buffer
- * of tf.data and WebDataset). The generator is SplitMix64, so the order depends on the seed and on
+ * window.h - a stream of entries is shuffled within a window: `size` entries are held. One of them,
+ * chosen at random, is given out, and the next of the stream takes its place (the shuffle buffer of
+ * tf.data and WebDataset). The generator is SplitMix64, so the order depends on the seed and on
  * the stream alone. One thread at a time. Memory: some 50 bytes an entry held, and its name.
  */
 #ifndef SHARD_VIEW_WINDOW_H

@@ -191,6 +191,11 @@ for sig in '$SIG{CHLD} = "IGNORE"' '$SIG{CHLD} = sub { 1 while waitpid(-1, 1) > 
   verdict "builder fails, $sig" "$([ $got = 2 ] && grep -q 'no luck' "$WORK/err" || echo "status $got, $(cat "$WORK/err")")"
   rm -rf "$cache"
 done
+fake 'echo shardctl: warning: odd >&2; echo no luck at all >&2; exit 1'
+run SHARD_RANK=1 SHARD_LISTING=s3://bucket/object SHARD_LISTING_BUILD=first -- \
+  perl -e '$SIG{CHLD} = "IGNORE"; opendir(D, $ARGV[0]) or exit 2; print readdir D' "$D" >"$WORK/out" 2>"$WORK/err"; got=$?
+verdict "builder that waits for rank 0 fails, children are ignored" "$([ $got = 2 ] && grep -q 'warning: odd\|: odd' "$WORK/err" && grep -q 's3://bucket/object.*no luck' "$WORK/err" || echo "status $got, $(cat "$WORK/err")")"
+rm -rf "$cache"
 lib=$LIB
 run -- perl -e '$SIG{CHLD} = "IGNORE"; opendir(D, $ARGV[0]) or die; print scalar(() = readdir D)' "$D" >"$WORK/out" 2>"$WORK/err"
 verdict "built though children are ignored" "$(cat "$WORK/err"; [ -s "$WORK/out" ] || echo nothing)"

@@ -39,7 +39,15 @@ head -c 30 names.txt.gz >cut.gz; refuses "gzip, cut" "cut.gz" index cut.gz -o "$
 sed 's|^|/data/train/|' names.txt >absolute.txt
 lists "absolute, --root" want --root /data/train absolute.txt
 lists "absolute, --root with a slash" want --root /data/train/ absolute.txt
-refuses "absolute, no root" "line 1" index absolute.txt -o "$L"
+sort absolute.txt | tr '\n' '\0' >want.absolute; lists "absolute, no root" want.absolute absolute.txt
+tr '\n' '\0' <absolute.txt >want.absolute; lists "absolute, no root, --keep-order" want.absolute --keep-order absolute.txt
+"$CTL" ls absolute.txt | diff -a - absolute.txt >got; verdict "absolute, ls of the text" "$(cat got)"
+cat names.txt absolute.txt >both.txt; sort both.txt | tr '\n' '\0' >want.absolute; lists "absolute and relative, no root" want.absolute both.txt
+"$CTL" index absolute.txt -o "$L" >/dev/null; mkdir -p m.absolute; "$CTL" manifest "$L" --size 2 -o m.absolute/%r >/dev/null
+verdict "absolute, manifests" "$(sort absolute.txt | diff -a - <(cat m.absolute/0 m.absolute/1))"
+SHARD_DATASET=$WORK SHARD_LISTING=$WORK/$(basename "$L") SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB ls "$WORK" >/dev/null 2>err
+verdict "absolute, no root: no dataset's listing" "$(grep -q "is not used: it is of '$WORK/absolute.txt'" err || cat err)"
+refuses "absolute, no root, of directories" "--root" index absolute.txt --order directory -o "$L"
 echo /data/training/x >>absolute.txt
 refuses "absolute, outside of the root" "line 6" index absolute.txt --root /data/train -o "$L"
 refuses "the root itself" "line 1" index <(echo /data/train) --root /data/train -o "$L"

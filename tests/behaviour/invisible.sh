@@ -79,10 +79,19 @@ done
 
 verdict "no cache made" "$(ls -A "$cache" 2>&1 | grep -v 'No such file')"
 
-sort "$ROOT/shim/exports.txt" >"$WORK/want"
-# An absolute symbol is a version's own name.
-nm -D --defined-only "$LIB" | awk '$2 != "A" {print $3}' | sed 's/@.*//' | sort -u >"$WORK/got"
+# Its exports are the rows of shim/host/exports.def, no more and no less. An absolute symbol is a
+# version's own name.
+symbols() { nm -D --defined-only "$1" | awk '$2 != "A" {print $3}' | sort -u; }
+awk '{print $1}' "$BUILD/gen/exports.txt" | sort >"$WORK/want"
+symbols "$LIB" | sed 's/@.*//' | sort -u >"$WORK/got"
 same "exported symbols" "$WORK/want" "$WORK/got"
+# A call that libc has in several versions has the same ones here; no other has a version.
+awk '$2 != "API" {print $1}' "$BUILD/gen/exports.txt" | sort >"$WORK/calls"
+symbols "$(ldd "$LIB" | awk '$1 == "libc.so.6" {print $3}')" |
+  awk -F@ 'NR == FNR {ours[$1]; next} $1 in ours {n[$1]++; all[NR] = $0}
+    END {for (i in all) {split(all[i], part, "@"); if (n[part[1]] > 1) print all[i]}}' "$WORK/calls" - | sort >"$WORK/want"
+symbols "$LIB" | grep @ | sort >"$WORK/got"
+same "versions of symbols" "$WORK/want" "$WORK/got"
 verdict "needs libc alone" "$(ldd "$LIB" | grep -Ev 'linux-vdso|libc\.so\.6|ld-linux' )"
 verdict "no text relocations" "$(readelf -d "$LIB" | grep -E 'TEXTREL|RPATH|RUNPATH')"
 finish

@@ -3,6 +3,7 @@
 # SHARD_STATS: what a rank's processes open is counted, whatever they are and however they open it;
 # and shardctl verify, which believes true statistics and finds each kind of fault.
 . "$(dirname "$0")/lib.bash"
+in_namespace
 needs mpirun
 program opens
 export SHARD_CACHE_DIR=$WORK/cache
@@ -83,6 +84,29 @@ for method in fork spawn forkserver; do
 done
 
 rank SHARD_DATASET="$WORK/none:$D=s3://bucket/prefix" SHARD_VIEW=off cat "$D/1.txt"; facts "a dataset that stands for a bucket" "e['opened'] == 1 and j['dataset'] == '$D'"
+
+# By paths that do not lead through the root: parts of the dataset that are mounted elsewhere.
+deep=$D$(printf '/d%.0s' {1..70}); mkdir -p "$deep"; touch "$deep/1"
+rank "$O" plain "$D" "$deep/1"; facts "70 levels deep" "e['opened'] == 1"; rm -r "$D/d"
+mounts=(); trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK"' EXIT
+bind() { mkdir -p "$2" && mount --bind "$1" "$2" 2>/dev/null && mounts=("$2" "${mounts[@]}"); }
+M="$WORK/a mount"
+if bind "$D/a" "$M"; then
+  bind other "$WORK/elsewhere"; ln -s "$M/deep" "$D/to_mount"
+  rank "$O" plain "$D" "$M"/*.bin "$M/deep/1" "$D/a/1.bin" "$D/to_mount/1"; facts "below a bind mount" "e['opened'] == 10 and e['distinct'] == 8 and j['lost'] == 0"
+  rm "$D/to_mount"; rank "$O" plain "$D" "$D/../../elsewhere/1" "$M/../to_a/1.bin"; facts "below a bind mount of something else" "e['opened'] == 1"
+  rank SHARD_DATASET="$D:$D/a/deep" "$O" plain "$D" "$M"/*.bin "$M"/deep/*; facts "below a bind mount, nested datasets" "[d['epochs'][0]['opened'] for d in j['datasets']] == [7, 4]"
+  rank SHARD_DATASET="$D:$D/a" "$O" plain "$D" "$M"/*.bin; facts "below a bind mount of the inner dataset" "[d['epochs'][0]['opened'] for d in j['datasets']] == [0, 7]"
+  { rank "$O" segv "$D" "$M"/*.bin; } 2>/dev/null; "$CTL" stats "$S.log" 2>"$WORK/err"; facts "below a bind mount, in a signal handler" "e['opened'] == 7"
+  rank bash -c 'ulimit -n 20; "$@"' - "$O" full "$D" "$M"/*.bin; facts "below a bind mount, no descriptor left" "e['opened'] == 0 and j['lost'] == 7"
+  bind "$D/a" "$D/again"
+  rank "$O" plain "$D" "$D"/again/*.bin "$D"/a/1.bin "$D/again/1.bin"; facts "a bind mount inside the dataset has names of its own" "e['opened'] == 9 and e['distinct'] == 8"
+  umount "$D/again"; rmdir "$D/again"; mounts=("${mounts[@]:1}")
+  rank "$O" plain "$D" "$M"/*.bin; cp "$S" "$WORK/one"; rank "$O" plain "$D" "$D"/a/*.bin
+  facts "below a bind mount, the names are the dataset's" "e['distinct'] == 7 and e['distinct_sum'] == json.load(open('$WORK/one'))['epochs'][0]['distinct_sum']"
+else
+  skip "bind mounts" "mount is not allowed"
+fi
 
 # ---- what is not changed
 for mode in modes cancel; do

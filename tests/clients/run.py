@@ -1,6 +1,6 @@
 """Data libraries over a tree of Parquet files: the shard view must give each rank its own files.
 
-    PYTHON tests/clients/run.py [--preload LIB] [--python PYTHON] [--ranks N] [--strategy NAME] ...
+    PYTHON -m tests.clients.run [--preload LIB] [--python PYTHON] [--ranks N] [--strategy NAME] ...
 
 Every client of readers.py reads the tree bare, and must find all of it; then all ranks read it at
 the same time under the preload. Together they must read every row once, and each rank must read the
@@ -8,20 +8,16 @@ files that `shardctl ls --rank R --size N` names for it, no others. So a preload
 fails here. PYTHON (--python) has the packages of scripts/requirements-clients.txt; a client whose
 package it lacks is skipped by name, or fails with --all.
 """
-import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
-import time
 
-import readers
+from tests.clients import readers
+from tests.harness import options, paths
+from tests.harness.verdicts import Verdicts
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-REPO = os.path.dirname(os.path.dirname(HERE))
 FOLDERS = ("a", "b", "b/deep", "c/d/e")
 FILES, ROWS = 5, 4  # in a folder, in a file
 TIMEOUT = 120       # seconds for a process
@@ -48,17 +44,11 @@ class Clients:
     def __init__(self, args, work):
         self.args, self.work = args, work
         self.data = os.path.join(work, "data")
-        self.passed = self.failed = 0
+        self.verdicts = Verdicts()
         made = subprocess.run([args.python, "-c", WRITER, self.data], env=self.environment(),
                               stdout=subprocess.PIPE, check=True, timeout=TIMEOUT)
         self.ids = json.loads(made.stdout)
         self.everything = sorted(value for ids in self.ids.values() for value in ids)
-
-    def tell(self, what, lines):
-        """Print and count a verdict; lines say what is wrong."""
-        print(f"{'FAIL' if lines else 'ok'} {what}", *lines, sep="\n  ", flush=True)
-        self.failed += bool(lines)
-        self.passed += not lines
 
     def environment(self, rank=None, strategy=None):
         """A process's environment; without a rank there is no preload."""
@@ -75,7 +65,7 @@ class Clients:
 
     def read(self, client, environments):
         """Run a reader once in each environment, at the same time: [(ids or None, why not)]."""
-        command = [self.args.python, os.path.join(HERE, "readers.py"), client, self.data]
+        command = [self.args.python, paths.source("clients", "readers.py"), client, self.data]
         started = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True) for env in environments]
         results = []
@@ -102,7 +92,7 @@ class Clients:
         """Without the preload a client finds everything."""
         (ids, why), = self.read(client, [self.environment()])
         lines = [] if ids == self.everything else [why[-1500:] or f"it read {ids}"]
-        self.tell(f"{client}: bare, everything", lines)
+        self.verdicts.tell(f"{client}: bare, everything", lines)
 
     def try_ranks(self, client, strategy):
         """Under the preload each rank finds its own files."""
@@ -118,25 +108,18 @@ class Clients:
         if sorted(read) != self.everything:
             twice = len(read) - len(set(read))
             lines.append(f"{len(set(self.everything) - set(read))} rows lost, {twice} read twice")
-        self.tell(f"{client}: {strategy}, {self.args.ranks} ranks, every row once", lines)
+        self.verdicts.tell(f"{client}: {strategy}, {self.args.ranks} ranks, every row once", lines)
 
 
 def parse_arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--preload", default=os.path.join(REPO, "build", "libshard.so"),
-                        help="the library under test; shardctl lies beside it")
-    parser.add_argument("--python", default=sys.executable, help="an interpreter with the clients")
+    parser = options.parser(__doc__, "preload", "python", "filter")
     parser.add_argument("--ranks", type=int, default=3, help="processes of a job, 2 or more")
     parser.add_argument("--strategy", default="range,hash", help="strategies, comma-separated")
-    parser.add_argument("--filter", default="", help="only clients this regex is found in")
     parser.add_argument("--all", action="store_true", help="a client that is missing is a failure")
-    args = parser.parse_args()
+    args = options.parse(parser)
     if args.ranks < 2:
         parser.error("--ranks must be 2 or more")
-    args.preload = os.path.abspath(args.preload)
-    if not os.path.exists(args.preload):
-        sys.exit(f"{args.preload} does not exist: build it first")
     return args
 
 
@@ -150,30 +133,26 @@ def missing(python, package):
 def main():
     """Try all clients; the exit status is 1 if anything is not as it must be."""
     args = parse_arguments()
-    begin = time.monotonic()
     lacking = missing(args.python, "pyarrow")
     if lacking:
-        print(f"skip all: {args.python} has no usable pyarrow ({lacking}); "
+        print(f"{'FAIL' if args.all else 'skip'} all: {args.python} has no usable pyarrow ({lacking}); "
               "make a venv of scripts/requirements-clients.txt")
         return 1 if args.all else 0
-    work = tempfile.mkdtemp(prefix="shard-clients-")
-    try:
+    with options.temporary_folder("shard-clients-") as work:
         clients = Clients(args, work)
         for name, (package, _) in readers.CLIENTS.items():
             if not re.search(args.filter, name):
                 continue
             lacking = missing(args.python, package)
-            if lacking:
+            if lacking and args.all:
+                clients.verdicts.tell(name, [lacking])
+            elif lacking:
                 print(f"skip {name}: {lacking}")
-                clients.failed += args.all
-                continue
-            clients.try_bare(name)
-            for strategy in args.strategy.split(","):
-                clients.try_ranks(name, strategy)
-    finally:
-        shutil.rmtree(work)
-    print(f"{clients.passed} passed, {clients.failed} failed ({time.monotonic() - begin:.0f} s)")
-    return 1 if clients.failed else 0
+            else:
+                clients.try_bare(name)
+                for strategy in args.strategy.split(","):
+                    clients.try_ranks(name, strategy)
+    return clients.verdicts.conclude()
 
 
 if __name__ == "__main__":

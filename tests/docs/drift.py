@@ -305,11 +305,13 @@ def functions(code, documents):
         name = re.sub(r"^__(\w+)_2$", r"\1", name)
         return name if name == "getdents64" else re.sub(r"64(?=$|_)", "", name)
     page = documents.pages["libshard.7"].partition(".SH WHAT IT CHANGES")[2].partition("\n.PP")[0]
-    told = [word for line in page.splitlines() if line.startswith(".BR ")
-            for word in re.findall(r"[a-zA-Z_]\w+", line[4:])]
-    told = [word for word in told if word not in ("SHARD_STATS",)]
-    exports = {base(name) for name in code.exports if not name.startswith("shard_")}
-    return both_ways(exports, told, "libshard.7, WHAT IT CHANGES,", "function")
+    lines = []
+    for kind, text in zip(("LISTING", "STATS"), page.split("\n.B SHARD_STATS\n")):
+        told = [word for line in text.splitlines() if line.startswith(".BR ")
+                for word in re.findall(r"[a-zA-Z_]\w+", line[4:])]
+        exports = {base(name) for name in code.exports if code.exports[name] == kind}
+        lines += both_ways(exports, told, f"libshard.7, WHAT IT CHANGES, {kind},", "function")
+    return lines
 
 
 def patches(code, documents):

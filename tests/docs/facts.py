@@ -92,15 +92,18 @@ class Code:
         self.sources = {path: read(path) for path in
                         (os.path.relpath(file, REPO) for file in
                          glob.glob(os.path.join(REPO, "shim", "**", "*.[ch]"), recursive=True)
+                         + glob.glob(os.path.join(REPO, "shim", "**", "*.def"), recursive=True)
                          + glob.glob(os.path.join(REPO, "shim", "**", "*.py"), recursive=True))}
         self.makefile = read("Makefile")
         self.targets = set(re.findall(r"^([\w-]+):(?!=)", run("make", "-C", REPO, "-npqRr", ":"),
                                       re.MULTILINE))
-        self.exports = read("shim", "exports.txt").split()
+        with open(os.path.join(build, "gen", "exports.txt"), encoding="utf-8") as stream:
+            self.exports = dict(line.split() for line in stream)  # {name: LISTING, STATS or API}
         self.pins = dict(re.findall(r"^([\w-]+)==(\S+)", read("scripts", "requirements-clients.txt"),
                                     re.MULTILINE))
         self.usage = run(ctl, "--help")
-        self.commands = re.findall(r'\{"(\w+)", ctl_', self.table("commands"))
+        self.commands = re.findall(r"^COMMAND\((\w+),", self.sources["shim/ctl/commands.def"],
+                                   re.MULTILINE)
         self.help = {name: run(ctl, name, "--help") for name in self.commands}
         self.variables, self.launchers = {}, []  # {name: default or ""}
         for line in run(ctl, "doctor", "--variables").splitlines():
@@ -143,12 +146,16 @@ class Code:
 
     def options(self, command):
         """The options of a command's table in the source, with dashes."""
-        source = next((text for text in self.sources.values() if "getopt_long" in text
-                       and f'"Usage: shardctl {command} ' in text), "")
-        found = {"--" + name for name in
-                 re.findall(r'\{"([a-z-]+)", (?:no|required|optional)_argument', source)}
-        letters = re.search(r'getopt_long\(argc, argv, "([^"]*)"', source)
-        found |= {"-" + letter for letter in re.sub("[:+h]", "", letters.group(1) if letters else "")}
+        source = next((text for text in self.sources.values()
+                       if f'"Usage: shardctl {command} ' in text and "rows[] = {" in text), "")
+        shared = dict(re.findall(r'#define (CTL_ROW_\w+) +\{"([a-z-]+)"',
+                                 self.sources["shim/ctl/arguments.h"]))
+        rows = re.search(r"rows\[\] = \{(.*?)\};", source, re.DOTALL)
+        rows = rows.group(1) if rows else ""
+        found = {"--" + name for name in re.findall(r'\{"([a-z-]+)",', rows)
+                 + [shared[row] for row in re.findall(r"CTL_ROW_\w+", rows) if row in shared]}
+        letters = re.search(r'\.letters = "([^"]*)"', source)
+        found |= {"-" + letter for letter in re.sub("[:+]", "", letters.group(1) if letters else "")}
         found |= set(re.findall(r'#define \w+ "(--[a-z-]+)"', source))
         return found - {"--help"}
 

@@ -40,7 +40,7 @@ struct shard_s3_url {
 };
 
 /* true if text begins with s3:// */
-bool shard_s3_is_url(const char *text);
+bool shard_s3_url_is(const char *text);
 
 /* 0, or -EINVAL and a line in err[size]. */
 int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, size_t size);

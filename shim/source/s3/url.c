@@ -11,10 +11,10 @@ static bool is_alnum(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-bool shard_s3_is_url(const char *text) { return strncmp(text, "s3://", 5) == 0; }
+bool shard_s3_url_is(const char *text) { return strncmp(text, "s3://", 5) == 0; }
 
 int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, size_t size) {
-  if (!shard_s3_is_url(text)) {
+  if (!shard_s3_url_is(text)) {
     snprintf(err, size, "'%.300s' is not of the form s3://bucket/prefix", text);
     return -EINVAL;
   }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * climb.h - from a directory up to a dataset's root, whatever way the directory was reached.
+ *
+ * Directories are compared by device and inode, level by level through "..". Where a part of a
+ * root's tree is mounted elsewhere (mount --bind), the way up never meets the root: then the
+ * kernel's list of mounts tells which part of the root it is.
+ *
+ * Nothing is allocated or locked, and no wrapper of ours or cancellation point is called: all of it
+ * may be done in a signal handler, and between vfork and exec. A descriptor is taken, and closed
+ * again, for a directory more than 257 levels deep and to read the list of mounts. At most 10 KB of
+ * stack. errno may change.
+ */
+#ifndef SHARD_HOST_CLIMB_H
+#define SHARD_HOST_CLIMB_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* A directory to be found, as it was last seen. The path is the caller's. */
+struct shard_climb_root {
+  const char *path;
+  uint64_t dev, ino; /* dev: shard_climb_device(); ino 0: it was not there */
+  uint64_t mount;    /* id of the mount it lies in; 0: not known yet */
+};
+
+#define SHARD_CLIMB_MOUNTS 16
+
+/* What was met on the way up. */
+struct shard_climb {
+  size_t which;  /* the root that was found, */
+  size_t levels; /* so many levels up: 0 is the directory itself */
+  /* The directory above the first one, if levels > 0. */
+  struct statx parent;
+  /* Roots of mounts below the root that was found: parts of a root's tree, perhaps. */
+  size_t mount_count;
+  struct shard_climb_mount {
+    uint64_t dev, ino, id;
+    size_t levels;
+  } mounts[SHARD_CLIMB_MOUNTS];
+};
+
+/* A device as one number; in this order it is one load. */
+static inline uint64_t shard_climb_device(const struct statx *st) {
+  return (uint64_t)st->stx_dev_minor << 32 | st->stx_dev_major;
+}
+
+/* Type, inode, mount, mtime and ctime of `path` from `at` ("": of `at`). 0 or a negative errno. */
+int shard_climb_stat(int at, const char *path, struct statx *out);
+
+/* Look at what root->path is now. false, and the root stays as it was, if it is no directory. */
+bool shard_climb_look(struct shard_climb_root *root);
+
+/*
+ * Go up from directory fd, of which *st is known, until one of the roots is met; of equal ones the
+ * first is taken. 1: *out tells which. 0: there is none. A negative errno: the way up is barred.
+ * The mounts that were met are in *out whatever is returned.
+ */
+int shard_climb_find(int fd, const struct statx *st, const struct shard_climb_root *roots,
+                     size_t count, struct shard_climb *out);
+
+/*
+ * Whether one of the mounts met, the lowest first, is a part of a root's tree; of nested roots, of
+ * the innermost. The roots must have been looked at. 1: `which` and `levels` are set anew, for the
+ * root and the mount, and buf has the path from that root to the mount's. 0: none is. A negative
+ * errno: there was no descriptor to find that out.
+ */
+int shard_climb_find_mounted(struct shard_climb *climb, const struct shard_climb_root *roots,
+                             size_t count, char buf[PATH_MAX]);
+
+/*
+ * The last `levels` names of fd's path in buf[size], joined by slashes: by /proc/self/fd. The
+ * length without the NUL; -ERANGE: the path has fewer; -ENAMETOOLONG: it has no room in buf; or
+ * another negative errno, where there is no /proc.
+ */
+ssize_t shard_climb_read_names(int fd, size_t levels, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/whole.h"
+#include "base/words.h"
+#include "base/xxh64.h"
+#include "config/config.h"
+#include "config/pattern.h"
+#include "host/builder.h"
+#include "host/self.h"
+#include "libshard.h"
+#include "stats/notes.h"
+#include "stats/stats.h"
+
+#define MARK "LIBSHARD_STATS"
+
+static char program[PATH_MAX]; /* shardctl */
+
+bool shard_keeper_is_marked(void) { return getenv(MARK); }
+
+/* What the processes of one rank have, and no other rank of the job. */
+static uint64_t identity(const struct shard_world *world) {
+  const char *step = getenv("SLURM_STEP_ID"); /* a batch script has its first task's rank too */
+  char text[100];
+  int n = snprintf(text, sizeof(text), "%d %d %.40s", world->rank, world->size, step ? step : "");
+  return shard_xxh64(text, (size_t)n, 0);
+}
+
+static uint64_t pid_namespace(void) {
+  struct stat st;
+  return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
+static bool is_main(void) {
+  return shard_notes_head && shard_notes_head->pid == getpid() &&
+         shard_notes_head->namespace_ino == pid_namespace();
+}
+
+/*
+ * Join the log that the mark names; if it belongs to another rank, its owner was only a wrapper:
+ * mark it superseded. `as`: this process's identity; 0: it has no rank, and is of its parent's.
+ * false: this process is to be a main process.
+ */
+static bool join(const char *mark, uint64_t as) {
+  char *end, *path;
+  uint64_t found[2], of = strtoull(mark, &end, 16), nonce = strtoull(end, &path, 16);
+  if (end == mark || path == end || *path != ' ' || strlen(++path) >= sizeof(shard_notes_file)) {
+    return as == 0;
+  }
+  as = as ? as : of;
+  strcpy(shard_notes_file, path);
+  int fd = shard_notes_open_file(shard_notes_file, O_RDWR);
+  bool right = fd >= 0 &&
+               syscall(SYS_pread64, fd, found, sizeof(found), 0) == (long)sizeof(found) &&
+               found[0] == SHARD_LOG_MAGIC && found[1] == nonce;
+  if (!right) {
+    if (fd >= 0) {
+      shard_notes_close_file(fd);
+    }
+    return of == as; /* the main process has ended: there is nothing to note any more */
+  }
+  bool mapped = shard_notes_map(fd);
+  shard_notes_close_file(fd);
+  if (!mapped) {
+    return of == as;
+  }
+  if (of != as) {
+    atomic_store(&shard_notes_head->superseded, 1);
+    shard_notes_unmap();
+    return false;
+  }
+  atomic_store(&shard_stats_state, SHARD_STATS_ON);
+  return true;
+}
+
+/* Put the mark into the environment, without allocating: bash has a setenv of its own. */
+static bool mark_environment(uint64_t as, uint64_t nonce, const char *path) {
+  static char mark[PATH_MAX + 80];
+  static char *copy[8192];
+  snprintf(mark, sizeof(mark), MARK "=%llx %llx %s", (unsigned long long)as,
+           (unsigned long long)nonce, path);
+  size_t n = 0;
+  for (; environ && environ[n]; n++) {
+    if (strncmp(environ[n], mark, sizeof(MARK)) == 0) {
+      environ[n] = mark;
+      return true;
+    }
+  }
+  if (n + 2 > sizeof(copy) / sizeof(copy[0])) {
+    return false;
+  }
+  if (n > 0) {
+    memcpy(copy, environ, n * sizeof(copy[0]));
+  }
+  copy[n] = mark;
+  copy[n + 1] = NULL;
+  environ = copy;
+  return true;
+}
+
+/* No statistics are kept; what this process starts need not try again. */
+static void give_up(uint64_t as, const char *text) {
+  atomic_store(&shard_stats_state, SHARD_STATS_OFF);
+  mark_environment(as, 0, "-");
+  if (text) {
+    shard_log(SHARD_LOG_ERROR, text);
+  }
+}
+
+static void fill_head(const struct shard_world *world, const char *target, uint64_t nonce) {
+  const struct shard_config *config = shard_config();
+  struct utsname system;
+  shard_notes_head->nonce = nonce;
+  shard_notes_head->pid = getpid();
+  shard_notes_head->namespace_ino = pid_namespace();
+  shard_notes_head->rank = world->rank;
+  shard_notes_head->size = world->size;
+  shard_notes_head->strategy = config->strategy;
+  shard_notes_head->shuffled = config->shuffle;
+  shard_notes_head->seed = config->seed;
+  bool served = config->dataset && !config->error[0] &&
+                (config->view == SHARD_VIEW_AUTO || config->view == SHARD_VIEW_SHARD);
+  atomic_store(&shard_notes_head->view, served ? SHARD_VIEW_SHARD : SHARD_VIEW_OFF);
+  snprintf(shard_notes_head->launcher, sizeof(shard_notes_head->launcher), "%s", world->launcher);
+  snprintf(shard_notes_head->host, sizeof(shard_notes_head->host), "%s",
+           uname(&system) == 0 ? system.nodename : "");
+  snprintf(shard_notes_head->target, sizeof(shard_notes_head->target), "%s", target);
+  shard_notes_head->magic = SHARD_LOG_MAGIC;
+}
+
+/* Make the log: it appears whole, in place of one that a killed run has left. 0 or an errno. */
+static int make_log(const struct shard_world *world, const char *target) {
+  struct shard_whole log;
+  struct timespec now;
+  struct stat st;
+  if (lstat(target, &st) == 0 && !S_ISREG(st.st_mode)) {
+    return S_ISDIR(st.st_mode) ? EISDIR : EEXIST; /* a device, say: it must not be replaced */
+  }
+  /* What an earlier run has left must not be taken for this one's, come what may. */
+  if (unlink(target) != 0 && errno != ENOENT) {
+    return errno;
+  }
+  snprintf(shard_notes_file, sizeof(shard_notes_file), "%s.log", target);
+  int rc = -shard_whole_open(&log, shard_notes_file, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY);
+  if (rc != 0) {
+    return rc;
+  }
+  clock_gettime(CLOCK_REALTIME, &now);
+  uint64_t nonce = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
+                   (uint64_t)getpid() * SHARD_XXH_PRIME1;
+  rc = shard_notes_reserve(log.fd, 0, SHARD_LOG_SEGMENT);
+  if (rc == 0 && !shard_notes_map(log.fd)) {
+    rc = errno;
+  }
+  if (rc != 0) {
+    shard_whole_abort(&log);
+    return rc;
+  }
+  fill_head(world, target, nonce);
+  return -shard_whole_publish(&log);
+}
+
+void shard_keeper_begin(const struct shard_world *world) {
+  static char target[PATH_MAX];
+  char text[PATH_MAX + 200];
+  const char *pattern = shard_config()->stats;
+  bool good = shard_pattern_expand(pattern, (uint64_t)world->rank, 0, target,
+                                   sizeof(target) - sizeof(".log.tmp.XXXXXX")) >= 0;
+  int rc = good ? 0 : ENAMETOOLONG;
+  if (good && shard_self_program("shardctl", program, sizeof(program)) != 0) {
+    snprintf(text, sizeof(text),
+             "SHARD_STATS needs shardctl in '%.900s', which is not there; no statistics are kept",
+             program);
+    give_up(identity(world), text);
+    return;
+  }
+  if (rc == 0) {
+    rc = make_log(world, target);
+  }
+  if (rc == 0 && !mark_environment(identity(world), shard_notes_head->nonce, shard_notes_file)) {
+    rc = E2BIG;
+    unlink(shard_notes_file);
+  }
+  if (rc != 0) {
+    snprintf(
+        text, sizeof(text),
+        "SHARD_STATS='%.900s': cannot write '%.900s.log': %s; name a directory that exists and "
+        "can be written to (no statistics are kept)",
+        pattern, good ? target : "", strerror(rc));
+    give_up(identity(world), text);
+    return;
+  }
+  atomic_store(&shard_stats_state, SHARD_STATS_ON);
+  if (atomic_load(&shard_notes_head->view) == SHARD_VIEW_SHARD) {
+    shard_stats_find_roots();
+  }
+}
+
+void shard_keeper_init(const char *pattern) {
+  struct shard_world world;
+  char ignored[300];
+  const char *mark = getenv(MARK);
+  bool ranked = shard_world_get(&world, ignored, sizeof(ignored)) == 0;
+  if (mark && join(mark, ranked ? identity(&world) : 0)) {
+    if (shard_stats_on() && is_main()) { /* it has called exec */
+      shard_self_program("shardctl", program, sizeof(program));
+    }
+  } else if (ranked && world.size > 1 && !shard_pattern_has(pattern, 'r')) {
+    give_up(identity(&world), world.local_rank > 0
+                                  ? NULL
+                                  : "SHARD_STATS has no %r, so all ranks would write one file; add "
+                                    "it, as in stats.%r.json (no statistics are kept)");
+  } else if (ranked) { /* a launcher, and its shell, has none */
+    shard_keeper_begin(&world);
+  }
+}
+
+/* ---- the end ------------------------------------------------------------------------------------
+ */
+
+/* Have shardctl make the statistics of the log. */
+static void make_statistics(void) {
+  static char libraries[4096];
+  char locale[] = "LC_ALL=C", *environment[] = {locale, NULL, NULL};
+  char word[] = "stats", *arguments[] = {program, word, shard_notes_file, NULL};
+  const char *path = getenv("LD_LIBRARY_PATH");
+  if (path && (size_t)snprintf(libraries, sizeof(libraries), "LD_LIBRARY_PATH=%s", path) <
+                  sizeof(libraries)) {
+    environment[1] = libraries;
+  }
+  int rc = shard_builder_run(program, arguments, environment);
+  if (rc != 0) {
+    char text[PATH_MAX + 200];
+    snprintf(text, sizeof(text), "cannot start '%.900s': %s; run shardctl stats '%.900s'", program,
+             strerror(rc), shard_notes_file);
+    shard_log(SHARD_LOG_ERROR, text);
+  }
+}
+
+void shard_keeper_end(void) {
+  if (!is_main() || atomic_exchange(&shard_notes_head->ended, 1)) {
+    return;
+  }
+  if (atomic_load(&shard_notes_head->superseded)) {
+    unlink(shard_notes_file);
+  } else {
+    make_statistics();
+  }
+}

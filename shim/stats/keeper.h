@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * keeper.h - who keeps a rank's log: its main process makes it, and makes the statistics of it at
+ * the end; the processes that it starts join it.
+ *
+ * shard_stats_state tells what has become of it. errno may change.
+ */
+#ifndef SHARD_STATS_KEEPER_H
+#define SHARD_STATS_KEEPER_H
+
+#include <stdbool.h>
+
+struct shard_world;
+
+/* Whether the environment names a log. */
+bool shard_keeper_is_marked(void);
+
+/* Join the log that the environment names, or make one. pattern: SHARD_STATS. */
+void shard_keeper_init(const char *pattern);
+
+/* This is the rank's main process: make the log. */
+void shard_keeper_begin(const struct shard_world *world);
+
+/* If this is the main process: make the statistics, once. */
+void shard_keeper_end(void);
+
+#endif

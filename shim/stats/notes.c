@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/notes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+struct shard_log_head *shard_notes_head;
+char shard_notes_file[PATH_MAX + 16];
+static _Atomic(struct shard_log_note *) segments[SHARD_LOG_SEGMENTS];
+
+int shard_notes_open_file(const char *path, int flags) {
+  return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
+}
+
+void shard_notes_close_file(int fd) { syscall(SYS_close, fd); }
+
+int shard_notes_reserve(int fd, off_t at, off_t size) {
+  if (syscall(SYS_fallocate, fd, 0, at, size) == 0) {
+    return 0;
+  }
+  if (errno != EOPNOTSUPP && errno != ENOSYS) {
+    return errno;
+  }
+  static const char zero[4096];
+  for (off_t end = at + size; at < end; at += (off_t)sizeof(zero)) {
+    if (syscall(SYS_pwrite64, fd, zero, sizeof(zero), at) != (long)sizeof(zero)) {
+      return errno ? errno : ENOSPC;
+    }
+  }
+  return 0;
+}
+
+/* The log, if its name still leads to it; else -1. */
+static int reopen(void) {
+  uint64_t found[2] = {0};
+  int fd = shard_notes_open_file(shard_notes_file, O_RDWR);
+  if (fd >= 0 && (syscall(SYS_pread64, fd, found, sizeof(found), 0) != (long)sizeof(found) ||
+                  found[0] != shard_notes_head->magic || found[1] != shard_notes_head->nonce)) {
+    shard_notes_close_file(fd);
+    fd = -1;
+  }
+  return fd;
+}
+
+/* Reserve and map the k-th segment; NULL if there is none to be had. */
+static struct shard_log_note *map_segment(uint64_t k) {
+  uint8_t none = SHARD_LOG_NONE;
+  int fd = reopen();
+  if (fd < 0) {
+    return NULL;
+  }
+  off_t at = (off_t)((k + 1) * SHARD_LOG_SEGMENT);
+  if (atomic_compare_exchange_strong(&shard_notes_head->space[k], &none, SHARD_LOG_RESERVING)) {
+    int rc = shard_notes_reserve(fd, at, SHARD_LOG_SEGMENT);
+    atomic_store(&shard_notes_head->space[k], rc == 0 ? SHARD_LOG_READY : SHARD_LOG_FAILED);
+  }
+  /* Whoever reserves may have been killed: then these notes are lost. */
+  for (int i = 0; i < 1000 && atomic_load(&shard_notes_head->space[k]) == SHARD_LOG_RESERVING;
+       i++) {
+    syscall(SYS_nanosleep, &(struct timespec){0, 1000000}, NULL);
+  }
+  void *new = MAP_FAILED;
+  if (atomic_load(&shard_notes_head->space[k]) == SHARD_LOG_READY) {
+    new = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+  }
+  shard_notes_close_file(fd);
+  if (new == MAP_FAILED) {
+    return NULL;
+  }
+  struct shard_log_note *before = NULL;
+  if (!atomic_compare_exchange_strong(&segments[k], &before, (struct shard_log_note *)new)) {
+    munmap(new, SHARD_LOG_SEGMENT);
+    return before;
+  }
+  return new;
+}
+
+void shard_notes_add_at(uint64_t at, uint64_t hash, uint64_t what) {
+  uint64_t k = at / SHARD_LOG_NOTES;
+  struct shard_log_note *segment = k < SHARD_LOG_SEGMENTS ? atomic_load(&segments[k]) : NULL;
+  if (!segment && k < SHARD_LOG_SEGMENTS) {
+    segment = map_segment(k);
+  }
+  if (!segment) {
+    atomic_fetch_add(&shard_notes_head->lost, 1);
+    return;
+  }
+  atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].hash, hash, memory_order_relaxed);
+  atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].what, what, memory_order_release);
+}
+
+void shard_notes_add(uint64_t hash, uint64_t what) {
+  shard_notes_add_at(atomic_fetch_add(&shard_notes_head->notes, 1), hash, what);
+}
+
+uint64_t shard_notes_what(int dataset, uint64_t epoch, enum shard_log_kind kind) {
+  uint64_t after = epoch - shard_notes_dataset((uint32_t)dataset)->first; /* or before it */
+  if (after >= SHARD_LOG_EPOCHS) {
+    atomic_fetch_add(&shard_notes_head->lost, 1);
+    return 0;
+  }
+  return shard_log_what(after, (unsigned)dataset, kind);
+}
+
+size_t shard_notes_path(int fd, char *buf) {
+  char link[40];
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+  long n = syscall(SYS_readlinkat, AT_FDCWD, link, buf, PATH_MAX);
+  if (n <= 0 || n >= PATH_MAX || buf[0] != '/') {
+    return 0;
+  }
+  buf[n] = 0;
+  return (size_t)n;
+}
+
+bool shard_notes_map(int fd) {
+  void *memory = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  shard_notes_head = memory == MAP_FAILED ? NULL : memory;
+  return shard_notes_head;
+}
+
+void shard_notes_unmap(void) {
+  munmap(shard_notes_head, SHARD_LOG_SEGMENT);
+  shard_notes_head = NULL;
+}

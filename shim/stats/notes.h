@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * notes.h - the log of the rank (log.h), as this process has it mapped: its datasets, and notes.
+ *
+ * No locks and no allocations, and no wrapper or cancellation point is called: all of it may be
+ * done in a signal handler, and between (v)fork and exec. errno may change.
+ */
+#ifndef SHARD_STATS_NOTES_H
+#define SHARD_STATS_NOTES_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stats/log.h"
+
+/* The log's first segment; NULL: there is none. */
+extern struct shard_log_head *shard_notes_head __attribute__((visibility("hidden")));
+extern char shard_notes_file[PATH_MAX + 16] __attribute__((visibility("hidden"))); /* its name */
+
+/* ---- the log */
+
+/* Map the log that is open as fd. false: errno tells why not. */
+bool shard_notes_map(int fd);
+void shard_notes_unmap(void);
+
+/* Space of a file, so that storing into its mapping cannot fail. 0 or an errno. */
+int shard_notes_reserve(int fd, off_t at, off_t size);
+
+/* ---- notes */
+
+/* What a note tells of an epoch; 0, and one more is lost, if it lies too far from the first. */
+uint64_t shard_notes_what(int dataset, uint64_t epoch, enum shard_log_kind kind);
+
+/* Add a note. A lack of space, or of a descriptor to map it, is one more lost. */
+void shard_notes_add(uint64_t hash, uint64_t what);
+/* The same at a place that the caller has claimed from shard_notes_head->notes. */
+void shard_notes_add_at(uint64_t at, uint64_t hash, uint64_t what);
+
+/* ---- datasets */
+
+static inline struct shard_log_dataset *shard_notes_dataset(uint32_t i) {
+  return (struct shard_log_dataset *)((char *)shard_notes_head + SHARD_LOG_HEAD +
+                                      (size_t)i * SHARD_LOG_SLOT);
+}
+
+/* How many there are, and whether one has been filled in. */
+static inline uint32_t shard_notes_datasets(void) {
+  uint32_t n = atomic_load(&shard_notes_head->datasets);
+  return n < SHARD_LOG_DATASETS ? n : SHARD_LOG_DATASETS;
+}
+static inline bool shard_notes_is_ready(uint32_t i) {
+  return atomic_load(&shard_notes_dataset(i)->state) == SHARD_LOG_READY;
+}
+
+/* ---- files, by the kernel's calls */
+
+/* A descriptor with O_CLOEXEC, or -1 and errno. */
+int shard_notes_open_file(const char *path, int flags);
+void shard_notes_close_file(int fd);
+
+/* Canonical path of an open file into buf[PATH_MAX]; its length, 0 if it has none. */
+size_t shard_notes_path(int fd, char *buf);
+
+#endif

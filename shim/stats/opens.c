@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * opens.c - which dataset a file is of that was opened: by going up from its directory
+ * (host/climb.h). What was found is kept for some directories.
+ */
+#include "stats/opens.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/xxh64.h"
+#include "host/climb.h"
+#include "listing/options.h"
+#include "stats/notes.h"
+#include "stats/stats.h"
+
+/* A directory as it was reached: one that is mounted elsewhere may have another path there. */
+struct place {
+  uint64_t dev, ino, mount, generation;
+  int dataset;   /* -1: none */
+  uint32_t base; /* bytes of its path from the root, with a slash at the end; "" for the root */
+};
+
+#define KEPT 64
+static struct kept {
+  atomic_flag held;
+  struct place place;
+  char path[456];
+} kept_places[KEPT];
+
+/* The roots of the datasets, the last one first: a later one is of the program's own. */
+struct roots {
+  struct shard_climb_root roots[SHARD_LOG_DATASETS];
+  uint32_t count;
+};
+
+static void copy_roots(struct roots *out) {
+  out->count = shard_notes_datasets();
+  for (uint32_t i = 0; i < out->count; i++) {
+    struct shard_climb_root *root = &out->roots[out->count - 1 - i];
+    *root = (struct shard_climb_root){.path = shard_notes_dataset(i)->root};
+    if (shard_notes_is_ready(i)) {
+      root->dev = atomic_load(&shard_notes_dataset(i)->dev);
+      root->ino = atomic_load(&shard_notes_dataset(i)->ino);
+    }
+  }
+}
+
+/*
+ * Look at the roots anew: one may be another directory by now, or there at last. Whether they have
+ * changed since *generation, which is then the present one.
+ */
+static bool refresh_roots(struct roots *r, uint64_t *generation) {
+  shard_stats_find_roots();
+  copy_roots(r);
+  for (uint32_t i = 0; i < r->count; i++) {
+    struct shard_climb_root *root = &r->roots[r->count - 1 - i], before = *root;
+    if (shard_notes_is_ready(i) && shard_climb_look(root) &&
+        (root->ino != before.ino || root->dev != before.dev)) {
+      atomic_store(&shard_notes_dataset(i)->dev, root->dev);
+      atomic_store(&shard_notes_dataset(i)->ino, root->ino);
+      atomic_fetch_add(&shard_notes_head->generation, 1);
+    }
+  }
+  uint64_t known = *generation;
+  *generation = atomic_load(&shard_notes_head->generation);
+  return *generation != known;
+}
+
+/*
+ * Go up from directory fd to a root. 1: *out tells which, and path[PATH_MAX] has the path from that
+ * root to where the climb has ended: "", unless that is a mount of a part of the root's tree. 0:
+ * there is none. A negative errno: it cannot be told.
+ */
+static int find_root(int fd, const struct statx *st, uint64_t *generation, struct roots *r,
+                     struct shard_climb *out, char *path) {
+  copy_roots(r);
+  *path = 0;
+  int rc = shard_climb_find(fd, st, r->roots, r->count, out);
+  if (rc <= 0 && refresh_roots(r, generation)) {
+    rc = shard_climb_find(fd, st, r->roots, r->count, out);
+  }
+  /* A mount inside a dataset has the names by which it is reached; so only if no root was met. */
+  if (rc <= 0 && out->mount_count > 0) {
+    int found = shard_climb_find_mounted(out, r->roots, r->count, path);
+    rc = found != 0 ? found : rc;
+  }
+  /* Any other error is that of a directory that has just gone, or may not be entered. */
+  return rc > 0 || shard_error_is_shortage(rc) ? rc : 0;
+}
+
+/* Add the last `levels` names of fd's path to path[PATH_MAX], used bytes; the new length or -1. */
+__attribute__((noinline)) static ssize_t add_names(int fd, size_t levels, char *path, size_t used) {
+  char names[PATH_MAX];
+  ssize_t n = shard_climb_read_names(fd, levels, names, sizeof(names));
+  bool apart = used > 0 && n > 0;
+  if (n < 0 || used + apart + (size_t)n >= PATH_MAX) {
+    return -1;
+  }
+  path[used] = '/';
+  memcpy(path + used + apart, names, (size_t)n + 1);
+  return (ssize_t)(used + apart) + n;
+}
+
+/*
+ * Fill in out->dataset and base, and path[PATH_MAX + 1], for a directory of which *st is known.
+ * false: it cannot be told, which is counted as lost.
+ */
+static bool locate(int dirfd, const char *directory, const struct statx *st, struct place *out,
+                   char *path) {
+  out->dataset = -1;
+  int fd = (int)syscall(SYS_openat, dirfd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    /* Another fault is that of a directory that has just gone. */
+    atomic_fetch_add(&shard_notes_head->lost, shard_error_is_shortage(errno));
+    return false;
+  }
+  struct roots r;
+  struct shard_climb climb;
+  int rc = find_root(fd, st, &out->generation, &r, &climb, path);
+  ssize_t n = 0;
+  if (rc > 0) {
+    n = *path ? add_names(fd, climb.levels, path, strlen(path))
+              : shard_climb_read_names(fd, climb.levels, path, PATH_MAX);
+  }
+  shard_notes_close_file(fd);
+  if (rc < 0 || n < 0) { /* no descriptor is left, or there is no /proc */
+    atomic_fetch_add(&shard_notes_head->lost, 1);
+    return false;
+  }
+  if (rc > 0) {
+    out->dataset = (int)(r.count - 1 - climb.which);
+    if (n > 0) {
+      path[n++] = '/';
+    }
+    out->base = (uint32_t)n;
+  }
+  return true;
+}
+
+/* Whether it is a name as the dataset has them. */
+static bool belongs(const struct shard_log_dataset *d, const char *path, size_t base,
+                    const char *name, size_t length) {
+  const struct shard_options *o = &d->options;
+  uint32_t level = 1;
+  bool hidden = *name == '.';
+  for (size_t i = 0; i < base; i++) {
+    hidden |= path[i] == '.' && (i == 0 || path[i - 1] == '/');
+    level += path[i] == '/';
+  }
+  return (o->depth == 0 || level <= o->depth) && (o->exact == 0 || level == o->exact) &&
+         (o->hidden || !hidden) && shard_options_match(o, name, length);
+}
+
+/* path: of the directory, with room for the name behind it. */
+static void note_file(int i, char *path, size_t base, const char *name, int fd) {
+  struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
+  struct stat st;
+  size_t length = strlen(name);
+  if (length > NAME_MAX || !belongs(d, path, base, name, length) || fstat(fd, &st) != 0 ||
+      S_ISDIR(st.st_mode)) {
+    return;
+  }
+  memcpy(path + base, name, length + 1);
+  uint64_t opened = shard_notes_what(i, shard_stats_epoch_now(i), SHARD_LOG_OPENED);
+  if (opened) {
+    shard_notes_add(shard_xxh64(path, base + length, 0), opened);
+  }
+}
+
+/* The directory of `path`, in out[PATH_MAX], and its last name. NULL: it has none, or no room. */
+static const char *split(const char *path, char *out) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  size_t n = slash ? (size_t)(slash - path) : 0;
+  if (!*name || n >= PATH_MAX) {
+    return NULL;
+  }
+  memcpy(out, path, n);
+  out[n] = 0;
+  if (n == 0) {
+    strcpy(out, slash ? "/" : ".");
+  }
+  return name;
+}
+
+void shard_opens_note(int fd, int dirfd, const char *opened) {
+  char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+  const char *name = split(opened, directory);
+  struct statx st;
+  if (!name || shard_climb_stat(dirfd, directory, &st) != 0) {
+    return; /* a directory */
+  }
+  struct place p = {.dev = shard_climb_device(&st),
+                    .ino = st.stx_ino,
+                    .mount = st.stx_mnt_id,
+                    .generation = atomic_load(&shard_notes_head->generation)};
+  struct kept *kept =
+      &kept_places[(p.ino * SHARD_XXH_PRIME1 ^ p.dev * SHARD_XXH_PRIME2) >> 32 & (KEPT - 1)];
+  bool held = !atomic_flag_test_and_set(&kept->held);
+  if (held && kept->place.ino == p.ino && kept->place.dev == p.dev &&
+      kept->place.mount == p.mount && kept->place.generation == p.generation) {
+    p = kept->place;
+    if (p.dataset >= 0) {
+      memcpy(path, kept->path, p.base);
+    }
+  } else {
+    bool known = locate(dirfd, directory, &st, &p, path);
+    if (held && known && (p.dataset < 0 || p.base < sizeof(kept->path))) {
+      kept->place = p;
+      if (p.dataset >= 0) {
+        memcpy(kept->path, path, p.base);
+      }
+    }
+  }
+  if (held) {
+    atomic_flag_clear(&kept->held);
+  }
+  if (p.dataset >= 0) {
+    note_file(p.dataset, path, p.base, name, fd);
+  }
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "view/choose.h"
+
+#include <dirent.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cache/stream.h"
+#include "config/config.h"
+#include "listing/listing.h"
+#include "shard/shard.h"
+#include "stats/stats.h"
+#include "view/datasets.h"
+#include "view/loading.h"
+#include "view/serve.h"
+
+/* Whether the listing has the directory `path`: it was there when the listing was made. */
+static int was_listed(const struct shard_listing *l, const char *path, size_t length) {
+  const struct shard_table *t = &l->others;
+  struct shard_position p = {.name = __builtin_alloca(t->longest + 1)};
+  struct shard_attributes attributes;
+  if (length == 0) {
+    return 1;
+  }
+  int64_t at = shard_names_lower_bound(t, path, length);
+  if (at < 0 || (uint64_t)at >= t->count) {
+    return at < 0 ? (int)at : 0;
+  }
+  int rc = shard_names_seek(&p, t, (uint64_t)at);
+  if (rc == 0) {
+    rc = shard_names_next(&p);
+  }
+  if (rc <= 0 || p.length != length || memcmp(p.name, path, length) != 0) {
+    return rc < 0 ? rc : 0;
+  }
+  rc = shard_names_attributes(t, (uint64_t)at / SHARD_BLOCK_NAMES, &attributes);
+  return rc ? rc : attributes.type[(uint64_t)at % SHARD_BLOCK_NAMES] == DT_DIR;
+}
+
+/* Whether the stream has the directory; waits until it has come. */
+static int was_streamed(struct shard_stream *stream, const char *path, size_t length, char *err,
+                        size_t size) {
+  const struct shard_stream_part *part = NULL;
+  int rc = length == 0;
+  while (rc == 0 && (rc = shard_stream_next(stream, true, &part, err, size)) == 1) {
+    rc = was_listed(part->listing, path, length);
+    if (rc < 0) {
+      snprintf(err, size, "'%.300s' is damaged; remove it", part->listing->file);
+    }
+  }
+  return rc;
+}
+
+/* The directory's path as a listing has it: without the slash. */
+static size_t path_length(const struct shard_served *s) { return s->base ? s->base - 1 : 0; }
+
+static int choose_stream(struct shard_served *s) {
+  char err[700];
+  int rc = was_streamed(s->stream, s->path, path_length(s), err, sizeof(err));
+  s->how = rc > 0 ? SHARD_SERVED_STREAMED : SHARD_SERVED_UNLISTED;
+  return rc < 0 ? shard_loading_report_broken(rc, err) : 0;
+}
+
+/* Who sets SHARD_LISTING may want that and no more to be read. */
+static void warn_of_listing(int local_rank) {
+  static atomic_bool said;
+  char text[500];
+  const char *listing = shard_config()->listing;
+  if (listing && !atomic_exchange(&said, true) && local_rank <= 0) {
+    snprintf(text, sizeof(text),
+             "SHARD_LISTING='%.300s' is not used: SHARD_STRATEGY=hash takes none; unset one",
+             listing);
+    shard_log(SHARD_LOG_WARN, text);
+  }
+}
+
+/* By the hash of each name. */
+static int choose_hash(struct shard_served *s, int local_rank) {
+  warn_of_listing(local_rank);
+  s->how = SHARD_SERVED_HASHED;
+  s->stream = s->dataset->stream;
+  return s->stream ? choose_stream(s) : 0;
+}
+
+/* From the listing, if that has the directory. */
+static int choose_listing(struct shard_served *s) {
+  int rc = was_listed(s->scope.listing, s->path, path_length(s));
+  s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;
+  if (rc > 0) {
+    s->holes = s->dataset->holes;
+    s->hole_count = s->dataset->holes_count;
+    rc = shard_serve_prepare(s);
+  }
+  return rc < 0 ? shard_loading_report_damage(s->scope.listing, rc) : 0;
+}
+
+int shard_choose_epoch(struct shard_served *s) {
+  const struct shard_config *config = shard_config();
+  const struct shard_datasets *all = shard_datasets_get();
+  struct shard_view_dataset *d = s->dataset;
+  bool hash = config->strategy == SHARD_STRATEGY_HASH;
+  /* A list for each epoch has been shuffled already, unless there is a seed to do it again. */
+  bool shuffle = config->shuffle && (config->seeded || !all->each_epoch);
+  s->key = shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
+  s->stats = -1;
+  s->scope.listing = d->listing;
+  if (all->each_epoch) {
+    s->error = shard_loading_have_edition(d, s->epoch, &s->scope.listing);
+    if (s->error != 0) {
+      return s->error;
+    }
+  }
+  if (shard_stats_on()) {
+    s->stats = shard_stats_root(d->path);
+    shard_stats_pass(s->stats, s->epoch, shuffle);
+  }
+  uint64_t n = hash ? 0 : s->scope.listing->names.count;
+  for (size_t i = 0; i < d->holes_count; i++) {
+    n -= d->holes[i].end - d->holes[i].begin;
+  }
+  uint32_t rank = all->own ? 0 : (uint32_t)all->world.rank;
+  uint32_t size = all->own ? 1 : (uint32_t)all->world.size;
+  shard_share_init(&s->share, config->strategy, rank, size, n, s->key);
+  if (hash) {
+    return choose_hash(s, all->world.local_rank);
+  }
+  if (all->own || all->each_epoch) {
+    shard_stats_list(s->stats, s->epoch, s->scope.listing, all->own);
+  } else {
+    shard_stats_listing(s->stats, s->scope.listing, n);
+  }
+  return choose_listing(s);
+}
+
+int shard_choose_all(struct shard_served *s, struct shard_view_dataset *d, int fd) {
+  const struct shard_config *config = shard_config();
+  s->dataset = d;
+  s->options = &shard_datasets_get()->options;
+  s->epoch = config->epoch;
+  if (config->epoch_auto) {
+    bool begins = s->base == 0 && lseek(fd, 0, SEEK_CUR) == 0;
+    s->passes = &d->passes;
+    s->epoch = begins ? shard_passes_begin(s->passes) : shard_passes_epoch(s->passes);
+  }
+  return shard_choose_epoch(s);
+}

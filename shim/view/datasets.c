@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "view/datasets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/path.h"
+#include "config/config.h"
+#include "config/dataset.h"
+#include "config/pattern.h"
+#include "listing/listing.h"
+#include "view/once.h"
+#include "view/place.h"
+
+static atomic_int setup_state; /* a slot */
+static struct shard_datasets setup;
+static atomic_int listings; /* opened */
+
+/* ---- set-up -----------------------------------------------------------------------------------
+ */
+
+/* What kind of thing SHARD_LISTING is, and whether the other variables go with that. */
+static void judge_listing(const struct shard_config *config) {
+  const char *listing = config->listing;
+  if (!listing || setup.error) {
+    return;
+  }
+  setup.manifest = shard_pattern_is_manifest(listing);
+  if (setup.manifest) {
+    setup.options.include[0] = 0; /* what it has is what there is */
+  }
+  setup.own = shard_pattern_has(listing, 'r');
+  setup.each_epoch = shard_pattern_has(listing, 'e');
+  bool shared = !setup.manifest && !setup.own && !setup.each_epoch;
+  const char *why =
+      shared                                    ? NULL
+      : config->strategy == SHARD_STRATEGY_HASH ? "SHARD_STRATEGY=hash takes none; unset one"
+      : setup.count != 1                        ? "SHARD_DATASET must name one directory"
+      : config->listing_first ? "SHARD_LISTING_BUILD=first goes with one listing for all ranks"
+                              : NULL;
+  if (why) {
+    snprintf(setup.fault, sizeof(setup.fault),
+             "SHARD_LISTING='%.200s' is a manifest, or a list for each rank or epoch: %s", listing,
+             why);
+    setup.error = -EINVAL;
+  }
+}
+
+/* Add a dataset. 0 or -ENOMEM. */
+static int add_dataset(const struct shard_dataset_item *item) {
+  static atomic_bool said;
+  char *path = strndup(item->path, item->path_length),
+       *url = item->url ? strndup(item->url, item->url_length) : NULL;
+  struct stat st;
+  if (!path || (item->url && !url)) {
+    free(path);
+    free(url);
+    return -ENOMEM;
+  }
+  int fault = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+  if (fault) {
+    char text[400];
+    snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s; correct it, or make the directory",
+             path, strerror(fault));
+    shard_once_complain(&said, text);
+  }
+  struct shard_view_dataset *d = &setup.items[setup.count];
+  shard_passes_init(&d->passes, shard_config()->epoch);
+  d->path = path;
+  d->url = url;
+  setup.roots[setup.count].path = path;
+  shard_climb_look(&setup.roots[setup.count++]);
+  return 0;
+}
+
+static void add_datasets(const char *list) {
+  struct shard_dataset_item item;
+  size_t room = 1;
+  for (const char *p = list; *p; p++) {
+    room += *p == ':';
+  }
+  setup.count = 0;
+  setup.items = calloc(room, sizeof(*setup.items));
+  setup.roots = calloc(room, sizeof(*setup.roots));
+  int rc = setup.items && setup.roots ? 0 : -ENOMEM;
+  for (const char *p = list; rc == 0 && (p = shard_dataset_next(p, &item));) {
+    rc = add_dataset(&item);
+  }
+  if (rc != 0) {
+    setup.error = rc;
+  }
+}
+
+static void set_up(void) {
+  const struct shard_config *config = shard_config();
+  /* A launcher has no rank, and may list what it likes elsewhere: said when it matters. */
+  if (config->error[0] || shard_world_get(&setup.world, setup.fault, sizeof(setup.fault)) != 0) {
+    setup.error = -EINVAL;
+  }
+  setup.options = (struct shard_options){.hidden = true, .attributes = true};
+  if (config->include) {
+    strcpy(setup.options.include, config->include);
+  }
+  shard_options_format(&setup.options, setup.options_text, sizeof(setup.options_text));
+  add_datasets(config->dataset);
+  judge_listing(config);
+}
+
+const struct shard_datasets *shard_datasets_get(void) {
+  if (shard_once_enter(&setup_state) == 0) {
+    set_up();
+    shard_once_leave(&setup_state, SHARD_ONCE_READY);
+  }
+  return &setup;
+}
+
+/* ---- datasets inside others -------------------------------------------------------------------
+ */
+
+/* Positions of the names below directory `path`. */
+static int find_positions(const struct shard_table *t, const char *path, struct shard_hole *out) {
+  char *key = NULL;
+  int length = asprintf(&key, "%s/", path);
+  if (length < 0) {
+    return -ENOMEM;
+  }
+  int rc = shard_names_below(t, key, (size_t)length, &out->begin, &out->end);
+  free(key);
+  return rc;
+}
+
+static int compare_holes(const void *pa, const void *pb) {
+  const struct shard_hole *a = pa, *b = pb;
+  if (a->begin != b->begin) {
+    return a->begin < b->begin ? -1 : 1;
+  }
+  return (a->end < b->end) - (a->end > b->end);
+}
+
+/*
+ * Where dataset `inner` lies in dataset d, whose canonical path is `outer`, malloc'd in *out; NULL:
+ * it does not lie there. 0 or -ENOMEM.
+ */
+static int find_inner_path(const struct shard_view_dataset *d, const char *outer,
+                           const struct shard_view_dataset *inner, char **out) {
+  char *real = realpath(inner->path, NULL);
+  const char *rest = real ? shard_dataset_inside(real, outer) : NULL;
+  struct stat st;
+  struct shard_dir_entry known;
+  if (real && !rest && stat(real, &st) == 0 &&
+      shard_listing_dir_find(d->listing, st.st_dev, st.st_ino, &known) && *known.path) {
+    rest = known.path; /* it is mounted from inside this one */
+  }
+  *out = rest ? strdup(rest) : NULL;
+  int rc = rest && !*out ? -ENOMEM : 0;
+  free(real);
+  return rc;
+}
+
+/* Holes lie apart or in one another: keep the outer ones. */
+static void merge_holes(struct shard_view_dataset *d) {
+  qsort(d->holes, d->nested_count, sizeof(*d->holes), compare_holes);
+  for (size_t i = 0; i < d->nested_count; i++) {
+    if (d->holes_count == 0 || d->holes[i].begin >= d->holes[d->holes_count - 1].end) {
+      d->holes[d->holes_count++] = d->holes[i];
+    }
+  }
+}
+
+int shard_datasets_find_nested(struct shard_view_dataset *d) {
+  char *outer = realpath(d->path, NULL);
+  int rc = outer ? 0 : -errno;
+  d->nested = calloc(setup.count, sizeof(*d->nested));
+  d->holes = calloc(setup.count, sizeof(*d->holes));
+  if (!d->nested || !d->holes) {
+    rc = -ENOMEM;
+  }
+  for (size_t i = 0; i < setup.count && rc == 0; i++) {
+    char *path = NULL;
+    if (&setup.items[i] != d) {
+      rc = find_inner_path(d, outer, &setup.items[i], &path);
+    }
+    if (path) {
+      rc = find_positions(&d->listing->names, path, &d->holes[d->nested_count]);
+      d->nested[d->nested_count++] = path;
+    }
+  }
+  free(outer);
+  if (rc == 0) {
+    merge_holes(d);
+  }
+  return rc;
+}
+
+/* ---- which dataset, and where in it ------------------------------------------------------------
+ */
+
+void shard_datasets_note_listing(void) { atomic_fetch_add(&listings, 1); }
+
+bool shard_datasets_find_listed(const struct statx *st, struct shard_datasets_place *out) {
+  for (size_t i = 0; i < setup.count; i++) {
+    struct shard_view_dataset *d = &setup.items[i];
+    struct shard_dir_entry known;
+    if (atomic_load_explicit(&d->state, memory_order_acquire) != SHARD_ONCE_READY || !d->listing ||
+        !shard_listing_dir_find(d->listing, makedev(st->stx_dev_major, st->stx_dev_minor),
+                                st->stx_ino, &known) ||
+        known.id.mtime_sec != st->stx_mtime.tv_sec ||
+        known.id.mtime_nsec != st->stx_mtime.tv_nsec) {
+      continue;
+    }
+    const char *path = known.path;
+    for (size_t k = 0; k < d->nested_count; k++) {
+      if (shard_path_below(path, d->nested[k])) {
+        return false; /* the inner dataset's; go up to it */
+      }
+    }
+    out->dataset = d;
+    out->path = strdup(path);
+    return out->path != NULL;
+  }
+  return false;
+}
+
+int shard_datasets_find(int fd, const struct statx *st, struct shard_datasets_place *out) {
+  if (atomic_load_explicit(&listings, memory_order_relaxed) > 0 &&
+      shard_datasets_find_listed(st, out)) {
+    return 1;
+  }
+  size_t which;
+  int rc = shard_place_find(fd, st, setup.roots, setup.count, &which, &out->path);
+  if (rc == 1) {
+    out->dataset = &setup.items[which];
+  }
+  return rc;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * datasets.h - the datasets of SHARD_DATASET: set up once, and which of them a directory is of.
+ *
+ * Of nested datasets the innermost has a directory; the positions that its files have in the outer
+ * one's listing are holes there, so that the shares of each are equal.
+ *
+ * Thread-safe, fork-proof (once.h). Nothing is ever freed.
+ */
+#ifndef SHARD_VIEW_DATASETS_H
+#define SHARD_VIEW_DATASETS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "host/climb.h"
+#include "libshard.h"
+#include "listing/options.h"
+#include "view/passes.h"
+#include "view/serve.h"
+
+struct shard_edition; /* loading.c's */
+
+struct shard_view_dataset {
+  const char *path;
+  const char *url;     /* the s3:// prefix it stands for; NULL: none */
+  shard_passes passes; /* under SHARD_EPOCH=auto */
+  /* What loading.c fills in. */
+  atomic_int state; /* a slot (once.h) for what follows */
+  struct shard_listing *listing;
+  struct shard_stream *stream; /* under hash, of a bucket; then there is no listing */
+  char **nested;               /* where the roots of other datasets lie in this one */
+  struct shard_hole *holes;    /* the positions that those take, ascending */
+  size_t nested_count, holes_count;
+  bool told;          /* of an error that may pass */
+  int error;          /* why there is no listing; negative errno, reported */
+  atomic_int opening; /* a slot for a new edition; never READY */
+  _Atomic(struct shard_edition *) editions;
+};
+
+struct shard_datasets {
+  struct shard_view_dataset *items;
+  struct shard_climb_root *roots; /* of the datasets, as first seen */
+  size_t count;
+  struct shard_world world;
+  struct shard_options options;
+  char options_text[SHARD_OPTIONS_TEXT]; /* the same */
+  /* SHARD_LISTING: a manifest, by its name; with %r: it is the rank's share; with %e. */
+  bool manifest, own, each_epoch;
+  int error;       /* why no dataset can be served, or 0; negative errno */
+  char fault[500]; /* the same for people, to be said once a dataset is listed; or "" */
+};
+
+/* The set-up, made by the first call. */
+const struct shard_datasets *shard_datasets_get(void);
+
+/*
+ * Fill in what other datasets lie inside of this one, whose listing is open, and the positions that
+ * they take. 0 or a negative errno.
+ */
+int shard_datasets_find_nested(struct shard_view_dataset *d);
+
+/* A listing has been opened: shard_datasets_find_listed() has something to look at. */
+void shard_datasets_note_listing(void);
+
+/* Where a directory is. */
+struct shard_datasets_place {
+  struct shard_view_dataset *dataset;
+  char *path; /* from its root, "" for the root itself; malloc'd */
+};
+
+/* By a listing that is open, if that has the directory as it is now (*st). */
+bool shard_datasets_find_listed(const struct statx *st, struct shard_datasets_place *out);
+
+/*
+ * By a listing; else by going up from directory fd (place.h), of which *st is known. 1, 0: it is of
+ * none, or a negative errno: that cannot be told.
+ */
+int shard_datasets_find(int fd, const struct statx *st, struct shard_datasets_place *out);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "view/loading.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cache/cache.h"
+#include "cache/fetch.h"
+#include "cache/prebuilt.h"
+#include "cache/stream.h"
+#include "config/config.h"
+#include "config/launcher.h"
+#include "config/pattern.h"
+#include "listing/listing.h"
+#include "view/datasets.h"
+#include "view/once.h"
+
+/* The listing of one epoch, where SHARD_LISTING has one for each (%e). */
+struct shard_edition {
+  struct shard_edition *older;
+  uint64_t epoch;
+  struct shard_listing *listing; /* NULL: */
+  int error;                     /* why there is none; reported */
+};
+
+/* The identity of the job, malloc'd; NULL if it has none. */
+static char *get_job(void) {
+  char *job = malloc(SHARD_LAUNCHER_JOB_SIZE);
+  if (job && !shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE)) {
+    free(job);
+    job = NULL;
+  }
+  return job;
+}
+
+/* Open a listing that was made elsewhere; `name`: what messages call it. */
+static int open_given(const struct shard_view_dataset *d, const char *file, const char *name,
+                      struct shard_listing **out, char *err, size_t size) {
+  char real[PATH_MAX];
+  if (!realpath(d->path, real)) {
+    return shard_error_set(err, size, -errno, "SHARD_DATASET='%.256s': %s", d->path,
+                           strerror(errno));
+  }
+  int rc = shard_prebuilt_open(file, name, real, &shard_datasets_get()->options, out, err, size);
+  if (rc == 0) {
+    return shard_error_set(
+        err, size, -EINVAL,
+        "SHARD_LISTING='%.300s' is of another directory, or was made with other options", file);
+  }
+  return rc > 0 ? 0 : rc;
+}
+
+/* Open what SHARD_LISTING names for this rank and epoch; it is a manifest, or has %r or %e. */
+static int open_own(const struct shard_view_dataset *d, uint64_t epoch, struct shard_listing **out,
+                    char *err, size_t size) {
+  const struct shard_datasets *all = shard_datasets_get();
+  char *file = malloc(PATH_MAX), *job = get_job(), *url = NULL;
+  int rc = 0;
+  if (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)all->world.rank, epoch, file,
+                                    PATH_MAX) < 0) {
+    rc = shard_error_set(err, size, -ENOMEM, "SHARD_LISTING: too long, or out of memory");
+  } else if (strncmp(file, "s3://", 5) == 0) {
+    url = strdup(file);
+    rc = url ? shard_fetch(d->path, url, job, file, PATH_MAX, err, size)
+             : shard_error_set(err, size, -ENOMEM, "out of memory");
+  }
+  if (rc == 0) {
+    rc = all->manifest ? shard_cache_open_manifest(d->path, file, job, out, err, size)
+                       : open_given(d, file, url ? url : file, out, err, size);
+  }
+  if (rc < 0 && url) {
+    shard_fetch_rename(file, url, err, size);
+  }
+  free(url);
+  free(job);
+  free(file);
+  return rc;
+}
+
+bool shard_loading_is_streamed(const struct shard_view_dataset *d) {
+  return d->url && shard_config()->strategy == SHARD_STRATEGY_HASH;
+}
+
+static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
+  const struct shard_datasets *all = shard_datasets_get();
+  if (all->manifest || all->own) {
+    return open_own(d, shard_config()->epoch, &d->listing, err, size);
+  }
+  const char *options = all->options_text;
+  char *job = get_job();
+  int rc;
+  if (shard_loading_is_streamed(d)) {
+    rc = shard_cache_open_stream(d->path, d->url, options, job, &d->stream, err, size);
+  } else if (d->url) {
+    rc = shard_cache_open_bucket(d->path, d->url, options, job, &d->listing, err, size);
+  } else {
+    rc = shard_cache_open(d->path, options, job, &d->listing, err, size);
+  }
+  free(job);
+  if (rc == 0 && d->listing) {
+    rc = shard_datasets_find_nested(d);
+    if (rc != 0) {
+      shard_error_set(err, size, rc, "cannot use the listing of '%.300s': %s", d->path,
+                      strerror(-rc));
+    }
+  }
+  return rc;
+}
+
+/* As if nothing had been opened. */
+static void forget(struct shard_view_dataset *d) {
+  d->nested = NULL;
+  d->holes = NULL;
+  d->nested_count = d->holes_count = 0;
+  d->listing = NULL;
+  d->stream = NULL;
+}
+
+static void unload(struct shard_view_dataset *d) {
+  for (size_t i = 0; i < d->nested_count; i++) {
+    free(d->nested[i]);
+  }
+  free(d->nested);
+  free(d->holes);
+  shard_listing_close(d->listing);
+  shard_stream_close(d->stream);
+  forget(d);
+}
+
+/* A prefix of a bucket below which there is no key is probably a wrong one. */
+static void warn_if_empty(const struct shard_view_dataset *d) {
+  char text[900], err[700];
+  const struct shard_datasets *all = shard_datasets_get();
+  const char *include = all->options.include;
+  const struct shard_stream_part *part = NULL;
+  bool empty = d->stream ? shard_stream_next(d->stream, false, &part, err, sizeof(err)) == 0
+                         : d->listing && d->listing->names.count == 0;
+  /* A rank's own list may well be empty. */
+  if (d->url && empty && !all->manifest && !all->own && all->world.local_rank <= 0) {
+    snprintf(text, sizeof(text),
+             "SHARD_DATASET='%.256s=%.300s': there is no key %s%.100s%sbelow that prefix, so the "
+             "directory shows no files",
+             d->path, d->url, *include ? "of SHARD_INCLUDE='" : "", include, *include ? "' " : "");
+    shard_log(SHARD_LOG_WARN, text);
+  }
+}
+
+static void tell_serving(const struct shard_view_dataset *d) {
+  char text[500];
+  struct shard_listing_info info;
+  shard_listing_info(d->listing, &info);
+  snprintf(text, sizeof(text), "serving '%.300s': %llu entries, digest %.16s", d->path,
+           (unsigned long long)info.entries, info.digest);
+  shard_log(SHARD_LOG_INFO, text);
+}
+
+/* Open the dataset's listing, and set d->error. */
+static void load(struct shard_view_dataset *d) {
+  char err[700], text[900];
+  forget(d); /* a parent that forked in the middle of this may have left something */
+  d->error = open_listing(d, err, sizeof(err));
+  if (d->error == -EACCES) {
+    d->error = -EPERM;
+  }
+  if (d->error != 0) {
+    snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail", err, d->path);
+    if (!shard_error_is_shortage(d->error) || !d->told) {
+      shard_log(SHARD_LOG_ERROR, text);
+    }
+    d->told = true;
+    unload(d);
+    return;
+  }
+  if (d->listing && shard_config()->log >= SHARD_LOG_INFO) {
+    tell_serving(d);
+  }
+  warn_if_empty(d);
+}
+
+int shard_loading_have_listing(struct shard_view_dataset *d) {
+  if (shard_once_enter(&d->state) == 0) {
+    load(d);
+    int rc = d->error;
+    if (rc == 0) {
+      shard_datasets_note_listing();
+    }
+    shard_once_leave(&d->state, shard_error_is_shortage(rc) ? SHARD_ONCE_EMPTY : SHARD_ONCE_READY);
+    return rc;
+  }
+  return d->error;
+}
+
+/* The edition of an epoch, if it is there already. */
+static struct shard_edition *find_edition(struct shard_view_dataset *d, uint64_t epoch) {
+  struct shard_edition *e = atomic_load_explicit(&d->editions, memory_order_acquire);
+  while (e && e->epoch != epoch) {
+    e = e->older;
+  }
+  return e;
+}
+
+/* Open the edition of an epoch. NULL and *rc: there was no descriptor or memory for it. */
+static struct shard_edition *open_edition(struct shard_view_dataset *d, uint64_t epoch, int *rc) {
+  char err[700], text[900];
+  struct shard_edition *e = calloc(1, sizeof(*e));
+  *rc = -ENOMEM;
+  if (!e) {
+    return NULL;
+  }
+  e->epoch = epoch;
+  *rc = e->error = open_own(d, epoch, &e->listing, err, sizeof(err));
+  if (*rc != 0) {
+    snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail in epoch %llu", err, d->path,
+             (unsigned long long)epoch);
+    shard_log(SHARD_LOG_ERROR, text);
+  }
+  if (shard_error_is_shortage(*rc)) {
+    free(e);
+    return NULL;
+  }
+  e->older = atomic_load(&d->editions);
+  atomic_store_explicit(&d->editions, e, memory_order_release);
+  return e;
+}
+
+int shard_loading_have_edition(struct shard_view_dataset *d, uint64_t epoch,
+                               const struct shard_listing **out) {
+  struct shard_edition *e = find_edition(d, epoch);
+  int rc = 0;
+  if (!e && shard_once_enter(&d->opening) == 0) {
+    e = find_edition(d, epoch); /* another thread's */
+    if (!e) {
+      e = open_edition(d, epoch, &rc);
+    }
+    shard_once_leave(&d->opening, SHARD_ONCE_EMPTY);
+  }
+  if (e) {
+    rc = e->error == -EACCES ? -EPERM : e->error;
+    *out = e->listing;
+  }
+  return rc;
+}
+
+/* ---- those that cannot be read on --------------------------------------------------------------
+ */
+
+static atomic_bool damage_told;
+
+int shard_loading_report_damage(const struct shard_listing *l, int rc) {
+  if (rc != -EBADMSG) {
+    return rc;
+  }
+  char text[700];
+  snprintf(text, sizeof(text), "listing '%.300s' of '%.256s' is damaged; remove it", l->file,
+           l->source);
+  shard_once_complain(&damage_told, text);
+  return -EIO;
+}
+
+int shard_loading_report_broken(int rc, const char *err) {
+  char text[800];
+  snprintf(text, sizeof(text), "%s; listing calls fail", err);
+  if (!shard_error_is_shortage(rc)) {
+    shard_once_complain(&damage_told, text);
+  }
+  return rc == -EACCES ? -EPERM : rc == -EBADMSG ? -EIO : rc;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loading.h - the listings of the datasets: opened when a directory is first listed, and built if
+ * need be (cache/).
+ *
+ * A process keeps the listing it began with, and so does a job: names that came later are not seen.
+ * What went wrong is said once, and stays; a lack of descriptors or memory is tried again. An
+ * EACCES of ours is EPERM, for walkers take the former for the directory's own, and go on.
+ *
+ * Thread-safe, fork-proof (once.h). 0, or a negative errno: then a message was printed.
+ */
+#ifndef SHARD_VIEW_LOADING_H
+#define SHARD_VIEW_LOADING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct shard_listing;
+struct shard_view_dataset;
+
+/* Whether a dataset has a stream of parts in place of one listing: a bucket, under hash. */
+bool shard_loading_is_streamed(const struct shard_view_dataset *d);
+
+/* Have d->listing, or d->stream, open. */
+int shard_loading_have_listing(struct shard_view_dataset *d);
+
+/*
+ * The listing of an epoch, where SHARD_LISTING has one for each. It stays open, for nobody knows
+ * when the last directory of it has been read.
+ */
+int shard_loading_have_edition(struct shard_view_dataset *d, uint64_t epoch,
+                               const struct shard_listing **out);
+
+/* What a reader gets for rc, an error in a listing that is open; damage (-EBADMSG) is told once. */
+int shard_loading_report_damage(const struct shard_listing *listing, int rc);
+
+/* The same for a stream that cannot be read on; err: why. */
+int shard_loading_report_broken(int rc, const char *err);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * once.h - what a process does once: fill something in, print a message.
+ *
+ * Thread-safe, and fork-proof: a child that was forked while a thread of its parent filled a slot
+ * finds the parent's pid there, and fills it anew.
+ */
+#ifndef SHARD_VIEW_ONCE_H
+#define SHARD_VIEW_ONCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/words.h"
+#include "libshard.h"
+
+/* What an atomic_int slot holds, if not the pid of the process that fills it. */
+enum { SHARD_ONCE_EMPTY = 0, SHARD_ONCE_READY = -1 };
+
+/* See shard_once_enter(). */
+int shard_once_wait(atomic_int *slot);
+
+/*
+ * 0: what the slot stands for is the caller's to fill in, followed by shard_once_leave(); until
+ * then other threads wait here. 1: it is READY.
+ */
+static inline int shard_once_enter(atomic_int *slot) {
+  return atomic_load_explicit(slot, memory_order_acquire) == SHARD_ONCE_READY
+             ? 1
+             : shard_once_wait(slot);
+}
+
+/* state: SHARD_ONCE_READY, or SHARD_ONCE_EMPTY if the next one shall try again. */
+void shard_once_leave(atomic_int *slot, int state);
+
+/* Print an error, unless *said, which is then set. */
+static inline void shard_once_complain(atomic_bool *said, const char *text) {
+  if (!atomic_exchange(said, true)) {
+    shard_log(SHARD_LOG_ERROR, text);
+  }
+}
+
+#endif
