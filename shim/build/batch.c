@@ -9,8 +9,8 @@
  */
 #include "build/batch.h"
 
-#define FEW 24    /* as many items are sorted by insertion */
-#define MANY 8192 /* from so many items on, a digit may have DIGIT bits */
+#define FEW 24    /* so many items or fewer are sorted by insertion */
+#define MANY 8192 /* with so many items or more, a digit may have DIGIT bits */
 #define PIECES 4  /* of a digit, at most */
 #define DIGIT 12  /* bits of a digit, at most */
 

@@ -718,7 +718,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   struct shard_header *h = &w->header;
   int rc = w->table == &w->names ? end_table(w) : 0;
   if (rc == 0) {
-    rc = end_table(w); /* of others */
+    rc = end_table(w); /* the others */
   }
   if (rc != 0 || (rc = put_dirs(w, facts)) != 0 || (rc = flush_buffer(w)) != 0 ||
       (rc = end_digest(w)) != 0) {

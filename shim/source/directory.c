@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * directory.c - gives what a walk finds to the intake; then looks at every directory once more, so
- * that a listing is that of a moment.
+ * that the listing shows the tree at one moment.
  */
 #include "source/directory.h"
 
