@@ -21,7 +21,10 @@ ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch,
 /* Whether the pattern has %LETTER, 'r' or 'e'. */
 bool shard_pattern_has(const char *pattern, char letter);
 
-/* Whether the file's name is that of a manifest: it ends in .txt, .txt.gz or .txt.zst. */
+/* What a manifest's name ends in: .txt, .txt.gz or .txt.zst. NULL: the file is no manifest. */
+const char *shard_pattern_manifest_suffix(const char *file);
+
+/* Whether the file's name is that of a manifest. */
 bool shard_pattern_is_manifest(const char *file);
 
 #endif
