@@ -440,7 +440,7 @@ static int read_directory(struct walker *w, const struct pending_directory *dir)
   struct tree *t = w->tree;
   size_t base = strlen(dir->path);
   struct part_reader r = {.split = dir->split, .part = dir->part, .next = dir->part + 1};
-  struct stat before;
+  struct stat before = {0};
   if (r.split && !claim_part(t, &r)) {
     release_split(t, r.split);
     return 0;
