@@ -344,7 +344,7 @@ def clients(code, documents):
 def cache_files(code, documents):
     """The names of files in the cache directory."""
     printed = {re.match(r"[.-][a-z]*", begin).group() for begin in
-               re.findall(r'\{SHARD_CACHE_\w+, "([^"]+)"', code.table("forms"))}
+               re.findall(r'\{"([^"]+)", (?:"[^"]*"|NULL), SHARD_CACHE_', code.table("forms"))}
     told = {found for heading in documents.page("libshard.7").entries("FILES")
             for found in re.findall(r"\bKEY([.-][a-z]*)", heading)}
     return both_ways(printed, told, "libshard.7, FILES,", "name KEY")
