@@ -17,7 +17,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
         -Wno-format-truncation $(if $(WERROR),-Werror)
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
-# The rooms of shim/ (shim/README.md), and what each product has of them. libshard.so needs libc only.
+# Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
 BOTH := $(addprefix base/,crc32c error file path size version whole words) \
         $(addprefix config/,config dataset launcher log pattern) \
         $(addprefix listing/,names options reader) \
@@ -47,8 +47,8 @@ $(BUILD)/obj/%.o: shim/%.c Makefile
 	@echo "  CC   $*.c"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -ftls-model=initial-exec -c -o $@ $<
 
-# The adapter's Python package as C strings: every .py below shim/adapter. The folders' times tell
-# of files that were removed.
+# The adapter's Python package as C strings: every .py below shim/adapter. It depends on the folders,
+# too, as their times change when a file is removed.
 ADAPTER := $(sort $(shell find shim/adapter -name "*.py"))
 $(BUILD)/gen/adapter_sources.c: scripts/embed.sh $(ADAPTER) $(sort $(dir $(ADAPTER)))
 	@mkdir -p $(@D)
@@ -58,7 +58,7 @@ $(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
-# What the library exports, by the rows of exports.def: a list for the tests, and the linker's script.
+# The rows of exports.def become the tests' list of exports, and the linker's version script.
 EXPORTS := $(BUILD)/gen/exports.txt $(BUILD)/gen/libshard.map
 $(BUILD)/gen/exports.txt: SAY := names
 $(BUILD)/gen/libshard.map: SAY := map
@@ -67,8 +67,8 @@ $(EXPORTS): shim/host/exports.def scripts/exports.sh Makefile
 	$(Q)$(CC) -E -P -x c -DSHARD_EXPORTS_TEXT -o $@.rows $<
 	$(Q)sh scripts/exports.sh $(SAY) < $@.rows > $@.tmp && mv $@.tmp $@
 
-# Bound lazily: a program that lists nothing of a dataset uses few of the imports, and pays for them
-# in each process. -Bsymbolic-functions: our scandir calls our opendir, as libc's calls libc's.
+# lazy: each process of each program loads the library, and most use few of its imports.
+# -Bsymbolic-functions: our scandir calls our opendir, as libc's calls libc's.
 $(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 	@echo "  LD   $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so \
@@ -82,7 +82,7 @@ $(BUILD)/shardctl: $(CTL_OBJ)
 # ---- tests --------------------------------------------------------------------------------
 
 T := $(BUILD)/tests
-# Everything but the entry points, and what has versions of symbols, to link unit tests with.
+# Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
 UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults json nameset s3 stream serve s3_client s3_ranges
@@ -92,7 +92,7 @@ LINKED_BIN := $(T)/access
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
 PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing clock)
 VENV_PYTHON := .venv/bin/python
-# Unless the user has said how many jobs there may be.
+# One job for each CPU, unless the user has given -j.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 $(BUILD)/libshard.a: $(ALL_OBJ)
@@ -121,16 +121,16 @@ $(PRELOADS): $(T)/%.so: tests/preloads/%.c
 .PHONY: tests-built unit setup
 tests-built: all $(UNIT_BIN) $(PROGRAM_BIN) $(LINKED_BIN) $(PRELOADS)
 
-# The unit tests of this tree, one after the other: what the sanitizers run.
+# Run the unit tests of this tree one by one; the sanitizers' targets call this.
 unit: tests-built
 	$(Q)for t in $(UNIT_BIN); do echo "== $$t"; timeout 300 $$t || exit 1; done
 
-# What they all need is installed and made first; quick when it is all there.
+# Install what the tests need; quick when it is all there.
 setup:
 	$(Q)bash scripts/setup.sh test
 
-# make check: some of each area, for every edit. make test: all. make test-AREA: one. tests/run.py
-# has the table of what they run; logs are in build/test-logs/.
+# make check: some tests of each area, for every edit. make test: all. make test-AREA: one area.
+# tests/run.py has the table of what they run; logs are in build/test-logs/.
 .PHONY: check test test-unit test-behaviour test-docs test-clients test-torch test-s3 test-sanitizers test-dlio
 check: run-check
 test: run-all
@@ -147,8 +147,8 @@ run-%:
 	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built
 	$(Q)python3 -m tests.run $*
 
-# The same-run matrix on another DLIO: make test-dlio DLIO=/path/to/tree [PYTHON=...]; and from a
-# bucket, if the tree can and the interpreter has s3torchconnector.
+# make test-dlio DLIO=/path/to/tree [PYTHON=...]: the same-run matrix on another DLIO; from a bucket
+# too, if the tree can read one and the interpreter has s3torchconnector.
 ifeq ($(DLIO),)
 test-dlio: run-dlio
 else
@@ -158,7 +158,7 @@ test-dlio:
 	$(Q)$(VENV_PYTHON) -m tests.dlio.s3_dlio --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
 endif
 
-# Sanitizers, each in a tree of its own, for what can run under them.
+# The tests that can run under a sanitizer; each sanitizer has its own build tree.
 .PHONY: asan ubsan tsan
 asan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-asan WERROR=1 \
@@ -173,7 +173,7 @@ tsan:
 	  SANITIZE="-fsanitize=thread -fno-omit-frame-pointer" unit
 	$(Q)bash tests/sanitized.sh build-tsan thread
 
-# clang-tidy looks at a file again when it, or a header of it, has changed: as the compiler does.
+# clang-tidy checks a file again when the file or one of its headers has changed: when it is compiled.
 TIDY := $(patsubst shim/%.c,$(BUILD)/tidy/%.ok,$(shell find shim -name "*.c"))
 $(BUILD)/tidy/%.ok: shim/%.c $(BUILD)/obj/%.o scripts/clang-tidy.yaml
 	@mkdir -p $(@D)
@@ -182,7 +182,7 @@ $(BUILD)/tidy/%.ok: shim/%.c $(BUILD)/obj/%.o scripts/clang-tidy.yaml
 	  || { cat $@.log >&2; exit 1; }
 	@touch $@
 
-# make print-LIB: what a list has, for scripts/layers.sh.
+# make print-LIB: print the list, for scripts/layers.sh.
 .PHONY: print-LIB print-CTL
 print-LIB print-CTL:
 	@printf '%s\n' $($(@:print-%=%))

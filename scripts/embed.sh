@@ -1,6 +1,6 @@
 #!/bin/sh
-# embed.sh FOLDER FILE... - print a C source that defines shard_adapter_sources: name, below FOLDER,
-# and text of each FILE.
+# embed.sh FOLDER FILE... - print a C source that defines shard_adapter_sources: the text of each
+# FILE, and its name relative to FOLDER.
 set -eu
 folder=$1
 shift

@@ -1,13 +1,13 @@
 #!/bin/sh
-# exports.sh names|map - print what the rows of shim/host/exports.def say. Input: that file, through
-# the preprocessor with SHARD_EXPORTS_TEXT, for versions depend on the architecture.
+# exports.sh names|map - print what the rows of shim/host/exports.def say. Input: that file after the
+# preprocessor, with SHARD_EXPORTS_TEXT defined, as versions depend on the architecture.
 #   names  each exported name and its kind: LISTING, STATS or API
-#   map    the linker's version script: which versions there are, and of which names they are the
-#          default. What else is exported has no version, and is found whatever version a program
-#          asks for. Old versions are said by SHARD_OLD() in the source.
+#   map    the linker's version script: all versions, and the names whose default each is. Other
+#          exports have no version: the linker finds them whatever version a program asks for.
+#          SHARD_OLD() in the source gives old versions.
 set -eu
 rows=$(cat)
-# versions EXPRESSION: of each VERSIONS row; \1 is the name, \2 the old version, \3 the new one
+# versions EXPRESSION: print it for each VERSIONS row; \1: name, \2: old version, \3: new version
 versions() {
   printf '%s\n' "$rows" | sed -n 's/^VERSIONS(\(.*\), "\(.*\)", "\(.*\)")$/'"$1/p"
 }

@@ -1,10 +1,10 @@
 #!/bin/sh
 # layers.sh - includes point one way, as the table of rooms in shim/README.md says.
 #
-# A row is | `ROOM/` | product | what it may include | ... |. It is an error if
-#   - a room includes a header of a room that its row does not name, or of one that has no row;
-#   - a row names a room that stands above it in the table: so there can be no cycle;
-#   - a folder of shim/ has C files and no row, or a row no folder;
+# A row is | `ROOM/` | product | rooms it may include | ... |. It is an error if
+#   - a room includes a header of a room that its row does not name;
+#   - a row names a room that has no earlier row (so there can be no cycle);
+#   - a folder of shim/ has C files and no row, or a row has no folder;
 #   - a room of libshard.so is linked into shardctl, or the other way round (the lists in Makefile).
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ fail() {
 }
 failed=0
 
-# "ROOM PRODUCT MAY,INCLUDE" a line, from the bottom up as the table has them.
+# A line "ROOM|PRODUCT|MAY,INCLUDE" for each row; the lowest room comes first.
 rooms=$(sed -n 's#^| `\([a-z0-9/]*\)/` | \([^|]*\) | \([^|]*\) |.*#\1|\2|\3#p' shim/README.md | tr -d ' `')
 [ -n "$rooms" ] || { echo "layers: shim/README.md has no table of rooms" >&2; exit 1; }
 

@@ -5,8 +5,8 @@
 #              http://BUCKET.localhost:PORT/
 #   ACCESS, SECRET  the keys of its one user
 #
-# start prints the endpoint, and leaves it in DIR/endpoint; DIR (made anew) holds all state, and
-# the pids by which stop ends exactly these processes. No root, network or service manager needed.
+# start empties DIR, prints the endpoint, and writes it to DIR/endpoint. DIR holds all state, and the
+# pids by which stop ends exactly these processes. No root, network or service manager is needed.
 # Debian: radosgw ceph-mon ceph-osd ceph-common, and python3-rados for tests/s3/fill.py.
 set -eu
 
@@ -16,7 +16,7 @@ access=${ACCESS:-AKIDTESTTESTTEST0001}
 secret=${SECRET:-testSecretKeyOfNoValue/+0123456789ABCDEFG}
 unset CEPH_ARGS CEPH_CONF
 
-# The process of a pid file, if it is still what we started and not a stranger with its number.
+# Print the pid of a pid file, if that process is still ours: another may have got its number.
 ours() {
 	local pid
 	pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] || return 1
@@ -36,7 +36,7 @@ stop() {
 	done
 }
 
-# Ports that nobody listens on now.
+# free_ports COUNT: print ports that nobody listens on now
 free_ports() {
 	python3 -c '
 import socket, sys

@@ -1,14 +1,14 @@
 #!/bin/bash
 # Installs what this project needs: Debian packages, and .venv/ with the real DLIO.
 #
-#   scripts/setup.sh build    what the products, unit tests and lint are made with; no .venv
+#   scripts/setup.sh build    what the products, unit tests and lint need; no .venv
 #   scripts/setup.sh demo     what `make demo` needs: compilers, Open MPI, and .venv/
 #   scripts/setup.sh [test]   everything: programs that tests run under libshard, an S3 server, ...
 #
 #   PYTHON=/path/to/python scripts/setup.sh ...   uses another interpreter (3.10 or 3.11) for .venv/
 #
 # A second run finds everything in place, in under two seconds and without a network.
-# A run that was interrupted is finished by the next one.
+# After an interrupted run, the next one finishes the work.
 set -eu
 export LC_ALL=C
 
@@ -19,19 +19,19 @@ products="gcc make libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-o
 checks="python3 libcmocka-dev clang-format clang-tidy"
 mpi="openmpi-bin libopenmpi-dev"
 tests="strace e2fsprogs git"
-# What tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim (about 450 MB, of
-# which Java and node.js take 380). fzf is a small Go program; of Java the JRE is enough.
+# The programs that tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim: about
+# 450 MB, 380 of them Java (only the JRE) and node.js. fzf is a small Go program.
 tests="$tests rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"
 # An S3 server (scripts/s3-server.sh, 320 MB), and certificates for it.
 tests="$tests radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
 
-# What .venv/ is made of: the same for demo and tests, as DLIO imports TensorFlow wherever it starts.
+# The packages of .venv/. Demo and tests need the same, as DLIO imports TensorFlow at every start.
 requirements=scripts/requirements.txt
-# Installed without what they ask for: the requirements have it.
+# Packages installed without their dependencies, which the requirements name.
 alone="dlio-benchmark==2.0.0 torchdata==0.7.1"
 venv=.venv
 stamp=$venv/.setup-stamp
-# The clients of tests/clients want other versions of the same: a venv of their own.
+# The clients of tests/clients need other versions of the same packages, so they have their own venv.
 client_requirements=scripts/requirements-clients.txt
 client_venv=.venv-clients
 client_stamp=$client_venv/.setup-stamp
@@ -41,7 +41,7 @@ say() {
 	echo "setup: $*" >&2
 }
 
-# install_packages NAME...: those that are missing
+# install_packages NAME...: install those that are missing
 install_packages() {
 	local missing
 	missing=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p' |
@@ -86,7 +86,7 @@ check_python() {
 	fi
 }
 
-# Changes when anything the venv is made of does.
+# A hash of all that .venv/ depends on.
 fingerprint() {
 	{
 		cat "$requirements"
@@ -117,7 +117,8 @@ make_venv() {
 	say "$venv is ready: $venv/bin/dlio_benchmark"
 }
 
-# What it is made of, without comments; pinned for Python 3.11, for 3.10 pip chooses.
+# The packages of the clients' venv, without comments. Python 3.11 gets the pinned versions; for 3.10
+# pip chooses.
 client_packages() {
 	sed 's/#.*//' "$client_requirements" | case $version in
 	3.10.*) sed 's/==.*//' ;;

@@ -2,17 +2,17 @@
 /*
  * batch.c - sorting a block of names.
  *
- * Eight bytes at a time: the bytes after the prefix that all names of a range share become a
- * number; numbers are sorted by least-significant-digit radix, leaving out bits that are all
- * alike; ranges of equal numbers are sorted again by what follows. Names of a dataset differ in few
- * bits, so there are few passes. (LSD radix: Knuth, TAOCP 3, 5.2.5.)
+ * Eight bytes at a time: the bytes behind the prefix that all names of a range share become a
+ * number, the key. Keys are sorted by least-significant-digit radix, without the bits in which all
+ * are alike. Ranges of equal keys are sorted again by the bytes that follow. Names of a dataset
+ * differ in few bits, so there are few passes. (LSD radix: Knuth, TAOCP 3, 5.2.5.)
  */
 #include "build/batch.h"
 
-#define FEW 24    /* items that are sorted by insertion */
-#define MANY 8192 /* items that are worth a digit of many values */
-#define PIECES 4  /* of a digit */
-#define DIGIT 12  /* bits of one, at most */
+#define FEW 24    /* so many items or fewer are sorted by insertion */
+#define MANY 8192 /* with so many items or more, a digit may have DIGIT bits */
+#define PIECES 4  /* of a digit, at most */
+#define DIGIT 12  /* bits of a digit, at most */
 
 void shard_batch_init(struct shard_batch *b, char *block, size_t size, uint32_t order,
                       bool attributes) {
@@ -32,7 +32,8 @@ void shard_batch_clear(struct shard_batch *b) {
   b->items = (struct shard_batch_item *)(b->block + b->size);
 }
 
-/* What the order compares first, and what BASENAME compares then: the whole name. */
+/* The part of a name that is compared now: what the order compares first, or (order BASENAME, equal
+ * basenames) the whole name. */
 struct compared {
   const char *name;
   size_t length;
@@ -61,7 +62,7 @@ static void sort_few(const struct shard_batch *b, struct shard_batch_item *items
   }
 }
 
-/* Bytes from `depth` on that all names of a range share. */
+/* How many bytes from `depth` on all names of a range share. */
 static size_t measure_common(const struct shard_batch *b, const struct shard_batch_item *items,
                              size_t n, bool whole, size_t depth) {
   struct compared first = get_compared(b, &items[0], whole);
@@ -80,7 +81,7 @@ static size_t measure_common(const struct shard_batch *b, const struct shard_bat
   return most;
 }
 
-/* Some of a key's bits, brought together: the sum of key >> shift & mask. */
+/* Some of a key's bits, brought together: the pieces key >> shift & mask, added. */
 struct digit {
   unsigned shift[PIECES];
   uint64_t mask[PIECES];
@@ -92,7 +93,7 @@ static inline size_t get_digit(const struct digit *d, uint64_t key) {
                   (key >> d->shift[2] & d->mask[2]) | (key >> d->shift[3] & d->mask[3]));
 }
 
-/* The lowest of `bits`, as many as fit into a digit of `most` bits; they are taken out of it. */
+/* Take the lowest bits out of `bits`, as many as fit into a digit of `most` bits. */
 static struct digit next_digit(uint64_t *bits, unsigned most) {
   struct digit d = {.bits = 0};
   for (size_t k = 0; k < PIECES && *bits && d.bits < most; k++) {
@@ -109,7 +110,7 @@ static struct digit next_digit(uint64_t *bits, unsigned most) {
   return d;
 }
 
-/* By key; `bits` are those in which keys differ. */
+/* Sort by key. bits: those in which the keys differ. */
 __attribute__((noinline)) static void sort_by_key(struct shard_batch_item *items,
                                                   struct shard_batch_item *scratch, size_t n,
                                                   uint64_t bits) {
@@ -141,8 +142,8 @@ __attribute__((noinline)) static void sort_by_key(struct shard_batch_item *items
 }
 
 /*
- * Sort a range whose names agree in their first `depth` bytes. `whole`: these are bytes of the
- * whole name, the basenames being equal.
+ * Sort a range whose names agree in their first `depth` bytes. whole: compare whole names, as the
+ * basenames are equal.
  */
 static void sort_range(const struct shard_batch *b, struct shard_batch_item *items,
                        struct shard_batch_item *scratch, size_t n, bool whole, size_t depth) {
@@ -168,7 +169,7 @@ static void sort_range(const struct shard_batch *b, struct shard_batch_item *ite
     if (end - i < 2) {
       continue;
     }
-    /* A zero at the end of the key: the names are at their end, for none has a zero within. */
+    /* If the key ends with a zero byte, so did the names: no name has one inside. */
     if (items[i].key & 255) {
       sort_range(b, items + i, scratch, end - i, whole, depth + 8);
     } else if (!whole && b->order == SHARD_ORDER_BASENAME) {

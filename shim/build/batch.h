@@ -2,8 +2,8 @@
 /*
  * batch.h - a block of memory filled with names, and sorted (shardctl only).
  *
- * Names grow from the front of the block, each behind its inode and type if these are kept, items
- * of 16 bytes from its back. One thread at a time.
+ * Names fill the block from its front, each behind its inode and type if these are kept; items of
+ * 16 bytes fill it from its back. Nothing is allocated. One thread at a time.
  */
 #ifndef SHARD_BUILD_BATCH_H
 #define SHARD_BUILD_BATCH_H
@@ -16,34 +16,36 @@
 #include "listing/codec.h"
 
 struct shard_batch_item {
-  uint64_t key; /* eight bytes of the name, as a number; used while sorting */
-  uint32_t at;  /* the name, from the front of the block */
+  uint64_t key; /* eight bytes of the name, as a number; for sorting */
+  uint32_t at;  /* the name's offset in the block */
   uint16_t length;
-  uint16_t base; /* where its basename begins, if the order asks for that; else 0 */
+  uint16_t base; /* the basename's offset in the name, in order BASENAME; else 0 */
 };
 
 struct shard_batch {
-  struct shard_batch *next;
-  uint64_t seq; /* when it was filled, among all batches */
+  struct shard_batch *next; /* this, seq and users are the sorter's */
+  uint64_t seq;             /* the batch's number, in the order they were filled */
   unsigned users;
   char *block;
   size_t size, used;
-  struct shard_batch_item *items; /* the last one added comes first; once turned, in order */
+  struct shard_batch_item *items; /* the last added first; after shard_batch_turn() the first */
   uint32_t count, most;
   uint32_t longest; /* bytes of the longest name */
   uint32_t order;
   bool attributes;
 };
 
-/* Make a batch of a block, aligned to 16, of at most 4 GB. */
+/* Make a batch of a block, which is the caller's, aligned to 16 bytes and at most 4 GB. */
 void shard_batch_init(struct shard_batch *b, char *block, size_t size, uint32_t order,
                       bool attributes);
+
+/* Forget the names. */
 void shard_batch_clear(struct shard_batch *b);
 
-/* Bytes that sorting a batch with a block of `size` bytes takes besides. */
+/* Bytes of scratch that shard_batch_sort() needs for a block of `size` bytes. */
 static inline size_t shard_batch_scratch(size_t size) { return size / 2; }
 
-/* memcpy, quick for the lengths that names have. */
+/* memcpy(), made quick for the lengths that names have. */
 static inline void shard_batch_copy(char *to, const char *from, size_t n) {
   if (n >= 16 && n <= 32) {
     uint64_t a[2], b[2];
@@ -56,10 +58,10 @@ static inline void shard_batch_copy(char *to, const char *from, size_t n) {
   }
 }
 
-/* Bytes before a name: inode, type. */
+/* Bytes of the inode and type before a name. */
 #define SHARD_BATCH_ATTRIBUTES 9
 
-/* Copy a name in. false: it does not fit any more. */
+/* Add a copy of a name. false if the batch is full. */
 static inline bool shard_batch_add(struct shard_batch *b, const char *name, size_t length,
                                    uint64_t ino, uint8_t type) {
   size_t before = b->attributes ? SHARD_BATCH_ATTRIBUTES : 0;
@@ -83,18 +85,22 @@ static inline bool shard_batch_add(struct shard_batch *b, const char *name, size
   return true;
 }
 
-/* To be called once, before the next two: the items in the order they came. */
+/* Turn the items into the order in which they came. Once, before the next two functions. */
 void shard_batch_turn(struct shard_batch *b);
+
+/* Whether the names came in order. */
 bool shard_batch_in_order(const struct shard_batch *b);
 
-/* Bring the items into the order of the names; equal names stay in the order they came. */
+/* Sort the items by name; equal names stay in the order they came. */
 void shard_batch_sort(struct shard_batch *b, void *scratch);
 
+/* An item's name, NUL-terminated, in the block. */
 static inline const char *shard_batch_name(const struct shard_batch *b,
                                            const struct shard_batch_item *item) {
   return b->block + item->at;
 }
 
+/* An item's inode and type; 0 if they are not kept. */
 static inline void shard_batch_attributes(const struct shard_batch *b,
                                           const struct shard_batch_item *item, uint64_t *ino,
                                           uint8_t *type) {
@@ -106,7 +112,7 @@ static inline void shard_batch_attributes(const struct shard_batch *b,
   }
 }
 
-/* Eight bytes of name[length] from `from` on, big-endian, zeros after its end. */
+/* Eight bytes of name[length] from `from` on as a big-endian number, with zeros behind its end. */
 static inline uint64_t shard_batch_key(const char *name, size_t length, size_t from) {
   uint64_t key = 0;
   if (__builtin_expect(from + sizeof(key) <= length, 1)) {

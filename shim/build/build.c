@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * build.c - names in any order from a source, through the sorter, to the writer.
+ * build.c - brings names in any order from a source, through the sorter, to the writer.
  *
  *   source ──> intake ──> sorter ──> merge ──> writer ──> FILE
  *                 └── in the order they come ────┘
  *
- * Threads: the source's fill batches through the intake; the sorter's sort them; at the end one
- * merges, and hands the names on in chunks to the calling thread, which encodes and writes them. An
- * ordered source's names go from the batches to the writer at once, by a thread of the sorter's, as
- * long as they are in order.
+ * Threads: the source's fill batches through the intake, and the sorter's sort them. At the end one
+ * thread merges, and hands the names in chunks to the calling thread, which encodes and writes
+ * them. If the source says that its names are ordered, a thread of the sorter hands them from the
+ * batches to the writer at once, as long as they are in order.
  */
 #include "build/build.h"
 
@@ -35,11 +35,11 @@ struct build {
   const struct shard_options *options;
   const struct shard_build_means *means;
   const char *label, *file;
-  const char *folders[5];
+  const char *folders[5]; /* for temporary files; NULL-ended */
   struct shard_intake *intake;
   struct shard_writer_facts facts;
   enum shard_attributes_kept kept;
-  uint64_t dropped; /* names that came twice */
+  uint64_t dropped; /* names left out, as they came twice (means->unique) */
   struct shard_build_result *result;
   char *err;
   size_t size;
@@ -58,7 +58,7 @@ struct output {
   enum shard_writer_table number;
 };
 
-/* One name more. -EAGAIN if it has come before. */
+/* Write one name more. -EAGAIN if it has come before. */
 static int write_name(void *context, const struct shard_merged *m) {
   const struct output *t = context;
   struct build *b = t->b;
@@ -68,7 +68,7 @@ static int write_name(void *context, const struct shard_merged *m) {
   }
   int rc = shard_writer_put(t->writer, t->number, m->name, length, m->ino, m->type);
   if (rc == -EINVAL && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
-    return 0; /* another name had the same directory */
+    return 0; /* a directory that two names share */
   }
   if (rc == -EINVAL && b->means->unique) {
     b->dropped++;
@@ -89,7 +89,7 @@ static int compare_paths(const void *pa, const void *pb) {
 
 static int write_directories(struct shard_intake *in, struct shard_writer *w) {
   int rc = 0;
-  if (in->dirs_count > 0) { /* the threads met them in any order */
+  if (in->dirs_count > 0) { /* the threads have walked them in any order */
     qsort(in->dirs, in->dirs_count, sizeof(*in->dirs), compare_paths);
   }
   for (size_t i = 0; rc == 0 && i < in->dirs_count; i++) {
@@ -99,7 +99,7 @@ static int write_directories(struct shard_intake *in, struct shard_writer *w) {
   return rc;
 }
 
-/* w: a writer that has all names already; NULL: none has been opened. */
+/* Write all that the intake has. w: a writer that has the names already; NULL: none is open yet. */
 static int write_listing(struct build *b, struct shard_writer *w) {
   struct shard_intake *in = b->intake;
   bool written = w != NULL;
@@ -126,7 +126,7 @@ static int write_listing(struct build *b, struct shard_writer *w) {
 
 /* ---- reading the source ---- */
 
-/* Where names go that do not fit into memory. */
+/* Choose the folders for names that do not fit into memory, the best first. */
 static void choose_folders(struct build *b, const char *beside) {
   size_t n = 0;
   const char *tmpdir = getenv("TMPDIR");
@@ -150,7 +150,7 @@ static int open_sorters(struct build *b) {
   bool attributes = b->kept != SHARD_ATTRIBUTES_NONE, stored = b->kept == SHARD_ATTRIBUTES_STORED;
   uint32_t order =
       b->options->order == SHARD_ORDER_DIRECTORY ? (uint32_t)SHARD_ORDER_PATH : b->options->order;
-  /* The others are few. The rest is for the writer, and for what is on its way to it. */
+  /* The others are few. `rest` is for the writer, and for names on their way to it. */
   size_t others = attributes ? memory / 8 : 0, rest = memory / 4;
   rest = rest > WRITER_MOST ? WRITER_MOST : rest;
   struct shard_sorter *names = shard_sorter_new(order, stored, memory - others - rest, b->folders);
@@ -174,7 +174,7 @@ static int read_source(struct build *b) {
   return rc;
 }
 
-/* err, where neither the source nor the writer has said what went wrong. */
+/* Say in err what went wrong, unless the source or the writer has. Returns rc. */
 static int explain_failure(struct build *b, int rc) {
   const char *why = shard_intake_sorting_error(b->intake);
   if (b->err[0] == 0 && b->intake->error[0]) {
@@ -185,7 +185,7 @@ static int explain_failure(struct build *b, int rc) {
   return rc;
 }
 
-/* In the order they come, to the writer at once. */
+/* Order KEEP: names go to the writer at once, in the order they come. */
 static int build_kept(struct build *b) {
   struct shard_writer *w = NULL;
   int rc = shard_writer_open(b->file, SHARD_ORDER_KEEP, SHARD_ATTRIBUTES_NONE, &w);
@@ -214,12 +214,12 @@ static int build_sorted(struct build *b) {
   return rc == 0 ? write_listing(b, NULL) : explain_failure(b, rc);
 }
 
-/* Names that come in order go to the writer at once. */
+/* Names of an ordered source go to the writer at once. */
 struct direct_output {
   struct build *b;
   struct shard_writer *writer;
-  int rc;             /* of writing */
-  size_t last_length; /* only if a name may come twice */
+  int rc;             /* the writer's error */
+  size_t last_length; /* of the last name; kept only with means->unique */
   char last[SHARD_NAME_MAX];
 };
 
@@ -228,7 +228,7 @@ static int write_direct(void *context, const char *name, size_t length, uint64_t
   struct direct_output *d = context;
   int rc = shard_writer_put(d->writer, SHARD_WRITER_NAMES, name, length, ino, type);
   if (rc == -EINVAL) {
-    /* Without means->unique the merge will tell a name that comes twice. */
+    /* Without means->unique the merge will report a name that comes twice. */
     if (length != d->last_length || memcmp(name, d->last, length) != 0) {
       return 1;
     }
@@ -243,7 +243,10 @@ static int write_direct(void *context, const char *name, size_t length, uint64_t
   return rc;
 }
 
-/* What can be read again need not be kept for the case that it is not in order: -ERESTART then. */
+/*
+ * Build from a source that is most likely in order. If it is not, a source that can be read only
+ * once is merged; of others nothing was kept: -ERESTART, read it again.
+ */
 static int build_direct(struct build *b) {
   struct direct_output *d = calloc(1, sizeof(*d));
   b->err[0] = 0;
@@ -261,7 +264,7 @@ static int build_direct(struct build *b) {
   rc = read_source(b);
   rc = rc ? rc : shard_intake_end(b->intake);
   struct shard_writer *w = d->writer;
-  int direct = shard_sorter_direct_end(b->intake->names); /* its thread uses the writer */
+  int direct = shard_sorter_direct_end(b->intake->names); /* ends the thread that uses the writer */
   rc = rc ? rc : direct < 0 ? direct : 0;
   if (rc != 0 || direct != 1) {
     shard_writer_abort(w);
@@ -275,13 +278,13 @@ static int build_direct(struct build *b) {
   return rc == 0 ? write_listing(b, w) : rc == -ERESTART ? rc : explain_failure(b, rc);
 }
 
-/* Once, or twice if the names of an ordered source turn out to be in no order. */
+/* Read the source once; twice if an ordered source turns out not to be in order. */
 static int build_once(struct build *b) {
   clock_gettime(CLOCK_REALTIME, &b->facts.listed);
   if (b->options->order == SHARD_ORDER_KEEP) {
     return build_kept(b);
   }
-  /* The order of directories has names that the writer does not: they are merged. */
+  /* In order DIRECTORY the sorter has other names than the writer (numbered.h): they are merged. */
   if (!b->source->ordered || b->options->order == SHARD_ORDER_DIRECTORY) {
     return build_sorted(b);
   }
@@ -293,7 +296,7 @@ static int build_once(struct build *b) {
   return rc == -ERESTART ? explain_failure(b, rc) : rc;
 }
 
-/* Whether the file's directory is `real` or below it. */
+/* Whether the folder is `real` or lies below it. */
 static bool lies_inside(const char *folder, const char *real) {
   char *canonical = realpath(folder, NULL);
   bool inside = canonical && shard_path_below(canonical, real);

@@ -45,8 +45,8 @@ static uint32_t count_slashes(const char *p, size_t size) {
 }
 
 /*
- * Facts about all names. The middle alone brings new bytes: prefix and suffix were seen, and so
- * were the slashes in them.
+ * Only the middle brings new bytes and slashes: those of prefix and suffix were counted with the
+ * last name.
  */
 void shard_facts_add(struct shard_facts *f, const char *last, size_t last_length, const char *name,
                      size_t length, size_t prefix, size_t suffix) {
@@ -68,8 +68,7 @@ void shard_facts_add(struct shard_facts *f, const char *last, size_t last_length
     h->dotted = dot == name || dot[-1] == '/';
     dot++;
   }
-  /* The cut may fall inside a character, so a name is looked at whole, even one that only
-   * recombines old bytes. */
+  /* The middle may begin or end inside a character, so the whole name is checked. */
   if (f->high && h->utf8 && !is_utf8((const uint8_t *)name, length)) {
     h->utf8 = 0;
   }

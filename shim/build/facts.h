@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * facts.h - what a listing's header tells of its names, gathered as they are written (shardctl
- * only). One thread.
+ * facts.h - gathers what a listing's header says of its names, as they are written (shardctl only).
+ * One thread.
  */
 #ifndef SHARD_BUILD_FACTS_H
 #define SHARD_BUILD_FACTS_H
@@ -13,25 +13,27 @@
 #include "listing/format.h"
 
 struct shard_facts {
-  struct shard_header *header; /* whose fields are filled; zero at first, but utf8, which is 1 */
+  struct shard_header *header; /* the caller's: gets the facts. At first all zeros, but utf8 is 1 */
   uint32_t depth;              /* slashes in the last name */
-  bool high;                   /* some name has a byte from 0x80 on */
+  bool high;                   /* some name has a byte of 0x80 or more */
   size_t suffix_length;
   uint8_t seen[256]; /* 1: some name has this byte */
 };
 
 /*
- * One more name; the first `prefix` and last `suffix` bytes are those of `last`. The name has not
- * been counted in the header.
+ * Note one more name. It shares its first `prefix` and last `suffix` bytes with `last`, the name
+ * before. Call this before the name is counted in header->names.count.
  */
 void shard_facts_add(struct shard_facts *f, const char *last, size_t last_length, const char *name,
                      size_t length, size_t prefix, size_t suffix);
 
-/* A name that differs from the last one in the digits name[begin] to name[end - 1] alone; not the
- * first such name after another kind. */
+/*
+ * Note one more name of a run: it differs from the last name only in the number name[begin] to
+ * name[end - 1], higher by one. The run's first two names go to shard_facts_add().
+ */
 void shard_facts_count(struct shard_facts *f, const char *name, size_t begin, size_t end);
 
-/* After the last name: what is kept in another form goes to the header. */
+/* All names were noted: write the rest of the facts to the header. */
 void shard_facts_end(struct shard_facts *f);
 
 #endif

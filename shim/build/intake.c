@@ -74,7 +74,7 @@ int shard_intake_add_directory(struct shard_intake_hand *h, uint64_t dev, uint64
 
 /* ---- names alone, by one thread ---- */
 
-/* The directories on the way to a name, as far as the last name had others. */
+/* Add the directories on the way to a name, but those that the last name had too. */
 static int add_directories(struct shard_intake *in, const char *name, size_t length) {
   size_t base = shard_codec_basename(name, length), from = 0, end;
   if (base == in->last_length && memcmp(name, in->last, base) == 0) {

@@ -3,11 +3,11 @@
  * intake.h - where a source's names go in, on their way to a listing (shardctl only).
  *
  * A source (source/) is a struct shard_source: facts about it, and a function that gives every name
- * to the intake. It knows nothing of sorting and writing; the builder knows nothing of directories,
- * texts and buckets.
+ * to the intake. The source knows nothing of sorting and writing; the builder (build.c) knows
+ * nothing of directories, texts and buckets.
  *
  * Names are paths relative to the root of the dataset, at most SHARD_NAME_MAX - 1 bytes, in any
- * order. Functions return 0 or a negative errno, with which the source ends and returns.
+ * order. Functions return 0 or a negative errno; the source then stops, and returns the errno.
  */
 #ifndef SHARD_BUILD_INTAKE_H
 #define SHARD_BUILD_INTAKE_H
@@ -27,28 +27,28 @@ struct shard_intake;
 struct shard_writer;
 
 struct shard_source {
-  const char *name;         /* what the listing is of: canonical directory, text, s3:// prefix */
-  const char *label;        /* the same, as messages call it; NULL: name */
+  const char *name;         /* what is listed: canonical directory, text, s3:// prefix */
+  const char *label;        /* what messages call it; NULL: name */
   const char *more_options; /* appended to the options that the listing keeps; NULL: none */
-  const char *twice;        /* why a name should not come twice, or what to do then */
-  bool directory;           /* name is a directory that is walked: names come with d_type and d_ino,
-                               and the listing must not lie inside */
+  const char *twice;        /* for the message if a name comes twice: the reason, or the remedy */
+  bool directory;           /* a directory is walked: names come with d_type and d_ino, and the
+                               listing must not lie inside */
   bool ordered;             /* names come from one thread, and most likely in order */
-  bool once;                /* it cannot be read a second time */
+  bool once;                /* the source cannot be read a second time */
   /*
-   * Give all names to the intake. 0, or a negative errno: with a line in err[size], or with err ""
-   * if the intake was at fault. -EAGAIN of a directory: it changed meanwhile, read it anew.
-   * intake->attempt says how often it has been read before.
+   * Give all names to the intake. 0, or a negative errno and a line in err[size]; err stays "" if a
+   * function of the intake failed. -EAGAIN of a directory: it changed meanwhile, read it again.
+   * intake->attempt says how often the source has been read before.
    */
   int (*read)(void *context, struct shard_intake *intake, char *err, size_t size);
   void *context;
 };
 
-/* One thread's way in. */
+/* What one thread of the source adds names through. No two threads may share one. */
 struct shard_intake_hand {
   struct shard_intake *intake;
   struct shard_feeder names, others;
-  uint64_t seen;
+  uint64_t seen; /* names so far */
 };
 
 #define SHARD_INTAKE_HANDS 4
@@ -63,66 +63,72 @@ struct shard_intake_directory {
 struct shard_intake {
   /* For the source. */
   const struct shard_options *options;
-  unsigned attempt; /* 0: the source is read for the first time */
-  struct shard_intake_hand
-      hands[SHARD_INTAKE_HANDS];       /* one for each thread; the first is _add()'s */
-  uint64_t dirs_hidden, dir_links;     /* of libshard.h; a walk sets them */
-  struct shard_intake_directory *dirs; /* those that were walked so far */
+  unsigned attempt;                                   /* 0: the source is read for the first time */
+  struct shard_intake_hand hands[SHARD_INTAKE_HANDS]; /* for each thread one */
+  uint64_t dirs_hidden, dir_links;                    /* of libshard.h; a walk sets them */
+  struct shard_intake_directory *dirs;                /* walked so far */
   size_t dirs_count;
 
   /* The builder's. */
   const char *label;
   bool progress;
   struct shard_sorter *names, *others; /* others: NULL if the listing has no attributes */
-  struct shard_writer *writer;         /* names go there at once, in the order they come; or NULL */
-  uint64_t written, line;
+  struct shard_writer *writer; /* gets names at once, in the order they come; NULL: sorters */
+  uint64_t written, line;      /* names to the writer; names of shard_intake_add() */
   size_t dirs_room;
   pthread_mutex_t mutex; /* of dirs */
   atomic_uint_fast64_t seen;
-  atomic_int_fast64_t said; /* when progress was last told, seconds */
+  atomic_int_fast64_t said; /* when progress was last printed, seconds */
   struct timespec begin;
   char error[700];    /* what is wrong with a name, for people; "" if nothing */
-  size_t last_length; /* of the directory of the last name */
+  size_t last_length; /* of `last`, the directory of the last name */
   char last[SHARD_NAME_MAX];
   char numbered[SHARD_NAME_MAX];
 };
 
 /*
- * A name of a source that has names alone, by one thread. The directories on the way to it become
- * "others" of the listing, if it has those.
+ * Add a name without inode and type, from one thread; this uses hands[0]. If the listing has
+ * "others", the directories on the way to the name become some of them.
  */
 int shard_intake_add(struct shard_intake *intake, const char *name, size_t length);
 
-/* A non-directory; d_ino and d_type as the kernel gives them. */
+/* Add an entry, a non-directory; ino and type are the kernel's d_ino and d_type. */
 int shard_intake_add_entry(struct shard_intake_hand *hand, const char *path, size_t length,
                            uint64_t ino, uint8_t type);
 
-/* What every rank sees: a directory, a link to one, or a name that is not included. */
+/* Add what every rank sees: a directory, a link to one, or a name that is not included. */
 int shard_intake_add_other(struct shard_intake_hand *hand, const char *path, size_t length,
                            uint64_t ino, uint8_t type);
 
-/* A directory that was read to its end, with its identity and mtime as of then. Any thread. */
+/* Add a directory that was read to its end, with its identity and mtime at that moment. The path is
+ * copied. */
 int shard_intake_add_directory(struct shard_intake_hand *hand, uint64_t dev, uint64_t ino,
                                struct timespec mtime, const char *path);
 
 /* ---- for the builder ---- */
 
-/* Malloc'd; NULL: no memory. label is the caller's, as long as the intake lives. */
+/* A new intake, for shard_intake_free(); NULL: no memory. options and label are the caller's, and
+ * must live as long as the intake. */
 struct shard_intake *shard_intake_new(const struct shard_options *options, const char *label,
                                       bool progress);
 
 /* Forget everything that came in, and free the sorters. */
 void shard_intake_clear(struct shard_intake *intake);
+
+/* Clear and free. NULL is allowed. */
 void shard_intake_free(struct shard_intake *intake);
 
-/* The source is about to be read: into these sorters, or straight to this writer. */
+/*
+ * Begin to read the source: names go to the sorters, which the intake frees, or straight to the
+ * writer, which stays the caller's.
+ */
 void shard_intake_open(struct shard_intake *intake, struct shard_sorter *names,
                        struct shard_sorter *others, struct shard_writer *writer);
 
-/* The source has been read. */
+/* End the hands: the source has been read. 0, or a sorter's error. */
 int shard_intake_end(struct shard_intake *intake);
 
-/* What went wrong in a sorter, for people; "" if nothing. */
+/* What went wrong in a sorter, for people; "" if nothing. Lives as long as the sorters. */
 const char *shard_intake_sorting_error(const struct shard_intake *intake);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * merge.c - names go from the merging thread to the caller in chunks, round a ring of them.
+ * merge.c - the merging thread hands names to the caller in chunks, by a ring of chunks.
  */
 #include "build/merge.h"
 
@@ -15,7 +15,8 @@
 #include "libshard.h"
 #include "listing/codec.h"
 
-#define CHUNK_SIZE ((size_t)64 << 10) /* stays in the cache between the two threads */
+#define CHUNK_SIZE                                                                                 \
+  ((size_t)64 << 10) /* fits into the CPU's cache, on its way between the threads */
 #define CHUNKS 8
 
 struct chunk_record {
@@ -34,12 +35,12 @@ struct ring {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   struct chunk *chunks[CHUNKS];
-  uint64_t filled, taken; /* chunks */
+  uint64_t filled, taken; /* how many chunks so far */
   bool ended, given_up;
-  int rc; /* of merging */
+  int rc; /* the sorter's error */
 };
 
-/* ---- the merging thread ---- */
+/* ---- the merging thread: fills chunks ---- */
 
 static int send_chunk(struct ring *r) {
   pthread_mutex_lock(&r->mutex);
@@ -79,7 +80,7 @@ static void *merge_all(void *context) {
   return NULL;
 }
 
-/* ---- the caller ---- */
+/* ---- the caller: takes chunks, in order ---- */
 
 static int take_chunk(struct chunk *c, int (*take)(void *, const struct shard_merged *),
                       void *context) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* merge.h - sorted names from a thread that merges them to the thread that writes them. */
+/* merge.h - hands sorted names from a thread that merges to the thread that writes (shardctl only).
+ */
 #ifndef SHARD_BUILD_MERGE_H
 #define SHARD_BUILD_MERGE_H
 
@@ -9,16 +10,16 @@
 struct shard_sorter;
 
 struct shard_merged {
-  char *name; /* not NUL-terminated; may be changed in place */
+  char *name; /* not NUL-terminated; lives until `take` returns, which may change it in place */
   uint32_t length;
   uint8_t type;
   uint64_t ino;
 };
 
 /*
- * Give all names of a sorter, in order, to `take`, which ends it by a negative errno. A second
- * thread merges meanwhile. 0, or a negative errno and, if merging was at fault, a line in
- * err[size].
+ * Call `take` for each name of a sorter, in order, in the calling thread; a second thread merges
+ * meanwhile. A negative errno of `take` ends the merge, and is returned. If the sorter fails, its
+ * negative errno is returned, and err[size] has a line.
  */
 int shard_merge(struct shard_sorter *sorter,
                 int (*take)(void *context, const struct shard_merged *name), void *context,

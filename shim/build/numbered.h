@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * numbered.h - names that stay as they came within each directory (SHARD_ORDER_DIRECTORY).
+ * numbered.h - names for SHARD_ORDER_DIRECTORY: those of a directory keep the order they came in.
  *
- * They go through the sorter in the order of paths, with one more slash and their number before the
- * basename. Of the number's bytes none is a NUL or a slash.
+ * The sorter gets them in the order of paths, each with one more slash and its number before the
+ * basename: DIR/ / NUMBER BASENAME. No byte of a number is a NUL or a slash. Pure.
  */
 #ifndef SHARD_BUILD_NUMBERED_H
 #define SHARD_BUILD_NUMBERED_H
@@ -16,7 +16,7 @@
 
 #define SHARD_NUMBERED_MORE ((size_t)9) /* bytes: the slash and the number */
 
-/* To to[length + SHARD_NUMBERED_MORE]. Returns the length. */
+/* Write the numbered name into to[length + SHARD_NUMBERED_MORE]. Returns its length. */
 static inline size_t shard_numbered_put(char *to, const char *name, size_t length,
                                         uint64_t number) {
   size_t base = shard_codec_basename(name, length);
@@ -30,7 +30,7 @@ static inline size_t shard_numbered_put(char *to, const char *name, size_t lengt
   return length + SHARD_NUMBERED_MORE;
 }
 
-/* Take the number out again, in place. Returns the length. */
+/* Take the slash and number out again, in place. Returns the length. */
 static inline size_t shard_numbered_strip(char *name, size_t length) {
   size_t base = shard_codec_basename(name, length), number = SHARD_NUMBERED_MORE - 1;
   memmove(name + base - 1, name + base + number, length - base - number);

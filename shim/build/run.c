@@ -12,7 +12,7 @@
 
 #define DATA_SIZE (SHARD_SEGMENT - sizeof(struct shard_segment))
 #define READ_LEAST ((size_t)8 << 10)
-#define MERGE_MORE ((size_t)4096) /* of a region: for alignment, and to be read after its end */
+#define MERGE_MORE ((size_t)4096) /* of a region: for alignment, and readable behind its end */
 #define READ_MOST ((size_t)1 << 20)
 
 static_assert(DATA_SIZE > SHARD_NAME_MAX + SHARD_RECORD_MORE, "a segment holds any record");
@@ -20,7 +20,7 @@ static_assert(DATA_SIZE > SHARD_NAME_MAX + SHARD_RECORD_MORE, "a segment holds a
 /* ---- coding ---- */
 
 size_t shard_run_segments(size_t bytes, size_t count, size_t longest) {
-  /* Less than a record is wasted at the end of each; lengths take three bytes at most. */
+  /* A segment wastes less than a record at its end; a length takes three bytes at most. */
   size_t room = DATA_SIZE - longest - SHARD_RECORD_MORE;
   return (bytes + count * 20) / room + 1;
 }
@@ -76,7 +76,7 @@ void shard_run_put(struct shard_run_coder *c, const char *before, size_t before_
 
 int shard_run_save(const struct shard_run *run, int fd, off_t at) {
   const struct shard_segment *s = run->segments;
-  size_t done = 0; /* of s */
+  size_t done = 0; /* bytes of s that are written */
   while (s) {
     struct iovec parts[64];
     int n = 0;
@@ -102,19 +102,21 @@ int shard_run_save(const struct shard_run *run, int fd, off_t at) {
 
 struct input {
   const uint8_t *at, *end; /* coded records at hand */
-  size_t need;             /* with fewer bytes than this, there is to be had more first */
-  char *name;
+  size_t need;             /* if fewer bytes are at hand, read more first */
+  char *name;              /* the name it is at */
   size_t length;
   uint64_t ino;
   uint8_t type;
   bool ended;
-  const struct shard_segment *next; /* in memory */
-  uint8_t *buffer;                  /* on disk */
+  /* A run in memory: */
+  const struct shard_segment *next;
+  /* A run on disk: */
+  uint8_t *buffer; /* NULL: in memory */
   size_t room;
-  off_t from, to;
+  off_t from, to; /* what is not read yet */
 };
 
-/* More of a run that is in memory or on disk; 0 or negative errno. */
+/* Bring more records to hand, from memory or disk. 0 or a negative errno. */
 static int read_more(const struct shard_run_merge *m, struct input *in) {
   if (!in->buffer) {
     if (in->next) {
@@ -147,7 +149,7 @@ static int read_more(const struct shard_run_merge *m, struct input *in) {
   return 0;
 }
 
-/* Step to the next name, or to the end. */
+/* Go to the next name, or to the end. */
 static inline int step_input(const struct shard_run_merge *m, struct input *in) {
   if ((size_t)(in->end - in->at) < in->need) {
     int rc = read_more(m, in);
@@ -182,7 +184,7 @@ static inline int step_input(const struct shard_run_merge *m, struct input *in) 
     in->length = length;
   }
   if (__builtin_expect(middle < 8, 1)) {
-    /* Eight bytes are there to be read, and to be written as they were. */
+    /* Eight bytes can be read and written; those behind the middle stay as they are. */
     uint64_t old, new, mask = ((uint64_t)1 << 8 * middle) - 1;
     memcpy(&old, in->name + prefix, 8);
     memcpy(&new, p, 8);
@@ -219,7 +221,7 @@ static inline uint64_t make_key(const struct shard_run_merge *m, const struct in
   return shard_batch_key(in->name, in->length, base + m->common);
 }
 
-/* Whether a comes before b, their keys being equal. */
+/* Whether input a comes before input b, their keys being equal. */
 static __attribute__((noinline)) bool
 comes_before(const struct shard_run_merge *m, const struct input *inputs, uint32_t a, uint32_t b) {
   const struct input *x = &inputs[a], *y = &inputs[b];
@@ -238,14 +240,15 @@ static inline bool is_first(const struct shard_run_merge *m, const struct input 
 
 static size_t round_up(size_t size) { return (size + 63) & ~(size_t)63; }
 
-/* Of an input's name: with eight bytes after it. */
+/* Bytes for an input's name, eight bytes behind it included. */
 static size_t name_room(const struct shard_run *run) { return round_up((size_t)run->longest + 8); }
 
-/* Bytes of the region that an input needs besides what it reads a file with. */
+/* Bytes of the region that an input needs without its buffer. */
 static size_t input_size(const struct shard_run *run) {
   return sizeof(struct input) + 3 * sizeof(struct node) + name_room(run);
 }
 
+/* Bytes that its buffer needs at least. */
 static size_t buffer_least(const struct shard_run *run) {
   size_t record = round_up(run->longest + SHARD_RECORD_MORE);
   return run->segments ? 0 : record > READ_LEAST ? record : READ_LEAST;
@@ -262,7 +265,7 @@ size_t shard_run_fit(const struct shard_run_merge *m, const struct shard_run *ru
   return count;
 }
 
-/* The inputs, each at its first name. */
+/* Open the inputs, each at its first name. */
 static int open_inputs(const struct shard_run_merge *m, const struct shard_run *runs, size_t count,
                        struct input *inputs, char *at) {
   size_t on_disk = 0, least = 0, owned = 0;
@@ -293,7 +296,9 @@ static int open_inputs(const struct shard_run_merge *m, const struct shard_run *
   return rc;
 }
 
-/* Let the inputs play: the winner's node; of each match, tree[1 to count - 1], its loser. */
+/* Let the inputs play. Returns the winner's node; tree[1] to tree[count - 1] get each match's
+ * loser.
+ */
 static struct node play_all(const struct shard_run_merge *m, const struct input *inputs,
                             size_t count, struct node *tree, struct node *winners) {
   for (size_t i = 0; i < count; i++) {
@@ -308,7 +313,7 @@ static struct node play_all(const struct shard_run_merge *m, const struct input 
   return winners[1];
 }
 
-/* The least key of those that have lost on the way from a leaf's parent up. */
+/* The least key of the losers from match i up. */
 static uint64_t find_least(const struct node *tree, size_t i) {
   uint64_t least = UINT64_MAX;
   for (; i > 0; i /= 2) {
@@ -336,7 +341,8 @@ int shard_run_merge(struct shard_run_merge *m, const struct shard_run *runs, siz
     if (in->ended) {
       return 0;
     }
-    /* One that has won twice may well go on: the names of a directory lie together. */
+    /* An input that has won twice probably wins again, as the names of a directory lie together. So
+     * emit its names without a match as long as their keys are below all losers' on its way. */
     uint64_t limit = now.input == last ? find_least(tree, (now.input + count) / 2) : 0;
     last = now.input;
     do {
@@ -353,7 +359,7 @@ int shard_run_merge(struct shard_run_merge *m, const struct shard_run *runs, siz
     } while (now.key < limit);
     for (size_t i = (now.input + count) / 2; i > 0; i /= 2) {
       struct node other = tree[i];
-      /* Without a jump: which of the two is first cannot be foretold. */
+      /* No branch: it could not be predicted. */
       uint64_t swap = 0 - (uint64_t)is_first(m, inputs, &other, &now);
       uint64_t keys = (other.key ^ now.key) & swap;
       uint32_t numbers = (other.input ^ now.input) & (uint32_t)swap;

@@ -17,13 +17,13 @@
 #include "listing/codec.h"
 
 #define WORKERS 2
-#define BATCHES 8 /* four feeders and the workers have one each, two wait */
+#define BATCHES 8 /* one for each of four feeders and two workers, and two that wait */
 #define BATCH_LEAST ((size_t)64 << 10)
-#define BATCH_MOST ((size_t)2 << 20) /* sorted in the cache */
-#define AHEAD 8                      /* items whose names are fetched into the cache */
+#define BATCH_MOST ((size_t)2 << 20) /* fits into the CPU's cache */
+#define AHEAD 8                      /* so many items ahead, names are fetched into the cache */
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Giving names away while they come in order. */
+/* Whether names are given away (shard_sorter_direct()). BROKEN: a name was out of order. */
 enum direct { DIRECT_OFF, DIRECT_ON, DIRECT_BROKEN };
 
 struct shard_sorter {
@@ -31,7 +31,8 @@ struct shard_sorter {
   bool attributes;
   const char *const *folders;
 
-  /* The mapping: batches, then room to sort in; later all that for merging; then segments. */
+  /* The mapping: the region, then segments. The region holds batches and scratch to sort in; later
+   * all of it is for merging. */
   char *mapping, *region;
   size_t mapped, region_size, batch_size;
   struct shard_batch batches[BATCHES];
@@ -42,33 +43,34 @@ struct shard_sorter {
   pthread_t threads[WORKERS + 1];
   size_t started, working, scratches;
   bool ending;
-  struct shard_batch *waiting, *free; /* to be sorted, oldest first; empty */
-  struct shard_segment *segments;     /* empty ones that were used before */
-  char *fresh;                        /* never used: from here to the mapping's end */
-  size_t available;                   /* segments nobody has reserved */
+  struct shard_batch *waiting;    /* batches to be sorted, the oldest first */
+  struct shard_batch *free;       /* empty batches */
+  struct shard_segment *segments; /* segments that are empty again */
+  char *fresh;                    /* from here to the mapping's end: segments never used */
+  size_t available;               /* segments that nobody has reserved */
   struct shard_run *runs;
   size_t run_count, run_room;
-  uint64_t count, seq; /* names; batches handed over */
+  uint64_t count, seq; /* names and batches handed over */
   int rc;
   char error[512];
 
-  /* A name that was sorted, and how much all share where the order looks first. */
+  /* Some name, from where the order compares first; and how many bytes all names share with it. */
   char *first;
   size_t common;
 
-  int fd;             /* of all runs on disk; unnamed */
-  const char *folder; /* where it is */
-  off_t size;
+  int fd;             /* an unnamed file with all runs on disk; -1: none yet */
+  const char *folder; /* the file's */
+  off_t size;         /* the file's */
 
   enum direct direct;
   bool keep;
   shard_run_emit *emit;
   void *context;
-  struct shard_batch *given; /* in order of seq */
-  uint64_t next;             /* the batch to be given next */
+  struct shard_batch *given; /* batches to be given away, in order of seq */
+  uint64_t next;             /* seq of the next of them */
 };
 
-/* Under the mutex, or with the threads ended. */
+/* Keep the first error. Under the mutex, or with the threads ended. */
 static int fail(struct shard_sorter *s, int rc, const char *text) {
   if (s->rc == 0) {
     s->rc = rc;
@@ -91,7 +93,7 @@ struct shard_sorter *shard_sorter_new(uint32_t order, bool attributes, size_t me
                   : s->batch_size > BATCH_MOST ? BATCH_MOST
                                                : s->batch_size;
   s->region_size = BATCHES * s->batch_size + WORKERS * shard_batch_scratch(s->batch_size);
-  /* Aligned for huge pages, which spare page faults; they are not asked for where few would do. */
+  /* The region is aligned for huge pages, which spare page faults. Small sorters ask for none. */
   s->mapped = memory + HUGE_PAGE;
   s->mapping = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -111,7 +113,7 @@ struct shard_sorter *shard_sorter_new(uint32_t order, bool attributes, size_t me
   return s;
 }
 
-/* The threads do what is left, and end. */
+/* Let the threads do what is left, and end them. */
 static void stop_threads(struct shard_sorter *s) {
   pthread_mutex_lock(&s->mutex);
   s->ending = true;
@@ -140,13 +142,15 @@ void shard_sorter_free(struct shard_sorter *s) {
 
 /* ---- runs on disk ---- */
 
-/* Whether a folder is known to be in memory. One that is not there is not: that is to be told. */
+/* Whether a folder is known to be in memory. Not if it does not exist: opening it shall report
+ * that.
+ */
 static bool is_in_memory(const char *folder) {
   struct statfs fs;
   return statfs(folder, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
-/* Of the file with the runs: what cannot be done to it, and a remedy. */
+/* Fail by the file with the runs: `what` cannot be done to it; `remedy` may be "". */
 static int fail_file(struct shard_sorter *s, int rc, const char *what, const char *remedy) {
   char text[sizeof(s->error)];
   snprintf(text, sizeof(text), "cannot %s a temporary file in '%.200s': %s%s", what, s->folder,
@@ -154,7 +158,7 @@ static int fail_file(struct shard_sorter *s, int rc, const char *what, const cha
   return fail(s, rc, text);
 }
 
-/* Under the mutex. */
+/* Open the file for runs; under the mutex. */
 static int open_run_file(struct shard_sorter *s) {
   int rc = 0;
   for (size_t i = 0; s->folders[i]; i++) {
@@ -193,7 +197,8 @@ static void free_segments(struct shard_sorter *s, struct shard_segment *list) {
   }
 }
 
-/* Write the run with the least seq to disk; under the mutex, which is let go meanwhile. */
+/* Write the run in memory with the least seq to disk; under the mutex, released meanwhile. false if
+ * there is none, or no file. */
 static bool spill_run(struct shard_sorter *s) {
   size_t oldest = s->run_count;
   for (size_t i = 0; i < s->run_count; i++) {
@@ -224,12 +229,12 @@ static bool spill_run(struct shard_sorter *s) {
   return true;
 }
 
-/* So many segments, or NULL and s->rc. */
+/* Get n segments; NULL if the sorter has failed. */
 static struct shard_segment *reserve_segments(struct shard_sorter *s, size_t n) {
   struct shard_segment *list = NULL;
   pthread_mutex_lock(&s->mutex);
   while (s->available < n && s->rc == 0) {
-    /* Else all memory is with other workers, who will give some back. */
+    /* If there is nothing to spill, other workers have all the memory, and will give some back. */
     if (!spill_run(s) && s->rc == 0) {
       pthread_cond_wait(&s->changed, &s->mutex);
     }
@@ -254,7 +259,7 @@ static struct shard_segment *reserve_segments(struct shard_sorter *s, size_t n) 
 
 /* ---- batches ---- */
 
-/* What all names share, by the first and last of a sorted batch; under the mutex. */
+/* Note what all names share: the first and last of a sorted batch tell it. Under the mutex. */
 static int note_common(struct shard_sorter *s, const struct shard_batch *b) {
   const struct shard_batch_item *ends[] = {&b->items[0], &b->items[b->count - 1]};
   for (size_t i = 0; i < 2; i++) {
@@ -304,7 +309,7 @@ static void code_batch(struct shard_sorter *s, const struct shard_batch *b) {
     const char *name = shard_batch_name(b, item);
     uint64_t ino;
     uint8_t type;
-    if (i + AHEAD < count) { /* they lie in the order they came */
+    if (i + AHEAD < count) { /* names lie in the order they came, not in the items' */
       const char *later = shard_batch_name(b, item + AHEAD);
       __builtin_prefetch(later - SHARD_BATCH_ATTRIBUTES);
       __builtin_prefetch(later + 32);
@@ -323,7 +328,7 @@ static void code_batch(struct shard_sorter *s, const struct shard_batch *b) {
   pthread_mutex_unlock(&s->mutex);
 }
 
-/* Under the mutex. */
+/* A user has done with a batch; under the mutex. */
 static void release_batch(struct shard_sorter *s, struct shard_batch *b) {
   if (--b->users == 0) {
     shard_batch_clear(b);
@@ -345,8 +350,8 @@ static void queue_direct(struct shard_sorter *s, struct shard_batch *b) {
   pthread_cond_broadcast(&s->changed);
 }
 
-/* A worker: sorts what is waiting, and makes runs of it. */
-static void *work(void *context) {
+/* A worker: sorts the batches that wait, and makes a run of each. */
+static void *sort_batches(void *context) {
   struct shard_sorter *s = context;
   pthread_mutex_lock(&s->mutex);
   char *scratch =
@@ -387,7 +392,7 @@ static void *work(void *context) {
   return NULL;
 }
 
-/* 0; 1: a name was out of order; negative errno. */
+/* Give a batch's names away. 0; 1: a name was out of order; negative errno. */
 static int emit_batch(struct shard_sorter *s, struct shard_batch *b) {
   int rc = 0;
   if (!s->keep) {
@@ -444,7 +449,7 @@ void shard_sorter_direct(struct shard_sorter *s, shard_run_emit *emit, void *con
   s->keep = keep;
 }
 
-/* Start the threads; under the mutex. One worker will do. */
+/* Start the threads; under the mutex. If only one worker starts, it does the work alone. */
 static void start_threads(struct shard_sorter *s) {
   bool workers = s->direct == DIRECT_OFF || s->keep;
   if (s->direct != DIRECT_OFF) {
@@ -456,7 +461,7 @@ static void start_threads(struct shard_sorter *s) {
   }
   size_t before = s->started;
   for (int i = 0; workers && i < WORKERS && s->rc == 0; i++) {
-    int rc = pthread_create(&s->threads[s->started], NULL, work, s);
+    int rc = pthread_create(&s->threads[s->started], NULL, sort_batches, s);
     s->started += rc == 0;
     s->working += rc == 0;
     if (rc != 0 && s->started == before) {
@@ -465,7 +470,7 @@ static void start_threads(struct shard_sorter *s) {
   }
 }
 
-/* An empty batch, when there is one. NULL and s->rc on failure. */
+/* Wait for an empty batch. NULL if the sorter has failed. */
 static struct shard_batch *take_batch(struct shard_sorter *s) {
   struct shard_batch *b = NULL;
   pthread_mutex_lock(&s->mutex);
@@ -487,6 +492,7 @@ static struct shard_batch *take_batch(struct shard_sorter *s) {
   return b;
 }
 
+/* Hand a feeder's batch to the threads. */
 static int hand_over_batch(struct shard_feeder *f) {
   struct shard_sorter *s = f->sorter;
   struct shard_batch *b = f->batch;
@@ -560,12 +566,12 @@ static int explain_merge(struct shard_sorter *s, const struct shard_run_merge *m
                         : fail_file(s, rc, "read back", "");
 }
 
-/* A run that is written to disk as it is merged, through one segment. */
+/* A run that a merge of other runs writes to disk, through one segment. */
 struct rewritten_run {
   struct shard_sorter *s;
   struct shard_run run;
   struct shard_run_coder coder;
-  int rc; /* of writing */
+  int rc; /* the error of writing */
   size_t last_length;
   char last[SHARD_NAME_MAX + 8];
 };
@@ -578,7 +584,8 @@ static int write_segment(struct rewritten_run *w) {
   return w->rc;
 }
 
-static int rewrite(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
+static int rewrite_name(void *context, const char *name, size_t length, uint64_t ino,
+                        uint8_t type) {
   struct rewritten_run *w = context;
   if (w->run.segments->used + length + 2 * SHARD_RECORD_MORE > SHARD_SEGMENT &&
       write_segment(w) != 0) {
@@ -600,7 +607,7 @@ static int merge_neighbours(struct shard_sorter *s, struct shard_run_merge *m, s
   w->coder = (struct shard_run_coder){.run = &w->run, .tail = segment, .attributes = s->attributes};
   w->last_length = 0;
   w->rc = 0;
-  int rc = shard_run_merge(m, s->runs + first, count, rewrite, w);
+  int rc = shard_run_merge(m, s->runs + first, count, rewrite_name, w);
   rc = rc ? rc : write_segment(w);
   if (rc != 0) {
     return w->rc ? fail_writing(s, w->rc) : explain_merge(s, m, rc);
@@ -614,7 +621,7 @@ static int merge_neighbours(struct shard_sorter *s, struct shard_run_merge *m, s
   return 0;
 }
 
-/* Merge neighbours until all that is left can be merged at once. */
+/* Merge neighbouring runs until the region has room to merge the rest at once. */
 static int merge_runs(struct shard_sorter *s, struct shard_run_merge *m) {
   struct rewritten_run *w = (struct rewritten_run *)m->region;
   size_t own = (sizeof(*w) + 63) & ~(size_t)63;
@@ -626,7 +633,7 @@ static int merge_runs(struct shard_sorter *s, struct shard_run_merge *m) {
   while (rc == 0 && shard_run_fit(m, s->runs, s->run_count) < s->run_count) {
     size_t left = 0, all = s->run_count;
     for (size_t i = 0, n; i < all && rc == 0; i += n) {
-      /* No more than needed, if the rest fits as it is. */
+      /* Merge no more than needed: once the rest fits as it is, keep it. */
       n = shard_run_fit(m, s->runs + i, all - i);
       if (left > 0 && shard_run_fit(m, s->runs + i, all - i) == all - i) {
         n = 1;

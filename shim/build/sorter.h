@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sorter.h - any number of names brought into order, in a set amount of memory (shardctl only).
+ * sorter.h - sorts any number of names in a set amount of memory (shardctl only).
  *
- * Threads fill batches through feeders; threads of the sorter sort them meanwhile, and code each as
- * a run. Runs stay in memory while there is room, the oldest then go to disk. At the end all runs
- * are merged. (External merge sort: Knuth, TAOCP 3, 5.4.)
+ * Threads fill batches through feeders. Meanwhile threads of the sorter sort batches, and code each
+ * as a run. Runs stay in memory while there is room; then the oldest go to disk. At the end all
+ * runs are merged. (External merge sort: Knuth, TAOCP 3, 5.4.)
  *
- * Stable: names that the order takes for equal come out as they came in, as far as they came
- * through one feeder.
+ * Stable for names that came through one feeder: if the order takes them for equal, they come out
+ * as they came in.
  *
- * Memory: one mapping of the size given, made at the start, from which batches, runs, what sorting
- * needs and what merging needs are cut; pages are touched as they are needed. There is nothing
- * else, but some 50 bytes for each run, and one name. (A mapping and not an arena of an
- * allocator: its size is the bound, with no other proof.)
+ * Memory: one mapping of the given size, made at the start. Batches, runs, and what sorting and
+ * merging need are cut from it; pages are touched as they are needed. Besides there are some 50
+ * bytes for each run, and one name. (A mapping and not an allocator's arena: its size alone proves
+ * the bound.)
  */
 #ifndef SHARD_BUILD_SORTER_H
 #define SHARD_BUILD_SORTER_H
@@ -27,36 +27,39 @@
 struct shard_sorter;
 
 /*
- * order: PATH or BASENAME of codec.h. memory: bytes for everything the sorter holds, at least 1 MB.
- * folders: NULL-ended, where runs may be put, in order of preference; those in memory (tmpfs) are
- * passed over. It must live as long as the sorter. NULL: no memory.
+ * order: PATH or BASENAME of codec.h. memory: bytes for all that the sorter holds, at least 1 MB.
+ * folders: where runs may be put, in order of preference, NULL-ended; folders in memory (tmpfs) are
+ * skipped. The array must live as long as the sorter. Returns NULL if there is no memory.
  */
 struct shard_sorter *shard_sorter_new(uint32_t order, bool attributes, size_t memory,
                                       const char *const *folders);
+
+/* End the threads and free. NULL is allowed. */
 void shard_sorter_free(struct shard_sorter *s);
 
 /*
  * Give names to `emit` at once, from a thread of the sorter, as long as they come in order through
- * one feeder. It returns 0, or 1 if a name is out of order: then, or if the sorter notices first,
- * no more are given. keep: all names are kept besides, to be merged then. Without keep the feeder
- * fails by -ERESTART: feed them to another sorter. Call it before anything is fed.
+ * one feeder. `emit` returns 0, 1 if the name is out of order, or a negative errno. After a name
+ * out of order it gets no more. keep: the sorter keeps all names besides, to merge them in that
+ * case; without keep, feeding then fails by -ERESTART: feed all names to another sorter. Call this
+ * before anything is fed.
  */
 void shard_sorter_direct(struct shard_sorter *s, shard_run_emit *emit, void *context, bool keep);
 
-/* All feeders have ended: 1 if all names were given by then, 0 if not; or negative errno. */
+/* All feeders have ended; end the threads. 1 if `emit` got all names, 0 if not; negative errno. */
 int shard_sorter_direct_end(struct shard_sorter *s);
 
-/* One thread's way in; at most four. */
+/* What one thread feeds names through; at most four for a sorter. At first only `sorter` is set. */
 struct shard_feeder {
   struct shard_sorter *sorter;
   struct shard_batch *batch;
 };
 
-/* The same, when the batch is full or there is none. */
+/* shard_sorter_feed() where the batch is full, or there is none yet. */
 int shard_sorter_feed_more(struct shard_feeder *f, const char *name, size_t length, uint64_t ino,
                            uint8_t type);
 
-/* Add a name of at most SHARD_NAME_MAX - 1 bytes. 0 or negative errno. */
+/* Add a copy of a name, at most SHARD_NAME_MAX - 1 bytes. 0, or the sorter's negative errno. */
 static inline int shard_sorter_feed(struct shard_feeder *f, const char *name, size_t length,
                                     uint64_t ino, uint8_t type) {
   return f->batch && shard_batch_add(f->batch, name, length, ino, type)
@@ -64,19 +67,20 @@ static inline int shard_sorter_feed(struct shard_feeder *f, const char *name, si
              : shard_sorter_feed_more(f, name, length, ino, type);
 }
 
-/* No more from this feeder. 0 or negative errno. */
+/* End a feeder: it has no more names. 0, or the sorter's negative errno. */
 int shard_sorter_end_feed(struct shard_feeder *f);
 
 /* Names added by feeders that have ended. */
 uint64_t shard_sorter_count(const struct shard_sorter *s);
 
 /*
- * Give all names, in order, duplicates too, to `emit`, which ends the merge by a negative
- * errno. All feeders have ended. 0 or negative errno.
+ * Give all names, duplicates too, to `emit` in order, in the calling thread. A negative errno of
+ * `emit` ends the merge and is returned. Call it once, after all feeders have ended. 0 or negative
+ * errno.
  */
 int shard_sorter_merge(struct shard_sorter *s, shard_run_emit *emit, void *context);
 
-/* What went wrong, for people; "" if nothing. */
+/* What went wrong, for people; "" if nothing. Lives as long as the sorter. */
 const char *shard_sorter_error(const struct shard_sorter *s);
 
 #endif

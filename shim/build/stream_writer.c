@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stream_writer.c - names sorted in memory, a part at a time. Parts grow with what there is
- * already, so that the first comes at once and a billion names make some hundreds.
+ * stream_writer.c - sorts names in memory, a part at a time. The more names are published, the
+ * larger a part is: so the first part comes at once, and a billion names make some hundreds.
  */
 #include "build/stream_writer.h"
 
@@ -22,7 +22,7 @@
 #include "listing/codec.h"
 
 #define PART_BYTES ((size_t)16 << 20) /* of names */
-#define PART_SHARE 8                  /* a part has at least an eighth of what is visible */
+#define PART_SHARE 8                  /* a part has at least an eighth of the names before it */
 
 struct part_item {
   size_t at; /* in text */
@@ -30,7 +30,7 @@ struct part_item {
   bool directory;
 };
 
-/* Directories that are in some part, by two hashes: 128 bits tell a billion apart. */
+/* The directories of all parts, each by two hashes: 128 bits distinguish a billion of them. */
 struct directory_set {
   uint64_t (*slots)[2];
   size_t room, count; /* room: a power of two */
@@ -41,7 +41,7 @@ struct shard_stream_writer {
   char *text;
   size_t text_used, text_room;
   struct part_item *items;
-  size_t count, room, names; /* names: of the items */
+  size_t count, room, names; /* names: items that are no directories */
   struct directory_set known;
   uint64_t visible, parts;
   char last[SHARD_NAME_MAX]; /* the directory of the last name */
@@ -75,7 +75,7 @@ uint64_t shard_stream_writer_names(const struct shard_stream_writer *p) { return
 /* ---- directories ------------------------------------------------------------------------------
  */
 
-/* Where the hash is, or would be. */
+/* The slot that has the hash, or would have it. */
 static size_t find_slot(const struct directory_set *k, const uint64_t hash[2]) {
   size_t i = hash[0] & (k->room - 1);
   while ((k->slots[i][0] || k->slots[i][1]) &&
@@ -102,7 +102,7 @@ static int grow_set(struct directory_set *k) {
   return 0;
 }
 
-/* 1: it was not known, and is now; 0: it was; or -ENOMEM. */
+/* Add a directory to the set. 1; 0 if it was in it; -ENOMEM. */
 static int add_directory(struct directory_set *k, const char *path, size_t length) {
   const uint64_t hash[2] = {shard_xxh64(path, length, 0), shard_xxh64(path, length, 1) | 1};
   if (2 * (k->count + 1) > k->room && grow_set(k) != 0) {
@@ -166,7 +166,7 @@ int shard_stream_writer_add(struct shard_stream_writer *p, const char *name, siz
   return append_item(p, name, length, false);
 }
 
-static int compare(const void *pa, const void *pb, void *context) {
+static int compare_items(const void *pa, const void *pb, void *context) {
   const char *text = context;
   const struct part_item *a = pa, *b = pb;
   if (a->directory != b->directory) {
@@ -176,7 +176,7 @@ static int compare(const void *pa, const void *pb, void *context) {
   return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
-/* Make what has been added visible. */
+/* Publish what has been added as a part. */
 static int write_part(struct shard_stream_writer *p) {
   char path[PATH_MAX], digest[65];
   struct shard_writer *w;
@@ -184,7 +184,7 @@ static int write_part(struct shard_stream_writer *p) {
   uint64_t bytes;
   clock_gettime(CLOCK_REALTIME, &facts.listed);
   snprintf(path, sizeof(path), "%s.%llu.listing", p->base, (unsigned long long)p->parts);
-  qsort_r(p->items, p->count, sizeof(*p->items), compare, p->text);
+  qsort_r(p->items, p->count, sizeof(*p->items), compare_items, p->text);
   int rc = shard_writer_open(path, SHARD_ORDER_PATH, SHARD_ATTRIBUTES_MADE, &w);
   if (rc != 0) {
     return rc;
@@ -214,7 +214,7 @@ int shard_stream_writer_pause(struct shard_stream_writer *p) {
 
 void shard_stream_writer_drop(struct shard_stream_writer *p) {
   char path[PATH_MAX];
-  while (p->parts > 0) { /* from the last one, so that a reader never finds one behind a gap */
+  while (p->parts > 0) { /* the last part first: a reader must never find a gap before a part */
     snprintf(path, sizeof(path), "%s.%llu.listing", p->base, (unsigned long long)--p->parts);
     unlink(path);
   }

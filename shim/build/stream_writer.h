@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stream_writer.h - writes a listing in parts while its names come (shardctl only). See stream.h.
+ * stream_writer.h - writes a listing in parts while its names come (shardctl only). cache/stream.h
+ * has the files.
  *
- * One thread. Memory: 24 bytes and the name for each name of a part, of which there are 16 MB at
- * most, and 16 bytes for each directory.
+ * One thread. Memory: the names of one part, at most 16 MB, with 24 bytes for each name; and for
+ * all parts 32 to 64 bytes for each directory.
  */
 #ifndef SHARD_BUILD_STREAM_WRITER_H
 #define SHARD_BUILD_STREAM_WRITER_H
@@ -13,26 +14,33 @@
 
 struct shard_stream_writer;
 
-/* All strings are the caller's, as long as the parts are open. 0 or a negative errno. */
+/*
+ * Begin the parts BASE.0.listing and so on. The strings are the caller's, and must live as long as
+ * the writer. 0, and *out is for shard_stream_writer_free(); or -ENOMEM.
+ */
 int shard_stream_writer_open(const char *base, const char *source, const char *options,
                              struct shard_stream_writer **out);
 
-/* A name, in any order, once. 0 or a negative errno. */
-int shard_stream_writer_add(struct shard_stream_writer *parts, const char *name, size_t length);
+/* Add a copy of a name, in any order; no name twice. 0 or a negative errno. */
+int shard_stream_writer_add(struct shard_stream_writer *writer, const char *name, size_t length);
 
-/* Names may wait for some time: those so far are made visible if they are enough. */
-int shard_stream_writer_pause(struct shard_stream_writer *parts);
+/*
+ * The next name may take some time: publish the names so far as a part, if they are enough for one.
+ * 0 or a negative errno.
+ */
+int shard_stream_writer_pause(struct shard_stream_writer *writer);
 
-/* There are no more names. */
-int shard_stream_writer_end(struct shard_stream_writer *parts);
+/* There are no more names: publish the last part, and BASE.end. 0 or a negative errno. */
+int shard_stream_writer_end(struct shard_stream_writer *writer);
 
-/* Remove all parts: the listing has failed, and a cache in memory is not to be left full of it. */
-void shard_stream_writer_drop(struct shard_stream_writer *parts);
+/* The listing has failed: remove all parts, so that they do not fill a cache in memory. */
+void shard_stream_writer_drop(struct shard_stream_writer *writer);
 
-/* Parts that are visible; names in them. */
-uint64_t shard_stream_writer_count(const struct shard_stream_writer *parts);
-uint64_t shard_stream_writer_names(const struct shard_stream_writer *parts);
+/* How many parts are published, and how many names are in them. */
+uint64_t shard_stream_writer_count(const struct shard_stream_writer *writer);
+uint64_t shard_stream_writer_names(const struct shard_stream_writer *writer);
 
-void shard_stream_writer_free(struct shard_stream_writer *parts);
+/* Free the writer; the parts stay. NULL is allowed. */
+void shard_stream_writer_free(struct shard_stream_writer *writer);
 
 #endif

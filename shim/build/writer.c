@@ -21,11 +21,11 @@
 #include "listing/listing.h"
 
 #define BUFFER_SIZE (1u << 20)
-#define RUN_LEAST 128 /* names; fewer take less room in blocks */
+#define RUN_LEAST 128 /* names of a run; fewer take less room in blocks */
 #define DIGEST_SIZE ((size_t)32 << 10)
 #define RESERVE_STEP ((off_t)16 << 20)
 
-/* A call's result, after the last time that a signal broke it off. */
+/* A call's result; the call is repeated as long as signals interrupt it. */
 #define AGAIN(call)                                                                                \
   __extension__({                                                                                  \
     int rc_;                                                                                       \
@@ -41,37 +41,37 @@ struct bytes {
   size_t size, room;
 };
 
-/* What is kept of a table until it is written. */
+/* A table until it is written. */
 struct table_state {
   struct shard_spool index, extents, runs, attributes, attribute_index;
   struct shard_table_header *header; /* in the writer's header */
-  struct shard_extent open;          /* of blocks, not yet among the extents; count 0: none */
-  uint32_t seed;                     /* of the checksums */
+  struct shard_extent open;          /* the extent of blocks that still grows; count 0: none */
+  uint32_t seed;                     /* of the blocks' checksums */
 };
 
-/* The last names, as long as each is the one before with a number one higher: a run, or not long
- * enough for one. The last of them is in the writer's `last`. */
+/* The last names, as long as each is the name before it with a number one higher. They become a run
+ * if there are enough, else go into blocks. The writer's `last` has the last of them. */
 struct pending_run {
   uint64_t count;
-  size_t begin, end;     /* where the number is, if there are two or more */
-  size_t prefix, suffix; /* what the first shares with the name before it */
+  size_t begin, end;     /* the number's place in the names, once there are two */
+  size_t prefix, suffix; /* bytes that the first shares with the name before it */
 };
 
 struct shard_writer {
   char *path, *folder;
   struct shard_whole whole;
-  char temporary[PATH_MAX]; /* its path, once it is asked for */
+  char temporary[PATH_MAX]; /* its path, for shard_writer_temporary() */
   off_t written;            /* bytes handed to the kernel */
   off_t reserved;           /* bytes of space the file system has promised */
   uint8_t *buffer;
   size_t filled;
   struct table_state names, others;
-  struct table_state *table; /* the one that is being written */
+  struct table_state *table; /* the table that is being written */
   struct bytes block, dirs, dir_offsets;
   uint32_t in_block;                  /* names in block */
-  struct shard_attributes attributes; /* since the last block of these */
+  struct shard_attributes attributes; /* of the names since the last block of attributes */
   EVP_MD_CTX *digest;
-  struct bytes undigested; /* names and NULs, to be digested together */
+  struct bytes undigested; /* names and NULs that are still to be digested */
   struct shard_header header;
   struct shard_facts facts;
   struct pending_run pending;
@@ -106,7 +106,7 @@ static int bytes_add(struct bytes *b, const void *data, size_t size) {
   return rc;
 }
 
-/* posix_fallocate() gives its error back, and a signal may break it off. */
+/* posix_fallocate(), repeated if a signal interrupts it. Returns the error, as it does. */
 static int reserve_space(int fd, off_t at, off_t size) {
   int rc;
   do {
@@ -135,7 +135,7 @@ static int flush_buffer(struct shard_writer *w) {
   }
   int rc = shard_spool_write_at(w->whole.fd, w->buffer, w->filled, w->written);
   if (rc == 0) {
-    /* Let the disk begin now; the fsync at the end would find it all to do. */
+    /* Let the disk begin now: else all writing is left to the fsync at the end. */
     (void)sync_file_range(w->whole.fd, w->written, (off_t)w->filled, SYNC_FILE_RANGE_WRITE);
     w->written = end;
     w->filled = 0;
@@ -253,7 +253,7 @@ const char *shard_writer_temporary(struct shard_writer *w) {
   return shard_whole_temporary(&w->whole, w->temporary);
 }
 
-/* One more entry of an index. */
+/* Append an entry to an index. */
 static int add_to_index(struct shard_spool *index, uint64_t offset, uint32_t crc) {
   uint8_t entry[SHARD_INDEX_ENTRY];
   memcpy(entry, &offset, sizeof(offset));
@@ -273,7 +273,7 @@ static int add_to_index(struct shard_spool *index, uint64_t offset, uint32_t crc
     end_ - (k);                                                                                    \
   })
 
-/* Of the last n names of the table. */
+/* Write the attributes of the table's last n names as a block. */
 static int end_attributes(struct shard_writer *w, uint32_t n) {
   struct table_state *t = w->table;
   const struct shard_attributes *a = &w->attributes;
@@ -330,7 +330,7 @@ static int add_extent(struct table_state *t, struct shard_extent *e, const void 
   return shard_spool_add(&t->extents, e, sizeof(*e));
 }
 
-/* The open extent of blocks is complete. */
+/* End the open extent of blocks, if there is one. */
 static int end_blocks(struct shard_writer *w) {
   struct table_state *t = w->table;
   int rc = end_block(w);
@@ -341,7 +341,7 @@ static int end_blocks(struct shard_writer *w) {
   return rc;
 }
 
-/* A name into the current block; it shares prefix and suffix with the name before. */
+/* Append a name to the current block; it shares prefix and suffix with the name before. */
 static int encode_name(struct shard_writer *w, const char *name, size_t length, size_t prefix,
                        size_t suffix) {
   struct table_state *t = w->table;
@@ -371,7 +371,7 @@ static int encode_name(struct shard_writer *w, const char *name, size_t length, 
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
-/* The pending names as a run. */
+/* Write the pending names as a run; `number` is the first one's. */
 static int end_run(struct shard_writer *w, uint64_t number) {
   struct table_state *t = w->table;
   struct pending_run *run = &w->pending;
@@ -400,7 +400,7 @@ static int end_run(struct shard_writer *w, uint64_t number) {
   return rc ? rc : shard_spool_add(&t->runs, record, size);
 }
 
-/* The pending names go where they belong. */
+/* Write the pending names, as a run or into blocks. */
 static int end_pending(struct shard_writer *w) {
   struct pending_run *run = &w->pending;
   int rc = 0;
@@ -430,8 +430,8 @@ static int end_pending(struct shard_writer *w) {
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /*
- * Whether a name of the same length as the last one, with which it shares prefix and suffix, is the
- * last one with a number one higher. *begin, *end: where the number is.
+ * Whether a name of the last name's length is the last name with a number one higher; it shares
+ * prefix and suffix with it. *begin, *end: the number's place.
  */
 static bool counts_on(const char *last, const char *name, size_t length, size_t prefix,
                       size_t suffix, size_t *begin, size_t *end) {
@@ -441,7 +441,7 @@ static bool counts_on(const char *last, const char *name, size_t length, size_t 
     first--;
   }
   *begin = first;
-  /* The digit that differs first goes up by one, and nines behind it become zeros. */
+  /* The first digit that differs goes up by one, and nines behind it become zeros. */
   if (prefix >= *end || prefix < first || last[prefix] == '9' || name[prefix] != last[prefix] + 1) {
     return false;
   }
@@ -453,7 +453,7 @@ static bool counts_on(const char *last, const char *name, size_t length, size_t 
   return true;
 }
 
-/* Whether `name` goes on with the pending run. Then the last name becomes it. */
+/* Whether `name` continues the pending run. If so, it becomes the last name. */
 static bool continues_run(struct shard_writer *w, const char *name, size_t length) {
   const struct pending_run *run = &w->pending;
   if (run->count < 2 || length != w->last_length ||
@@ -473,7 +473,7 @@ static bool continues_run(struct shard_writer *w, const char *name, size_t lengt
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* The index of a table is complete, and follows it with the attributes. */
+/* End the table: write what follows its names, and go on to the others. */
 static int end_table(struct shard_writer *w);
 
 static int end_digest(struct shard_writer *w) {
@@ -494,7 +494,7 @@ static int digest_name(struct shard_writer *w, const char *name, size_t length) 
   return b->size < DIGEST_SIZE ? 0 : end_digest(w);
 }
 
-/* Facts, and what is told of basenames, for a name that is in order. */
+/* Note what the header says of a name that is in order. */
 static void note_name(struct shard_writer *w, const char *name, size_t length, size_t prefix,
                       size_t suffix) {
   struct shard_header *h = &w->header;
@@ -507,7 +507,7 @@ static void note_name(struct shard_writer *w, const char *name, size_t length, s
   shard_facts_add(&w->facts, w->last, w->last_length, name, length, prefix, suffix);
 }
 
-/* A name that does not go on with the pending run. */
+/* Take a name that does not continue the pending run. */
 static int begin_pending(struct shard_writer *w, const char *name, size_t length) {
   struct shard_header *h = &w->header;
   struct pending_run *run = &w->pending;
@@ -562,7 +562,7 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
     w->pending.count++;
     if (which == SHARD_WRITER_NAMES) {
       shard_facts_count(&w->facts, name, w->pending.begin, w->pending.end);
-      /* A number in the path: the basename stays the same. */
+      /* If the number stands before the basename, the basename is the last name's. */
       w->header.duplicates += w->header.order == SHARD_ORDER_BASENAME &&
                               w->pending.end <= shard_codec_basename(name, length);
     }
@@ -612,29 +612,29 @@ static int put_section(struct shard_writer *w, struct shard_section *s, const st
   return rc ? rc : put_bytes(w, data->data, data->size);
 }
 
-/* A section that is being copied from spools. */
+/* What copy_to_section() copies a spool's bytes to. */
 struct section_copy {
   struct shard_writer *w;
   struct shard_section *section;
 };
 
-static int copy(void *context, const void *data, size_t size) {
+static int copy_to_section(void *context, const void *data, size_t size) {
   struct section_copy *c = context;
   c->section->size += size;
   c->section->crc = shard_crc32c(c->section->crc, data, size);
   return put_bytes(c->w, data, size);
 }
 
-/* A section of one spool, or of two. */
+/* Write a section of one spool, or of two. */
 static int put_spools(struct shard_writer *w, struct shard_section *s, struct shard_spool *first,
                       struct shard_spool *second) {
   struct section_copy c = {w, s};
   int rc = begin_section(w, s);
   if (rc == 0) {
-    rc = shard_spool_read(first, copy, &c);
+    rc = shard_spool_read(first, copy_to_section, &c);
   }
   if (rc == 0 && second) {
-    rc = shard_spool_read(second, copy, &c);
+    rc = shard_spool_read(second, copy_to_section, &c);
   }
   return rc;
 }
@@ -687,7 +687,7 @@ static int compare_dirs(const void *pa, const void *pb, void *dirs) {
   return (a.dev > b.dev) - (a.dev < b.dev);
 }
 
-/* The dirs section, and where each of them is in it, by inode. */
+/* Write the dirs section, and the directories' offsets in it, ordered by inode. */
 static int put_dirs(struct shard_writer *w, const struct shard_writer_facts *facts) {
   struct bytes dirs = {0};
   int rc = bytes_add(&dirs, facts->source, strlen(facts->source) + 1);
@@ -718,7 +718,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   struct shard_header *h = &w->header;
   int rc = w->table == &w->names ? end_table(w) : 0;
   if (rc == 0) {
-    rc = end_table(w); /* of others */
+    rc = end_table(w); /* the others */
   }
   if (rc != 0 || (rc = put_dirs(w, facts)) != 0 || (rc = flush_buffer(w)) != 0 ||
       (rc = end_digest(w)) != 0) {

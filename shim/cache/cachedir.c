@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cachedir.c - which directory listings are kept in, and whether it may be used.
+ * cachedir.c - finds the directory for listings, and checks that it is safe to use.
  */
 #include "cache/cachedir.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cachedir.h - the cache directory; shard_cache_dir() of libshard.h is the same with make = true.
- */
+/* cachedir.h - the cache directory. shard_cache_dir() (libshard.h) finds it with make = true. */
 #ifndef SHARD_CACHE_CACHEDIR_H
 #define SHARD_CACHE_CACHEDIR_H
 
@@ -9,8 +8,10 @@
 #include <sys/types.h>
 
 /*
- * The cache directory, made if asked for, and checked. Its length, or a negative errno with a line
- * in err; buf holds the path in any case, cut off at `size`.
+ * Print the path of the cache directory into buf[size], and check the directory; make: create it if
+ * it is not there. Returns the length of the path, or a negative errno and a line in err[errsize]:
+ * -EPERM if it belongs to another user or is open to others. buf has the path in any case, cut off
+ * if it is too long. Thread-safe; errno is left alone.
  */
 ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t errsize);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prebuilt.c - a listing that was made elsewhere: whether it is the one that is asked for and still
- * true, and SHARD_LISTING, which names one.
+ * prebuilt.c - judges a listing that was made elsewhere, and opens the one that SHARD_LISTING
+ * names.
  *
- * With SHARD_LISTING_BUILD=first rank 0 puts the listing it has made there, if there is none or an
- * old one, and all other ranks wait for it: one listing for all nodes.
+ * With SHARD_LISTING_BUILD=first rank 0 makes the listing that SHARD_LISTING names, if there is
+ * none or an old one. All other ranks wait for it: one listing for all nodes.
  */
 #include "cache/prebuilt.h"
 
@@ -25,7 +25,7 @@
 
 bool shard_prebuilt_is_true(const struct shard_listing *l, const char *real) {
   if (l->header->directories == 0) {
-    return true; /* of a text or a bucket: nothing tells */
+    return true; /* of a text or a bucket, which do not tell whether they have changed */
   }
   int root = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) {
@@ -43,7 +43,7 @@ bool shard_prebuilt_is_true(const struct shard_listing *l, const char *real) {
   return same;
 }
 
-/* Whether all names of `l` match one of the asked patterns, by what the header says. */
+/* Whether the header proves that all names of `l` match one of the asked patterns. */
 static bool all_names_match(const struct shard_listing *l, const struct shard_options *asked) {
   if (!asked->include[0] || l->names.count == 0) {
     return true;
@@ -91,13 +91,13 @@ static bool has_same_names(const struct shard_listing *l, const struct shard_opt
     return false;
   }
   if (asked->attributes && strcmp(made.include, asked->include) != 0) {
-    return false; /* its "others" are not the ones that are asked for */
+    return false; /* other patterns, other "others" */
   }
   if (asked->attributes && !made.attributes) {
     return false;
   }
   if (made.depth != asked->depth) {
-    /* Deeper than asked is fine if there was nothing deeper. */
+    /* A deeper walk than asked for is fine if it found no directory so deep. */
     if (!asked->depth || (made.depth && made.depth < asked->depth)) {
       return false;
     }
@@ -122,13 +122,13 @@ bool shard_prebuilt_serves(const struct shard_listing *l, const char *real,
 }
 
 /*
- * A given listing that is passed over should be known to be. Not, though, if it is of a directory
- * beside this one: train and valid share one variable.
+ * Say in why[size] why a listing is not used. "" if it is of a directory beside this one: train and
+ * valid share one variable.
  */
 static void explain_refusal(const struct shard_listing *l, const char *name, const char *real,
                             const struct shard_options *asked, char *why, size_t size) {
   size_t end = strlen(real), parent;
-  end -= end > 1 && real[end - 1] == '/'; /* a bucket's folder */
+  end -= end > 1 && real[end - 1] == '/'; /* a bucket's prefix ends with a slash */
   const char *slash = memrchr(real, '/', end);
   parent = slash ? (size_t)(slash - real) + 1 : 0;
   const char *rest = strlen(l->source) > parent ? strchr(l->source + parent, '/') : NULL;
@@ -155,6 +155,7 @@ int shard_prebuilt_judge(const struct shard_listing *l, const char *name, const 
   return shard_prebuilt_is_true(l, real) ? 1 : -ESTALE;
 }
 
+/* Open a listing if it is to be used; print a warning if it is of another directory or options. */
 static int open_if_fit(const char *file, const char *name, const char *real,
                        const struct shard_options *asked, struct shard_listing **out) {
   struct shard_listing *l;
@@ -231,7 +232,7 @@ int shard_prebuilt_await(const char *file, const char *real, const struct shard_
   }
 }
 
-/* Copy a mapped listing to a new file. */
+/* Write the mapped listing to a new file. */
 static int copy_listing(const struct shard_listing *l, int fd) {
   for (size_t done = 0; done < l->map_size;) {
     ssize_t n = write(fd, l->map + done, l->map_size - done);

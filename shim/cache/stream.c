@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stream.c - the reader's side of a listing in parts. Its parts are a list that only grows, so that
- * threads need no lock and a forked child finds none.
+ * stream.c - reads a listing in parts. The open parts are a list that only grows, so that threads
+ * need no lock, and a forked child finds none held.
  */
 #include "cache/stream.h"
 
@@ -21,10 +21,10 @@
 #include "config/config.h"
 #include "listing/listing.h"
 
-#define GRACE_MS 3000 /* after SHARD_TIMEOUT, in which shardctl says what is wrong */
+#define GRACE_MS 3000 /* more than SHARD_TIMEOUT, for shardctl to say what is wrong */
 
 struct part_link {
-  struct shard_stream_part part; /* the first member */
+  struct shard_stream_part part; /* first: a pointer to it is one to the link */
   struct shard_listing *listing;
   uint64_t number;
   struct part_link *_Atomic next;
@@ -32,12 +32,13 @@ struct part_link {
 
 struct shard_stream {
   struct part_link *_Atomic first;
-  _Atomic uint64_t parts; /* in all, once that is known; 0 */
+  _Atomic uint64_t parts; /* how many there are in all; 0: not known yet */
   const char *source, *options;
   char base[];
 };
 
-/* Open BASE.suffix for reading; -1 and errno. No path on the stack: a host's may be small. */
+/* Open BASE.suffix for reading; -1 and errno on failure. The path is malloc'd: a host's stack may
+ * be small. */
 static int open_beside(const char *base, const char *suffix) {
   char *path;
   if (asprintf(&path, "%s.%s", base, suffix) < 0) {
@@ -49,7 +50,7 @@ static int open_beside(const char *base, const char *suffix) {
   return fd;
 }
 
-/* The text of BASE.suffix: its length, or a negative errno. */
+/* Read BASE.suffix into text[size]. Returns the length, or a negative errno. */
 static ssize_t read_beside(const char *base, const char *suffix, char *text, size_t size) {
   int fd = open_beside(base, suffix);
   ssize_t n = fd < 0 ? -errno : read(fd, text, size - 1);
@@ -61,7 +62,8 @@ static ssize_t read_beside(const char *base, const char *suffix, char *text, siz
   return n;
 }
 
-/* The last line of BASE.err: why shardctl failed. By SHARD_LOG there are any number before it. */
+/* Read the last line of BASE.err: why shardctl failed. With SHARD_LOG, other lines stand before it.
+ */
 static void read_last_line(const char *base, char *text, size_t size) {
   int fd = open_beside(base, "err");
   off_t length = fd < 0 ? 0 : lseek(fd, 0, SEEK_END), most = (off_t)size - 1;
@@ -79,7 +81,7 @@ static void read_last_line(const char *base, char *text, size_t size) {
   }
 }
 
-/* Of one that is complete, *parts is how many there are. */
+/* The state of a stream; *parts is the number of its parts if it is complete. */
 static enum shard_stream_state read_state(const char *base, uint64_t *parts) {
   char count[32];
   if (read_beside(base, "end", count, sizeof(count)) > 0) {
@@ -95,7 +97,7 @@ static enum shard_stream_state read_state(const char *base, uint64_t *parts) {
   if (runs) {
     return SHARD_STREAM_RUNNING;
   }
-  /* It may have ended between the two looks. */
+  /* shardctl may have ended well after the first look at BASE.end. */
   ssize_t n = read_beside(base, "end", count, sizeof(count));
   *parts = strtoull(count, NULL, 10);
   return n > 0                             ? SHARD_STREAM_COMPLETE
@@ -135,7 +137,9 @@ void shard_stream_close(struct shard_stream *stream) {
   free(stream);
 }
 
-/* Open a part. -ENOENT: it is not there. */
+/* Open a part whose positions begin at `begin`. 0; -ENOENT: it is not there; another negative
+ * errno.
+ */
 static int open_part(const struct shard_stream *s, uint64_t number, uint64_t begin,
                      struct part_link **out) {
   char *path = NULL;
@@ -162,7 +166,8 @@ static int open_part(const struct shard_stream *s, uint64_t number, uint64_t beg
   return 0;
 }
 
-/* What has come of a part that is not there. 0: none will; -EAGAIN: it may come. */
+/* Why a part is not there. 0: the stream has no more parts. -EAGAIN: the part may come. Else a
+ * negative errno and a line in err[size]. */
 static int explain_missing(struct shard_stream *s, uint64_t number, char *err, size_t size) {
   char text[600];
   uint64_t parts = 0;
@@ -175,7 +180,7 @@ static int explain_missing(struct shard_stream *s, uint64_t number, char *err, s
       atomic_store(&s->parts, number);
       return 0;
     }
-    /* Written since the part was looked for. */
+    /* shardctl may have written the part since we looked for it. */
     snprintf(text, sizeof(text), "%llu.listing", (unsigned long long)number);
     int fd = open_beside(s->base, text);
     if (fd >= 0) {
@@ -192,7 +197,8 @@ static int explain_missing(struct shard_stream *s, uint64_t number, char *err, s
   return -EIO;
 }
 
-/* The part after `last` is brought in. 1, or as shard_stream_next(). */
+/* Open the part after `last` (NULL: the first) and append it to the list. 1, or as
+ * shard_stream_next(). */
 static int open_next_part(struct shard_stream *s, struct part_link *last, struct part_link **out,
                           char *err, size_t size) {
   struct part_link *_Atomic *slot = last ? &last->next : &s->first;
@@ -218,7 +224,7 @@ static int open_next_part(struct shard_stream *s, struct part_link *last, struct
   return 1;
 }
 
-/* open_next_part(), again and again if it may come. */
+/* open_next_part(); with `wait`, again and again while the part may come. */
 static int await_next_part(struct shard_stream *stream, bool wait, struct part_link *last,
                            struct part_link **next, char *err, size_t size) {
   int64_t deadline = 0;
@@ -245,7 +251,7 @@ int shard_stream_next(struct shard_stream *stream, bool wait, const struct shard
   struct part_link *next = atomic_load(last ? &last->next : &stream->first);
   int rc = 1, cancelable;
   if (!next) {
-    /* A thread that was cancelled here would leave its directory stream locked. */
+    /* A thread cancelled here would leave its directory stream locked. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     rc = await_next_part(stream, wait, last, &next, err, size);
     pthread_setcancelstate(cancelable, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * directory.c - what a walk finds goes to the intake; then every directory is looked at once more,
- * so that a listing is that of a moment.
+ * directory.c - gives what a walk finds to the intake; then looks at every directory once more, so
+ * that the listing shows the tree at one moment.
  */
 #include "source/directory.h"
 
@@ -32,8 +32,8 @@ static int add_directory(void *context, uint64_t dev, uint64_t ino, struct times
 }
 
 /*
- * Whether every directory is still as it was when it was read: a file that was moved while the tree
- * was walked is not in both places, or in none.
+ * Check that every directory is still as it was when it was read. Else a file that was moved during
+ * the walk could be in both places, or in none. 0 or -EAGAIN.
  */
 static int check_unchanged(const struct shard_intake *intake, const char *real, char *err,
                            size_t size) {
@@ -65,7 +65,7 @@ static int read_directory(void *context, struct shard_intake *intake, char *err,
                                         .other = add_other,
                                         .directory = add_directory};
   }
-  bool in_parts = intake->attempt == 0; /* if they did not work the first time, do without */
+  bool in_parts = intake->attempt == 0; /* parts may be why the first attempt failed */
   int rc = shard_walk(real, intake->options, sinks, SHARD_WALKERS, in_parts, &facts);
   if (rc != 0) {
     if (facts.error[0]) {

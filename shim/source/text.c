@@ -16,8 +16,8 @@
 
 #include "build/intake.h"
 
-#define PIPE_SIZE ((size_t)1 << 20)     /* what any user may ask for */
-#define BUFFER_SIZE ((size_t)256 << 10) /* stays in the cache */
+#define PIPE_SIZE ((size_t)1 << 20)     /* the most that every user may ask for */
+#define BUFFER_SIZE ((size_t)256 << 10) /* fits into the CPU's cache */
 
 struct text_reader {
   const char *file;
@@ -27,7 +27,7 @@ struct text_reader {
   char *err;
   size_t size;
   struct shard_intake *intake;
-  bool nul; /* there is one somewhere in the buffer, as a line may not have it */
+  bool nul; /* the buffer has a NUL somewhere; then each line is searched for one */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct text_reader *r, int rc,
@@ -79,7 +79,7 @@ static int take_line(struct text_reader *r, const char *text, size_t length) {
   return shard_intake_add(r->intake, text, length);
 }
 
-/* Lines from fd. Those of the first `filled` bytes of buffer have been read already. */
+/* Read lines from fd. The first `filled` bytes are in the buffer already. */
 static int read_lines(struct text_reader *r, int fd, char *buffer, size_t filled) {
   bool ended = false;
   r->nul = memchr(buffer, 0, filled) != NULL;
@@ -117,8 +117,8 @@ static int read_lines(struct text_reader *r, int fd, char *buffer, size_t filled
 }
 
 /*
- * The program that unpacks what begins with these bytes; NULL if it is plain text. A zstd file may
- * begin with a frame to be skipped (RFC 8878, 3.1.2), as those of pzstd do.
+ * The program that unpacks a file that begins with these bytes; NULL for plain text. A zstd file
+ * may begin with a skippable frame (RFC 8878, 3.1.2), as those of pzstd do.
  */
 static const char *find_unpacker(const uint8_t *p, size_t size) {
   static const uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd},
@@ -132,7 +132,7 @@ static const char *find_unpacker(const uint8_t *p, size_t size) {
   return packed ? "zstd" : NULL;
 }
 
-/* Read the output of `program -dc` of fd, from its beginning. */
+/* Unpack fd, from its beginning, by `program -dc`, and read the lines. */
 static int read_packed(struct text_reader *r, int fd, const char *program, char *buffer) {
   int pipes[2];
   if (lseek(fd, 0, SEEK_SET) != 0) {
@@ -173,17 +173,17 @@ static int read_packed(struct text_reader *r, int fd, const char *program, char 
 struct text_source {
   const char *file;
   const struct shard_text_options *options;
-  off_t begin; /* of standard input */
+  off_t begin; /* standard input: where it stood at first */
 };
 
-/* A source's read(). */
+/* A source's read(); context: struct text_source. */
 static int read_text(void *context, struct shard_intake *intake, char *err, size_t size) {
   const struct text_source *text = context;
   const struct shard_text_options *options = text->options;
   const char *file = text->file;
   struct text_reader r = {
       .file = file, .options = options, .err = err, .size = size, .intake = intake};
-  /* Without the slash at its end; "/" becomes "". */
+  /* The root without slashes at its end; "/" becomes "". */
   r.root_length = options->root ? strlen(options->root) : 0;
   while (r.root_length > 0 && options->root[r.root_length - 1] == '/') {
     r.root_length--;
@@ -196,7 +196,7 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
   if (fd < 0) {
     return fail(&r, -errno, "cannot open manifest '%.300s': %s", file, strerror(errno));
   }
-  fcntl(fd, F_SETPIPE_SZ, (int)PIPE_SIZE); /* if it is one: fewer changes of threads */
+  fcntl(fd, F_SETPIPE_SZ, (int)PIPE_SIZE); /* if it is a pipe: fewer changes of threads */
   char *buffer = malloc(BUFFER_SIZE);
   int rc = 0;
   size_t filled = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * walk.c - a tree's directories, each read by one thread, a long one of ext4 by several.
+ * walk.c - reads a tree's directories: each by one thread, a long one of ext4 by several.
  *
- * ext4 lists a directory that has an index (htree) by ascending hash of the names, and the position
- * (d_off) of an entry is its hash: so a thread may begin in the middle, by lseek. That nothing is
- * lost does not rest on this. The thread that reads the part before goes on until it meets the very
- * entry that the other began with (the same inode, name, type and d_off); from there on both
- * descriptors would show the same, for what follows a d_off is all that a d_off says (a server of
- * NFS reads directories so, call by call). If they do not meet, or positions do not ascend, the
- * walk fails by -EAGAIN, and is to be made again without parts. What is read twice the writer
+ * ext4 lists a directory that has an index (htree) by ascending hash of the names, and an entry's
+ * position (d_off) is its hash. So a thread may begin in the middle, by lseek. But completeness
+ * does not depend on this. The thread that reads the part before goes on until it meets the very
+ * entry that the other thread began with: the same inode, name, type and d_off. From there on both
+ * descriptors would show the same, as a d_off determines what follows it (an NFS server reads
+ * directories so, call by call). If the two do not meet, or positions do not ascend, the walk fails
+ * by -EAGAIN, and the caller walks again without parts. If a name is read twice, the writer
  * notices.
  */
 #include "source/walk.h"
@@ -33,7 +33,7 @@
 #include "libshard.h"
 
 #define DENTS_SIZE (256u << 10)
-/* A coarse clock stamps mtimes every 1/CONFIG_HZ s: 10 ms at the most. */
+/* The kernel stamps mtimes by a clock that ticks every 1/CONFIG_HZ s, 10 ms at most. */
 #define TICK_NSEC 20000000L
 
 struct dirent_raw {
@@ -44,21 +44,21 @@ struct dirent_raw {
   char name[];
 };
 
-/* Directories of this size are read in parts; it is less than two milliseconds' work. */
+/* Directories of this size or more are read in parts; one takes less than 2 ms. */
 #define SPLIT_LEAST ((off_t)256 << 10)
 #define PARTS SHARD_WALKERS
 
 /*
- * OPEN: nobody reads it yet, so the part before may go on into it. BEGUN: its first entry is not
- * known yet. MET: it is. ENDED: there is none. GONE: read with the part before, or given
- * up.
+ * OPEN: nobody reads the part yet, so the reader of the part before may go on into it. BEGUN: it
+ * has a reader, but its first entry is not known yet. MET: its first entry is known. ENDED: it has
+ * no entry. GONE: another reader went on into it, or its own has failed.
  */
 enum part_state { PART_OPEN, PART_BEGUN, PART_MET, PART_ENDED, PART_GONE };
 
 struct split_part {
-  int64_t from; /* a position */
+  int64_t from; /* the position where it begins */
   enum part_state state;
-  /* its first entry */
+  /* Its first entry: */
   uint64_t ino;
   int64_t off;
   unsigned char type;
@@ -68,17 +68,17 @@ struct split_part {
 /* A directory that is read in parts. */
 struct split {
   struct stat before;
-  size_t left;  /* parts that nobody has done with */
-  size_t users; /* threads and pending parts */
+  size_t left;  /* parts that are not read to their end */
+  size_t users; /* threads that read it, and parts among the pending */
   struct split_part parts[PARTS];
 };
 
-/* A directory still to be read, or a part of one. */
+/* A directory that waits to be read, or a part of one. */
 struct pending_directory {
   struct pending_directory *next;
-  struct split *split; /* NULL: whole */
+  struct split *split; /* NULL: the whole directory */
   size_t part;
-  uint32_t level; /* of its entries; the root's are at level 1 */
+  uint32_t level; /* its entries'; those of the root are at level 1 */
   char path[];    /* relative to the root; "" for the root */
 };
 
@@ -89,7 +89,7 @@ struct tree {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   struct pending_directory *pending;
-  size_t busy; /* threads that read a directory */
+  size_t busy; /* threads that are reading a directory */
   bool in_parts;
   int rc;
   struct shard_walk_facts *facts;
@@ -135,7 +135,7 @@ static int push_directory(struct walker *w, const char *path, size_t length, uin
 
 enum entry_kind { KIND_FILE, KIND_DIR, KIND_DIR_LINK };
 
-/* A link to a directory counts as a directory; what cannot be looked at is a file. */
+/* The kind of an entry; what stat(2) fails on is a file. *type: DT_UNKNOWN is replaced. */
 static enum entry_kind find_kind(int fd, const char *name, unsigned char *type) {
   struct stat st;
   if (*type == DT_UNKNOWN && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -198,7 +198,7 @@ static void wait_a_tick(int fd, struct stat *st) {
   for (int k = 0; k < 200; k++) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    /* Whole seconds: a file system that stores no more. */
+    /* An mtime of whole seconds: the file system may store no more. */
     long tick = st->st_mtim.tv_nsec == 0 ? 2000000000L : TICK_NSEC;
     int64_t age =
         (now.tv_sec - st->st_mtim.tv_sec) * 1000000000LL + now.tv_nsec - st->st_mtim.tv_nsec;
@@ -224,7 +224,8 @@ static void release_split(struct tree *t, struct split *split) {
   }
 }
 
-/* Divide the directory, if that may be worth it; the parts but the first are left to others. */
+/* Split the directory into parts if that may be worth it. The caller reads the first; any thread
+ * may read the others. NULL: read it whole. */
 static struct split *split_directory(struct walker *w, int fd, const struct stat *before,
                                      const struct pending_directory *dir) {
   struct statfs fs;
@@ -232,7 +233,7 @@ static struct split *split_directory(struct walker *w, int fd, const struct stat
   if (!w->tree->in_parts || before->st_size < SPLIT_LEAST || fstatfs(fd, &fs) != 0 ||
       fs.f_type != EXT4_SUPER_MAGIC || lseek(fd, step, SEEK_SET) != step ||
       lseek(fd, 0, SEEK_SET) != 0) {
-    return NULL; /* one without an index refuses such positions */
+    return NULL; /* a directory without an index refuses such positions */
   }
   struct split *split = calloc(1, sizeof(*split));
   if (!split) {
@@ -247,7 +248,7 @@ static struct split *split_directory(struct walker *w, int fd, const struct stat
   for (size_t k = PARTS - 1; k > 0; k--) {
     if (push_directory(w, dir->path, strlen(dir->path), dir->level, split, k) != 0) {
       pthread_mutex_lock(&w->tree->mutex);
-      split->users--; /* the part before goes on into it */
+      split->users--; /* the reader of the part before will go on into it */
       pthread_mutex_unlock(&w->tree->mutex);
     }
   }
@@ -261,7 +262,8 @@ static void set_state(struct tree *t, struct split_part *part, enum part_state s
   pthread_mutex_unlock(&t->mutex);
 }
 
-/* What has become of a part that another may be reading; an open one is taken from it. */
+/* Wait until the part's first entry is known. Returns its state; an OPEN part is then GONE: the
+ * caller reads it. */
 static enum part_state await_state(struct tree *t, struct split_part *part) {
   pthread_mutex_lock(&t->mutex);
   while (part->state == PART_BEGUN) {
@@ -287,14 +289,14 @@ static int fail_to_meet(struct walker *w, const char *path) {
 /* Where a thread is in a directory. */
 struct part_reader {
   struct split *split; /* NULL: it reads all of it */
-  size_t part, next;   /* its own; the one it has not come to */
+  size_t part, next;   /* the part it began with; the next that it has not come to */
   int64_t at;          /* the position of the entry at hand */
 };
 
-/* Its part's first entry, or d is NULL: there is none. */
+/* Publish the first entry of the reader's part; NULL: it has none. */
 static void begin_part(struct tree *t, struct part_reader *r, const struct dirent_raw *d) {
   struct split_part *part = &r->split->parts[r->part];
-  if (part->state == PART_BEGUN) { /* no other thread changes it then */
+  if (part->state == PART_BEGUN) { /* no other thread changes this state */
     if (d) {
       part->ino = d->ino;
       part->off = d->off;
@@ -306,8 +308,8 @@ static void begin_part(struct tree *t, struct part_reader *r, const struct diren
 }
 
 /*
- * Before an entry is taken, or the end (NULL). 1: it, and what follows, is another part's; 0: it
- * is ours.
+ * Before entry d, or the end (NULL), is taken: does it belong to the next part? 1: the next part
+ * begins here, so stop. 0: take it. Or a negative errno.
  */
 static int meet_next_part(struct walker *w, struct part_reader *r, const struct dirent_raw *d,
                           const char *path) {
@@ -322,7 +324,7 @@ static int meet_next_part(struct walker *w, struct part_reader *r, const struct 
       return 1;
     }
     if (state == PART_GONE) {
-      return 1; /* its reader has failed, and so will the walk */
+      return 1; /* the part's reader has failed, and so will the walk */
     }
     if (state != PART_OPEN) {
       return fail_to_meet(w, path);
@@ -368,75 +370,99 @@ static int read_entries(struct walker *w, int fd, struct part_reader *r, const c
   }
 }
 
+/* Claim the part to be read. false if the reader of the part before has gone on into it. */
+static bool claim_part(struct tree *t, struct part_reader *r) {
+  struct split_part *part = &r->split->parts[r->part];
+  r->at = part->from;
+  pthread_mutex_lock(&t->mutex);
+  bool ours = part->state == PART_OPEN;
+  part->state = ours ? PART_BEGUN : part->state;
+  pthread_mutex_unlock(&t->mutex);
+  return ours;
+}
+
+/* End a part: rc says how reading it went. Whether it was the directory's last one to be read. */
+static bool end_part(struct tree *t, const struct part_reader *r, int rc) {
+  if (rc != 0) {
+    set_state(t, &r->split->parts[r->part], PART_GONE); /* no one shall wait for it */
+  }
+  pthread_mutex_lock(&t->mutex);
+  r->split->left -= r->next - r->part;
+  bool last = r->split->left == 0;
+  pthread_mutex_unlock(&t->mutex);
+  return last;
+}
+
+/* ---- a directory ---- */
+
+static int fail_to_open(struct walker *w, const char *path) {
+  /* The directory was there a moment ago. */
+  bool changing = *path && (errno == ENOENT || errno == ENOTDIR);
+  return fail(w, changing ? -EAGAIN : -errno, "cannot open directory '%.300s': %s%s",
+              *path ? path : ".", strerror(errno),
+              changing          ? "; the tree is changing"
+              : errno == EACCES ? "; make it readable"
+                                : "");
+}
+
+/* Go to where the part begins. A whole directory: wait until it is old enough, then maybe split it.
+ */
+static int begin_directory(struct walker *w, int fd, struct part_reader *r,
+                           const struct pending_directory *dir, struct stat *before) {
+  if (fstat(fd, before) != 0) {
+    return fail(w, -errno, "fstat: %s", strerror(errno));
+  }
+  if (r->split) {
+    const struct stat *whole = &r->split->before;
+    bool same = before->st_dev == whole->st_dev && before->st_ino == whole->st_ino &&
+                lseek(fd, r->at, SEEK_SET) == r->at;
+    *before = *whole;
+    return same ? 0 : fail_to_meet(w, dir->path);
+  }
+  wait_a_tick(fd, before);
+  r->split = split_directory(w, fd, before, dir);
+  return 0;
+}
+
+/* All of the directory was read: report it, unless it has changed since `before`. */
+static int end_directory(struct walker *w, int fd, const char *path, const struct stat *before) {
+  struct stat after;
+  if (fstat(fd, &after) != 0) {
+    return fail(w, -errno, "fstat: %s", strerror(errno));
+  }
+  if (!same_time(before->st_mtim, after.st_mtim)) {
+    return fail(w, -EAGAIN, "directory '%.300s' changed while it was listed", *path ? path : ".");
+  }
+  return w->sink->directory(w->sink->context, after.st_dev, after.st_ino, after.st_mtim, path);
+}
+
 static int read_directory(struct walker *w, const struct pending_directory *dir) {
   struct tree *t = w->tree;
   size_t base = strlen(dir->path);
   struct part_reader r = {.split = dir->split, .part = dir->part, .next = dir->part + 1};
-  if (r.split) {
-    struct split_part *part = &r.split->parts[r.part];
-    r.at = part->from;
-    pthread_mutex_lock(&t->mutex);
-    bool ours = part->state == PART_OPEN;
-    part->state = ours ? PART_BEGUN : part->state;
-    pthread_mutex_unlock(&t->mutex);
-    if (!ours) {
-      release_split(t, r.split);
-      return 0;
-    }
-  }
-  int fd = shard_path_open(t->root, dir->path, O_RDONLY), rc = 0;
-  if (fd < 0) {
-    /* One that was there a moment ago: the tree is changing. */
-    rc = base && (errno == ENOENT || errno == ENOTDIR) ? -EAGAIN : -errno;
-    fail(w, rc, "cannot open directory '%.300s': %s%s", base ? dir->path : ".", strerror(errno),
-         rc == -EAGAIN     ? "; the tree is changing"
-         : errno == EACCES ? "; make it readable"
-                           : "");
+  struct stat before;
+  if (r.split && !claim_part(t, &r)) {
+    release_split(t, r.split);
+    return 0;
   }
   memcpy(w->path, dir->path, base);
   if (base) {
     w->path[base++] = '/';
   }
-  struct stat before, after;
-  if (rc == 0 && fstat(fd, &before) != 0) {
-    rc = fail(w, -errno, "fstat: %s", strerror(errno));
-  }
-  if (rc == 0 && r.split) {
-    const struct stat *whole = &r.split->before;
-    if (before.st_dev != whole->st_dev || before.st_ino != whole->st_ino ||
-        lseek(fd, r.at, SEEK_SET) != r.at) {
-      rc = fail_to_meet(w, dir->path);
-    }
-  } else if (rc == 0) {
-    wait_a_tick(fd, &before);
-    r.split = split_directory(w, fd, &before, dir);
-  }
+  int fd = shard_path_open(t->root, dir->path, O_RDONLY);
+  int rc = fd < 0 ? fail_to_open(w, dir->path) : begin_directory(w, fd, &r, dir, &before);
   if (rc == 0) {
     rc = read_entries(w, fd, &r, dir->path, base, dir->level);
   }
-  bool last = true;
-  if (r.split) {
-    before = r.split->before;
-    if (rc != 0) {
-      set_state(t, &r.split->parts[r.part], PART_GONE); /* no one shall wait for it */
-    }
-    pthread_mutex_lock(&t->mutex);
-    r.split->left -= r.next - r.part;
-    last = r.split->left == 0;
-    pthread_mutex_unlock(&t->mutex);
-    release_split(t, r.split);
+  bool last = !r.split || end_part(t, &r, rc);
+  if (rc == 0 && last) {
+    rc = end_directory(w, fd, dir->path, &before);
   }
-  if (rc == 0 && last && fstat(fd, &after) != 0) {
-    rc = fail(w, -errno, "fstat: %s", strerror(errno));
+  if (r.split) {
+    release_split(t, r.split);
   }
   if (fd >= 0) {
     close(fd);
-  }
-  if (rc == 0 && last && !same_time(before.st_mtim, after.st_mtim)) {
-    rc = fail(w, -EAGAIN, "directory '%.300s' changed while it was listed", base ? dir->path : ".");
-  }
-  if (rc == 0 && last) {
-    rc = w->sink->directory(w->sink->context, after.st_dev, after.st_ino, after.st_mtim, dir->path);
   }
   return rc;
 }
