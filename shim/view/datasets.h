@@ -17,6 +17,7 @@
 #include "host/climb.h"
 #include "libshard.h"
 #include "listing/options.h"
+#include "view/once.h"
 #include "view/passes.h"
 #include "view/serve.h"
 
@@ -52,8 +53,18 @@ struct shard_datasets {
   char fault[500]; /* the same for people, to be said once a dataset is listed; or "" */
 };
 
-/* The set-up, made by the first call. */
-const struct shard_datasets *shard_datasets_get(void);
+extern struct shard_datasets shard_datasets_all __attribute__((visibility("hidden")));
+extern atomic_int shard_datasets_state __attribute__((visibility("hidden"))); /* a slot for it */
+
+/* See shard_datasets_get(). */
+const struct shard_datasets *shard_datasets_set_up(void);
+
+/* The set-up, made by the first call. Inline: it is called for every directory that is read. */
+static inline const struct shard_datasets *shard_datasets_get(void) {
+  bool ready =
+      atomic_load_explicit(&shard_datasets_state, memory_order_acquire) == SHARD_ONCE_READY;
+  return ready ? &shard_datasets_all : shard_datasets_set_up();
+}
 
 /*
  * Fill in what other datasets lie inside of this one, whose listing is open, and the positions that
