@@ -8,8 +8,10 @@
  *  - Functions that can fail return 0 (or a count) on success and a negative errno on failure;
  *    errno itself is left alone.
  *  - Names are bytes without NUL; they are paths relative to the root of the dataset.
- *  - A listing is immutable. After shard_listing_open() any number of threads may use one
- *    struct shard_listing at once, and a forked child may go on using it.
+ *  - A listing is immutable. Any number of threads may use one struct shard_listing at once, and
+ *    a forked child may go on using it.
+ *  - "A line in err[size]" is text for people that names the path or variable at fault and the
+ *    remedy. It is NUL-terminated, and cut off if it is too long.
  *  - None of the functions is async-signal-safe.
  */
 #ifndef LIBSHARD_H
@@ -37,14 +39,14 @@ const char *shard_version(void);
 struct shard_listing;
 
 /*
- * Map the listing `file` read-only and check its header and tables.
- * On success *out is the caller's, to be given to shard_listing_close().
+ * Map the listing `file` read-only and check its header.
+ * On success *out is the caller's, who ends it with shard_listing_close().
  * Errors: -ENOENT, -EACCES, ... of open(2); -EBADMSG if the file is not a listing, is damaged or
  * truncated; -EPROTONOSUPPORT if it is a listing of another format version; -ENOMEM.
  */
 int shard_listing_open(const char *file, struct shard_listing **out);
 
-/* Unmap. NULL is allowed. Cursors of this listing are dead afterwards. */
+/* Unmap and free. NULL is allowed. Cursors of this listing must not be used afterwards. */
 void shard_listing_close(struct shard_listing *listing);
 
 /* Number of entries. */
@@ -58,71 +60,71 @@ uint64_t shard_listing_count(const struct shard_listing *listing);
 ssize_t shard_listing_name(const struct shard_listing *listing, uint64_t i, char *buf, size_t size);
 
 /*
- * Copy names from position i on, each followed by NUL, as many as fit whole into buf[size] and at
- * most `most`. Returns how many, with the bytes used in *used; errors as shard_listing_name().
+ * Copy names from position i on, each followed by NUL, as many as fit into buf[size] and at most
+ * `most`. Returns how many, and in *used their bytes; errors as shard_listing_name().
  */
 ssize_t shard_listing_names(const struct shard_listing *listing, uint64_t i, size_t most, char *buf,
                             size_t size, size_t *used);
 
 /*
- * Position of `name`, or -ENOENT if it is truly absent, -EBADMSG for damage, -ENOTSUP if the
- * listing has kept the order of a manifest. Allocates nothing.
+ * Position of `name`. -ENOENT if the listing does not have it; -EBADMSG if a block on the way to it
+ * is damaged; -ENOTSUP if the listing keeps the order of a manifest. Allocates nothing.
  */
 int64_t shard_listing_find(const struct shard_listing *listing, const char *name);
 
 /*
- * Sequential reading. The caller owns the cursor; its fields are private. No clean-up needed; not
- * to be copied. One thread at a time.
+ * Sequential reading. The caller owns the cursor; its fields are private. It needs no clean-up, and
+ * must not be copied. One thread at a time.
  */
 #define SHARD_NAME_MAX 32768
 struct shard_table;
 struct shard_position {
   const struct shard_table *table;
-  const uint8_t *next, *end; /* inside the current block, or a run's record */
-  uint64_t position;         /* of the name that comes next */
-  uint64_t left;             /* names not yet decoded in the current block or run */
-  uint64_t number;           /* of the name that comes next, if it is the first one of a run */
-  uint64_t extent;           /* of the current block or run */
-  uint32_t digits_end;       /* where the number of a run ends in its names; 0: a block */
-  uint32_t length;           /* of the name in `name` */
+  const uint8_t *next, *end; /* rest of the current block, or the current run's record */
+  uint64_t position;         /* of the next name */
+  uint64_t left;             /* names of the current block or run that are not decoded yet */
+  uint64_t number;           /* number in a run's next name, until one is decoded */
+  uint64_t extent;           /* the extent of the current block or run */
+  uint32_t digits_end;       /* where the number ends in a run's names; 0: in a block */
+  uint32_t length;           /* bytes in `name`; 0: no name of the block or run decoded yet */
   char *name;                /* room for the longest name of the listing, and a NUL */
 };
 struct shard_cursor {
   struct shard_position at;
-  int error; /* sticky */
+  int error; /* the first one; later calls return it again */
   char name[SHARD_NAME_MAX];
 };
 
-/* Put the cursor before position i (i == count: at the end). 0, -EINVAL or -EBADMSG. */
+/* Put the cursor before position i (count: at the end). 0; -EINVAL past the end; -EBADMSG. */
 int shard_listing_seek(struct shard_cursor *cursor, const struct shard_listing *listing,
                        uint64_t i);
 
 /*
- * Return the length of the next name and point *name at it (NUL-terminated, valid until the next
- * call with this cursor); 0 at the end (no name is empty); -EBADMSG for damage.
+ * Point *name at the next name, NUL-terminated and valid until the next call with this cursor.
+ * Returns its length; 0 at the end (no name is empty); -EBADMSG for damage.
  */
 ssize_t shard_listing_next(struct shard_cursor *cursor, const char **name);
 
-/* Facts kept in the header. All sizes in bytes. */
+/* The facts in a listing's header. All sizes in bytes. */
 struct shard_listing_info {
   uint64_t entries;
-  uint64_t bytes;       /* size of the file */
-  uint64_t directories; /* directories walked, the root included */
-  uint64_t dirs_hidden; /* directories at the deepest level whose name matches `include`: they
-                           are not entries, but a plain listing of their parent shows them */
-  uint64_t dir_links;   /* links to directories that were not walked through */
-  uint64_t duplicates;  /* basename order only: neighbours with an equal basename */
-  uint32_t min_depth;   /* slashes in a name, least and most; 0 where there is no entry */
-  uint32_t max_depth;
+  uint64_t bytes;         /* size of the file */
+  uint64_t directories;   /* directories walked, the root included */
+  uint64_t dirs_hidden;   /* directories at the deepest level that match `include`; they are not
+                             entries, but a plain listing of their parent shows them */
+  uint64_t dir_links;     /* links to directories; the walk did not follow them */
+  uint64_t duplicates;    /* basename order only: neighbours with an equal basename */
+  uint32_t min_depth;     /* fewest slashes in a name; 0 if there is no entry */
+  uint32_t max_depth;     /* most slashes in a name; ditto */
   uint32_t longest;       /* longest name */
   uint32_t block;         /* names in a block */
-  uint32_t order;         /* 0: path, 1: basename, then path, 2: as it was given, 3: directory */
+  uint32_t order;         /* 0: path, 1: basename, then path, 2: as the manifest, 3: directory */
   uint32_t utf8;          /* 1 if every name is valid UTF-8 */
   uint32_t dotted;        /* 1 if some component of some name begins with '.' */
   uint8_t bytes_used[32]; /* bit b set: byte b occurs in some name */
   char suffix[64];        /* longest common suffix of the names, cut to 63 bytes */
   char digest[65];        /* SHA-256 of the names, each followed by NUL, in listing order; hex */
-  const char *source;     /* canonical source; lives as long as the listing */
+  const char *source;     /* canonical directory, text or URL; lives as long as the listing */
   const char *options;    /* canonical options it was built with; ditto */
   const char *file;       /* path given to shard_listing_open(); ditto */
 };
@@ -132,9 +134,10 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
 /* ---- the node's cache of listings ---------------------------------------------------------- */
 
 /*
- * Open the listing of directory `dir` from the cache ($SHARD_CACHE_DIR), building it first if
- * there is none or the directory has changed. One process per node builds (flock elects it and
- * starts shardctl), others wait, at most $SHARD_TIMEOUT seconds.
+ * Open the listing of directory `dir` from the cache ($SHARD_CACHE_DIR). If it is not there, or the
+ * directory has changed, one process of the node builds it: the one that wins a flock starts
+ * shardctl. The others wait, at most $SHARD_TIMEOUT seconds. *out is the caller's, who ends it with
+ * shard_listing_close().
  *
  * options: words separated by blanks, in any order:
  *
@@ -142,30 +145,30 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
  *   - depth=N               levels of directories to read, 0 = all (default); 1: `dir` alone
  *   - include=PATTERN[:...] fnmatch(3) patterns for basenames, by bytes; %XX for blanks and %
  *   - hidden=0|1            0: leave out what begins with '.', directories too (default 1)
- *   - follow=0|1            1: walk through links to directories (default 0)
- *   - exact=N               entries at level N only
- *   - attributes=0|1        1: with d_type and d_ino, and sub-directories and other names that are
- *                           not entries, as the shard view needs them (default 0)
+ *   - follow=0|1            1: walk through links to directories; needs depth=N (default 0)
+ *   - exact=N               only entries at level N
+ *   - attributes=0|1        1: keep d_type and d_ino, and the names that are not entries, such as
+ *                           sub-directories; the shard view needs them (default 0)
  *
- * On failure a negative errno, and in err[size] one line for people that names the path or
- * variable at fault and the remedy. Thread-safe. May fork a process (posix_spawn).
+ * On failure a negative errno and a line in err[size]. Thread-safe. May start a process
+ * (posix_spawn).
  */
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
                        size_t size);
 
 /*
- * The same for the keys of a bucket below s3://bucket/prefix/ (a slash at its end is added); of
+ * The same for the keys of a bucket below s3://bucket/prefix/ (the last slash may be missing). Of
  * `options`, order and include apply.
  *
- * environment: variables for the shardctl that lists, over this process's own: "NAME=value", or
- * "NAME" for one that it must not have; NULL ends them. They get to it in its environment alone and
- * are kept nowhere, so they may hold keys.
+ * environment: variables that shardctl gets over this process's own: "NAME=value", or "NAME" to
+ * unset it; NULL ends the array. They may hold secret keys: they go into shardctl's environment and
+ * nowhere else.
  *
- * A bucket does not tell that it has changed: it is listed anew, after this call has begun. But
- * with round > 0, where the job is known, all its processes on this node that pass the same round
- * have one listing, which was begun at `since` (ns of CLOCK_REALTIME, 0: now) or later; so each
- * process passes 1, 2, ... for the times that it asks for a prefix, and a time that no process has
- * asked before.
+ * A bucket does not tell whether it has changed, so shardctl lists it anew after this call has
+ * begun. Where the job is known, its processes on this node can share: those that pass the same
+ * round > 0 get one listing, begun at `since` (ns of CLOCK_REALTIME; 0: now) or later. So a process
+ * passes round 1, 2, ... as it asks for a prefix again and again, and as `since` a time before
+ * which no process has asked.
  */
 int shard_dataset_open_s3(const char *url, const char *options, const char *const *environment,
                           uint64_t round, int64_t since, struct shard_listing **out, char *err,
@@ -180,8 +183,8 @@ struct shard_world {
 };
 
 /*
- * Read the launcher's environment. 0, or -EINVAL with a line in err[size] that names the variable
- * at fault, or -ENOENT (and out->rank -1) if there is no launcher.
+ * Read the launcher's environment. 0; -EINVAL if a variable is bad; -ENOENT, and out->rank is -1,
+ * if there is no launcher. Errors put a line in err[size].
  */
 int shard_world_get(struct shard_world *out, char *err, size_t size);
 
@@ -193,42 +196,47 @@ enum shard_view { SHARD_VIEW_AUTO, SHARD_VIEW_OFF, SHARD_VIEW_GLOBAL, SHARD_VIEW
 /* The word of a view, as SHARD_VIEW takes it; static storage. NULL past the last one. */
 const char *shard_view_word(enum shard_view view);
 
-/* What SHARD_VIEW asks for. */
+/* The view that SHARD_VIEW asks for. */
 enum shard_view shard_view_asked(void);
 
 /*
- * Say which view this process has from now on (an adapter calls this when it recognises, or fails
- * to recognise, a program that shards by itself). Anything but SHARD_VIEW_SHARD makes every
- * listing call of libc return the whole directory.
+ * Set this process's view from now on. An adapter calls this once it knows whether the program
+ * shards by itself. With any view but SHARD_VIEW_SHARD, libc's listing calls return the whole
+ * directory.
  */
 void shard_view_set(enum shard_view view);
 
 /*
- * Positions [*begin, *end) of [0, n) that belong to `rank` of `size` under the range strategy:
- * sizes differ by at most one.
+ * The positions [*begin, *end) of [0, n) that belong to `rank` of `size` under the range strategy.
+ * The ranks' numbers of positions differ by at most one. Pure.
  */
 void shard_range(uint64_t n, uint32_t rank, uint32_t size, uint64_t *begin, uint64_t *end);
 
 /*
- * For SHARD_STATS: a program that shards by itself reads the first `used` entries of `listing`,
- * which lie below the directory `root`, from epoch `epoch` on; and: it begins an epoch. -ENOENT,
- * and nothing is done, where no statistics are kept.
+ * For SHARD_STATS. shard_stats_dataset(): from epoch `epoch` on, a program that shards by itself
+ * reads the first `used` entries of `listing`, the names below directory `root`. 0, or -ENOENT if
+ * no statistics are kept. shard_stats_epoch(): the program begins this epoch.
  */
 int shard_stats_dataset(const char *root, const struct shard_listing *listing, uint64_t used,
                         uint64_t epoch);
 void shard_stats_epoch(uint64_t epoch);
 
-/* 0, or -EINVAL and the line to show if a SHARD_ variable is misspelt or has a bad value. */
+/* 0, or -EINVAL and a line in err[size] if a SHARD_ variable is misspelt or has a bad value. */
 int shard_config_check(char *err, size_t size);
 
-/* Print that line and what follows from it, once in a process and by one rank of a node. */
+/* Print that line and its consequence, once in a process and by one rank of a node. */
 void shard_config_complain(void);
 
-/* Print one line to stderr as libshard does, if SHARD_LOG asks for this level.
- * 0 error, 1 warn, 2 info, 3 debug. The text must hold no secret. */
+/*
+ * Print one line to stderr as libshard does, if SHARD_LOG asks for this level: 0 error, 1 warn,
+ * 2 info, 3 debug. The text must hold no secret. Thread-safe.
+ */
 void shard_log(int level, const char *text);
 
-/* The cache directory, created and checked. Length, or a negative errno with a line in err. */
+/*
+ * Print the path of the cache directory into buf[size], and create and check the directory. Returns
+ * the length of the path, or a negative errno and a line in err[errsize].
+ */
 ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize);
 
 #if defined(__GNUC__)

@@ -77,9 +77,9 @@ def all_steps():
         Step("dlio/matrix", python("dlio.matrix", "--active", "--ranks", "2,4"), cores=2, limit=3600),
         Step("dlio/situations", python("dlio.situations"), cores=2),
         Step("torch/readers", python("torch"), cores=2),
-        Step("dlio/cli", python("dlio.cli"), cores=2),
-        Step("dlio/stats", python("dlio.stats"), cores=2),
-        Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), cores=2),
+        Step("dlio/cli", python("dlio.cli"), cores=1.5),
+        Step("dlio/stats", python("dlio.stats"), cores=1.5),
+        Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), cores=1.5),
         Step("dlio/s3", python("dlio.s3_native")),
         Step("s3/shardctl", python("s3"), cores=0.5),
         Step("dlio/matrix-1", python("dlio.matrix", "--active", "--ranks", "1")),
@@ -124,15 +124,27 @@ class Running:
             self.process = subprocess.Popen(command, cwd=paths.REPO, env=env, stdin=subprocess.DEVNULL,
                                             stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
 
+    def stop(self):
+        """End it: a driver ends what it has started itself, servers too, if it is given the time."""
+        tree = processes.process_tree(self.process.pid)
+        self.process.terminate()
+        end = time.monotonic() + 20
+        pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+        while pid == 0 and time.monotonic() < end:
+            time.sleep(0.1)
+            pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+        for member in tree[1:] if pid else tree:
+            processes.kill_tree(member)
+        return (pid, status, usage) if pid else os.wait4(self.process.pid, 0)
+
     def ended(self):
         """(exit status, seconds, seconds of CPU) once it has ended, or has taken too long."""
         pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
         seconds = time.monotonic() - self.begin
         if pid == 0 and seconds > self.step.limit:
-            processes.kill_tree(self.process.pid)
+            pid, status, usage = self.stop()
             with open(self.step.log, "a", encoding="utf-8") as stream:
                 stream.write(f"\nstopped: it took more than {self.step.limit} s\n")
-            pid, status, usage = os.wait4(self.process.pid, 0)
         if pid == 0:
             return None
         self.process.returncode = os.waitstatus_to_exitcode(status)
@@ -191,7 +203,7 @@ def run(steps, cores):
             time.sleep(0.05)
     finally:
         for one in running:
-            processes.kill_tree(one.process.pid)
+            one.stop()
     return passed, failed
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* clock.h - for deadlines, and for the age of things. */
+/* clock.h - the clocks of deadlines and of ages. Async-signal-safe; errno is left alone. */
 #ifndef SHARD_BASE_CLOCK_H
 #define SHARD_BASE_CLOCK_H
 

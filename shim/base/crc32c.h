@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 /*
- * Continue `crc` (0 to begin) over data[size]. Uses the CPU's instruction where there is one.
+ * Continue checksum `crc` (0 at first) over data[size]. Uses the CPU's instruction if it has one.
  * Pure; safe in any context.
  */
 uint32_t shard_crc32c(uint32_t crc, const void *data, size_t size);
 
-/* The form for any CPU, for the test that both agree. */
+/* The same without that instruction. A test compares the two. */
 uint32_t shard_crc32c_soft(uint32_t crc, const void *data, size_t size);
 
 #endif

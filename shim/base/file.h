@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* file.h - small files, whole; those of /proc do not tell their size. */
+/* file.h - reading small files whole, those of /proc too, whose size is not known beforehand. */
 #ifndef SHARD_BASE_FILE_H
 #define SHARD_BASE_FILE_H
 
 #include <stddef.h>
 
-/* The file's bytes and a NUL, from malloc; *size without the NUL. NULL and errno on failure. */
+/*
+ * The file's bytes and a NUL, malloc'd, the caller's to free; *size counts without the NUL. On
+ * failure NULL and errno, of open(2), read(2) or malloc(3).
+ */
 char *shard_file_read(const char *path, size_t *size);
 
 #endif

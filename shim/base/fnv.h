@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fnv.h - FNV-1a, 64 bits (Fowler, Noll, Vo): for names of files, not against an adversary. */
+/* fnv.h - FNV-1a, 64 bits (Fowler, Noll, Vo): for names of files. An adversary can find collisions.
+ */
 #ifndef SHARD_BASE_FNV_H
 #define SHARD_BASE_FNV_H
 
@@ -8,7 +9,7 @@
 
 #define SHARD_FNV_BASIS 0xcbf29ce484222325ULL
 
-/* The hash of what was hashed to h, followed by `size` bytes. Begin with SHARD_FNV_BASIS. */
+/* Continue hash `h` (SHARD_FNV_BASIS at first) over data[size]. */
 static inline uint64_t shard_fnv(uint64_t h, const void *data, size_t size) {
   const uint8_t *p = data;
   while (size--) {

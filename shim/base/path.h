@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* path.h - paths as texts, and directories by paths of any length. */
+/* path.h - comparing paths, and opening directories by paths of any length. Thread-safe. */
 #ifndef SHARD_BASE_PATH_H
 #define SHARD_BASE_PATH_H
 
 #include <string.h>
 #include <sys/stat.h>
 
-/* What follows `whole` in path, without the slash; NULL if path is neither it nor lies below it. */
-static inline const char *shard_path_below(const char *path, const char *whole) {
-  size_t n = strlen(whole);
-  while (n > 0 && whole[n - 1] == '/') {
+/*
+ * The path from directory `top` to `path`, without a slash at its beginning; "" if they are the
+ * same. NULL if `path` does not lie below `top`. The result is a part of `path`.
+ */
+static inline const char *shard_path_below(const char *path, const char *top) {
+  size_t n = strlen(top);
+  while (n > 0 && top[n - 1] == '/') {
     n--;
   }
-  if (strncmp(path, whole, n) != 0 || (path[n] != '/' && path[n] != 0)) {
+  if (strncmp(path, top, n) != 0 || (path[n] != '/' && path[n] != 0)) {
     return NULL;
   }
   path += n;
@@ -20,12 +23,13 @@ static inline const char *shard_path_below(const char *path, const char *whole) 
 }
 
 /*
- * Open the directory `path`, relative to `root` ("" is root itself), which may be longer than
- * PATH_MAX. flags: O_RDONLY or O_PATH. A new descriptor with O_CLOEXEC, or -1 and errno.
+ * Open the directory `path`, relative to descriptor `root` ("" is root itself). The path may be
+ * longer than PATH_MAX. flags: O_RDONLY or O_PATH. A new descriptor with O_CLOEXEC, or -1 and errno
+ * of open(2).
  */
 int shard_path_open(int root, const char *path, int flags);
 
-/* fstatat() of such a directory. 0, or -1 and errno. */
+/* fstatat(2) of such a directory; links are followed. 0, or -1 and errno. */
 int shard_path_stat(int root, const char *path, struct stat *st);
 
 #endif

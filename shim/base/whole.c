@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #define INFIX ".tmp."
-#define PLACES "XXXXXX" /* what mkostemp() fills in ... */
-#define LETTERS                                                                                    \
-  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" /* ... with these */
+/* mkostemp() replaces PLACES by some of LETTERS. */
+#define PLACES "XXXXXX"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-/* A call's result, after the last time that a signal broke it off. */
+/* A call's result; the call is repeated as long as signals interrupt it. */
 #define AGAIN(call)                                                                                \
   __extension__({                                                                                  \
     int rc_;                                                                                       \
@@ -32,7 +32,7 @@ int shard_whole_may_replace(const char *path) {
   char link[16];
   ssize_t n = readlink(path, link, sizeof(link));
   if (n > 6 && memcmp(link, "/proc/", 6) == 0) {
-    return -EEXIST; /* /dev/stdout: the name is the system's, even if it leads to a file */
+    return -EEXIST; /* /dev/stdout: the system's name, even if it leads to a file */
   }
   if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) {
     return 0;
@@ -40,11 +40,11 @@ int shard_whole_may_replace(const char *path) {
   return S_ISDIR(st.st_mode) ? -EISDIR : -EEXIST;
 }
 
-/* Whether the new temporary is ours: locked, and still there. */
+/* Lock the new temporary. Whether it is ours: locked, and still there. */
 static bool is_ours(int fd) {
   struct stat st;
-  /* Another writer may have taken it for a dead one's before it was locked. Then that one has the
-   * lock and is about to remove it, or has removed it. */
+  /* Before we lock it, another writer may take it for a dead writer's: the other then holds the
+   * lock and is about to remove the file, or has removed it. */
   bool taken = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   return !taken && fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
@@ -80,7 +80,8 @@ const char *shard_whole_temporary(const struct shard_whole *w, char buf[PATH_MAX
   return buf;
 }
 
-/* The mode that people expect. A file system that keeps no modes is no reason to fail. */
+/* Set the mode that the caller asked for. UMASK: a file system may keep no modes; that is no error.
+ */
 static int set_mode(const struct shard_whole *w) {
   if (w->mode == SHARD_WHOLE_PRIVATE) {
     return 0;
@@ -103,7 +104,7 @@ int shard_whole_finish(struct shard_whole *w) {
     rc = -errno;
   }
   if (close(w->fd) != 0 && rc == 0) {
-    rc = -errno; /* a network file system may tell only now */
+    rc = -errno; /* a network file system may report a failed write only now */
   }
   w->fd = -1;
   return rc;
@@ -111,7 +112,8 @@ int shard_whole_finish(struct shard_whole *w) {
 
 int shard_whole_publish(struct shard_whole *w) {
   char temporary[PATH_MAX];
-  int lock = w->fd < 0 ? -1 : fcntl(w->fd, F_DUPFD_CLOEXEC, 0); /* until it has its name */
+  /* Keep the lock until the file has its name. */
+  int lock = w->fd < 0 ? -1 : fcntl(w->fd, F_DUPFD_CLOEXEC, 0);
   int rc = shard_whole_finish(w);
   if (rc == 0 && rename(shard_whole_temporary(w, temporary), w->path) != 0) {
     rc = -errno;

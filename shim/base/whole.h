@@ -2,10 +2,10 @@
 /*
  * whole.h - files that appear whole or not at all.
  *
- * A file is written under a temporary name beside its own, PATH.tmp.XXXXXX, and renamed when it is
- * complete. The temporary is locked (flock) while its writer lives. So whoever writes PATH next can
- * tell what dead writers have left from what living ones are writing, on other nodes too. Where
- * locks do not work, nothing is removed.
+ * A writer fills a temporary beside the file, PATH.tmp.XXXXXX, and renames it when it is complete.
+ * The writer holds a lock (flock) on the temporary as long as it lives. So the next writer of PATH
+ * knows the temporaries of dead writers from those of living ones, on other nodes too, and removes
+ * the former. Where locks do not work, it removes nothing.
  *
  * Functions return 0 or a negative errno, print nothing and allocate nothing. One thread uses one
  * struct shard_whole. A child of fork() shares the lock, and must not call abort or publish.
@@ -22,51 +22,54 @@ enum shard_whole_mode {
 };
 
 enum shard_whole_sync {
-  SHARD_WHOLE_LAZY,  /* written to disk when the kernel likes; a crash may leave it empty */
-  SHARD_WHOLE_SYNCED /* on disk before it gets its name */
+  SHARD_WHOLE_LAZY, /* the kernel writes it to disk later; a crash of the node may leave it empty */
+  SHARD_WHOLE_SYNCED /* the file is on disk before it gets its name */
 };
 
 struct shard_whole {
-  int fd;           /* open for reading and writing; -1 once it is finished */
-  const char *path; /* the caller's, who keeps it until publish or abort */
+  int fd;           /* of the temporary, for reading and writing; -1 once it is finished */
+  const char *path; /* the caller's, and must live until publish or abort */
   enum shard_whole_mode mode;
   enum shard_whole_sync sync;
-  char letters[8]; /* of the temporary's name; "": there is none */
+  char letters[8]; /* the end of the temporary's name; "": there is no temporary */
 };
 
 /*
- * May a file that is renamed take the place of `path`? Yes (0) if there is nothing or a regular
- * file, or a link to one. -EISDIR: it is a directory. -EEXIST: a device, a pipe, or /dev/stdout and
- * the like, which must not be replaced whatever they lead to.
+ * May a rename replace `path`? 0: yes, it is nothing, a regular file, or a link to one. -EISDIR:
+ * it is a directory. -EEXIST: it is a device, a pipe, or a link into /proc such as /dev/stdout,
+ * which must stay whatever it leads to.
  */
 int shard_whole_may_replace(const char *path);
 
-/* Begin: make the temporary and lock it. On an error there is nothing to abort. */
+/*
+ * Make the temporary and lock it. On an error (mkostemp(3), -ENAMETOOLONG, -EBUSY) there is nothing
+ * to abort.
+ */
 int shard_whole_open(struct shard_whole *w, const char *path, enum shard_whole_mode mode,
                      enum shard_whole_sync sync);
 
-/* The temporary's path, to be opened once more or shown. Returns buf. */
+/* Print the temporary's path into buf. Returns buf. */
 const char *shard_whole_temporary(const struct shard_whole *w, char buf[PATH_MAX]);
 
 /*
- * Set the mode, sync and close: the content is complete, and an error of a network file system has
- * been told. Only needed before publish where many files are to appear together and cannot all stay
- * open; their temporaries are not locked any more. After an error, abort.
+ * Set the mode, sync and close, which also brings out the errors of a network file system. Publish
+ * does this by itself. Call it where many files shall appear together and cannot all stay open; the
+ * temporary is then no longer locked. After an error, abort.
  */
 int shard_whole_finish(struct shard_whole *w);
 
-/* Finish, if that was not done, and give the file its name. On an error it is aborted. */
+/* Finish, if not done yet, and give the file its name. An error aborts it. */
 int shard_whole_publish(struct shard_whole *w);
 
 /*
- * Remove the temporary. What was there under `path` before stays. errno is left alone. Nothing is
- * done to one that was published or aborted before, or is all zeros.
+ * Remove the temporary; an older file at `path` stays. Does nothing after publish or abort, or if
+ * *w is all zeros. errno is left alone.
  */
 void shard_whole_abort(struct shard_whole *w);
 
 /*
- * Remove what dead writers of `path` have left. Not for libshard.so, whose own opendir() this would
- * call.
+ * Remove the temporaries that dead writers of `path` have left. Not for libshard.so: it calls
+ * opendir(), which would be the wrapper.
  */
 void shard_whole_remove_dead(const char *path);
 

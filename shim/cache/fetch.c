@@ -13,6 +13,7 @@
 #include "cache/elect.h"
 #include "cache/entry.h"
 #include "cache/produce.h"
+#include "config/pattern.h"
 
 /* One call; on the heap. */
 struct fetching {
@@ -30,24 +31,13 @@ static bool have_object(const char *file, bool job) {
          (job || (st.st_mtim.tv_sec <= now && st.st_mtim.tv_sec > now - SHARD_WANTED_FRESH));
 }
 
-/* What the file's name ends with: the kind of text it is, else a listing. */
-static const char *suffix_of(const char *url) {
-  static const char *const kinds[] = {".txt", ".txt.gz", ".txt.zst"};
-  size_t n = strlen(url);
-  for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-    size_t k = strlen(kinds[i]);
-    if (n >= k && strcmp(url + n - k, kinds[i]) == 0) {
-      return kinds[i];
-    }
-  }
-  return ".listing";
-}
-
 static int name_file(const struct shard_entry *e, const char *url, const char *job, char *file,
                      size_t size) {
   char name[SHARD_CACHE_NAME];
   shard_cache_name_print(SHARD_CACHE_OBJECT, e->key, shard_wanted_job_id(job), name);
-  return (size_t)snprintf(file, size, "%s/%s%s", e->cache, name, suffix_of(url)) < size
+  const char *manifest = shard_pattern_manifest_suffix(url);
+  return (size_t)snprintf(file, size, "%s/%s%s", e->cache, name, manifest ? manifest : ".listing") <
+                 size
              ? 0
              : -ENAMETOOLONG;
 }

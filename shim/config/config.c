@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * config.c - what variables.def says, done: parsing, errors, descriptions. A kind of variable is a
- * function take_KIND(), which stores the value or complains of it.
+ * config.c - reads the variables of variables.def, complains of bad ones, and describes them. For
+ * each kind of variable a function take_KIND() stores the value or complains of it.
  */
 #include "config/config.h"
 
@@ -33,7 +33,7 @@ struct variable {
   const char *const *words;
   const char *letters;
   uint64_t least, most;
-  size_t offset, size; /* of its field; 0 bytes: none */
+  size_t offset, size; /* of its field; size 0: it has no field */
 };
 
 static void take_word(const struct variable *v, const char *value);
@@ -45,7 +45,7 @@ static void take_pattern(const struct variable *v, const char *value);
 static void take_datasets(const struct variable *v, const char *value);
 static void take_epoch(const struct variable *v, const char *value);
 
-/* least: the value of the first word */
+/* Of a word, `least` is the value of the first in the list. */
 #define WORD(list) .take = take_word, .words = (list)
 #define FLAG(list) .take = take_word, .words = (list), .least = 1
 #define NUMBER(from, to) .take = take_number, .least = (from), .most = (to)
@@ -69,7 +69,7 @@ static const struct variable variables[] = {
 #undef Y
 };
 
-/* The places in it. */
+/* Each variable's place in the table. */
 enum {
 #define X(NAME, type, field, initial, kind, text) AT_##NAME,
 #define Y(NAME, kind, text) AT_##NAME,
@@ -97,7 +97,7 @@ const struct shard_config *shard_config(void) { return &config; }
 /* ---- messages ---------------------------------------------------------------------------------
  */
 
-/* The first error is the one that is shown. */
+/* Only the first error is kept. */
 #define COMPLAIN(...)                                                                              \
   do {                                                                                             \
     if (!config.error[0]) {                                                                        \
@@ -105,7 +105,7 @@ const struct shard_config *shard_config(void) { return &config; }
     }                                                                                              \
   } while (0)
 
-/* What a variable takes. */
+/* Print what a variable takes. */
 static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT]) {
   char words[SHARD_WORDS_ROOM];
   if (v->words) {
@@ -127,7 +127,7 @@ static void complain_of(const struct variable *v, const char *value) {
   COMPLAIN("%s='%.64s' is not valid; it takes %s", v->name, value, describe(v, text));
 }
 
-/* Levenshtein distance, for the hint; both short. */
+/* Levenshtein distance, for the hint; 99 if a name is longer than 60 bytes. */
 static unsigned measure_distance(const char *a, size_t na, const char *b, size_t nb) {
   unsigned row[64];
   if (na > 60 || nb > 60) {
@@ -154,7 +154,7 @@ static unsigned measure_distance(const char *a, size_t na, const char *b, size_t
   return row[nb];
 }
 
-/* A name that is no variable's: which one is the nearest? */
+/* Complain of a misspelt name, and hint at the nearest variable. */
 static void complain_of_name(const char *name, size_t n) {
   size_t best = 0;
   unsigned least = 99;
@@ -189,7 +189,7 @@ void shard_config_complain(void) {
   if (!config.error[0] || atomic_exchange(&complained, true)) {
     return;
   }
-  /* One line a node: the variables are the job's. */
+  /* The job's ranks share the variables, so one line for each node is enough. */
   if (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0 ||
       config.dataset) {
     snprintf(text, sizeof(text), "%s (%s)", config.error,
@@ -203,7 +203,7 @@ void shard_config_complain(void) {
 /* ---- the kinds --------------------------------------------------------------------------------
  */
 
-/* Keep an integer of any width. */
+/* Store a number into a field of any width. */
 static void store_number(const struct variable *v, uint64_t n) {
   unsigned char *at = (unsigned char *)&config + v->offset;
   if (v->size == sizeof(uint64_t)) {
@@ -308,7 +308,7 @@ static void take_epoch(const struct variable *v, const char *value) {
 /* ---- relative paths ---------------------------------------------------------------------------
  */
 
-/* Put "NAME=value" in the place of the variable in the environment. */
+/* Let the environment's entry of the variable be `line`, "NAME=value". */
 static void replace_in_environment(char *const *environment, size_t name_length, char *line) {
   for (char **e = (char **)environment; e && *e; e++) {
     if (strncmp(*e, line, name_length + 1) == 0) {
@@ -317,8 +317,7 @@ static void replace_in_environment(char *const *environment, size_t name_length,
   }
 }
 
-/* line[size] becomes "NAME=", and then the path, in which a percent sign is doubled, and a slash.
- */
+/* Print "NAME=PATH/" into line[size], each percent sign of the path doubled. Returns the length. */
 static size_t write_directory(char *line, size_t size, const char *name, const char *path) {
   size_t used = (size_t)snprintf(line, size, "%s=", name);
   for (const char *p = path; *p && used + 4 < size; p++) {
@@ -361,9 +360,9 @@ static void make_datasets_absolute(const struct variable *v, char *const *enviro
   replace_in_environment(environment, before - 1, line);
 }
 
-/* Relative paths begin at the working directory of now. */
+/* Resolve relative paths against the current working directory. */
 static void make_absolute(char *const *environment) {
-  static char lines[2][PATH_ROOM]; /* one for each PATTERN */
+  static char lines[2][PATH_ROOM]; /* for the variables of kind PATTERN */
   size_t used = 0;
   for (const struct variable *v = variables; v < variables + VARIABLES; v++) {
     if (v->take == take_datasets) {
@@ -386,7 +385,7 @@ static const struct variable *find_variable(const char *name, size_t n) {
   return NULL;
 }
 
-/* Take "SHARD_NAME=value"; *used: bytes of the snapshot that are in use. */
+/* Take line "SHARD_NAME=value". *used: bytes of the snapshot in use. */
 static void take_variable(const char *line, const char *value, size_t *used) {
   size_t n = (size_t)(value - line) - 1, size = strlen(value) + 1;
   const struct variable *v = find_variable(line, n);

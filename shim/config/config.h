@@ -3,8 +3,8 @@
  * config.h - the SHARD_ variables (variables.def), read once: by libshard.so when it is loaded, by
  * shardctl when it starts.
  *
- * The values are copied, for a host may change or overwrite its environment later. Nothing is
- * allocated. Once shard_config_init() has returned, any thread and forked child may read them.
+ * The values are copied, as a host may overwrite its environment later. Nothing is allocated.
+ * Once shard_config_init() has returned, any thread and forked child may read them.
  */
 #ifndef SHARD_CONFIG_CONFIG_H
 #define SHARD_CONFIG_CONFIG_H
@@ -16,14 +16,14 @@
 #include "base/words.h"
 #include "libshard.h"
 
-/* Bytes for names while a listing is built: SHARD_BUILD_MEMORY's default, and the least of it. */
+/* Bytes for names while a listing is built: the default and the minimum of SHARD_BUILD_MEMORY. */
 #define SHARD_BUILD_MEMORY ((uint64_t)256 << 20)
 #define SHARD_BUILD_MEMORY_LEAST ((uint64_t)8 << 20)
 
-#define SHARD_INCLUDE_ROOM 1024 /* for SHARD_INCLUDE and its NUL */
+#define SHARD_INCLUDE_ROOM 1024 /* bytes: the longest SHARD_INCLUDE and its NUL */
 
 struct shard_config {
-  /* One field for each variable that has one. Texts and paths: NULL if it is not set. */
+  /* A field for each X of variables.def. Texts and paths: NULL if the variable is not set. */
 #define X(name, type, field, initial, kind, help) type field;
 #define Y(name, kind, help)
 #include "config/variables.def"
@@ -31,26 +31,26 @@ struct shard_config {
 #undef Y
   bool shuffle;    /* SHARD_SEED or SHARD_EPOCH is set */
   bool seeded;     /* SHARD_SEED is set */
-  bool epoch_auto; /* count passes from `epoch` on */
-  char error[384]; /* what is wrong with the variables; "" if nothing */
+  bool epoch_auto; /* SHARD_EPOCH=auto: each full pass is an epoch */
+  char error[384]; /* the line about the first bad variable; "": all are good */
 };
 
 /*
- * Fill the configuration from the environment. Relative paths of SHARD_DATASET, SHARD_LISTING and
- * SHARD_STATS are made absolute, in the environment too: a child that is started in another
- * directory must mean the same. Called before any thread exists. What is wrong is in `error`;
- * shard_config_check() and shard_config_complain() (libshard.h) tell of it.
+ * Fill the configuration from the environment. Makes relative paths of SHARD_DATASET, SHARD_LISTING
+ * and SHARD_STATS absolute, in the environment too, so that a child started in another directory
+ * means the same. Call it before any thread exists. It keeps the first fault in `error`;
+ * shard_config_check() and shard_config_complain() (libshard.h) report it. errno is left alone.
  */
 void shard_config_init(char *const *environment);
 
-/* Valid after shard_config_init(); all defaults before. */
+/* The configuration, in static storage; before shard_config_init() it holds the defaults. */
 const struct shard_config *shard_config(void);
 
 #define SHARD_CONFIG_TEXT 256
 
-/* A variable, for people. */
+/* A variable, described for people. */
 struct shard_config_variable {
-  const char *name;
+  const char *name;                /* static storage */
   char value[SHARD_CONFIG_TEXT];   /* what it takes */
   char initial[SHARD_CONFIG_TEXT]; /* the default; "" if there is none */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dataset.h - SHARD_DATASET's value as a list, and which datasets lie inside others. Pure functions
- * on texts.
+ * dataset.h - SHARD_DATASET's value as a list, and which datasets lie inside others. Pure
+ * functions on texts; they open no file.
  */
 #ifndef SHARD_CONFIG_DATASET_H
 #define SHARD_CONFIG_DATASET_H
@@ -9,39 +9,43 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* "DIR", or "DIR=s3://bucket/prefix" for a directory that stands for a bucket. Not NUL-terminated.
+/*
+ * "DIR", or "DIR=s3://bucket/prefix" for a directory that stands for a bucket. The texts are parts
+ * of the list, not NUL-terminated.
  */
 struct shard_dataset_item {
   const char *path;
   size_t path_length;
-  const char *url; /* NULL: there is none */
+  const char *url; /* NULL: a plain DIR */
   size_t url_length;
 };
 
-/* The first item of a list. Where the rest of the list begins; NULL if there is no item. */
+/* Get the first item of a list. Returns the rest of the list; NULL if the list has no item. */
 const char *shard_dataset_next(const char *list, struct shard_dataset_item *out);
 
-/* NULL, or what is wrong with a list: text that follows the variable and its value. */
+/* What is wrong with a list, to be printed after "VARIABLE='value' ": static storage. NULL:
+ * nothing.
+ */
 const char *shard_dataset_fault(const char *list);
 
-/* Whether an item's path does not begin with '/'. */
+/* Whether some item's path does not begin with '/'. */
 bool shard_dataset_is_relative(const char *list);
 
 /*
- * The same list in buf[size], with relative paths begun at `directory`. The length without the NUL,
- * or `size` or more if the room is too small.
+ * Print the list into buf[size], relative paths resolved against `directory`. Returns the length
+ * without the NUL; `size` or more if it does not fit.
  */
 size_t shard_dataset_make_absolute(const char *list, const char *directory, char *buf, size_t size);
 
 /*
- * The path of `inner` from `outer`, if it is a directory inside of it: no slash at the beginning.
- * NULL if it is not, or the same. Both are canonical paths. The result is a part of `inner`.
+ * The path from directory `outer` to `inner`, without a slash at its beginning. NULL if `inner` is
+ * not inside, or the same. Both are canonical paths. The result is a part of `inner`.
  */
 const char *shard_dataset_inside(const char *inner, const char *outer);
 
 /*
- * For each of roots[count] that lies inside roots[outer], its path from there, into inside[most].
- * How many there are, at most `most`. A root that is NULL is passed over.
+ * Fill inside[most] with the paths from roots[outer] to each of roots[count] that lies inside it.
+ * Skips roots that are NULL. Returns how many paths it has put there.
  */
 size_t shard_dataset_find_inside(const char *const *roots, size_t count, size_t outer,
                                  const char **inside, size_t most);

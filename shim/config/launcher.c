@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * launcher.c - rank, world size and job, by the launcher's environment.
+ * launcher.c - rank, world size and job, from the launcher's environment.
  *
- * One row of the table below is one way in which a launcher tells them. To add a launcher, add a
- * row, and a case to tests/unit/test_launcher.c.
+ * A row of the table below is one way in which a launcher tells them. To add a launcher, add a row,
+ * and a case to tests/unit/test_launcher.c.
  *
- * Order of the rows: torchrun comes first, for it is the innermost launcher where it started this
- * process; MPI launchers come before Slurm, which may have started them; the bare RANK and
- * WORLD_SIZE of PyTorch's env:// convention come last. The first row that fits counts. SHARD_RANK
- * and SHARD_SIZE are taken before the table.
+ * The first row that fits counts. So the innermost launcher stands first: torchrun, then MPI
+ * launchers, then Slurm, which may have started them. The bare RANK and WORLD_SIZE of PyTorch's
+ * env:// convention come last. SHARD_RANK and SHARD_SIZE go before the table.
  *
- * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun use
- * names again (torchrun's run id is "none" unless one is asked for), so for them the launcher's
- * own process counts, by pid and start time. It is the nearest ancestor that has not the variable
- * by which its ranks are known.
+ * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun reuse
+ * names (torchrun's run id is "none" unless the user sets one), so there the launcher's process
+ * identifies the job, by pid and start time. It is the nearest ancestor that was started without
+ * the variable that marks the ranks.
  */
 #include "config/launcher.h"
 
@@ -29,25 +28,27 @@
 #include "config/config.h"
 #include "libshard.h"
 
-#define MOST 4
+#define MOST 4 /* names in a column */
 
-/* Where there are several names, the first that is set and not empty counts. */
+/* Of several names in a column, the first that is set and not empty counts. */
 struct launcher {
   const char *name;
-  /* The row fits if its rank variable is set, and: */
+  /* The row fits if its rank variable is set, and each of these conditions that it has holds. */
   const char *if_set;  /* this variable is set */
-  const char *step[2]; /* the first is a variable with this value: the second, then SLURM_JOB_ID,
-                          '.' and SLURM_STEP_ID */
-  bool needs_size;     /* one of `size` is set: the rank alone does not tell a launcher */
-  bool unnumbered;     /* not a condition: nothing tells one of its jobs from the next */
+  const char *step[2]; /* variable step[0] has the value step[1]SLURM_JOB_ID.SLURM_STEP_ID */
+  bool needs_size;     /* one of `size` is set, as the rank alone does not prove a launcher */
   const char *rank, *size[MOST], *local_rank[MOST], *local_size[MOST];
-  /* Local size where no variable has it: "2(x3),1" are the tasks on each node, and this node. */
+  /*
+   * The local size where no variable has it: tasks_per_node holds the tasks of each node, such as
+   * "2(x3),1"; `node` is this node's place in it.
+   */
   const char *tasks_per_node, *node;
   /*
-   * The job's identity is what `job` and the batch systems' variables say, and the launcher's
-   * process. number: the variable that numbers the jobs; then there is no process to look for.
+   * The job's identity: the launcher's process, the values of `job`, and those of the batch
+   * systems' variables. number: the variable that numbers the jobs, in place of the process.
    */
   const char *number, *job[MOST];
+  bool unnumbered; /* nothing distinguishes the launcher's jobs: they have no identity */
 };
 
 /* Slurm numbers jobs and their steps: srun(1), "OUTPUT ENVIRONMENT VARIABLES". */
@@ -65,8 +66,8 @@ static const struct launcher launchers[] = {
      .local_rank = {"LOCAL_RANK"},
      .local_size = {"LOCAL_WORLD_SIZE"},
      .job = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}},
-    /* docs.open-mpi.org, "Environment variables set for MPI applications"; and mpirun serves PMIx
-     */
+    /* docs.open-mpi.org, "Environment variables set for MPI applications"; it sets
+     * PMIX_NAMESPACE too */
     {.name = "Open MPI",
      .rank = "OMPI_COMM_WORLD_RANK",
      .size = {"OMPI_COMM_WORLD_SIZE"},
@@ -111,7 +112,7 @@ static const struct launcher launchers[] = {
      .number = "PALS_APID"},
     /*
      * Hydra, the mpiexec of MPICH and Intel MPI: pm/hydra of MPICH's source. It comes before
-     * Slurm, in whose step it may run: what Slurm says is then of the proxies.
+     * Slurm: in a step of Slurm's, Slurm's variables count Hydra's proxies, not the ranks.
      */
     {.name = "PMI",
      .if_set = "MPI_LOCALRANKID",
@@ -121,9 +122,9 @@ static const struct launcher launchers[] = {
      .local_size = {"MPI_LOCALNRANKS"},
      .job = {"PMI_JOBID"}},
     /*
-     * srun --mpi=pmi2: plugins/mpi/pmi2 of Slurm's source. There is no process to look for: each
-     * node has a slurmstepd of its own, and the step has a number. PMI_JOBID proves that PMI_RANK
-     * is Slurm's.
+     * srun --mpi=pmi2: plugins/mpi/pmi2 of Slurm's source. The step's number identifies the job;
+     * the parent process would not, as each node has its own slurmstepd. PMI_JOBID proves that
+     * PMI_RANK is Slurm's.
      */
     {SLURM_STEP, .step = {"PMI_JOBID", ""}, .rank = "PMI_RANK", .size = {"PMI_SIZE", SLURM_SIZES}},
     /* srun --mpi=pmix: plugins/mpi/pmix of Slurm's source */
@@ -171,7 +172,7 @@ static const char *get_value(const char *name) {
   return value && *value ? value : NULL;
 }
 
-/* A non-negative number. 0, or -EINVAL and a line that names the variable. */
+/* Parse a non-negative number. 0, or -EINVAL and a line that names the variable. */
 static int parse_number(const char *name, const char *value, int *out, char *err, size_t size) {
   char *end;
   errno = 0;
@@ -184,7 +185,7 @@ static int parse_number(const char *name, const char *value, int *out, char *err
   return 0;
 }
 
-/* The first of `names` that is set and not empty. */
+/* The first of `names` that is set and not empty, and its value; else NULL. */
 static const char *find_set(const char *const names[MOST], const char **value) {
   for (size_t i = 0; i < MOST && names[i]; i++) {
     *value = get_value(names[i]);
@@ -201,7 +202,7 @@ static int read_first(const char *const names[MOST], int *out, char *err, size_t
   return name ? parse_number(name, value, out, err, size) : 0;
 }
 
-/* The entry of node `id` in a list such as "2(x3),1". -1 if it is unknown. */
+/* The entry of node `id` in a list such as "2(x3),1"; -1 if it has none. */
 static int find_tasks(const char *p, const char *id) {
   long node = id ? strtol(id, NULL, 10) : -1;
   while (p && *p && node >= 0) {
@@ -223,7 +224,7 @@ static int find_tasks(const char *p, const char *id) {
   return -1;
 }
 
-/* What SHARD_ variables override need not make sense, and is not looked at. */
+/* Does not read what SHARD_ variables override: that need not make sense. */
 static int read_launcher(const struct launcher *l, struct shard_world *w, bool own_rank,
                          bool own_size, char *err, size_t size) {
   int rc = own_rank ? 0 : parse_number(l->rank, get_value(l->rank), &w->rank, err, size);
@@ -243,7 +244,7 @@ static int read_launcher(const struct launcher *l, struct shard_world *w, bool o
   return rc;
 }
 
-/* Whether a variable has the number of Slurm's step in it. */
+/* Whether the variable's value is `prefix` and the number of Slurm's step. */
 static bool is_of_step(const char *name, const char *prefix) {
   const char *value = get_value(name), *job = get_value("SLURM_JOB_ID"),
              *step = get_value("SLURM_STEP_ID");
@@ -327,14 +328,15 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
 /* ---- the job ----------------------------------------------------------------------------------
  */
 
-/* The parent of a process and when it was started. false if it is gone. */
+/* Get a process's parent and start time, in clock ticks since boot. false if it is gone. */
 static bool read_process(long pid, long *parent, unsigned long long *start) {
   char path[64];
   size_t size;
   snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
   char *text = shard_file_read(path, &size);
-  char *p = text ? strrchr(text, ')') : NULL; /* the name may hold anything */
-  /* Then the fields from the third on, separated by blanks; proc(5). */
+  /* proc(5): the name in parentheses may hold anything; behind it, blanks separate the fields from
+   * the third on. */
+  char *p = text ? strrchr(text, ')') : NULL;
   bool found = false;
   for (int field = 3; p && (p = strchr(p, ' ')); field++) {
     p++;
@@ -350,7 +352,7 @@ static bool read_process(long pid, long *parent, unsigned long long *start) {
   return found;
 }
 
-/* Whether a process was started with variable `name`. true as well if that cannot be told. */
+/* Whether a process was started with variable `name`; true if its environment cannot be read. */
 static bool has_variable(long pid, const char *name) {
   char path[64];
   size_t size, length = strlen(name);
@@ -364,7 +366,7 @@ static bool has_variable(long pid, const char *name) {
   return found;
 }
 
-/* The nearest ancestor that was started without variable `mark`, which all ranks have. */
+/* Find the nearest ancestor that was started without variable `mark`, which all ranks have. */
 static bool find_process(const char *mark, long *pid, unsigned long long *start) {
   long parent;
   unsigned long long ignored;
@@ -383,7 +385,7 @@ static bool find_process(const char *mark, long *pid, unsigned long long *start)
   return false;
 }
 
-/* Add a line with the value of a variable, empty where it is not set. */
+/* Append a line with the variable's value, empty if it is not set. Returns the new length. */
 static size_t add_value(char *buf, size_t size, size_t used, const char *name) {
   const char *value = name ? getenv(name) : NULL;
   int n = used < size ? snprintf(buf + used, size - used, "\n%s", value ? value : "") : 0;
@@ -426,7 +428,7 @@ bool shard_launcher_job(char *buf, size_t size) {
 /* ---- the table, for others --------------------------------------------------------------------
  */
 
-/* Note that `launcher` sets variable `name`; NULL: none. The new count. */
+/* Note that `launcher` sets variable `name` (NULL: nothing to note). Returns the new count. */
 static size_t note_name(struct shard_launcher_variable *out, size_t count, const char *name,
                         const char *launcher) {
   size_t i = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * launcher.h - what the launcher of this process tells: beside shard_world_get() (libshard.h),
- * which job the process belongs to. All of it is read from the environment and /proc, at each call.
+ * launcher.h - which job this process belongs to; for its rank see shard_world_get() (libshard.h).
  *
- * Thread-safe as getenv(3) is; nothing is kept. errno is left alone.
+ * Each call reads the environment and /proc anew; nothing is kept. Thread-safe as getenv(3) is.
+ * errno is left alone.
  */
 #ifndef SHARD_CONFIG_LAUNCHER_H
 #define SHARD_CONFIG_LAUNCHER_H
@@ -11,24 +11,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SHARD_LAUNCHER_JOB_SIZE 2048 /* enough for any */
+#define SHARD_LAUNCHER_JOB_SIZE 2048 /* bytes for shard_launcher_job() */
 
 /*
- * The identity of the job, in buf[size]: a text that all processes of the job on this node have,
- * and that no other job has. false if there is none: no launcher is known, or its jobs cannot be
- * told from one another.
+ * Print the job's identity into buf[size]: a text that all processes of the job on this node share,
+ * and no other job has. false if no launcher is known, nothing distinguishes its jobs, or the text
+ * does not fit.
  */
 bool shard_launcher_job(char *buf, size_t size);
 
-/* A variable that is read, and the launchers that set it, separated by ", ". */
+/* A variable that the table of launchers reads. */
 struct shard_launcher_variable {
-  const char *name; /* static storage */
-  char launchers[64];
+  const char *name;   /* static storage */
+  char launchers[64]; /* those that set it, separated by ", " */
 };
 
-#define SHARD_LAUNCHER_VARIABLES 64 /* more than there are */
+#define SHARD_LAUNCHER_VARIABLES 64 /* more than the table reads */
 
-/* Fill in all of them, each name once. How many there are. */
+/* List all of them, each name once. Returns how many. */
 size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VARIABLES]);
 
 #endif

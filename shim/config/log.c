@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log.c - one line to stderr, with one write, by the kernel's call: no stdio lock, no wrapper.
+ * log.c - prints a line to stderr by one system call: no lock of stdio's, no wrapper.
  */
 #include <errno.h>
 #include <stdio.h>

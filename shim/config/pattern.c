@@ -39,14 +39,18 @@ bool shard_pattern_has(const char *pattern, char letter) {
   return false;
 }
 
-bool shard_pattern_is_manifest(const char *file) {
+const char *shard_pattern_manifest_suffix(const char *file) {
   static const char *const ends[] = {".txt", ".txt.gz", ".txt.zst"};
   size_t n = strlen(file);
   for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
     size_t k = strlen(ends[i]);
     if (n >= k && strcmp(file + n - k, ends[i]) == 0) {
-      return true;
+      return ends[i];
     }
   }
-  return false;
+  return NULL;
+}
+
+bool shard_pattern_is_manifest(const char *file) {
+  return shard_pattern_manifest_suffix(file) != NULL;
 }

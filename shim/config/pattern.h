@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pattern.h - paths with %r (rank), %e (epoch) and %% (a percent sign) in them, and what a path
- * tells of its file. Pure functions.
+ * pattern.h - paths with %r (rank), %e (epoch) and %% (a percent sign), and which paths name
+ * manifests. Pure functions.
  */
 #ifndef SHARD_CONFIG_PATTERN_H
 #define SHARD_CONFIG_PATTERN_H
@@ -12,16 +12,19 @@
 #include <sys/types.h>
 
 /*
- * Fill in rank and epoch. The length without the NUL; -EINVAL if a % stands before anything else,
- * -ENAMETOOLONG if buf[size] is too small.
+ * Fill in rank and epoch. Returns the length without the NUL; -EINVAL if % stands before anything
+ * but r, e or %; -ENAMETOOLONG if buf[size] is too small.
  */
 ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch, char *buf,
                              size_t size);
 
-/* Whether the pattern has %r, or %e. */
+/* Whether the pattern has %LETTER, 'r' or 'e'. */
 bool shard_pattern_has(const char *pattern, char letter);
 
-/* Whether a file is a manifest, by its name: .txt, .txt.gz, .txt.zst. */
+/* What a manifest's name ends in: .txt, .txt.gz or .txt.zst. NULL: the file is no manifest. */
+const char *shard_pattern_manifest_suffix(const char *file);
+
+/* Whether the file's name is that of a manifest. */
 bool shard_pattern_is_manifest(const char *file);
 
 #endif

@@ -4,11 +4,11 @@
  *
  * The names are those of cache/filenames.h. Whatever else is there is shown and left.
  *
- * Everything of a KEY is made under an flock on its lock file, by a builder that holds it to its
- * end. gc takes all locks first, without waiting, and looks at the directory and at /proc only
- * then: what it finds under a lock it has is of no living builder. A KEY whose lock is taken is
- * left alone. Readers take no lock. One that had a file mapped before it went keeps it; one that
- * comes too late finds no file and asks for a new one.
+ * A builder holds the flock on KEY.lock until it ends, and makes files of that KEY only meanwhile.
+ * gc takes all locks first, without waiting, and only then looks at the directory and at /proc: so
+ * no living builder owns what gc finds under a lock that it has. gc leaves a KEY alone whose lock
+ * is taken. Readers take no lock. A reader that has a file mapped keeps it after gc has removed it;
+ * a reader that comes too late finds no file and asks for a new one.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,10 +29,10 @@
 #include "cache/filenames.h"
 #include "cache/stream.h"
 #include "config/config.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
-#include "ctl/options.h"
 #include "listing/listing.h"
 
 static const char usage[] =
@@ -77,7 +77,7 @@ struct entry {
   char name[NAME_MAX + 1];
   char target[NAME_MAX + 1]; /* of a link */
   size_t group;              /* length of KEY or perm-KEY, with which the name begins */
-  size_t base;               /* up to where the number in it ends */
+  size_t base;               /* length up to the end of VERSION, JOB, NONCE or PID */
   enum shard_cache_kind kind;
   struct stat st;
   bool current, pinned, in_use, busy, removed;
@@ -114,7 +114,7 @@ struct cleaning {
 
 static bool number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
 
-/* Of what was being made. */
+/* Whether a builder makes files of this kind, and leaves them if it is killed. */
 static bool is_leftover(enum shard_cache_kind kind) {
   return kind == SHARD_CACHE_NEW || kind == SHARD_CACHE_CURRENT_NEW ||
          kind == SHARD_CACHE_PERMUTATION_NEW;
@@ -204,8 +204,8 @@ static struct group *group_of(const struct cache *c, const struct entry *e) {
   return NULL;
 }
 
-/* Take the lock of every KEY, none of them by waiting; without gc, only see whether it is taken.
- * 0 or -errno. */
+/* Try to take the lock of every KEY, without waiting. gc false: only see whether it is taken. 0 or
+ * -errno. */
 static int lock_groups(struct cache *c, bool gc) {
   for (size_t i = 0; i < c->count; i++) {
     const struct entry *e = &c->entries[i];
@@ -226,7 +226,7 @@ static int lock_groups(struct cache *c, bool gc) {
       close(g->lock);
       g->lock = -1;
     } else if (g->lock < 0 && errno == ENOENT) {
-      g->lock = open("/dev/null", O_RDONLY | O_CLOEXEC); /* nobody has it */
+      g->lock = open("/dev/null", O_RDONLY | O_CLOEXEC); /* no lock file: nobody has the lock */
     }
   }
   return 0;
@@ -260,9 +260,9 @@ static void read_listing(const struct cache *c, struct entry *e) {
 }
 
 /*
- * A line of /proc/PID/maps, "addresses perms offset major:minor inode path": mark the file that is
- * mapped. By its name too, for device numbers of some file systems (btrfs, overlayfs) are others
- * there than in stat(2).
+ * Mark the file that a line of /proc/PID/maps names: "addresses perms offset major:minor inode
+ * path". The file is recognised by its name, too: on some file systems (btrfs, overlayfs) the
+ * device numbers differ from those of stat(2).
  */
 static void mark_mapping(struct cache *c, char *line) {
   char *name = strrchr(line, '/'), *p = line;
@@ -317,15 +317,15 @@ static double age(const struct cache *c, const struct entry *e) {
   return difftime(c->now, e->st.st_mtim.tv_sec);
 }
 
-/* Whether it is a job's: sixteen zeros are of none. */
+/* Whether a job made it: JOB is zero if none did. */
 static bool is_of_job(const struct entry *e) { return strspn(e->name + e->base - 16, "0") < 16; }
 
-/* What is a job's is kept for a month, what is of none for an hour. */
+/* Whether its time is over: a month for a job's, an hour for others. */
 static bool is_old(const struct cache *c, const struct entry *e) {
   return age(c, e) >= (is_of_job(e) ? MONTH : HOUR);
 }
 
-/* Whether it is being made, and whether somebody is to find it. */
+/* See whether the stream of a part is still being written, and whether a job's link names it. */
 static void look_at_part(const struct cache *c, struct entry *e) {
   char base[PATH_MAX + NAME_MAX + 2];
   snprintf(base, sizeof(base), "%s/%.*s", c->path, (int)e->base, e->name);
@@ -339,7 +339,8 @@ static void look_at_part(const struct cache *c, struct entry *e) {
   }
 }
 
-/* Who reads one part of a listing wants the next ones, and its end, too. They lie side by side. */
+/* A reader of one part needs the next parts and the end, too: all of a stream are in use, or none.
+ * They lie side by side. */
 static void keep_streams(struct cache *c) {
   for (size_t i = 0, end; i < c->count; i = end) {
     const struct entry *first = &c->entries[i];
@@ -424,12 +425,12 @@ static const char *why_remove(const struct cache *c, const struct entry *e) {
   return NULL;
 }
 
-/* Links and locks take none. */
+/* Bytes of a file; links and locks count as none. */
 static double size_of(const struct entry *e) {
   return S_ISREG(e->st.st_mode) ? (double)e->st.st_size : 0;
 }
 
-/* Bytes of what is ours and was not removed. */
+/* Bytes of our files that are left. */
 static double total(const struct cache *c) {
   double bytes = 0;
   for (size_t i = 0; i < c->count; i++) {
@@ -474,14 +475,16 @@ static bool old_enough(const struct cache *c, const struct cleaning *r, const st
   return age(c, e) >= (double)r->days * DAY;
 }
 
-/* When it was used last, as far as the file system keeps account; a job's comes last. */
+/* Seconds; least first to go. The last access, as far as the file system notes it; a pinned file
+ * comes after all others. */
 static double used(const struct entry *e) {
   time_t latest =
       e->st.st_atim.tv_sec > e->st.st_mtim.tv_sec ? e->st.st_atim.tv_sec : e->st.st_mtim.tv_sec;
   return (double)latest + (e->pinned ? 1e15 : 0);
 }
 
-/* Take a listing away from those who would open it, see that nobody just has, and remove it. */
+/* Remove a listing. Its link goes first, so that nobody opens it any more; if a process has mapped
+ * it in the meantime, the link is put back. */
 static int remove_unused(struct cache *c, const struct cleaning *r, struct entry *e) {
   char name[NAME_MAX + 1];
   snprintf(name, sizeof(name), "%.*s.current", (int)e->group, e->name);
@@ -507,7 +510,7 @@ static bool leads_to(const struct entry *e, const char *base) {
   return e->kind == SHARD_CACHE_STREAM && strcmp(e->target, base) == 0;
 }
 
-/* The same with a bucket's listing in parts: all of them go. */
+/* Remove all parts of a bucket's listing in the same way. */
 static int remove_stream(struct cache *c, const struct cleaning *r, const struct entry *part) {
   char base[NAME_MAX + 1];
   size_t n = part->base;
@@ -639,7 +642,7 @@ static const char *word_of(const struct entry *e) {
   }
 }
 
-/* As scripts know it. */
+/* The kind as JSON tells it. */
 static const char *name_of_kind(enum shard_cache_kind kind) {
   return kind == SHARD_CACHE_LISTING       ? "listing"
          : kind == SHARD_CACHE_PERMUTATION ? "permutation"
@@ -733,7 +736,7 @@ static int set_own(void *context, int option) {
     r->dry_run = true;
     break;
   case OPT_OLDER_THAN:
-    if (!ctl_options_number(optarg, 100000, &r->days)) {
+    if (!ctl_arguments_number(optarg, 100000, &r->days)) {
       return ctl_usage("--older-than takes a number of days, not '%s'", optarg);
     }
     break;
@@ -753,8 +756,8 @@ int ctl_cmd_cache(int argc, char **argv) {
   static const struct ctl_syntax syntax = {
       .letters = "", .rows = rows, .usage = usage, .own = set_own};
   struct cleaning r = {.gc = false};
-  struct ctl_options given;
-  int parsed = ctl_options_parse(argc, argv, &syntax, &given, &r);
+  struct ctl_arguments given;
+  int parsed = ctl_arguments_parse(argc, argv, &syntax, &given, &r);
   if (parsed != CTL_GO_ON) {
     return parsed;
   }
@@ -780,7 +783,7 @@ int ctl_cmd_cache(int argc, char **argv) {
     }
     rc = show_or_clean(&c, &r);
     close(c.dir);
-  } else { /* there is no such directory: an empty one */
+  } else { /* no directory is like an empty one */
     rc = r.gc ? collect(&c, &r) : show(&c, &r);
   }
   forget(&c);

@@ -29,11 +29,11 @@
 #include "cache/cachedir.h"
 #include "config/config.h"
 #include "config/launcher.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
 #include "ctl/libshard_path.h"
-#include "ctl/options.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
 
@@ -541,11 +541,11 @@ static void check_all(void) {
 int ctl_cmd_doctor(int argc, char **argv) {
   static const struct ctl_syntax syntax = {
       .letters = "", .rows = rows, .usage = usage, .own = set_own};
-  struct ctl_options given;
+  struct ctl_arguments given;
   if (argc > 1 && strcmp(argv[1], TRIAL) == 0) {
     return try_library(argv[2]);
   }
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, NULL);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
   if (rc != CTL_GO_ON) {
     return rc;
   }

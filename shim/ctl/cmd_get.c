@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "config/pattern.h"
+#include "ctl/arguments.h"
+#include "ctl/buckets.h"
 #include "ctl/building.h"
 #include "ctl/ctl.h"
-#include "ctl/options.h"
 #include "ctl/output.h"
-#include "ctl/s3.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
@@ -47,7 +47,7 @@ static int get(const char *url, bool anonymous, const char *output) {
   if (rc != CTL_DONE) {
     return rc;
   }
-  rc = ctl_s3_get(url, anonymous, out.whole.fd);
+  rc = ctl_buckets_get(url, anonymous, out.whole.fd);
   if (rc == CTL_DONE && !shard_pattern_is_manifest(url)) {
     rc = check_listing(url, out.temporary);
   }
@@ -57,14 +57,14 @@ static int get(const char *url, bool anonymous, const char *output) {
 
 int ctl_cmd_get(int argc, char **argv) {
   static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
-  struct ctl_options o;
-  int rc = ctl_options_parse(argc, argv, &syntax, &o, NULL);
+  struct ctl_arguments o;
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &o, NULL);
   if (rc != CTL_GO_ON) {
     return rc;
   }
   if (argc - optind != 1 || !o.output) {
     return ctl_usage("get takes one s3://bucket/key and -o FILE; see shardctl get --help");
   }
-  rc = ctl_s3_object(argv[optind]);
+  rc = ctl_buckets_object(argv[optind]);
   return rc == CTL_DONE ? get(argv[optind], o.anonymous, o.output) : rc;
 }

@@ -11,11 +11,11 @@
 
 #include "base/whole.h"
 #include "build/build.h"
+#include "ctl/arguments.h"
+#include "ctl/buckets.h"
 #include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/json.h"
-#include "ctl/options.h"
-#include "ctl/s3.h"
 #include "ctl/scratch.h"
 #include "ctl/shared_listing.h"
 #include "libshard.h"
@@ -104,7 +104,7 @@ static const struct option rows[] = {CTL_ROW_OUTPUT,
 enum source { FROM_DIRECTORY, FROM_TEXT, FROM_BUCKET };
 
 struct index {
-  struct ctl_options given;
+  struct ctl_arguments given;
   const char *root, *share, *wait;
   bool unique, keep_order, only_new, no_attributes, quiet;
   /* What follows from them. */
@@ -114,7 +114,7 @@ struct index {
   bool remote;      /* --output is an object */
   struct shard_options options;
   double wait_seconds; /* negative: do not wait */
-  struct ctl_s3 s3;
+  struct ctl_buckets s3;
   struct ctl_scratch scratch;
 };
 
@@ -167,7 +167,7 @@ static enum source kind_of_source(const char *path) {
 
 /* What the listing is to contain. */
 static int choose_options(struct index *x) {
-  const struct ctl_options *given = &x->given;
+  const struct ctl_arguments *given = &x->given;
   struct shard_options *o = &x->options;
   char err[700];
   if (shard_options_parse(o, given->words ? given->words : "attributes=1", err, sizeof(err)) != 0) {
@@ -188,7 +188,7 @@ static int choose_options(struct index *x) {
 
 /* Options that go with some sources and outputs only. */
 static int check_buckets(struct index *x) {
-  const struct ctl_options *given = &x->given;
+  const struct ctl_arguments *given = &x->given;
   bool limited = given->start_after || given->end_before;
   if (x->source != FROM_BUCKET && (limited || given->anonymous)) {
     return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://, not '%s'",
@@ -245,7 +245,7 @@ static int choose_file(struct index *x) {
   static char made[PATH_MAX];
   x->file = x->given.output;
   if (x->remote) {
-    int rc = ctl_s3_object(x->given.output);
+    int rc = ctl_buckets_object(x->given.output);
     rc = rc == CTL_DONE ? ctl_scratch_make(&x->scratch) : rc;
     if (rc != CTL_DONE) {
       return rc;
@@ -265,9 +265,9 @@ static int find_shared(const struct index *x, enum ctl_shared_listing *what,
                        struct shard_build_result *result) {
   struct shard_listing *l;
   char *canonical = NULL;
-  int rc = ctl_s3_object(x->share);
+  int rc = ctl_buckets_object(x->share);
   if (rc == CTL_DONE && x->source == FROM_BUCKET) {
-    rc = ctl_s3_source(x->path, &canonical);
+    rc = ctl_buckets_source(x->path, &canonical);
   } else if (rc == CTL_DONE && !(canonical = realpath(x->path, NULL))) {
     rc = ctl_fail("cannot find directory '%.300s': %s", x->path, strerror(errno));
   }
@@ -305,7 +305,7 @@ static int build(struct index *x, struct shard_build_result *result) {
     return ctl_usage("-0, --root, --unique and --keep-order are for text files, and '%s' is none",
                      x->path);
   } else if (x->source == FROM_BUCKET) {
-    return ctl_s3_build(x->path, &x->s3, &x->options, &means, x->file, result);
+    return ctl_buckets_build(x->path, &x->s3, &x->options, &means, x->file, result);
   } else if (x->options.order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory is for text files, and '%s' is none", x->path);
   } else {
@@ -317,12 +317,12 @@ static int build(struct index *x, struct shard_build_result *result) {
 /* Check the listing, and put it into a bucket. */
 static int put(const char *file, const char *url, bool only_new) {
   struct shard_listing *l;
-  const struct ctl_s3_file one = {.url = url, .file = file};
+  const struct ctl_buckets_file one = {.url = url, .file = file};
   int rc = ctl_building_open_checked(file, &l);
   if (rc == 0) {
     shard_listing_close(l);
   }
-  return rc == 0 ? ctl_s3_put(&one, 1, only_new)
+  return rc == 0 ? ctl_buckets_put(&one, 1, only_new)
                  : ctl_fail("cannot read back the listing for '%.300s': %s", url,
                             shard_listing_strerror(rc));
 }
@@ -400,7 +400,7 @@ int ctl_cmd_index(int argc, char **argv) {
       .letters = "o:0", .rows = rows, .usage = usage, .own = set_own};
   struct index x = {.root = NULL};
   struct shard_build_result result = {0};
-  int rc = ctl_options_parse(argc, argv, &syntax, &x.given, &x);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &x.given, &x);
   if (rc != CTL_GO_ON) {
     return rc;
   }
@@ -410,9 +410,9 @@ int ctl_cmd_index(int argc, char **argv) {
   x.path = argv[optind];
   x.source = kind_of_source(x.path);
   x.remote = shard_s3_url_is(x.given.output);
-  x.s3 = (struct ctl_s3){.start_after = x.given.start_after,
-                         .end_before = x.given.end_before,
-                         .anonymous = x.given.anonymous};
+  x.s3 = (struct ctl_buckets){.start_after = x.given.start_after,
+                              .end_before = x.given.end_before,
+                              .anonymous = x.given.anonymous};
   rc = choose_options(&x);
   rc = rc == CTL_DONE ? check_buckets(&x) : rc;
   rc = rc == CTL_DONE ? choose_file(&x) : rc;

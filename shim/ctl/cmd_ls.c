@@ -9,10 +9,10 @@
 
 #include "build/build.h"
 #include "config/pattern.h"
+#include "ctl/arguments.h"
+#include "ctl/buckets.h"
 #include "ctl/building.h"
 #include "ctl/ctl.h"
-#include "ctl/options.h"
-#include "ctl/s3.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
 #include "listing/codec.h"
@@ -57,7 +57,7 @@ static const struct option rows[] = {CTL_ROW_RANK,
                                      CTL_ROW_END};
 
 struct ls {
-  struct ctl_options given;
+  struct ctl_arguments given;
   bool manifest, uri;
 };
 
@@ -137,7 +137,7 @@ static int print_shuffled(const struct shard_listing *l, const struct shard_shar
 }
 
 /* The share that was asked for. 0, or a negative errno. */
-static int print_share(const struct shard_listing *l, const struct ctl_options *given) {
+static int print_share(const struct shard_listing *l, const struct ctl_arguments *given) {
   uint64_t key = given->shuffle ? shard_shuffle_key(given->seed, given->epoch) : 0;
   struct shard_share share;
   shard_share_init(&share, given->strategy, (uint32_t)given->rank,
@@ -164,10 +164,10 @@ static int build(const struct ls *ls, enum source kind, const char *source, cons
   ctl_building_means(&means);
   shard_options_parse(&o, "", err, sizeof(err));
   if (kind == IS_BUCKET) {
-    struct ctl_s3 s3 = {.start_after = ls->given.start_after,
-                        .end_before = ls->given.end_before,
-                        .anonymous = ls->given.anonymous};
-    return ctl_s3_build(source, &s3, &o, &means, file, &result);
+    struct ctl_buckets s3 = {.start_after = ls->given.start_after,
+                             .end_before = ls->given.end_before,
+                             .anonymous = ls->given.anonymous};
+    return ctl_buckets_build(source, &s3, &o, &means, file, &result);
   }
   if (kind == IS_MANIFEST) {
     struct shard_text_options how = {.separator = '\n'};
@@ -225,7 +225,7 @@ int ctl_cmd_ls(int argc, char **argv) {
       .letters = "0", .rows = rows, .usage = usage, .own = set_own};
   struct ls ls = {.uri = false};
   struct shard_listing *l = NULL;
-  int rc = ctl_options_parse(argc, argv, &syntax, &ls.given, &ls);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &ls.given, &ls);
   if (rc != CTL_GO_ON) {
     return rc;
   }
@@ -233,12 +233,12 @@ int ctl_cmd_ls(int argc, char **argv) {
     return ctl_usage("ls takes one listing or directory; see shardctl ls --help");
   }
   const char *file = argv[optind];
-  rc = ctl_options_check_rank(&ls.given);
+  rc = ctl_arguments_check_rank(&ls.given);
   rc = rc == CTL_DONE ? open_any(&ls, file, &l) : rc;
   if (rc != CTL_DONE) {
     return rc;
   }
-  char *root = ls.uri && l ? ctl_s3_root(l->source) : NULL;
+  char *root = ls.uri && l ? ctl_buckets_root(l->source) : NULL;
   if (ls.uri && !root) {
     shard_listing_close(l);
     return ctl_usage("--uri: '%s' is not of a bucket", file);

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "config/pattern.h"
+#include "ctl/arguments.h"
+#include "ctl/buckets.h"
 #include "ctl/ctl.h"
-#include "ctl/options.h"
 #include "ctl/output.h"
-#include "ctl/s3.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -158,7 +158,7 @@ static int write_all(const struct manifests *o) {
 static int put_all(const struct manifests *o) {
   char local[PATH_MAX];
   size_t used = 0;
-  struct ctl_s3_file *files = calloc(o->size, sizeof(*files));
+  struct ctl_buckets_file *files = calloc(o->size, sizeof(*files));
   if (!files) {
     return ctl_fail("out of memory");
   }
@@ -176,10 +176,10 @@ static int put_all(const struct manifests *o) {
     rc = write_all(&here);
   }
   for (uint32_t r = 0; rc == CTL_DONE && r < o->size; r++) {
-    files[r] = (struct ctl_s3_file){path_of(o, r), path_of(&here, r)};
+    files[r] = (struct ctl_buckets_file){path_of(o, r), path_of(&here, r)};
     rc = files[r].url && files[r].file ? CTL_DONE : ctl_fail("out of memory");
   }
-  rc = rc == CTL_DONE ? ctl_s3_put(files, o->size, false) : rc;
+  rc = rc == CTL_DONE ? ctl_buckets_put(files, o->size, false) : rc;
   for (uint32_t r = 0; r < o->size; r++) {
     free((char *)files[r].url);
     free((char *)files[r].file);
@@ -228,8 +228,8 @@ static int check_pattern(const struct manifests *o) {
     rc = ctl_usage("-o '%s' needs %%r, for each rank has a text of its own", o->pattern);
   } else if (shard_s3_url_is(o->pattern)) {
     size_t bucket = strlen("s3://") + strcspn(o->pattern + strlen("s3://"), "/");
-    rc = ctl_s3_object(first);
-    rc = rc == CTL_DONE ? ctl_s3_object(last) : rc;
+    rc = ctl_buckets_object(first);
+    rc = rc == CTL_DONE ? ctl_buckets_object(last) : rc;
     if (rc == CTL_DONE && memchr(o->pattern, '%', bucket)) {
       rc = ctl_usage("-o '%s': all manifests go to one bucket; %%r and %%e belong into the key",
                      o->pattern);
@@ -259,9 +259,9 @@ int ctl_cmd_manifest(int argc, char **argv) {
                                            .no_hash = true,
                                            .own = set_own};
   struct manifests o = {.prefix = ""};
-  struct ctl_options given;
+  struct ctl_arguments given;
   struct shard_listing *l;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, &o);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &o);
   if (rc != CTL_GO_ON) {
     return rc;
   }

@@ -32,10 +32,10 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
-#include "ctl/options.h"
 #include "libshard.h"
 #include "listing/format.h"
 
@@ -213,7 +213,7 @@ static int print_text(const struct plan *p, const struct need *bare, const struc
 
 /* A number of at least `least`; CTL_DONE or CTL_USAGE. */
 static int take_number(const char *option, uint64_t least, uint64_t most, uint64_t *out) {
-  if (ctl_options_number(optarg, most, out) && *out >= least) {
+  if (ctl_arguments_number(optarg, most, out) && *out >= least) {
     return CTL_DONE;
   }
   return ctl_usage("--%s takes a number from %" PRIu64 " to %" PRIu64 ", not '%s'", option, least,
@@ -258,8 +258,8 @@ int ctl_cmd_plan(int argc, char **argv) {
   static const struct ctl_syntax syntax = {
       .letters = "", .rows = rows, .usage = usage, .own = set_own};
   struct plan p = {.nodes = 1, .name_length = MEASURED_NAME, .version = &versions[0]};
-  struct ctl_options given;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, &p);
+  struct ctl_arguments given;
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &p);
   if (rc != CTL_GO_ON) {
     return rc;
   }

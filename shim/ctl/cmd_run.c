@@ -2,9 +2,9 @@
 /*
  * cmd_run.c - shardctl run: a command under LD_PRELOAD=libshard.so.
  *
- * Before it is executed it is looked at, as execvp(3) and the kernel will: what cannot be served
- * is refused, for it would see the dataset whole without a word. What cannot be told (a file that
- * may be executed but not read, odd options of env) is executed.
+ * run looks at the command first, as execvp(3) and the kernel will do. It refuses what libshard
+ * cannot serve, for such a program would see the whole dataset without a word. Where it cannot tell
+ * (a file that may be executed but not read, odd options of env) it executes the command.
  */
 #include <elf.h>
 #include <errno.h>
@@ -20,9 +20,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/libshard_path.h"
-#include "ctl/options.h"
 
 static const char usage[] =
     "Usage: shardctl run [OPTIONS] [--] CMD [ARGS...]\n"
@@ -65,7 +65,7 @@ static bool read_at(int fd, uint64_t at, void *buf, size_t size) {
   return at <= INT64_MAX - size && pread(fd, buf, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Whether a segment of notes has one of Go's. */
+/* Whether a segment of notes has one that Go's linker writes. */
 static bool notes_of_go(int fd, const elf_segment *segment) {
   uint64_t at = 0;
   for (int notes = 0; notes < 64 && at + 16 <= segment->p_filesz; notes++) {
@@ -85,7 +85,7 @@ static bool notes_of_go(int fd, const elf_segment *segment) {
   return false;
 }
 
-/* Whether one of the sections is Go's. */
+/* Whether there is a section that Go's linker writes. */
 static bool sections_of_go(int fd, const elf_header *elf) {
   elf_section names, s;
   if (elf->e_shentsize != sizeof(s) || elf->e_shstrndx >= elf->e_shnum ||
@@ -259,8 +259,8 @@ static bool push_words(struct line *l, const char *text) {
 }
 
 /*
- * Take env's name, options and assignments off the line: what is left is the command. false: it
- * cannot be told, or there is none. *lost: env sets LD_PRELOAD, or takes it away.
+ * Take env's name, options and assignments off the line, so that the command is left. false: it is
+ * not clear which that is, or there is none. *lost: env sets LD_PRELOAD, or takes it away.
  */
 static bool through_env(struct line *l, bool *lost) {
   for (l->begin++; l->words[l->begin];) {
@@ -318,8 +318,8 @@ static int refuse(const char *cmd, const char *file, const char *why) {
 }
 
 /*
- * Look at the files that executing `file` with these arguments comes to. CTL_DONE, or another
- * status and a message.
+ * Follow `first` with these arguments to every file that will be executed, and look at each.
+ * CTL_DONE, or another status after a message.
  */
 static int inspect(const char *first, char **argv, const elf_header *library) {
   enum { DEPTH = 6, HEAD = 256 }; /* of scripts, as in the kernel, and of env */
@@ -451,7 +451,7 @@ static int add_dataset(void *context, int option) {
 }
 
 /* Set the variables that options stand for. */
-static int set_variables(const struct ctl_options *given, const char *datasets) {
+static int set_variables(const struct ctl_arguments *given, const char *datasets) {
   const struct {
     const char *name, *value;
   } variables[] = {{"SHARD_DATASET", datasets},      {"SHARD_RANK", given->rank_text},
@@ -491,14 +491,14 @@ static int execute(char **command) {
 int ctl_cmd_run(int argc, char **argv) {
   static const struct ctl_syntax syntax = {
       .letters = "+", .rows = rows, .usage = usage, .auto_epoch = true, .own = add_dataset};
-  struct ctl_options given;
+  struct ctl_arguments given;
   char *datasets = NULL;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, &datasets);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &datasets);
   if (rc == CTL_GO_ON && optind == argc) {
     rc = ctl_usage("run takes a command; see shardctl run --help");
   }
   if (rc == CTL_GO_ON) {
-    rc = ctl_options_check_rank(&given);
+    rc = ctl_arguments_check_rank(&given);
     rc = rc == CTL_DONE ? set_variables(&given, datasets) : rc;
     rc = rc == CTL_DONE ? execute(argv + optind) : rc;
   }

@@ -3,10 +3,10 @@
 #include <stdio.h>
 
 #include "base/words.h"
+#include "ctl/arguments.h"
 #include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/json.h"
-#include "ctl/options.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
@@ -46,8 +46,8 @@ static int print_text(const struct shard_listing_info *i) {
 
 int ctl_cmd_stat(int argc, char **argv) {
   static const struct ctl_syntax syntax = {.letters = "", .rows = rows, .usage = usage};
-  struct ctl_options o;
-  int rc = ctl_options_parse(argc, argv, &syntax, &o, NULL);
+  struct ctl_arguments o;
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &o, NULL);
   if (rc != CTL_GO_ON) {
     return rc;
   }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_stats.c - the statistics of a rank (SHARD_STATS) from the log that its processes have kept
- * (stats/log.h). libshard.so runs this at the end of the rank's main process, so that neither the
- * memory nor the time to sort the notes is the benchmark's.
+ * cmd_stats.c - shardctl stats: the statistics of a rank (SHARD_STATS) from the log that its
+ * processes have kept (stats/log.h). libshard.so runs this at the end of the rank's main process:
+ * sorting the notes takes none of the benchmark's memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +18,10 @@
 
 #include "base/words.h"
 #include "config/dataset.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/json.h"
 #include "ctl/nameset.h"
-#include "ctl/options.h"
 #include "ctl/output.h"
 #include "libshard.h"
 #include "stats/log.h"
@@ -46,8 +46,8 @@ struct epoch {
   uint64_t opened;
   struct ctl_nameset distinct, owned;
   bool passed;                 /* names were read for it */
-  struct shard_log_list *list; /* NULL: all epochs have the dataset's, or it is not known */
-  bool mixed, summed;          /* there are two; and the sums of it are known */
+  struct shard_log_list *list; /* the epoch's own list; NULL: that of the dataset, or unknown */
+  bool mixed, summed;          /* processes used different lists; the sums of `whole` are known */
   struct ctl_nameset whole;
 };
 
@@ -55,7 +55,7 @@ struct dataset {
   const struct shard_log_dataset *log;
   struct epoch *epochs;
   size_t count;
-  bool listed, summed; /* there is a listing; and its sums are known */
+  bool listed, summed; /* there is a listing; the sums of `whole` are known */
   uint64_t entries;
   struct ctl_nameset whole, owned;
 };
@@ -75,7 +75,7 @@ static const struct shard_log_dataset *slot(const struct stats *s, uint32_t i) {
                                             (size_t)i * SHARD_LOG_SLOT);
 }
 
-/* The log into *s, which lives as long as the process. */
+/* Map the log into *s, for as long as the process lives. */
 static int map_log(const char *file, struct stats *s) {
   struct stat st;
   int fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -105,7 +105,7 @@ struct note {
   uint64_t hash, what;
 };
 
-/* The k-th note; false if it was never finished, or is of nothing that is known. */
+/* Read the k-th note. false if it was never finished, or its dataset is unknown. */
 static bool get_note(struct stats *s, uint64_t k, struct note *out, struct dataset **d,
                      uint64_t *epoch) {
   out->what = atomic_load(&s->notes[k].what);
@@ -156,7 +156,8 @@ static void count_distinct(struct stats *s, struct note *notes, size_t n) {
   }
 }
 
-/* The list that is told from the k-th note on; nothing if its process was killed at that. */
+/* Read the list that the k-th note begins. It is passed over if its process was killed while it was
+ * noting it. false: no memory. */
 static bool take_list(struct stats *s, uint64_t k, struct epoch *e) {
   const struct shard_log_note *n = &s->notes[k];
   uint64_t words = atomic_load(&n->hash);
@@ -243,7 +244,7 @@ static size_t find_inside(const struct stats *s, const struct dataset *d, const 
   return shard_dataset_find_inside(roots, SHARD_LOG_DATASETS, outer, inside, SHARD_LOG_DATASETS);
 }
 
-/* Shares of the epochs that differ: all, or the first alone. */
+/* Compute the rank's share of each epoch; without a shuffle all epochs have that of the first. */
 static void find_shares(const struct stats *s, struct dataset *d) {
   const struct shard_log_head *h = s->head;
   const char *inside[SHARD_LOG_DATASETS];
@@ -276,7 +277,7 @@ static void find_shares(const struct stats *s, struct dataset *d) {
   free(shares);
 }
 
-/* What of the list of an epoch is the rank's: all of it, or its share. */
+/* Compute what the rank owns of an epoch's own list: all of it, or its share. */
 static void find_share_of_list(const struct stats *s, const struct dataset *d, size_t k) {
   const struct shard_log_head *h = s->head;
   struct epoch *e = &d->epochs[k];
@@ -362,14 +363,14 @@ static struct json_object *make_epochs_list(const struct dataset *d, bool shared
   for (size_t k = 0; k < d->count; k++) {
     const struct epoch *e = &d->epochs[k];
     if (shared && !e->passed && e->opened == 0 && d->count > 1) {
-      continue; /* numbers are set, and this was none of them */
+      continue; /* the job chose epochs by number, and not this one */
     }
     ctl_json_add(list, NULL, make_epoch(d, k, shared, summed));
   }
   return list;
 }
 
-/* Of lists for ranks or epochs: whether the sum of the latest is known. */
+/* Whether the sum of the latest epoch's own list is known. */
 static bool summed_last(const struct dataset *d) {
   const struct epoch *e = d->epochs;
   for (size_t k = 0; k < d->count; k++) {
@@ -438,7 +439,7 @@ static struct json_object *make_stats(const struct stats *s) {
   }
   ctl_json_add_sum(o, "job", h->job, h->job != 0);
   ctl_json_add_number(o, "lost", atomic_load(&h->lost));
-  add_dataset(o, s, first); /* a job has one, mostly: it is told at the top, too */
+  add_dataset(o, s, first); /* most jobs have one: it stands at the top, too */
   ctl_json_add(o, "datasets", datasets);
   return o;
 }
@@ -485,8 +486,8 @@ static bool is_kept(const struct shard_log_head *h) {
 
 int ctl_cmd_stats(int argc, char **argv) {
   static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
-  struct ctl_options given;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, NULL);
+  struct ctl_arguments given;
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
   if (rc != CTL_GO_ON) {
     return rc;
   }

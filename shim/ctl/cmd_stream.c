@@ -2,9 +2,9 @@
 /*
  * cmd_stream.c - shardctl stream: a bucket listed into parts that are read while it goes on.
  *
- * The command returns once the first part is there; a process of its own goes on in the background,
- * away from the caller's process group and from everything it inherited, with its messages in
- * BASE.err, which it keeps locked while it lives.
+ * The command forks a process that lists, and returns once the first part is there. That process
+ * goes on in the background: in a session of its own, without the caller's descriptors. It writes
+ * its messages to BASE.err, and keeps that locked while it lives.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ctl/arguments.h"
+#include "ctl/buckets.h"
 #include "ctl/ctl.h"
-#include "ctl/options.h"
-#include "ctl/s3.h"
 #include "host/builder.h"
 #include "listing/options.h"
 
@@ -49,10 +49,10 @@ struct stream {
   bool anonymous;
   int inherited; /* the caller's lock, or -1 */
   int errors;    /* BASE.err */
-  int told;      /* the command's end */
+  int told;      /* a pipe: a byte says that the command may return */
 };
 
-/* There is something to read: the command may return, and this process is on its own. */
+/* There is a part: let the command return, and leave what it was started with. */
 static int go_on(void *context) {
   struct stream *s = context;
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -75,7 +75,7 @@ static int list(struct stream *s) {
   }
   s->errors = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   int rc = CTL_FAILED, locked = -1;
-  /* Who looks whether it is locked locks it for a moment. */
+  /* A process that looks whether it is locked locks it for a moment. */
   for (int tries = 0; s->errors >= 0 && tries < 1000 && locked != 0; tries++) {
     locked = flock(s->errors, LOCK_EX | LOCK_NB);
     if (locked != 0 && (errno != EWOULDBLOCK || nanosleep(&(struct timespec){0, 1000000}, NULL))) {
@@ -85,13 +85,13 @@ static int list(struct stream *s) {
   if (locked != 0) {
     ctl_fail("cannot write '%s': %s", path, strerror(errno));
   } else {
-    rc = ctl_s3_stream(s->url, s->anonymous, &s->options, s->base, go_on, s);
+    rc = ctl_buckets_stream(s->url, s->anonymous, &s->options, s->base, go_on, s);
   }
   free(path);
   return rc;
 }
 
-/* The process outlives the working directory: its base is absolute. In buf[PATH_MAX]. */
+/* Make BASE absolute, in buf[PATH_MAX]: the process that goes on changes its directory. */
 static int make_absolute(const char *base, char *buf) {
   int n = 0;
   if (base[0] == '/') {
@@ -137,10 +137,10 @@ static int start(struct stream *s) {
 int ctl_cmd_stream(int argc, char **argv) {
   static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
   struct stream s = {.errors = -1};
-  struct ctl_options given;
+  struct ctl_arguments given;
   char err[700], base[PATH_MAX];
   s.inherited = fcntl(SHARD_BUILDER_LOCK, F_GETFD) >= 0 ? SHARD_BUILDER_LOCK : -1;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, NULL);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
   if (rc != CTL_GO_ON) {
     return rc;
   }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_verify.c - what the statistics of all ranks (SHARD_STATS) prove, and what is wrong with them.
+ * cmd_verify.c - shardctl verify: what the statistics of all ranks (SHARD_STATS) prove, and what is
+ * wrong with them.
  *
  * Shares partition a listing if in each epoch their names add up to it, in number and in the sum of
- * hashes (ctl/nameset.h). With --listing the names are counted anew, and nothing but a rank's place
- * is taken from its file.
+ * hashes (ctl/nameset.h). With --listing, verify computes every share from the listing, and takes
+ * nothing but the rank's number from its file.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,11 +18,11 @@
 
 #include "base/words.h"
 #include "config/dataset.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
 #include "ctl/nameset.h"
-#include "ctl/options.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
@@ -101,9 +102,9 @@ __attribute__((format(printf, 2, 3))) static void say(struct json_object *list, 
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* What is wrong with a file: the first thing that is. */
+/* Reading one file. */
 struct reader {
-  const char *key; /* NULL: nothing */
+  const char *key; /* the first that is missing or not valid; NULL: none */
 };
 
 static struct json_object *get_value(struct reader *r, struct json_object *from, const char *key,
@@ -126,7 +127,7 @@ static const char *get_text(struct reader *r, struct json_object *from, const ch
   struct json_object *value = get_value(r, from, key, json_type_string);
   const char *text = value ? json_object_get_string(value) : "";
   if (value && (size_t)json_object_get_string_len(value) != strlen(text)) {
-    r->key = key; /* "\\u0000": what is behind it would be taken for equal */
+    r->key = key; /* a NUL: whatever follows it would compare equal */
   }
   return text;
 }
@@ -282,7 +283,7 @@ static int by_rank(const void *pa, const void *pb) {
   return strcmp(a->file, b->file);
 }
 
-/* All ranks, each once. */
+/* Check that all ranks are there, each once. */
 static bool check_ranks(struct job *job) {
   size_t before = json_object_array_length(job->faults);
   const struct rank *first = &job->ranks[0];
@@ -316,7 +317,7 @@ static const char *seed_of(const struct rank *r, char buf[32]) {
   return buf;
 }
 
-/* One text that a rank has and the first has otherwise. */
+/* Report a fault if a rank's text differs from the first rank's. */
 static void compare(struct job *job, const struct rank *r, const char *what, const char *value,
                     const char *wanted) {
   if (strcmp(value, wanted) != 0) {
@@ -342,7 +343,7 @@ static bool check_settings(struct job *job) {
             "reached, or an epoch before the first?",
             r->rank, r->file, r->lost);
     }
-    /* A launcher's process is known on its own node only. */
+    /* A launcher's process identifies the job on its own node only. */
     for (size_t k = 0; k < i; k++) {
       const struct rank *other = &job->ranks[k];
       if (r->job && other->job && strcmp(r->host, other->host) == 0 &&
@@ -364,7 +365,7 @@ static bool check_settings(struct job *job) {
   return same;
 }
 
-/* Dataset k is the same, by the same listing, in all ranks. */
+/* Check that dataset k, and its listing, are the same in all ranks. */
 static bool check_dataset(struct job *job, size_t k) {
   const struct dataset *first = &job->ranks[0].datasets[k];
   size_t before = json_object_array_length(job->faults);
@@ -424,7 +425,7 @@ static size_t find_inside(const struct job *job, size_t k, const char *inside[IN
   return count;
 }
 
-/* Every rank's share of an epoch is what the listing makes it. */
+/* Check that every rank's share of an epoch is the one that the listing yields. */
 static void check_shares(struct job *job, size_t k, uint64_t number,
                          const struct ctl_nameset *whole) {
   const struct rank *first = &job->ranks[0];
@@ -437,7 +438,7 @@ static void check_shares(struct job *job, size_t k, uint64_t number,
   strategy = place < 0 ? SHARD_STRATEGY_RANGE : (enum shard_strategy)place;
   if (!shares || place < 0 || strategy == SHARD_STRATEGY_HASH) {
     free(shares);
-    if (strategy != SHARD_STRATEGY_HASH) { /* what that served was counted, not computed */
+    if (strategy != SHARD_STRATEGY_HASH) { /* hash: ranks count what they serve */
       FAULT(job, "the shares cannot be computed: strategy '%s', or no memory left",
             first->strategy);
     }
@@ -465,7 +466,7 @@ static void check_shares(struct job *job, size_t k, uint64_t number,
   free(shares);
 }
 
-/* The shares of an epoch partition the listing. */
+/* Check that the shares of an epoch partition the listing. */
 static void check_partition(struct job *job, size_t k, uint64_t number,
                             const struct ctl_nameset *whole) {
   struct ctl_nameset owned = {0}, opened = {0};
@@ -521,7 +522,8 @@ static void check_partition(struct job *job, size_t k, uint64_t number,
   }
 }
 
-/* Lists for epochs, or for ranks: whole is --listing's, or NULL. */
+/* Check an epoch for which ranks, or epochs, had lists of their own. whole: of --listing, or NULL.
+ */
 static void check_lists(struct job *job, size_t k, uint64_t number,
                         const struct ctl_nameset *whole) {
   const struct dataset *d = &job->ranks[0].datasets[k];
@@ -547,7 +549,7 @@ static void check_lists(struct job *job, size_t k, uint64_t number,
   }
 }
 
-/* A program that shards by itself: told, not judged. */
+/* Tell what was opened under a program that shards by itself, which is no fault whatever it is. */
 static void tell_epoch(struct job *job, size_t k, uint64_t number) {
   const struct dataset *first = &job->ranks[0].datasets[k];
   struct ctl_nameset opened = {0};
@@ -615,7 +617,7 @@ static void check_epochs(struct job *job, size_t k) {
       FAULT(job, "'%s' is damaged", job->listing_file);
       return;
     }
-    /* The same names in another order, as a manifest has them, have another digest. */
+    /* The digest depends on the order, the sum does not: a manifest may have the same names. */
     sorted = !d->digest || strcmp(info.digest, d->digest) == 0;
     if (d->digest && ((!sorted && !d->summed) || whole.count != d->entries ||
                       (d->summed && !equal(whole, d->whole)))) {
@@ -680,7 +682,8 @@ static void check(struct job *job) {
     shard_listing_info(listing, &info);
   }
   for (size_t k = 0; k < count; k++) {
-    /* A listing tells of the dataset that it was made of; of the only one, whatever that was. */
+    /* --listing is used for the dataset that it was made of; if there is only one dataset, for
+     * that. */
     job->listing =
         listing && (count == 1 || strcmp(info.source, job->ranks[0].datasets[k].path) == 0)
             ? listing
@@ -733,9 +736,9 @@ int ctl_cmd_verify(int argc, char **argv) {
   static const struct ctl_syntax syntax = {
       .letters = "", .rows = rows, .usage = usage, .own = set_own};
   struct job job = {0};
-  struct ctl_options given;
+  struct ctl_arguments given;
   bool good = true;
-  int rc = ctl_options_parse(argc, argv, &syntax, &given, &job);
+  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &job);
   if (rc != CTL_GO_ON) {
     return rc;
   }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * nameset.h - sets of names compared by their number and the sum, modulo 2^64, of their XXH64: sets
- * that lie in a listing make it up, each name once, if both add up to the listing's; by chance they
- * do in one case of 2^64.
+ * nameset.h - sets of names, compared by their number and by the sum, modulo 2^64, of their XXH64.
+ *
+ * Parts of a listing have each of its names once if their numbers and their sums add up to the
+ * listing's. By chance that also happens in one case of 2^64.
  */
 #ifndef SHARD_CTL_NAMESET_H
 #define SHARD_CTL_NAMESET_H
@@ -26,10 +27,10 @@ struct ctl_nameset_share {
 };
 
 /*
- * The whole listing into *whole, and what each of shares[count] has of it, by shard_share_owns().
- * Names below the directories inside[inside_count] are left out, and positions counted without
- * them: the shares' n must be the number of names that are left, or be 0 to be filled in (count 0).
- * 0 or a negative errno; -ESTALE if n is another.
+ * Sum up the whole listing, and what each of shares[count] owns of it (shard_share_owns()). Names
+ * below the directories inside[inside_count] are left out, and positions are counted without them:
+ * each share's n must be the number of names that are left. 0 or a negative errno; -ESTALE if n is
+ * another number.
  */
 int ctl_nameset_sum(const struct shard_listing *listing, const char *const *inside,
                     size_t inside_count, struct ctl_nameset *whole,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shared_listing.c - what shardctl index --share finds in the bucket. Rank 0's node makes the
- * listing if need be; those of the others wait, and ask for it more and more seldom, up to every
- * other second. What has been got once is not got again until there is another one (If-None-Match).
+ * shared_listing.c - what shardctl index --share finds in the bucket.
+ *
+ * Rank 0's node makes the listing if need be. The other nodes wait: they ask for the object more
+ * and more seldom, down to every other second. The server sends it again only if it has changed
+ * (If-None-Match).
  */
 #include "ctl/shared_listing.h"
 
@@ -13,9 +15,9 @@
 
 #include "base/clock.h"
 #include "cache/prebuilt.h"
+#include "ctl/buckets.h"
 #include "ctl/ctl.h"
 #include "ctl/output.h"
-#include "ctl/s3.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
@@ -27,12 +29,12 @@ struct candidate {
   const char *url, *source;
   const struct shard_options *options;
   const char *file;
-  bool have;      /* something has been got */
-  bool checked;   /* every block of it */
-  char why[1100]; /* it is passed over */
+  bool have;      /* an object has been got */
+  bool checked;   /* every block of it is right */
+  char why[1100]; /* why it is of another source */
 };
 
-/* 1, 0 or a negative errno, as shard_prebuilt_try(). */
+/* Is what was got the listing that is wanted? 1, 0 or a negative errno, as shard_prebuilt_try(). */
 static int judge(struct candidate *k) {
   struct shard_listing *l;
   int rc = k->have ? shard_listing_open(k->file, &l) : -ENOENT;
@@ -48,8 +50,8 @@ static int judge(struct candidate *k) {
 }
 
 /*
- * From a half of the time to the whole, so that nodes do not come in step. false: nobody reads what
- * we say any more: the rank that waits by us has been killed.
+ * Sleep half of the time to all of it, by chance, so that nodes do not ask in step. false: nobody
+ * reads our stderr any more, so the rank that waits for us has been killed.
  */
 static bool nap(int64_t ms) {
   uint32_t n = 0;
@@ -72,21 +74,21 @@ static int give_up(const struct candidate *k, int state, double seconds) {
                          : "what is there is damaged, or of another version of libshard.");
 }
 
-/* Look until it is there. */
-static int await(struct candidate *k, struct ctl_s3_watch *watch, int fd, double seconds,
+/* Ask for the object until it is there, or the time is over. */
+static int await(struct candidate *k, struct ctl_buckets_watch *watch, int fd, double seconds,
                  enum ctl_shared_listing *what) {
   int64_t end = shard_clock_ms() + (int64_t)(seconds * 1000);
   for (int64_t ms = NAP_FIRST;; ms = ms * 3 / 2 < NAP_MOST ? ms * 3 / 2 : NAP_MOST) {
-    enum ctl_s3_seen seen;
-    int rc = ctl_s3_watch_look(watch, fd, &seen);
+    enum ctl_buckets_seen seen;
+    int rc = ctl_buckets_watch_look(watch, fd, &seen);
     if (rc != CTL_DONE) {
       return rc;
     }
-    if (seen != CTL_S3_SAME) {
-      k->have = seen == CTL_S3_NEW;
+    if (seen != CTL_BUCKETS_SAME) {
+      k->have = seen == CTL_BUCKETS_NEW;
       k->checked = false;
     }
-    /* One that was old a moment ago may be true now, where a file system tells of changes late. */
+    /* An old listing may turn out true later: some file systems tell of changes late. */
     int state = judge(k);
     if (state < 0 && !shard_prebuilt_may_come(state)) {
       return ctl_fail("%.300s: %s", k->url, shard_listing_strerror(state));
@@ -114,10 +116,10 @@ int ctl_shared_listing_find(const char *url, const char *source,
     return rc;
   }
   struct candidate k = {.url = url, .source = source, .options = options, .file = out.temporary};
-  struct ctl_s3_watch *watch = NULL;
-  rc = ctl_s3_watch_open(url, &watch);
+  struct ctl_buckets_watch *watch = NULL;
+  rc = ctl_buckets_watch_open(url, &watch);
   rc = rc == CTL_DONE ? await(&k, watch, out.whole.fd, seconds, what) : rc;
-  ctl_s3_watch_close(watch);
+  ctl_buckets_watch_close(watch);
   ended = ctl_output_end(&out, rc == CTL_DONE && *what == CTL_SHARED_HERE);
   rc = rc == CTL_DONE ? ended : rc;
   if (rc == CTL_DONE && *what == CTL_SHARED_APART && k.why[0]) {

@@ -12,7 +12,7 @@ enum ctl_shared_listing {
 };
 
 /*
- * Look at the object `url` for the listing of `source` (a canonical directory, or
+ * See whether the object `url` is the listing of `source` (a canonical directory, or
  * s3://bucket/prefix). seconds: wait so long for it, and never return CTL_SHARED_PUT; negative:
  * look once. CTL_DONE and *what, or CTL_FAILED or CTL_USAGE after a message. CTL_SHARED_HERE:
  * `file` has it, whole and checked.

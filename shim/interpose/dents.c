@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dents.c - reading a directory by its descriptor: getdents64 and what is like it.
+ * dents.c - calls that read a directory by its descriptor: getdents64, getdirentries, syscall.
  *
- * Nothing is remembered between calls: what the directory is, is looked up by its inode, and how
- * far it has been read is the file's own offset (view.h). So a descriptor may have come from
- * anywhere, and lseek() and dup() do what they always do.
+ * Nothing is remembered between calls: the inode tells which directory it is, and the file's own
+ * offset how far it has been read (view.h). So a descriptor may come from anywhere, and lseek() and
+ * dup() do what they always do.
  */
+#include "interpose/dents.h"
+
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -21,8 +23,8 @@
 #include "host/real.h"
 #include "interpose/guard.h"
 
-/* 1 and *n (a negative errno on failure): served. 0: not ours. */
-static int serve(int fd, void *buf, size_t size, ssize_t *n) {
+/* 1: the directory is served, and *n is the result, a negative errno on failure. 0: it is not. */
+static int serve_dents(int fd, void *buf, size_t size, ssize_t *n) {
   struct shard_served *served;
   int rc = shard_guard_open(fd, &served);
   if (rc == 0 && !served) {
@@ -30,19 +32,19 @@ static int serve(int fd, void *buf, size_t size, ssize_t *n) {
   }
   *n = rc;
   if (rc == 0) {
-    shard_depth++;
-    /* The kernel would say EFAULT; let it try the buffer with something it writes anyway. */
+    shard_guard_depth++;
+    /* A bad buffer shall give EFAULT, not a crash: let the kernel write some bytes there first. */
     bool bad = !buf || (size >= sizeof(uint64_t) &&
                         shard_real()->syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, buf,
                                               sizeof(uint64_t)) != 0);
     *n = bad ? -EFAULT : shard_view_read(served, fd, buf, size, NULL);
     shard_view_close(served);
-    shard_depth--;
+    shard_guard_depth--;
   }
   return 1;
 }
 
-static ssize_t finish(ssize_t n) {
+static ssize_t to_result(ssize_t n) {
   if (n < 0) {
     errno = (int)-n;
     return -1;
@@ -52,16 +54,16 @@ static ssize_t finish(ssize_t n) {
 
 SHARD_EXPORT ssize_t getdents64(int fd, void *buf, size_t size) {
   ssize_t n;
-  if (shard_guard_passes() || !serve(fd, buf, size, &n)) {
+  if (shard_guard_passes() || !serve_dents(fd, buf, size, &n)) {
     return shard_real()->getdents64(fd, buf, size);
   }
-  return finish(n);
+  return to_result(n);
 }
 
-/* *base is where reading began. */
-static ssize_t with_base(int fd, char *buf, size_t size, off_t *base, ssize_t *n) {
+/* The same, and *base is where reading began. */
+static ssize_t serve_from(int fd, char *buf, size_t size, off_t *base, ssize_t *n) {
   off_t before = lseek(fd, 0, SEEK_CUR);
-  if (!serve(fd, buf, size, n)) {
+  if (!serve_dents(fd, buf, size, n)) {
     return 0;
   }
   if (*n >= 0) {
@@ -72,30 +74,29 @@ static ssize_t with_base(int fd, char *buf, size_t size, off_t *base, ssize_t *n
 
 SHARD_EXPORT ssize_t getdirentries(int fd, char *restrict buf, size_t size, off_t *restrict base) {
   ssize_t n;
-  if (shard_guard_passes() || !with_base(fd, buf, size, base, &n)) {
+  if (shard_guard_passes() || !serve_from(fd, buf, size, base, &n)) {
     return shard_real()->getdirentries(fd, buf, size, base);
   }
-  return finish(n);
+  return to_result(n);
 }
 
 SHARD_EXPORT ssize_t getdirentries64(int fd, char *restrict buf, size_t size,
                                      off64_t *restrict base) {
   ssize_t n;
-  if (shard_guard_passes() || !with_base(fd, buf, size, base, &n)) {
+  if (shard_guard_passes() || !serve_from(fd, buf, size, base, &n)) {
     return shard_real()->getdirentries64(fd, buf, size, base);
   }
-  return finish(n);
+  return to_result(n);
 }
 
-/* ---- syscall()
- * ----------------------------------------------------------------------------------- */
+/* ---- syscall() ---- */
 
 #ifdef SYS_getdents
 /*
- * Turn entries of getdents64 into those of getdents, in place: the name begins where d_type was,
- * and the type is the record's last byte, which both forms have room for.
+ * Turn entries of getdents64 into those of getdents, in place: there the name begins where d_type
+ * is here, and the type is the last byte of the record.
  */
-static void to_old_form(char *buf, ssize_t size) {
+static void narrow_entries(char *buf, ssize_t size) {
   const size_t name = offsetof(struct dirent64, d_name), type = offsetof(struct dirent64, d_type);
   for (ssize_t at = 0; at < size;) {
     struct dirent64 *d = (struct dirent64 *)(buf + at);
@@ -108,31 +109,29 @@ static void to_old_form(char *buf, ssize_t size) {
 }
 #endif
 
-/* syscall(SYS_getdents64 or SYS_getdents, fd, buf, size); called from the assembly below. */
-long shard_syscall_dents(long number, int fd, char *buf, unsigned size);
-__attribute__((used)) long shard_syscall_dents(long number, int fd, char *buf, unsigned size) {
+/* syscall(SYS_getdents64 or SYS_getdents, fd, buf, size). The assembly below jumps here. */
+long shard_dents_syscall(long number, int fd, char *buf, unsigned size);
+__attribute__((used)) long shard_dents_syscall(long number, int fd, char *buf, unsigned size) {
   ssize_t n;
-  if (shard_guard_passes() || !serve(fd, buf, size, &n)) {
+  if (shard_guard_passes() || !serve_dents(fd, buf, size, &n)) {
     return shard_real()->syscall(number, fd, buf, size);
   }
 #ifdef SYS_getdents
   if (number == SYS_getdents) {
-    to_old_form(buf, n);
+    narrow_entries(buf, n);
   }
 #endif
-  return finish(n);
+  return to_result(n);
 }
 
 /*
- * All other calls go to libc's own with registers and stack untouched: it is variadic, and a call
- * may return twice (fork, clone with a stack of its own).
+ * All other calls jump to libc's syscall() with registers and stack untouched: it is variadic, and
+ * a call may return twice (fork, clone with a stack of its own).
  */
-extern long (*shard_syscall_real)(long number, ...) __attribute__((visibility("hidden")));
-long (*shard_syscall_real)(long number, ...);
+extern long (*shard_dents_next)(long number, ...) __attribute__((visibility("hidden")));
+long (*shard_dents_next)(long number, ...);
 
-__attribute__((used)) void shard_syscall_resolve(void) {
-  shard_syscall_real = shard_real()->syscall;
-}
+__attribute__((used)) void shard_dents_resolve(void) { shard_dents_next = shard_real()->syscall; }
 
 #if defined(__x86_64__)
 static_assert(SYS_getdents64 == 217 && SYS_getdents == 78, "numbers in the assembly");
@@ -144,10 +143,10 @@ __asm__(".text\n"
         "  .cfi_startproc\n"
         "  endbr64\n"
         "  cmpl $217, %edi\n"
-        "  je shard_syscall_dents\n"
+        "  je shard_dents_syscall\n"
         "  cmpl $78, %edi\n"
-        "  je shard_syscall_dents\n"
-        "  movq shard_syscall_real(%rip), %rax\n"
+        "  je shard_dents_syscall\n"
+        "  movq shard_dents_next(%rip), %rax\n"
         "  testq %rax, %rax\n"
         "  je 1f\n"
         "  jmp *%rax\n"
@@ -160,7 +159,7 @@ __asm__(".text\n"
         "  pushq %r9\n"
         "  subq $8, %rsp\n"
         "  .cfi_adjust_cfa_offset 56\n"
-        "  call shard_syscall_resolve\n"
+        "  call shard_dents_resolve\n"
         "  addq $8, %rsp\n"
         "  popq %r9\n"
         "  popq %r8\n"
@@ -169,7 +168,7 @@ __asm__(".text\n"
         "  popq %rsi\n"
         "  popq %rdi\n"
         "  .cfi_adjust_cfa_offset -56\n"
-        "  jmp *shard_syscall_real(%rip)\n"
+        "  jmp *shard_dents_next(%rip)\n"
         "  .cfi_endproc\n"
         ".size syscall, .-syscall\n");
 #else
@@ -186,7 +185,7 @@ SHARD_EXPORT long syscall(long number, ...) {
 #ifdef SYS_getdents
   ours = ours || number == SYS_getdents;
 #endif
-  return ours ? shard_syscall_dents(number, (int)a[0], (char *)a[1], (unsigned)a[2])
+  return ours ? shard_dents_syscall(number, (int)a[0], (char *)a[1], (unsigned)a[2])
               : shard_real()->syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 #endif

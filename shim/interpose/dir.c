@@ -2,11 +2,13 @@
 /*
  * dir.c - opendir and its family. host/exports.def has the list of all wrapped calls.
  *
- * A served directory keeps libc's own DIR and descriptor; beside it we keep a stream, found by the
- * DIR's address, that is read in place of libc's buffer, by shard_view_read(). So telldir gives
- * d_off, and seekdir sets the file's offset, as in libc. Where a window shuffles the stream,
- * telldir counts entries, and seekdir repeats the shuffle up to there.
+ * A served directory keeps libc's own DIR and descriptor. Beside them we keep a stream, found by
+ * the DIR's address: shard_view_read() fills its buffer, and libc's stays empty. So telldir gives
+ * d_off, and seekdir sets the file's offset, as in libc. If a window shuffles the stream, telldir
+ * counts entries, and seekdir repeats the shuffle up to that count.
  */
+#include "interpose/dir.h"
+
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -34,39 +36,39 @@ struct stream {
   struct shard_served *served;
   struct shard_window *window; /* NULL: the stream is not shuffled */
   atomic_uint lock;            /* 0, or the generation that holds it */
-  off_t position;              /* after the entry that was given out last */
-  off_t ahead;                 /* after what is in the buffer */
+  off_t position;              /* behind the entry that was given out last */
+  off_t ahead;                 /* behind the last entry in the buffer */
   bool too_long;               /* readdir_r has passed over an entry */
   size_t at, filled;
   char buffer[BUFFER_SIZE] __attribute__((aligned(16)));
 };
 
-/* One more is counted as used until the constructor has run. */
+/* Until shard_dir_enable() it counts as used, so that no call goes to an empty table. */
 static struct shard_handles streams = {.used = 1};
 
-void shard_dir_ready(void) { atomic_fetch_sub(&streams.used, 1); }
+void shard_dir_enable(void) { atomic_fetch_sub(&streams.used, 1); }
 
-/* The way of a call that has nothing to do with us, and must cost next to nothing. */
-static inline bool none_ours(void) {
+/* Then the call is libc's: this is all that it costs a program that lists nothing of ours. */
+static inline bool has_no_stream(void) {
   return atomic_load_explicit(&streams.used, memory_order_acquire) == 0;
 }
 
-/* ---- one thread at a time on a stream ---------------------------------------------------------
- */
+/* ---- one thread at a time on a stream ---- */
 
-/* Counts forks: a lock that an older generation holds is held by nobody in this process. */
+/* Counts forks. A thread that locked in an older generation is not in this process: its lock is
+ * free. */
 static atomic_uint generation = 1;
 
-static void forked(void) { atomic_fetch_add(&generation, 1); }
+static void count_fork(void) { atomic_fetch_add(&generation, 1); }
 
 static void register_fork(void) {
   static atomic_flag done = ATOMIC_FLAG_INIT;
   if (!atomic_flag_test_and_set(&done)) {
-    pthread_atfork(NULL, NULL, forked);
+    pthread_atfork(NULL, NULL, count_fork);
   }
 }
 
-static void lock(struct stream *s) {
+static void lock_stream(struct stream *s) {
   unsigned mine = atomic_load(&generation);
   for (unsigned tries = 0;; tries++) {
     unsigned holder = atomic_load_explicit(&s->lock, memory_order_relaxed);
@@ -83,12 +85,13 @@ static void lock(struct stream *s) {
   }
 }
 
-static void unlock(struct stream *s) { atomic_store_explicit(&s->lock, 0, memory_order_release); }
+static void unlock_stream(struct stream *s) {
+  atomic_store_explicit(&s->lock, 0, memory_order_release);
+}
 
-/* ---- opening and closing ------------------------------------------------------------------------
- */
+/* ---- opening and closing ---- */
 
-static void stream_free(struct stream *s) {
+static void free_stream(struct stream *s) {
   if (s) {
     shard_view_close(s->served);
     shard_window_free(s->window);
@@ -96,15 +99,16 @@ static void stream_free(struct stream *s) {
   }
 }
 
-/* Forget a stream: at its end, or when libc gives out its DIR anew, for it was closed past us. */
-static void forget(const DIR *dir) {
-  if (!none_ours()) {
-    stream_free(shard_handles_remove(&streams, dir));
+/* Drop our stream of a DIR: it is being closed, or libc gives its address out anew, since it was
+ * closed past us. */
+static void drop_stream(const DIR *dir) {
+  if (!has_no_stream()) {
+    free_stream(shard_handles_remove(&streams, dir));
   }
 }
 
-/* A stream for a descriptor. 0 and *out NULL: not ours. */
-static int stream_new(int fd, struct stream **out) {
+/* A stream for a descriptor; *out is NULL if the directory is not served. 0 or a negative errno. */
+static int new_stream(int fd, struct stream **out) {
   struct shard_served *served;
   *out = NULL;
   int rc = shard_guard_open(fd, &served);
@@ -140,13 +144,13 @@ SHARD_EXPORT DIR *opendir(const char *name) {
   if (!dir) {
     return NULL;
   }
-  forget(dir);
+  drop_stream(dir);
   struct stream *s;
-  int rc = stream_new(dirfd(dir), &s);
+  int rc = new_stream(dirfd(dir), &s);
   if (rc == 0 && s) {
     rc = shard_handles_insert(&streams, dir, s);
     if (rc != 0) {
-      stream_free(s);
+      free_stream(s);
     }
   }
   if (rc != 0) {
@@ -165,7 +169,7 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
   }
   /* Decide first: on failure the descriptor stays the caller's, and open. */
   struct stream *s;
-  int saved = errno, rc = stream_new(fd, &s);
+  int saved = errno, rc = new_stream(fd, &s);
   if (rc != 0) {
     errno = -rc;
     return NULL;
@@ -173,16 +177,16 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
   errno = saved;
   DIR *dir = real->fdopendir(fd);
   if (dir) {
-    forget(dir);
+    drop_stream(dir);
   }
   if (!dir || !s) {
-    stream_free(s);
+    free_stream(s);
     return dir;
   }
   rc = shard_handles_insert(&streams, dir, s);
   if (rc != 0) {
     /* The DIR owns the descriptor by now; there is no way to give it back. */
-    stream_free(s);
+    free_stream(s);
     real->closedir(dir);
     errno = -rc;
     return NULL;
@@ -191,19 +195,18 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
 }
 
 SHARD_EXPORT int closedir(DIR *dir) {
-  forget(dir);
+  drop_stream(dir);
   return shard_real()->closedir(dir);
 }
 
-/* ---- reading
- * -------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
-/* The next entry as it comes: 1, 0 at the end, or negative errno. */
-static int fetch(struct stream *s, int fd, struct dirent64 **out) {
+/* The next entry in the order of the view: 1, 0 at the end, or a negative errno. */
+static int fetch_entry(struct stream *s, int fd, struct dirent64 **out) {
   if (s->at >= s->filled) {
-    shard_depth++;
+    shard_guard_depth++;
     ssize_t n = shard_view_read(s->served, fd, s->buffer, sizeof(s->buffer), &s->ahead);
-    shard_depth--;
+    shard_guard_depth--;
     s->at = 0;
     s->filled = n > 0 ? (size_t)n : 0;
     if (n <= 0) {
@@ -219,12 +222,12 @@ static int fetch(struct stream *s, int fd, struct dirent64 **out) {
 static int fetch_shuffled(struct stream *s, int fd, struct dirent64 **out) {
   while (shard_window_wants(s->window)) {
     struct dirent64 *entry = NULL;
-    int rc = fetch(s, fd, &entry);
+    int rc = fetch_entry(s, fd, &entry);
     if (rc >= 0) {
       rc = shard_window_put(s->window, entry);
     }
     if (rc < 0) {
-      s->at -= entry ? entry->d_reclen : 0; /* not lost if the caller goes on */
+      s->at -= entry ? entry->d_reclen : 0; /* the caller may go on: do not lose it */
       return rc;
     }
   }
@@ -232,52 +235,52 @@ static int fetch_shuffled(struct stream *s, int fd, struct dirent64 **out) {
   return *out != NULL;
 }
 
-/* As fetch(), under the stream's lock. */
-static int next(struct stream *s, int fd, struct dirent64 **out) {
-  int rc = s->window ? fetch_shuffled(s, fd, out) : fetch(s, fd, out);
+/* The next entry for the program. The stream is locked. */
+static int next_entry(struct stream *s, int fd, struct dirent64 **out) {
+  int rc = s->window ? fetch_shuffled(s, fd, out) : fetch_entry(s, fd, out);
   if (rc > 0) {
     s->position = (*out)->d_off;
   }
   return rc;
 }
 
-static struct dirent64 *read_stream(struct stream *s, DIR *dir) {
+static struct dirent64 *read_entry(struct stream *s, DIR *dir) {
   struct dirent64 *entry = NULL;
   int saved = errno;
-  lock(s);
-  int rc = next(s, dirfd(dir), &entry);
-  unlock(s);
+  lock_stream(s);
+  int rc = next_entry(s, dirfd(dir), &entry);
+  unlock_stream(s);
   errno = rc < 0 ? -rc : saved;
   return rc > 0 ? entry : NULL;
 }
 
-/* Of a stream that may be ours. */
-static __attribute__((noinline)) struct dirent64 *read_any(DIR *dir) {
+/* A DIR that may have a stream of ours. */
+static __attribute__((noinline)) struct dirent64 *read_any_entry(DIR *dir) {
   struct stream *s = shard_handles_find(&streams, dir);
-  return s ? read_stream(s, dir) : shard_real()->readdir64(dir);
+  return s ? read_entry(s, dir) : shard_real()->readdir64(dir);
 }
 
 SHARD_EXPORT struct dirent *readdir(DIR *dir) {
-  return none_ours() ? shard_real_table.readdir(dir) : (struct dirent *)read_any(dir);
+  return has_no_stream() ? shard_real_table.readdir(dir) : (struct dirent *)read_any_entry(dir);
 }
 
 SHARD_EXPORT struct dirent64 *readdir64(DIR *dir) {
-  return none_ours() ? shard_real_table.readdir64(dir) : read_any(dir);
+  return has_no_stream() ? shard_real_table.readdir64(dir) : read_any_entry(dir);
 }
 
-/* An entry that is too long for the caller's is passed over, and told of at the end, as in libc. */
-static int read_into(struct stream *s, DIR *dir, struct dirent64 *to, struct dirent64 **result) {
+/* As libc does, pass over an entry that is too long for the caller's, and report it at the end. */
+static int copy_entry(struct stream *s, DIR *dir, struct dirent64 *to, struct dirent64 **result) {
   struct dirent64 *entry = NULL;
   int saved = errno, rc;
-  lock(s);
-  while ((rc = next(s, dirfd(dir), &entry)) > 0 && entry->d_reclen > sizeof(*to)) {
+  lock_stream(s);
+  while ((rc = next_entry(s, dirfd(dir), &entry)) > 0 && entry->d_reclen > sizeof(*to)) {
     s->too_long = true;
   }
   if (rc > 0) {
     memcpy(to, entry, entry->d_reclen);
   }
   bool too_long = s->too_long;
-  unlock(s);
+  unlock_stream(s);
   errno = saved;
   *result = rc > 0 ? to : NULL;
   return rc < 0 ? -rc : rc == 0 && too_long ? ENAMETOOLONG : 0;
@@ -286,43 +289,43 @@ static int read_into(struct stream *s, DIR *dir, struct dirent64 *to, struct dir
 SHARD_EXPORT int readdir_r(DIR *restrict dir, struct dirent *restrict entry,
                            struct dirent **restrict result) {
   struct stream *s = shard_handles_find(&streams, dir);
-  return s ? read_into(s, dir, (struct dirent64 *)entry, (struct dirent64 **)result)
+  return s ? copy_entry(s, dir, (struct dirent64 *)entry, (struct dirent64 **)result)
            : shard_real()->readdir_r(dir, entry, result);
 }
 
 SHARD_EXPORT int readdir64_r(DIR *restrict dir, struct dirent64 *restrict entry,
                              struct dirent64 **restrict result) {
   struct stream *s = shard_handles_find(&streams, dir);
-  return s ? read_into(s, dir, entry, result) : shard_real()->readdir64_r(dir, entry, result);
+  return s ? copy_entry(s, dir, entry, result) : shard_real()->readdir64_r(dir, entry, result);
 }
 
-/* ---- positions
- * ------------------------------------------------------------------------------------ */
+/* ---- positions ---- */
 
-static void go_to(struct stream *s, DIR *dir, off_t position) {
+static void move_to(struct stream *s, DIR *dir, off_t position) {
   int saved = errno;
   struct dirent64 *entry;
-  lock(s);
+  lock_stream(s);
   lseek(dirfd(dir), s->window ? 0 : position, SEEK_SET);
   s->at = s->filled = 0;
   s->too_long = false;
   s->position = s->ahead = s->window ? 0 : position;
   if (position == 0) {
-    shard_view_rewind(s->served); /* damage is told of by the next read */
+    shard_view_rewind(s->served); /* if that fails, so does the next read, which can say so */
   }
   if (s->window) {
     shard_window_reset(s->window, shard_view_window_key(s->served));
-    while ((off_t)shard_window_taken(s->window) < position && next(s, dirfd(dir), &entry) > 0) {
+    while ((off_t)shard_window_taken(s->window) < position &&
+           next_entry(s, dirfd(dir), &entry) > 0) {
     }
   }
-  unlock(s);
+  unlock_stream(s);
   errno = saved;
 }
 
 SHARD_EXPORT void rewinddir(DIR *dir) {
   struct stream *s = shard_handles_find(&streams, dir);
   if (s) {
-    go_to(s, dir, 0);
+    move_to(s, dir, 0);
   } else {
     shard_real()->rewinddir(dir);
   }
@@ -331,7 +334,7 @@ SHARD_EXPORT void rewinddir(DIR *dir) {
 SHARD_EXPORT void seekdir(DIR *dir, long position) {
   struct stream *s = shard_handles_find(&streams, dir);
   if (s) {
-    go_to(s, dir, position);
+    move_to(s, dir, position);
   } else {
     shard_real()->seekdir(dir, position);
   }
@@ -342,8 +345,8 @@ SHARD_EXPORT long telldir(DIR *dir) {
   if (!s) {
     return shard_real()->telldir(dir);
   }
-  lock(s);
+  lock_stream(s);
   long position = s->position;
-  unlock(s);
+  unlock_stream(s);
   return position;
 }

@@ -2,20 +2,20 @@
 /*
  * fts.c - fts_open, fts_read and their family.
  *
- * Like nftw (ftw.c), libc's own list directories unseen by our readdir, so while the view is active
- * every tree is walked here. The program reads FTS and FTSENT itself: they are glibc's, each field
- * is filled as glibc fills it, and so are the private ones we need. A handle that libc has opened,
- * while there was no view, stays libc's: ours are in a table.
+ * Like nftw (ftw.c), libc's own list directories past our readdir, so while the view is active
+ * every tree is walked here. The program reads FTS and FTSENT itself: they are glibc's, and each
+ * field has what glibc puts there, the private ones that we need, too. A handle that libc opened
+ * while there was no view stays libc's: ours are in a table.
  *
- * As in glibc the hierarchy is in memory only as far as needed: the ancestors of the current
- * entry, by fts_parent, and what comes after each of them on its level, by fts_link. All share
- * one buffer for their path, which holds that of the current entry.
+ * As in glibc only part of the hierarchy is in memory: the ancestors of the current entry, by
+ * fts_parent, and what comes after each of them on its level, by fts_link. All share one buffer for
+ * their path, which holds that of the current entry.
  *
  * Other than in glibc
- *   - after a followed link to a directory with nothing in it (or with fts_children called on it)
- *     the way back is by descriptor; glibc looks for it at "..", fails and ends the walk;
- *   - which entries FTS_NOSTAT leaves alone is told by their type only, not by link counts;
- *   - paths may have 65534 bytes; glibc counts what it allocates, and stops at some 36000;
+ *   - the way back from a followed link to an empty directory (or one that fts_children was called
+ *     on) is by descriptor; glibc looks for it at "..", fails and ends the walk;
+ *   - FTS_NOSTAT goes by the type of an entry only, not by link counts;
+ *   - paths may have 65534 bytes; glibc stops at some 36000;
  *   - a directory whose reading fails with EIO, as it does if a listing is damaged, is FTS_DNR;
  *     glibc takes any such error for the directory's end;
  *   - no descriptor is leaked or used when closed, and fts_children after the end gives NULL.
@@ -48,11 +48,11 @@ enum purpose { ENTER, CHILDREN, NAMES };
 
 static struct shard_handles ours;
 
-static bool has(const FTS *fts, int option) { return fts->fts_options & option; }
-static bool changes(const FTS *fts) { return !has(fts, FTS_NOCHDIR); }
+static bool has_option(const FTS *fts, int option) { return fts->fts_options & option; }
+static bool changes_directory(const FTS *fts) { return !has_option(fts, FTS_NOCHDIR); }
 
-/* NULL, with the walk at its end for good. */
-static FTSENT *stop(FTS *fts) {
+/* End the walk for good. NULL. */
+static FTSENT *stop_walk(FTS *fts) {
   fts->fts_options |= FTS_STOP;
   return NULL;
 }
@@ -65,13 +65,13 @@ static void close_quietly(int fd) {
   errno = saved;
 }
 
-/* ---- entries ---------------------------------------------------------------------------- */
+/* ---- entries ---- */
 
 static FTSENT *new_entry(const FTS *fts, const char *name, size_t length) {
   size_t align = _Alignof(struct stat);
   size_t size = offsetof(FTSENT, fts_name) + length + 1;
   size = ((size < sizeof(FTSENT) ? sizeof(FTSENT) : size) + align - 1) / align * align;
-  FTSENT *e = calloc(1, size + (has(fts, FTS_NOSTAT) ? 0 : sizeof(struct stat)));
+  FTSENT *e = calloc(1, size + (has_option(fts, FTS_NOSTAT) ? 0 : sizeof(struct stat)));
   if (!e) {
     return NULL;
   }
@@ -79,11 +79,11 @@ static FTSENT *new_entry(const FTS *fts, const char *name, size_t length) {
   e->fts_namelen = (unsigned short)length;
   e->fts_path = fts->fts_path;
   e->fts_instr = FTS_NOINSTR;
-  e->fts_statp = has(fts, FTS_NOSTAT) ? NULL : (struct stat *)(void *)((char *)e + size);
+  e->fts_statp = has_option(fts, FTS_NOSTAT) ? NULL : (struct stat *)(void *)((char *)e + size);
   return e;
 }
 
-/* The descriptor of the directory that a followed link is in. */
+/* Close the descriptor of the directory that a followed link is in. */
 static void forget_link(FTSENT *e) {
   if (e->fts_flags & FTS_SYMFOLLOW) {
     e->fts_flags &= (unsigned short)~FTS_SYMFOLLOW;
@@ -109,14 +109,14 @@ static void forget_children(FTS *fts) {
   fts->fts_child = NULL;
 }
 
-static FTSENT *sorted(FTS *fts, FTSENT *list, size_t count) {
+static FTSENT *sort_list(FTS *fts, FTSENT *list, size_t count) {
   if (!fts->fts_compar || count < 2) {
     return list;
   }
   if (count > (size_t)fts->fts_nitems || !fts->fts_array) {
     FTSENT **array = count > INT_MAX ? NULL : reallocarray(fts->fts_array, count, sizeof(FTSENT *));
     if (!array) {
-      return list; /* unsorted is as good as it gets */
+      return list; /* no memory: as glibc, leave it unsorted */
     }
     fts->fts_array = array;
     fts->fts_nitems = (int)count;
@@ -132,9 +132,9 @@ static FTSENT *sorted(FTS *fts, FTSENT *list, size_t count) {
   return fts->fts_array[0];
 }
 
-/* ---- paths ------------------------------------------------------------------------------ */
+/* ---- paths ---- */
 
-/* Where in the path a name goes, less the slash before it. */
+/* Where the slash before a name below e goes in the path. */
 static size_t end_of_path(const FTSENT *e) {
   return e->fts_path[e->fts_pathlen - 1] == '/' ? e->fts_pathlen - 1U : e->fts_pathlen;
 }
@@ -175,15 +175,16 @@ static int make_room(FTS *fts, size_t size, FTSENT *list) {
 }
 
 /* e becomes the current entry, below its parent. */
-static FTSENT *current(FTS *fts, FTSENT *e) {
+static FTSENT *make_current(FTS *fts, FTSENT *e) {
   char *p = fts->fts_path + end_of_path(e->fts_parent);
   *p++ = '/';
   memcpy(p, e->fts_name, e->fts_namelen + 1U);
   return fts->fts_cur = e;
 }
 
-/* e, an argument, becomes the current entry; its name, until now all of it, the last component. */
-static FTSENT *current_root(FTS *fts, FTSENT *e) {
+/* e, an argument, becomes the current entry. Its name, all of the path so far, becomes the last
+ * component. */
+static FTSENT *make_current_root(FTS *fts, FTSENT *e) {
   e->fts_pathlen = e->fts_namelen;
   memcpy(fts->fts_path, e->fts_name, e->fts_namelen + 1U);
   char *slash = strrchr(e->fts_name, '/');
@@ -197,12 +198,12 @@ static FTSENT *current_root(FTS *fts, FTSENT *e) {
   return fts->fts_cur = e;
 }
 
-/* ---- where we are ----------------------------------------------------------------------- */
+/* ---- where we are ---- */
 
 /* Change to path or, if that is NULL, to fd, which must be the directory e. */
-static int change(const FTS *fts, const FTSENT *e, int fd, const char *path) {
+static int change_to(const FTS *fts, const FTSENT *e, int fd, const char *path) {
   struct stat st;
-  if (!changes(fts)) {
+  if (!changes_directory(fts)) {
     return 0;
   }
   int opened = path ? open(path, O_RDONLY | O_CLOEXEC) : fd;
@@ -225,7 +226,7 @@ static int change(const FTS *fts, const FTSENT *e, int fd, const char *path) {
 
 /* Change from the directory e to the one it was reached from. */
 static int change_back(const FTS *fts, const FTSENT *e) {
-  if (!changes(fts)) {
+  if (!changes_directory(fts)) {
     return 0;
   }
   if (e->fts_level == FTS_ROOTLEVEL) {
@@ -234,17 +235,17 @@ static int change_back(const FTS *fts, const FTSENT *e) {
   if (e->fts_flags & FTS_SYMFOLLOW) {
     return fchdir(e->fts_symfd);
   }
-  return change(fts, e->fts_parent, -1, "..");
+  return change_to(fts, e->fts_parent, -1, "..");
 }
 
-/* ---- stat ------------------------------------------------------------------------------- */
+/* ---- stat ---- */
 
 static bool is_dot(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
 
-/* Fill in what e is. Its fts_info. */
-static unsigned short look(const FTS *fts, FTSENT *e, bool follow) {
+/* stat() e, and fill in what that tells. Returns its fts_info. */
+static unsigned short stat_entry(const FTS *fts, FTSENT *e, bool follow) {
   struct stat unwanted, *st = e->fts_statp ? e->fts_statp : &unwanted;
-  follow |= has(fts, FTS_LOGICAL);
+  follow |= has_option(fts, FTS_LOGICAL);
   if ((follow ? stat(e->fts_accpath, st) : lstat(e->fts_accpath, st)) != 0) {
     int error = errno;
     if (follow && lstat(e->fts_accpath, st) == 0) {
@@ -273,10 +274,10 @@ static unsigned short look(const FTS *fts, FTSENT *e, bool follow) {
   return FTS_D;
 }
 
-/* Go through the link e; keep the way back, if it leads to a directory. */
+/* Follow the link e. If it leads to a directory, keep a descriptor for the way back. */
 static void follow_link(const FTS *fts, FTSENT *e) {
-  e->fts_info = look(fts, e, true);
-  if (e->fts_info != FTS_D || !changes(fts)) {
+  e->fts_info = stat_entry(fts, e, true);
+  if (e->fts_info != FTS_D || !changes_directory(fts)) {
     return;
   }
   forget_link(e);
@@ -289,7 +290,7 @@ static void follow_link(const FTS *fts, FTSENT *e) {
   }
 }
 
-/* ---- reading a directory ---------------------------------------------------------------- */
+/* ---- reading a directory ---- */
 
 /* A directory that is being read. */
 struct reading {
@@ -303,7 +304,7 @@ struct reading {
 };
 
 /* One more entry. -1 and errno: the walk is over. */
-static int add(FTS *fts, struct reading *r, const struct dirent *d) {
+static int add_entry(FTS *fts, struct reading *r, const struct dirent *d) {
   size_t length = strlen(d->d_name);
   if (r->base + length >= USHRT_MAX) {
     errno = ENAMETOOLONG; /* fts_pathlen is a short */
@@ -319,14 +320,14 @@ static int add(FTS *fts, struct reading *r, const struct dirent *d) {
   e->fts_level = (short)(r->of->fts_level + 1);
   e->fts_parent = r->of;
   e->fts_pathlen = (unsigned short)(r->base + length);
-  e->fts_accpath = changes(fts) ? e->fts_name : e->fts_path;
+  e->fts_accpath = changes_directory(fts) ? e->fts_name : e->fts_path;
   if (r->names_only || (r->by_type && d->d_type != DT_DIR && d->d_type != DT_UNKNOWN)) {
     e->fts_info = FTS_NSOK;
   } else {
-    if (!changes(fts)) {
+    if (!changes_directory(fts)) {
       memcpy(fts->fts_path + r->base, e->fts_name, length + 1);
     }
-    e->fts_info = look(fts, e, false);
+    e->fts_info = stat_entry(fts, e, false);
   }
   if (r->tail) {
     r->tail->fts_link = e;
@@ -338,8 +339,8 @@ static int add(FTS *fts, struct reading *r, const struct dirent *d) {
   return 0;
 }
 
-/* All entries. 0, or -1 and errno. A directory that cannot be read to its end has none. */
-static int add_all(FTS *fts, struct reading *r) {
+/* All entries; none if the directory cannot be read to its end. 0, or -1 and errno. */
+static int add_entries(FTS *fts, struct reading *r) {
   int saved = errno;
   for (;;) {
     errno = 0;
@@ -356,25 +357,25 @@ static int add_all(FTS *fts, struct reading *r) {
       }
       return 0;
     }
-    if ((has(fts, FTS_SEEDOT) || !is_dot(d->d_name)) && add(fts, r, d) != 0) {
+    if ((has_option(fts, FTS_SEEDOT) || !is_dot(d->d_name)) && add_entry(fts, r, d) != 0) {
       return -1;
     }
     saved = errno;
   }
 }
 
-static FTSENT *give_up(FTS *fts, struct reading *r) {
+static FTSENT *abandon(FTS *fts, struct reading *r) {
   int saved = errno;
   free_list(r->head);
   r->of->fts_info = FTS_ERR;
   errno = saved;
-  return stop(fts);
+  return stop_walk(fts);
 }
 
 /*
- * The entries of the current directory. Where they are stat'ed or the purpose is ENTER we change
- * to it; unless that is the purpose, and there is something to visit, back again. NULL if there
- * are none: for ENTER fts_info tells, and FTS_STOP may be set.
+ * The entries of the current directory. If they are to be stat'ed, or the purpose is ENTER, change
+ * to it; change back unless the purpose is ENTER and there are entries. NULL: there are none, and
+ * after ENTER fts_info says why; FTS_STOP may be set.
  */
 static FTSENT *read_directory(FTS *fts, enum purpose purpose) {
   FTSENT *cur = fts->fts_cur;
@@ -387,39 +388,39 @@ static FTSENT *read_directory(FTS *fts, enum purpose purpose) {
     }
     return NULL;
   }
-  r.by_type = has(fts, FTS_NOSTAT) && has(fts, FTS_PHYSICAL);
-  bool leaf = r.by_type && cur->fts_nlink == (has(fts, FTS_SEEDOT) ? 0 : 2);
+  r.by_type = has_option(fts, FTS_NOSTAT) && has_option(fts, FTS_PHYSICAL);
+  bool leaf = r.by_type && cur->fts_nlink == (has_option(fts, FTS_SEEDOT) ? 0 : 2);
   bool enter = purpose == ENTER || (purpose == CHILDREN && !leaf);
-  bool there = enter && change(fts, cur, dirfd(r.dir), NULL) == 0;
+  bool there = enter && change_to(fts, cur, dirfd(r.dir), NULL) == 0;
   if (enter && !there) {
-    /* To be reported when the directory is left; nothing in it is. */
+    /* Report it when the directory is left; none of its entries are. */
     cur->fts_errno = purpose == ENTER && !leaf ? errno : cur->fts_errno;
     cur->fts_flags |= FTS_DONTCHDIR;
   }
   r.base = end_of_path(cur) + 1;
-  if (!changes(fts)) {
+  if (!changes_directory(fts)) {
     fts->fts_path[r.base - 1] = '/';
   }
-  int rc = enter && !there ? 0 : add_all(fts, &r);
+  int rc = enter && !there ? 0 : add_entries(fts, &r);
   int saved = errno;
   closedir(r.dir);
   errno = saved;
   if (rc != 0) {
-    return give_up(fts, &r);
+    return abandon(fts, &r);
   }
-  if (!changes(fts)) {
+  if (!changes_directory(fts)) {
     fts->fts_path[r.count > 0 ? r.base : r.base - 1] = '\0';
   }
   if (there && (purpose != ENTER || r.count == 0) && change_back(fts, cur) != 0) {
-    return give_up(fts, &r);
+    return abandon(fts, &r);
   }
   if (purpose == ENTER && r.count == 0 && cur->fts_info != FTS_DNR) {
     cur->fts_info = FTS_DP;
   }
-  return sorted(fts, r.head, r.count);
+  return sort_list(fts, r.head, r.count);
 }
 
-/* ---- the walk --------------------------------------------------------------------------- */
+/* ---- the walk ---- */
 
 static int end_walk(FTS *fts) {
   int rc = 0, saved = errno;
@@ -431,7 +432,7 @@ static int end_walk(FTS *fts) {
   free_list(fts->fts_child);
   free(fts->fts_array);
   free(fts->fts_path);
-  if (changes(fts)) {
+  if (changes_directory(fts)) {
     rc = fchdir(fts->fts_rfd);
     saved = rc == 0 ? saved : errno;
     close(fts->fts_rfd);
@@ -441,7 +442,7 @@ static int end_walk(FTS *fts) {
   return rc;
 }
 
-/* The entries of level 0 and, above them, the one they have as parent. -1 and errno. */
+/* Make the entries of level 0, and the one above them that is their parent. 0, or -1 and errno. */
 static int add_roots(FTS *fts, char *const *paths) {
   FTSENT *before = fts->fts_cur, *tail = NULL;
   size_t count = 0;
@@ -469,7 +470,7 @@ static int add_roots(FTS *fts, char *const *paths) {
     e->fts_parent = parent;
     e->fts_accpath = e->fts_name;
     e->fts_path = fts->fts_path;
-    e->fts_info = look(fts, e, has(fts, FTS_COMFOLLOW));
+    e->fts_info = stat_entry(fts, e, has_option(fts, FTS_COMFOLLOW));
     e->fts_info = e->fts_info == FTS_DOT ? FTS_D : e->fts_info;
     if (fts->fts_compar) { /* backwards, for a sort that is not stable */
       e->fts_link = before->fts_link;
@@ -481,7 +482,7 @@ static int add_roots(FTS *fts, char *const *paths) {
     }
     tail = e;
   }
-  before->fts_link = sorted(fts, before->fts_link, count);
+  before->fts_link = sort_list(fts, before->fts_link, count);
   return 0;
 }
 
@@ -520,16 +521,17 @@ static FTS *begin_walk(char *const *paths, int options,
   return fts;
 }
 
-/* After the pre-order visit of the current directory: its first entry, or itself once more. */
+/* The current directory has been visited before its entries. Returns the first of them, or itself
+ * again if there is nothing to visit. */
 static FTSENT *go_down(FTS *fts, int instruction) {
   FTSENT *e = fts->fts_cur;
-  if (instruction == FTS_SKIP || (has(fts, FTS_XDEV) && e->fts_dev != fts->fts_dev)) {
+  if (instruction == FTS_SKIP || (has_option(fts, FTS_XDEV) && e->fts_dev != fts->fts_dev)) {
     forget_link(e);
     forget_children(fts);
     e->fts_info = FTS_DP;
     return e;
   }
-  if (has(fts, FTS_NAMEONLY) && fts->fts_child) {
+  if (has_option(fts, FTS_NAMEONLY) && fts->fts_child) {
     fts->fts_options &= ~FTS_NAMEONLY;
     forget_children(fts);
   }
@@ -538,21 +540,20 @@ static FTSENT *go_down(FTS *fts, int instruction) {
   if (!first) {
     first = read_directory(fts, ENTER);
     if (!first) {
-      return has(fts, FTS_STOP) ? NULL : e;
+      return has_option(fts, FTS_STOP) ? NULL : e;
     }
-  } else if (change(fts, e, -1, e->fts_accpath) != 0) {
-    /* To be reported when the directory is left; its entries are as they were read. */
+  } else if (change_to(fts, e, -1, e->fts_accpath) != 0) {
+    /* Report it when the directory is left; its entries stay as they were read. */
     e->fts_errno = errno;
     e->fts_flags |= FTS_DONTCHDIR;
     for (FTSENT *c = first; c; c = c->fts_link) {
       c->fts_accpath = e->fts_accpath;
     }
   }
-  return current(fts, first);
+  return make_current(fts, first);
 }
 
-/* The current entry has been visited and so has all of its level: its parent, for the second time.
- */
+/* The current entry was the last of its level. Returns its parent, for the second time. */
 static FTSENT *go_up(FTS *fts) {
   FTSENT *done = fts->fts_cur, *e = done->fts_parent;
   free_entry(done);
@@ -566,7 +567,7 @@ static FTSENT *go_up(FTS *fts) {
   fts->fts_path[e->fts_pathlen] = '\0';
   bool by_name = e->fts_level != FTS_ROOTLEVEL && !(e->fts_flags & FTS_SYMFOLLOW);
   if (!(by_name && e->fts_flags & FTS_DONTCHDIR) && change_back(fts, e) != 0) {
-    return stop(fts);
+    return stop_walk(fts);
   }
   forget_link(e);
   e->fts_info = e->fts_errno ? FTS_ERR : FTS_DP;
@@ -575,13 +576,13 @@ static FTSENT *go_up(FTS *fts) {
 
 static FTSENT *read_next(FTS *fts) {
   FTSENT *e = fts->fts_cur;
-  if (!e || has(fts, FTS_STOP)) {
+  if (!e || has_option(fts, FTS_STOP)) {
     return NULL;
   }
   int instruction = e->fts_instr;
   e->fts_instr = FTS_NOINSTR;
   if (instruction == FTS_AGAIN) {
-    e->fts_info = look(fts, e, false);
+    e->fts_info = stat_entry(fts, e, false);
     return e;
   }
   if (instruction == FTS_FOLLOW && (e->fts_info == FTS_SL || e->fts_info == FTS_SLNONE)) {
@@ -596,10 +597,10 @@ static FTSENT *read_next(FTS *fts) {
     fts->fts_cur = e = e->fts_link;
     free_entry(done);
     if (e->fts_level == FTS_ROOTLEVEL) {
-      if (changes(fts) && fchdir(fts->fts_rfd) != 0) {
-        return stop(fts);
+      if (changes_directory(fts) && fchdir(fts->fts_rfd) != 0) {
+        return stop_walk(fts);
       }
-      return current_root(fts, e);
+      return make_current_root(fts, e);
     }
     if (e->fts_instr == FTS_SKIP) {
       continue;
@@ -608,19 +609,19 @@ static FTSENT *read_next(FTS *fts) {
       follow_link(fts, e);
       e->fts_instr = FTS_NOINSTR;
     }
-    return current(fts, e);
+    return make_current(fts, e);
   }
   return go_up(fts);
 }
 
-static FTSENT *children(FTS *fts, int instruction) {
+static FTSENT *list_children(FTS *fts, int instruction) {
   const FTSENT *e = fts->fts_cur;
   if (instruction != 0 && instruction != FTS_NAMEONLY) {
     errno = EINVAL;
     return NULL;
   }
   errno = 0;
-  if (!e || has(fts, FTS_STOP)) {
+  if (!e || has_option(fts, FTS_STOP)) {
     return NULL;
   }
   if (e->fts_info == FTS_INIT) {
@@ -632,10 +633,10 @@ static FTSENT *children(FTS *fts, int instruction) {
   forget_children(fts);
   fts->fts_options |= instruction; /* stays until fts_read reads the directory, as in glibc */
   enum purpose purpose = instruction == FTS_NAMEONLY ? NAMES : CHILDREN;
-  if (!changes(fts) || e->fts_level != FTS_ROOTLEVEL || e->fts_accpath[0] == '/') {
+  if (!changes_directory(fts) || e->fts_level != FTS_ROOTLEVEL || e->fts_accpath[0] == '/') {
     return fts->fts_child = read_directory(fts, purpose);
   }
-  /* An argument may be relative to a directory other than the one the walk comes back to. */
+  /* An argument may be relative to another directory than the walk began in. */
   int here = open_here();
   if (here < 0) {
     return NULL;
@@ -646,7 +647,7 @@ static FTSENT *children(FTS *fts, int instruction) {
   return rc == 0 ? fts->fts_child : NULL;
 }
 
-static int instruct(FTSENT *e, int instruction) {
+static int set_instruction(FTSENT *e, int instruction) {
   if (instruction != 0 && instruction != FTS_AGAIN && instruction != FTS_FOLLOW &&
       instruction != FTS_NOINSTR && instruction != FTS_SKIP) {
     errno = EINVAL;
@@ -656,7 +657,7 @@ static int instruct(FTSENT *e, int instruction) {
   return 0;
 }
 
-/* ---- the calls -------------------------------------------------------------------------- */
+/* ---- the calls ---- */
 
 static bool is_ours(const FTS *fts) { return shard_handles_find(&ours, fts); }
 
@@ -673,11 +674,12 @@ SHARD_EXPORT FTSENT *fts_read(FTS *fts) {
 }
 
 SHARD_EXPORT FTSENT *fts_children(FTS *fts, int instruction) {
-  return is_ours(fts) ? children(fts, instruction) : shard_real()->fts_children(fts, instruction);
+  return is_ours(fts) ? list_children(fts, instruction)
+                      : shard_real()->fts_children(fts, instruction);
 }
 
 SHARD_EXPORT int fts_set(FTS *fts, FTSENT *entry, int instruction) {
-  return is_ours(fts) ? instruct(entry, instruction)
+  return is_ours(fts) ? set_instruction(entry, instruction)
                       : shard_real()->fts_set(fts, entry, instruction);
 }
 
@@ -699,12 +701,12 @@ SHARD_EXPORT FTSENT64 *fts64_read(FTS64 *fts) {
 }
 
 SHARD_EXPORT FTSENT64 *fts64_children(FTS64 *fts, int instruction) {
-  return is_ours((FTS *)fts) ? (FTSENT64 *)children((FTS *)fts, instruction)
+  return is_ours((FTS *)fts) ? (FTSENT64 *)list_children((FTS *)fts, instruction)
                              : shard_real()->fts64_children(fts, instruction);
 }
 
 SHARD_EXPORT int fts64_set(FTS64 *fts, FTSENT64 *entry, int instruction) {
-  return is_ours((FTS *)fts) ? instruct((FTSENT *)entry, instruction)
+  return is_ours((FTS *)fts) ? set_instruction((FTSENT *)entry, instruction)
                              : shard_real()->fts64_set(fts, entry, instruction);
 }
 

@@ -2,13 +2,13 @@
 /*
  * ftw.c - ftw and nftw.
  *
- * libc's own list directories without passing our readdir, so under the shard view they would
- * show all of a dataset. While the view is active every tree, served or not, is walked here, by
- * the opendir family of dir.c, which knows what to hide. A walk looks to the program as glibc's
- * does: same order, codes, errno and descriptors; where that is odd, a comment says so.
+ * libc's own list directories past our readdir, so under the shard view they would show all of a
+ * dataset. While the view is active every tree, served or not, is walked here, by the opendir
+ * family of dir.c, which knows what to hide. To the program a walk looks as glibc's does: the same
+ * order, codes, errno and descriptors. If that is odd, a comment says so.
  *
- * Walked directories are a chain of frames on the stack. At most `most` of them hold a stream:
- * when another is to be opened the outermost one's names are read to memory and it is closed.
+ * Directories that we are in are a chain of frames. At most `most` of them hold a stream: before
+ * another is opened, the outermost one's names are read to memory and it is closed.
  *
  * Other than in glibc
  *   - a directory whose reading fails with EIO, as it does if a listing is damaged, ends the walk
@@ -55,24 +55,24 @@ struct walk {
   struct FTW ftw;
   int flags;
   dev_t dev;         /* of the start, for FTW_MOUNT */
-  __ftw_func_t call; /* either this or the next */
+  __ftw_func_t call; /* the program's: this or the next */
   __nftw_func_t call_n;
   int most, streams;
   struct frame *outermost; /* of those with a stream */
-  struct identity *seen;   /* directories met, a hash table; only where links are followed */
+  struct identity *seen;   /* directories met, a hash table; only if links are followed */
   size_t seen_count, seen_room;
 };
 
-static int report(struct walk *w, const struct stat *st, int code) {
+static int call_program(struct walk *w, const struct stat *st, int code) {
   if (w->call) {
     return w->call(w->path, st, code == FTW_SLN ? FTW_NS : code);
   }
   return w->call_n(w->path, st, code, &w->ftw);
 }
 
-/* ---- directories met -------------------------------------------------------------------- */
+/* ---- directories met ---- */
 
-static struct identity *place(struct identity *table, size_t room, dev_t dev, ino_t ino) {
+static struct identity *find_identity(struct identity *table, size_t room, dev_t dev, ino_t ino) {
   size_t i = (size_t)((ino ^ dev << 20) * 0x9e3779b97f4a7c15ULL >> 20) & (room - 1);
   while (table[i].used && (table[i].ino != ino || table[i].dev != dev)) {
     i = (i + 1) & (room - 1);
@@ -81,7 +81,7 @@ static struct identity *place(struct identity *table, size_t room, dev_t dev, in
 }
 
 /* 1: st was met before; 0: it is remembered now; -1 and errno. */
-static int meet(struct walk *w, const struct stat *st) {
+static int meet_directory(struct walk *w, const struct stat *st) {
   if (w->seen_count * 2 >= w->seen_room) {
     size_t room = w->seen_room ? w->seen_room * 2 : 64;
     struct identity *table = calloc(room, sizeof(*table));
@@ -90,14 +90,14 @@ static int meet(struct walk *w, const struct stat *st) {
     }
     for (size_t i = 0; i < w->seen_room; i++) {
       if (w->seen[i].used) {
-        *place(table, room, w->seen[i].dev, w->seen[i].ino) = w->seen[i];
+        *find_identity(table, room, w->seen[i].dev, w->seen[i].ino) = w->seen[i];
       }
     }
     free(w->seen);
     w->seen = table;
     w->seen_room = room;
   }
-  struct identity *p = place(w->seen, w->seen_room, st->st_dev, st->st_ino);
+  struct identity *p = find_identity(w->seen, w->seen_room, st->st_dev, st->st_ino);
   if (p->used) {
     return 1;
   }
@@ -106,10 +106,10 @@ static int meet(struct walk *w, const struct stat *st) {
   return 0;
 }
 
-/* ---- frames ----------------------------------------------------------------------------- */
+/* ---- frames ---- */
 
-/* The next entry. NULL at the end, with errno as it was, and for EIO, which sets *failed. */
-static const struct dirent *next(DIR *stream, bool *failed) {
+/* The next entry. NULL at the end, and errno stays; NULL and *failed if errno is EIO. */
+static const struct dirent *next_entry(DIR *stream, bool *failed) {
   int saved = errno;
   errno = 0;
   const struct dirent *entry = readdir(stream);
@@ -120,7 +120,7 @@ static const struct dirent *next(DIR *stream, bool *failed) {
   return entry;
 }
 
-static void forget_stream(struct walk *w, struct frame *f) {
+static void close_stream(struct walk *w, struct frame *f) {
   int saved = errno;
   closedir(f->stream);
   errno = saved;
@@ -141,7 +141,7 @@ static int put_away(struct walk *w) {
   if (!names) {
     return -1;
   }
-  while ((entry = next(f->stream, &failed))) {
+  while ((entry = next_entry(f->stream, &failed))) {
     size_t length = strlen(entry->d_name) + 1;
     if (used + length + 1 > room) {
       room = room * 2 + length;
@@ -162,7 +162,7 @@ static int put_away(struct walk *w) {
   }
   names[used] = '\0';
   f->names = names;
-  forget_stream(w, f);
+  close_stream(w, f);
   return 0;
 }
 
@@ -200,7 +200,7 @@ static int open_frame(struct walk *w, struct frame *outer, struct frame *f) {
   return 0;
 }
 
-/* ---- the walk --------------------------------------------------------------------------- */
+/* ---- the walk ---- */
 
 static int walk_directory(struct walk *w, const struct stat *st, struct frame *outer);
 
@@ -226,7 +226,7 @@ static int stat_entry(const struct walk *w, const struct frame *f, struct stat *
                  flags);
 }
 
-static int visit(struct walk *w, struct frame *f, const char *name) {
+static int visit_entry(struct walk *w, struct frame *f, const char *name) {
   if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
     return 0;
   }
@@ -249,9 +249,9 @@ static int visit(struct walk *w, struct frame *f, const char *name) {
     return 0;
   }
   if (code != FTW_D) {
-    result = report(w, &st, code);
+    result = call_program(w, &st, code);
   } else {
-    int met = physical ? 0 : meet(w, &st);
+    int met = physical ? 0 : meet_directory(w, &st);
     result = met != 0 ? met < 0 ? -1 : 0 : walk_directory(w, &st, f);
   }
   return w->flags & FTW_ACTIONRETVAL && result == FTW_SKIP_SUBTREE ? 0 : result;
@@ -261,15 +261,15 @@ static int visit_all(struct walk *w, struct frame *f) {
   int result = 0;
   const struct dirent *entry;
   bool failed = false;
-  while (result == 0 && f->stream && (entry = next(f->stream, &failed))) {
-    result = visit(w, f, entry->d_name);
+  while (result == 0 && f->stream && (entry = next_entry(f->stream, &failed))) {
+    result = visit_entry(w, f, entry->d_name);
   }
   if (f->stream) {
-    forget_stream(w, f);
+    close_stream(w, f);
     return failed ? -1 : result;
   }
   for (const char *name = f->names; result == 0 && *name; name += strlen(name) + 1) {
-    result = visit(w, f, name);
+    result = visit_entry(w, f, name);
   }
   int saved = errno;
   free(f->names);
@@ -285,19 +285,19 @@ static int change_back(const struct walk *w, const struct frame *outer) {
   return chdir(w->ftw.base == 1 ? "/" : "..");
 }
 
-static int walk_directory(struct walk *w, const struct stat *st, struct frame *outer) {
-  struct frame here = {0};
+static int walk_frame(struct walk *w, const struct stat *st, struct frame *outer,
+                      struct frame *here) {
   int result, base = w->ftw.base;
   bool actions = w->flags & FTW_ACTIONRETVAL;
-  if (open_frame(w, outer, &here) != 0) {
-    return errno == EACCES ? report(w, st, FTW_DNR) : -1;
+  if (open_frame(w, outer, here) != 0) {
+    return errno == EACCES ? call_program(w, st, FTW_DNR) : -1;
   }
-  if (!(w->flags & FTW_DEPTH) && (result = report(w, st, FTW_D)) != 0) {
-    forget_stream(w, &here);
+  if (!(w->flags & FTW_DEPTH) && (result = call_program(w, st, FTW_D)) != 0) {
+    close_stream(w, here);
     return result;
   }
-  if (w->flags & FTW_CHDIR && fchdir(dirfd(here.stream)) != 0) {
-    forget_stream(w, &here);
+  if (w->flags & FTW_CHDIR && fchdir(dirfd(here->stream)) != 0) {
+    close_stream(w, here);
     return -1;
   }
   size_t length = strlen(w->path);
@@ -306,7 +306,7 @@ static int walk_directory(struct walk *w, const struct stat *st, struct frame *o
   }
   w->ftw.base = (int)length;
   w->ftw.level++;
-  result = visit_all(w, &here);
+  result = visit_all(w, here);
   if (actions && result == FTW_SKIP_SIBLINGS) {
     result = 0;
   }
@@ -315,13 +315,25 @@ static int walk_directory(struct walk *w, const struct stat *st, struct frame *o
   w->ftw.base = base;
   w->ftw.level--;
   if (result == 0 && w->flags & FTW_DEPTH) {
-    result = report(w, st, FTW_DP);
+    result = call_program(w, st, FTW_DP);
   }
   if (outer && w->flags & FTW_CHDIR &&
       (result == 0 || (actions && result != -1 && result != FTW_STOP)) &&
       change_back(w, outer) != 0) {
     result = -1;
   }
+  return result;
+}
+
+/* A directory, an entry of `outer`, and all below it. */
+static int walk_directory(struct walk *w, const struct stat *st, struct frame *outer) {
+  struct frame *here = calloc(1, sizeof(*here));
+  if (!here) {
+    return -1;
+  }
+  int result = walk_frame(w, st, outer, here), saved = errno;
+  free(here);
+  errno = saved;
   return result;
 }
 
@@ -338,12 +350,12 @@ static int walk_start(struct walk *w) {
     if (w->flags & FTW_PHYS || errno != ENOENT || lstat(name, &st) != 0 || !S_ISLNK(st.st_mode)) {
       return -1;
     }
-    result = report(w, &st, FTW_SLN);
+    result = call_program(w, &st, FTW_SLN);
   } else if (!S_ISDIR(st.st_mode)) {
-    result = report(w, &st, S_ISLNK(st.st_mode) ? FTW_SL : FTW_F);
+    result = call_program(w, &st, S_ISLNK(st.st_mode) ? FTW_SL : FTW_F);
   } else {
     w->dev = st.st_dev;
-    if (!(w->flags & FTW_PHYS) && meet(w, &st) < 0) {
+    if (!(w->flags & FTW_PHYS) && meet_directory(w, &st) < 0) {
       return -1;
     }
     result = walk_directory(w, &st, NULL);
@@ -352,7 +364,7 @@ static int walk_start(struct walk *w) {
   return w->flags & FTW_ACTIONRETVAL && skip ? 0 : result;
 }
 
-/* The same, from wherever we are and back. */
+/* The same for FTW_CHDIR: go there first, and back at the end. */
 static int walk_changing(struct walk *w) {
   char *cwd = NULL;
   int result = 0;
@@ -386,7 +398,8 @@ static int walk_changing(struct walk *w) {
   return result;
 }
 
-static int walk(const char *path, __ftw_func_t call, __nftw_func_t call_n, int most, int flags) {
+static int walk_path(const char *path, __ftw_func_t call, __nftw_func_t call_n, int most,
+                     int flags) {
   size_t length = strlen(path);
   if (length == 0) {
     errno = ENOENT;
@@ -413,32 +426,34 @@ static int walk(const char *path, __ftw_func_t call, __nftw_func_t call_n, int m
   return result;
 }
 
-/* ---- the calls -------------------------------------------------------------------------- */
+/* ---- the calls ---- */
 
-/* Where a stat is a stat64 so are the functions that take one. */
-static __ftw_func_t narrow(__ftw64_func_t call) { return (__ftw_func_t)(void (*)(void))call; }
-static __nftw_func_t narrow_n(__nftw64_func_t call) { return (__nftw_func_t)(void (*)(void))call; }
+/* A stat is a stat64 (above), so their functions are alike, too. */
+static __ftw_func_t narrow_call(__ftw64_func_t call) { return (__ftw_func_t)(void (*)(void))call; }
+static __nftw_func_t narrow_call_n(__nftw64_func_t call) {
+  return (__nftw_func_t)(void (*)(void))call;
+}
 
 static int nftw_checked(const char *path, __nftw_func_t call, int most, int flags) {
   if (flags & ~ALL_FLAGS) {
     errno = EINVAL;
     return -1;
   }
-  return walk(path, NULL, call, most, flags);
+  return walk_path(path, NULL, call, most, flags);
 }
 
 SHARD_EXPORT int ftw(const char *path, __ftw_func_t call, int most) {
   if (!shard_view_active()) {
     return shard_real()->ftw(path, call, most);
   }
-  return walk(path, call, NULL, most, 0);
+  return walk_path(path, call, NULL, most, 0);
 }
 
 SHARD_EXPORT int ftw64(const char *path, __ftw64_func_t call, int most) {
   if (!shard_view_active()) {
     return shard_real()->ftw64(path, call, most);
   }
-  return walk(path, narrow(call), NULL, most, 0);
+  return walk_path(path, narrow_call(call), NULL, most, 0);
 }
 
 SHARD_EXPORT int nftw(const char *path, __nftw_func_t call, int most, int flags) {
@@ -452,10 +467,10 @@ SHARD_EXPORT int nftw64(const char *path, __nftw64_func_t call, int most, int fl
   if (!shard_view_active()) {
     return shard_real()->nftw64(path, call, most, flags);
   }
-  return nftw_checked(path, narrow_n(call), most, flags);
+  return nftw_checked(path, narrow_call_n(call), most, flags);
 }
 
-/* Programs linked before glibc 2.3.3: unknown flags do no harm, FTW_ACTIONRETVAL is one. */
+/* For programs linked before glibc 2.3.3 FTW_ACTIONRETVAL is unknown; unknown flags do no harm. */
 #if defined(__x86_64__)
 int shard_old_nftw(const char *path, __nftw_func_t call, int most, int flags);
 int shard_old_nftw64(const char *path, __nftw64_func_t call, int most, int flags);
@@ -466,13 +481,13 @@ SHARD_EXPORT int shard_old_nftw(const char *path, __nftw_func_t call, int most, 
   if (!shard_view_active()) {
     return shard_real()->old_nftw(path, call, most, flags);
   }
-  return walk(path, NULL, call, most, flags & OLD_FLAGS);
+  return walk_path(path, NULL, call, most, flags & OLD_FLAGS);
 }
 
 SHARD_EXPORT int shard_old_nftw64(const char *path, __nftw64_func_t call, int most, int flags) {
   if (!shard_view_active()) {
     return shard_real()->old_nftw64(path, call, most, flags);
   }
-  return walk(path, NULL, narrow_n(call), most, flags & OLD_FLAGS);
+  return walk_path(path, NULL, narrow_call_n(call), most, flags & OLD_FLAGS);
 }
 #endif

@@ -3,13 +3,13 @@
  * glob.c - glob and glob64, in both of libc's versions.
  *
  * libc's glob lists directories inside libc, past our readdir. GLOB_ALTDIRFUNC makes it call our
- * functions instead, so all its rules stay libc's own. It works on a copy of the caller's struct,
- * whose function pointers are not ours to change. Who passes GLOB_ALTDIRFUNC himself gets what
- * his functions list.
+ * functions instead, and all its rules stay libc's own. It gets a copy of the caller's struct,
+ * whose function pointers are not ours to change. A program that passes GLOB_ALTDIRFUNC itself gets
+ * what its own functions list.
  *
- * libc has an older version, for programs whose gl_lstat may not be set: with GLOB_ALTDIRFUNC it
- * calls gl_stat instead, and misses dangling links. Without, both are the same, so under the view
- * both are the newer one.
+ * libc has an older version for programs that may not set gl_lstat: with GLOB_ALTDIRFUNC it calls
+ * gl_stat instead, and misses dangling links. Without that flag both are the same, so under the
+ * view both are the newer one.
  */
 #include "interpose/glob.h"
 
@@ -28,7 +28,8 @@ static void *open_dir(const char *name) { return opendir(name); }
 static struct dirent *read_dir(void *dir) { return readdir(dir); }
 static void close_dir(void *dir) { closedir(dir); }
 
-int shard_glob(const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *result) {
+int shard_glob_expand(const char *pattern, int flags, int (*on_error)(const char *, int),
+                      glob_t *result) {
   glob_t copy = *result;
   copy.gl_opendir = open_dir;
   copy.gl_readdir = read_dir;
@@ -40,7 +41,7 @@ int shard_glob(const char *pattern, int flags, int (*on_error)(const char *, int
   result->gl_pathc = copy.gl_pathc;
   result->gl_pathv = copy.gl_pathv;
   result->gl_offs = copy.gl_offs;
-  /* libc does not always set the flags: then a bit of the caller's must survive. */
+  /* libc does not always set the flags; then keep the caller's GLOB_ALTDIRFUNC. */
   if (copy.gl_flags & GLOB_ALTDIRFUNC) {
     result->gl_flags = copy.gl_flags & ~GLOB_ALTDIRFUNC;
   } else {
@@ -49,22 +50,22 @@ int shard_glob(const char *pattern, int flags, int (*on_error)(const char *, int
   return rc;
 }
 
-static int choose(typeof(&glob) real, const char *pattern, int flags,
-                  int (*on_error)(const char *, int), glob_t *result) {
+static int run_glob(typeof(&glob) real, const char *pattern, int flags,
+                    int (*on_error)(const char *, int), glob_t *result) {
   if (!shard_view_active() || (flags & GLOB_ALTDIRFUNC) || !pattern || !result) {
     return real(pattern, flags, on_error, result);
   }
-  return shard_glob(pattern, flags, on_error, result);
+  return shard_glob_expand(pattern, flags, on_error, result);
 }
 
 SHARD_EXPORT int glob(const char *restrict pattern, int flags, int (*on_error)(const char *, int),
                       glob_t *restrict result) {
-  return choose(shard_real()->glob, pattern, flags, on_error, result);
+  return run_glob(shard_real()->glob, pattern, flags, on_error, result);
 }
 
 SHARD_EXPORT int glob64(const char *restrict pattern, int flags, int (*on_error)(const char *, int),
                         glob64_t *restrict result) {
-  return choose((typeof(&glob))shard_real()->glob64, pattern, flags, on_error, (glob_t *)result);
+  return run_glob((typeof(&glob))shard_real()->glob64, pattern, flags, on_error, (glob_t *)result);
 }
 
 #ifdef SHARD_OLDEST_GLIBC
@@ -75,12 +76,12 @@ SHARD_OLD(glob64);
 
 SHARD_EXPORT int shard_old_glob(const char *restrict pattern, int flags,
                                 int (*on_error)(const char *, int), glob_t *restrict result) {
-  return choose(shard_real()->old_glob, pattern, flags, on_error, result);
+  return run_glob(shard_real()->old_glob, pattern, flags, on_error, result);
 }
 
 SHARD_EXPORT int shard_old_glob64(const char *restrict pattern, int flags,
                                   int (*on_error)(const char *, int), glob64_t *restrict result) {
-  return choose((typeof(&glob))shard_real()->old_glob64, pattern, flags, on_error,
-                (glob_t *)result);
+  return run_glob((typeof(&glob))shard_real()->old_glob64, pattern, flags, on_error,
+                  (glob_t *)result);
 }
 #endif

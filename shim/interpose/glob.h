@@ -11,6 +11,7 @@
  * As libc's glob, but directories are listed by our opendir. flags must not have GLOB_ALTDIRFUNC;
  * neither pointer may be NULL.
  */
-int shard_glob(const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *result);
+int shard_glob_expand(const char *pattern, int flags, int (*on_error)(const char *, int),
+                      glob_t *result);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard.h - set while a thread is inside our own code: whatever that calls is passed on.
+ * guard.h - set while a thread is inside our own code. A wrapper that is called then passes the
+ * call on to libc. A child of fork() has the state of the thread that forked.
  */
 #ifndef SHARD_INTERPOSE_GUARD_H
 #define SHARD_INTERPOSE_GUARD_H
@@ -9,16 +10,13 @@
 
 #include "view/view.h"
 
-extern _Thread_local int shard_depth __attribute__((visibility("hidden")));
+/* How deep this thread is in our code; 0: it is the program's. */
+extern _Thread_local int shard_guard_depth __attribute__((visibility("hidden")));
 
-/* Whether a wrapper has anything to do. */
-static inline bool shard_guard_passes(void) { return shard_depth > 0 || !shard_view_active(); }
-
-/* The functions behind the wrappers are known: dir.c may take the short way. Once. */
-void shard_dir_ready(void);
-
-/* Let syscall() find libc's (dents.c). */
-void shard_syscall_resolve(void);
+/* Whether a listing call is libc's: we have made it, or no view is active. */
+static inline bool shard_guard_passes(void) {
+  return shard_guard_depth > 0 || !shard_view_active();
+}
 
 /* shard_view_open() under the guard. */
 int shard_guard_open(int fd, struct shard_served **out);

@@ -5,19 +5,21 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Keys that no handle has: a slot that was used, and one that is being filled. */
+/* Keys of slots without a handle: it was removed; it is being put there. */
 static const char marks[2];
 #define TOMBSTONE ((const void *)&marks[0])
 #define RESERVED ((const void *)&marks[1])
 
-static size_t hash(const void *key) { return ((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15ULL >> 56; }
+static size_t hash_key(const void *key) {
+  return ((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15ULL >> 56;
+}
 
-static struct shard_handle *lookup(struct shard_handles *table, const void *key) {
+static struct shard_handle *find_slot(struct shard_handles *table, const void *key) {
   if (atomic_load_explicit(&table->used, memory_order_acquire) == 0 || !key) {
     return NULL;
   }
   for (struct shard_handles *t = table; t; t = atomic_load(&t->next)) {
-    for (size_t i = hash(key), n = 0; n < SHARD_HANDLES_SLOTS;
+    for (size_t i = hash_key(key), n = 0; n < SHARD_HANDLES_SLOTS;
          i = (i + 1) % SHARD_HANDLES_SLOTS, n++) {
       const void *k = atomic_load_explicit(&t->slots[i].key, memory_order_acquire);
       if (k == key) {
@@ -33,7 +35,7 @@ static struct shard_handle *lookup(struct shard_handles *table, const void *key)
 
 int shard_handles_insert(struct shard_handles *table, const void *key, void *value) {
   for (struct shard_handles *t = table;;) {
-    for (size_t i = hash(key), n = 0; n < SHARD_HANDLES_SLOTS;
+    for (size_t i = hash_key(key), n = 0; n < SHARD_HANDLES_SLOTS;
          i = (i + 1) % SHARD_HANDLES_SLOTS, n++) {
       const void *k = atomic_load(&t->slots[i].key);
       if ((!k || k == TOMBSTONE) &&
@@ -61,12 +63,12 @@ int shard_handles_insert(struct shard_handles *table, const void *key, void *val
 }
 
 void *shard_handles_find(struct shard_handles *table, const void *key) {
-  const struct shard_handle *slot = lookup(table, key);
+  const struct shard_handle *slot = find_slot(table, key);
   return slot ? slot->value : NULL;
 }
 
 void *shard_handles_remove(struct shard_handles *table, const void *key) {
-  struct shard_handle *slot = lookup(table, key);
+  struct shard_handle *slot = find_slot(table, key);
   if (!slot) {
     return NULL;
   }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * handles.h - what we know about a pointer that a wrapper has handed out (a DIR, an FTS).
+ * handles.h - a table of what we know about pointers that a wrapper has handed out (DIR, FTS).
  *
- * Lock-free, so that a fork in the middle of anything leaves a table whole: slots are claimed by
- * compare-and-swap, a lookup is made only by a caller that holds the handle open, and a slot is
- * emptied before the real close, after which the address may be used again. While a table is
- * empty a lookup costs one load.
+ * The table has no lock, so a fork at any moment leaves it whole: a slot is claimed by
+ * compare-and-swap. A caller looks up only a handle that it holds open, and removes it before the
+ * real close, after which libc may use the address again. While a table is empty a lookup costs one
+ * load. Any thread may call any function.
  */
 #ifndef SHARD_INTERPOSE_HANDLES_H
 #define SHARD_INTERPOSE_HANDLES_H
@@ -21,7 +21,7 @@ struct shard_handle {
 };
 
 struct shard_handles {
-  atomic_int used; /* how many keys; 0 is as good as a look */
+  atomic_int used; /* how many keys; 0: there is nothing to find */
   struct shard_handle slots[SHARD_HANDLES_SLOTS];
   _Atomic(struct shard_handles *) next; /* from calloc; never freed */
 };

@@ -2,16 +2,15 @@
 /*
  * open.c - the calls that open files, for SHARD_STATS: libc's own, and then a note of what was
  * opened. Nothing else is changed: result, errno, and where a thread can be cancelled are libc's.
+ * At _exit and _Exit the rank's main process writes its report.
  *
- *   here:          open openat creat fopen freopen, their 64 names, and the checked forms that
- *                  _FORTIFY_SOURCE calls; _exit _Exit, at which the main process writes
- *   never:         raw system calls (Go, io_uring, some Rust, syscall()), openat2 (libc has none),
- *                  open_by_handle_at, static binaries, opens inside libc itself
+ * Not noted: raw system calls (Go, io_uring, some Rust, syscall()), openat2 (glibc has none),
+ * open_by_handle_at, static binaries, opens inside libc itself.
  *
- * The mode of a variadic open is passed on whether there is one or not: it is an argument in a
- * register on every system there is, and libc's own looks at it only where the flags say so. So the
- * functions are defined with it, under names of ours, and the compiler makes each a jump where
- * there is nothing to note.
+ * open() and openat() are variadic; here they always have a mode. On every system that we build for
+ * it is an argument in a register, and libc looks at it only if the flags say so. So the functions
+ * are defined with it, under names of ours, and the compiler makes each a jump if there is nothing
+ * to note.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,45 +22,45 @@
 #include "interpose/guard.h"
 #include "stats/stats.h"
 
-/* Nothing to note: also before the constructor ran, but then the functions may not be known. */
-static inline bool passes(void) {
+/* Nothing is noted. Never before the constructor has run: the table may be empty then. */
+static inline bool is_off(void) {
   return __builtin_expect(
       atomic_load_explicit(&shard_stats_state, memory_order_acquire) == SHARD_STATS_OFF, 1);
 }
 
-static int noted(int fd, int dirfd, const char *path, int flags) {
-  if (fd >= 0 && shard_depth == 0 && shard_stats_on()) {
-    shard_depth++;
+static int note_open(int fd, int dirfd, const char *path, int flags) {
+  if (fd >= 0 && shard_guard_depth == 0 && shard_stats_on()) {
+    shard_guard_depth++;
     shard_stats_opened(fd, dirfd, path, flags);
-    shard_depth--;
+    shard_guard_depth--;
   }
   return fd;
 }
 
-static FILE *noted_stream(FILE *stream, const char *path) {
+static FILE *note_stream(FILE *stream, const char *path) {
   if (stream && path) {
-    noted(fileno(stream), AT_FDCWD, path, 0);
+    note_open(fileno(stream), AT_FDCWD, path, 0);
   }
   return stream;
 }
 
 /*
- * A wrapper in two functions, so that the one that passes a call on saves no register: RESULT is
- * the type, TAKES the parameters, GIVES the arguments, NOTED what is done with the result r.
+ * A wrapper in two functions, so that the one that passes a call on saves no register. RESULT: its
+ * type. TAKES: its parameters. GIVES: the arguments. NOTED: what is done with the result r.
  */
 #define WRAP(name, symbol, RESULT, TAKES, GIVES, NOTED)                                            \
-  static __attribute__((noinline)) RESULT note_##name TAKES {                                      \
+  static __attribute__((noinline)) RESULT slow_##name TAKES {                                      \
     RESULT r = shard_real()->name GIVES;                                                           \
     return NOTED;                                                                                  \
   }                                                                                                \
   SHARD_EXPORT RESULT symbol TAKES {                                                               \
-    return passes() ? shard_real_table.name GIVES : note_##name GIVES;                             \
+    return is_off() ? shard_real_table.name GIVES : slow_##name GIVES;                             \
   }
 
 #define OPEN(name)                                                                                 \
   SHARD_EXPORT int shard_##name(const char *path, int flags, mode_t mode) __asm__(#name);          \
   WRAP(name, shard_##name, int, (const char *path, int flags, mode_t mode), (path, flags, mode),   \
-       noted(r, AT_FDCWD, path, flags))
+       note_open(r, AT_FDCWD, path, flags))
 OPEN(open)
 OPEN(open64)
 
@@ -69,42 +68,42 @@ OPEN(open64)
   SHARD_EXPORT int shard_##name(int dirfd, const char *path, int flags,                            \
                                 mode_t mode) __asm__(#name);                                       \
   WRAP(name, shard_##name, int, (int dirfd, const char *path, int flags, mode_t mode),             \
-       (dirfd, path, flags, mode), noted(r, dirfd, path, flags))
+       (dirfd, path, flags, mode), note_open(r, dirfd, path, flags))
 OPENAT(openat)
 OPENAT(openat64)
 
 #define OPEN_2(name)                                                                               \
   WRAP(name, name, int, (const char *path, int flags), (path, flags),                              \
-       noted(r, AT_FDCWD, path, flags))
+       note_open(r, AT_FDCWD, path, flags))
 OPEN_2(__open_2)
 OPEN_2(__open64_2)
 
 #define OPENAT_2(name)                                                                             \
   WRAP(name, name, int, (int dirfd, const char *path, int flags), (dirfd, path, flags),            \
-       noted(r, dirfd, path, flags))
+       note_open(r, dirfd, path, flags))
 OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
 
 #define CREAT(name)                                                                                \
-  WRAP(name, name, int, (const char *path, mode_t mode), (path, mode), noted(r, AT_FDCWD, path, 0))
+  WRAP(name, name, int, (const char *path, mode_t mode), (path, mode),                             \
+       note_open(r, AT_FDCWD, path, 0))
 CREAT(creat)
 CREAT(creat64)
 
 #define FOPEN(name)                                                                                \
   WRAP(name, name, FILE *, (const char *restrict path, const char *restrict mode), (path, mode),   \
-       noted_stream(r, path))
+       note_stream(r, path))
 FOPEN(fopen)
 FOPEN(fopen64)
 
 #define FREOPEN(name)                                                                              \
   WRAP(name, name, FILE *,                                                                         \
        (const char *restrict path, const char *restrict mode, FILE *restrict stream),              \
-       (path, mode, stream), noted_stream(r, path))
+       (path, mode, stream), note_stream(r, path))
 FREOPEN(freopen)
 FREOPEN(freopen64)
 
-/* ---- the end of the process -------------------------------------------------------------------
- */
+/* ---- the end of the process ---- */
 
 #define EXIT(name)                                                                                 \
   SHARD_EXPORT __attribute__((noreturn)) void name(int status) {                                   \

@@ -3,7 +3,7 @@
  * scandir.c - scandir and its family, on our own opendir and readdir.
  *
  * libc's versions read the directory inside libc, past our readdir. While the view is active they
- * are done anew here: the entries, errors and errno are those of libc's.
+ * are done here, with the entries, errors and errno of libc's.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -29,8 +29,8 @@ struct scan {
   size_t count, room;
 };
 
-/* Also where a thread ends that is cancelled in the caller's functions. */
-static void give_up(void *arg) {
+/* Also the end of a thread that is cancelled in the caller's functions. */
+static void free_scan(void *arg) {
   struct scan *scan = arg;
   for (size_t i = 0; i < scan->count; i++) {
     free(scan->entries[i]);
@@ -39,8 +39,8 @@ static void give_up(void *arg) {
   closedir(scan->dir);
 }
 
-/* Keep a copy, as long as the directory's own record. 0 or an errno. */
-static int keep(struct scan *scan, const struct dirent *entry) {
+/* Keep a copy, which is as long as the directory's own record. 0 or an errno. */
+static int keep_entry(struct scan *scan, const struct dirent *entry) {
   if (scan->count == scan->room) {
     size_t room = scan->room ? 2 * scan->room : 16;
     struct dirent **more =
@@ -60,7 +60,7 @@ static int keep(struct scan *scan, const struct dirent *entry) {
 }
 
 /* All entries wanted of the directory. 0 or an errno. */
-static int collect(struct scan *scan, selector *wanted) {
+static int collect_entries(struct scan *scan, selector *wanted) {
   for (;;) {
     errno = 0;
     const struct dirent *entry = readdir(scan->dir);
@@ -68,7 +68,7 @@ static int collect(struct scan *scan, selector *wanted) {
       return errno;
     }
     if (!wanted || wanted(entry)) {
-      int error = keep(scan, entry);
+      int error = keep_entry(scan, entry);
       if (error != 0) {
         return error;
       }
@@ -77,22 +77,22 @@ static int collect(struct scan *scan, selector *wanted) {
 }
 
 /* What the calls do once the directory is open; errno was `saved` before. */
-static int scan_open(DIR *dir, struct dirent ***list, selector *wanted, comparer *compare,
-                     int saved) {
+static int scan_stream(DIR *dir, struct dirent ***list, selector *wanted, comparer *compare,
+                       int saved) {
   if (!dir) {
     return -1;
   }
   struct scan scan = {.dir = dir};
   int error;
-  pthread_cleanup_push(give_up, &scan);
-  error = collect(&scan, wanted);
+  pthread_cleanup_push(free_scan, &scan);
+  error = collect_entries(&scan, wanted);
   if (error == 0 && compare && scan.count > 0) {
     qsort((void *)scan.entries, scan.count, sizeof(void *),
           (int (*)(const void *, const void *))compare);
   }
   pthread_cleanup_pop(0);
   if (error != 0) {
-    give_up(&scan);
+    free_scan(&scan);
     errno = error;
     return -1;
   }
@@ -122,7 +122,7 @@ SHARD_EXPORT int scandir(const char *restrict name, struct dirent ***restrict li
     return shard_real()->scandir(name, list, wanted, compare);
   }
   int saved = errno;
-  return scan_open(opendir(name), list, wanted, compare, saved);
+  return scan_stream(opendir(name), list, wanted, compare, saved);
 }
 
 SHARD_EXPORT int scandirat(int at, const char *restrict name, struct dirent ***restrict list,
@@ -131,7 +131,7 @@ SHARD_EXPORT int scandirat(int at, const char *restrict name, struct dirent ***r
     return shard_real()->scandirat(at, name, list, wanted, compare);
   }
   int saved = errno;
-  return scan_open(open_at(at, name), list, wanted, compare, saved);
+  return scan_stream(open_at(at, name), list, wanted, compare, saved);
 }
 
 SHARD_EXPORT int scandir64(const char *restrict name, struct dirent64 ***restrict list,

@@ -2,25 +2,24 @@
 /*
  * wordexp.c - wordexp, with its patterns expanded by our glob.
  *
- * libc's wordexp globs inside libc, past our readdir. It does so where an unquoted * ? or [ stands
- * outside any $ or ` construct, for everything from the start of that word up to the next
- * character of IFS: we call that text from the wildcard on a tail. In a tail, quotes are removed
- * but protect nothing from globbing, not even a blank, ` and ; are plain characters, and each field
- * that a $ gives is a pattern. Values are not patterns elsewhere. All this is libc's way, not
- * POSIX's, and is kept.
+ * libc's wordexp globs inside libc, past our readdir. If an unquoted * ? or [ stands outside any $
+ * or ` construct, it globs that word, from its start to the next character of IFS. We call the text
+ * from the wildcard on a tail. In a tail, quotes are removed but protect nothing from globbing, not
+ * even a blank; ` and ; are plain characters; each field that a $ gives is a pattern. Elsewhere
+ * values are not patterns. All this is libc's way, not POSIX's, and is kept.
  *
- * So the string is rewritten: tails are put between two marks, their plain characters quoted.
- * libc's wordexp then expands it, and globs nothing. The words of a marked group are patterns for
- * our glob, taken as they are. The final words go through libc's wordexp once more, quoted, with
- * the caller's flags, so that the caller's struct is filled by libc and wordfree() frees it.
+ * So the string is rewritten: tails are put between two marks, and their plain characters are
+ * quoted. libc's wordexp expands that, and globs nothing. The words of a marked group are patterns
+ * for our glob, as they are. The final words, quoted, go through libc's wordexp once more, with the
+ * caller's flags: so libc fills the caller's struct, and wordfree() frees it.
  *
- * A mark has an address of our stack in it, and bytes that are in no sane text; what looks like a
- * mark in the value of a variable would be removed from it.
+ * A mark has an address of our stack in it, and bytes that no sane text has. If the value of a
+ * variable has what looks like a mark, it loses that.
  *
- * Knowingly otherwise: `~name*` is one user's name for libc if the word is empty so far. We know
- * that only at the start of a word, not after an expansion that may be empty or in `a=~name*`;
- * there the pattern is expanded, by our glob, as in a word that is not empty. IFS with a wildcard
- * in it makes libc use all memory; we say at once that there is none.
+ * Knowingly otherwise: libc takes `~name*` for a user's name if the word is empty so far. We know
+ * that only at the start of a word, not behind an expansion that may be empty, nor in `a=~name*`;
+ * there our glob expands the pattern, as libc does in a word that is not empty. If IFS has a
+ * wildcard, libc uses all memory; we say at once that there is none.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -33,7 +32,7 @@
 #include "interpose/glob.h"
 #include "view/view.h"
 
-/* ---- text that grows ------------------------------------------------------------------------ */
+/* ---- text that grows ---- */
 
 struct text {
   char *bytes; /* ended by NUL; NULL while empty */
@@ -67,11 +66,11 @@ static void put_quoted(struct text *text, char c) {
   put(text, c == '\n' ? "'\n'" : (char[]){'\\', c, '\0'}, c == '\n' ? 3 : 2);
 }
 
-/* ---- how far libc reads --------------------------------------------------------------------- */
+/* ---- how far libc reads ---- */
 
 /*
- * Each returns what follows the construct, or NULL if libc finds an error in it, which is then
- * also the result of the whole call.
+ * Each function returns what follows a construct, or NULL if libc finds an error in it; then the
+ * whole call ends with that error.
  */
 static const char *after_dollar(const char *s);
 
@@ -244,7 +243,7 @@ static const char *after_user(const char *s) {
   return s[length] == '\\' ? s : s + length;
 }
 
-/* ---- the string rewritten ------------------------------------------------------------------- */
+/* ---- the string rewritten ---- */
 
 enum { TAIL = 't', END = 'e', NEUTRAL = 'n' };
 
@@ -254,7 +253,7 @@ struct job {
   size_t mark_length;
   struct text text;
   bool globs; /* whether there is a tail */
-  bool stuck; /* a tail that libc does not get beyond */
+  bool stuck; /* there is a tail that libc would never get beyond */
 };
 
 static void put_mark(struct job *job, char kind) {
@@ -262,7 +261,7 @@ static void put_mark(struct job *job, char kind) {
   put(&job->text, &kind, 1);
 }
 
-/* The $ of a tail. What follows it; NULL if the rest was copied as it is. */
+/* Rewrite the $ of a tail. Returns what follows it; NULL: the rest was copied as it is. */
 static const char *rewrite_dollar(struct job *job, const char *s, bool quoted) {
   const char *next = after_dollar(s);
   if (!next) {
@@ -277,16 +276,16 @@ static const char *rewrite_dollar(struct job *job, const char *s, bool quoted) {
   put(&job->text, "\"", quoted);
   put(&job->text, s, (size_t)(next - s));
   if (quoted) {
-    put_mark(job, NEUTRAL); /* or quotes around nothing could make a word of their own */
+    put_mark(job, NEUTRAL); /* quotes around nothing could make a word of their own */
     put(&job->text, "\"", 1);
   }
   return next;
 }
 
-/* The \ of a tail, and what follows it. */
+/* The same for the \ of a tail. */
 static const char *rewrite_backslash(struct job *job, const char *s, bool quoted) {
   if (!s[1]) {
-    put_string(&job->text, s); /* the error */
+    put_string(&job->text, s); /* for libc to find the error */
     return NULL;
   }
   if (s[1] != '\n') {
@@ -298,7 +297,7 @@ static const char *rewrite_backslash(struct job *job, const char *s, bool quoted
   return s + 2;
 }
 
-/* s is at the wildcard. What follows the tail; NULL at the end or if the rest was copied. */
+/* s is at the wildcard. Returns what follows the tail; NULL: the rest was copied as it is. */
 static const char *rewrite_tail(struct job *job, const char *s) {
   char quote = 0;
   job->globs = true;
@@ -361,14 +360,14 @@ static void rewrite(struct job *job, const char *words) {
     default:
       next = s + 1;
     }
-    /* From an error on, libc must read what is there. */
+    /* If there is an error, libc must read all from there on. */
     put(&job->text, s, next ? (size_t)(next - s) : strlen(s));
   }
 }
 
-/* ---- the words --------------------------------------------------------------------------- */
+/* ---- the words ---- */
 
-/* Take the marks out of a word. The kinds seen are set in *tail and *end. */
+/* Remove the marks from a word. Sets *tail and *end if it had such a mark. */
 static void unmark(const struct job *job, char *word, bool *tail, bool *end) {
   char *to = word;
   for (const char *from = word; *from;) {
@@ -396,7 +395,7 @@ static void put_word(struct text *out, const char *word) {
 /* The names a pattern stands for, or itself. 0 or WRDE_NOSPACE. */
 static int put_matches(const struct job *job, struct text *out, const char *pattern) {
   glob_t found = {0};
-  if (shard_glob(pattern, GLOB_NOCHECK, NULL, &found) != 0) {
+  if (shard_glob_expand(pattern, GLOB_NOCHECK, NULL, &found) != 0) {
     globfree(&found);
     return WRDE_NOSPACE;
   }
@@ -411,13 +410,14 @@ static int put_matches(const struct job *job, struct text *out, const char *patt
 }
 
 /*
- * The words that libc made of the rewritten string, for libc to read again. If it ran out of
- * memory, a group may be without its end: it has none of it then. 0 or WRDE_NOSPACE.
+ * Turn the words that libc made of the rewritten string into text for libc to read again. If libc
+ * ran out of memory (not whole), the last group may lack its end, and is left out. 0 or
+ * WRDE_NOSPACE.
  */
 static int put_words(const struct job *job, const wordexp_t *made, size_t from, bool whole,
                      struct text *out) {
   bool in_group = false;
-  size_t before = 0; /* the group */
+  size_t before = 0; /* where the group begins in out */
   for (size_t i = from; i < made->we_wordc; i++) {
     bool tail = false;
     bool end = false;
@@ -444,7 +444,7 @@ static int put_words(const struct job *job, const wordexp_t *made, size_t from, 
 }
 
 static int expand(struct job *job, wordexp_t *result, int flags) {
-  /* Whether a ~ after = is expanded depends on whether words came before: then let there be one. */
+  /* libc expands a ~ after = only if words came before: if they did, put one before. */
   bool more = (flags & WRDE_APPEND) && result->we_wordc > 0;
   if (more) {
     struct text text = {.failed = job->text.failed};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * codec.h - the coding of names inside a block, shared by reader and writer, and the two orders.
+ * codec.h - what reader and writer share: numbers inside a block, names compared, the orders. Pure.
  */
 #ifndef SHARD_LISTING_CODEC_H
 #define SHARD_LISTING_CODEC_H
@@ -11,9 +11,9 @@
 #include <string.h>
 
 /*
- * KEEP: as a manifest has them, duplicates too. DIRECTORY: the names of a directory together, as
- * the manifest has them, and below a directory together too: by their path up to the last slash,
- * with one more slash behind it. No component is empty.
+ * PATH: by the bytes of the path. BASENAME: by basename, then path. KEEP: as the manifest has them,
+ * duplicates too. DIRECTORY: by the directory's path and two slashes: a directory's own names lie
+ * together, in the manifest's order, and so do all names below it. No component is empty.
  */
 enum {
   SHARD_ORDER_PATH = 0,
@@ -22,12 +22,12 @@ enum {
   SHARD_ORDER_DIRECTORY = 3
 };
 
-/* Whether names may come twice, and are not to be found by name. */
+/* Whether a listing in this order may have a name twice, and cannot be searched by name. */
 static inline int shard_codec_is_manifest_order(uint32_t order) {
   return order == SHARD_ORDER_KEEP || order == SHARD_ORDER_DIRECTORY;
 }
 
-/* LEB128; at most 5 bytes for 32 bits, 10 for 64. Returns the bytes written. */
+/* Write LEB128, at most 5 bytes for 32 bits and 10 for 64. Returns how many bytes. */
 static inline size_t shard_codec_put_varint(uint8_t *p, uint64_t v) {
   size_t n = 0;
   while (v >= 0x80) {
@@ -39,8 +39,8 @@ static inline size_t shard_codec_put_varint(uint8_t *p, uint64_t v) {
 }
 
 /*
- * Reads a varint of at most `most` bytes at *p, before end; advances *p. -1 if it is cut short or
- * too long.
+ * Read a varint of at most `most` bytes at *p, before `end`, and advance *p. 0, or -1 if it is cut
+ * short or too long.
  */
 static inline int shard_codec_read_varint(const uint8_t **p, const uint8_t *end, unsigned most,
                                           uint64_t *v) {
@@ -70,8 +70,8 @@ static inline int shard_codec_get_varint64(const uint8_t **p, const uint8_t *end
 }
 
 /*
- * Add one to the decimal number that ends before `end`, and is not all nines. Returns the first
- * digit that has changed.
+ * Add one to the decimal number that ends before `end`; it must not be all nines. Returns the
+ * first digit that has changed.
  */
 static inline char *shard_codec_count_up(char *end) {
   while (*--end == '9') {
@@ -81,7 +81,7 @@ static inline char *shard_codec_count_up(char *end) {
   return end;
 }
 
-/* The `width` digits of a number. */
+/* Write a number as `width` digits. */
 static inline void shard_codec_put_digits(char *to, size_t width, uint64_t number) {
   while (width-- > 0) {
     to[width] = (char)('0' + number % 10);
@@ -97,7 +97,7 @@ static inline uint64_t shard_codec_get_digits(const char *digits, size_t width) 
   return number;
 }
 
-/* Bytes that a and b share at their start, of at most `most`. */
+/* How many bytes a and b share at their start, at most `most`; both have that many. */
 static inline size_t shard_codec_shared_start(const char *a, const char *b, size_t most) {
   size_t n = 0;
   for (uint64_t x, y; n + 8 <= most; n += 8) {
@@ -113,7 +113,7 @@ static inline size_t shard_codec_shared_start(const char *a, const char *b, size
   return n;
 }
 
-/* Bytes that they share before a_end and b_end. */
+/* How many bytes they share before a_end and b_end, at most `most`. */
 static inline size_t shard_codec_shared_end(const char *a_end, const char *b_end, size_t most) {
   size_t n = 0;
   for (uint64_t x, y; n + 8 <= most; n += 8) {
@@ -129,7 +129,7 @@ static inline size_t shard_codec_shared_end(const char *a_end, const char *b_end
   return n;
 }
 
-/* Length of what a and b share at their start, and, of the rest, at their end. */
+/* What a and b share: bytes at their start, and of the rest bytes at their end. */
 static inline void shard_codec_shared(const char *a, size_t na, const char *b, size_t nb,
                                       size_t *prefix, size_t *suffix) {
   size_t least = na < nb ? na : nb;
@@ -150,8 +150,9 @@ static inline size_t shard_codec_basename(const char *name, size_t length) {
 }
 
 /*
- * The directories above name[..base], from the top: the length of each, then 0. *from is 0 at
- * first. Nobody will find what lies below a component that no directory has: it ends there.
+ * Iterate over the directories on the way to name[base], its basename, from the top. *from is 0 at
+ * first. Returns the length of the next directory's path; 0 at the end, or at a component that no
+ * directory can have: nobody can find what lies below that.
  */
 static inline size_t shard_codec_next_directory(const char *name, size_t base, size_t *from) {
   const char *slash = memchr(name + *from, '/', base - *from);
@@ -163,13 +164,13 @@ static inline size_t shard_codec_next_directory(const char *name, size_t base, s
   return end;
 }
 
-/* Byte order; a proper prefix comes first. */
+/* Compare by bytes; a proper prefix comes first. */
 static inline int shard_codec_compare_bytes(const char *a, size_t na, const char *b, size_t nb) {
   int c = memcmp(a, b, na < nb ? na : nb);
   return c ? c : (na > nb) - (na < nb);
 }
 
-/* The directory of name[length], as order DIRECTORY sees it, against key[size]. */
+/* Compare the directory of name[length], as order DIRECTORY sees it, with key[size]. */
 static inline int shard_codec_compare_directory(const char *name, size_t length, const char *key,
                                                 size_t size) {
   size_t n = shard_codec_basename(name, length), least = n < size ? n : size;
@@ -180,7 +181,8 @@ static inline int shard_codec_compare_directory(const char *name, size_t length,
   return size == n ? 1 : '/' != key[n] ? '/' - (unsigned char)key[n] : -(size > n + 1);
 }
 
-/* The order of a listing: <0, 0, >0. */
+/* Compare two names in an order: <0, 0, >0. In order DIRECTORY, names of one directory are equal.
+ */
 static inline int shard_codec_compare_names(uint32_t order, const char *a, size_t na, const char *b,
                                             size_t nb) {
   if (order == SHARD_ORDER_DIRECTORY) {
@@ -202,7 +204,7 @@ static inline int shard_codec_compare_names(uint32_t order, const char *a, size_
   return shard_codec_compare_bytes(a, na, b, nb);
 }
 
-/* Whether b may follow a in a listing. */
+/* Whether name b may follow name a in a listing of this order. */
 static inline int shard_codec_may_follow(uint32_t order, const char *a, size_t na, const char *b,
                                          size_t nb) {
   return order == SHARD_ORDER_KEEP ||

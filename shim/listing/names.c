@@ -2,8 +2,9 @@
 /*
  * names.c - reading the names of a listing: by position, in order, and by name.
  *
- * A position is looked up among the extents, by bisection, and then in a block or a run. What the
- * bisection meets on its way is not checked; what it ends at is, and must hold the position.
+ * A position is looked up among the extents, by bisection, and then in a block or a run. The
+ * bisection does not check the extents on its way, only the one that it ends at: that must hold the
+ * position.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +22,7 @@ static uint64_t extent_first(const struct shard_table *t, uint64_t k) {
   return first;
 }
 
-/* Check extent k. *record: of a run. */
+/* Read extent k and check it. *record: a run's; NULL for blocks. */
 static int read_extent(const struct shard_table *t, uint64_t k, struct shard_extent *out,
                        const uint8_t **record) {
   memcpy(out, t->extents + k * sizeof(*out), sizeof(*out));
@@ -38,7 +39,8 @@ static int read_extent(const struct shard_table *t, uint64_t k, struct shard_ext
              : -EBADMSG;
 }
 
-/* The extent that holds position i < count. `hint`: one that may be it, or the one before. */
+/* Find and read extent *k, which holds position i < count. hint: the extent that probably has it,
+ * or the extent before that. */
 static int find_extent(const struct shard_table *t, uint64_t i, uint64_t hint, uint64_t *k,
                        struct shard_extent *out, const uint8_t **record) {
   for (uint64_t guess = hint; guess < hint + 2 && guess < t->extent_count; guess++) {
@@ -68,7 +70,7 @@ found:;
 
 /* ---- blocks ------------------------------------------------------------------------------- */
 
-/* Find a block by an index and check it. */
+/* Find a block by its index, and check it. */
 static int find_block(const uint8_t *index, const uint8_t *section, uint64_t section_size,
                       uint64_t block, uint32_t seed, const uint8_t **data, size_t *size) {
   const uint8_t *entry = index + block * SHARD_INDEX_ENTRY;
@@ -107,7 +109,7 @@ static int enter_block(struct shard_position *p, const struct shard_extent *e, u
 
 /* ---- runs --------------------------------------------------------------------------------- */
 
-/* A record, taken apart. */
+/* The record of a run, taken apart. */
 struct run_record {
   const uint8_t *prefix, *suffix;
   uint32_t prefix_length, suffix_length, width;
@@ -155,7 +157,7 @@ static int enter_run(struct shard_position *p, const struct shard_extent *e, con
   return 0;
 }
 
-/* The first name of a run that was entered, whole. */
+/* Put p's first name of the run it has entered into p->name. */
 static int begin_run(struct shard_position *p) {
   struct run_record run;
   int rc = read_run(p->next, p->end, &run);
@@ -205,7 +207,7 @@ static inline int step_block(struct shard_position *p) {
   char *to = p->name + prefix;
   if (middle > 4) {
     memcpy(to, next, middle);
-  } else { /* a digit or two: a call would take longer */
+  } else { /* mostly a digit or two: a call would take longer */
     for (uint32_t k = 0; k < middle; k++) {
       to[k] = (char)next[k];
     }
@@ -213,7 +215,7 @@ static inline int step_block(struct shard_position *p) {
   return 0;
 }
 
-/* The next name of the current block or run. */
+/* Decode the next name of the current block or run. */
 static inline int step_extent(struct shard_position *p) {
   int rc = 0;
   if (p->digits_end == 0) {
@@ -253,7 +255,7 @@ int shard_names_seek(struct shard_position *p, const struct shard_table *t, uint
   return rc;
 }
 
-/* The next name, of the next block or extent if need be. */
+/* Decode the next name, of the next block or extent if need be. 1; 0 at the end; -EBADMSG. */
 static inline int next_name(struct shard_position *p) {
   if (p->left == 0) {
     if (p->position >= p->table->count) {
@@ -343,7 +345,7 @@ ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t mo
 
 /* ---- by name ------------------------------------------------------------------------------ */
 
-/* What is looked for. */
+/* The name that is looked for. */
 struct target {
   const struct shard_table *table;
   const char *name;
@@ -357,16 +359,16 @@ static int compare_target(const struct target *w, const struct shard_position *p
   return shard_codec_compare_names(w->table->order, p->name, p->length, w->name, w->length);
 }
 
-/* Of n ascending names, how many are not after the wanted one. first(p, context, k) steps to the
- * k-th. */
+/* How many of n ascending names are not after the target. step_to(p, context, k) decodes the k-th.
+ */
 static int64_t count_not_after(const struct target *w, struct shard_position *p, uint64_t n,
-                               int (*first)(struct shard_position *p, const void *context,
-                                            uint64_t k),
+                               int (*step_to)(struct shard_position *p, const void *context,
+                                              uint64_t k),
                                const void *context) {
   uint64_t low = 0, high = n;
   while (low < high) {
     uint64_t mid = low + (high - low) / 2;
-    int rc = first(p, context, mid);
+    int rc = step_to(p, context, mid);
     if (rc != 0) {
       return rc;
     }
@@ -394,7 +396,7 @@ static int step_to_block(struct shard_position *p, const void *extent, uint64_t 
   return rc ? rc : step_extent(p);
 }
 
-/* The names of a run that was entered at its beginning differ in their digits alone. */
+/* p->name holds the run's first name: the others differ from it in their digits alone. */
 static int step_in_run(struct shard_position *p, const void *run, uint64_t k) {
   const struct run_record *r = run;
   shard_codec_put_digits(p->name + r->prefix_length, r->width, r->number + k);
@@ -412,7 +414,7 @@ static int64_t find_in_run(const struct target *w, struct shard_position *p,
     return rc;
   }
   int64_t after = count_not_after(w, p, e->count, step_in_run, &run);
-  if (after > 0) { /* always: the first name is not after the wanted one */
+  if (after > 0) { /* always: the run's first name is not after the target */
     step_in_run(p, &run, (uint64_t)after - 1);
     *equal = compare_target(w, p) == 0;
     after -= *equal;
@@ -420,7 +422,7 @@ static int64_t find_in_run(const struct target *w, struct shard_position *p,
   return (int64_t)e->first + after;
 }
 
-/* As shard_names_lower_bound(); *equal tells whether the name there is `name` itself. */
+/* As shard_names_lower_bound(). *equal: the name at that position is `name` itself. */
 static int64_t find_lower_bound(const struct shard_table *t, const char *name, size_t length,
                                 bool *equal) {
   struct shard_position p = SHARD_POSITION(t);
@@ -442,7 +444,7 @@ static int64_t find_lower_bound(const struct shard_table *t, const char *name, s
   }
   k = count_not_after(&w, &p, shard_listing_attribute_blocks(e.count), step_to_block, &e);
   if (k <= 0) {
-    return k < 0 ? k : -EBADMSG; /* the extent's first name was not after the wanted one */
+    return k < 0 ? k : -EBADMSG; /* 0 is damage: the extent's first name was not after the target */
   }
   rc = enter_block(&p, &e, (uint64_t)k - 1);
   while (rc == 0 && p.left > 0) {
@@ -494,13 +496,13 @@ int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
 
 /* ---- attributes --------------------------------------------------------------------------- */
 
-/* Of a source that has none. */
+/* Make the attributes of a source that has none. */
 static void make_attributes(const struct shard_table *t, uint64_t block, uint32_t n,
                             struct shard_attributes *out) {
   bool names = t->seed == SHARD_SEED_NAMES;
   memset(out->type, names ? DT_REG : DT_DIR, n);
   for (uint32_t k = 0; k < n; k++) {
-    /* Neither 0 nor all ones, and the two tables apart. */
+    /* An inode is neither 0 nor all ones, and not the same in both tables. */
     out->ino[k] = (block * SHARD_BLOCK_NAMES + k + 1) | (names ? 0 : 1ULL << 62);
   }
 }

@@ -19,7 +19,7 @@ static int hex_digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* %XX to bytes; blanks cannot stand in a word. */
+/* Replace %XX, as a word cannot have blanks, by the bytes they stand for. */
 static int unescape(char *to, size_t size, const char *from, size_t n) {
   size_t k = 0;
   for (size_t i = 0; i < n; i++, k++) {
@@ -135,7 +135,7 @@ void shard_options_format(const struct shard_options *o, char *buf, size_t size)
   }
 }
 
-/* "*literal", by far the most common pattern, without fnmatch's cost. */
+/* Match pattern[n]. "*literal", by far the most common, is spared fnmatch's cost. */
 static bool match_pattern(const char *pattern, size_t n, const char *name, size_t length) {
   if (n > 0 && pattern[0] == '*' && strcspn(pattern + 1, "*?[\\:") >= n - 1) {
     return length >= n - 1 && memcmp(name + length - (n - 1), pattern + 1, n - 1) == 0;
@@ -143,7 +143,7 @@ static bool match_pattern(const char *pattern, size_t n, const char *name, size_
   char copy[1024];
   memcpy(copy, pattern, n);
   copy[n] = 0;
-  /* By bytes, whatever the host's locale: shardctl and every rank must agree. */
+  /* Match by bytes, whatever the host's locale: shardctl and every rank must agree. */
   locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* glibc's own object: nothing to free */
   locale_t before = c ? uselocale(c) : (locale_t)0;
   bool match = fnmatch(copy, name, 0) == 0;

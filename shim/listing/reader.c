@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reader.c - a listing file mapped read-only: opening, facts and directories. The names are read
- * by names.c; see format.h for the layout.
+ * reader.c - a listing file mapped read-only: opening, facts and directories. names.c reads the
+ * names; format.h has the layout.
  *
- * Nothing is trusted that was not checked: the header's checksum and the bounds of the sections at
- * open, a block's or extent's checksum each time it is decoded (40 ns for 300 bytes; no memory of
- * what was checked, so a process's own share stays zero). A wrong entry of the tables leads to a
- * checksum that does not fit, so the tables, which grow with the listing, are not read at open.
+ * Nothing is trusted unchecked. Opening checks the header's checksum, the bounds of the sections,
+ * and the dirs. Decoding checks the checksum of each block and extent, each time anew: that takes
+ * 40 ns for 300 bytes, and a process need not remember what it has checked. Opening does not read
+ * the tables, which grow with the listing: a wrong entry leads to a checksum that does not fit.
  */
 #include "listing/listing.h"
 
@@ -35,8 +35,8 @@ static bool index_fits(const struct shard_section *index, uint64_t blocks) {
   return blocks < index->size && index->size == (blocks + 1) * SHARD_INDEX_ENTRY;
 }
 
-/* Fill a table from its header, which has a good checksum: what follows guards against a writer's
- * fault, not a reader's. */
+/* Fill a table from its header. The header's checksum was good: what is checked here guards against
+ * faults of the writer. */
 static int map_table(struct shard_listing *l, const struct shard_table_header *h, uint32_t longest,
                      uint32_t seed, struct shard_table *t) {
   const struct shard_header *header = l->header;
@@ -274,7 +274,7 @@ bool shard_listing_dir_find(const struct shard_listing *l, uint64_t dev, uint64_
   return false;
 }
 
-/* Checksums, the order of the names, and that all attributes can be read. */
+/* Check the checksums and the order of the names, and that all attributes can be read. */
 static int verify_table(const struct shard_listing *l, const struct shard_table_header *h,
                         const struct shard_table *t) {
   const struct shard_section *all[] = {&h->index, &h->extent, &h->attribute_index};

@@ -149,7 +149,7 @@ class Code:
         source = next((text for text in self.sources.values()
                        if f'"Usage: shardctl {command} ' in text and "rows[] = {" in text), "")
         shared = dict(re.findall(r'#define (CTL_ROW_\w+) +\{"([a-z-]+)"',
-                                 self.sources["shim/ctl/options.h"]))
+                                 self.sources["shim/ctl/arguments.h"]))
         rows = re.search(r"rows\[\] = \{(.*?)\};", source, re.DOTALL)
         rows = rows.group(1) if rows else ""
         found = {"--" + name for name in re.findall(r'\{"([a-z-]+)",', rows)

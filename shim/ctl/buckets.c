@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "ctl/s3.h"
+#include "ctl/buckets.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -46,9 +46,9 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
   return CTL_DONE;
 }
 
-int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options *options,
-                 const struct shard_build_means *means, const char *file,
-                 struct shard_build_result *result) {
+int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct shard_options *options,
+                      const struct shard_build_means *means, const char *file,
+                      struct shard_build_result *result) {
   char err[1000] = "";
   struct shard_options plain = *options;
   plain.attributes = plain.attributes && plain.order == SHARD_ORDER_PATH;
@@ -79,8 +79,8 @@ int ctl_s3_build(const char *url, struct ctl_s3 *how, const struct shard_options
   return CTL_DONE;
 }
 
-int ctl_s3_stream(const char *url, bool anonymous, const struct shard_options *options,
-                  const char *base, int (*begun)(void *context), void *context) {
+int ctl_buckets_stream(const char *url, bool anonymous, const struct shard_options *options,
+                       const char *base, int (*begun)(void *context), void *context) {
   char err[1000] = "";
   struct shard_s3_bucket bucket = {.listing = {.start_after = NULL}};
   struct shard_s3_account account;
@@ -93,7 +93,7 @@ int ctl_s3_stream(const char *url, bool anonymous, const struct shard_options *o
   return rc;
 }
 
-int ctl_s3_source(const char *url, char **out) {
+int ctl_buckets_source(const char *url, char **out) {
   char err[700];
   struct shard_s3_url at;
   if (shard_s3_url_parse(url, &at, err, sizeof(err)) != 0) {
@@ -103,7 +103,7 @@ int ctl_s3_source(const char *url, char **out) {
   return *out ? CTL_DONE : ctl_fail("out of memory");
 }
 
-char *ctl_s3_root(const char *url) {
+char *ctl_buckets_root(const char *url) {
   const char *slash = shard_s3_url_is(url) ? strrchr(url + 5, '/') : NULL;
   return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;
 }
@@ -122,12 +122,12 @@ static int parse_object(const char *text, struct shard_s3_url *url) {
              : ctl_usage("'%.300s' names no object; write s3://bucket/key", text);
 }
 
-int ctl_s3_object(const char *url) {
+int ctl_buckets_object(const char *url) {
   struct shard_s3_url parsed;
   return parse_object(url, &parsed);
 }
 
-/* What requests to the bucket need. Free the account in either case. */
+/* Fill in what requests to the bucket need. Free the account in either case. */
 static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_s3_account *account,
                    struct shard_s3_client_options *o) {
   char err[1000] = "";
@@ -145,7 +145,7 @@ static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_
   return CTL_DONE;
 }
 
-int ctl_s3_get(const char *url, bool anonymous, int fd) {
+int ctl_buckets_get(const char *url, bool anonymous, int fd) {
   char err[1300] = "";
   struct shard_s3_url at;
   struct shard_s3_account account;
@@ -164,7 +164,7 @@ int ctl_s3_get(const char *url, bool anonymous, int fd) {
   return rc;
 }
 
-int ctl_s3_put(const struct ctl_s3_file *files, size_t count, bool only_new) {
+int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool only_new) {
   char err[1300] = "";
   struct shard_s3_url at;
   struct shard_s3_account account;
@@ -195,17 +195,17 @@ int ctl_s3_put(const struct ctl_s3_file *files, size_t count, bool only_new) {
 /* ---- an object that is looked at again and again -----------------------------------------------
  */
 
-struct ctl_s3_watch {
+struct ctl_buckets_watch {
   struct shard_s3_url at;
   struct shard_s3_account account;
   struct shard_s3_client *client;
   char etag[SHARD_S3_ETAG];
 };
 
-int ctl_s3_watch_open(const char *url, struct ctl_s3_watch **watch) {
+int ctl_buckets_watch_open(const char *url, struct ctl_buckets_watch **watch) {
   char err[1300] = "";
   struct shard_s3_client_options o = {.connections = 1};
-  struct ctl_s3_watch *w = *watch = calloc(1, sizeof(*w));
+  struct ctl_buckets_watch *w = *watch = calloc(1, sizeof(*w));
   if (!w) {
     return ctl_fail("out of memory");
   }
@@ -219,14 +219,14 @@ int ctl_s3_watch_open(const char *url, struct ctl_s3_watch **watch) {
   return rc;
 }
 
-int ctl_s3_watch_look(struct ctl_s3_watch *w, int fd, enum ctl_s3_seen *seen) {
+int ctl_buckets_watch_look(struct ctl_buckets_watch *w, int fd, enum ctl_buckets_seen *seen) {
   char err[1300] = "";
   int rc = shard_s3_object_get_other(w->client, w->at.prefix, w->etag, fd, err, sizeof(err));
-  *seen = rc > 0 ? CTL_S3_NEW : w->etag[0] ? CTL_S3_SAME : CTL_S3_NONE;
+  *seen = rc > 0 ? CTL_BUCKETS_NEW : w->etag[0] ? CTL_BUCKETS_SAME : CTL_BUCKETS_NONE;
   return rc < 0 ? ctl_fail("%s", err) : CTL_DONE;
 }
 
-void ctl_s3_watch_close(struct ctl_s3_watch *w) {
+void ctl_buckets_watch_close(struct ctl_buckets_watch *w) {
   if (w) {
     shard_s3_client_close(w->client);
     shard_s3_account_free(&w->account);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "ctl/options.h"
+#include "ctl/arguments.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,23 +8,23 @@
 
 #include "ctl/ctl.h"
 
-bool ctl_options_number(const char *text, uint64_t most, uint64_t *out) {
+bool ctl_arguments_number(const char *text, uint64_t most, uint64_t *out) {
   char *end;
   errno = 0;
   *out = strtoull(text, &end, 10);
   return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *out <= most;
 }
 
-static int set_rank(const struct ctl_syntax *syntax, struct ctl_options *o, int option) {
+static int set_rank(const struct ctl_syntax *syntax, struct ctl_arguments *o, int option) {
   uint64_t most = syntax->size_most ? syntax->size_most : INT32_MAX;
   if (option == CTL_OPTION_RANK) {
     o->rank_text = optarg;
-    return ctl_options_number(optarg, INT32_MAX, &o->rank)
+    return ctl_arguments_number(optarg, INT32_MAX, &o->rank)
                ? CTL_DONE
                : ctl_usage("--rank takes a number from 0 on, not '%s'", optarg);
   }
   o->size_text = optarg;
-  if (ctl_options_number(optarg, most, &o->size) && o->size >= 1) {
+  if (ctl_arguments_number(optarg, most, &o->size) && o->size >= 1) {
     return CTL_DONE;
   }
   return syntax->size_most ? ctl_usage("--size takes a number from 1 to %llu, not '%s'",
@@ -32,7 +32,7 @@ static int set_rank(const struct ctl_syntax *syntax, struct ctl_options *o, int 
                            : ctl_usage("--size takes a number from 1 on, not '%s'", optarg);
 }
 
-static int set_strategy(const struct ctl_syntax *syntax, struct ctl_options *o) {
+static int set_strategy(const struct ctl_syntax *syntax, struct ctl_arguments *o) {
   o->strategy_text = optarg;
   int place = shard_words_find(shard_words_strategies, optarg);
   if (place >= 0 && !(syntax->no_hash && place == SHARD_STRATEGY_HASH)) {
@@ -44,22 +44,23 @@ static int set_strategy(const struct ctl_syntax *syntax, struct ctl_options *o) 
                    optarg);
 }
 
-static int set_shuffle(const struct ctl_syntax *syntax, struct ctl_options *o, int option) {
+static int set_shuffle(const struct ctl_syntax *syntax, struct ctl_arguments *o, int option) {
   bool seed = option == CTL_OPTION_SEED;
   o->shuffle = true;
   *(seed ? &o->seed_text : &o->epoch_text) = optarg;
   if (!seed && syntax->auto_epoch && strcmp(optarg, "auto") == 0) {
     return CTL_DONE;
   }
-  if (seed ? ctl_options_number(optarg, UINT64_MAX, &o->seed)
-           : ctl_options_number(optarg, CTL_EPOCH_MOST, &o->epoch)) {
+  if (seed ? ctl_arguments_number(optarg, UINT64_MAX, &o->seed)
+           : ctl_arguments_number(optarg, CTL_EPOCH_MOST, &o->epoch)) {
     return CTL_DONE;
   }
   return ctl_usage("--%s takes a number%s, not '%s'", seed ? "seed" : "epoch",
                    !seed && syntax->auto_epoch ? " or auto" : "", optarg);
 }
 
-static int set(const struct ctl_syntax *syntax, struct ctl_options *o, int option, void *context) {
+static int set(const struct ctl_syntax *syntax, struct ctl_arguments *o, int option,
+               void *context) {
   const char **text = option == 'o'                  ? &o->output
                       : option == CTL_OPTION_ORDER   ? &o->order
                       : option == CTL_OPTION_INCLUDE ? &o->include
@@ -97,11 +98,11 @@ static int set(const struct ctl_syntax *syntax, struct ctl_options *o, int optio
   }
 }
 
-int ctl_options_parse(int argc, char **argv, const struct ctl_syntax *syntax,
-                      struct ctl_options *out, void *context) {
+int ctl_arguments_parse(int argc, char **argv, const struct ctl_syntax *syntax,
+                        struct ctl_arguments *out, void *context) {
   char letters[32];
   snprintf(letters, sizeof(letters), "%sh", syntax->letters);
-  *out = (struct ctl_options){.separator = '\n'};
+  *out = (struct ctl_arguments){.separator = '\n'};
   int option, rc = CTL_DONE;
   while (rc == CTL_DONE && (option = getopt_long(argc, argv, letters, syntax->rows, NULL)) != -1) {
     if (option == 'h') {
@@ -113,7 +114,7 @@ int ctl_options_parse(int argc, char **argv, const struct ctl_syntax *syntax,
   return rc == CTL_DONE ? CTL_GO_ON : rc;
 }
 
-int ctl_options_check_rank(const struct ctl_options *o) {
+int ctl_arguments_check_rank(const struct ctl_arguments *o) {
   bool ranked = o->rank_text, sized = o->size_text;
   return ranked == sized && (!ranked || o->rank < o->size)
              ? CTL_DONE

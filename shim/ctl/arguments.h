@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * options.h - the command line: what several commands take is parsed here, the same for all.
+ * arguments.h - the command line: what several commands take is parsed here, the same for all.
  *
  * A command has a table of struct option with ROWs of this file, and of its own, whose codes begin
  * at CTL_OPTION_OWN. -h and --help print its usage. Not thread-safe, as getopt_long() is not.
  */
-#ifndef SHARD_CTL_OPTIONS_H
-#define SHARD_CTL_OPTIONS_H
+#ifndef SHARD_CTL_ARGUMENTS_H
+#define SHARD_CTL_ARGUMENTS_H
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -73,7 +73,7 @@ struct ctl_syntax {
 };
 
 /* What was given. A text is the argument, and NULL without the option. */
-struct ctl_options {
+struct ctl_arguments {
   const char *output;
   int separator; /* '\n', or 0 by -0 */
   bool json, anonymous;
@@ -84,20 +84,20 @@ struct ctl_options {
   bool shuffle; /* --seed or --epoch was given */
 };
 
-/* What ctl_options_parse() returns when the command is to go on, and is no exit status. */
+/* What ctl_arguments_parse() returns when the command is to go on, and is no exit status. */
 enum { CTL_GO_ON = -1 };
 
 /*
  * Parse the line; operands begin at argv[optind]. CTL_GO_ON, or the exit status: after --help, or
  * after a message.
  */
-int ctl_options_parse(int argc, char **argv, const struct ctl_syntax *syntax,
-                      struct ctl_options *out, void *context);
+int ctl_arguments_parse(int argc, char **argv, const struct ctl_syntax *syntax,
+                        struct ctl_arguments *out, void *context);
 
 /* --rank and --size are both there or not, and fit. CTL_DONE, or CTL_USAGE after a message. */
-int ctl_options_check_rank(const struct ctl_options *o);
+int ctl_arguments_check_rank(const struct ctl_arguments *o);
 
 /* Decimal digits, at most `most`; false if text is anything else. */
-bool ctl_options_number(const char *text, uint64_t most, uint64_t *out);
+bool ctl_arguments_number(const char *text, uint64_t most, uint64_t *out);
 
 #endif
