@@ -8,7 +8,7 @@
  *
  * Nothing is allocated or locked, and no wrapper of ours or cancellation point is called: all of it
  * may be done in a signal handler, and between vfork and exec. A descriptor is taken, and closed
- * again, for a directory more than 257 levels deep and to read the list of mounts. At most 10 KB of
+ * again, for a directory more than 257 levels deep and to read the list of mounts. At most 6 KB of
  * stack. errno may change.
  */
 #ifndef SHARD_HOST_CLIMB_H
