@@ -29,14 +29,14 @@ static void judge_listing(const struct shard_config *config) {
   if (!listing || shard_datasets_all.error) {
     return;
   }
-  shard_datasets_all.manifest = shard_pattern_is_manifest(listing);
-  if (shard_datasets_all.manifest) {
+  shard_datasets_all.is_manifest = shard_pattern_is_manifest(listing);
+  if (shard_datasets_all.is_manifest) {
     shard_datasets_all.options.include[0] = 0; /* what it has is what there is */
   }
-  shard_datasets_all.own = shard_pattern_has(listing, 'r');
-  shard_datasets_all.each_epoch = shard_pattern_has(listing, 'e');
-  bool shared =
-      !shard_datasets_all.manifest && !shard_datasets_all.own && !shard_datasets_all.each_epoch;
+  shard_datasets_all.per_rank = shard_pattern_has(listing, 'r');
+  shard_datasets_all.per_epoch = shard_pattern_has(listing, 'e');
+  bool shared = !shard_datasets_all.is_manifest && !shard_datasets_all.per_rank &&
+                !shard_datasets_all.per_epoch;
   const char *why =
       shared                                    ? NULL
       : config->strategy == SHARD_STRATEGY_HASH ? "SHARD_STRATEGY=hash takes none; unset one"

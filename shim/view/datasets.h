@@ -34,12 +34,13 @@ struct shard_view_dataset {
   char **nested;               /* where the roots of other datasets lie in this one */
   struct shard_hole *holes;    /* the positions that those take, ascending */
   size_t nested_count, holes_count;
-  bool told;          /* of an error that may pass */
-  int error;          /* why there is no listing; negative errno, reported */
+  bool told;          /* an error that may pass was printed */
+  int error;          /* why there is no listing; a negative errno, printed */
   atomic_int opening; /* a slot for a new edition; never READY */
   _Atomic(struct shard_edition *) editions;
 };
 
+/* All of them, and what holds for each. */
 struct shard_datasets {
   struct shard_view_dataset *items;
   struct shard_climb_root *roots; /* of the datasets, as first seen */
@@ -47,9 +48,8 @@ struct shard_datasets {
   struct shard_world world;
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT]; /* the same */
-  /* SHARD_LISTING: a manifest, by its name; with %r: it is the rank's share; with %e. */
-  bool manifest, own, each_epoch;
-  int error;       /* why no dataset can be served, or 0; negative errno */
+  bool is_manifest, per_rank, per_epoch; /* SHARD_LISTING: a manifest; with %r; with %e */
+  int error;                             /* why no dataset can be served, or 0; negative errno */
   char fault[500]; /* the same for people, to be said once a dataset is listed; or "" */
 };
 

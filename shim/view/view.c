@@ -76,7 +76,7 @@ static int have_listing(const struct statx *st, struct shard_datasets_place *pla
   if (rc != 0 && all->fault[0]) {
     shard_once_complain(&said, all->fault);
   }
-  bool divided = shard_config()->strategy != SHARD_STRATEGY_HASH && !all->each_epoch;
+  bool divided = shard_config()->strategy != SHARD_STRATEGY_HASH && !all->per_epoch;
   if (rc == 0 && (divided || shard_loading_is_streamed(place->dataset))) {
     rc = shard_loading_have_listing(place->dataset);
     /* Opened only now, it may know the directory by an older name: as it will from now on. */
