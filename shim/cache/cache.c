@@ -21,7 +21,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fnv.h"
 #include "cache/elect.h"
 #include "cache/entry.h"
 #include "cache/fetch.h"
@@ -382,12 +381,9 @@ static char *find_stream(const struct call *c) {
 
 /* Begin a stream, and let the job read there. The lock is ours. */
 static int begin_stream(struct call *c, int lock, int64_t deadline, char **base) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  const int64_t parts[] = {getpid(), now.tv_sec, now.tv_nsec};
+  uint64_t nonce = (uint64_t)shard_clock_real_ns() ^ (uint64_t)getpid() << 40;
   char target[SHARD_CACHE_NAME], name[SHARD_CACHE_NAME];
-  shard_cache_name_print(SHARD_CACHE_PART, c->entry.key,
-                         shard_fnv(SHARD_FNV_BASIS, parts, sizeof(parts)), target);
+  shard_cache_name_print(SHARD_CACHE_PART, c->entry.key, nonce, target);
   *base = shard_entry_path(&c->entry, target);
   struct shard_production *p = calloc(1, sizeof(*p));
   int rc = -ENOMEM;

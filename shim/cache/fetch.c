@@ -60,8 +60,11 @@ int shard_fetch(const char *dir, const char *url, const char *job, char *file, s
                 char *err, size_t size) {
   int saved = errno, lock = -1;
   struct fetching *f = calloc(1, sizeof(*f));
-  int rc = f ? shard_wanted_object(&f->wanted, dir, url, job, err, size)
-             : shard_error_set(err, size, -ENOMEM, "out of memory");
+  if (!f) {
+    errno = saved;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
+  }
+  int rc = shard_wanted_object(&f->wanted, dir, url, job, err, size);
   rc = rc ? rc : shard_entry_locate(&f->entry, &f->wanted, f->cache, err, size);
   if (rc == 0) {
     shard_wanted_key(&f->wanted, job != NULL, f->entry.key);

@@ -12,28 +12,28 @@ enum number { NONE, ID, PID };
 
 /* A name is KEY, `begin`, a number, `end`. */
 static const struct form {
-  enum shard_cache_kind kind;
   const char *begin;
-  enum number number;
   const char *end; /* NULL: anything may follow; "." : a dot and more */
+  enum shard_cache_kind kind;
+  enum number number;
 } forms[] = {
-    {SHARD_CACHE_LOCK, ".lock", NONE, ""},
-    {SHARD_CACHE_NEW, ".new.", PID, NULL},
-    {SHARD_CACHE_LISTING, "-", ID, ".listing"},
-    {SHARD_CACHE_CURRENT, ".current", NONE, ""},
-    {SHARD_CACHE_CURRENT_NEW, ".current.new.", PID, ""},
-    {SHARD_CACHE_JOB, ".job-", ID, ""},
-    {SHARD_CACHE_OBJECT, ".got-", ID, "."},
-    {SHARD_CACHE_PART, ".part-", ID, "."},
-    {SHARD_CACHE_STREAM, ".stream-", ID, ""},
+    {".lock", "", SHARD_CACHE_LOCK, NONE},
+    {".new.", NULL, SHARD_CACHE_NEW, PID},
+    {"-", ".listing", SHARD_CACHE_LISTING, ID},
+    {".current", "", SHARD_CACHE_CURRENT, NONE},
+    {".current.new.", "", SHARD_CACHE_CURRENT_NEW, PID},
+    {".job-", "", SHARD_CACHE_JOB, ID},
+    {".got-", ".", SHARD_CACHE_OBJECT, ID},
+    {".part-", ".", SHARD_CACHE_PART, ID},
+    {".stream-", "", SHARD_CACHE_STREAM, ID},
 };
 
 #define PERMUTATION "perm-"
 /* perm-KEY and then */
 static const struct form permutations[] = {
-    {SHARD_CACHE_LOCK, ".lock", NONE, ""},
-    {SHARD_CACHE_PERMUTATION, ".perm", NONE, ""},
-    {SHARD_CACHE_PERMUTATION_NEW, ".perm.tmp.", PID, ""},
+    {".lock", "", SHARD_CACHE_LOCK, NONE},
+    {".perm", "", SHARD_CACHE_PERMUTATION, NONE},
+    {".perm.tmp.", "", SHARD_CACHE_PERMUTATION_NEW, PID},
 };
 
 size_t shard_cache_name_print(enum shard_cache_kind kind, const char *key, uint64_t number,

@@ -24,23 +24,6 @@ static int open_at(int at, const char *path, int flags) {
 
 static void close_fd(int fd) { syscall(SYS_close, fd); }
 
-int shard_climb_stat(int at, const char *path, struct statx *out) {
-  int rc = statx(at, path, AT_NO_AUTOMOUNT | AT_EMPTY_PATH,
-                 STATX_TYPE | STATX_INO | STATX_MTIME | STATX_CTIME | STATX_MNT_ID, out);
-  return rc ? -errno : 0;
-}
-
-bool shard_climb_look(struct shard_climb_root *root) {
-  struct statx st;
-  if (shard_climb_stat(AT_FDCWD, root->path, &st) != 0 || !S_ISDIR(st.stx_mode)) {
-    return false;
-  }
-  root->dev = shard_climb_device(&st);
-  root->ino = st.stx_ino;
-  root->mount = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0;
-  return true;
-}
-
 /* ---- up ---------------------------------------------------------------------------------------
  */
 
@@ -288,12 +271,12 @@ static int find_outer(const struct shard_climb_mount *m, const struct shard_clim
  */
 #define SLOTS 64
 static struct slot {
-  atomic_flag held;
   uint64_t id, dev, ino; /* the mount, and its root: ids return; id 0: nothing yet */
   uint64_t roots;        /* among which a root was looked for */
   size_t which;
+  char path[444];
   bool inside;
-  char path[440];
+  atomic_flag held;
 } slots[SLOTS];
 
 static uint64_t hash_roots(const struct shard_climb_root *roots, size_t count) {

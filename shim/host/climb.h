@@ -8,12 +8,14 @@
  *
  * Nothing is allocated or locked, and no wrapper of ours or cancellation point is called: all of it
  * may be done in a signal handler, and between vfork and exec. A descriptor is taken, and closed
- * again, for a directory more than 257 levels deep and to read the list of mounts. At most 10 KB of
+ * again, for a directory more than 257 levels deep and to read the list of mounts. At most 6 KB of
  * stack. errno may change.
  */
 #ifndef SHARD_HOST_CLIMB_H
 #define SHARD_HOST_CLIMB_H
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,10 +52,23 @@ static inline uint64_t shard_climb_device(const struct statx *st) {
 }
 
 /* Type, inode, mount, mtime and ctime of `path` from `at` ("": of `at`). 0 or a negative errno. */
-int shard_climb_stat(int at, const char *path, struct statx *out);
+static inline int shard_climb_stat(int at, const char *path, struct statx *out) {
+  int rc = statx(at, path, AT_NO_AUTOMOUNT | AT_EMPTY_PATH,
+                 STATX_TYPE | STATX_INO | STATX_MTIME | STATX_CTIME | STATX_MNT_ID, out);
+  return rc ? -errno : 0;
+}
 
 /* Look at what root->path is now. false, and the root stays as it was, if it is no directory. */
-bool shard_climb_look(struct shard_climb_root *root);
+static inline bool shard_climb_look(struct shard_climb_root *root) {
+  struct statx st;
+  if (shard_climb_stat(AT_FDCWD, root->path, &st) != 0 || !S_ISDIR(st.stx_mode)) {
+    return false;
+  }
+  root->dev = shard_climb_device(&st);
+  root->ino = st.stx_ino;
+  root->mount = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0;
+  return true;
+}
 
 /*
  * Go up from directory fd, of which *st is known, until one of the roots is met; of equal ones the

@@ -113,8 +113,8 @@ __attribute__((noinline)) static ssize_t add_names(int fd, size_t levels, char *
  * Fill in out->dataset and base, and path[PATH_MAX + 1], for a directory of which *st is known.
  * false: it cannot be told, which is counted as lost.
  */
-static bool locate(int dirfd, const char *directory, const struct statx *st, struct place *out,
-                   char *path) {
+__attribute__((noinline)) static bool
+locate(int dirfd, const char *directory, const struct statx *st, struct place *out, char *path) {
   out->dataset = -1;
   int fd = (int)syscall(SYS_openat, dirfd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {

@@ -102,11 +102,11 @@ int shard_choose_epoch(struct shard_served *s) {
   struct shard_view_dataset *d = s->dataset;
   bool hash = config->strategy == SHARD_STRATEGY_HASH;
   /* A list for each epoch has been shuffled already, unless there is a seed to do it again. */
-  bool shuffle = config->shuffle && (config->seeded || !all->each_epoch);
+  bool shuffle = config->shuffle && (config->seeded || !all->per_epoch);
   s->key = shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
   s->stats = -1;
   s->scope.listing = d->listing;
-  if (all->each_epoch) {
+  if (all->per_epoch) {
     s->error = shard_loading_have_edition(d, s->epoch, &s->scope.listing);
     if (s->error != 0) {
       return s->error;
@@ -120,14 +120,14 @@ int shard_choose_epoch(struct shard_served *s) {
   for (size_t i = 0; i < d->holes_count; i++) {
     n -= d->holes[i].end - d->holes[i].begin;
   }
-  uint32_t rank = all->own ? 0 : (uint32_t)all->world.rank;
-  uint32_t size = all->own ? 1 : (uint32_t)all->world.size;
+  uint32_t rank = all->per_rank ? 0 : (uint32_t)all->world.rank;
+  uint32_t size = all->per_rank ? 1 : (uint32_t)all->world.size;
   shard_share_init(&s->share, config->strategy, rank, size, n, s->key);
   if (hash) {
     return choose_hash(s, all->world.local_rank);
   }
-  if (all->own || all->each_epoch) {
-    shard_stats_list(s->stats, s->epoch, s->scope.listing, all->own);
+  if (all->per_rank || all->per_epoch) {
+    shard_stats_list(s->stats, s->epoch, s->scope.listing, all->per_rank);
   } else {
     shard_stats_listing(s->stats, s->scope.listing, n);
   }

@@ -16,8 +16,8 @@
 #include "view/once.h"
 #include "view/place.h"
 
-static atomic_int setup_state; /* a slot */
-static struct shard_datasets setup;
+atomic_int shard_datasets_state;
+struct shard_datasets shard_datasets_all;
 static atomic_int listings; /* opened */
 
 /* ---- set-up -----------------------------------------------------------------------------------
@@ -26,27 +26,28 @@ static atomic_int listings; /* opened */
 /* What kind of thing SHARD_LISTING is, and whether the other variables go with that. */
 static void judge_listing(const struct shard_config *config) {
   const char *listing = config->listing;
-  if (!listing || setup.error) {
+  if (!listing || shard_datasets_all.error) {
     return;
   }
-  setup.manifest = shard_pattern_is_manifest(listing);
-  if (setup.manifest) {
-    setup.options.include[0] = 0; /* what it has is what there is */
+  shard_datasets_all.is_manifest = shard_pattern_is_manifest(listing);
+  if (shard_datasets_all.is_manifest) {
+    shard_datasets_all.options.include[0] = 0; /* what it has is what there is */
   }
-  setup.own = shard_pattern_has(listing, 'r');
-  setup.each_epoch = shard_pattern_has(listing, 'e');
-  bool shared = !setup.manifest && !setup.own && !setup.each_epoch;
+  shard_datasets_all.per_rank = shard_pattern_has(listing, 'r');
+  shard_datasets_all.per_epoch = shard_pattern_has(listing, 'e');
+  bool shared = !shard_datasets_all.is_manifest && !shard_datasets_all.per_rank &&
+                !shard_datasets_all.per_epoch;
   const char *why =
       shared                                    ? NULL
       : config->strategy == SHARD_STRATEGY_HASH ? "SHARD_STRATEGY=hash takes none; unset one"
-      : setup.count != 1                        ? "SHARD_DATASET must name one directory"
+      : shard_datasets_all.count != 1           ? "SHARD_DATASET must name one directory"
       : config->listing_first ? "SHARD_LISTING_BUILD=first goes with one listing for all ranks"
                               : NULL;
   if (why) {
-    snprintf(setup.fault, sizeof(setup.fault),
+    snprintf(shard_datasets_all.fault, sizeof(shard_datasets_all.fault),
              "SHARD_LISTING='%.200s' is a manifest, or a list for each rank or epoch: %s", listing,
              why);
-    setup.error = -EINVAL;
+    shard_datasets_all.error = -EINVAL;
   }
 }
 
@@ -68,12 +69,12 @@ static int add_dataset(const struct shard_dataset_item *item) {
              path, strerror(fault));
     shard_once_complain(&said, text);
   }
-  struct shard_view_dataset *d = &setup.items[setup.count];
+  struct shard_view_dataset *d = &shard_datasets_all.items[shard_datasets_all.count];
   shard_passes_init(&d->passes, shard_config()->epoch);
   d->path = path;
   d->url = url;
-  setup.roots[setup.count].path = path;
-  shard_climb_look(&setup.roots[setup.count++]);
+  shard_datasets_all.roots[shard_datasets_all.count].path = path;
+  shard_climb_look(&shard_datasets_all.roots[shard_datasets_all.count++]);
   return 0;
 }
 
@@ -83,39 +84,41 @@ static void add_datasets(const char *list) {
   for (const char *p = list; *p; p++) {
     room += *p == ':';
   }
-  setup.count = 0;
-  setup.items = calloc(room, sizeof(*setup.items));
-  setup.roots = calloc(room, sizeof(*setup.roots));
-  int rc = setup.items && setup.roots ? 0 : -ENOMEM;
+  shard_datasets_all.count = 0;
+  shard_datasets_all.items = calloc(room, sizeof(*shard_datasets_all.items));
+  shard_datasets_all.roots = calloc(room, sizeof(*shard_datasets_all.roots));
+  int rc = shard_datasets_all.items && shard_datasets_all.roots ? 0 : -ENOMEM;
   for (const char *p = list; rc == 0 && (p = shard_dataset_next(p, &item));) {
     rc = add_dataset(&item);
   }
   if (rc != 0) {
-    setup.error = rc;
+    shard_datasets_all.error = rc;
   }
 }
 
 static void set_up(void) {
   const struct shard_config *config = shard_config();
   /* A launcher has no rank, and may list what it likes elsewhere: said when it matters. */
-  if (config->error[0] || shard_world_get(&setup.world, setup.fault, sizeof(setup.fault)) != 0) {
-    setup.error = -EINVAL;
+  if (config->error[0] || shard_world_get(&shard_datasets_all.world, shard_datasets_all.fault,
+                                          sizeof(shard_datasets_all.fault)) != 0) {
+    shard_datasets_all.error = -EINVAL;
   }
-  setup.options = (struct shard_options){.hidden = true, .attributes = true};
+  shard_datasets_all.options = (struct shard_options){.hidden = true, .attributes = true};
   if (config->include) {
-    strcpy(setup.options.include, config->include);
+    strcpy(shard_datasets_all.options.include, config->include);
   }
-  shard_options_format(&setup.options, setup.options_text, sizeof(setup.options_text));
+  shard_options_format(&shard_datasets_all.options, shard_datasets_all.options_text,
+                       sizeof(shard_datasets_all.options_text));
   add_datasets(config->dataset);
   judge_listing(config);
 }
 
-const struct shard_datasets *shard_datasets_get(void) {
-  if (shard_once_enter(&setup_state) == 0) {
+const struct shard_datasets *shard_datasets_set_up(void) {
+  if (shard_once_enter(&shard_datasets_state) == 0) {
     set_up();
-    shard_once_leave(&setup_state, SHARD_ONCE_READY);
+    shard_once_leave(&shard_datasets_state, SHARD_ONCE_READY);
   }
-  return &setup;
+  return &shard_datasets_all;
 }
 
 /* ---- datasets inside others -------------------------------------------------------------------
@@ -174,15 +177,15 @@ static void merge_holes(struct shard_view_dataset *d) {
 int shard_datasets_find_nested(struct shard_view_dataset *d) {
   char *outer = realpath(d->path, NULL);
   int rc = outer ? 0 : -errno;
-  d->nested = calloc(setup.count, sizeof(*d->nested));
-  d->holes = calloc(setup.count, sizeof(*d->holes));
+  d->nested = calloc(shard_datasets_all.count, sizeof(*d->nested));
+  d->holes = calloc(shard_datasets_all.count, sizeof(*d->holes));
   if (!d->nested || !d->holes) {
     rc = -ENOMEM;
   }
-  for (size_t i = 0; i < setup.count && rc == 0; i++) {
+  for (size_t i = 0; i < shard_datasets_all.count && rc == 0; i++) {
     char *path = NULL;
-    if (&setup.items[i] != d) {
-      rc = find_inner_path(d, outer, &setup.items[i], &path);
+    if (&shard_datasets_all.items[i] != d) {
+      rc = find_inner_path(d, outer, &shard_datasets_all.items[i], &path);
     }
     if (path) {
       rc = find_positions(&d->listing->names, path, &d->holes[d->nested_count]);
@@ -202,8 +205,8 @@ int shard_datasets_find_nested(struct shard_view_dataset *d) {
 void shard_datasets_note_listing(void) { atomic_fetch_add(&listings, 1); }
 
 bool shard_datasets_find_listed(const struct statx *st, struct shard_datasets_place *out) {
-  for (size_t i = 0; i < setup.count; i++) {
-    struct shard_view_dataset *d = &setup.items[i];
+  for (size_t i = 0; i < shard_datasets_all.count; i++) {
+    struct shard_view_dataset *d = &shard_datasets_all.items[i];
     struct shard_dir_entry known;
     if (atomic_load_explicit(&d->state, memory_order_acquire) != SHARD_ONCE_READY || !d->listing ||
         !shard_listing_dir_find(d->listing, makedev(st->stx_dev_major, st->stx_dev_minor),
@@ -231,9 +234,10 @@ int shard_datasets_find(int fd, const struct statx *st, struct shard_datasets_pl
     return 1;
   }
   size_t which;
-  int rc = shard_place_find(fd, st, setup.roots, setup.count, &which, &out->path);
+  int rc = shard_place_find(fd, st, shard_datasets_all.roots, shard_datasets_all.count, &which,
+                            &out->path);
   if (rc == 1) {
-    out->dataset = &setup.items[which];
+    out->dataset = &shard_datasets_all.items[which];
   }
   return rc;
 }

@@ -17,6 +17,7 @@
 #include "host/climb.h"
 #include "libshard.h"
 #include "listing/options.h"
+#include "view/once.h"
 #include "view/passes.h"
 #include "view/serve.h"
 
@@ -33,12 +34,13 @@ struct shard_view_dataset {
   char **nested;               /* where the roots of other datasets lie in this one */
   struct shard_hole *holes;    /* the positions that those take, ascending */
   size_t nested_count, holes_count;
-  bool told;          /* of an error that may pass */
-  int error;          /* why there is no listing; negative errno, reported */
+  bool told;          /* an error that may pass was printed */
+  int error;          /* why there is no listing; a negative errno, printed */
   atomic_int opening; /* a slot for a new edition; never READY */
   _Atomic(struct shard_edition *) editions;
 };
 
+/* All of them, and what holds for each. */
 struct shard_datasets {
   struct shard_view_dataset *items;
   struct shard_climb_root *roots; /* of the datasets, as first seen */
@@ -46,14 +48,23 @@ struct shard_datasets {
   struct shard_world world;
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT]; /* the same */
-  /* SHARD_LISTING: a manifest, by its name; with %r: it is the rank's share; with %e. */
-  bool manifest, own, each_epoch;
-  int error;       /* why no dataset can be served, or 0; negative errno */
+  bool is_manifest, per_rank, per_epoch; /* SHARD_LISTING: a manifest; with %r; with %e */
+  int error;                             /* why no dataset can be served, or 0; negative errno */
   char fault[500]; /* the same for people, to be said once a dataset is listed; or "" */
 };
 
-/* The set-up, made by the first call. */
-const struct shard_datasets *shard_datasets_get(void);
+extern struct shard_datasets shard_datasets_all __attribute__((visibility("hidden")));
+extern atomic_int shard_datasets_state __attribute__((visibility("hidden"))); /* a slot for it */
+
+/* See shard_datasets_get(). */
+const struct shard_datasets *shard_datasets_set_up(void);
+
+/* The set-up, made by the first call. Inline: it is called for every directory that is read. */
+static inline const struct shard_datasets *shard_datasets_get(void) {
+  bool ready =
+      atomic_load_explicit(&shard_datasets_state, memory_order_acquire) == SHARD_ONCE_READY;
+  return ready ? &shard_datasets_all : shard_datasets_set_up();
+}
 
 /*
  * Fill in what other datasets lie inside of this one, whose listing is open, and the positions that

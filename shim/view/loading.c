@@ -56,8 +56,8 @@ static int open_given(const struct shard_view_dataset *d, const char *file, cons
 }
 
 /* Open what SHARD_LISTING names for this rank and epoch; it is a manifest, or has %r or %e. */
-static int open_own(const struct shard_view_dataset *d, uint64_t epoch, struct shard_listing **out,
-                    char *err, size_t size) {
+static int open_named(const struct shard_view_dataset *d, uint64_t epoch,
+                      struct shard_listing **out, char *err, size_t size) {
   const struct shard_datasets *all = shard_datasets_get();
   char *file = malloc(PATH_MAX), *job = get_job(), *url = NULL;
   int rc = 0;
@@ -70,8 +70,8 @@ static int open_own(const struct shard_view_dataset *d, uint64_t epoch, struct s
              : shard_error_set(err, size, -ENOMEM, "out of memory");
   }
   if (rc == 0) {
-    rc = all->manifest ? shard_cache_open_manifest(d->path, file, job, out, err, size)
-                       : open_given(d, file, url ? url : file, out, err, size);
+    rc = all->is_manifest ? shard_cache_open_manifest(d->path, file, job, out, err, size)
+                          : open_given(d, file, url ? url : file, out, err, size);
   }
   if (rc < 0 && url) {
     shard_fetch_rename(file, url, err, size);
@@ -88,8 +88,8 @@ bool shard_loading_is_streamed(const struct shard_view_dataset *d) {
 
 static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
   const struct shard_datasets *all = shard_datasets_get();
-  if (all->manifest || all->own) {
-    return open_own(d, shard_config()->epoch, &d->listing, err, size);
+  if (all->is_manifest || all->per_rank) {
+    return open_named(d, shard_config()->epoch, &d->listing, err, size);
   }
   const char *options = all->options_text;
   char *job = get_job();
@@ -141,7 +141,7 @@ static void warn_if_empty(const struct shard_view_dataset *d) {
   bool empty = d->stream ? shard_stream_next(d->stream, false, &part, err, sizeof(err)) == 0
                          : d->listing && d->listing->names.count == 0;
   /* A rank's own list may well be empty. */
-  if (d->url && empty && !all->manifest && !all->own && all->world.local_rank <= 0) {
+  if (d->url && empty && !all->is_manifest && !all->per_rank && all->world.local_rank <= 0) {
     snprintf(text, sizeof(text),
              "SHARD_DATASET='%.256s=%.300s': there is no key %s%.100s%sbelow that prefix, so the "
              "directory shows no files",
@@ -213,7 +213,7 @@ static struct shard_edition *open_edition(struct shard_view_dataset *d, uint64_t
     return NULL;
   }
   e->epoch = epoch;
-  *rc = e->error = open_own(d, epoch, &e->listing, err, sizeof(err));
+  *rc = e->error = open_named(d, epoch, &e->listing, err, sizeof(err));
   if (*rc != 0) {
     snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail in epoch %llu", err, d->path,
              (unsigned long long)epoch);

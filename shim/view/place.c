@@ -93,7 +93,7 @@ static __attribute__((noinline)) int find_names(int fd, size_t levels, char **ou
       rc = n >= 0 ? prepend(&p, text, (size_t)n) : -ENOENT;
       break;
     }
-    struct statx here;
+    struct statx here = {0};
     int parent = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
     rc = parent < 0 ? -errno : shard_climb_stat(at, "", &here);
     if (rc == 0) {
@@ -173,20 +173,10 @@ __attribute__((noinline)) static int find_mounted(struct shard_climb *climb,
   return rc;
 }
 
-int shard_place_find(int fd, const struct statx *st, const struct shard_climb_root *known,
-                     size_t count, size_t *which, char **path) {
-  struct shard_climb_root *roots = __builtin_alloca(count * sizeof(*roots));
-  bool is_root = false, mount_root = st->stx_attributes & STATX_ATTR_MOUNT_ROOT;
-  struct statx parent;
-  for (size_t i = 0; i < count; i++) {
-    roots[i] = known[i];
-    shard_climb_look(&roots[i]);
-    is_root |= roots[i].ino == st->stx_ino && roots[i].dev == shard_climb_device(st);
-  }
-  if (!is_root && outside.ino != 0 && !mount_root && shard_climb_stat(fd, "..", &parent) == 0 &&
-      is_outside(&parent)) {
-    return 0;
-  }
+/* shard_place_find(), going up. */
+__attribute__((noinline)) static int find_above(int fd, const struct statx *st,
+                                                const struct shard_climb_root *roots, size_t count,
+                                                size_t *which, char **path) {
   struct shard_climb climb;
   char *mounted = NULL;
   int rc = shard_climb_find(fd, st, roots, count, &climb);
@@ -196,7 +186,7 @@ int shard_place_find(int fd, const struct statx *st, const struct shard_climb_ro
   }
   if (rc != 0) {
     outside.ino = 0;
-  } else if (!mount_root && climb.levels > 0) {
+  } else if (!(st->stx_attributes & STATX_ATTR_MOUNT_ROOT) && climb.levels > 0) {
     note_outside(&climb.parent);
   }
   if (rc <= 0) {
@@ -209,4 +199,21 @@ int shard_place_find(int fd, const struct statx *st, const struct shard_climb_ro
   }
   free(mounted);
   return rc == 0 ? 1 : rc;
+}
+
+int shard_place_find(int fd, const struct statx *st, const struct shard_climb_root *known,
+                     size_t count, size_t *which, char **path) {
+  struct shard_climb_root *roots = __builtin_alloca(count * sizeof(*roots));
+  bool is_root = false;
+  struct statx parent;
+  for (size_t i = 0; i < count; i++) {
+    roots[i] = known[i];
+    shard_climb_look(&roots[i]);
+    is_root |= roots[i].ino == st->stx_ino && roots[i].dev == shard_climb_device(st);
+  }
+  if (!is_root && outside.ino != 0 && !(st->stx_attributes & STATX_ATTR_MOUNT_ROOT) &&
+      shard_climb_stat(fd, "..", &parent) == 0 && is_outside(&parent)) {
+    return 0;
+  }
+  return find_above(fd, st, roots, count, which, path);
 }

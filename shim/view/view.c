@@ -68,68 +68,69 @@ bool shard_view_active(void) {
 /* ---- opened -----------------------------------------------------------------------------------
  */
 
-/* Find the dataset of directory fd, and have its listing. 1, 0: it is of none, or negative errno.
- */
-static int find_dataset(int fd, struct shard_datasets_place *out) {
+/* Have the listing of the dataset that directory *st was found in. 0 or negative errno. */
+static int have_listing(const struct statx *st, struct shard_datasets_place *place) {
   static atomic_bool said;
   const struct shard_datasets *all = shard_datasets_get();
-  struct statx st;
-  if (shard_climb_stat(fd, "", &st) != 0 || !S_ISDIR(st.stx_mode)) {
-    return 0; /* libc says so better */
-  }
-  int rc = shard_datasets_find(fd, &st, out);
-  if (rc <= 0) {
-    /* What lies below a directory we may not enter was not reached through the dataset. */
-    return rc == -EACCES ? 0 : rc;
-  }
-  rc = all->error;
+  int rc = all->error;
   if (rc != 0 && all->fault[0]) {
     shard_once_complain(&said, all->fault);
   }
-  bool divided = shard_config()->strategy != SHARD_STRATEGY_HASH && !all->each_epoch;
-  if (rc == 0 && (divided || shard_loading_is_streamed(out->dataset))) {
-    rc = shard_loading_have_listing(out->dataset);
+  bool divided = shard_config()->strategy != SHARD_STRATEGY_HASH && !all->per_epoch;
+  if (rc == 0 && (divided || shard_loading_is_streamed(place->dataset))) {
+    rc = shard_loading_have_listing(place->dataset);
     /* Opened only now, it may know the directory by an older name: as it will from now on. */
     struct shard_datasets_place listed;
-    if (rc == 0 && shard_datasets_find_listed(&st, &listed)) {
-      free(out->path);
-      *out = listed;
+    if (rc == 0 && shard_datasets_find_listed(st, &listed)) {
+      free(place->path);
+      *place = listed;
     }
   }
-  return rc == 0 ? 1 : rc;
-}
-
-/* What is served of that place, open as fd. */
-static int serve_place(int fd, const struct shard_datasets_place *place,
-                       struct shard_served **out) {
-  size_t length = strlen(place->path);
-  struct shard_served *s = calloc(1, sizeof(*s) + length + 2);
-  if (!s) {
-    return -ENOMEM;
-  }
-  memcpy(s->path, place->path, length);
-  s->base = length;
-  if (length > 0) {
-    s->path[s->base++] = '/';
-  }
-  int rc = shard_choose_all(s, place->dataset, fd);
-  if (rc != 0) {
-    free(s);
-    s = NULL;
-  }
-  *out = s;
   return rc;
 }
 
-int shard_view_open(int fd, struct shard_served **out) {
-  int saved = errno;
-  struct shard_datasets_place place = {0};
-  *out = NULL;
-  int rc = find_dataset(fd, &place);
-  if (rc > 0) {
-    rc = serve_place(fd, &place, out);
+/* Decide how directory fd is served, which was found there. place->path is freed. */
+__attribute__((noinline)) static int serve_place(int fd, const struct statx *st,
+                                                 struct shard_datasets_place *place,
+                                                 struct shard_served **out) {
+  struct shard_served *s = NULL;
+  int rc = have_listing(st, place);
+  if (rc == 0) {
+    size_t length = strlen(place->path);
+    s = calloc(1, sizeof(*s) + length + 2);
+    rc = s ? 0 : -ENOMEM;
   }
-  free(place.path);
+  if (rc == 0) {
+    strcpy(s->path, place->path);
+    s->base = strlen(s->path);
+    if (s->base > 0) {
+      s->path[s->base++] = '/';
+    }
+    rc = shard_choose_all(s, place->dataset, fd);
+  }
+  free(place->path);
+  if (rc != 0) {
+    free(s);
+    return rc;
+  }
+  *out = s;
+  return 0;
+}
+
+int shard_view_open(int fd, struct shard_served **out) {
+  int saved = errno, rc = 0;
+  struct shard_datasets_place place;
+  struct statx st;
+  *out = NULL;
+  shard_datasets_get();
+  if (shard_climb_stat(fd, "", &st) == 0 && S_ISDIR(st.stx_mode)) { /* else libc says so better */
+    rc = shard_datasets_find(fd, &st, &place);
+  }
+  if (rc > 0) {
+    rc = serve_place(fd, &st, &place, out);
+  } else if (rc == -EACCES) {
+    rc = 0; /* what lies below a directory we may not enter was not reached through the dataset */
+  }
   errno = saved;
   return rc;
 }

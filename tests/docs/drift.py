@@ -39,7 +39,7 @@ INTERNAL_ERRORS = {
     "EACCES": "turned into EPERM", "EAGAIN": "tried again, or turned into EIO",
     "EEXIST": "another process was faster", "EINTR": "tried again",
     "EFAULT": "the program's own wrong pointer, as libc says it",
-    "EWOULDBLOCK": "a lock that is taken",
+    "ERANGE": "a path too long for its room, turned into ENOENT", "EWOULDBLOCK": "a lock that is taken",
 }
 # Errors that the system gives and the code only passes on: no literal, and not provoked here.
 PASSED_ON = {
@@ -344,7 +344,7 @@ def clients(code, documents):
 def cache_files(code, documents):
     """The names of files in the cache directory."""
     printed = {re.match(r"[.-][a-z]*", begin).group() for begin in
-               re.findall(r'\{SHARD_CACHE_\w+, "([^"]+)"', code.table("forms"))}
+               re.findall(r'\{"([^"]+)", (?:"[^"]*"|NULL), SHARD_CACHE_', code.table("forms"))}
     told = {found for heading in documents.page("libshard.7").entries("FILES")
             for found in re.findall(r"\bKEY([.-][a-z]*)", heading)}
     return both_ways(printed, told, "libshard.7, FILES,", "name KEY")
