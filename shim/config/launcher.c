@@ -37,6 +37,7 @@ struct launcher {
   const char *if_set;  /* this variable is set */
   const char *step[2]; /* variable step[0] has the value step[1]SLURM_JOB_ID.SLURM_STEP_ID */
   bool needs_size;     /* one of `size` is set, as the rank alone does not prove a launcher */
+  bool unnumbered;     /* no condition: nothing distinguishes the launcher's jobs */
   const char *rank, *size[MOST], *local_rank[MOST], *local_size[MOST];
   /*
    * The local size where no variable has it: tasks_per_node holds the tasks of each node, such as
@@ -48,7 +49,6 @@ struct launcher {
    * systems' variables. number: the variable that numbers the jobs, in place of the process.
    */
   const char *number, *job[MOST];
-  bool unnumbered; /* nothing distinguishes the launcher's jobs: they have no identity */
 };
 
 /* Slurm numbers jobs and their steps: srun(1), "OUTPUT ENVIRONMENT VARIABLES". */
