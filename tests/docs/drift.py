@@ -39,7 +39,7 @@ INTERNAL_ERRORS = {
     "EACCES": "turned into EPERM", "EAGAIN": "tried again, or turned into EIO",
     "EEXIST": "another process was faster", "EINTR": "tried again",
     "EFAULT": "the program's own wrong pointer, as libc says it",
-    "ERANGE": "a path too long for its room, turned into ENOENT", "EWOULDBLOCK": "a lock that is taken",
+    "ERANGE": "a path with fewer names than levels, turned into ENOENT", "EWOULDBLOCK": "a lock that is taken",
 }
 # Errors that the system gives and the code only passes on: no literal, and not provoked here.
 PASSED_ON = {
