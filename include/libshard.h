@@ -193,9 +193,6 @@ int shard_world_get(struct shard_world *out, char *err, size_t size);
 
 enum shard_view { SHARD_VIEW_AUTO, SHARD_VIEW_OFF, SHARD_VIEW_GLOBAL, SHARD_VIEW_SHARD };
 
-/* The word of a view, as SHARD_VIEW takes it; static storage. NULL past the last one. */
-const char *shard_view_word(enum shard_view view);
-
 /* The view that SHARD_VIEW asks for. */
 enum shard_view shard_view_asked(void);
 

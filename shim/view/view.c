@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/words.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "stats/stats.h"
@@ -29,10 +28,6 @@
 #include "view/serve.h"
 
 static atomic_int view_now = -1; /* enum shard_view, once decided */
-
-const char *shard_view_word(enum shard_view view) {
-  return (unsigned)view <= SHARD_VIEW_SHARD ? shard_words_views[view] : NULL;
-}
 
 enum shard_view shard_view_asked(void) { return shard_config()->view; }
 
