@@ -225,8 +225,8 @@ int shard_config_check(char *err, size_t size);
 void shard_config_complain(void);
 
 /*
- * Print one line to stderr as libshard does, if SHARD_LOG asks for this level: 0 error, 1 warn,
- * 2 info, 3 debug. The text must hold no secret. Thread-safe.
+ * Print one line to stderr as libshard does, if SHARD_LOG asks for this level:
+ * 0 error, 1 warn, 2 info, 3 debug. The text must hold no secret. Thread-safe.
  */
 void shard_log(int level, const char *text);
 
