@@ -1,22 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * init.c - what happens when the library is loaded, and where to find the rest (shim/README.md is
- * the map).
- *
- *   base/       files, paths, clocks, sizes, words, hashes
- *   config/     the SHARD_ variables, the launcher's rank and job, messages
- *   host/       libc's functions behind ours, and the list of them (exports.def); where we lie; how
- *               shardctl is started
- *   listing/    the listing file: format, reader
- *   shard/      which positions belong to a rank
- *   cache/      the node's listings: found, or built by one process while the others wait
- *   stats/      the log of what a rank opens, for SHARD_STATS
- *   view/       which directories are served to this process, and which names it sees
- *   adapter/    the CPython side: recognises a benchmark that shards by itself
- *   interpose/  the wrappers of libc's calls, and this file
- *
- * shardctl alone has build/ (names into a listing), source/ (where names come from) and ctl/ (its
- * commands).
+ * init.c - what happens when the library is loaded. shim/README.md is the map of the rest.
  *
  * The constructor resolves symbols, copies SHARD_ variables and, in a CPython process, registers an
  * audit hook. It starts no thread, opens no file, prints nothing and allocates nothing itself,
