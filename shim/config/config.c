@@ -385,6 +385,11 @@ static const struct variable *find_variable(const char *name, size_t n) {
   return NULL;
 }
 
+bool shard_config_is_foreign(const char *entry) {
+  const char *equals = strncmp(entry, "SHARD_", 6) == 0 ? strchr(entry, '=') : NULL;
+  return equals && (!equals[1] || !find_variable(entry, (size_t)(equals - entry)));
+}
+
 /* Take line "SHARD_NAME=value". *used: bytes of the snapshot in use. */
 static void take_variable(const char *line, const char *value, size_t *used) {
   size_t n = (size_t)(value - line) - 1, size = strlen(value) + 1;

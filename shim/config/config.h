@@ -48,6 +48,10 @@ const struct shard_config *shard_config(void);
 
 #define SHARD_CONFIG_TEXT 256
 
+/* Whether an entry "NAME=value" of an environment is a SHARD_ variable that is empty or none of
+ * ours: shard_config_init() would complain of it. Pure. */
+bool shard_config_is_foreign(const char *entry);
+
 /* A variable, described for people. */
 struct shard_config_variable {
   const char *name;                /* static storage */

@@ -42,7 +42,8 @@ const char *shard_builder_find_variable(const char *const *list, const char *nam
 
 /*
  * The environment without LD_PRELOAD: the builder is not to be interposed. And with `more`, which
- * go over the others: that is how keys get to it, and they get nowhere else.
+ * go over the others: that is how keys get to it, and they get nowhere else. A program may have set
+ * SHARD_ variables of its own meanwhile, such as SHARD_ID: the builder would refuse them.
  */
 static char **make_environment(const char *const *more) {
   size_t n = 0, m = 0, k = 0;
@@ -54,7 +55,7 @@ static char **make_environment(const char *const *more) {
   }
   char **copy = calloc(n + m + 1, sizeof(*copy));
   for (size_t i = 0; copy && i < n; i++) {
-    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
+    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && !shard_config_is_foreign(environ[i]) &&
         !shard_builder_find_variable(more, environ[i], strcspn(environ[i], "="))) {
       copy[k++] = environ[i];
     }

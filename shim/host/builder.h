@@ -9,7 +9,8 @@
  *                 under which it works (flock), which is so held while either process lives. No
  *                 others.
  *   signals       all as they are by default, none blocked; a process group of its own
- *   environment   the host's, without LD_PRELOAD; and variables for it alone, such as keys
+ *   environment   the host's, without LD_PRELOAD, and without SHARD_ variables that are empty or
+ *                 not ours; and variables for it alone, such as keys
  *   arguments     index SOURCE -o FILE --options TEXT --quiet [--root DIR] [--share URL
  *                 [--wait SECONDS]]      make a listing; or, with --wait, take what rank 0 puts
  *                 get URL -o FILE        fetch an object

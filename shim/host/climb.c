@@ -152,8 +152,8 @@ static void unescape(char *text) {
 
 /*
  * A field of the line that mountinfo has for mount `id`: 1, and its text in out[PATH_MAX]. 0: there
- * is no such line, or no room. A negative errno: mountinfo cannot be opened. Read piece by piece,
- * for it may be long.
+ * is no room. -ESTALE: there is no such line; one may be missed while others come and go. Another
+ * negative errno: mountinfo cannot be opened. Read piece by piece, for it may be long.
  */
 static int read_mount(uint64_t id, int field, char *out) {
   char piece[1024];
@@ -184,7 +184,7 @@ static int read_mount(uint64_t id, int field, char *out) {
   close_fd(fd);
   out[used] = 0;
   unescape(out);
-  return done && fits;
+  return done ? fits : -ESTALE;
 }
 
 /* Move text to the front of buf, of which it is the end. */
@@ -239,15 +239,19 @@ static int find_inside(const struct shard_climb_mount *m, const struct shard_cli
   return rc < 0 ? rc : 0;
 }
 
-/* Which root mount m is a part of, and the path, into room[PATH_MAX]. 1, 0 or a negative errno. */
+/*
+ * Which root mount m is a part of, and the path, into room[PATH_MAX]. 1, 0 or a negative errno.
+ * *sure: false if a line of mountinfo was missed, so that the answer may be another one next time.
+ */
 static int find_outer(const struct shard_climb_mount *m, const struct shard_climb_root *roots,
-                      size_t count, size_t *which, char *room) {
+                      size_t count, size_t *which, char *room, bool *sure) {
   size_t shortest = SIZE_MAX, last = count;
   for (size_t i = 0; i < count; i++) {
     if (roots[i].dev != m->dev || roots[i].mount == m->id || roots[i].mount == 0) {
       continue;
     }
     int rc = find_inside(m, &roots[i], room);
+    *sure &= rc != -ESTALE;
     if (rc > 0) {
       last = i;
     } else if (rc < 0 && shard_error_is_shortage(rc)) {
@@ -262,7 +266,9 @@ static int find_outer(const struct shard_climb_mount *m, const struct shard_clim
   if (shortest == SIZE_MAX) {
     return 0;
   }
-  return last == *which ? 1 : find_inside(m, &roots[*which], room);
+  int rc = last == *which ? 1 : find_inside(m, &roots[*which], room);
+  *sure &= rc != -ESTALE;
+  return rc == -ESTALE ? 0 : rc;
 }
 
 /*
@@ -296,6 +302,7 @@ static int recall_outer(const struct shard_climb_mount *m, const struct shard_cl
   uint64_t hash = hash_roots(roots, count);
   struct slot *s = &slots[(m->id ^ hash) % SLOTS];
   bool held = !atomic_flag_test_and_set(&s->held);
+  bool sure = true;
   bool known = held && s->id == m->id && s->dev == m->dev && s->ino == m->ino && s->roots == hash;
   int rc;
   if (known) {
@@ -303,9 +310,9 @@ static int recall_outer(const struct shard_climb_mount *m, const struct shard_cl
     *which = s->which;
     strcpy(room, s->path);
   } else {
-    rc = find_outer(m, roots, count, which, room);
+    rc = find_outer(m, roots, count, which, room, &sure);
   }
-  if (held && !known && rc >= 0 && (rc == 0 || strlen(room) < sizeof(s->path))) {
+  if (held && !known && sure && rc >= 0 && (rc == 0 || strlen(room) < sizeof(s->path))) {
     s->id = m->id;
     s->dev = m->dev;
     s->ino = m->ino;

@@ -59,6 +59,9 @@ static void copy_roots(struct roots *out) {
  */
 static bool refresh_roots(struct roots *r, uint64_t *generation) {
   shard_stats_find_roots();
+  /* Before the roots are read: one that another process adds meanwhile must not count as looked at.
+   */
+  uint64_t known = *generation, now = atomic_load(&shard_notes_head->generation);
   copy_roots(r);
   for (uint32_t i = 0; i < r->count; i++) {
     struct shard_climb_root *root = &r->roots[r->count - 1 - i], before = *root;
@@ -67,11 +70,11 @@ static bool refresh_roots(struct roots *r, uint64_t *generation) {
       atomic_store(&shard_notes_dataset(i)->dev, root->dev);
       atomic_store(&shard_notes_dataset(i)->ino, root->ino);
       atomic_fetch_add(&shard_notes_head->generation, 1);
+      now++;
     }
   }
-  uint64_t known = *generation;
-  *generation = atomic_load(&shard_notes_head->generation);
-  return *generation != known;
+  *generation = now;
+  return now != known;
 }
 
 /*

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From a directory up to a root: whatever path led there, however deep, and without descriptors.
- * (Mounts: behaviour/calls.sh and stats.sh.)
+ * (More of mounts: behaviour/calls.sh and stats.sh.)
  *
  * Links: host/climb
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "host/climb.h"
@@ -152,12 +156,66 @@ static void no_descriptors(void **state) {
   close(fd);
 }
 
+#define NO_MOUNTS 77 /* exit status: this user may not mount */
+#define CLONED 1     /* open_tree(2), OPEN_TREE_CLONE */
+#define BY_EMPTY 4   /* move_mount(2), MOVE_MOUNT_F_EMPTY_PATH */
+
+/* What is found for directory fd: 1 and the path from the root to the mount, or 0. */
+static int find_mounted(int fd, char *buf) {
+  struct shard_climb c;
+  struct statx st;
+  struct shard_climb_root r = look(root);
+  assert_int_equal(shard_climb_stat(fd, "", &st), 0);
+  assert_int_equal(shard_climb_find(fd, &st, &r, 1, &c), 0);
+  assert_int_equal(c.mount_count, 1);
+  return shard_climb_find_mounted(&c, &r, 1, buf);
+}
+
+/* In a child: mount root/a elsewhere, in two steps. */
+static int mount_in_steps(void) {
+  char part[sizeof(root) + 4], elsewhere[sizeof(top) + 16], buf[PATH_MAX];
+  snprintf(part, sizeof(part), "%s/a", root);
+  snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", top);
+  if ((unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ||
+      mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+    return NO_MOUNTS;
+  }
+  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, part, CLONED | O_CLOEXEC);
+  int fd = tree < 0 ? -1 : openat(tree, "b", O_PATH | O_CLOEXEC);
+  if (fd < 0) {
+    return NO_MOUNTS;
+  }
+  int before = find_mounted(fd, buf);
+  if (before != 0 || syscall(SYS_move_mount, tree, "", AT_FDCWD, elsewhere, BY_EMPTY) != 0) {
+    return before != 0 ? 1 : NO_MOUNTS;
+  }
+  return find_mounted(fd, buf) == 1 && strcmp(buf, "a") == 0 ? 0 : 2;
+}
+
+/* A mount that mountinfo does not show, for it is mounted nowhere yet, is looked for again. */
+static void mount_not_shown(void **state) {
+  char elsewhere[sizeof(top) + 16];
+  int status;
+  (void)state;
+  snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", top);
+  assert_int_equal(mkdir(elsewhere, 0700), 0);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    _exit(mount_in_steps());
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(rmdir(elsewhere), 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == NO_MOUNTS) {
+    skip();
+  }
+  assert_int_equal(status, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(levels),
-      cmocka_unit_test(several_roots),
-      cmocka_unit_test(names),
-      cmocka_unit_test(no_descriptors),
+      cmocka_unit_test(levels),         cmocka_unit_test(several_roots),   cmocka_unit_test(names),
+      cmocka_unit_test(no_descriptors), cmocka_unit_test(mount_not_shown),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

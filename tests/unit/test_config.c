@@ -404,6 +404,19 @@ static void first_fault(void **state) {
   assert_null(strstr(seen->err, "SHARD_VEIW"));
 }
 
+/* Entries that shardctl would refuse: a program may have set them since it was started. */
+static void foreign(void **state) {
+  (void)state;
+  assert_true(shard_config_is_foreign("SHARD_ID=3"));
+  assert_true(shard_config_is_foreign("SHARD_WINDO=3"));
+  assert_true(shard_config_is_foreign("SHARD_WINDOW="));
+  assert_true(shard_config_is_foreign("SHARD_=1"));
+  assert_false(shard_config_is_foreign("SHARD_WINDOW=3"));
+  assert_false(shard_config_is_foreign("SHARD_WINDOW"));
+  assert_false(shard_config_is_foreign("XSHARD_ID=3"));
+  assert_false(shard_config_is_foreign("AWS_REGION="));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_set),    cmocka_unit_test(all_set),
@@ -413,6 +426,7 @@ int main(void) {
       cmocka_unit_test(first_fault),    cmocka_unit_test(stats),
       cmocka_unit_test(kept),           cmocka_unit_test(datasets_inside),
       cmocka_unit_test(words),          cmocka_unit_test(described),
+      cmocka_unit_test(foreign),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
