@@ -158,8 +158,8 @@ def sums(text, good):
         passed, failed = passed + int(one), failed + int(other)
     for word, number in CMOCKA.findall(text):
         passed, failed = (passed + int(number), failed) if word == "PASSED" else (passed, failed + int(number))
-    if good:
-        passed += sum(map(int, UNITTEST.findall(text)))
+    if good:  # a driver of unittest's that has a closing line counts itself
+        passed = passed or sum(map(int, UNITTEST.findall(text)))
         return passed or 1, failed
     return passed, failed or 1
 
