@@ -75,21 +75,6 @@ static int check_unchanged(struct call *c, int rc, struct shard_found *found) {
                          c->wanted.origin);
 }
 
-/* Under the lock: shardctl makes it, and gets or puts it where all nodes share an object. */
-static int produce(struct call *c, int lock, int64_t deadline, struct shard_found *found) {
-  struct shard_production *p = calloc(1, sizeof(*p));
-  if (!p) {
-    return shard_error_set(c->err, c->size, -ENOMEM, "out of memory");
-  }
-  p->entry = &c->entry;
-  p->lock = lock;
-  p->deadline = deadline;
-  p->object = c->first.object ? c->first.listing : NULL;
-  int rc = shard_produce_listing(p, found, c->err, c->size);
-  free(p);
-  return rc;
-}
-
 /* Under the lock, and nothing is ready. */
 static int obtain(struct call *c, const struct shard_first_got *got, int lock, int64_t deadline,
                   struct shard_found *found) {
@@ -107,7 +92,8 @@ static int obtain(struct call *c, const struct shard_first_got *got, int lock, i
   }
   return c->first.rank == 0 && !c->first.object
              ? shard_first_share(&c->first, e, lock, deadline, found, c->err, c->size)
-             : produce(c, lock, deadline, found);
+             : shard_produce_listing(e, lock, deadline, c->first.object ? c->first.listing : NULL,
+                                     found, c->err, c->size);
 }
 
 /* Take the lock, or find that another process has finished meanwhile. Pins. */

@@ -149,15 +149,7 @@ int shard_first_share(const struct shard_first *f, const struct shard_entry *e, 
     return rc;
   }
   bool put = rc < 0; /* else it is of another directory: not to be touched */
-  struct shard_production *p = calloc(1, sizeof(*p));
-  if (!p) {
-    return shard_error_set(err, size, -ENOMEM, "out of memory");
-  }
-  p->entry = e;
-  p->lock = lock;
-  p->deadline = deadline;
-  rc = shard_produce_listing(p, found, err, size);
-  free(p);
+  rc = shard_produce_listing(e, lock, deadline, NULL, found, err, size);
   if (rc == 0 && put) {
     rc = shard_prebuilt_put(found->listing, f->listing, err, size);
     if (rc != 0) {

@@ -144,12 +144,22 @@ int shard_produce_stream(struct shard_production *p, const char *base, char *err
   return run(p, arguments, "listing", err, size);
 }
 
-int shard_produce_listing(struct shard_production *p, struct shard_found *found, char *err,
-                          size_t size) {
-  char *file = shard_entry_new_file(p->entry);
-  int rc = file ? shard_produce_index(p, file, err, size)
-                : shard_error_set(err, size, -ENOMEM, "out of memory");
-  rc = rc ? rc : shard_entry_install(p->entry, file, found, err, size);
+int shard_produce_listing(const struct shard_entry *e, int lock, int64_t deadline,
+                          const char *object, struct shard_found *found, char *err, size_t size) {
+  struct shard_production *p = calloc(1, sizeof(*p));
+  char *file = p ? shard_entry_new_file(e) : NULL;
+  int rc = -ENOMEM;
+  if (file) {
+    p->entry = e;
+    p->lock = lock;
+    p->deadline = deadline;
+    p->object = object;
+    rc = shard_produce_index(p, file, err, size);
+    rc = rc ? rc : shard_entry_install(e, file, found, err, size);
+  } else {
+    shard_error_set(err, size, rc, "out of memory");
+  }
   free(file);
+  free(p);
   return rc;
 }

@@ -34,9 +34,12 @@ struct shard_production {
 /* The listing, or what rank 0 puts (seconds), becomes `file`. */
 int shard_produce_index(struct shard_production *p, const char *file, char *err, size_t size);
 
-/* The same, and *found is it, in the cache. */
-int shard_produce_listing(struct shard_production *p, struct shard_found *found, char *err,
-                          size_t size);
+/*
+ * Make the listing of an entry, and put it into the cache: *found is it. lock, deadline, object: as
+ * above.
+ */
+int shard_produce_listing(const struct shard_entry *e, int lock, int64_t deadline,
+                          const char *object, struct shard_found *found, char *err, size_t size);
 
 /* The wanted object becomes `file`. */
 int shard_produce_object(struct shard_production *p, const char *file, char *err, size_t size);
