@@ -6,7 +6,7 @@ what lies in an object store, is read by iterable datasets.
 """
 from functools import partial
 
-from ..parts import derived, folder, iterable, loaders, tensorflow, virtual
+from ..parts import derived, folder, iterable, loaders, object_store, tensorflow, virtual
 from ..recognise import Family
 
 KNOWN = {
@@ -40,6 +40,8 @@ KNOWN = {
 
 PATCHES = {
     "dlio_benchmark.storage.file_storage": folder.patch,
+    "dlio_benchmark.storage.obj_store_lib": object_store.patch,
+    "dlio_benchmark.storage.aistore_storage": object_store.patch_aistore,
     "dlio_benchmark.utils.config": partial(derived.patch, virtual.index_map, virtual.file_map),
     "dlio_benchmark.data_loader.torch_data_loader": iterable.patch,
     "dlio_benchmark.data_loader.dali_data_loader": partial(loaders.patch_dali, loaders.clipped),
