@@ -8,7 +8,7 @@ import operator
 import os
 import sys
 
-from .shuffles import Permutation
+from .shuffles import Permutation, advance
 
 CHUNK = 1024  # names fetched at once when a list is iterated
 
@@ -233,6 +233,50 @@ class Indices(collections.abc.Sequence):
         return Indices, (self._range.start, self._range.stop, self._permutation)
 
 
+class SampleNumbers(Indices):
+    """numpy.arange(start, stop) in O(1), shuffled or not: the own sample numbers of an index map
+    that computes the file of a sample.
+
+    Their order is wanted by whoever iterates over the map, and is made for him.
+    """
+
+    def __init__(self, start, stop, state=None):
+        super().__init__(start, stop)
+        self._state = state  # of the generator before the shuffle
+
+    def shuffle(self, random):
+        self._state = random.get_state()
+        advance(random, len(self))
+
+    def _array(self):
+        import numpy
+
+        numbers = numpy.arange(self._range.start, self._range.stop)
+        if self._state is not None:
+            random = numpy.random.RandomState()
+            random.set_state(self._state)
+            random.shuffle(numbers)
+        return numbers
+
+    def __getitem__(self, i):
+        return self._array()[i]
+
+    def __iter__(self):
+        import numpy
+
+        return map(numpy.int64, self._range) if self._state is None else iter(self._array())
+
+    def sum(self, axis=None, dtype=None, out=None):
+        """numpy.sum() asks for this; as an array's, it is of 64 bits."""
+        import numpy
+
+        total = sum((self._range[0], self._range[-1])) * len(self) // 2 if self._range else 0
+        return numpy.int64((total + (1 << 63)) % (1 << 64) - (1 << 63))
+
+    def __reduce__(self):
+        return SampleNumbers, (self._range.start, self._range.stop, self._state)
+
+
 class SampleMap(collections.abc.Mapping):
     """DLIO's global index map: own sample number -> (absolute path, sample in the file).
 
@@ -329,8 +373,11 @@ class ThreadSamples(collections.abc.Sequence):
         turn, inside = divmod(k, self._block)
         position = (turn * self._threads + self._thread) * self._block + inside
         sample = self._samples[position]
-        file = position // self._per_file % len(self._files) if position else self._first_file
-        return numpy.int64(sample), self._files[file], self._inside(position, sample)
+        return (numpy.int64(sample), self._files[self._file(position)],
+                self._inside(position, sample))
+
+    def _file(self, position):
+        return position // self._per_file % len(self._files) if position else self._first_file
 
     def _inside(self, _position, sample):
         import numpy
@@ -359,6 +406,13 @@ class ThreadSamplesByPosition(ThreadSamples):
 
     def _inside(self, position, _sample):
         return position % self._per_file
+
+
+class ThreadSamplesFromOwnFile(ThreadSamples):
+    """The same, where the walk goes on from the rank's first file."""
+
+    def _file(self, position):
+        return (self._first_file + position // self._per_file) % len(self._files)
 
 
 class OpenFiles(dict):

@@ -127,14 +127,25 @@ def deal(module, args, file_list, samples, each, epoch, kind=ThreadSamples):
     if args.sample_shuffle is not module.Shuffle.OFF:
         seed(args, numpy, epoch)
         samples.shuffle(numpy.random)
+    return dealt(args, file_list.absolute(), samples, threads, kind)
+
+
+def dealt(args, files, samples, threads, kind):
+    """{thread: its samples} of Indices, in blocks of samples_per_thread."""
     if len(samples) and not args.samples_per_thread:
         raise ZeroDivisionError("integer division or modulo by zero")
-    files = file_list.absolute()
     per_rank = (len(files) // args.comm_size) % len(files)
     return {
         thread: kind(files, samples, thread, threads, args.samples_per_thread or 1,
                      args.num_samples_per_file, args.my_rank * per_rank)
         for thread in range(threads)}
+
+
+def sum_of(first, end):
+    """Sum of the sample numbers as DLIO adds them up: numpy.int64, or 0 for none."""
+    import numpy
+
+    return numpy.int64((end - first) * (first + end - 1) // 2) if end > first else 0
 
 
 def patch(index_map, file_map, module, _tree):
