@@ -50,7 +50,7 @@ class _Undealt(Indices):
         return iter(())
 
 
-def file_map(module, cls):
+def file_map(module, cls, kind=ThreadSamplesFromOwnFile):
     """Replace build_sample_map_iter(): it says which samples, and they are dealt here."""
     original = cls.build_sample_map_iter
 
@@ -67,7 +67,7 @@ def file_map(module, cls):
             threads, _ = original(self, file_list, total_samples, epoch_number)
         (first, end, samples), = made
         files = named(module, self.storage_type, file_list)
-        return (derived.dealt(self, files, samples, len(threads), ThreadSamplesFromOwnFile),
+        return (derived.dealt(self, files, samples, len(threads), kind),
                 derived.sum_of(first, end))
 
     replace(cls, build_sample_map_iter)
