@@ -280,7 +280,7 @@ class Tests:
                     agents = [headers.get("user-agent", "") for target, headers in proxy.seen
                               if dict(urllib.parse.parse_qsl(target.partition("?")[2])).get("prefix")
                               == f"{run.prefix()}/{kind}/"]
-                    good = side == "bare" or len(agents) == 1 and "shardctl" in agents[0].lower()
+                    good = side == "bare" or len(agents) == 1 and agents[0].startswith("libshard")
                     self.verdicts.tell(f"n{ranks} {run.name}: {len(agents)} LIST requests for {kind},"
                                        f" {side}", [] if good else [repr(agents)])
 

@@ -11,6 +11,7 @@ import os
 from .. import STARTED
 from ..listing import Listing
 from ..native import native
+from ..patching import replace
 from ..sequences import FileList
 from . import rank0
 from .bucket import first_from
@@ -217,9 +218,21 @@ def known(tree, functions=None):
     return not different
 
 
+def _patch_uri(cls):
+    """get_uri() of a Token is one, too."""
+    original = cls.get_uri
+
+    def get_uri(self, id):
+        uri = original(self, id)
+        return Token(uri, id.files) if type(id) is Token else uri
+
+    replace(cls, get_uri)
+
+
 def patch(module, tree):
     """Patch dlio_benchmark.storage.obj_store_lib of a DLIO that lists on every rank."""
     if known(tree):
+        _patch_uri(module.ObjStoreLibStorage)
         answer_walks(module.ObjStoreLibStorage, lambda *arguments: _walk(tree, *arguments),
                      lambda _node, frame: "data_folder/" + str(frame.f_locals.get("dataset_type")))
 
