@@ -18,7 +18,7 @@ import unittest
 from adapter.plain import REPO, WORK
 
 # TensorFlow's threads are not forked: it comes last.
-MODULES = ("package", "families", "structures", "sequences", "maps", "shuffles", "loaders",
+MODULES = ("package", "families", "structures", "sequences", "maps", "virtual", "shuffles", "loaders",
            "processes", "tensorflow")
 
 
