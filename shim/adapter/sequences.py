@@ -8,7 +8,7 @@ import operator
 import os
 import sys
 
-from .shuffles import Permutation, advance
+from .shuffles import Kept, Permutation, advance
 
 CHUNK = 1024  # names fetched at once when a list is iterated
 
@@ -64,6 +64,21 @@ class FileList(list):
 
     def shuffle(self, random):
         self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+
+    def positions(self):
+        """Where in the listing the elements are: an array of the caller's own."""
+        import numpy
+
+        dtype = numpy.uint32 if self.listing.count <= 1 << 32 else numpy.uint64
+        if self._permutation is None:
+            return numpy.arange(self._start, self._start + self._length * self._step, self._step,
+                                dtype=dtype)
+        return (self._start + self._permutation.indices.astype(numpy.uint64) * self._step
+                ).astype(dtype)
+
+    def at(self, positions):
+        """The names at these positions of the listing; the array is given away."""
+        return FileList(self.listing, self.prefix, 0, 1, len(positions), Kept.of(positions))
 
     # -- reading
 
@@ -413,6 +428,13 @@ class ThreadSamplesFromOwnFile(ThreadSamples):
 
     def _file(self, position):
         return (self._first_file + position // self._per_file) % len(self._files)
+
+
+class ThreadSamplesFromStart(ThreadSamples):
+    """The same, where all files are the rank's own."""
+
+    def _file(self, position):
+        return position // self._per_file % len(self._files)
 
 
 class OpenFiles(dict):

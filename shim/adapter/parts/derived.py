@@ -25,7 +25,7 @@ def shuffling(numpy):
 # ---- the list itself ---------------------------------------------------------------------------
 
 
-def _share(files, wanted, rank, size):
+def share(files, wanted, rank, size):
     """This rank's part of the first `wanted` files, for a DLIO that has no MPI world."""
     wanted = min(wanted, len(files))
     begin, end = native().range(wanted, rank, size)
@@ -35,7 +35,7 @@ def _share(files, wanted, rank, size):
 _said_share = False
 
 
-def _shard_world(args):
+def shard_world(args):
     """The launcher's world if SHARD_VIEW=shard applies to this DLIO, else None."""
     global _said_share
     if native().view_asked() != "shard":
@@ -70,7 +70,7 @@ def _patch_derive(cls):
         if any(files_of(files) is not None for files in given.values()):
             benchmark = frame.f_locals["self"]
             stop_counting(frame)
-            world = _shard_world(self)
+            world = shard_world(self)
             for kind, files in given.items():
                 files = files_of(files)
                 count = "num_files_" + kind
@@ -80,7 +80,7 @@ def _patch_derive(cls):
                 if not files.listing.source.startswith("s3://"):  # libc opens no objects
                     files.listing.count_reads(files.prefix, min(wanted, len(files)), 1)
                 if world is not None:
-                    files = _share(files, wanted, world.rank, world.size)
+                    files = share(files, wanted, world.rank, world.size)
                     setattr(benchmark, count, len(files))
                 elif wanted < len(files):
                     files = files[:wanted]
@@ -90,7 +90,7 @@ def _patch_derive(cls):
     replace(cls, derive_configurations)
 
 
-def _patch_epochs(cls):
+def patch_epochs(cls):
     """For SHARD_STATS: DLIO calls this before its first epoch and after each."""
     original = cls.reconfigure
 
@@ -153,7 +153,7 @@ def patch(index_map, file_map, module, _tree):
     file_map(...) replace get_global_map_index() and build_sample_map_iter()."""
     cls = module.ConfigArguments
     if "SHARD_STATS" in os.environ:
-        _patch_epochs(cls)
+        patch_epochs(cls)
     _patch_derive(cls)
     index_map(module, cls)
     file_map(module, cls)
