@@ -94,9 +94,9 @@ def patch_epochs(cls):
     """For SHARD_STATS: DLIO calls this before its first epoch and after each."""
     original = cls.reconfigure
 
-    def reconfigure(self, epoch_number):
+    def reconfigure(self, epoch_number, *rest):
         native().stats_epoch(epoch_number)
-        return original(self, epoch_number)
+        return original(self, epoch_number, *rest)
 
     replace(cls, reconfigure)
 
