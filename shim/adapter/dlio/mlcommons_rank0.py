@@ -28,6 +28,9 @@ JUNE_2026 = {
     },
     "data_loader/torch_data_loader.py": {
         "dlio_sampler.__init__": ("d385af76c3", "34ce92da3e"),
+        "dlio_sampler.__iter__": ("9fe9ef45e5",),
+        "TorchDataset.__init__": ("1e2a5dcdae",),
+        "TorchDataset.worker_init": ("c0f00841c4",),
         **iterable.KNOWN,
     },
     "data_loader/dali_data_loader.py": {
