@@ -5,7 +5,8 @@ broadcasts it; every rank keeps each P-th path, and all it does with samples is 
 import os
 from functools import partial
 
-from ..parts import derived, folder, iterable, loaders, rank0, reshard, tensorflow, virtual
+from ..parts import (derived, folder, iterable, loaders, object_store, rank0, reshard, tensorflow,
+                     virtual)
 from ..recognise import Family, changed
 from ..sequences import ThreadSamplesFromStart
 
@@ -70,6 +71,8 @@ def _patch_config(module, tree):
 def _patches(chunks):
     return {
         "dlio_benchmark.storage.file_storage": partial(folder.patch_rank0, chunks),
+        "dlio_benchmark.storage.obj_store_lib": partial(object_store.patch_rank0, chunks),
+        "dlio_benchmark.storage.aistore_storage": object_store.patch_aistore,
         "dlio_benchmark.utils.config": _patch_config,
         "dlio_benchmark.data_loader.torch_data_loader": iterable.patch,
         "dlio_benchmark.data_loader.dali_data_loader": partial(loaders.patch_dali,
