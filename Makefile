@@ -26,7 +26,7 @@ BOTH := $(addprefix base/,crc32c error file path size version whole words) \
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache elect entry fetch first produce wanted) \
-       $(addprefix stats/,keeper notes opens stats) \
+       $(addprefix stats/,keeper notes opens run stats) \
        $(addprefix view/,choose datasets loading once passes place serve view window) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
