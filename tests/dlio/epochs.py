@@ -1,10 +1,14 @@
 """What DLIO reads epoch by epoch: SHARD_WORKERS, SHARD_SHUFFLE, and epochs that read nothing.
 
-    python -m tests.dlio.epochs [--ranks 2,4] [--dlio TREE] ...
+    python -m tests.dlio.epochs [--ranks 2,4] ...
+    python -m tests.dlio.epochs --python PY --dlio TREE --filter REGEX [--remembers REGEX] [--ahead]
 
 Each rank's opens are logged by openlog.so, apart for each epoch's training and evaluation. Compared
 are runs under the preload with the unmodified one, or with one whose DLIO is changed in a few lines
 so that each epoch has workers of its own; and what libshard says of each.
+
+By default it is for PyPI's DLIO. --remembers: cases whose later epochs another DLIO reads from
+memory. --ahead: it reads ahead, so that only which files it opens repeats, not when or how often.
 """
 import collections
 import dataclasses
@@ -30,6 +34,7 @@ class Case:
     expect: str = ""       # what libshard must say, once, on the first rank; "" for nothing
     as_fresh: bool = False # compared with a DLIO that has fresh workers, else with an unmodified one
     shuffled: bool = False # shares change, and partition the dataset in each epoch
+    fork: bool = False     # only MLCommons' fork has it
 
     @property
     def name(self):
@@ -119,9 +124,19 @@ def others(_ranks):
                {"SHARD_SHUFFLE": "epoch"}, "SHARD_SHUFFLE=epoch has no effect: it is for")
 
 
+def iterables(_ranks):
+    """Iterable datasets."""
+    rows = configs.Dataset("rows", "parquet")
+    for name, env, more in (("keep", {}, {}), ("respawn", {"SHARD_WORKERS": "respawn"}, {}),
+                            ("shuffle", {"SHARD_SHUFFLE": "epoch"}, {"train.epochs": 3})):
+        yield Case(configs.Config(name + "-parquet", rows, more), env, fork=True,
+                   as_fresh=name == "respawn", shuffled=name == "shuffle")
+
+
 def cases(ranks):
     """All, in the order in which they run."""
-    return [case for part in (keeping, respawning, reshuffling, others) for case in part(ranks)]
+    return [case for part in (keeping, respawning, reshuffling, iterables, others)
+            for case in part(ranks)]
 
 
 def read_log(path):
@@ -185,33 +200,42 @@ class Job:
 
 def compare_opens(case, bare, shim):
     """Lines that say where two ranks' opens differ."""
+    if case.config.opens == "all":
+        bare, shim = ({kind: set().union(*(opens for epoch, opens in side.items()
+                                           if epoch.startswith(kind)))
+                       for kind in ("train", "eval")} for side in (bare, shim))
     if case.config.opens == "set":
         bare, shim = ({epoch: set(opens) for epoch, opens in side.items()} for side in (bare, shim))
-    return [f"{epoch}: {sum(bare.get(epoch, {}).values()) if case.config.opens != 'set' else ''} "
-            f"opens without libshard, not the same with it"
+    return [f"{epoch}: {len(bare.get(epoch, ()))} files without libshard, "
+            f"{len(shim.get(epoch, ()))} with it, or not the same"
             for epoch in sorted({*bare, *shim}) if bare.get(epoch) != shim.get(epoch)]
 
 
 def check_shuffle(case, bare, shim):
     """What is wrong with shares that are to change."""
     lines = []
-    first = {"train": None, "eval": None}
+    before = {}
     for epoch in shim[0]:
         kind = epoch.split()[0]
-        mine = [set(rank[epoch]) for rank in shim]
-        if set().union(*mine) != set().union(*(set(rank[epoch]) for rank in bare)):
-            if "subset" not in case.name:
-                lines.append(f"{epoch}: the shares are not the whole")
-        if sum(map(len, mine)) != len(set().union(*mine)):
+        mine, others = ([set(rank[epoch]) for rank in side] for side in (shim, bare))
+        if case.fork:  # its readers lose files, and ranks read the same ones, unmodified too
+            if mine == before.get(kind):
+                lines.append(f"{epoch}: the files of another epoch")
+            before[kind] = mine
+            continue
+        every = set().union(*mine)
+        if every != set().union(*others):
+            lines.append(f"{epoch}: the shares are not the whole")
+        if sum(map(len, mine)) != len(every):
             lines.append(f"{epoch}: two ranks opened the same file")
-        if [len(share) for share in mine] != [len(rank[epoch]) for rank in bare]:
-            lines.append(f"{epoch}: shares of {[len(share) for share in mine]}")
-        if any(sum(rank[epoch].values()) != sum(one[epoch].values())
-               for rank, one in zip(shim, bare)):
-            lines.append(f"{epoch}: not as many opens")
-        if len(mine) > 1 and first[kind] == mine:
+        if list(map(len, mine)) != list(map(len, others)):
+            lines.append(f"{epoch}: shares of {list(map(len, mine))}")
+        opens = [[sum(rank[epoch].values()) for rank in side] for side in (shim, bare)]
+        if not case.config.opens and opens[0] != opens[1]:
+            lines.append(f"{epoch}: {opens[0]} opens, {opens[1]} without libshard")
+        if len(mine) > 1 and mine == before.get(kind):
             lines.append(f"{epoch}: the shares of another epoch")
-        first[kind] = mine
+        before[kind] = mine
     return lines
 
 
@@ -271,11 +295,19 @@ def main():
     parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "env",
                             "workdir")
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks, in this order")
+    parser.add_argument("--remembers", default="^$", metavar="REGEX")
+    parser.add_argument("--ahead", action="store_true")
     args = options.parse(parser)
     workdir = options.work_folder(args, "dlio-epochs-")
     verdicts = Verdicts()
     for ranks in map(int, args.ranks.split(",")):
-        wanted = [case for case in cases(ranks) if re.search(args.filter, case.name)]
+        wanted = [case for case in cases(ranks) if re.search(args.filter, case.name)
+                  and bool(args.dlio) >= case.fork]
+        for case in wanted:
+            if re.search(args.remembers, case.name):
+                case.expect = "epoch 2 opened 0 of"
+            if args.ahead:
+                case.config.opens = "all"
         generate(args, workdir, wanted)
         job = Job(args, workdir, ranks)
         fresh = [case for case in wanted if case.as_fresh or "respawn" in case.name]

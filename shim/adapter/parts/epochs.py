@@ -8,6 +8,7 @@ ahead it opens after it has trained for an epoch (or evaluated), so it counts fo
 """
 import os
 import sys
+import time
 
 from ..native import INFO, WARN, native, speaks
 from ..patching import replace
@@ -19,6 +20,7 @@ FEW = 10  # an epoch that opens less than a FEWth of what it should opens far fe
 
 _reads = {}  # kind -> Reads, in the rank's main process
 _told = set()
+_sent = []  # messages on their way
 
 
 def _say(level, text):
@@ -114,26 +116,76 @@ def _mapped(pid):
 # ---- SHARD_SHUFFLE -----------------------------------------------------------------------------
 
 
-def _reshuffled(args, kind, files):
-    """The list in an order of its own in each epoch, or as it is, and a line why."""
-    seed = int(os.environ.get("SHARD_SEED") or args.seed)
-    folder = "train" if kind == "train" else "valid"
+TAG = 22874  # of the messages by which ranks agree
+
+
+def _reshuffled(args, lists, fault):
+    """The lists in an order of their own in each epoch, or as they are, and a line why. fault: why
+    this rank cannot, or None."""
     if str(args.data_loader) != "pytorch":
-        why = ("is for DLIO's PyTorch loaders; the %s loader gives its ranks files in an order of "
-               "its own" % args.data_loader)
-    elif not isinstance(files, FileList):
+        _say(WARN, "SHARD_SHUFFLE=epoch has no effect: it is for DLIO's PyTorch loaders; the %s "
+             "loader gives its ranks files in an order of its own" % args.data_loader)
+        return lists
+    seed = int(os.environ.get("SHARD_SEED") or args.seed)
+    share = args.comm_size == 1 and native().view_asked() == "shard"
+    made, mine = {}, {}
+    for kind, files in lists.items():
+        made[kind] = mine[kind] = None
+        if isinstance(files, FileList) and not fault and not share:
+            made[kind] = files.reshuffled(seed, args.my_rank, args.comm_size)
+        if made[kind]:
+            mine[kind] = seed, len(files), files.listing.digest
+    everyone = _gathered(args, mine)
+    for kind, files in lists.items():
         if not files:
-            return files
-        why = "needs libshard's list of %s, which is listed in the unmodified way" % folder
-    else:
-        made = files.reshuffled(seed, args.my_rank, args.comm_size)
-        if made is not None:
+            continue
+        folder = "train" if kind == "train" else "valid"
+        others = [one and one[kind] for one in everyone]
+        if mine[kind] and others.count(mine[kind]) == len(others):
+            lists[kind] = made[kind]
             _say(INFO, "SHARD_SHUFFLE=epoch: the %d files of %s are dealt to %d ranks anew in "
                  "each epoch, by seed %d" % (len(files), folder, args.comm_size, seed))
-            return made
-        why = "cannot be combined with SHARD_VIEW=shard or a list that is shuffled"
-    _say(WARN, "SHARD_SHUFFLE=epoch has no effect: it " + why)
-    return files
+            continue
+        if fault:
+            why = "needs processes of a rank that share their epoch: %s" % fault
+        elif not isinstance(files, FileList):
+            why = "needs libshard's list of %s, which is listed in the unmodified way" % folder
+        elif made[kind] is None:
+            why = "cannot be combined with SHARD_VIEW=shard"
+        else:
+            rank = next(i for i, one in enumerate(others) if one != mine[kind])
+            why = "needs one list of %s and one seed: those of rank %d are not rank %d's; give " \
+                  "all ranks the same SHARD_ variables (mpirun -x)" % (folder, rank, args.my_rank)
+        _say(WARN, "SHARD_SHUFFLE=epoch has no effect: it " + why)
+    return lists
+
+
+def _gathered(args, mine):
+    """What each rank has given; None of those that do not answer. One that lists in the unmodified
+    way, or was not asked to shuffle, must not be taken for one that has what the others have."""
+    if args.comm_size == 1:
+        return [mine]
+    from dlio_benchmark.utils.utility import DLIOMPI
+
+    comm = DLIOMPI.get_instance().comm()
+    # The others may have to wait for their node's listing before they come here.
+    # They wait longer for the first rank than it waits for them: it may be late with its answer.
+    patience = int(os.environ.get("SHARD_TIMEOUT") or 3600) + (60 if comm.rank else 0)
+    deadline = time.monotonic() + patience
+
+    def hear(rank):
+        while not comm.iprobe(source=rank, tag=TAG):
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.001)
+        return comm.recv(source=rank, tag=TAG)
+
+    if comm.rank != 0:
+        _sent.append(comm.isend(mine, dest=0, tag=TAG))
+        return hear(0) or [None] * comm.size
+    everyone = [mine] + [hear(rank) for rank in range(1, comm.size)]
+    _sent.extend(comm.isend(everyone, dest=rank, tag=TAG) for rank in range(1, comm.size))
+    return everyone
 
 
 # ---- the patches -------------------------------------------------------------------------------
@@ -142,22 +194,19 @@ def _reshuffled(args, kind, files):
 def _begin(args, lists):
     """DLIO has its lists, {kind: files}: count from now on. What to use in their place."""
     _reads.clear()
+    _told.clear()
     shuffle = os.environ.get("SHARD_SHUFFLE") == "epoch"
     if not shuffle and not any(isinstance(files, FileList) for files in lists.values()):
         return lists
+    fault = None
     try:
         os.environ["LIBSHARD_RUN"] = native().run_begin()
     except OSError as error:
-        if shuffle:
-            _say(WARN, "SHARD_SHUFFLE=epoch has no effect: the processes of a rank cannot share "
-                 "their epoch: %s" % error)
-        return lists
+        fault = error
     for kind, files in lists.items():
-        if isinstance(files, FileList):
+        if isinstance(files, FileList) and not fault:
             _reads[kind] = Reads(kind, files, str(args.format))
-    if shuffle:
-        lists = {kind: _reshuffled(args, kind, files) for kind, files in lists.items()}
-    return lists
+    return _reshuffled(args, lists, fault) if shuffle else lists
 
 
 def patch_config(module, _tree):
