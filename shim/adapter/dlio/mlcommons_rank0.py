@@ -2,7 +2,6 @@
 """mlcommons_rank0: MLCommons' DLIO_local_changes since June 2026, whose rank 0 lists the dataset and
 broadcasts it; every rank keeps each P-th path, and all it does with samples is its own.
 """
-import os
 from functools import partial
 
 from ..parts import (derived, folder, iterable, loaders, object_store, rank0, reshard, tensorflow,
@@ -59,8 +58,6 @@ SINCE_JULY_2026 = changed(JUNE_2026, {
 
 def _patch_config(module, tree):
     cls = module.ConfigArguments
-    if "SHARD_STATS" in os.environ:
-        derived.patch_epochs(cls)
     rank0.patch_config(module, tree)
     virtual.index_map(module, cls)
     virtual.file_map(ThreadSamplesFromStart)(module, cls)
