@@ -8,7 +8,7 @@ import operator
 import os
 import sys
 
-from .shuffles import Kept, Permutation, advance
+from .shuffles import EpochShuffle, Kept, Permutation, advance
 
 CHUNK = 1024  # names fetched at once when a list is iterated
 
@@ -59,11 +59,39 @@ class FileList(list):
         return self.view(base if base.endswith("/") else base + "/")
 
     def in_order(self):
-        """The same elements, not permuted."""
+        """The same elements, in the order of the listing."""
+        if isinstance(self._permutation, Kept):
+            import numpy
+
+            return self.at(numpy.sort(self.positions()))
         return FileList(self.listing, self.prefix, self._start, self._step, self._length)
 
+    def is_reshuffled(self):
+        """Whether EpochShuffle orders it."""
+        return isinstance(self._permutation, EpochShuffle)
+
     def shuffle(self, random):
-        self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+        if self.is_reshuffled():  # which takes this one's place
+            advance(random, self._length)
+        else:
+            self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+
+    def reshuffled(self, seed, rank, size):
+        """As EpochShuffle orders it: all files; or, if this is each size-th from the rank's on, the
+        rank's places in all of them. None if it is neither, or shuffled."""
+        own = size > 1 and self._step == size and self._start == rank
+        if self._permutation is not None or not (own or (self._start, self._step) == (0, 1)):
+            return None
+        n = self._length * (size if own else 1)
+        whole = FileList(self.listing, self.prefix, 0, 1, n, EpochShuffle(n, seed))
+        return whole[rank::size] if own else whole
+
+    def moved(self, places):
+        """If EpochShuffle orders it: the list from so many places further on; else itself."""
+        if not self.is_reshuffled():
+            return self
+        return FileList(self.listing, self.prefix, self._start, self._step, self._length,
+                        self._permutation.moved(places))
 
     def positions(self):
         """Where in the listing the elements are: an array of the caller's own."""
@@ -93,11 +121,8 @@ class FileList(list):
             start, stop, step = i.indices(self._length)
             length = len(range(start, stop, step))
             if self._permutation is not None:
-                import numpy
-
-                part = numpy.ascontiguousarray(self._permutation.indices[i])
                 return FileList(self.listing, self.prefix, self._start, self._step, length,
-                                Permutation(part, None))
+                                self._permutation.part(i))
             return FileList(self.listing, self.prefix, self._start + start * self._step,
                             self._step * step, length)
         i = operator.index(i)
@@ -127,18 +152,15 @@ class FileList(list):
         """Position of a path here, -1 if it is not here."""
         if not isinstance(path, str) or not path.startswith(self.prefix) or "\0" in path:
             return -1
+        if not self.listing.sorted:
+            return next((i for i, one in enumerate(self) if one == path), -1)
         at = self.listing.find(path[len(self.prefix):])
         if at < 0:
             return -1
         i, rest = divmod(at - self._start, self._step)
         if rest or not 0 <= i < len(range(self._length)) and self._permutation is None:
             return -1
-        if self._permutation is not None:
-            import numpy
-
-            found = numpy.flatnonzero(self._permutation.indices == i) if i >= 0 else ()
-            return int(found[0]) if len(found) else -1
-        return i
+        return i if self._permutation is None else self._permutation.find(i)
 
     def __contains__(self, path):
         return self._index(path) >= 0

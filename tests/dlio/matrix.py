@@ -245,11 +245,20 @@ def summary(result):
 
 
 
-def has_tensorflow(args):
-    """Whether the interpreter can run TensorFlow's loaders."""
+def has(args, module):
+    """Whether the interpreter has a module."""
     command = [args.python, "-c", "import importlib.util as u, sys;"
-               "sys.exit(0 if u.find_spec('tensorflow') else 1)"]
+               "sys.exit(0 if u.find_spec(sys.argv[1]) else 1)", module]
     return subprocess.run(command, check=False).returncode == 0
+
+
+def package(args):
+    """The folder of DLIO's package."""
+    if args.dlio:
+        return os.path.join(args.dlio, "dlio_benchmark")
+    command = [args.python, "-c", "import importlib.util as u;"
+               "print(u.find_spec('dlio_benchmark').submodule_search_locations[0])"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def choose(args):
@@ -257,8 +266,13 @@ def choose(args):
     chosen = configs.control() if args.control else configs.matrix()
     chosen = [config for config in chosen if re.search(args.filter, config.name)
               and (config.quick or not args.quick or args.control)]
+    folder = package(args) if any(config.needs for config in chosen) else ""
+    chosen = [config for config in chosen
+              if not config.needs or os.path.exists(os.path.join(folder, config.needs))]
     skipped = []
-    if not has_tensorflow(args):
+    if not has(args, "nvidia") or not has(args, "nvidia.dali"):  # a venv of its own has it
+        chosen = [config for config in chosen if not config.dali]
+    if not has(args, "tensorflow"):
         skipped = [config for config in chosen if config.loader == "tensorflow"]
         chosen = [config for config in chosen if config.loader != "tensorflow"]
     ranks = [int(number) for number in args.ranks.split(",")]

@@ -7,7 +7,8 @@ an object store. From June 19 on rank 0 lists alone: those are other families.
 """
 from functools import partial
 
-from ..parts import derived, folder, iterable, loaders, patches, tensorflow, virtual
+from ..parts import (derived, folder, iterable, loaders, object_store, patches, tensorflow,
+                     virtual)
 from ..recognise import Family, changed
 from ..sequences import ThreadSamples, ThreadSamplesFromOwnFile
 from . import argonne
@@ -93,6 +94,8 @@ def _virtual(kind):
     """Those of one whose index map computes a sample's file."""
     return {
         "dlio_benchmark.storage.file_storage": folder.patch,
+        "dlio_benchmark.storage.obj_store_lib": object_store.patch,
+        "dlio_benchmark.storage.aistore_storage": object_store.patch_aistore,
         "dlio_benchmark.utils.config": partial(derived.patch, virtual.index_map,
                                                virtual.file_map(kind)),
         "dlio_benchmark.data_loader.torch_data_loader": iterable.patch,
