@@ -1,11 +1,11 @@
-"""One MPI rank of epochs.py: runs configurations as rank.py does, and marks in the log of opens where
-training for an epoch ends, or evaluating after it.
+"""One MPI rank of epochs.py: runs configurations as rank.py does, and marks in the log of opens
+where training for an epoch ends, or evaluating after it.
 
     mpirun -n R python tests/dlio/epochs_rank.py PLAN.json
 
 The plan: {"out": folder, "runs": [{"name": str, "overrides": [str], "env": {NAME: value},
-"fresh": whether DLIO is changed so that each epoch has workers of its own}]}. A run's messages go to
-OUT/NAME/rankN.err, its opens and marks to OUT/NAME/rankN.log.
+"fresh": whether DLIO is changed so that each epoch has workers of its own}]}. A run's messages go
+to OUT/NAME/rankN.err, its opens and marks to OUT/NAME/rankN.log.
 """
 import gc
 import json
