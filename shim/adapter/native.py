@@ -60,6 +60,7 @@ class Native:
                                ctypes.POINTER(pointer), text, size)
         self._cache_dir = declare(quick, "shard_cache_dir", ctypes.c_ssize_t, text, size, text,
                                   size)
+        self._version = declare(quick, "shard_version", text)
         self._world_get = declare(quick, "shard_world_get", ctypes.c_int, ctypes.POINTER(World),
                                   text, size)
         self._check = declare(quick, "shard_config_check", ctypes.c_int, text, size)
@@ -99,6 +100,9 @@ class Native:
 
     def log(self, level, text):
         self._log(level, text.encode("utf-8", "backslashreplace"))
+
+    def version(self):
+        return self._version().decode()
 
     def view_asked(self):
         return VIEWS[self._asked()]

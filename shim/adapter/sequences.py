@@ -264,6 +264,24 @@ class Indices(collections.abc.Sequence):
         return Indices, (self._range.start, self._range.stop, self._permutation)
 
 
+class NumpyIndices(Indices):
+    """numpy.arange(start, stop) likewise, for those who ask for single numbers."""
+
+    def __getitem__(self, i):
+        import numpy
+
+        made = super().__getitem__(i)
+        return numpy.array(made, numpy.int64) if isinstance(i, slice) else numpy.int64(made)
+
+    def __iter__(self):
+        import numpy
+
+        return map(numpy.int64, super().__iter__())
+
+    def __reduce__(self):
+        return NumpyIndices, super().__reduce__()[1]
+
+
 class SampleNumbers(Indices):
     """numpy.arange(start, stop) in O(1), shuffled or not: the own sample numbers of an index map
     that computes the file of a sample.
@@ -451,6 +469,39 @@ class ThreadSamplesFromStart(ThreadSamples):
 
     def _file(self, position):
         return position // self._per_file % len(self._files)
+
+
+class FileSamples(collections.abc.Sequence):
+    """A part of the list of all samples, file by file, where every file's sample numbers are those
+    of the first file: (sample number, absolute path, sample in the file)."""
+
+    def __init__(self, files, samples, start, length, per_file):
+        self._files = files
+        self._samples = samples  # array, of one file's samples
+        self._positions = range(start, start + length)
+        self._per_file = per_file
+
+    def __len__(self):
+        return len(self._positions)
+
+    def _at(self, position):
+        file, inside = divmod(position, self._per_file)
+        sample = self._samples[inside]
+        return sample, self._files[file], sample % self._per_file
+
+    def __getitem__(self, k):
+        if isinstance(k, slice):
+            return [self._at(position) for position in self._positions[k]]
+        try:
+            return self._at(self._positions[operator.index(k)])
+        except IndexError:
+            raise IndexError("list index out of range") from None
+
+    def __iter__(self):
+        return map(self._at, self._positions)
+
+    def __repr__(self):
+        return "<libshard: %d samples of %r>" % (len(self), self._files)
 
 
 class OpenFiles(dict):
