@@ -45,8 +45,7 @@ def allow_fresh_workers():
     """What SHARD_WORKERS=respawn must be like: workers that do not persist, and get the arguments
     of the epoch, in DLIO's own code."""
     from dlio_benchmark.data_loader import torch_data_loader as module
-    loader, read, following = module.DataLoader, module.TorchDataLoader.read, \
-        module.TorchDataLoader.next
+    loader, following = module.DataLoader, module.TorchDataLoader.next
 
     def make(*args, **kwargs):
         if fresh:
@@ -63,7 +62,6 @@ def allow_fresh_workers():
         return following(self)
 
     module.DataLoader, module.TorchDataLoader.next = make, next_epoch
-    module.TorchDataLoader.read = read
 
 
 def main():
