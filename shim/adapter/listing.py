@@ -24,6 +24,7 @@ class Listing:
         self.ascii = not any(info.bytes_used[16:])
         self.directories_shown = info.dirs_hidden
         self.duplicates = info.duplicates
+        self.directories, self.links = info.directories, info.dir_links
         self._bytes_used = bytes(info.bytes_used)
 
     @classmethod
@@ -73,4 +74,6 @@ class Listing:
     def count_reads(self, root, used, epoch):
         """For SHARD_STATS: the first `used` names, which lie below `root`, are read from `epoch`
         on."""
+        if root.startswith("direct://"):  # s3dlio's URI of a local folder
+            root = root[len("direct://"):]
         self._native.stats_dataset(root, self._handle, used, epoch)

@@ -8,7 +8,7 @@ import operator
 import os
 import sys
 
-from .shuffles import Permutation
+from .shuffles import EpochShuffle, Kept, Permutation, advance
 
 CHUNK = 1024  # names fetched at once when a list is iterated
 
@@ -62,8 +62,47 @@ class FileList(list):
         """The same elements, not permuted."""
         return FileList(self.listing, self.prefix, self._start, self._step, self._length)
 
+    def is_reshuffled(self):
+        """Whether EpochShuffle orders it."""
+        return isinstance(self._permutation, EpochShuffle)
+
     def shuffle(self, random):
-        self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+        if self.is_reshuffled():  # which takes this one's place
+            advance(random, self._length)
+        else:
+            self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+
+    def reshuffled(self, seed, rank, size):
+        """As EpochShuffle orders it: all files; or, if this is each size-th from the rank's on, the
+        rank's places in all of them. None if it is neither, or shuffled."""
+        own = size > 1 and self._step == size and self._start == rank
+        if self._permutation is not None or not (own or (self._start, self._step) == (0, 1)):
+            return None
+        n = self._length * (size if own else 1)
+        whole = FileList(self.listing, self.prefix, 0, 1, n, EpochShuffle(n, seed))
+        return whole[rank::size] if own else whole
+
+    def moved(self, places):
+        """If EpochShuffle orders it: the list from so many places further on; else itself."""
+        if not self.is_reshuffled():
+            return self
+        return FileList(self.listing, self.prefix, self._start, self._step, self._length,
+                        self._permutation.moved(places))
+
+    def positions(self):
+        """Where in the listing the elements are: an array of the caller's own."""
+        import numpy
+
+        dtype = numpy.uint32 if self.listing.count <= 1 << 32 else numpy.uint64
+        if self._permutation is None:
+            return numpy.arange(self._start, self._start + self._length * self._step, self._step,
+                                dtype=dtype)
+        return (self._start + self._permutation.indices.astype(numpy.uint64) * self._step
+                ).astype(dtype)
+
+    def at(self, positions):
+        """The names at these positions of the listing; the array is given away."""
+        return FileList(self.listing, self.prefix, 0, 1, len(positions), Kept.of(positions))
 
     # -- reading
 
@@ -78,11 +117,8 @@ class FileList(list):
             start, stop, step = i.indices(self._length)
             length = len(range(start, stop, step))
             if self._permutation is not None:
-                import numpy
-
-                part = numpy.ascontiguousarray(self._permutation.indices[i])
                 return FileList(self.listing, self.prefix, self._start, self._step, length,
-                                Permutation(part, None))
+                                self._permutation.part(i))
             return FileList(self.listing, self.prefix, self._start + start * self._step,
                             self._step * step, length)
         i = operator.index(i)
@@ -118,12 +154,7 @@ class FileList(list):
         i, rest = divmod(at - self._start, self._step)
         if rest or not 0 <= i < len(range(self._length)) and self._permutation is None:
             return -1
-        if self._permutation is not None:
-            import numpy
-
-            found = numpy.flatnonzero(self._permutation.indices == i) if i >= 0 else ()
-            return int(found[0]) if len(found) else -1
-        return i
+        return i if self._permutation is None else self._permutation.find(i)
 
     def __contains__(self, path):
         return self._index(path) >= 0
@@ -233,6 +264,68 @@ class Indices(collections.abc.Sequence):
         return Indices, (self._range.start, self._range.stop, self._permutation)
 
 
+class NumpyIndices(Indices):
+    """numpy.arange(start, stop) likewise, for those who ask for single numbers."""
+
+    def __getitem__(self, i):
+        import numpy
+
+        made = super().__getitem__(i)
+        return numpy.array(made, numpy.int64) if isinstance(i, slice) else numpy.int64(made)
+
+    def __iter__(self):
+        import numpy
+
+        return map(numpy.int64, super().__iter__())
+
+    def __reduce__(self):
+        return NumpyIndices, super().__reduce__()[1]
+
+
+class SampleNumbers(Indices):
+    """numpy.arange(start, stop) in O(1), shuffled or not: the own sample numbers of an index map
+    that computes the file of a sample.
+
+    Their order is wanted by whoever iterates over the map, and is made for him.
+    """
+
+    def __init__(self, start, stop, state=None):
+        super().__init__(start, stop)
+        self._state = state  # of the generator before the shuffle
+
+    def shuffle(self, random):
+        self._state = random.get_state()
+        advance(random, len(self))
+
+    def _array(self):
+        import numpy
+
+        numbers = numpy.arange(self._range.start, self._range.stop)
+        if self._state is not None:
+            random = numpy.random.RandomState()
+            random.set_state(self._state)
+            random.shuffle(numbers)
+        return numbers
+
+    def __getitem__(self, i):
+        return self._array()[i]
+
+    def __iter__(self):
+        import numpy
+
+        return map(numpy.int64, self._range) if self._state is None else iter(self._array())
+
+    def sum(self, axis=None, dtype=None, out=None):
+        """numpy.sum() asks for this; as an array's, it is of 64 bits."""
+        import numpy
+
+        total = sum((self._range[0], self._range[-1])) * len(self) // 2 if self._range else 0
+        return numpy.int64((total + (1 << 63)) % (1 << 64) - (1 << 63))
+
+    def __reduce__(self):
+        return SampleNumbers, (self._range.start, self._range.stop, self._state)
+
+
 class SampleMap(collections.abc.Mapping):
     """DLIO's global index map: own sample number -> (absolute path, sample in the file).
 
@@ -329,8 +422,11 @@ class ThreadSamples(collections.abc.Sequence):
         turn, inside = divmod(k, self._block)
         position = (turn * self._threads + self._thread) * self._block + inside
         sample = self._samples[position]
-        file = position // self._per_file % len(self._files) if position else self._first_file
-        return numpy.int64(sample), self._files[file], self._inside(position, sample)
+        return (numpy.int64(sample), self._files[self._file(position)],
+                self._inside(position, sample))
+
+    def _file(self, position):
+        return position // self._per_file % len(self._files) if position else self._first_file
 
     def _inside(self, _position, sample):
         import numpy
@@ -359,6 +455,53 @@ class ThreadSamplesByPosition(ThreadSamples):
 
     def _inside(self, position, _sample):
         return position % self._per_file
+
+
+class ThreadSamplesFromOwnFile(ThreadSamples):
+    """The same, where the walk goes on from the rank's first file."""
+
+    def _file(self, position):
+        return (self._first_file + position // self._per_file) % len(self._files)
+
+
+class ThreadSamplesFromStart(ThreadSamples):
+    """The same, where all files are the rank's own."""
+
+    def _file(self, position):
+        return position // self._per_file % len(self._files)
+
+
+class FileSamples(collections.abc.Sequence):
+    """A part of the list of all samples, file by file, where every file's sample numbers are those
+    of the first file: (sample number, absolute path, sample in the file)."""
+
+    def __init__(self, files, samples, start, length, per_file):
+        self._files = files
+        self._samples = samples  # array, of one file's samples
+        self._positions = range(start, start + length)
+        self._per_file = per_file
+
+    def __len__(self):
+        return len(self._positions)
+
+    def _at(self, position):
+        file, inside = divmod(position, self._per_file)
+        sample = self._samples[inside]
+        return sample, self._files[file], sample % self._per_file
+
+    def __getitem__(self, k):
+        if isinstance(k, slice):
+            return [self._at(position) for position in self._positions[k]]
+        try:
+            return self._at(self._positions[operator.index(k)])
+        except IndexError:
+            raise IndexError("list index out of range") from None
+
+    def __iter__(self):
+        return map(self._at, self._positions)
+
+    def __repr__(self):
+        return "<libshard: %d samples of %r>" % (len(self), self._files)
 
 
 class OpenFiles(dict):
