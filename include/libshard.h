@@ -149,6 +149,12 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
  *   - exact=N               only entries at level N
  *   - attributes=0|1        1: keep d_type and d_ino, and the names that are not entries, such as
  *                           sub-directories; the shard view needs them (default 0)
+ *   - chunk=N               as a program lists that sorts N names at a time: the order of paths
+ *                           within each chunk of N entries. Entries count as they are shown, with
+ *                           depth=1 all of them; with "depth=2 exact=2" those that match, folder
+ *                           by folder in the order of names, and in it pattern by pattern. Needs
+ *                           order=path and attributes=0; more than one chunk cannot be searched.
+ *                           A bucket has none (default 0: one chunk)
  *
  * On failure a negative errno and a line in err[size]. Thread-safe. May start a process
  * (posix_spawn).

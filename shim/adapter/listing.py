@@ -24,6 +24,7 @@ class Listing:
         self.ascii = not any(info.bytes_used[16:])
         self.directories_shown = info.dirs_hidden
         self.duplicates = info.duplicates
+        self.links = info.dir_links
         self._bytes_used = bytes(info.bytes_used)
 
     @classmethod

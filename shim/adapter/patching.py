@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """patching: how modules are changed as they are imported, and attributes replaced."""
+import contextlib
 import sys
 
 
@@ -64,3 +65,16 @@ def replace(owner, replacement):
     name = replacement.__name__
     replacement.__wrapped__ = getattr(owner, name)
     setattr(owner, name, replacement)
+
+
+@contextlib.contextmanager
+def lent(module, **names):
+    """For the time of a block, let a module's functions find these globals instead of their own."""
+    own = {name: module.__dict__[name] for name in names if name in module.__dict__}
+    module.__dict__.update(names)
+    try:
+        yield
+    finally:
+        for name in names:
+            del module.__dict__[name]
+        module.__dict__.update(own)

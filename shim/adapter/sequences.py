@@ -8,7 +8,7 @@ import operator
 import os
 import sys
 
-from .shuffles import Permutation
+from .shuffles import Kept, Permutation, advance
 
 CHUNK = 1024  # names fetched at once when a list is iterated
 
@@ -64,6 +64,21 @@ class FileList(list):
 
     def shuffle(self, random):
         self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+
+    def positions(self):
+        """Where in the listing the elements are: an array of the caller's own."""
+        import numpy
+
+        dtype = numpy.uint32 if self.listing.count <= 1 << 32 else numpy.uint64
+        if self._permutation is None:
+            return numpy.arange(self._start, self._start + self._length * self._step, self._step,
+                                dtype=dtype)
+        return (self._start + self._permutation.indices.astype(numpy.uint64) * self._step
+                ).astype(dtype)
+
+    def at(self, positions):
+        """The names at these positions of the listing; the array is given away."""
+        return FileList(self.listing, self.prefix, 0, 1, len(positions), Kept.of(positions))
 
     # -- reading
 
@@ -233,6 +248,50 @@ class Indices(collections.abc.Sequence):
         return Indices, (self._range.start, self._range.stop, self._permutation)
 
 
+class SampleNumbers(Indices):
+    """numpy.arange(start, stop) in O(1), shuffled or not: the own sample numbers of an index map
+    that computes the file of a sample.
+
+    Their order is wanted by whoever iterates over the map, and is made for him.
+    """
+
+    def __init__(self, start, stop, state=None):
+        super().__init__(start, stop)
+        self._state = state  # of the generator before the shuffle
+
+    def shuffle(self, random):
+        self._state = random.get_state()
+        advance(random, len(self))
+
+    def _array(self):
+        import numpy
+
+        numbers = numpy.arange(self._range.start, self._range.stop)
+        if self._state is not None:
+            random = numpy.random.RandomState()
+            random.set_state(self._state)
+            random.shuffle(numbers)
+        return numbers
+
+    def __getitem__(self, i):
+        return self._array()[i]
+
+    def __iter__(self):
+        import numpy
+
+        return map(numpy.int64, self._range) if self._state is None else iter(self._array())
+
+    def sum(self, axis=None, dtype=None, out=None):
+        """numpy.sum() asks for this; as an array's, it is of 64 bits."""
+        import numpy
+
+        total = sum((self._range[0], self._range[-1])) * len(self) // 2 if self._range else 0
+        return numpy.int64((total + (1 << 63)) % (1 << 64) - (1 << 63))
+
+    def __reduce__(self):
+        return SampleNumbers, (self._range.start, self._range.stop, self._state)
+
+
 class SampleMap(collections.abc.Mapping):
     """DLIO's global index map: own sample number -> (absolute path, sample in the file).
 
@@ -329,8 +388,11 @@ class ThreadSamples(collections.abc.Sequence):
         turn, inside = divmod(k, self._block)
         position = (turn * self._threads + self._thread) * self._block + inside
         sample = self._samples[position]
-        file = position // self._per_file % len(self._files) if position else self._first_file
-        return numpy.int64(sample), self._files[file], self._inside(position, sample)
+        return (numpy.int64(sample), self._files[self._file(position)],
+                self._inside(position, sample))
+
+    def _file(self, position):
+        return position // self._per_file % len(self._files) if position else self._first_file
 
     def _inside(self, _position, sample):
         import numpy
@@ -359,6 +421,20 @@ class ThreadSamplesByPosition(ThreadSamples):
 
     def _inside(self, position, _sample):
         return position % self._per_file
+
+
+class ThreadSamplesFromOwnFile(ThreadSamples):
+    """The same, where the walk goes on from the rank's first file."""
+
+    def _file(self, position):
+        return (self._first_file + position // self._per_file) % len(self._files)
+
+
+class ThreadSamplesFromStart(ThreadSamples):
+    """The same, where all files are the rank's own."""
+
+    def _file(self, position):
+        return position // self._per_file % len(self._files)
 
 
 class OpenFiles(dict):

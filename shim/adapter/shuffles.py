@@ -160,6 +160,65 @@ class Permutation:
         return cls(indices, states)
 
 
+class Kept(Permutation):
+    """Positions that no generator's states tell: long ones are kept in a file, so that the workers
+    of a rank share them. The rank removes it when it has made eight more, or ends.
+    """
+
+    def __init__(self, indices, file=None):
+        super().__init__(indices, None, file)
+
+    @classmethod
+    def of(cls, indices):
+        """Of an array, which is given away."""
+        if len(indices) > cls.SHORT:
+            try:
+                return cls._filed(indices)
+            except Exception as error:  # pylint: disable=broad-except
+                native().log(WARN, "no shared positions, each worker keeps its own: %s" % error)
+        indices.flags.writeable = False
+        return cls(indices)
+
+    @classmethod
+    def _filed(cls, indices):
+        import mmap
+        import tempfile
+
+        fd, file = tempfile.mkstemp(".perm", "perm-", native().cache_dir())
+        try:
+            os.posix_fallocate(fd, 0, indices.nbytes)
+            with mmap.mmap(fd, indices.nbytes) as memory:
+                memory[:] = indices.data.cast("B")
+        except BaseException:
+            os.unlink(file)
+            raise
+        finally:
+            os.close(fd)
+        _forget_later(file)
+        return cls.mapped(file, str(indices.dtype))
+
+    @classmethod
+    def mapped(cls, file, dtype):
+        import mmap
+
+        import numpy
+
+        with open(file, "rb") as stream:
+            memory = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+        return cls(numpy.frombuffer(memory, dtype), file)
+
+    def __reduce__(self):
+        if self.file is None:
+            return _kept_of, (self.indices.tobytes(), str(self.indices.dtype))
+        return Kept.mapped, (self.file, str(self.indices.dtype))
+
+
+def _kept_of(data, dtype):
+    import numpy
+
+    return Kept(numpy.frombuffer(data, dtype))
+
+
 def _permutation_of(data, dtype, states):
     import numpy
 

@@ -62,11 +62,16 @@ struct output {
 static int write_name(void *context, const struct shard_merged *m) {
   const struct output *t = context;
   struct build *b = t->b;
+  char *name = m->name;
   size_t length = m->length;
-  if (b->options->order == SHARD_ORDER_DIRECTORY && t->number == SHARD_WRITER_NAMES) {
-    length = shard_numbered_strip(m->name, length);
+  if (b->options->chunk) {
+    name += SHARD_CHUNKED_MORE;
+    length -= SHARD_CHUNKED_MORE;
   }
-  int rc = shard_writer_put(t->writer, t->number, m->name, length, m->ino, m->type);
+  if (b->options->order == SHARD_ORDER_DIRECTORY && t->number == SHARD_WRITER_NAMES) {
+    length = shard_numbered_strip(name, length);
+  }
+  int rc = shard_writer_put(t->writer, t->number, name, length, m->ino, m->type);
   if (rc == -EINVAL && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
     return 0; /* a directory that two names share */
   }
@@ -75,8 +80,8 @@ static int write_name(void *context, const struct shard_merged *m) {
     return 0;
   }
   if (rc == -EINVAL) {
-    snprintf(b->err, b->size, "'%.*s' comes twice: %s", (int)(m->length < 300 ? m->length : 300),
-             m->name, b->source->twice);
+    snprintf(b->err, b->size, "'%.*s' comes twice: %s", (int)(length < 300 ? length : 300), name,
+             b->source->twice);
     return -EAGAIN;
   }
   return rc;
@@ -104,7 +109,9 @@ static int write_listing(struct build *b, struct shard_writer *w) {
   struct shard_intake *in = b->intake;
   bool written = w != NULL;
   b->err[0] = 0;
-  int rc = written ? 0 : shard_writer_open(b->file, b->options->order, b->kept, &w);
+  /* Several chunks, each sorted: nobody can search that. */
+  uint32_t order = in->chunks > 1 ? (uint32_t)SHARD_ORDER_KEEP : b->options->order;
+  int rc = written ? 0 : shard_writer_open(b->file, order, b->kept, &w);
   if (rc == 0) {
     struct output names = {b, w, SHARD_WRITER_NAMES}, others = {b, w, SHARD_WRITER_OTHERS};
     rc = written ? 0 : shard_merge(in->names, write_name, &names, b->err, b->size);

@@ -37,7 +37,18 @@ static void count_name(struct shard_intake_hand *h) {
 
 int shard_intake_add_entry(struct shard_intake_hand *h, const char *path, size_t length,
                            uint64_t ino, uint8_t type) {
+  struct shard_intake *in = h->intake;
   count_name(h);
+  if (in->options->chunk) {
+    if (length + SHARD_CHUNKED_MORE >= sizeof(in->numbered)) {
+      snprintf(in->error, sizeof(in->error), "a path below '%.300s' is too long", in->label);
+      return -ENAMETOOLONG;
+    }
+    in->chunks += in->chunks == 0 || in->last_chunk != h->chunk;
+    in->last_chunk = h->chunk;
+    length = shard_chunked_put(in->numbered, path, length, h->chunk);
+    path = in->numbered;
+  }
   return shard_sorter_feed(&h->names, path, length, ino, type);
 }
 
@@ -155,6 +166,7 @@ void shard_intake_clear(struct shard_intake *in) {
   in->dirs_count = in->dirs_room = 0;
   in->dirs_hidden = in->dir_links = 0;
   in->written = in->line = 0;
+  in->chunks = in->last_chunk = 0;
   in->last_length = 0;
   in->error[0] = 0;
   atomic_store(&in->seen, 0);

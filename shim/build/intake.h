@@ -48,7 +48,8 @@ struct shard_source {
 struct shard_intake_hand {
   struct shard_intake *intake;
   struct shard_feeder names, others;
-  uint64_t seen; /* names so far */
+  uint64_t seen;  /* names so far */
+  uint64_t chunk; /* with options->chunk: the number of the chunk that names are of */
 };
 
 #define SHARD_INTAKE_HANDS 4
@@ -75,6 +76,7 @@ struct shard_intake {
   struct shard_sorter *names, *others; /* others: NULL if the listing has no attributes */
   struct shard_writer *writer; /* gets names at once, in the order they come; NULL: sorters */
   uint64_t written, line;      /* names to the writer; names of shard_intake_add() */
+  uint64_t chunks, last_chunk; /* that have names; the last of them */
   size_t dirs_room;
   pthread_mutex_t mutex; /* of dirs */
   atomic_uint_fast64_t seen;
@@ -92,7 +94,8 @@ struct shard_intake {
  */
 int shard_intake_add(struct shard_intake *intake, const char *name, size_t length);
 
-/* Add an entry, a non-directory; ino and type are the kernel's d_ino and d_type. */
+/* Add an entry, a non-directory; ino and type are the kernel's d_ino and d_type. With
+ * options->chunk one thread adds all, chunk by chunk. */
 int shard_intake_add_entry(struct shard_intake_hand *hand, const char *path, size_t length,
                            uint64_t ino, uint8_t type);
 

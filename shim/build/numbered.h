@@ -4,6 +4,8 @@
  *
  * The sorter gets them in the order of paths, each with one more slash and its number before the
  * basename: DIR/ / NUMBER BASENAME. No byte of a number is a NUL or a slash. Pure.
+ *
+ * And names of a listing in chunks: each with its chunk's number at the front.
  */
 #ifndef SHARD_BUILD_NUMBERED_H
 #define SHARD_BUILD_NUMBERED_H
@@ -35,6 +37,18 @@ static inline size_t shard_numbered_strip(char *name, size_t length) {
   size_t base = shard_codec_basename(name, length), number = SHARD_NUMBERED_MORE - 1;
   memmove(name + base - 1, name + base + number, length - base - number);
   return length - SHARD_NUMBERED_MORE;
+}
+
+#define SHARD_CHUNKED_MORE ((size_t)8)
+
+/* Write the name with its chunk's number into to[length + SHARD_CHUNKED_MORE]. Returns its length. */
+static inline size_t shard_chunked_put(char *to, const char *name, size_t length, uint64_t chunk) {
+  for (size_t k = SHARD_CHUNKED_MORE; k > 0; k--) {
+    to[k - 1] = (char)(0x80 | (chunk & 0x7f));
+    chunk >>= 7;
+  }
+  memcpy(to + SHARD_CHUNKED_MORE, name, length);
+  return length + SHARD_CHUNKED_MORE;
 }
 
 #endif

@@ -21,6 +21,7 @@
 #include "base/path.h"
 #include "base/whole.h"
 #include "config/config.h"
+#include "listing/codec.h"
 #include "listing/listing.h"
 
 bool shard_prebuilt_is_true(const struct shard_listing *l, const char *real) {
@@ -61,13 +62,26 @@ static bool all_names_match(const struct shard_listing *l, const struct shard_op
   return false;
 }
 
+/* Whether the order is the one that is asked for: with chunks, also that of paths if what the
+ * directories show fits into one. */
+static bool has_same_order(const struct shard_listing *l, const struct shard_options *made,
+                           const struct shard_options *asked) {
+  const struct shard_header *h = l->header;
+  if (!asked->chunk || h->order != SHARD_ORDER_PATH || made->chunk == asked->chunk) {
+    return asked->chunk ? made->chunk == asked->chunk : h->order == asked->order;
+  }
+  uint64_t shown = h->names.count + h->others.count + h->dirs_hidden + h->dir_links;
+  bool all = asked->exact || made->attributes || (!made->include[0] && made->hidden);
+  return all && shown + h->directories <= asked->chunk;
+}
+
 /* Whether a listing made with other options holds the very names that are asked for. */
 static bool has_same_names(const struct shard_listing *l, const struct shard_options *asked) {
   struct shard_options made;
   char ignored[128];
   const struct shard_header *h = l->header;
   if (shard_options_parse(&made, l->options, ignored, sizeof(ignored)) != 0 ||
-      h->order != asked->order) {
+      !has_same_order(l, &made, asked)) {
     return false;
   }
   if (made.include[0] && strcmp(made.include, asked->include) != 0) {

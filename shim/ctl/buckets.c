@@ -31,7 +31,7 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
   if (options->order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory is for text files, and '%s' is none", url);
   }
-  if (options->depth || options->exact || options->follow || !options->hidden) {
+  if (options->depth || options->exact || options->follow || !options->hidden || options->chunk) {
     return ctl_usage("of --options, only order and include are for S3");
   }
   if (shard_s3_client_init(err, sizeof(err)) != 0 ||

@@ -220,6 +220,9 @@ static int check_text(struct index *x) {
   if (x->unique && o->order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory keeps names that come more often; sort -u drops them");
   }
+  if (o->chunk) {
+    return ctl_usage("of --options, chunk is for directories");
+  }
   if (x->given.include) {
     return ctl_usage("--include is for directories; sift the text with grep");
   }

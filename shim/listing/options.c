@@ -85,6 +85,9 @@ static int set_option(struct shard_options *o, const char *word, size_t n) {
   if (IS("exact")) {
     return parse_number(value, length, 1u << 20, &o->exact);
   }
+  if (IS("chunk")) {
+    return parse_number(value, length, 1u << 30, &o->chunk);
+  }
   if (IS("include")) {
     return unescape(o->include, sizeof(o->include), value, length);
   }
@@ -114,14 +117,24 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
     snprintf(err, size, "listing option 'follow=1' needs 'depth=N': links can form cycles");
     return -EINVAL;
   }
+  bool flat = o->depth == 1 && o->exact < 2, folders = o->depth == 2 && o->exact == 2;
+  if (o->chunk && (o->order != SHARD_ORDER_PATH || o->attributes || (!flat && !folders))) {
+    snprintf(err, size, "listing option 'chunk=%u' needs order=path, attributes=0, and depth=1 or "
+             "'depth=2 exact=2'", o->chunk);
+    return -EINVAL;
+  }
   return 0;
 }
 
 void shard_options_format(const struct shard_options *o, char *buf, size_t size) {
+  char chunk[24] = "";
+  if (o->chunk) {
+    snprintf(chunk, sizeof(chunk), " chunk=%u", o->chunk);
+  }
   int n =
-      snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d include=",
+      snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d%s include=",
                shard_words_at(shard_words_orders, o->order), o->depth, o->exact, o->hidden,
-               o->follow, o->attributes);
+               o->follow, o->attributes, chunk);
   size_t k = n < 0 ? 0 : (size_t)n;
   for (const char *p = o->include; *p && k + 4 < size; p++) {
     if (*p == '%' || *p == ' ' || *p == '\t') {

@@ -21,6 +21,7 @@ struct shard_options {
   bool hidden;     /* with names that begin with '.' */
   bool follow;     /* walk through links to directories */
   bool attributes; /* with d_type and d_ino, and with format.h's "others" */
+  uint32_t chunk;  /* entries that are sorted among themselves, see libshard.h; 0: all names */
   char include[SHARD_INCLUDE_ROOM]; /* fnmatch(3) patterns separated by ':'; "": everything */
 };
 

@@ -26,6 +26,11 @@ static int add_other(void *context, const char *path, size_t length, uint64_t in
   return shard_intake_add_other(context, path, length, ino, type);
 }
 
+static void begin_chunk(void *context, uint64_t number) {
+  struct shard_intake_hand *hand = context;
+  hand->chunk = number;
+}
+
 static int add_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
                          const char *path) {
   return shard_intake_add_directory(context, dev, ino, mtime, path);
@@ -63,7 +68,8 @@ static int read_directory(void *context, struct shard_intake *intake, char *err,
     sinks[i] = (struct shard_walk_sink){.context = &intake->hands[i],
                                         .entry = add_entry,
                                         .other = add_other,
-                                        .directory = add_directory};
+                                        .directory = add_directory,
+                                        .chunk = begin_chunk};
   }
   bool in_parts = intake->attempt == 0; /* parts may be why the first attempt failed */
   int rc = shard_walk(real, intake->options, sinks, SHARD_WALKERS, in_parts, &facts);

@@ -100,6 +100,9 @@ struct walker {
   struct tree *tree;
   struct shard_walk_sink *sink;
   uint64_t dirs_hidden, dir_links;
+  uint64_t counted; /* with options->chunk: entries so far */
+  const struct shard_options *match; /* what names are compared with */
+  struct shard_options one;          /* the options with a single pattern */
   char *dents;
   char path[SHARD_NAME_MAX];
   char error[sizeof(((struct shard_walk_facts *)0)->error)];
@@ -155,7 +158,13 @@ static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size
   const struct shard_options *o = w->tree->options;
   struct shard_walk_sink *sink = w->sink;
   const char *name = d->name;
-  if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]) || !o->hidden)) {
+  if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]))) {
+    return 0;
+  }
+  if (o->chunk && o->depth == 1) {
+    sink->chunk(sink->context, w->counted++ / o->chunk);
+  }
+  if (name[0] == '.' && !o->hidden) {
     return 0;
   }
   size_t length = strlen(name);
@@ -170,7 +179,10 @@ static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size
     memcpy(w->path + base, name, length + 1);
     path = w->path;
   }
-  bool matches = shard_options_match(o, name, length);
+  bool matches = shard_options_match(w->match, name, length);
+  if (kind == KIND_FILE && matches && o->chunk && o->depth == 2 && level == 2) {
+    sink->chunk(sink->context, w->counted++ / o->chunk);
+  }
   if (kind == KIND_FILE && matches && (o->exact == 0 || o->exact == level)) {
     return sink->entry(sink->context, path, base + length, d->ino, type);
   }
@@ -436,6 +448,62 @@ static int end_directory(struct walker *w, int fd, const char *path, const struc
   return w->sink->directory(w->sink->context, after.st_dev, after.st_ino, after.st_mtim, path);
 }
 
+static int compare_directories(const void *pa, const void *pb) {
+  const struct pending_directory *const *a = pa, *const *b = pb;
+  return strcmp((*a)->path, (*b)->path);
+}
+
+/* Put the pending directories into the order of their names. */
+static int sort_pending(struct walker *w) {
+  struct tree *t = w->tree;
+  size_t count = 0;
+  for (const struct pending_directory *d = t->pending; d; d = d->next) {
+    count++;
+  }
+  struct pending_directory **all = count ? malloc(count * sizeof(struct pending_directory *)) : NULL;
+  if (!all) {
+    return count ? fail(w, -ENOMEM, "out of memory") : 0;
+  }
+  for (size_t i = 0; i < count; i++) {
+    all[i] = t->pending;
+    t->pending = t->pending->next;
+  }
+  qsort(all, count, sizeof(struct pending_directory *), compare_directories);
+  for (size_t i = count; i > 0; i--) {
+    all[i - 1]->next = t->pending;
+    t->pending = all[i - 1];
+  }
+  free(all);
+  return 0;
+}
+
+/*
+ * With options->chunk: a folder's names come pattern by pattern, and folders in the order of their
+ * names, as a program gets them that globs one after the other.
+ */
+static int read_by_patterns(struct walker *w, int fd, struct part_reader *r,
+                            const struct pending_directory *dir, size_t base) {
+  const struct shard_options *o = w->tree->options;
+  if (o->depth == 1 || dir->level == 1) {
+    int rc = read_entries(w, fd, r, dir->path, base, dir->level);
+    return rc == 0 ? sort_pending(w) : rc;
+  }
+  const char *pattern = o->include;
+  int rc = 0;
+  do {
+    size_t n = strcspn(pattern, ":");
+    w->one = *o;
+    memcpy(w->one.include, pattern, n);
+    w->one.include[n] = 0;
+    w->match = &w->one;
+    rc = lseek(fd, 0, SEEK_SET) == 0 ? read_entries(w, fd, r, dir->path, base, dir->level)
+                                     : fail(w, -errno, "lseek: %s", strerror(errno));
+    pattern += n + (pattern[n] == ':');
+  } while (rc == 0 && *pattern);
+  w->match = o;
+  return rc;
+}
+
 static int read_directory(struct walker *w, const struct pending_directory *dir) {
   struct tree *t = w->tree;
   size_t base = strlen(dir->path);
@@ -452,7 +520,8 @@ static int read_directory(struct walker *w, const struct pending_directory *dir)
   int fd = shard_path_open(t->root, dir->path, O_RDONLY);
   int rc = fd < 0 ? fail_to_open(w, dir->path) : begin_directory(w, fd, &r, dir, &before);
   if (rc == 0) {
-    rc = read_entries(w, fd, &r, dir->path, base, dir->level);
+    rc = t->options->chunk ? read_by_patterns(w, fd, &r, dir, base)
+                           : read_entries(w, fd, &r, dir->path, base, dir->level);
   }
   bool last = !r.split || end_part(t, &r, rc);
   if (rc == 0 && last) {
@@ -500,14 +569,15 @@ static void *walk_directories(void *context) {
 
 int shard_walk(const char *root, const struct shard_options *options, struct shard_walk_sink *sinks,
                size_t threads, bool in_parts, struct shard_walk_facts *facts) {
-  struct tree t = {.options = options, .facts = facts, .in_parts = in_parts && threads > 1};
+  struct tree t = {
+      .options = options, .facts = facts, .in_parts = in_parts && threads > 1 && !options->chunk};
   struct walker *walks[SHARD_WALKERS] = {NULL};
   pthread_t ids[SHARD_WALKERS];
   size_t started = 1;
   *facts = (struct shard_walk_facts){0};
   pthread_mutex_init(&t.mutex, NULL);
   pthread_cond_init(&t.changed, NULL);
-  threads = threads > SHARD_WALKERS ? SHARD_WALKERS : threads < 1 ? 1 : threads;
+  threads = threads > SHARD_WALKERS ? SHARD_WALKERS : threads < 1 || options->chunk ? 1 : threads;
   for (size_t i = 0; i < threads && t.rc == 0; i++) {
     walks[i] = calloc(1, sizeof(*walks[i]));
     if (!walks[i] || !(walks[i]->dents = malloc(DENTS_SIZE))) {
@@ -515,6 +585,7 @@ int shard_walk(const char *root, const struct shard_options *options, struct sha
       t.rc = -ENOMEM;
     } else {
       walks[i]->tree = &t;
+      walks[i]->match = options;
       walks[i]->sink = &sinks[i];
     }
   }

@@ -23,6 +23,8 @@ struct shard_walk_sink {
   /* A directory that was read to its end, with its identity and mtime at that moment. */
   int (*directory)(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
                    const char *path);
+  /* With options->chunk: the next entry is of this chunk. */
+  void (*chunk)(void *context, uint64_t number);
 };
 
 struct shard_walk_facts {
@@ -39,6 +41,8 @@ struct shard_walk_facts {
  * If a directory changes while it is read, its names may be incomplete: -EAGAIN. If it changed less
  * than a clock tick before it is read, the walk waits first, so that no later change can leave the
  * mtime as it is (git's "racy" rule).
+ *
+ * With options->chunk one thread reads everything, in the order that chunks are counted in.
  *
  * in_parts: several threads may read one directory where the file system allows it. If that turns
  * out not to work: -EAGAIN, too; walk again without.

@@ -47,6 +47,11 @@ class Config:
     quick: bool = False
     dataset_path: str = ""   # format string that makes the path DLIO gets from the real one
 
+    @property
+    def dali(self):
+        """Whether it needs nvidia.dali."""
+        return self.loader.endswith("dali")
+
 
 def family(fmt):
     """A name for a format that does not contain it."""
@@ -207,6 +212,32 @@ def readers():
                  {"reader.read_threads": 2, "reader.multiprocessing_context": "spawn"}, ranks=(1,))
 
 
+def dali():
+    """NVIDIA's loader, on a machine without a GPU.
+
+    native_dali makes a pipeline for each epoch and keeps the old ones, which the second epoch dies
+    of, whatever DALI's version. From February 2025 on it wants to be told a sampler.
+    """
+    native = {"reader.data_loader_sampler": "index", "train.epochs": 1, "reader.read_threads": 1}
+    for fmt in ("jpeg", "npz"):
+        for threads in (0, 2):
+            yield Config(f"dali-{fmt}-threads{threads}", plain(fmt), {"reader.read_threads": threads},
+                         "dali", ranks=(2, 4) if threads else (2,))
+    yield Config("dali-npz-spf4-sample_shuffle-seed", plain("npz", 4),
+                 {"reader.sample_shuffle": "seed", "reader.read_threads": 1}, "dali", ranks=(2,))
+    yield Config("dali-jpeg-folders-file_shuffle-seed", plain("jpeg", 1, FOLDERS),
+                 {"reader.file_shuffle": "seed", "reader.read_threads": 1}, "dali", ranks=(2,))
+    yield Config("dali-jpeg-uneven", plain("jpeg", 1, train=33, valid=17),
+                 {"reader.read_threads": 1}, "dali", ranks=(2,), may_hang=True)
+    for fmt in ("jpeg", "npy", "tfrecord"):
+        yield Config(f"native_dali-{fmt}", plain(fmt), native, "native_dali", ranks=(2, 4),
+                     may_hang=True)
+    yield Config("native_dali-npy-second-epoch", plain("npy"), {**native, "train.epochs": 2},
+                 "native_dali", ranks=(2,), may_hang=True)
+    yield Config("native_dali-npy-no-sampler", plain("npy"), {"train.epochs": 1}, "native_dali",
+                 ranks=(2,), may_hang=True)
+
+
 def paths():
     """The same dataset under other paths."""
     photo, records = plain("jpeg"), plain("tfrecord")
@@ -299,10 +330,10 @@ def matrix():
     PyTorch's come first: it forks, which TensorFlow's threads don't like. TensorFlow's loaders
     read ahead past the last step, so that only which files they open repeats, not how often.
     """
-    configs = [config for part in (cross, shuffles, formats, readers, paths, counts, surroundings,
-                                   workflows) for config in part()]
+    configs = [config for part in (cross, shuffles, formats, readers, dali, paths, counts,
+                                   surroundings, workflows) for config in part()]
     for config in configs:
-        config.opens = config.opens or ("counts" if config.loader == "pytorch" else "set")
+        config.opens = config.opens or ("set" if config.loader == "tensorflow" else "counts")
     return sorted(configs, key=lambda config: (config.may_hang, config.loader != "pytorch"))
 
 
@@ -318,7 +349,8 @@ def overrides(config, data, output, checkpoints):
     dataset = config.dataset
     path = (config.dataset_path or "{data}/{name}").format(data=data, name=dataset.name)
     options = {
-        "framework": config.loader, "reader.data_loader": config.loader,
+        "framework": "pytorch" if config.dali else config.loader,
+        "reader.data_loader": config.loader,
         "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
         "workflow.checkpoint": False, "workflow.profiling": False,
         "dataset.data_folder": path, "dataset.format": dataset.format,

@@ -211,10 +211,10 @@ def summary(result):
 
 
 
-def has_tensorflow(args):
-    """Whether the interpreter can run TensorFlow's loaders."""
+def has(args, module):
+    """Whether the interpreter has a module."""
     command = [args.python, "-c", "import importlib.util as u, sys;"
-               "sys.exit(0 if u.find_spec('tensorflow') else 1)"]
+               "sys.exit(0 if u.find_spec(sys.argv[1]) else 1)", module]
     return subprocess.run(command, check=False).returncode == 0
 
 
@@ -224,7 +224,9 @@ def choose(args):
     chosen = [config for config in chosen if re.search(args.filter, config.name)
               and (config.quick or not args.quick or args.control)]
     skipped = []
-    if not has_tensorflow(args):
+    if not has(args, "nvidia") or not has(args, "nvidia.dali"):  # a venv of its own has it
+        chosen = [config for config in chosen if not config.dali]
+    if not has(args, "tensorflow"):
         skipped = [config for config in chosen if config.loader == "tensorflow"]
         chosen = [config for config in chosen if config.loader != "tensorflow"]
     ranks = [int(number) for number in args.ranks.split(",")]

@@ -2,9 +2,10 @@
 
     mpirun -n R python tests/dlio/rank.py PLAN.json
 
-The plan: {"out": folder, "configs": [{"name": str, "overrides": [str]}]}. For
-every configuration the rank writes OUT/NAME/rankN.json (result, error, steps)
-and, where openlog.so is preloaded, the opens go to OUT/NAME/rankN.log.
+The plan: {"out": folder, "configs": [{"name": str, "overrides": [str]}]}, and
+"own": [[str]] if ranks have overrides of their own. For every configuration
+the rank writes OUT/NAME/rankN.json (result, error, steps) and, where
+openlog.so is preloaded, the opens go to OUT/NAME/rankN.log.
 
 If every rank fails alike, the ranks go on with the next configuration. If only
 some fail, the others are stuck in a barrier: the job is aborted, and whoever
@@ -124,7 +125,8 @@ def main():
         os.environ["OPENLOG"] = os.path.join(folder, f"rank{rank}.log")
         start = time.monotonic()
         try:
-            result = run(config["overrides"], rank)
+            own = plan.get("own", [[]])
+            result = run(config["overrides"] + own[rank % len(own)], rank)
         except (Exception, SystemExit) as error:  # pylint: disable=broad-except
             result = describe(error)
         gc.collect()

@@ -2,6 +2,8 @@
 
     python -m tests.dlio.s3_dlio --dlio /path/to/tree [--python ...] [--preload LIB]
 
+MLCommons' fork has other object stores: s3_fork.py runs those.
+
 For trees that have it (argonne-lcf's main; PyPI's 2.0.0 has not) and an interpreter that has
 s3torchconnector. The server is scripts/s3-server.sh's, behind a proxy that sees every request; the
 objects are put there by boto3. Compared are, for each rank, the objects that all its processes
@@ -296,7 +298,7 @@ def both(tests, server, ranks, chosen):
 
 def parse_arguments():
     """The command line."""
-    parser = options.parser(__doc__, "preload", "python", "dlio", "workdir")
+    parser = options.parser(__doc__, "preload", "python", "dlio", "workdir", "filter", "env")
     parser.add_argument("--ranks", default="1,2")
     args = options.parse(parser)
     if not args.dlio:
@@ -317,6 +319,10 @@ def main():
     """Run all; the exit status is 1 if any differs."""
     processes.end_jobs_on_signals()
     args = parse_arguments()
+    if os.path.exists(os.path.join(args.dlio, "dlio_benchmark", "storage", "obj_store_lib.py")):
+        from tests.dlio import s3_fork  # pylint: disable=import-outside-toplevel,cyclic-import
+
+        return s3_fork.main(args, options.work_folder(args, "dlio-s3-"))
     why = cannot(args)
     if why:
         print(f"skip  storage_type s3: {why}")

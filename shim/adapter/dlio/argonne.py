@@ -85,13 +85,6 @@ def _own_samples(args, total):
     return first, max(min(end, total), first), end - first
 
 
-def _sum(first, end):
-    """Sum of the sample numbers as DLIO adds them up: numpy.int64, or 0 for none."""
-    import numpy
-
-    return numpy.int64((end - first) * (first + end - 1) // 2) if end > first else 0
-
-
 def absolute(_module, _args, files):
     """The files as the index map names them: by absolute paths."""
     return files.absolute()
@@ -103,7 +96,7 @@ def uris(module, args, files):
     return files.absolute() if local else files.view()
 
 
-def index_map(named):
+def index_map(named, total=derived.sum_of):
     """What replaces get_global_map_index(); named: absolute or uris."""
     def install(module, cls):
         original = cls.get_global_map_index
@@ -120,7 +113,7 @@ def index_map(named):
                 state = numpy.random.get_state()
                 advance(numpy.random, end - first)
             return (NumpySampleMap(named(module, self, file_list), first, end,
-                                   self.num_samples_per_file, state), _sum(first, end))
+                                   self.num_samples_per_file, state), total(first, end))
 
         replace(cls, get_global_map_index)
 
@@ -137,7 +130,7 @@ def file_map(kind):
                 return original(self, file_list, total_samples, epoch_number)
             first, end, each = _own_samples(self, total_samples)
             return (derived.deal(module, self, file_list, Indices(first, end), each, epoch_number,
-                                 kind), _sum(first, end))
+                                 kind), derived.sum_of(first, end))
 
         replace(cls, build_sample_map_iter)
 

@@ -5,7 +5,7 @@ have a function of their own.
 """
 from functools import partial
 
-from . import bucket, derived, folder, loaders, tensorflow
+from . import bucket, derived, folder, loaders, object_store, tensorflow
 
 
 def patches(index_map, file_map, sampler_indices, dali_indices):

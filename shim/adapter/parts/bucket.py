@@ -33,7 +33,7 @@ KNOWN = {
 _turns = {}  # prefix -> how often this process has asked for it
 
 
-def _first_from(listing, name):
+def first_from(listing, name):
     """The first name of a listing in path order that is not before `name`, or None."""
     low, high = 0, listing.count
     while low < high:
@@ -107,7 +107,7 @@ def _walk(tree, storage, frame, node, use_pattern):
     check_order(listing)
     if any(listing.uses_byte(byte) for byte in (*range(32), 127, 0xEF)):
         raise Refusal("some keys have characters that XML may not hold")
-    absolute = _first_from(listing, "/")
+    absolute = first_from(listing, "/")
     if absolute is not None and absolute.startswith("/"):
         raise Refusal("some keys have two slashes after the folder")
     files = FileList(listing, folder + "/")

@@ -25,7 +25,7 @@ def shuffling(numpy):
 # ---- the list itself ---------------------------------------------------------------------------
 
 
-def _share(files, wanted, rank, size):
+def share(files, wanted, rank, size):
     """This rank's part of the first `wanted` files, for a DLIO that has no MPI world."""
     wanted = min(wanted, len(files))
     begin, end = native().range(wanted, rank, size)
@@ -35,7 +35,7 @@ def _share(files, wanted, rank, size):
 _said_share = False
 
 
-def _shard_world(args):
+def shard_world(args):
     """The launcher's world if SHARD_VIEW=shard applies to this DLIO, else None."""
     global _said_share
     if native().view_asked() != "shard":
@@ -70,7 +70,7 @@ def _patch_derive(cls):
         if any(files_of(files) is not None for files in given.values()):
             benchmark = frame.f_locals["self"]
             stop_counting(frame)
-            world = _shard_world(self)
+            world = shard_world(self)
             for kind, files in given.items():
                 files = files_of(files)
                 count = "num_files_" + kind
@@ -80,7 +80,7 @@ def _patch_derive(cls):
                 if not files.listing.source.startswith("s3://"):  # libc opens no objects
                     files.listing.count_reads(files.prefix, min(wanted, len(files)), 1)
                 if world is not None:
-                    files = _share(files, wanted, world.rank, world.size)
+                    files = share(files, wanted, world.rank, world.size)
                     setattr(benchmark, count, len(files))
                 elif wanted < len(files):
                     files = files[:wanted]
@@ -90,7 +90,7 @@ def _patch_derive(cls):
     replace(cls, derive_configurations)
 
 
-def _patch_epochs(cls):
+def patch_epochs(cls):
     """For SHARD_STATS: DLIO calls this before its first epoch and after each."""
     original = cls.reconfigure
 
@@ -127,9 +127,13 @@ def deal(module, args, file_list, samples, each, epoch, kind=ThreadSamples):
     if args.sample_shuffle is not module.Shuffle.OFF:
         seed(args, numpy, epoch)
         samples.shuffle(numpy.random)
+    return dealt(args, file_list.absolute(), samples, threads, kind)
+
+
+def dealt(args, files, samples, threads, kind):
+    """{thread: its samples} of Indices, in blocks of samples_per_thread."""
     if len(samples) and not args.samples_per_thread:
         raise ZeroDivisionError("integer division or modulo by zero")
-    files = file_list.absolute()
     per_rank = (len(files) // args.comm_size) % len(files)
     return {
         thread: kind(files, samples, thread, threads, args.samples_per_thread or 1,
@@ -137,12 +141,19 @@ def deal(module, args, file_list, samples, each, epoch, kind=ThreadSamples):
         for thread in range(threads)}
 
 
+def sum_of(first, end):
+    """Sum of the sample numbers as DLIO adds them up: numpy.int64, or 0 for none."""
+    import numpy
+
+    return numpy.int64((end - first) * (first + end - 1) // 2) if end > first else 0
+
+
 def patch(index_map, file_map, module, _tree):
     """Patch dlio_benchmark.utils.config. The family's own index_map(module, ConfigArguments) and
     file_map(...) replace get_global_map_index() and build_sample_map_iter()."""
     cls = module.ConfigArguments
     if "SHARD_STATS" in os.environ:
-        _patch_epochs(cls)
+        patch_epochs(cls)
     _patch_derive(cls)
     index_map(module, cls)
     file_map(module, cls)

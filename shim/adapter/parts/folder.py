@@ -4,6 +4,7 @@ import os
 
 from ..listing import Listing
 from ..sequences import FileList
+from . import rank0
 from .tokens import Names, Refusal, Token, answer_walks, asked, check_order, count_tokens
 
 # Functions that are relied upon and the same in every DLIO known so far.
@@ -23,10 +24,11 @@ def include(pattern):
                    for c in pattern)
 
 
-def flat(storage, folder, suffix):
-    """FileList of the entries of `folder` whose name ends with `suffix`, sorted by path."""
-    listing = Listing.of_dataset(storage.get_uri(folder),
-                                 "order=path depth=1 include=" + include("*" + suffix))
+def flat(storage, folder, suffix, more=""):
+    """FileList of the entries of `folder` whose name ends with `suffix`, sorted by path; more:
+    options."""
+    listing = Listing.of_dataset(storage.get_uri(folder), "order=path depth=1%s include=%s"
+                                 % (more, include("*" + suffix)))
     check_order(listing)
     if listing.directories_shown:
         raise Refusal("it holds directories whose names end with %r" % suffix)
@@ -34,8 +36,8 @@ def flat(storage, folder, suffix):
     return FileList(listing, storage.get_uri(os.path.join(folder, "x"))[:-1])
 
 
-def subfolders(storage, folder, suffix, order="basename"):
-    """FileList of folder/*/*.suffix in both cases, as glob finds them, by basename."""
+def subfolders(storage, folder, suffix, order="basename", more=""):
+    """FileList of folder/*/*.suffix in both cases, as glob finds them; more: options."""
     import glob
 
     root = storage.get_uri(folder)
@@ -50,8 +52,8 @@ def subfolders(storage, folder, suffix, order="basename"):
             raise Refusal("its path holds the format's name, and exists in upper case too")
         patterns.pop()
     listing = Listing.of_dataset(
-        root, "order=%s depth=2 exact=2 hidden=0 follow=1 include=%s"
-        % (order, ":".join(include("*." + pattern) for pattern in patterns)))
+        root, "order=%s depth=2 exact=2 hidden=0 follow=1%s include=%s"
+        % (order, more, ":".join(include("*." + pattern) for pattern in patterns)))
     check_order(listing)
     if listing.directories_shown:
         raise Refusal("it holds directories whose names end with .%s" % suffix)
@@ -68,7 +70,7 @@ def _first_entry(path):
     return None
 
 
-def _walk(tree, storage, frame, node, use_pattern):
+def _walk(tree, order, storage, frame, node, use_pattern):
     """The answer to initialize()'s walk_node(), or None for the unmodified one."""
     benchmark, kind = asked(tree, storage, frame)
     if benchmark is None:
@@ -79,7 +81,7 @@ def _walk(tree, storage, frame, node, use_pattern):
     if use_pattern:
         if node != os.path.join(args.data_folder, "%s/*/*.%s" % (kind, suffix)):
             return None
-        files = subfolders(storage, folder, suffix)
+        files = subfolders(storage, folder, suffix, order)
         answer = [Token(files[0], files)] if files else []
     else:
         if node != folder:
@@ -98,9 +100,53 @@ def _walk(tree, storage, frame, node, use_pattern):
     return answer
 
 
-def patch(module, tree):
-    """Patch dlio_benchmark.storage.file_storage."""
+def patch(module, tree, order="basename"):
+    """Patch dlio_benchmark.storage.file_storage; order: what sub-folders' files are sorted by."""
     def walk(*arguments):
-        return _walk(tree, *arguments)
+        return _walk(tree, order, *arguments)
 
     answer_walks(module.FileStorage, walk, lambda node, _frame: repr(node))
+
+
+# ---- DLIOs whose rank 0 lists ------------------------------------------------------------------
+
+CHUNK = 1_000_000  # paths that are sorted among themselves, and broadcast at once
+
+
+def _in_chunks(storage, folder, suffix):
+    """flat(), where every CHUNK entries are sorted by themselves, as the directory shows them."""
+    return flat(storage, folder, suffix, " chunk=%d" % CHUNK)
+
+
+def _by_folders(storage, folder, suffix):
+    """subfolders(), where every CHUNK paths are sorted by themselves: a folder's as it shows them,
+    and folders in the order of their names."""
+    files = subfolders(storage, folder, suffix, "path")
+    if len(files) > CHUNK:
+        files = subfolders(storage, folder, suffix, "path", " chunk=%d" % CHUNK)
+    return files
+
+
+def _offered_subfolders(storage, _benchmark, folder, suffix, names):
+    """What to offer, if DLIO finds in the folders what one listing has of them."""
+    import glob
+
+    root = storage.get_uri(folder)
+    for name in names:
+        path = os.path.join(root, name)
+        if glob.has_magic(name):
+            raise Refusal("%r holds a character that is special in a pattern" % name)
+        if name.startswith(".") and os.path.isdir(path):
+            raise Refusal("it has the hidden folder %r" % name)
+        if suffix in name and suffix not in root and os.path.isdir(path):
+            raise Refusal("the name of folder %r holds that of the format" % name)
+    return repr(folder), _by_folders, folder, suffix
+
+
+def patch_rank0(chunks, module, tree):
+    """Patch dlio_benchmark.storage.file_storage. chunks: whether a flat folder's names are sorted
+    in chunks; if not, all are, and then cut into chunks."""
+    def offered(_storage, _benchmark, folder, suffix):
+        return repr(folder), _in_chunks if chunks else flat, folder, suffix
+
+    rank0.answer_walks(module.FileStorage, tree, offered, _offered_subfolders)

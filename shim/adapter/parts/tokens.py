@@ -26,7 +26,7 @@ class Token(str):
 
 class Names(list):
     """What walk_node() returns for a flat folder: not empty, [0] is the first entry as libc shows
-    it (DLIO looks whether it is a directory), and iterating gives the Token."""
+    it (DLIO looks whether it is a directory), and iterating gives the Token, as a slice does."""
 
     def __init__(self, first, token):
         super().__init__()
@@ -36,7 +36,7 @@ class Names(list):
         return 1
 
     def __getitem__(self, i):
-        return [self._first][i]
+        return list(self)[i] if isinstance(i, slice) else [self._first][i]
 
     def __iter__(self):
         return iter([self._token] if self._token is not None else [])

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""iterable: MLCommons' iterable datasets, which copy the list in every worker, and its sampler."""
+from ..patching import lent, replace
+from ..sequences import FileList, Indices
+
+KNOWN = {
+    "TorchIterableDataset.__init__": ("28c3f6df51",),
+    "TorchIterableDataset.worker_init": ("82b8d62079",),
+    "TorchIterableDataset.__iter__": ("1d0daa0229",),
+    "TorchIterableDatasetSimple.__init__": ("dc381f87af",),
+    "TorchIterableDatasetSimple.worker_init": ("5f46a4ca99",),
+    "TorchIterableDatasetSimple.__iter__": ("a4d06e1ef8",),
+}
+
+
+def _list(values=()):
+    """list() for a module that only reads what it gets: a FileList is as good as its copy."""
+    return values if isinstance(values, FileList) else list(values)
+
+
+def _numbers(values=()):
+    """list() for the sampler."""
+    return Indices(values.start, values.stop) if isinstance(values, range) else list(values)
+
+
+def patch(module, _tree):
+    """Patch dlio_benchmark.data_loader.torch_data_loader."""
+    module.list = _list
+    cls = module.dlio_sampler
+    original = cls.__init__
+
+    def __init__(self, *args, **kwargs):
+        with lent(module, list=_numbers):
+            original(self, *args, **kwargs)
+
+    replace(cls, __init__)

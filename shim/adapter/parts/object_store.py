@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""object_store: walk_node() of MLCommons' ObjStoreLibStorage, answered from a listing of the bucket.
+
+The class lists by one of three libraries: s3dlio, s3torchconnector, minio. Tried with a real server,
+all three return every key below the prefix, folder markers included, in the order of their bytes. So
+shardctl's listing stands for each; what differs is which account and endpoint a library takes, and
+the prefix. With `storage_type: direct_fs` the class lists a local folder by s3dlio.
+"""
+import os
+
+from .. import STARTED
+from ..listing import Listing
+from ..native import native
+from ..sequences import FileList
+from .bucket import first_from
+from .folder import include
+from .tokens import Names, Refusal, Token, answer_walks, asked, check_order, count_tokens, say_refusal
+
+# Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
+KNOWN = {
+    "storage/obj_store_lib.py": {
+        "MinIOAdapter.__init__": ("a25a758b2a", "8d25a26165"),
+        "MinIOAdapter.list_objects": ("bc121bf8c0",),
+        "ObjStoreLibStorage.__init__": (
+            "6c99bff182", "c72b9551f7", "eb8fa0d6df", "9fc6d5df4d", "e69c8d4071", "15a796470a",
+            "36b0187258", "650eaf1bf6", "99f864e16b"),
+        "ObjStoreLibStorage.get_uri": ("8c123653b6",),
+        "ObjStoreLibStorage.get_node": ("c6b3021f1d",),
+        "ObjStoreLibStorage.walk_node": ("c296b057c3",),
+        "ObjStoreLibStorage.list_objects": ("7afa2a3624", "85eeb77e9d"),
+    },
+    "storage/s3_storage.py": {
+        "S3Storage.__init__": ("d199fbdb96",),
+        "S3Storage.get_node": ("c6b3021f1d",),
+    },
+    "storage/storage_handler.py": {
+        "DataStorage.__init__": ("ef9f5ec340", "01ab64c2b2"),
+        "DataStorage.get_node": ("ebc9a99fee",),
+    },
+}
+
+LIBRARIES = ("s3dlio", "s3torchconnector", "minio")
+# F sorts what a library returns in parts of this length. Keys come sorted; entries of a directory
+# do not.
+CHUNK = 1000000
+
+_turns = {}  # listed place -> how often this process has asked for it
+
+
+# ---- a bucket ----------------------------------------------------------------------------------
+
+
+def endpoint(storage):
+    """The endpoint that the storage's library asks."""
+    if storage.storage_library == "s3dlio":
+        # The library's own variable, which the storage class does not know, comes first.
+        return os.environ.get("AWS_ENDPOINT_URL_S3") or storage.endpoint
+    if storage.storage_library == "minio" and "://" not in str(storage.endpoint):
+        return "http://%s" % storage.endpoint
+    return storage.endpoint
+
+
+def _true(variable):
+    return os.environ.get(variable, "").lower() == "true"
+
+
+def _account(storage, server):
+    """Variables for shardctl: what the storage class and its library take. None if that is not
+    enough for it."""
+    library, region, gone = storage.storage_library, storage.region, []
+    path_style = True
+    if library == "s3dlio":
+        if _true("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
+            raise Refusal("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS takes the endpoint from s3dlio; "
+                          "unset it")
+        region = (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+                  or "us-east-1")
+    elif library == "s3torchconnector":
+        config = getattr(storage.s3_client, "s3client_config", None)
+        if config is None or getattr(config, "profile", None):
+            raise Refusal("storage_options.s3_profile, or a s3torchconnector that does not tell "
+                          "of it, is for s3torchconnector only")
+        path_style = config.force_path_style
+    else:
+        path_style = ".amazonaws.com" not in server
+        gone.append("AWS_SESSION_TOKEN")  # the class hands none to minio
+    values = {"AWS_ENDPOINT_URL_S3": server, "AWS_REGION": region,
+              "AWS_ACCESS_KEY_ID": storage.access_key_id,
+              "AWS_SECRET_ACCESS_KEY": storage.secret_access_key}
+    if not all(isinstance(value, str) and value for value in values.values()):
+        return None
+    if path_style:
+        values["SHARD_S3_ADDRESSING"] = "path"
+    if "SHARD_TIMEOUT" not in os.environ:
+        values["SHARD_TIMEOUT"] = "10"  # for a request: the unmodified run gives up soon, too
+    values["SHARD_LOG"] = "warn"  # only the reason of a failure is wanted
+    # "NAME" takes a variable away: nothing else may say where the bucket is.
+    return ["%s=%s" % pair for pair in values.items()] + gone + [
+        "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+        "AWS_PROFILE"]
+
+
+def _bucket_and_prefix(storage, folder):
+    """(bucket, prefix, what each file's URI begins with) of a folder, as walk_node() finds them."""
+    import urllib.parse
+
+    uri = storage.get_uri(folder)
+    parts = urllib.parse.urlparse(uri)
+    prefix = parts.path.lstrip("/")
+    before = storage.get_uri(os.path.join(folder, "x"))[:-1]
+    if (parts.scheme != "s3" or before != "s3://%s/%s/" % (parts.netloc, prefix)
+            or not uri.isprintable()
+            or not parts.netloc.replace("-", "").replace("_", "").replace(".", "").isalnum()):
+        raise Refusal("it is not of the form s3://bucket/folder, or folder in the bucket "
+                      "storage_root")
+    if storage.use_full_object_uri and storage.storage_library != "s3dlio":
+        prefix = before[:-1]  # keys are whole URIs
+    return parts.netloc, prefix, before
+
+
+def _of_bucket(storage, args, folder, server):
+    if storage.storage_library not in LIBRARIES or storage.uri_scheme != "s3":
+        raise Refusal("only s3dlio, s3torchconnector and minio with uri_scheme s3 are known")
+    # With other loaders, or the iterative sampler, DLIO does other things with the names.
+    if (str(args.framework) != "pytorch" or str(args.data_loader) != "pytorch"
+            or str(args.data_loader_sampler) not in ("None", "index")):
+        raise Refusal("in a bucket only the PyTorch loader with the index sampler is known")
+    bucket, prefix, before = _bucket_and_prefix(storage, folder)
+    server = server or endpoint(storage)
+    environment = _account(storage, server)
+    if environment is None:
+        return None  # DLIO stops, too
+    url = "s3://%s/%s/" % (bucket, prefix)
+    turn = _turns[url] = _turns.get(url, 0) + 1
+    since = STARTED  # the ranks of an MPI job have met since then, after data was generated
+    if args.comm_size == 1:
+        # Processes that do not know each other each list for themselves; but shares must be of one
+        # list.
+        turn, since = (turn, 1) if native().view_asked() == "shard" else (0, 0)
+    listing = Listing.of_bucket(url, "order=path include=" + include("*" + str(args.format)),
+                                environment, turn, since)
+    if not listing.count:
+        return None
+    check_order(listing)
+    if any(listing.uses_byte(byte) for byte in (*range(32), 127, 0xEF)):
+        raise Refusal("some keys have characters that XML may not hold")
+    absolute = first_from(listing, "/")
+    if absolute is not None and absolute.startswith("/"):
+        raise Refusal("some keys have two slashes after the folder")
+    if "://" not in folder and listing.uses_byte(ord(":")) and listing.uses_byte(ord("/")):
+        raise Refusal("some keys may hold '://', which DLIO takes for a URI")
+    return FileList(listing, before)
+
+
+# ---- direct_fs ---------------------------------------------------------------------------------
+
+
+def _of_folder(storage, args, folder):
+    """s3dlio's list of a local folder: the files in it and below, through links to folders, too."""
+    if storage.storage_library != "s3dlio" or storage.uri_scheme != "direct":
+        return None  # DLIO stops
+    before = storage.get_uri(os.path.join(folder, "x"))[:-1]
+    root = before[len("direct://"):-1]
+    if not root.startswith("/") or any(c in before for c in "?#") or not before.isprintable():
+        raise Refusal("its path is not that of a local folder, or holds '?', '#' or a control "
+                      "character")
+    every = "order=path depth=0 hidden=1 follow=0 include="
+    listing = Listing.of_dataset(root, every + "*")
+    if listing.links:
+        raise Refusal("it holds links to directories")
+    if listing.count > CHUNK:
+        raise Refusal("it holds more than 1,000,000 files, whose order is that of the directory")
+    listing = Listing.of_dataset(root, every + include("*" + str(args.format)))
+    check_order(listing)
+    return FileList(listing, before) if listing.count else None
+
+
+# ---- what families use -------------------------------------------------------------------------
+
+
+def files(storage, args, folder, server=None):
+    """FileList of what initialize() makes of walk_node(folder): the URIs of all that ends with the
+    format, sorted. None where DLIO's own way must be gone; Refusal or OSError, why it is.
+
+    server  the endpoint of another rank, if the list must be that of its
+    """
+    if str(args.storage_type) == "direct_fs":
+        return _of_folder(storage, args, folder)
+    return _of_bucket(storage, args, folder, server)
+
+
+def _walk(tree, storage, frame, node, use_pattern):
+    """The answer to the walk_node() of an initialize() that lists on every rank, or None."""
+    benchmark, kind = asked(tree, storage, frame)
+    if benchmark is None:
+        return None
+    folder = os.path.join(benchmark.args.data_folder, kind)
+    subfolders = getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval"))
+    if use_pattern or node != folder or subfolders != 0:
+        return None  # a bucket has no sub-folders for DLIO, which stops
+    found = files(storage, benchmark.args, folder)
+    if not found:
+        return None
+    count_tokens(frame)
+    name = found.listing.name(0)
+    return Names(name, Token(name, found))
+
+
+def known(tree, functions=None):
+    """Whether the storage class is one of those; if it is not, says so."""
+    different = tree.differences(functions or KNOWN)
+    if different:
+        say_refusal("storage_type s3", different[0][-1])
+    return not different
+
+
+def patch(module, tree):
+    """Patch dlio_benchmark.storage.obj_store_lib of a DLIO that lists on every rank."""
+    if known(tree):
+        answer_walks(module.ObjStoreLibStorage, lambda *arguments: _walk(tree, *arguments),
+                     lambda _node, frame: "data_folder/" + str(frame.f_locals.get("dataset_type")))
+
+
+def patch_aistore(module, _tree):
+    """Patch dlio_benchmark.storage.aistore_storage: it is said that AIStore is listed as ever."""
+    def walk(*_arguments):
+        raise Refusal("libshard has no listings of AIStore")
+
+    answer_walks(module.AIStoreStorage, walk,
+                 lambda _node, frame: "data_folder/" + str(frame.f_locals.get("dataset_type")))

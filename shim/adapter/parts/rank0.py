@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: MIT
+"""rank0: DLIOs whose rank 0 lists the dataset, and broadcasts every path to all ranks.
+
+initialize() has rank 0 ask the storage class for names, and broadcasts the sorted paths in chunks;
+every rank keeps each P-th. Here rank 0 first offers a listing: each rank opens it, on its own node.
+If all have the same one, rank 0's list of names is a Token, one chunk is broadcast that stands for
+all paths, and each rank keeps of it a Token of its own part. If one rank has not, or has no
+libshard, all go on unmodified: rank 0 decides, and the others learn it from what is broadcast.
+
+Meanwhile the benchmark's communicator is a Comm: it sees to the messages that are ours. What goes
+wrong while rank 0 lists is broadcast too, for the others wait for nothing else.
+"""
+import itertools
+import os
+import sys
+import time
+
+from .. import SOURCES
+from ..native import WARN, native
+from ..patching import Proxy, lent, replace
+from ..sequences import FileList
+from .derived import share, shard_world
+from .tokens import Names, Refusal, Token, asked, count_tokens, files_of, say_refusal, stop_counting
+
+TAG = 22873      # of the messages that tell rank 0 which ranks have libshard
+PATIENCE = 30.0  # seconds that rank 0 waits for them; all ranks have just met in a barrier
+
+
+def _version():
+    """What ranks that understand each other have in common."""
+    import hashlib
+
+    return hashlib.sha256(repr(sorted(SOURCES.items())).encode()).hexdigest()
+
+
+# ---- what is broadcast -------------------------------------------------------------------------
+
+
+class Offer:
+    """Asks all ranks to open a listing: opener(storage, *arguments) returns its FileList.
+
+    kind     "train" or "valid"
+    what     how people call what is listed
+    """
+
+    def __init__(self, kind, what, opener, *arguments):
+        self.kind, self.what = kind, what
+        self._opener, self._arguments = opener, arguments
+
+    def open(self, storage):
+        """The FileList, or None and a word to people."""
+        try:
+            files = self._opener(storage, *self._arguments)
+            if files:
+                return files
+            say_refusal(self.what, Refusal("it holds no files"))
+        except Exception as error:  # pylint: disable=broad-except
+            say_refusal(self.what, error)  # whatever it is: the other ranks wait for an answer
+        return None
+
+
+class Taken:
+    """Is broadcast in place of the paths of the listing that all ranks have opened."""
+
+
+class Failure:
+    """Is broadcast where rank 0 fails."""
+
+    def __init__(self, error):
+        import pickle
+
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:  # pylint: disable=broad-except
+            error = RuntimeError("%s: %s" % (type(error).__name__, error))
+        self.error = error
+
+
+class Chunk:
+    """The chunk of all paths as a rank's filter sees it: the part of the rank, at its place, is a
+    Token; len() is that of all."""
+
+    def __init__(self, count, rank, token):
+        self._count, self._rank, self._token = count, rank, token
+
+    def __len__(self):
+        return self._count
+
+    def __iter__(self):
+        return itertools.chain(itertools.repeat(None, self._rank), (self._token,))
+
+    def __repr__(self):
+        return "<libshard: %d paths>" % self._count
+
+
+class Comm(Proxy):
+    """The benchmark's communicator while initialize() lists."""
+
+    def __init__(self, benchmark, comm):
+        super().__init__(comm, _benchmark=benchmark, _kind=None, _files=None, _all=None,
+                         _told=None, first_folder=None)
+        if comm.rank != 0:
+            # The message is small: it is sent at once, whether or not rank 0 asks for it.
+            self._told = comm.isend(_version(), dest=0, tag=TAG)
+
+    def original(self):
+        """The communicator itself, at the end."""
+        if self._told is not None:
+            self._told.test()
+        return self._target
+
+    def agreed(self):
+        """The FileList that all ranks have opened, until it is broadcast."""
+        return self._files
+
+    def everyone(self):
+        """On rank 0: whether all ranks have this libshard. One without would take our messages for
+        paths."""
+        if self._all is None:
+            self._all = self._hear(time.monotonic() + PATIENCE)
+        return self._all
+
+    def _hear(self, deadline):
+        comm = self._target
+        for rank in range(1, comm.size):
+            while not comm.iprobe(source=rank, tag=TAG):
+                if time.monotonic() > deadline:
+                    native().log(WARN, "DLIO lists its dataset in the unmodified way: rank %d does "
+                                 "not run under libshard; give LD_PRELOAD to all ranks (mpirun -x "
+                                 "LD_PRELOAD)" % rank)
+                    return False
+                time.sleep(0.001)
+            if comm.recv(source=rank, tag=TAG) != _version():
+                native().log(WARN, "DLIO lists its dataset in the unmodified way: rank %d has "
+                             "another version of libshard" % rank)
+                return False
+        return True
+
+    def offer(self, offer):
+        """On rank 0: the FileList that all ranks have opened, or None."""
+        self._target.bcast(offer, root=0)
+        return self._consider(offer)
+
+    def _consider(self, offer):
+        files = offer.open(self._benchmark.storage)
+        mine = files and (files.listing.digest, len(files), files.prefix)
+        others = self._target.allgather(mine)
+        agreed = mine is not None and others.count(mine) == len(others)
+        self._kind, self._files = offer.kind, files if agreed else None
+        if not agreed and self._target.rank == 0 and mine is not None:
+            rank = next(i for i, one in enumerate(others) if one != mine)
+            say_refusal(offer.what, Refusal(
+                "rank %d %s" % (rank, "cannot open its listing" if others[rank] is None else
+                                "finds other names, or another order; SHARD_LISTING_BUILD=first "
+                                "gives all nodes one listing")))
+        return self._files
+
+    def fail(self, error):
+        """On rank 0: let the other ranks, which wait for a broadcast, fail alike."""
+        self._target.bcast(Failure(error), root=0)
+
+    def bcast(self, obj=None, root=0):
+        """As mpi4py's."""
+        comm = self._target
+        if comm.rank == root:
+            if self._files is None or obj != [self._files[0]]:
+                return comm.bcast(obj, root=root)
+            comm.bcast(Taken(), root=root)
+            return self._chunk()
+        while True:
+            got = comm.bcast(obj, root=root)
+            if isinstance(got, Offer):
+                self._consider(got)
+            elif isinstance(got, Taken):
+                return self._chunk()
+            elif isinstance(got, Failure):
+                raise got.error
+            else:
+                return got
+
+    def _chunk(self):
+        benchmark, files, self._files = self._benchmark, self._files, None
+        rank, size, count = benchmark.my_rank, benchmark.comm_size, len(files)
+        if self._kind == "train":
+            expected = benchmark.num_files_train
+        else:
+            expected = benchmark.num_files_eval if benchmark.do_eval else 0
+        each = (min(expected, count) if expected > 0 else count) // size
+        own = files[rank::size][:each]
+        if each and not files.listing.source.startswith("s3://"):  # libc opens no objects
+            files.listing.count_reads(files.prefix, each * size, 1)
+        count_tokens(sys._getframe(2))
+        return Chunk(count, rank, Token(own[0] if own else "", own))
+
+
+# ---- where initialize() comes by ---------------------------------------------------------------
+
+
+def _patch_beginning(cls, tree):
+    """initialize() sets files_pre_sharded before it lists: from then on it has a Comm."""
+    name = "files_pre_sharded"
+
+    def fget(self):
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def fset(self, value):
+        self.__dict__[name] = value
+        frame = sys._getframe(1)
+        if not value or frame.f_code.co_name != "initialize":
+            return
+        benchmark = frame.f_locals.get("self")
+        if getattr(benchmark, "args", None) is not self or not tree.holds(frame.f_code, "main.py"):
+            return
+        if not getattr(self, "skip_listing", False) and not isinstance(benchmark.comm, Comm):
+            benchmark.comm = Comm(benchmark, benchmark.comm)
+
+    setattr(cls, name, property(fget, fset))
+
+
+def _patch_end(cls, module):
+    """derive_configurations() gets FileLists for Tokens."""
+    original = cls.derive_configurations
+
+    def copied(values=()):
+        return values.view() if isinstance(values, FileList) else list(values)
+
+    def derive_configurations(self, file_list_train=None, file_list_eval=None):
+        frame = sys._getframe(1)
+        benchmark = frame.f_locals.get("self")
+        if isinstance(getattr(benchmark, "comm", None), Comm):
+            benchmark.comm = benchmark.comm.original()
+            stop_counting(frame)
+        given = {"train": file_list_train, "eval": file_list_eval}
+        if any(files_of(files) is not None for files in given.values()):
+            world = shard_world(self)
+            for kind, files in given.items():
+                files = files_of(files)
+                if files is not None and world is not None:
+                    files = share(files, len(files), world.rank, world.size)
+                    setattr(benchmark, "num_files_" + kind, len(files))
+                if files is not None:
+                    given[kind] = files if files else []
+        with lent(module, list=copied):
+            return original(self, given["train"], given["eval"])
+
+    replace(cls, derive_configurations)
+
+
+def patch_config(module, tree):
+    """Patch dlio_benchmark.utils.config."""
+    _patch_beginning(module.ConfigArguments, tree)
+    _patch_end(module.ConfigArguments, module)
+
+
+# ---- the storage classes -----------------------------------------------------------------------
+
+
+class _Failing:
+    """What a walk in one of rank 0's threads returns if it has failed: the thread that makes the
+    list learns of it where it iterates, and tells the others."""
+
+    def __init__(self, comm, error):
+        self._comm, self._error = comm, error
+
+    def __iter__(self):
+        if self._comm.everyone():
+            self._comm.fail(self._error)
+        raise self._error
+
+
+def _asking(tree, storage, frame):
+    """The benchmark if it is its initialize(), or the function in it that lists a folder, that asks
+    for names of train or valid while the other ranks wait for them."""
+    if frame.f_code.co_name not in ("initialize", "_list_subfolder"):
+        return None
+    benchmark = frame.f_locals.get("self")
+    if (getattr(benchmark, "storage", None) is not storage
+            or not isinstance(benchmark.comm, Comm) or not tree.holds(frame.f_code, "main.py")):
+        return None
+    return benchmark
+
+
+def answer_walks(cls, tree, flat, subfolders):
+    """Let rank 0 offer listings where initialize() calls walk_node() of a storage class.
+
+    flat(storage, benchmark, folder, suffix)               returns what to offer of a folder: (what,
+    subfolders(storage, benchmark, folder, suffix, names)  opener, arguments ...), or None
+    """
+    original = cls.walk_node
+
+    def offered(self, benchmark, frame, kind, node, names):
+        """The FileList that all ranks have, or None."""
+        try:
+            if asked(tree, self, frame)[0] is None or not benchmark.comm.everyone():
+                return None
+            suffix = str(benchmark.args.format)
+            made = (flat(self, benchmark, node, suffix) if names is None
+                    else subfolders(self, benchmark, node, suffix, names))
+        except (Refusal, OSError) as error:
+            say_refusal(repr(node), error)
+            return None
+        return benchmark.comm.offer(Offer(kind, *made)) if made else None
+
+    def walk(self, benchmark, frame, node):
+        """The names of a folder, as initialize() gets them."""
+        kind = str(frame.f_locals.get("dataset_type"))
+        folder = os.path.join(benchmark.args.data_folder, kind)
+        if kind not in ("train", "valid") or node != folder:
+            return original(self, node)
+        if frame.f_locals.get("num_subfolders", 0) > 0:
+            names = original(self, node)
+            files = offered(self, benchmark, frame, kind, node, names) if names else None
+            benchmark.comm.first_folder = min(names) if files else None
+            return names
+        files = offered(self, benchmark, frame, kind, node, None)
+        if files is None:
+            return original(self, node)
+        name = files.listing.name(0)
+        return Names(name, Token(name, files))
+
+    def walk_node(self, id, use_pattern=False):
+        frame = sys._getframe(1)
+        benchmark = _asking(tree, self, frame) if type(self) is cls else None
+        if benchmark is None:
+            return original(self, id, use_pattern)
+        inside = frame.f_code.co_name != "initialize"
+        try:
+            if not inside:
+                return walk(self, benchmark, frame, id)
+            files = benchmark.comm.agreed()
+            if files is None:
+                return original(self, id, use_pattern)
+            first = frame.f_locals.get("sf_name") == benchmark.comm.first_folder
+            return [Token(files[0], files)] if first else []
+        except BaseException as error:
+            if inside:
+                return _Failing(benchmark.comm, error)
+            if benchmark.comm.everyone():
+                benchmark.comm.fail(error)
+            raise
+
+    replace(cls, walk_node)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""reshard: MLCommons' _reshard_files(), by which ranks exchange their files before every epoch.
+
+The function stays. It shuffles, deals and sends positions in the listing that all ranks have, in
+arrays, in place of lists of paths.
+"""
+from ..patching import Proxy, lent, replace
+from ..sequences import FileList
+
+KNOWN = {
+    "ConfigArguments._reshard_files": ("1fcd428f7b",),
+}
+
+
+class _Exchange:
+    """The globals of _reshard_files() that see lists, for one call. A list of arrays is what the
+    function has made of a FileList."""
+
+    def __init__(self, ranks):
+        import numpy
+
+        self._numpy = numpy
+        self._ranks = ranks
+        self._files = None  # the FileList at hand
+
+    def names(self, module):
+        random = Proxy(module.np.random, shuffle=self.shuffle)
+        return {"list": self.list, "enumerate": self.enumerate, "setattr": self.setattr,
+                "np": Proxy(module.np, random=random)}
+
+    def list(self, values=()):
+        if isinstance(values, FileList):
+            self._files = values
+            return values.positions()
+        return list(values)
+
+    def enumerate(self, values):
+        """The buckets get every P-th element each, in turn: here as one array."""
+        if isinstance(values, self._numpy.ndarray):
+            return ((i, values[i::self._ranks].copy()) for i in range(self._ranks))
+        return enumerate(values)
+
+    def _is_lazy(self, values):
+        return type(values) is list and values and isinstance(values[0], self._numpy.ndarray)
+
+    def shuffle(self, values):
+        if self._is_lazy(values):
+            values[:] = [self._numpy.concatenate(values)]
+            values = values[0]
+        self._numpy.random.shuffle(values)
+
+    def setattr(self, owner, name, values):
+        setattr(owner, name, self._files.at(values[0]) if self._is_lazy(values) else values)
+
+
+def patch(module, cls):
+    """Let _reshard_files() exchange positions where a list is lazy."""
+    original = cls._reshard_files
+
+    def _reshard_files(self, epoch_number):
+        if not any(isinstance(files, FileList)
+                   for files in (self.file_list_train, self.file_list_eval)):
+            return original(self, epoch_number)
+        with lent(module, **_Exchange(self.comm_size).names(module)):
+            return original(self, epoch_number)
+
+    replace(cls, _reshard_files)

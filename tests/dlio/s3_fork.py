@@ -1,0 +1,297 @@
+"""The object stores of MLCommons' fork: the same run from a bucket, unmodified and under the preload.
+
+    python -m tests.dlio.s3_dlio --dlio /path/to/tree [--python ...] [--filter ...]
+
+s3_dlio.py hands over to this where the tree has the class ObjStoreLibStorage, which reads by
+s3dlio, s3torchconnector or minio. Every rank has a proxy of its own before the server, and every
+run a folder of its own: so the server's side tells which rank has asked for which object, whatever
+library asks. A second job has one endpoint for all ranks: its LIST requests are counted.
+"""
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.parse
+
+from tests.dlio.matrix import summary
+from tests.dlio.s3_dlio import ACCESS, BUCKET, ODD, SECRET, Watch, content
+from tests.harness import options, paths, processes, s3
+from tests.harness.opens import opens_difference
+from tests.harness.processes import tail
+from tests.harness.proxy import Proxy
+from tests.harness.verdicts import Verdicts
+
+LIBRARIES = ("s3dlio", "s3torchconnector", "minio")
+OTHERS = ("", "README.txt", "x/", "img.npz.tmp", "img.NPZ")
+
+
+class Run:
+    """A configuration, and the objects that it reads."""
+
+    def __init__(self, name, library, fmt="npz", counts=(16, 8), folder="{name}", samples=1,
+                 keys=(), **settings):
+        self.name, self.library, self.format = name, library, fmt
+        self.counts, self.samples = counts, samples
+        self.folder = folder.format(name=name)  # data_folder
+        self.keys = keys  # stems of more objects of each dataset
+        self.lazy = settings.pop("lazy", True)
+        self.says = settings.pop("says", None)
+        self.put = settings.pop("put", True)
+        self.options = {"storage.storage_options.storage_library": library,
+                        **{key.replace("__", "."): value for key, value in settings.items()}}
+
+    def prefix(self):
+        """The keys' common part."""
+        key = self.folder.split("/", 3)[3] if self.folder.startswith("s3://") else self.folder
+        if "storage.storage_options.use_full_object_uri" in self.options and self.library != "s3dlio":
+            key = f"s3://{BUCKET}/{key}"
+        return key.strip("/")
+
+
+def runs(ranks):
+    """What is run."""
+    made = []
+    for library in LIBRARIES:
+        quick = {"reader__read_threads": 0}
+        made += [
+            Run("npz-" + library, library),
+            Run("npz-alone-" + library, library, **quick),
+            Run("hdf5-" + library, library, "hdf5", **quick),
+            Run("npy-4-" + library, library, "npy", (8, 8), samples=4, **quick),
+            Run("odd-" + library, library, counts=(12, 4), keys=ODD, **quick),
+            Run("whole-" + library, library, folder=f"s3://{BUCKET}/a/{{name}}", **quick),
+            Run("uri-" + library, library,
+                storage__storage_options__use_full_object_uri="'true'", **quick),
+            Run("fewer-" + library, library, counts=(16, 8), dataset__num_files_train=8,
+                workflow__evaluation=False, **quick),
+        ]
+    quick = {"reader__read_threads": 0, "storage__storage_options__s3_max_attempts": "'2'"}
+    made += [
+        Run("shuffled", "s3dlio", dataset__file_shuffle="seed", dataset__sample_shuffle="seed", **quick),
+        Run("slash", "s3dlio", folder="{name}/", **quick),
+        Run("hostile", "s3dlio", keys=("/lead",), lazy=False, says="two slashes", **quick),
+        Run("control", "s3dlio", keys=("\x01",), lazy=False, says="XML", **quick),
+        Run("other-uri", "s3dlio", keys=("a://b",), lazy=False, says="for a URI", **quick),
+        Run("too-many", "s3dlio", dataset__num_files_train=1000, lazy=False, **quick),
+        Run("sub-folders", "s3dlio", dataset__num_subfolders_train=4, lazy=False, **quick),
+        Run("iterative", "s3torchconnector", reader__data_loader_sampler="iterative", lazy=False,
+            **quick),
+        Run("no-bucket", "s3torchconnector", storage__storage_root="nobucket", lazy=False, put=False,
+            **quick),
+        Run("wrong-secret", "minio", storage__storage_options__secret_access_key="wrongSecret/9",
+            lazy=False, **quick),
+    ]
+    return made
+
+
+class Tests:
+    """One invocation."""
+
+    def __init__(self, args, work, endpoint):
+        self.args, self.work, self.endpoint = args, work, endpoint
+        self.client = s3.client(endpoint, ACCESS, SECRET)
+        self.client.create_bucket(Bucket=BUCKET)
+        self.verdicts = Verdicts()
+        self.bodies = {}
+
+    def body(self, fmt, samples):
+        """A data file's bytes."""
+        if (fmt, samples) not in self.bodies:
+            if fmt == "hdf5":
+                made = ("import h5py, io, numpy, sys; b = io.BytesIO(); f = h5py.File(b, 'w');"
+                        "f.create_dataset('records', data=numpy.zeros((%d, 8, 8), 'u1'));"
+                        "f.create_dataset('labels', data=numpy.zeros(%d, 'i8')); f.close();"
+                        "sys.stdout.buffer.write(b.getvalue())" % (samples, samples))
+                self.bodies[fmt, samples] = subprocess.run(
+                    [self.args.python, "-c", made], stdout=subprocess.PIPE, check=True).stdout
+            else:
+                self.bodies[fmt, samples] = content(fmt, samples)
+        return self.bodies[fmt, samples]
+
+    def fill(self, run):
+        """Its objects, and others among them."""
+        if not run.put:
+            return
+        for kind, count in zip(("train", "valid"), run.counts):
+            stems = [f"img_{i:02d}_of_{count}" for i in range(count)]
+            stems[1:1 + len(run.keys)] = run.keys[:count - 1]
+            for stem in stems:
+                self.client.put_object(Bucket=BUCKET, Key=f"{run.prefix()}/{kind}/{stem}.{run.format}",
+                                       Body=self.body(run.format, run.samples))
+            for other in OTHERS:
+                self.client.put_object(Bucket=BUCKET, Key=f"{run.prefix()}/{kind}/{other}", Body=b"?")
+        self.client.put_object(Bucket=BUCKET, Key=f"{run.prefix()}/train2/x.{run.format}", Body=b"?")
+
+    def overrides(self, run, output):
+        """The run's configuration."""
+        values = {
+            "framework": "pytorch", "reader.data_loader": "pytorch",
+            "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
+            "workflow.checkpoint": False, "workflow.profiling": False,
+            "storage.storage_type": "s3", "storage.storage_root": BUCKET,
+            "storage.storage_options.access_key_id": ACCESS,
+            "storage.storage_options.secret_access_key": SECRET,
+            "storage.storage_options.region": "us-east-1",
+            "storage.storage_options.s3_force_path_style": "'true'",
+            "dataset.data_folder": f"'{run.folder}'", "dataset.format": run.format,
+            "dataset.num_files_train": run.counts[0], "dataset.num_files_eval": run.counts[1],
+            "dataset.num_samples_per_file": run.samples, "dataset.num_subfolders_train": 0,
+            "dataset.num_subfolders_eval": 0, "dataset.record_length_bytes": 64,
+            "reader.batch_size": 2, "reader.batch_size_eval": 1, "reader.read_threads": 2,
+            "train.epochs": 2, "train.computation_time": 0.0, "evaluation.eval_time": 0.0,
+            "output.folder": output, "checkpoint.checkpoint_folder": output + "-checkpoints",
+            **run.options}
+        return [f"++workload.{key}={value}" for key, value in values.items()]
+
+    def job(self, side, name, ranks, chosen, proxies):
+        """Run them in one MPI job, again where one has stopped it. Returns what it wrote."""
+        out = os.path.join(self.work, side, name)
+        os.makedirs(out, exist_ok=True)
+        text, left, part = b"", list(chosen), 0
+        while left:
+            part += 1
+            log, plan = os.path.join(out, f"job{part}.log"), os.path.join(out, f"plan{part}.json")
+            with open(plan, "w", encoding="utf-8") as stream:
+                json.dump({"out": out, "own": [
+                    [f"++workload.storage.storage_options.endpoint_url={proxy.endpoint}"]
+                    for proxy in proxies], "configs": [
+                    {"name": run.name, "overrides": self.overrides(run, os.path.join(out, run.name, "output"))}
+                    for run in left]}, stream)
+            env = {"PYTHONPATH": os.path.abspath(self.args.dlio)}
+            preload = []
+            if side == "shim":
+                env.update(SHARD_CACHE_DIR=os.path.join(self.work, "cache"), SHARD_LOG="info",
+                           **self.args.env)
+                preload = [self.args.preload]
+            command = processes.mpi_command(
+                ranks, [self.args.python, paths.source("dlio", "rank.py"), plan], preload, env)
+            environment = {k: v for k, v in processes.environment(self.args.python).items()
+                           if not k.startswith("AWS_")}
+            watch = Watch()
+            status, reason = processes.run_job(command, environment, self.work, log, watch.look, 900)
+            self.verdicts.tell(f"{side} {name}: no secret on a command line",
+                               [repr(watch.shown)[:300]] if watch.shown else [])
+            with open(log, "rb") as stream:
+                text += stream.read()
+            done = [run for run in left if self.result(out, run, 0)["result"] != "stopped"]
+            if status == 0 and not reason:
+                break
+            if reason or not done:
+                self.verdicts.tell(f"{side} {name}", [f"the job failed: {status} {reason}", tail(log, 40)])
+                break
+            left = left[len(done):]
+        return text
+
+    @staticmethod
+    def result(out, run, rank):
+        """What a rank reported."""
+        try:
+            with open(os.path.join(out, run.name, f"rank{rank}.json"), encoding="utf-8") as stream:
+                return json.load(stream)
+        except FileNotFoundError:
+            return {"result": "stopped"}
+
+    def requests(self, proxy, run):
+        """(LIST requests by prefix, requests for objects by key) of a run at a proxy."""
+        lists, gets = collections.Counter(), collections.Counter()
+        for target, headers in proxy.seen:
+            path, _, query = target.partition("?")
+            fields = dict(urllib.parse.parse_qsl(query))
+            key = urllib.parse.unquote(path).partition(f"/{BUCKET}/")[2]
+            if "list-type" in fields:
+                if fields.get("prefix", "").startswith(run.prefix() + "/"):
+                    lists[fields["prefix"]] += 1
+            elif key.startswith(run.prefix() + "/"):
+                gets[key] += 1
+        return lists, gets
+
+    def compare(self, run, ranks, seen):
+        """Differences of one run as lines, and what is told of it."""
+        lines, gets, steps = [], 0, 0
+        for rank in range(ranks):
+            bare, shim = (self.result(os.path.join(self.work, side, "own"), run, rank)
+                          for side in ("bare", "shim"))
+            if self.plain(bare) != self.plain(shim):
+                lines.append(f"rank {rank}: {self.plain(bare)} unmodified, {self.plain(shim)} under the preload")
+                lines += shim.get("traceback", "").splitlines()[-8:]
+            for key in ("steps", "list", "samples"):
+                if bare.get(key) != shim.get(key):
+                    lines.append(f"rank {rank}: {key} {bare.get(key)} unmodified, {shim.get(key)} under the preload")
+            (_, mine), (_, theirs) = (self.requests(seen[side][rank], run) for side in ("bare", "shim"))
+            gets, steps = gets + sum(mine.values()), steps + sum(bare.get("steps", {}).values())
+            lines += opens_difference(mine, theirs)
+            if shim["result"] == "ok" and (shim["list_type"] == "FileList") != run.lazy:
+                lines.append(f"rank {rank}: its list is a {shim['list_type']}")
+        return lines, f"{gets} requests, {steps} steps, {self.plain(self.result(os.path.join(self.work, 'bare', 'own'), run, 0))[:150]}"
+
+    def plain(self, result):
+        """How it ended, without ports."""
+        return re.sub(r"127\.0\.0\.1:[0-9]+|localhost:[0-9]+|tx[0-9a-f-]{20,}[^ ]*", "#",
+                      summary(result).replace(self.work, "#"))
+
+    def both(self, ranks, chosen):
+        """Both sides; each rank with its own proxy."""
+        for run in chosen:
+            self.fill(run)
+        seen = {}
+        for side in ("bare", "shim"):
+            proxies = [Proxy(self.endpoint) for _ in range(ranks)]
+            begin = time.monotonic()
+            for proxy in proxies:
+                proxy.__enter__()
+            text = self.job(side, "own", ranks, chosen, proxies)
+            for proxy in proxies:
+                proxy.__exit__()
+            seen[side] = proxies
+            print(f"      {side}: {time.monotonic() - begin:.0f} s", flush=True)
+        for run in chosen:
+            lines, note = self.compare(run, ranks, seen)
+            if run.says and run.says.encode() not in text:
+                lines.append(f"nothing is said of {run.says!r}")
+            self.verdicts.tell(f"n{ranks} {run.name} ({note})", lines)
+        # Known by unmodified runs: F's minio cannot start, which is what must be seen above.
+        found = [word for word in (SECRET, "wrongSecret/9") if word.encode() in self.cached()]
+        self.verdicts.tell("no secret in a file of the cache", found)
+
+    def cached(self):
+        """All bytes of the cache."""
+        text, cache = b"", os.path.join(self.work, "cache")
+        for name in os.listdir(cache) if os.path.isdir(cache) else ():
+            with open(os.path.join(cache, name), "rb") as stream:
+                text += stream.read()
+        return text
+
+    def counted(self, ranks, chosen):
+        """One endpoint for all: how often the bucket is listed."""
+        for side in ("bare", "shim"):
+            with Proxy(self.endpoint) as proxy:
+                self.job(side, "one", ranks, chosen, [proxy])
+            for run in chosen:
+                result = self.result(os.path.join(self.work, side, "one"), run, 0)
+                if result["result"] != "ok":
+                    continue
+                for kind in ("train", "valid"):
+                    agents = [headers.get("user-agent", "") for target, headers in proxy.seen
+                              if dict(urllib.parse.parse_qsl(target.partition("?")[2])).get("prefix")
+                              == f"{run.prefix()}/{kind}/"]
+                    good = side == "bare" or len(agents) == 1 and "shardctl" in agents[0].lower()
+                    self.verdicts.tell(f"n{ranks} {run.name}: {len(agents)} LIST requests for {kind},"
+                                       f" {side}", [] if good else [repr(agents)])
+
+
+def main(args, work):
+    """Run all; returns the exit status."""
+    with s3.server(os.path.join(work, "server"), ACCESS, SECRET) as endpoint:
+        tests = Tests(args, work, endpoint)
+        for ranks in map(int, args.ranks.split(",")):
+            chosen = [run for run in runs(ranks) if re.search(args.filter, run.name)]
+            tests.both(ranks, chosen)
+            tests.counted(ranks, [run for run in chosen if run.name.startswith(("npz-alone", "whole"))])
+    return tests.verdicts.conclude(work, args.workdir)
+
+
+if __name__ == "__main__":
+    sys.exit("see tests/dlio/s3_dlio.py")
