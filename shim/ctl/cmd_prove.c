@@ -34,8 +34,9 @@ static const char usage[] =
     "      --json        print one JSON object\n"
     "  -h, --help\n"
     "\n"
-    "Takes five minutes at most; progress goes to stderr. Exit status: 0 it is known or proven,\n"
-    "1 it is not, or could not be tried, 2 wrong usage.\n";
+    "Takes five minutes at most on two cores that do nothing else, and gives up after fifteen.\n"
+    "Progress goes to stderr. Exit status: 0 it is known or proven, 1 it is not, or could not be\n"
+    "tried, 2 wrong usage.\n";
 
 enum { OPT_PYTHON = CTL_OPTION_OWN, OPT_DLIO, OPT_AGAIN, OPT_KEEP };
 

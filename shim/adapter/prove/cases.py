@@ -61,6 +61,9 @@ def draw_maps(at):
     return real, lazy, total, pick.randint(0, 5)
 
 
+@covers("VirtualIndexMap", "ConfigArguments.get_global_map_index", *(
+    "VirtualIndexMap." + name for name in ("__init__", "_resolve", "__getitem__", "__contains__",
+                                           "__len__", "__iter__", "items", "__repr__")))
 @covers("get_global_map_index", "ConfigArguments.get_global_map_index")
 def global_map(at):
     """Whatever it returns, and the generator's state."""
@@ -101,17 +104,20 @@ def derive(at):
              args.total_samples_eval], "the lists as they are given", "what is kept of them")
 
 
+@covers("_reshard_files", "ConfigArguments.reconfigure", "ConfigArguments._reshard_files",
+        count=600)
 @covers("reconfigure", "ConfigArguments.reconfigure", count=600)
 def reconfigure(at):
     """All that DLIO's arguments hold, over some epochs, by list and FileList."""
     pick, cls = at.random, at.config.ConfigArguments
     real, lazy, _, _ = draw_maps(at)
     real_eval, lazy_eval = at.pair(pick.choice((0, 1, len(real))))
-    if at.args.comm_size > 1 and at.needs_ranks(cls.reconfigure):
-        at.args.comm_size, at.args.my_rank = 1, 0
     first = {name: value for name, value in vars(at.args).items()}
     first.update(file_shuffle=pick.choice([*at.config.Shuffle, "off", "seed"]),
                  data_loader_sampler=pick.choice(list(at.config.DataLoaderSampler)))
+    if hasattr(cls, "files_pre_sharded"):
+        first["files_pre_sharded"] = pick.random() < .7
+        at.note(files_pre_sharded=first["files_pre_sharded"])
     spf, epochs = at.args.num_samples_per_file, sorted(pick.sample(range(6), 3))
     at.note(files=len(real), eval_files=len(real_eval), epochs=epochs,
             file_shuffle=str(first["file_shuffle"]), sampler=str(first["data_loader_sampler"]))
@@ -216,6 +222,98 @@ def torch_dataset(at):
                 "files, rank and size of its rank", "what a worker has")
         at.same(str(worker if workers else -1), told[1][0][1].get("thread_index"),
                 "the worker's number", "thread_index")
+
+
+ITERABLE = ("TorchIterableDataset", "TorchIterableDatasetSimple")
+
+
+@covers("PyTorch's iterable data sets", *("%s.%s" % (name, method) for name in ITERABLE
+                                          for method in ("__init__", "worker_init", "__iter__")),
+        count=200)
+def iterable(at):
+    """What a worker reads of its rank's list."""
+    import importlib
+
+    module = importlib.import_module("dlio_benchmark.data_loader.torch_data_loader")
+    enums = importlib.import_module("dlio_benchmark.common.enumerations")
+    pick, cls = at.random, at.config.ConfigArguments
+    real, lazy = at.pair(pick.randint(1, 40))
+    kind = pick.choice((enums.DatasetType.TRAIN, enums.DatasetType.VALID))
+    workers = pick.choice((0, 1, 2, 3, 5))
+    worker, batch, spf = pick.randrange(workers or 1), pick.randint(1, 4), pick.randint(1, 3)
+    whole = pick.random() < .3
+    at.note(files=len(real), worker=worker, workers=workers, kind=str(kind), batch_size=batch,
+            samples_per_file=spf)
+    information = types.SimpleNamespace(id=worker, num_workers=workers) if workers else None
+
+    class Reader:
+        """Notes what it is asked to read."""
+        _prefetch_executor = None
+
+        def __init__(self, calls, files, thread_index):
+            self.calls, self._file_list, self.thread_index = calls, files, thread_index
+            self.file_map, self.open_file_map = {}, {}
+            if whole:
+                self.iter_epoch = self._iter_epoch
+
+        def _iter_epoch(self, files, batch_size):
+            for path in files:
+                self.calls.append(("open", path))
+                yield batch_size
+
+        def open(self, path):
+            """A file of two row groups."""
+            self.calls.append(("open", path))
+            about = types.SimpleNamespace(metadata=types.SimpleNamespace(num_row_groups=2))
+            return about, None, [0, 3, 5]
+
+        def get_sample(self, path, index):
+            self.calls.append(("get", path, index))
+
+        def next(self):
+            """All of its map."""
+            for entry in self.file_map[self.thread_index]:
+                self.calls.append(("open", entry[1]))
+                self.calls.append(at.exact(entry))
+                yield entry
+
+    for name in ITERABLE:
+        made, told = [], []
+        for files in (list(real), lazy):
+            cls.reset()
+            args = cls.get_instance()
+            vars(args).update(file_list_train=files, file_list_eval=files, resized_image=7,
+                              num_samples_per_file=spf, comm_size=1, my_rank=0)
+            calls = []
+
+            def get_reader(*_, calls=calls, thread_index=None, **named):
+                now = cls.get_instance()
+                calls.append(sorted((k, str(v)) for k, v in named.items()))
+                return Reader(calls, now.file_list_train if kind is enums.DatasetType.TRAIN
+                              else now.file_list_eval, thread_index)
+
+            def run(calls=calls, get_reader=get_reader, name=name):
+                saved = module.ReaderFactory, module.torch.utils.data.get_worker_info
+                module.ReaderFactory = types.SimpleNamespace(get_reader=get_reader)
+                module.torch.utils.data.get_worker_info = lambda: information
+                try:
+                    one = getattr(module, name)("npz", kind, 1, batch, workers)
+                    if workers:
+                        one.worker_init(worker)
+                    given = list(one)
+                    if hasattr(one, "dlp_logger"):
+                        one.dlp_logger = None
+                    return [calls, given]
+                finally:
+                    module.ReaderFactory, module.torch.utils.data.get_worker_info = saved
+            made.append(at.outcome(run))
+            told.append(calls)
+        at.blame(name + ".__iter__")
+        at.same(*made)
+        if isinstance(made[0][0], dict):
+            read = [call[1] for call in told[1] if call[0] == "open"]
+            at.same(real[worker::workers] if workers else real, list(dict.fromkeys(read)),
+                    "its share of the list", "what a worker reads")
 
 
 @covers("DALI's data set", "DaliIndexDataset.__init__", count=600)
@@ -446,4 +544,5 @@ def storage(at):
 # Proven on ranks of MPI, by runs.Proof.lists().
 LISTED = ("DLIOBenchmark.initialize", "ConfigArguments.derive_configurations",
           "ConfigArguments.reconfigure", "FileStorage.walk_node", "FileStorage.get_uri",
-          "FileStorage.get_node", "FileStorage.get_basename")
+          "FileStorage.get_node", "FileStorage.get_basename", "ConfigArguments._reshard_files",
+          "DLIOMPI.comm", "DLIOMPI.allreduce_min", "DLIOMPI.alltoall")

@@ -178,15 +178,6 @@ class At:
             one = one[:len(other)]
         self.same(one, other, "DLIO's parameters", "the adapter's parameters")
 
-    def needs_ranks(self, method):
-        """Whether a method talks to other ranks."""
-        try:
-            text = inspect.getsource(inspect.unwrap(getattr(method, "__wrapped__", method)))
-        except (OSError, TypeError):
-            return True
-        return any(word in text for word in ("comm", "reshard")) and (
-            hasattr(self.config.ConfigArguments, "files_pre_sharded"))
-
     @staticmethod
     def call_init(cls, one, *arguments):
         cls.__init__(one, *arguments)
@@ -234,6 +225,7 @@ def main(request):
     config = importlib.import_module(MODULE + "utils.config")
     mpi = importlib.import_module(MODULE + "utils.utility").DLIOMPI
     mpi.get_instance().set_parent_values(0, 1)
+    config.DLIOMPI = fakes.Mpi
     cls = config.ConfigArguments
     # Workers' logs and traces are no part of this.
     for name in ("configure_dlio_logging", "configure_dftracer"):
@@ -280,13 +272,13 @@ def main(request):
         except Exception as error:  # pylint: disable=broad-except
             if os.environ.get("PYTHONDEVMODE"):
                 raise
-            if changed & set(functions):
+            if changed & set(functions) - set(LISTED):
                 guilty = " or ".join(name for name in functions if name in changed)
                 tell(differs={"function": guilty, "input": at.told(), "theirs": "%s: %s" % (
                     type(error).__name__, error), "ours": "this function cannot be tried"})
                 return 1
-            tell(say="%s: not tried here, and as known (%s: %s)" % (
-                title, type(error).__name__, str(error)[:120]))
+            tell(say="%s: not tried by itself (%s: %s)" % (title, type(error).__name__,
+                                                           str(error)[:120]))
             continue
         proven.update(functions)
         tell(say="%s, %d lists: alike" % (title, done + 1), cases=done + 1)

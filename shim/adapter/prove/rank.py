@@ -75,6 +75,12 @@ def exact(value, deep=0):
             return {type(value).__name__: value.tolist()}
         return {"array": [str(value.dtype), value.shape,
                           hashlib.sha256(value.tobytes()).hexdigest()[:16]]}
+    if hasattr(type(value), "items") and hasattr(type(value), "__getitem__"):  # VirtualIndexMap
+        keys = list(value)
+        return {"map": [[exact(k), exact(v)] for k, v in value.items()],
+                "keys": [exact(k) for k in keys], "values": [exact(value[k]) for k in keys],
+                "has": [k in value for k in (-1, 0, len(keys) - 1, len(keys), *keys[-1:])],
+                "len": len(value), "text": repr(value)}
     if type(value).__module__.startswith("dlio_benchmark.") and deep < 2 and vars(value) and (
             not hasattr(value, "name")):
         return {type(value).__name__: {name: exact(one, deep + 1)
