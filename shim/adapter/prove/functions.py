@@ -247,13 +247,18 @@ def main(request):
                               "ours": "what no proof can try"})
                 return 1
     changed = {name for names in request["changed"].values() for name in names}
+    if request["only look"]:
+        tell(proven=[])
+        return 0
     proven = set(LISTED) & set(request["functions"])
     # What has changed comes first: that is where a difference is to be expected.
     todo = [case for case in CASES if set(case[1]) <= set(request["functions"])]
     todo.sort(key=lambda case: not changed & set(case[1]))
     for title, functions, count, case in todo:
         started, done = time.monotonic(), 0
-        share = request["seconds"] * (2 if changed & set(functions) else 1)
+        if not changed & set(functions):
+            count = -(-count // 4)  # the shapes of all of them are known
+        share = request["seconds"]
         try:
             for done in range(count):
                 at.begin(title, done)
