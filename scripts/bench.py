@@ -7,10 +7,10 @@ Writes build/bench.json, a list of {"name", "value", "unit", "peer", "peer_value
 The benchmark is the installed DLIO, PyTorch loader, JPEG of 3,000 bytes, batch 32, 2 ranks with 2
 workers each, no computation. Datasets are hard links to a few files (names are what is measured);
 one dataset of 1,000,000 names serves all sizes through num_files_train where that is fair, and
-has its own directory where the length of the directory matters.
+has its own directory where the length of the directory matters. The parts dlio-c and dlio-f measure
+MLCommons' fork, if they are told where it is.
 """
 import argparse
-import datetime
 import json
 import os
 import re
@@ -20,11 +20,12 @@ import subprocess
 import sys
 import time
 
+from scripts.bench_forks import part_dlio_c, part_dlio_f
+from scripts.bench_job import (make_data, measure_epochs, measure_memory, measure_speed, measure_start,
+                               memory, rounds)
 from scripts.bench_s3 import part_s3
-from tests.harness import paths, processes
+from tests.harness import paths
 
-RANKS, WORKERS, BATCH = 2, 2, 32
-STEP = re.compile(r"(\d{4}-\S+) Rank 0 step (\d+) processed")
 
 
 def parse_arguments():
@@ -38,173 +39,16 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--names", type=int, default=1 << 26,
                         help="of the parts index and access, and the most in directories")
-    parser.add_argument("--only", help="names of the parts to run, separated by ','")
+    parser.add_argument("--only", "--part", help="names of the parts to run, separated by ','")
+    for part, fork in (("c", "MLCommons' fork, before June 2026"), ("f", "the same, since then")):
+        parser.add_argument(f"--dlio-{part}", metavar="TREE", default=os.environ.get(f"DLIO_{part.upper()}"),
+                            help=f"for part dlio-{part}: {fork} (default: $DLIO_{part.upper()})")
+    parser.add_argument("--dlio-python", default=os.environ.get("DLIO_PYTHON"),
+                        help="an interpreter that has what they need (default: $DLIO_PYTHON)")
+    parser.add_argument("--node-names", type=int, default=7_646_857,
+                        help="of the parts dlio-c and dlio-f: names of the dataset that nodes died of")
+    parser.set_defaults(ranks=2, workers=2, batch=32)
     return parser.parse_args()
-
-
-def memory(pid):
-    """(sum of PSS, sum of private bytes, processes) of a process tree's Python processes."""
-    pss = private = count = 0
-    for member in processes.process_tree(pid)[1:]:
-        try:
-            with open(f"/proc/{member}/smaps_rollup", encoding="ascii") as stream:
-                sizes = dict(line.split(":")[:2] for line in stream.read().splitlines()[1:])
-        except OSError:
-            continue  # it has ended meanwhile
-        kib = {name: int(text.split()[0]) for name, text in sizes.items()}
-        pss += kib["Pss"] * 1024
-        private += (kib["Private_Clean"] + kib["Private_Dirty"]) * 1024
-        count += 1
-    return pss, private, count
-
-
-class Job:
-    """One run of DLIO, watched through its log."""
-
-    def __init__(self, args, data, files, steps, preload, epochs=1):
-        self.folder = os.path.join(args.folder, "run")
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.cache = os.path.join("/dev/shm", f"libshard-bench-{os.getpid()}")
-        shutil.rmtree(self.cache, ignore_errors=True)
-        os.makedirs(self.folder)
-        options = {"framework": "pytorch", "reader.data_loader": "pytorch",
-                   "workflow.generate_data": False, "workflow.train": True,
-                   "workflow.evaluation": False, "dataset.data_folder": data,
-                   "dataset.format": "jpeg", "dataset.num_files_train": files,
-                   "dataset.num_files_eval": 0, "dataset.num_subfolders_train": 0,
-                   "dataset.num_subfolders_eval": 0, "dataset.record_length": 3000,
-                   "dataset.num_samples_per_file": 1, "reader.batch_size": BATCH,
-                   "reader.read_threads": WORKERS, "train.epochs": epochs,
-                   "train.computation_time": 0.0, "output.folder": self.folder,
-                   "checkpoint.checkpoint_folder": self.folder}
-        if steps:
-            options["train.total_training_steps"] = steps
-        program = os.path.join(os.path.dirname(args.python), "dlio_benchmark")
-        command = processes.mpi_command(
-            RANKS, [program] + [f"++workload.{k}={v}" for k, v in options.items()],
-            [preload] if preload else [], {"SHARD_CACHE_DIR": self.cache} if preload else {})
-        self.start = time.time()
-        with open(os.path.join(self.folder, "job.log"), "wb") as output:
-            self.process = subprocess.Popen(
-                command, env=processes.environment(args.python, args.dlio), cwd=self.folder,
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-
-    def steps(self):
-        """{step: when rank 0 had processed it}, of the last epoch that has begun."""
-        found = {}
-        try:
-            with open(os.path.join(self.folder, "dlio.log"), encoding="utf-8") as stream:
-                for when, step in STEP.findall(stream.read()):
-                    found[int(step)] = datetime.datetime.fromisoformat(when).timestamp()
-        except OSError:
-            pass
-        return found
-
-    def wait(self, done, timeout=1200):
-        """Wait until done() or the job's end; its status then, None if it still runs."""
-        end = time.time() + timeout
-        while time.time() < end and self.process.poll() is None and not done():
-            time.sleep(0.1)
-        if time.time() >= end:
-            self.stop()
-            sys.exit(f"bench: no progress in {timeout} s, see {self.folder}")
-        if self.process.poll() not in (None, 0):
-            sys.exit(f"bench: DLIO failed, see {self.folder}/job.log")
-
-    def cache_bytes(self):
-        """Size of the shared listings."""
-        if not os.path.isdir(self.cache):
-            return 0
-        return sum(os.lstat(os.path.join(self.cache, name)).st_size
-                   for name in os.listdir(self.cache))
-
-    def stop(self):
-        """End the job and what it left."""
-        processes.kill_tree(self.process.pid)
-        self.process.wait()
-        shutil.rmtree(self.cache, ignore_errors=True)
-
-
-def make_data(args, names):
-    """A data folder with `names` names of a few files."""
-    folder = os.path.join(args.folder, f"names-{names}")
-    if not os.path.exists(folder + ".made"):
-        from PIL import Image
-        import numpy
-
-        shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(os.path.join(folder, "train"))
-        os.makedirs(os.path.join(folder, "valid"))
-        print(f"making {names:,} names ...", file=sys.stderr, flush=True)
-        width, side = len(str(names)), 54  # 54 x 54 grey: 3,000 bytes as DLIO counts
-        pixels = numpy.random.RandomState(1).randint(255, size=(side, side)).astype("uint8")
-        first = None
-        for i in range(names):
-            path = os.path.join(folder, "train", f"img_{i:0{width}}_of_{names}.jpeg")
-            if i % 60000 == 0:
-                Image.fromarray(pixels).save(path, format="JPEG")
-                first = path
-            else:
-                os.link(first, path)
-        open(folder + ".made", "w", encoding="ascii").close()
-    return folder
-
-
-def measure_memory(args, names, preload):
-    """(PSS of all processes with the listing's file, private bytes per process) in training."""
-    job = Job(args, make_data(args, names), names, 0, preload)
-    try:
-        # All workers have begun: two batches of each have been delivered.
-        job.wait(lambda: len(job.steps()) >= 2 * WORKERS)
-        samples = []
-        for _ in range(3):
-            time.sleep(0.3)
-            pss, private, count = memory(job.process.pid)
-            samples.append((pss + job.cache_bytes(), private / count))
-        return [statistics.median(s[k] for s in samples) for k in range(2)]
-    finally:
-        job.stop()
-
-
-def measure_speed(args, names, steps, preload):
-    """Samples/s over the steps after the first few, all ranks together."""
-    job = Job(args, make_data(args, names), names, steps, preload)
-    try:
-        job.wait(lambda: len(job.steps()) >= steps)
-        times = sorted(job.steps().values())
-        skip = min(8, len(times) // 4)
-        return (len(times) - 1 - skip) * BATCH * RANKS / (times[-1] - times[skip])
-    finally:
-        job.stop()
-
-
-def measure_epochs(args, names, epochs, preload):
-    """Samples/s within an epoch, median over the epochs after the first (workers persist)."""
-    job = Job(args, make_data(args, names), names, 0, preload, epochs)
-    try:
-        job.wait(lambda: False)
-        with open(os.path.join(job.folder, "dlio.log"), encoding="utf-8") as stream:
-            found = STEP.findall(stream.read())
-        rates, times = [], []
-        for when, step in found + [("", "1")]:
-            if step == "1" and times:
-                rates.append((len(times) - 1) * BATCH * RANKS / (times[-1] - times[0]))
-                times = []
-            if when:
-                times.append(datetime.datetime.fromisoformat(when).timestamp())
-        return statistics.median(rates[1:])
-    finally:
-        job.stop()
-
-
-def measure_start(args, names, preload):
-    """Seconds from the command to the end of the first step."""
-    job = Job(args, make_data(args, names), names, 0, preload)
-    try:
-        job.wait(lambda: 1 in job.steps())
-        return job.steps()[1] - job.start
-    finally:
-        job.stop()
 
 
 class Report:
@@ -229,15 +73,6 @@ class Report:
         widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
         for line in lines:
             print("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip())
-
-
-def rounds(args, *measures):
-    """Medians of several measures, taken in turn."""
-    results = [[measure() for measure in measures] for _ in range(args.rounds)]
-    if isinstance(results[0][0], list):
-        return [[statistics.median(r[k][j] for r in results) for j in range(len(r0))]
-                for k, r0 in enumerate(results[0])]
-    return [statistics.median(r[k] for r in results) for k in range(len(measures))]
 
 
 def part_memory(args, report):
@@ -551,7 +386,7 @@ def main():
     args.preload = os.path.abspath(args.preload)
     parts = {"listing": part_listing, "index": part_index, "directories": part_directories,
              "access": part_access, "s3": part_s3, "view": part_view, "memory": part_memory, "speed": part_speed,
-             "start": part_start}
+             "start": part_start, "dlio-c": part_dlio_c, "dlio-f": part_dlio_f}
     chosen = args.only.split(",") if args.only else list(parts)
     os.makedirs(args.folder, exist_ok=True)
     report = Report()

@@ -24,6 +24,7 @@ from tests.harness import paths, processes
 
 LOGS = os.path.join(paths.REPO, "build", "test-logs")
 VENV = paths.VENV_PYTHON
+VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
 TIMED = ("badinput", "tools")  # they say how many seconds something may take
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
@@ -77,8 +78,11 @@ def all_steps():
         Step("dlio/matrix", python("dlio.matrix", "--active", "--ranks", "2,4"), cores=2, limit=3600),
         Step("dlio/situations", python("dlio.situations"), cores=2),
         Step("torch/readers", python("torch"), cores=2),
+        Step("dlio/dali", [VENV_DALI, "-m", "tests.dlio.matrix", "--active", "--ranks", "2,4", "--filter",
+                           "dali"], cores=2),
         Step("dlio/cli", python("dlio.cli"), cores=1.5),
         Step("dlio/stats", python("dlio.stats"), cores=1.5),
+        Step("dlio/epochs", python("dlio.epochs"), cores=2, limit=3600),
         Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), cores=1.5),
         Step("dlio/s3", python("dlio.s3_native")),
         Step("s3/shardctl", python("s3"), cores=0.5),

@@ -12,8 +12,10 @@ The modules, each built on those above it:
     native, listing      the functions of libshard.h; a listing that this process has mapped
     shuffles, sequences  numpy's shuffle kept once per node; what acts as DLIO's lists and dicts
     recognise, patching  which DLIO this is; how its modules are changed as they are imported
+    known                the file of versions that were proven on this machine
     parts                what families are put together from
     dlio                 the families, a module each
+    prove                `shardctl prove`; not imported otherwise
 
 How it gets in, in order:
  1. At the first import of dlio_benchmark, or of a module of this package by a worker that unpickles
@@ -85,6 +87,23 @@ def family():
     """The name of the DLIO family that this process runs with, or None: it has no DLIO, or one
     that runs unmodified. `shardctl doctor` asks this: keep it, whatever else changes here."""
     return dlio.family.name if dlio.family else None
+
+
+def evidence():
+    """How it is known: {"family": family(), "proof": None, or the proof of `shardctl prove` with
+    its "file" and "date"}. For `shardctl doctor`, too."""
+    return {"family": family(), "proof": dlio.proof}
+
+
+def prove(arguments):
+    """`shardctl prove`, and the processes it starts: the exit status."""
+    sys.meta_path.insert(0, Importer)
+    try:
+        from .prove import main
+
+        return main.main(arguments)
+    finally:
+        sys.meta_path.remove(Importer)
 
 
 __spec__ = Importer.find_spec(__name__)

@@ -51,7 +51,9 @@ static const char usage[] =
     "  listing    a small dataset can be listed through the library (below $SHARD_TMPDIR,\n"
     "             $TMPDIR or /tmp)\n"
     "  python     there is a Python ($PYTHON or python3)\n"
-    "  dlio       it has a DLIO, and the adapter knows its version\n"
+    "  dlio       it has a DLIO, and the adapter knows its version: which family it is of, and\n"
+    "             whether libshard knows it or 'shardctl prove' has proven it, by which file and "
+    "when\n"
     "  limits     descriptors, and room in /dev/shm\n"
     "\n"
     "      --json       print one JSON object\n"
@@ -433,7 +435,11 @@ static void check_listing(void) {
   nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The adapter starts when dlio_benchmark is imported, and compares its functions then. */
+/*
+ * The adapter starts when dlio_benchmark is imported, and compares its functions then. The last
+ * line begins with "known: ", and tells which family it is and by what it is known; or it is
+ * "unknown".
+ */
 static char dlio_script[] =
     "import importlib.util, sys\n"
     "print('Python %d.%d.%d, %s' % (sys.version_info[:3] + (sys.executable,)))\n"
@@ -443,7 +449,14 @@ static char dlio_script[] =
     "if spec:\n"
     "    import dlio_benchmark\n"
     "    adapter = sys.modules.get('_libshard')\n"
-    "    print('known' if adapter and adapter.family() else 'unknown')\n";
+    "    found = adapter.evidence() if adapter else {'family': None}\n"
+    "    if found['family'] is None:\n"
+    "        print('unknown')\n"
+    "    elif found['proof'] is None:\n"
+    "        print('known: %(family)s, a version that libshard knows' % found)\n"
+    "    else:\n"
+    "        print('known: like %s, by the proof of %s in %s'\n"
+    "              % (found['family'], found['proof']['date'], found['proof']['file']))\n";
 
 static void check_python(void) {
   const char *python = getenv("PYTHON");
@@ -463,20 +476,29 @@ static void check_python(void) {
     *folder++ = 0;
     rest = strchr(folder, '\n');
   }
+  const char *verdict = ""; /* the last line */
   if (rest) {
     *rest++ = 0;
+    verdict = strrchr(rest, '\n') ? strrchr(rest, '\n') + 1 : rest;
   }
   tell(OK, "python", "%s", r.out);
   if (!folder || !*folder) {
     tell(WARN, "dlio",
          "this Python has no dlio_benchmark; set PYTHON to the benchmark's interpreter");
-  } else if (rest && strcmp(rest, "known") == 0) {
-    tell(OK, "dlio", "%s: a version that libshard knows", folder);
+  } else if (strncmp(verdict, "known: ", 7) == 0) {
+    tell(OK, "dlio", "%s: %.500s", folder, verdict + 7);
   } else if (!doctor.library[0]) {
     tell(WARN, "dlio", "%s: without libshard.so it cannot be told whether it is known", folder);
   } else {
-    const char *last = rest ? rest : ending(&r);
-    tell(WARN, "dlio", "%s would run unmodified: %.600s", folder, last);
+    const char *why = rest ? strstr(rest, "unmodified: ") : NULL;
+    char *end = rest && verdict > rest ? rest + (verdict - rest) - 1 : NULL;
+    if (end && strcmp(verdict, "unknown") == 0) {
+      *end = 0; /* it is not for people */
+    }
+    tell(WARN, "dlio", "%s would run unmodified: %.600s", folder,
+         why    ? why + strlen("unmodified: ")
+         : rest ? rest
+                : ending(&r));
   }
 }
 

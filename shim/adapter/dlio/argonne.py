@@ -96,7 +96,7 @@ def uris(module, args, files):
     return files.absolute() if local else files.view()
 
 
-def index_map(named):
+def index_map(named, total=derived.sum_of):
     """What replaces get_global_map_index(); named: absolute or uris."""
     def install(module, cls):
         original = cls.get_global_map_index
@@ -113,7 +113,7 @@ def index_map(named):
                 state = numpy.random.get_state()
                 advance(numpy.random, end - first)
             return (NumpySampleMap(named(module, self, file_list), first, end,
-                                   self.num_samples_per_file, state), derived.sum_of(first, end))
+                                   self.num_samples_per_file, state), total(first, end))
 
         replace(cls, get_global_map_index)
 

@@ -70,7 +70,7 @@ def _first_entry(path):
     return None
 
 
-def _walk(tree, storage, frame, node, use_pattern):
+def _walk(tree, order, storage, frame, node, use_pattern):
     """The answer to initialize()'s walk_node(), or None for the unmodified one."""
     benchmark, kind = asked(tree, storage, frame)
     if benchmark is None:
@@ -81,7 +81,7 @@ def _walk(tree, storage, frame, node, use_pattern):
     if use_pattern:
         if node != os.path.join(args.data_folder, "%s/*/*.%s" % (kind, suffix)):
             return None
-        files = subfolders(storage, folder, suffix)
+        files = subfolders(storage, folder, suffix, order)
         answer = [Token(files[0], files)] if files else []
     else:
         if node != folder:
@@ -100,10 +100,10 @@ def _walk(tree, storage, frame, node, use_pattern):
     return answer
 
 
-def patch(module, tree):
-    """Patch dlio_benchmark.storage.file_storage."""
+def patch(module, tree, order="basename"):
+    """Patch dlio_benchmark.storage.file_storage; order: what sub-folders' files are sorted by."""
     def walk(*arguments):
-        return _walk(tree, *arguments)
+        return _walk(tree, order, *arguments)
 
     answer_walks(module.FileStorage, walk, lambda node, _frame: repr(node))
 
@@ -146,7 +146,12 @@ def _offered_subfolders(storage, _benchmark, folder, suffix, names):
 def patch_rank0(chunks, module, tree):
     """Patch dlio_benchmark.storage.file_storage. chunks: whether a flat folder's names are sorted
     in chunks; if not, all are, and then cut into chunks."""
-    def offered(_storage, _benchmark, folder, suffix):
+    def offered(storage, _benchmark, folder, suffix):
+        try:
+            if _first_entry(storage.get_uri(folder)) is None:
+                return None
+        except OSError:
+            return None  # DLIO stops, too
         return repr(folder), _in_chunks if chunks else flat, folder, suffix
 
     rank0.answer_walks(module.FileStorage, tree, offered, _offered_subfolders)

@@ -4,9 +4,6 @@ from ..patching import lent, replace
 from ..sequences import FileList, Indices
 
 KNOWN = {
-    "dlio_sampler.__iter__": ("9fe9ef45e5",),
-    "TorchDataset.__init__": ("1e2a5dcdae",),
-    "TorchDataset.worker_init": ("c0f00841c4",),
     "TorchIterableDataset.__init__": ("28c3f6df51",),
     "TorchIterableDataset.worker_init": ("82b8d62079",),
     "TorchIterableDataset.__iter__": ("1d0daa0229",),

@@ -6,7 +6,7 @@ Which samples are a rank's is computed by DLIO's own functions: only the arrays 
 others. So versions that round differently need no closed forms of their own.
 """
 from ..patching import Proxy, lent, replace
-from ..sequences import FileList, Indices, SampleNumbers, ThreadSamplesFromOwnFile
+from ..sequences import FileList, Indices, SampleNumbers
 from . import derived
 
 KNOWN = {
@@ -50,24 +50,28 @@ class _Undealt(Indices):
         return iter(())
 
 
-def file_map(module, cls, kind=ThreadSamplesFromOwnFile):
-    """Replace build_sample_map_iter(): it says which samples, and they are dealt here."""
-    original = cls.build_sample_map_iter
+def file_map(kind):
+    """What replaces build_sample_map_iter(): that says which samples, and they are dealt here, to
+    `kind`, which is ThreadSamples or a class of its shape."""
+    def install(module, cls):
+        original = cls.build_sample_map_iter
 
-    def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-        if not isinstance(file_list, FileList):
-            return original(self, file_list, total_samples, epoch_number)
-        made = []
+        def build_sample_map_iter(self, file_list, total_samples, epoch_number):
+            if not isinstance(file_list, FileList):
+                return original(self, file_list, total_samples, epoch_number)
+            made = []
 
-        def arange(first, end):
-            made.append((first, end, _Undealt(first, end)))
-            return made[-1][-1]
+            def arange(first, end):
+                made.append((first, end, _Undealt(first, end)))
+                return made[-1][-1]
 
-        with lent(module, np=Proxy(module.np, arange=arange)):
-            threads, _ = original(self, file_list, total_samples, epoch_number)
-        (first, end, samples), = made
-        files = named(module, self.storage_type, file_list)
-        return (derived.dealt(self, files, samples, len(threads), kind),
-                derived.sum_of(first, end))
+            with lent(module, np=Proxy(module.np, arange=arange)):
+                threads, _ = original(self, file_list, total_samples, epoch_number)
+            (first, end, samples), = made
+            files = named(module, self.storage_type, file_list)
+            return (derived.dealt(self, files, samples, len(threads), kind),
+                    derived.sum_of(first, end))
 
-    replace(cls, build_sample_map_iter)
+        replace(cls, build_sample_map_iter)
+
+    return install

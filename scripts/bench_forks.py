@@ -1,0 +1,145 @@
+"""The parts `dlio-c` and `dlio-f` of make bench: MLCommons' fork of DLIO, before and after June 2026.
+
+They need the fork's source, and an interpreter that has what it imports:
+
+    make bench PART=dlio-c,dlio-f DLIO_C=TREE DLIO_F=TREE DLIO_PYTHON=/path/to/python
+
+Memory of the list by its slope; peak memory of a dataset that nodes have died of; samples/s; and the
+time to the first step. Batches are of 8, so that 512 files a rank are 64 steps: an epoch after the
+first would read nothing, because the fork's workers keep what they have read.
+"""
+import argparse
+import sys
+import time
+
+from scripts.bench_job import (Job, make_data, measure_memory, measure_speed, measure_start, memory,
+                               rounds)
+
+NODE_RANKS, NODE_WORKERS = 12, 16  # of the node that died: 204 processes
+MOST = 18e9                        # bytes; a run that takes more is stopped
+
+
+def fork(args, name):
+    """The arguments for a fork, or None: then it has said what is missing."""
+    tree = getattr(args, f"dlio_{name}")
+    if not tree or not args.dlio_python:
+        lacking = [f"--dlio-{name} TREE (DLIO_{name.upper()})"] * (not tree)
+        lacking += ["--dlio-python PYTHON (DLIO_PYTHON)"] * (not args.dlio_python)
+        line = f"the part dlio-{name} needs {' and '.join(lacking)}"
+        if args.only:
+            sys.exit("bench: " + line)
+        print(f"  not measured: {line}", file=sys.stderr, flush=True)
+        return None
+    return argparse.Namespace(**{**vars(args), "dlio": tree, "python": args.dlio_python, "batch": 8})
+
+
+def measure_peak(args, names, preload, workers=4):
+    """(most PSS of all processes, the listing's file included; most private bytes per process;
+    whether it was stopped because it took more than MOST), until all workers deliver."""
+    args = argparse.Namespace(**{**vars(args), "workers": workers})
+    data = make_data(args, names)
+    job = Job(args, data, names, 0, preload)
+    peak, private, late = 0, [], []
+
+    def done():
+        pss, own, count = memory(job.process.pid)
+        nonlocal peak
+        peak = max(peak, pss + job.cache_bytes())
+        if count >= args.ranks * (1 + workers):
+            private.append(own / count)
+        if len(job.steps()) >= 2 * workers:
+            late.append(pss)
+        return peak > MOST or len(late) >= 5
+
+    try:
+        job.wait(done, 3600)
+        return peak, max(private, default=0), peak > MOST
+    finally:
+        job.stop()
+
+
+def part_memory(args, report, name):
+    """The slope of the node's memory."""
+    many = min(args.names, 1_000_000)
+    few = many // 5
+    sides = rounds(args, *[lambda n=n, p=p: measure_memory(args, n, p)
+                           for p in ("", args.preload) for n in (few, many)])
+    bare, shim = [[(high[k] - low[k]) / (many - few) for k in range(2)]
+                  for low, high in (sides[:2], sides[2:])]
+    report.add(f"{name}: list memory on the node", "B/file", shim[0], "unmodified", bare[0],
+               shim[0] / bare[0], "<= 10 B/file", shim[0] <= 10)
+    report.add(f"{name}: list memory, a process's own", "B/file", shim[1], "unmodified", bare[1],
+               shim[1] / bare[1], "0 B/file (under 0.5)", shim[1] < 0.5)
+
+
+def part_node(args, report, name):
+    """The dataset that nodes of 256 GB died of: what its list adds to a node's memory.
+
+    2 ranks with 4 workers stand for the node: what they have more than with 1,000 names is taken
+    times 204/10. Under libshard the listing counts once, and what is private to a process 204 times.
+    """
+    names, few = args.node_names, min(1000, args.node_names // 4)
+    scale = NODE_RANKS * (1 + NODE_WORKERS) / (args.ranks * (1 + 4))
+    base = {side: measure_peak(args, few, side) for side in ("", args.preload)}
+    shim = measure_peak(args, names, args.preload)
+    each = max(shim[1] - base[args.preload][1], 0)
+    shared = max(shim[0] - base[args.preload][0], 0)
+    node = shared + each * (NODE_RANKS * (1 + NODE_WORKERS) - args.ranks * (1 + 4))
+
+    at, bare, stopped = names, measure_peak(args, names, ""), []
+    while bare[2] and at > 4 * few:  # it would have taken more than there is: what of half of it?
+        stopped.append(f"{at:,}")
+        at //= 2
+        bare = measure_peak(args, at, "")
+    bare_node = (bare[0] - base[""][0]) * scale * (names - few) / (at - few)
+    peer = "unmodified"
+    if stopped:
+        peer += (f", from {at:,} names (stopped at {MOST / 1e9:.0f} GB with {', '.join(stopped)})")
+    report.add(f"{name}: {names:,} names, a node of 12 ranks x 16 workers, more than with {few:,}",
+               "GB", node / 1e9, peer, bare_node / 1e9, node / bare_node, "< 0.1 GB", node < 1e8)
+    report.add(f"{name}: {names:,} names, 2 ranks x 4 workers, peak", "GB", shim[0] / 1e9,
+               f"with {few:,} names", base[args.preload][0] / 1e9, shim[0] / base[args.preload][0],
+               "none", True)
+
+
+def part_speed(args, report, name):
+    """Samples/s of long lists beside short ones, all in the first epoch."""
+    many = min(args.names, 1_000_000)
+    make_data(args, many)
+    steps = min(250, many // (args.ranks * args.batch))
+    short, shim = rounds(args, lambda: measure_speed(args, 1024, 64, ""),
+                         lambda: measure_speed(args, many, steps, args.preload))
+    report.add(f"{name}: speed, {many // 2:,} files per rank", "samples/s", shim,
+               "unmodified, 512 files per rank", short, shim / short, ">= 0.9", shim >= 0.9 * short)
+
+
+def part_start(args, report, name):
+    """Seconds to the first step."""
+    many = min(args.names, 1_000_000)
+    make_data(args, many)
+    bare, shim = rounds(args, lambda: measure_start(args, 1000, ""),
+                        lambda: measure_start(args, many, args.preload))
+    report.add(f"{name}: start to first step, {many:,} files", "s", shim, "unmodified, 1,000 files",
+               bare, shim / bare, "at most 2 s more", shim - bare <= 2)
+
+
+def measure(args, report, letter):
+    """All of a fork."""
+    args = fork(args, letter)
+    if args is None:
+        return
+    begin = time.time()
+    name = f"dlio-{letter}"
+    for part in (part_memory, part_speed, part_start, part_node):
+        part(args, report, name)
+        print(f"  {name}: {time.time() - begin:.0f} s so far", file=sys.stderr, flush=True)
+
+
+def part_dlio_c(args, report):
+    """The fork until June 2026."""
+    measure(args, report, "c")
+
+
+def part_dlio_f(args, report):
+    """The fork since then."""
+    measure(args, report, "f")

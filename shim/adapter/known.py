@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""known: the file of DLIO versions that `shardctl prove` has proven on this machine.
+
+{"libshard known": 1, "proofs": [{"family", "libshard", "adapter", "functions", "date", ...}]}
+
+A proof is of one tree: "functions" has the fingerprint of each function of the family's table. It
+holds for the libshard that made it only, told by its version and a digest of this package. The file
+is trusted if it belongs to root or to the user of this process, and nobody else may write to it.
+"""
+import hashlib
+import os
+import stat
+
+from . import SOURCES
+from .native import native
+
+FORMAT = 1
+MOST = 1 << 24  # bytes of the file
+
+
+class Distrust(Exception):
+    """Why the file is not trusted, and what to do."""
+
+
+def where():
+    """The file's path: SHARD_KNOWN, or the user's own."""
+    asked = os.environ.get("SHARD_KNOWN")
+    if asked:
+        return asked
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "libshard", "known.json")
+
+
+def this_libshard():
+    """(version, digest of this package)."""
+    digest = hashlib.sha256()
+    for file in sorted(SOURCES):
+        digest.update(b"%s\0%s\0" % (file.encode(), SOURCES[file].encode()))
+    return native().version(), digest.hexdigest()[:16]
+
+
+def _text(path):
+    """What the file holds, None if there is none."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(
+                name, flags | os.O_NONBLOCK)) as stream:
+            about = os.fstat(stream.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise Distrust("it is no regular file; remove it")
+            if about.st_uid not in (0, os.geteuid()):
+                raise Distrust("it belongs to user %d; 'shardctl prove' makes one of your own "
+                               "(SHARD_KNOWN names another file)" % about.st_uid)
+            if about.st_mode & 0o022:
+                raise Distrust("others may write to it (mode %03o); look at what it holds, and "
+                               "chmod go-w" % (about.st_mode & 0o777))
+            return stream.read(MOST + 1)
+    except FileNotFoundError:
+        if os.environ.get("SHARD_KNOWN"):
+            raise Distrust("it is not there (SHARD_KNOWN)") from None
+        return None
+    except OSError as error:
+        raise Distrust("%s; make it readable, or set SHARD_KNOWN" % error.strerror) from None
+
+
+def _is_table(functions):
+    return isinstance(functions, dict) and all(
+        isinstance(prints, dict) and all(isinstance(one, str) for one in prints.values())
+        for prints in functions.values())
+
+
+def read(path):
+    """The proofs of the file, [] if there is no file; Distrust."""
+    import json
+
+    text = _text(path)
+    if text is None:
+        return []
+    try:
+        held = json.loads(text.decode("utf-8")) if len(text) <= MOST else None
+    except (ValueError, RecursionError):
+        held = None
+    proofs = held.get("proofs") if isinstance(held, dict) else None
+    if not isinstance(proofs, list) or held.get("libshard known") != FORMAT or not all(
+            isinstance(proof, dict) and _is_table(proof.get("functions"))
+            and all(isinstance(proof.get(word), str)
+                    for word in ("family", "libshard", "adapter", "date")) for proof in proofs):
+        raise Distrust("it is damaged; remove it, and run 'shardctl prove' again")
+    return proofs
+
+
+def functions_of(tree, family):
+    """{file: {function: fingerprint}} of the functions of a family's table; OSError, ValueError."""
+    return {file: {function: tree.fingerprint(file, function) for function in functions}
+            for file, functions in family.known.items()}
+
+
+def recognise(tree, families):
+    """(family, proof, None) if the tree was proven, (None, None, why a proof of it is not trusted),
+    or (None, None, None)."""
+    path = where()
+    try:
+        proofs = read(path)
+    except Distrust as error:
+        return None, None, "%r is not trusted: %s" % (path, error)
+    if not proofs:
+        return None, None, None
+    here, reason = this_libshard(), None
+    for proof in reversed(proofs):
+        family = next((one for one in families if one.name == proof["family"]), None)
+        try:
+            if family is None or functions_of(tree, family) != proof["functions"]:
+                continue
+        except (OSError, ValueError):
+            continue
+        if (proof["libshard"], proof["adapter"]) == here:
+            return family, dict(proof, file=path), None
+        reason = ("%r is not trusted: its proof of this DLIO was made with another libshard "
+                  "(version %s); run 'shardctl prove' again" % (path, proof["libshard"]))
+    return None, None, reason

@@ -1,0 +1,172 @@
+"""Which family each commit of a repository of DLIO is of, or why it is of none.
+
+    python -m tests.dlio.history --repo PATH [--since 2025-01-01] [--commits] [--export FOLDER]
+
+Needs the repository only, not a DLIO that runs. Commits whose functions are the same are told
+together, in the order of their dates. Fails if a commit is of two families.
+
+--export writes the package of the first commit of each such group of a known family, so that
+tests/dlio/adapter_units.py can compare its own functions with what takes their place.
+"""
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+import types
+
+from tests.harness import paths
+
+PACKAGE = "dlio_benchmark"
+
+
+def adapter():
+    """The adapter's modules `dlio` and `recognise`, without starting anything."""
+    folder = os.path.join(paths.REPO, "shim", "adapter")
+
+    def modules_of(name):
+        return sorted(file[:-len(".py")] for file in os.listdir(os.path.join(folder, name))
+                      if file.endswith(".py") and file != "__init__.py")
+
+    package = types.ModuleType("_libshard")
+    package.__dict__.update(__path__=[folder], LIBRARY="", STARTED=0, modules_of=modules_of)
+    sys.modules["_libshard"] = package
+    return importlib.import_module("_libshard.dlio"), importlib.import_module("_libshard.recognise")
+
+
+class Repository:
+    """The commits of a repository, and the fingerprints in its files."""
+
+    def __init__(self, path, recognise):
+        self._path = path
+        self._fingerprints = recognise.fingerprints
+        self._found = {}  # blob -> its fingerprints
+        self._blobs = subprocess.Popen(self._command("cat-file", "--batch"),
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def _command(self, *words):
+        return ["git", "-C", self._path, *words]
+
+    def _lines(self, *words):
+        return subprocess.run(self._command(*words), capture_output=True, text=True,
+                              check=True).stdout.splitlines()
+
+    def commits(self, since):
+        """(commit, day) of all that any branch, tag or pull request leads to, oldest first."""
+        lines = self._lines("log", "--all", "--topo-order", "--reverse", "--format=%H %cs")
+        return sorted((line.split() for line in lines), key=lambda words: max(words[1], since)
+                      if words[1] >= since else "")
+
+    def files(self, commit, names):
+        """{file of the package: its blob} for those of the names that are there."""
+        lines = self._lines("ls-tree", commit, *(PACKAGE + "/" + name for name in names))
+        return {line.split("\t")[1].partition("/")[2]: line.split()[2] for line in lines}
+
+    def fingerprints(self, blob):
+        """{function: fingerprint} of a file."""
+        if blob not in self._found:
+            self._blobs.stdin.write(blob.encode() + b"\n")
+            self._blobs.stdin.flush()
+            size = int(self._blobs.stdout.readline().split()[2])
+            text = self._blobs.stdout.read(size + 1)[:-1].decode("utf-8", "replace")
+            self._found[blob] = self._fingerprints(text.replace("\r\n", "\n"))
+        return self._found[blob]
+
+    def export(self, commit, folder):
+        """Write the package of a commit into a new folder."""
+        os.makedirs(folder)
+        with subprocess.Popen(self._command("archive", commit, PACKAGE),
+                              stdout=subprocess.PIPE) as archive:
+            subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)
+
+    def close(self):
+        """End the process that reads blobs."""
+        self._blobs.stdin.close()
+        self._blobs.stdout.close()
+        self._blobs.wait()
+
+
+def groups(repository, families, recognise, since):
+    """[(functions, [(commit, day)])]: commits by the fingerprints of all functions that any family
+    knows."""
+    functions = sorted({(file, function) for family in families
+                        for file, names in family.known.items() for function in names})
+    files = sorted({file for file, _ in functions})
+    found = {}
+    for commit, day in repository.commits(since):
+        if day < since:
+            continue
+        blobs = repository.files(commit, files)
+        made = {file: repository.fingerprints(blob) for file, blob in blobs.items()}
+        told = tuple(((file, name), made[file].get(name) if file in made else "no file")
+                     for file, name in functions)
+        found.setdefault(told, []).append((commit, day))
+    return sorted(found.items(), key=lambda item: item[1][0][1])
+
+
+def judge(told, families, recognise):
+    """(names of the families that match, what recognise() says)."""
+
+    class Told(recognise.Tree):
+        """A tree whose functions have these fingerprints."""
+
+        def fingerprint(self, file, function):
+            """As in a folder."""
+            found = dict(told)[file, function]
+            if found == "no file":
+                raise OSError("there is no such file")
+            return found
+
+    tree = Told("")
+    matching = [family.name for family in families if not tree.differences(family.known)]
+    found, reason = recognise.recognise(tree, families)
+    if (found.name if found else None) not in (matching or [None]):
+        raise AssertionError("recognise() and differences() do not agree")
+    unknown = sorted({function for family in families if family is nearest(tree, families)
+                      for _, function, _ in tree.differences(family.known)})
+    return matching, reason, unknown
+
+
+def nearest(tree, families):
+    """The family with the fewest differences."""
+    return min(families, key=lambda family: len(tree.differences(family.known)))
+
+
+def main():
+    """Print the groups; 1 if a commit is of two families."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--repo", required=True, help="a clone, with pull requests if wanted")
+    parser.add_argument("--since", default="", metavar="DAY", help="no commits before it")
+    parser.add_argument("--commits", action="store_true", help="name every commit")
+    parser.add_argument("--export", metavar="FOLDER", help="write a tree of each known group here")
+    args = parser.parse_args()
+    dlio, recognise = adapter()
+    repository = Repository(args.repo, recognise)
+    known = refused = twice = 0
+    try:
+        for told, commits in groups(repository, dlio.FAMILIES, recognise, args.since):
+            matching, _, unknown = judge(told, dlio.FAMILIES, recognise)
+            first, last = commits[0], commits[-1]
+            if matching:
+                text = " AND ".join(matching)
+                known += len(commits)
+                twice += len(matching) > 1
+            else:
+                text = "refused: " + (", ".join(unknown) if len(unknown) < 6
+                                      else "%d functions are others" % len(unknown))
+                refused += len(commits)
+            print("%s %s .. %s %s, %d commits: %s" % (first[1], first[0][:7], last[1], last[0][:7],
+                                                     len(commits), text))
+            if args.commits:
+                print("    " + " ".join(commit[:7] for commit, _ in commits))
+            if args.export and matching:
+                repository.export(first[0], os.path.join(args.export, first[0][:7]))
+    finally:
+        repository.close()
+    print("%d commits of known families, %d refused, %d groups of two families"
+          % (known, refused, twice))
+    return 1 if twice else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
