@@ -45,6 +45,8 @@ status "plan of main" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio main -
 json "plan: main as measured" '2.8e9 < j["unmodified"]["bytes_per_node"] < 3.1e9 and j["adapted"] is True and j["unmodified"]["fits"] is None'
 status "plan of 2.0.0" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio 2.0.0 --json
 json "plan: 2.0.0 as measured" '1.8e9 < j["unmodified"]["bytes_per_node"] < 2.5e9'
+status "plan of v1.0" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio v1.0 --json
+json "plan: v1.0 as measured" '2.8e9 < j["unmodified"]["bytes_per_node"] < 3.1e9'
 status "plan, ranks rounded up" 0 plan --files 10 --ranks 5 --nodes 2 --workers 1 --json
 json "plan: the fullest node" 'j["ranks_per_node"] == 3 and j["processes_per_node"] == 6'
 for size in 1073741824:1073741824 1K:1024 1KiB:1024 1KB:1000 3M:3145728 2GB:2000000000 1TiB:1099511627776 1T:1099511627776; do
