@@ -17,6 +17,7 @@ class Listing:
         self._handle, self._native = handle, native()
         info = self._native.info(handle)
         self.count = info.entries
+        self.sorted = info.order in (0, 1)  # by path or basename: names can be found
         self.file = os.fsdecode(info.file)
         self.digest = info.digest.decode()
         self.source = os.fsdecode(info.source)

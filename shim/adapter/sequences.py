@@ -59,7 +59,11 @@ class FileList(list):
         return self.view(base if base.endswith("/") else base + "/")
 
     def in_order(self):
-        """The same elements, not permuted."""
+        """The same elements, in the order of the listing."""
+        if isinstance(self._permutation, Kept):
+            import numpy
+
+            return self.at(numpy.sort(self.positions()))
         return FileList(self.listing, self.prefix, self._start, self._step, self._length)
 
     def is_reshuffled(self):
@@ -148,6 +152,8 @@ class FileList(list):
         """Position of a path here, -1 if it is not here."""
         if not isinstance(path, str) or not path.startswith(self.prefix) or "\0" in path:
             return -1
+        if not self.listing.sorted:
+            return next((i for i, one in enumerate(self) if one == path), -1)
         at = self.listing.find(path[len(self.prefix):])
         if at < 0:
             return -1

@@ -26,10 +26,10 @@
 
 /* Nothing is noted. Never before the constructor has run: the table may be empty then. */
 static inline bool is_off(void) {
-  return __builtin_expect(
-      atomic_load_explicit(&shard_stats_state, memory_order_acquire) == SHARD_STATS_OFF &&
-          !shard_run(),
-      1);
+  return __builtin_expect(atomic_load_explicit(&shard_stats_state, memory_order_acquire) ==
+                                  SHARD_STATS_OFF &&
+                              !shard_run(),
+                          1);
 }
 
 static int note_open(int fd, int dirfd, const char *path, int flags) {

@@ -30,19 +30,26 @@ static struct {
 } own;
 
 static struct shard_run *map(int fd) {
-  void *memory =
-      mmap(NULL, sizeof(struct shard_run), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void *memory = mmap(NULL, sizeof(struct shard_run), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* "PID FD NONCE", as shard_run_begin() prints it. */
+static bool parse(const char *mark, unsigned long *pid, unsigned long *fd, uint64_t *nonce) {
+  char *after_pid, *after_fd, *end;
+  *pid = strtoul(mark, &after_pid, 10);
+  *fd = strtoul(after_pid, &after_fd, 10);
+  *nonce = strtoull(after_fd, &end, 16);
+  return after_pid != mark && after_fd != after_pid && end != after_fd && !*end;
 }
 
 void shard_run_init(void) {
   const char *mark = getenv(MARK);
   unsigned long pid, fd;
-  unsigned long long nonce;
   char path[64];
-  uint64_t found[2];
+  uint64_t nonce, found[2];
   int saved = errno;
-  if (!mark || sscanf(mark, "%lu %lu %llx", &pid, &fd, &nonce) != 3) {
+  if (!mark || !parse(mark, &pid, &fd, &nonce)) {
     return;
   }
   snprintf(path, sizeof(path), "/proc/%lu/fd/%lu", pid, fd);
@@ -58,7 +65,8 @@ void shard_run_init(void) {
   errno = saved;
 }
 
-/* Whether the page's descriptor is still open: else a process that is started now does not count. */
+/* Whether the page's descriptor is still open: else a process that is started now does not count.
+ */
 static bool can_be_joined(void) {
   struct stat st;
   return own.pid == getpid() && fstat(own.fd, &st) == 0 && st.st_dev == own.dev &&
@@ -103,8 +111,8 @@ int shard_run_begin(char *mark, size_t size) {
   if (rc == 0) {
     struct shard_run *run = shard_run();
     atomic_store(&run->folders, 0);
-    int n = snprintf(mark, size, "%ld %d %llx", (long)own.pid, own.fd,
-                     (unsigned long long)run->nonce);
+    int n =
+        snprintf(mark, size, "%ld %d %llx", (long)own.pid, own.fd, (unsigned long long)run->nonce);
     rc = n < 0 || (size_t)n >= size ? ENAMETOOLONG : 0;
   }
   errno = saved;

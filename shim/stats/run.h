@@ -3,10 +3,10 @@
  * run.h - the page that the processes of a rank share: which epoch it is in, and how many files of
  * a dataset they have opened. For a program that shards by itself (libshard.h, shard_run_begin).
  *
- * The page is a memfd of the rank's main process. A forked child has it mapped; one that was started
- * anew opens it through /proc, by what LIBSHARD_RUN says. Nothing is left to remove, whatever kills
- * the rank. A count is one atomic addition; it may be made in a signal handler, and between (v)fork
- * and exec.
+ * The page is a memfd of the rank's main process. A forked child has it mapped; one that was
+ * started anew opens it through /proc, by what LIBSHARD_RUN says. Nothing is left to remove,
+ * whatever kills the rank. A count is one atomic addition; it may be made in a signal handler, and
+ * between (v)fork and exec.
  */
 #ifndef SHARD_STATS_RUN_H
 #define SHARD_STATS_RUN_H

@@ -1,11 +1,11 @@
-"""One MPI rank of epochs.py: runs configurations as rank.py does, and marks in the log of opens where
-training for an epoch ends, or evaluating after it.
+"""One MPI rank of epochs.py: runs configurations as rank.py does, and marks in the log of opens
+where training for an epoch ends, or evaluating after it.
 
     mpirun -n R python tests/dlio/epochs_rank.py PLAN.json
 
 The plan: {"out": folder, "runs": [{"name": str, "overrides": [str], "env": {NAME: value},
-"fresh": whether DLIO is changed so that each epoch has workers of its own}]}. A run's messages go to
-OUT/NAME/rankN.err, its opens and marks to OUT/NAME/rankN.log.
+"fresh": whether DLIO is changed so that each epoch has workers of its own}]}. A run's messages go
+to OUT/NAME/rankN.err, its opens and marks to OUT/NAME/rankN.log.
 """
 import gc
 import json
@@ -45,8 +45,7 @@ def allow_fresh_workers():
     """What SHARD_WORKERS=respawn must be like: workers that do not persist, and get the arguments
     of the epoch, in DLIO's own code."""
     from dlio_benchmark.data_loader import torch_data_loader as module
-    loader, read, following = module.DataLoader, module.TorchDataLoader.read, \
-        module.TorchDataLoader.next
+    loader, following = module.DataLoader, module.TorchDataLoader.next
 
     def make(*args, **kwargs):
         if fresh:
@@ -63,7 +62,6 @@ def allow_fresh_workers():
         return following(self)
 
     module.DataLoader, module.TorchDataLoader.next = make, next_epoch
-    module.TorchDataLoader.read = read
 
 
 def main():

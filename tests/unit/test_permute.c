@@ -335,9 +335,9 @@ static void hashed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bijection), cmocka_unit_test(large),    cmocka_unit_test(uniform),
-      cmocka_unit_test(orders),    cmocka_unit_test(scatters), cmocka_unit_test(shuffle_keys),
-      cmocka_unit_test(xxh64),     cmocka_unit_test(shares),   cmocka_unit_test(shares_large),
+      cmocka_unit_test(bijection), cmocka_unit_test(large),     cmocka_unit_test(uniform),
+      cmocka_unit_test(orders),    cmocka_unit_test(scatters),  cmocka_unit_test(shuffle_keys),
+      cmocka_unit_test(xxh64),     cmocka_unit_test(shares),    cmocka_unit_test(shares_large),
       cmocka_unit_test(hashed),    cmocka_unit_test(of_epochs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

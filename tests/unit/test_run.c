@@ -42,8 +42,8 @@ static void counts(void **state) {
     shard_run_opened(AT_FDCWD, ours[i], O_RDONLY);
   }
   shard_run_opened(7, "/data/train/a.npz", O_RDONLY); /* the descriptor says nothing here */
-  static const char *const others[] = {"/data/train/a.npz.idx", "/data/trainer/a.npz", "a.npz",
-                                       "/data/train/", "", "/etc/passwd"};
+  static const char *const others[] = {
+      "/data/train/a.npz.idx", "/data/trainer/a.npz", "a.npz", "/data/train/", "", "/etc/passwd"};
   for (size_t i = 0; i < COUNT(others); i++) {
     shard_run_opened(AT_FDCWD, others[i], O_RDONLY);
   }
@@ -124,8 +124,8 @@ static void closed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_yet), cmocka_unit_test(counts),      cmocka_unit_test(children),
-      cmocka_unit_test(wrong_marks), cmocka_unit_test(again),       cmocka_unit_test(closed),
+      cmocka_unit_test(nothing_yet), cmocka_unit_test(counts), cmocka_unit_test(children),
+      cmocka_unit_test(wrong_marks), cmocka_unit_test(again),  cmocka_unit_test(closed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,8 @@ from ..native import WARN, native
 from ..patching import Proxy, lent, replace
 from ..sequences import FileList
 from .derived import share, shard_world
-from .tokens import Names, Refusal, Token, asked, count_tokens, files_of, say_refusal, stop_counting
+from .tokens import (Names, Refusal, Token, asked, count_tokens, files_of, kind_at_hand,
+                     say_refusal, stop_counting)
 
 TAG = 22873      # of the messages that tell rank 0 which ranks have libshard
 PATIENCE = 30.0  # seconds that rank 0 waits for them; all ranks have just met in a barrier
@@ -48,12 +49,9 @@ class Offer:
         self._opener, self._arguments = opener, arguments
 
     def open(self, storage):
-        """The FileList, or None and a word to people."""
+        """The FileList, or None and a word to people, but if there are no files."""
         try:
-            files = self._opener(storage, *self._arguments)
-            if files:
-                return files
-            say_refusal(self.what, Refusal("it holds no files"))
+            return self._opener(storage, *self._arguments) or None
         except Exception as error:  # pylint: disable=broad-except
             say_refusal(self.what, error)  # whatever it is: the other ranks wait for an answer
         return None
@@ -306,11 +304,10 @@ def answer_walks(cls, tree, flat, subfolders):
 
     def walk(self, benchmark, frame, node):
         """The names of a folder, as initialize() gets them."""
-        kind = str(frame.f_locals.get("dataset_type"))
-        folder = os.path.join(benchmark.args.data_folder, kind)
-        if kind not in ("train", "valid") or node != folder:
+        kind = kind_at_hand(frame)
+        if kind not in ("train", "valid") or node != os.path.join(benchmark.args.data_folder, kind):
             return original(self, node)
-        if frame.f_locals.get("num_subfolders", 0) > 0:
+        if getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval")) > 0:
             names = original(self, node)
             files = offered(self, benchmark, frame, kind, node, names) if names else None
             benchmark.comm.first_folder = min(names) if files else None
@@ -333,7 +330,7 @@ def answer_walks(cls, tree, flat, subfolders):
             files = benchmark.comm.agreed()
             if files is None:
                 return original(self, id, use_pattern)
-            first = frame.f_locals.get("sf_name") == benchmark.comm.first_folder
+            first = os.path.basename(os.path.dirname(id)) == benchmark.comm.first_folder
             return [Token(files[0], files)] if first else []
         except BaseException as error:
             if inside:

@@ -95,11 +95,18 @@ def check_order(listing):
         raise Refusal("some names are not valid UTF-8, so their order in Python is another one")
 
 
+def kind_at_hand(frame):
+    """The kind of dataset that initialize() is at: "train" or "valid"; whatever its local is
+    called."""
+    return next((str(value) for value in frame.f_locals.values()
+                 if type(value).__name__ == "DatasetType"), None)
+
+
 def asked(tree, storage, frame):
     """(benchmark, kind) if it is initialize() that asks for the names of train or valid."""
     benchmark = frame.f_locals.get("self")
     args = getattr(benchmark, "args", None)
-    kind = str(frame.f_locals.get("dataset_type"))
+    kind = kind_at_hand(frame)
     if args is None or getattr(benchmark, "storage", None) is not storage:
         return None, kind
     if kind not in ("train", "valid") or not tree.holds(frame.f_code, "main.py"):

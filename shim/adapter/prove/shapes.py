@@ -162,7 +162,6 @@ def shapes(source):
 TRIED = 2048  # the longest lists of the proofs have more elements than this
 
 _ASKS = {"environ": "the environment", "getenv": "the environment", "getpid": "the process",
-         "time": "the time", "time_ns": "the time", "monotonic": "the time", "now": "the time",
          "gethostname": "the node", "urandom": "chance", "random_sample": "chance",
          "uuid4": "chance", "_getframe": "its callers", "getsizeof": "sizes in memory"}
 
@@ -182,8 +181,7 @@ def blind_spots(function, options, sizes=()):
             owner = getattr(node.value, "attr", getattr(node.value, "id", None))
             if owner in ("args", "_args") and node.attr not in options:
                 found.append("the option %r, which no proof varies" % node.attr)
-            elif node.attr in _ASKS and owner in ("os", "time", "socket", "sys", "datetime",
-                                                  "platform", "uuid"):
+            elif node.attr in _ASKS and owner in ("os", "socket", "sys", "uuid"):
                 found.append("%s (%s.%s)" % (_ASKS[node.attr], owner, node.attr))
         elif isinstance(node, ast.Call) and getattr(node.func, "id", None) in (
                 "eval", "exec", "compile", "__import__"):

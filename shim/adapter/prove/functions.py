@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: MIT
+"""functions: a process in which DLIO's functions and the adapter's are called side by side.
+
+Started by main.py, with the functions that are to be proven. Prints a line of JSON for each thing
+that main.py is to know: {"say": text}, {"proven": [functions]}, or {"differs": {...}}.
+"""
+import importlib
+import inspect
+import json
+import os
+import random
+import time
+
+from ..listing import Listing
+from ..sequences import FileList
+from . import fakes, shapes
+
+MODULE = "dlio_benchmark."
+
+
+class Differs(Exception):
+    """What was told of one case: (function or None, input, theirs, ours)."""
+
+
+class At:
+    """What a case works with. One for all cases of a proof; `begin` makes it ready for the next."""
+
+    def __init__(self, folder, config):
+        self.folder, self.config = os.path.join(folder, "data"), config
+        self.index, self.random, self.args = 0, None, None
+        self.noted, self.blamed = {}, None
+        self._names, self._listing = [], None
+        self._tree = os.path.join(folder, "names")
+        self.tree_is_plain_tf = False
+        self._options = self._find_options()
+
+    # -- files
+
+    def prepare(self, many):
+        """Make the data set of the lists."""
+        os.makedirs(self.folder, exist_ok=True)
+        for i in range(many):
+            with open(os.path.join(self.folder, "f%05d.npz" % i), "w", encoding="utf-8"):
+                pass
+        self._names = sorted(os.listdir(self.folder))
+        self._listing = Listing.of_dataset(self.folder, "order=path depth=1 include=*npz")
+        for path in ("sub/a.npz", "sub/B.NPZ", "sub/deep/c.npz", "sub/deep/d.NPZ", "sub/.h.npz",
+                     "sub/x y.npz", "a.b/c.npz", "sub/other/e.jpeg"):
+            path = os.path.join(self._tree, path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8"):
+                pass
+
+    def tree_of_names(self):
+        return self._tree
+
+    def length(self):
+        """Most lists are short; a few are longer than what any function may look for."""
+        if self.index % 199 == 198:
+            return shapes.TRIED + 57
+        return self.random.choice((0, 1, 2, self.random.randint(0, 12), self.random.randint(1, 60)))
+
+    def pair(self, size, prefix=None):
+        """(list, FileList) of the first `size` files; of none there is no FileList in a run."""
+        prefix = self.folder + "/" if prefix is None else prefix
+        real = [prefix + name for name in self._names[:size]]
+        return real, FileList(self._listing, prefix)[:size] if real else []
+
+    def shuffle_both(self, real, lazy):
+        """As DLIO's reconfigure() does."""
+        import numpy
+
+        for files in (real, lazy):
+            numpy.random.seed(5)
+            self.config.np.random.shuffle(files)
+
+    # -- arguments
+
+    def _find_options(self):
+        """{option: values} that may be varied: those whose default says what it may be."""
+        import enum
+
+        fixed = ("debug", "generate_data", "generate_only", "do_profiling", "comm_size", "my_rank",
+                 "files_pre_sharded", "skip_listing")
+        found = {}
+        cls = self.config.ConfigArguments
+        for name in getattr(cls, "__dataclass_fields__", {}):
+            default = getattr(cls, name, None)
+            if name in fixed:
+                continue
+            if isinstance(default, bool):
+                found[name] = (True, False)
+            elif isinstance(default, int):
+                found[name] = (default, 0, 1, 2, 3, 7)
+            elif isinstance(default, float):
+                found[name] = (default, 0.0, 0.5, 2.0)
+            elif isinstance(default, enum.Enum):
+                found[name] = tuple(type(default))
+        return found
+
+    def options(self):
+        """The options that are varied, or are known not to matter here."""
+        fields = getattr(self.config.ConfigArguments, "__dataclass_fields__", {})
+        known = set(dir(self.config.ConfigArguments)) - set(fields)
+        return known | set(self._options) | KNOWN_OPTIONS
+
+    def vary(self):
+        """Other values than the defaults' for a few options."""
+        names = sorted(set(self._options) - DRAWN)
+        for name in self.random.sample(names, self.random.choice((0, 0, 1, 3))):
+            value = self.random.choice(self._options[name])
+            setattr(self.args, name, value)
+            self.noted[name] = str(value)
+
+    def begin(self, title, index):
+        cls = self.config.ConfigArguments
+        cls.reset()
+        self.random = random.Random("%s %d" % (title, index))
+        self.index, self.noted, self.blamed = index, {}, None
+        self.args = cls.get_instance()
+        self.args.logger = fakes.logger()
+
+    # -- results
+
+    def note(self, **inputs):
+        self.noted.update(inputs)
+
+    def blame(self, function):
+        self.blamed = function
+
+    def exact(self, value):
+        from .rank import exact
+
+        return exact(value)
+
+    def state(self):
+        from .rank import state
+
+        return state()
+
+    def outcome(self, function):
+        """(what it returns or raises, the generator's state after), from one state."""
+        import numpy
+
+        numpy.random.seed(99)
+        numpy.random.normal()  # leaves half a pair of normal numbers behind: part of the state
+        try:
+            result = self.exact(function())
+        except Exception as error:  # pylint: disable=broad-except
+            result = "%s: %s" % (type(error).__name__, error)
+        return result, self.state()
+
+    def outcomes(self, one, other, rest):
+        """Those of a method of ConfigArguments: by DLIO's and by ours."""
+        made = []
+        for method, files in (one, other):
+            self.args.samples_per_thread = None
+            made.append((*self.outcome(lambda method=method, files=files: method(
+                self.args, files, *rest)), self.args.samples_per_thread))
+        return made
+
+    def told(self):
+        """The input of this case."""
+        names = ("comm_size", "my_rank", "num_samples_per_file", "read_threads", "sample_shuffle",
+                 "seed", "seed_change_epoch", "data_loader", "storage_type")
+        return {**{name: str(getattr(self.args, name, None)) for name in names}, **self.noted}
+
+    def same(self, theirs, ours, what="DLIO's", other="the adapter's"):
+        if theirs != ours:
+            raise Differs(self.blamed, self.told(), "%s: %s" % (what, _short(theirs, ours)[0]),
+                          "%s: %s" % (other, _short(theirs, ours)[1]))
+
+    def takes_the_same(self, theirs, ours, more=False):
+        """The adapter's function takes what DLIO's does."""
+        one, other = (list(inspect.signature(function).parameters) for function in (theirs, ours))
+        if more:  # the adapter's names the first ones only
+            other = [name for name in other if name not in ("args", "kwargs")]
+            one = one[:len(other)]
+        self.same(one, other, "DLIO's parameters", "the adapter's parameters")
+
+    @staticmethod
+    def call_init(cls, one, *arguments):
+        cls.__init__(one, *arguments)
+
+
+# Options that cases draw, and that no case needs to vary.
+DRAWN = {"num_samples_per_file", "comm_size", "my_rank", "read_threads", "sample_shuffle",
+         "file_shuffle", "seed", "seed_change_epoch", "data_loader", "storage_type", "read_type",
+         "batch_size", "batch_size_eval", "epochs", "data_loader_sampler", "training_steps"}
+KNOWN_OPTIONS = DRAWN | {
+    "debug", "generate_data", "generate_only", "do_profiling", "data_folder", "storage_root",
+    "output_folder", "logfile_path", "logger", "num_files_train", "num_files_eval", "do_train",
+    "do_eval", "num_subfolders_train", "num_subfolders_eval", "format", "framework", "profiler",
+    "file_list_train", "file_list_eval", "train_global_index_map", "val_global_index_map",
+    "train_file_map", "val_file_map", "total_samples_train", "total_samples_eval",
+    "resized_image", "data_loader_classname", "reader_classname", "checkpoint_mechanism",
+    "checkpoint_mechanism_classname", "data_loader_class", "reader_class", "native_data_loader",
+    "samples_per_thread", "required_samples", "eval_steps", "max_dimension", "dimension",
+    "files_pre_sharded", "skip_listing", "listing_threads", "listing_validation_interval",
+    "file_prefix", "storage_library", "storage_options"}
+
+
+def _short(theirs, ours, most=160):
+    """Both as text, from where they differ."""
+    one, other = repr(theirs), repr(ours)
+    at = next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+    begin = max(at - most // 2, 0)
+    return ["..." * bool(begin) + text[begin:begin + most] + "..." * (len(text) > begin + most)
+            for text in (one, other)]
+
+
+def tell(**what):
+    print("\0" + json.dumps(what), flush=True)
+
+
+def main(request):
+    """Prove functions: the exit status. `request` has "folder", "functions" (all of the family's
+    table), "changed" (file -> functions that are of no known shape), "seconds" and "sizes"."""
+    import _libshard
+
+    if _libshard.family() != request["family"]:
+        tell(differs={"function": None, "input": {}, "theirs": request["family"],
+                      "ours": "the adapter is not active"})
+        return 1
+    config = importlib.import_module(MODULE + "utils.config")
+    mpi = importlib.import_module(MODULE + "utils.utility").DLIOMPI
+    mpi.get_instance().set_parent_values(0, 1)
+    config.DLIOMPI = fakes.Mpi
+    cls = config.ConfigArguments
+    # Workers' logs and traces are no part of this.
+    for name in ("configure_dlio_logging", "configure_dftracer"):
+        setattr(cls, name, lambda self, *args, **kwargs: None)
+    if not hasattr(cls, "logger"):
+        cls.logger = fakes.logger()
+    at = At(request["folder"], config)
+    at.prepare(shapes.TRIED + 60)
+    from .cases import CASES, LISTED
+
+    tree = _libshard.dlio.tree
+    for file, names in request["changed"].items():
+        with open(tree.path(file), encoding="utf-8") as stream:
+            nodes = shapes.methods(stream.read())
+        for name in names:
+            spots = shapes.blind_spots(nodes[name], at.options(), request["sizes"])
+            if spots:
+                tell(differs={"function": name, "input": {}, "theirs": "it depends on " + spots[0],
+                              "ours": "what no proof can try"})
+                return 1
+    changed = {name for names in request["changed"].values() for name in names}
+    if request["only look"]:
+        tell(proven=[])
+        return 0
+    proven = set(LISTED) & set(request["functions"])
+    # What has changed comes first: that is where a difference is to be expected.
+    todo = [case for case in CASES if set(case[1]) <= set(request["functions"])]
+    todo.sort(key=lambda case: not changed & set(case[1]))
+    for title, functions, count, case in todo:
+        started, done = time.monotonic(), 0
+        if not changed & set(functions):
+            count = -(-count // 4)  # the shapes of all of them are known
+        share = request["seconds"]
+        try:
+            for done in range(count):
+                at.begin(title, done)
+                case(at)
+                if done == 0:
+                    started = time.monotonic()  # the first one imports modules
+                if time.monotonic() - started > share:
+                    break
+        except Differs as error:
+            function, given, theirs, ours = error.args
+            guilty = [name for name in functions if name in changed]
+            if function is None or guilty and function not in guilty:
+                function = " or ".join(guilty) or functions[0]
+            tell(differs={"function": function, "input": given, "theirs": theirs, "ours": ours})
+            return 1
+        except Exception as error:  # pylint: disable=broad-except
+            if os.environ.get("PYTHONDEVMODE"):
+                raise
+            if changed & set(functions) - set(LISTED):
+                guilty = " or ".join(name for name in functions if name in changed)
+                tell(differs={"function": guilty, "input": at.told(), "theirs": "%s: %s" % (
+                    type(error).__name__, error), "ours": "this function cannot be tried"})
+                return 1
+            tell(say="%s: not tried by itself (%s: %s)" % (title, type(error).__name__,
+                                                           str(error)[:120]))
+            continue
+        proven.update(functions)
+        tell(say="%s, %d lists: alike" % (title, done + 1), cases=done + 1)
+    missing = sorted(changed - proven)
+    if missing:
+        tell(differs={"function": missing[0], "input": {}, "theirs": "a function of a new shape",
+                      "ours": "no proof tries it"})
+        return 1
+    tell(proven=sorted(proven))
+    return 0
+
+

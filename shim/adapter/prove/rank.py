@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: MIT
+"""One MPI rank of the real runs: a program that runs many configurations of DLIO in one process.
+
+    mpirun -n P python rank.py PLAN.json
+
+The plan: {"out": folder, "log": this rank's log of SHARD_STATS, with %d for the rank, "names":
+{hash of a name: the name}, "cases": [{"name", "kind", "options", "epochs"}]}. A case of kind
+"list" ends after initialize() and some reconfigure(): its result is all that DLIO has derived. One
+of kind "run" is a whole run: its result is the steps, and the files that were opened.
+
+Each rank writes OUT/NAME.N.json. If only some ranks fail, the others are stuck: the job is aborted,
+and whoever has started it runs the rest of the plan in another one.
+"""
+import collections.abc
+import gc
+import hashlib
+import json
+import os
+import struct
+import sys
+import time
+
+GRACE = 4.0  # seconds in which the other ranks must report the same failure
+
+# shim/stats/log.h
+NOTES, NOTE, SEGMENT, HEAD, SLOT, OPENED = 32, 16, 1 << 19, 12288, 12288, 1
+
+
+class Opens:
+    """What the processes of this rank open, by libshard's log of it."""
+
+    def __init__(self, path, names, roots):
+        self.path, self.at = path, 0
+        self.names = {int(key): name for key, name in names.items()}
+        self.roots = {int(key): root for key, root in roots.items()}
+
+    def new(self):
+        """{path: how often it was opened} since the last call."""
+        found = {}
+        with open(self.path, "rb") as stream:
+            head = stream.read(HEAD)
+            end, = struct.unpack_from("<Q", head, NOTES)
+            slots = [struct.unpack_from("<Q", stream.read(SLOT), 8)[0] for _ in range(32)]
+            stream.seek(SEGMENT + self.at * NOTE)
+            notes = stream.read((end - self.at) * NOTE)
+        self.at = end
+        for name, what in struct.iter_unpack("<QQ", notes):
+            if what >> 16 & 255 == OPENED and name in self.names:
+                root = self.roots.get(slots[what >> 24 & 255], "?")
+                path = root + "/" + self.names[name]
+                found[path] = found.get(path, 0) + 1
+        return found
+
+
+def write_json(path, value):
+    with open(path + ".tmp", "w", encoding="utf-8") as stream:
+        json.dump(value, stream)
+    os.rename(path + ".tmp", path)
+
+
+def exact(value, deep=0):
+    """A value as JSON, with the types of numbers, and the order of dicts; lists and what acts as
+    one alike."""
+    if isinstance(value, str):
+        return str(value)
+    if value is None or type(value) in (bool, int, float):
+        return value
+    if isinstance(value, collections.abc.Mapping):
+        return {"dict": [[exact(k, deep), exact(v, deep)] for k, v in value.items()]}
+    if isinstance(value, collections.abc.Sequence) and not isinstance(value, bytes):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [exact(one, deep) for one in value]}
+    if type(value).__module__ == "numpy":
+        if value.ndim == 0:
+            return {type(value).__name__: value.tolist()}
+        return {"array": [str(value.dtype), value.shape,
+                          hashlib.sha256(value.tobytes()).hexdigest()[:16]]}
+    if hasattr(type(value), "items") and hasattr(type(value), "__getitem__"):  # VirtualIndexMap
+        keys = list(value)
+        return {"map": [[exact(k), exact(v)] for k, v in value.items()],
+                "keys": [exact(k) for k in keys], "values": [exact(value[k]) for k in keys],
+                "has": [k in value for k in (-1, 0, len(keys) - 1, len(keys), *keys[-1:])],
+                "len": len(value), "text": repr(value)}
+    if type(value).__module__.startswith("dlio_benchmark.") and deep < 2 and vars(value) and (
+            not hasattr(value, "name")):
+        return {type(value).__name__: {name: exact(one, deep + 1)
+                                       for name, one in sorted(vars(value).items())}}
+    return "%s %s" % (type(value).__name__, value) if hasattr(value, "name") else type(
+        value).__name__
+
+
+def state():
+    """A hash of numpy's generator."""
+    import numpy
+
+    kind, keys, *rest = numpy.random.get_state()
+    return hashlib.sha256(keys.tobytes() + repr((kind, rest)).encode()).hexdigest()[:16]
+
+
+def forget(singleton):
+    """Make DLIO create this singleton anew for the next configuration."""
+    cls = type(singleton)
+    if hasattr(cls, "_%s__instance" % cls.__name__):
+        setattr(cls, "_%s__instance" % cls.__name__, None)
+
+
+def release(benchmark):
+    """End the benchmark's workers, as the end of its process would."""
+    framework = getattr(benchmark, "framework", None)
+    if framework is not None:
+        framework.reader_train = framework.reader_valid = None
+        forget(framework)
+    forget(getattr(benchmark, "checkpointing_mechanism", None))
+
+
+_composed = []  # DLIO's own settings: Hydra takes a quarter of a second for them
+
+
+def make(options):
+    """A DLIOBenchmark of {option: value}."""
+    import copy
+
+    import dlio_benchmark
+    from dlio_benchmark.main import DLIOBenchmark
+    from dlio_benchmark.utils.config import ConfigArguments
+    from dlio_benchmark.utils.utility import DLIOMPI
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    # read_threads=0 leaves DLIO's MPI state as that of a worker.
+    DLIOMPI.reset()
+    DLIOMPI.get_instance().initialize()
+    ConfigArguments.reset()
+    if not _composed:
+        folder = os.path.join(os.path.dirname(dlio_benchmark.__file__), "configs")
+        with initialize_config_dir(version_base=None, config_dir=folder):
+            _composed.append(compose(config_name="config")["workload"])
+    workload = copy.deepcopy(_composed[0])
+    OmegaConf.set_struct(workload, False)
+    for name, value in options.items():
+        OmegaConf.update(workload, name, value, force_add=True)
+    return DLIOBenchmark(workload)
+
+
+NOT_COMPARED = ("logger", "dlp_logger", "resized_image", "output_folder", "logfile_path")
+
+
+def derived(args):
+    """All that DLIO's arguments hold, the lists first."""
+    held = {name: exact(value) for name, value in vars(args).items() if name not in NOT_COMPARED}
+    return held
+
+
+def listed(case, _rank, out):
+    """What is derived from the list of files, at the start and in each epoch."""
+    import numpy
+
+    numpy.random.seed(4711)
+    benchmark = make(case["options"])
+    try:
+        benchmark.initialize()
+        args = benchmark.args
+        lists = [list(args.file_list_train), list(args.file_list_eval)]
+        out["epochs"] = [[*lists, derived(args), state()]]
+        out["benchmark"] = {name: value for name, value in vars(benchmark).items()
+                            if type(value) in (bool, int, float, str)}
+        out["benchmark"].pop("output_folder", None)
+        out["type"] = type(args.file_list_train).__module__.partition(".")[0]
+        for epoch in range(1, case["epochs"] + 1):
+            args.reconfigure(epoch)
+            lists = [list(args.file_list_train), list(args.file_list_eval)]
+            out["epochs"].append([*lists, derived(args), state()])
+    finally:
+        release(benchmark)
+
+
+def ran(case, rank, out):
+    """Steps of a whole run."""
+    benchmark = make(case["options"])
+    try:
+        benchmark.initialize()
+        benchmark.run()
+        benchmark.finalize()
+        args = benchmark.args
+        if not benchmark.generate_only and getattr(args, "do_train", True):
+            path = os.path.join(benchmark.output_folder, "%d_output.json" % rank)
+            with open(path, encoding="utf-8") as stream:
+                saved = json.load(stream)
+            out["steps"] = {"%s/%s" % (epoch, block): len(loads)
+                            for epoch, values in saved.items() if epoch.isdigit()
+                            for block, loads in values["load"].items()}
+            out["lists"] = [len(args.file_list_train), len(args.file_list_eval)]
+            out["type"] = type(args.file_list_train).__module__.partition(".")[0]
+    finally:
+        release(benchmark)
+
+
+def wait_for_others(paths):
+    """Whether every rank has come to the configuration's end within the grace time."""
+    end = time.monotonic() + GRACE
+    while not all(os.path.exists(path) for path in paths):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def main():
+    """Run the plan named on the command line."""
+    with open(sys.argv[1], encoding="utf-8") as stream:
+        plan = json.load(stream)
+    from dlio_benchmark.utils.utility import DLIOMPI
+    DLIOMPI.get_instance().initialize()
+    from mpi4py import MPI
+    comm = MPI.COMM_WORLD.Dup()
+    rank, size = comm.rank, comm.size
+    opens = Opens(plan["log"] % rank, plan["names"], plan["roots"]) if plan["log"] else None
+    for case in plan["cases"]:
+        comm.Barrier()
+        paths = [os.path.join(plan["out"], "%s.%d.json" % (case["name"], i)) for i in range(size)]
+        out = {}
+        try:
+            (listed if case["kind"] == "list" else ran)(case, rank, out)
+        except (Exception, SystemExit) as error:  # pylint: disable=broad-except
+            out["error"] = "%s: %s" % (type(error).__name__, error)
+        gc.collect()
+        # What is there after the first one stays: modules, which each collection would look at.
+        if case is plan["cases"][0]:
+            gc.freeze()
+        if opens:
+            out["opens"] = opens.new()
+        write_json(paths[rank], out)
+        # Only where all ranks must come together before they can fail are the others stuck.
+        if "error" in out and size > 1 and not wait_for_others(paths):
+            sys.stderr.flush()
+            comm.Abort(3)
+    comm.Barrier()
+    MPI.Finalize()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,593 @@
+# SPDX-License-Identifier: MIT
+"""runs: DLIO under mpirun on data that it generates itself, unmodified and under libshard.
+
+First many small lists: what initialize() and reconfigure() make of folders of all kinds, on each
+rank. Then whole runs: the files that are opened, and the steps.
+"""
+import importlib.util
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from .. import LIBRARY, SOURCES
+
+MASK = (1 << 64) - 1
+P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
+                      0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+
+
+def _rotate(x, bits):
+    return (x << bits | x >> (64 - bits)) & MASK
+
+
+def _round(acc, lane):
+    return _rotate(acc + lane * P2 & MASK, 31) * P1 & MASK
+
+
+def xxh64(data):
+    """XXH64 with seed 0, by which the log of SHARD_STATS names files."""
+    at, n = 0, len(data)
+
+    def lane(size=8):
+        nonlocal at
+        at += size
+        return int.from_bytes(data[at - size:at], "little")
+
+    if n >= 32:
+        accs = [P1 + P2 & MASK, P2, 0, -P1 & MASK]
+        while at + 32 <= n:
+            accs = [_round(acc, lane()) for acc in accs]
+        h = sum(_rotate(acc, bits) for acc, bits in zip(accs, (1, 7, 12, 18))) & MASK
+        for acc in accs:
+            h = (h ^ _round(0, acc)) * P1 + P4 & MASK
+    else:
+        h = P5
+    h = h + n & MASK
+    while at + 8 <= n:
+        h = _rotate(h ^ _round(0, lane()), 27) * P1 + P4 & MASK
+    if at + 4 <= n:
+        h = _rotate(h ^ lane(4) * P1 & MASK, 23) * P2 + P3 & MASK
+    while at < n:
+        h = _rotate(h ^ lane(1) * P5 & MASK, 11) * P1 & MASK
+    h = (h ^ h >> 33) * P2 & MASK
+    h = (h ^ h >> 29) * P3 & MASK
+    return h ^ h >> 32
+
+
+# ---- what is run ---------------------------------------------------------------------------------
+
+DATASETS = {  # name: (format, samples per file, folders, training files, files of evaluation)
+    "flat": ("jpeg", 1, 0, 24, 12),
+    "folders": ("jpeg", 1, 4, 24, 12),
+    "samples": ("npz", 3, 0, 24, 12),
+    "records": ("tfrecord", 2, 0, 24, 12),
+    "groups": ("parquet", 8, 0, 12, 12),
+}
+
+SEEDED = {"reader.file_shuffle": "seed", "reader.sample_shuffle": "seed"}
+RUNS = (  # name, data set, loader, numbers of ranks, options
+    ("map-style, workers", "flat", "pytorch", (2,), {"reader.read_threads": 2}),
+    ("map-style, folders, shuffled", "folders", "pytorch", (2, 3), {"train.epochs": 3, **SEEDED}),
+    ("map-style, several samples a file, shuffled", "samples", "pytorch", (2, 3), SEEDED),
+    ("map-style, a subset", "flat", "pytorch", (2,), {"dataset.num_files_train": 16,
+                                                     "dataset.num_files_eval": 8}),
+    ("row groups", "groups", "pytorch", (2,), {"reader.read_threads": 1}),
+    ("from_generator, shuffled", "samples", "tensorflow", (2,), {"reader.read_threads": 2,
+                                                                 **SEEDED}),
+    ("TFRecord", "records", "tensorflow", (2,), {"reader.read_threads": 1}),
+)
+
+
+def settings(data, out, fmt, loader, options):
+    """The options of a run."""
+    return {
+        "framework": loader, "reader.data_loader": loader,
+        "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
+        "workflow.checkpoint": False, "checkpoint.model_size": 1024, "workflow.profiling": False,
+        "dataset.data_folder": data, "dataset.format": fmt,
+        "dataset.record_length": 1024, "dataset.record_length_bytes": 1024,
+        "dataset.generation_buffer_size": 65536,
+        "reader.batch_size": 2, "reader.batch_size_eval": 2, "reader.read_threads": 0,
+        "train.epochs": 2, "train.computation_time": 0.0, "evaluation.eval_time": 0.0,
+        "output.folder": os.path.join(out, "output"),
+        "checkpoint.checkpoint_folder": os.path.join(out, "checkpoints"), **options}
+
+
+def sizes(name):
+    """The options that tell a data set's sizes."""
+    _, spf, folders, train, valid = DATASETS[name]
+    return {"dataset.num_files_train": train, "dataset.num_files_eval": valid,
+            "dataset.num_samples_per_file": spf, "dataset.num_subfolders_train": folders,
+            "dataset.num_subfolders_eval": folders}
+
+
+def touch(path):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8"):
+        pass
+
+
+def make_layouts(folder, pick):
+    """Folders of empty files, as they come: {name: (format, folders, training files, others)}."""
+    made = {}
+    words = ["img_%d", "img_%03d_of", "a b%d", "é%d", "X%d", "%d", "-%d", "z.%d"]
+
+    def names(count, fmt):
+        found = set()
+        while len(found) < count:
+            found.add("%s.%s" % (pick.choice(words) % pick.randrange(1000), fmt))
+        found = sorted(found)
+        pick.shuffle(found)
+        return found
+
+    for fmt in ("jpeg", "npz"):
+        for i, count in enumerate((1, 2, 5, 8, 12, 24, 33, 64)):
+            name = "flat%d%s" % (i, fmt[0])
+            valid = pick.choice((0, 1, 4, 9, 16)) if i else 1
+            for kind, many in (("train", count), ("valid", valid)):
+                os.makedirs(os.path.join(folder, name, kind))
+                for entry in names(many, fmt):
+                    touch(os.path.join(folder, name, kind, entry))
+                if i % 2:
+                    for other in ("notes.txt", ".hidden." + fmt, "UPPER." + fmt.upper(),
+                                  "nodot" + fmt):
+                        touch(os.path.join(folder, name, kind, other))
+            made[name] = fmt, 0, count, valid
+        for i, (folders, count) in enumerate(((1, 3), (2, 8), (3, 12), (4, 24), (10, 30))):
+            name = "folders%d%s" % (i, fmt[0])
+            valid = pick.choice((folders, 2 * folders, 8))
+            for kind, many in (("train", count), ("valid", valid)):
+                for k in range(folders):
+                    os.makedirs(os.path.join(folder, name, kind, "%02d" % k))
+                for k, entry in enumerate(names(many, fmt)):
+                    touch(os.path.join(folder, name, kind, "%02d" % (k % folders), entry))
+                if i % 2:
+                    touch(os.path.join(folder, name, kind, "00", "notes.txt"))
+                    touch(os.path.join(folder, name, kind, "00", ".hidden." + fmt))
+            made[name] = fmt, folders, count, valid
+    return made
+
+
+def list_cases(layouts, folder, scratch, loaders, ranks, count, pick):
+    """Cases of kind "list"."""
+    shuffles = ("seed", "random", "off", "seed", None)
+    for number in range(count):
+        name = pick.choice(sorted(layouts))
+        fmt, folders, train, valid = layouts[name]
+        loader = pick.choice(loaders)
+        step = pick.choice((1, 1, 2, ranks, 2 * ranks))
+        options = {
+            "dataset.num_files_train": pick.choice((train, train, train - train % step,
+                                                    max(train - 1, 1), train + 1, (train + 1) // 2)),
+            "dataset.num_files_eval": pick.choice((valid, valid, valid - valid % step, 0)),
+            "dataset.num_samples_per_file": pick.choice((1, 1, 2, 3, 7)),
+            "dataset.num_subfolders_train": folders, "dataset.num_subfolders_eval": folders,
+            "reader.batch_size": pick.choice((1, 1, 2, 3)), "reader.batch_size_eval": 1,
+            "reader.read_threads": pick.choice((0, 1, 2, 3)),
+            "train.seed": pick.choice((123, 7)), "train.seed_change_epoch": pick.random() < .7,
+            "workflow.evaluation": pick.random() < .8}
+        for what in ("file_shuffle", "sample_shuffle"):
+            value = pick.choice(shuffles)
+            if value is not None:
+                options["reader." + what] = value
+        sampler = pick.choice((None, None, None, "iterative", "index"))
+        if sampler:
+            options["reader.data_loader_sampler"] = sampler
+        path = os.path.join(folder, name)
+        path = pick.choice((path, path, path + "/", folder + "/./" + name, os.path.relpath(path, scratch)))
+        yield {"name": "list-%d-%03d" % (ranks, number), "kind": "list", "epochs": 2,
+               "about": dict(options, folder=name, loader=loader, ranks=ranks),
+               "options": settings(path, os.path.join(scratch, "work"), fmt, loader, options)}
+
+
+# ---- jobs ----------------------------------------------------------------------------------------
+
+
+def process_tree(pid):
+    """The process and all its descendants."""
+    children = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, encoding="utf-8", errors="replace") as stream:
+                    parent = int(stream.read().rpartition(")")[2].split()[1])
+            except (OSError, IndexError):
+                continue  # it has ended meanwhile
+            children.setdefault(parent, []).append(int(name))
+    tree = [pid]
+    for member in tree:
+        tree.extend(children.get(member, ()))
+    return tree
+
+
+def kill_tree(pid):
+    for member in process_tree(pid):
+        try:
+            os.kill(member, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+class Fault(Exception):
+    """Why nothing can be proven here; it says nothing about the DLIO."""
+
+
+class Runner:
+    """Starts the jobs of one `shardctl prove`."""
+
+    STALL = 75  # seconds without any result after which a job hangs
+
+    def __init__(self, scratch, env, deadline, say):
+        self.scratch, self.env, self.deadline, self.say = scratch, env, deadline, say
+        self.data = os.path.join(scratch, "data")
+        self.program = os.path.join(scratch, "rank.py")
+        with open(self.program, "w", encoding="utf-8") as stream:
+            stream.write(SOURCES["prove/rank.py"])
+        self.mpirun = self._find_mpirun()
+        self.jobs = 0
+
+    def _find_mpirun(self):
+        path = shutil.which("mpirun", path=self.env["PATH"]) or shutil.which(
+            "mpiexec", path=self.env["PATH"])
+        if path is None:
+            raise Fault("there is no mpirun in PATH, which the proof's runs need")
+        said = subprocess.run([path, "--version"], env=self.env, capture_output=True, check=False,
+                              stdin=subprocess.DEVNULL)
+        line = [path]
+        if b"Open MPI" in said.stdout or b"OpenRTE" in said.stdout or b"PRTE" in said.stdout:
+            line += ["--oversubscribe", "--bind-to", "none"]
+            if os.geteuid() == 0:
+                line.append("--allow-run-as-root")
+            self.env.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+            self.env.setdefault("OMPI_MCA_btl_vader_single_copy_mechanism", "none")
+        return line
+
+    def variables(self, side, ranks):
+        """What is set for the ranks."""
+        if side == "generate":
+            return {}, None
+        stats = os.path.join(self.scratch, "%s-%d-%d" % (side, ranks, self.jobs))
+        found = {"LD_PRELOAD": LIBRARY, "SHARD_STATS": stats + ".%r", "SHARD_LOG": "warn",
+                 "SHARD_DATASET": self.data, "SHARD_CACHE_DIR": os.path.join(self.scratch, "cache")}
+        if side == "unmodified":
+            found.update(SHARD_ADAPTER="off", SHARD_VIEW="off")
+        else:
+            found["SHARD_KNOWN"] = os.path.join(self.scratch, "known.json")
+        return found, stats + ".%d.log"
+
+    def names(self):
+        """What the log may tell of: ({hash: name}, {hash: root})."""
+        names, roots = {}, {}
+        for folder, _, files in os.walk(self.data):
+            for file in files:
+                path = os.path.join(folder, file)
+                for root in self._roots(path):
+                    roots[str(xxh64(os.fsencode(os.path.realpath(root))))] = root
+                    name = path[len(root) + 1:]
+                    names[str(xxh64(os.fsencode(name)))] = name
+        return names, roots
+
+    def _roots(self, path):
+        parts = os.path.relpath(path, self.data).split("/")
+        yield self.data
+        for depth in (1, 2):
+            if len(parts) > depth:
+                yield os.path.join(self.data, *parts[:depth])
+
+    def run(self, side, ranks, cases):
+        """{case: [each rank's result, None if it has none]}."""
+        out = os.path.join(self.scratch, "%s-%d" % (side, ranks))
+        shutil.rmtree(out, ignore_errors=True)
+        os.makedirs(out)
+        rest = list(cases)
+
+        def path(case, rank):
+            return os.path.join(out, "%s.%d.json" % (case["name"], rank))
+
+        names, roots = self.names() if side != "generate" else ({}, {})
+        while rest:
+            self.jobs += 1
+            variables, log = self.variables(side, ranks)
+            plan = os.path.join(out, "plan.json")
+            with open(plan, "w", encoding="utf-8") as stream:
+                json.dump({"out": out, "log": log, "names": names, "roots": roots, "cases": rest},
+                          stream)
+            reason = self._job(ranks, variables, plan, os.path.join(out, "job.log"),
+                               lambda rest=rest: sum(os.path.exists(path(case, 0))
+                                                     for case in rest))
+            # The first one that not all ranks have ended is where the job was stopped.
+            done = next((i for i, case in enumerate(rest) if not all(
+                os.path.exists(path(case, rank)) for rank in range(ranks))), len(rest))
+            if done == len(rest):
+                break
+            if reason == "time":
+                raise Fault("it took too long; try it on a machine that does nothing else")
+            if done == 0 and rest is not cases and not any(
+                    os.path.exists(path(rest[0], rank)) for rank in range(ranks)) and (
+                        self.jobs > 12):
+                raise Fault("runs of this DLIO do not start: %s" % self.tail(out))
+            rest = rest[done + 1:]
+        results = {}
+        for case in cases:
+            results[case["name"]] = found = []
+            for rank in range(ranks):
+                try:
+                    with open(path(case, rank), encoding="utf-8") as stream:
+                        found.append(json.load(stream))
+                except OSError:
+                    found.append(None)
+        if all(one is None for found in results.values() for one in found):
+            raise Fault("runs of this DLIO do not start: %s" % self.tail(out))
+        return results
+
+    def tail(self, out):
+        """The last line of a job's log that says something."""
+        with open(os.path.join(out, "job.log"), encoding="utf-8", errors="replace") as stream:
+            lines = [line.strip() for line in stream if line.strip(" -\n*")]
+        errors = [line for line in lines if "Error" in line or "Exception" in line]
+        return ((errors or lines or ["no message"])[-1])[:300]
+
+    def _job(self, ranks, variables, plan, log, count):
+        """Run one job; "" or why it was stopped."""
+        command = [*self.mpirun, "-n", str(ranks), "env",
+                   *("%s=%s" % item for item in variables.items()),
+                   sys.executable, self.program, plan]
+        with open(log, "ab") as output:
+            # pylint: disable=consider-using-with
+            job = subprocess.Popen(command, env=self.env, cwd=self.scratch, stdout=output,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                   start_new_session=True)
+        seen, since = 0, time.monotonic()
+        try:
+            while True:
+                try:
+                    job.wait(0.1)
+                    return ""
+                except subprocess.TimeoutExpired:
+                    pass
+                now = count()
+                if now != seen:
+                    seen, since = now, time.monotonic()
+                if time.monotonic() > self.deadline:
+                    return "time"
+                if time.monotonic() - since > self.STALL:
+                    return "stalled"
+        finally:
+            if job.poll() is None:
+                kill_tree(job.pid)
+                job.wait()
+
+
+# ---- comparing -----------------------------------------------------------------------------------
+
+
+def first_difference(theirs, ours, where=""):
+    """Where two JSON values differ first, or None."""
+    if type(theirs) is not type(ours):
+        return where, theirs, ours
+    if isinstance(theirs, dict):
+        for key in theirs:
+            if key not in ours:
+                return "%s.%s" % (where, key), theirs[key], "nothing"
+            found = first_difference(theirs[key], ours[key], "%s.%s" % (where, key))
+            if found:
+                return found
+        more = next((key for key in ours if key not in theirs), None)
+        return ("%s.%s" % (where, more), "nothing", ours[more]) if more is not None else None
+    if isinstance(theirs, list):
+        for i, (one, other) in enumerate(zip(theirs, ours)):
+            found = first_difference(one, other, "%s[%d]" % (where, i))
+            if found:
+                return found
+        if len(theirs) != len(ours):
+            return where, "%d of them" % len(theirs), "%d of them" % len(ours)
+        return None
+    return None if theirs == ours else (where, theirs, ours)
+
+
+class Differs(Exception):
+    """(function, what was put in, what came of it unmodified, and under libshard)."""
+
+
+def _in_run(result):
+    """What of a result is compared, apart from opens."""
+    return None if result is None else {key: value for key, value in result.items()
+                                        if key not in ("opens", "type")}
+
+
+def clipped(value, most=300):
+    text = str(value)
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def compare_lists(cases, theirs, ours):
+    """How many cases agree; Differs. At least some must have been lazy, and without an error."""
+    good = lazy = 0
+    for case in cases:
+        name = case["name"]
+        for rank, (one, other) in enumerate(zip(theirs[name], ours[name])):
+            found = first_difference(_in_run(one), _in_run(other))
+            if found:
+                where, plain, adapted = found
+                raise Differs(None, dict(case["about"], rank=rank, at=where.lstrip(".")),
+                              clipped(plain), clipped(adapted))
+            good += bool(one) and "error" not in one
+            lazy += bool(other) and "error" not in other and other.get("type") == "_libshard"
+    if not good:
+        first = next((one for case in cases for one in theirs[case["name"]] if one), {})
+        raise Fault("initialize() of this DLIO fails on every list: %s"
+                    % str(first.get("error"))[:300])
+    if lazy * 2 < good:
+        raise Differs(None, {"at": "the list of files"}, "a list that the adapter answers",
+                      "an unmodified list in %d of %d cases" % (good - lazy, good))
+    return good
+
+
+def opened(result, exactly):
+    """What of the opens is compared."""
+    found = (result or {}).get("opens", {})
+    return found if exactly else dict.fromkeys(found, 1)
+
+
+def between(counts, ours):
+    """The first path whose number of opens lies outside of those of unmodified runs, or None."""
+    for path in sorted(set(ours).union(*counts)):
+        numbers = [one.get(path, 0) for one in counts]
+        if not min(numbers) <= ours.get(path, 0) <= max(numbers):
+            return path, numbers, ours.get(path, 0)
+    return None
+
+
+def available(framework):
+    return importlib.util.find_spec(framework) is not None
+
+
+def loaders_here():
+    return [name for name, module in (("pytorch", "torch"), ("tensorflow", "tensorflow"))
+            if available(module)]
+
+
+class Proof:
+    """The runs of one candidate."""
+
+    def __init__(self, runner, tree, say):
+        self.runner, self.tree, self.say = runner, tree, say
+        self.out = os.path.join(runner.scratch, "work")
+        os.makedirs(self.out, exist_ok=True)
+        os.makedirs(runner.data, exist_ok=True)
+        self.loaders = loaders_here()
+        if not self.loaders:
+            raise Fault("this Python has neither torch nor tensorflow")
+
+    def lists(self, counts=((2, 64), (3, 32))):
+        """The small lists: how many; Differs."""
+        pick = random.Random(12)
+        folder = os.path.join(self.runner.data, "lists")
+        if not os.path.isdir(folder):
+            self.layouts = make_layouts(folder, pick)
+        total = 0
+        for ranks, count in counts:
+            cases = list(list_cases(self.layouts, folder, self.runner.scratch, self.loaders, ranks,
+                                    count, random.Random(ranks)))
+            theirs = self.runner.run("unmodified", ranks, cases)
+            ours = self.runner.run("libshard", ranks, cases)
+            total += compare_lists(cases, theirs, ours)
+            self.say("initialize() and reconfigure(), %d lists on %d ranks: alike"
+                     % (len(cases), ranks))
+        return total
+
+    def generate(self):
+        """Let DLIO make the data sets: {those it can make}."""
+        cases = []
+        for name, (fmt, *_) in DATASETS.items():
+            loader = "tensorflow" if fmt == "tfrecord" else "pytorch"
+            if loader not in self.loaders:
+                loader = self.loaders[0]
+            if fmt == "tfrecord" and "tensorflow" not in self.loaders or fmt == "parquet" and not (
+                    os.path.exists(self.tree.path("reader/parquet_reader.py"))):
+                continue
+            options = {**sizes(name), "workflow.generate_data": True, "workflow.train": False,
+                       "workflow.evaluation": False}
+            cases.append({"name": name, "kind": "run", "epochs": 0, "options": settings(
+                os.path.join(self.runner.data, name), self.out, fmt, loader, options)})
+        self._helper()
+        results = self.runner.run("generate", 1, cases)
+        made = {name for name, (found,) in results.items()
+                if found is not None and "error" not in found}
+        if not made:
+            raise Fault("this DLIO generates no data here: %s"
+                        % self.runner.tail(os.path.join(self.runner.scratch, "generate-1")))
+        return made
+
+    def _helper(self):
+        """DLIO calls DALI's tfrecord2idx for TFRecord; an index that nobody reads serves."""
+        folder = os.path.join(self.runner.scratch, "bin")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, "tfrecord2idx")
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write('#!/bin/sh\n: > "$2"\n')
+        os.chmod(path, 0o755)
+        self.runner.env["PATH"] += os.pathsep + folder
+
+    def runs(self):
+        """The whole runs: [(name, ranks)] that agree; Differs."""
+        made, agreed = self.generate(), []
+        self.say("data generated by this DLIO: " + ", ".join(
+            "%s (%s)" % (name, DATASETS[name][0]) for name in sorted(made)))
+        for ranks in (2, 3):
+            cases = []
+            for name, data, loader, numbers, options in RUNS:
+                if data in made and loader in self.loaders and ranks in numbers:
+                    cases.append({
+                        "name": "run-%d" % len(cases), "title": name, "kind": "run", "epochs": 0,
+                        "exactly": loader == "pytorch", "about": dict(
+                            options, run=name, data=data, loader=loader, ranks=ranks),
+                        "options": settings(
+                            os.path.join(self.runner.data, data), self.out, DATASETS[data][0],
+                            loader, {**sizes(data), **options})})
+            if not cases:
+                continue
+            theirs = self.runner.run("unmodified", ranks, cases)
+            cases = [case for case in cases if self._runs(case, theirs[case["name"]])]
+            if not cases:
+                continue
+            ours = self.runner.run("libshard", ranks, cases)
+            again = None
+            for case in cases:
+                name = case["name"]
+                self._same_results(case, theirs[name], ours[name])
+                if self._opens(case, [theirs[name]], ours[name]):
+                    if again is None:  # does it repeat unmodified?
+                        again = self.runner.run("unmodified", ranks, cases)
+                    differ = self._opens(case, [theirs[name], again[name]], ours[name])
+                    if differ:
+                        rank, (path, numbers, number) = differ
+                        raise Differs(None, dict(case["about"], rank=rank, file=path),
+                                      "opened %s times" % " or ".join(map(str, sorted(set(
+                                          numbers)))), "opened %d times" % number)
+                agreed.append((case["title"], ranks, sum(
+                    sum(one["opens"].values()) for one in ours[name])))
+            self.say("whole runs on %d ranks: same opens, same steps: %s" % (
+                ranks, "; ".join("%s (%d opens)" % (title, opens)
+                                 for title, number, opens in agreed if number == ranks)))
+        if not agreed:
+            raise Fault("no run of this DLIO ends without an error, unmodified")
+        return agreed
+
+    def _runs(self, case, results):
+        """Whether a run ends without an error unmodified; else it is told, and proves nothing."""
+        fault = next((one.get("error") for one in results if one and "error" in one), None)
+        if fault is None and None in results:
+            fault = "it hangs or dies"
+        if fault is not None:
+            self.say("left out, as it fails unmodified: %s: %s" % (case["title"], fault[:200]))
+        elif not any(one["opens"] for one in results):
+            fault = "no open was seen"
+            self.say("left out, as no open is seen: %s" % case["title"])
+        return fault is None
+
+    @staticmethod
+    def _same_results(case, theirs, ours):
+        for rank, (one, other) in enumerate(zip(theirs, ours)):
+            found = first_difference(_in_run(one), _in_run(other) or {"error": "no result"})
+            if found:
+                raise Differs(None, dict(case["about"], rank=rank, at=found[0].lstrip(".")),
+                              *map(clipped, found[1:]))
+            if other.get("type") != "_libshard":
+                raise Differs(None, dict(case["about"], rank=rank, at="the list of files"),
+                              "a list that the adapter answers", "an unmodified list")
+
+    @staticmethod
+    def _opens(case, unmodified, ours):
+        """(rank, (path, numbers unmodified, ours)) or None."""
+        for rank, other in enumerate(ours):
+            counts = [opened(results[rank], case["exactly"]) for results in unmodified]
+            found = between(counts, opened(other, case["exactly"]))
+            if found:
+                return rank, found
+        return None
