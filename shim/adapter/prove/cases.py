@@ -311,7 +311,7 @@ def iterable(at):
         at.blame(name + ".__iter__")
         at.same(*made)
         if isinstance(made[0][0], dict):
-            read = [call[1] for call in told[1] if call[0] == "open"]
+            read = [call[1] for call in told[1] if isinstance(call, tuple) and call[0] == "open"]
             at.same(real[worker::workers] if workers else real, list(dict.fromkeys(read)),
                     "its share of the list", "what a worker reads")
 
