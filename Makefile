@@ -26,7 +26,7 @@ BOTH := $(addprefix base/,crc32c error file path size version whole words) \
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache elect entry fetch first produce wanted) \
-       $(addprefix stats/,keeper notes opens stats) \
+       $(addprefix stats/,keeper notes opens run stats) \
        $(addprefix view/,choose datasets loading once passes place serve view window) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
@@ -85,7 +85,7 @@ T := $(BUILD)/tests
 # Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute launcher config listing damage whole sort walk faults json nameset s3 stream climb serve s3_client s3_ranges
+UNIT := crc32c options shard permute run launcher config listing damage whole sort walk faults json nameset s3 stream climb serve s3_client s3_ranges
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access

@@ -224,6 +224,30 @@ int shard_stats_dataset(const char *root, const struct shard_listing *listing, u
                         uint64_t epoch);
 void shard_stats_epoch(uint64_t epoch);
 
+/*
+ * What the processes of a rank share, for a program that shards by itself: its epoch, and how many
+ * files of its datasets they have opened.
+ *
+ * shard_run_begin() makes it in the rank's main process, and forgets the folders of an earlier
+ * call. A child that is forked shares it; one that is started anew does if its environment has
+ * LIBSHARD_RUN=mark. shard_run_watch(): an open of prefix...suffix counts as one of `kind`, 0 or 1.
+ * shard_run_opens(): all opens of a kind until now; -ENOENT if some may be missing.
+ * shard_run_epoch(): the epoch set last, 0 if none was; -ENOENT if this process shares nothing.
+ * The others return 0 or a negative errno.
+ */
+int shard_run_begin(char *mark, size_t size);
+int shard_run_watch(unsigned kind, const char *prefix, const char *suffix);
+int64_t shard_run_opens(unsigned kind);
+int shard_run_set_epoch(uint64_t epoch);
+int64_t shard_run_epoch(void);
+
+/*
+ * Where position i of [0, n) goes in the shuffle of an epoch, and where it comes from: a keyed
+ * permutation that is stored nowhere, the same in all processes. i < n, n at most 2^62. Pure.
+ */
+uint64_t shard_shuffle(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch);
+uint64_t shard_shuffle_back(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch);
+
 /* 0, or -EINVAL and a line in err[size] if a SHARD_ variable is misspelt or has a bad value. */
 int shard_config_check(char *err, size_t size);
 

@@ -82,6 +82,7 @@ def all_steps():
                            "dali"], cores=2),
         Step("dlio/cli", python("dlio.cli"), cores=1.5),
         Step("dlio/stats", python("dlio.stats"), cores=1.5),
+        Step("dlio/epochs", python("dlio.epochs"), cores=2, limit=3600),
         Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), cores=1.5),
         Step("dlio/s3", python("dlio.s3_native")),
         Step("s3/shardctl", python("s3"), cores=0.5),

@@ -17,6 +17,7 @@ class Listing:
         self._handle, self._native = handle, native()
         info = self._native.info(handle)
         self.count = info.entries
+        self.sorted = info.order in (0, 1)  # by path or basename: names can be found
         self.file = os.fsdecode(info.file)
         self.digest = info.digest.decode()
         self.source = os.fsdecode(info.source)
@@ -24,7 +25,7 @@ class Listing:
         self.ascii = not any(info.bytes_used[16:])
         self.directories_shown = info.dirs_hidden
         self.duplicates = info.duplicates
-        self.links = info.dir_links
+        self.directories, self.links = info.directories, info.dir_links
         self._bytes_used = bytes(info.bytes_used)
 
     @classmethod
@@ -74,4 +75,6 @@ class Listing:
     def count_reads(self, root, used, epoch):
         """For SHARD_STATS: the first `used` names, which lie below `root`, are read from `epoch`
         on."""
+        if root.startswith("direct://"):  # s3dlio's URI of a local folder
+            root = root[len("direct://"):]
         self._native.stats_dataset(root, self._handle, used, epoch)

@@ -74,6 +74,15 @@ class Native:
         self._stats_dataset = declare(quick, "shard_stats_dataset", ctypes.c_int, text, pointer,
                                       ctypes.c_uint64, ctypes.c_uint64)
         self.stats_epoch = declare(quick, "shard_stats_epoch", None, ctypes.c_uint64)
+        number = ctypes.c_uint64
+        self._run_begin = declare(quick, "shard_run_begin", ctypes.c_int, text, size)
+        self._run_watch = declare(quick, "shard_run_watch", ctypes.c_int, ctypes.c_uint, text, text)
+        self._run_opens = declare(quick, "shard_run_opens", ctypes.c_int64, ctypes.c_uint)
+        self.run_set_epoch = declare(quick, "shard_run_set_epoch", ctypes.c_int, number)
+        self._run_epoch = declare(quick, "shard_run_epoch", ctypes.c_int64)
+        self.shuffle = declare(quick, "shard_shuffle", number, number, number, number, number)
+        self.shuffle_back = declare(quick, "shard_shuffle_back", number, number, number, number,
+                                    number)
 
     def _buffer(self):
         try:
@@ -121,6 +130,28 @@ class Native:
 
     def stats_dataset(self, root, handle, used, epoch):
         self._stats_dataset(os.fsencode(root), handle, used, epoch)
+
+    def run_begin(self):
+        """What the rank's processes share is there from now on; what LIBSHARD_RUN is to be."""
+        mark = ctypes.create_string_buffer(100)
+        rc = self._run_begin(mark, 100)
+        if rc:
+            raise OSError(-rc, os.strerror(-rc))
+        return self._decode(mark)
+
+    def run_watch(self, kind, prefix, suffix):
+        return self._run_watch(kind, os.fsencode(prefix), os.fsencode(suffix)) == 0
+
+    def run_opens(self, kind):
+        """Opens until now, None if some may be missing."""
+        opens = self._run_opens(kind)
+        return opens if opens >= 0 else None
+
+    def run_epoch(self):
+        epoch = self._run_epoch()
+        if epoch < 0:
+            raise OSError("this process cannot learn the rank's epoch; unset SHARD_SHUFFLE")
+        return epoch
 
     def cache_dir(self):
         path, text = ctypes.create_string_buffer(4096), self._text()

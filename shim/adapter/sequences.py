@@ -8,7 +8,7 @@ import operator
 import os
 import sys
 
-from .shuffles import Kept, Permutation, advance
+from .shuffles import EpochShuffle, Kept, Permutation, advance
 
 CHUNK = 1024  # names fetched at once when a list is iterated
 
@@ -59,11 +59,39 @@ class FileList(list):
         return self.view(base if base.endswith("/") else base + "/")
 
     def in_order(self):
-        """The same elements, not permuted."""
+        """The same elements, in the order of the listing."""
+        if isinstance(self._permutation, Kept):
+            import numpy
+
+            return self.at(numpy.sort(self.positions()))
         return FileList(self.listing, self.prefix, self._start, self._step, self._length)
 
+    def is_reshuffled(self):
+        """Whether EpochShuffle orders it."""
+        return isinstance(self._permutation, EpochShuffle)
+
     def shuffle(self, random):
-        self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+        if self.is_reshuffled():  # which takes this one's place
+            advance(random, self._length)
+        else:
+            self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+
+    def reshuffled(self, seed, rank, size):
+        """As EpochShuffle orders it: all files; or, if this is each size-th from the rank's on, the
+        rank's places in all of them. None if it is neither, or shuffled."""
+        own = size > 1 and self._step == size and self._start == rank
+        if self._permutation is not None or not (own or (self._start, self._step) == (0, 1)):
+            return None
+        n = self._length * (size if own else 1)
+        whole = FileList(self.listing, self.prefix, 0, 1, n, EpochShuffle(n, seed))
+        return whole[rank::size] if own else whole
+
+    def moved(self, places):
+        """If EpochShuffle orders it: the list from so many places further on; else itself."""
+        if not self.is_reshuffled():
+            return self
+        return FileList(self.listing, self.prefix, self._start, self._step, self._length,
+                        self._permutation.moved(places))
 
     def positions(self):
         """Where in the listing the elements are: an array of the caller's own."""
@@ -93,11 +121,8 @@ class FileList(list):
             start, stop, step = i.indices(self._length)
             length = len(range(start, stop, step))
             if self._permutation is not None:
-                import numpy
-
-                part = numpy.ascontiguousarray(self._permutation.indices[i])
                 return FileList(self.listing, self.prefix, self._start, self._step, length,
-                                Permutation(part, None))
+                                self._permutation.part(i))
             return FileList(self.listing, self.prefix, self._start + start * self._step,
                             self._step * step, length)
         i = operator.index(i)
@@ -127,18 +152,15 @@ class FileList(list):
         """Position of a path here, -1 if it is not here."""
         if not isinstance(path, str) or not path.startswith(self.prefix) or "\0" in path:
             return -1
+        if not self.listing.sorted:
+            return next((i for i, one in enumerate(self) if one == path), -1)
         at = self.listing.find(path[len(self.prefix):])
         if at < 0:
             return -1
         i, rest = divmod(at - self._start, self._step)
         if rest or not 0 <= i < len(range(self._length)) and self._permutation is None:
             return -1
-        if self._permutation is not None:
-            import numpy
-
-            found = numpy.flatnonzero(self._permutation.indices == i) if i >= 0 else ()
-            return int(found[0]) if len(found) else -1
-        return i
+        return i if self._permutation is None else self._permutation.find(i)
 
     def __contains__(self, path):
         return self._index(path) >= 0
@@ -246,6 +268,24 @@ class Indices(collections.abc.Sequence):
 
     def __reduce__(self):
         return Indices, (self._range.start, self._range.stop, self._permutation)
+
+
+class NumpyIndices(Indices):
+    """numpy.arange(start, stop) likewise, for those who ask for single numbers."""
+
+    def __getitem__(self, i):
+        import numpy
+
+        made = super().__getitem__(i)
+        return numpy.array(made, numpy.int64) if isinstance(i, slice) else numpy.int64(made)
+
+    def __iter__(self):
+        import numpy
+
+        return map(numpy.int64, super().__iter__())
+
+    def __reduce__(self):
+        return NumpyIndices, super().__reduce__()[1]
 
 
 class SampleNumbers(Indices):
@@ -435,6 +475,39 @@ class ThreadSamplesFromStart(ThreadSamples):
 
     def _file(self, position):
         return position // self._per_file % len(self._files)
+
+
+class FileSamples(collections.abc.Sequence):
+    """A part of the list of all samples, file by file, where every file's sample numbers are those
+    of the first file: (sample number, absolute path, sample in the file)."""
+
+    def __init__(self, files, samples, start, length, per_file):
+        self._files = files
+        self._samples = samples  # array, of one file's samples
+        self._positions = range(start, start + length)
+        self._per_file = per_file
+
+    def __len__(self):
+        return len(self._positions)
+
+    def _at(self, position):
+        file, inside = divmod(position, self._per_file)
+        sample = self._samples[inside]
+        return sample, self._files[file], sample % self._per_file
+
+    def __getitem__(self, k):
+        if isinstance(k, slice):
+            return [self._at(position) for position in self._positions[k]]
+        try:
+            return self._at(self._positions[operator.index(k)])
+        except IndexError:
+            raise IndexError("list index out of range") from None
+
+    def __iter__(self):
+        return map(self._at, self._positions)
+
+    def __repr__(self):
+        return "<libshard: %d samples of %r>" % (len(self), self._files)
 
 
 class OpenFiles(dict):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""shuffles: what numpy.random.shuffle makes of a list, kept once per node.
+"""shuffles: what numpy.random.shuffle makes of a list, kept once per node; and a shuffle of ours,
+another one in each epoch, kept nowhere.
 
 numpy is imported only where something is shuffled.
 """
@@ -31,6 +32,19 @@ class Permutation:
         self.states = states    # of the generator before each shuffle; None for a part of one
         self.file = file
         self.file_before = None  # of the permutation that was shuffled
+
+    def part(self, part):
+        """Of a slice of the list."""
+        import numpy
+
+        return Permutation(numpy.ascontiguousarray(self.indices[part]), None)
+
+    def find(self, i):
+        """Where element i has gone, -1 if it is not there."""
+        import numpy
+
+        found = numpy.flatnonzero(self.indices == i) if i >= 0 else ()
+        return int(found[0]) if len(found) else -1
 
     def __reduce__(self):
         if self.file is None:
@@ -284,3 +298,52 @@ def advance(random, n):
 
     # One byte that n elements share: numpy swaps it with itself.
     random.shuffle(numpy.lib.stride_tricks.as_strided(numpy.zeros(1, numpy.uint8), (n,), (0,)))
+
+
+class EpochShuffle:
+    """SHARD_SHUFFLE=epoch: a list of n in another order in each epoch. The part that begins at
+    `start` and takes each step-th, of `length`, all of it moved on by `shift`.
+
+    In the place of a Permutation. The epoch is the one that the rank is in when an element is asked
+    for, so a worker that has had its list since the first epoch sees the present order, too.
+    """
+
+    states = file = None
+
+    def __init__(self, n, seed, start=0, step=1, length=None, shift=0):
+        self._n, self._seed = n, seed
+        self._start, self._step = start, step
+        self._length = n if length is None else length
+        self._shift = shift
+
+    @property
+    def indices(self):
+        return self
+
+    def __len__(self):
+        return self._length
+
+    def __getitem__(self, i):
+        at = (self._start + i * self._step + self._shift) % self._n
+        return native().shuffle(at, self._n, self._seed, native().run_epoch())
+
+    def part(self, part):
+        start, stop, step = part.indices(self._length)
+        return EpochShuffle(self._n, self._seed, self._start + start * self._step,
+                            self._step * step, len(range(start, stop, step)), self._shift)
+
+    def moved(self, shift):
+        """The same, each element `shift` places further on in the order of all."""
+        return EpochShuffle(self._n, self._seed, self._start, self._step, self._length,
+                            self._shift + shift)
+
+    def find(self, i):
+        if not 0 <= i < self._n:
+            return -1
+        at = native().shuffle_back(i, self._n, self._seed, native().run_epoch())
+        k, rest = divmod((at - self._shift) % self._n - self._start, self._step)
+        return k if not rest and 0 <= k < self._length else -1
+
+    def __reduce__(self):
+        return EpochShuffle, (self._n, self._seed, self._start, self._step, self._length,
+                              self._shift)

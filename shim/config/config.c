@@ -23,6 +23,8 @@
 
 static const char *const switches[] = {"off", "on", NULL};
 static const char *const builds[] = {"first", NULL};
+static const char *const workers[] = {"keep", "respawn", NULL};
+static const char *const shuffles[] = {"off", "epoch", NULL};
 
 /* ---- the table --------------------------------------------------------------------------------
  */

@@ -2,30 +2,33 @@
 /*
  * cmd_plan.c - shardctl plan: the memory a run needs for its list of files, before it is started.
  *
- * Unmodified, every process of a job of P ranks (a rank, or a worker of one) keeps
+ * Unmodified, a rank of a job of P ranks, and a worker of one, keep
  *
- *   shared + own / P bytes per file of the dataset
+ *   all + own / P bytes per file of the dataset
  *
- * shared: the list of all paths, and copies of it; own: the map of the rank's samples, one a file.
- * Where the two come from, paths of some 67 bytes:
+ * all: what it keeps of every file: the list of all paths, and copies of it; own: of the rank's own
+ * files, the map of their samples, one a file. The two are fitted to the growth of the PSS of all
+ * processes of a node, from 60,000 to 300,000 files, in DLIO's PyTorch loader (CPython 3.11, JPEG,
+ * paths of some 65 bytes), bytes per file of the dataset, on the node:
  *
- * main, 2.0.0: the growth of the PSS of all processes from 60,000 to 300,000 files, divided by the
- * processes, in DLIO's PyTorch loader (CPython 3.11):
+ *   ranks, workers each     1, 2   1, 6   2, 2   4, 1   4, 2
+ *   main e1919d7            2475   5768   3024   2912   4152 B    all 190, own 635: 4 % off
+ *   2.0.0                   1899   4193   2172   2760   3852 B    all 200, own 390: 15 % off
+ *   mlcommons cbe2001       1214          2498   3328        B    a rank all 430, a worker 400: 2 %
+ *   mlcommons-f f6796ed     1080          1568   1258        B    a rank all 160, all own 320: 18 %
  *
- *   ranks, workers each        1, 2   1, 6   2, 2   4, 1   4, 2
- *   main e1919d7                825    824    504    364    346 B    190 + 635 / P: 4 % off
- *   2.0.0                       633    599    362    345    321 B    200 + 390 / P: 15 % off
+ * Earlier, at 2 ranks with 2 workers: main 2.95 KB, 2.0.0 1.84 and 2.18 KB (the first is 22 % below
+ * the model). The 635 and 390 are dict entries, tuples, numbers, paths, and the text that DLIO
+ * makes of the whole map for each sample.
  *
- * Earlier, at 2 ranks with 2 workers: main 490 B (2.95 KB a file and node), 2.0.0 307 and 363 B
- * (1.84 and 2.18 KB); the 307 is 22 % below the model. The 635 and 390 are dict entries, tuples,
- * numbers, paths, and the text that DLIO makes of the whole map for each sample.
+ * mlcommons, MLCommons' fork until June 2026: each process has the list, a list of absolute paths,
+ * and the pickle of both: four copies of a path. A report (mlcommons/storage#449) puts it at about
+ * 430 GB for 7,646,857 files on nodes of 12 ranks x 16 workers, which died of it at 256 GiB: 275.6
+ * B a process, what the two lists of strings alone weigh. mlcommons-f, the fork since then: rank 0
+ * lists and tells all, each rank keeps its own; what is left of the telling differs from run to
+ * run (from 1,000,000 to 2,000,000 files: 1335 B at 2, 2).
  *
- * mlcommons, MLCommons' fork until June 2026: spawned workers each with the list and a list of
- * absolute paths, so 2 x (128 + 8) = 272 B by the sizes of the objects, and 8 B of index per own
- * sample. A report (mlcommons/storage#449) puts it at about 430 GB for 7,646,857 files on nodes of
- * 12 ranks x 16 workers, which died of it at 256 GiB: 430e9 / 7,646,857 / (12 + 192) = 275.6 B.
- *
- * A longer path counts once per copy: `copies` in the shared part, one in the own part.
+ * A longer path counts once per copy.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,16 +42,21 @@
 #include "libshard.h"
 #include "listing/format.h"
 
+#define VERSIONS "mlcommons, mlcommons-f, main or 2.0.0"
 #define MEASURED_NAME 27 /* bytes of img_0000001_of_1000000.jpeg, as measured */
+
+struct kept { /* bytes per file, and how many of them are copies of the path */
+  double all, own, all_copies, own_copies;
+};
 
 static const struct version {
   const char *name, *is;
-  double shared, own, copies; /* bytes per file; see above */
-  bool adapted;               /* known to the adapter */
+  struct kept rank, worker; /* by each */
 } versions[] = {
-    {"mlcommons", "MLCommons' fork, June 2026", 275, 8, 2, false},
-    {"main", "argonne-lcf's main", 190, 635, 1, true},
-    {"2.0.0", "PyPI's 2.0.0", 200, 390, 1, true},
+    {"mlcommons", "MLCommons' fork until June 2026", {430, 0, 4, 0}, {400, 0, 4, 0}},
+    {"mlcommons-f", "MLCommons' fork since June 2026", {160, 320, 1, 3}, {0, 320, 0, 3}},
+    {"main", "argonne-lcf's main, MLPerf Storage v2.0", {190, 635, 1, 1}, {190, 635, 1, 1}},
+    {"2.0.0", "PyPI's 2.0.0", {200, 390, 1, 1}, {200, 390, 1, 1}},
 };
 
 static const char usage[] =
@@ -65,21 +73,23 @@ static const char usage[] =
     "      --workers W      workers of each rank, DLIO's reader.read_threads (default 0)\n"
     "      --memory SIZE    a node's memory: tell whether it fits, and the most files that do\n"
     "      --name-length L  bytes of a file's name (default 27, img_0000001_of_1000000.jpeg)\n"
-    "      --dlio VERSION   which benchmark:\n"
-    "                         mlcommons  MLCommons' fork until June 2026 (default)\n"
-    "                         main       argonne-lcf's main, MLPerf Storage v2.0\n"
-    "                         2.0.0      PyPI's release\n"
+    "      --dlio FAMILY    which benchmark:\n"
+    "                         mlcommons    MLCommons' fork until June 2026 (default)\n"
+    "                         mlcommons-f  the same, since its listing was changed in June 2026\n"
+    "                         main         argonne-lcf's main, MLPerf Storage v2.0\n"
+    "                         2.0.0        PyPI's release\n"
     "      --json           print one JSON object\n"
     "      --help\n"
     "\n" CTL_SIZE_HELP "\n"
-    "Where the figures come from: bytes per file and process are SHARED + OWN / ranks, with\n"
-    "275 + 8 for mlcommons, 190 + 635 for main, 200 + 390 for 2.0.0. The last two were measured\n"
-    "(growth of the PSS of all processes, 1 to 4 ranks with 1 to 6 workers, PyTorch loader, paths\n"
-    "of some 67 bytes, one sample a file) and hold to 4 and 15 % there. The first is what its two\n"
-    "lists of strings weigh, and what a report comes to of nodes of 256 GiB that died of it and\n"
-    "would have needed about 430 GB (7,646,857 files, 12 ranks with 16 workers each;\n"
-    "mlcommons/storage issue 449), and 480 GB for as long as workers are being started.\n"
-    "libshard's adapter knows main and 2.0.0.\n"
+    "Where the figures come from: the growth of the PSS of all processes was measured, with 1 to\n"
+    "4 ranks and 1 to 6 workers (PyTorch loader, paths of some 65 bytes, one sample a file). A\n"
+    "process keeps, per file of the dataset,\n"
+    "  mlcommons    430 bytes in a rank, 400 in a worker       holds to 2 % there\n"
+    "  mlcommons-f  320 / ranks, and 160 more in a rank        18 %: it varies from run to run\n"
+    "  main         190 + 635 / ranks                          4 %\n"
+    "  2.0.0        200 + 390 / ranks                          15 %\n"
+    "A report of nodes of 256 GiB that died of 7,646,857 files in mlcommons, with 12 ranks of 16\n"
+    "workers each, put it at about 430 GB (mlcommons/storage issue 449).\n"
     "The listing's size is that of the numbered names that DLIO makes; names that have nothing in\n"
     "common take up to their length and 4 bytes. Shuffled lists take 4 bytes a file more, once a\n"
     "node.\n";
@@ -118,11 +128,18 @@ struct need {
   uint64_t most;                /* files that fit */
 };
 
+/* Bytes per file of the dataset that a process keeps. */
+static double keeps(const struct plan *p, const struct kept *k) {
+  double longer = (double)p->name_length - MEASURED_NAME, ranks = (double)p->ranks;
+  return k->all + longer * k->all_copies + (k->own + longer * k->own_copies) / ranks;
+}
+
 static struct need unmodified(const struct plan *p) {
   const struct version *v = p->version;
-  double longer = (double)p->name_length - MEASURED_NAME, ranks = (double)p->ranks;
-  struct need n = {.per_process = v->shared + longer * v->copies + (v->own + longer) / ranks};
-  n.per_file = n.per_process * (double)p->processes;
+  struct need n;
+  n.per_file =
+      (double)p->ranks_per_node * (keeps(p, &v->rank) + (double)p->workers * keeps(p, &v->worker));
+  n.per_process = n.per_file / (double)p->processes;
   return n;
 }
 
@@ -168,7 +185,7 @@ static int print_json(const struct plan *p, const struct need *bare, const struc
   ctl_json_add_number(o, "workers", p->workers);
   ctl_json_add_number(o, "name_length", p->name_length);
   ctl_json_add_text(o, "dlio", p->version->name);
-  ctl_json_add_bool(o, "adapted", p->version->adapted);
+  ctl_json_add_bool(o, "adapted", true);
   ctl_json_add_number(o, "ranks_per_node", p->ranks_per_node);
   ctl_json_add_number(o, "processes_per_node", p->processes);
   if (p->memory) {
@@ -197,17 +214,13 @@ static int print_text(const struct plan *p, const struct need *bare, const struc
   printf("%s files; a node has %" PRIu64 " of %" PRIu64 " ranks, each with %" PRIu64
          " workers: %" PRIu64 " processes\n\n",
          ctl_human_count(p->files, count), p->ranks_per_node, p->ranks, p->workers, p->processes);
-  snprintf(what, sizeof(what), "%.0f B per file in each process (%s)", bare->per_process,
+  snprintf(what, sizeof(what), "%.0f B per file in a process, on average (%s)", bare->per_process,
            p->version->is);
   print_need(p, "unmodified", bare, what);
   snprintf(what, sizeof(what),
            "one listing of at most %.1f B per file, and 0 B per file in each process",
            shim->per_file);
   print_need(p, "libshard", shim, what);
-  if (!p->version->adapted) {
-    printf("\nlibshard %s does not know this version of DLIO, and runs it unmodified.\n",
-           shard_version());
-  }
   return CTL_DONE;
 }
 
@@ -226,7 +239,7 @@ static int choose_version(struct plan *p) {
     i++;
   }
   p->version = &versions[i < n ? i : 0];
-  return i < n ? CTL_DONE : ctl_usage("--dlio takes mlcommons, main or 2.0.0, not '%s'", optarg);
+  return i < n ? CTL_DONE : ctl_usage("--dlio takes " VERSIONS ", not '%s'", optarg);
 }
 
 static int set_own(void *context, int option) {

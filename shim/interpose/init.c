@@ -4,7 +4,8 @@
  *
  * The constructor resolves symbols, copies SHARD_ variables and, in a CPython process, registers an
  * audit hook. It starts no thread, opens no file, prints nothing and allocates nothing itself,
- * unless SHARD_STATS asks for a log (stats/stats.h).
+ * unless SHARD_STATS asks for a log (stats/stats.h), or a rank has started this process
+ * (stats/run.h).
  */
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "host/real.h"
 #include "interpose/dents.h"
 #include "interpose/dir.h"
+#include "stats/run.h"
 #include "stats/stats.h"
 
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {
@@ -23,5 +25,6 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
   shard_dir_enable();
   shard_config_init(environment ? environment : environ);
   shard_stats_init();
+  shard_run_init();
   shard_adapter_init();
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/permute.h"
 
+#include "libshard.h"
+
 #define GOLDEN 0x9e3779b97f4a7c15ULL
 
 static uint64_t mix(uint64_t v) {
@@ -52,4 +54,16 @@ uint64_t shard_permute_back(const struct shard_permutation *p, uint64_t i) {
     i = high << p->low_bits | low;
   } while (i >= p->n);
   return i;
+}
+
+uint64_t shard_shuffle(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch) {
+  struct shard_permutation p;
+  shard_permutation_init(&p, n, shard_shuffle_key(seed, epoch));
+  return shard_permute(&p, i);
+}
+
+uint64_t shard_shuffle_back(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch) {
+  struct shard_permutation p;
+  shard_permutation_init(&p, n, shard_shuffle_key(seed, epoch));
+  return shard_permute_back(&p, i);
 }

@@ -18,8 +18,8 @@ import unittest
 from adapter.plain import REPO, WORK
 
 # TensorFlow's threads are not forked: it comes last.
-MODULES = ("package", "families", "structures", "sequences", "maps", "shuffles", "loaders",
-           "processes", "object_store", "tensorflow")
+MODULES = ("package", "families", "structures", "sequences", "maps", "virtual", "rank0", "shuffles",
+           "epochs", "loaders", "processes", "object_store", "tensorflow")
 
 
 def restart(preload):

@@ -46,6 +46,7 @@ class Config:
     private: bool = False    # generates its own dataset, anew for every run
     quick: bool = False
     dataset_path: str = ""   # format string that makes the path DLIO gets from the real one
+    needs: str = ""          # a file of DLIO's package: only trees that have it run this
 
     @property
     def dali(self):
@@ -57,7 +58,7 @@ def family(fmt):
     """A name for a format that does not contain it."""
     return {"jpeg": "photo", "png": "picture", "npz": "zipped", "npy": "array", "tfrecord": "records",
             "csv": "table", "hdf5": "hierarchy", "indexed_binary": "offsets",
-            "mmap_indexed_binary": "mapped"}[fmt]
+            "mmap_indexed_binary": "mapped", "parquet": "columns"}[fmt]
 
 
 def plain(fmt, spf=1, folders=0, **sizes):
@@ -324,6 +325,51 @@ def workflows():
                  {**together, "dataset.keep_files": False}, "tensorflow", ranks=(2,), private=True)
 
 
+def fork():
+    """What only MLCommons' fork has: Parquet, read row group by row group by iterable datasets, and
+    its ways to read local files. Workers are spawned there if nothing else is asked for.
+
+    Computing takes long enough for what was read ahead, past the last step, to be opened.
+    """
+    columns, options = plain("parquet", 16), {"reader.batch_size": 8, "reader.batch_size_eval": 8,
+                                              "dataset.parquet.row_group_size": 4,
+                                              "train.computation_time": 0.02,
+                                              "evaluation.eval_time": 0.02}
+
+    def config(name, dataset, more, **rest):
+        return Config(f"fork-{name}", dataset, {**options, **more},
+                      needs="reader/parquet_reader.py", **rest)
+
+    for layout, dataset in (("flat", columns), ("folders", plain("parquet", 16, FOLDERS))):
+        yield config(f"parquet-{layout}-threads0", dataset, {"reader.read_threads": 0},
+                     ranks=(1, 2, 3, 4))
+    for threads in (1, 2):
+        yield config(f"parquet-flat-threads{threads}", columns, {"reader.read_threads": threads},
+                     ranks=(2,))
+    library = "storage.storage_options.storage_library"
+    for name, more in {"s3dlio": {library: "s3dlio"}, "direct": {library: "direct"},
+                       "arrow": {library: "s3dlio", "storage.storage_options.decode": "arrow"},
+                       "subset": {"dataset.num_files_train": 20, "dataset.num_files_eval": 8},
+                       "file_shuffle": {"reader.data_loader_sampler": "iterative",
+                                        "reader.file_shuffle": "seed"}}.items():
+        yield config(f"parquet-{name}-threads0", columns, {"reader.read_threads": 0, **more},
+                     ranks=(2,))
+    # More ranks stop in the middle of what is read ahead.
+    yield config("parquet-window-threads0", columns, {
+        "reader.read_threads": 0, "storage.storage_options.prefetch_window": 2}, ranks=(1,))
+    yield config("parquet-s3dlio-threads2", columns, {"reader.read_threads": 2, library: "s3dlio"},
+                 ranks=(2,))
+    yield config("parquet-uneven-threads0", plain("parquet", 16, train=33, valid=17),
+                 {"reader.read_threads": 0}, ranks=(2, 4), may_hang=True)
+    for fmt in ("jpeg", "npz"):
+        yield config(f"{fmt}-direct-threads0", plain(fmt), {"reader.read_threads": 0,
+                                                            library: "direct"}, ranks=(2,))
+        for name, threads in (("fork", 2), ("spawn", 1)):
+            yield config(f"{fmt}-{name}", plain(fmt, 1, FOLDERS), {
+                "reader.read_threads": threads, "reader.file_shuffle": "seed",
+                "reader.multiprocessing_context": name}, ranks=(2, 3))
+
+
 def matrix():
     """All configurations.
 
@@ -331,7 +377,7 @@ def matrix():
     read ahead past the last step, so that only which files they open repeats, not how often.
     """
     configs = [config for part in (cross, shuffles, formats, readers, dali, paths, counts,
-                                   surroundings, workflows) for config in part()]
+                                   surroundings, workflows, fork) for config in part()]
     for config in configs:
         config.opens = config.opens or ("set" if config.loader == "tensorflow" else "counts")
     return sorted(configs, key=lambda config: (config.may_hang, config.loader != "pytorch"))

@@ -25,6 +25,8 @@ from tests.harness.proxy import Proxy
 from tests.harness.verdicts import Verdicts
 
 LIBRARIES = ("s3dlio", "s3torchconnector", "minio")
+# Not those that a library takes for something else when it reads: that ends the run in another place.
+KEYS = [key for key in ODD if not key.startswith(".") and "//" not in key]
 OTHERS = ("", "README.txt", "x/", "img.npz.tmp", "img.NPZ")
 
 
@@ -61,7 +63,7 @@ def runs(ranks):
             Run("npz-alone-" + library, library, **quick),
             Run("hdf5-" + library, library, "hdf5", **quick),
             Run("npy-4-" + library, library, "npy", (8, 8), samples=4, **quick),
-            Run("odd-" + library, library, counts=(12, 4), keys=ODD, **quick),
+            Run("odd-" + library, library, counts=(12, 4), keys=KEYS, **quick),
             Run("whole-" + library, library, folder=f"s3://{BUCKET}/a/{{name}}", **quick),
             Run("uri-" + library, library,
                 storage__storage_options__use_full_object_uri="'true'", **quick),
@@ -176,13 +178,14 @@ class Tests:
                                [repr(watch.shown)[:300]] if watch.shown else [])
             with open(log, "rb") as stream:
                 text += stream.read()
-            done = [run for run in left if self.result(out, run, 0)["result"] != "stopped"]
+            done = [run for run in left if any(self.result(out, run, rank)["result"] != "stopped"
+                                               for rank in range(ranks))]
             if status == 0 and not reason:
                 break
             if reason or not done:
                 self.verdicts.tell(f"{side} {name}", [f"the job failed: {status} {reason}", tail(log, 40)])
                 break
-            left = left[len(done):]
+            left = left[left.index(done[-1]) + 1:]
         return text
 
     @staticmethod
@@ -277,7 +280,7 @@ class Tests:
                     agents = [headers.get("user-agent", "") for target, headers in proxy.seen
                               if dict(urllib.parse.parse_qsl(target.partition("?")[2])).get("prefix")
                               == f"{run.prefix()}/{kind}/"]
-                    good = side == "bare" or len(agents) == 1 and "shardctl" in agents[0].lower()
+                    good = side == "bare" or len(agents) == 1 and agents[0].startswith("libshard")
                     self.verdicts.tell(f"n{ranks} {run.name}: {len(agents)} LIST requests for {kind},"
                                        f" {side}", [] if good else [repr(agents)])
 

@@ -26,6 +26,7 @@ from provoked import Provoked
 # is no longer needed is an error, too.
 INTERNAL_VARIABLES = {
     "LIBSHARD_STATS": "how processes of a rank find their common log; made and read by libshard.so",
+    "LIBSHARD_RUN": "how they find the page that they share; made by the adapter",
 }
 INTERNAL_OPTIONS = {
     ("doctor", "--trial"): "how doctor starts itself",

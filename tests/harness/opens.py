@@ -33,6 +33,21 @@ def read_strace(prefix):
     return opens
 
 
+def opens_outside(runs, shim, limit=6):
+    """Lines that say which files were not opened although all unmodified runs open them, or opened
+    although none does. A run that opened nothing, as it was not made, does not count."""
+    runs = [set(run) for run in runs if run] or [set()]
+    missing = set.intersection(*runs) - set(shim)
+    more = set(shim) - set.union(*runs)
+    lines = [f"opened in each unmodified run, but not under the preload: {name}"
+             for name in sorted(missing)[:limit]]
+    lines += [f"opened under the preload, but in no unmodified run: {name}"
+              for name in sorted(more)[:limit]]
+    if len(missing) + len(more) > len(lines):
+        lines.append(f"... and {len(missing) + len(more) - len(lines)} more files")
+    return [printable(line) for line in lines]
+
+
 def opens_difference(bare, shim, counts=True, limit=6):
     """Lines that say how two logs differ; none if they are the same."""
     if not counts:

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/xxh64.h"
+#include "libshard.h"
 #include "shard/permute.h"
 #include "shard/shard.h"
 #include "unit.h"
@@ -294,6 +295,24 @@ static void shares_large(void **state) {
   }
 }
 
+/* libshard.h's calls: by seed and epoch. */
+static void of_epochs(void **state) {
+  (void)state;
+  enum { N = 1000 };
+  int same = 0;
+  for (uint64_t epoch = 1; epoch <= 3; epoch++) {
+    uint8_t seen[N] = {0};
+    for (uint64_t i = 0; i < N; i++) {
+      uint64_t to = shard_shuffle(i, N, 7, epoch);
+      assert_true(to < N && !seen[to]++);
+      assert_int_equal(shard_shuffle_back(to, N, 7, epoch), i);
+      same += to == shard_shuffle(i, N, 7, epoch + 1);
+      same += to == shard_shuffle(i, N, 8, epoch);
+    }
+  }
+  assert_in_range(same, 0, 30); /* 6 are expected */
+}
+
 /* Shares by the hash are even enough, and another key gives another share. */
 static void hashed(void **state) {
   (void)state;
@@ -316,10 +335,10 @@ static void hashed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bijection), cmocka_unit_test(large),    cmocka_unit_test(uniform),
-      cmocka_unit_test(orders),    cmocka_unit_test(scatters), cmocka_unit_test(shuffle_keys),
-      cmocka_unit_test(xxh64),     cmocka_unit_test(shares),   cmocka_unit_test(shares_large),
-      cmocka_unit_test(hashed),
+      cmocka_unit_test(bijection), cmocka_unit_test(large),     cmocka_unit_test(uniform),
+      cmocka_unit_test(orders),    cmocka_unit_test(scatters),  cmocka_unit_test(shuffle_keys),
+      cmocka_unit_test(xxh64),     cmocka_unit_test(shares),    cmocka_unit_test(shares_large),
+      cmocka_unit_test(hashed),    cmocka_unit_test(of_epochs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,12 @@ DLIO: in some function they have no fingerprint in common (tests/dlio/adapter_un
 """
 import importlib
 import importlib.util
+import os
 import sys
 
 from .. import known, modules_of
 from ..native import ERROR, WARN, native, speaks
+from ..parts import EVERYWHERE
 from ..patching import Finder
 from ..recognise import Tree, recognise
 
@@ -42,7 +44,7 @@ def _recognised(folder):
         if found is None:
             return None, None, None, "%s; %s" % (
                 fault, distrust or "'shardctl prove' can prove that it is like one that is known")
-    for module in found.patches:
+    for module in (*EVERYWHERE, *found.patches):
         if module in sys.modules:
             return None, None, None, "%s was imported in a way that hides it" % module
     return here, found, proven, None
@@ -64,8 +66,22 @@ def start():
         tree, family, proof, fault = _recognised(folder)
     if fault is not None:
         if speaks():
-            native().log(level, "DLIO runs unmodified: " + fault)
+            native().log(level, "DLIO runs unmodified%s: %s" % (_without(), fault))
         return
     native().set_view("global")
-    sys.meta_path.insert(0, Finder({module: lambda loaded, patch=patch: patch(loaded, tree)
-                                    for module, patch in family.patches.items()}))
+    sys.meta_path.insert(0, Finder({
+        module: lambda loaded, module=module: _patch(loaded, module)
+        for module in {**EVERYWHERE, **family.patches}}))
+
+
+def _patch(loaded, module):
+    for patches in (EVERYWHERE, family.patches):
+        if module in patches:
+            patches[module](loaded, tree)
+
+
+def _without():
+    """What was asked for and an unmodified DLIO has not."""
+    asked = [text for text in ("SHARD_WORKERS=respawn", "SHARD_SHUFFLE=epoch")
+             if text.split("=")[1] == os.environ.get(text.split("=")[0])]
+    return ", without " + " and ".join(asked) if asked else ""

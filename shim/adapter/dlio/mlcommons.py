@@ -106,32 +106,33 @@ def _virtual(kind):
     }
 
 
+# The nearest family names what is unknown, so that those with more functions come first.
 FAMILIES = (
-    # January 2026, a branch: sub-folders' files are sorted by their paths.
-    Family("MLCommons, January 2026", BY_PATH,
-           {**patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples),
-                      loaders.clipped, loaders.clipped),
-            "dlio_benchmark.storage.file_storage": partial(folder.patch, order="path")}),
-    # Two branches of February and March: an index map that is made of vectors.
-    Family("MLCommons, vectorized", VECTORS,
-           patches(argonne.index_map(argonne.absolute, _vector_sum),
-                   argonne.file_map(ThreadSamples), loaders.clipped, loaders.clipped)),
-    # March 2026: argonne-lcf's main, but other data generation and checkpoints.
-    Family("MLCommons, March 2026", MARCH,
-           patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples),
+    # From May to June 18: iterable datasets. In the end samples that do not divide are not read.
+    Family("MLCommons, spring 2026", ITERABLE, _virtual(ThreadSamplesFromOwnFile)),
+    # From mid-April: VirtualIndexMap.
+    Family("MLCommons, end of April 2026", VIRTUAL, _virtual(ThreadSamplesFromOwnFile)),
+    # A branch shortly before: VirtualIndexMap, but file maps as in early April.
+    Family("MLCommons, April 2026, virtual", VIRTUAL_URIS, _virtual(ThreadSamples)),
+    # A few days in April: file maps go on from the rank's first file.
+    Family("MLCommons, mid-April 2026", OWN_FILES,
+           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamplesFromOwnFile),
                    loaders.clipped, loaders.clipped)),
     # To the middle of April: file maps have URIs, too.
     Family("MLCommons, April 2026", URIS,
            patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamples),
                    loaders.clipped, loaders.clipped)),
-    # A few days: file maps go on from the rank's first file.
-    Family("MLCommons, mid-April 2026", OWN_FILES,
-           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamplesFromOwnFile),
+    # March 2026: argonne-lcf's main, but other data generation and checkpoints.
+    Family("MLCommons, March 2026", MARCH,
+           patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples),
                    loaders.clipped, loaders.clipped)),
-    # A branch of these days: VirtualIndexMap, but file maps as before.
-    Family("MLCommons, April 2026, virtual", VIRTUAL_URIS, _virtual(ThreadSamples)),
-    # To May: VirtualIndexMap.
-    Family("MLCommons, end of April 2026", VIRTUAL, _virtual(ThreadSamplesFromOwnFile)),
-    # To June 18: iterable datasets. Samples that do not divide are no longer read in the end.
-    Family("MLCommons, spring 2026", ITERABLE, _virtual(ThreadSamplesFromOwnFile)),
+    # Two branches of February and March: an index map that is made of vectors.
+    Family("MLCommons, vectorized", VECTORS,
+           patches(argonne.index_map(argonne.absolute, _vector_sum),
+                   argonne.file_map(ThreadSamples), loaders.clipped, loaders.clipped)),
+    # A branch of January 2026: sub-folders' files are sorted by their paths.
+    Family("MLCommons, January 2026", BY_PATH,
+           {**patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples),
+                      loaders.clipped, loaders.clipped),
+            "dlio_benchmark.storage.file_storage": partial(folder.patch, order="path")}),
 )

@@ -2,10 +2,10 @@
 """mlcommons_rank0: MLCommons' DLIO_local_changes since June 2026, whose rank 0 lists the dataset and
 broadcasts it; every rank keeps each P-th path, and all it does with samples is its own.
 """
-import os
 from functools import partial
 
-from ..parts import derived, folder, iterable, loaders, rank0, reshard, tensorflow, virtual
+from ..parts import (derived, folder, iterable, loaders, object_store, rank0, reshard, tensorflow,
+                     virtual)
 from ..recognise import Family, changed
 from ..sequences import ThreadSamplesFromStart
 
@@ -28,6 +28,9 @@ JUNE_2026 = {
     },
     "data_loader/torch_data_loader.py": {
         "dlio_sampler.__init__": ("d385af76c3", "34ce92da3e"),
+        "dlio_sampler.__iter__": ("9fe9ef45e5",),
+        "TorchDataset.__init__": ("1e2a5dcdae",),
+        "TorchDataset.worker_init": ("c0f00841c4",),
         **iterable.KNOWN,
     },
     "data_loader/dali_data_loader.py": {
@@ -55,8 +58,6 @@ SINCE_JULY_2026 = changed(JUNE_2026, {
 
 def _patch_config(module, tree):
     cls = module.ConfigArguments
-    if "SHARD_STATS" in os.environ:
-        derived.patch_epochs(cls)
     rank0.patch_config(module, tree)
     virtual.index_map(module, cls)
     virtual.file_map(ThreadSamplesFromStart)(module, cls)
@@ -67,6 +68,8 @@ def _patch_config(module, tree):
 def _patches(chunks):
     return {
         "dlio_benchmark.storage.file_storage": partial(folder.patch_rank0, chunks),
+        "dlio_benchmark.storage.obj_store_lib": partial(object_store.patch_rank0, chunks),
+        "dlio_benchmark.storage.aistore_storage": object_store.patch_aistore,
         "dlio_benchmark.utils.config": _patch_config,
         "dlio_benchmark.data_loader.torch_data_loader": iterable.patch,
         "dlio_benchmark.data_loader.dali_data_loader": partial(loaders.patch_dali,

@@ -5,7 +5,14 @@ have a function of their own.
 """
 from functools import partial
 
-from . import bucket, derived, folder, loaders, object_store, tensorflow
+from . import bucket, derived, epochs, folder, loaders, object_store, tensorflow, workers
+
+# What is done to every DLIO, before the patches of its family.
+EVERYWHERE = {
+    "dlio_benchmark.utils.config": epochs.patch_config,
+    "dlio_benchmark.utils.statscounter": epochs.patch_counter,
+    "dlio_benchmark.data_loader.torch_data_loader": workers.patch_torch,
+}
 
 
 def patches(index_map, file_map, sampler_indices, dali_indices):

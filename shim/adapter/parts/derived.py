@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """derived: what ConfigArguments derives from the list of files, in closed form."""
 import math
-import os
 import sys
 
 from ..native import WARN, native, speaks
@@ -90,17 +89,6 @@ def _patch_derive(cls):
     replace(cls, derive_configurations)
 
 
-def patch_epochs(cls):
-    """For SHARD_STATS: DLIO calls this before its first epoch and after each."""
-    original = cls.reconfigure
-
-    def reconfigure(self, epoch_number):
-        native().stats_epoch(epoch_number)
-        return original(self, epoch_number)
-
-    replace(cls, reconfigure)
-
-
 # ---- for families' own functions ---------------------------------------------------------------
 
 
@@ -152,8 +140,6 @@ def patch(index_map, file_map, module, _tree):
     """Patch dlio_benchmark.utils.config. The family's own index_map(module, ConfigArguments) and
     file_map(...) replace get_global_map_index() and build_sample_map_iter()."""
     cls = module.ConfigArguments
-    if "SHARD_STATS" in os.environ:
-        patch_epochs(cls)
     _patch_derive(cls)
     index_map(module, cls)
     file_map(module, cls)

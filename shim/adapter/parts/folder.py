@@ -146,7 +146,12 @@ def _offered_subfolders(storage, _benchmark, folder, suffix, names):
 def patch_rank0(chunks, module, tree):
     """Patch dlio_benchmark.storage.file_storage. chunks: whether a flat folder's names are sorted
     in chunks; if not, all are, and then cut into chunks."""
-    def offered(_storage, _benchmark, folder, suffix):
+    def offered(storage, _benchmark, folder, suffix):
+        try:
+            if _first_entry(storage.get_uri(folder)) is None:
+                return None
+        except OSError:
+            return None  # DLIO stops, too
         return repr(folder), _in_chunks if chunks else flat, folder, suffix
 
     rank0.answer_walks(module.FileStorage, tree, offered, _offered_subfolders)

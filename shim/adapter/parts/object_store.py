@@ -11,9 +11,11 @@ import os
 from .. import STARTED
 from ..listing import Listing
 from ..native import native
+from ..patching import replace
 from ..sequences import FileList
+from . import rank0
 from .bucket import first_from
-from .folder import include
+from .folder import CHUNK, include
 from .tokens import Names, Refusal, Token, answer_walks, asked, check_order, count_tokens, say_refusal
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
@@ -40,9 +42,6 @@ KNOWN = {
 }
 
 LIBRARIES = ("s3dlio", "s3torchconnector", "minio")
-# F sorts what a library returns in parts of this length. Keys come sorted; entries of a directory
-# do not.
-CHUNK = 1000000
 
 _turns = {}  # listed place -> how often this process has asked for it
 
@@ -155,8 +154,9 @@ def _of_bucket(storage, args, folder, server):
 # ---- direct_fs ---------------------------------------------------------------------------------
 
 
-def _of_folder(storage, args, folder):
-    """s3dlio's list of a local folder: the files in it and below, through links to folders, too."""
+def _of_folder(storage, args, folder, chunks):
+    """s3dlio's list of a local folder: the files in it and below, through links to folders, too; as
+    the directory shows them, so that chunks are sorted by themselves."""
     if storage.storage_library != "s3dlio" or storage.uri_scheme != "direct":
         return None  # DLIO stops
     before = storage.get_uri(os.path.join(folder, "x"))[:-1]
@@ -164,13 +164,16 @@ def _of_folder(storage, args, folder):
     if not root.startswith("/") or any(c in before for c in "?#") or not before.isprintable():
         raise Refusal("its path is not that of a local folder, or holds '?', '#' or a control "
                       "character")
-    every = "order=path depth=0 hidden=1 follow=0 include="
-    listing = Listing.of_dataset(root, every + "*")
+    options = "order=path depth=0 hidden=1 follow=0"
+    listing = Listing.of_dataset(root, options + " include=*")
     if listing.links:
         raise Refusal("it holds links to directories")
-    if listing.count > CHUNK:
-        raise Refusal("it holds more than 1,000,000 files, whose order is that of the directory")
-    listing = Listing.of_dataset(root, every + include("*" + str(args.format)))
+    if chunks and listing.count > CHUNK:
+        if listing.directories > 1:
+            raise Refusal("it holds folders, and more than %d files, whose order is that of the "
+                          "directories" % CHUNK)
+        options = "order=path depth=1 hidden=1 chunk=%d" % CHUNK
+    listing = Listing.of_dataset(root, options + " include=" + include("*" + str(args.format)))
     check_order(listing)
     return FileList(listing, before) if listing.count else None
 
@@ -178,14 +181,15 @@ def _of_folder(storage, args, folder):
 # ---- what families use -------------------------------------------------------------------------
 
 
-def files(storage, args, folder, server=None):
+def files(storage, args, folder, server=None, chunks=False):
     """FileList of what initialize() makes of walk_node(folder): the URIs of all that ends with the
     format, sorted. None where DLIO's own way must be gone; Refusal or OSError, why it is.
 
-    server  the endpoint of another rank, if the list must be that of its
+    server  the endpoint of another rank, if the list must be that rank's
+    chunks  whether CHUNK names at a time are sorted by themselves
     """
     if str(args.storage_type) == "direct_fs":
-        return _of_folder(storage, args, folder)
+        return _of_folder(storage, args, folder, chunks)
     return _of_bucket(storage, args, folder, server)
 
 
@@ -214,11 +218,40 @@ def known(tree, functions=None):
     return not different
 
 
+def _patch_uri(cls):
+    """get_uri() of a Token is one, too."""
+    original = cls.get_uri
+
+    def get_uri(self, id):
+        uri = original(self, id)
+        return Token(uri, id.files) if type(id) is Token else uri
+
+    replace(cls, get_uri)
+
+
 def patch(module, tree):
     """Patch dlio_benchmark.storage.obj_store_lib of a DLIO that lists on every rank."""
     if known(tree):
+        _patch_uri(module.ObjStoreLibStorage)
         answer_walks(module.ObjStoreLibStorage, lambda *arguments: _walk(tree, *arguments),
                      lambda _node, frame: "data_folder/" + str(frame.f_locals.get("dataset_type")))
+
+
+def _offered(storage, folder, server, chunks):
+    """What a rank opens of an offer; see rank0.Offer."""
+    return files(storage, storage._args, folder, server, chunks)
+
+
+def patch_rank0(chunks, module, tree):
+    """The same of one whose rank 0 lists; chunks: see files()."""
+    def flat(storage, _benchmark, folder, _suffix):
+        return repr(folder), _offered, folder, endpoint(storage), chunks
+
+    def subfolders(*_arguments):
+        return None  # there are none in a bucket: what DLIO makes of its names is its own
+
+    if known(tree):
+        rank0.answer_walks(module.ObjStoreLibStorage, tree, flat, subfolders)
 
 
 def patch_aistore(module, _tree):

@@ -49,12 +49,9 @@ class Offer:
         self._opener, self._arguments = opener, arguments
 
     def open(self, storage):
-        """The FileList, or None and a word to people."""
+        """The FileList, or None and a word to people, but if there are no files."""
         try:
-            files = self._opener(storage, *self._arguments)
-            if files:
-                return files
-            say_refusal(self.what, Refusal("it holds no files"))
+            return self._opener(storage, *self._arguments) or None
         except Exception as error:  # pylint: disable=broad-except
             say_refusal(self.what, error)  # whatever it is: the other ranks wait for an answer
         return None

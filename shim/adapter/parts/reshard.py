@@ -31,7 +31,9 @@ class _Exchange:
     def list(self, values=()):
         if isinstance(values, FileList):
             self._files = values
-            return values.positions()
+            # A list that is dealt anew each epoch stays: nothing is sent.
+            return [] if values.is_reshuffled() else values.positions()
+        self._files = None
         return list(values)
 
     def enumerate(self, values):
@@ -50,6 +52,8 @@ class _Exchange:
         self._numpy.random.shuffle(values)
 
     def setattr(self, owner, name, values):
+        if self._files is not None and self._files.is_reshuffled():
+            return
         setattr(owner, name, self._files.at(values[0]) if self._is_lazy(values) else values)
 
 

@@ -61,7 +61,7 @@ def patch(module, _tree):
             return tf.data.Dataset.list_files(file_pattern, shuffle, *args, **kwargs)
         from dlio_benchmark.utils.config import ConfigArguments
 
-        special = any(c in files.prefix for c in "*?[\\") or any(
+        special = not files.listing.sorted or any(c in files.prefix for c in "*?[\\") or any(
             files.listing.uses_byte(ord(c)) for c in "*?[\\")
         # Patterns, a share that is cut by records, or the rest of an order we do not know:
         # TensorFlow gets the whole list.

@@ -74,8 +74,10 @@ class TestLoaders(Case):
                 maps = args.get_global_map_index(*(files, total, 1)[:len(
                     inspect.signature(args.get_global_map_index).parameters)])
                 args.train_global_index_map = maps[0] if isinstance(maps, tuple) else maps
+                args.global_index_map = args.train_global_index_map
                 maps = args.build_sample_map_iter(files, total, 1)
                 args.train_file_map = maps[0] if isinstance(maps, tuple) else maps
+                args.file_map = args.train_file_map[0]
                 reader = Reader(DatasetType.TRAIN, 1)
                 calls += [batch.tolist() for batch in reader.next()]
                 for sample in random.Random(1).choices(range(total), k=60):

@@ -139,7 +139,8 @@ class TestObjectStore(unittest.TestCase):
             for target, name in links:
                 os.symlink(target, os.path.join(root, "data", "train", name))
             store = Store(uri_scheme="direct", root=root)
-            return store, object_store.files(store, arguments(storage_type="direct_fs"), "data/train")
+            return store, object_store.files(store, arguments(storage_type="direct_fs"),
+                                             "data/train", chunks=True)
 
         more = NAMES + [".hidden.npz", "x.txt", "sub/deep/er.npz"]
         store, files = direct(more, [("Z.npz", "link.npz"), ("nowhere", "dangling.npz")])
@@ -148,10 +149,16 @@ class TestObjectStore(unittest.TestCase):
             if name.endswith("npz")))
         with self.assertRaisesRegex(Refusal, "links"):
             direct(NAMES, [("sub", "linked")])
-        with unittest.mock.patch.object(object_store, "CHUNK", len(NAMES)):
+        with unittest.mock.patch.object(object_store, "CHUNK", 16):
             self.assertEqual(len(direct(NAMES)[1]), len(NAMES))
             with self.assertRaisesRegex(Refusal, "order"):
                 direct(NAMES + ["x.txt"])
+            flat = ["%d.%s" % (i, "txt" if i % 3 else "npz") for i in range(100)]
+            store, files = direct(flat)
+            shown = [entry.name for entry in os.scandir(os.path.join(store.root, "data", "train"))]
+            chunks = [sorted(store.get_uri("data/train/" + name) for name in shown[i:i + 16]
+                             if name.endswith("npz")) for i in range(0, 100, 16)]
+            self.assertEqual(list(files), sum(chunks, []))
         self.assertIsNone(direct(["x.txt"])[1])
         self.assertIsNone(object_store.files(
             Store("minio", uri_scheme="direct"), arguments(storage_type="direct_fs"), "data/train"))

@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import pickle
 
+from _libshard.native import native
+
 from .case import Case, config, np, pair, permutation_files, short, shuffle_both, shuffles, state
 from .plain import CACHE, FEW, again, exact, replaced, run_python, stderr
 
@@ -177,3 +179,67 @@ def shuffle_with_others(lazy, barrier, answers):
             orders.append((list(lazy), state()))
     answers.put((orders, len(made)))
     barrier.wait(30)
+
+
+class TestEpochs(Case):
+    """SHARD_SHUFFLE=epoch: an order for each epoch, of a list and of its parts."""
+
+    def setUp(self):
+        super().setUp()
+        os.environ["LIBSHARD_RUN"] = native().run_begin()
+        self.addCleanup(os.environ.pop, "LIBSHARD_RUN")
+        native().run_set_epoch(1)
+
+    def test_order(self):
+        for _ in range(40):
+            size = self.random.randint(1, FEW)
+            real, lazy = pair(size=size)
+            made = lazy.reshuffled(self.random.randint(0, 5), 0, 1)
+            orders = []
+            for epoch in (1, 2, 1):
+                native().run_set_epoch(epoch)
+                orders.append(list(made))
+                self.same(sorted(orders[-1]), sorted(real))
+                self.same([made.index(path) for path in orders[-1]], list(range(size)))
+                self.same(list(pickle.loads(pickle.dumps(made))), orders[-1])
+                self.same(list(made.absolute()), [os.path.abspath(path) for path in orders[-1]])
+            self.same(orders[2], orders[0])
+            self.assertTrue(size < 10 or orders[0] != orders[1])
+
+    def test_parts(self):
+        for _ in range(40):
+            size, ranks = self.random.randint(1, FEW), self.random.randint(1, 4)
+            real, lazy = pair(size=size)
+            whole = lazy.reshuffled(3, 0, 1)
+            part = slice(*sorted(self.random.randrange(size + 1) for _ in range(2)),
+                         self.random.randint(1, 3))
+            some, moved = whole[part], whole.moved(part.start)
+            each = size // ranks
+            own = [lazy[rank::ranks][:each].reshuffled(3, rank, ranks) for rank in range(ranks)]
+            for epoch in (1, 2):
+                native().run_set_epoch(epoch)
+                order = list(whole)
+                self.same(list(some), order[part])
+                self.same(list(some[1::2]), order[part][1::2])
+                self.same(list(moved), order[part.start:] + order[:part.start])
+                self.same(list(moved[::2]), list(moved)[::2])
+                self.same([some.index(path) for path in some], list(range(len(some))))
+                self.assertFalse(set(order) - set(order[part]) and
+                                 all(path in some for path in order))
+                self.same(sorted(path for share in own for path in share), real[:each * ranks])
+                self.same([len(share) for share in own], [each] * ranks)
+
+    def test_of_dlio(self):
+        """DLIO's own shuffle moves its generator on, and no more."""
+        real, lazy = pair(size=50)
+        made = lazy.reshuffled(3, 0, 1)
+        before = list(made)
+        self.assertTrue(shuffle_both(real, made, 8))
+        self.same(list(made), before)
+
+    def test_refused(self):
+        _, lazy = pair(size=20)
+        self.assertIsNone(lazy[5:].reshuffled(3, 0, 1))
+        self.assertIsNone(lazy[1::2].reshuffled(3, 0, 2))
+        lazy.shuffle(np.random)
+        self.assertIsNone(lazy.reshuffled(3, 0, 1))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""workers: DLIO's PyTorch loaders from epoch to epoch. For DLIOs of all families.
+
+SHARD_WORKERS=respawn: each epoch has workers of its own. They get the arguments as they are then,
+and readers that have read nothing, as if DLIO had started them for the first time.
+"""
+import os
+import pickle
+import weakref
+
+from ..native import WARN, native, speaks
+from ..patching import replace
+
+_loaders = []  # weak references to the loaders that have been made
+_said = False
+
+
+def _respawns():
+    return os.environ.get("SHARD_WORKERS") == "respawn"
+
+
+def advice():
+    """What one can do about workers that read from memory."""
+    if _respawns() or not _loaders:
+        return ""
+    return " (SHARD_WORKERS=respawn starts workers with empty caches in each epoch)"
+
+
+def _live():
+    return [loader for loader in (reference() for reference in _loaders) if loader is not None]
+
+
+def renew(args, epoch):
+    """DLIO is about to begin an epoch: end the workers of the one before it."""
+    global _said
+    if epoch <= 1 or not _respawns():
+        return
+    loaders = _live()
+    for loader in loaders:
+        _renew(loader)
+    if not loaders and not _said:
+        _said = True
+        if speaks():
+            native().log(WARN, "SHARD_WORKERS=respawn has no effect: the %s loader keeps no "
+                         "workers from epoch to epoch" % args.data_loader)
+
+
+def _renew(loader):
+    data = loader._dataset
+    dataset = data.dataset
+    if getattr(data, "_iterator", None) is not None:  # the one whose workers persist
+        data._iterator._shutdown_workers()
+        data._iterator = None
+    dataset.serial_args = pickle.dumps(loader._args)
+    if data.num_workers == 0 and dataset.reader is not None:
+        dataset.worker_init(-1)  # it reads in this process
+
+
+def _patch_read(cls):
+    original = cls.read
+
+    def read(self, *args, **kwargs):
+        result = original(self, *args, **kwargs)
+        if self not in _live():
+            _loaders.append(weakref.ref(self))
+        return result
+
+    replace(cls, read)
+
+
+def _patch_iterable(module, cls):
+    """SHARD_SHUFFLE: where each rank reads a list of all files from its beginning on, it begins at
+    another place. (Where the list is the rank's own, all of it is read.)"""
+    original = cls.worker_init
+
+    def worker_init(self, worker_id):
+        result = original(self, worker_id)
+        args = module.ConfigArguments.get_instance()
+        files = getattr(self.reader, "_file_list", None)
+        if hasattr(files, "moved") and not getattr(args, "files_pre_sharded", False):
+            self.reader._file_list = files.moved(args.my_rank * (len(files) // args.comm_size))
+        return result
+
+    replace(cls, worker_init)
+
+
+def patch_torch(module, _tree):
+    """Patch dlio_benchmark.data_loader.torch_data_loader."""
+    _patch_read(module.TorchDataLoader)
+    for name in ("TorchIterableDataset", "TorchIterableDatasetSimple"):
+        if hasattr(module, name):
+            _patch_iterable(module, getattr(module, name))

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/run.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/xxh64.h"
+#include "libshard.h"
+#include "stats/notes.h"
+
+#define MARK "LIBSHARD_RUN"
+/* Above the descriptors that a program counts on to be free. */
+#define LEAST_DESCRIPTOR 200
+
+_Atomic(struct shard_run *) shard_run_page;
+static struct {
+  pid_t pid; /* the process that made the page, if it is this one */
+  int fd;
+  dev_t dev;
+  ino_t ino;
+} own;
+
+static struct shard_run *map(int fd) {
+  void *memory = mmap(NULL, sizeof(struct shard_run), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* "PID FD NONCE", as shard_run_begin() prints it. */
+static bool parse(const char *mark, unsigned long *pid, unsigned long *fd, uint64_t *nonce) {
+  char *after_pid, *after_fd, *end;
+  *pid = strtoul(mark, &after_pid, 10);
+  *fd = strtoul(after_pid, &after_fd, 10);
+  *nonce = strtoull(after_fd, &end, 16);
+  return after_pid != mark && after_fd != after_pid && end != after_fd && !*end;
+}
+
+void shard_run_init(void) {
+  const char *mark = getenv(MARK);
+  unsigned long pid, fd;
+  char path[64];
+  uint64_t nonce, found[2];
+  int saved = errno;
+  if (!mark || !parse(mark, &pid, &fd, &nonce)) {
+    return;
+  }
+  snprintf(path, sizeof(path), "/proc/%lu/fd/%lu", pid, fd);
+  int page = shard_notes_open_file(path, O_RDWR | O_NOCTTY | O_NONBLOCK);
+  if (page >= 0) {
+    /* The process may have ended, and another one have its number. */
+    if (syscall(SYS_pread64, page, found, sizeof(found), 0) == (long)sizeof(found) &&
+        found[0] == SHARD_RUN_MAGIC && found[1] == nonce) {
+      atomic_store(&shard_run_page, map(page));
+    }
+    shard_notes_close_file(page);
+  }
+  errno = saved;
+}
+
+/* Whether the page's descriptor is still open: else a process that is started now does not count.
+ */
+static bool can_be_joined(void) {
+  struct stat st;
+  return own.pid == getpid() && fstat(own.fd, &st) == 0 && st.st_dev == own.dev &&
+         st.st_ino == own.ino;
+}
+
+/* Make the page. 0 or an errno. */
+static int make(void) {
+  struct timespec now;
+  struct stat st;
+  int fd = (int)syscall(SYS_memfd_create, "libshard", MFD_CLOEXEC);
+  if (fd < 0) {
+    return errno;
+  }
+  int high = fcntl(fd, F_DUPFD_CLOEXEC, LEAST_DESCRIPTOR);
+  if (high >= 0) {
+    shard_notes_close_file(fd);
+    fd = high;
+  }
+  struct shard_run *run =
+      ftruncate(fd, sizeof(struct shard_run)) == 0 && fstat(fd, &st) == 0 ? map(fd) : NULL;
+  if (!run) {
+    int rc = errno;
+    shard_notes_close_file(fd);
+    return rc;
+  }
+  clock_gettime(CLOCK_REALTIME, &now);
+  run->nonce = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
+               (uint64_t)getpid() * SHARD_XXH_PRIME1;
+  run->magic = SHARD_RUN_MAGIC;
+  own.pid = getpid();
+  own.fd = fd;
+  own.dev = st.st_dev;
+  own.ino = st.st_ino;
+  atomic_store(&shard_run_page, run); /* one of a parent stays mapped: a thread may count in it */
+  return 0;
+}
+
+int shard_run_begin(char *mark, size_t size) {
+  int saved = errno;
+  int rc = can_be_joined() ? 0 : make();
+  if (rc == 0) {
+    struct shard_run *run = shard_run();
+    atomic_store(&run->folders, 0);
+    int n =
+        snprintf(mark, size, "%ld %d %llx", (long)own.pid, own.fd, (unsigned long long)run->nonce);
+    rc = n < 0 || (size_t)n >= size ? ENAMETOOLONG : 0;
+  }
+  errno = saved;
+  return -rc;
+}
+
+int shard_run_watch(unsigned kind, const char *prefix, const char *suffix) {
+  struct shard_run *run = shard_run();
+  size_t n = strlen(prefix), end = strlen(suffix);
+  uint32_t i = run ? atomic_load(&run->folders) : SHARD_RUN_FOLDERS;
+  if (i >= SHARD_RUN_FOLDERS || kind >= SHARD_RUN_KINDS || n == 0 || prefix[n - 1] != '/' ||
+      n >= sizeof(run->folder[i].prefix) || end >= sizeof(run->folder[i].suffix)) {
+    return -EINVAL;
+  }
+  struct shard_run_folder *folder = &run->folder[i];
+  folder->kind = kind;
+  folder->length = (uint32_t)n;
+  folder->suffix_length = (uint32_t)end;
+  memcpy(folder->prefix, prefix, n + 1);
+  memcpy(folder->suffix, suffix, end + 1);
+  atomic_store(&run->folders, i + 1);
+  return 0;
+}
+
+void shard_run_opened(int dirfd, const char *path, int flags) {
+  struct shard_run *run = shard_run();
+  if (!run || flags & (O_PATH | O_DIRECTORY) || (dirfd != AT_FDCWD && *path != '/')) {
+    return;
+  }
+  uint32_t n = atomic_load_explicit(&run->folders, memory_order_acquire);
+  for (uint32_t i = 0; i < n && i < SHARD_RUN_FOLDERS; i++) {
+    const struct shard_run_folder *folder = &run->folder[i];
+    if (strncmp(path, folder->prefix, folder->length) != 0) {
+      continue;
+    }
+    size_t rest = strlen(path + folder->length);
+    if (rest >= folder->suffix_length &&
+        strcasecmp(path + folder->length + rest - folder->suffix_length, folder->suffix) == 0) {
+      atomic_fetch_add_explicit(&run->opens[folder->kind], 1, memory_order_relaxed);
+    }
+    return;
+  }
+}
+
+int64_t shard_run_opens(unsigned kind) {
+  int saved = errno;
+  bool whole = kind < SHARD_RUN_KINDS && can_be_joined();
+  errno = saved;
+  return whole ? (int64_t)atomic_load(&shard_run()->opens[kind]) : -ENOENT;
+}
+
+int shard_run_set_epoch(uint64_t epoch) {
+  struct shard_run *run = shard_run();
+  if (!run) {
+    return -ENOENT;
+  }
+  atomic_store(&run->epoch, epoch);
+  return 0;
+}
+
+int64_t shard_run_epoch(void) {
+  struct shard_run *run = shard_run();
+  return run ? (int64_t)atomic_load(&run->epoch) : -ENOENT;
+}

@@ -1,0 +1,129 @@
+"""A module of the shape of MLCommons' fork since rank 0 lists alone."""
+import concurrent.futures
+import glob
+import os
+
+import numpy as np
+
+CHUNK = 1000
+
+
+class Storage:
+    """Files of a local disk."""
+
+    def get_uri(self, id):
+        return os.path.join("/", id)
+
+    def walk_node(self, id, use_pattern=False):
+        if not use_pattern:
+            return os.listdir(self.get_uri(id))
+        stem, suffix = os.path.splitext(self.get_uri(id))
+        return glob.glob(stem + suffix) + glob.glob(stem + suffix.upper())
+
+
+class ConfigArguments:
+    """Its arguments."""
+
+    files_pre_sharded = False
+    comm = None  # stands for DLIO's of all ranks
+
+    def derive_configurations(self, file_list_train=None, file_list_eval=None):
+        self.file_list_train, self.file_list_eval = list(file_list_train), list(file_list_eval)
+        self.num_files_train, self.num_files_eval = len(file_list_train), len(file_list_eval)
+
+    def _reshard_files(self, epoch_number):
+        for name in "file_list_train", "file_list_eval":
+            mine = list(getattr(self, name))
+            np.random.seed(self.seed + epoch_number)
+            np.random.shuffle(mine)
+            buckets = [[] for _ in range(self.comm_size)]
+            for i, path in enumerate(mine):
+                buckets[(i + self.my_rank) % self.comm_size].append(path)
+            new = []
+            for bucket in self.comm.alltoall(buckets):
+                new.extend(bucket)
+            np.random.seed(self.seed + epoch_number + self.my_rank * 31)
+            np.random.shuffle(new)
+            setattr(self, name, new)
+        self.num_files_train, self.num_files_eval = map(len, (self.file_list_train,
+                                                              self.file_list_eval))
+
+
+class Benchmark:
+    """What lists."""
+
+    def __init__(self, args, storage, comm, **given):
+        self.args, self.storage, self.comm = args, storage, comm
+        self.my_rank, self.comm_size = args.my_rank, args.comm_size = comm.rank, comm.size
+        self.num_files_train, self.num_files_eval, self.do_eval = 0, 0, True
+        self.num_subfolders_train = self.num_subfolders_eval = 0
+        self.__dict__.update(given)
+
+    def initialize(self):
+        """Lists; returns what it would tell people."""
+        told = []
+        self.comm.barrier()
+        self.args.files_pre_sharded = True
+        lists = {}
+        for dataset_type in ("train", "valid"):
+            train = dataset_type == "train"
+            num_subfolders = self.num_subfolders_train if train else self.num_subfolders_eval
+            mine, count = [], 0
+
+            def keep(chunk, start, mine=mine):
+                for i, path in enumerate(chunk):
+                    if (start + i) % self.comm_size == self.my_rank:
+                        mine.append(path)
+
+            def send(chunk):
+                return self.comm.bcast(chunk, root=0)
+
+            folder = os.path.join(self.args.data_folder, f"{dataset_type}")
+            if num_subfolders > 0:
+                names = sorted(self.storage.walk_node(folder)) if self.my_rank == 0 else None
+                names = self.comm.bcast(names, root=0)
+
+                def _list_subfolder(sf_name):
+                    where = os.path.join(self.args.data_folder, f"{dataset_type}", sf_name)
+                    return self.storage.walk_node(os.path.join(where, f"*.{self.args.format}"),
+                                                  use_pattern=True)
+
+                pending = []
+                if self.my_rank == 0:
+                    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                        for found in pool.map(_list_subfolder, names):
+                            pending.extend(found)
+                            while len(pending) >= CHUNK:
+                                chunk = send(sorted(pending[:CHUNK]))
+                                pending = pending[CHUNK:]
+                                keep(chunk, count)
+                                count += len(chunk)
+                    if pending:
+                        chunk = send(sorted(pending))
+                        keep(chunk, count)
+                        count += len(chunk)
+                    send([])
+            elif self.my_rank == 0:
+                names = self.storage.walk_node(folder)
+                for begin in range(0, len(names), CHUNK):
+                    chunk = send(sorted(
+                        self.storage.get_uri(os.path.join(folder, entry))
+                        for entry in names[begin:begin + CHUNK]
+                        if entry.endswith(f"{self.args.format}")))
+                    keep(chunk, count)
+                    count += len(chunk)
+                send(None)
+            while self.my_rank != 0:
+                chunk = self.comm.bcast(None, root=0)
+                if not chunk and (num_subfolders > 0 or chunk is None):
+                    break
+                keep(chunk, count)
+                count += len(chunk)
+            expected = self.num_files_train if train else self.num_files_eval * self.do_eval
+            if expected > count:
+                raise ValueError("not enough files")
+            mine = mine[:(min(expected, count) if expected > 0 else count) // self.comm_size]
+            lists[dataset_type] = mine
+            told.append("%d files, %d here" % (count, len(mine)))
+        self.args.derive_configurations(lists["train"], lists["valid"])
+        return told

@@ -1,0 +1,161 @@
+"""Epochs that opened far fewer files than one before: what is told, and what is not."""
+import mmap
+import os
+import types
+
+from _libshard.native import native
+from _libshard.parts import epochs, workers
+
+from .case import Case, pair
+from .plain import WORK, replaced, touch
+
+
+class TestReads(Case):
+    """The counts of one list's opens."""
+
+    def setUp(self):
+        super().setUp()
+        os.environ["LIBSHARD_RUN"] = native().run_begin()
+        self.addCleanup(os.environ.pop, "LIBSHARD_RUN")
+        self.files, self.lazy = pair(size=40)
+        self.reads = epochs.Reads("train", self.lazy, "npz")
+
+    def epoch(self, number, opens, steps=10):
+        """What is told after an epoch of so many opens."""
+        for i in range(opens):
+            with open(self.files[i % len(self.files)], "rb"):
+                pass
+        return self.reads.end(number, steps)
+
+    def quiet(self, *opens, **more):
+        for number, count in enumerate(opens, 1):
+            self.assertIsNone(self.epoch(number, count, **more), (number, opens))
+
+    def test_nothing(self):
+        self.quiet(20)
+        self.same(self.epoch(2, 0), "epoch 2 opened 0 of 20 files: they were served from memory; "
+                                    "its throughput is not the storage's")
+
+    def test_few(self):
+        self.quiet(40, 40)
+        self.assertIn("epoch 3 opened 3 of 40 files", self.epoch(3, 3))
+
+    def test_more_than_there_are(self):
+        """Several samples a file: the file is opened for each."""
+        self.quiet(1400, 1400)
+        self.assertIn("opened 0 of 40 files", self.epoch(3, 0))
+
+    def test_evaluation(self):
+        reads = epochs.Reads("eval", self.lazy, "npz")
+        with open(self.files[0], "rb"):
+            pass
+        self.assertIsNone(reads.end(1, None))
+        self.assertIsNone(reads.end(2, None))  # it is the first folder's file, and counts there
+
+    def test_all_is_well(self):
+        self.quiet(40, 40, 40)
+
+    def test_reads_ahead(self):
+        self.quiet(40, 16, 40, 6)
+
+    def test_never_any(self):
+        self.quiet(0, 0, 0)
+
+    def test_stops_early(self):
+        self.quiet(40, steps=20)
+        self.assertIsNone(self.epoch(2, 3, steps=1))
+        self.assertIsNotNone(self.epoch(3, 0, steps=10))
+
+    def test_begins_short(self):
+        """One step, and all that is prefetched; then many steps."""
+        self.quiet(16, steps=1)
+        self.assertIsNone(self.epoch(2, 30, steps=1000))
+
+    def test_kept_open(self):
+        self.quiet(40)
+        kept = [open(file, "rb") for file in self.files]  # pylint: disable=consider-using-with
+        self.quiet(0)
+        self.assertIsNone(self.epoch(2, 0))
+        for file in kept:
+            file.close()
+        self.assertIsNotNone(self.epoch(3, 0))
+
+    def test_mapped(self):
+        kept = []
+        folder = os.path.join(WORK, "mapped", "")
+        self.files = [folder + "%d.npz" % i for i in range(40)]
+        touch(*self.files)
+        self.lazy.prefix = folder
+        self.reads = epochs.Reads("train", self.lazy, "npz")
+        for file in self.files:
+            with open(file, "r+b") as stream:
+                stream.truncate(100)
+                kept.append(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ))
+        self.assertIsNone(self.reads.end(1, 10))
+        self.assertIsNone(self.reads.end(2, 10))
+        kept.clear()
+        self.assertIsNotNone(self.reads.end(3, 10))
+
+    def test_other_files(self):
+        self.quiet(40)
+        for _ in range(40):
+            with open(__file__, "rb"):
+                pass
+        self.assertIsNotNone(self.epoch(2, 0))
+
+    def test_closed_descriptor(self):
+        """New workers could not count: nothing is told any more."""
+        self.quiet(40)
+        os.close(int(os.environ["LIBSHARD_RUN"].split()[1]))
+        self.quiet(0)
+        native().run_begin()
+        self.quiet(0)
+
+    def test_objects(self):
+        self.lazy.prefix = "s3://bucket/train/"
+        reads = epochs.Reads("train", self.lazy, "npz")
+        self.assertIsNone(reads.end(1, 10))
+        self.assertIsNone(reads.end(2, 10))
+
+
+class TestAdvice(Case):
+    """What the line ends with."""
+
+    def test_advice(self):
+        loader = type("Loader", (), {})()
+        reference = type("Reference", (), {"__call__": lambda self: loader})()
+        with replaced(workers, "_loaders", [reference]):
+            self.assertIn("SHARD_WORKERS=respawn", workers.advice())
+            os.environ["SHARD_WORKERS"] = "respawn"
+            self.addCleanup(os.environ.pop, "SHARD_WORKERS")
+            self.same(workers.advice(), "")
+        with replaced(workers, "_loaders", []):
+            self.same(workers.advice(), "")
+
+
+class TestRenew(Case):
+    """SHARD_WORKERS=respawn, on a loader of the same shape as torch's."""
+
+    def loader(self, workers_of_it):
+        calls = []
+        iterator = types.SimpleNamespace(_shutdown_workers=lambda: calls.append("shutdown"))
+        dataset = types.SimpleNamespace(serial_args=b"", reader=object(),
+                                        worker_init=lambda number: calls.append(number))
+        data = types.SimpleNamespace(dataset=dataset, num_workers=workers_of_it,
+                                     _iterator=iterator if workers_of_it else None)
+        return types.SimpleNamespace(_dataset=data, _args={"epoch": 2}), calls
+
+    def test_renew(self):
+        for count, called in ((2, ["shutdown"]), (0, [-1])):
+            loader, calls = self.loader(count)
+            with replaced(workers, "_loaders", [lambda loader=loader: loader]):
+                workers.renew(None, 2)
+                self.same(calls, [])
+                os.environ["SHARD_WORKERS"] = "respawn"
+                workers.renew(None, 1)
+                self.same(calls, [])
+                workers.renew(None, 2)
+                del os.environ["SHARD_WORKERS"]
+            self.same(calls, called)
+            self.assertIsNone(loader._dataset._iterator)
+            self.assertTrue(loader._dataset.dataset.serial_args)

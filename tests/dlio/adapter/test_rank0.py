@@ -1,0 +1,159 @@
+"""DLIOs whose rank 0 lists: the same on every rank with and without the adapter."""
+import contextlib
+import os
+import pickle
+import types
+
+import numpy as np
+from _libshard import listing, sequences
+from _libshard.parts import folder, rank0, reshard
+
+from . import rank0_fork, ranks
+from .case import Case, short, state
+from .plain import WORK, replaced, touch
+
+TREE = types.SimpleNamespace(
+    holds=lambda code, file: file == "main.py" and code.co_filename == rank0_fork.__file__)
+
+
+def dataset(name, train, valid=5, folders=()):
+    """A folder of empty files; every seventh has another suffix, or an upper-case one."""
+    root = os.path.join(WORK, "rank0-" + name)
+    for kind, count in (("train", train), ("valid", valid)):
+        os.makedirs(os.path.join(root, kind), exist_ok=True)
+        for i in range(count):
+            below = folders[i * i % len(folders)] if folders else ""
+            suffix = "npz" if i % 7 else ("NPZ" if folders else "txt")
+            touch(os.path.join(root, kind, below, "f%d.%s" % (i * 7919 % 10007, suffix)))
+    return root
+
+
+@contextlib.contextmanager
+def adapted(chunks=True):
+    """The fork's module with the adapter's patches."""
+    module = rank0_fork
+    with contextlib.ExitStack() as stack:
+        for owner, name in ((module.ConfigArguments, "files_pre_sharded"),
+                            (module.ConfigArguments, "derive_configurations"),
+                            (module.ConfigArguments, "_reshard_files"),
+                            (module.Storage, "walk_node"), (folder, "CHUNK"),
+                            (rank0, "PATIENCE")):
+            stack.enter_context(replaced(owner, name, owner.__dict__[name]
+                                         if isinstance(owner, type) else getattr(owner, name)))
+        folder.CHUNK, rank0.PATIENCE = module.CHUNK, 1.0
+        rank0.patch_config(module, TREE)
+        reshard.patch(module, module.ConfigArguments)
+        folder.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), TREE)
+        yield
+
+
+def paths(files):
+    return type(files) is list or isinstance(files, sequences.FileList), list(files)
+
+
+def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=()):
+    """What a rank sees: its lists after initialize() and each epoch."""
+    module = rank0_fork
+    args = module.ConfigArguments()
+    args.comm, args.data_folder, args.format, args.seed = comm, root, "npz", 10
+    args.reader_classname = args.data_loader_classname = None
+    np.random.seed(3)
+    with contextlib.ExitStack() as stack:
+        if lazy and comm.rank != unmodified_rank:
+            stack.enter_context(adapted())
+        if comm.rank in failing:
+            def fail(*_arguments):
+                raise OSError(5, "it fails on purpose")
+            stack.enter_context(replaced(listing.Listing, "of_dataset", fail))
+        benchmark = module.Benchmark(args, module.Storage(), comm, **given)
+        found = [benchmark.initialize(), paths(args.file_list_train), paths(args.file_list_eval)]
+        kinds = {type(args.file_list_train).__name__}
+        for epoch in range(1, epochs + 1):
+            args._reshard_files(epoch)
+            found += [paths(args.file_list_train), paths(args.file_list_eval), state(),
+                      args.num_files_train, args.num_files_eval]
+            kinds.add(type(args.file_list_train).__name__)
+            again = pickle.loads(pickle.dumps(args.file_list_train))
+            found.append(list(again) == list(args.file_list_train))
+        found.append(benchmark.comm is comm)
+        return found, sorted(kinds), len(pickle.dumps(args.file_list_train))
+
+
+class TestRank0(Case):
+    """initialize() and the exchange of files, unmodified and adapted."""
+
+    def compare(self, size, root, epochs=3, kinds=("FileList",), **given):
+        """The ranks must agree; their lists under the adapter are of these kinds."""
+        bare = ranks.run(size, one_rank, False, root, epochs, given)
+        shim = ranks.run(size, one_rank, True, root, epochs, given)
+        for rank, (one, other) in enumerate(zip(bare, shim)):
+            self.same(other[0], one[0], "rank", rank)
+            self.assertEqual(tuple(other[1]), kinds)
+        return shim
+
+    def test_flat(self):
+        """One chunk and several, with names of other kinds in them; numbers that do not divide."""
+        for count, size in ((40, 1), (40, 3), (999, 2), (1000, 3), (2501, 2)):
+            root = dataset("flat%d" % count, count)
+            self.compare(size, root)
+            self.compare(size, root, num_files_train=count // 2, num_files_eval=3)
+        self.compare(3, root, num_files_train=count // 3, do_eval=False)
+
+    def test_folders(self):
+        """Files of folders, in one chunk and in several; folders that sort among others' files."""
+        for count, size in ((60, 1), (60, 4), (1700, 2), (3100, 3)):
+            root = dataset("folders%d" % count, count, folders=("a", "a-b", "ab", "b", "c.d"))
+            self.compare(size, root, num_subfolders_train=5, num_subfolders_eval=5)
+
+    def test_shared_positions(self):
+        """Long lists of positions are in files: what a worker gets is short."""
+        with short(100):
+            for _, _, size in self.compare(2, dataset("flat2501", 2501)):
+                self.assertLess(size, 600)
+
+    def test_few(self):
+        """Fewer files than ranks, and none: a plain list."""
+        self.compare(4, dataset("few", 4), kinds=("list",))
+        self.compare(2, dataset("none", 0), kinds=("list",))
+
+    def test_not_enough(self):
+        """The error of all ranks."""
+        for lazy in (False, True):
+            found = ranks.run(2, one_rank, lazy, dataset("few", 4), 0, {"num_files_train": 9})
+            self.assertEqual(found, [("error", "ValueError", "not enough files")] * 2)
+
+    def test_refused(self):
+        """Names that are not known to sort alike, and folders that glob sees otherwise."""
+        root = dataset("refused", 60, folders=("a", "b[1]"))
+        self.compare(2, root, kinds=("list",), num_subfolders_train=2, num_subfolders_eval=2)
+        root = dataset("hidden", 60, folders=("a", ".b"))
+        self.compare(2, root, kinds=("list",), num_subfolders_train=2, num_subfolders_eval=2)
+
+    def test_one_rank_fails(self):
+        """A rank that cannot open the listing, be it rank 0: all go on unmodified."""
+        root = dataset("flat40", 40)
+        bare = ranks.run(3, one_rank, False, root, 1, {})
+        for failing in ((0,), (1,), (0, 2)):
+            shim = ranks.run(3, one_rank, True, root, 1, {}, None, failing)
+            self.assertEqual([(found, kinds) for found, kinds, _ in shim],
+                             [(found, kinds) for found, kinds, _ in bare])
+
+    def test_rank_without_libshard(self):
+        """All go on unmodified."""
+        root = dataset("flat40", 40)
+        bare = ranks.run(3, one_rank, False, root, 1, {})
+        for rank in range(3):
+            shim = ranks.run(3, one_rank, True, root, 1, {}, rank)
+            self.assertEqual([(found, kinds) for found, kinds, _ in shim],
+                             [(found, kinds) for found, kinds, _ in bare])
+
+    def test_failure_reaches_all(self):
+        """Without the adapter the others would wait for ever."""
+        root = dataset("gone", 40)
+        os.rename(root + "/valid", root + "/elsewhere")
+        for given in ({}, {"num_subfolders_eval": 1}):
+            found = ranks.run(3, one_rank, True, root, 0, given)
+            self.assertEqual({one[:2] for one in found}, {("error", "FileNotFoundError")})
+            self.assertEqual(len({one[2] for one in found}), 1)
+            with replaced(ranks, "SECONDS", 1), self.assertRaises(ranks.Stuck):
+                ranks.run(3, one_rank, False, root, 0, given)

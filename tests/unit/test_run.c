@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the processes of a rank share: the epoch, and how many files were opened.
+ * Links: stats/run stats/notes
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libshard.h"
+#include "stats/run.h"
+#include "unit.h"
+
+static char mark[100];
+
+/* Before anything is shared: nothing is counted, and there is no epoch. */
+static void nothing_yet(void **state) {
+  (void)state;
+  assert_null(shard_run());
+  shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_RDONLY);
+  assert_true(shard_run_opens(0) < 0);
+  assert_true(shard_run_epoch() < 0);
+  assert_true(shard_run_set_epoch(1) < 0);
+  assert_true(shard_run_watch(0, "/data/train/", "npz") < 0);
+  assert_true(shard_run_begin(mark, 3) < 0);
+}
+
+static void counts(void **state) {
+  (void)state;
+  assert_int_equal(shard_run_begin(mark, sizeof(mark)), 0);
+  assert_int_equal(shard_run_watch(0, "/data/train/", "npz"), 0);
+  assert_int_equal(shard_run_watch(0, "data/train/", "npz"), 0);
+  assert_int_equal(shard_run_watch(1, "/data/valid/", "npz"), 0);
+  assert_true(shard_run_watch(2, "/data/test/", "npz") < 0);
+  assert_true(shard_run_watch(0, "/data/train", "npz") < 0);
+  static const char *const ours[] = {"/data/train/a.npz", "data/train/a.npz",
+                                     "/data/train/sub/b.NPZ", "/data/valid/c.npz"};
+  for (size_t i = 0; i < COUNT(ours); i++) {
+    shard_run_opened(AT_FDCWD, ours[i], O_RDONLY);
+  }
+  shard_run_opened(7, "/data/train/a.npz", O_RDONLY); /* the descriptor says nothing here */
+  static const char *const others[] = {
+      "/data/train/a.npz.idx", "/data/trainer/a.npz", "a.npz", "/data/train/", "", "/etc/passwd"};
+  for (size_t i = 0; i < COUNT(others); i++) {
+    shard_run_opened(AT_FDCWD, others[i], O_RDONLY);
+  }
+  shard_run_opened(7, "data/train/a.npz", O_RDONLY);
+  shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_PATH);
+  shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_DIRECTORY);
+  assert_int_equal(shard_run_opens(0), 4);
+  assert_int_equal(shard_run_opens(1), 1);
+  assert_true(shard_run_opens(2) < 0);
+}
+
+/* In a child: what the parent set, and the parent gets what it counts. */
+static void child(bool anew) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    if (anew) { /* as after exec: nothing is mapped */
+      atomic_store(&shard_run_page, NULL);
+      setenv("LIBSHARD_RUN", mark, 1);
+      shard_run_init();
+    }
+    bool good = shard_run_epoch() == 5;
+    shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_RDONLY);
+    _exit(!good);
+  }
+  int status = 1;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+}
+
+static void children(void **state) {
+  (void)state;
+  assert_int_equal(shard_run_epoch(), 0);
+  assert_int_equal(shard_run_set_epoch(5), 0);
+  child(false);
+  child(true);
+  assert_int_equal(shard_run_opens(0), 6);
+}
+
+static void wrong_marks(void **state) {
+  (void)state;
+  struct shard_run *before = shard_run();
+  char wrong[4][100];
+  unsigned long pid = 0, fd = 0;
+  unsigned long long nonce = 0;
+  assert_int_equal(sscanf(mark, "%lu %lu %llx", &pid, &fd, &nonce), 3);
+  snprintf(wrong[0], sizeof(wrong[0]), "%lu %lu %llx", pid, fd, nonce + 1);
+  snprintf(wrong[1], sizeof(wrong[1]), "%lu %lu %llx", pid, 0UL, nonce);
+  snprintf(wrong[2], sizeof(wrong[2]), "%lu %lu %llx", 999999999UL, fd, nonce);
+  snprintf(wrong[3], sizeof(wrong[3]), "nonsense");
+  for (size_t i = 0; i < COUNT(wrong); i++) {
+    atomic_store(&shard_run_page, NULL);
+    setenv("LIBSHARD_RUN", wrong[i], 1);
+    shard_run_init();
+    assert_null(shard_run());
+  }
+  atomic_store(&shard_run_page, before);
+}
+
+/* Another initialize() in the process: other folders, the same page. */
+static void again(void **state) {
+  (void)state;
+  char other[100];
+  assert_int_equal(shard_run_begin(other, sizeof(other)), 0);
+  assert_string_equal(other, mark);
+  int64_t before = shard_run_opens(0);
+  shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_RDONLY);
+  assert_int_equal(shard_run_opens(0), before);
+}
+
+/* A program that closes what it does not know: new children would not count, so nothing is told. */
+static void closed(void **state) {
+  (void)state;
+  int fd = -1;
+  assert_int_equal(sscanf(mark, "%*u %d", &fd), 1);
+  close(fd);
+  assert_true(shard_run_opens(0) < 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nothing_yet), cmocka_unit_test(counts), cmocka_unit_test(children),
+      cmocka_unit_test(wrong_marks), cmocka_unit_test(again),  cmocka_unit_test(closed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
