@@ -461,8 +461,16 @@ static char dlio_script[] =
 static void check_python(void) {
   const char *python = getenv("PYTHON");
   char *argv[] = {(char *)(python && *python ? python : "python3"), "-c", dlio_script, NULL};
-  const char *const variables[] = {"PYTHONDONTWRITEBYTECODE", "1",
-                                   doctor.library[0] ? "LD_PRELOAD" : NULL, doctor.library, NULL};
+  const char *variables[7] = {"PYTHONDONTWRITEBYTECODE", "1"}, *known = getenv("SHARD_KNOWN");
+  size_t used = 2;
+  if (doctor.library[0]) {
+    variables[used++] = "LD_PRELOAD";
+    variables[used++] = doctor.library;
+  }
+  if (known) {
+    variables[used++] = "SHARD_KNOWN";
+    variables[used++] = known;
+  }
   struct run r;
   run(&r, argv, variables, NULL);
   if (strncmp(r.out, "Python ", 7) != 0) {
