@@ -1,11 +1,22 @@
 """A module of the shape of MLCommons' fork since rank 0 lists alone."""
 import concurrent.futures
+import enum
 import glob
 import os
 
 import numpy as np
 
 CHUNK = 1000
+
+
+class DatasetType(enum.Enum):
+    """What initialize() lists."""
+
+    TRAIN = "train"
+    VALID = "valid"
+
+    def __str__(self):
+        return self.value
 
 
 class Storage:
@@ -65,8 +76,8 @@ class Benchmark:
         self.comm.barrier()
         self.args.files_pre_sharded = True
         lists = {}
-        for dataset_type in ("train", "valid"):
-            train = dataset_type == "train"
+        for dataset_type in DatasetType:
+            train = dataset_type is DatasetType.TRAIN
             num_subfolders = self.num_subfolders_train if train else self.num_subfolders_eval
             mine, count = [], 0
 
@@ -125,5 +136,5 @@ class Benchmark:
             mine = mine[:(min(expected, count) if expected > 0 else count) // self.comm_size]
             lists[dataset_type] = mine
             told.append("%d files, %d here" % (count, len(mine)))
-        self.args.derive_configurations(lists["train"], lists["valid"])
+        self.args.derive_configurations(lists[DatasetType.TRAIN], lists[DatasetType.VALID])
         return told
