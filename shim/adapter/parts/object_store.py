@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""object_store: walk_node() of MLCommons' ObjStoreLibStorage, answered from a listing of the bucket.
+"""object_store: walk_node() of MLCommons' ObjStoreLibStorage, answered from a bucket's listing.
 
-The class lists by one of three libraries: s3dlio, s3torchconnector, minio. Tried with a real server,
-all three return every key below the prefix, folder markers included, in the order of their bytes. So
-shardctl's listing stands for each; what differs is which account and endpoint a library takes, and
-the prefix. With `storage_type: direct_fs` the class lists a local folder by s3dlio.
+The class lists by one of three libraries: s3dlio, s3torchconnector, minio. Tried with a real
+server, all three return every key below the prefix, folder markers included, in the order of their
+bytes. So shardctl's listing stands for each; what differs is which account and endpoint a library
+takes, and the prefix. With `storage_type: direct_fs` the class lists a local folder by s3dlio.
 """
 import os
 
@@ -16,7 +16,8 @@ from ..sequences import FileList
 from . import rank0
 from .bucket import first_from
 from .folder import CHUNK, include
-from .tokens import Names, Refusal, Token, answer_walks, asked, check_order, count_tokens, say_refusal
+from .tokens import (Names, Refusal, Token, answer_walks, asked, check_order, count_tokens,
+                     say_refusal)
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
 KNOWN = {

@@ -10,7 +10,8 @@ from _libshard.parts.tokens import Refusal
 
 from .plain import WORK, touch
 
-NAMES = ["img_%02d.npz" % i for i in range(12)] + ["Z.npz", "sub/img.npz", "sub-x.npz", "\u00e9.npz"]
+NAMES = ["img_%02d.npz" % i for i in range(12)] + ["Z.npz", "sub/img.npz", "sub-x.npz",
+                                                     "\u00e9.npz"]
 
 
 class Store:
@@ -83,10 +84,9 @@ class TestObjectStore(unittest.TestCase):
             of_minio = answer(NAMES, Store("minio", endpoint="host:9000"))[0][2]
         self.assertEqual([one["AWS_REGION"] for one in (of_s3dlio, of_connector, of_minio)],
                          ["venus-1", "mars-1", "mars-1"])
-        self.assertEqual(["AWS_SESSION_TOKEN" in one for one in (of_s3dlio, of_connector, of_minio)],
-                         [False, False, True])
-        self.assertEqual([one.get("SHARD_S3_ADDRESSING") for one in (of_s3dlio, of_connector, of_minio)],
-                         ["path", None, "path"])
+        each = (of_s3dlio, of_connector, of_minio)
+        self.assertEqual(["AWS_SESSION_TOKEN" in one for one in each], [False, False, True])
+        self.assertEqual([one.get("SHARD_S3_ADDRESSING") for one in each], ["path", None, "path"])
         self.assertEqual(of_minio["AWS_ENDPOINT_URL_S3"], "http://host:9000")
         self.assertEqual((of_minio["AWS_ACCESS_KEY_ID"], of_minio["AWS_SECRET_ACCESS_KEY"]),
                          ("ID", "KEY"))
