@@ -80,6 +80,7 @@ def all_steps():
         Step("torch/readers", python("torch"), cores=2),
         Step("dlio/dali", [VENV_DALI, "-m", "tests.dlio.matrix", "--active", "--ranks", "2,4", "--filter",
                            "dali"], cores=2),
+        Step("dlio/prove", python("dlio.prove"), cores=2, limit=1800),
         Step("dlio/cli", python("dlio.cli"), cores=1.5),
         Step("dlio/stats", python("dlio.stats"), cores=1.5),
         Step("dlio/epochs", python("dlio.epochs"), cores=2, limit=3600),

@@ -461,8 +461,16 @@ static char dlio_script[] =
 static void check_python(void) {
   const char *python = getenv("PYTHON");
   char *argv[] = {(char *)(python && *python ? python : "python3"), "-c", dlio_script, NULL};
-  const char *const variables[] = {"PYTHONDONTWRITEBYTECODE", "1",
-                                   doctor.library[0] ? "LD_PRELOAD" : NULL, doctor.library, NULL};
+  const char *variables[7] = {"PYTHONDONTWRITEBYTECODE", "1"}, *known = getenv("SHARD_KNOWN");
+  size_t n = 2;
+  if (known) { /* where proofs are */
+    variables[n++] = "SHARD_KNOWN";
+    variables[n++] = known;
+  }
+  if (doctor.library[0]) {
+    variables[n++] = "LD_PRELOAD";
+    variables[n] = doctor.library;
+  }
   struct run r;
   run(&r, argv, variables, NULL);
   if (strncmp(r.out, "Python ", 7) != 0) {

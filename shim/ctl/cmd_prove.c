@@ -32,7 +32,7 @@ static const char usage[] =
     "      --again       prove a version that is known or was proven before, too\n"
     "      --keep        keep the temporary folder (below $SHARD_TMPDIR, $TMPDIR or /tmp)\n"
     "      --json        print one JSON object\n"
-    "  -h, --help\n"
+    "      --help\n"
     "\n"
     "Takes five minutes at most on two cores that do nothing else, and gives up after fifteen.\n"
     "Progress goes to stderr. Exit status: 0 it is known or proven, 1 it is not, or could not be\n"

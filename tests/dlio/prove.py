@@ -198,9 +198,8 @@ def planted():
             "list(reversed(_))", lambda node: is_call(node, "list"))),
         ("another sample of the map", READER, "FormatReader.read_index", first(
             "global_sample_idx = next(iter(self.global_index_map))")),
-        ("TensorFlow's shard", "reader/tf_reader.py", "TFReader.next", swapped(
-            "((_ + 1) % self._args.comm_size)", lambda node: isinstance(node, ast.Attribute)
-            and node.attr == "my_rank")),
+        ("TensorFlow's files", "reader/tf_reader.py", "TFReader.next", swapped(
+            "_.take(1)", lambda node: is_call(node, "list_files"))),
         ("a folder's last name", "storage/file_storage.py", "FileStorage.walk_node", swapped(
             "_[:-1]", lambda node: is_call(node, "listdir"))),
         ("the environment", CONFIG, index, first(

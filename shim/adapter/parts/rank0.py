@@ -197,12 +197,10 @@ class Comm(Proxy):
 def _patch_beginning(cls, tree):
     """initialize() sets files_pre_sharded before it lists: from then on it has a Comm."""
     name = "files_pre_sharded"
+    default = vars(cls)[name]
 
     def fget(self):
-        try:
-            return self.__dict__[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        return self.__dict__.get(name, default)
 
     def fset(self, value):
         self.__dict__[name] = value

@@ -98,8 +98,8 @@ def check_order(listing):
 def kind_at_hand(frame):
     """The kind of dataset that initialize() is at: "train" or "valid"; whatever its local is
     called."""
-    return next((str(value) for value in frame.f_locals.values()
-                 if type(value).__name__ == "DatasetType"), None)
+    kinds = (value for value in frame.f_locals.values() if type(value).__name__ == "DatasetType")
+    return str(frame.f_locals.get("dataset_type") or next(kinds, None))
 
 
 def asked(tree, storage, frame):

@@ -115,9 +115,6 @@ def reconfigure(at):
     first = {name: value for name, value in vars(at.args).items()}
     first.update(file_shuffle=pick.choice([*at.config.Shuffle, "off", "seed"]),
                  data_loader_sampler=pick.choice(list(at.config.DataLoaderSampler)))
-    if hasattr(cls, "files_pre_sharded"):
-        first["files_pre_sharded"] = pick.random() < .7
-        at.note(files_pre_sharded=first["files_pre_sharded"])
     spf, epochs = at.args.num_samples_per_file, sorted(pick.sample(range(6), 3))
     at.note(files=len(real), eval_files=len(real_eval), epochs=epochs,
             file_shuffle=str(first["file_shuffle"]), sampler=str(first["data_loader_sampler"]))
@@ -311,7 +308,7 @@ def iterable(at):
         at.blame(name + ".__iter__")
         at.same(*made)
         if isinstance(made[0][0], dict):
-            read = [call[1] for call in told[1] if call[0] == "open"]
+            read = [call[1] for call in told[1] if isinstance(call, tuple) and call[0] == "open"]
             at.same(real[worker::workers] if workers else real, list(dict.fromkeys(read)),
                     "its share of the list", "what a worker reads")
 

@@ -119,6 +119,8 @@ class At:
         self.index, self.noted, self.blamed = index, {}, None
         self.args = cls.get_instance()
         self.args.logger = fakes.logger()
+        if hasattr(cls, "files_pre_sharded"):
+            self.args.files_pre_sharded = True  # initialize() sets it before there is a list
 
     # -- results
 
