@@ -323,6 +323,8 @@ def main():
     if os.path.exists(os.path.join(args.dlio, "dlio_benchmark", "storage", "obj_store_lib.py")):
         from tests.dlio import s3_fork  # pylint: disable=import-outside-toplevel,cyclic-import
 
+        if args.workdir:
+            shutil.rmtree(args.workdir, ignore_errors=True)
         return s3_fork.main(args, options.work_folder(args, "dlio-s3-"))
     why = cannot(args)
     if why:

@@ -194,9 +194,9 @@ class Proxy:
         status = int(head[0].split()[1])
         headers = [(n, v.strip()) for n, _, v in (line.partition(":") for line in head[1:] if line)]
         fields = {n.lower(): v for n, v in headers}
-        body = b""
+        body, length = b"", None
         if method == "HEAD" or status in (204, 304):
-            pass
+            length = int(fields.get("content-length", 0))
         elif fields.get("transfer-encoding", "").lower() == "chunked":
             while True:
                 size = int((await reader.readuntil(b"\r\n")).split(b";")[0], 16)
@@ -207,7 +207,7 @@ class Proxy:
             body = await reader.readexactly(int(fields.get("content-length", 0)))
         kept = [(n, v) for n, v in headers
                 if n.lower() not in ("content-length", "transfer-encoding", "connection")]
-        return Reply(status, body, kept)
+        return Reply(status, body, kept, length)
 
     async def _answer(self, request, reply, fault, writer):
         """Send the reply, spoiled or not. Whether the connection goes on."""
