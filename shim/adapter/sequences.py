@@ -3,6 +3,7 @@
 
 All of them read as DLIO's own would, number types and order included; they pickle as handles.
 """
+import bisect
 import collections.abc
 import operator
 import os
@@ -40,6 +41,7 @@ class FileList(list):
         self._start, self._step = start, step
         self._length = listing.count if length is None else length
         self._permutation = permutation
+        self._last = -1, ""  # (position in the listing, path): a sample's is asked for several times
 
     # -- positions
 
@@ -130,7 +132,12 @@ class FileList(list):
             i += self._length
         if not 0 <= i < self._length:
             raise IndexError("list index out of range")
-        return self.prefix + self.listing.name(self._position(i))
+        position = self._position(i)
+        last, path = self._last
+        if position != last:
+            path = self.prefix + self.listing.name(position)
+            self._last = position, path
+        return path
 
     def __iter__(self):
         if self._permutation is not None or self._step != 1:
@@ -148,13 +155,20 @@ class FileList(list):
     def __reversed__(self):
         return map(self.__getitem__, range(self._length - 1, -1, -1))
 
-    def _index(self, path):
-        """Position of a path here, -1 if it is not here."""
+    def where(self, path):
+        """Position of a path in the listing, if that is sorted; -1 if it is not there."""
+        position, last = self._last
+        if path == last:
+            return position
         if not isinstance(path, str) or not path.startswith(self.prefix) or "\0" in path:
             return -1
+        return self.listing.find(path[len(self.prefix):])
+
+    def _index(self, path):
+        """Position of a path here, -1 if it is not here."""
         if not self.listing.sorted:
             return next((i for i, one in enumerate(self) if one == path), -1)
-        at = self.listing.find(path[len(self.prefix):])
+        at = self.where(path)
         if at < 0:
             return -1
         i, rest = divmod(at - self._start, self._step)
@@ -524,3 +538,79 @@ class OpenFiles(dict):
 
     def __missing__(self, path):
         return None
+
+
+class ByteCounts(collections.abc.MutableMapping):
+    """A dict from files' paths to their sizes, in 8 bytes per file: MLCommons' readers remember of
+    every file how much they read, for as long as their worker lives.
+
+    Files that are not of the list, and sizes that do not fit, are kept in a dict.
+    """
+
+    LIMIT = 1 << 32
+
+    def __init__(self, files):
+        import array
+
+        self._files = files
+        self._positions = array.array("I")  # ascending, as files are read
+        self._counts = array.array("I")
+        self._others = {}
+        self._last = None, -1  # readers ask for the same path several times
+
+    def _position(self, path):
+        if path != self._last[0]:
+            self._last = path, self._files.where(path)
+        return self._last[1]
+
+    def _slot(self, path):
+        """(where the path's position is or belongs, whether it is there)."""
+        position = self._position(path)
+        slot = bisect.bisect_left(self._positions, position)
+        return slot, slot < len(self._positions) and self._positions[slot] == position
+
+    def __getitem__(self, path):
+        slot, there = self._slot(path)
+        return self._counts[slot] if there else self._others[path]
+
+    def __setitem__(self, path, count):
+        slot, there = self._slot(path)
+        fits = (self._position(path) >= 0 and type(count) is int and 0 <= count < self.LIMIT)
+        if not fits:
+            if there:
+                del self._positions[slot], self._counts[slot]
+            self._others[path] = count
+        elif there:
+            self._counts[slot] = count
+        else:
+            self._others.pop(path, None)
+            self._positions.insert(slot, self._position(path))
+            self._counts.insert(slot, count)
+
+    def __delitem__(self, path):
+        slot, there = self._slot(path)
+        if there:
+            del self._positions[slot], self._counts[slot]
+        else:
+            del self._others[path]
+
+    def __contains__(self, path):
+        return self._slot(path)[1] or path in self._others
+
+    def __iter__(self):
+        files = self._files
+        yield from (files.prefix + files.listing.name(position) for position in self._positions)
+        yield from self._others
+
+    def __len__(self):
+        return len(self._positions) + len(self._others)
+
+    def __repr__(self):
+        return "<libshard: sizes of %d files>" % len(self)
+
+    @classmethod
+    def of(cls, files):
+        """For a list of files, or None where positions are not found fast, or do not fit."""
+        fits = (isinstance(files, FileList) and files.listing.sorted
+                and files.listing.count < cls.LIMIT)
+        return cls(files) if fits else None

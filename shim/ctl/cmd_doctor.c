@@ -462,14 +462,14 @@ static void check_python(void) {
   const char *python = getenv("PYTHON");
   char *argv[] = {(char *)(python && *python ? python : "python3"), "-c", dlio_script, NULL};
   const char *variables[7] = {"PYTHONDONTWRITEBYTECODE", "1"}, *known = getenv("SHARD_KNOWN");
-  size_t used = 2;
-  if (doctor.library[0]) {
-    variables[used++] = "LD_PRELOAD";
-    variables[used++] = doctor.library;
+  size_t n = 2;
+  if (known) { /* where proofs are */
+    variables[n++] = "SHARD_KNOWN";
+    variables[n++] = known;
   }
-  if (known) {
-    variables[used++] = "SHARD_KNOWN";
-    variables[used++] = known;
+  if (doctor.library[0]) {
+    variables[n++] = "LD_PRELOAD";
+    variables[n] = doctor.library;
   }
   struct run r;
   run(&r, argv, variables, NULL);

@@ -14,6 +14,7 @@
  *   ranks, workers each     1, 2   1, 6   2, 2   4, 1   4, 2
  *   main e1919d7            2475   5768   3024   2912   4152 B    all 190, own 635: 4 % off
  *   2.0.0                   1899   4193   2172   2760   3852 B    all 200, own 390: 15 % off
+ *   v1.0 2fcdbfa            1488          2910                B    all 490: 1 % off
  *   mlcommons cbe2001       1214          2498   3328        B    a rank all 430, a worker 400: 2 %
  *   mlcommons-f f6796ed     1080          1568   1258        B    a rank all 160, all own 320: 18 %
  *
@@ -42,7 +43,7 @@
 #include "libshard.h"
 #include "listing/format.h"
 
-#define VERSIONS "mlcommons, mlcommons-f, main or 2.0.0"
+#define VERSIONS "mlcommons, mlcommons-f, main, v1.0 or 2.0.0"
 #define MEASURED_NAME 27 /* bytes of img_0000001_of_1000000.jpeg, as measured */
 
 struct kept { /* bytes per file, and how many of them are copies of the path */
@@ -56,6 +57,7 @@ static const struct version {
     {"mlcommons", "MLCommons' fork until June 2026", {430, 0, 4, 0}, {400, 0, 4, 0}},
     {"mlcommons-f", "MLCommons' fork since June 2026", {160, 320, 1, 3}, {0, 320, 0, 3}},
     {"main", "argonne-lcf's main, MLPerf Storage v2.0", {190, 635, 1, 1}, {190, 635, 1, 1}},
+    {"v1.0", "MLPerf Storage v1.0", {490, 0, 2, 0}, {490, 0, 2, 0}},
     {"2.0.0", "PyPI's 2.0.0", {200, 390, 1, 1}, {200, 390, 1, 1}},
 };
 
@@ -77,6 +79,7 @@ static const char usage[] =
     "                         mlcommons    MLCommons' fork until June 2026 (default)\n"
     "                         mlcommons-f  the same, since its listing was changed in June 2026\n"
     "                         main         argonne-lcf's main, MLPerf Storage v2.0\n"
+    "                         v1.0         MLPerf Storage v1.0\n"
     "                         2.0.0        PyPI's release\n"
     "      --json           print one JSON object\n"
     "      --help\n"
@@ -87,6 +90,7 @@ static const char usage[] =
     "  mlcommons    430 bytes in a rank, 400 in a worker       holds to 2 % there\n"
     "  mlcommons-f  320 / ranks, and 160 more in a rank        18 %: it varies from run to run\n"
     "  main         190 + 635 / ranks                          4 %\n"
+    "  v1.0         490                                        1 %\n"
     "  2.0.0        200 + 390 / ranks                          15 %\n"
     "A report of nodes of 256 GiB that died of 7,646,857 files in mlcommons, with 12 ranks of 16\n"
     "workers each, put it at about 430 GB (mlcommons/storage issue 449).\n"

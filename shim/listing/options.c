@@ -119,8 +119,10 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
   }
   bool flat = o->depth == 1 && o->exact < 2, folders = o->depth == 2 && o->exact == 2;
   if (o->chunk && (o->order != SHARD_ORDER_PATH || o->attributes || (!flat && !folders))) {
-    snprintf(err, size, "listing option 'chunk=%u' needs order=path, attributes=0, and depth=1 or "
-             "'depth=2 exact=2'", o->chunk);
+    snprintf(err, size,
+             "listing option 'chunk=%u' needs order=path, attributes=0, and depth=1 or "
+             "'depth=2 exact=2'",
+             o->chunk);
     return -EINVAL;
   }
   return 0;

@@ -100,7 +100,7 @@ struct walker {
   struct tree *tree;
   struct shard_walk_sink *sink;
   uint64_t dirs_hidden, dir_links;
-  uint64_t counted; /* with options->chunk: entries so far */
+  uint64_t counted;                  /* with options->chunk: entries so far */
   const struct shard_options *match; /* what names are compared with */
   struct shard_options one;          /* the options with a single pattern */
   char *dents;
@@ -460,7 +460,8 @@ static int sort_pending(struct walker *w) {
   for (const struct pending_directory *d = t->pending; d; d = d->next) {
     count++;
   }
-  struct pending_directory **all = count ? malloc(count * sizeof(struct pending_directory *)) : NULL;
+  struct pending_directory **all =
+      count ? malloc(count * sizeof(struct pending_directory *)) : NULL;
   if (!all) {
     return count ? fail(w, -ENOMEM, "out of memory") : 0;
   }

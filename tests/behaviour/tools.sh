@@ -45,6 +45,8 @@ status "plan of main" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio main -
 json "plan: main as measured" '2.8e9 < j["unmodified"]["bytes_per_node"] < 3.1e9 and j["adapted"] is True and j["unmodified"]["fits"] is None'
 status "plan of 2.0.0" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio 2.0.0 --json
 json "plan: 2.0.0 as measured" '1.8e9 < j["unmodified"]["bytes_per_node"] < 2.5e9'
+status "plan of v1.0" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio v1.0 --json
+json "plan: v1.0 as measured" '2.8e9 < j["unmodified"]["bytes_per_node"] < 3.1e9'
 status "plan, ranks rounded up" 0 plan --files 10 --ranks 5 --nodes 2 --workers 1 --json
 json "plan: the fullest node" 'j["ranks_per_node"] == 3 and j["processes_per_node"] == 6'
 for size in 1073741824:1073741824 1K:1024 1KiB:1024 1KB:1000 3M:3145728 2GB:2000000000 1TiB:1099511627776 1T:1099511627776; do
@@ -95,7 +97,25 @@ SHARD_LISTING=/secret/place "$CTL" doctor | grep -q secret; verdict "doctor prin
 mkdir -p fake/dlio_benchmark; touch fake/dlio_benchmark/{__init__,main}.py
 PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; prints "doctor: would run unmodified" "$WORK/fake/dlio_benchmark would run unmodified: $WORK/fake/dlio_benchmark/main.py: "
 prints "doctor: and what can be done" "shardctl prove"; verdict "doctor: a line for people" "$(grep -E 'x0a|unknown$' "$WORK/out")"
-status "doctor: a DLIO that is known" 0 doctor; prints "doctor: names its family" "PyPI's 2.0.0, a version that libshard knows"
+VENV=$ROOT/.venv/bin/python
+PYTHON=$VENV status "doctor: a DLIO that is known" 0 doctor; prints "doctor: names its family" "PyPI's 2.0.0, a version that libshard knows"
+# One that is proven: a copy with a function that differs, and the file that says so
+cp -r "$("$VENV" -c 'import importlib.util as u; print(u.find_spec("dlio_benchmark").submodule_search_locations[0])')" fake/copy
+rm -r fake/dlio_benchmark; mv fake/copy fake/dlio_benchmark
+sed -i 's/^\( *\)def read_index(.*:.*$/&\n\1    pass/' fake/dlio_benchmark/reader/reader_handler.py
+PYTHONPATH=$WORK/fake LD_PRELOAD=$LIB "$VENV" - >known.json 2>/dev/null <<'P'
+import json, os
+import dlio_benchmark, _libshard
+from _libshard import known
+tree = _libshard.dlio.Tree(os.path.dirname(dlio_benchmark.__file__))
+family = next(one for one in _libshard.dlio.FAMILIES if one.name == "PyPI's 2.0.0")
+proof = dict(zip(("libshard", "adapter"), known.this_libshard()), family=family.name, date="2026-11-22",
+             functions=known.functions_of(tree, family))
+print(json.dumps({"libshard known": known.FORMAT, "proofs": [proof]}))
+P
+PYTHONPATH=$WORK/fake PYTHON=$VENV SHARD_KNOWN=$WORK/known.json status "doctor: a DLIO that is proven" 0 doctor
+prints "doctor: by which file, and when" "like PyPI's 2.0.0, by the proof of 2026-11-22 in $WORK/known.json"
+PYTHONPATH=$WORK/fake PYTHON=$VENV XDG_CONFIG_HOME=$WORK status "doctor: the same without it" 0 doctor; prints "doctor: names the function" "FormatReader.read_index is not a version known"
 
 # ---- cache
 # fill: two versions of D's listing, the second current; sets old, new, key

@@ -126,10 +126,12 @@ def others(_ranks):
 
 def iterables(_ranks):
     """Iterable datasets."""
-    rows = configs.Dataset("rows", "parquet")
+    rows = configs.plain("parquet", 16)
+    options = {"dataset.parquet.row_group_size": 4, "reader.batch_size": 4,
+               "reader.read_threads": 1, "storage.storage_options.storage_library": "s3dlio"}
     for name, env, more in (("keep", {}, {}), ("respawn", {"SHARD_WORKERS": "respawn"}, {}),
                             ("shuffle", {"SHARD_SHUFFLE": "epoch"}, {"train.epochs": 3})):
-        yield Case(configs.Config(name + "-parquet", rows, more), env, fork=True,
+        yield Case(configs.Config(name + "-parquet", rows, {**options, **more}), env, fork=True,
                    as_fresh=name == "respawn", shuffled=name == "shuffle")
 
 
@@ -200,6 +202,8 @@ class Job:
 
 def compare_opens(case, bare, shim):
     """Lines that say where two ranks' opens differ."""
+    if case.config.options.get("train.total_training_steps"):
+        return []  # how much was read ahead when it stopped does not repeat
     if case.config.opens == "all":
         bare, shim = ({kind: set().union(*(opens for epoch, opens in side.items()
                                            if epoch.startswith(kind)))

@@ -298,7 +298,8 @@ def both(tests, server, ranks, chosen):
 
 def parse_arguments():
     """The command line."""
-    parser = options.parser(__doc__, "preload", "python", "dlio", "workdir", "filter", "env")
+    parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "workdir",
+                            "filter", "env")
     parser.add_argument("--ranks", default="1,2")
     args = options.parse(parser)
     if not args.dlio:

@@ -14,13 +14,26 @@ import sys
 
 
 def known():
-    """Let the adapter know the module of these tests, as it knows DLIO's own."""
+    """Let the adapter know the modules of these tests, as it knows DLIO's own."""
     from _libshard.dlio import tree
-    from _libshard.parts import bucket
+    from _libshard.parts import bucket, object_store
 
-    for file, functions in bucket.KNOWN.items():
-        for name in functions:
-            functions[name] = (tree.fingerprint(file, name),)
+    for part in (bucket, object_store):
+        for file, functions in part.KNOWN.items():
+            for name in functions:
+                functions[name] = (tree.fingerprint(file, name),)
+
+
+def store_module():
+    """That with the class of many libraries: no family of the adapter that knows this DLIO has it."""
+    import dlio_benchmark.storage.obj_store_lib as module
+
+    if "_libshard" in sys.modules:
+        from _libshard.dlio import tree
+        from _libshard.parts import object_store
+
+        object_store.patch(module, tree)
+    return module
 
 
 def read(data, storage, part, parts, out):
@@ -35,7 +48,8 @@ def read(data, storage, part, parts, out):
     files = pickle.loads(data)
     got = []
     for path in files[part::parts]:
-        body = client.get_object(Bucket=path.split("/")[2], Key=path)["Body"].read()
+        key = path.split("/", 3)[3] if storage.get("keys") == "paths" else path
+        body = client.get_object(Bucket=path.split("/")[2], Key=key)["Body"].read()
         got.append([path, hashlib.sha256(body).hexdigest()])
     with open(out, "w", encoding="utf-8") as stream:
         json.dump([type(files).__name__, got], stream)
@@ -77,10 +91,13 @@ def initialize(run, plan, module):
     with initialize_config_dir(version_base=None,
                                config_dir=os.path.join(os.path.dirname(dlio_benchmark.__file__), "configs")):
         cfg = compose(config_name="config", overrides=[f"++workload.{k}={v}" for k, v in options.items()])
+    if run["library"]:
+        os.environ.pop("AWS_ENDPOINT_URL_S3", None)  # s3dlio would follow it
     benchmark = DLIOBenchmark(cfg["workload"])
     args = benchmark.args
     args.storage_options = {**plan["storage"], **run["storage"]}
-    benchmark.storage = module.S3PyTorchConnectorStorage("bucket", args.framework)
+    cls = module.ObjStoreLibStorage if run["library"] else module.S3PyTorchConnectorStorage
+    benchmark.storage = cls("bucket", args.framework)
     before = dict(os.environ)
     result = {"result": "ok"}
     try:
@@ -114,6 +131,7 @@ def main():
         known()
         del sys.modules[module.__name__]
         import dlio_benchmark.storage.s3_torch_storage as module
+    stores = store_module()
     for run in plan["runs"]:
         if comm.rank == 0 and (run["put"] or run["remove"]):
             import boto3
@@ -128,7 +146,8 @@ def main():
                 client.put_object(Bucket="bucket", Key=key, Body=key.encode())
             for key in run["remove"]:
                 client.delete_object(Bucket="bucket", Key=key)
-        result = initialize(run, plan, unknown if run["unknown"] else module)
+        result = initialize(run, plan, stores if run["library"] else
+                            unknown if run["unknown"] else module)
         with open(os.path.join(plan["out"], f"{run['name']}-{comm.rank}.json"), "w", encoding="utf-8") as stream:
             json.dump(result, stream)
         comm.Barrier()

@@ -83,7 +83,7 @@ static int walk(struct found *f, bool in_parts) {
   pthread_cond_init(&f->changed, NULL);
   for (size_t i = 0; i < SHARD_WALKERS; i++) {
     ones[i] = (struct one){f, i};
-    sinks[i] = (struct shard_walk_sink){&ones[i], on_entry, on_entry, on_directory};
+    sinks[i] = (struct shard_walk_sink){&ones[i], on_entry, on_entry, on_directory, NULL};
   }
   int rc = shard_walk(f->folder, &options, sinks, SHARD_WALKERS, in_parts, &facts);
   pthread_mutex_destroy(&f->mutex);
@@ -234,7 +234,7 @@ static void longest(void **state) {
   close(openat(fds[LEVELS - 1], name, O_CREAT | O_WRONLY, 0600));
   struct shard_options options = {.hidden = true};
   struct shard_walk_facts facts;
-  struct shard_walk_sink sink = {&length, on_deep, on_deep, on_any_directory};
+  struct shard_walk_sink sink = {&length, on_deep, on_deep, on_any_directory, NULL};
   assert_int_equal(shard_walk(folder, &options, &sink, 1, false, &facts), 0);
   assert_int_equal(length, SHARD_NAME_MAX - 1);
   close(openat(fds[LEVELS], "g", O_CREAT | O_WRONLY, 0600));

@@ -103,6 +103,7 @@ def _virtual(kind):
                                                                loaders.clipped),
         "dlio_benchmark.reader.reader_handler": loaders.patch_reader,
         "dlio_benchmark.reader.tf_reader": tensorflow.patch,
+        "dlio_benchmark.reader._local_fs_iterable_mixin": virtual.patch_readers,
     }
 
 

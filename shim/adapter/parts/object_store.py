@@ -59,19 +59,12 @@ def endpoint(storage):
     return storage.endpoint
 
 
-def _true(variable):
-    return os.environ.get(variable, "").lower() == "true"
-
-
 def _account(storage, server):
     """Variables for shardctl: what the storage class and its library take. None if that is not
     enough for it."""
     library, region, gone = storage.storage_library, storage.region, []
     path_style = True
     if library == "s3dlio":
-        if _true("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
-            raise Refusal("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS takes the endpoint from s3dlio; "
-                          "unset it")
         region = (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
                   or "us-east-1")
     elif library == "s3torchconnector":
@@ -104,7 +97,10 @@ def _bucket_and_prefix(storage, folder):
     import urllib.parse
 
     uri = storage.get_uri(folder)
-    parts = urllib.parse.urlparse(uri)
+    try:
+        parts = urllib.parse.urlparse(uri)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
     prefix = parts.path.lstrip("/")
     before = storage.get_uri(os.path.join(folder, "x"))[:-1]
     if (parts.scheme != "s3" or before != "s3://%s/%s/" % (parts.netloc, prefix)

@@ -6,7 +6,7 @@ Which samples are a rank's is computed by DLIO's own functions: only the arrays 
 others. So versions that round differently need no closed forms of their own.
 """
 from ..patching import Proxy, lent, replace
-from ..sequences import FileList, Indices, SampleNumbers
+from ..sequences import ByteCounts, FileList, Indices, SampleNumbers
 from . import derived
 
 KNOWN = {
@@ -18,6 +18,16 @@ KNOWN = {
     "VirtualIndexMap.__iter__": ("8b98f835ba",),
     "VirtualIndexMap.items": ("1ff41c2a34",),
     "VirtualIndexMap.__repr__": ("32e68e1a2f",),
+}
+
+# Readers that keep a dict of the files they have read. Others, which are not known, keep theirs.
+KNOWN_READERS = {
+    "reader/_local_fs_iterable_mixin.py": {
+        "_LocalFSIterableMixin._localfs_init": ("8841c3d78a",),
+        "_LocalFSIterableMixin._localfs_stream_next": ("11e6133146",),
+        "_LocalFSIterableMixin._localfs_prefetch_all": ("e4afec917f",),
+        "_LocalFSIterableMixin._localfs_ensure_cached": ("fee262c651",),
+    },
 }
 
 
@@ -75,3 +85,19 @@ def file_map(kind):
         replace(cls, build_sample_map_iter)
 
     return install
+
+
+def patch_readers(module, tree):
+    """Patch dlio_benchmark.reader._local_fs_iterable_mixin."""
+    if tree.differences(KNOWN_READERS):
+        return
+    cls = module._LocalFSIterableMixin
+    original = cls._localfs_init
+
+    def _localfs_init(self):
+        original(self)
+        counts = ByteCounts.of(getattr(self.global_index_map, "_abs_paths", None))
+        if counts is not None:
+            self._local_cache = counts
+
+    replace(cls, _localfs_init)

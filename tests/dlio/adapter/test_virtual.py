@@ -6,7 +6,7 @@ from _libshard.parts import derived, iterable, virtual
 
 from . import test_maps
 from .case import Case, config, np, outcome, pair, sequences, shuffle_both, state
-from .plain import again, exact
+from .plain import again, exact, replaced
 
 FORK = hasattr(config, "VirtualIndexMap")
 
@@ -145,3 +145,61 @@ class TestIterable(Case):
                 self.assertIs(type(sampler.indices), sequences.Indices)
                 self.same(made[1], made[0], rank, size, number)
         self.assertIs(loader.list, before)
+
+
+class TestByteCounts(Case):
+    """What readers remember of files, against a dict."""
+
+    def test_as_dict(self):
+        real, lazy = pair(size=40)
+        theirs, ours = {}, sequences.ByteCounts.of(lazy)
+        paths = real + ["/elsewhere", real[0] + "x", "f"]
+        for _ in range(3000):
+            path, count = self.random.choice(paths), self.random.choice((0, 7, 1 << 33, -1, None))
+            if self.random.random() < .2:
+                self.same(outcome(ours.pop, path, "none"), outcome(theirs.pop, path, "none"), path)
+            elif self.random.random() < .3:
+                ours.update({path: count})
+                theirs.update({path: count})
+            else:
+                ours[path] = theirs[path] = count
+            for path in self.random.choices(paths, k=3):
+                self.assertEqual(path in ours, path in theirs)
+                self.assertEqual(ours.get(path, 0), theirs.get(path, 0))
+            self.assertEqual(len(ours), len(theirs))
+        self.assertEqual(dict(ours), theirs)
+        with self.assertRaisesRegex(KeyError, "nowhere"):
+            ours["nowhere"]  # pylint: disable=pointless-statement
+
+    def test_not_for_all(self):
+        """Where a position takes a search through all, and of a list of another kind."""
+        real, lazy = pair(size=40)
+        self.assertIsNone(sequences.ByteCounts.of(real))
+        with replaced(lazy.listing, "sorted", False):
+            self.assertIsNone(sequences.ByteCounts.of(lazy))
+
+    def test_readers(self):
+        """A reader of the fork's reads a file once, whatever it remembers it in."""
+        if not FORK:
+            return
+        import os
+
+        from dlio_benchmark.reader import _local_fs_iterable_mixin as mixin
+
+        init = mixin._LocalFSIterableMixin._localfs_init
+        if not getattr(init, "__module__", "").startswith("_libshard"):
+            self.skipTest("its readers are not known")
+        made = []
+        for files in pair(size=40):
+            reader = mixin._LocalFSIterableMixin()
+            reader._args = types.SimpleNamespace(storage_options={})
+            reader.global_index_map = types.SimpleNamespace(_abs_paths=files)
+            reader._localfs_init()
+            reads = []
+            reader._read_local_bytes = lambda path, reads=reads: (
+                reads.append(path), os.stat(path).st_size)[1]
+            for path in self.random.__class__(3).choices(list(files), k=100):
+                reader._localfs_ensure_cached(path)
+            made.append((reads, dict(reader._local_cache)))
+        self.assertIs(type(reader._local_cache), sequences.ByteCounts)
+        self.same(made[1], made[0])
