@@ -299,4 +299,7 @@ def main(arguments):
         return functions.main(json.loads(arguments[1]))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = {"json": False, "again": False, "keep": False, **json.loads(arguments[0])}
-    return Prover(options).run()
+    try:
+        return Prover(options).run()
+    except KeyboardInterrupt:
+        return 130
