@@ -165,7 +165,7 @@ class Prover:
                         raise NotProven(told["differs"])
                     proven = told.get("proven", proven)
                     if time.monotonic() > self.deadline:
-                        raise runs.Fault("it took too long; try it on a machine that does nothing else")
+                        raise runs.Fault(runs.TOO_LONG)
             finally:
                 if child.poll() is None and sys.exc_info()[0]:
                     runs.kill_tree(child.pid)
@@ -209,8 +209,8 @@ class Prover:
         """(result, its words for JSON); NotProven, Fault."""
         folder = dlio._locate()
         if folder is None:
-            raise runs.Fault("%s has no dlio_benchmark; name its interpreter by --python, or a tree "
-                             "by --dlio" % sys.executable)
+            raise runs.Fault("%s has no dlio_benchmark; name its interpreter by --python, or a "
+                             "tree by --dlio" % sys.executable)
         self.tree = Tree(os.path.realpath(folder))
         family, _ = recognise(self.tree, dlio.FAMILIES)
         if family is not None and not self.options["again"]:
