@@ -539,7 +539,8 @@ class Proof:
                 if data in made and loader in self.loaders and ranks in numbers:
                     if options.get("reader.read_threads") == 2 and loader == "pytorch" and (
                             os.path.exists(self.tree.path("reader/parquet_reader.py"))):
-                        options = {**options, "reader.read_threads": 1}  # spawned: they take long
+                        # Spawned, which takes long.
+                        options = {**options, "reader.read_threads": 1, "train.epochs": 1}
                     cases.append({
                         "name": "run-%d" % len(cases), "title": name, "kind": "run", "epochs": 0,
                         "exactly": loader == "pytorch", "about": dict(
