@@ -80,8 +80,8 @@ def main():
                      'functions that the families\' tables know. scripts/shapes.py\nwrites it."""\n'
                      "SHAPES = {\n")
         rows = ['"%s": "%s",' % item for item in sorted(known.items()) if item[0] in prints]
-        for i in range(0, len(rows), 3):
-            stream.write("    %s\n" % " ".join(rows[i:i + 3]))
+        for i in range(0, len(rows), 2):
+            stream.write("    %s\n" % " ".join(rows[i:i + 2]))
         stream.write("}\n")
     missing = sorted(prints - set(known))
     print("%d shapes; %d fingerprints without one: %s" % (len(rows), len(missing), missing))

@@ -36,6 +36,10 @@ done
 verdict "wrong variables: nothing is written" "$(ls "$L.not" "$L.0" 2>/dev/null)"
 SHARD_BUILD_MEMROY=1G status "misspelt variable: --help helps" 0 index --help
 SHARD_BUILD_MEMROY=1G "$CTL" doctor >"$WORK/out"; verdict "misspelt variable: doctor" "$(grep -q '^FAIL *variables *SHARD_BUILD_MEMROY' "$WORK/out" || cat "$WORK/out")"
+status "prove: an operand" 2 prove more
+status "prove: no such tree" 1 prove --dlio "$WORK/none"
+status "prove: no DLIO in the tree" 1 prove --dlio "$WORK"
+status "prove: no such interpreter" 1 prove --python "$WORK/none"
 status "doctor --variables" 0 doctor --variables
 verdict "doctor --variables: libshard's and launchers'" "$(for v in SHARD_VIEW SHARD_LOG OMPI_COMM_WORLD_RANK SLURM_STEP_ID RANK; do grep -q "^$v " "$WORK/out" || echo "$v"; done)"
 status "no command" 2

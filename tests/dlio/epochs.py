@@ -183,7 +183,7 @@ class Job:
         log = os.path.join(out, "job.log")
         status, reason = processes.run_job(
             command, processes.environment(self.args.python, self.args.dlio), self.folder, log,
-            lambda: "", 60 + 30 * len(wanted))
+            lambda: "", 300 + 60 * len(wanted))
         if status == 0:
             return []
         last = [case.name for case in wanted if os.path.isdir(os.path.join(out, case.name))]

@@ -39,6 +39,8 @@ def parse_arguments():
     parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "env", "workdir")
     parser.add_argument("--naive", default=paths.preload("naive"))
     parser.add_argument("--ranks", default="1,2,4", help="numbers of ranks, in this order")
+    parser.add_argument("--context", default="", help="start PyTorch's workers by fork or spawn, "
+                        "whatever DLIO's default is; spawn takes seconds for each")
     parser.add_argument("--quick", action="store_true", help="a small subset, for 1 and 2 ranks")
     parser.add_argument("--stall", type=float, default=60.0,
                         help="seconds without any result after which a job is hung")
@@ -73,6 +75,9 @@ class Matrix:
         lines = configs.overrides(config, self.data,
                                   os.path.join(folder, config.name, "output"),
                                   os.path.join(folder, config.name, "checkpoints"))
+        context = "reader.multiprocessing_context"
+        if self.args.context and config.loader == "pytorch" and context not in config.options:
+            lines.append(f"++workload.{context}={self.args.context}")
         return lines + [f"++workload.{key}={value}" for key, value in (extra or {}).items()]
 
     def run_plan(self, side, ranks, plan, preload, env):

@@ -295,8 +295,8 @@ def answer_walks(cls, tree, flat, subfolders):
             suffix = str(benchmark.args.format)
             made = (flat(self, benchmark, node, suffix) if names is None
                     else subfolders(self, benchmark, node, suffix, names))
-        except (Refusal, OSError) as error:
-            say_refusal(repr(node), error)
+        except Exception as error:  # pylint: disable=broad-except
+            say_refusal(repr(node), error)  # whatever it is: DLIO can list as ever
             return None
         return benchmark.comm.offer(Offer(kind, *made)) if made else None
 

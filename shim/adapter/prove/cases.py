@@ -132,7 +132,7 @@ def reconfigure(at):
     at.same(*results)
 
 
-# ---- loaders and readers --------------------------------------------------------------------------
+# ---- loaders and readers -----------------------------------------------------------------------
 
 
 @covers("the sampler", "dlio_sampler.__init__", "dlio_sampler.__iter__")
@@ -496,7 +496,7 @@ def tf_reader(at):
         at.same({"list": sorted(share)}, names, "a rank's share", "the files of the data set")
 
 
-# ---- the storage class ----------------------------------------------------------------------------
+# ---- the storage class -------------------------------------------------------------------------
 
 
 @covers("the storage class", "FileStorage.walk_node", "FileStorage.get_uri", "FileStorage.get_node",

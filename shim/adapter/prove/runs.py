@@ -162,8 +162,9 @@ def list_cases(layouts, folder, scratch, loaders, ranks, count, pick):
         loader = pick.choice(loaders)
         step = pick.choice((1, 1, 2, ranks, 2 * ranks))
         options = {
-            "dataset.num_files_train": pick.choice((train, train, train - train % step,
-                                                    max(train - 1, 1), train + 1, (train + 1) // 2)),
+            "dataset.num_files_train": pick.choice((
+                train, train, train - train % step, max(train - 1, 1), train + 1,
+                (train + 1) // 2)),
             "dataset.num_files_eval": pick.choice((valid, valid, valid - valid % step, 0)),
             "dataset.num_samples_per_file": pick.choice((1, 1, 2, 3, 7)),
             "dataset.num_subfolders_train": folders, "dataset.num_subfolders_eval": folders,
@@ -179,7 +180,8 @@ def list_cases(layouts, folder, scratch, loaders, ranks, count, pick):
         if sampler:
             options["reader.data_loader_sampler"] = sampler
         path = os.path.join(folder, name)
-        path = pick.choice((path, path, path + "/", folder + "/./" + name, os.path.relpath(path, scratch)))
+        path = pick.choice((path, path, path + "/", folder + "/./" + name,
+                            os.path.relpath(path, scratch)))
         yield {"name": "list-%d-%03d" % (ranks, number), "kind": "list", "epochs": 2,
                "about": dict(options, folder=name, loader=loader, ranks=ranks),
                "options": settings(path, os.path.join(scratch, "work"), fmt, loader, options)}
@@ -211,6 +213,9 @@ def kill_tree(pid):
             os.kill(member, signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+
+TOO_LONG = "it took too long; try it on a machine that does nothing else"
 
 
 class Fault(Exception):
@@ -315,7 +320,7 @@ class Runner:
             if done == len(rest):
                 break
             if reason == "time":
-                raise Fault("it took too long; try it on a machine that does nothing else")
+                raise Fault(TOO_LONG)
             if done == 0 and rest is not cases and not any(
                     os.path.exists(path(rest[0], rank)) for rank in range(ranks)) and (
                         self.jobs > 12):
@@ -534,7 +539,8 @@ class Proof:
                 if data in made and loader in self.loaders and ranks in numbers:
                     if options.get("reader.read_threads") == 2 and loader == "pytorch" and (
                             os.path.exists(self.tree.path("reader/parquet_reader.py"))):
-                        options = {**options, "reader.read_threads": 1}  # spawned: they take long
+                        # Spawned, which takes long.
+                        options = {**options, "reader.read_threads": 1, "train.epochs": 1}
                     cases.append({
                         "name": "run-%d" % len(cases), "title": name, "kind": "run", "epochs": 0,
                         "exactly": loader == "pytorch", "about": dict(
