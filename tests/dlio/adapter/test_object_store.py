@@ -121,7 +121,7 @@ class TestObjectStore(unittest.TestCase):
         self.assertIsNone(answer(["a.txt"], Store())[1])
 
     def test_turns(self):
-        """Ranks of a job share a listing, each of its rounds has its own; one process lists anew."""
+        """Ranks of a job share a listing, each round has its own; one process lists anew."""
         rounds = [answer(NAMES, Store(), "turns")[0][3:] for _ in range(3)]
         self.assertEqual([turn for turn, _ in rounds], [1, 2, 3])
         self.assertEqual({since for _, since in rounds}, {object_store.STARTED})
