@@ -254,7 +254,12 @@ class Tests:
         for rank in range(ranks):
             bare, shim = (self.result(os.path.join(self.work, side, "own"), run, rank)
                           for side in ("bare", "shim"))
-            if self.plain(bare) != self.plain(shim):
+            # Which rank fails first, and ends the job for the others, is left to chance.
+            chance = "stopped" in (bare["result"], shim["result"])
+            if chance and len(self.ends("bare", run, ranks) | self.ends("shim", run, ranks)) != 1:
+                lines.append(f"{self.ends('bare', run, ranks)} unmodified,"
+                             f" {self.ends('shim', run, ranks)} under the preload")
+            if not chance and self.plain(bare) != self.plain(shim):
                 lines.append(f"rank {rank}: {self.plain(bare)} unmodified, {self.plain(shim)} under the preload")
                 lines += shim.get("traceback", "").splitlines()[-8:]
             for key in ("steps", "list", "samples"):
@@ -274,7 +279,12 @@ class Tests:
                 lines += opens_difference(*opens) or ["nothing was opened"] * (not opens[0])
             if shim["result"] == "ok" and (shim["list_type"] == "FileList") != run.lazy:
                 lines.append(f"rank {rank}: its list is a {shim['list_type']}")
-        return lines, f"{gets} requests, {steps} steps, {self.plain(self.result(os.path.join(self.work, 'bare', 'own'), run, 0))[:150]}"
+        return lines, f"{gets} requests, {steps} steps, {' or '.join(self.ends('bare', run, ranks))[:150]}"
+
+    def ends(self, side, run, ranks):
+        """How those ranks ended that were not ended by another."""
+        results = [self.result(os.path.join(self.work, side, "own"), run, rank) for rank in range(ranks)]
+        return {self.plain(result) for result in results if result["result"] != "stopped"}
 
     def plain(self, result):
         """How it ended, without ports."""
