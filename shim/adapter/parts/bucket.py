@@ -30,7 +30,7 @@ KNOWN = {
     },
 }
 
-_turns = {}  # prefix -> how often this process has asked for it
+_turns = {}  # URL of a prefix -> how often this process has asked for it
 
 
 def first_from(listing, name):
@@ -64,6 +64,28 @@ def _account(storage):
         "AWS_PROFILE"]
 
 
+def listed(url, args, environment):
+    """The listing of s3://bucket/prefix/ with the keys that end with the format; None if there are
+    none. Refusal or OSError, why there is no listing."""
+    turn = _turns[url] = _turns.get(url, 0) + 1
+    since = STARTED  # the ranks of an MPI job have met since then, after data was generated
+    if args.comm_size == 1:
+        # Processes that do not know each other each list for themselves; but shares must be of one
+        # list.
+        turn, since = (turn, 1) if native().view_asked() == "shard" else (0, 0)
+    listing = Listing.of_bucket(url, "order=path include=" + include("*" + str(args.format)),
+                                environment, turn, since)
+    if not listing.count:
+        return None
+    check_order(listing)
+    if any(listing.uses_byte(byte) for byte in (*range(32), 127, 0xEF)):
+        raise Refusal("some keys have characters that XML may not hold")
+    absolute = first_from(listing, "/")
+    if absolute is not None and absolute.startswith("/"):
+        raise Refusal("some keys have two slashes after the folder")
+    return listing
+
+
 def _walk(tree, storage, frame, node, use_pattern):
     """The answer to initialize()'s walk_node(), or None for the unmodified one.
 
@@ -93,23 +115,9 @@ def _walk(tree, storage, frame, node, use_pattern):
     environment = _account(storage)
     if environment is None:
         return None  # DLIO stops, too
-    turn = _turns[node] = _turns.get(node, 0) + 1
-    since = STARTED  # the ranks of an MPI job have met since then, after data was generated
-    if args.comm_size == 1:
-        # Processes that do not know each other each list for themselves; but shares must be of one
-        # list.
-        turn, since = (turn, 1) if native().view_asked() == "shard" else (0, 0)
-    listing = Listing.of_bucket(
-        "s3://%s/%s/" % (parts.netloc, node),
-        "order=path include=" + include("*" + str(args.format)), environment, turn, since)
-    if not listing.count:
+    listing = listed("s3://%s/%s/" % (parts.netloc, node), args, environment)
+    if listing is None:
         return None
-    check_order(listing)
-    if any(listing.uses_byte(byte) for byte in (*range(32), 127, 0xEF)):
-        raise Refusal("some keys have characters that XML may not hold")
-    absolute = first_from(listing, "/")
-    if absolute is not None and absolute.startswith("/"):
-        raise Refusal("some keys have two slashes after the folder")
     files = FileList(listing, folder + "/")
     count_tokens(frame)
     name = listing.name(0)

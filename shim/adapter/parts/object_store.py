@@ -8,13 +8,11 @@ takes, and the prefix. With `storage_type: direct_fs` the class lists a local fo
 """
 import os
 
-from .. import STARTED
 from ..listing import Listing
-from ..native import native
 from ..patching import replace
 from ..sequences import FileList
 from . import rank0
-from .bucket import first_from
+from .bucket import listed
 from .folder import CHUNK, include
 from .tokens import (Names, Refusal, Token, answer_walks, asked, check_order, count_tokens,
                      say_refusal)
@@ -43,8 +41,6 @@ KNOWN = {
 }
 
 LIBRARIES = ("s3dlio", "s3torchconnector", "minio")
-
-_turns = {}  # listed place -> how often this process has asked for it
 
 
 # ---- a bucket ----------------------------------------------------------------------------------
@@ -126,23 +122,9 @@ def _of_bucket(storage, args, folder, server):
     environment = _account(storage, server)
     if environment is None:
         return None  # DLIO stops, too
-    url = "s3://%s/%s/" % (bucket, prefix)
-    turn = _turns[url] = _turns.get(url, 0) + 1
-    since = STARTED  # the ranks of an MPI job have met since then, after data was generated
-    if args.comm_size == 1:
-        # Processes that do not know each other each list for themselves; but shares must be of one
-        # list.
-        turn, since = (turn, 1) if native().view_asked() == "shard" else (0, 0)
-    listing = Listing.of_bucket(url, "order=path include=" + include("*" + str(args.format)),
-                                environment, turn, since)
-    if not listing.count:
+    listing = listed("s3://%s/%s/" % (bucket, prefix), args, environment)
+    if listing is None:
         return None
-    check_order(listing)
-    if any(listing.uses_byte(byte) for byte in (*range(32), 127, 0xEF)):
-        raise Refusal("some keys have characters that XML may not hold")
-    absolute = first_from(listing, "/")
-    if absolute is not None and absolute.startswith("/"):
-        raise Refusal("some keys have two slashes after the folder")
     if "://" not in folder and listing.uses_byte(ord(":")) and listing.uses_byte(ord("/")):
         raise Refusal("some keys may hold '://', which DLIO takes for a URI")
     return FileList(listing, before)

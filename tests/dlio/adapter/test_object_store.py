@@ -5,7 +5,7 @@ import unittest
 import unittest.mock
 
 from _libshard import listing
-from _libshard.parts import object_store
+from _libshard.parts import bucket, object_store
 from _libshard.parts.tokens import Refusal
 
 from .plain import WORK, touch
@@ -124,7 +124,7 @@ class TestObjectStore(unittest.TestCase):
         """Ranks of a job share a listing, each round has its own; one process lists anew."""
         rounds = [answer(NAMES, Store(), "turns")[0][3:] for _ in range(3)]
         self.assertEqual([turn for turn, _ in rounds], [1, 2, 3])
-        self.assertEqual({since for _, since in rounds}, {object_store.STARTED})
+        self.assertEqual({since for _, since in rounds}, {bucket.STARTED})
         self.assertEqual(answer(NAMES, Store(), comm_size=1)[0][3:], [0, 0])
 
     def test_direct(self):
