@@ -217,8 +217,12 @@ class Kept(Permutation):
 
         import numpy
 
-        with open(file, "rb") as stream:
-            memory = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+        try:
+            with open(file, "rb") as stream:
+                memory = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+        except OSError as error:
+            raise OSError("%s; it holds a rank's positions: do not change files in SHARD_CACHE_DIR "
+                          "during a job" % error) from error
         return cls(numpy.frombuffer(memory, dtype), file)
 
     def __reduce__(self):
