@@ -50,6 +50,7 @@ static const struct option rows[] = {{"python", required_argument, NULL, OPT_PYT
 
 static char script[] =
     "import sys\n"
+    "sys.path[:] = filter(None, sys.path)\n" /* a checkout at hand is not what runs */
     "try:\n"
     "    import _libshard\n"
     "except ImportError as error:\n"
@@ -105,6 +106,9 @@ static int use_tree(const char *given) {
     return ctl_fail("there is no dlio_benchmark/main.py in '%s'; --dlio names the folder above "
                     "the package",
                     tree);
+  }
+  if (strchr(tree, ':')) {
+    return ctl_fail("the path of '%s' holds ':', which PYTHONPATH cannot; rename or link it", tree);
   }
   return put_first("PYTHONPATH", tree) ? CTL_DONE : ctl_fail("out of memory");
 }

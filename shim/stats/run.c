@@ -48,6 +48,7 @@ void shard_run_init(void) {
   unsigned long pid, fd;
   char path[64];
   uint64_t nonce, found[2];
+  struct stat st;
   int saved = errno;
   if (!mark || !parse(mark, &pid, &fd, &nonce)) {
     return;
@@ -56,7 +57,8 @@ void shard_run_init(void) {
   int page = shard_notes_open_file(path, O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (page >= 0) {
     /* The process may have ended, and another one have its number. */
-    if (syscall(SYS_pread64, page, found, sizeof(found), 0) == (long)sizeof(found) &&
+    if (fstat(page, &st) == 0 && st.st_size == (off_t)sizeof(struct shard_run) &&
+        syscall(SYS_pread64, page, found, sizeof(found), 0) == (long)sizeof(found) &&
         found[0] == SHARD_RUN_MAGIC && found[1] == nonce) {
       atomic_store(&shard_run_page, map(page));
     }
@@ -166,7 +168,7 @@ int64_t shard_run_opens(unsigned kind) {
 
 int shard_run_set_epoch(uint64_t epoch) {
   struct shard_run *run = shard_run();
-  if (!run) {
+  if (!run || own.pid != getpid()) { /* a worker's, or of the job that this one was started by */
     return -ENOENT;
   }
   atomic_store(&run->epoch, epoch);

@@ -259,10 +259,12 @@ class Prove:
         return done.returncode, json.loads(lines[-1]) if lines else {}, done.stderr
 
     def family(self, tree, **env):
-        """(the family that a process under libshard finds, its messages)."""
+        """(the family that a process under libshard finds, its messages). A variable that is None is
+        not set."""
         code = "import dlio_benchmark, _libshard; print(_libshard.evidence())"
         every = processes.environment(self.args.python, tree)
         every.update(LD_PRELOAD=self.args.preload, **env)
+        every = {name: value for name, value in every.items() if value is not None}
         done = subprocess.run([self.args.python, "-c", code], env=every, capture_output=True,
                               text=True, check=False, cwd=self.workdir, timeout=120)
         return (ast.literal_eval(done.stdout.strip()) if done.stdout.strip() else {}), done.stderr
@@ -316,7 +318,7 @@ class Prove:
         own = os.path.join(self.workdir, "config", "libshard", "known.json")
         os.makedirs(os.path.dirname(own))
         shutil.copy(known, own)
-        check("the user's own", True, "^$", SHARD_KNOWN="",
+        check("the user's own", True, "^$", SHARD_KNOWN=None,
               XDG_CONFIG_HOME=os.path.join(self.workdir, "config"))
         status, result, _ = self.command(tree, known)
         if (status, result.get("result")) != (0, "proven before"):

@@ -161,8 +161,9 @@ def _reshuffled(args, lists, fault):
 
 
 def _gathered(args, mine):
-    """What each rank has given; None of those that do not answer. One that lists in the unmodified
-    way, or was not asked to shuffle, must not be taken for one that has what the others have."""
+    """What each rank has given; None of those that do not answer rank 0. TimeoutError if rank 0 does
+    not. A rank that lists in the unmodified way, or was not asked to shuffle, must not be taken for
+    one that has what the others have."""
     if args.comm_size == 1:
         return [mine]
     from dlio_benchmark.utils.utility import DLIOMPI
@@ -182,7 +183,12 @@ def _gathered(args, mine):
 
     if comm.rank != 0:
         _sent.append(comm.isend(mine, dest=0, tag=TAG))
-        return hear(0) or [None] * comm.size
+        everyone = hear(0)
+        if everyone is None:  # it may count on this rank: to go on in another order would not do
+            raise TimeoutError("SHARD_SHUFFLE=epoch: rank 0 did not answer within %d s; give it "
+                               "libshard, too (mpirun -x LD_PRELOAD), or set a longer "
+                               "SHARD_TIMEOUT" % patience)
+        return everyone
     everyone = [mine] + [hear(rank) for rank in range(1, comm.size)]
     _sent.extend(comm.isend(everyone, dest=rank, tag=TAG) for rank in range(1, comm.size))
     return everyone
