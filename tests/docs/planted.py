@@ -72,7 +72,7 @@ PLANTED = (
     (drift.functions, fact_edit(lambda code: code.exports.update(newcall="LISTING"))),
     (drift.functions, fact_edit(lambda code: code.exports.update(open="LISTING"))),
     (drift.patches, source_edit("shim/adapter/", "derive_configurations", "derive")),
-    (drift.patches, page_edit("libshard.7", ".I ConfigArguments.reconfigure\\fR", ".I that\\fR")),
+    (drift.patches, page_edit("libshard.7", "\n.I ConfigArguments.reconfigure\n", "\n.I that\n")),
     (drift.clients, page_edit("libshard-pytorch.7", "\nPolars ", "\nPandas2 ")),
     (drift.clients, page_edit("libshard-pytorch.7", "26.0.1", "26.0.2")),
     (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I current\n")),
