@@ -75,6 +75,4 @@ class Listing:
     def count_reads(self, root, used, epoch):
         """For SHARD_STATS: the first `used` names, which lie below `root`, are read from `epoch`
         on."""
-        if root.startswith("direct://"):  # s3dlio's URI of a local folder
-            root = root[len("direct://"):]
         self._native.stats_dataset(root, self._handle, used, epoch)

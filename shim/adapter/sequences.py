@@ -110,6 +110,13 @@ class FileList(list):
         """The names at these positions of the listing; the array is given away."""
         return FileList(self.listing, self.prefix, 0, 1, len(positions), Kept.of(positions))
 
+    def count_reads(self, used):
+        """For SHARD_STATS: the first `used` names of the listing are read from the first epoch on."""
+        if not self.listing.source.startswith("s3://"):  # libc opens no objects
+            scheme = "direct://"  # s3dlio's URI of a local folder
+            root = self.prefix[len(scheme) if self.prefix.startswith(scheme) else 0:]
+            self.listing.count_reads(root, used, 1)
+
     # -- reading
 
     def __len__(self):
@@ -317,7 +324,7 @@ class SampleNumbers(Indices):
         self._state = random.get_state()
         advance(random, len(self))
 
-    def _array(self):
+    def __getitem__(self, i):
         import numpy
 
         numbers = numpy.arange(self._range.start, self._range.stop)
@@ -325,15 +332,12 @@ class SampleNumbers(Indices):
             random = numpy.random.RandomState()
             random.set_state(self._state)
             random.shuffle(numbers)
-        return numbers
-
-    def __getitem__(self, i):
-        return self._array()[i]
+        return numbers[i]
 
     def __iter__(self):
         import numpy
 
-        return map(numpy.int64, self._range) if self._state is None else iter(self._array())
+        return map(numpy.int64, self._range) if self._state is None else iter(self[:])
 
     def sum(self, axis=None, dtype=None, out=None):
         """numpy.sum() asks for this; as an array's, it is of 64 bits."""
@@ -402,15 +406,7 @@ class NumpySampleMap(SampleMap):
         return numpy.int64(number % self._per_file)
 
     def __iter__(self):
-        import numpy
-
-        if self._state is None:
-            return map(numpy.int64, self._range)
-        order = numpy.arange(self._range.start, self._range.stop)
-        random = numpy.random.RandomState()
-        random.set_state(self._state)
-        random.shuffle(order)
-        return iter(order)
+        return iter(SampleNumbers(self._range.start, self._range.stop, self._state))
 
     def __reduce__(self):
         made, arguments = super().__reduce__()

@@ -4,7 +4,7 @@
 A rank's samples end with the last one there is, sample maps hold numpy.int64 and may be shuffled,
 and each map comes with the sum of its sample numbers. The families follow one another in time.
 """
-from ..parts import derived, folder, loaders, patches
+from ..parts import derived, folder, loaders, patches, virtual
 from ..patching import replace
 from ..recognise import Family, changed
 from ..sequences import FileList, Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
@@ -92,8 +92,7 @@ def absolute(_module, _args, files):
 
 def uris(module, args, files):
     """The same where files of a local disk have absolute paths, and all others their URIs."""
-    local = args.storage_type == module.StorageType.LOCAL_FS
-    return files.absolute() if local else files.view()
+    return virtual.named(module, args.storage_type, files)
 
 
 def index_map(named, total=derived.sum_of):

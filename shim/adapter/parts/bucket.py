@@ -9,7 +9,7 @@ from ..native import native
 from ..sequences import FileList
 from .folder import include
 from .tokens import (Names, Refusal, Token, answer_walks, asked, check_order, count_tokens,
-                     say_refusal)
+                     folder_at_hand, say_refusal)
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
 KNOWN = {
@@ -134,5 +134,4 @@ def patch(module, tree):
     def walk(*arguments):
         return _walk(tree, *arguments)
 
-    answer_walks(module.S3PyTorchConnectorStorage, walk,
-                 lambda _node, frame: "data_folder/" + str(frame.f_locals.get("dataset_type")))
+    answer_walks(module.S3PyTorchConnectorStorage, walk, folder_at_hand)

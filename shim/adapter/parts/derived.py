@@ -76,8 +76,7 @@ def _patch_derive(cls):
                 if files is None:
                     continue
                 wanted = getattr(benchmark, count)
-                if not files.listing.source.startswith("s3://"):  # libc opens no objects
-                    files.listing.count_reads(files.prefix, min(wanted, len(files)), 1)
+                files.count_reads(min(wanted, len(files)))
                 if world is not None:
                     files = share(files, wanted, world.rank, world.size)
                     setattr(benchmark, count, len(files))

@@ -15,7 +15,7 @@ from . import rank0
 from .bucket import listed
 from .folder import CHUNK, include
 from .tokens import (Names, Refusal, Token, answer_walks, asked, check_order, count_tokens,
-                     say_refusal)
+                     folder_at_hand, say_refusal)
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
 KNOWN = {
@@ -213,7 +213,7 @@ def patch(module, tree):
     if known(tree):
         _patch_uri(module.ObjStoreLibStorage)
         answer_walks(module.ObjStoreLibStorage, lambda *arguments: _walk(tree, *arguments),
-                     lambda _node, frame: "data_folder/" + str(frame.f_locals.get("dataset_type")))
+                     folder_at_hand)
 
 
 def _offered(storage, folder, server, chunks):
@@ -238,5 +238,4 @@ def patch_aistore(module, _tree):
     def walk(*_arguments):
         raise Refusal("libshard has no listings of AIStore")
 
-    answer_walks(module.AIStoreStorage, walk,
-                 lambda _node, frame: "data_folder/" + str(frame.f_locals.get("dataset_type")))
+    answer_walks(module.AIStoreStorage, walk, folder_at_hand)

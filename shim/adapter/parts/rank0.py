@@ -15,7 +15,7 @@ import os
 import sys
 import time
 
-from .. import SOURCES
+from ..known import this_libshard
 from ..native import WARN, native
 from ..patching import Proxy, lent, replace
 from ..sequences import FileList
@@ -25,13 +25,6 @@ from .tokens import (Names, Refusal, Token, asked, count_tokens, files_of, kind_
 
 TAG = 22873      # of the messages that tell rank 0 which ranks have libshard
 PATIENCE = 30.0  # seconds that rank 0 waits for them; all ranks have just met in a barrier
-
-
-def _version():
-    """What ranks that understand each other have in common."""
-    import hashlib
-
-    return hashlib.sha256(repr(sorted(SOURCES.items())).encode()).hexdigest()
 
 
 # ---- what is broadcast -------------------------------------------------------------------------
@@ -99,7 +92,7 @@ class Comm(Proxy):
                          _told=None, first_folder=None)
         if comm.rank != 0:
             # The message is small: it is sent at once, whether or not rank 0 asks for it.
-            self._told = comm.isend(_version(), dest=0, tag=TAG)
+            self._told = comm.isend(this_libshard(), dest=0, tag=TAG)
 
     def original(self):
         """The communicator itself, at the end."""
@@ -128,7 +121,7 @@ class Comm(Proxy):
                                  "LD_PRELOAD)" % rank)
                     return False
                 time.sleep(0.001)
-            if comm.recv(source=rank, tag=TAG) != _version():
+            if comm.recv(source=rank, tag=TAG) != this_libshard():
                 native().log(WARN, "DLIO lists its dataset in the unmodified way: rank %d has "
                              "another version of libshard" % rank)
                 return False
@@ -185,8 +178,8 @@ class Comm(Proxy):
             expected = benchmark.num_files_eval if benchmark.do_eval else 0
         each = (min(expected, count) if expected > 0 else count) // size
         own = files[rank::size][:each]
-        if each and not files.listing.source.startswith("s3://"):  # libc opens no objects
-            files.listing.count_reads(files.prefix, each * size, 1)
+        if each:
+            files.count_reads(each * size)
         count_tokens(sys._getframe(2))
         return Chunk(count, rank, Token(own[0] if own else "", own))
 

@@ -102,6 +102,11 @@ def kind_at_hand(frame):
     return str(frame.f_locals.get("dataset_type") or next(kinds, None))
 
 
+def folder_at_hand(_node, frame):
+    """How people call what initialize() lists: without the bucket, which a message need not tell."""
+    return "data_folder/" + kind_at_hand(frame)
+
+
 def asked(tree, storage, frame):
     """(benchmark, kind) if it is initialize() that asks for the names of train or valid."""
     benchmark = frame.f_locals.get("self")
