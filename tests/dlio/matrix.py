@@ -60,7 +60,7 @@ class Matrix:
         self.workdir = workdir
         self.data = os.path.join(workdir, "data")
         self.environment = processes.environment(args.python, args.dlio)
-        self.rank0_lists = lists_on_rank0(args, self.environment)
+        self.rank0_lists = lists_on_rank0(args)
         self.bare_sides = []  # those that have run unmodified, for the number of ranks at hand
         for folder in (self.data, os.path.join(self.data, "links")):
             os.makedirs(folder, exist_ok=True)
@@ -225,13 +225,10 @@ class Matrix:
         return sum(self.result(side, ranks, config.name, 0).get("seconds", 0) for config in wanted)
 
 
-def lists_on_rank0(args, environment):
+def lists_on_rank0(args):
     """Whether DLIO lists on rank 0 alone; it is these versions that read ahead, too."""
-    code = ("import importlib.util as u, sys;"
-            "text = open(u.find_spec('dlio_benchmark').submodule_search_locations[0]"
-            " + '/utils/config.py', encoding='utf-8').read();"
-            "sys.exit(0 if 'files_pre_sharded' in text else 1)")
-    return subprocess.run([args.python, "-c", code], env=environment, check=False).returncode == 0
+    with open(os.path.join(package(args), "utils", "config.py"), encoding="utf-8") as stream:
+        return "files_pre_sharded" in stream.read()
 
 
 def repeats(config):

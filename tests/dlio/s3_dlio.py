@@ -152,6 +152,26 @@ class Watch:
         return ""
 
 
+def common(folder, fmt, samples, counts, output):
+    """The options that all runs on S3 have; counts: of the files to train and to evaluate with."""
+    return {
+        "framework": "pytorch", "reader.data_loader": "pytorch",
+        "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
+        "workflow.checkpoint": False, "workflow.profiling": False,
+        "storage.storage_type": "s3", "storage.storage_root": BUCKET,
+        "storage.storage_options.access_key_id": ACCESS,
+        "storage.storage_options.secret_access_key": SECRET,
+        "storage.storage_options.region": "us-east-1",
+        "storage.storage_options.s3_force_path_style": "'true'",
+        "dataset.data_folder": f"'{folder}'", "dataset.format": fmt,
+        "dataset.num_files_train": counts[0], "dataset.num_files_eval": counts[1],
+        "dataset.num_samples_per_file": samples, "dataset.num_subfolders_train": 0,
+        "dataset.num_subfolders_eval": 0, "dataset.record_length_bytes": 64,
+        "reader.batch_size": 2, "reader.batch_size_eval": 1, "reader.read_threads": 2,
+        "train.epochs": 2, "train.computation_time": 0.0, "evaluation.eval_time": 0.0,
+        "output.folder": output, "checkpoint.checkpoint_folder": output + "-checkpoints"}
+
+
 class Runs:
     """The folders and commands of one invocation."""
 
@@ -168,24 +188,9 @@ class Runs:
         """The run's configuration."""
         _, (name, fmt, samples, train, valid), options, _ = run
         values = {
-            "framework": "pytorch", "reader.data_loader": "pytorch",
-            "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
-            "workflow.checkpoint": False, "workflow.profiling": False,
-            "storage.storage_type": "s3", "storage.storage_root": BUCKET,
-            "storage.storage_options.access_key_id": ACCESS,
-            "storage.storage_options.secret_access_key": SECRET,
+            **common(folder_of(name), fmt, samples, (train, valid), output),
             "storage.storage_options.endpoint_url": endpoint,
-            "storage.storage_options.region": "us-east-1",
-            "storage.storage_options.s3_force_path_style": "'true'",
-            "storage.storage_options.s3_max_attempts": "'2'",
-            "dataset.data_folder": f"'{folder_of(name)}'", "dataset.format": fmt,
-            "dataset.num_files_train": train, "dataset.num_files_eval": valid,
-            "dataset.num_samples_per_file": samples, "dataset.num_subfolders_train": 0,
-            "dataset.num_subfolders_eval": 0, "dataset.record_length_bytes": 64,
-            "reader.batch_size": 2, "reader.batch_size_eval": 1, "reader.read_threads": 2,
-            "train.epochs": 2, "train.computation_time": 0.0, "evaluation.eval_time": 0.0,
-            "output.folder": output, "checkpoint.checkpoint_folder": output + "-checkpoints",
-            **options}
+            "storage.storage_options.s3_max_attempts": "'2'", **options}
         return [f"++workload.{key}={value}" for key, value in values.items()]
 
     def job(self, side, ranks, part, chosen):

@@ -17,7 +17,7 @@ import time
 import urllib.parse
 
 from tests.dlio.matrix import summary
-from tests.dlio.s3_dlio import ACCESS, BUCKET, ODD, SECRET, Watch, content
+from tests.dlio.s3_dlio import ACCESS, BUCKET, ODD, SECRET, Watch, common, content
 from tests.harness import options, paths, processes, s3
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.processes import tail
@@ -165,23 +165,7 @@ class Tests:
             run.options.update({
                 "storage.storage_type": "direct_fs", "storage.storage_root": os.path.join(self.work, "direct"),
                 "storage.storage_options.uri_scheme": "direct"})
-        values = {
-            "framework": "pytorch", "reader.data_loader": "pytorch",
-            "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
-            "workflow.checkpoint": False, "workflow.profiling": False,
-            "storage.storage_type": "s3", "storage.storage_root": BUCKET,
-            "storage.storage_options.access_key_id": ACCESS,
-            "storage.storage_options.secret_access_key": SECRET,
-            "storage.storage_options.region": "us-east-1",
-            "storage.storage_options.s3_force_path_style": "'true'",
-            "dataset.data_folder": f"'{run.folder}'", "dataset.format": run.format,
-            "dataset.num_files_train": run.counts[0], "dataset.num_files_eval": run.counts[1],
-            "dataset.num_samples_per_file": run.samples, "dataset.num_subfolders_train": 0,
-            "dataset.num_subfolders_eval": 0, "dataset.record_length_bytes": 64,
-            "reader.batch_size": 2, "reader.batch_size_eval": 1, "reader.read_threads": 2,
-            "train.epochs": 2, "train.computation_time": 0.0, "evaluation.eval_time": 0.0,
-            "output.folder": output, "checkpoint.checkpoint_folder": output + "-checkpoints",
-            **run.options}
+        values = {**common(run.folder, run.format, run.samples, run.counts, output), **run.options}
         return [f"++workload.{key}={value}" for key, value in values.items()]
 
     def job(self, side, name, ranks, chosen, proxies):
