@@ -148,9 +148,12 @@ def measure_memory(args, names, preload):
         job.stop()
 
 
-def measure_speed(args, names, steps, preload):
-    """Samples/s over the steps after the first few, all ranks together."""
-    job = Job(args, make_data(args, names), names, steps, preload)
+def measure_speed(args, names, steps, preload, files=None):
+    """Samples/s over the steps after the first few, all ranks together.
+
+    `files` of a folder of `names` are read, or all of them.
+    """
+    job = Job(args, make_data(args, names), files or names, steps, preload)
     try:
         job.wait(lambda: len(job.steps()) >= steps)
         times = sorted(job.steps().values())
