@@ -1,6 +1,6 @@
 """What DLIO reads epoch by epoch: SHARD_WORKERS, SHARD_SHUFFLE, and epochs that read nothing.
 
-    python -m tests.dlio.epochs [--ranks 2,4] ...
+    python -m tests.dlio.epochs [--quick] [--ranks 2,4] ...
     python -m tests.dlio.epochs --python PY --dlio TREE --filter REGEX [--remembers REGEX] [--ahead]
 
 Each rank's opens are logged by openlog.so, apart for each epoch's training and evaluation. Compared
@@ -24,6 +24,12 @@ from tests.harness.verdicts import Verdicts
 
 MEMORY = "served from memory"
 NOTHING = re.compile(r"libshard: .*")
+# What --quick runs: each way of reading once, each variable by fork and once by spawn, which takes
+# three seconds for a worker.
+QUICK = {"keep-npz", "keep-jpeg", "keep-threads0", "keep-stops-early", "keep-hdf5-kept-open", "memory-npz",
+         "memory-spawn", "memory-folders", "respawn-npz-memory", "respawn-threads0", "shuffle-npz",
+         "shuffle-threads0", "shuffle-folders", "shuffle-dlio-shuffles", "shuffle-respawn", "shuffle-seed",
+         "tensorflow-respawn"}
 
 
 @dataclasses.dataclass
@@ -299,6 +305,7 @@ def main():
     parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "env",
                             "workdir")
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks, in this order")
+    parser.add_argument("--quick", action="store_true", help="some of each part")
     parser.add_argument("--remembers", default="^$", metavar="REGEX")
     parser.add_argument("--ahead", action="store_true")
     args = options.parse(parser)
@@ -307,7 +314,7 @@ def main():
     for i, ranks in enumerate(map(int, args.ranks.split(","))):
         # How many ranks there are matters where files are dealt to them.
         wanted = [case for case in cases(ranks) if re.search(args.filter, case.name)
-                  and bool(args.dlio) >= case.fork
+                  and bool(args.dlio) >= case.fork and (case.name in QUICK or not args.quick)
                   and (i == 0 or case.shuffled or "npz" in case.name)]
         for case in wanted:
             if re.search(args.remembers, case.name):
