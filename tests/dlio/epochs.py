@@ -31,7 +31,6 @@ QUICK = {"keep-npz", "keep-jpeg", "keep-stops-early", "keep-hdf5-kept-open", "me
          "shuffle-dlio-shuffles", "shuffle-respawn", "shuffle-seed", "tensorflow-respawn"}
 
 
-
 @dataclasses.dataclass
 class Case:
     """A configuration and what is set for it."""
