@@ -99,7 +99,8 @@ static int obtain(struct call *c, const struct shard_first_got *got, int lock, i
                                      found, c->err, c->size);
 }
 
-/* Take the lock, or find that another process has finished meanwhile. Pins; *first: before others. */
+/* Take the lock, or find that another process has finished meanwhile. Pins; *first: before others.
+ */
 static int build_or_wait(struct call *c, struct shard_found *found, bool *first) {
   const char *job = c->wanted.job, *pinned = job ? job : c->first.object ? c->first.listing : NULL;
   struct shard_first_got got = {.lock = -1};
@@ -140,9 +141,13 @@ static void tell_of_change(const struct call *c, const struct shard_found *found
   }
 }
 
-/* When the newest directory of a listing was changed, ns since 1970. */
-static int64_t newest_change(const struct shard_listing *l) {
-  int64_t newest = 0;
+/*
+ * When the newest directory of a listing was changed, ns since 1970. tar and rsync set the mtime of
+ * a directory back once they have filled it; the root's ctime tells.
+ */
+static int64_t newest_change(const struct shard_listing *l, const char *root) {
+  struct stat st;
+  int64_t newest = stat(root, &st) == 0 ? st.st_ctim.tv_sec * 1000000000LL + st.st_ctim.tv_nsec : 0;
   const uint8_t *pos = NULL;
   struct shard_dir_entry d;
   while (shard_listing_dir(l, &pos, &d)) {
@@ -154,15 +159,17 @@ static int64_t newest_change(const struct shard_listing *l) {
 
 /*
  * Each host of a job lists for itself. A directory that was changed after the job's start may have
- * been changed between two hosts' listings, and nothing tells one host what another one has: so it is
- * said. What was changed before is the same everywhere.
+ * been changed between two hosts' listings, and nothing tells one host what another one has: so it
+ * is said. What was changed before is the same everywhere.
  */
 static void tell_of_hosts(const struct call *c, const struct shard_found *found) {
   int64_t since;
+  bool numbered;
   char what[400], host[HOST_NAME_MAX + 1] = "";
   bool other = c->compared || c->first.rank >= 0 || c->wanted.kind != SHARD_WANTED_DIRECTORY;
-  if (other || !shard_launcher_is_on_hosts(&since) || newest_change(found->listing) <= since ||
-      shard_cachedir_on_network(c->cache)) {
+  if (other || !shard_launcher_is_on_hosts(&since, &numbered) ||
+      newest_change(found->listing, c->wanted.real) <= since ||
+      (numbered && shard_cachedir_on_network(c->cache))) { /* then the job has one listing */
     return;
   }
   gethostname(host, sizeof(host) - 1);

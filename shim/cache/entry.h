@@ -62,7 +62,8 @@ bool shard_entry_is_pinned(const struct shard_entry *e, const char *job);
 
 /* ---- putting ---- */
 
-/* Make *found the job's, unless it has one already, which *found is then. Whether it was the first. */
+/* Make *found the job's, unless it has one already, which *found is then. Whether it was the first.
+ */
 bool shard_entry_pin(const struct shard_entry *e, const char *job, struct shard_found *found);
 
 /* The path of a file to be built; malloc'd. */

@@ -39,6 +39,7 @@ struct launcher {
   const char *if_set;  /* this variable is set */
   const char *step[2]; /* variable step[0] has the value step[1]SLURM_JOB_ID.SLURM_STEP_ID */
   bool needs_size;     /* one of `size` is set, as the rank alone does not prove a launcher */
+  bool tasks_only;     /* this is not Slurm's batch script */
   bool unnumbered;     /* no condition: nothing distinguishes the launcher's jobs */
   const char *rank, *size[MOST], *local_rank[MOST], *local_size[MOST];
   /*
@@ -149,7 +150,8 @@ static const struct launcher launchers[] = {
      .local_rank = {"PMIX_LOCAL_RANK", "SLURM_LOCALID"},
      .local_size = {"PMIX_LOCAL_SIZE"},
      .job = {"PMIX_NAMESPACE"}},
-    {SLURM_STEP, .rank = "SLURM_PROCID", .size = {SLURM_SIZES}},
+    /* Slurm's batch script has rank 0's variables, too: see is_batch_script() */
+    {SLURM_STEP, .tasks_only = true, .rank = "SLURM_PROCID", .size = {SLURM_SIZES}},
     /* docs.pytorch.org/docs/stable/distributed.html, "Environment variable initialization" */
     {.name = "PyTorch",
      .rank = "RANK",
@@ -262,9 +264,20 @@ static bool is_of_step(const char *name, const char *prefix) {
          strcmp(value, wanted) == 0;
 }
 
+/*
+ * Whether this is the script of a job of several tasks, or was started by it without srun: it has
+ * SLURM_PROCID=0 and the job's SLURM_NTASKS, but no step. To show it rank 0's share would be wrong.
+ */
+static bool is_batch_script(void) {
+  const char *tasks = get_value("SLURM_NTASKS");
+  return get_value("SLURM_JOB_ID") && get_value("SLURM_PROCID") && !get_value("SLURM_STEP_ID") &&
+         !get_value("SLURM_STEP_NUM_TASKS") && tasks && strcmp(tasks, "1") != 0;
+}
+
 static bool row_fits(const struct launcher *l) {
   const char *ignored;
   return get_value(l->rank) && (!l->if_set || getenv(l->if_set)) &&
+         (!l->tasks_only || !is_batch_script()) &&
          (!l->step[0] || is_of_step(l->step[0], l->step[1])) &&
          (!l->needs_size || find_set(l->size, &ignored));
 }
@@ -326,8 +339,9 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   }
   if (rc == -ENOENT) {
     snprintf(err, size,
-             "no rank is known: start with mpirun, srun or torchrun, or set SHARD_RANK and "
-             "SHARD_SIZE");
+             "no rank is known%s: start with mpirun, srun or torchrun, or set SHARD_RANK and "
+             "SHARD_SIZE",
+             is_batch_script() ? ", as this is Slurm's batch script and none of its tasks" : "");
   }
   errno = saved;
   return rc;
@@ -360,7 +374,8 @@ static bool read_process(long pid, long *parent, unsigned long long *start) {
   return found;
 }
 
-/* Whether a process was started with variable `name`; `unknown` if its environment cannot be read. */
+/* Whether a process was started with variable `name`; `unknown` if its environment cannot be read.
+ */
 static bool has_variable(long pid, const char *name, bool unknown) {
   char path[64];
   size_t size, length = strlen(name);
@@ -410,21 +425,22 @@ static int64_t convert_start(unsigned long long start) {
          (int64_t)(start + 1) * (1000000000LL / (ticks > 0 ? ticks : 100));
 }
 
-bool shard_launcher_is_on_hosts(int64_t *since) {
+bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
   int saved = errno;
   struct shard_world world;
   char ignored[300];
   const struct launcher *l =
       shard_world_get(&world, ignored, sizeof(ignored)) == 0 ? find_launcher() : NULL;
   const char *nodes = l ? get_value(l->nodes) : NULL;
-  bool several = l && strcmp(l->name, world.launcher) == 0 && !l->unnumbered &&
-                 (world.local_size > 0 ? world.local_size < world.size
-                                       : nodes && strtol(nodes, NULL, 10) > 1);
+  bool several =
+      l && strcmp(l->name, world.launcher) == 0 && !l->unnumbered &&
+      (world.local_size > 0 ? world.local_size < world.size : nodes && strtol(nodes, NULL, 10) > 1);
   long pid;
   unsigned long long start = 0;
   if (several) {
     find_process(get_mark(l), false, &pid, &start); /* Slurm's slurmstepd is root's */
     several = start > 0;
+    *numbered = shard_config()->job || get_value(l->number);
     *since = convert_start(start);
   }
   errno = saved;
@@ -498,8 +514,8 @@ static size_t note_name(struct shard_launcher_variable *out, size_t count, const
 size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VARIABLES]) {
   size_t count = 0;
   for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++) {
-    const char *const one[] = {l->if_set, l->step[0], l->rank, l->number, l->tasks_per_node,
-                               l->node,   l->nodes};
+    const char *const one[] = {l->if_set,         l->step[0], l->rank, l->number,
+                               l->tasks_per_node, l->node,    l->nodes};
     for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++) {
       count = note_name(out, count, one[i], l->name);
     }

@@ -22,12 +22,12 @@
 bool shard_launcher_job(char *buf, size_t size);
 
 /*
- * Whether the job runs on several hosts: the launcher tells that this one has some of the ranks only.
- * *since is then the time when the launcher started its part on this host, ns since 1970: a file that
- * was changed before is as all ranks of the job find it. If the launcher's process cannot be seen, it
- * is the time when this rank started.
+ * Whether the job runs on several hosts: the launcher tells that this one has some of the ranks
+ * only. Then *since is the time when the launcher started its part on this host, ns since 1970, or,
+ * if the launcher's process cannot be seen, the time when this rank started: what was changed
+ * before is as all ranks here find it. *numbered: the job has one identity on all hosts.
  */
-bool shard_launcher_is_on_hosts(int64_t *since);
+bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered);
 
 /* A variable that the table of launchers reads. */
 struct shard_launcher_variable {

@@ -338,7 +338,10 @@ static void check_cache(void) {
     return;
   }
   double bytes = (double)fs.f_bavail * (double)fs.f_bsize;
-  const char *net = shard_cachedir_network((unsigned)fs.f_type), *kind = net ? net : in_memory(&fs) ? "in memory" : "on disk";
+  const char *net = shard_cachedir_network((unsigned)fs.f_type), *kind = net ? net
+                                                                         : in_memory(&fs)
+                                                                             ? "in memory"
+                                                                             : "on disk";
   ctl_human_bytes(bytes, room);
   if (net) {
     tell(WARN, "cache",

@@ -18,6 +18,7 @@ NAMES = ("host0", "host1")
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 NAMESPACES = ("mnt", "uts", "net", "ipc")
 ENTER = "-m -u -n -i"
+KEPT = ("PATH", "SHARD_STATS", "SHARD_CACHE_DIR", "HOME")
 
 
 class Host:
@@ -167,9 +168,11 @@ class Hosts:
 
     def _write_shell(self):
         """`remote-shell [OPTIONS] HOST COMMAND...`: launchers run it in the place of ssh."""
+        # As with ssh, variables stay behind; but the tests' own need not stand in each command.
+        kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in KEPT)
         known = "".join(f"{host.name}) first={host.first} ;;\n" for host in self._hosts)
         with open(self.shell, "w", encoding="utf-8") as stream:
             stream.write('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\n'
                          f'case $1 in\n{known}*) echo "no host $1" >&2; exit 255 ;;\nesac\nshift\n'
-                         f'exec nsenter -t "$first" {ENTER} sh -c "$*"\n')
+                         f'exec env -i {kept} nsenter -t "$first" {ENTER} sh -c "$*"\n')
         os.chmod(self.shell, 0o755)
