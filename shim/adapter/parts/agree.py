@@ -8,7 +8,10 @@ ranks differ, all of them fail, with the remedy.
 
 The ranks meet where initialize() asks for a folder, train and then valid, and where it hands over
 what it has: each rank comes there, whatever it finds. Messages go from one rank to another, for a
-rank without libshard takes part in nothing: one that has not said HELLO is left out.
+rank without libshard takes part in nothing: one that does not say that it is HERE is left out.
+
+A process may run one benchmark after another, and one that fails leaves messages behind. So rank 0
+gives each a number, CALL, which all messages of that benchmark have.
 """
 import os
 import sys
@@ -17,11 +20,20 @@ import time
 from ..known import this_libshard
 from ..native import WARN, native, speaks
 
-HELLO, REPORT = 22875, 22876  # tags
-PATIENCE = 30.0  # seconds to wait for a rank's HELLO; all ranks have just met in a barrier
+HERE, CALL, REPORT = 22875, 22876, 22877  # tags
+PATIENCE = 30.0  # seconds to wait for a rank to be there; all ranks have just met in a barrier
 NAP = 0.0003     # seconds between two looks for a message, at first
 
+_here = {}     # rank -> whether it runs under this libshard
+_sent = []     # messages on their way
 _ranks = None  # of the benchmark at hand
+_number = 0    # on rank 0: of that benchmark; else the last that rank 0 has told
+
+
+def _is_done(message):
+    """mpi4py tells (whether, what came)."""
+    done = message.test()
+    return done[0] if isinstance(done, tuple) else done
 
 
 class Disagreement(RuntimeError):
@@ -32,41 +44,73 @@ class Ranks:
     """The ranks of a benchmark, as one of them sees them."""
 
     def __init__(self, benchmark):
-        self.benchmark, self._comm = benchmark, benchmark.comm
-        self._found = {}   # kind -> (what it is called, number of files, digest), or None
-        self._heard = {}   # rank -> whether it runs under this libshard
-        self._sent = []    # messages on their way
-        others = [0] if self._comm.rank else range(1, self._comm.size)
-        for rank in others:
-            self._send(this_libshard(), rank, HELLO)
+        global _number
+        self.benchmark, self._comm, self._turn = benchmark, benchmark.comm, 0
+        self._found = {}  # kind -> (what it is called, number of files, digest), or None
+        if self._comm.rank:
+            self._send(this_libshard(), 0, HERE)
+        else:
+            _number += 1
+            for rank in self._others():
+                self._send((_number, this_libshard()), rank, CALL)
+
+    def _others(self):
+        """Whom this rank talks to."""
+        return [0] if self._comm.rank else range(1, self._comm.size)
 
     def _send(self, what, rank, tag=REPORT):
-        self._sent.append(self._comm.isend(what, dest=rank, tag=tag))
+        _sent[:] = [one for one in _sent if not _is_done(one)]
+        _sent.append(self._comm.isend(what, dest=rank, tag=tag))
 
-    def _hear(self, rank, tag=REPORT, deadline=None):
-        """A message; None: it has not come in time."""
+    def _wait(self, rank, tag, deadline=None):
+        """Whether there is a message, or none has come in time."""
         nap = NAP
         while not self._comm.iprobe(source=rank, tag=tag):
+            if tag == REPORT and self._take_call():
+                return False
             if deadline is not None and time.monotonic() > deadline:
-                return None
+                return False
             time.sleep(nap)
             nap = min(nap * 1.5, 0.005)
-        return self._comm.recv(source=rank, tag=tag)
+        return True
 
-    def _present(self, ranks):
-        """Those of the ranks that have this libshard."""
-        deadline = time.monotonic() + PATIENCE
-        for rank in ranks:
-            if rank in self._heard:
+    def _take_call(self):
+        """Not on rank 0: take its newest number. Whether there was another one."""
+        global _number
+        before = _number
+        while self._comm.rank and self._comm.iprobe(source=0, tag=CALL):
+            _number, _here[0] = self._comm.recv(source=0, tag=CALL)
+            _here[0] = _here[0] == this_libshard()
+        return _number != before
+
+    def _present(self, patience):
+        """Those that this rank talks to and that have this libshard."""
+        deadline = time.monotonic() + patience
+        for rank in self._others():
+            if rank in _here:
                 continue
-            heard = self._hear(rank, HELLO, deadline)
-            self._heard[rank] = heard == this_libshard()
-            if not self._heard[rank] and (self._comm.rank == 0 or speaks()):
+            there = self._wait(rank, HERE if self._comm.rank == 0 else CALL, deadline)
+            if self._comm.rank:
+                self._take_call()
+            elif there:
+                _here[rank] = self._comm.recv(source=rank, tag=HERE) == this_libshard()
+            if not _here.setdefault(rank, False) and (self._comm.rank == 0 or speaks()):
                 native().log(WARN, "rank %d %s, so nobody knows whether it has the same list of "
                              "files as rank %d; give LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)"
-                             % (rank, "does not run under libshard" if heard is None else
-                                "has another version of libshard", self._comm.rank))
-        return [rank for rank in ranks if self._heard[rank]]
+                             % (rank, "has another version of libshard" if there else
+                                "does not run under libshard", self._comm.rank))
+        return [rank for rank in self._others() if _here[rank]]
+
+    def _hear(self, rank):
+        """What a rank has to say at this turn; None: rank 0 has called anew."""
+        while self._wait(rank, REPORT):
+            number, turn, what = self._comm.recv(source=rank, tag=REPORT)
+            if self._take_call():
+                if number != _number:
+                    return None
+            if number == _number and turn in (self._turn, 0):
+                return what
+        return None
 
     def note(self, kind, what, files):
         """What this rank has of a kind: its FileList; [] for none; None if that is DLIO's own."""
@@ -77,25 +121,27 @@ class Ranks:
 
     def fail(self, error):
         """This rank fails: the others, which would wait for it, fail, too."""
-        text = "libshard: rank %d on host %s fails: %s: %s" % (self._comm.rank, os.uname().nodename,
-                                               type(error).__name__, error)
-        for rank in [0] if self._comm.rank else range(1, self._comm.size):
-            self._send(text, rank)
+        text = "libshard: rank %d on host %s fails: %s: %s" % (
+            self._comm.rank, os.uname().nodename, type(error).__name__, error)
+        if self._comm.rank:
+            self._wait(0, CALL, time.monotonic() + 1)
+            self._take_call()
+        for rank in self._others():
+            self._send((_number, 0, text), rank)
 
     def compare(self):
         """Disagreement, in each rank alike, if two ranks differ."""
-        comm, mine = self._comm, (os.uname().nodename, dict(self._found))
-        if comm.rank == 0:
-            ranks = self._present(range(1, comm.size))
-            reports = {rank: self._hear(rank) for rank in ranks}
-            fault = _judge({0: mine, **reports})
+        mine = os.uname().nodename, dict(self._found)
+        self._turn += 1
+        ranks, fault = self._present(PATIENCE), None
+        if self._comm.rank == 0:
+            fault = _judge({0: mine, **{rank: self._hear(rank) for rank in ranks}})
             for rank in ranks:
-                self._send(fault, rank)
-        elif self._present([0]):
-            self._send(mine, 0)
+                self._send((_number, self._turn, fault), rank)
+        while self._comm.rank and ranks and fault is None:
+            self._take_call()
+            self._send((_number, self._turn, mine), 0)
             fault = self._hear(0)
-        else:
-            return
         if fault:
             raise Disagreement(fault)
 
