@@ -16,6 +16,7 @@ from tests.harness import paths, processes
 
 NAMES = ("host0", "host1")
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
+MADE = ("--mount", "--uts", "--net", "--ipc")
 NAMESPACES = ("mnt", "uts", "net", "ipc")
 ENTER = "-m -u -n -i"
 KEPT = ("PATH", "SHARD_STATS", "SHARD_CACHE_DIR", "HOME")
@@ -26,8 +27,7 @@ class Host:
 
     def __init__(self, name, address, folder):
         self.name, self.address, self.folder = name, address, folder
-        made = [f"--{name}" for name in ("mount", "uts", "net", "ipc")]
-        self.holder = subprocess.Popen(["unshare", *made, "sleep", "infinity"],
+        self.holder = subprocess.Popen(["unshare", *MADE, "sleep", "infinity"],
                                        stdin=subprocess.DEVNULL)
         self.first = self.holder.pid
         self._own = processes.until(self._find_own, 10)
