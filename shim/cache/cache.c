@@ -36,6 +36,9 @@
 #include "libshard.h"
 #include "listing/listing.h"
 
+/* The remedy where hosts may differ. */
+#define GIVE_ONE "SHARD_LISTING with SHARD_LISTING_BUILD=first give all hosts one listing"
+
 #define REWRITES 10 /* of a manifest while it is read */
 
 /* One call. On the heap, with room for every path: a host's thread may have a small stack. */
@@ -136,8 +139,15 @@ static void tell_of_change(const struct call *c, const struct shard_found *found
                            "has a manifest that was written anew since this job began; all ranks "
                            "keep the first one");
   } else if (!shard_prebuilt_is_true(found->listing, c->wanted.real)) {
-    shard_entry_say_digest(&c->entry, found->listing,
-                           "has changed since this job listed it; all ranks keep the listing");
+    int64_t since;
+    bool numbered;
+    shard_entry_say_digest(
+        &c->entry, found->listing,
+        c->first.rank < 0 && shard_launcher_is_on_hosts(&since, &numbered)
+            ? "has changed since this job listed it on this host, whose ranks keep the listing; "
+              "other "
+              "hosts may have another one: let " GIVE_ONE
+            : "has changed since this job listed it; all ranks keep the listing");
   }
 }
 
@@ -173,11 +183,11 @@ static void tell_of_hosts(const struct call *c, const struct shard_found *found)
     return;
   }
   gethostname(host, sizeof(host) - 1);
-  snprintf(what, sizeof(what),
-           "changed after this job had started on host '%.64s', and other hosts may have listed it "
-           "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let "
-           "SHARD_LISTING with SHARD_LISTING_BUILD=first give all hosts one listing",
-           host);
+  snprintf(
+      what, sizeof(what),
+      "changed after this job had started on host '%.64s', and other hosts may have listed it "
+      "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let " GIVE_ONE,
+      host);
   shard_entry_say_digest(&c->entry, found->listing, what);
 }
 

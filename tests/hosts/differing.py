@@ -10,16 +10,20 @@ from tests.hosts.jobs import Job, recipe, shares
 
 DIGEST = re.compile(r"digest ([0-9a-f]{16})")
 
-# A wrapper that lets the ranks of host1 wait, until a file has been added.
+# A wrapper that lets the ranks of host1 wait until a file has been added. Then a program on host0 lists, too.
 LATE = """\
-if [ "$(hostname)" = host1 ]; then
-  until [ -e go ]; do sleep 0.05; done
-fi
-"$@"
+wait_for_it() { until [ -e go ]; do sleep 0.05; done; }
+case $(hostname) in
+host1) wait_for_it && "$@" ;;
+*) "$@" && wait_for_it && ls "$SHARD_DATASET" >/dev/null ;;
+esac
 """
 
-# Rank 0 unpacks the dataset, as many jobs do; the others wait for it.
+# Rank 0 unpacks the dataset, as many jobs do; the others wait for it. (mpiexec starts the ranks of a host
+# before there are those of the next one.)
 UNPACKED = """\
+[ "$(hostname)" = host0 ] || touch there
+until [ -e there ]; do sleep 0.05; done
 if [ "$PMI_RANK$OMPI_COMM_WORLD_RANK" = 0 ]; then
   tar xf data.tar -C "$SHARD_DATASET" && touch go
 fi
@@ -47,6 +51,16 @@ def change(fixture, job, start):
         processes.kill_tree(running.pid)
 
 
+def kind_of(line):
+    """Which host has said a line, if it has digest and remedy."""
+    if DIGEST.search(line) and "SHARD_LISTING_BUILD=first" in line:
+        if "'host1'" in line and "1001 entries" in line:
+            return "late"
+        if "keep the listing" in line and "1000 entries" in line:
+            return "early"
+    return line
+
+
 def tell_change(fixture, name, job, faults):
     """The verdicts: what went wrong is there, and the host that has listed late says so, once."""
     names = [one["main"] for one in job.reports()]
@@ -55,15 +69,32 @@ def tell_change(fixture, name, job, faults):
         [f"shares of {list(map(len, names))}, {len(set(sum(names, [])))} names in all"]))
     said = job.said()
     fixture.verdicts.check(
-        f"{name}: one line, of the host that listed late, with digest and remedy",
-        len(said) == 1 and DIGEST.search(said[0]) and "SHARD_LISTING_BUILD=first" in said[0]
-        and "'host1'" in said[0] and "1001 entries" in said[0], job.output)
+        f"{name}: one line of the host that listed late, one of each program that still lists on the other",
+        sorted(map(kind_of, said)) == ["early", "early", "late"], job.output)
     status, output = job.verify()
     fixture.verdicts.check(f"{name}: verify finds it, too", status == 1 and "digest" in output, output)
 
 
+def torchrun_agents(fixture, job, script):
+    """A command of the first host that starts an agent on both."""
+    both = " & ".join(f"{fixture.hosts.shell} {host.name} 'cd {job.folder} && "
+                      f"{words('DATA', job)} {words('LIBSHARD', job)} bash {script}'" for host in fixture.hosts)
+    return fixture.hosts[0].start(["bash", "-c", f"{both} & wait"], job.environment(), cwd=job.folder)
+
+
+def words(name, job):
+    """An assignment."""
+    return f"{name}={job.env[name]}"
+
+
 def changing(fixture):
     """The shard view, whose hosts have nothing to compare by."""
+    job = Job(fixture, "torchrun-changing", 1000)
+    job.script(LATE, "wrapper.sh")
+    script = job.script(shares(recipe("torchrun"), False).replace(
+        " train.py", " --no-python sh wrapper.sh python3 train.py"))
+    tell_change(fixture, "torchrun", job, change(fixture, job, lambda: torchrun_agents(fixture, job, script)))
+
     for name in ("openmpi", "mpich"):
         job = Job(fixture, name + "-changing", 1000)
         text = command(name, LATE, job)

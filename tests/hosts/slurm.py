@@ -67,8 +67,11 @@ class Slurm:
         return self
 
     def __exit__(self, *_):
-        for service in self._services:
-            service.terminate()  # the hosts' end ends what does not listen
+        for service in reversed(self._services):
+            service.terminate()
+        end = time.monotonic() + 5
+        while time.monotonic() < end and any(service.poll() is None for service in self._services):
+            time.sleep(0.05)  # the hosts' end ends what does not listen
 
     def _serve(self, host, name, *arguments):
         with open(os.path.join(self.folder, f"{name}-{host.name}.out"), "wb") as output:
