@@ -6,8 +6,8 @@ ones: each rank then takes its part of another list, so that some files are read
 never. Here rank 0 hears of each rank how many files it has, and the digest of their names. If two
 ranks differ, all of them fail, with the remedy.
 
-The ranks meet where initialize() asks for a folder, train and then valid, and where it hands over
-what it has: each rank comes there, whatever it finds. Messages go from one rank to another, for a
+The ranks meet where initialize() has asked for valid, the second folder, and once more where it hands
+over what it has, if that is of sub-folders: each rank comes there, whatever it finds. Messages go from one rank to another, for a
 rank without libshard takes part in nothing: one that does not say that it is HERE is left out.
 
 A process may run one benchmark after another, and one that fails leaves messages behind. So rank 0
@@ -22,7 +22,7 @@ from ..native import WARN, native, speaks
 
 HERE, CALL, REPORT = 22875, 22876, 22877  # tags
 PATIENCE = 30.0  # seconds to wait for a rank to be there; all ranks have just met in a barrier
-NAP = 0.0003     # seconds between two looks for a message, at first
+NAP = 0.0001     # seconds between two looks for a message, at first
 
 _here = {}     # rank -> whether it runs under this libshard
 _sent = []     # messages on their way
@@ -71,7 +71,7 @@ class Ranks:
             if deadline is not None and time.monotonic() > deadline:
                 return False
             time.sleep(nap)
-            nap = min(nap * 1.5, 0.005)
+            nap = min(nap * 1.1, 0.005)
         return True
 
     def _take_call(self):
@@ -128,6 +128,16 @@ class Ranks:
             self._take_call()
         for rank in self._others():
             self._send((_number, 0, text), rank)
+
+    def listed(self, kind):
+        """initialize() has asked for the folder of a kind."""
+        if kind == "valid":
+            self.compare()
+
+    def conclude(self):
+        """initialize() has all lists."""
+        if self._turn == 0 or getattr(self.benchmark, "num_subfolders_eval", 0):
+            self.compare()
 
     def compare(self):
         """Disagreement, in each rank alike, if two ranks differ."""
@@ -187,4 +197,4 @@ def conclude():
     """initialize(), two frames up, hands over its lists."""
     benchmark = sys._getframe(2).f_locals.get("self")
     if _ranks is not None and _ranks.benchmark is benchmark:
-        _ranks.compare()
+        _ranks.conclude()

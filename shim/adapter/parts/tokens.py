@@ -162,7 +162,7 @@ def answer_walks(cls, tree, walk, describe):
             raise
         ranks.note(kind_at_hand(frame), describe(id, frame), _files_in(answer))
         if not use_pattern:
-            ranks.compare()
+            ranks.listed(kind_at_hand(frame))
         return answer
 
     replace(cls, walk_node)

@@ -88,6 +88,8 @@ def one_rank(comm, roots, bare, broken, more):
                 raise OSError(5, "it fails on purpose")
             stack.enter_context(replaced(listing.Listing, "of_dataset", fail))
         benchmark = Benchmark(comm, roots[comm.rank], more)
+        if glob.glob(roots[comm.rank] + "/valid/a"):
+            benchmark.num_subfolders_train = benchmark.num_subfolders_eval = 1
         benchmark.initialize()
         kinds = [type(files).__name__ for files in (benchmark.args.train, benchmark.args.valid)]
     return kinds, said[0]
