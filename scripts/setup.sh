@@ -25,6 +25,10 @@ tests="$tests rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd ma
 # An S3 server (scripts/s3-server.sh, 320 MB), and certificates for it.
 tests="$tests radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
 
+# Launchers of several hosts for tests/hosts, and what makes hosts of namespaces (60 MB). The tests start
+# munged, slurmctld and slurmd themselves, with a configuration of their own.
+tests="$tests mpich slurmctld slurmd slurm-client munge iproute2 util-linux"
+
 # The packages of .venv/. Demo and tests need the same, as DLIO imports TensorFlow at every start.
 requirements=scripts/requirements.txt
 # Packages installed without their dependencies, which the requirements name.

@@ -88,6 +88,7 @@ def all_steps():
         Step("dlio/epochs", python("dlio.epochs", "--quick", "--ranks", "2"), cores=2, limit=1800),
         Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), cores=1.5),
         Step("dlio/s3", python("dlio.s3_native")),
+        Step("hosts/launchers", python("hosts"), cores=0.5),
         Step("s3/shardctl", python("s3"), cores=0.5),
         Step("dlio/matrix-1", python("dlio.matrix", "--active", "--quick", "--ranks", "1")),
         Step("sanitizers/thread", ["make", "tsan"]),

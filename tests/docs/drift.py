@@ -294,9 +294,8 @@ def launchers(code, documents):
     told = [re.sub(r"'s\b.*", "", one) for one in told if one]
     lines += [f"libshard.7, Launchers, has {name}, the code has not" for name in told
               if name not in names]
-    rows = " ".join(re.findall(r"^\| launchers: (.*?) \|", documents.readme, re.MULTILINE))
-    rows = [one.strip() for one in re.sub(r"\([^)]*\)", "", rows.replace(" torchrun", ",torchrun")
-                                          .replace("MPI MV", "MPI, MV")).split(",")]
+    rows = ", ".join(re.findall(r"^\| launchers: (.*?) \|", documents.readme, re.MULTILINE))
+    rows = [one.strip() for one in re.sub(r"\([^)]*\)", "", rows).split(",")]
     return lines + both_ways(names - {"PyTorch"}, [one for one in rows if one], "README", "launcher")
 
 
