@@ -383,7 +383,7 @@ static void misvalued(void **state) {
       "SHARD_LOG=verbose",
       "SHARD_LOG=2",
       "SHARD_DATASET=s3://",
-      "SHARD_DATASET=/x:s3://b/p",
+      "SHARD_DATASET=/x:s3:///p",
       "SHARD_DATASET==s3://b/p",
       "SHARD_LISTING=s3://b/%k",
       "SHARD_LISTING_BUILD=",
