@@ -323,7 +323,7 @@ def child(strategy, seed, most, folder):
 def main():
     """Start a process for each strategy, and say what they found."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--cases", type=int, default=3000, help="for each strategy")
+    parser.add_argument("--cases", type=int, default=2000, help="for each strategy")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     passed = failed = 0
