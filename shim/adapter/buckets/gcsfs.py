@@ -17,7 +17,7 @@ from . import share
 from .gcs_pages import answer, drive_async
 from .google_storage import account
 from .keys import begin, errors
-from .share import ShareError, count_opened
+from .share import ShareError
 
 PAGE = "b/{}/o"  # the path of a request for a page, less a last slash
 LISTS = ("_do_list_objects", "_list_objects")  # what lists; the first one that a release has
@@ -116,8 +116,28 @@ def _patch_cache(cls):
     cls._ls_from_cache = _ls_from_cache
 
 
+def _patch_gets(cls):
+    """For SHARD_STATS: a file's first bytes are read. (open() reads by cat_file(), too.)"""
+    def counting(original, ranged):
+        @functools.wraps(original)
+        async def get(self, path, *args, **kwargs):
+            answer = await original(self, path, *args, **kwargs)
+            if not ranged or not (args[0] if args else kwargs.get("start")):
+                bucket, key = self.split_path(path)[:2]
+                share.count_opened("gs", bucket, key, _endpoint(self))
+            return answer
+
+        return get
+
+    for name, ranged in (("_cat_file", True), ("_get_file", False)):
+        if hasattr(cls, name):
+            setattr(cls, name, counting(getattr(cls, name), ranged))
+
+
 def patch(module):
+    """Patch gcsfs.core."""
     cls = module.GCSFileSystem
+    _patch_gets(cls)
     _patch_call(cls)
     _patch_lists(cls)
     _patch_cache(cls)

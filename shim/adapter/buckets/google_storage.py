@@ -8,9 +8,10 @@ asks for each page; Bucket.list_blobs() calls it, too. The pages are divided the
 import functools
 import os
 
+from . import share
 from .gcs_pages import answer, drive
 from .keys import begin, errors, variables
-from .share import ShareError, count_opened
+from .share import ShareError
 
 
 def account(endpoint):
@@ -60,6 +61,7 @@ def _divide(client, iterator):
 
 
 def patch(module):
+    """Patch google.cloud.storage.client."""
     original = module.Client.list_blobs
 
     @functools.wraps(original)
@@ -73,3 +75,18 @@ def patch(module):
 
     module.Client.list_blobs = list_blobs
 
+
+def patch_blob(module):
+    """Patch google.cloud.storage.blob, for SHARD_STATS: every way to download has a call of this."""
+    original = getattr(module.Blob, "_prep_and_do_download", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _prep_and_do_download(self, *args, **kwargs):
+        answer = original(self, *args, **kwargs)
+        if not kwargs.get("start"):
+            share.count_opened("gs", self.bucket.name, self.name, _endpoint(self.client))
+        return answer
+
+    module.Blob._prep_and_do_download = _prep_and_do_download

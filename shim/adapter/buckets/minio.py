@@ -76,7 +76,9 @@ def _list(original, client, found, asked, versions):
 
 
 def patch(module):
+    """Patch minio.api."""
     cls = module.Minio
+    _patch_get(cls)
     original = getattr(cls, "_list_objects", None)
     signature = inspect.signature(original) if original else None
     if signature is None or set(NEEDS).difference(signature.parameters):
@@ -100,6 +102,19 @@ def patch(module):
 
     cls._list_objects = _list_objects
     return None
+
+
+def _patch_get(cls):
+    """For SHARD_STATS. (fget_object() calls it.)"""
+    original = cls.get_object
+
+    @functools.wraps(original)
+    def get_object(self, bucket_name, object_name, *args, **kwargs):
+        answer = original(self, bucket_name, object_name, *args, **kwargs)
+        share.count_opened("s3", bucket_name, object_name, _endpoint(self))
+        return answer
+
+    cls.get_object = get_object
 
 
 def _patch_stranger(cls):

@@ -179,6 +179,7 @@ def _patch_gets(module):
 
 
 def patch(module):
+    """Patch s3dlio._pymod, the extension."""
     _patch_list(module)
     _patch_datasets(module)
     _patch_unseen(module)

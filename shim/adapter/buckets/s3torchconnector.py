@@ -12,7 +12,7 @@ import os
 
 from ..recognise import Tree
 from . import share
-from .keys import begin, endpoint_of_environment, errors, kept, split_url, variables
+from .keys import begin, endpoint_of_environment, errors, kept, variables
 from .share import ShareError
 
 # Versions 1.0.0 to 1.5.0.
@@ -102,6 +102,7 @@ class Stream:
 
 
 def patch_client(module):
+    """Patch S3Client."""
     cls = module.S3Client
     original = cls.list_objects
     package = os.path.dirname(os.path.dirname(module.__file__))
@@ -121,9 +122,19 @@ def patch_client(module):
             return Stream(stream, found)
 
     cls.list_objects = list_objects
+    get = cls.get_object
+
+    @functools.wraps(get)
+    def get_object(self, bucket, key, *args, **kwargs):
+        reader = get(self, bucket, key, *args, **kwargs)
+        share.count_opened("s3", bucket, key, _endpoint(self))
+        return reader
+
+    cls.get_object = get_object
 
 
 def patch_stream(module):
+    """Patch what a dataset pickles of a list."""
     cls = module._PickleableListObjectStream
     original = cls.__setstate__
 
@@ -146,6 +157,7 @@ _dividing = []  # S3IterableDatasets that are listing, and will divide by rank w
 
 
 def patch_iterable(module):
+    """See when S3IterableDataset divides by rank."""
     cls = module.S3IterableDataset
     original = cls.__iter__
 

@@ -8,6 +8,7 @@ own.)
 import functools
 import os
 
+from . import share
 from .keys import begin, errors, kept, split_url, variables
 
 
@@ -28,6 +29,7 @@ _passes = {}  # id of a handler -> (URL, the pass of its list until now, or None
 
 
 def patch(module):
+    """Patch torchdata._torchdata, the extension."""
     cls = getattr(module, "S3Handler", None)
     if cls is None:
         return  # built without it: S3FileLister says so
@@ -60,5 +62,15 @@ def patch(module):
         _passes.pop(id(self), None)
         return clear_original(self)
 
-    cls.list_files, cls.clear_marker = list_files, clear_marker
+    read_original = cls.s3_read
+
+    @functools.wraps(read_original)
+    def s3_read(self, url):
+        answer = read_original(self, url)
+        bucket, key = split_url(url)
+        if bucket:
+            share.count_opened("s3", bucket, key, _endpoint())
+        return answer
+
+    cls.list_files, cls.clear_marker, cls.s3_read = list_files, clear_marker, s3_read
 
