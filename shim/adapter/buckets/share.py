@@ -18,14 +18,13 @@ the request's prefix are shown to every rank.
 A key that ends with a slash (a folder's marker) is in no listing: with a strategy that needs one it
 goes to the rank of the next key (the last one, if there is none); by hash it is a key like others.
 """
+import contextlib
+import contextvars
 import os
 import sys
-import threading
 
 from ..listing import Listing
-from ..native import ERROR, INFO, WARN, native, speaks
-
-SCHEMES = ("s3", "gs")
+from ..native import INFO, WARN, native, speaks
 
 
 class ShareError(Exception):
@@ -48,15 +47,6 @@ class Dataset:
 
 
 _datasets = None
-_lock = threading.RLock()  # around setting up; never held while shardctl works
-
-
-def _after_fork():
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def datasets():
@@ -141,6 +131,26 @@ def _elsewhere(dataset, endpoint):
     return True
 
 
+_untouched = contextvars.ContextVar("libshard_untouched", default=False)
+
+
+@contextlib.contextmanager
+def untouched(on=True):
+    """For the time of a block, listings are not divided: a client asks whether something is
+    there, which is the same for all ranks."""
+    before = _untouched.set(on or _untouched.get())
+    try:
+        yield
+    finally:
+        _untouched.reset(before)
+
+
+def is_divided(scheme, bucket, prefix):
+    """Whether a listing of what lies in this prefix is divided, at whatever endpoint."""
+    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
+    return bool(mine) and active() and Share(mine, None, None).divides(prefix, "/")
+
+
 def find(scheme, bucket, endpoint=None, account=None):
     """The Share of a bucket, or None: it is not of SHARD_DATASET, or nothing is to be divided.
 
@@ -150,7 +160,7 @@ def find(scheme, bucket, endpoint=None, account=None):
     raise ShareError.
     """
     mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
-    if not mine or not active():
+    if not mine or _untouched.get() or not active():
         return None
     if _elsewhere(mine[0], endpoint):
         return None
@@ -175,7 +185,7 @@ class Share:
 
     def needs_listing(self):
         """Whether begin() needs the account."""
-        return native().sharing().strategy != "hash"
+        return native().sharing().strategy != b"hash"
 
     def begin(self, prefix, delimiter="", start=None, epoch=None, every_version=False, account=None):
         """A Pass over the keys below a prefix, or None if there is nothing to divide. May run
@@ -195,6 +205,9 @@ class Share:
             epoch = root.passes.begin(rules) if start is None and root.root.startswith(
                 prefix) else root.passes.now(rules)
         listings = {}
+        if rules.strategy == "hash" and rules.has_listing:
+            warn_once("SHARD_LISTING is not used: SHARD_STRATEGY=hash takes none; unset one",
+                      node=True)
         if rules.strategy != "hash":
             for one in touched:
                 listings[one] = self._listing(one, account or self._account, rules)
@@ -204,9 +217,9 @@ class Share:
         key = (dataset.url, _plain(self._endpoint))
         found = _listings.get(key)
         if found is None:
-            if dataset.bucket.endswith("--x-s3"):
-                raise ShareError("%s: a directory bucket's listings have no order; only "
-                                 "SHARD_STRATEGY=hash without SHARD_LISTING divides it" % dataset.url)
+            if dataset.bucket.endswith("--x-s3") and not rules.has_listing:
+                raise ShareError("%s: a directory bucket's listings have no order; set "
+                                 "SHARD_STRATEGY=hash" % dataset.url)
             environment = account() if callable(account) else account
             try:
                 found = Listing.of_bucket_of_job("s3://%s/%s" % (dataset.bucket, dataset.root),
@@ -232,9 +245,9 @@ class _Rules:
     """Rank and strategy, as SHARD_ variables and the launcher say."""
 
     def __init__(self, sharing, world):
-        self.strategy, self.shuffled = sharing.strategy, bool(sharing.shuffled)
+        self.strategy, self.shuffled = sharing.strategy.decode(), bool(sharing.shuffled)
         self.auto, self.epoch = bool(sharing.epoch_auto), sharing.epoch
-        self.includes = bool(sharing.includes)
+        self.includes, self.has_listing = bool(sharing.includes), bool(sharing.has_listing)
         self.rank, self.size = world.rank, world.size
 
 
@@ -246,11 +259,6 @@ def _rules():
     if fault:
         raise ShareError(fault)
     return _Rules(native().sharing(), world)
-
-
-def counts_passes():
-    """Whether SHARD_EPOCH=auto is set: a client that keeps listings cannot go with it."""
-    return bool(native().sharing().epoch_auto)
 
 
 class _Passes:
@@ -381,7 +389,3 @@ def count_opened(scheme, bucket, key, endpoint=None):
     if mine and active() and not _elsewhere(mine[0], endpoint):
         part = max(mine, key=lambda one: len(one.root))
         native().bucket_opened(part.url, key[len(part.root):])
-
-
-__all__ = ["ERROR", "SCHEMES", "Share", "Pass", "ShareError", "active", "count_opened",
-           "counts_passes", "datasets", "find", "warn_once"]
