@@ -8,6 +8,7 @@ none, BUILTIN_HANDLERS).
 """
 import functools
 import inspect
+import os
 import sys
 import urllib.parse
 
@@ -178,6 +179,8 @@ def _environment(client, keys):
         values["SHARD_S3_ADDRESSING"] = style
     elif not _host(client).endswith((".amazonaws.com", ".amazonaws.com.cn")):
         values["SHARD_S3_ADDRESSING"] = "path"  # as botocore does with another endpoint
+    if "SHARD_TIMEOUT" not in os.environ:
+        values["SHARD_TIMEOUT"] = "10"  # for a request: the client gives up soon, too
     verify = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
     if isinstance(verify, str):
         values["AWS_CA_BUNDLE"] = verify

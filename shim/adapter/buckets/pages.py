@@ -21,6 +21,8 @@ and returns the page. A page is made of the server's own pages: entries are left
 import base64
 import json
 
+from .share import ShareError
+
 FULL = 1000  # keys in a page of the server's
 TOKEN = "libshard-"
 
@@ -117,6 +119,11 @@ class _Listing:
     def seek(self, key):
         return {**self.base, self.operation.start: key}
 
+    def place(self, request):
+        """Where a request begins."""
+        return [request.get(name) for name in (self.operation.start,
+                                               *self.operation.following.values())]
+
     def read(self, response):
         """[(key, list, entry)] of a response, in the order of keys."""
         lists = [(name, "Key") for name in self.operation.contents] + [("CommonPrefixes", "Prefix")]
@@ -166,8 +173,10 @@ class _Listing:
         for name in (operation.start, *operation.following.values()):
             if name in self.request:
                 page[name] = self.request[name]
-            elif name == operation.start and name in page and not operation.token:
-                page[name] = ""
+                if self.encoded and name == operation.start:
+                    page[name] = _encode(page[name])
+            elif name in page and not operation.token:
+                page[name] = ""  # so it is of a request without
             else:
                 page.pop(name, None)
         if not truncated:
@@ -180,6 +189,12 @@ def _decode(text):
     import urllib.parse
 
     return urllib.parse.unquote_plus(text)
+
+
+def _encode(text):
+    import urllib.parse
+
+    return urllib.parse.quote(text)
 
 
 def _may_be_divided(share, operation, request):
@@ -203,9 +218,19 @@ def page(name, request, share, account=None):
     environment = None
     if account is not None and share.needs_listing():
         environment = yield Run(account)
-    own = yield Run(lambda: share.begin(
-        listing.prefix, listing.delimiter, listing.start, listing.ours[1] if listing.ours else None,
-        operation.versions, environment))
+
+    def begin():
+        try:
+            return share.begin(listing.prefix, listing.delimiter, listing.start,
+                               listing.ours[1] if listing.ours else None, operation.versions,
+                               environment)
+        except ShareError as error:
+            return error
+
+    own = yield Run(begin)
+    if isinstance(own, ShareError):
+        yield Send({**listing.first(), "MaxKeys": 1})  # if the server has an error, it comes first
+        raise own
     return (yield from _divided(listing, own))
 
 
@@ -250,7 +275,7 @@ def _divided(listing, own):
         following = listing.next_request(response, entries)
         if after is not None and entries and entries[-1][0] < after:
             following = listing.seek(after)
-        if following is None or following == sent:
+        if following is None or listing.place(following) == listing.place(sent):
             break  # the client sees what the server said
         sent = following
     kept = head + kept

@@ -297,7 +297,7 @@ class Pass:
     """
 
     def __init__(self, share, parts, listings, rules, prefix, delimiter, epoch, every_version):
-        self.share, self.prefix, self.epoch = share, prefix, epoch
+        self.share, self.prefix, self.delimiter, self.epoch = share, prefix, delimiter, epoch
         self._parts, self._listings, self._rules = parts, listings, rules
         self._strays = 1 if every_version else 0
         self._inside = len(parts) == 1 and prefix.startswith(parts[0].root)
@@ -321,7 +321,7 @@ class Pass:
         begin, end = native().range(listing.count, rules.rank, rules.size)
         try:
             after = part.root + listing.name(begin - 1) if begin else None
-            last = part.root + listing.name(end - 1) if end < listing.count else None
+            last = part.root + listing.name(end - 1) if 0 < end < listing.count else None
             for text in (after, last):
                 if text is not None:
                     text.encode()
