@@ -45,21 +45,24 @@ def _find(uri):
     return found, key.partition("*")[0]
 
 
-def _begin(uri, recursive):
-    """The share.Pass of what a URI selects, or None. What is not recursive ends at the next slash."""
+def _is_flat(uri, recursive):
+    """Whether a list goes through folders; else it ends at the next slash."""
+    return recursive or "**" in str(uri)
+
+
+def _begin(uri, flat):
+    """The share.Pass of what a URI selects, or None."""
     found, prefix = _find(uri)
-    if found is None:
-        return None
-    return found.begin(prefix, "" if recursive or "**" in str(uri) else "/")
+    return found.begin(prefix, "" if flat else "/") if found is not None else None
 
 
-def _owned(found, uris):
+def _owned(found, uris, flat):
     """The URIs that are this rank's, and the folders of a list that ends at slashes."""
     keys = [_parts(uri)[2] for uri in uris]
     flags = found.owned(keys)
     found.end()
     return [uri for uri, key, flag in zip(uris, keys, flags)
-            if flag or (found.delimiter and key.endswith(found.delimiter))]
+            if flag or (not flat and key.endswith("/"))]
 
 
 def _fail(error):
@@ -79,11 +82,12 @@ def _patch_list(module):
     @functools.wraps(original)
     def list_uris(uri, recursive=False, pattern=None):
         try:
-            found = _begin(uri, recursive)
+            flat = _is_flat(uri, recursive)
+            found = _begin(uri, flat)
             if found is not None and strange:
                 raise ShareError(STRANGE)
             uris = original(uri, recursive, pattern)
-            return uris if found is None else _owned(found, uris)
+            return uris if found is None else _owned(found, uris, flat)
         except ShareError as error:
             raise _fail(error) from None
 
@@ -93,18 +97,19 @@ def _patch_list(module):
 def _patch_datasets(module):
     """Both ways to make a dataset: the function, and the class itself."""
     function, cls = module.create_dataset, module.PyDataset
-    make, remake = cls.__new__, getattr(cls, "from_uris", None)
+    remake = getattr(cls, "from_uris", None)
     strange = (remake is None
                or getattr(function, "__text_signature__", None) != KNOWN["create_dataset"])
 
-    def divide(make_whole, uri, opts):
+    @functools.wraps(function)
+    def create_dataset(uri, opts=None):
         try:
             found = _begin(uri, True)
             if found is None:
-                return make_whole()
+                return function(uri, opts)
             if strange:
                 raise ShareError(STRANGE)
-            uris = _owned(found, make_whole().uris())
+            uris = _owned(found, function(uri, opts).uris(), True)
             if not uris:  # as the library has it where a URI selects nothing
                 raise ShareError("Failed to create S3 dataset: of the objects that %r selects none is "
                                  "this rank's; there are more ranks than objects" % uri)
@@ -112,12 +117,8 @@ def _patch_datasets(module):
         except ShareError as error:
             raise _fail(error) from None
 
-    @functools.wraps(function)
-    def create_dataset(uri, opts=None):
-        return divide(lambda: function(uri, opts), uri, opts)
-
-    def __new__(cls, uri, opts=None):
-        return divide(lambda: make(cls, uri, opts), uri, opts)
+    def __new__(_cls, uri, opts=None):
+        return create_dataset(uri, opts)
 
     module.create_dataset = create_dataset
     cls.__new__ = __new__
@@ -129,32 +130,33 @@ def _patch_datasets(module):
 def _warn(name, uri):
     found, prefix = _find(uri)
     if found is not None and found.divides(prefix):
-        share.warn_once("s3dlio.%s() lists in Rust, where libshard cannot divide the list: it gets all "
-                        "of %s in every rank; PyDataset.from_uris(s3dlio.list(...)) and "
-                        "PyBytesAsyncDataLoader have a rank's part" % (name, uri), node=True)
+        share.warn_once("s3dlio.%s lists in Rust, where libshard cannot divide the list: it gets all of "
+                        "%s in every rank; PyDataset.from_uris(s3dlio.list(...)) has a rank's part"
+                        % (name, uri), node=True)
+
+
+def _warning(original, name, method=False):
+    """A function that warns of the URI it is called with. method: of a class, after its object."""
+    @functools.wraps(original)
+    def unseen(*args, **kwargs):
+        named = (kwargs[one] for one in ("uri", "src_uri", "prefix") if one in kwargs)
+        _warn(name, next(iter(args[method:]), None) or next(named, ""))
+        return original(*args, **kwargs)
+
+    return unseen
 
 
 def _patch_unseen(module):
-    def warning(original, name, skip):
-        @functools.wraps(original)
-        def unseen(*args, **kwargs):
-            uri = next(iter(args[skip:]), None) or next(
-                (kwargs[one] for one in ("uri", "src_uri", "prefix") if one in kwargs), "")
-            _warn(name, uri)
-            return original(*args, **kwargs)
-
-        return unseen
-
     for name in UNSEEN:
         if hasattr(module, name):
-            setattr(module, name, warning(getattr(module, name), name, 0))
+            setattr(module, name, _warning(getattr(module, name), name + "()"))
     for name in UNSEEN_CLASSES:
-        cls = getattr(module, name, None)
-        if cls is not None:
-            cls.__new__ = warning(cls.__new__, name, 1)
+        if hasattr(module, name):
+            getattr(module, name).__init__ = _warning(lambda *_, **__: None, name, True)
     store = getattr(module, "MultiEndpointStore", None)
-    if store is not None:
-        store.list = warning(store.list, "MultiEndpointStore.list", 1)
+    for name in ("list", "list_all_endpoints"):
+        if hasattr(store, name):
+            setattr(store, name, _warning(getattr(store, name), "MultiEndpointStore." + name, True))
 
 
 # ---- statistics --------------------------------------------------------------------------------
