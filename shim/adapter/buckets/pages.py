@@ -23,7 +23,8 @@ import json
 
 from .share import ShareError
 
-FULL = 1000  # keys in a page of the server's
+DEFAULT = 1000  # of MaxKeys
+FULL = 1000  # keys that the server has in a page, at most
 TOKEN = "libshard-"
 
 
@@ -106,6 +107,7 @@ class _Listing:
         self.start = self.ours[0] if self.ours else start if not self.foreign else ""
         self.after_prefix = self.start if self.ours and self.ours[2] else None
         self.had_contents = self.start is not None
+        self.tells_next = False  # v1: whether the server says NextMarker
 
     def first(self):
         """How the client asks the server."""
@@ -128,6 +130,7 @@ class _Listing:
         """[(key, list, entry)] of a response, in the order of keys."""
         lists = [(name, "Key") for name in self.operation.contents] + [("CommonPrefixes", "Prefix")]
         encoded = self.encoded and response.get("EncodingType") == "url"
+        self.tells_next = self.tells_next or "NextMarker" in response
         entries, filled = [], 0
         for name, field in lists:
             there = response.get(name)
@@ -256,7 +259,7 @@ def _divided(listing, own):
                 flags = own.owned([key for key, _, _ in entries])
                 head = [one for one, flag in zip(entries, flags) if flag]
                 own.end()
-            answer = listing.answer(response, head, more, listing.given or FULL)
+            answer = listing.answer(response, head, more, listing.given or DEFAULT)
             return _with_next(listing, own, answer, response, entries, head, False) if more else answer
     if seeks:
         sent = listing.seek(after)
@@ -308,6 +311,6 @@ def _with_next(listing, own, answer, response, entries, kept, cut):
             answer["NextContinuationToken"] = write_token(at[0], own.epoch, at[1] == "CommonPrefixes")
         elif cut:
             answer["NextContinuationToken"] = write_token(at[0], own.epoch, at[1] == "CommonPrefixes")
-    elif cut and not operation.versions and "NextMarker" in response:
+    elif cut and (listing.delimiter or listing.tells_next):
         answer["NextMarker"] = at[2]["Prefix" if at[1] == "CommonPrefixes" else "Key"]
     return answer

@@ -12,6 +12,7 @@ are not divided. In find() they are: a share without keys is no folder there.
 import contextvars
 import functools
 import inspect
+import sys
 
 from . import share
 
@@ -26,7 +27,7 @@ def _is_divided(path):
 
 
 def _cache_class(base, once):
-    """once: what is put there can be read once, as s3fs does at once before 0.5."""
+    """once: _lsdir() reads what it has just put there, as before s3fs 0.5."""
     class Cache(base):
         """Of directories, without those that a dataset divides."""
 
@@ -36,9 +37,12 @@ def _cache_class(base, once):
             elif once:
                 self.__dict__["_listed"] = path, listing
 
+        def __contains__(self, path):
+            return not _is_divided(path) and super().__contains__(path)
+
         def __getitem__(self, path):
-            listed = self.__dict__.pop("_listed", None)
-            if listed is not None and listed[0] == path:
+            listed = self.__dict__.get("_listed")
+            if listed and listed[0] == path and sys._getframe(1).f_code.co_name == "_lsdir":
                 return listed[1]
             return super().__getitem__(path)
 
