@@ -7,7 +7,8 @@ compared: the functions by which the file system lists are watched, and one that
 come past here fails.
 
 What is listed of a dataset is not looked up in the directory cache: another rank's object would seem
-not to be there to open(), info() and cat().
+not to be there to open(), info() and cat(). And info(), exists() and isdir() ask whether there is
+something, which is the same for all ranks: their lists are not divided.
 """
 import asyncio
 import contextvars
@@ -108,12 +109,28 @@ def _patch_cache(cls):
 
     @functools.wraps(original)
     def _ls_from_cache(self, path):
-        bucket = self.split_path(path)[0]
-        if bucket and _find(self, bucket) is not None:
+        bucket, key = self.split_path(path)[:2]
+        # A list of what is in the path is looked up, and that of its parent.
+        folders = (key.strip("/") + "/", key.strip("/").rpartition("/")[0] + "/")
+        if any(share.is_divided("gs", bucket, folder.lstrip("/")) for folder in folders):
             return None
         return original(self, path)
 
     cls._ls_from_cache = _ls_from_cache
+
+
+def _patch_probes(cls):
+    def probing(original):
+        @functools.wraps(original)
+        async def probe(self, *args, **kwargs):
+            with share.untouched():
+                return await original(self, *args, **kwargs)
+
+        return probe
+
+    for name in ("_info", "_exists", "_isdir"):
+        if name in cls.__dict__:
+            setattr(cls, name, probing(cls.__dict__[name]))
 
 
 def _patch_gets(cls):
@@ -141,4 +158,5 @@ def patch(module):
     _patch_call(cls)
     _patch_lists(cls)
     _patch_cache(cls)
+    _patch_probes(cls)
 
