@@ -81,7 +81,8 @@ def answer(found, params):
     if after is not None:
         if named:
             page = yield dict(request, maxResults=1)
-            items = [item for item in page.get("items", ()) if _place(item)[0] == request["prefix"]]
+            items = [item for item in page.get("items", ()) if _place(item)[0] == request["prefix"]
+                     and (behind is None or _place(item) > behind)]
         request["startOffset"] = after
     while True:
         page = dict((yield request))

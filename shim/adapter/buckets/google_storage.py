@@ -17,7 +17,7 @@ from .share import ShareError
 def account(endpoint):
     """Variables for shardctl, which lists by the XML API of the same endpoint: that takes HMAC keys,
     which are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
-    if not (os.environ.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_PROFILE")):
+    if not any(map(os.environ.get, ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "SHARD_LISTING"))):
         raise ShareError("only SHARD_STRATEGY=hash without SHARD_SEED divides a bucket of Google Cloud "
                          "Storage without a listing; shardctl makes one with HMAC keys: set "
                          "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to them, or SHARD_LISTING to a "
