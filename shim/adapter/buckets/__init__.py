@@ -42,22 +42,14 @@ CLIENTS = {
 }
 
 
-def _load(name):
-    """One of our modules. The importer does not stay, so it is lent."""
-    sys.meta_path.insert(0, Importer)
-    try:
-        return importlib.import_module("." + name, __name__)
-    finally:
-        sys.meta_path.remove(Importer)
-
-
 def _patch(loaded, name):
     ours, function = CLIENTS[name]
-    getattr(_load(ours), function)(loaded)
+    getattr(importlib.import_module("." + ours, __name__), function)(loaded)
 
 
 def start():
     """Get ready to patch the clients as they are imported; those that are there already, now."""
+    sys.meta_path.append(Importer)  # a client's module is compiled when the client is there
     if not share.datasets():
         return
     sys.meta_path.insert(0, Finder({
