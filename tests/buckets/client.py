@@ -433,14 +433,13 @@ def connector_map(bucket, prefix):
     found, (module, how) = Found(), connector()
     dataset = module.S3MapDataset.from_prefix(f"s3://{bucket}/{prefix}", **how)
     for number in range(len(dataset)):
-        item = dataset[number]
-        found.add(item.key, len(item.read()))
+        found.add(*key_and_size(dataset[number]))
     return found
 
 
 def key_and_size(item):
-    """A sample of s3torchconnector's, for workers."""
-    return item.key, len(item.read())
+    """A sample of s3torchconnector's, for workers too. It cannot read what is empty."""
+    return item.key, 0 if item.key.endswith("/") else len(item.read())
 
 
 @way

@@ -15,7 +15,9 @@ OUTSIDE = ["train", "train.txt", "trainer/x", "valid/1", "valid/2", "zz"]
 
 def fill(buckets):
     """odd: hostile keys; train: tame folders and odd names; few: fewer than ranks; many: pages of keys."""
-    keys = {"odd": HOSTILE, "train": TRAIN + OUTSIDE, "few": [f"d/{i}" for i in range(5)]}
+    # Not even a client alone gets past a page that ends with a control character.
+    odd = [key for key in HOSTILE if min(key) >= " " and "\x7f" not in key]
+    keys = {"odd": odd, "train": TRAIN + OUTSIDE, "few": [f"d/{i}" for i in range(5)]}
 
     def put(bucket, key):
         body = b"" if key.endswith("/") else (hashlib.sha256(key.encode()).hexdigest() * 2)[:1 + len(key) % 97].encode()

@@ -132,10 +132,8 @@ class Buckets:
     @staticmethod
     def differences(asked, bare, given, owners, prefix, markers, what):
         """Lines about one way of listing."""
-        if "error" in bare:
-            if all("error" in one and one["error"][0] == bare["error"][0] for one in given):
-                return
-            yield f"bare: {bare['error'][:2]}; under libshard: {str(given)[:300]}"
+        if "error" in bare or bare["wrong"]:
+            yield f"without libshard: {bare}"
             return
         count = collections.Counter()
         for rank, one in enumerate(given):

@@ -16,8 +16,11 @@ def named(how):
 
 def loops(bucket, sizes=(1, 2, 10, 50, 1000)):
     """boto3, in all ways, over a whole bucket."""
+    # radosgw's NextMarker is not encoded, and botocore decodes it: a key such as %41 leads it astray.
+    marked = {"Prefix": "odd/"} if bucket == "odd" else {}
     asked = [["paginator", {"bucket": bucket}], ["paginator", {"bucket": bucket, "version": 1}],
-             ["paginator", {"bucket": bucket, "size": 7}], ["paginator", {"bucket": bucket, "version": 1, "size": 7}],
+             ["paginator", {"bucket": bucket, "size": 7}],
+             ["paginator", {"bucket": bucket, "version": 1, "size": 7, **marked}],
              ["search", {"bucket": bucket, "prefix": ""}], ["resource", {"bucket": bucket, "prefix": ""}],
              ["resource", {"bucket": bucket, "prefix": "", "size": 9}],
              ["as_url", {"bucket": bucket, "prefix": "", "size": 30}], ["with_owner", {"bucket": bucket}],
@@ -26,7 +29,7 @@ def loops(bucket, sizes=(1, 2, 10, 50, 1000)):
     ways = ("by_token", "by_start_after", "by_marker", "by_last")
     for number, size in enumerate(sizes):
         for way in ways if size in (2, 10) else (ways[number % 4], ways[(number + 1) % 4]):
-            asked.append([way, {"bucket": bucket, "size": size}])
+            asked.append([way, {"bucket": bucket, "size": size, **(marked if way == "by_marker" else {})}])
     return asked
 
 
@@ -37,11 +40,10 @@ def prefixes(bucket):
               ("train/cat/3", 2), ("train/b+c/", 2), ("train/none", 2), ("valid/", 2), ("train/\u56fe", 1),
               ("train/100%", 2))]
     asked += [["folders", {"bucket": bucket, "prefix": prefix, "size": size, "version": version}]
-              for prefix, size, version in (("", 1000, 2), ("train/", 3, 2), ("train/", 4, 1), ("", 2, 2))]
+              for prefix, size, version in (("", 1000, 2), ("train/", 3, 2), ("train/", 1000, 1), ("train/cat", 1, 1), ("", 2, 2))]
     for after in ("a", "train/", "train/cat/5", "train/zz", "u"):
-        asked.append(["by_start_after", {"bucket": bucket, "size": 5, "Prefix": "train/", "StartAfter": after}]
-                     if after is None else ["paginator", {"bucket": bucket, "StartAfter": after}])
-        asked.append(["paginator", {"bucket": bucket, "Marker": after, "version": 1, "size": 6}])
+        asked.append(["paginator", {"bucket": bucket, "StartAfter": after}])
+        asked.append(["paginator", {"bucket": bucket, "Marker": after, "version": 1}])
     return asked
 
 
