@@ -16,7 +16,7 @@ OUTSIDE = ["train", "train.txt", "trainer/x", "valid/1", "valid/2", "zz"]
 def fill(buckets):
     """odd: hostile keys; train: tame folders and odd names; few: fewer than ranks; many: pages of keys."""
     # Not even a client alone gets past a page that ends with a control character.
-    odd = [key for key in HOSTILE if min(key) >= " " and "\x7f" not in key]
+    odd = [key for key in HOSTILE if min(key) >= " " and "\x7f" not in key] + [f"tame/{n:02d}" for n in range(30)]
     keys = {"odd": odd, "train": TRAIN + OUTSIDE, "few": [f"d/{i}" for i in range(5)]}
 
     def put(bucket, key):

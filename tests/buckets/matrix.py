@@ -16,8 +16,8 @@ def named(how):
 
 def loops(bucket, sizes=(1, 2, 10, 50, 1000)):
     """boto3, in all ways, over a whole bucket."""
-    # radosgw's NextMarker is not encoded, and botocore decodes it: a key such as %41 leads it astray.
-    marked = {"Prefix": "odd/"} if bucket == "odd" else {}
+    # radosgw's NextMarker is not encoded, and botocore decodes it: a key such as a+b leads it astray.
+    marked = {"Prefix": "tame/"} if bucket == "odd" else {}
     asked = [["paginator", {"bucket": bucket}], ["paginator", {"bucket": bucket, "version": 1}],
              ["paginator", {"bucket": bucket, "size": 7}],
              ["paginator", {"bucket": bucket, "version": 1, "size": 7, **marked}],
@@ -96,7 +96,9 @@ def pages(buckets):
 def clients(buckets):
     """The other clients on S3: each finds the same share."""
     train = {"bucket": "train", "prefix": "train/"}
-    every = [one for one in buckets.made["train"] if one[0].startswith("train/") and not one[0].endswith("/")]
+    # s3fs takes train/a for a folder, which it is, too.
+    every = [one for one in buckets.made["train"] if one[0].startswith("train/") and one[0] != "train/a" and
+             not one[0].endswith("/")]
     botocore = [["paginator", {"bucket": "train", "Prefix": "train/"}], ["s3fs_find", train],
                 ["s3fs_find", {"bucket": "train", "prefix": ""}], ["s3fs_glob", train], ["s3fs_walk", train],
                 ["s3fs_walk", {"bucket": "train", "prefix": ""}], ["s3fs_ls", {"bucket": "train", "prefix": "train/cat"}],
