@@ -5,6 +5,11 @@
     pages        pages of S3's listings that a client cannot tell from the server's
     botocore     boto3, aiobotocore, s3fs and all else that is built on botocore
     s3fs         its cache of listings
+    keys         what the clients that follow have in common
+    minio, s3torchconnector, s3dlio, torchdata
+    gcs_pages    pages of Google's listings
+    google_storage, gcsfs
+    unseen       what cannot be divided, and is said
 
 A module for each client. CLIENTS says which of them patches what: {module that is imported: (module
 here, its function)}. The function gets the imported module. A client whose import brings in this
@@ -23,25 +28,28 @@ CLIENTS = {
     "botocore": ("botocore", "patch"),
     "botocore.handlers": ("botocore", "patch_handlers"),
     "s3fs.core": ("s3fs", "patch"),
+    "minio.api": ("minio", "patch"),
+    "s3torchconnector._s3client._s3client": ("s3torchconnector", "patch_client"),
+    "s3torchconnector._s3_bucket_iterable": ("s3torchconnector", "patch_stream"),
+    "s3torchconnector.s3iterable_dataset": ("s3torchconnector", "patch_iterable"),
+    "s3dlio._pymod": ("s3dlio", "patch"),
+    "torchdata._torchdata": ("torchdata", "patch"),
+    "google.cloud.storage.client": ("google_storage", "patch"),
+    "google.cloud.storage.blob": ("google_storage", "patch_blob"),
+    "gcsfs.core": ("gcsfs", "patch"),
+    **dict.fromkeys(("pyarrow._s3fs", "pyarrow._gcsfs", "tensorflow_io", "tensorflow_io_gcs_filesystem",
+                     "obstore", "opendal", "miniopy_async", "lance", "deltalake"), ("unseen", "patch")),
 }
-
-
-def _load(name):
-    """One of our modules. The importer does not stay, so it is lent."""
-    sys.meta_path.insert(0, Importer)
-    try:
-        return importlib.import_module("." + name, __name__)
-    finally:
-        sys.meta_path.remove(Importer)
 
 
 def _patch(loaded, name):
     ours, function = CLIENTS[name]
-    getattr(_load(ours), function)(loaded)
+    getattr(importlib.import_module("." + ours, __name__), function)(loaded)
 
 
 def start():
     """Get ready to patch the clients as they are imported; those that are there already, now."""
+    sys.meta_path.append(Importer)  # a client's module is compiled when the client is there
     if not share.datasets():
         return
     sys.meta_path.insert(0, Finder({
