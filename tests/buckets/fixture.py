@@ -31,6 +31,8 @@ class Buckets:
         self.verdicts = Verdicts()
         self.check, self.tell = self.verdicts.check, self.verdicts.tell
         self.made, self.known, self.jobs = {}, {}, 0
+        self.plain = os.path.join(folder, "plain")  # a directory, for a dataset
+        os.mkdir(self.plain)
 
     def environment(self, endpoint=None, **more):
         """A program's. A value None removes a variable."""
@@ -133,7 +135,7 @@ class Buckets:
     def differences(asked, bare, given, owners, prefix, markers, what):
         """Lines about one way of listing."""
         if "error" in bare or bare["wrong"]:
-            yield f"without libshard: {bare}"
+            yield f"without libshard: {str(bare)[-600:]}"
             return
         count = collections.Counter()
         for rank, one in enumerate(given):
@@ -142,7 +144,7 @@ class Buckets:
                 if "FileNotFoundError" in str(one["error"][0]) and rank not in {
                         owners.get(key) for key, _, _ in bare["keys"]}:
                     continue
-                yield f"rank {rank}: {one['error']}"
+                yield f"rank {rank}: {str(one['error'])[-600:]}"
                 continue
             if one["wrong"]:
                 yield f"rank {rank}: {one['wrong']}"
