@@ -404,7 +404,7 @@ def minio(bucket, prefix, size=None, **asked):
                           secure=False, region=os.environ["AWS_REGION"])
     found = Found()
     for each in client.list_objects(bucket, prefix=prefix, **asked):
-        if each.is_dir:
+        if each.is_dir and each.etag is None:  # a marker has an ETag
             found.whole.append(each.object_name)
         else:
             found.add(each.object_name, each.size, each.etag)
@@ -420,7 +420,7 @@ def s3dlio(bucket, prefix, recursive=True):
     found, module = Found(), importlib.import_module("s3dlio")
     for uri in module.list(f"s3://{bucket}/{prefix}", recursive=recursive):
         key = uri[len(f"s3://{bucket}/"):]
-        if key.endswith("/"):
+        if key.endswith("/") and not recursive:
             found.whole.append(key)
         else:
             found.add(key)
