@@ -9,6 +9,7 @@ import os
 import sys
 import time
 
+from tests.buckets.apart import apart
 from tests.buckets.contents import fill
 from tests.buckets.faults import counts, errors, faults, others
 from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Buckets
@@ -20,7 +21,8 @@ from tests.harness import processes, s3
 from tests.harness.options import temporary_folder
 
 PARTS = [strategies, pages, clients, empty, versions, oldest, counts, faults, errors, others, awscli, epochs,
-         imports, statistics, tars, google]
+         imports, statistics, tars, google,
+         apart]
 
 
 def main():

@@ -47,6 +47,24 @@ def _patch(loaded, name):
     getattr(importlib.import_module("." + ours, __name__), function)(loaded)
 
 
+def _patch_once_loaded(name):
+    """Patch an extension module that may be about to be loaded. importlib.import_module() tells the
+    audit hook of no import: the first that it hears of such a package is that its extension is
+    opened, and then the module's finder has been asked already."""
+    from importlib.machinery import ExtensionFileLoader
+
+    original = ExtensionFileLoader.exec_module
+
+    def exec_module(self, module):
+        original(self, module)
+        if module.__name__ == name:
+            if ExtensionFileLoader.exec_module is exec_module:
+                ExtensionFileLoader.exec_module = original
+            _patch(module, name)
+
+    ExtensionFileLoader.exec_module = exec_module
+
+
 def start():
     """Get ready to patch the clients as they are imported; those that are there already, now."""
     sys.meta_path.append(Importer)  # a client's module is compiled when the client is there
@@ -57,3 +75,5 @@ def start():
     for name in CLIENTS:
         if name in sys.modules and sys.modules[name] is not None:
             _patch(sys.modules[name], name)
+    if "s3dlio" in sys.modules and "s3dlio._pymod" not in sys.modules:
+        _patch_once_loaded("s3dlio._pymod")

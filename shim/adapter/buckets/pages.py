@@ -148,13 +148,15 @@ class _Listing:
         return entries
 
     def next_request(self, response, entries):
-        """The request for what follows a response, or None: the server does not tell."""
-        following = {ours: response[theirs] for theirs, ours in self.operation.following.items()
+        """The request for what follows a response, or None: the server does not tell. v1 goes on
+        from the last key: radosgw's NextMarker is not encoded, and botocore decodes it."""
+        operation = self.operation
+        following = {ours: response[theirs] for theirs, ours in operation.following.items()
                      if response.get(theirs) is not None}
-        if not following and self.operation.token is None and entries:
-            following = {self.operation.start: entries[-1][0]}
-        elif self.encoded and response.get("EncodingType") == "url" and not self.operation.token:
-            following = {name: _decode(value) if name == self.operation.start else value
+        if operation.token is None and not operation.versions and entries and not self.unordered:
+            following = {operation.start: entries[-1][0]}
+        elif self.encoded and response.get("EncodingType") == "url" and not operation.token:
+            following = {name: _decode(value) if name == operation.start else value
                          for name, value in following.items()}
         more = {} if self.operation.versions or self.unordered else {"MaxKeys": FULL}
         return {**self.base, **more, **following} if following else None
@@ -244,8 +246,9 @@ def _divided(listing, own):
     last = own.last if ordered else None
     head, asked_for, sent = [], None, listing.first()
     seeks = after is not None and not listing.foreign and (
-        listing.start is None or listing.start < after)
-    alone = own.empty and ordered
+        listing.start is None or listing.start < after) and not (
+            listing.operation.versions and listing.start == listing.prefix)
+    alone = own.empty and ordered and not listing.operation.versions
     if alone or seeks:
         listing.had_contents = True
     if alone or (seeks and listing.prefix and listing.prefix <= after and (
@@ -253,7 +256,8 @@ def _divided(listing, own):
         response = yield Send({**sent, "MaxKeys": 1})
         entries = listing.read(response)
         head = [one for one in entries if one[0] == listing.prefix]
-        if alone or not response.get("IsTruncated") or (head and listing.limit == 1):
+        if alone or not response.get("IsTruncated") or (
+                head and listing.limit == 1 and not listing.operation.versions):
             more = bool(response.get("IsTruncated")) and not alone
             if not more:
                 flags = own.owned([key for key, _, _ in entries])
@@ -261,6 +265,8 @@ def _divided(listing, own):
                 own.end()
             answer = listing.answer(response, head, more, listing.given or DEFAULT)
             return _with_next(listing, own, answer, response, entries, head, False) if more else answer
+        if head and listing.operation.versions:  # it may have more of them: read on from there
+            head, seeks = [], False
     if seeks:
         sent = listing.seek(after)
     while True:
@@ -311,6 +317,7 @@ def _with_next(listing, own, answer, response, entries, kept, cut):
             answer["NextContinuationToken"] = write_token(at[0], own.epoch, at[1] == "CommonPrefixes")
         elif cut:
             answer["NextContinuationToken"] = write_token(at[0], own.epoch, at[1] == "CommonPrefixes")
-    elif cut and (listing.delimiter or listing.tells_next):
+    elif at is not None and not operation.versions and (
+            "NextMarker" in response or (cut and (listing.delimiter or listing.tells_next))):
         answer["NextMarker"] = at[2]["Prefix" if at[1] == "CommonPrefixes" else "Key"]
     return answer

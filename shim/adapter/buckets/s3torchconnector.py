@@ -40,14 +40,16 @@ def _error(line):
 
 
 def _endpoint(client):
-    return getattr(client, "_endpoint", None) or endpoint_of_environment()
+    """Of an S3Client, or of the Rust client, which a stream is made anew with."""
+    given = getattr(client, "_endpoint", None) or getattr(client, "endpoint", None)
+    return given or endpoint_of_environment()
 
 
 def _account(client):
     """The client signs with the profile that it was given, or with what it finds where shardctl
     does."""
-    config = getattr(client, "_s3client_config", None)
-    return variables(_endpoint(client), client._region, () if getattr(config, "unsigned", False) else None,
+    config = getattr(client, "_s3client_config", client)
+    return variables(_endpoint(client), client.region, () if getattr(config, "unsigned", False) else None,
                      profile=getattr(config, "profile", None),
                      path_style=getattr(config, "force_path_style", False))
 
