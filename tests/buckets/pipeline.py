@@ -21,13 +21,13 @@ def sample(member):
 
 
 def main():
-    """Two epochs; rank 0 prints which rank has read which samples."""
-    url, start = sys.argv[1:]
+    """Some epochs; rank 0 prints which rank has read which samples."""
+    url, start, epochs = sys.argv[1:]
     dist.init_process_group("gloo")
     tars = IterableWrapper([url]).list_files_by_fsspec()  # under libshard: this rank's own
     tars = tars.shuffle().sharding_filter()
     samples = tars.open_files_by_fsspec(mode="rb").load_from_tar().map(sample)
-    for _ in range(2):
+    for _ in range(int(epochs)):
         loader = DataLoader(samples, batch_size=None, shuffle=True, num_workers=2,
                             worker_init_fn=among_workers, multiprocessing_context=start)
         ranks = [None] * dist.get_world_size()
