@@ -12,7 +12,7 @@ import os
 
 from ..native import ERROR, native
 from . import share
-from .keys import begin, endpoint_of_environment, split_url, variables
+from .keys import endpoint_of_environment, split_url, variables
 from .share import ShareError, count_opened
 
 # What the functions take that are wrapped: all that can be compared of them.
