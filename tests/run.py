@@ -87,6 +87,7 @@ def all_steps():
         Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), cores=1.5),
         Step("dlio/s3", python("dlio.s3_native")),
         Step("s3/shardctl", python("s3"), cores=0.5),
+        Step("s3/buckets", python("buckets")),
         Step("s3/pages", python("buckets.core")),
         Step("dlio/matrix-1", python("dlio.matrix", "--active", "--ranks", "1")),
         Step("sanitizers/thread", ["make", "tsan"]),
