@@ -117,8 +117,8 @@ static bool serves_buckets(void) {
 
 /* The product that the import of a module brings in, or NULL. */
 static const struct product *find_product(const char *name) {
-  if (is_of(name, &buckets)) {
-    return serves_buckets() || name[0] == '_' ? &buckets : NULL;
+  if ((name[0] == '_' || serves_buckets()) && is_of(name, &buckets)) {
+    return &buckets;
   }
   return is_of(name, &dlio) ? &dlio : NULL;
 }

@@ -29,9 +29,8 @@ PAGE = 7  # keys in a page of the server's
 class Server:
     """A bucket, as S3 lists it. next_marker: whether v1 has NextMarker without a delimiter."""
 
-    def __init__(self, keys, next_marker, token_is_key):
-        self.keys = sorted(keys)
-        self.next_marker, self.token_is_key = next_marker, token_is_key
+    def __init__(self, keys, next_marker):
+        self.keys, self.next_marker = sorted(keys), next_marker
         self.requests = []
 
     def entries(self, prefix, delimiter):
@@ -164,7 +163,8 @@ class Cases:
     def __init__(self, strategy, seed, folder):
         from _libshard.buckets import pages, share  # pylint: disable=import-outside-toplevel,import-error
         from _libshard.listing import Listing  # pylint: disable=import-outside-toplevel,import-error
-        self.pages, self.share, self.listing_of = pages, share, Listing.of_file
+        from _libshard.native import native  # pylint: disable=import-outside-toplevel,import-error
+        self.pages, self.share, self.open = pages, share, lambda file: Listing(native().open(file))
         self.strategy, self.shuffled = strategy.split()[0], "shuffled" in strategy
         self.chance, self.folder = random.Random(seed), folder
         self.faults, self.count, self.opened = [], 0, 0
@@ -183,11 +183,8 @@ class Cases:
         file = os.path.join(self.folder, "%d.listing" % self.opened)
         subprocess.run([paths.SHARDCTL, "index", "-", "-0", "--quiet", "-o", file], check=True,
                        input=b"".join(name + b"\0" for name in names), env={"PATH": os.environ["PATH"]})
-        from _libshard.native import native  # pylint: disable=import-outside-toplevel,import-error
-        from _libshard import listing  # pylint: disable=import-outside-toplevel,import-error
-        found = listing.Listing(native().open(file))
         url = "s3://%s/%s" % (BUCKET, ROOT)
-        self.share._listings[url, self.share._plain(None)] = found
+        self.share._listings[url, self.share._plain(None)] = self.open(file)
         return [name.decode() for name in names]
 
     def owner(self, names, size, key, every):
@@ -302,7 +299,7 @@ class Cases:
     def run(self, most):
         """Until so many listings have been tried."""
         while self.count < most:
-            server = Server(some_keys(self.chance), self.chance.random() < 0.5, True)
+            server = Server(some_keys(self.chance), self.chance.random() < 0.5)
             size = self.chance.choice((1, 2, 3, 8))
             names = self.list_bucket(server)
             os.environ["SHARD_RANK"], os.environ["SHARD_SIZE"] = "0", str(size)

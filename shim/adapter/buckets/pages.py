@@ -149,8 +149,9 @@ class _Listing:
 
     def next_request(self, response, entries):
         """The request for what follows a response, or None: the server does not tell. v1 goes on
-        from the last key: radosgw's NextMarker is not encoded, and botocore decodes it."""
+        from the last key: radosgw's markers are not encoded, and botocore decodes them."""
         operation = self.operation
+        response = self.repaired(response, entries)
         following = {ours: response[theirs] for theirs, ours in operation.following.items()
                      if response.get(theirs) is not None}
         if operation.token is None and not operation.versions and entries and not self.unordered:
@@ -160,6 +161,16 @@ class _Listing:
                          for name, value in following.items()}
         more = {} if self.operation.versions or self.unordered else {"MaxKeys": FULL}
         return {**self.base, **more, **following} if following else None
+
+    def repaired(self, response, entries):
+        """A response of versions, whose NextKeyMarker is what a last key like "a+b" was decoded to,
+        has the key itself."""
+        marker = response.get("NextKeyMarker")
+        if self.operation.versions and marker is not None and entries:
+            key = entries[-1][0]
+            if marker != key and marker == _decode(key) and not self.encoded:
+                return {**response, "NextKeyMarker": key}
+        return response
 
     def answer(self, response, kept, truncated, asked_for):
         """A response that has `kept` of the entries; asked_for: what the server said of MaxKeys."""
@@ -311,6 +322,8 @@ def _keep(listing, own, entries):
 def _with_next(listing, own, answer, response, entries, kept, cut):
     """Say in a truncated page where it goes on."""
     operation = listing.operation
+    if operation.versions and answer.get("NextKeyMarker") is not None:
+        answer["NextKeyMarker"] = listing.repaired(response, entries)["NextKeyMarker"]
     at = kept[-1] if cut else entries[-1] if entries else None
     if operation.token:
         if at is not None and not listing.unordered and response.get("NextContinuationToken"):

@@ -8,19 +8,18 @@ a Stream, too. The filter depends on nothing that a stream keeps.
 This is not documented, so the functions that lists pass through are compared with those that are known.
 """
 import functools
-import os
 
-from ..recognise import Tree
 from . import share
-from .keys import begin, endpoint_of_environment, errors, kept, variables
+from .keys import begin, endpoint_of_environment, errors, fingerprint, kept, variables
 from .share import ShareError
 
-# Versions 1.0.0 to 1.5.0.
+# Versions 1.0.0 to 1.5.0: {module: {function: its fingerprints}}. A fingerprint is that of
+# keys.fingerprint(); one of the whole class would change with functions that do not matter.
 KNOWN = {
-    "_s3client/_s3client.py": {
-        "S3Client.list_objects": ("74c421589b",),
+    "_s3client": {
+        "S3Client.list_objects": ("b9c390bc63", "a9377ff9bb"),
     },
-    "_s3_bucket_iterable.py": {
+    "_s3_bucket_iterable": {
         "S3BucketIterable.__iter__": ("9b65e9a85a", "56d2848717"),
         "S3BucketIterator.__init__": ("8316fd65c5",),
         "S3BucketIterator.__iter__": ("f62febfee5", "2169870aa5"),
@@ -31,6 +30,16 @@ KNOWN = {
         "_PickleableListObjectStream.__setstate__": ("f7edd648d5",),
     },
 }
+
+_strange = []  # functions that are not known
+
+
+def _compare(module):
+    """Note which functions of a module are not known."""
+    for name, prints in KNOWN[module.__name__.rpartition(".")[2]].items():
+        cls, _, function = name.partition(".")
+        if fingerprint(getattr(getattr(module, cls, None), function, None)) not in prints:
+            _strange.append(name)
 
 
 def _error(line):
@@ -107,16 +116,16 @@ def patch_client(module):
     """Patch S3Client."""
     cls = module.S3Client
     original = cls.list_objects
-    package = os.path.dirname(os.path.dirname(module.__file__))
-    strange = Tree(package).differences(KNOWN)
+    _compare(module)
 
     @functools.wraps(original)
     def list_objects(self, bucket, prefix="", delimiter="", *args, **kwargs):
         with errors(_error):
             found = begin("s3", bucket, prefix, _endpoint(self), lambda: _account(self), delimiter)
-            if found is not None and strange:
-                raise ShareError(strange[0][-1] + "; list the bucket by boto3, or install "
-                                 "s3torchconnector 1.5.0")
+            if found is not None and _strange:
+                raise ShareError("%s of this s3torchconnector is not a version known to libshard: "
+                                 "install s3torchconnector 1.5.0, or list by another client"
+                                 % _strange[0])
             stream = original(self, bucket, prefix, delimiter, *args, **kwargs)
             if found is None:
                 return stream
@@ -137,7 +146,10 @@ def patch_client(module):
 
 def patch_stream(module):
     """Patch what a dataset pickles of a list."""
-    cls = module._PickleableListObjectStream
+    _compare(module)
+    cls = getattr(module, "_PickleableListObjectStream", None)
+    if not hasattr(cls, "__setstate__"):
+        return  # not known, so nothing is listed
     original = cls.__setstate__
 
     @functools.wraps(original)

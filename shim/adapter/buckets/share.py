@@ -82,6 +82,12 @@ def warn_once(text, node=False):
         native().log(WARN, text)
 
 
+def _is_worker():
+    """Whether this process was started by multiprocessing."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
 # ---- a bucket -----------------------------------------------------------------------------------
 
 
@@ -384,9 +390,9 @@ class Pass:
         for part in self._parts:
             if part.root.startswith(self.prefix):
                 part.passes.end(self.epoch)
-                if not part.shown and part not in self._listings:
-                    warn_once("%s: rank %d of %d has no key by hash; there may be more ranks than "
-                              "keys" % (part.url, self._rules.rank, self._rules.size))
+                if not part.shown and part not in self._listings and not _is_worker():
+                    warn_once("%s: rank %d of %d has no key by hash: more ranks than keys, or "
+                              "chance" % (part.url, self._rules.rank, self._rules.size))
 
 
 # ---- statistics ---------------------------------------------------------------------------------
