@@ -91,6 +91,7 @@ def all_steps():
         Step("hosts/launchers", python("hosts"), cores=0.5),
         Step("s3/shardctl", python("s3"), cores=0.5),
         Step("dlio/matrix-1", python("dlio.matrix", "--active", "--quick", "--ranks", "1")),
+        Step("s3/buckets", python("buckets")),
         Step("s3/pages", python("buckets.core")),
         Step("sanitizers/thread", ["make", "tsan"]),
         Step("sanitizers/address", ["make", "asan"]),

@@ -10,6 +10,7 @@ import sys
 import time
 
 from tests.buckets.apart import apart
+from tests.buckets.apart import apart
 from tests.buckets.contents import fill
 from tests.buckets.faults import counts, errors, faults, others
 from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Buckets
