@@ -41,7 +41,7 @@ CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
 $(filter-out $(LIB_OBJ),$(CTL_OBJ)): | $(BUILD)/gen/libraries.ok
 
 .PHONY: all lib
-all: $(BUILD)/libshard.so $(BUILD)/shardctl
+all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl
 # libshard.so needs gcc, make and libc's headers only. Without shardctl beside it, it makes no listings.
 lib: $(BUILD)/libshard.so
 
@@ -171,6 +171,11 @@ test-dlio:
 	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) -m tests.dlio.matrix --active --dlio $(DLIO)
 	$(Q)$(VENV_PYTHON) -m tests.dlio.s3_dlio --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
 endif
+
+# Other releases of Debian, as root, in chroots that it makes and removes: make test-systems SUITES=trixie
+.PHONY: test-systems
+test-systems:
+	$(Q)bash tests/systems.sh $(SUITES)
 
 # The tests that can run under a sanitizer; each sanitizer has its own build tree.
 .PHONY: asan ubsan tsan
