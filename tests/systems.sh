@@ -71,11 +71,15 @@ inside() {
 		HOME=/root LC_ALL=C PYTHON=/usr/bin/python3 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 		timeout 1500 sh -c 'cd /src && exec "$@"' sh "$@"
 }
+# Only the base by debootstrap: it does not know the order in which Open MPI can be configured; apt does.
 install_release() {
-	[ -e "$SYSTEMS/$1/etc/shard-ready" ] && return
-	rm -rf --one-file-system "${SYSTEMS:?}/$1"
-	debootstrap --variant=minbase --include="$(echo $products $checks | tr ' ' ,)" "$1" "$SYSTEMS/$1" "$mirror" &&
-		: >"$SYSTEMS/$1/etc/shard-ready"
+	local root=$SYSTEMS/$1
+	[ -e "$root/etc/shard-ready" ] && return
+	rm -rf --one-file-system "${root:?}"
+	debootstrap --variant=minbase "$1" "$root" "$mirror" || return
+	# shellcheck disable=SC2086 # lists of words
+	chroot "$root" /usr/bin/env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+		apt-get install -y -q --no-install-recommends $products $checks && : >"$root/etc/shard-ready"
 }
 # The files that git knows, as they are now: no build tree, no venv.
 copy_tree() {
