@@ -40,9 +40,9 @@ fi
 clean() {
 	[ -z "${KEEP:-}" ] || { echo "systems: the releases are in $SYSTEMS"; return; }
 	for suite in $suites; do
-		umount -R "$SYSTEMS/$suite"/{proc,dev,tmp} 2>/dev/null
+		umount -R "$SYSTEMS/$suite" 2>/dev/null
 		# What is still mounted there is not removed.
-		grep -q " $SYSTEMS/$suite/" /proc/self/mounts || rm -rf --one-file-system "${SYSTEMS:?}/$suite"
+		grep -q " $SYSTEMS/$suite[/ ]" /proc/self/mounts || rm -rf --one-file-system "${SYSTEMS:?}/$suite"
 		rm -f "$SYSTEMS/$suite".*.log
 	done
 	[ -z "$made" ] || rmdir "$SYSTEMS"
@@ -87,8 +87,9 @@ copy_tree() {
 		git ls-files -z | while IFS= read -r -d '' f; do [ ! -e "$f" ] || printf '%s\0' "$f"; done |
 		tar -c --null -T - | tar -x --no-same-owner -C "$SYSTEMS/$1/src"
 }
+# A mount of its own, for unshare inside needs its root to be one.
 mount_system() {
-	mount -t proc proc "$SYSTEMS/$1/proc" && mount --rbind /dev "$SYSTEMS/$1/dev" &&
+	mount --bind "$SYSTEMS/$1" "$SYSTEMS/$1" && mount -t proc proc "$SYSTEMS/$1/proc" && mount --rbind /dev "$SYSTEMS/$1/dev" &&
 		mount -t tmpfs tmpfs "$SYSTEMS/$1/dev/shm" && mount -t tmpfs tmpfs "$SYSTEMS/$1/tmp"
 }
 # No library of shardctl's is seen by the compiler: a line for each; and `make lib` builds all the same.
