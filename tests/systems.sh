@@ -150,7 +150,7 @@ for suite in $suites; do
 		step "$suite" mounts mount_system "$suite" || continue
 	echo "   $suite: $(inside "$suite" sh -c '. /etc/os-release; echo "$PRETTY_NAME, $(ldd --version | head -1), gcc $(gcc -dumpversion), $(python3 -V)"')"
 	step "$suite" libraries missing_libraries "$suite"
-	step "$suite" build inside "$suite" make -j"${JOBS:-$(nproc)}" WERROR=1 tests-built || continue
+	step "$suite" build inside "$suite" make -k -j"${JOBS:-$(nproc)}" WERROR=1 tests-built || continue
 	step "$suite" symbols symbols "$suite"
 	step "$suite" unit unit_tests "$suite"
 	step "$suite" python python_view "$suite"
