@@ -15,7 +15,6 @@
 
 #include <assert.h>
 #include <dirent.h>
-#include <errno.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
@@ -29,27 +28,13 @@ static void *open_dir(const char *name) { return opendir(name); }
 static struct dirent *read_dir(void *dir) { return readdir(dir); }
 static void close_dir(void *dir) { closedir(dir); }
 
-/*
- * glibc 2.31 asks gl_stat whether a name without wildcards exists, and lstat if GLOB_ALTDIRFUNC is
- * not set. To its other question, whether a name is a directory, a dangling link is the same "no".
- */
-static int stat_any(const char *path, struct stat *st) {
-  if (stat(path, st) == 0) {
-    return 0;
-  }
-  int failed = errno;
-  int rc = lstat(path, st);
-  errno = failed;
-  return rc;
-}
-
 int shard_glob_expand(const char *pattern, int flags, int (*on_error)(const char *, int),
                       glob_t *result) {
   glob_t copy = *result;
   copy.gl_opendir = open_dir;
   copy.gl_readdir = read_dir;
   copy.gl_closedir = close_dir;
-  copy.gl_stat = stat_any;
+  copy.gl_stat = stat;
   copy.gl_lstat = lstat;
   copy.gl_flags &= ~GLOB_ALTDIRFUNC;
   int rc = shard_real()->glob(pattern, flags | GLOB_ALTDIRFUNC, on_error, &copy);
