@@ -155,6 +155,10 @@ for suite in $suites; do
 	step "$suite" unit unit_tests "$suite"
 	step "$suite" python python_view "$suite"
 	for name in $behaviour; do
+		if [ "$suite/$name" = bullseye/shardview ]; then
+			echo "skip $suite/$name: its ls has no --zero; the calls that it makes are in calls and python"
+			continue
+		fi
 		step "$suite" "$name" inside "$suite" bash "tests/behaviour/$name.sh"
 	done
 done
