@@ -38,9 +38,23 @@ CTL := $(BOTH) \
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
+$(filter-out $(LIB_OBJ),$(CTL_OBJ)): | $(BUILD)/gen/libraries.ok
 
-.PHONY: all
-all: $(BUILD)/libshard.so $(BUILD)/shardctl
+.PHONY: all lib
+all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl
+# libshard.so needs gcc, make and libc's headers only. Without shardctl beside it, it makes no listings.
+lib: $(BUILD)/libshard.so
+
+# What is missing is said before anything is compiled that needs it.
+LIBRARIES := $(if $(SANITIZE),,jemalloc) libcurl expat openssl json-c
+$(BUILD)/gen/libraries.ok: scripts/libraries.sh
+	@mkdir -p $(@D)
+	$(Q)sh $< "$(CC) $(CPPFLAGS) $(CFLAGS)" $(LIBRARIES)
+	@touch $@
+$(BUILD)/gen/cmocka.ok: scripts/libraries.sh
+	@mkdir -p $(@D)
+	$(Q)sh $< "$(CC) $(CPPFLAGS) $(CFLAGS)" cmocka
+	@touch $@
 
 $(BUILD)/obj/%.o: shim/%.c Makefile
 	@mkdir -p $(@D)
@@ -77,7 +91,7 @@ $(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -pthread
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
 
 # ---- tests --------------------------------------------------------------------------------
 
@@ -85,7 +99,7 @@ T := $(BUILD)/tests
 # Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute run launcher config listing damage whole sort walk faults json nameset s3 stream climb serve s3_client s3_ranges
+UNIT := crc32c options shard permute run launcher config listing damage whole sort walk faults json nameset s3 stream climb serve descriptors s3_client s3_ranges
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access
@@ -98,7 +112,7 @@ JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 $(BUILD)/libshard.a: $(ALL_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(ALL_OBJ)
 
-$(T)/test_%: tests/unit/test_%.c $(BUILD)/libshard.a
+$(T)/test_%: tests/unit/test_%.c $(BUILD)/libshard.a | $(BUILD)/gen/cmocka.ok
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -o $@ $< $(BUILD)/libshard.a -lcmocka -lm -lcurl -lexpat -lcrypto -ljson-c -ldl
@@ -158,6 +172,11 @@ test-dlio:
 	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) -m tests.dlio.matrix --active --dlio $(DLIO)
 	$(Q)$(VENV_PYTHON) -m tests.dlio.s3_dlio --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
 endif
+
+# Other releases of Debian, as root, in chroots that it makes and removes: make test-systems SUITES=trixie
+.PHONY: test-systems
+test-systems:
+	$(Q)bash tests/systems.sh $(SUITES)
 
 # The tests that can run under a sanitizer; each sanitizer has its own build tree.
 .PHONY: asan ubsan tsan

@@ -8,6 +8,8 @@
 
 #include "config/config.h"
 #include "ctl/ctl.h"
+#include "ctl/descriptors.h"
+#include "host/builder.h"
 #include "libshard.h"
 
 static const struct command {
@@ -60,6 +62,12 @@ static int read_variables(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], SHARD_BUILDER_MARK) == 0) {
+    ctl_close_from(SHARD_BUILDER_LOCK + 1, 0);
+    argv[1] = argv[0];
+    argv++;
+    argc--;
+  }
   if (argc < 2) {
     print_help(stderr);
     return CTL_USAGE;

@@ -89,7 +89,6 @@ static int spawn(struct shard_builder *b, char *const *arguments, char *const *e
   posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, words, 2);
   posix_spawn_file_actions_adddup2(&actions, lock, SHARD_BUILDER_LOCK);
-  posix_spawn_file_actions_addclosefrom_np(&actions, SHARD_BUILDER_LOCK + 1);
   init_attributes(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0); /* to be killed with whatever it starts */
   int rc = posix_spawn(&b->pid, b->program, &actions, &attributes, arguments, environment);
@@ -117,13 +116,14 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
   while (arguments[n]) {
     n++;
   }
-  char **whole = calloc(n + 2, sizeof(*whole)), **variables = make_environment(environment);
+  char **whole = calloc(n + 3, sizeof(*whole)), **variables = make_environment(environment);
   int rc = pipes[0] < 0 || pipes[1] < 0 || !whole || !variables ? -EMFILE : 0;
   if (rc != 0) {
     shard_error_set(err, size, rc, "no file descriptor left to start shardctl");
   } else {
     whole[0] = b->program;
-    memcpy(whole + 1, arguments, n * sizeof(*whole));
+    whole[1] = (char *)SHARD_BUILDER_MARK;
+    memcpy(whole + 2, arguments, n * sizeof(*whole));
     rc = -spawn(b, whole, variables, pipes[1], lock);
     if (rc != 0) {
       shard_error_set(err, size, rc, "cannot start '%.300s': %s", b->program, strerror(-rc));

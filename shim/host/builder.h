@@ -6,12 +6,13 @@
  * A process of the host that needs a listing starts shardctl, found beside the library (self.h):
  *
  *   descriptors   0 and 1: /dev/null. 2: a pipe that the library reads to its end. 3: the lock
- *                 under which it works (flock), which is so held while either process lives. No
- *                 others.
+ *                 under which it works (flock), which is so held while either process lives. All
+ *                 others it closes itself, before anything else (ctl/descriptors.h).
  *   signals       all as they are by default, none blocked; a process group of its own
  *   environment   the host's, without LD_PRELOAD, and without SHARD_ variables that are empty or
  *                 not ours; and variables for it alone, such as keys
- *   arguments     index SOURCE -o FILE --options TEXT --quiet [--root DIR] [--share URL
+ *   arguments     first SHARD_BUILDER_MARK, which says that it was started so; then
+ *                 index SOURCE -o FILE --options TEXT --quiet [--root DIR] [--share URL
  *                 [--wait SECONDS]]      make a listing; or, with --wait, take what rank 0 puts
  *                 get URL -o FILE        fetch an object
  *                 stream URL -o BASE --options TEXT
@@ -38,6 +39,7 @@
 #include <sys/types.h>
 
 #define SHARD_BUILDER_LOCK 3
+#define SHARD_BUILDER_MARK "--builder"
 #define SHARD_BUILDER_NO_SPACE "No space left" /* in its words, if FILE's disk is full */
 
 struct shard_builder {

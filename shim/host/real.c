@@ -21,10 +21,15 @@ static void resolve(void) {
   struct shard_real found;
 #define CALL(name, kind) *(void **)&found.name = dlsym(RTLD_NEXT, #name);
 #include "host/exports.def"
+/* Before glibc 2.36, dlsym(RTLD_NEXT) finds the oldest version of a function, not the default. */
 #define VERSIONS(name, old, new)                                                                   \
   *(void **)&found.old_##name = dlvsym(RTLD_NEXT, #name, old);                                     \
   if (!found.old_##name) {                                                                         \
     found.old_##name = found.name;                                                                 \
+  }                                                                                                \
+  void *default_##name = dlvsym(RTLD_NEXT, #name, new);                                            \
+  if (default_##name) {                                                                            \
+    *(void **)&found.name = default_##name;                                                        \
   }
 #include "host/exports.def"
   if (atomic_compare_exchange_strong(&state, &expected, WRITING)) {

@@ -270,4 +270,11 @@ verdict "one chunk: the order of paths" "$("$CTL" stat "$L" --json | grep -q '"o
 for n in names.txt s3://none/; do
   "$CTL" index $n -o "$L" --options "depth=1 chunk=5" >/dev/null 2>"$WORK/err"; verdict "chunks of $n" "$([ $? = 2 ] || cat "$WORK/err")"
 done
+# A library that the compiler does not find is named, with its package, before anything is compiled.
+mkdir -p hidden/curl hidden/json-c; for h in curl/curl expat json-c/json; do echo '#error hidden' >hidden/$h.h; done
+make -C "$ROOT" CC="gcc -I$WORK/hidden" BUILD="$WORK/bare" >out 2>err; got=$?
+verdict "missing libraries" "$([ $got != 0 ] || echo "status 0. "; grep '^make: .* is missing; install ' err | cut -d' ' -f2,6 >got
+  printf '%s\n' 'libcurl libcurl4-openssl-dev' 'expat libexpat1-dev' 'json-c libjson-c-dev' | diff - got
+  grep -q "make: 'make lib' builds libshard.so alone" err || cat err; grep 'CC\|fatal' out err)"
+verdict "make lib needs none of them" "$(make -n -C "$ROOT" CC="gcc -I$WORK/hidden" BUILD="$WORK/bare" lib | grep -E 'libraries|curl|json-c|shim/ctl')"
 finish

@@ -92,6 +92,6 @@ symbols "$(ldd "$LIB" | awk '$1 == "libc.so.6" {print $3}')" |
     END {for (i in all) {split(all[i], part, "@"); if (n[part[1]] > 1) print all[i]}}' "$WORK/calls" - | sort >"$WORK/want"
 symbols "$LIB" | grep @ | sort >"$WORK/got"
 same "versions of symbols" "$WORK/want" "$WORK/got"
-verdict "needs libc alone" "$(ldd "$LIB" | grep -Ev 'linux-vdso|libc\.so\.6|ld-linux' )"
+verdict "needs libc alone" "$(ldd "$LIB" | grep -Ev 'linux-vdso|lib(c|dl|pthread)\.so\.[0-9]|ld-linux' )"
 verdict "no text relocations" "$(readelf -d "$LIB" | grep -E 'TEXTREL|RPATH|RUNPATH')"
 finish

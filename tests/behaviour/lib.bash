@@ -44,7 +44,7 @@ finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ]; exit; }
 # program NAME: path of tests/programs/NAME.c, compiled
 program() {
   [ -x "$WORK/$1" ] || ${CC:-gcc} -O1 -D_GNU_SOURCE -I"$ROOT/include" -o "$WORK/$1" \
-    "$ROOT/tests/programs/$1.c" -pthread ${2:+"$2" -Wl,-rpath,"$(dirname "$2")"} || exit 2
+    "$ROOT/tests/programs/$1.c" -pthread -ldl ${2:+"$2" -Wl,-rpath,"$(dirname "$2")"} || exit 2
 }
 
 # in_namespace: start this test anew where mounts are its own; returns if it is, or cannot be

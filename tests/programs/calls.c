@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -25,6 +26,14 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#if !__GLIBC_PREREQ(2, 34)
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#define close_range(first, last, flags) syscall(SYS_close_range, first, last, flags)
+#define _Fork() ((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0))
+#endif
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 

@@ -293,7 +293,11 @@ typedef int glob_function(const char *, int, int (*)(const char *, int), glob_t 
 static int new_glob64(const char *p, int flags, int (*f)(const char *, int), glob_t *g) {
   return glob64(p, flags, f, (glob64_t *)g);
 }
+#if __GLIBC_PREREQ(2, 36)
 static glob_function *const globs[] = {glob, old_glob, new_glob64};
+#else /* older ones' old_glob misses dangling links; libshard's serves it as it is served today */
+static glob_function *const globs[] = {glob, glob, new_glob64};
+#endif
 
 static void show_glob(int rc, const glob_t *g, int flags) {
   printf("  = %d errno %d count %zu offs %zu flags %x pathv %d\n", rc, errno, g->gl_pathc,

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * descriptors.h - a shardctl that libshard.so has started (host/builder.h) closes what descriptors
+ * its host had open.
+ *
+ * It closes them itself, first of all: posix_spawn can do so since glibc 2.34 only, and a list of
+ * them, made in the host, would miss what its other threads open meanwhile.
+ */
+#ifndef SHARD_CTL_DESCRIPTORS_H
+#define SHARD_CTL_DESCRIPTORS_H
+
+/*
+ * Close every descriptor from `first` on: by close_range (Linux 5.9), else by /proc/self/fd, else
+ * one number after the other, up to the limit on open files or, if that is lower, to 1048576, the
+ * kernel's own default. `without`: how many of these ways are passed over, for tests. errno stays.
+ */
+void ctl_close_from(int first, unsigned without);
+
+#endif
