@@ -200,10 +200,11 @@ void shard_opens_note(int fd, int dirfd, const char *opened) {
   if (!name || shard_climb_stat(dirfd, directory, &st) != 0) {
     return; /* a directory */
   }
+  uint64_t generation = atomic_load(&shard_notes_head->generation);
   struct place p = {.dev = shard_climb_device(&st),
                     .ino = st.stx_ino,
                     .mount = st.stx_mnt_id,
-                    .generation = atomic_load(&shard_notes_head->generation)};
+                    .generation = generation};
   struct kept *kept =
       &kept_places[(p.ino * SHARD_XXH_PRIME1 ^ p.dev * SHARD_XXH_PRIME2) >> 32 & (KEPT - 1)];
   bool held = !atomic_flag_test_and_set(&kept->held);
