@@ -91,7 +91,7 @@ $(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -pthread
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
 
 # ---- tests --------------------------------------------------------------------------------
 
