@@ -37,7 +37,7 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM
 
-libraries="libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libexpat1-dev libcmocka-dev"
+libraries="libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libexpat1-dev libcmocka-dev findutils"
 # unpack: arm64 packages into $root, with lists, cache and a state of apt's that are not this machine's
 unpack() {
 	local state=$AARCH64/apt package
@@ -88,11 +88,28 @@ unit() {
 		echo "$out" | grep -q '^\[==========\] [0-9]* test(s) run'
 }
 
+# Three ranks of find, and of a program that calls syscall(): together all files, each once.
+view() {
+	local rank lib=/src/build-aarch64 all=$root/tmp/all counts=
+	mkdir "$root/tmp/data" && (cd "$root/tmp/data" && seq -f 'f%03g' 100 | xargs touch) || return 1
+	chroot "$root" /qemu $lib/shardctl index /tmp/data -o /tmp/listing || return 1
+	for rank in 0 1 2; do
+		set -- -E LD_PRELOAD=$lib/libshard.so -E SHARD_DATASET=/tmp/data -E SHARD_LISTING=/tmp/listing \
+			-E SHARD_RANK=$rank -E SHARD_SIZE=3
+		chroot "$root" /qemu "$@" /usr/bin/find /tmp/data -type f -printf '%P\n' >>"$all" || return 1
+		counts="$counts$(chroot "$root" /qemu "$@" $lib/tests/getdents /tmp/data) "
+	done
+	echo "$counts"
+	# "." and ".." are counted by each
+	seq -f 'f%03g' 100 | diff - <(sort "$all") && [ $((${counts// /+}0)) = 106 ]
+}
+
 if step packages unpack && step mounts mounts && step build build; then
 	for test in build-aarch64/tests/test_*; do
 		case $test in *.d) continue ;; esac
 		step "${test##*/test_}" unit "$test"
 	done
+	step view view
 fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
