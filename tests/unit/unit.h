@@ -15,8 +15,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Under a sanitizer a fraction will do, besides the whole without one; and with an emulated processor
- * (aarch64.sh), which sets it. */
+/* Under a sanitizer a fraction will do, besides the whole without one; and with an emulated
+ * processor (aarch64.sh), which sets it. */
 #if defined(UNIT_PART)
 #elif defined(__SANITIZE_THREAD__)
 #define UNIT_PART 61
