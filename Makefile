@@ -27,7 +27,7 @@ LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache elect entry fetch first produce wanted) \
        $(addprefix stats/,keeper notes opens run stats) \
-       $(addprefix view/,choose datasets loading once passes place serve view window) \
+       $(addprefix view/,choose datasets keys loading once passes place serve view window) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
@@ -145,7 +145,7 @@ setup:
 
 # make check: some tests of each area, for every edit. make test: all. make test-AREA: one area.
 # tests/run.py has the table of what they run; logs are in build/test-logs/.
-.PHONY: check test test-unit test-behaviour test-docs test-clients test-torch test-s3 test-sanitizers test-dlio
+.PHONY: check test test-hosts test-unit test-behaviour test-docs test-clients test-torch test-s3 test-sanitizers test-dlio
 check: run-check
 test: run-all
 test-unit: run-unit
@@ -154,6 +154,7 @@ test-docs: run-docs
 test-clients: run-clients
 test-torch: run-torch
 test-s3: run-s3
+test-hosts: run-hosts
 test-sanitizers: run-sanitizers
 
 run-%:
