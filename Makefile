@@ -178,6 +178,11 @@ endif
 test-systems:
 	$(Q)bash tests/systems.sh $(SUITES)
 
+# aarch64: a cross compiler, Debian's libraries for it, unit tests by qemu. As root.
+.PHONY: test-aarch64
+test-aarch64:
+	$(Q)bash tests/aarch64.sh
+
 # The tests that can run under a sanitizer; each sanitizer has its own build tree.
 .PHONY: asan ubsan tsan
 asan:
