@@ -27,7 +27,7 @@ LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache elect entry fetch first produce wanted) \
        $(addprefix stats/,keeper notes opens run stats) \
-       $(addprefix view/,choose datasets loading once passes place serve view window) \
+       $(addprefix view/,choose datasets keys loading once passes place serve view window) \
        adapter/adapter \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \

@@ -180,6 +180,54 @@ int shard_dataset_open_s3(const char *url, const char *options, const char *cons
                           uint64_t round, int64_t since, struct shard_listing **out, char *err,
                           size_t size);
 
+/* ---- buckets that a program lists by a client of its own ------------------------------------ */
+
+/* What SHARD_ variables say of sharing out. */
+struct shard_sharing {
+  const char *strategy; /* "range", "stride" or "hash"; static storage */
+  int shuffled;         /* SHARD_SEED or SHARD_EPOCH is set */
+  int epoch_auto;       /* SHARD_EPOCH=auto */
+  int includes;         /* SHARD_INCLUDE is set */
+  int has_listing;      /* SHARD_LISTING is set */
+  int has_stats;        /* SHARD_STATS is set */
+  uint64_t epoch;       /* SHARD_EPOCH; 0 */
+};
+
+void shard_sharing_get(struct shard_sharing *out);
+
+/*
+ * Print the buckets of SHARD_DATASET, s3://bucket/prefix or gs://bucket/prefix, into buf[size], a
+ * line each. Returns the length without the NUL; -ERANGE if buf is too small.
+ */
+ssize_t shard_buckets(char *buf, size_t size);
+
+/*
+ * Open the listing of a bucket's dataset, s3://bucket/prefix/: one for all processes of the job on
+ * this node. environment as for shard_dataset_open_s3(). *out is the caller's. On failure a
+ * negative errno and a line in err[size]. May start a process (posix_spawn).
+ */
+int shard_bucket_open(const char *url, const char *const *environment, struct shard_listing **out,
+                      char *err, size_t size);
+
+/*
+ * Which of `count` keys are this rank's in an epoch: owned[i] is 1 or 0. Each key ends with NUL;
+ * what precedes its name in the dataset is `skip` bytes long. listing: shard_bucket_open()'s; NULL
+ * under SHARD_STRATEGY=hash. A name that the listing has not is nobody's, except that folders'
+ * markers go with the next name, and all such with every_name. dataset: shard_bucket_pass()'s. 0,
+ * or a negative errno and a line in err[size].
+ */
+int shard_bucket_owned(const struct shard_listing *listing, uint64_t epoch, const char *keys,
+                       size_t count, size_t skip, int every_name, int dataset, uint8_t *owned,
+                       char *err, size_t size);
+
+/*
+ * For SHARD_STATS: this process begins to list the dataset, or goes on, in this epoch; returns its
+ * number for shard_bucket_owned(), -1 if no statistics are kept. And: it has opened an object, by
+ * its name in the dataset.
+ */
+int shard_bucket_pass(const char *url, const struct shard_listing *listing, uint64_t epoch);
+void shard_bucket_opened(const char *url, const char *name);
+
 /* ---- the process's place in its job --------------------------------------------------------- */
 
 struct shard_world {

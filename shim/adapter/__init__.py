@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """_libshard: the CPython side of libshard.so, run inside the benchmark by adapter.c.
 
-DLIO lists its dataset in every process and keeps every path, twice over, in every rank and worker.
-Here the list becomes a FileList: a list of O(1) size that answers len() with the global count and
-element i with the i-th path of the node's shared listing. What DLIO derives from the list (its
-sample maps, its sampler's indices) becomes closed forms over it. Which files are opened, how often
-and in which steps stays DLIO's own decision, by DLIO's own code.
+It has two products. A process compiles the one that it needs, or both.
+
+dlio: DLIO lists its dataset in every process and keeps every path, twice over, in every rank and
+worker. Here the list becomes a FileList: a list of O(1) size that answers len() with the global
+count and element i with the i-th path of the node's shared listing. What DLIO derives from the list
+(its sample maps, its sampler's indices) becomes closed forms over it. Which files are opened, how
+often and in which steps stays DLIO's own decision, by DLIO's own code.
+
+buckets: clients that list a bucket of SHARD_DATASET get this rank's keys; see buckets/__init__.py.
 
 The modules, each built on those above it:
 
@@ -16,16 +20,19 @@ The modules, each built on those above it:
     parts                what families are put together from
     dlio                 the families, a module each
     prove                `shardctl prove`; not imported otherwise
+    buckets              the clients of buckets, a module each; built on native, listing, patching
 
 How it gets in, in order:
- 1. At the first import of dlio_benchmark, or of a module of this package by a worker that unpickles
-    an object of ours, adapter.c runs this file.
+ 1. At the first import of dlio_benchmark (or of a client, adapter/clients.def), or of a module of
+    this package by a worker that unpickles an object of ours, adapter.c runs this file, and then
+    begin() of the product.
  2. dlio.start() looks for the family whose functions are those of the DLIO that is installed. If
     there is none, a warning says so, and nothing is changed.
  3. The modules that the family patches are patched as they are imported.
 
 libshard(7) lists every change ("What it changes inside the process").
 """
+import importlib
 import linecache
 import sys
 import time
@@ -86,13 +93,15 @@ def modules_of(package):
 def family():
     """The name of the DLIO family that this process runs with, or None: it has no DLIO, or one
     that runs unmodified. `shardctl doctor` asks this: keep it, whatever else changes here."""
-    return dlio.family.name if dlio.family else None
+    dlio = sys.modules.get(__name__ + ".dlio")
+    return dlio.family.name if dlio and dlio.family else None
 
 
 def evidence():
     """How it is known: {"family": family(), "proof": None, or the proof of `shardctl prove` with
     its "file" and "date"}. For `shardctl doctor`, too."""
-    return {"family": family(), "proof": dlio.proof}
+    dlio = sys.modules.get(__name__ + ".dlio")
+    return {"family": family(), "proof": dlio.proof if dlio else None}
 
 
 def prove(arguments):
@@ -106,14 +115,21 @@ def prove(arguments):
         sys.meta_path.remove(Importer)
 
 
+BEGUN = {}  # {product: True}; adapter.c looks there
+
+
+def begin(product):
+    """Import a product and start it; adapter.c calls this."""
+    BEGUN[product] = True
+    sys.meta_path.insert(0, Importer)
+    try:
+        # All of it, now: the importer does not stay, and a worker may unpickle objects of any.
+        module = importlib.import_module("." + product, __name__)
+    finally:
+        sys.meta_path.remove(Importer)
+    module.start()  # last: what it needs is there, and it decides whether anything is changed
+
+
 __spec__ = Importer.find_spec(__name__)
 __package__, __path__, __loader__ = __name__, [], Importer
 Importer.show(__spec__)
-sys.meta_path.insert(0, Importer)
-try:
-    # All of them, now: the importer does not stay, and a worker may unpickle objects of any.
-    from . import dlio
-finally:
-    sys.meta_path.remove(Importer)
-
-dlio.start()  # last: what it needs is there, and it decides whether anything is changed

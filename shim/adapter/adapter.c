@@ -8,6 +8,9 @@
  * that it is given. No file, no PYTHONPATH, and nothing at all in a process that imports none of
  * these.
  *
+ * The package has two products, and only what a process needs is compiled: "dlio" for DLIO, and
+ * "buckets" for the clients of buckets, if SHARD_DATASET names one.
+ *
  * A worker started by spawn or forkserver gets there the same way when it unpickles an object of
  * ours: that imports a module such as _libshard.sequences, which exists by the time that Python
  * looks for it.
@@ -79,18 +82,44 @@ static const struct {
 #undef S
 };
 
-/* Packages whose import brings in ours: what the adapter knows something about, and ours, which a
- * worker that unpickles names first. */
-static const char *const packages[] = {"dlio_benchmark", PACKAGE};
+/* The products, and the packages whose import brings them in: what a product knows something about,
+ * and its own, which a worker that unpickles names first. */
+static const char *const dlio_packages[] = {"dlio_benchmark", PACKAGE, NULL};
+static const char *const bucket_packages[] = {PACKAGE ".buckets",
+#include "adapter/clients.def"
+                                              NULL};
 
-static bool of_interest(const char *name) {
-  for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
-    size_t n = strlen(packages[i]);
-    if (strncmp(name, packages[i], n) == 0 && (name[n] == 0 || name[n] == '.')) {
+struct product {
+  const char *name;
+  const char *begin; /* Python, run in the package's namespace */
+  const char *const *packages;
+};
+static const struct product dlio = {"dlio", "begin('dlio')", dlio_packages};
+static const struct product buckets = {"buckets", "begin('buckets')", bucket_packages};
+
+static bool is_of(const char *name, const struct product *product) {
+  for (const char *const *p = product->packages; *p; p++) {
+    size_t n = strlen(*p);
+    if (strncmp(name, *p, n) == 0 && (name[n] == 0 || name[n] == '.')) {
       return true;
     }
   }
   return false;
+}
+
+/* Whether this process's listings of buckets are divided; if the program is DLIO, it says so later.
+ */
+static bool serves_buckets(void) {
+  const struct shard_config *config = shard_config();
+  return config->buckets && (config->view == SHARD_VIEW_AUTO || config->view == SHARD_VIEW_SHARD);
+}
+
+/* The product that the import of a module brings in, or NULL. */
+static const struct product *find_product(const char *name) {
+  if (is_of(name, &buckets)) {
+    return serves_buckets() || name[0] == '_' ? &buckets : NULL;
+  }
+  return is_of(name, &dlio) ? &dlio : NULL;
 }
 
 /* {file: text} of the package; a new reference, or NULL with an exception. */
@@ -137,21 +166,52 @@ static bool run_init(object *dict) {
   return ran;
 }
 
+/* Run a text in the package's namespace. */
+static bool run_text(object *dict, const char *text) {
+  object *code = py.Py_CompileString(text, "<libshard>", PY_FILE_INPUT);
+  object *result = code ? py.PyEval_EvalCode(code, dict, dict) : NULL;
+  bool ran = result;
+  if (code) {
+    py.Py_DecRef(code);
+  }
+  if (result) {
+    py.Py_DecRef(result);
+  }
+  return ran;
+}
+
+/* Bring in a product: the package first, if it is not there. false: with an exception. */
+static bool begin(object *modules, const struct product *product) {
+  object *package = py.PyDict_GetItemString(modules, PACKAGE); /* borrowed */
+  bool there = package;
+  if (!there) {
+    package = py.PyImport_AddModule(PACKAGE); /* borrowed */
+  }
+  object *dict = package ? py.PyModule_GetDict(package) : NULL;
+  return dict && (there || run_init(dict)) && run_text(dict, product->begin);
+}
+
 /*
- * Start the package. On failure None is put in its place, as for a module that must not be
+ * DLIO then runs unmodified. None is put in the package's place, as for a module that must not be
  * imported: this interpreter does not try again.
  */
-static void start(object *modules) {
-  object *package = py.PyImport_AddModule(PACKAGE); /* borrowed */
-  object *dict = package ? py.PyModule_GetDict(package) : NULL;
-  if (dict && run_init(dict)) {
-    return;
-  }
+static void give_up_dlio(object *modules) {
+  object *package = py.PyDict_GetItemString(modules, PACKAGE); /* borrowed */
   shard_view_set(SHARD_VIEW_OFF); /* it shards by itself: half a directory would be wrong */
   shard_log(SHARD_LOG_WARN, "the CPython adapter could not start, so the program runs unmodified:");
   py.PyErr_WriteUnraisable(package);
   py.PyErr_Clear();
-  py.PyDict_SetItemString(modules, PACKAGE, py.None);
+  if (!serves_buckets()) {
+    py.PyDict_SetItemString(modules, PACKAGE, py.None);
+  }
+}
+
+/* Whether this interpreter has begun with a product, or shall not. */
+static bool has_begun(object *modules, const struct product *product) {
+  object *package = py.PyDict_GetItemString(modules, PACKAGE); /* borrowed */
+  object *dict = package && package != py.None ? py.PyModule_GetDict(package) : NULL;
+  object *begun = dict ? py.PyDict_GetItemString(dict, "BEGUN") : NULL;
+  return package == py.None || (begun && py.PyDict_GetItemString(begun, product->name));
 }
 
 static int on_audit(const char *event, object *args, void *unused) {
@@ -168,10 +228,11 @@ static int on_audit(const char *event, object *args, void *unused) {
     py.PyErr_Clear();
     return 0;
   }
-  if (inside || told || !of_interest(name)) {
+  const struct product *product = inside ? NULL : find_product(name);
+  if (!product || (told && product == &dlio)) {
     return 0;
   }
-  if (!shard_config()->adapter) {
+  if (product == &dlio && !shard_config()->adapter) {
     told = true;
     shard_view_set(SHARD_VIEW_OFF);
     shard_log(SHARD_LOG_WARN, "DLIO divides its files itself, so SHARD_DATASET is not applied to "
@@ -179,15 +240,25 @@ static int on_audit(const char *event, object *args, void *unused) {
     return 0;
   }
   object *modules = py.PyImport_GetModuleDict(); /* borrowed */
-  if (!modules || py.PyDict_GetItemString(modules, PACKAGE)) {
+  if (!modules || has_begun(modules, product)) {
     return 0;
   }
-  int saved = errno;
+  int saved = errno, rc = 0;
   inside = true;
-  start(modules);
+  if (!begin(modules, product)) {
+    if (product == &dlio) {
+      give_up_dlio(modules);
+    } else {
+      /* The import fails: a client that shows all keys would be wrong. */
+      shard_log(SHARD_LOG_ERROR,
+                "the CPython adapter could not start, so a bucket of SHARD_DATASET "
+                "cannot be divided, and its clients cannot be imported");
+      rc = -1;
+    }
+  }
   inside = false;
   errno = saved;
-  return 0;
+  return rc;
 }
 
 /* Whether one of CPython's own arguments is `flag`, or `-X option`; option "" for a letter alone.
@@ -242,8 +313,8 @@ void shard_adapter_init(void) {
   const struct shard_config *config = shard_config();
   /* Without the adapter there is still this to see to: a program that shards by itself must not
    * get the shard view because a dataset is set. */
-  bool guard = config->view == SHARD_VIEW_AUTO && config->dataset;
-  if (config->view == SHARD_VIEW_OFF || (!config->adapter && !guard)) {
+  bool guard = config->view == SHARD_VIEW_AUTO && config->directories;
+  if (config->view == SHARD_VIEW_OFF || (!config->adapter && !guard && !serves_buckets())) {
     return;
   }
   for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {

@@ -37,6 +37,15 @@ class Listing:
         return cls._once(native().bucket(*arguments))
 
     @classmethod
+    def of_bucket_of_job(cls, *arguments):
+        return cls._once(native().bucket_of_job(*arguments))
+
+    @property
+    def handle(self):
+        """What native's functions take."""
+        return self._handle
+
+    @classmethod
     def _once(cls, handle):
         listing = cls(handle)
         return cls._open.setdefault((listing.file, listing.digest), listing)

@@ -31,6 +31,15 @@ class World(ctypes.Structure):
                 + [("launcher", ctypes.c_char * 32)])
 
 
+class Sharing(ctypes.Structure):
+    """struct shard_sharing, likewise."""
+
+    _fields_ = ([("strategy", ctypes.c_char_p)]
+                + [(n, ctypes.c_int) for n in ("shuffled", "epoch_auto", "includes", "has_listing",
+                                    "has_stats")]
+                + [("epoch", ctypes.c_uint64)])
+
+
 class Native:
     """The functions, one method each, with Python's types and exceptions."""
 
@@ -84,6 +93,15 @@ class Native:
         self.shuffle_back = declare(quick, "shard_shuffle_back", number, number, number, number,
                                     number)
 
+        self._sharing = declare(quick, "shard_sharing_get", None, ctypes.POINTER(Sharing))
+        self._buckets = declare(quick, "shard_buckets", ctypes.c_ssize_t, text, size)
+        self._bucket_open = declare(slow, "shard_bucket_open", ctypes.c_int, text,
+                                    ctypes.POINTER(text), ctypes.POINTER(pointer), text, size)
+        self._bucket_owned = declare(quick, "shard_bucket_owned", ctypes.c_int, pointer, number,
+                                     text, size, size, ctypes.c_int, ctypes.c_int, text, text, size)
+        self._bucket_pass = declare(quick, "shard_bucket_pass", ctypes.c_int, text, pointer, number)
+        self._bucket_opened = declare(quick, "shard_bucket_opened", None, text, text)
+
     def _buffer(self):
         try:
             return self._local.buffer
@@ -116,6 +134,59 @@ class Native:
             self._complain()
             return True
         return False
+
+    def config_fault(self):
+        """The line about a SHARD_ variable that is misspelt or wrong, or None."""
+        buffer = self._text()
+        return self._decode(buffer) if self._check(buffer, 1024) else None
+
+    def place(self):
+        """(World, None), or (None, the line that says why no rank is known)."""
+        world, buffer = World(), self._text()
+        rc = self._world_get(ctypes.byref(world), buffer, 1024)
+        return (None, self._decode(buffer)) if rc else (world, None)
+
+    def sharing(self):
+        sharing = Sharing()
+        self._sharing(ctypes.byref(sharing))
+        return sharing
+
+    def stats_on(self):
+        """Whether SHARD_STATS is set."""
+        return bool(self.sharing().has_stats)
+
+    def buckets(self):
+        """The buckets of SHARD_DATASET, as URLs."""
+        buffer = self._buffer()
+        n = self._buckets(buffer, 65536)
+        return os.fsdecode(buffer.raw[:n]).split("\n")[:-1] if n > 0 else []
+
+    def bucket_of_job(self, url, environment):
+        """Handle of a bucket's listing; see shard_bucket_open(). OSError with a line for people."""
+        handle, buffer = ctypes.c_void_p(), self._text()
+        rc = self._bucket_open(os.fsencode(url), _variables(environment), ctypes.byref(handle),
+                               buffer, 1024)
+        if rc:
+            raise OSError(-rc, self._decode(buffer))
+        return handle
+
+    def bucket_pass(self, url, handle, epoch):
+        return self._bucket_pass(os.fsencode(url), handle, epoch)
+
+    def bucket_opened(self, url, name):
+        self._bucket_opened(os.fsencode(url), name.encode("utf-8", "surrogateescape"))
+
+    def owned(self, handle, epoch, keys, skip, every_name, dataset):
+        """A flag for each key, as bytes; see shard_bucket_owned(). OSError with a line."""
+        text = "\0".join(keys).encode("utf-8", "surrogateescape")
+        if text.count(b"\0") != len(keys) - 1:
+            raise OSError(22, "a key holds a NUL character, which a name cannot")
+        flags, buffer = ctypes.create_string_buffer(len(keys)), self._text()
+        rc = self._bucket_owned(handle, epoch, text, len(keys), skip, every_name, dataset, flags,
+                                buffer, 1024)
+        if rc:
+            raise OSError(-rc, self._decode(buffer))
+        return flags.raw
 
     def world(self):
         """(World, None), (World without rank, None) if there is no launcher, or (None, error)."""
@@ -171,10 +242,8 @@ class Native:
     def bucket(self, url, options, environment, turn, since):
         """Handle of the listing of s3://bucket/prefix; see shard_dataset_open_s3()."""
         handle, text = ctypes.c_void_p(), self._text()
-        variables = (ctypes.c_char_p * (len(environment) + 1))(
-            *(variable.encode("utf-8", "surrogateescape") for variable in environment))
-        rc = self._bucket(url.encode("utf-8"), options.encode(), variables, turn, since,
-                          ctypes.byref(handle), text, 1024)
+        rc = self._bucket(url.encode("utf-8"), options.encode(), _variables(environment), turn,
+                          since, ctypes.byref(handle), text, 1024)
         if rc:
             raise OSError(-rc, self._decode(text))
         return handle
@@ -215,6 +284,12 @@ class Native:
         if i < 0 and i != -2:
             raise OSError(int(-i), "the listing is damaged")
         return i if i >= 0 else -1
+
+
+def _variables(environment):
+    """An array for shardctl's environment: "NAME=value" or "NAME"."""
+    return (ctypes.c_char_p * (len(environment) + 1))(
+        *(variable.encode("utf-8", "surrogateescape") for variable in environment))
 
 
 _loaded = None

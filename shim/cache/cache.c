@@ -296,6 +296,20 @@ int shard_cache_open_bucket(const char *dir, const char *url, const char *option
   return rc;
 }
 
+int shard_cache_open_keys(const char *url, const char *options, const char *const *environment,
+                          const char *job, struct shard_listing **out, char *err, size_t size) {
+  int saved = errno;
+  struct call *c = new_call(err, size);
+  int rc = c ? shard_wanted_bucket(&c->wanted, NULL, url, job, err, size) : -ENOMEM;
+  if (rc == 0) {
+    c->wanted.environment = environment;
+    rc = open_wanted(c, NULL, options, out);
+  }
+  free(c);
+  errno = saved;
+  return rc;
+}
+
 /* The job and the round; malloc'd. NULL: the job is not known. */
 static char *round_of_job(uint64_t round) {
   char *job = round > 0 ? malloc(SHARD_LAUNCHER_JOB_SIZE + 32) : NULL;

@@ -39,6 +39,10 @@ int shard_cache_open(const char *dir, const char *options, const char *job,
 int shard_cache_open_bucket(const char *dir, const char *url, const char *options, const char *job,
                             struct shard_listing **out, char *err, size_t size);
 
+/* The same without a directory. environment: for shardctl, see shard_dataset_open_s3(). */
+int shard_cache_open_keys(const char *url, const char *options, const char *const *environment,
+                          const char *job, struct shard_listing **out, char *err, size_t size);
+
 /*
  * The same listing while it is made, in the order in which names come (stream.h): shardctl goes on
  * in the background once there is a first part. All of a job on this node read one stream.

@@ -423,6 +423,8 @@ void shard_config_init(char *const *environment) {
     }
   }
   config.seeded = given[AT_SEED];
+  config.directories = config.dataset && shard_dataset_has_directory(config.dataset);
+  config.buckets = config.dataset && shard_dataset_has_bucket(config.dataset);
   config.shuffle = config.seeded || given[AT_EPOCH];
   if (config.listing_first && !config.listing) {
     COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file or object to make");

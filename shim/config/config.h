@@ -29,10 +29,12 @@ struct shard_config {
 #include "config/variables.def"
 #undef X
 #undef Y
-  bool shuffle;    /* SHARD_SEED or SHARD_EPOCH is set */
-  bool seeded;     /* SHARD_SEED is set */
-  bool epoch_auto; /* SHARD_EPOCH=auto: each full pass is an epoch */
-  char error[384]; /* the line about the first bad variable; "": all are good */
+  bool shuffle;     /* SHARD_SEED or SHARD_EPOCH is set */
+  bool seeded;      /* SHARD_SEED is set */
+  bool epoch_auto;  /* SHARD_EPOCH=auto: each full pass is an epoch */
+  bool directories; /* SHARD_DATASET names directories, */
+  bool buckets;     /* and buckets themselves */
+  char error[384];  /* the line about the first bad variable; "": all are good */
 };
 
 /*

@@ -8,19 +8,58 @@
 
 #define SCHEME "s3://"
 
+/* Bytes of the scheme that a bucket's URL begins with, its colon included; 0: it is no such URL. */
+static size_t scheme_length(const char *text) {
+  return strncmp(text, SCHEME, strlen(SCHEME)) == 0 || strncmp(text, "gs://", 5) == 0 ? 3 : 0;
+}
+
 const char *shard_dataset_next(const char *list, struct shard_dataset_item *out) {
   static const char mark[] = "=" SCHEME;
   const char *p = list + strspn(list, ":");
-  size_t n = strcspn(p, ":");
+  size_t n = strcspn(p, ":"), scheme = scheme_length(p);
   *out = (struct shard_dataset_item){.path = p, .path_length = n};
-  /* The colon of "=s3:" does not end the item. */
-  if (n >= 3 && strncmp(p + n - 3, mark, strlen(mark)) == 0) {
+  /* The colon of "s3:" does not end the item. */
+  if (scheme) {
+    out->path_length = 0;
+    out->url = p;
+  } else if (n >= 3 && strncmp(p + n - 3, mark, strlen(mark)) == 0) {
     out->path_length = n - 3;
     out->url = p + n - 2;
-    out->url_length = 3 + strcspn(p + n + 1, ":");
+  }
+  if (out->url) {
+    out->url_length = 3 + strcspn(out->url + 3, ":");
     n = (size_t)(out->url - p) + out->url_length;
   }
   return n > 0 ? p + n : NULL;
+}
+
+/* Whether the URL of an item has a bucket's name. */
+static bool names_bucket(const struct shard_dataset_item *item) {
+  return item->url_length > 5 && item->url[5] != '/';
+}
+
+/* Whether all keys below one URL are below the other, too. */
+static bool contains(const struct shard_dataset_item *a, const struct shard_dataset_item *b) {
+  size_t n = a->url_length;
+  while (n > 5 && a->url[n - 1] == '/') {
+    n--;
+  }
+  return n <= b->url_length && memcmp(a->url, b->url, n) == 0 &&
+         (n == b->url_length || b->url[n] == '/');
+}
+
+/* Whether two buckets themselves of a list have keys in common. */
+static bool overlaps(const char *list) {
+  struct shard_dataset_item a, b;
+  for (const char *p = list; (p = shard_dataset_next(p, &a));) {
+    for (const char *q = p; (q = shard_dataset_next(q, &b));) {
+      if (shard_dataset_is_bucket(&a) && shard_dataset_is_bucket(&b) &&
+          (contains(&a, &b) || contains(&b, &a))) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 const char *shard_dataset_fault(const char *list) {
@@ -28,24 +67,53 @@ const char *shard_dataset_fault(const char *list) {
   bool after_url = false;
   const char *p = list;
   for (size_t i = 0; (p = shard_dataset_next(p, &item)); i++) {
-    if (item.path_length == 0 ||
-        (item.path_length == 2 && strncmp(item.path, SCHEME, strlen(SCHEME)) == 0)) {
+    bool bucket = shard_dataset_is_bucket(&item);
+    if (!bucket && item.path_length == 0) {
       return "needs the directory that stands for the bucket, as in /mnt/train=s3://bucket/train";
     }
-    if (after_url && *item.path != '/') {
+    if (bucket && !names_bucket(&item)) {
+      return "names no bucket; write s3://bucket/prefix";
+    }
+    if (after_url && !bucket && *item.path != '/') {
       return "has a prefix with a ':', which cannot be; a dataset that follows a prefix begins "
-             "with "
-             "'/'";
+             "with '/', s3:// or gs://";
     }
     after_url = item.url;
   }
+  if (overlaps(list)) {
+    return "has a bucket's prefix twice, or one inside another; name one of them";
+  }
   return list[strspn(list, ":")] ? NULL : "names no directory";
+}
+
+bool shard_dataset_has_directory(const char *list) {
+  struct shard_dataset_item item;
+  while ((list = shard_dataset_next(list, &item))) {
+    if (!shard_dataset_is_bucket(&item)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool shard_dataset_has_bucket(const char *list) {
+  struct shard_dataset_item item;
+  while ((list = shard_dataset_next(list, &item))) {
+    if (shard_dataset_is_bucket(&item)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool is_relative(const struct shard_dataset_item *item) {
+  return !shard_dataset_is_bucket(item) && *item->path != '/';
 }
 
 bool shard_dataset_is_relative(const char *list) {
   struct shard_dataset_item item;
   while ((list = shard_dataset_next(list, &item))) {
-    if (*item.path != '/') {
+    if (is_relative(&item)) {
       return true;
     }
   }
@@ -57,7 +125,7 @@ size_t shard_dataset_make_absolute(const char *list, const char *directory, char
   struct shard_dataset_item item;
   size_t used = 0;
   while ((list = shard_dataset_next(list, &item)) && used < size) {
-    bool relative = *item.path != '/';
+    bool relative = is_relative(&item);
     int n = snprintf(buf + used, size - used, "%s%s%s%.*s", used > 0 ? ":" : "",
                      relative ? directory : "", relative ? "/" : "", (int)(list - item.path),
                      item.path);

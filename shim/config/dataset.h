@@ -10,13 +10,14 @@
 #include <stddef.h>
 
 /*
- * "DIR", or "DIR=s3://bucket/prefix" for a directory that stands for a bucket. The texts are parts
- * of the list, not NUL-terminated.
+ * "DIR", "DIR=s3://bucket/prefix" for a directory that stands for a bucket, or a bucket itself:
+ * "s3://bucket/prefix" or "gs://bucket/prefix". The texts are parts of the list, not
+ * NUL-terminated.
  */
 struct shard_dataset_item {
-  const char *path;
-  size_t path_length;
-  const char *url; /* NULL: a plain DIR */
+  const char *path;   /* of a bucket itself: its URL */
+  size_t path_length; /* of a bucket itself: 0 */
+  const char *url;    /* NULL: a plain DIR */
   size_t url_length;
 };
 
@@ -27,6 +28,15 @@ const char *shard_dataset_next(const char *list, struct shard_dataset_item *out)
  * nothing.
  */
 const char *shard_dataset_fault(const char *list);
+
+/* Whether an item is a bucket itself: no directory, so libc's calls know nothing of it. */
+static inline bool shard_dataset_is_bucket(const struct shard_dataset_item *item) {
+  return item->url && item->url == item->path;
+}
+
+/* Whether a list has directories, and buckets themselves. */
+bool shard_dataset_has_directory(const char *list);
+bool shard_dataset_has_bucket(const char *list);
 
 /* Whether some item's path does not begin with '/'. */
 bool shard_dataset_is_relative(const char *list);

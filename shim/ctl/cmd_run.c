@@ -20,6 +20,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "config/dataset.h"
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/libshard_path.h"
@@ -30,7 +31,7 @@ static const char usage[] =
     "Runs CMD with LD_PRELOAD=libshard.so, unless it is a program that libshard cannot serve:\n"
     "statically linked, set-uid, written in Go, for another machine or another libc.\n"
     "\n"
-    "      --dataset DIR         set SHARD_DATASET; may be repeated\n"
+    "      --dataset DIR         set SHARD_DATASET; DIR or s3://BUCKET/PREFIX; may be repeated\n"
     "      --rank R --size P     set SHARD_RANK and SHARD_SIZE\n"
     "      --strategy STRATEGY   set SHARD_STRATEGY: range, stride or hash\n"
     "      --seed N              set SHARD_SEED\n"
@@ -430,24 +431,45 @@ static int preload(const char *path) {
 /* ---- options ------------------------------------------------------------------------------------
  */
 
-/* Add a directory to SHARD_DATASET: by its absolute path, for the command may go elsewhere. */
-static int add_dataset(void *context, int option) {
-  char **all = context, *real = realpath(optarg, NULL), *longer;
+/* What SHARD_DATASET takes for a dataset, malloc'd: a directory by its absolute path, for the
+ * command may go elsewhere, or a bucket as it is. CTL_DONE, or as ctl_fail(). */
+static int find_dataset(const char *given, char **out) {
+  struct shard_dataset_item item;
+  shard_dataset_next(given, &item);
+  if (shard_dataset_is_bucket(&item) && item.path == given) {
+    const char *fault = strchr(given + item.url_length, ':') ? "has a colon in its prefix, which "
+                                                               "SHARD_DATASET cannot hold"
+                                                             : shard_dataset_fault(given);
+    *out = strdup(given);
+    return fault  ? ctl_fail("dataset '%s' %s", given, fault)
+           : *out ? CTL_DONE
+                  : ctl_fail("out of memory");
+  }
   struct stat st;
-  (void)option; /* the only one of its own */
-  if (!real || stat(real, &st) != 0 || !S_ISDIR(st.st_mode)) {
-    return ctl_fail("cannot use dataset '%s': %s", optarg, strerror(real ? ENOTDIR : errno));
+  *out = realpath(given, NULL);
+  if (!*out || stat(*out, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    return ctl_fail("cannot use dataset '%s': %s", given, strerror(*out ? ENOTDIR : errno));
   }
-  if (strchr(real, ':')) {
-    return ctl_fail("dataset '%s' has a colon in its path, which SHARD_DATASET cannot hold", real);
+  if (strchr(*out, ':')) {
+    return ctl_fail("dataset '%s' has a colon in its path, which SHARD_DATASET cannot hold", *out);
   }
-  if (asprintf(&longer, "%s%s%s", *all ? *all : "", *all ? ":" : "", real) < 0) {
-    return ctl_fail("out of memory");
-  }
-  free(real);
-  free(*all);
-  *all = longer;
   return CTL_DONE;
+}
+
+/* Add a dataset to SHARD_DATASET. */
+static int add_dataset(void *context, int option) {
+  char **all = context, *found = NULL, *longer;
+  (void)option; /* the only one of its own */
+  int rc = find_dataset(optarg, &found);
+  if (rc == CTL_DONE && asprintf(&longer, "%s%s%s", *all ? *all : "", *all ? ":" : "", found) < 0) {
+    rc = ctl_fail("out of memory");
+  }
+  free(found);
+  if (rc == CTL_DONE) {
+    free(*all);
+    *all = longer;
+  }
+  return rc;
 }
 
 /* Set the variables that options stand for. */

@@ -65,7 +65,7 @@ static bool refresh_roots(struct roots *r, uint64_t *generation) {
   copy_roots(r);
   for (uint32_t i = 0; i < r->count; i++) {
     struct shard_climb_root *root = &r->roots[r->count - 1 - i], before = *root;
-    if (shard_notes_is_ready(i) && shard_climb_look(root) &&
+    if (shard_notes_is_ready(i) && *root->path == '/' && shard_climb_look(root) &&
         (root->ino != before.ino || root->dev != before.dev)) {
       atomic_store(&shard_notes_dataset(i)->dev, root->dev);
       atomic_store(&shard_notes_dataset(i)->ino, root->ino);

@@ -37,20 +37,9 @@ static struct {
 /* ---- datasets ---------------------------------------------------------------------------------
  */
 
-/* The number of a dataset, which is added if it is new. -1: it is not there, or one too many. */
-static int have_dataset(const char *path, bool of_program, const struct shard_options *options,
-                        uint64_t first) {
-  char root[PATH_MAX];
-  struct statx st;
-  int fd = shard_notes_open_file(path, O_PATH | O_DIRECTORY);
-  size_t n = fd < 0 ? 0 : shard_notes_path(fd, root);
-  bool good = n > 0 && shard_climb_stat(fd, "", &st) == 0;
-  if (fd >= 0) {
-    shard_notes_close_file(fd);
-  }
-  if (!good) {
-    return -1;
-  }
+/* The number of the dataset with this root, which is added if it is new. -1: it is one too many. */
+static int have_root(const char *root, size_t n, const struct statx *st, bool of_program,
+                     const struct shard_options *options, uint64_t first) {
   uint64_t id = shard_xxh64(root, n, 0);
   for (uint32_t i = 0; i < shard_notes_datasets(); i++) {
     if (shard_notes_is_ready(i) && shard_notes_dataset(i)->id == id &&
@@ -67,8 +56,8 @@ static int have_dataset(const char *path, bool of_program, const struct shard_op
   d->program = of_program;
   d->id = id;
   d->first = first;
-  atomic_store(&d->dev, shard_climb_device(&st));
-  atomic_store(&d->ino, st.stx_ino);
+  atomic_store(&d->dev, st ? shard_climb_device(st) : 0);
+  atomic_store(&d->ino, st ? st->stx_ino : 0);
   atomic_store(&d->epoch, first);
   atomic_store(&d->last, first);
   d->options = *options;
@@ -78,9 +67,35 @@ static int have_dataset(const char *path, bool of_program, const struct shard_op
   return (int)i;
 }
 
+/* The number of a dataset, which is added if it is new. -1: it is not there, or one too many. */
+static int have_dataset(const char *path, bool of_program, const struct shard_options *options,
+                        uint64_t first) {
+  char root[PATH_MAX];
+  struct statx st;
+  int fd = shard_notes_open_file(path, O_PATH | O_DIRECTORY);
+  size_t n = fd < 0 ? 0 : shard_notes_path(fd, root);
+  bool good = n > 0 && shard_climb_stat(fd, "", &st) == 0;
+  if (fd >= 0) {
+    shard_notes_close_file(fd);
+  }
+  if (!good) {
+    return -1;
+  }
+  return have_root(root, n, &st, of_program, options, first);
+}
+
 void shard_stats_view(enum shard_view view) {
   if (shard_stats_on()) {
     atomic_store(&shard_notes_head->view, view);
+  }
+}
+
+/* Which names of SHARD_DATASET are shared out. */
+static void take_options(struct shard_options *options) {
+  const struct shard_config *config = shard_config();
+  *options = (struct shard_options){.hidden = true};
+  if (config->include && !(config->listing && shard_pattern_is_manifest(config->listing))) {
+    snprintf(options->include, sizeof(options->include), "%s", config->include);
   }
 }
 
@@ -88,15 +103,38 @@ int shard_stats_root(const char *path) {
   if (!shard_stats_on()) {
     return -1;
   }
-  const struct shard_config *config = shard_config();
-  struct shard_options options = {.hidden = true};
+  struct shard_options options;
   int saved = errno;
-  if (config->include && !(config->listing && shard_pattern_is_manifest(config->listing))) {
-    snprintf(options.include, sizeof(options.include), "%s", config->include);
-  }
-  int found = have_dataset(path, false, &options, config->epoch);
+  take_options(&options);
+  int found = have_dataset(path, false, &options, shard_config()->epoch);
   errno = saved;
   return found;
+}
+
+int shard_stats_bucket(const char *url) {
+  size_t n = strlen(url);
+  if (!shard_stats_on() || n >= PATH_MAX) {
+    return -1;
+  }
+  struct shard_options options;
+  int saved = errno;
+  take_options(&options);
+  int found = have_root(url, n, NULL, false, &options, shard_config()->epoch);
+  errno = saved;
+  return found;
+}
+
+void shard_stats_object(int i, const char *name, size_t length) {
+  const char *slash = memrchr(name, '/', length), *base = slash ? slash + 1 : name;
+  if (i < 0 || !shard_stats_on() || !*base ||
+      !shard_options_match(&shard_notes_dataset((uint32_t)i)->options, base,
+                           length - (size_t)(base - name))) {
+    return;
+  }
+  uint64_t opened = shard_notes_what(i, shard_stats_epoch_now(i), SHARD_LOG_OPENED);
+  if (opened) {
+    shard_notes_add(shard_xxh64(name, length, 0), opened);
+  }
 }
 
 static atomic_bool all_there; /* every root of SHARD_DATASET has been seen */
@@ -109,7 +147,8 @@ __attribute__((noinline)) void shard_stats_find_roots(void) {
     return;
   }
   for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
-    if (item.path_length < sizeof(path)) { /* without the bucket that it stands for */
+    if (!shard_dataset_is_bucket(&item) &&
+        item.path_length < sizeof(path)) { /* without the bucket that it stands for */
       memcpy(path, item.path, item.path_length);
       path[item.path_length] = 0;
       missing |= shard_stats_root(path) < 0;

@@ -39,6 +39,10 @@ void shard_stats_view(enum shard_view view);
 
 /* For the shard view: the number of a dataset of SHARD_DATASET, for the calls below; -1: none. */
 int shard_stats_root(const char *path);
+/* The same of one that is a bucket itself, s3://bucket/prefix/. */
+int shard_stats_bucket(const char *url);
+/* An object of it was opened. */
+void shard_stats_object(int dataset, const char *name, size_t length);
 /* The dataset's listing, with so many entries that are its own. */
 void shard_stats_listing(int dataset, const struct shard_listing *listing, uint64_t entries);
 /* This process reads its names for an epoch, shuffled or not. */

@@ -89,7 +89,7 @@ static void add_datasets(const char *list) {
   shard_datasets_all.roots = calloc(room, sizeof(*shard_datasets_all.roots));
   int rc = shard_datasets_all.items && shard_datasets_all.roots ? 0 : -ENOMEM;
   for (const char *p = list; rc == 0 && (p = shard_dataset_next(p, &item));) {
-    rc = add_dataset(&item);
+    rc = shard_dataset_is_bucket(&item) ? 0 : add_dataset(&item);
   }
   if (rc != 0) {
     shard_datasets_all.error = rc;

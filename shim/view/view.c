@@ -42,7 +42,7 @@ static enum shard_view current_view(void) {
     const struct shard_config *config = shard_config();
     view = (int)config->view;
     if (view == SHARD_VIEW_AUTO) {
-      view = config->dataset ? SHARD_VIEW_SHARD : SHARD_VIEW_OFF;
+      view = config->directories ? SHARD_VIEW_SHARD : SHARD_VIEW_OFF;
     }
     int undecided = -1;
     if (!atomic_compare_exchange_strong(&view_now, &undecided, view)) {
@@ -57,7 +57,7 @@ bool shard_view_active(void) {
   if (config->error[0] && config->view != SHARD_VIEW_OFF) {
     shard_config_complain();
   }
-  return config->dataset && current_view() == SHARD_VIEW_SHARD;
+  return config->directories && current_view() == SHARD_VIEW_SHARD;
 }
 
 /* ---- opened -----------------------------------------------------------------------------------

@@ -147,6 +147,52 @@ static void dataset_items(void **state) {
   assert_string_equal(seen->dataset, wanted);
 }
 
+/* Buckets themselves, beside directories. */
+static void dataset_buckets(void **state) {
+  (void)state;
+  const char *p = "s3://b/x:/a:gs://c:/d=s3://e/f:s3://g/";
+  const struct {
+    const char *path, *url;
+  } want[] = {
+      {NULL, "s3://b/x"}, {"/a", NULL}, {NULL, "gs://c"}, {"/d", "s3://e/f"}, {NULL, "s3://g/"}};
+  struct shard_dataset_item item;
+  for (size_t i = 0; i < COUNT(want); i++) {
+    p = shard_dataset_next(p, &item);
+    assert_non_null(p);
+    assert_int_equal(shard_dataset_is_bucket(&item), !want[i].path);
+    assert_int_equal(item.path_length, want[i].path ? strlen(want[i].path) : 0);
+    if (want[i].url) {
+      assert_int_equal(item.url_length, strlen(want[i].url));
+      assert_memory_equal(item.url, want[i].url, item.url_length);
+    }
+  }
+  assert_null(shard_dataset_next(p, &item));
+  assert_true(shard_dataset_has_bucket("/a:s3://b") && shard_dataset_has_directory("/a:s3://b"));
+  assert_false(shard_dataset_has_directory("s3://b/x:gs://c"));
+  assert_false(shard_dataset_has_bucket("/a:/b=s3://c"));
+  const char *const good[] = {"s3://b",        "s3://b/x:s3://b/y", "s3://b/x:s3://b/xy",
+                              "s3://b:gs://b", "/a:s3://b/:/c",     "/mnt=s3://b/x:s3://b/x"};
+  const char *const bad[] = {"s3://",          "s3:///x",         "s3://b:c",
+                             "s3://b:s3://b/", "s3://b/x:s3://b", "s3://b/x/:/a:s3://b/x/y"};
+  for (size_t i = 0; i < COUNT(good); i++) {
+    assert_null(shard_dataset_fault(good[i]));
+  }
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    assert_non_null(shard_dataset_fault(bad[i]));
+  }
+  char here[2000], wanted[5000];
+  assert_non_null(getcwd(here, sizeof(here)));
+  LOAD("SHARD_DATASET=s3://b/c");
+  assert_int_equal(seen->rc, 0);
+  assert_string_equal(seen->dataset, "s3://b/c");
+  assert_true(seen->config.buckets && !seen->config.directories);
+  LOAD("SHARD_DATASET=a:s3://b/c"); /* a relative directory goes first only */
+  assert_int_equal(seen->rc, 0);
+  snprintf(wanted, sizeof(wanted), "%s/a:s3://b/c", here);
+  assert_string_equal(seen->dataset, wanted);
+  assert_true(seen->config.buckets && seen->config.directories);
+}
+
 /* Which datasets lie inside which: by whole components, never itself. */
 static void datasets_inside(void **state) {
   (void)state;
@@ -336,8 +382,8 @@ static void misvalued(void **state) {
       "SHARD_LOG=",
       "SHARD_LOG=verbose",
       "SHARD_LOG=2",
-      "SHARD_DATASET=s3://b/p",
-      "SHARD_DATASET=/x:s3://b/p",
+      "SHARD_DATASET=s3://",
+      "SHARD_DATASET=/x:s3:///p",
       "SHARD_DATASET==s3://b/p",
       "SHARD_LISTING=s3://b/%k",
       "SHARD_LISTING_BUILD=",
@@ -419,14 +465,14 @@ static void foreign(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_set),    cmocka_unit_test(all_set),
-      cmocka_unit_test(dataset_items),  cmocka_unit_test(every_word),
-      cmocka_unit_test(misspelt),       cmocka_unit_test(misvalued),
-      cmocka_unit_test(misvalued_rank), cmocka_unit_test(too_long),
-      cmocka_unit_test(first_fault),    cmocka_unit_test(stats),
-      cmocka_unit_test(kept),           cmocka_unit_test(datasets_inside),
-      cmocka_unit_test(words),          cmocka_unit_test(described),
-      cmocka_unit_test(foreign),
+      cmocka_unit_test(nothing_set),     cmocka_unit_test(all_set),
+      cmocka_unit_test(dataset_items),   cmocka_unit_test(dataset_buckets),
+      cmocka_unit_test(every_word),      cmocka_unit_test(misspelt),
+      cmocka_unit_test(misvalued),       cmocka_unit_test(misvalued_rank),
+      cmocka_unit_test(too_long),        cmocka_unit_test(first_fault),
+      cmocka_unit_test(stats),           cmocka_unit_test(kept),
+      cmocka_unit_test(datasets_inside), cmocka_unit_test(words),
+      cmocka_unit_test(described),       cmocka_unit_test(foreign),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,6 +261,7 @@ static int check_account(const struct shard_s3_account *a, struct files *f, bool
 
 int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
                           enum shard_s3_addressing addressing, char *err, size_t size) {
+  anonymous |= get_variable("LIBSHARD_NO_SIGN_REQUEST") != NULL; /* of a client without keys */
   *account = (struct shard_s3_account){.sign = !anonymous};
   struct files f = {.profile = get_variable("AWS_PROFILE")};
   shared_file(f.credentials, "credentials", "AWS_SHARED_CREDENTIALS_FILE");

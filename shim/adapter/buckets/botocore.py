@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""botocore: the listing methods of S3 clients, as botocore makes them.
+
+boto3's clients, paginators and resources, aiobotocore's clients and s3fs call these methods. They
+are wrapped where botocore lets one change a client's class: in the event creating-client-class.s3,
+to which each new session gets a handler (botocore.register_initializer; before 1.27, where there is
+none, BUILTIN_HANDLERS).
+"""
+import functools
+import inspect
+import os
+import sys
+import urllib.parse
+
+from ..native import WARN, native
+from . import pages, share
+
+EVENT = "creating-client-class.s3"
+OTHERS = ("SHARD_LOG=warn", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_PROFILE",
+          "AWS_DEFAULT_PROFILE", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+
+
+# ---- how botocore is entered --------------------------------------------------------------------
+
+
+def patch(module):
+    """Patch botocore."""
+    if hasattr(module, "register_initializer"):
+        module.register_initializer(_new_session)
+
+
+def patch_handlers(module):
+    """Patch botocore.handlers, of a botocore without initializers."""
+    if not hasattr(sys.modules["botocore"], "register_initializer"):
+        module.BUILTIN_HANDLERS.append((EVENT, lambda class_attributes, **_: _wrap(
+            class_attributes, lambda: "awscli.clidriver" in sys.modules)))
+
+
+def _new_session(session):
+    session.register(EVENT, lambda class_attributes, **_: _wrap(
+        class_attributes, lambda: getattr(session, "user_agent_name", "") == "aws-cli"))
+
+
+def _wrap(attributes, is_cli):
+    """Wrap the methods of a client's class that is being made."""
+    for name in pages.OPERATIONS:
+        if name in attributes:
+            attributes[name] = _listing(name, attributes[name], is_cli)
+    if native().stats_on() and "get_object" in attributes:
+        attributes["get_object"] = _counted(attributes["get_object"])
+
+
+# ---- listing ------------------------------------------------------------------------------------
+
+
+def _listing(name, method, is_cli):
+    @functools.wraps(method)
+    def listing(self, *args, **kwargs):
+        bucket = kwargs.get("Bucket")
+        if args or not isinstance(bucket, str):
+            return method(self, *args, **kwargs)
+        of = share.find("s3", bucket, self.meta.endpoint_url)
+        if of is None:
+            return method(self, **kwargs)
+        if is_cli():
+            # It would delete at the target, or overwrite, what the others' shares are.
+            share.warn_once("the aws command lists s3://%s as a whole: SHARD_DATASET is not applied "
+                            "to it, for 'sync --delete' from a share would delete the others' objects"
+                            % bucket)
+            return method(self, **kwargs)
+        steps = pages.page(name, kwargs, of, lambda: _account(self))
+        send = functools.partial(method, self)
+        if inspect.iscoroutinefunction(method):
+            return _drive_async(steps, send, name)
+        return _drive(steps, send, name)
+
+    return listing
+
+
+def _failed(name, error):
+    """botocore's own kind of error, with our line."""
+    import botocore.exceptions
+
+    operation = "".join(word.capitalize() for word in name.split("_"))
+    return botocore.exceptions.ClientError(
+        {"Error": {"Code": "LibshardError", "Message": "libshard: %s" % error},
+         "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": {}, "RetryAttempts": 0}},
+        operation)
+
+
+def _do(step, send):
+    return send(**step.request) if isinstance(step, pages.Send) else step.function()
+
+
+def _drive(steps, send, name):
+    """Run a page of a client that blocks; where its methods turn out to return awaitables, of one
+    with an event loop."""
+    answer = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        except share.ShareError as error:
+            raise _failed(name, error) from None
+        try:
+            answer = _do(step, send)
+        except share.ShareError as error:
+            steps.close()
+            raise _failed(name, error) from None
+        if inspect.isawaitable(answer):
+            return _drive_async(steps, send, name, answer)
+
+
+async def _drive_async(steps, send, name, pending=None):
+    """The same where there is an event loop: what blocks runs in a thread."""
+    import asyncio
+
+    answer = await pending if pending is not None else None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        except share.ShareError as error:
+            raise _failed(name, error) from None
+        try:
+            if isinstance(step, pages.Send):
+                answer = send(**step.request)
+            else:
+                answer = await asyncio.get_running_loop().run_in_executor(None, step.function)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except share.ShareError as error:
+            steps.close()
+            raise _failed(name, error) from None
+
+
+# ---- the account --------------------------------------------------------------------------------
+
+
+def _account(client):
+    """What shardctl's environment gets to list as this client does, or an awaitable of it."""
+    credentials = getattr(getattr(client, "_request_signer", None), "_credentials", None)
+    config = client.meta.config
+    if credentials is None or _is_unsigned(config.signature_version):
+        return _environment(client, None)
+    frozen = credentials.get_frozen_credentials()
+    if inspect.isawaitable(frozen):
+        return _later(client, frozen)
+    return _environment(client, frozen)
+
+
+async def _later(client, frozen):
+    return _environment(client, await frozen)
+
+
+def _is_unsigned(version):
+    import botocore
+
+    return version is getattr(botocore, "UNSIGNED", object())
+
+
+def _environment(client, keys):
+    values = {"AWS_ENDPOINT_URL_S3": client.meta.endpoint_url,
+              "AWS_REGION": _region(client)}
+    gone = list(OTHERS)
+    if keys is None or not keys.access_key:
+        values["LIBSHARD_NO_SIGN_REQUEST"] = "1"
+        gone += ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
+    else:
+        values["AWS_ACCESS_KEY_ID"], values["AWS_SECRET_ACCESS_KEY"] = keys.access_key, keys.secret_key
+        if keys.token:
+            values["AWS_SESSION_TOKEN"] = keys.token
+        else:
+            gone.append("AWS_SESSION_TOKEN")
+    style = (getattr(client.meta.config, "s3", None) or {}).get("addressing_style")
+    if style in ("path", "virtual"):
+        values["SHARD_S3_ADDRESSING"] = style
+    elif not _host(client).endswith((".amazonaws.com", ".amazonaws.com.cn")):
+        values["SHARD_S3_ADDRESSING"] = "path"  # as botocore does with another endpoint
+    if "SHARD_TIMEOUT" not in os.environ:
+        values["SHARD_TIMEOUT"] = "10"  # for a request: the client gives up soon, too
+    verify = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
+    if isinstance(verify, str):
+        values["AWS_CA_BUNDLE"] = verify
+    return ["%s=%s" % pair for pair in values.items()] + gone
+
+
+def _host(client):
+    return urllib.parse.urlsplit(client.meta.endpoint_url or "").hostname or ""
+
+
+def _region(client):
+    region = client.meta.region_name
+    return region if region and region != "aws-global" else "us-east-1"
+
+
+# ---- statistics ---------------------------------------------------------------------------------
+
+_recent = {}  # (bucket, key) of objects that are read by ranges, the latest last
+
+
+def _is_open(request):
+    """Whether a GET opens an object: all of it, from its first byte, or the first range for long."""
+    asked, of = request.get("Range"), (request.get("Bucket"), request.get("Key"))
+    if not asked:
+        return True
+    seen = _recent.pop(of, False)
+    _recent[of] = True
+    while len(_recent) > 256:
+        _recent.pop(next(iter(_recent)), None)
+    return not seen or str(asked).replace(" ", "").startswith("bytes=0-")
+
+
+def _counted(method):
+    @functools.wraps(method)
+    def get_object(self, *args, **kwargs):
+        result = method(self, *args, **kwargs)
+        if inspect.isawaitable(result):
+            return _counted_later(self, result, kwargs)
+        _count(self, kwargs)
+        return result
+
+    return get_object
+
+
+async def _counted_later(client, result, request):
+    answer = await result
+    _count(client, request)
+    return answer
+
+
+def _count(client, request):
+    bucket, key = request.get("Bucket"), request.get("Key")
+    try:
+        if isinstance(bucket, str) and isinstance(key, str) and _is_open(request):
+            share.count_opened("s3", bucket, key, client.meta.endpoint_url)
+    except Exception as error:  # pylint: disable=broad-except
+        native().log(WARN, "SHARD_STATS misses an object: %s" % error)

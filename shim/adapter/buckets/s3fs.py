@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""s3fs: what it makes of listings. Its requests go through botocore's clients (botocore.py).
+
+s3fs keeps listings, and takes a key that is not in one for a file that is not there. So listings
+that a dataset divides are not kept: open(), info(), exists() and cat() ask the server, as they do
+for a folder that was never listed, and each find() is a listing of its own (which SHARD_EPOCH=auto
+counts).
+
+info(), exists() and isdir() ask whether there is something, which is the same for all ranks: they
+are not divided. In find() they are: a share without keys is no folder there.
+"""
+import contextvars
+import functools
+import inspect
+import sys
+
+from . import share
+
+_finding = contextvars.ContextVar("libshard_finding", default=False)
+
+
+def _is_divided(path):
+    """Whether a listing of this path is one that ranks see different parts of."""
+    bucket, _, key = str(path).partition("/")
+    prefix = key.strip("/") + "/" if key.strip("/") else ""
+    return share.is_divided("s3", bucket, prefix)
+
+
+def _cache_class(base, once):
+    """once: _lsdir() reads what it has just put there, as before s3fs 0.5."""
+    class Cache(base):
+        """Of directories, without those that a dataset divides."""
+
+        def __setitem__(self, path, listing):
+            if not _is_divided(path):
+                super().__setitem__(path, listing)
+            elif once:
+                self.__dict__["_listed"] = path, listing
+
+        def __contains__(self, path):
+            return not _is_divided(path) and super().__contains__(path)
+
+        def __getitem__(self, path):
+            listed = self.__dict__.get("_listed")
+            if listed and listed[0] == path and sys._getframe(1).f_code.co_name == "_lsdir":
+                return listed[1]
+            return super().__getitem__(path)
+
+        def __reduce__(self):
+            return base, (self.use_listings_cache, self.listings_expiry_time, self.max_paths)
+
+    Cache.__name__ = base.__name__
+    return Cache
+
+
+def _probing(method):
+    """The method, whose listings are not divided unless find() calls it."""
+    if inspect.iscoroutinefunction(method):
+        @functools.wraps(method)
+        async def probe(self, *args, **kwargs):
+            with share.untouched(not _finding.get()):
+                return await method(self, *args, **kwargs)
+    else:
+        @functools.wraps(method)
+        def probe(self, *args, **kwargs):
+            with share.untouched(not _finding.get()):
+                return method(self, *args, **kwargs)
+    return probe
+
+
+def _finds(method):
+    """find(), and what it calls."""
+    if inspect.iscoroutinefunction(method):
+        @functools.wraps(method)
+        async def find(self, *args, **kwargs):
+            before = _finding.set(True)
+            try:
+                return await method(self, *args, **kwargs)
+            finally:
+                _finding.reset(before)
+    else:
+        @functools.wraps(method)
+        def find(self, *args, **kwargs):
+            before = _finding.set(True)
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                _finding.reset(before)
+    return find
+
+
+def patch(module):
+    """Patch s3fs.core."""
+    cls = module.S3FileSystem
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        cache = getattr(self, "dircache", None)
+        if cache is not None and type(cache).__setitem__.__module__ != __name__:
+            cache.__class__ = _cache_class(
+                type(cache), not inspect.iscoroutinefunction(cls.__dict__.get("_lsdir")))
+
+    cls.__init__ = init
+    synchronous = getattr(module, "sync_wrapper", None)
+    for wrap, names in ((_probing, ("info", "exists", "isdir")), (_finds, ("find",))):
+        for name in names:
+            if "_" + name in cls.__dict__:
+                changed = wrap(cls.__dict__["_" + name])
+                setattr(cls, "_" + name, changed)
+                if name in cls.__dict__ and synchronous is not None:
+                    setattr(cls, name, synchronous(changed))
+            elif name in cls.__dict__:
+                setattr(cls, name, wrap(cls.__dict__[name]))

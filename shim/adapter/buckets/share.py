@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: MIT
+"""share: which keys of a bucket are this rank's. Every client's seam asks here, and only here.
+
+    share = find("s3", bucket, endpoint, account)      None: not of SHARD_DATASET, pass it through
+    page = share and share.begin(prefix, delimiter, start)   None: nothing to divide, pass it through
+    page.owned(keys)                                    a flag for each key of a server's page
+    page.end()                                          the client has been given the last page
+
+All of them raise ShareError, with a line for people; the seam makes the client's own kind of error
+of it. None of them asks the server for anything but through shardctl (the node's listing), which
+begin() starts where the strategy needs one: it may take a while (run it in a thread where there is
+an event loop).
+
+A dataset s3://bucket/prefix is all keys below "prefix/". A key belongs to the innermost dataset
+that it lies in. Keys outside of all, keys that SHARD_INCLUDE leaves out, and a key that is equal to
+the request's prefix are shown to every rank.
+
+A key that ends with a slash (a folder's marker) is in no listing: with a strategy that needs one it
+goes to the rank of the next key (the last one, if there is none); by hash it is a key like others.
+"""
+import contextlib
+import contextvars
+import os
+import sys
+
+from ..listing import Listing
+from ..native import INFO, WARN, native, speaks
+
+
+class ShareError(Exception):
+    """Why keys cannot be divided: str() is a line for people."""
+
+
+# ---- what SHARD_DATASET names -------------------------------------------------------------------
+
+
+class Dataset:
+    """An s3:// or gs:// item of SHARD_DATASET. root: what its keys begin with, "" or "prefix/"."""
+
+    def __init__(self, scheme, bucket, prefix):
+        self.scheme, self.bucket = scheme, bucket
+        self.root = prefix if not prefix or prefix.endswith("/") else prefix + "/"
+        self.url = "%s://%s/%s" % (scheme, bucket, self.root)
+        self.passes = _Passes()
+        self.stats = None  # its number in the statistics
+        self.shown = False  # whether this process has been given a key of its own
+
+
+_datasets = None
+
+
+def datasets():
+    """The s3:// and gs:// items of SHARD_DATASET, as Datasets."""
+    global _datasets
+    if _datasets is None:
+        found = []
+        for item in native().buckets():
+            scheme, _, rest = item.partition("://")
+            bucket, _, prefix = rest.partition("/")
+            found.append(Dataset(scheme, bucket, prefix))
+        _datasets = found
+    return _datasets
+
+
+def active():
+    """Whether this process's listings are divided at all."""
+    view = native().view_asked()
+    if view == "auto":  # DLIO divides its files itself
+        return "dlio_benchmark" not in sys.modules
+    return view == "shard"
+
+
+# ---- once ---------------------------------------------------------------------------------------
+
+_said = set()
+
+
+def warn_once(text, node=False):
+    """Print a line, once in a process; node: by the node's first rank, and not by its workers."""
+    if text not in _said and not (node and not speaks()):
+        _said.add(text)
+        native().log(WARN, text)
+
+
+# ---- a bucket -----------------------------------------------------------------------------------
+
+
+def same_endpoint(a, b):
+    """Whether two endpoints are one: compared without a scheme's own port and a last slash."""
+    return _plain(a) == _plain(b)
+
+
+def _plain(endpoint):
+    import urllib.parse
+
+    if not endpoint:
+        return ""
+    parts = urllib.parse.urlsplit(endpoint if "://" in endpoint else "https://" + endpoint)
+    port = parts.port or (80 if parts.scheme == "http" else 443)
+    return "%s://%s:%d%s" % (parts.scheme, (parts.hostname or "").lower(), port,
+                             parts.path.rstrip("/"))
+
+
+def _is_aws(endpoint):
+    import urllib.parse
+
+    host = urllib.parse.urlsplit(endpoint or "").hostname or ""
+    return not endpoint or host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+
+
+_FIRST = "LIBSHARD_S3_ENDPOINT"  # in the environment: where the first bucket of a dataset was
+
+
+def _elsewhere(dataset, endpoint):
+    """Whether the bucket of this name at this endpoint is not the dataset's. The dataset is where
+    AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL says; else where its bucket was listed first."""
+    if dataset.scheme != "s3":
+        return False
+    said = "AWS_ENDPOINT_URL_S3"
+    if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        here = None
+    else:
+        here = os.environ.get(said) or os.environ.get("AWS_ENDPOINT_URL")
+    if not here:
+        here = os.environ.setdefault(_FIRST, endpoint or "aws")
+    aws = here == "aws" or _is_aws(here)
+    if same_endpoint(here, endpoint) or (aws and _is_aws(endpoint)):
+        return False
+    warn_once("the bucket %r at %s is not that of SHARD_DATASET, which is at %s, so all of it is "
+              "shown; %s says where SHARD_DATASET is" % (dataset.bucket, endpoint or "AWS", here, said))
+    return True
+
+
+_untouched = contextvars.ContextVar("libshard_untouched", default=False)
+
+
+@contextlib.contextmanager
+def untouched(on=True):
+    """For the time of a block, listings are not divided: a client asks whether something is
+    there, which is the same for all ranks."""
+    before = _untouched.set(on or _untouched.get())
+    try:
+        yield
+    finally:
+        _untouched.reset(before)
+
+
+def is_divided(scheme, bucket, prefix):
+    """Whether a listing of what lies in this prefix is divided, at whatever endpoint."""
+    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
+    return bool(mine) and active() and Share(mine, None, None).divides(prefix, "/")
+
+
+def find(scheme, bucket, endpoint=None, account=None):
+    """The Share of a bucket, or None: it is not of SHARD_DATASET, or nothing is to be divided.
+
+    endpoint: URL of the server, None for the provider's own.
+    account: what shardctl's environment gets to list the bucket as the client does, ["NAME=value",
+    or "NAME" to unset it]; or a function that returns it: asked only if a listing is needed. It may
+    raise ShareError.
+    """
+    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
+    if not mine or _untouched.get() or not active():
+        return None
+    if _elsewhere(mine[0], endpoint):
+        return None
+    return Share(mine, endpoint, account)
+
+
+class Share:
+    """The datasets of one bucket, as a client at one endpoint sees it. Cheap to make."""
+
+    def __init__(self, parts, endpoint, account):
+        self._parts, self._endpoint, self._account = parts, endpoint, account
+
+    def divides(self, prefix, delimiter=""):
+        """Whether a listing of this prefix shows keys of a dataset one by one."""
+        return bool(self._touched(prefix or "", delimiter or ""))
+
+    def _touched(self, prefix, delimiter):
+        return [one for one in self._parts
+                if prefix.startswith(one.root)
+                or (one.root.startswith(prefix)
+                    and not (delimiter and delimiter in one.root[len(prefix):]))]
+
+    def needs_listing(self):
+        """Whether begin() needs the account."""
+        return native().sharing().strategy != b"hash"
+
+    def begin(self, prefix, delimiter="", start=None, epoch=None, every_version=False, account=None):
+        """A Pass over the keys below a prefix, or None if there is nothing to divide. May run
+        shardctl.
+
+        start: the key that the listing begins after, None: from its beginning. epoch: that of the
+        page before, if this is a later page of a listing. every_version: keys that are not in the
+        node's listing are shown, too, to the rank of the next key. account: instead of find()'s.
+        """
+        prefix, delimiter = prefix or "", delimiter or ""
+        touched = self._touched(prefix, delimiter)
+        if not touched:
+            return None
+        rules = _rules()
+        if epoch is None:
+            root = next((one for one in touched if one.root.startswith(prefix)), touched[0])
+            epoch = root.passes.begin(rules) if start is None and root.root.startswith(
+                prefix) else root.passes.now(rules)
+        listings = {}
+        if rules.strategy == "hash" and rules.has_listing:
+            warn_once("SHARD_LISTING is not used: SHARD_STRATEGY=hash takes none; unset one",
+                      node=True)
+        if rules.strategy != "hash":
+            for one in touched:
+                listings[one] = self._listing(one, account or self._account, rules)
+        return Pass(self, touched, listings, rules, prefix, delimiter, epoch, every_version)
+
+    def _listing(self, dataset, account, rules):
+        key = (dataset.url, _plain(self._endpoint))
+        found = _listings.get(key)
+        if found is None:
+            if dataset.bucket.endswith("--x-s3") and not rules.has_listing:
+                raise ShareError("%s: a directory bucket's listings have no order; set "
+                                 "SHARD_STRATEGY=hash" % dataset.url)
+            environment = account() if callable(account) else account
+            try:
+                found = Listing.of_bucket_of_job("s3://%s/%s" % (dataset.bucket, dataset.root),
+                                                 environment or [])
+            except OSError as error:
+                raise ShareError(error.strerror or str(error)) from None
+            found = _listings.setdefault(key, found)
+            native().log(INFO, "serving '%s': %d keys, digest %.16s"
+                         % (dataset.url, found.count, found.digest))
+            if not found.count:
+                warn_once("%s: there is no key below that prefix%s" % (
+                    dataset.url, " of SHARD_INCLUDE" if rules.includes else ""), node=True)
+            elif found.count < rules.size:
+                warn_once("%s has more ranks than keys (%d ranks, %d keys): some ranks have none"
+                          % (dataset.url, rules.size, found.count), node=True)
+        return found
+
+
+_listings = {}  # (url, endpoint) -> Listing, for the life of the process
+
+
+class _Rules:
+    """Rank and strategy, as SHARD_ variables and the launcher say."""
+
+    def __init__(self, sharing, world):
+        self.strategy, self.shuffled = sharing.strategy.decode(), bool(sharing.shuffled)
+        self.auto, self.epoch = bool(sharing.epoch_auto), sharing.epoch
+        self.includes, self.has_listing = bool(sharing.includes), bool(sharing.has_listing)
+        self.rank, self.size = world.rank, world.size
+
+
+def _rules():
+    error = native().config_fault()
+    if error:
+        raise ShareError(error)
+    world, fault = native().place()
+    if fault:
+        raise ShareError(fault)
+    return _Rules(native().sharing(), world)
+
+
+class _Passes:
+    """SHARD_EPOCH=auto: an epoch ends when the dataset's root has been listed to its end; the next
+    one begins when it is listed from its beginning again. As shim/view/passes.h has it."""
+
+    def __init__(self):
+        self._epoch, self._ended = None, False
+
+    def now(self, rules):
+        """The epoch."""
+        if not rules.auto:
+            return rules.epoch
+        if self._epoch is None:
+            self._epoch = rules.epoch
+        return self._epoch
+
+    def begin(self, rules):
+        """The same at the beginning of the root."""
+        if rules.auto and self._ended:
+            self._epoch, self._ended = self.now(rules) + 1, False
+        return self.now(rules)
+
+    def end(self, epoch):
+        """The root has been listed to its end in this epoch."""
+        if epoch == self._epoch:
+            self._ended = True
+
+
+class Pass:
+    """One listing of a prefix: what is this rank's of the pages that the server gives.
+
+    after, last: under `range` all of the rank's keys k have after < k <= last; None: no such limit.
+    empty: no key of the dataset is this rank's, so nothing but keys outside is shown. Limits are
+    None, and empty is False, where other keys must be shown, too.
+    """
+
+    def __init__(self, share, parts, listings, rules, prefix, delimiter, epoch, every_version):
+        self.share, self.prefix, self.delimiter, self.epoch = share, prefix, delimiter, epoch
+        self._parts, self._listings, self._rules = parts, listings, rules
+        self._strays = 1 if every_version else 0
+        self._inside = len(parts) == 1 and prefix.startswith(parts[0].root)
+        self.after = self.last = None
+        self.empty = False
+        if self._inside and not delimiter and not rules.includes and not rules.shuffled:
+            self._find_limits()
+        for one in parts:
+            one.stats = native().bucket_pass(one.url, self._handle(one), epoch)
+
+    def _handle(self, part):
+        listing = self._listings.get(part)
+        return listing.handle if listing is not None else None
+
+    def _find_limits(self):
+        """Of `range` without a shuffle."""
+        part, rules = self._parts[0], self._rules
+        listing = self._listings.get(part)
+        if rules.strategy != "range" or listing is None:
+            return
+        begin, end = native().range(listing.count, rules.rank, rules.size)
+        try:
+            after = part.root + listing.name(begin - 1) if begin else None
+            last = part.root + listing.name(end - 1) if 0 < end < listing.count else None
+            for text in (after, last):
+                if text is not None:
+                    text.encode()
+        except UnicodeEncodeError:
+            return  # a client could not ask for what is not UTF-8
+        if begin == end and listing.count:
+            self.empty, last = True, after
+        self.after, self.last = after, last
+
+    def owned(self, keys):
+        """A flag (0 or 1) for each key of a page, as bytes."""
+        if not keys:
+            return b""
+        if self._inside:
+            flags = self._flags(self._parts[0], keys)
+        else:
+            flags = bytearray(b"\1") * len(keys)
+            innermost = sorted(self._parts, key=lambda one: -len(one.root))
+            of = [next((one for one in innermost if key.startswith(one.root)), None)
+                  for key in keys]
+            for part in innermost:
+                places = [i for i, one in enumerate(of) if one is part]
+                if places:
+                    for i, flag in zip(places, self._flags(part, [keys[i] for i in places])):
+                        flags[i] = flag
+        if keys[0] == self.prefix or self.prefix in keys:
+            flags = bytearray(flags)
+            for i, key in enumerate(keys):
+                if key == self.prefix:
+                    flags[i] = 1
+        return flags
+
+    def owns(self, key):
+        """The same of one key."""
+        return bool(self.owned([key])[0])
+
+    def _flags(self, part, keys):
+        try:
+            flags = native().owned(self._handle(part), self.epoch, keys, len(part.root.encode()),
+                                   self._strays, part.stats)
+        except OSError as error:
+            raise ShareError("%s: %s" % (part.url, error.strerror)) from None
+        part.shown = part.shown or any(flags)
+        return flags
+
+    def end(self):
+        """The client has been given the last page."""
+        for part in self._parts:
+            if part.root.startswith(self.prefix):
+                part.passes.end(self.epoch)
+                if not part.shown and part not in self._listings:
+                    warn_once("%s: rank %d of %d has no key by hash; there may be more ranks than "
+                              "keys" % (part.url, self._rules.rank, self._rules.size))
+
+
+# ---- statistics ---------------------------------------------------------------------------------
+
+
+def count_opened(scheme, bucket, key, endpoint=None):
+    """For SHARD_STATS: the client has opened this object (its GET has been answered)."""
+    if not native().stats_on():
+        return
+    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket
+            and key.startswith(one.root)]
+    if mine and active() and not _elsewhere(mine[0], endpoint):
+        part = max(mine, key=lambda one: len(one.root))
+        native().bucket_opened(part.url, key[len(part.root):])

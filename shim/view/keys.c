@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * keys.c - the shard view of buckets that a program lists by a client of its own: which keys are
+ * this rank's. The client's adapter (adapter/buckets) asks, a page of the server's at a time.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/path.h"
+#include "base/words.h"
+#include "cache/cache.h"
+#include "config/config.h"
+#include "config/dataset.h"
+#include "config/launcher.h"
+#include "libshard.h"
+#include "listing/listing.h"
+#include "listing/options.h"
+#include "shard/shard.h"
+#include "stats/stats.h"
+
+void shard_sharing_get(struct shard_sharing *out) {
+  const struct shard_config *config = shard_config();
+  *out =
+      (struct shard_sharing){.strategy = shard_words_at(shard_words_strategies, config->strategy),
+                             .shuffled = config->shuffle,
+                             .epoch_auto = config->epoch_auto,
+                             .includes = config->include != NULL,
+                             .has_listing = config->listing != NULL,
+                             .has_stats = config->stats != NULL,
+                             .epoch = config->epoch};
+}
+
+ssize_t shard_buckets(char *buf, size_t size) {
+  struct shard_dataset_item item;
+  size_t used = 0;
+  const char *list = shard_config()->buckets ? shard_config()->dataset : NULL;
+  if (size > 0) {
+    *buf = 0;
+  }
+  while (list && (list = shard_dataset_next(list, &item))) {
+    if (shard_dataset_is_bucket(&item)) {
+      int n = snprintf(buf + used, size - used, "%.*s\n", (int)item.url_length, item.url);
+      if (n < 0 || (size_t)n >= size - used) {
+        return -ERANGE;
+      }
+      used += (size_t)n;
+    }
+  }
+  return (ssize_t)used;
+}
+
+int shard_bucket_open(const char *url, const char *const *environment, struct shard_listing **out,
+                      char *err, size_t size) {
+  const struct shard_config *config = shard_config();
+  struct shard_options options = {.hidden = true};
+  char *text = malloc(SHARD_OPTIONS_TEXT), *job = malloc(SHARD_LAUNCHER_JOB_SIZE);
+  int rc = -ENOMEM;
+  if (text && job) {
+    if (config->include) {
+      snprintf(options.include, sizeof(options.include), "%s", config->include);
+    }
+    shard_options_format(&options, text, SHARD_OPTIONS_TEXT);
+    bool known = shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE);
+    rc = shard_cache_open_keys(url, text, environment, known ? job : NULL, out, err, size);
+  } else {
+    shard_error_set(err, size, rc, "out of memory");
+  }
+  free(text);
+  free(job);
+  return rc;
+}
+
+int shard_bucket_pass(const char *url, const struct shard_listing *listing, uint64_t epoch) {
+  const struct shard_config *config = shard_config();
+  int dataset = shard_stats_bucket(url);
+  shard_stats_pass(dataset, epoch, config->shuffle);
+  if (listing) {
+    shard_stats_listing(dataset, listing, shard_listing_count(listing));
+  }
+  return dataset;
+}
+
+void shard_bucket_opened(const char *url, const char *name) {
+  shard_stats_object(shard_stats_bucket(url), name, strlen(name));
+}
+
+/* ---- a page -----------------------------------------------------------------------------------
+ */
+
+/* What holds for all names of a page. */
+struct question {
+  const struct shard_listing *listing; /* NULL: by hash */
+  struct shard_options include;
+  struct shard_share share;
+  uint64_t key;
+  bool every_name; /* of those that the listing has not, too */
+};
+
+/* Whether a name is one that no listing has: a folder's marker, or what was not UTF-8. */
+static bool is_never_listed(const char *name, size_t length) {
+  return length == 0 || name[length - 1] == '/' || strstr(name, "\xef\xbf\xbd");
+}
+
+/* By its position, or that of the next name. 1, 0 or a negative errno. */
+static int owns_listed(const struct question *q, const char *name, size_t length) {
+  uint64_t n = shard_listing_count(q->listing);
+  int64_t at = length > 0 ? shard_listing_find(q->listing, name) : -ENOENT;
+  if (at == -ENOENT) {
+    if (!q->every_name && !is_never_listed(name, length)) {
+      return 0; /* it has come since */
+    }
+    if (n == 0) {
+      return q->share.rank == 0;
+    }
+    at = length > 0 ? shard_names_lower_bound(&q->listing->names, name, length) : 0;
+    at = at >= 0 && (uint64_t)at >= n ? (int64_t)n - 1 : at;
+  }
+  return at < 0 ? (int)at : shard_share_owns(&q->share, (uint64_t)at);
+}
+
+/* Whether SHARD_INCLUDE shares the name out. */
+static bool is_shared_out(const struct question *q, const char *name, size_t length) {
+  const char *slash = memrchr(name, '/', length), *base = slash ? slash + 1 : name;
+  return shard_options_match(&q->include, base, length - (size_t)(base - name));
+}
+
+static int owns(const struct question *q, const char *name, size_t length) {
+  if (!is_shared_out(q, name, length)) {
+    return 1;
+  }
+  return q->listing ? owns_listed(q, name, length)
+                    : shard_owner_by_name(name, length, q->key, q->share.size) == q->share.rank;
+}
+
+static int ask(struct question *q, uint64_t epoch, char *err, size_t size) {
+  const struct shard_config *config = shard_config();
+  struct shard_world world;
+  if (config->error[0]) {
+    return shard_error_set(err, size, -EINVAL, "%s", config->error);
+  }
+  if (shard_world_get(&world, err, size) != 0) {
+    return -EINVAL;
+  }
+  if (config->include) {
+    snprintf(q->include.include, sizeof(q->include.include), "%s", config->include);
+  }
+  q->key = config->shuffle ? shard_shuffle_key(config->seed, epoch) : 0;
+  shard_share_init(&q->share, config->strategy, (uint32_t)world.rank, (uint32_t)world.size,
+                   q->listing ? shard_listing_count(q->listing) : 0, q->key);
+  return 0;
+}
+
+int shard_bucket_owned(const struct shard_listing *listing, uint64_t epoch, const char *keys,
+                       size_t count, size_t skip, int every_name, int dataset, uint8_t *owned,
+                       char *err, size_t size) {
+  struct question *q = calloc(1, sizeof(*q));
+  if (!q) {
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
+  }
+  q->listing = listing;
+  q->every_name = every_name;
+  int rc = ask(q, epoch, err, size);
+  for (size_t i = 0; i < count && rc == 0; i++) {
+    size_t length = strlen(keys);
+    if (length < skip) {
+      rc = shard_error_set(err, size, -EINVAL, "'%.300s' is not below the prefix", keys);
+      break;
+    }
+    const char *name = keys + skip;
+    size_t n = length - skip;
+    int mine = owns(q, name, n);
+    if (mine < 0) {
+      rc = shard_error_set(err, size, mine, "the listing '%.300s' cannot be searched: %s",
+                           listing->file, strerror(-mine));
+      break;
+    }
+    owned[i] = (uint8_t)mine;
+    if (mine && !listing && !is_never_listed(name, n) && is_shared_out(q, name, n)) {
+      shard_stats_served(dataset, epoch, name, n);
+    }
+    keys += length + 1;
+  }
+  free(q);
+  return rc;
+}
