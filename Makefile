@@ -25,7 +25,7 @@ BOTH := $(addprefix base/,crc32c error file path size version whole words) \
         $(addprefix cache/,cachedir filenames prebuilt stream)
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
-       $(addprefix cache/,cache elect entry fetch first produce wanted) \
+       $(addprefix cache/,cache elect entry fetch first given produce wanted) \
        $(addprefix stats/,keeper notes opens run stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
        adapter/adapter \
