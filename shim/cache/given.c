@@ -134,7 +134,8 @@ static int consider(struct search *s, const char *file, const char *name) {
     return rc;
   }
   bool exact = strcmp(l->options, w->options_text) == 0;
-  if (strcmp(l->source, source) != 0) {
+  bool ours = strcmp(l->source, source) == 0;
+  if (!ours || (s->best && s->exact && !exact)) {
     shard_listing_close(l);
   } else if (!shard_prebuilt_serves(l, source, &w->options)) {
     snprintf(s->apart, sizeof(s->apart), "%s", name);
@@ -142,8 +143,6 @@ static int consider(struct search *s, const char *file, const char *name) {
     shard_listing_close(l);
   } else if (s->best && exact == s->exact) {
     snprintf(s->second, sizeof(s->second), "%s", name);
-    shard_listing_close(l);
-  } else if (s->best && s->exact) {
     shard_listing_close(l);
   } else {
     shard_listing_close(s->best);
@@ -254,18 +253,17 @@ int shard_given_open_among(const struct shard_wanted *w, const char *dir,
   struct search *s = calloc(1, sizeof(*s));
   struct shard_listings_item item;
   const char *list = shard_config()->listing;
-  int rc = s ? 0 : shard_error_set(err, size, -ENOMEM, "out of memory");
-  if (s) {
-    s->wanted = w;
-    s->dir = dir;
+  if (!s) {
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
+  int rc = 0;
+  s->wanted = w;
+  s->dir = dir;
   while (rc == 0 && (list = shard_listings_next(list, &item))) {
     rc = consider_item(s, &item, err, size);
   }
   rc = rc ? rc : conclude(s, out, err, size);
-  if (s) {
-    shard_listing_close(s->best);
-  }
+  shard_listing_close(s->best);
   free(s);
   return rc;
 }
