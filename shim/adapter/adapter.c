@@ -35,6 +35,7 @@
 #include "host/self.h"
 
 #define PACKAGE "_libshard"
+#define BUCKETS_PACKAGE "_libshard.buckets"
 #define INIT "__init__.py"
 
 typedef struct object object;
@@ -85,7 +86,7 @@ static const struct {
 /* The products, and the packages whose import brings them in: what a product knows something about,
  * and its own, which a worker that unpickles names first. */
 static const char *const dlio_packages[] = {"dlio_benchmark", PACKAGE, NULL};
-static const char *const bucket_packages[] = {PACKAGE ".buckets",
+static const char *const bucket_packages[] = {BUCKETS_PACKAGE,
 #include "adapter/clients.def"
                                               NULL};
 
@@ -116,8 +117,8 @@ static bool serves_buckets(void) {
 
 /* The product that the import of a module brings in, or NULL. */
 static const struct product *find_product(const char *name) {
-  if (is_of(name, &buckets)) {
-    return serves_buckets() || name[0] == '_' ? &buckets : NULL;
+  if ((name[0] == '_' || serves_buckets()) && is_of(name, &buckets)) {
+    return &buckets;
   }
   return is_of(name, &dlio) ? &dlio : NULL;
 }

@@ -174,7 +174,7 @@ int shard_bucket_owned(const struct shard_listing *listing, uint64_t epoch, cons
     int mine = owns(q, name, n);
     if (mine < 0) {
       rc = shard_error_set(err, size, mine, "the listing '%.300s' cannot be searched: %s",
-                           listing->file, strerror(-mine));
+                           listing ? listing->file : "", strerror(-mine));
       break;
     }
     owned[i] = (uint8_t)mine;

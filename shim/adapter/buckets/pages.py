@@ -148,16 +148,29 @@ class _Listing:
         return entries
 
     def next_request(self, response, entries):
-        """The request for what follows a response, or None: the server does not tell."""
-        following = {ours: response[theirs] for theirs, ours in self.operation.following.items()
+        """The request for what follows a response, or None: the server does not tell. v1 goes on
+        from the last key: radosgw's markers are not encoded, and botocore decodes them."""
+        operation = self.operation
+        response = self.repaired(response, entries)
+        following = {ours: response[theirs] for theirs, ours in operation.following.items()
                      if response.get(theirs) is not None}
-        if not following and self.operation.token is None and entries:
-            following = {self.operation.start: entries[-1][0]}
-        elif self.encoded and response.get("EncodingType") == "url" and not self.operation.token:
-            following = {name: _decode(value) if name == self.operation.start else value
+        if operation.token is None and not operation.versions and entries and not self.unordered:
+            following = {operation.start: entries[-1][0]}
+        elif self.encoded and response.get("EncodingType") == "url" and not operation.token:
+            following = {name: _decode(value) if name == operation.start else value
                          for name, value in following.items()}
         more = {} if self.operation.versions or self.unordered else {"MaxKeys": FULL}
         return {**self.base, **more, **following} if following else None
+
+    def repaired(self, response, entries):
+        """A response of versions, whose NextKeyMarker is what a last key like "a+b" was decoded to,
+        has the key itself."""
+        marker = response.get("NextKeyMarker")
+        if self.operation.versions and marker is not None and entries:
+            key = entries[-1][0]
+            if marker != key and marker == _decode(key) and not self.encoded:
+                return {**response, "NextKeyMarker": key}
+        return response
 
     def answer(self, response, kept, truncated, asked_for):
         """A response that has `kept` of the entries; asked_for: what the server said of MaxKeys."""
@@ -244,8 +257,9 @@ def _divided(listing, own):
     last = own.last if ordered else None
     head, asked_for, sent = [], None, listing.first()
     seeks = after is not None and not listing.foreign and (
-        listing.start is None or listing.start < after)
-    alone = own.empty and ordered
+        listing.start is None or listing.start < after) and not (
+            listing.operation.versions and listing.start == listing.prefix)
+    alone = own.empty and ordered and not listing.operation.versions
     if alone or seeks:
         listing.had_contents = True
     if alone or (seeks and listing.prefix and listing.prefix <= after and (
@@ -253,7 +267,8 @@ def _divided(listing, own):
         response = yield Send({**sent, "MaxKeys": 1})
         entries = listing.read(response)
         head = [one for one in entries if one[0] == listing.prefix]
-        if alone or not response.get("IsTruncated") or (head and listing.limit == 1):
+        if alone or not response.get("IsTruncated") or (
+                head and listing.limit == 1 and not listing.operation.versions):
             more = bool(response.get("IsTruncated")) and not alone
             if not more:
                 flags = own.owned([key for key, _, _ in entries])
@@ -261,6 +276,8 @@ def _divided(listing, own):
                 own.end()
             answer = listing.answer(response, head, more, listing.given or DEFAULT)
             return _with_next(listing, own, answer, response, entries, head, False) if more else answer
+        if head and listing.operation.versions:  # it may have more of them: read on from there
+            head, seeks = [], False
     if seeks:
         sent = listing.seek(after)
     while True:
@@ -305,12 +322,15 @@ def _keep(listing, own, entries):
 def _with_next(listing, own, answer, response, entries, kept, cut):
     """Say in a truncated page where it goes on."""
     operation = listing.operation
+    if operation.versions and answer.get("NextKeyMarker") is not None:
+        answer["NextKeyMarker"] = listing.repaired(response, entries)["NextKeyMarker"]
     at = kept[-1] if cut else entries[-1] if entries else None
     if operation.token:
         if at is not None and not listing.unordered and response.get("NextContinuationToken"):
             answer["NextContinuationToken"] = write_token(at[0], own.epoch, at[1] == "CommonPrefixes")
         elif cut:
             answer["NextContinuationToken"] = write_token(at[0], own.epoch, at[1] == "CommonPrefixes")
-    elif cut and (listing.delimiter or listing.tells_next):
+    elif at is not None and not operation.versions and (
+            "NextMarker" in response or (cut and (listing.delimiter or listing.tells_next))):
         answer["NextMarker"] = at[2]["Prefix" if at[1] == "CommonPrefixes" else "Key"]
     return answer

@@ -82,6 +82,12 @@ def warn_once(text, node=False):
         native().log(WARN, text)
 
 
+def _is_worker():
+    """Whether this process was started by multiprocessing."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
 # ---- a bucket -----------------------------------------------------------------------------------
 
 
@@ -108,26 +114,37 @@ def _is_aws(endpoint):
     return not endpoint or host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
 
-_FIRST = "LIBSHARD_S3_ENDPOINT"  # in the environment: where the first bucket of a dataset was
+_FIRST = "LIBSHARD_S3_ENDPOINT"  # in the environment: lines "bucket endpoint", see _settle()
+
+
+def _said_endpoint():
+    """Where SHARD_DATASET's buckets are, as the environment says, or None."""
+    if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return None
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def _first_endpoint(bucket):
+    """Where a bucket of a dataset was listed first, by this process or its parent; or None."""
+    known = (line.split(" ") for line in os.environ.get(_FIRST, "").split("\n") if " " in line)
+    return dict(known).get(bucket)
+
+
+def _settle(dataset, endpoint):
+    """A dataset is where it is listed first, unless the environment says where."""
+    if dataset.scheme == "s3" and not _said_endpoint() and not _first_endpoint(dataset.bucket):
+        os.environ[_FIRST] = "%s%s %s\n" % (os.environ.get(_FIRST, ""), dataset.bucket,
+                                            endpoint or "https://s3.amazonaws.com")
 
 
 def _elsewhere(dataset, endpoint):
-    """Whether the bucket of this name at this endpoint is not the dataset's. The dataset is where
-    AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL says; else where its bucket was listed first."""
-    if dataset.scheme != "s3":
-        return False
-    said = "AWS_ENDPOINT_URL_S3"
-    if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
-        here = None
-    else:
-        here = os.environ.get(said) or os.environ.get("AWS_ENDPOINT_URL")
-    if not here:
-        here = os.environ.setdefault(_FIRST, endpoint or "aws")
-    aws = here == "aws" or _is_aws(here)
-    if same_endpoint(here, endpoint) or (aws and _is_aws(endpoint)):
+    """Whether the bucket of this name at this endpoint is not the dataset's."""
+    here = dataset.scheme == "s3" and (_said_endpoint() or _first_endpoint(dataset.bucket))
+    if not here or same_endpoint(here, endpoint) or (_is_aws(here) and _is_aws(endpoint)):
         return False
     warn_once("the bucket %r at %s is not that of SHARD_DATASET, which is at %s, so all of it is "
-              "shown; %s says where SHARD_DATASET is" % (dataset.bucket, endpoint or "AWS", here, said))
+              "shown; AWS_ENDPOINT_URL_S3 says where SHARD_DATASET is"
+              % (dataset.bucket, endpoint or "AWS", here))
     return True
 
 
@@ -200,6 +217,7 @@ class Share:
         if not touched:
             return None
         rules = _rules()
+        _settle(touched[0], self._endpoint)
         if epoch is None:
             root = next((one for one in touched if one.root.startswith(prefix)), touched[0])
             epoch = root.passes.begin(rules) if start is None and root.root.startswith(
@@ -372,9 +390,9 @@ class Pass:
         for part in self._parts:
             if part.root.startswith(self.prefix):
                 part.passes.end(self.epoch)
-                if not part.shown and part not in self._listings:
-                    warn_once("%s: rank %d of %d has no key by hash; there may be more ranks than "
-                              "keys" % (part.url, self._rules.rank, self._rules.size))
+                if not part.shown and part not in self._listings and not _is_worker():
+                    warn_once("%s: rank %d of %d has no key by hash: more ranks than keys, or "
+                              "chance" % (part.url, self._rules.rank, self._rules.size))
 
 
 # ---- statistics ---------------------------------------------------------------------------------
