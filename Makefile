@@ -131,7 +131,7 @@ setup:
 
 # make check: some tests of each area, for every edit. make test: all. make test-AREA: one area.
 # tests/run.py has the table of what they run; logs are in build/test-logs/.
-.PHONY: check test test-unit test-behaviour test-docs test-clients test-torch test-s3 test-sanitizers test-dlio
+.PHONY: check test test-hosts test-unit test-behaviour test-docs test-clients test-torch test-s3 test-sanitizers test-dlio
 check: run-check
 test: run-all
 test-unit: run-unit
@@ -140,6 +140,7 @@ test-docs: run-docs
 test-clients: run-clients
 test-torch: run-torch
 test-s3: run-s3
+test-hosts: run-hosts
 test-sanitizers: run-sanitizers
 
 run-%:

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 
+from scripts.bench_buckets import part_buckets
 from scripts.bench_forks import part_dlio_c, part_dlio_f
 from scripts.bench_job import (make_data, measure_epochs, measure_memory, measure_speed, measure_start,
                                memory, rounds)
@@ -385,7 +386,7 @@ def main():
     args = parse_arguments()
     args.preload = os.path.abspath(args.preload)
     parts = {"listing": part_listing, "index": part_index, "directories": part_directories,
-             "access": part_access, "s3": part_s3, "view": part_view, "memory": part_memory, "speed": part_speed,
+             "access": part_access, "s3": part_s3, "buckets": part_buckets, "view": part_view, "memory": part_memory, "speed": part_speed,
              "start": part_start, "dlio-c": part_dlio_c, "dlio-f": part_dlio_f}
     chosen = args.only.split(",") if args.only else list(parts)
     os.makedirs(args.folder, exist_ok=True)

@@ -25,6 +25,10 @@ tests="$tests rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd ma
 # An S3 server (scripts/s3-server.sh, 320 MB), and certificates for it.
 tests="$tests radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
 
+# Launchers of several hosts for tests/hosts, and what makes hosts of namespaces (60 MB). The tests start
+# munged, slurmctld and slurmd themselves, with a configuration of their own.
+tests="$tests mpich slurmctld slurmd slurm-client munge iproute2 util-linux"
+
 # The packages of .venv/. Demo and tests need the same, as DLIO imports TensorFlow at every start.
 requirements=scripts/requirements.txt
 # Packages installed without their dependencies, which the requirements name.
@@ -40,6 +44,12 @@ client_stamp=$client_venv/.setup-stamp
 dali_packages="nvidia-dali-cuda120==1.53.0 dm-tree==0.1.9 makefun==1.16.0 nvtx==0.2.17 attrs==26.1.0"
 dali_venv=.venv-dali
 dali_stamp=$dali_venv/.setup-stamp
+# The clients of tests/buckets have a venv of their own, too, and what they do not have is .venv's. Below
+# oldest/ is the oldest botocore that runs on Python 3.11.
+bucket_requirements=scripts/requirements-buckets.txt
+oldest_botocore="botocore==1.13.50 boto3==1.10.50 s3transfer==0.2.1 urllib3==1.25.11 jmespath==0.10.0 docutils==0.15.2"
+bucket_venv=.venv-buckets
+bucket_stamp=$bucket_venv/.setup-stamp
 python=${PYTHON:-python3}
 
 say() {
@@ -174,6 +184,26 @@ make_dali_venv() {
 	dali_fingerprint >$dali_stamp
 }
 
+# A hash of all that .venv-buckets/ depends on.
+bucket_fingerprint() {
+	{
+		cat $bucket_requirements
+		echo "$oldest_botocore $version $PWD"
+	} | sha256sum
+}
+
+make_bucket_venv() {
+	say "installing the clients of tests/buckets into $bucket_venv (200 MB)"
+	"$python" -m venv --clear $bucket_venv
+	$bucket_venv/bin/pip install --quiet --upgrade pip
+	$bucket_venv/bin/pip install --quiet --no-deps -r $bucket_requirements
+	# shellcheck disable=SC2086 # a list of words
+	$bucket_venv/bin/pip install --quiet --no-deps --target $bucket_venv/oldest $oldest_botocore
+	local packages=lib/python${version%.*}/site-packages
+	echo "import site; site.addsitedir('$PWD/$venv/$packages')" >$bucket_venv/$packages/benchmark.pth
+	bucket_fingerprint >$bucket_stamp
+}
+
 # shellcheck disable=SC2086 # lists of words
 case $level in
 build) install_packages $products $checks ;;
@@ -194,4 +224,7 @@ if [ "$level" = test ] && [ -e $client_requirements ] &&
 fi
 if [ "$level" = test ] && [ "$(cat $dali_stamp 2>/dev/null)" != "$(dali_fingerprint)" ]; then
 	make_dali_venv
+fi
+if [ "$level" = test ] && [ "$(cat $bucket_stamp 2>/dev/null)" != "$(bucket_fingerprint)" ]; then
+	make_bucket_venv
 fi

@@ -12,7 +12,8 @@ def fingerprints(source):
 
     By indentation, which takes a tenth of the time of parsing. A method ends where a line begins
     that is not further in than its `def`; a string or bracket that reaches further out would end
-    it early, but after its first line, so a method that was changed in that way differs, too.
+    it early, but after its first line, so a method that was changed in that way differs, too. The
+    bracket that ends the parameters, on a line of its own, does not end the method.
     """
     found = {}
     cls, lines, decorators, name = "", [], [], None
@@ -26,7 +27,7 @@ def fingerprints(source):
         if not text or text.startswith("#"):
             continue
         indent = len(line) - len(line.lstrip(" "))
-        if indent > 4:
+        if indent > 4 or (name and text.startswith(")")):
             if name:
                 lines.append(text)
             continue

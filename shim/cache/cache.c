@@ -12,6 +12,7 @@
 #include "cache/cache.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cache/cachedir.h"
 #include "cache/elect.h"
 #include "cache/entry.h"
 #include "cache/fetch.h"
@@ -35,6 +37,9 @@
 #include "libshard.h"
 #include "listing/listing.h"
 
+/* The remedy where hosts may differ. */
+#define GIVE_ONE "SHARD_LISTING with SHARD_LISTING_BUILD=first give all hosts one listing"
+
 #define REWRITES 10 /* of a manifest while it is read */
 
 /* One call. On the heap, with room for every path: a host's thread may have a small stack. */
@@ -42,6 +47,7 @@ struct call {
   struct shard_wanted wanted;
   struct shard_entry entry;
   struct shard_first first;
+  bool compared; /* the caller sees to it that all hosts have the same */
   char cache[PATH_MAX];
   char *err;
   size_t size;
@@ -97,8 +103,9 @@ static int obtain(struct call *c, const struct shard_first_got *got, int lock, i
                                      found, c->err, c->size);
 }
 
-/* Take the lock, or find that another process has finished meanwhile. Pins. */
-static int build_or_wait(struct call *c, struct shard_found *found) {
+/* Take the lock, or find that another process has finished meanwhile. Pins; *first: before others.
+ */
+static int build_or_wait(struct call *c, struct shard_found *found, bool *first) {
   const char *job = c->wanted.job, *pinned = job ? job : c->first.object ? c->first.listing : NULL;
   struct shard_first_got got = {.lock = -1};
   int lock = -1;
@@ -115,7 +122,7 @@ static int build_or_wait(struct call *c, struct shard_found *found) {
     }
     rc = check_unchanged(c, rc, found);
     if (rc == 0 && pinned) {
-      shard_entry_pin(&c->entry, pinned, found);
+      *first = shard_entry_pin(&c->entry, pinned, found);
     }
   }
   shard_first_clear(&got);
@@ -133,15 +140,72 @@ static void tell_of_change(const struct call *c, const struct shard_found *found
                            "has a manifest that was written anew since this job began; all ranks "
                            "keep the first one");
   } else if (!shard_prebuilt_is_true(found->listing, c->wanted.real)) {
-    shard_entry_say_digest(&c->entry, found->listing,
-                           "has changed since this job listed it; all ranks keep the listing");
+    int64_t since;
+    bool numbered;
+    shard_entry_say_digest(
+        &c->entry, found->listing,
+        c->first.rank < 0 && shard_launcher_is_on_hosts(&since, &numbered)
+            ? "has changed since this job listed it on this host, whose ranks keep the listing; "
+              "other "
+              "hosts may have another one: let " GIVE_ONE
+            : "has changed since this job listed it; all ranks keep the listing");
   }
+}
+
+/*
+ * When the newest directory of a listing was changed, ns since 1970. tar and rsync set the mtime of
+ * a directory back once they have filled it; the root's ctime tells.
+ */
+static int64_t newest_change(const struct shard_listing *l, const char *root) {
+  struct stat st;
+  int64_t newest = stat(root, &st) == 0 ? st.st_ctim.tv_sec * 1000000000LL + st.st_ctim.tv_nsec : 0;
+  const uint8_t *pos = NULL;
+  struct shard_dir_entry d;
+  while (shard_listing_dir(l, &pos, &d)) {
+    int64_t mtime = (int64_t)d.id.mtime_sec * 1000000000LL + d.id.mtime_nsec;
+    newest = mtime > newest ? mtime : newest;
+  }
+  return newest;
+}
+
+/*
+ * Each host of a job lists for itself. A directory that was changed after the job's start may have
+ * been changed between two hosts' listings, and nothing tells one host what another one has: so it
+ * is said. What was changed before is the same everywhere.
+ */
+static void tell_of_hosts(const struct call *c, const struct shard_found *found) {
+  int64_t since;
+  bool numbered;
+  char what[400], host[HOST_NAME_MAX + 1] = "";
+  bool other = c->compared || c->first.rank >= 0 || c->wanted.kind != SHARD_WANTED_DIRECTORY;
+  if (other || !shard_launcher_is_on_hosts(&since, &numbered) ||
+      newest_change(found->listing, c->wanted.real) <= since ||
+      (numbered && shard_cachedir_on_network(c->cache))) { /* then the job has one listing */
+    return;
+  }
+  gethostname(host, sizeof(host) - 1);
+  snprintf(
+      what, sizeof(what),
+      "changed after this job had started on host '%.64s', and other hosts may have listed it "
+      "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let " GIVE_ONE,
+      host);
+  shard_entry_say_digest(&c->entry, found->listing, what);
+}
+
+/* Where no job is known, which its first process on the host could speak for: rank 0 does, once. */
+static bool speaks_for_host(void) {
+  static atomic_flag spoken = ATOMIC_FLAG_INIT;
+  struct shard_world world;
+  char ignored[300];
+  return shard_world_get(&world, ignored, sizeof(ignored)) == 0 && world.local_rank <= 0 &&
+         !atomic_flag_test_and_set(&spoken);
 }
 
 /* The listing from the cache, built if need be. */
 static int open_cached(struct call *c, struct shard_listing **out) {
   struct shard_found found = {.listing = NULL};
   const char *job = c->wanted.job;
+  bool first = false;
   int rc = shard_entry_locate(&c->entry, &c->wanted, c->cache, c->err, c->size);
   c->entry.any_options = c->first.rank >= 0;
   if (rc != 0) {
@@ -151,13 +215,14 @@ static int open_cached(struct call *c, struct shard_listing **out) {
     tell_of_change(c, &found);
   } else if (shard_first_find_ready(&c->first, &c->entry, job, &found)) {
     rc = check_unchanged(c, 0, &found);
-    if (rc == 0 && job) {
-      shard_entry_pin(&c->entry, job, &found);
-    }
+    first = rc == 0 && job && shard_entry_pin(&c->entry, job, &found);
   } else {
-    rc = build_or_wait(c, &found);
+    rc = build_or_wait(c, &found, &first);
   }
   if (rc == 0) {
+    if (job ? first : speaks_for_host()) {
+      tell_of_hosts(c, &found);
+    }
     *out = found.listing;
   }
   return rc;
@@ -275,20 +340,30 @@ static int open_wanted(struct call *c, const char *dir, const char *options,
 
 /* ---- calls ---- */
 
+static int open_directory(const char *dir, const char *options, const char *job, bool compared,
+                          struct shard_listing **out, char *err, size_t size) {
+  int saved = errno;
+  struct call *c = new_call(err, size);
+  int rc = c ? shard_wanted_directory(&c->wanted, dir, job, err, size) : -ENOMEM;
+  if (rc == 0) {
+    c->compared = compared;
+    rc = open_wanted(c, dir, options, out);
+  }
+  free(c);
+  errno = saved;
+  return rc;
+}
+
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
                        size_t size) {
-  return shard_cache_open(dir, options, NULL, out, err, size);
+  /* DLIO's ranks compare what they have, unless each is a world of its own. */
+  return open_directory(dir, options, NULL, shard_config()->view != SHARD_VIEW_SHARD, out, err,
+                        size);
 }
 
 int shard_cache_open(const char *dir, const char *options, const char *job,
                      struct shard_listing **out, char *err, size_t size) {
-  int saved = errno;
-  struct call *c = new_call(err, size);
-  int rc = c ? shard_wanted_directory(&c->wanted, dir, job, err, size) : -ENOMEM;
-  rc = rc ? rc : open_wanted(c, dir, options, out);
-  free(c);
-  errno = saved;
-  return rc;
+  return open_directory(dir, options, job, false, out, err, size);
 }
 
 int shard_cache_open_bucket(const char *dir, const char *url, const char *options, const char *job,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "config/config.h"
@@ -57,4 +58,24 @@ ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t
 
 ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize) {
   return shard_cachedir_find(true, buf, size, err, errsize);
+}
+
+const char *shard_cachedir_network(unsigned type) {
+  static const struct {
+    unsigned type;
+    const char *name;
+  } types[] = {{0x6969, "NFS"},        {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},
+               {0x19830326, "BeeGFS"}, {0x00c36400, "CephFS"}, {0xff534d42, "CIFS"},
+               {0x65735546, "FUSE"},   {0x01021997, "9p"}};
+  for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+    if (type == types[i].type) {
+      return types[i].name;
+    }
+  }
+  return NULL;
+}
+
+bool shard_cachedir_on_network(const char *path) {
+  struct statfs fs;
+  return statfs(path, &fs) == 0 && shard_cachedir_network((unsigned)fs.f_type) != NULL;
 }

@@ -15,4 +15,11 @@
  */
 ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t errsize);
 
+/* The name of a file system that nodes share ("NFS", "Lustre", ...), by statfs(2)'s f_type; else
+ * NULL. */
+const char *shard_cachedir_network(unsigned type);
+
+/* Whether a path lies on such a file system. errno may change. */
+bool shard_cachedir_on_network(const char *path);
+
 #endif

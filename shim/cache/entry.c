@@ -177,13 +177,13 @@ void shard_entry_say_digest(const struct shard_entry *e, const struct shard_list
   shard_log(SHARD_LOG_WARN, text);
 }
 
-void shard_entry_pin(const struct shard_entry *e, const char *job, struct shard_found *found) {
+bool shard_entry_pin(const struct shard_entry *e, const char *job, struct shard_found *found) {
   char name[SHARD_CACHE_NAME];
   name_pin(e, job, name);
   char *link = shard_entry_path(e, name);
   struct shard_found theirs;
-  bool others = shard_entry_find_pinned(e, job, &theirs);
-  if (!others && link && symlink(found->name, link) != 0 && errno == EEXIST) {
+  bool others = shard_entry_find_pinned(e, job, &theirs), first = false;
+  if (!others && link && !(first = symlink(found->name, link) == 0) && errno == EEXIST) {
     others = shard_entry_find_pinned(e, job, &theirs);
     if (!others && unlink(link) == 0 && symlink(found->name, link) == 0 && !e->wanted->since) {
       shard_entry_say_digest(
@@ -196,6 +196,7 @@ void shard_entry_pin(const struct shard_entry *e, const char *job, struct shard_
     shard_listing_close(found->listing);
     *found = theirs;
   }
+  return first;
 }
 
 int shard_entry_link(const struct shard_entry *e, const char *target, const char *name) {

@@ -62,8 +62,9 @@ bool shard_entry_is_pinned(const struct shard_entry *e, const char *job);
 
 /* ---- putting ---- */
 
-/* Make *found the job's, unless it has one already, which *found is then. */
-void shard_entry_pin(const struct shard_entry *e, const char *job, struct shard_found *found);
+/* Make *found the job's, unless it has one already, which *found is then. Whether it was the first.
+ */
+bool shard_entry_pin(const struct shard_entry *e, const char *job, struct shard_found *found);
 
 /* The path of a file to be built; malloc'd. */
 char *shard_entry_new_file(const struct shard_entry *e);

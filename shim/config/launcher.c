@@ -22,8 +22,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "config/config.h"
 #include "libshard.h"
@@ -37,6 +39,7 @@ struct launcher {
   const char *if_set;  /* this variable is set */
   const char *step[2]; /* variable step[0] has the value step[1]SLURM_JOB_ID.SLURM_STEP_ID */
   bool needs_size;     /* one of `size` is set, as the rank alone does not prove a launcher */
+  bool tasks_only;     /* this is not Slurm's batch script */
   bool unnumbered;     /* no condition: nothing distinguishes the launcher's jobs */
   const char *rank, *size[MOST], *local_rank[MOST], *local_size[MOST];
   /*
@@ -44,6 +47,7 @@ struct launcher {
    * "2(x3),1"; `node` is this node's place in it.
    */
   const char *tasks_per_node, *node;
+  const char *nodes; /* how many nodes the job has, where no variable has the local size */
   /*
    * The job's identity: the launcher's process, the values of `job`, and those of the batch
    * systems' variables. number: the variable that numbers the jobs, in place of the process.
@@ -100,6 +104,7 @@ static const struct launcher launchers[] = {
      .rank = "FLUX_TASK_RANK",
      .size = {"FLUX_JOB_SIZE"},
      .local_rank = {"FLUX_TASK_LOCAL_ID"},
+     .nodes = "FLUX_JOB_NNODES",
      .number = "FLUX_JOB_ID"},
     /* srun --mpi=cray_shasta: plugins/mpi/cray_shasta of Slurm's source; it tells no size */
     {SLURM_STEP, .step = {"PALS_APID", ""}, .rank = "PALS_RANKID", .size = {SLURM_SIZES}},
@@ -145,7 +150,8 @@ static const struct launcher launchers[] = {
      .local_rank = {"PMIX_LOCAL_RANK", "SLURM_LOCALID"},
      .local_size = {"PMIX_LOCAL_SIZE"},
      .job = {"PMIX_NAMESPACE"}},
-    {SLURM_STEP, .rank = "SLURM_PROCID", .size = {SLURM_SIZES}},
+    /* Slurm's batch script has rank 0's variables, too: see is_batch_script() */
+    {SLURM_STEP, .tasks_only = true, .rank = "SLURM_PROCID", .size = {SLURM_SIZES}},
     /* docs.pytorch.org/docs/stable/distributed.html, "Environment variable initialization" */
     {.name = "PyTorch",
      .rank = "RANK",
@@ -240,6 +246,10 @@ static int read_launcher(const struct launcher *l, struct shard_world *w, bool o
   if (rc == 0 && w->local_size < 0) {
     w->local_size = find_tasks(get_value(l->tasks_per_node), get_value(l->node));
   }
+  const char *nodes = get_value(l->nodes);
+  if (rc == 0 && w->local_size < 0 && nodes && strcmp(nodes, "1") == 0) {
+    w->local_size = w->size;
+  }
   snprintf(w->launcher, sizeof(w->launcher), "%s", l->name);
   return rc;
 }
@@ -254,9 +264,20 @@ static bool is_of_step(const char *name, const char *prefix) {
          strcmp(value, wanted) == 0;
 }
 
+/*
+ * Whether this is the script of a job of several tasks, or was started by it without srun: it has
+ * SLURM_PROCID=0 and the job's SLURM_NTASKS, but no step. To show it rank 0's share would be wrong.
+ */
+static bool is_batch_script(void) {
+  const char *tasks = get_value("SLURM_NTASKS");
+  return get_value("SLURM_JOB_ID") && get_value("SLURM_PROCID") && !get_value("SLURM_STEP_ID") &&
+         !get_value("SLURM_STEP_NUM_TASKS") && tasks && strcmp(tasks, "1") != 0;
+}
+
 static bool row_fits(const struct launcher *l) {
   const char *ignored;
   return get_value(l->rank) && (!l->if_set || getenv(l->if_set)) &&
+         (!l->tasks_only || !is_batch_script()) &&
          (!l->step[0] || is_of_step(l->step[0], l->step[1])) &&
          (!l->needs_size || find_set(l->size, &ignored));
 }
@@ -318,8 +339,9 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   }
   if (rc == -ENOENT) {
     snprintf(err, size,
-             "no rank is known: start with mpirun, srun or torchrun, or set SHARD_RANK and "
-             "SHARD_SIZE");
+             "no rank is known%s: start with mpirun, srun or torchrun, or set SHARD_RANK and "
+             "SHARD_SIZE",
+             is_batch_script() ? ", as this is Slurm's batch script and none of its tasks" : "");
   }
   errno = saved;
   return rc;
@@ -352,13 +374,14 @@ static bool read_process(long pid, long *parent, unsigned long long *start) {
   return found;
 }
 
-/* Whether a process was started with variable `name`; true if its environment cannot be read. */
-static bool has_variable(long pid, const char *name) {
+/* Whether a process was started with variable `name`; `unknown` if its environment cannot be read.
+ */
+static bool has_variable(long pid, const char *name, bool unknown) {
   char path[64];
   size_t size, length = strlen(name);
   snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
   char *text = shard_file_read(path, &size);
-  bool found = !text;
+  bool found = !text && unknown;
   for (const char *p = text; text && !found && p < text + size; p += strlen(p) + 1) {
     found = strncmp(p, name, length) == 0 && p[length] == '=';
   }
@@ -366,11 +389,15 @@ static bool has_variable(long pid, const char *name) {
   return found;
 }
 
-/* Find the nearest ancestor that was started without variable `mark`, which all ranks have. */
-static bool find_process(const char *mark, long *pid, unsigned long long *start) {
+/*
+ * Find the nearest ancestor that was started without variable `mark`, which all ranks have. false:
+ * there is none to be seen, and *pid is the last one that was started with it. unknown: what counts
+ * for a process whose environment cannot be read.
+ */
+static bool find_process(const char *mark, bool unknown, long *pid, unsigned long long *start) {
   long parent;
-  unsigned long long ignored;
-  if (!read_process(getpid(), &parent, &ignored)) {
+  *pid = getpid();
+  if (!read_process(*pid, &parent, start)) {
     return false;
   }
   for (int k = 0; k < 1000 && parent > 1; k++) {
@@ -378,11 +405,46 @@ static bool find_process(const char *mark, long *pid, unsigned long long *start)
     if (!read_process(*pid, &parent, start)) {
       return false;
     }
-    if (!has_variable(*pid, mark)) {
+    if (!has_variable(*pid, mark, unknown)) {
       return true;
     }
   }
   return false;
+}
+
+/* What all ranks of a launcher have, and the launcher has not. */
+static const char *get_mark(const struct launcher *l) { return l->if_set ? l->if_set : l->rank; }
+
+/* When a process started that read_process() tells of: ns since 1970, not too early. */
+static int64_t convert_start(unsigned long long start) {
+  struct timespec boot;
+  long ticks = sysconf(_SC_CLK_TCK);
+  clock_gettime(CLOCK_BOOTTIME, &boot);
+  int64_t since_boot = boot.tv_sec * 1000000000LL + boot.tv_nsec;
+  return shard_clock_real_ns() - since_boot +
+         (int64_t)(start + 1) * (1000000000LL / (ticks > 0 ? ticks : 100));
+}
+
+bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
+  int saved = errno;
+  struct shard_world world;
+  char ignored[300];
+  const struct launcher *l =
+      shard_world_get(&world, ignored, sizeof(ignored)) == 0 ? find_launcher() : NULL;
+  const char *nodes = l ? get_value(l->nodes) : NULL;
+  bool several =
+      l && strcmp(l->name, world.launcher) == 0 && !l->unnumbered &&
+      (world.local_size > 0 ? world.local_size < world.size : nodes && strtol(nodes, NULL, 10) > 1);
+  long pid;
+  unsigned long long start = 0;
+  if (several) {
+    find_process(get_mark(l), false, &pid, &start); /* Slurm's slurmstepd is root's */
+    several = start > 0;
+    *numbered = shard_config()->job || get_value(l->number);
+    *since = convert_start(start);
+  }
+  errno = saved;
+  return several;
 }
 
 /* Append a line with the variable's value, empty if it is not set. Returns the new length. */
@@ -396,7 +458,7 @@ static bool write_identity(const struct launcher *l, char *buf, size_t size) {
   long pid = 0;
   unsigned long long start = 0;
   if (l->unnumbered || (l->number && !get_value(l->number)) ||
-      (!l->number && !find_process(l->if_set ? l->if_set : l->rank, &pid, &start))) {
+      (!l->number && !find_process(get_mark(l), true, &pid, &start))) {
     return false;
   }
   int n = snprintf(buf, size, "%s %ld %llu", l->name, pid, start);
@@ -452,8 +514,8 @@ static size_t note_name(struct shard_launcher_variable *out, size_t count, const
 size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VARIABLES]) {
   size_t count = 0;
   for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++) {
-    const char *const one[] = {l->if_set, l->step[0],        l->rank,
-                               l->number, l->tasks_per_node, l->node};
+    const char *const one[] = {l->if_set,         l->step[0], l->rank, l->number,
+                               l->tasks_per_node, l->node,    l->nodes};
     for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++) {
       count = note_name(out, count, one[i], l->name);
     }

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define SHARD_LAUNCHER_JOB_SIZE 2048 /* bytes for shard_launcher_job() */
 
@@ -19,6 +20,14 @@
  * does not fit.
  */
 bool shard_launcher_job(char *buf, size_t size);
+
+/*
+ * Whether the job runs on several hosts: the launcher tells that this one has some of the ranks
+ * only. Then *since is the time when the launcher started its part on this host, ns since 1970, or,
+ * if the launcher's process cannot be seen, the time when this rank started: what was changed
+ * before is as all ranks here find it. *numbered: the job has one identity on all hosts.
+ */
+bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered);
 
 /* A variable that the table of launchers reads. */
 struct shard_launcher_variable {

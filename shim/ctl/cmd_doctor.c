@@ -298,22 +298,6 @@ static bool check_variables(void) {
   return true;
 }
 
-/* The name of a file system that is shared among nodes, or NULL. */
-static const char *shared(const struct statfs *fs) {
-  static const struct {
-    unsigned type;
-    const char *name;
-  } types[] = {{0x6969, "NFS"},        {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},
-               {0x19830326, "BeeGFS"}, {0x00c36400, "CephFS"}, {0xff534d42, "CIFS"},
-               {0x65735546, "FUSE"},   {0x01021997, "9p"}};
-  for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-    if ((unsigned)fs->f_type == types[i].type) {
-      return types[i].name;
-    }
-  }
-  return NULL;
-}
-
 static bool in_memory(const struct statfs *fs) {
   return (unsigned)fs->f_type == 0x01021994 || (unsigned)fs->f_type == 0x858458f6;
 }
@@ -354,7 +338,10 @@ static void check_cache(void) {
     return;
   }
   double bytes = (double)fs.f_bavail * (double)fs.f_bsize;
-  const char *net = shared(&fs), *kind = net ? net : in_memory(&fs) ? "in memory" : "on disk";
+  const char *net = shard_cachedir_network((unsigned)fs.f_type), *kind = net ? net
+                                                                         : in_memory(&fs)
+                                                                             ? "in memory"
+                                                                             : "on disk";
   ctl_human_bytes(bytes, room);
   if (net) {
     tell(WARN, "cache",

@@ -23,6 +23,7 @@ struct text_reader {
   const char *file;
   const struct shard_text_options *options;
   size_t root_length;
+  bool of_bucket; /* the root is a prefix of a bucket */
   uint64_t line;
   char *err;
   size_t size;
@@ -47,6 +48,18 @@ static int refuse_line(struct text_reader *r, const char *why) {
   return fail(r, -EINVAL, "%s, line %llu: %s", show_name(r), (unsigned long long)r->line, why);
 }
 
+enum { SCHEME = 5 }; /* the length of "s3://" */
+
+static bool is_of_bucket(const char *root) {
+  return strncmp(root, "s3://", SCHEME) == 0 || strncmp(root, "gs://", SCHEME) == 0;
+}
+
+/* Whether a name is a path, or a URL, that begins with the root's name. */
+static bool is_absolute(const struct text_reader *r, const char *text, size_t length) {
+  return r->of_bucket ? length >= SCHEME && memcmp(text, r->options->root, SCHEME) == 0
+                      : *text == '/';
+}
+
 static int take_line(struct text_reader *r, const char *text, size_t length) {
   const struct shard_text_options *o = r->options;
   r->line++;
@@ -67,7 +80,7 @@ static int take_line(struct text_reader *r, const char *text, size_t length) {
   if (*text == '/' && !o->root && r->intake->options->order == SHARD_ORDER_DIRECTORY) {
     return refuse_line(r, "it is an absolute path; give --root, the directory that all lie below");
   }
-  if (*text == '/' && o->root) {
+  if (o->root && is_absolute(r, text, length)) {
     size_t n = r->root_length;
     if (length <= n + 1 || memcmp(text, o->root, n) != 0 || (n > 0 && text[n] != '/')) {
       return fail(r, -EINVAL, "%s, line %llu: '%.*s' does not lie below --root '%s'", show_name(r),
@@ -188,6 +201,7 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
   while (r.root_length > 0 && options->root[r.root_length - 1] == '/') {
     r.root_length--;
   }
+  r.of_bucket = options->root && is_of_bucket(options->root);
   bool standard = strcmp(file, "-") == 0;
   if (standard && intake->attempt > 0 && lseek(0, text->begin, SEEK_SET) != text->begin) {
     return fail(&r, -ESPIPE, "cannot read standard input a second time: %s", strerror(errno));
@@ -225,6 +239,17 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
   return rc;
 }
 
+/* The root's name in the listing: that of a bucket is as shardctl itself lists it, whatever the
+ * scheme, and ends with a slash. Malloc'd. */
+static char *bucket_name(const char *root) {
+  size_t n = strlen(root), more = root[n - 1] != '/';
+  char *name = malloc(n + more + 1);
+  if (name) {
+    snprintf(name, n + more + 1, "s3://%s%s", root + SCHEME, more ? "/" : "");
+  }
+  return name;
+}
+
 int shard_text_build(const char *path, const struct shard_text_options *how,
                      const struct shard_options *options, const struct shard_build_means *means,
                      const char *file, struct shard_build_result *result, char *err, size_t size) {
@@ -235,7 +260,9 @@ int shard_text_build(const char *path, const struct shard_text_options *how,
   bool again =
       (standard ? fstat(0, &st) : stat(path, &st)) == 0 && S_ISREG(st.st_mode) && text.begin >= 0;
   const char *named = how->root ? how->root : path;
-  char *real = strcmp(named, "-") == 0 ? NULL : realpath(named, NULL);
+  char *real = how->root && is_of_bucket(how->root) ? bucket_name(how->root)
+               : strcmp(named, "-") == 0            ? NULL
+                                                    : realpath(named, NULL);
   const struct shard_source source = {
       .name = real ? real : named,
       .label = path,

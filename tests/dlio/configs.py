@@ -224,16 +224,16 @@ def dali():
     for fmt in ("jpeg", "npz"):
         for threads in (0, 2):
             yield Config(f"dali-{fmt}-threads{threads}", plain(fmt), {"reader.read_threads": threads},
-                         "dali", ranks=(2, 4) if threads else (2,))
+                         "dali", ranks=(2, 4) if threads else (2,), quick=threads > 0 and fmt == "jpeg")
     yield Config("dali-npz-spf4-sample_shuffle-seed", plain("npz", 4),
-                 {"reader.sample_shuffle": "seed", "reader.read_threads": 1}, "dali", ranks=(2,))
+                 {"reader.sample_shuffle": "seed", "reader.read_threads": 1}, "dali", ranks=(2,), quick=True)
     yield Config("dali-jpeg-folders-file_shuffle-seed", plain("jpeg", 1, FOLDERS),
-                 {"reader.file_shuffle": "seed", "reader.read_threads": 1}, "dali", ranks=(2,))
+                 {"reader.file_shuffle": "seed", "reader.read_threads": 1}, "dali", ranks=(2,), quick=True)
     yield Config("dali-jpeg-uneven", plain("jpeg", 1, train=33, valid=17),
                  {"reader.read_threads": 1}, "dali", ranks=(2,), may_hang=True)
     for fmt in ("jpeg", "npy", "tfrecord"):
         yield Config(f"native_dali-{fmt}", plain(fmt), native, "native_dali", ranks=(2, 4),
-                     may_hang=True)
+                     may_hang=True, quick=True)
     yield Config("native_dali-npy-second-epoch", plain("npy"), {**native, "train.epochs": 2},
                  "native_dali", ranks=(2,), may_hang=True)
     yield Config("native_dali-npy-no-sampler", plain("npy"), {"train.epochs": 1}, "native_dali",

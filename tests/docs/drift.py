@@ -294,9 +294,8 @@ def launchers(code, documents):
     told = [re.sub(r"'s\b.*", "", one) for one in told if one]
     lines += [f"libshard.7, Launchers, has {name}, the code has not" for name in told
               if name not in names]
-    rows = " ".join(re.findall(r"^\| launchers: (.*?) \|", documents.readme, re.MULTILINE))
-    rows = [one.strip() for one in re.sub(r"\([^)]*\)", "", rows.replace(" torchrun", ",torchrun")
-                                          .replace("MPI MV", "MPI, MV")).split(",")]
+    rows = ", ".join(re.findall(r"^\| launchers: (.*?) \|", documents.readme, re.MULTILINE))
+    rows = [one.strip() for one in re.sub(r"\([^)]*\)", "", rows).split(",")]
     return lines + both_ways(names - {"PyTorch"}, [one for one in rows if one], "README", "launcher")
 
 
@@ -316,15 +315,22 @@ def functions(code, documents):
 
 
 def patches(code, documents):
-    """What the adapter replaces in DLIO, as libshard.7 tells it."""
+    """What the adapter replaces in DLIO and in clients of buckets, as libshard.7 tells it."""
+    place = re.compile(r"^ +(?:cls|module)\.(\w+) = (?!cls|module)", re.MULTILINE)
+    sections = documents.page("libshard.7").sections
+    clients_told = " ".join(sections["In a CPython process that imports a client of buckets"].values())
+    clients_of = "\n".join(text for path, text in code.sources.items()
+                           if path.endswith(".py") and "/buckets/" in path)
+    lines = [f"libshard.7 lacks {name}, which the adapter replaces in a client of buckets"
+             for name in sorted(set(place.findall(clients_of))) if not re.search(rf"\b{name}\b", clients_told)]
     python = "\n".join(text for path, text in code.sources.items()
-                       if path.endswith(".py") and "/prove/" not in path)
-    told = " ".join(documents.page("libshard.7").sections["In a CPython process that imports DLIO"])
-    replaced = set(re.findall(r"^ +(?:cls|module)\.(\w+) = (?!cls|module)", python, re.MULTILINE))
+                       if path.endswith(".py") and "/prove/" not in path and "/buckets/" not in path)
+    told = " ".join(sections["In a CPython process that imports DLIO"])
+    replaced = set(place.findall(python))
     replaced |= set(re.findall(r"\breplace\(cls, (\w+)\)", python))
     known = set(re.findall(r'"(\w+\.\w+)": ?[{(d]', python))
-    lines = [f"libshard.7 lacks {name}, which the adapter replaces" for name in sorted(replaced)
-             if not re.search(rf"\b{name}\b", told)]
+    lines += [f"libshard.7 lacks {name}, which the adapter replaces" for name in sorted(replaced)
+              if not re.search(rf"\b{name}\b", told)]
     lines += [f"libshard.7 has {name}, which the adapter does not know"
               for name in sorted(set(re.findall(r"\b[A-Za-z]\w+\.\w+\b", told)) - known)
               if not name.startswith(("sys.", "utils."))]

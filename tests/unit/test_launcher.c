@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config/launcher.h"
@@ -70,6 +71,11 @@ static const struct {
      "JSM_NAMESPACE_LOCAL_SIZE=2",
      "JSM", 3, 8, 1, 2},
     {"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=8 FLUX_TASK_LOCAL_ID=1", "Flux", 3, 8, 1, -1},
+    {"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=8 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=2", "Flux", 3, 8, 1,
+     -1},
+    {"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=8 FLUX_TASK_LOCAL_ID=3 FLUX_JOB_NNODES=1", "Flux", 3, 8, 3, 8},
+    /* a batch script of one task */
+    {"SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1", "Slurm", 0, 1, -1, -1},
     {"PALS_RANKID=3 PALS_SIZE=8 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2", "PALS", 3, 8, 1, 2},
     {"PALS_RANKID=3 PMI_RANK=3 PMI_SIZE=8 PALS_LOCAL_RANKID=1", "PALS", 3, 8, 1, -1},
     {"PMI_RANK=3 PMI_SIZE=8 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2", "PMI", 3, 8, 1, 2},
@@ -238,6 +244,7 @@ static void nobody(void **state) {
                                     "SLURM_NTASKS=4",
                                     "TORCHELASTIC_RUN_ID=x",
                                     "OMPI_COMM_WORLD_RANK=",
+                                    "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4",
                                     "PATH=/bin"};
   for (size_t i = 0; i < COUNT(all); i++) {
     struct shard_world w;
@@ -424,6 +431,55 @@ static void jobs_unknown(void **state) {
   }
 }
 
+/* A job of several hosts, and when it started on this one. */
+static void hosts_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *environment;
+    bool several;
+  } all[] = {
+      {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2", true},
+      {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=4", false},
+      {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4", false},
+      {"TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2", true},
+      {"PMI_RANK=0 PMI_SIZE=4 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2", true},
+      {STEP("3"), true},
+      {"SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4 SLURM_NODEID=0 "
+       "SLURM_STEP_TASKS_PER_NODE=4",
+       false},
+      {"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=8 FLUX_JOB_ID=f1 FLUX_JOB_NNODES=2", true},
+      {"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=8 FLUX_JOB_ID=f1 FLUX_JOB_NNODES=1", false},
+      {"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=8 FLUX_JOB_ID=f1", false},
+      /* nothing tells when it started */
+      {"RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2", false},
+      {"SHARD_RANK=0 SHARD_SIZE=4", false},
+      {"", false},
+  };
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  for (size_t i = 0; i < COUNT(all); i++) {
+    int64_t since = -1;
+    bool numbered = false;
+    clearenv();
+    set(all[i].environment);
+    errno = 4242;
+    bool several = shard_launcher_is_on_hosts(&since, &numbered);
+    assert_int_equal(errno, 4242);
+    if (several != all[i].several) {
+      fail_msg("'%s': %d", all[i].environment, several);
+    }
+    bool number = getenv("SLURM_JOB_ID") || getenv("FLUX_JOB_ID");
+    if (several && numbered != number) {
+      fail_msg("'%s': numbered %d", all[i].environment, numbered);
+    }
+    /* The test's parent was started without the variables: a while ago, and after 2020. */
+    int64_t most = now.tv_sec * 1000000000LL + now.tv_nsec + 1000000000LL;
+    if (several && (since > most || since < 1577836800LL * 1000000000LL)) {
+      fail_msg("'%s': since %lld", all[i].environment, (long long)since);
+    }
+  }
+}
+
 /* Tests unset what is listed: each name that a case here sets. */
 static void every_name_listed(void **state) {
   (void)state;
@@ -461,6 +517,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup(nobody, clean),
       cmocka_unit_test_setup(jobs_told_apart, clean),
       cmocka_unit_test_setup(jobs_unknown, clean),
+      cmocka_unit_test_setup(hosts_told, clean),
       cmocka_unit_test_setup(every_name_listed, clean),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,11 @@
     pages        pages of S3's listings that a client cannot tell from the server's
     botocore     boto3, aiobotocore, s3fs and all else that is built on botocore
     s3fs         its cache of listings
+    keys         what the clients that follow have in common
+    minio, s3torchconnector, s3dlio, torchdata
+    gcs_pages    pages of Google's listings
+    google_storage, gcsfs
+    unseen       what cannot be divided, and is said
 
 A module for each client. CLIENTS says which of them patches what: {module that is imported: (module
 here, its function)}. The function gets the imported module. A client whose import brings in this
@@ -23,12 +28,41 @@ CLIENTS = {
     "botocore": ("botocore", "patch"),
     "botocore.handlers": ("botocore", "patch_handlers"),
     "s3fs.core": ("s3fs", "patch"),
+    "minio.api": ("minio", "patch"),
+    "s3torchconnector._s3client._s3client": ("s3torchconnector", "patch_client"),
+    "s3torchconnector._s3_bucket_iterable": ("s3torchconnector", "patch_stream"),
+    "s3torchconnector.s3iterable_dataset": ("s3torchconnector", "patch_iterable"),
+    "s3dlio._pymod": ("s3dlio", "patch"),
+    "torchdata._torchdata": ("torchdata", "patch"),
+    "google.cloud.storage.client": ("google_storage", "patch"),
+    "google.cloud.storage.blob": ("google_storage", "patch_blob"),
+    "gcsfs.core": ("gcsfs", "patch"),
+    **dict.fromkeys(("pyarrow._s3fs", "pyarrow._gcsfs", "tensorflow_io", "tensorflow_io_gcs_filesystem",
+                     "obstore", "opendal", "miniopy_async", "lance", "deltalake"), ("unseen", "patch")),
 }
 
 
 def _patch(loaded, name):
     ours, function = CLIENTS[name]
     getattr(importlib.import_module("." + ours, __name__), function)(loaded)
+
+
+def _patch_once_loaded(name):
+    """Patch an extension module that may be about to be loaded. importlib.import_module() tells the
+    audit hook of no import: the first that it hears of such a package is that its extension is
+    opened, and then the module's finder has been asked already."""
+    from importlib.machinery import ExtensionFileLoader
+
+    original = ExtensionFileLoader.exec_module
+
+    def exec_module(self, module):
+        original(self, module)
+        if module.__name__ == name:
+            if ExtensionFileLoader.exec_module is exec_module:
+                ExtensionFileLoader.exec_module = original
+            _patch(module, name)
+
+    ExtensionFileLoader.exec_module = exec_module
 
 
 def start():
@@ -41,3 +75,5 @@ def start():
     for name in CLIENTS:
         if name in sys.modules and sys.modules[name] is not None:
             _patch(sys.modules[name], name)
+    if "s3dlio" in sys.modules and "s3dlio._pymod" not in sys.modules:
+        _patch_once_loaded("s3dlio._pymod")

@@ -134,4 +134,4 @@ def patch(module, tree):
     def walk(*arguments):
         return _walk(tree, *arguments)
 
-    answer_walks(module.S3PyTorchConnectorStorage, walk, folder_at_hand)
+    answer_walks(module.S3PyTorchConnectorStorage, tree, walk, folder_at_hand)

@@ -6,6 +6,7 @@ import sys
 from ..native import WARN, native, speaks
 from ..patching import Proxy, replace
 from ..sequences import FileList, Indices, ThreadSamples
+from . import agree
 from .tokens import files_of, stop_counting
 
 
@@ -65,6 +66,8 @@ def _patch_derive(cls):
 
     def derive_configurations(self, file_list_train=None, file_list_eval=None):
         frame = sys._getframe(1)
+        if file_list_train is not None and file_list_eval is not None:
+            agree.conclude()
         given = {"train": file_list_train, "eval": file_list_eval}
         if any(files_of(files) is not None for files in given.values()):
             benchmark = frame.f_locals["self"]

@@ -105,7 +105,7 @@ def patch(module, tree, order="basename"):
     def walk(*arguments):
         return _walk(tree, order, *arguments)
 
-    answer_walks(module.FileStorage, walk, lambda node, _frame: repr(node))
+    answer_walks(module.FileStorage, tree, walk, lambda node, _frame: repr(node))
 
 
 # ---- DLIOs whose rank 0 lists ------------------------------------------------------------------

@@ -212,8 +212,8 @@ def patch(module, tree):
     """Patch dlio_benchmark.storage.obj_store_lib of a DLIO that lists on every rank."""
     if known(tree):
         _patch_uri(module.ObjStoreLibStorage)
-        answer_walks(module.ObjStoreLibStorage, lambda *arguments: _walk(tree, *arguments),
-                     folder_at_hand)
+        answer_walks(module.ObjStoreLibStorage, tree,
+                     lambda *arguments: _walk(tree, *arguments), folder_at_hand)
 
 
 def _offered(storage, folder, server, chunks):
@@ -233,9 +233,9 @@ def patch_rank0(chunks, module, tree):
         rank0.answer_walks(module.ObjStoreLibStorage, tree, flat, subfolders)
 
 
-def patch_aistore(module, _tree):
+def patch_aistore(module, tree):
     """Patch dlio_benchmark.storage.aistore_storage: it is said that AIStore is listed as ever."""
     def walk(*_arguments):
         raise Refusal("libshard has no listings of AIStore")
 
-    answer_walks(module.AIStoreStorage, walk, folder_at_hand)
+    answer_walks(module.AIStoreStorage, tree, walk, folder_at_hand)

@@ -10,6 +10,7 @@ import sys
 
 from ..native import WARN, native, speaks
 from ..patching import replace
+from . import agree
 
 
 class Token(str):
@@ -30,7 +31,7 @@ class Names(list):
 
     def __init__(self, first, token):
         super().__init__()
-        self._first, self._token = first, token
+        self._first, self.token = first, token
 
     def __len__(self):
         return 1
@@ -39,10 +40,10 @@ class Names(list):
         return list(self)[i] if isinstance(i, slice) else [self._first][i]
 
     def __iter__(self):
-        return iter([self._token] if self._token is not None else [])
+        return iter([self.token] if self.token is not None else [])
 
     def __repr__(self):
-        return "<libshard: names of %r>" % (self._token.files if self._token is not None else [],)
+        return "<libshard: names of %r>" % (self.token.files if self.token is not None else [],)
 
     __str__ = __repr__
 
@@ -123,21 +124,45 @@ def asked(tree, storage, frame):
     return benchmark, kind
 
 
-def answer_walks(cls, walk, describe):
+def _answered(original, walk, describe, storage, frame, *arguments):
+    """What initialize() gets of walk_node(); see answer_walks()."""
+    try:
+        answer = walk(storage, frame, *arguments)
+        if answer is not None:
+            return answer
+    except (Refusal, OSError) as error:
+        say_refusal(describe(arguments[0], frame), error)
+    return original(storage, *arguments)
+
+
+def _files_in(answer):
+    """The FileList that an answer stands for, [] if it is of no files, None if it is DLIO's own."""
+    if isinstance(answer, Names):
+        return getattr(answer.token, "files", [])
+    return [] if len(answer) == 0 else files_of(answer)
+
+
+def answer_walks(cls, tree, walk, describe):
     """Let walk(storage, frame, node, use_pattern) answer where initialize() calls walk_node() of a
     storage class. If it returns None or fails, DLIO's own answers; a failure is said, with
-    describe(node, frame) as the name of what is listed."""
+    describe(node, frame) as the name of what is listed. The ranks compare what they have."""
     original = cls.walk_node
 
     def walk_node(self, id, use_pattern=False):
         frame = sys._getframe(1)
-        if frame.f_code.co_name == "initialize" and type(self) is cls:
-            try:
-                answer = walk(self, frame, id, use_pattern)
-                if answer is not None:
-                    return answer
-            except (Refusal, OSError) as error:
-                say_refusal(describe(id, frame), error)
-        return original(self, id, use_pattern)
+        if frame.f_code.co_name != "initialize" or type(self) is not cls:
+            return original(self, id, use_pattern)
+        ranks = agree.at_hand(tree, self, frame)
+        if ranks is None:
+            return _answered(original, walk, describe, self, frame, id, use_pattern)
+        try:
+            answer = _answered(original, walk, describe, self, frame, id, use_pattern)
+        except BaseException as error:
+            ranks.fail(error)
+            raise
+        ranks.note(kind_at_hand(frame), describe(id, frame), _files_in(answer))
+        if not use_pattern:
+            ranks.listed(kind_at_hand(frame))
+        return answer
 
     replace(cls, walk_node)

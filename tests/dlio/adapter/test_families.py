@@ -102,6 +102,12 @@ class TestRecognise(unittest.TestCase):
                 stream.write(text % line)
         return tree
 
+    def test_signature_over_lines(self):
+        """The body counts, too, where the parameters end with a bracket on a line of its own."""
+        text = "class Main:\n    def run(\n        self,\n    ):\n        %s\n\n    x = 1\n"
+        one, other = (recognise.fingerprints(text % line)["Main.run"] for line in ("a = 1", "a = 2"))
+        self.assertNotEqual(one, other)
+
     def test_files(self):
         for name, texts in self.TEXTS.items():
             found, reason = recognise.recognise(self.tree(name, *texts), self.families)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""gcs_pages: a page of Google's JSON API (objects.list), with this rank's objects only.
+
+Written once as a generator: it yields the parameters of each request, is sent the server's page, and
+returns the page for the client. So google-cloud-storage drives it, and gcsfs does by await.
+
+An empty page with a token is legal there, but loops written by hand stop at it: where a page would be
+empty, the next one is asked for. Those ask for 1,000 objects and are cut to what the client wanted; a
+token of our own then says behind which object to go on. It holds in every client and process.
+"""
+import base64
+import json
+
+from .share import ShareError
+
+_OURS = "libshard."
+_MOST = 1000  # objects that a follow-up asks for
+_EVERY = float("inf")  # behind all generations of an object
+
+
+def _token(name, generation):
+    text = json.dumps([name, generation]).encode()
+    return _OURS + base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def _behind(token):
+    """(name, generation) of a token of ours, None if it is the server's."""
+    if not token or not token.startswith(_OURS):
+        return None
+    text = token[len(_OURS):]
+    try:
+        name, generation = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        return str(name), int(generation)
+    except (ValueError, TypeError):
+        raise ShareError("the page token %r is none of libshard's: pass a token as it was "
+                         "returned" % token) from None
+
+
+def _place(item):
+    """Where an object is in the order of the list."""
+    try:
+        return item["name"], int(item.get("generation") or 0)
+    except (KeyError, ValueError):
+        raise ShareError("the server's list has no names, so objects cannot be divided: if you "
+                         "pass `fields`, let it have items(name)") from None
+
+
+def _cut(page, most):
+    """The first `most` objects and prefixes of a page in the order of their names, and the token that
+    goes on behind them."""
+    places = sorted([_place(item) for item in page.get("items", ())]
+                    + [(prefix, _EVERY) for prefix in page.get("prefixes", ())])
+    last = places[most - 1]
+    page["items"] = [item for item in page.get("items", ()) if _place(item) <= last]
+    if "prefixes" in page:
+        page["prefixes"] = [prefix for prefix in page["prefixes"] if (prefix, _EVERY) <= last]
+    page["nextPageToken"] = _token(last[0], -1 if last[1] == _EVERY else last[1])
+
+
+def _first(found, request):
+    """Whether a list of a rank's range may begin at its first object: (that one's predecessor, whether
+    an object that is called like the prefix, which is shown to every rank, must be asked for)."""
+    start, prefix = request.get("startOffset") or "", request.get("prefix") or ""
+    if found.after is None or found.after < start or request.get("pageToken"):
+        return None, False
+    return found.after, bool(prefix) and start <= prefix <= found.after
+
+
+def answer(found, params):
+    """A generator, see above. found: the share.Pass of the list; params: of the client's request."""
+    request = dict(params)
+    most, delimiter = int(request.get("maxResults") or 0), request.get("delimiter")
+    behind = _behind(request.get("pageToken"))
+    if behind is not None:
+        del request["pageToken"]
+        request["startOffset"] = max(request.get("startOffset") or "", behind[0])
+        if behind[1] < 0:
+            behind = behind[0], _EVERY
+    items, prefixes = [], []
+    after, named = _first(found, request)
+    if after is not None:
+        if named:
+            page = yield dict(request, maxResults=1)
+            items = [item for item in page.get("items", ()) if _place(item)[0] == request["prefix"]
+                     and (behind is None or _place(item) > behind)]
+        request["startOffset"] = after
+    while True:
+        page = dict((yield request))
+        got = page.get("items", ())
+        places = [_place(item) for item in got]
+        items += [item for item, place, flag in zip(got, places, found.owned([p[0] for p in places]))
+                  if flag and (behind is None or place > behind)]
+        prefixes = [prefix for prefix in page.get("prefixes", ())
+                    if behind is None or (prefix, _EVERY) > behind]
+        if not delimiter and found.last is not None and places and places[-1][0] > found.last:
+            page.pop("nextPageToken", None)
+        if items or prefixes or not page.get("nextPageToken"):
+            break
+        request = dict(request, pageToken=page["nextPageToken"])
+        if most:
+            request["maxResults"] = max(most, _MOST)
+    for name, some in (("items", items), ("prefixes", prefixes)):
+        page.pop(name, None)
+        if some:
+            page[name] = some
+    if most and len(items) + len(prefixes) > most:
+        _cut(page, most)
+    if not page.get("nextPageToken"):
+        found.end()
+    return page
+
+
+def drive(steps, fetch):
+    """What the generator returns, where fetch(params) gives a page."""
+    try:
+        params = next(steps)
+        while True:
+            params = steps.send(fetch(params))
+    except StopIteration as stop:
+        return stop.value
+
+
+async def drive_async(steps, fetch):
+    """The same where fetch(params) must be awaited."""
+    try:
+        params = next(steps)
+        while True:
+            params = steps.send(await fetch(params))
+    except StopIteration as stop:
+        return stop.value

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""google_storage: google-cloud-storage, Google's own client.
+
+The seam is documented: Client.list_blobs() returns an iterator of google.api_core, whose `api_request`
+asks for each page; Bucket.list_blobs() calls it, too. The pages are divided there, so the iterator's
+`pages`, `prefixes`, `next_page_token` and `max_results` are what they are for the server's pages.
+"""
+import functools
+import os
+
+from . import share
+from .gcs_pages import answer, drive
+from .keys import begin, errors, variables
+from .share import ShareError
+
+
+def account(endpoint):
+    """Variables for shardctl, which lists by the XML API of the same endpoint: that takes HMAC keys,
+    which are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
+    if not any(map(os.environ.get, ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "SHARD_LISTING"))):
+        raise ShareError("only SHARD_STRATEGY=hash without SHARD_SEED divides a bucket of Google Cloud "
+                         "Storage without a listing; shardctl makes one with HMAC keys: set "
+                         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to them, or SHARD_LISTING to a "
+                         "listing")
+    return variables(endpoint)
+
+
+def _error(line):
+    from google.api_core import exceptions
+
+    return exceptions.FailedPrecondition(line)
+
+
+def _endpoint(client):
+    """Where the client sends its requests."""
+    return getattr(client, "api_endpoint", None) or client._connection.API_BASE_URL
+
+
+def _divide(client, iterator):
+    """Let the iterator's pages pass through the filter."""
+    api_request, bucket = iterator.api_request, iterator.bucket.name
+    passes = []  # the one of this list, once it has begun
+
+    def divided(method, path, query_params=None, **more):
+        def fetch(params):
+            return api_request(method=method, path=path, query_params=params, **more)
+
+        asked = query_params or {}
+        with errors(_error):
+            if not passes:
+                endpoint = _endpoint(client)
+                passes.append(begin(
+                    "gs", bucket, asked.get("prefix"), endpoint, lambda: account(endpoint),
+                    asked.get("delimiter"), asked.get("pageToken") or asked.get("startOffset"),
+                    bool(asked.get("versions") or asked.get("softDeleted"))))
+            if passes[0] is None:
+                return fetch(query_params)
+            return drive(answer(passes[0], asked), fetch)
+
+    iterator.api_request = divided
+
+
+def patch(module):
+    """Patch google.cloud.storage.client."""
+    original = module.Client.list_blobs
+
+    @functools.wraps(original)
+    def list_blobs(self, *args, **kwargs):
+        iterator = original(self, *args, **kwargs)
+        if not callable(getattr(iterator, "api_request", None)):
+            raise _error("the lists of this version of google-cloud-storage are not of a kind that "
+                         "libshard knows: install google-cloud-storage 3.17.1")
+        _divide(self, iterator)
+        return iterator
+
+    module.Client.list_blobs = list_blobs
+
+
+def patch_blob(module):
+    """Patch google.cloud.storage.blob, for SHARD_STATS: every way to download has a call of this."""
+    original = getattr(module.Blob, "_prep_and_do_download", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _prep_and_do_download(self, *args, **kwargs):
+        answer = original(self, *args, **kwargs)
+        if not kwargs.get("start"):
+            share.count_opened("gs", self.bucket.name, self.name, _endpoint(self.client))
+        return answer
+
+    module.Blob._prep_and_do_download = _prep_and_do_download

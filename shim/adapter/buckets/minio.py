@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""minio: MinIO's Python client, 7.0 and later.
+
+Its lists of version 1 and 2, of versions, flat and by folders are all made by Minio._list_objects(), a
+generator. Nobody outside sees its pages, so what it yields is divided, a server's page at a time.
+"""
+import functools
+import inspect
+import itertools
+
+from . import share
+from .keys import begin, errors, kept, variables
+from .share import ShareError
+
+NEEDS = ("bucket_name", "prefix", "delimiter", "start_after")  # parameters of _list_objects()
+PAGE = 1000  # objects of a server's page: how many are divided at a time
+
+
+def _error(line, bucket):
+    """S3Error, which programs catch; its parameters have had two orders."""
+    from minio.error import S3Error
+
+    return S3Error(code="PreconditionFailed", message=line, resource="/" + bucket, request_id=None,
+                   host_id=None, response=None, bucket_name=bucket)
+
+
+def _endpoint(client):
+    url = getattr(client, "_base_url", None)
+    if url is None:  # before 7.0
+        return None
+    return "%s://%s" % ("https" if url.is_https else "http", url.host)
+
+
+def _account(client):
+    """What the client signs with."""
+    url, provider = client._base_url, client._provider
+    keys = ()
+    if provider is not None:
+        signed = provider.retrieve()
+        keys = signed.access_key, signed.secret_key, signed.session_token
+    return variables(_endpoint(client), url.region, keys,
+                     path_style=not getattr(url, "virtual_style_flag", False))
+
+
+def _is_prefix(item):
+    """Whether what a list yields stands for a common prefix: the server tells no more than its
+    name."""
+    return (item.last_modified is None and item.etag is None
+            and not getattr(item, "is_delete_marker", False))
+
+
+def _divide(found, items, most, versions):
+    """The items that are this rank's, prefixes among them, in their order."""
+    items = iter(items)
+    while True:
+        page = list(itertools.islice(items, most))
+        if not page or found.empty:
+            return found.end()
+        flags = iter(found.owned([item.object_name for item in page if not _is_prefix(item)]))
+        yield from kept(page, [_is_prefix(item) or next(flags) for item in page])
+        # (Of versions a page yields those that mark a deletion last.)
+        if not versions and found.last is not None and page[-1].object_name > found.last:
+            return found.end()
+
+
+def _list(original, client, found, asked, versions):
+    """What is this rank's of a list; under `range` from its first key on."""
+    most = asked.get("max_keys") or PAGE
+    start, prefix = asked.get("start_after") or "", asked.get("prefix") or ""
+    if found.after is not None and found.after > start:
+        if prefix and start < prefix <= found.after:  # an object of that very name is shown to all
+            first = original(client, **{**asked, "max_keys": 2})
+            yield from itertools.takewhile(lambda item: item.object_name == prefix, first)
+        asked["start_after"] = found.after
+    yield from _divide(found, original(client, **asked), most, versions)
+
+
+def patch(module):
+    """Patch minio.api."""
+    cls = module.Minio
+    _patch_get(cls)
+    original = getattr(cls, "_list_objects", None)
+    signature = inspect.signature(original) if original else None
+    if signature is None or set(NEEDS).difference(signature.parameters):
+        return _patch_stranger(cls)
+
+    @functools.wraps(original)
+    def _list_objects(self, *args, **kwargs):
+        asked = dict(signature.bind(self, *args, **kwargs).arguments)
+        del asked["self"]
+        bucket = asked["bucket_name"]
+        with errors(lambda line: _error(line, bucket)):
+            versions = bool(asked.get("include_version") or asked.get("version_id_marker"))
+            found = begin("s3", bucket, asked.get("prefix"), _endpoint(self), lambda: _account(self),
+                          asked.get("delimiter"), asked.get("start_after"), versions)
+            if found is None:
+                yield from original(self, *args, **kwargs)
+            else:
+                if asked.get("extra_query_params"):  # the original writes into it
+                    asked["extra_query_params"] = dict(asked["extra_query_params"])
+                yield from _list(original, self, found, asked, versions)
+
+    cls._list_objects = _list_objects
+    return None
+
+
+def _patch_get(cls):
+    """For SHARD_STATS. (fget_object() calls it.)"""
+    original = cls.get_object
+
+    @functools.wraps(original)
+    def get_object(self, bucket_name, object_name, *args, **kwargs):
+        answer = original(self, bucket_name, object_name, *args, **kwargs)
+        share.count_opened("s3", bucket_name, object_name, _endpoint(self))
+        return answer
+
+    cls.get_object = get_object
+
+
+def _patch_stranger(cls):
+    """A minio without that function: lists of a dataset fail."""
+    def failing(original):
+        @functools.wraps(original)
+        def list_objects(self, bucket_name, *args, **kwargs):
+            with errors(lambda line: _error(line, bucket_name)):
+                if share.find("s3", bucket_name, _endpoint(self)):
+                    raise ShareError("this version of minio has no Minio._list_objects() that libshard "
+                                     "knows: install minio 7.0.0 to 7.2.20, or list by another client")
+                return original(self, bucket_name, *args, **kwargs)
+
+        return list_objects
+
+    for name in ("list_objects", "list_objects_v2"):
+        if hasattr(cls, name):
+            setattr(cls, name, failing(getattr(cls, name)))
+

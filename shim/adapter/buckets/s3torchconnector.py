@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""s3torchconnector: Amazon's S3 connector for PyTorch.
+
+S3Client.list_objects() returns a stream of the Rust client, an iterator of pages. A Stream of ours goes
+around it. A dataset may pickle it by its attributes, and make it anew from them in a worker: that gets
+a Stream, too. The filter depends on nothing that a stream keeps.
+
+This is not documented, so the functions that lists pass through are compared with those that are known.
+"""
+import functools
+
+from . import share
+from .keys import begin, endpoint_of_environment, errors, fingerprint, kept, variables
+from .share import ShareError
+
+# Versions 1.0.0 to 1.5.0: {module: {function: its fingerprints}}. A fingerprint is that of
+# keys.fingerprint(); one of the whole class would change with functions that do not matter.
+KNOWN = {
+    "_s3client": {
+        "S3Client.list_objects": ("b9c390bc63", "a9377ff9bb"),
+    },
+    "_s3_bucket_iterable": {
+        "S3BucketIterable.__iter__": ("9b65e9a85a", "56d2848717"),
+        "S3BucketIterator.__init__": ("8316fd65c5",),
+        "S3BucketIterator.__iter__": ("f62febfee5", "2169870aa5"),
+        "_PickleableListObjectStream.__init__": ("cd8fcf302f",),
+        "_PickleableListObjectStream.__iter__": ("a7de4fb1f7",),
+        "_PickleableListObjectStream.__next__": ("bc08609ed3",),
+        "_PickleableListObjectStream.__getstate__": ("78f56f4bc4",),
+        "_PickleableListObjectStream.__setstate__": ("f7edd648d5",),
+    },
+}
+
+_strange = []  # functions that are not known
+
+
+def _compare(module):
+    """Note which functions of a module are not known."""
+    for name, prints in KNOWN[module.__name__.rpartition(".")[2]].items():
+        cls, _, function = name.partition(".")
+        if fingerprint(getattr(getattr(module, cls, None), function, None)) not in prints:
+            _strange.append(name)
+
+
+def _error(line):
+    from s3torchconnectorclient import S3Exception
+
+    return S3Exception(line)
+
+
+def _endpoint(client):
+    """Of an S3Client, or of the Rust client, which a stream is made anew with."""
+    given = getattr(client, "_endpoint", None) or getattr(client, "endpoint", None)
+    return given or endpoint_of_environment()
+
+
+def _account(client):
+    """The client signs with the profile that it was given, or with what it finds where shardctl
+    does."""
+    config = getattr(client, "_s3client_config", client)
+    return variables(_endpoint(client), client.region, () if getattr(config, "unsigned", False) else None,
+                     profile=getattr(config, "profile", None),
+                     path_style=getattr(config, "force_path_style", False))
+
+
+# ---- the stream of pages -----------------------------------------------------------------------
+
+
+class Page:
+    """A ListObjectResult of which objects were left out: that of the Rust client cannot be changed."""
+
+    def __init__(self, objects, prefixes):
+        self.object_info, self.common_prefixes = objects, prefixes
+
+
+class Stream:
+    """A ListObjectStream with this rank's objects only. Pages that are left empty are passed over."""
+
+    def __init__(self, stream, found):
+        self._stream, self._found = stream, found
+        self._ended = found.empty  # before the server's last page
+
+    @property
+    def complete(self):
+        """Whether there is no further page."""
+        return self._ended or self._stream.complete
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        with errors(_error):
+            while not self._ended:
+                page = next(self._stream, None)
+                if page is None:
+                    break
+                objects, prefixes = page.object_info, page.common_prefixes
+                flags = self._found.owned([one.key for one in objects])
+                last = self._found.last
+                self._ended = bool(last is not None and objects and objects[-1].key > last)
+                if all(flags):
+                    return page
+                objects = kept(objects, flags)
+                if objects or prefixes:
+                    return Page(objects, prefixes)
+            self._found.end()
+            raise StopIteration
+
+    def __getattr__(self, name):
+        if name in ("_stream", "_found"):  # a copy that is being made
+            raise AttributeError(name)
+        return getattr(self._stream, name)
+
+
+def patch_client(module):
+    """Patch S3Client."""
+    cls = module.S3Client
+    original = cls.list_objects
+    _compare(module)
+
+    @functools.wraps(original)
+    def list_objects(self, bucket, prefix="", delimiter="", *args, **kwargs):
+        with errors(_error):
+            found = begin("s3", bucket, prefix, _endpoint(self), lambda: _account(self), delimiter)
+            if found is not None and _strange:
+                raise ShareError("%s of this s3torchconnector is not a version known to libshard: "
+                                 "install s3torchconnector 1.5.0, or list by another client"
+                                 % _strange[0])
+            stream = original(self, bucket, prefix, delimiter, *args, **kwargs)
+            if found is None:
+                return stream
+            _warn_of_dividing(bucket)
+            return Stream(stream, found)
+
+    cls.list_objects = list_objects
+    get = cls.get_object
+
+    @functools.wraps(get)
+    def get_object(self, bucket, key, *args, **kwargs):
+        reader = get(self, bucket, key, *args, **kwargs)
+        share.count_opened("s3", bucket, key, _endpoint(self))
+        return reader
+
+    cls.get_object = get_object
+
+
+def patch_stream(module):
+    """Patch what a dataset pickles of a list."""
+    _compare(module)
+    cls = getattr(module, "_PickleableListObjectStream", None)
+    if not hasattr(cls, "__setstate__"):
+        return  # not known, so nothing is listed
+    original = cls.__setstate__
+
+    @functools.wraps(original)
+    def __setstate__(self, state):
+        original(self, state)
+        client = state["client"]
+        with errors(_error):
+            found = begin("s3", state["bucket"], state["prefix"], _endpoint(client),
+                          lambda: _account(client), state["delimiter"], start="")
+        if found is not None:
+            self._list_stream = Stream(self._list_stream, found)
+
+    cls.__setstate__ = __setstate__
+
+
+# ---- datasets that divide once more ------------------------------------------------------------
+
+_dividing = []  # S3IterableDatasets that are listing, and will divide by rank what they get
+
+
+def patch_iterable(module):
+    """See when S3IterableDataset divides by rank."""
+    cls = module.S3IterableDataset
+    original = cls.__iter__
+
+    @functools.wraps(original)
+    def __iter__(self):
+        if not getattr(self, "_enable_sharding", False) or getattr(self, "_world_size", 1) < 2:
+            return original(self)
+        _dividing.append(self)
+        try:
+            return original(self)
+        finally:
+            _dividing.remove(self)
+
+    cls.__iter__ = __iter__
+
+
+def _warn_of_dividing(bucket):
+    if _dividing:
+        share.warn_once("S3IterableDataset(enable_sharding=True) divides this rank's part of the bucket %r "
+                        "by rank once more, so most objects are read by no rank: set "
+                        "enable_sharding=False, or make the dataset before torch.distributed is "
+                        "initialized (it then divides among a rank's workers only)" % bucket, node=True)
+

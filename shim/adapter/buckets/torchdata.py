@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""torchdata: S3FileLister, whose lists come from the C++ class S3Handler (0.4 to 0.7.1, the last).
+
+Each S3Handler.list_files() gives the next page, as URLs; an empty one is the end. What the class knows
+is from the environment. (list_files_by_fsspec() lists by s3fs or gcsfs, which have modules of their
+own.)
+"""
+import functools
+import os
+
+from . import share
+from .keys import begin, errors, kept, split_url, variables
+
+
+def _endpoint():
+    """The class has a variable of its own, and knows none of AWS's."""
+    endpoint = os.environ.get("S3_ENDPOINT_URL") or None
+    if endpoint and "://" not in endpoint:
+        plain = os.environ.get("S3_USE_HTTPS", "").startswith("0")
+        endpoint = ("http://" if plain else "https://") + endpoint
+    return endpoint
+
+
+def _account():
+    return variables(_endpoint(), path_style=True)
+
+
+_passes = {}  # id of a handler -> (URL, the pass of its list until now, or None)
+
+
+def patch(module):
+    """Patch torchdata._torchdata, the extension."""
+    cls = getattr(module, "S3Handler", None)
+    if cls is None:
+        return  # built without it: S3FileLister says so
+    list_original, clear_original = cls.list_files, cls.clear_marker
+
+    @functools.wraps(list_original)
+    def list_files(self, url):
+        bucket, prefix = split_url(url)
+        if not bucket:
+            return list_original(self, url)
+        with errors(ValueError):  # as the class does for what a server refuses
+            listed, found = _passes.get(id(self), (None, None))
+            if listed != url:
+                found = begin("s3", bucket, prefix, _endpoint(), _account)
+                _passes[id(self)] = url, found
+            while True:
+                urls = list_original(self, url)
+                if found is None:
+                    return urls
+                if not urls:
+                    _passes.pop(id(self), None)
+                    found.end()
+                    return urls
+                urls = kept(urls, found.owned([split_url(one)[1] for one in urls]))
+                if urls:
+                    return urls  # an empty page would be the end
+
+    @functools.wraps(clear_original)
+    def clear_marker(self):
+        _passes.pop(id(self), None)
+        return clear_original(self)
+
+    read_original = cls.s3_read
+
+    @functools.wraps(read_original)
+    def s3_read(self, url):
+        answer = read_original(self, url)
+        bucket, key = split_url(url)
+        if bucket:
+            share.count_opened("s3", bucket, key, _endpoint())
+        return answer
+
+    cls.list_files, cls.clear_marker, cls.s3_read = list_files, clear_marker, s3_read
+

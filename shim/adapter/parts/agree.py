@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""agree: where every rank lists the dataset, the ranks compare what they have.
+
+Each host has a listing of its own. If the directory changes while a job starts, hosts hold different
+ones: each rank then takes its part of another list, so that some files are read twice and others
+never. Here rank 0 hears of each rank how many files it has, and the digest of their names. If two
+ranks differ, all of them fail, with the remedy.
+
+The ranks meet where initialize() has asked for valid, the second folder, and once more where it hands
+over what it has, if that is of sub-folders: each rank comes there, whatever it finds. Messages go from one rank to another, for a
+rank without libshard takes part in nothing: one that does not say that it is HERE is left out.
+
+A process may run one benchmark after another, and one that fails leaves messages behind. So rank 0
+gives each a number, CALL, which all messages of that benchmark have.
+"""
+import os
+import sys
+import time
+
+from ..known import this_libshard
+from ..native import WARN, native, speaks
+
+HERE, CALL, REPORT = 22875, 22876, 22877  # tags
+PATIENCE = 30.0  # seconds to wait for a rank to be there; all ranks have just met in a barrier
+NAP = 0.0001     # seconds between two looks for a message, at first
+
+_here = {}     # rank -> whether it runs under this libshard
+_sent = []     # messages on their way
+_ranks = None  # of the benchmark at hand
+_number = 0    # on rank 0: of that benchmark; else the last that rank 0 has told
+
+
+def _is_done(message):
+    """mpi4py tells (whether, what came)."""
+    done = message.test()
+    return done[0] if isinstance(done, tuple) else done
+
+
+class Disagreement(RuntimeError):
+    """Why no rank goes on."""
+
+
+class Ranks:
+    """The ranks of a benchmark, as one of them sees them."""
+
+    def __init__(self, benchmark):
+        global _number
+        self.benchmark, self._comm, self._turn = benchmark, benchmark.comm, 0
+        self._found = {}  # kind -> (what it is called, number of files, digest), or None
+        if self._comm.rank:
+            self._send(this_libshard(), 0, HERE)
+        else:
+            _number += 1
+            for rank in self._others():
+                self._send((_number, this_libshard()), rank, CALL)
+
+    def _others(self):
+        """Whom this rank talks to."""
+        return [0] if self._comm.rank else range(1, self._comm.size)
+
+    def _send(self, what, rank, tag=REPORT):
+        _sent[:] = [one for one in _sent if not _is_done(one)]
+        _sent.append(self._comm.isend(what, dest=rank, tag=tag))
+
+    def _wait(self, rank, tag, deadline=None):
+        """Whether there is a message, or none has come in time."""
+        nap = NAP
+        while not self._comm.iprobe(source=rank, tag=tag):
+            if tag == REPORT and self._take_call():
+                return False
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            time.sleep(nap)
+            nap = min(nap * 1.1, 0.005)
+        return True
+
+    def _take_call(self):
+        """Not on rank 0: take its newest number. Whether there was another one."""
+        global _number
+        before = _number
+        while self._comm.rank and self._comm.iprobe(source=0, tag=CALL):
+            _number, _here[0] = self._comm.recv(source=0, tag=CALL)
+            _here[0] = _here[0] == this_libshard()
+        return _number != before
+
+    def _present(self, patience):
+        """Those that this rank talks to and that have this libshard."""
+        deadline = time.monotonic() + patience
+        for rank in self._others():
+            if rank in _here:
+                continue
+            there = self._wait(rank, HERE if self._comm.rank == 0 else CALL, deadline)
+            if self._comm.rank:
+                self._take_call()
+            elif there:
+                _here[rank] = self._comm.recv(source=rank, tag=HERE) == this_libshard()
+            if not _here.setdefault(rank, False) and (self._comm.rank == 0 or speaks()):
+                native().log(WARN, "rank %d %s, so nobody knows whether it has the same list of "
+                             "files as rank %d; give LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)"
+                             % (rank, "has another version of libshard" if there else
+                                "does not run under libshard", self._comm.rank))
+        return [rank for rank in self._others() if _here[rank]]
+
+    def _hear(self, rank):
+        """What a rank has to say at this turn; None: rank 0 has called anew."""
+        while self._wait(rank, REPORT):
+            number, turn, what = self._comm.recv(source=rank, tag=REPORT)
+            if self._take_call():
+                if number != _number:
+                    return None
+            if number == _number and turn in (self._turn, 0):
+                return what
+        return None
+
+    def note(self, kind, what, files):
+        """What this rank has of a kind: its FileList; [] for none; None if that is DLIO's own."""
+        self._found[kind] = None
+        if files is not None:
+            digest = files.listing.digest if len(files) else None
+            self._found[kind] = what, len(files), digest
+
+    def fail(self, error):
+        """This rank fails: the others, which would wait for it, fail, too."""
+        text = "libshard: rank %d on host %s fails: %s: %s" % (
+            self._comm.rank, os.uname().nodename, type(error).__name__, error)
+        if self._comm.rank:
+            self._wait(0, CALL, time.monotonic() + 1)
+            self._take_call()
+        for rank in self._others():
+            self._send((_number, 0, text), rank)
+
+    def listed(self, kind):
+        """initialize() has asked for the folder of a kind."""
+        if kind == "valid":
+            self.compare()
+
+    def conclude(self):
+        """initialize() has all lists."""
+        if self._turn == 0 or getattr(self.benchmark, "num_subfolders_eval", 0):
+            self.compare()
+
+    def compare(self):
+        """Disagreement, in each rank alike, if two ranks differ."""
+        mine = os.uname().nodename, dict(self._found)
+        self._turn += 1
+        ranks, fault = self._present(PATIENCE), None
+        if self._comm.rank == 0:
+            fault = _judge({0: mine, **{rank: self._hear(rank) for rank in ranks}})
+            for rank in ranks:
+                self._send((_number, self._turn, fault), rank)
+        while self._comm.rank and ranks and fault is None:
+            self._take_call()
+            self._send((_number, self._turn, mine), 0)
+            fault = self._hear(0)
+        if fault:
+            raise Disagreement(fault)
+
+
+def _judge(reports):
+    """What is wrong with {rank: what compare() or fail() has sent}; ""."""
+    for report in reports.values():
+        if isinstance(report, str):
+            return report
+    for kind in ("train", "valid"):
+        known = [(rank, host, found[kind]) for rank, (host, found) in sorted(reports.items())
+                 if found.get(kind) is not None]
+        for one in known:
+            if one[2][1:] != known[0][2][1:]:
+                return ("libshard: the ranks hold different lists of %s: %s, %s. Did the dataset "
+                        "change while the job started? Let all hosts use one listing: set "
+                        "SHARD_LISTING to a file on a shared file system, and "
+                        "SHARD_LISTING_BUILD=first" % (one[2][0], _told(known[0]), _told(one)))
+    return ""
+
+
+def _told(one):
+    rank, host, (_, count, digest) = one
+    return "rank %d on host %s has %d files%s" % (
+        rank, host, count, ", digest " + digest[:16] if digest else "")
+
+
+def at_hand(tree, storage, frame):
+    """The Ranks if it is initialize() that lists, on several ranks, for a run; else None."""
+    global _ranks
+    benchmark = frame.f_locals.get("self")
+    args, comm = getattr(benchmark, "args", None), getattr(benchmark, "comm", None)
+    if (getattr(benchmark, "storage", None) is not storage or not hasattr(comm, "iprobe")
+            or comm.size == 1 or getattr(args, "generate_only", False)
+            or not tree.holds(frame.f_code, "main.py")):
+        return None
+    if _ranks is None or _ranks.benchmark is not benchmark:
+        _ranks = Ranks(benchmark)
+    return _ranks
+
+
+def conclude():
+    """initialize(), two frames up, hands over its lists."""
+    benchmark = sys._getframe(2).f_locals.get("self")
+    if _ranks is not None and _ranks.benchmark is benchmark:
+        _ranks.conclude()

@@ -1,0 +1,354 @@
+"""The clients that are not botocore's, where their ways differ: what they do beside listing by keys.
+
+    python -m tests.buckets.apart WAY       one of the functions below; prints {NAME: [KEY]}
+"""
+import collections
+import http.server
+import importlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.parse
+
+from tests.buckets.fixture import PYTHON
+from tests.buckets.tars import torchrun
+from tests.harness import paths
+
+ENDPOINT = os.environ.get("AWS_ENDPOINT_URL", "")
+
+
+# ---- in a process of its own -------------------------------------------------------------------
+
+
+def pipes():
+    """torchdata's own lister, in C++."""
+    iters = importlib.import_module("torchdata.datapipes.iter")
+    for prefix in ("train/", "train/cat", "valid/", "none/"):
+        yield prefix, list(iters.IterableWrapper([f"s3://train/{prefix}"]).list_files_by_s3())
+    handler = importlib.import_module("torchdata._torchdata").S3Handler(-1, "")
+    some, again = [], handler.list_files("s3://train/train/")
+    while again:
+        some, again = some + again, handler.list_files("s3://train/train/")
+    handler.clear_marker()
+    yield "pages by hand", some
+    yield "again", handler.list_files("s3://train/train/")
+
+
+def connector():
+    """s3torchconnector: streams of small pages, and what workers get by pickle."""
+    module = importlib.import_module("s3torchconnector")
+    client = importlib.import_module("s3torchconnector._s3client").S3Client("us-east-1", endpoint=ENDPOINT)
+    for size in (1, 3, 50):
+        found = []
+        for page in client.list_objects("train", "train/", "", size):
+            found += [one.key for one in page.object_info]
+            assert page.object_info, "an empty page"
+        yield f"pages of {size}", found
+    found, folders = [], []
+    for page in client.list_objects("train", "train/", "/"):
+        found += [one.key for one in page.object_info]
+        folders += page.common_prefixes
+    yield "a delimiter", found
+    yield "whole: folders", folders
+    stream = importlib.import_module("s3torchconnector._s3_bucket_iterable")._PickleableListObjectStream(
+        client, "train", "train/")
+    state = stream.__getstate__()
+    state["client"] = client._client  # the class itself hands on what the Rust client does not take
+    again = type(stream).__new__(type(stream))
+    again.__setstate__(state)
+    yield "a stream made anew", [one.key for page in again for one in page.object_info]
+    dataset = module.S3MapDataset.from_prefix("s3://train/train/", region="us-east-1", endpoint=ENDPOINT)
+    len(dataset)
+    copy = pickle.loads(pickle.dumps(dataset))
+    yield "a dataset by pickle", [copy[i].key for i in range(len(copy))]
+    yield "outside", [one.key for page in client.list_objects("train", "valid/") for one in page.object_info]
+
+
+def rust():
+    """s3dlio: datasets, globs, its layer for s3torchconnector's API; and what it does not let see."""
+    module, native = (importlib.import_module(name) for name in ("s3dlio", "s3dlio._pymod"))
+    yield "create_dataset", module.create_dataset("s3://train/train/").uris()
+    dataset = module.PyDataset("s3://train/train/")
+    assert isinstance(dataset, native.PyDataset) and len(dataset) == len(dataset.keys()), "no PyDataset"
+    yield "PyDataset", dataset.uris()
+    assert len(list(module.PyBytesAsyncDataLoader(dataset, {"prefetch": 4}))) == len(dataset), "the loader's number"
+    yield "outside", module.PyDataset("s3://train/valid/").uris()
+    for uri, flat in (("s3://train/train/cat/*", False), ("s3://train/train/**", True), ("s3://train/tr**", True),
+                      ("s3://train/train/cat", True)):
+        yield uri, module.list(uri, flat)
+    yield "list_keys", module.list_keys("s3://train/train/cat/")
+    compat = importlib.import_module("s3dlio.compat.s3torchconnector")
+    yield "compat", [one.key for page in compat.S3Client("us-east-1").list_objects("train", "train/c")
+                     for one in page.object_info]
+    torch = importlib.import_module("s3dlio.torch").ObjectStoreMapDataset("s3://train/train/")
+    yield "ObjectStoreMapDataset", list(torch._uris)
+    for uri in ("s3://train/train/cat/", "s3://train/train/cat/", "s3://train/valid/"):
+        module.create_async_loader(uri)
+
+
+def errors():
+    """The kind of each client's error, and its text; none of them asks the server."""
+    def one(name, lister):
+        try:
+            return name, ["listed", str(list(lister()))]
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            return name, [type(error).__name__, str(error)]
+
+    where = urllib.parse.urlsplit(ENDPOINT).netloc
+    yield one("minio", lambda: importlib.import_module("minio").Minio(
+        where, "a", "b" * 8, secure=False).list_objects("train", "train/", recursive=True))
+    yield one("s3dlio", lambda: importlib.import_module("s3dlio").list("s3://train/train/"))
+    yield one("torchdata", lambda: importlib.import_module("torchdata._torchdata").S3Handler(-1, "").list_files(
+        "s3://train/train/"))
+    yield one("s3torchconnector", lambda: importlib.import_module("s3torchconnector._s3client").S3Client(
+        "us-east-1", endpoint=ENDPOINT).list_objects("train", "train/"))
+
+
+def errors_google():
+    """The same of the bucket gs://train."""
+    nobody = importlib.import_module("google.auth.credentials").AnonymousCredentials()
+    client = importlib.import_module("google.cloud.storage").Client(project="test", credentials=nobody)
+    gcsfs = importlib.import_module("gcsfs")
+
+    def one(name, lister):
+        try:
+            return name, ["listed", str(list(lister()))]
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            return name, [type(error).__name__, str(error)]
+
+    yield one("google-cloud-storage", lambda: client.list_blobs("train", prefix="train/"))
+    yield one("gcsfs", lambda: gcsfs.GCSFileSystem(
+        token="anon", endpoint_url=os.environ["STORAGE_EMULATOR_HOST"], skip_instance_cache=True).find("train/train/"))
+
+
+def blobs():
+    """google-cloud-storage, page by page."""
+    nobody = importlib.import_module("google.auth.credentials").AnonymousCredentials()
+    client = importlib.import_module("google.cloud.storage").Client(project="test", credentials=nobody)
+    for size in (1, 2, 5, None):
+        yield f"page_size={size}", [b.name for b in client.list_blobs("b", prefix="train/", page_size=size)]
+        pages = client.list_blobs("b", prefix="train/", page_size=size).pages
+        found = [[b.name for b in page] for page in pages]
+        assert size is None or all(0 < len(page) <= size for page in found[:-1]), [len(page) for page in found]
+        yield f"pages of {size}", sum(found, [])
+        token, found = None, []
+        for _ in range(1000):
+            some = client.list_blobs("b", prefix="train/", max_results=size, page_token=token)
+            names = [b.name for b in some]
+            assert size is None or len(names) <= size, names
+            found, token = found + names, some.next_page_token
+            if not token:
+                break
+        yield f"max_results={size}, by token", found
+        some = client.list_blobs("b", prefix="train/", delimiter="/", page_size=size)
+        yield f"delimiter, {size}", [b.name for b in some]
+        yield f"whole: prefixes, {size}", sorted(some.prefixes)
+        yield f"versions, {size}", [f"{b.name}#{b.generation}" for b in
+                                    client.list_blobs("b", prefix="train/", versions=True, page_size=size)]
+    yield "start_offset", [b.name for b in client.list_blobs("b", prefix="train/", start_offset="train/k1")]
+    yield "all", [b.name for b in client.list_blobs("b", page_size=3)]
+    yield "fields", [b.name for b in client.list_blobs("b", fields="items(name),nextPageToken", prefix="train/")]
+
+
+def ray_and_others():
+    """pyarrow's file system of its own."""
+    importlib.import_module("pyarrow.fs")
+    importlib.import_module("pyarrow.dataset")
+    return []
+
+
+def twice():
+    """S3IterableDataset that divides by rank, under torchrun."""
+    torch = importlib.import_module("torch.distributed")
+    torch.init_process_group("gloo")
+    module = importlib.import_module("s3torchconnector")
+    dataset = module.S3IterableDataset.from_prefix("s3://train/train/cat/", region="us-east-1", endpoint=ENDPOINT,
+                                                   enable_sharding=True)
+    yield "first", [one.key for one in dataset]
+    yield "second", [one.key for one in dataset]
+
+
+# ---- the checks --------------------------------------------------------------------------------
+
+
+def run(way, env, python=PYTHON):
+    """({NAME: [KEY]}, stderr) of a process."""
+    done = subprocess.run([python, "-m", "tests.buckets.apart", way], env=env, capture_output=True, timeout=120,
+                          check=False, cwd=env["HOME"])
+    try:
+        return json.loads(done.stdout), done.stderr.decode()
+    except ValueError:
+        return {}, f"exit status {done.returncode}: {done.stderr.decode()[-1500:]}"
+
+
+def divided(buckets, label, way, dataset, size, whole, common=(), **more):
+    """Each name of a way: complete, nothing twice but what is common, in every rank."""
+    buckets.jobs += 1
+    ranks = [run(way, buckets.shard_environment(dataset, rank, size, **more)) for rank in range(size)]
+    lines = [f"rank {rank}: {err}" for rank, (found, err) in enumerate(ranks) if set(found) != set(whole)]
+    for name in whole if not lines else ():
+        wanted = collections.Counter(whole[name])
+        got = collections.Counter(key for found, _ in ranks for key in found[name])
+        for key, times in wanted.items():
+            seen = got.pop(key, 0)
+            if name.startswith(("whole", "outside")) or key in common or (name, key) in common:
+                times *= size
+            if seen != times:
+                lines.append(f"{name}: {key!r} seen {seen} times, not {times}")
+        lines += [f"{name}: {key!r} is in no list without libshard" for key in got]
+        most = max(len(found[name]) for found, _ in ranks)
+        if len(wanted) > 20 and not name.startswith("whole") and most > 0.85 * sum(wanted.values()):
+            lines.append(f"{name}: not divided: {[len(found[name]) for found, _ in ranks]}")
+    buckets.tell(label, lines[:8])
+    return [err for _, err in ranks]
+
+
+class Google(http.server.BaseHTTPRequestHandler):
+    """objects.list of Google's JSON API, as documented, with pages of at most four."""
+    # (name, generation): some names have two.
+    OBJECTS = sorted([(f"train/k{i:02d}", 7) for i in range(30)] + [("train/k03", 9), ("train/k04", 8)] +
+                     [(f"train/d{i}/x{n}", 3) for i in range(4) for n in range(5)] +
+                     [("a", 1), ("train/", 2), ("train/\u56fe", 4), ("trainer", 1), ("z", 1)])
+
+    def do_GET(self):
+        """Answer a request for a page."""
+        asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+        prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter")
+        most = min(int(asked.get("maxResults") or 4), 4)
+        begin = tuple(json.loads(asked["pageToken"])) if "pageToken" in asked else ("", 0)
+        entries = {}  # place -> item, or None for a prefix
+        for name, generation in self.OBJECTS:
+            if not name.startswith(prefix) or name < asked.get("startOffset", ""):
+                continue
+            if asked.get("versions") != "true" and generation < max(
+                    g for n, g in self.OBJECTS if n == name):
+                continue
+            rest = name[len(prefix):]
+            if delimiter and delimiter in rest:
+                entries[prefix + rest.partition(delimiter)[0] + delimiter, 10 ** 9] = None
+            else:
+                entries[name, generation] = {"kind": "storage#object", "name": name, "bucket": "b", "size": "1",
+                                             "generation": str(generation)}
+        left = sorted(place for place in entries if place > begin)
+        page = {"kind": "storage#objects"}
+        items = [entries[place] for place in left[:most] if entries[place]]
+        prefixes = [place[0] for place in left[:most] if not entries[place]]
+        page.update({"items": items} if items else {}, **({"prefixes": prefixes} if prefixes else {}))
+        if len(left) > most:
+            page["nextPageToken"] = json.dumps(left[most - 1])
+        body = json.dumps(page).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+def google_pages(buckets):
+    """Pages of Google's: the emulator has one page only."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Google)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        env = {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{server.server_port}",
+               "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+        whole, err = run("blobs", buckets.environment(**env))
+        buckets.check("Google's pages, without libshard", len(whole.get("all", [])) == 55, (whole, err[-800:]))
+        text, listing = os.path.join(buckets.folder, "b.txt"), os.path.join(buckets.folder, "b.listing")
+        with open(text, "w", encoding="utf-8") as stream:
+            stream.writelines(f"gs://b/{name}\n" for name in dict.fromkeys(n for n, _ in Google.OBJECTS)
+                              if name.startswith("train/") and name != "train/")
+        done = subprocess.run([paths.SHARDCTL, "index", text, "--root", "gs://b/train/", "-o", listing],
+                              capture_output=True, check=False)
+        buckets.check("a listing of URLs below --root gs://", done.returncode == 0, done.stderr)
+        common = {"a", "trainer", "z"} | {(name, key) for name in whole if name != "all"
+                                          for key in ("train/", "train/#2")}
+        for how in ({"SHARD_STRATEGY": "hash"}, {"SHARD_STRATEGY": "range", "SHARD_LISTING": listing},
+                    {"SHARD_STRATEGY": "stride", "SHARD_LISTING": listing, "SHARD_SEED": "3"}):
+            divided(buckets, f"Google's pages, {how['SHARD_STRATEGY']}", "blobs", "gs://b/train", 3, whole, common,
+                    **how, **env)
+        found, err = run("errors_google", buckets.shard_environment(
+            "gs://train/train", "x", 2, SHARD_STRATEGY="hash", **env))
+        kinds = {name: kind for name, (kind, text) in found.items() if "SHARD_RANK='x'" in text}
+        buckets.check("Google's clients: their own errors", kinds == {
+            "google-cloud-storage": "FailedPrecondition", "gcsfs": "HttpError"}, (found, err[-800:]))
+        found, err = run("errors_google", buckets.shard_environment(
+            "gs://train/train", 0, 2, SHARD_STRATEGY="range", AWS_ACCESS_KEY_ID=None, **env))
+        buckets.check("Google's clients: no listing without HMAC keys", len(found) == 2 and all(
+            kind != "listed" and "HMAC" in text for kind, text in found.values()), (found, err[-800:]))
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def strangers(buckets):
+    """Versions whose functions are others: lists of a dataset fail, others do not."""
+    site = os.path.join(buckets.folder, "strangers")
+    where = subprocess.run([PYTHON, "-c", "import minio, s3torchconnector as s\nprint(*minio.__path__, *s.__path__)"],
+                           capture_output=True, check=True, env=buckets.environment()).stdout.decode().split()
+    for path, file, old, new in (
+            (where[0], "api.py", "_list_objects(", "_list_all_objects("),
+            (where[1], "_s3client/_s3client.py", "return self._client.list_objects(", "return self._client.list_objects  (")):
+        target = os.path.join(site, os.path.basename(path))
+        shutil.copytree(path, target)
+        with open(os.path.join(target, file), encoding="utf-8") as stream:
+            source = stream.read()
+        assert old in source, (file, old)
+        with open(os.path.join(target, file), "w", encoding="utf-8") as stream:
+            stream.write(source.replace(old, new))
+    more = {"PYTHONPATH": f"{site}:{paths.REPO}"}
+    found, err = run("errors", buckets.shard_environment("s3://train/train/", 0, 2, SHARD_STRATEGY="hash", **more))
+    kinds = {name: kind for name, (kind, text) in found.items() if "libshard" in text and "knows" in text or
+             "not a version known" in text}
+    buckets.check("clients that are not known: their lists fail", kinds == {
+        "minio": "S3Error", "s3torchconnector": "S3Exception"}, (found, err[-800:]))
+
+
+def apart(buckets):
+    """The clients that are not botocore's, where their ways differ."""
+    where = urllib.parse.urlsplit(buckets.endpoint).netloc
+    more = {"S3_ENDPOINT_URL": where, "S3_USE_HTTPS": "0"}
+    # Beside the dataset; or called like the prefix that is asked for.
+    common = {f"{start}{key}" for key in ("train", "train.txt", "trainer/x", "valid/1", "valid/2")
+              for start in ("", "s3://train/")} | {("s3://train/train/cat/*", "s3://train/train/cat/")}
+    bare = {way: run(way, buckets.environment(**more)) for way in ("pipes", "connector", "rust")}
+    for way, how in (("pipes", "range"), ("connector", "range"), ("connector", "hash"), ("rust", "stride")):
+        whole, err = bare[way]
+        buckets.check(f"{way}, without libshard", whole, err)
+        said = divided(buckets, f"{way}, {how}", way, "s3://train/train", 2, whole, common, SHARD_STRATEGY=how, **more)
+        if way == "rust":
+            # No launcher tells that the two are on one node.
+            buckets.check("create_async_loader: one warning in a process",
+                          [text.count("lists in Rust") for text in said] == [1, 1], said)
+    found, err = run("errors", buckets.shard_environment("s3://train/train/", "x", 2, **more))
+    kinds = {name: kind for name, (kind, text) in found.items() if "SHARD_RANK='x'" in text}
+    buckets.check("errors are the clients' own", kinds == {
+        "minio": "S3Error", "s3dlio": "RuntimeError", "torchdata": "ValueError", "s3torchconnector": "S3Exception"},
+        (found, err[-800:]))
+    strangers(buckets)
+    arrow = os.path.join(paths.REPO, ".venv-clients", "bin", "python")
+    for dataset, times in (("s3://train/train", 1), (os.path.join(buckets.folder, "nothing"), 0)):
+        found, err = run("ray_and_others", buckets.shard_environment(dataset, 0, 2), arrow)
+        buckets.check(f"pyarrow.fs, {times} warnings", err.count("warning: pyarrow.fs.S3FileSystem") == times and
+                      not err.startswith("exit"), err)
+    script = paths.source("buckets", "apart.py")
+    env = buckets.shard_environment("s3://train/train", 0, 2, SHARD_STRATEGY="stride")
+    done = torchrun(buckets, 2, [script, "twice"], env)
+    said = done.stderr.decode().count("enable_sharding=True) divides")
+    buckets.check("enable_sharding: one warning", done.returncode == 0 and said == 1, done.stderr.decode()[-1500:])
+    google_pages(buckets)
+
+
+def main():
+    """Print what a way has found."""
+    print(json.dumps(dict(globals()[sys.argv[1]]())))
+
+
+if __name__ == "__main__":
+    main()

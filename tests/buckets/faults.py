@@ -1,0 +1,148 @@
+"""What the server is asked, what it answers when it is at fault, and what is said of wrong settings."""
+import re
+
+from tests.buckets.fixture import PAGE
+from tests.harness.proxy import Proxy, error, shorten
+
+OWN = "boto"  # of a client's User-Agent, not of shardctl's
+
+
+def asks(request):
+    """Whether this is a client's request for a page."""
+    return (request.method == "GET" and OWN in request.headers.get("user-agent", "").lower() and
+            not request.target.partition("?")[0].strip("/").count("/") and "prefix" in request.query)
+
+
+def listed(proxy):
+    """How many pages clients have asked for."""
+    return sum(1 for target, headers in proxy.seen if OWN in headers.get("user-agent", "").lower() and
+               "prefix=" in target)
+
+
+def counts(buckets):
+    """How many requests a rank makes."""
+    whole = [["paginator", {"bucket": "many", "Prefix": "train/"}]]
+    with Proxy(buckets.endpoint) as proxy:
+        buckets.finish(buckets.start(whole, buckets.environment(proxy.endpoint)))
+        bare = listed(proxy)
+    buckets.check("unfiltered: a request for each page", bare == 24000 // PAGE, bare)
+    for strategy, ranks, most in (("range", (0, 3, 7), bare // 8 + 2), ("hash", (3,), bare), ("stride", (3,), bare)):
+        for rank in ranks:
+            with Proxy(buckets.endpoint) as proxy:
+                ((answers, err),) = buckets.ranks(8, "s3://many/train/", whole, some=[rank], endpoint=proxy.endpoint,
+                                                  SHARD_STRATEGY=strategy)
+                found = len(answers[0].get("keys", [])) if answers else 0
+                buckets.check(f"{strategy}, rank {rank} of 8: at most {most} requests",
+                              0 < listed(proxy) <= most and abs(found - 3000) < (1 if strategy != "hash" else 300),
+                              (listed(proxy), found, answers and answers[0].get("error"), err[-500:]))
+    probes = [["one_request", {"bucket": "many", "Prefix": "train/", "MaxKeys": 1}]]
+    for strategy in ("range", "hash", "stride"):
+        for rank in (0, 2):
+            with Proxy(buckets.endpoint) as proxy:
+                ((answers, err),) = buckets.ranks(4, "s3://many/train/", probes, some=[rank], endpoint=proxy.endpoint,
+                                                  SHARD_STRATEGY=strategy)
+                found = answers[0].get("keys", []) if answers else []
+                buckets.check(f"a probe of one key, {strategy}, rank {rank}", len(found) == 1 and listed(proxy) <= 2,
+                              (listed(proxy), answers, err[-500:]))
+
+
+def faults(buckets):
+    """What the server does wrong reaches the program as without libshard; short pages are completed."""
+    listing = [["paginator", {"bucket": "train", "Prefix": "train/", "size": 40}],
+               ["by_start_after", {"bucket": "train", "Prefix": "train/", "size": 40}]]
+    more = {"AWS_MAX_ATTEMPTS": "1"}
+    for number, (label, fault) in enumerate((("403", error(403, "AccessDenied")), ("404", error(404, "NoSuchBucket")),
+                         ("503", error(503, "SlowDown")), ("500", error(500, "InternalError")),
+                         ("an error in a good reply", error(200, "InternalError")),
+                         ("a truncated body", "cut"), ("an ill-formed body", "ill-formed"), ("an empty body", "empty body"),
+                         ("a connection that is reset", "reset"))):
+        said = []
+        for strategy in (None, ("range", "hash")[number % 2]):
+            with Proxy(buckets.endpoint, fault=lambda q, f=fault: f if asks(q) else None) as proxy:
+                if strategy is None:
+                    said.append(buckets.finish(buckets.start(listing, buckets.environment(proxy.endpoint, **more))))
+                else:
+                    said += buckets.ranks(2, "s3://train/train/", listing, some=[1], endpoint=proxy.endpoint,
+                                          SHARD_STRATEGY=strategy, **more)
+        kinds = [[(one.get("error") or [["no error"], len(one.get("keys", []))])[:2] for one in answers]
+                 for answers, _ in said]
+        # The port in a message differs.
+        kinds = [[(kind[0], re.sub(r":\d+", "", str(text))) for kind, text in some] for some in kinds]
+        same = [[(kind, text if "ClientError" in kind else "") for kind, text in some] for some in kinds]
+        buckets.check(f"{label}: as without libshard", kinds[0] and same[0] == same[1] and
+                      any(kind != "no error" for kind, _ in kinds[0]), kinds)
+    for keep in (0, 1, 3):
+        met = []
+
+        def some(request, keep=keep, met=met):
+            """Every other page is short; none is empty for ever."""
+            if not asks(request):
+                return None
+            met.append(request)
+            return shorten(keep) if keep or len(met) % 2 else None
+
+        for how in ({"SHARD_STRATEGY": "range"}, {"SHARD_STRATEGY": "hash"}):
+            asked = listing[:1] if keep == 0 else listing
+            with Proxy(buckets.endpoint, fault=some) as proxy:
+                ranks = buckets.ranks(2, "s3://train/train/", asked, endpoint=proxy.endpoint, **how)
+            buckets.compare(f"pages of {keep} keys, {how['SHARD_STRATEGY']}", asked, buckets.bare(asked), ranks,
+                            buckets.owners("s3://train/train/", 2, **how), "train/")
+
+
+def errors(buckets):
+    """No rank, a wrong variable, no listing: an error of the client's own kind, with our line; never keys."""
+    asked = [["paginator", {"bucket": "train", "Prefix": "train/"}], ["resource", {"bucket": "train", "prefix": "train/"}],
+             ["s3fs_find", {"bucket": "train", "prefix": "train"}], ["s3fs_ls", {"bucket": "train", "prefix": "train"}]]
+    with Proxy(buckets.endpoint, fault=lambda q: error(403, "AccessDenied") if OWN not in
+               q.headers.get("user-agent", "").lower() else None) as proxy:
+        for label, words, how in (
+                ("no rank", ["SHARD_RANK"], {"SHARD_RANK": None, "SHARD_SIZE": None}),
+                ("a wrong strategy", ["SHARD_STRATEGY", "sometimes"], {"SHARD_STRATEGY": "sometimes"}),
+                ("a wrong seed", ["SHARD_SEED", "x7"], {"SHARD_SEED": "x7"}),
+                ("a rank that is too large", ["SHARD_RANK"], {"SHARD_RANK": "5"}),
+                ("no listing, range", ["s3://train/train"], {"SHARD_STRATEGY": "range", "endpoint": proxy.endpoint}),
+                ("no listing, stride", ["s3://train/train"], {"SHARD_STRATEGY": "stride", "endpoint": proxy.endpoint})):
+            ((answers, err),) = buckets.ranks(2, "s3://train/train/", asked, some=[1], SHARD_TIMEOUT="2", **how)
+            good = len(answers) == len(asked) and all("error" in one for one in answers)
+            kinds = good and all("botocore.exceptions.ClientError" in one["error"][0] for one in answers[:2]) and all(
+                any(k in one["error"][0] for k in ("builtins.OSError", "botocore.exceptions.ClientError"))
+                for one in answers[2:])
+            text = str(answers) + err
+            buckets.check(f"{label}: the client's own error, with a line", good and kinds and
+                          all(word in text for word in words) and "testSecretKey" not in text, text[:1500])
+    ((answers, err),) = buckets.ranks(2, "s3://train/train/:s3://", [["paginator", {"bucket": "train", "Prefix": "train/"}]],
+                                      some=[0])
+    buckets.check("a dataset without a bucket", answers and "error" in answers[0] and "SHARD_DATASET" in str(answers) + err,
+                  (str(answers)[:500], err))
+
+
+def others(buckets):
+    """Other buckets, and the same name at another endpoint, are left alone; everything but listing, too."""
+    asked = [["paginator", {"bucket": "odd"}], ["resource", {"bucket": "odd", "prefix": ""}],
+             ["paginator", {"bucket": "train", "Prefix": "valid/"}], ["folders", {"bucket": "odd", "prefix": "", "size": 50}],
+             ["s3fs_find", {"bucket": "odd", "prefix": "marker"}]]
+    bare = buckets.bare(asked)
+    with Proxy(buckets.endpoint) as proxy, Proxy(buckets.endpoint) as alone:
+        for how in ("range", "hash"):
+            buckets.finish(buckets.start(asked, buckets.environment(alone.endpoint)))
+            ((answers, err),) = buckets.ranks(2, "s3://train/train/", asked, some=[1], endpoint=proxy.endpoint,
+                                              SHARD_STRATEGY=how)
+            buckets.check(f"other buckets and prefixes, {how}", answers == bare and not err,
+                          [(one, other) for one, other in zip(answers, bare) if one != other][:1] or err)
+        buckets.check("as many requests as without libshard", proxy.requests == alone.requests,
+                      (proxy.requests, alone.requests))
+        there = [["one_request", {"bucket": "train", "endpoint": proxy.endpoint}]] * 2
+        ((answers, err),) = buckets.ranks(2, "s3://train/train/", there, some=[1])
+        buckets.check("the same name at another endpoint is another bucket: all of it, and a line",
+                      answers == buckets.bare(there) and err.count(proxy.endpoint) == 1 == err.count("\n"), (answers, err))
+    two = [["paginator", {"bucket": "odd", "Prefix": "marker/"}], ["paginator", {"bucket": "train", "Prefix": "train/cat/"}]]
+    owners = {**buckets.owners("s3://train/train/", 2), **buckets.owners("s3://odd/marker/", 2)}
+    buckets.compare("two datasets in two buckets", two, buckets.bare(two),
+                    buckets.ranks(2, "s3://train/train/:s3://odd/marker/", two), owners)
+    put = [["head_bucket", {"bucket": "train"}]]
+    ((answers, err),) = buckets.ranks(2, "s3://train/train/:s3://train/put/", put, some=[1])
+    buckets.check("PUT, HEAD and DELETE", answers == buckets.bare(put), (answers, err))
+    mixed = [["paginator", {"bucket": "train", "Prefix": "train/"}]]
+    buckets.compare("a bucket beside a directory", mixed, buckets.bare(mixed),
+                    buckets.ranks(2, f"{buckets.plain}:s3://train/train", mixed),
+                    buckets.owners("s3://train/train/", 2), "train/")

@@ -1,0 +1,183 @@
+"""The server, clients in processes of their own, and the one comparison that all parts make."""
+import collections
+import json
+import os
+import subprocess
+
+from tests.harness import paths, s3
+from tests.harness.verdicts import Verdicts
+
+ACCESS, SECRET = "AKIDTESTTESTTEST0001", "testSecretKeyOfNoValue/+0123456789ABCDEFG"
+VENV = os.path.join(paths.REPO, ".venv-buckets")
+PYTHON = os.path.join(VENV, "bin", "python")
+OLDEST = os.path.join(VENV, "oldest")
+PAGE = 1000  # keys in a reply
+LIMIT = 120  # seconds for a process
+
+
+def site(venv):
+    """A venv's packages."""
+    (found,) = [os.path.join(path, "site-packages") for path in
+                [os.path.join(venv, "lib", name) for name in os.listdir(os.path.join(venv, "lib"))]]
+    return found
+
+
+class Buckets:
+    """See above. made: what buckets have, {NAME: [[KEY, SIZE, ETAG]]}."""
+
+    def __init__(self, folder, state, endpoint):
+        self.folder, self.state, self.endpoint = folder, state, endpoint
+        self.client = s3.client(endpoint, ACCESS, SECRET)
+        self.verdicts = Verdicts()
+        self.check, self.tell = self.verdicts.check, self.verdicts.tell
+        self.made, self.known, self.jobs = {}, {}, 0
+        self.plain = os.path.join(folder, "plain")  # a directory, for a dataset
+        os.mkdir(self.plain)
+
+    def environment(self, endpoint=None, **more):
+        """A program's. A value None removes a variable."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SHARD_", "LD_PRELOAD")) and
+               not k.lower().endswith("_proxy")}
+        env.update(AWS_ACCESS_KEY_ID=ACCESS, AWS_SECRET_ACCESS_KEY=SECRET, AWS_REGION="us-east-1",
+                   AWS_DEFAULT_REGION="us-east-1", AWS_ENDPOINT_URL=endpoint or self.endpoint, HOME=self.folder,
+                   TMPDIR=self.folder, AWS_EC2_METADATA_DISABLED="true", PYTHONDONTWRITEBYTECODE="1",
+                   OMP_NUM_THREADS="1", PYTHONPATH=paths.REPO, PYTHONWARNINGS="ignore")
+        env.update(more)
+        return {k: v for k, v in env.items() if v is not None}
+
+    def shard_environment(self, dataset, rank, size, endpoint=None, **more):
+        """The same under libshard."""
+        own = {"LD_PRELOAD": paths.LIBRARY, "SHARD_DATASET": dataset, "SHARD_RANK": str(rank),
+               "SHARD_SIZE": str(size), "SHARD_LOG": "warn", "SHARD_JOB": f"job{self.jobs}",
+               "SHARD_CACHE_DIR": os.path.join(self.folder, "cache")}
+        return self.environment(endpoint, **{**own, **more})
+
+    def start(self, requests, env, python=PYTHON):
+        """A process of client.py that has been given its requests."""
+        process = subprocess.Popen([python, "-m", "tests.buckets.client"], env=env, cwd=self.folder,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdin.write(json.dumps(requests).encode())
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    @staticmethod
+    def finish(process):
+        """(answers, what it wrote to stderr). A process that dies has answered nothing."""
+        try:
+            out, err = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = b"", b"too long: " + process.communicate()[1]
+        try:
+            return json.loads(out), err.decode(errors="replace")
+        except ValueError:
+            return [], f"exit status {process.returncode}: {err.decode(errors='replace')} {out[:300]}"
+
+    def bare(self, requests, python=PYTHON, **more):
+        """Answers without libshard."""
+        key = json.dumps([requests, python, more], sort_keys=True)
+        if key not in self.known:
+            answers, err = self.finish(self.start(requests, self.environment(**more), python))
+            if len(answers) != len(requests):
+                self.check(f"bare: {[name for name, _ in requests]}", False, err)
+                answers = [{"error": [["none"], "", []]}] * len(requests)
+            self.known[key] = answers
+        return self.known[key]
+
+    def ranks(self, size, dataset, requests, python=PYTHON, some=None, **more):
+        """[(answers, stderr)] of all ranks, or of some, which run together: each time a job of its own."""
+        self.jobs += 1
+        started = [self.start(requests, self.shard_environment(dataset, rank, size, **more), python)
+                   for rank in some or range(size)]
+        return [self.finish(process) for process in started]
+
+    def owners(self, dataset, size, **more):
+        """{KEY: rank} as `shardctl ls` divides: what directories and mounted buckets do."""
+        options = [f"--{name}={more[variable]}" for name, variable in
+                   (("strategy", "SHARD_STRATEGY"), ("seed", "SHARD_SEED"), ("epoch", "SHARD_EPOCH"))
+                   if variable in more]
+        bucket = dataset.removeprefix("s3://").partition("/")[0]
+        owners = {}
+        for rank in range(size):
+            done = subprocess.run([paths.SHARDCTL, "ls", dataset, "--uri", "-0", "--rank", str(rank), "--size",
+                                   str(size), *options], env=self.environment(), capture_output=True, timeout=60,
+                                  check=False)
+            if done.returncode:
+                self.check(f"shardctl ls {dataset}", False, done.stderr)
+            for uri in done.stdout.decode().split("\0")[:-1]:
+                owners[uri.removeprefix(f"s3://{bucket}/")] = rank
+        return owners
+
+    def compare(self, label, requests, bare, ranks, owners, prefix=""):
+        """Each way of listing: complete, nothing twice, each rank its own; the rest as without libshard.
+
+        prefix: of the dataset. Keys outside it, and one that is the request's own Prefix, all ranks see.
+        """
+        lines = []
+        for rank, (answers, err) in enumerate(ranks):
+            if len(answers) != len(requests):
+                lines.append(f"rank {rank} died: {err[-1200:]}")
+        if lines:
+            self.tell(label, lines)
+            return
+        markers = collections.defaultdict(list)  # of how many ranks a marker is: [which request]
+        for number, (name, asked) in enumerate(requests):
+            what = f"{name} {short(asked)}"
+            given = [answers[number] for answers, _ in ranks]
+            for line in self.differences(asked, bare[number], given, owners, prefix, markers, what):
+                lines.append(f"{what}: {line}")
+        if len(markers) > 1:
+            lines.append(f"folder markers are treated in several ways: { {k: v[:4] for k, v in markers.items()} }")
+        self.tell(label, lines[:12])
+
+    @staticmethod
+    def differences(asked, bare, given, owners, prefix, markers, what):
+        """Lines about one way of listing."""
+        if "error" in bare or bare["wrong"]:
+            yield f"without libshard: {str(bare)[-600:]}"
+            return
+        count = collections.Counter()
+        for rank, one in enumerate(given):
+            if "error" in one:
+                # A folder of which nothing is this rank's: s3fs.ls finds no such folder.
+                if "FileNotFoundError" in str(one["error"][0]) and rank not in {
+                        owners.get(key) for key, _, _ in bare["keys"]}:
+                    continue
+                yield f"rank {rank}: {str(one['error'])[-600:]}"
+                continue
+            if one["wrong"]:
+                yield f"rank {rank}: {one['wrong']}"
+            if sorted(map(str, one["whole"])) != sorted(map(str, bare["whole"])):
+                yield f"rank {rank}: folders {one['whole'][:5]} for {bare['whole'][:5]}"
+            count.update(json.dumps(item) for item in one["keys"])
+            if [k.encode() for k, _, _ in one["keys"]] != sorted(k.encode() for k, _, _ in one["keys"]) and \
+                    [k.encode() for k, _, _ in bare["keys"]] == sorted(k.encode() for k, _, _ in bare["keys"]):
+                yield f"rank {rank}: not in the order of the keys"
+            strange = [k for k, _, _ in one["keys"] if k.startswith(prefix) and not k.endswith("/") and
+                       k != asked.get("prefix", asked.get("Prefix")) and owners.get(k) != rank]
+            if strange and not what.startswith(("get_all", "s3fs_others", "google_get")):
+                yield f"rank {rank}: {len(strange)} keys of others: {strange[:3]}"
+        if any("error" in one for one in given) and not count:
+            return
+        everywhere = what.startswith(("get_all", "s3fs_others", "google_get"))
+        wanted = collections.Counter(json.dumps(item) for item in bare["keys"])
+        for item, times in wanted.items():
+            key = json.loads(item)[0]
+            seen = count.pop(item, 0)
+            if everywhere or not key.startswith(prefix) or key == asked.get("prefix", asked.get("Prefix")):
+                times *= len(given)
+            elif key.endswith("/") and what.startswith(("folders", "s3fs_walk", "s3fs_ls")) and seen == times * len(given):
+                continue  # it was the request's own prefix as the program went down into the folder
+            elif key.endswith("/"):
+                markers["left out" if seen == 0 else "divided" if seen == times else seen].append((key, what))
+                continue
+            if seen != times:
+                yield f"{key[:60]!r} seen {seen} times, not {times} ({item[-60:]})"
+        for item in list(count)[:3]:
+            yield f"no client finds this without libshard: {item[:200]}"
+
+
+def short(asked):
+    """Arguments, for people."""
+    return {k: v if len(str(v)) < 60 else "..." for k, v in asked.items()}

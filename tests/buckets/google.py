@@ -1,0 +1,80 @@
+"""Google Cloud Storage, by an emulator."""
+import json
+import os
+import socket
+import subprocess
+import urllib.request
+
+from tests.buckets.fixture import PYTHON
+from tests.harness import paths
+from tests.harness.processes import until
+
+SERVER = """
+import sys
+from gcp_storage_emulator.server import create_server
+server = create_server("127.0.0.1", int(sys.argv[1]), in_memory=True, default_bucket=None)
+server.start()
+sys.stdin.read()
+server.stop()
+"""
+MAKE = """
+import json, sys
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage
+client = storage.Client(project="test", credentials=AnonymousCredentials())
+bucket = client.create_bucket("gs-train")
+for key in json.load(sys.stdin):
+    bucket.blob(key).upload_from_string(key.encode())
+"""
+
+
+def google(buckets):
+    """list_blobs and gcsfs: hash by filtering, range and stride from a listing that was made before."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    host = f"http://127.0.0.1:{port}"
+    # gcsfs would ask Google itself what kind of bucket it is.
+    env = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+    server = subprocess.Popen([PYTHON, "-c", SERVER, str(port)], stdin=subprocess.PIPE, env=buckets.environment(),
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def answers():
+        try:
+            return urllib.request.urlopen(host + "/storage/v1/b?project=test", timeout=5)
+        except OSError:
+            return None
+
+    try:
+        until(answers).close()
+        keys = [f"train/{name}" for name in ["a b", "a+b", "\u56fe", "a", "ab"] + [f"d/{n:02d}" for n in range(20)]]
+        keys += ["trainer", "valid/x"]
+        subprocess.run([PYTHON, "-c", MAKE], env=buckets.environment(**env), input=json.dumps(keys).encode(), check=True,
+                       timeout=60, capture_output=True)
+        train = {"bucket": "gs-train", "prefix": "train/"}
+        asked = [["google", train], ["google", {**train, "size": 3}], ["google", {"bucket": "gs-train", "prefix": ""}],
+                 ["google_get", {"bucket": "gs-train", "keys": keys}], ["gcsfs", train]]
+        names = sorted(key.removeprefix("train/") for key in keys if key.startswith("train/"))
+        listing, text = os.path.join(buckets.folder, "google.listing"), os.path.join(buckets.folder, "google.txt")
+        with open(text, "w", encoding="utf-8") as stream:
+            stream.write("".join(name + "\n" for name in names))
+        made = subprocess.run([paths.SHARDCTL, "index", text, "--root", "gs://gs-train/train/", "-o", listing], env=buckets.environment(), check=False,
+                              capture_output=True, timeout=60)
+        buckets.check("google: a listing from a text", made.returncode == 0, made.stderr)
+        for how in ("hash", "range", "stride"):
+            owners = {}
+            for rank in range(2):
+                done = subprocess.run([paths.SHARDCTL, "ls", listing, "-0", "--rank", str(rank), "--size", "2",
+                                       "--strategy", how], capture_output=True, check=True, timeout=60)
+                owners.update({f"train/{name}": rank for name in done.stdout.decode().split("\0")[:-1]})
+            more = {} if how == "hash" else {"SHARD_LISTING": listing}
+            buckets.compare(f"google-cloud-storage and gcsfs, {how}", asked, buckets.bare(asked, **env),
+                            buckets.ranks(2, "gs://gs-train/train/", asked, SHARD_STRATEGY=how, **more, **env),
+                            owners, "train/")
+    finally:
+        server.stdin.close()
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()

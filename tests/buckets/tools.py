@@ -1,0 +1,103 @@
+"""The aws CLI, epochs, what an import costs, statistics."""
+import json
+import os
+import subprocess
+
+from tests.buckets.fixture import PYTHON, site
+from tests.harness import paths
+
+
+def awscli(buckets):
+    """aws CLI v1 lists to mirror and to delete: it sees everything, and one line says so."""
+    command = [PYTHON, "-m", "awscli", "--endpoint-url", buckets.endpoint, "s3", "ls", "--recursive", "s3://train/"]
+    newest = f"{paths.REPO}:{site(os.path.dirname(os.path.dirname(paths.VENV_PYTHON)))}"
+    bare = subprocess.run(command, env=buckets.environment(PYTHONPATH=newest), capture_output=True, timeout=60, check=False)
+    env = buckets.shard_environment("s3://train/train/", 1, 2, PYTHONPATH=newest)
+    done = subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)
+    lines = done.stderr.decode().splitlines()
+    buckets.check("aws CLI v1: all keys", bare.returncode == 0 == done.returncode and bare.stdout == done.stdout and
+                  len(bare.stdout.splitlines()) == len(buckets.made["train"]), (bare.stderr, done.stderr, len(done.stdout)))
+    buckets.check("aws CLI v1: one warning", len(lines) == 1 and "aws" in lines[0].lower(), lines)
+
+
+def epochs(buckets):
+    """SHARD_EPOCH=auto counts a client's complete listings; a probe does not count."""
+    script = """
+import boto3, json, os, sys
+client, epochs = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]), []
+for epoch in range(3):
+    client.list_objects_v2(Bucket="train", Prefix="train/", MaxKeys=1)
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket="train", Prefix="train/")
+    epochs.append([e["Key"] for page in pages for e in page.get("Contents", []) if e["Key"][-1] != "/"])
+print(json.dumps(epochs))
+"""
+    buckets.jobs += 1
+    shares = []
+    for rank in range(2):
+        env = buckets.shard_environment("s3://train/train/", rank, 2, SHARD_EPOCH="auto", SHARD_SEED="3",
+                                        SHARD_STRATEGY="stride")
+        done = subprocess.run([PYTHON, "-c", script], env=env, capture_output=True, timeout=60, check=False)
+        if done.returncode:
+            buckets.check("epochs of a client", False, done.stderr.decode()[-800:])
+            return
+        shares.append(json.loads(done.stdout))
+    every = sorted(k for k, _, _ in buckets.made["train"] if k.startswith("train/") and not k.endswith("/"))
+    for epoch in range(3):
+        owners = buckets.owners("s3://train/train/", 2, SHARD_STRATEGY="stride", SHARD_SEED="3", SHARD_EPOCH=str(epoch))
+        buckets.check(f"epoch {epoch}: complete, and as shardctl divides it",
+                      sorted(shares[0][epoch] + shares[1][epoch]) == every and
+                      all(owners[k] == rank for rank in range(2) for k in shares[rank][epoch]),
+                      [len(share[epoch]) for share in shares])
+    buckets.check("another share in each epoch", shares[0][0] != shares[0][1] != shares[0][2], shares[0][0][:3])
+    # s3fs keeps no listing of a dataset, so each find() counts.
+    asked = [["s3fs_find", {"bucket": "train", "prefix": "train"}]] * 2
+    ((answers, err),) = buckets.ranks(2, "s3://train/train/", asked, some=[1], SHARD_EPOCH="auto", SHARD_SEED="3",
+                                      SHARD_STRATEGY="stride")
+    found = [[k for k, _, _ in one.get("keys", []) if k[-1] != "/"] for one in answers]
+    buckets.check("s3fs: an epoch for each find()", found == shares[1][:2], (err, [len(keys) for keys in found]))
+
+
+def imports(buckets):
+    """Without a bucket among the datasets, a client brings in nothing of ours."""
+    asked = [["modules", {}]]
+    for label, dataset in (("no dataset", None), ("a directory", buckets.plain), ("a mounted bucket", f"{buckets.plain}/m=s3://train/train")):
+        ((answers, err),) = buckets.ranks(2, dataset, asked, some=[0], SHARD_DATASET=dataset)
+        buckets.check(f"imports with {label}", answers and answers[0].get("whole") == [], (answers, err))
+    ((answers, err),) = buckets.ranks(2, "s3://train/train", asked, some=[0])
+    found = answers[0].get("whole", []) if answers else []
+    buckets.check("imports with a bucket: nothing of DLIO's", found and not any(
+        ".dlio" in name or ".prove" in name for name in found), (found, err))
+
+
+def statistics(buckets):
+    """SHARD_STATS counts keys and objects; verify proves the partition, and finds a rank that is missing."""
+    listing, get = ["paginator", {"bucket": "train", "Prefix": "train/"}], "get_all"
+    listing_file = os.path.join(buckets.folder, "train.listing")
+    subprocess.run([paths.SHARDCTL, "index", "s3://train/train/", "-o", listing_file], env=buckets.environment(), check=True,
+                   timeout=60, capture_output=True)
+    for how, more in (("range", ()), ("hash", ("--listing", listing_file))):
+        stats = os.path.join(buckets.folder, f"stats-{how}")
+        os.mkdir(stats)
+        owners = buckets.owners("s3://train/train/", 2, SHARD_STRATEGY=how)
+        buckets.jobs += 1
+        started = []
+        for rank in range(2):
+            own = [one for one in buckets.made["train"] if owners.get(one[0]) == rank]
+            env = buckets.shard_environment("s3://train/train/", rank, 2, SHARD_STRATEGY=how,
+                                            SHARD_STATS=os.path.join(stats, "%r.json"))
+            started.append(buckets.start([listing, [get, {"bucket": "train", "keys": own}]], env))
+        said = [buckets.finish(process)[1] for process in started]
+        logs = sorted(os.path.join(stats, name) for name in os.listdir(stats))
+        done = subprocess.run([paths.SHARDCTL, "verify", *logs, *more], env=buckets.environment(), capture_output=True,
+                              timeout=60, check=False)
+        buckets.check(f"verify, {how}", len(logs) == 2 and done.returncode == 0, (logs, done.stdout, done.stderr, said))
+        for rank, log in enumerate(logs):
+            with open(log, encoding="utf-8") as stream:
+                told = json.load(stream)["datasets"][0]
+            count, epoch = list(owners.values()).count(rank), told["epochs"][0]
+            buckets.check(f"stats, {how}, rank {rank}", told["dataset"] == "s3://train/train/" and
+                          (told["owned"] or epoch["owned"]) == count == epoch["distinct"], (count, told))
+        if len(logs) == 2:
+            done = subprocess.run([paths.SHARDCTL, "verify", logs[0], *more], env=buckets.environment(), capture_output=True,
+                                  timeout=60, check=False)
+            buckets.check(f"verify without a rank, {how}", done.returncode != 0, done.stdout)

@@ -1,0 +1,168 @@
+"""Jobs and steps of Slurm, on the two hosts."""
+import os
+import time
+
+from tests.harness import processes
+from tests.hosts import differing
+from tests.hosts.jobs import Job, recipe, shares
+from tests.hosts.slurm import Slurm
+
+# What a script of several steps begins with.
+HEAD = """\
+#!/bin/sh
+#SBATCH --nodes=2 --ntasks=4
+export SHARD_DATASET=$DATA
+run() { srun --export=ALL,LD_PRELOAD=$LIBSHARD "$@"; }
+"""
+
+# A step in a folder of its own.
+STEP = """\
+step() {
+  mkdir -p $1/stats && name=$1 && shift &&
+  SHARD_STATS=$PWD/$name/stats/%r.json run --chdir $PWD/$name "$@"
+}
+"""
+
+
+class Cases:
+    """The jobs, each of which is submitted and waited for."""
+
+    def __init__(self, fixture, cluster):
+        self.fixture, self.cluster = fixture, cluster
+        self.tell, self.check = fixture.verdicts.tell, fixture.verdicts.check
+
+    def submit(self, job, text, *options, **more):
+        """Submit a script, and wait for its end: lines about what is wrong."""
+        output = os.path.join(job.folder, "slurm-%a.out" if options else "slurm.out")
+        status, said = self.fixture.hosts[0].run(
+            ["sbatch", "--wait", "--output", output, *options, job.script(text)],
+            {**job.environment(**more), **self.cluster.env}, cwd=job.folder, timeout=120)
+        job.output = said
+        for name in sorted(os.listdir(job.folder)):
+            if name.startswith("slurm") and name.endswith(".out"):
+                with open(os.path.join(job.folder, name), encoding="utf-8") as stream:
+                    job.output += stream.read()
+        return [f"exit status {status}: {job.output}"] if status else []
+
+    def recipe(self):
+        """As the man page says."""
+        job = Job(self.fixture, "slurm")
+        self.tell("slurm: the recipe", self.submit(job, recipe("slurm")) or job.faults("Slurm", 4) + job.said())
+        self.tell("slurm: the recipe, second job",
+                  self.submit(job, recipe("slurm")) or job.faults("Slurm", 4) + job.said())
+        self.check("slurm: rank 0 has made one listing",
+                   os.path.exists(os.path.join(job.folder, "shared", "train.listing")))
+
+    def kinds(self):
+        """Steps by each of Slurm's interfaces, through a wrapper, and with one cache."""
+        text = shares(recipe("slurm"), False)
+        for name, old, new in (("plain", "", ""), ("pmi2", "srun ", "srun --mpi=pmi2 "),
+                               ("pmix", "srun ", "srun --mpi=pmix "),
+                               ("wrapper", "python3", "sh wrapper.sh python3"),
+                               ("two tasks a host", "--ntasks=4", "--ntasks=4 --ntasks-per-node=2")):
+            job = Job(self.fixture, "slurm-" + name.replace(" ", "-"))
+            self.tell(f"slurm: {name}, a listing a host",
+                      self.submit(job, text.replace(old, new)) or job.faults("Slurm", 4) + job.said())
+        job = Job(self.fixture, "slurm-cache")
+        cache = os.path.join(job.folder, "shared", "cache")
+        faults = self.submit(job, text, SHARD_CACHE_DIR=cache) or job.faults("Slurm", 4, jobs=0) + job.said()
+        for kind in (".listing", ".job-"):
+            made = [name for name in os.listdir(cache) if kind in name]
+            faults += [] if len(made) == 1 else [f"{len(made)} of {kind}"]
+        self.tell("slurm: one cache, one listing, one identity", faults)
+
+    def steps(self):
+        """Several steps at once in one allocation, and one that is cancelled."""
+        job = Job(self.fixture, "slurm-steps")
+        faults = self.submit(job, HEAD + STEP + "\n".join(
+            f"step s{i} -N2 -n2 --ntasks-per-node=1 --exact python3 $PWD/train.py &" for i in (0, 1))
+            + "\nwait\n")
+        for number in (0, 1):
+            faults += job.faults("Slurm", 2, jobs=2 - 2 * number, below=f"s{number}")
+        self.tell("slurm: two steps at once, each a job of its own", faults + job.said())
+
+        job = Job(self.fixture, "slurm-cancelled")
+        faults = self.submit(job, HEAD + STEP + (
+            "step s0 -N2 -n4 sh -c 'ls $SHARD_DATASET >/dev/null; touch listed.$SLURM_PROCID; sleep 60' &\n"
+            "while [ $(ls s0 | grep -c listed) != 4 ]; do sleep 0.1; done\n"
+            "scancel $SLURM_JOB_ID.0; wait\n"
+            "step s1 -N2 -n4 python3 $PWD/train.py\n"))
+        self.tell("slurm: a step after a cancelled one", faults or job.faults("Slurm", 4, jobs=2, below="s1"))
+
+    def array(self):
+        """Each job of an array is one by itself."""
+        job = Job(self.fixture, "slurm-array")
+        text = (HEAD + STEP).replace("--ntasks=4", "--ntasks=4 --array=0-1")
+        faults = self.submit(job, text + "step a$SLURM_ARRAY_TASK_ID python3 $PWD/train.py\n", "--array=0-1")
+        for number in (0, 1):
+            faults += job.faults("Slurm", 4, jobs=2 - 2 * number, below=f"a{number}")
+        self.tell("slurm: an array of two jobs", faults + job.said())
+
+    def requeued(self):
+        """A job that runs again has the dataset as it is then."""
+        job = Job(self.fixture, "slurm-requeued")
+        running = self.fixture.hosts[0].start(
+            ["sbatch", "--wait", "--requeue", "--output", os.path.join(job.folder, "slurm.out"),
+             job.script(HEAD + STEP + "step r${SLURM_RESTART_COUNT:-0} python3 $PWD/train.py\n"
+                        "[ -n \"$SLURM_RESTART_COUNT\" ] || { echo $SLURM_JOB_ID >id.new; mv id.new id; sleep 60; }\n")],
+            {**job.environment(), **self.cluster.env}, cwd=job.folder)
+        try:
+            processes.until(lambda: os.path.exists(os.path.join(job.folder, "id")), 60)
+            with open(os.path.join(job.folder, "id"), encoding="utf-8") as stream:
+                number = stream.read().strip()
+            faults = job.faults("Slurm", 4, below="r0")
+            job.add("later")
+            self.cluster.run(["scontrol", "requeue", number])
+            # It would wait for two minutes.
+            processes.until(lambda: "JobState=PENDING" in self.cluster.run(["scontrol", "show", "job", number])[1])
+            time.sleep(0.5)
+            self.cluster.run(["scontrol", "update", "job=" + number, "StartTime=now"])
+            output = running.communicate(timeout=90)[0].decode()
+            faults += [f"exit status {running.returncode}: {output}"] if running.returncode else []
+            self.tell("slurm: a job that was requeued", faults or job.faults("Slurm", 4, below="r1"))
+        finally:
+            processes.kill_tree(running.pid)
+
+    def script_itself(self):
+        """The batch script is none of the ranks, though Slurm gives it the number of one."""
+        job = Job(self.fixture, "slurm-script")
+        self.submit(job, HEAD + "LD_PRELOAD=$LIBSHARD ls $DATA\nLD_PRELOAD=$LIBSHARD ls /\n")
+        self.check("slurm: the batch script gets no share, but an error",
+                   "batch script" in job.output and "f0000" not in job.output and "usr" in job.output, job.output)
+        job = Job(self.fixture, "slurm-script-of-one")
+        self.submit(job, HEAD.replace("--nodes=2 --ntasks=4", "--ntasks=1") + "LD_PRELOAD=$LIBSHARD ls $DATA\n")
+        self.check("slurm: the batch script of one task has all", job.output.split()[-41:] == sorted(
+            os.listdir(job.data)), job.output)
+
+    def changing(self):
+        """A dataset that changes while a step starts."""
+        job = Job(self.fixture, "slurm-changing", 1000)
+        job.script(differing.LATE, "wrapper.sh")
+        text = HEAD.replace("--ntasks=4", "--ntasks=4 --ntasks-per-node=2") + "run sh wrapper.sh python3 train.py\n"
+        faults = differing.change(self.fixture, job, lambda: self.fixture.hosts[0].start(
+            ["sbatch", "--wait", "--output", "slurm.out", job.script(text)],
+            {**job.environment(), **self.cluster.env}, cwd=job.folder))
+        with open(os.path.join(job.folder, "slurm.out"), encoding="utf-8") as stream:
+            job.output = stream.read()
+        differing.tell_change(self.fixture, "slurm", job, faults)
+
+    def dlio(self):
+        """DLIO as a step, by PMIx, which libmpi's MPI_Init speaks."""
+        job = differing.dataset(self.fixture, "slurm-dlio")
+        text = (HEAD.replace("--ntasks=4", "--ntasks=2") + "export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=eth0"
+                f" SHARD_LOG=info\nrun --mpi=pmix {differing.benchmark(job)}\n")
+        faults = self.submit(job, text)
+        status, output = job.verify()
+        self.tell("slurm: DLIO by --mpi=pmix", faults or (
+            [output + job.output] if status or "with 2 process" not in job.output else []))
+
+
+def slurm(fixture):
+    """All of it."""
+    folder = os.path.join(fixture.folder, "cluster")
+    os.mkdir(folder)
+    with Slurm(fixture.hosts, folder) as cluster:
+        cases = Cases(fixture, cluster)
+        for case in (cases.recipe, cases.kinds, cases.steps, cases.array, cases.requeued, cases.script_itself,
+                     cases.changing, cases.dlio):
+            case()
