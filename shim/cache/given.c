@@ -216,7 +216,7 @@ static int conclude(struct search *s, struct shard_listing **out, char *err, siz
   if (s->second[0]) {
     return shard_error_set(err, size, -EINVAL,
                            "SHARD_LISTING names two listings of '%.200s': '%.200s' and '%.200s'; "
-                           "remove one",
+                           "leave one out",
                            source, s->name, s->second);
   }
   if (s->best && !shard_prebuilt_is_true(s->best, source)) {
