@@ -19,13 +19,13 @@ ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden 
 
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
 BOTH := $(addprefix base/,crc32c error file path size version whole words) \
-        $(addprefix config/,config dataset launcher log pattern) \
+        $(addprefix config/,config dataset launcher listings log pattern) \
         $(addprefix listing/,names options reader) \
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir filenames prebuilt stream)
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
-       $(addprefix cache/,cache elect entry fetch first produce wanted) \
+       $(addprefix cache/,cache elect entry fetch first given produce wanted) \
        $(addprefix stats/,keeper notes opens run stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
        adapter/adapter \

@@ -27,6 +27,7 @@
 #include "cache/entry.h"
 #include "cache/fetch.h"
 #include "cache/first.h"
+#include "cache/given.h"
 #include "cache/prebuilt.h"
 #include "cache/produce.h"
 #include "cache/stream.h"
@@ -269,11 +270,12 @@ static int share_file_directly(struct call *c, int rank, struct shard_listing **
   const struct shard_wanted *w = &c->wanted;
   const char *file = c->first.listing, *source = shard_wanted_source(w);
   if (rank > 0) {
-    return shard_prebuilt_await(file, source, &w->options, NULL, out, c->err, c->size);
+    int rc = shard_prebuilt_await(file, source, &w->options, NULL, out, c->err, c->size);
+    return rc != 0 ? rc : shard_first_refuse(&c->first, w, c->err, c->size);
   }
   int rc = shard_prebuilt_try(file, source, &w->options, out);
   if (rc >= 0) {
-    return rc;
+    return rc > 0 ? rc : shard_first_refuse(&c->first, w, c->err, c->size);
   }
   rc = open_cached(c, out);
   if (rc == 0) {
@@ -292,13 +294,17 @@ static int open_given(struct call *c, const char *dir, struct shard_listing **ou
   const struct shard_wanted *w = &c->wanted;
   char *file = c->first.listing;
   struct shard_world world;
-  if (shard_pattern_expand(config->listing, 0, 0, file, sizeof(c->first.listing)) < 0) {
-    return shard_error_set(c->err, c->size, -ENAMETOOLONG, "SHARD_LISTING is too long");
-  }
-  int rc = check_given(c, config);
+  enum shard_given_kind kind;
+  int rc = shard_given_find(w, dir, config->listing_first, &kind, file, sizeof(c->first.listing),
+                            c->err, c->size);
+  rc = rc ? rc : check_given(c, config);
   if (rc != 0) {
     return rc;
   }
+  if (kind == SHARD_GIVEN_AMONG) {
+    return shard_given_open_among(w, dir, out, c->err, c->size);
+  }
+  c->first.strict = kind == SHARD_GIVEN_OWN;
   bool object = strncmp(file, "s3://", 5) == 0;
   if (!config->listing_first) {
     return object ? open_given_object(c, dir, out)

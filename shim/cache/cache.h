@@ -9,6 +9,7 @@
  *   elect.h     the lock under which one process builds
  *   produce.h   shardctl at work
  *   prebuilt.h  a listing that was made elsewhere: is it the one, and true?
+ *   given.h     SHARD_LISTING as a list: which one is of this dataset
  *   first.h     SHARD_LISTING_BUILD=first
  *   fetch.h     objects that SHARD_LISTING names
  *   stream.h    a bucket's listing that is read while it is made

@@ -37,6 +37,15 @@ int shard_first_timed_out(const struct shard_first *f, const struct shard_entry 
       f->listing, shard_wanted_source(e->wanted), shard_config()->timeout);
 }
 
+int shard_first_refuse(const struct shard_first *f, const struct shard_wanted *w, char *err,
+                       size_t size) {
+  return f->strict ? shard_error_set(err, size, -EINVAL,
+                                     "SHARD_LISTING='%.300s' is of another dataset than '%.300s', "
+                                     "or was made with other options; name a folder, or move it",
+                                     f->listing, shard_wanted_source(w))
+                   : 0;
+}
+
 /* ---- the other ranks ---- */
 
 struct watch {
@@ -56,6 +65,7 @@ static int await_file(const struct shard_first *f, const struct shard_entry *e, 
   int rc = shard_prebuilt_await(f->listing, shard_wanted_source(e->wanted), &e->wanted->options,
                                 &watch, &got->listing, err, size);
   got->taken = rc == SHARD_PREBUILT_ENOUGH;
+  rc = rc == 0 ? shard_first_refuse(f, e->wanted, err, size) : rc;
   return rc < 0 ? rc : 0;
 }
 
@@ -147,6 +157,10 @@ int shard_first_share(const struct shard_first *f, const struct shard_entry *e, 
     rc = shard_first_take(e, given, found, err, size);
     shard_listing_close(given);
     return rc;
+  }
+  int refused = rc == 0 ? shard_first_refuse(f, e->wanted, err, size) : 0;
+  if (refused != 0) {
+    return refused;
   }
   bool put = rc < 0; /* else it is of another directory: not to be touched */
   rc = shard_produce_listing(e, lock, deadline, NULL, found, err, size);

@@ -19,11 +19,13 @@
 
 struct shard_entry;
 struct shard_found;
+struct shard_wanted;
 struct shard_listing;
 
 struct shard_first {
   int rank;               /* of this process; -1: nothing is shared, or it is settled */
   bool object;            /* listing is s3://..., for shardctl to look at, to put and to wait for */
+  bool strict;            /* a listing there of another dataset is an error */
   char listing[PATH_MAX]; /* what SHARD_LISTING names */
 };
 
@@ -57,6 +59,11 @@ int shard_first_take(const struct shard_entry *e, const struct shard_listing *li
 /* Rank 0 and a file: use what is there, or make it and put it there. The entry's lock is ours. */
 int shard_first_share(const struct shard_first *f, const struct shard_entry *e, int lock,
                       int64_t deadline, struct shard_found *found, char *err, size_t size);
+
+/* What is there is of another dataset, or of other options: 0, or if that is an error -EINVAL and
+ * the line. */
+int shard_first_refuse(const struct shard_first *f, const struct shard_wanted *wanted, char *err,
+                       size_t size);
 
 /* The line for -ETIMEDOUT of the lock, under which another process waits for rank 0. */
 int shard_first_timed_out(const struct shard_first *f, const struct shard_entry *e, char *err,

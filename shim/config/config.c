@@ -15,6 +15,7 @@
 
 #include "base/size.h"
 #include "config/dataset.h"
+#include "config/listings.h"
 #include "config/pattern.h"
 
 #define SNAPSHOT_SIZE 32768
@@ -44,6 +45,7 @@ static void take_size(const struct variable *v, const char *value);
 static void take_text(const struct variable *v, const char *value);
 static void take_absolute(const struct variable *v, const char *value);
 static void take_pattern(const struct variable *v, const char *value);
+static void take_listings(const struct variable *v, const char *value);
 static void take_datasets(const struct variable *v, const char *value);
 static void take_epoch(const struct variable *v, const char *value);
 
@@ -55,6 +57,7 @@ static void take_epoch(const struct variable *v, const char *value);
 #define TEXT(bytes) .take = take_text, .most = (bytes)
 #define ABSOLUTE .take = take_absolute
 #define PATTERN(with) .take = take_pattern, .letters = (with)
+#define LISTINGS(with) .take = take_listings, .letters = (with)
 #define DATASETS .take = take_datasets
 #define CUSTOM(function) .take = (function)
 
@@ -116,8 +119,9 @@ static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT
     snprintf(buf, SHARD_CONFIG_TEXT, "%s, %llu to %llu", v->help, (unsigned long long)v->least,
              (unsigned long long)v->most);
   } else if (v->letters) {
-    snprintf(buf, SHARD_CONFIG_TEXT, "%s; %%r stands for the rank, %s%%%% for a percent sign",
-             v->help, strchr(v->letters, 'e') ? "%e for the epoch, " : "");
+    snprintf(buf, SHARD_CONFIG_TEXT, "%s; %%r stands for the rank, %s%s%%%% for a percent sign",
+             v->help, strchr(v->letters, 'e') ? "%e for the epoch, " : "",
+             strchr(v->letters, 'd') ? "%d for the dataset's name, %: for a colon, " : "");
   } else {
     snprintf(buf, SHARD_CONFIG_TEXT, "%s", v->help);
   }
@@ -289,6 +293,16 @@ static void take_pattern(const struct variable *v, const char *value) {
   }
 }
 
+static void take_listings(const struct variable *v, const char *value) {
+  const char *fault = shard_listings_fault(value);
+  store_text(v, value);
+  if (fault && *fault) {
+    COMPLAIN("%s='%.128s' %s", v->name, value, fault);
+  } else if (fault) {
+    complain_of(v, value);
+  }
+}
+
 static void take_datasets(const struct variable *v, const char *value) {
   const char *fault = shard_dataset_fault(value);
   store_text(v, value);
@@ -362,16 +376,58 @@ static void make_datasets_absolute(const struct variable *v, char *const *enviro
   replace_in_environment(environment, before - 1, line);
 }
 
+static void make_listings_absolute(const struct variable *v, char *const *environment) {
+  static char line[SNAPSHOT_SIZE];
+  char directory[4096];
+  size_t before = strlen(v->name) + 1;
+  if (!config.listing || !shard_listings_is_relative(config.listing) ||
+      !getcwd(directory, sizeof(directory))) {
+    return;
+  }
+  snprintf(line, sizeof(line), "%s=", v->name);
+  if (shard_listings_make_absolute(config.listing, directory, line + before,
+                                   sizeof(line) - before) >= sizeof(line) - before) {
+    COMPLAIN("%s is too long", v->name);
+    return;
+  }
+  store_text(v, line + before);
+  replace_in_environment(environment, before - 1, line);
+}
+
 /* Resolve relative paths against the current working directory. */
 static void make_absolute(char *const *environment) {
-  static char lines[2][PATH_ROOM]; /* for the variables of kind PATTERN */
+  static char lines[1][PATH_ROOM]; /* for the variables of kind PATTERN */
   size_t used = 0;
   for (const struct variable *v = variables; v < variables + VARIABLES; v++) {
     if (v->take == take_datasets) {
       make_datasets_absolute(v, environment);
+    } else if (v->take == take_listings) {
+      make_listings_absolute(v, environment);
     } else if (v->take == take_pattern && used < sizeof(lines) / sizeof(lines[0])) {
       make_pattern_absolute(v, lines[used++], environment);
     }
+  }
+}
+
+/* ---- what goes with what ----------------------------------------------------------------------
+ */
+
+/* SHARD_LISTING and the variables that it has to do with. */
+static void check_listing(void) {
+  struct shard_dataset_item a, b;
+  if (config.listing_first && !config.listing) {
+    COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file, folder or object to make");
+  } else if (config.listing_first && shard_listings_are_several(config.listing)) {
+    COMPLAIN("SHARD_LISTING_BUILD=first cannot tell which of SHARD_LISTING='%.128s' is for which "
+             "dataset; name one folder, or write %%d for the dataset's name",
+             config.listing);
+  }
+  if (config.listing && config.dataset && shard_pattern_has(config.listing, 'd') &&
+      shard_dataset_find_namesakes(config.dataset, &a, &b)) {
+    COMPLAIN("SHARD_LISTING='%.100s': %%d is the same for '%.*s' and '%.*s' of SHARD_DATASET; name "
+             "a folder instead",
+             config.listing, (int)(a.path_length < 80 ? a.path_length : 80), a.path,
+             (int)(b.path_length < 80 ? b.path_length : 80), b.path);
   }
 }
 
@@ -426,9 +482,7 @@ void shard_config_init(char *const *environment) {
   config.directories = config.dataset && shard_dataset_has_directory(config.dataset);
   config.buckets = config.dataset && shard_dataset_has_bucket(config.dataset);
   config.shuffle = config.seeded || given[AT_EPOCH];
-  if (config.listing_first && !config.listing) {
-    COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file or object to make");
-  }
+  check_listing();
   make_absolute(environment);
   errno = saved;
 }

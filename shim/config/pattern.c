@@ -30,6 +30,30 @@ ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch,
   return (ssize_t)used;
 }
 
+ssize_t shard_pattern_expand_dataset(const char *pattern, size_t length, const char *dataset,
+                                     char *buf, size_t size) {
+  size_t used = 0;
+  for (const char *p = pattern; p < pattern + length; p++) {
+    const char *from = p;
+    size_t n = 1;
+    if (*p == '%') {
+      from = ++p;
+      if (p == pattern + length || !strchr("%:d", *p)) {
+        return -EINVAL;
+      }
+      from = *p == 'd' ? dataset : from;
+      n = *p == 'd' ? strlen(dataset) : 1;
+    }
+    if (n >= size - used) {
+      return -ENAMETOOLONG;
+    }
+    memcpy(buf + used, from, n);
+    used += n;
+  }
+  buf[used] = 0;
+  return (ssize_t)used;
+}
+
 bool shard_pattern_has(const char *pattern, char letter) {
   for (const char *p = pattern; *p; p++) {
     if (*p == '%' && (*++p == letter || !*p)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pattern.h - paths with %r (rank), %e (epoch) and %% (a percent sign), and which paths name
- * manifests. Pure functions.
+ * pattern.h - paths with %r (rank), %e (epoch), %d (dataset) and %% (a percent sign), and which
+ * paths name manifests. Pure functions.
  */
 #ifndef SHARD_CONFIG_PATTERN_H
 #define SHARD_CONFIG_PATTERN_H
@@ -18,7 +18,14 @@
 ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch, char *buf,
                              size_t size);
 
-/* Whether the pattern has %LETTER, 'r' or 'e'. */
+/*
+ * The same for the first `length` bytes of a pattern of listings that all ranks share: %d (the
+ * dataset's name), %: (a colon) and %% are filled in, and nothing else may be.
+ */
+ssize_t shard_pattern_expand_dataset(const char *pattern, size_t length, const char *dataset,
+                                     char *buf, size_t size);
+
+/* Whether the pattern has %LETTER, 'r', 'e' or 'd'. */
 bool shard_pattern_has(const char *pattern, char letter);
 
 /* What a manifest's name ends in: .txt, .txt.gz or .txt.zst. NULL: the file is no manifest. */

@@ -96,6 +96,10 @@ def situations():
         Situation("listing-of-the-wrong-order", env={"SHARD_LISTING": "{work}/train.listing"},
                   prepare=lambda s, env: s.index(env, ["--order", "basename"]),
                   says="train.listing' is not used"),
+        Situation("listing-folder", env={"SHARD_LISTING": "{work}/listings"}, prepare=both_listings),
+        Situation("listing-folder-first", start="mpirun",
+                  env={"SHARD_LISTING": "{work}/made/", "SHARD_LISTING_BUILD": "first"},
+                  prepare=lambda s, env: os.makedirs(env["SHARD_LISTING"], exist_ok=True)),
         Situation("torchrun", start="torchrun"),
         Situation("torchrun-shard", start="torchrun", env={"SHARD_VIEW": "shard"}, share=True,
                   says="each of 2 processes reads its own share"),
@@ -108,6 +112,15 @@ def another_users(_situations, env):
     """A cache directory that is not ours."""
     os.makedirs(env["SHARD_CACHE_DIR"], exist_ok=True)
     os.chown(env["SHARD_CACHE_DIR"], 12345, 12345)
+
+
+def both_listings(tests, env):
+    """Listings for training and evaluation in a folder."""
+    folder = os.path.join(os.path.dirname(env["SHARD_CACHE_DIR"]), "listings")
+    os.makedirs(folder, exist_ok=True)
+    for name in ("train", "valid"):
+        tests.index({"TRAIN": os.path.join(os.path.dirname(env["TRAIN"]), name),
+                     "SHARD_LISTING": os.path.join(folder, name + ".listing")}, [])
 
 
 def truncated(tests, env):

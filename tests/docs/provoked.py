@@ -34,6 +34,11 @@ class Provoked:
         """A path below the folder."""
         return os.path.join(self.work, name)
 
+    def folder(self, name, pattern):
+        """A pattern that names a folder there."""
+        os.mkdir(self.path(name))
+        return self.path(pattern)
+
     def write(self, name, data):
         """A file there."""
         with open(self.path(name), "wb") as stream:
@@ -71,7 +76,10 @@ class Provoked:
             ("no manifest there", "ENOENT", {"SHARD_LISTING": self.path("none.txt")}),
             ("a SHARD_LISTING that is none", "EBADMSG",
              {"SHARD_LISTING": self.write("junk.listing", b"junk")}),
-            ("a folder as SHARD_LISTING", "EISDIR", {"SHARD_LISTING": self.work}),
+            ("a folder without its listing as SHARD_LISTING", "ENOENT", {"SHARD_LISTING": self.data}),
+            ("a folder as a rank's SHARD_LISTING", "EISDIR", {"SHARD_LISTING": self.folder("own0", "own%r")}),
+            ("two listings of a dataset", "EINVAL",
+             {"SHARD_LISTING": f"{listing}:{self.index('twin.listing')}"}),
             ("a listing of another version", "EPROTONOSUPPORT",
              {"SHARD_LISTING": self.write("version.listing", data[:8] + b"\x7f" + data[9:])}),
             ("a damaged manifest", "EIO", {"SHARD_LISTING": self.write("bad.txt", b"a\nb\0c\n")}),

@@ -14,6 +14,7 @@
 
 #include "config/config.h"
 #include "config/dataset.h"
+#include "config/listings.h"
 #include "config/pattern.h"
 #include "unit.h"
 
@@ -441,6 +442,85 @@ static void stats(void **state) {
   assert_false(shard_pattern_has("/a", 'r') || shard_pattern_has("/%%r", 'r'));
 }
 
+/* SHARD_LISTING: files, folders and objects, or one manifest. */
+static void listings(void **state) {
+  (void)state;
+  const char *const lists[][4] = {{"/a", "/a"},
+                                  {"/a:/b/:", "/a", "/b/"},
+                                  {"::/a::s3://b/k:/c%:d:s3://b/%d", "/a", "s3://b/k", "/c%:d"},
+                                  {"/a:b/r%r_e%e.txt", "/a:b/r%r_e%e.txt"},
+                                  {"/a:b/%r.listing", "/a:b/%r.listing"},
+                                  {"/a:b.txt.gz", "/a:b.txt.gz"}};
+  struct shard_listings_item item;
+  for (size_t i = 0; i < COUNT(lists); i++) {
+    const char *p = lists[i][0];
+    for (size_t k = 1; k < 4 && lists[i][k]; k++) {
+      p = shard_listings_next(p, &item);
+      assert_non_null(p);
+      assert_int_equal(item.length, strlen(lists[i][k]));
+      assert_memory_equal(item.text, lists[i][k], item.length);
+    }
+    assert_int_equal(shard_listings_next(p, &item) != NULL, i == 2);
+    assert_int_equal(shard_listings_are_several(lists[i][0]), i == 1 || i == 2);
+    assert_null(shard_listings_fault(lists[i][0]));
+  }
+  refused("SHARD_LISTING=:", "names no file");
+  refused("SHARD_LISTING=/a%d/%r.listing", "%d");
+  refused("SHARD_LISTING=/a/%d.txt", "%d");
+  refused("SHARD_LISTING=/m.txt:/a", "a manifest goes alone");
+  refused("SHARD_LISTING=/a:gs://b/k", "s3://bucket/key");
+  refused("SHARD_LISTING=s3://b/folder/", "%d");
+  refused("SHARD_LISTING=s3://b/a:c", "%:");
+  refused("SHARD_LISTING=/a/%x", "%d for the dataset's name");
+  refused("SHARD_LISTING=/a/%", "%d for the dataset's name");
+  LOAD("SHARD_LISTING_BUILD=first", "SHARD_LISTING=/a:/b");
+  assert_non_null(strstr(seen->err, "SHARD_LISTING_BUILD=first cannot tell"));
+  LOAD("SHARD_LISTING_BUILD=first", "SHARD_LISTING=/a%:b:");
+  assert_int_equal(seen->rc, 0);
+}
+
+static void listings_absolute(void **state) {
+  (void)state;
+  assert_int_equal(mkdir("/tmp/test_config.a:5%r", 0700), 0);
+  assert_int_equal(chdir("/tmp/test_config.a:5%r"), 0);
+  LOAD("SHARD_LISTING=x/%d:/y:s3://b/k");
+  assert_string_equal(seen->listing, "/tmp/test_config.a%:5%%r/x/%d:/y:s3://b/k");
+  LOAD("SHARD_LISTING=m/%r.txt");
+  assert_string_equal(seen->listing, "/tmp/test_config.a:5%%r/m/%r.txt");
+  assert_int_equal(chdir("/"), 0);
+  assert_int_equal(rmdir("/tmp/test_config.a:5%r"), 0);
+}
+
+/* %d: the last component; two datasets must not have the same. */
+static void dataset_names(void **state) {
+  (void)state;
+  const char *const cases[][2] = {
+      {"/data/train", "train"},  {"/data/train///", "train"}, {"train", "train"}, {"/", ""},
+      {"s3://bucket/x/y/", "y"}, {"s3://bucket", "bucket"},   {"/a/..", ""},      {"/a/.", ""},
+      {"/a/...", "..."}};
+  char buf[16];
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    const char *name;
+    size_t n = shard_dataset_name(cases[i][0], strlen(cases[i][0]), &name);
+    assert_int_equal(n, strlen(cases[i][1]));
+    assert_memory_equal(name, cases[i][1], n);
+  }
+  LOAD("SHARD_DATASET=/a/train:/b/train/", "SHARD_LISTING=/l/%d");
+  assert_int_equal(seen->rc, -EINVAL);
+  assert_non_null(strstr(seen->err, "'/a/train' and '/b/train/'"));
+  LOAD("SHARD_DATASET=/a/x:/b/y:s3://b/z/y", "SHARD_LISTING=/l/%d");
+  assert_non_null(strstr(seen->err, "'/b/y' and 's3://b/z/y'"));
+  LOAD("SHARD_DATASET=/a/train:/b/train", "SHARD_LISTING=/l/%%d");
+  assert_int_equal(seen->rc, 0);
+  LOAD("SHARD_DATASET=/a/train:/a/valid", "SHARD_LISTING=/l/%d");
+  assert_int_equal(seen->rc, 0);
+  assert_int_equal(shard_pattern_expand_dataset("/%d%:%%x", 8, "t", buf, sizeof(buf)), 5);
+  assert_string_equal(buf, "/t:%x");
+  assert_int_equal(shard_pattern_expand_dataset("%d%d", 4, "12345678", buf, 16), -ENAMETOOLONG);
+  assert_int_equal(shard_pattern_expand_dataset("%d%d", 4, "1234567", buf, 16), 14);
+  assert_int_equal(shard_pattern_expand_dataset("%r", 2, "1", buf, 16), -EINVAL);
+}
+
 /* Of two faults the first is shown; a short buffer is enough for no overflow. */
 static void first_fault(void **state) {
   (void)state;
@@ -465,14 +545,25 @@ static void foreign(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_set),     cmocka_unit_test(all_set),
-      cmocka_unit_test(dataset_items),   cmocka_unit_test(dataset_buckets),
-      cmocka_unit_test(every_word),      cmocka_unit_test(misspelt),
-      cmocka_unit_test(misvalued),       cmocka_unit_test(misvalued_rank),
-      cmocka_unit_test(too_long),        cmocka_unit_test(first_fault),
-      cmocka_unit_test(stats),           cmocka_unit_test(kept),
-      cmocka_unit_test(datasets_inside), cmocka_unit_test(words),
-      cmocka_unit_test(described),       cmocka_unit_test(foreign),
+      cmocka_unit_test(nothing_set),
+      cmocka_unit_test(all_set),
+      cmocka_unit_test(dataset_items),
+      cmocka_unit_test(dataset_buckets),
+      cmocka_unit_test(every_word),
+      cmocka_unit_test(misspelt),
+      cmocka_unit_test(misvalued),
+      cmocka_unit_test(misvalued_rank),
+      cmocka_unit_test(too_long),
+      cmocka_unit_test(first_fault),
+      cmocka_unit_test(stats),
+      cmocka_unit_test(listings),
+      cmocka_unit_test(listings_absolute),
+      cmocka_unit_test(dataset_names),
+      cmocka_unit_test(kept),
+      cmocka_unit_test(datasets_inside),
+      cmocka_unit_test(words),
+      cmocka_unit_test(described),
+      cmocka_unit_test(foreign),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
