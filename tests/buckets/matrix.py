@@ -53,7 +53,8 @@ def strategies(buckets):
     get = ["get_all", {"bucket": "odd", "keys": every}]
     for number, how in enumerate(STRATEGIES):
         size = (3, 2, 3, 3, 2)[number]
-        asked = [get] * (number != 1) + loops("odd") + [get] if number < 3 else loops("odd", (2,))[-5:]
+        sizes = (1, 2, 10, 50, 1000) if number == 0 else (2, 10, 1000)
+        asked = [get] * (number != 1) + loops("odd", sizes) + [get] if number < 3 else loops("odd", (2,))[-5:]
         owners = buckets.owners("s3://odd", size, **how)
         if number != 2:
             shares = [list(owners.values()).count(rank) for rank in range(size)]
@@ -109,8 +110,8 @@ def clients(buckets):
     # What follows loads PyTorch; tests/buckets/apart.py has more of it.
     slow = [["s3dlio", train], ["s3dlio", {"bucket": "train", "prefix": ""}], ["connector_map", train],
             ["connector_iterable", train]]
-    for number, how in enumerate(STRATEGIES[:3]):
-        size = (3, 2, 2)[number]
+    for number, how in enumerate((STRATEGIES[0], STRATEGIES[2])):
+        size = (3, 2)[number]
         owners = buckets.owners("s3://train/train/", size, **how)
         buckets.compare(f"s3fs, smart_open, cloudpathlib, minio, {named(how)}", botocore, buckets.bare(botocore),
                         buckets.ranks(size, "s3://train/train/", botocore, **how), owners, "train/")
@@ -169,6 +170,6 @@ def oldest(buckets):
     newest = site(os.path.dirname(os.path.dirname(paths.VENV_PYTHON)))
     for label, where in (("the oldest botocore", OLDEST), ("the newest botocore", newest)):
         more = {"PYTHONPATH": f"{paths.REPO}:{where}"}
-        for how in ({"SHARD_STRATEGY": "range"}, {"SHARD_STRATEGY": "hash"}):
+        for how in (STRATEGIES[0], STRATEGIES[2]) if where == OLDEST else STRATEGIES[:1]:
             buckets.compare(f"{label}, {named(how)}", asked, buckets.bare(asked, **more),
                             buckets.ranks(2, "s3://odd", asked, **how, **more), buckets.owners("s3://odd", 2, **how))
