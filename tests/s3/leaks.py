@@ -47,7 +47,7 @@ def secrets(s3):
               [r[0] for r in proxy.replies] == ["GET", "GET", "PUT"], (out, err, proxy.replies))
     # so that there is output to be searched, if this part runs alone
     s3.run("ls", "s3://secrets/train")
-    check("shardctl's command line was seen", any(b"shardctl\0index" in line for line in seen), seen)
+    check("shardctl's command line was seen", any(b"\0index\0s3:" in line for line in seen), seen)
     found = [(s, line) for s in SECRETS for line in seen if s in line]
     check("no secret in a command line", not found, found)
     kept, found = 0, []
