@@ -61,6 +61,8 @@ def strategies(buckets):
             buckets.check(f"{named(how)}: shares are equal", max(shares) - min(shares) <= 1, shares)
         buckets.compare(f"boto3, hostile keys, {named(how)}, {size} ranks", asked, buckets.bare(asked),
                         buckets.ranks(size, "s3://odd", asked, **how), owners)
+        if number == 4:
+            continue
         asked = prefixes("train")
         buckets.compare(f"boto3, prefixes, {named(how)}, {size} ranks", asked, buckets.bare(asked),
                         buckets.ranks(size, "s3://train/train/", asked, **how),

@@ -26,9 +26,9 @@ MEMORY = "served from memory"
 NOTHING = re.compile(r"libshard: .*")
 # What --quick runs: each way of reading once, each variable by fork and once by spawn, which takes
 # three seconds for a worker.
-QUICK = {"keep-npz", "keep-jpeg", "keep-stops-early", "keep-hdf5-kept-open", "memory-npz", "memory-spawn",
-         "memory-folders", "respawn-npz-memory", "respawn-threads0", "shuffle-npz", "shuffle-folders",
-         "shuffle-dlio-shuffles", "shuffle-respawn", "shuffle-seed", "tensorflow-respawn"}
+QUICK = {"keep-jpeg", "keep-stops-early", "keep-hdf5-kept-open", "memory-npz", "memory-spawn",
+         "respawn-npz-memory", "shuffle-npz", "shuffle-dlio-shuffles", "shuffle-respawn", "shuffle-seed",
+         "tensorflow-respawn"}
 
 
 @dataclasses.dataclass

@@ -7,7 +7,8 @@ import sys
 import time
 
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
-          "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]
+          "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none",
+          "--mca", "mpi_yield_when_idle", "1"]  # tests share two cores with others
 QUIET = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "",
          "HYDRA_FULL_ERROR": "1", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
 
