@@ -158,14 +158,21 @@ dali_fingerprint() {
 	echo "$dali_packages $version $PWD" | sha256sum
 }
 
+# make_borrowing_venv VENV ARGUMENT...: a new venv with what these arguments of pip's name, without what
+# that depends on; all other packages are .venv's.
+make_borrowing_venv() {
+	local made=$1 packages=lib/python${version%.*}/site-packages
+	shift
+	"$python" -m venv --clear "$made"
+	"$made/bin/pip" install --quiet --upgrade pip
+	"$made/bin/pip" install --quiet --no-deps "$@"
+	echo "import site; site.addsitedir('$PWD/$venv/$packages')" >"$made/$packages/benchmark.pth"
+}
+
 make_dali_venv() {
 	say "installing DALI into $dali_venv (400 MB)"
-	"$python" -m venv --clear $dali_venv
-	$dali_venv/bin/pip install --quiet --upgrade pip
 	# shellcheck disable=SC2086 # a list of words
-	$dali_venv/bin/pip install --quiet --no-deps $dali_packages
-	local packages=lib/python${version%.*}/site-packages
-	echo "import site; site.addsitedir('$PWD/$venv/$packages')" >$dali_venv/$packages/benchmark.pth
+	make_borrowing_venv $dali_venv $dali_packages
 
 	# DALI's own imports TensorFlow for each file: 2.5 s.
 	cat >$dali_venv/bin/tfrecord2idx <<-'EOF'
@@ -194,13 +201,9 @@ bucket_fingerprint() {
 
 make_bucket_venv() {
 	say "installing the clients of tests/buckets into $bucket_venv (200 MB)"
-	"$python" -m venv --clear $bucket_venv
-	$bucket_venv/bin/pip install --quiet --upgrade pip
-	$bucket_venv/bin/pip install --quiet --no-deps -r $bucket_requirements
+	make_borrowing_venv $bucket_venv -r $bucket_requirements
 	# shellcheck disable=SC2086 # a list of words
 	$bucket_venv/bin/pip install --quiet --no-deps --target $bucket_venv/oldest $oldest_botocore
-	local packages=lib/python${version%.*}/site-packages
-	echo "import site; site.addsitedir('$PWD/$venv/$packages')" >$bucket_venv/$packages/benchmark.pth
 	bucket_fingerprint >$bucket_stamp
 }
 

@@ -7,9 +7,7 @@ What each client finds without libshard says what the ranks must find together. 
 """
 import os
 import sys
-import time
 
-from tests.buckets.apart import apart
 from tests.buckets.apart import apart
 from tests.buckets.contents import fill
 from tests.buckets.faults import counts, errors, faults, others
@@ -18,21 +16,17 @@ from tests.buckets.google import google
 from tests.buckets.matrix import clients, empty, oldest, pages, strategies, versions
 from tests.buckets.tars import tars
 from tests.buckets.tools import awscli, epochs, imports, statistics
-from tests.harness import processes, s3
+from tests.harness import parts, processes, s3
 from tests.harness.options import temporary_folder
 
 PARTS = [strategies, pages, clients, empty, versions, oldest, counts, faults, errors, others, awscli, epochs,
-         imports, statistics, tars, google,
-         apart]
+         imports, statistics, tars, google, apart]
 
 
 def main():
     """Run the parts; the exit status is 1 if anything fails."""
     processes.end_jobs_on_signals()
-    asked = sys.argv[1:]
-    unknown = set(asked) - {part.__name__ for part in PARTS}
-    if unknown:
-        sys.exit(f"no such part: {' '.join(unknown)}; there are {' '.join(part.__name__ for part in PARTS)}")
+    wanted = parts.chosen(PARTS)
     if not os.path.exists(PYTHON):
         sys.exit(f"{PYTHON} does not exist: scripts/setup.sh test makes it")
     with temporary_folder("shard-buckets-") as folder:
@@ -40,13 +34,7 @@ def main():
         with s3.server(state, ACCESS, SECRET) as endpoint:
             fixture = Buckets(folder, state, endpoint)
             fill(fixture)
-            for part in PARTS:
-                if not asked or part.__name__ in asked:
-                    begin, cpu = time.monotonic(), os.times()
-                    part(fixture)
-                    used = os.times()
-                    used = sum(used[:4]) - sum(cpu[:4])
-                    print(f"-- {part.__name__}: {time.monotonic() - begin:.1f} s, {used:.1f} s CPU", flush=True)
+            parts.run(wanted, fixture)
     return fixture.verdicts.conclude()
 
 

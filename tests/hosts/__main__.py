@@ -10,9 +10,8 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
-from tests.harness import paths, processes
+from tests.harness import parts, paths, processes
 from tests.harness.verdicts import Verdicts
 from tests.hosts.differing import changing, dlio
 from tests.hosts.jobs import Job, recipe, shares
@@ -98,10 +97,7 @@ PARTS = [openmpi, mpich, torchrun, slurm, changing, dlio]
 def main():
     """Run the parts; the exit status is 1 if anything fails."""
     processes.end_jobs_on_signals()
-    asked = sys.argv[1:]
-    unknown = set(asked) - {part.__name__ for part in PARTS}
-    if unknown:
-        sys.exit(f"no such part: {' '.join(unknown)}; there are {' '.join(part.__name__ for part in PARTS)}")
+    wanted = parts.chosen(PARTS)
     allowed = subprocess.run(["unshare", *MADE, "true"], stderr=subprocess.PIPE, check=False)
     if os.geteuid() != 0 or allowed.returncode:
         print(f"skip: hosts of namespaces take root: {allowed.stderr.decode()}")
@@ -110,11 +106,7 @@ def main():
     os.chmod(folder, 0o755)  # munged wants its socket to be reached
     with Hosts(folder) as hosts:
         fixture = Fixture(folder, hosts)
-        for part in PARTS:
-            if not asked or part.__name__ in asked:
-                begin = time.monotonic()
-                part(fixture)
-                print(f"-- {part.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
+        parts.run(wanted, fixture)
     return fixture.verdicts.conclude(folder)
 
 

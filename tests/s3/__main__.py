@@ -6,9 +6,8 @@ Everything is made in a temporary folder.
 """
 import os
 import sys
-import time
 
-from tests.harness import processes, s3
+from tests.harness import parts, processes, s3
 from tests.harness.options import temporary_folder
 from tests.s3.accounts import accounts
 from tests.s3.faults import faults
@@ -32,20 +31,12 @@ PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, streamed, 
 def main():
     """Run the parts; the exit status is 1 if anything fails."""
     processes.end_jobs_on_signals()
-    asked = sys.argv[1:]
-    unknown = set(asked) - {part.__name__ for part in PARTS}
-    if unknown:
-        sys.exit(f"no such part: {' '.join(unknown)}; there are"
-                 f" {' '.join(part.__name__ for part in PARTS)}")
+    wanted = parts.chosen(PARTS)
     with temporary_folder("shard-s3-") as folder:
         state = os.path.join(folder, "server")
         with s3.server(state, ACCESS, SECRET) as endpoint:
             fixture = S3(folder, state, endpoint)
-            for part in PARTS:
-                if not asked or part.__name__ in asked:
-                    begin = time.monotonic()
-                    part(fixture)
-                    print(f"-- {part.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
+            parts.run(wanted, fixture)
     return fixture.verdicts.conclude()
 
 
