@@ -386,8 +386,9 @@ def main():
     args = parse_arguments()
     args.preload = os.path.abspath(args.preload)
     parts = {"listing": part_listing, "index": part_index, "directories": part_directories,
-             "access": part_access, "s3": part_s3, "buckets": part_buckets, "view": part_view, "memory": part_memory, "speed": part_speed,
-             "start": part_start, "dlio-c": part_dlio_c, "dlio-f": part_dlio_f}
+             "access": part_access, "s3": part_s3, "buckets": part_buckets, "view": part_view,
+             "memory": part_memory, "speed": part_speed, "start": part_start,
+             "dlio-c": part_dlio_c, "dlio-f": part_dlio_f}
     chosen = args.only.split(",") if args.only else list(parts)
     os.makedirs(args.folder, exist_ok=True)
     report = Report()
