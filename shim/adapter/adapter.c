@@ -140,36 +140,9 @@ static object *sources(void) {
   return dict;
 }
 
-/* Run __init__.py in the package's namespace; whether it ended without an exception. */
-static bool run_init(object *dict) {
-  char self[PATH_MAX] = "";
-  shard_self_path(self, sizeof(self));
-  const struct shard_adapter_source *init = shard_adapter_sources;
-  while (strcmp(init->file, INIT) != 0) {
-    init++;
-  }
-  object *code = py.Py_CompileString(init->text, "<libshard " INIT ">", PY_FILE_INPUT);
-  object *path = code ? py.PyUnicode_DecodeFSDefault(self) : NULL;
-  object *texts = path ? sources() : NULL;
-  object *result = NULL;
-  if (texts && py.PyDict_SetItemString(dict, "__builtins__", py.PyEval_GetBuiltins()) == 0 &&
-      py.PyDict_SetItemString(dict, "LIBRARY", path) == 0 &&
-      py.PyDict_SetItemString(dict, "SOURCES", texts) == 0) {
-    result = py.PyEval_EvalCode(code, dict, dict);
-  }
-  bool ran = result;
-  object *const own[] = {code, path, texts, result};
-  for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-    if (own[i]) {
-      py.Py_DecRef(own[i]);
-    }
-  }
-  return ran;
-}
-
-/* Run a text in the package's namespace. */
-static bool run_text(object *dict, const char *text) {
-  object *code = py.Py_CompileString(text, "<libshard>", PY_FILE_INPUT);
+/* Run a text in the package's namespace; whether it ended without an exception. */
+static bool run_text(object *dict, const char *text, const char *file) {
+  object *code = py.Py_CompileString(text, file, PY_FILE_INPUT);
   object *result = code ? py.PyEval_EvalCode(code, dict, dict) : NULL;
   bool ran = result;
   if (code) {
@@ -177,6 +150,29 @@ static bool run_text(object *dict, const char *text) {
   }
   if (result) {
     py.Py_DecRef(result);
+  }
+  return ran;
+}
+
+/* The same for __init__.py, with what it needs to know. */
+static bool run_init(object *dict) {
+  char self[PATH_MAX] = "";
+  shard_self_path(self, sizeof(self));
+  const struct shard_adapter_source *init = shard_adapter_sources;
+  while (strcmp(init->file, INIT) != 0) {
+    init++;
+  }
+  object *path = py.PyUnicode_DecodeFSDefault(self);
+  object *texts = path ? sources() : NULL;
+  bool ran = texts && py.PyDict_SetItemString(dict, "__builtins__", py.PyEval_GetBuiltins()) == 0 &&
+             py.PyDict_SetItemString(dict, "LIBRARY", path) == 0 &&
+             py.PyDict_SetItemString(dict, "SOURCES", texts) == 0 &&
+             run_text(dict, init->text, "<libshard " INIT ">");
+  if (path) {
+    py.Py_DecRef(path);
+  }
+  if (texts) {
+    py.Py_DecRef(texts);
   }
   return ran;
 }
@@ -189,7 +185,7 @@ static bool begin(object *modules, const struct product *product) {
     package = py.PyImport_AddModule(PACKAGE); /* borrowed */
   }
   object *dict = package ? py.PyModule_GetDict(package) : NULL;
-  return dict && (there || run_init(dict)) && run_text(dict, product->begin);
+  return dict && (there || run_init(dict)) && run_text(dict, product->begin, "<libshard>");
 }
 
 /*

@@ -130,10 +130,10 @@ class Native:
 
     def config_error(self):
         """Whether a SHARD_ variable is misspelt or wrong; if one is, says so, once."""
-        if self._check(self._text(), 1024):
-            self._complain()
-            return True
-        return False
+        if self.config_fault() is None:
+            return False
+        self._complain()
+        return True
 
     def config_fault(self):
         """The line about a SHARD_ variable that is misspelt or wrong, or None."""
@@ -142,9 +142,13 @@ class Native:
 
     def place(self):
         """(World, None), or (None, the line that says why no rank is known)."""
+        rc, world, text = self._ask_world()
+        return (None, text) if rc else (world, None)
+
+    def _ask_world(self):
         world, buffer = World(), self._text()
         rc = self._world_get(ctypes.byref(world), buffer, 1024)
-        return (None, self._decode(buffer)) if rc else (world, None)
+        return rc, world, self._decode(buffer)
 
     def sharing(self):
         sharing = Sharing()
@@ -190,9 +194,8 @@ class Native:
 
     def world(self):
         """(World, None), (World without rank, None) if there is no launcher, or (None, error)."""
-        world, text = World(), self._text()
-        rc = self._world_get(ctypes.byref(world), text, 1024)
-        return (world, None) if rc in (0, -2) else (None, self._decode(text))
+        rc, world, text = self._ask_world()
+        return (world, None) if rc in (0, -2) else (None, text)
 
     def range(self, n, rank, size):
         begin, end = ctypes.c_uint64(), ctypes.c_uint64()

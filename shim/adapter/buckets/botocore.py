@@ -13,11 +13,9 @@ import sys
 import urllib.parse
 
 from ..native import WARN, native
-from . import pages, share
+from . import keys, pages, share
 
 EVENT = "creating-client-class.s3"
-OTHERS = ("SHARD_LOG=warn", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_PROFILE",
-          "AWS_DEFAULT_PROFILE", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
 
 
 # ---- how botocore is entered --------------------------------------------------------------------
@@ -88,8 +86,14 @@ def _failed(name, error):
         operation)
 
 
-def _do(step, send):
-    return send(**step.request) if isinstance(step, pages.Send) else step.function()
+def _next(steps, answer, name):
+    """(the next step, None), or (None, the page) at the end."""
+    try:
+        return steps.send(answer), None
+    except StopIteration as end:
+        return None, end.value
+    except share.ShareError as error:
+        raise _failed(name, error) from None
 
 
 def _drive(steps, send, name):
@@ -97,14 +101,11 @@ def _drive(steps, send, name):
     with an event loop."""
     answer = None
     while True:
+        step, page = _next(steps, answer, name)
+        if step is None:
+            return page
         try:
-            step = steps.send(answer)
-        except StopIteration as end:
-            return end.value
-        except share.ShareError as error:
-            raise _failed(name, error) from None
-        try:
-            answer = _do(step, send)
+            answer = send(**step.request) if isinstance(step, pages.Send) else step.function()
         except share.ShareError as error:
             steps.close()
             raise _failed(name, error) from None
@@ -118,12 +119,9 @@ async def _drive_async(steps, send, name, pending=None):
 
     answer = await pending if pending is not None else None
     while True:
-        try:
-            step = steps.send(answer)
-        except StopIteration as end:
-            return end.value
-        except share.ShareError as error:
-            raise _failed(name, error) from None
+        step, page = _next(steps, answer, name)
+        if step is None:
+            return page
         try:
             if isinstance(step, pages.Send):
                 answer = send(**step.request)
@@ -161,30 +159,20 @@ def _is_unsigned(version):
     return version is getattr(botocore, "UNSIGNED", object())
 
 
-def _environment(client, keys):
-    values = {"AWS_ENDPOINT_URL_S3": client.meta.endpoint_url,
-              "AWS_REGION": _region(client)}
-    gone = list(OTHERS)
-    if keys is None or not keys.access_key:
-        values["LIBSHARD_NO_SIGN_REQUEST"] = "1"
-        gone += ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
-    else:
-        values["AWS_ACCESS_KEY_ID"], values["AWS_SECRET_ACCESS_KEY"] = keys.access_key, keys.secret_key
-        if keys.token:
-            values["AWS_SESSION_TOKEN"] = keys.token
-        else:
-            gone.append("AWS_SESSION_TOKEN")
+def _environment(client, signing):
+    """signing: the client's frozen credentials, None for none."""
+    given = (signing.access_key, signing.secret_key, signing.token) if signing else ()
     style = (getattr(client.meta.config, "s3", None) or {}).get("addressing_style")
-    if style in ("path", "virtual"):
-        values["SHARD_S3_ADDRESSING"] = style
-    elif not _host(client).endswith((".amazonaws.com", ".amazonaws.com.cn")):
-        values["SHARD_S3_ADDRESSING"] = "path"  # as botocore does with another endpoint
+    if style not in ("path", "virtual"):  # as botocore does with another endpoint
+        style = None if _host(client).endswith((".amazonaws.com", ".amazonaws.com.cn")) else "path"
+    made = keys.variables(client.meta.endpoint_url, _region(client),
+                          given if given and given[0] else (), addressing=style)
     if "SHARD_TIMEOUT" not in os.environ:
-        values["SHARD_TIMEOUT"] = "10"  # for a request: the client gives up soon, too
+        made.append("SHARD_TIMEOUT=10")  # for a request: the client gives up soon, too
     verify = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
     if isinstance(verify, str):
-        values["AWS_CA_BUNDLE"] = verify
-    return ["%s=%s" % pair for pair in values.items()] + gone
+        made.append("AWS_CA_BUNDLE=" + verify)
+    return made
 
 
 def _host(client):

@@ -34,8 +34,8 @@ def kept(items, flags):
 
 def fingerprint(function):
     """The first ten hex digits of SHA-256 over a function's lines, decorators included, stripped,
-    without blank and comment lines; None if it has no source. (Unlike recognise.fingerprints() it
-    sees the body, too, of a function whose parameters are on lines of their own.)"""
+    without blank and comment lines; None if it has no source. (recognise.fingerprints() does so
+    for the sources of a module that is not imported yet.)"""
     try:
         lines = (line.strip() for line in inspect.getsource(function).splitlines())
     except (OSError, TypeError):
@@ -58,13 +58,14 @@ def endpoint_of_environment():
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
-def variables(endpoint, region=None, keys=None, profile=None, path_style=False):
+def variables(endpoint, region=None, keys=None, profile=None, addressing=None):
     """Variables for shardctl, which asks the server that a client asks; they go into its environment
     and nowhere else. "NAME" takes a variable away: nothing else may say where the bucket is.
 
     endpoint, region  None: what the environment says
     keys              (access, secret, token or None); (): none, requests are not signed; None: what the
                       environment or the profile says
+    addressing        "path", "virtual", or None: shardctl decides
     """
     values, gone = {"SHARD_LOG": "warn"}, []  # only the reason of a failure is wanted
     if endpoint:
@@ -75,7 +76,8 @@ def variables(endpoint, region=None, keys=None, profile=None, path_style=False):
         gone.append("AWS_DEFAULT_REGION")
     if keys == ():
         values["LIBSHARD_NO_SIGN_REQUEST"] = "1"
-        gone += ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"]
+        gone += ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE",
+                 "AWS_DEFAULT_PROFILE"]
     elif keys:
         values["AWS_ACCESS_KEY_ID"], values["AWS_SECRET_ACCESS_KEY"] = keys[:2]
         if keys[2]:
@@ -86,6 +88,6 @@ def variables(endpoint, region=None, keys=None, profile=None, path_style=False):
     elif profile:
         values["AWS_PROFILE"] = profile
         gone += ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
-    if path_style:
-        values["SHARD_S3_ADDRESSING"] = "path"
+    if addressing:
+        values["SHARD_S3_ADDRESSING"] = addressing
     return ["%s=%s" % pair for pair in values.items()] + gone

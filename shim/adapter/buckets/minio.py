@@ -39,7 +39,7 @@ def _account(client):
         signed = provider.retrieve()
         keys = signed.access_key, signed.secret_key, signed.session_token
     return variables(_endpoint(client), url.region, keys,
-                     path_style=not getattr(url, "virtual_style_flag", False))
+                     addressing=None if getattr(url, "virtual_style_flag", False) else "path")
 
 
 def _is_prefix(item):

@@ -41,7 +41,7 @@ def _find(uri):
     if not bucket:
         return None, ""
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-    found = share.find("s3", bucket, endpoint, lambda: variables(endpoint, region, path_style=True))
+    found = share.find("s3", bucket, endpoint, lambda: variables(endpoint, region, addressing="path"))
     return found, key.partition("*")[0]
 
 

@@ -60,7 +60,7 @@ def _account(client):
     config = getattr(client, "_s3client_config", client)
     return variables(_endpoint(client), client.region, () if getattr(config, "unsigned", False) else None,
                      profile=getattr(config, "profile", None),
-                     path_style=getattr(config, "force_path_style", False))
+                     addressing="path" if getattr(config, "force_path_style", False) else None)
 
 
 # ---- the stream of pages -----------------------------------------------------------------------

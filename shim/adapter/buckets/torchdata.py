@@ -22,7 +22,7 @@ def _endpoint():
 
 
 def _account():
-    return variables(_endpoint(), path_style=True)
+    return variables(_endpoint(), addressing="path")
 
 
 _passes = {}  # id of a handler -> (URL, the pass of its list until now, or None)

@@ -7,8 +7,9 @@ never. Here rank 0 hears of each rank how many files it has, and the digest of t
 ranks differ, all of them fail, with the remedy.
 
 The ranks meet where initialize() has asked for valid, the second folder, and once more where it hands
-over what it has, if that is of sub-folders: each rank comes there, whatever it finds. Messages go from one rank to another, for a
-rank without libshard takes part in nothing: one that does not say that it is HERE is left out.
+over what it has, if that is of sub-folders: each rank comes there, whatever it finds. Messages go from
+one rank to another, for a rank without libshard takes part in nothing: one that does not say that it is
+HERE is left out.
 
 A process may run one benchmark after another, and one that fails leaves messages behind. So rank 0
 gives each a number, CALL, which all messages of that benchmark have.
