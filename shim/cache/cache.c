@@ -33,6 +33,7 @@
 #include "cache/stream.h"
 #include "config/config.h"
 #include "config/launcher.h"
+#include "config/listings.h"
 #include "config/pattern.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -305,7 +306,7 @@ static int open_given(struct call *c, const char *dir, struct shard_listing **ou
     return shard_given_open_among(w, dir, out, c->err, c->size);
   }
   c->first.strict = kind == SHARD_GIVEN_OWN;
-  bool object = strncmp(file, "s3://", 5) == 0;
+  bool object = shard_listings_is_object(file);
   if (!config->listing_first) {
     return object ? open_given_object(c, dir, out)
                   : shard_prebuilt_open(file, file, shard_wanted_source(w), &w->options, out,
@@ -366,29 +367,29 @@ int shard_cache_open(const char *dir, const char *options, const char *job,
   return open_directory(dir, options, job, false, out, err, size);
 }
 
-int shard_cache_open_bucket(const char *dir, const char *url, const char *options, const char *job,
-                            struct shard_listing **out, char *err, size_t size) {
+static int open_bucket(const char *dir, const char *url, const char *options,
+                       const char *const *environment, const char *job, struct shard_listing **out,
+                       char *err, size_t size) {
   int saved = errno;
   struct call *c = new_call(err, size);
   int rc = c ? shard_wanted_bucket(&c->wanted, dir, url, job, err, size) : -ENOMEM;
-  rc = rc ? rc : open_wanted(c, dir, options, out);
+  if (rc == 0) {
+    c->wanted.environment = environment;
+    rc = open_wanted(c, dir, options, out);
+  }
   free(c);
   errno = saved;
   return rc;
 }
 
+int shard_cache_open_bucket(const char *dir, const char *url, const char *options, const char *job,
+                            struct shard_listing **out, char *err, size_t size) {
+  return open_bucket(dir, url, options, NULL, job, out, err, size);
+}
+
 int shard_cache_open_keys(const char *url, const char *options, const char *const *environment,
                           const char *job, struct shard_listing **out, char *err, size_t size) {
-  int saved = errno;
-  struct call *c = new_call(err, size);
-  int rc = c ? shard_wanted_bucket(&c->wanted, NULL, url, job, err, size) : -ENOMEM;
-  if (rc == 0) {
-    c->wanted.environment = environment;
-    rc = open_wanted(c, NULL, options, out);
-  }
-  free(c);
-  errno = saved;
-  return rc;
+  return open_bucket(NULL, url, options, environment, job, out, err, size);
 }
 
 /* The job and the round; malloc'd. NULL: the job is not known. */

@@ -46,13 +46,11 @@ static int expand(const struct shard_listings_item *item, const struct shard_wan
              : 0;
 }
 
-static bool is_object(const char *file) { return strncmp(file, "s3://", 5) == 0; }
-
 /* Whether it is a folder of listings: it is there, or its name says so. */
 static bool is_folder(const char *file) {
   struct stat st;
   size_t n = strlen(file);
-  return !is_object(file) &&
+  return !shard_listings_is_object(file) &&
          ((n > 0 && file[n - 1] == '/') || (stat(file, &st) == 0 && S_ISDIR(st.st_mode)));
 }
 
@@ -195,7 +193,7 @@ static int consider_item(struct search *s, const struct shard_listings_item *ite
   if (is_folder(s->file)) {
     return consider_folder(s, s->file, err, size);
   }
-  if (is_object(s->url)) {
+  if (shard_listings_is_object(s->url)) {
     rc = shard_fetch(s->dir, s->url, w->job, s->file, sizeof(s->file), err, size);
     if (rc != 0) {
       return rc;

@@ -358,35 +358,18 @@ static void make_pattern_absolute(const struct variable *v, char *line, char *co
   replace_in_environment(environment, strlen(v->name), line);
 }
 
-static void make_datasets_absolute(const struct variable *v, char *const *environment) {
-  static char line[SNAPSHOT_SIZE];
+/* A list of paths, by the functions of its kind; line[SNAPSHOT_SIZE] keeps it. */
+static void make_list_absolute(const struct variable *v, bool (*is_relative)(const char *),
+                               size_t (*make)(const char *, const char *, char *, size_t),
+                               char *line, char *const *environment) {
   char directory[4096];
+  const char *list = stored_text(v);
   size_t before = strlen(v->name) + 1;
-  if (!config.dataset || !shard_dataset_is_relative(config.dataset) ||
-      !getcwd(directory, sizeof(directory))) {
+  if (!list || !is_relative(list) || !getcwd(directory, sizeof(directory))) {
     return;
   }
-  snprintf(line, sizeof(line), "%s=", v->name);
-  if (shard_dataset_make_absolute(config.dataset, directory, line + before,
-                                  sizeof(line) - before) >= sizeof(line) - before) {
-    COMPLAIN("%s is too long", v->name);
-    return;
-  }
-  store_text(v, line + before);
-  replace_in_environment(environment, before - 1, line);
-}
-
-static void make_listings_absolute(const struct variable *v, char *const *environment) {
-  static char line[SNAPSHOT_SIZE];
-  char directory[4096];
-  size_t before = strlen(v->name) + 1;
-  if (!config.listing || !shard_listings_is_relative(config.listing) ||
-      !getcwd(directory, sizeof(directory))) {
-    return;
-  }
-  snprintf(line, sizeof(line), "%s=", v->name);
-  if (shard_listings_make_absolute(config.listing, directory, line + before,
-                                   sizeof(line) - before) >= sizeof(line) - before) {
+  snprintf(line, SNAPSHOT_SIZE, "%s=", v->name);
+  if (make(list, directory, line + before, SNAPSHOT_SIZE - before) >= SNAPSHOT_SIZE - before) {
     COMPLAIN("%s is too long", v->name);
     return;
   }
@@ -397,12 +380,15 @@ static void make_listings_absolute(const struct variable *v, char *const *enviro
 /* Resolve relative paths against the current working directory. */
 static void make_absolute(char *const *environment) {
   static char lines[1][PATH_ROOM]; /* for the variables of kind PATTERN */
+  static char datasets[SNAPSHOT_SIZE], listings[SNAPSHOT_SIZE];
   size_t used = 0;
   for (const struct variable *v = variables; v < variables + VARIABLES; v++) {
     if (v->take == take_datasets) {
-      make_datasets_absolute(v, environment);
+      make_list_absolute(v, shard_dataset_is_relative, shard_dataset_make_absolute, datasets,
+                         environment);
     } else if (v->take == take_listings) {
-      make_listings_absolute(v, environment);
+      make_list_absolute(v, shard_listings_is_relative, shard_listings_make_absolute, listings,
+                         environment);
     } else if (v->take == take_pattern && used < sizeof(lines) / sizeof(lines[0])) {
       make_pattern_absolute(v, lines[used++], environment);
     }
@@ -479,8 +465,8 @@ void shard_config_init(char *const *environment) {
     }
   }
   config.seeded = given[AT_SEED];
-  config.directories = config.dataset && shard_dataset_has_directory(config.dataset);
-  config.buckets = config.dataset && shard_dataset_has_bucket(config.dataset);
+  config.directories = config.dataset && shard_dataset_has(config.dataset, false);
+  config.buckets = config.dataset && shard_dataset_has(config.dataset, true);
   config.shuffle = config.seeded || given[AT_EPOCH];
   check_listing();
   make_absolute(environment);

@@ -8,18 +8,17 @@
 
 #define SCHEME "s3://"
 
-/* Bytes of the scheme that a bucket's URL begins with, its colon included; 0: it is no such URL. */
-static size_t scheme_length(const char *text) {
-  return strncmp(text, SCHEME, strlen(SCHEME)) == 0 || strncmp(text, "gs://", 5) == 0 ? 3 : 0;
+bool shard_dataset_is_url(const char *text) {
+  return strncmp(text, SCHEME, strlen(SCHEME)) == 0 || strncmp(text, "gs://", 5) == 0;
 }
 
 const char *shard_dataset_next(const char *list, struct shard_dataset_item *out) {
   static const char mark[] = "=" SCHEME;
   const char *p = list + strspn(list, ":");
-  size_t n = strcspn(p, ":"), scheme = scheme_length(p);
+  size_t n = strcspn(p, ":");
   *out = (struct shard_dataset_item){.path = p, .path_length = n};
   /* The colon of "s3:" does not end the item. */
-  if (scheme) {
+  if (shard_dataset_is_url(p)) {
     out->path_length = 0;
     out->url = p;
   } else if (n >= 3 && strncmp(p + n - 3, mark, strlen(mark)) == 0) {
@@ -86,20 +85,10 @@ const char *shard_dataset_fault(const char *list) {
   return list[strspn(list, ":")] ? NULL : "names no directory";
 }
 
-bool shard_dataset_has_directory(const char *list) {
+bool shard_dataset_has(const char *list, bool bucket) {
   struct shard_dataset_item item;
   while ((list = shard_dataset_next(list, &item))) {
-    if (!shard_dataset_is_bucket(&item)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-bool shard_dataset_has_bucket(const char *list) {
-  struct shard_dataset_item item;
-  while ((list = shard_dataset_next(list, &item))) {
-    if (shard_dataset_is_bucket(&item)) {
+    if (shard_dataset_is_bucket(&item) == bucket) {
       return true;
     }
   }

@@ -29,14 +29,16 @@ const char *shard_dataset_next(const char *list, struct shard_dataset_item *out)
  */
 const char *shard_dataset_fault(const char *list);
 
+/* Whether a text begins as a bucket's URL does, s3:// or gs://: five bytes. */
+bool shard_dataset_is_url(const char *text);
+
 /* Whether an item is a bucket itself: no directory, so libc's calls know nothing of it. */
 static inline bool shard_dataset_is_bucket(const struct shard_dataset_item *item) {
   return item->url && item->url == item->path;
 }
 
-/* Whether a list has directories, and buckets themselves. */
-bool shard_dataset_has_directory(const char *list);
-bool shard_dataset_has_bucket(const char *list);
+/* Whether a list has directories, or buckets themselves. */
+bool shard_dataset_has(const char *list, bool bucket);
 
 /* Whether some item's path does not begin with '/'. */
 bool shard_dataset_is_relative(const char *list);

@@ -15,7 +15,9 @@ static bool is_whole(const char *list) {
          shard_pattern_has(list, 'e');
 }
 
-static bool is_object(const char *text) { return strncmp(text, SCHEME, strlen(SCHEME)) == 0; }
+bool shard_listings_is_object(const char *text) {
+  return strncmp(text, SCHEME, strlen(SCHEME)) == 0;
+}
 
 const char *shard_listings_next(const char *list, struct shard_listings_item *out) {
   if (is_whole(list)) {
@@ -23,7 +25,8 @@ const char *shard_listings_next(const char *list, struct shard_listings_item *ou
     return *list ? list + out->length : NULL;
   }
   const char *p = list + strspn(list, ":");
-  size_t n = is_object(p) ? strlen(SCHEME) : 0; /* the colon of "s3:" does not end the item */
+  size_t n = shard_listings_is_object(p) ? strlen(SCHEME)
+                                         : 0; /* the colon of "s3:" does not end the item */
   while (p[n] && p[n] != ':') {
     n += p[n] == '%' && p[n + 1] ? 2 : 1;
   }
@@ -35,17 +38,6 @@ bool shard_listings_are_several(const char *list) {
   struct shard_listings_item item;
   const char *rest = shard_listings_next(list, &item);
   return rest && shard_listings_next(rest, &item);
-}
-
-static bool is_manifest(const struct shard_listings_item *item) {
-  static const char *const ends[] = {".txt", ".txt.gz", ".txt.zst"};
-  for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-    size_t k = strlen(ends[i]);
-    if (item->length >= k && memcmp(item->text + item->length - k, ends[i], k) == 0) {
-      return true;
-    }
-  }
-  return false;
 }
 
 /* Of a list that is the ranks' own, or a manifest. */
@@ -66,11 +58,11 @@ const char *shard_listings_fault(const char *list) {
     return find_whole_fault(list);
   }
   for (const char *p = list; (p = shard_listings_next(p, &item));) {
-    bool object = is_object(item.text);
+    bool object = shard_listings_is_object(item.text);
     if (shard_pattern_expand_dataset(item.text, item.length, "d", expanded, sizeof(expanded)) < 0) {
       return "";
     }
-    if (is_manifest(&item)) {
+    if (shard_pattern_names_manifest(item.text, item.length)) {
       return "has a manifest beside other files; a manifest goes alone";
     }
     if (item.length == 2 && strncmp(item.text, "gs://", 5) == 0) {
@@ -89,7 +81,7 @@ const char *shard_listings_fault(const char *list) {
 }
 
 static bool is_relative(const struct shard_listings_item *item) {
-  return *item->text != '/' && !is_object(item->text);
+  return *item->text != '/' && !shard_listings_is_object(item->text);
 }
 
 bool shard_listings_is_relative(const char *list) {

@@ -21,6 +21,9 @@ struct shard_listings_item {
 /* Get the first item of a list. Returns the rest of the list; NULL if the list has no item. */
 const char *shard_listings_next(const char *list, struct shard_listings_item *out);
 
+/* Whether a text, an item or a path, begins as an object's URL does. */
+bool shard_listings_is_object(const char *text);
+
 /* Whether a list has more than one item. */
 bool shard_listings_are_several(const char *list);
 

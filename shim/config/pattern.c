@@ -5,44 +5,23 @@
 #include <stdio.h>
 #include <string.h>
 
-ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch, char *buf,
-                             size_t size) {
-  size_t used = 0;
-  for (const char *p = pattern; *p; p++) {
-    int n;
-    if (*p != '%') {
-      n = snprintf(buf + used, size - used, "%c", *p);
-    } else if (*++p == '%') {
-      n = snprintf(buf + used, size - used, "%%");
-    } else if (*p == 'r' || *p == 'e') {
-      n = snprintf(buf + used, size - used, "%llu", (unsigned long long)(*p == 'r' ? rank : epoch));
-    } else {
-      return -EINVAL;
-    }
-    used += (size_t)n;
-    if (used >= size) {
-      return -ENAMETOOLONG;
-    }
-  }
-  if (size > 0) {
-    buf[used] = 0;
-  }
-  return (ssize_t)used;
-}
-
-ssize_t shard_pattern_expand_dataset(const char *pattern, size_t length, const char *dataset,
-                                     char *buf, size_t size) {
+/*
+ * Fill in values[i] for % and letters[i] in the first `length` bytes of a pattern. Returns as
+ * shard_pattern_expand().
+ */
+static ssize_t expand(const char *pattern, size_t length, const char *letters,
+                      const char *const *values, char *buf, size_t size) {
   size_t used = 0;
   for (const char *p = pattern; p < pattern + length; p++) {
     const char *from = p;
     size_t n = 1;
     if (*p == '%') {
-      from = ++p;
-      if (p == pattern + length || !strchr("%:d", *p)) {
+      const char *letter = ++p < pattern + length ? strchr(letters, *p) : NULL;
+      if (!letter) {
         return -EINVAL;
       }
-      from = *p == 'd' ? dataset : from;
-      n = *p == 'd' ? strlen(dataset) : 1;
+      from = values[letter - letters];
+      n = strlen(from);
     }
     if (n >= size - used) {
       return -ENAMETOOLONG;
@@ -50,8 +29,24 @@ ssize_t shard_pattern_expand_dataset(const char *pattern, size_t length, const c
     memcpy(buf + used, from, n);
     used += n;
   }
-  buf[used] = 0;
+  if (size > 0) {
+    buf[used] = 0;
+  }
   return (ssize_t)used;
+}
+
+ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch, char *buf,
+                             size_t size) {
+  char numbers[2][24];
+  snprintf(numbers[0], sizeof(numbers[0]), "%llu", (unsigned long long)rank);
+  snprintf(numbers[1], sizeof(numbers[1]), "%llu", (unsigned long long)epoch);
+  return expand(pattern, strlen(pattern), "%re", (const char *[]){"%", numbers[0], numbers[1]}, buf,
+                size);
+}
+
+ssize_t shard_pattern_expand_dataset(const char *pattern, size_t length, const char *dataset,
+                                     char *buf, size_t size) {
+  return expand(pattern, length, "%:d", (const char *[]){"%", ":", dataset}, buf, size);
 }
 
 bool shard_pattern_has(const char *pattern, char letter) {
@@ -63,18 +58,25 @@ bool shard_pattern_has(const char *pattern, char letter) {
   return false;
 }
 
-const char *shard_pattern_manifest_suffix(const char *file) {
+static const char *find_suffix(const char *file, size_t n) {
   static const char *const ends[] = {".txt", ".txt.gz", ".txt.zst"};
-  size_t n = strlen(file);
   for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
     size_t k = strlen(ends[i]);
-    if (n >= k && strcmp(file + n - k, ends[i]) == 0) {
+    if (n >= k && memcmp(file + n - k, ends[i], k) == 0) {
       return ends[i];
     }
   }
   return NULL;
 }
 
+const char *shard_pattern_manifest_suffix(const char *file) {
+  return find_suffix(file, strlen(file));
+}
+
+bool shard_pattern_names_manifest(const char *file, size_t length) {
+  return find_suffix(file, length) != NULL;
+}
+
 bool shard_pattern_is_manifest(const char *file) {
-  return shard_pattern_manifest_suffix(file) != NULL;
+  return shard_pattern_names_manifest(file, strlen(file));
 }

@@ -31,7 +31,8 @@ bool shard_pattern_has(const char *pattern, char letter);
 /* What a manifest's name ends in: .txt, .txt.gz or .txt.zst. NULL: the file is no manifest. */
 const char *shard_pattern_manifest_suffix(const char *file);
 
-/* Whether the file's name is that of a manifest. */
+/* Whether the file's name, or file[length], is that of a manifest. */
 bool shard_pattern_is_manifest(const char *file);
+bool shard_pattern_names_manifest(const char *file, size_t length);
 
 #endif

@@ -181,3 +181,8 @@ bool shard_options_match(const struct shard_options *o, const char *name, size_t
   }
   return false;
 }
+
+bool shard_options_match_path(const struct shard_options *o, const char *path, size_t length) {
+  const char *slash = memrchr(path, '/', length), *base = slash ? slash + 1 : path;
+  return shard_options_match(o, base, length - (size_t)(base - path));
+}

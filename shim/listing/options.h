@@ -40,4 +40,7 @@ void shard_options_format(const struct shard_options *o, char *buf, size_t size)
 /* Whether a basename matches `include`. */
 bool shard_options_match(const struct shard_options *o, const char *basename, size_t length);
 
+/* The same for the basename of path[length], which a NUL follows. */
+bool shard_options_match_path(const struct shard_options *o, const char *path, size_t length);
+
 #endif

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "build/intake.h"
+#include "config/dataset.h"
 
 #define PIPE_SIZE ((size_t)1 << 20)     /* the most that every user may ask for */
 #define BUFFER_SIZE ((size_t)256 << 10) /* fits into the CPU's cache */
@@ -49,10 +50,6 @@ static int refuse_line(struct text_reader *r, const char *why) {
 }
 
 enum { SCHEME = 5 }; /* the length of "s3://" */
-
-static bool is_of_bucket(const char *root) {
-  return strncmp(root, "s3://", SCHEME) == 0 || strncmp(root, "gs://", SCHEME) == 0;
-}
 
 /* Whether a name is a path, or a URL, that begins with the root's name. */
 static bool is_absolute(const struct text_reader *r, const char *text, size_t length) {
@@ -201,7 +198,7 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
   while (r.root_length > 0 && options->root[r.root_length - 1] == '/') {
     r.root_length--;
   }
-  r.of_bucket = options->root && is_of_bucket(options->root);
+  r.of_bucket = options->root && shard_dataset_is_url(options->root);
   bool standard = strcmp(file, "-") == 0;
   if (standard && intake->attempt > 0 && lseek(0, text->begin, SEEK_SET) != text->begin) {
     return fail(&r, -ESPIPE, "cannot read standard input a second time: %s", strerror(errno));
@@ -260,9 +257,9 @@ int shard_text_build(const char *path, const struct shard_text_options *how,
   bool again =
       (standard ? fstat(0, &st) : stat(path, &st)) == 0 && S_ISREG(st.st_mode) && text.begin >= 0;
   const char *named = how->root ? how->root : path;
-  char *real = how->root && is_of_bucket(how->root) ? bucket_name(how->root)
-               : strcmp(named, "-") == 0            ? NULL
-                                                    : realpath(named, NULL);
+  char *real = how->root && shard_dataset_is_url(how->root) ? bucket_name(how->root)
+               : strcmp(named, "-") == 0                    ? NULL
+                                                            : realpath(named, NULL);
   const struct shard_source source = {
       .name = real ? real : named,
       .label = path,

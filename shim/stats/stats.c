@@ -125,10 +125,9 @@ int shard_stats_bucket(const char *url) {
 }
 
 void shard_stats_object(int i, const char *name, size_t length) {
-  const char *slash = memrchr(name, '/', length), *base = slash ? slash + 1 : name;
-  if (i < 0 || !shard_stats_on() || !*base ||
-      !shard_options_match(&shard_notes_dataset((uint32_t)i)->options, base,
-                           length - (size_t)(base - name))) {
+  bool marker = length == 0 || name[length - 1] == '/';
+  if (i < 0 || !shard_stats_on() || marker ||
+      !shard_options_match_path(&shard_notes_dataset((uint32_t)i)->options, name, length)) {
     return;
   }
   uint64_t opened = shard_notes_what(i, shard_stats_epoch_now(i), SHARD_LOG_OPENED);

@@ -121,16 +121,8 @@ static int owns_listed(const struct question *q, const char *name, size_t length
   return at < 0 ? (int)at : shard_share_owns(&q->share, (uint64_t)at);
 }
 
-/* Whether SHARD_INCLUDE shares the name out. */
-static bool is_shared_out(const struct question *q, const char *name, size_t length) {
-  const char *slash = memrchr(name, '/', length), *base = slash ? slash + 1 : name;
-  return shard_options_match(&q->include, base, length - (size_t)(base - name));
-}
-
+/* Of a name that SHARD_INCLUDE shares out. */
 static int owns(const struct question *q, const char *name, size_t length) {
-  if (!is_shared_out(q, name, length)) {
-    return 1;
-  }
   return q->listing ? owns_listed(q, name, length)
                     : shard_owner_by_name(name, length, q->key, q->share.size) == q->share.rank;
 }
@@ -171,14 +163,15 @@ int shard_bucket_owned(const struct shard_listing *listing, uint64_t epoch, cons
     }
     const char *name = keys + skip;
     size_t n = length - skip;
-    int mine = owns(q, name, n);
+    bool shared = shard_options_match_path(&q->include, name, n);
+    int mine = shared ? owns(q, name, n) : 1;
     if (mine < 0) {
       rc = shard_error_set(err, size, mine, "the listing '%.300s' cannot be searched: %s",
                            listing ? listing->file : "", strerror(-mine));
       break;
     }
     owned[i] = (uint8_t)mine;
-    if (mine && !listing && !is_never_listed(name, n) && is_shared_out(q, name, n)) {
+    if (mine && shared && !listing && !is_never_listed(name, n)) {
       shard_stats_served(dataset, epoch, name, n);
     }
     keys += length + 1;

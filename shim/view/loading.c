@@ -15,6 +15,7 @@
 #include "cache/stream.h"
 #include "config/config.h"
 #include "config/launcher.h"
+#include "config/listings.h"
 #include "config/pattern.h"
 #include "listing/listing.h"
 #include "view/datasets.h"
@@ -64,7 +65,7 @@ static int open_named(const struct shard_view_dataset *d, uint64_t epoch,
   if (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)all->world.rank, epoch, file,
                                     PATH_MAX) < 0) {
     rc = shard_error_set(err, size, -ENOMEM, "SHARD_LISTING: too long, or out of memory");
-  } else if (strncmp(file, "s3://", 5) == 0) {
+  } else if (shard_listings_is_object(file)) {
     url = strdup(file);
     rc = url ? shard_fetch(d->path, url, job, file, PATH_MAX, err, size)
              : shard_error_set(err, size, -ENOMEM, "out of memory");

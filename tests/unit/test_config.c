@@ -168,9 +168,9 @@ static void dataset_buckets(void **state) {
     }
   }
   assert_null(shard_dataset_next(p, &item));
-  assert_true(shard_dataset_has_bucket("/a:s3://b") && shard_dataset_has_directory("/a:s3://b"));
-  assert_false(shard_dataset_has_directory("s3://b/x:gs://c"));
-  assert_false(shard_dataset_has_bucket("/a:/b=s3://c"));
+  assert_true(shard_dataset_has("/a:s3://b", true) && shard_dataset_has("/a:s3://b", false));
+  assert_false(shard_dataset_has("s3://b/x:gs://c", false));
+  assert_false(shard_dataset_has("/a:/b=s3://c", true));
   const char *const good[] = {"s3://b",        "s3://b/x:s3://b/y", "s3://b/x:s3://b/xy",
                               "s3://b:gs://b", "/a:s3://b/:/c",     "/mnt=s3://b/x:s3://b/x"};
   const char *const bad[] = {"s3://",          "s3:///x",         "s3://b:c",
