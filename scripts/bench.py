@@ -59,18 +59,19 @@ class Report:
         self.rows = []
 
     def add(self, name, unit, value, peer, peer_value, ratio, goal, met):
-        """One row; goal is text for people."""
+        """One row; goal is text for people, and met None if there is none."""
+        words = {True: "met", False: "NOT MET", None: "only compared"}
         self.rows.append({"name": name, "value": value, "unit": unit, "peer": peer,
                           "peer_value": peer_value, "ratio": ratio, "goal": goal, "met": met})
         print(f"  {name}: {value:.4g} {unit}; {peer}: {peer_value:.4g}; ratio {ratio:.4g};"
-              f" goal {goal}: {'met' if met else 'NOT MET'}", file=sys.stderr, flush=True)
+              f" goal {goal}: {words[met]}", file=sys.stderr, flush=True)
 
     def table(self):
         """Print all rows."""
         head = ("name", "value", "unit", "peer", "peer value", "ratio", "goal", "met")
         lines = [head] + [(r["name"], f"{r['value']:.4g}", r["unit"], r["peer"],
                            f"{r['peer_value']:.4g}", f"{r['ratio']:.4g}", r["goal"],
-                           "yes" if r["met"] else "NO") for r in self.rows]
+                           {True: "yes", False: "NO", None: "-"}[r["met"]]) for r in self.rows]
         widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
         for line in lines:
             print("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip())
@@ -399,7 +400,7 @@ def main():
             json.dump(report.rows, stream, indent=1)
             stream.write("\n")
     report.table()
-    return 0 if all(row["met"] for row in report.rows) else 1
+    return 0 if all(row["met"] is not False for row in report.rows) else 1
 
 
 if __name__ == "__main__":

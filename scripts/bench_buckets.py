@@ -2,7 +2,8 @@
 
 1,000,000 keys in one rank of 8 by boto3's paginator: unfiltered, `range` (the making of the node's
 listing included) and `hash`. And tests/buckets/pipeline.py, tars in a bucket by torchdata in 4 ranks
-under torchrun, against the same script without libshard, in which each rank reads everything.
+under torchrun, against the same script without libshard, in which each rank reads everything, and against
+MosaicML Streaming (peer_streaming.py).
 
     part_buckets(args, report)     called by bench.py
     python -m scripts.bench_buckets [--keys N] [--rounds R] [--tars N]     by itself: prints the rows
@@ -15,12 +16,13 @@ import statistics
 import subprocess
 import time
 
-from tests.buckets.fixture import ACCESS, SECRET, Buckets
+from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Buckets
 from tests.buckets.tars import put_tars, torchrun
 from tests.harness import paths, s3
 from tests.harness.options import temporary_folder
 
 RANK, SIZE = 3, 8
+RANKS, SAMPLES, SIZE_OF_SAMPLE = 4, 50, 100_000  # of training; of a tar; bytes
 # Lists a bucket, and prints how many keys it was given and how many seconds that took.
 LIST = """
 import json, os, sys, time
@@ -65,29 +67,50 @@ def measure_listing(args, report, buckets):
                    "unfiltered boto3", bare, ratio, goal, ratio >= least)
 
 
-def trained(buckets, env, ranks, wanted, everything):
-    """Samples that the job has read, each once, a second."""
+def trained(buckets, env, script, wanted):
+    """Samples that a job of 4 ranks has read, each counted once, a second."""
     begin = time.monotonic()
-    done = torchrun(buckets, ranks, [paths.source("buckets", "pipeline.py"), "s3://tars/train", "fork", "1"], env)
+    done = torchrun(buckets, RANKS, script, env)
     seconds = time.monotonic() - begin
-    (read,) = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b"[[")]
-    if sorted(sum(read, [])) != sorted(wanted * (ranks if everything else 1)):
-        raise RuntimeError(f"the pipeline read {sum(map(len, read))} samples: {done.stderr.decode()[-500:]}")
-    return len(wanted) / seconds
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b"[[")]
+    if len(lines) != 1 or sorted(sum(lines[0], [])) != sorted(wanted):
+        raise RuntimeError(f"{script} read {[len(rank) for line in lines for rank in line]} samples: "
+                           f"{done.stderr.decode()[-500:]}")
+    return len(set(wanted)) / seconds
+
+
+def put_copy(buckets, tars):
+    """The samples once more, as MosaicML Streaming reads them."""
+    folder = os.path.join(buckets.folder, "mds")
+    subprocess.run([PYTHON, "-m", "scripts.peer_streaming", "write", folder, *map(str, (tars, SAMPLES, SIZE_OF_SAMPLE))],
+                   cwd=paths.REPO, check=True)
+    buckets.client.create_bucket(Bucket="mds")
+    for name in os.listdir(folder):
+        buckets.client.upload_file(os.path.join(folder, name), "mds", "train/" + name)
 
 
 def measure_tars(args, report, buckets):
     """The rows of training; from torchrun's start to its end."""
-    wanted = put_tars(buckets.client, "tars", args.tars, 50, 100_000)
-    rates = {True: [], False: []}
-    for _ in range(args.rounds):
-        for bare in (True, False):
-            buckets.jobs += 1
-            env = buckets.environment() if bare else buckets.shard_environment("s3://tars/train", 0, 4)
-            rates[bare].append(trained(buckets, env, 4, wanted, bare))
-    own, other = statistics.median(rates[False]), statistics.median(rates[True])
-    report.add(f"torchdata over {args.tars} tars in a bucket, 4 ranks: an epoch", "samples/s", own,
-               "the same script without libshard", other, own / other, "> 1", own > other)
+    names = put_tars(buckets.client, "tars", args.tars, SAMPLES, SIZE_OF_SAMPLE)
+    put_copy(buckets, args.tars)
+    pipeline = [paths.source("buckets", "pipeline.py"), "s3://tars/train", "fork", "1"]
+    rates = {"libshard": [], "bare": [], "streaming": []}
+    for number in range(args.rounds):
+        local = os.path.join(buckets.folder, f"streaming-{number}")
+        peer = [os.path.join(paths.REPO, "scripts", "peer_streaming.py"), "read", "s3://mds/train", local]
+        bare = buckets.environment()
+        buckets.jobs += 1
+        rates["bare"].append(trained(buckets, bare, pipeline, names * RANKS))
+        rates["libshard"].append(trained(buckets, buckets.shard_environment("s3://tars/train", 0, RANKS), pipeline, names))
+        bare["S3_ENDPOINT_URL"] = bare["AWS_ENDPOINT_URL"]
+        rates["streaming"].append(trained(buckets, bare, peer, names))
+        shutil.rmtree(local)
+    medians = {who: statistics.median(rate) for who, rate in rates.items()}
+    for peer, what, goal in (("bare", "the same script without libshard", "> 1"),
+                             ("streaming", "MosaicML Streaming, on a copy in its format", None)):
+        ratio = medians["libshard"] / medians[peer]
+        report.add(f"torchdata over {args.tars} tars in a bucket, {RANKS} ranks: an epoch", "samples/s", medians["libshard"],
+                   what, medians[peer], ratio, goal or "none", ratio > 1 if goal else None)
 
 
 def part_buckets(args, report):

@@ -31,6 +31,7 @@ ONCE = ("^(?!view-global|adapter-off$|unknown-version-|bad-timeout|cache-missing
         "|listing-truncated)")
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
+FAILED = re.compile(r"^FAIL .*(?:\n(?!ok |FAIL |\d+ passed).*)*", re.MULTILINE)
 CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (?:\w+: )?(\d+) test\(s\)", re.MULTILINE)
 
 
@@ -181,7 +182,7 @@ def sums(text, good):
 
 
 def tell(step, result):
-    """Print a step's line, and its log if it failed; its sums."""
+    """Print a step's line, and what its log says of failures; its sums."""
     status, seconds, cpu = result
     with open(step.log, encoding="utf-8", errors="backslashreplace") as stream:
         text = stream.read()
@@ -190,16 +191,23 @@ def tell(step, result):
     print(f"{'ok  ' if good else 'FAIL'} {step.name:24} {seconds:6.0f} s {cpu:6.0f} s CPU {passed:6} passed"
           + (f", {failed} failed" if failed else ""), flush=True)
     if not good:
-        shown = text if len(text) < 20000 else "[...]\n" + text[-20000:]
-        print("    " + shown.rstrip().replace("\n", "\n    "))
-        print(f"     ({step.log}; exit status {status})", flush=True)
+        print(f"{why(text)}\n     ({step.log}; exit status {status})", flush=True)
     return passed, failed
 
 
+def why(text):
+    """What a log says of what failed, indented: a driver's checks, without those that passed, or else its end."""
+    blocks = [block if len(block) < 4000 else block[:2000] + "\n[...]\n" + block[-2000:]
+              for block in FAILED.findall(text)]
+    shown = "\n".join(blocks) or text
+    shown = shown if len(shown) < 20000 else shown[:2000] + "\n[...]\n" + shown[-18000:]
+    return "    " + shown.rstrip().replace("\n", "\n    ")
+
+
 def run(steps, cores):
-    """Run them; the sums."""
+    """Run them; the sums, and the steps that failed."""
     waiting, running = [s for s in steps if not s.alone] + [s for s in steps if s.alone], []
-    passed = failed = 0
+    passed, failed, bad = 0, 0, []
     try:
         while waiting or running:
             for one in list(running):
@@ -208,6 +216,8 @@ def run(steps, cores):
                     running.remove(one)
                     more = tell(one.step, result)
                     passed, failed = passed + more[0], failed + more[1]
+                    if result[0] or more[1]:
+                        bad.append(one.step)
             free = cores - sum(min(one.step.cores, int(cores)) for one in running)
             for step in list(waiting):
                 if step.alone and (running or step is not waiting[0]):
@@ -220,7 +230,7 @@ def run(steps, cores):
     finally:
         for one in running:
             one.stop()
-    return passed, failed
+    return passed, failed, bad
 
 
 def main():
@@ -249,7 +259,10 @@ def main():
         return 0
     os.makedirs(LOGS, exist_ok=True)
     begin = time.monotonic()
-    passed, failed = run(steps, args.cores)
+    passed, failed, bad = run(steps, args.cores)
+    for step in bad:  # once more, where whoever reads the end of a long output finds it
+        with open(step.log, encoding="utf-8", errors="backslashreplace") as stream:
+            print(f"FAIL {step.name}\n{why(stream.read())[-4000:]}")
     print(f"{len(steps)} steps in {time.monotonic() - begin:.0f} s")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0

@@ -8,18 +8,24 @@ from tests.buckets.fixture import PYTHON
 from tests.harness import paths
 
 
-def put_tars(client, bucket, count, samples, size=1):
-    """Tars of so many samples of so many bytes each below train/, and one beside it; the samples' names."""
+def samples(number, count, size=1):
+    """(name, content) of each sample of a tar."""
+    for one in range(count):
+        yield f"{number:04d}-{one:04d}.bin", bytes([number % 251]) * size
+
+
+def put_tars(client, bucket, count, each, size=1):
+    """Tars of so many samples each, of so many bytes, below train/, and one beside it; the samples' names."""
     client.create_bucket(Bucket=bucket)
     names = []
     for number in range(count):
         body = io.BytesIO()
         with tarfile.open(fileobj=body, mode="w") as tar:
-            for one in range(samples):
-                member = tarfile.TarInfo(f"{number:04d}-{one:04d}.bin")
+            for name, content in samples(number, each, size):
+                member = tarfile.TarInfo(name)
                 member.size = size
-                tar.addfile(member, io.BytesIO(bytes([number % 251]) * size))
-                names.append(member.name)
+                tar.addfile(member, io.BytesIO(content))
+                names.append(name)
         client.put_object(Bucket=bucket, Key=f"train/shard {number:04d}.tar", Body=body.getvalue())
     client.put_object(Bucket=bucket, Key="trainer.tar", Body=b"")
     return names

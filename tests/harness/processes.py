@@ -1,5 +1,6 @@
 """Starting MPI jobs, and ending whole process trees."""
 import collections
+import contextlib
 import os
 import signal
 import subprocess
@@ -35,13 +36,35 @@ def process_tree(pid):
     return tree
 
 
-def kill_tree(pid):
-    """Kill a process with all its descendants."""
-    for member in process_tree(pid):
+def kill_tree(pid, first=None):
+    """Kill a process with all its descendants; each may be sent another signal first, and have the time to
+    say something."""
+    tree = process_tree(pid)
+    for number in (first, signal.SIGKILL):
+        for member in tree if number else []:  # parents first: they cannot end their children
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member, number)
+            time.sleep(0.1 if number == first else 0)
+
+
+def doing(pid):
+    """Lines that say what a process, its descendants and all their threads wait for: what a test
+    tells of a job that hangs."""
+    def content(*parts):
         try:
-            os.kill(member, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+            with open(os.path.join("/proc", *map(str, parts)), encoding="utf-8", errors="replace") as stream:
+                return stream.read().replace("\0", " ").strip()
+        except OSError:
+            return "?"
+    for member in process_tree(pid):
+        yield f"{member} {content(member, 'cmdline')[:160]}"
+        try:
+            threads = os.listdir(f"/proc/{member}/task")
+        except OSError:
+            continue  # it has ended meanwhile
+        for thread in threads:
+            where = [content(member, "task", thread, name) for name in ("comm", "wchan", "syscall")]
+            yield f"    {thread} {' '.join(where)}"
 
 
 def mpi_command(ranks, command, preload, env):
@@ -69,7 +92,8 @@ def environment(python, tree=None):
 def run_job(command, env, cwd, log, stalled, timeout):
     """Run a job until it ends or stalled() says why it must be stopped.
 
-    Returns (exit status, reason), the reason being empty if the job ended itself.
+    Returns (exit status, reason), the reason being empty if the job ended itself. Of a job that has taken
+    too long, the log tells what its processes were doing; those of Python with PYTHONFAULTHANDLER say where.
     """
     with open(log, "ab") as output:
         job = subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL,
@@ -86,8 +110,11 @@ def run_job(command, env, cwd, log, stalled, timeout):
             raise
         if not reason:
             reason = "timeout" if time.monotonic() > end else stalled()
+            if reason == "timeout":
+                with open(log, "a", encoding="utf-8") as output:
+                    output.write("\n".join(["", "hangs:", *doing(job.pid), ""]))
             if reason:
-                kill_tree(job.pid)
+                kill_tree(job.pid, signal.SIGABRT if env.get("PYTHONFAULTHANDLER") else None)
 
 
 def tail(path, count=15):

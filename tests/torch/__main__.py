@@ -196,6 +196,7 @@ class Torch:
         os.makedirs(folder)
         env = {key: value for key, value in processes.environment(self.args.python).items()
                if not key.startswith("SHARD_")}
+        env.update(PYTHONFAULTHANDLER="1", GLOO_SOCKET_IFNAME="lo")
         if dataset:
             env.update(LD_PRELOAD=self.args.preload, SHARD_DATASET=dataset,
                        SHARD_STRATEGY=self.args.strategy,
@@ -207,7 +208,7 @@ class Torch:
         with open(log, encoding="utf-8", errors="replace") as stream:
             text = stream.read()
         if reason or status != 0:
-            return text, [f"torchrun ended with {reason or status}:", text[-2000:]]
+            return text, [f"torchrun ended with {reason or status}:", text[-10000:]]
         said = sorted(set(re.findall(r"^libshard: .*", text, re.MULTILINE)))
         return text, [f"said {said}"] if said else []
 
