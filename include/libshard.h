@@ -273,14 +273,16 @@ int shard_stats_dataset(const char *root, const struct shard_listing *listing, u
 void shard_stats_epoch(uint64_t epoch);
 
 /*
- * What the processes of a rank share, for a program that shards by itself: its epoch, and how many
- * files of its datasets they have opened.
+ * What the processes of a rank share: for a program that shards by itself its epoch, and how many
+ * files of its datasets they have opened; for clients of buckets, which buckets they have listed.
  *
  * shard_run_begin() makes it in the rank's main process, and forgets the folders of an earlier
  * call. A child that is forked shares it; one that is started anew does if its environment has
  * LIBSHARD_RUN=mark. shard_run_watch(): an open of prefix...suffix counts as one of `kind`, 0 or 1.
  * shard_run_opens(): all opens of a kind until now; -ENOENT if some may be missing.
  * shard_run_epoch(): the epoch set last, 0 if none was; -ENOENT if this process shares nothing.
+ * shard_run_set_listed(): bucket number `bucket` of shard_buckets(), below 64, has been listed.
+ * shard_run_listed(): whether it has, 0 or 1; -ENOENT if this process did not make what is shared.
  * The others return 0 or a negative errno.
  */
 int shard_run_begin(char *mark, size_t size);
@@ -288,6 +290,8 @@ int shard_run_watch(unsigned kind, const char *prefix, const char *suffix);
 int64_t shard_run_opens(unsigned kind);
 int shard_run_set_epoch(uint64_t epoch);
 int64_t shard_run_epoch(void);
+void shard_run_set_listed(unsigned bucket);
+int shard_run_listed(unsigned bucket);
 
 /*
  * Where position i of [0, n) goes in the shuffle of an epoch, and where it comes from: a keyed

@@ -31,6 +31,7 @@ ONCE = ("^(?!view-global|adapter-off$|unknown-version-|bad-timeout|cache-missing
         "|listing-truncated)")
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
+SKIPPED = re.compile(r"skip: .*\Z")
 FAILED = re.compile(r"^FAIL .*(?:\n(?!ok |FAIL |\d+ passed).*)*", re.MULTILINE)
 CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (?:\w+: )?(\d+) test\(s\)", re.MULTILINE)
 
@@ -175,6 +176,8 @@ def sums(text, good):
         passed, failed = passed + int(one), failed + int(other)
     for word, number in CMOCKA.findall(text):
         passed, failed = (passed + int(number), failed) if word == "PASSED" else (passed, failed + int(number))
+    if SKIPPED.match(text):  # all of it; single checks that are skipped are not counted either
+        return 0, failed
     if good:  # a driver of unittest's that has a closing line counts itself
         passed = passed or sum(map(int, UNITTEST.findall(text)))
         return passed or 1, failed
@@ -188,8 +191,9 @@ def tell(step, result):
         text = stream.read()
     passed, failed = sums(text, status == 0)
     good = status == 0 and not failed
-    print(f"{'ok  ' if good else 'FAIL'} {step.name:24} {seconds:6.0f} s {cpu:6.0f} s CPU {passed:6} passed"
-          + (f", {failed} failed" if failed else ""), flush=True)
+    skipped = SKIPPED.match(text)
+    print(f"{('skip' if skipped else 'ok  ') if good else 'FAIL'} {step.name:24} {seconds:6.0f} s {cpu:6.0f} s CPU {passed:6} passed"
+          + (f", {failed} failed" if failed else "") + (f", {skipped.group()}" if skipped else ""), flush=True)
     if not good:
         print(f"{why(text)}\n     ({step.log}; exit status {status})", flush=True)
     return passed, failed

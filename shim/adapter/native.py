@@ -89,6 +89,8 @@ class Native:
         self._run_opens = declare(quick, "shard_run_opens", ctypes.c_int64, ctypes.c_uint)
         self.run_set_epoch = declare(quick, "shard_run_set_epoch", ctypes.c_int, number)
         self._run_epoch = declare(quick, "shard_run_epoch", ctypes.c_int64)
+        self.run_set_listed = declare(quick, "shard_run_set_listed", None, ctypes.c_uint)
+        self._run_listed = declare(quick, "shard_run_listed", ctypes.c_int, ctypes.c_uint)
         self.shuffle = declare(quick, "shard_shuffle", number, number, number, number, number)
         self.shuffle_back = declare(quick, "shard_shuffle_back", number, number, number, number,
                                     number)
@@ -220,6 +222,15 @@ class Native:
         """Opens until now, None if some may be missing."""
         opens = self._run_opens(kind)
         return opens if opens >= 0 else None
+
+    def run_is_shared(self):
+        """Whether this process has what its rank's processes share."""
+        return self._run_epoch() >= 0
+
+    def run_listed(self, bucket):
+        """Whether one of the rank's processes has listed it; None where that is not known."""
+        listed = self._run_listed(bucket)
+        return bool(listed) if listed >= 0 else None
 
     def run_epoch(self):
         epoch = self._run_epoch()

@@ -166,6 +166,21 @@ int64_t shard_run_opens(unsigned kind) {
   return whole ? (int64_t)atomic_load(&shard_run()->opens[kind]) : -ENOENT;
 }
 
+void shard_run_set_listed(unsigned bucket) {
+  struct shard_run *run = shard_run();
+  if (run && bucket < 64) {
+    atomic_fetch_or(&run->listed, UINT64_C(1) << bucket);
+  }
+}
+
+int shard_run_listed(unsigned bucket) {
+  struct shard_run *run = shard_run();
+  if (!run || bucket >= 64 || own.pid != getpid()) {
+    return -ENOENT;
+  }
+  return (int)(atomic_load(&run->listed) >> bucket & 1);
+}
+
 int shard_run_set_epoch(uint64_t epoch) {
   struct shard_run *run = shard_run();
   if (!run || own.pid != getpid()) { /* a worker's, or of the job that this one was started by */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run.h - the page that the processes of a rank share: which epoch it is in, and how many files of
- * a dataset they have opened. For a program that shards by itself (libshard.h, shard_run_begin).
+ * run.h - the page that the processes of a rank share: which epoch it is in, how many files of a
+ * dataset they have opened, and which buckets they have listed (libshard.h, shard_run_begin).
  *
  * The page is a memfd of the rank's main process. A forked child has it mapped; one that was
  * started anew opens it through /proc, by what LIBSHARD_RUN says. Nothing is left to remove,
@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SHARD_RUN_MAGIC 0x316e757264726873ULL /* "shrdrun1" */
+#define SHARD_RUN_MAGIC 0x316e757264726873ULL /* "shrdrun1"; other versions differ in size */
 #define SHARD_RUN_KINDS 2
 #define SHARD_RUN_FOLDERS 8
 
@@ -24,6 +24,7 @@ struct shard_run {
   uint64_t magic, nonce;
   _Atomic uint64_t epoch; /* 0: none has begun */
   _Atomic uint64_t opens[SHARD_RUN_KINDS];
+  _Atomic uint64_t listed; /* a bit for each bucket of SHARD_DATASET */
   _Atomic uint32_t folders; /* filled in */
   struct shard_run_folder {
     uint32_t kind, length;  /* of prefix */

@@ -15,12 +15,12 @@ from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Buckets
 from tests.buckets.google import google
 from tests.buckets.matrix import clients, empty, oldest, pages, strategies, versions
 from tests.buckets.tars import tars
-from tests.buckets.tools import awscli, epochs, imports, statistics
+from tests.buckets.tools import awscli, ended, epochs, imports, statistics, tls
 from tests.harness import parts, processes, s3
 from tests.harness.options import temporary_folder
 
 PARTS = [strategies, pages, clients, empty, versions, oldest, counts, faults, errors, others, awscli, epochs,
-         imports, statistics, tars, google, apart]
+         imports, ended, tls, statistics, tars, google, apart]
 
 
 def main():

@@ -1,10 +1,14 @@
 """The aws CLI, epochs, what an import costs, statistics."""
+import ast
 import json
 import os
+import shutil
 import subprocess
 
-from tests.buckets.fixture import PYTHON, site
+from tests.buckets.fixture import ACCESS, PYTHON, SECRET, site
 from tests.harness import paths
+from tests.harness.proxy import Proxy
+from tests.s3.hosts import certificate
 
 
 def awscli(buckets):
@@ -18,6 +22,65 @@ def awscli(buckets):
     buckets.check("aws CLI v1: all keys", bare.returncode == 0 == done.returncode and bare.stdout == done.stdout and
                   len(bare.stdout.splitlines()) == len(buckets.made["train"]), (bare.stderr, done.stderr, len(done.stdout)))
     buckets.check("aws CLI v1: one warning", len(lines) == 1 and "aws" in lines[0].lower(), lines)
+
+
+def ended(buckets):
+    """A rank that has listed nothing is told of it at its end: by its node's first rank, whoever lists."""
+    lists = "import boto3, os; boto3.client('s3').list_objects_v2(Bucket='train', Prefix='train/')"
+    worker = ("import multiprocessing, boto3\ndef work():\n  {}\nif __name__ == '__main__':\n  one = "
+              "multiprocessing.get_context('{}').Process(target=work)\n  one.start()\n  one.join()")
+    reads = "import boto3; boto3.client('s3').get_object(Bucket='train', Key='{}')".format(
+        next(key for key, _, _ in buckets.made["train"] if key.startswith("train/")).replace("'", "\\'"))
+    script = os.path.join(buckets.folder, "ends.py")
+    one, other = {}, {"SHARD_DATASET": "s3://train/train:s3://train/none"}
+    for label, text, rank, more, told in (
+            ("a client that only reads", reads, 0, one, ["s3://train/train/"]), ("the same in another rank", reads, 1, one, []),
+            ("a client of its own", "import urllib.request, ssl", 0, one, ["s3://train/train/"]),
+            ("one of two datasets", lists, 0, other, ["s3://train/none/"]),
+            ("nothing that reaches a server", "import json", 0, one, []), ("a listing", lists, 0, one, []),
+            ("a worker's listing, fork", worker.format(lists, "fork"), 0, one, []),
+            ("a worker's listing, spawn", worker.format(lists, "spawn"), 0, one, []),
+            ("a listing by a child", f"import boto3, subprocess, sys; subprocess.run([sys.executable, '-c', {lists!r}])", 0, one, []),
+            ("an error", reads + "; raise ValueError('the only line')", 0, one, []),
+            ("no rank", reads, 0, {"SHARD_RANK": None, "SHARD_SIZE": None}, [])):
+        with open(script, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        buckets.jobs += 1
+        env = buckets.shard_environment("s3://train/train", rank, 2, **more)
+        done = subprocess.run([PYTHON, script], env=env, capture_output=True, timeout=60, check=False)
+        said = [line for line in done.stderr.decode().splitlines() if line.startswith("libshard")]
+        buckets.check(f"the end after {label}", len(said) == len(told) and (done.returncode == 0 or label == "an error") and
+                      all(url in line and "has ended" in line for url, line in zip(told, said)), done.stderr[-600:])
+
+
+def tls(buckets):
+    """A certificate is verified as the client does it: by a file of CAs, not at all, or in vain."""
+    certificate(buckets.folder, "ca", None)
+    context = certificate(buckets.folder, "right", "IP:127.0.0.1", "ca")
+    bundle, unknown = os.path.join(buckets.folder, "ca.pem"), os.path.join(buckets.folder, "right.pem")
+    boto = "import boto3; pages = boto3.client('s3', verify={}).get_paginator('list_objects_v2').paginate(" \
+           "Bucket='train', Prefix='train/'); print([e['Key'] for page in pages for e in page.get('Contents', [])])"
+    fsspec = "import s3fs; print(s3fs.S3FileSystem(client_kwargs={{'verify': {}}}).find('train/train'))"
+    mini = "import minio, os, urllib3; print([one.object_name for one in minio.Minio(endpoint=os.environ['AWS_ENDPOINT_URL'" \
+           "][8:], access_key='{}', secret_key='{}', http_client=urllib3.PoolManager({{}})).list_objects(bucket_name='train'," \
+           " prefix='train/', recursive=True)])".format(ACCESS, SECRET)
+    with Proxy(buckets.endpoint, tls=context) as proxy:
+        for label, script, good in (
+                ("boto3, a bundle", boto.format(repr(bundle)), True), ("boto3, verify=False", boto.format(False), True),
+                ("s3fs, verify=False", fsspec.format(False), True), ("minio, no certificate", mini.format("cert_reqs='CERT_NONE'"), True),
+                ("minio, a bundle", mini.format(f"cert_reqs='CERT_REQUIRED', ca_certs={bundle!r}"), True),
+                ("boto3, another bundle", boto.format(repr(unknown)), False)):
+            buckets.jobs += 1
+            shutil.rmtree(os.path.join(buckets.folder, "cache"), ignore_errors=True)  # each makes the listing
+            run = [subprocess.run([PYTHON, "-c", script], env=env, capture_output=True, timeout=60, check=False) for env in
+                   [buckets.environment(proxy.endpoint)] + [
+                       buckets.shard_environment("s3://train/train", rank, 2, proxy.endpoint) for rank in range(2)]]
+            if good:
+                every, *shares = [sorted(ast.literal_eval(done.stdout.decode() or "[]")) for done in run]
+                right = sorted(sum(shares, [])) == every and all(shares)
+            else:
+                right = all(done.returncode and b"CERTIFICATE_VERIFY_FAILED" in done.stderr for done in run)
+            buckets.check(f"TLS: {label}", right, [done.stderr[-400:] for done in run])
 
 
 def epochs(buckets):

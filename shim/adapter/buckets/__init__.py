@@ -10,6 +10,7 @@
     gcs_pages    pages of Google's listings
     google_storage, gcsfs
     unseen       what cannot be divided, and is said
+    ended        a rank that ends without having listed, and is told
 
 A module for each client. CLIENTS says which of them patches what: {module that is imported: (module
 here, its function)}. The function gets the imported module. A client whose import brings in this
@@ -22,7 +23,7 @@ import sys
 
 from .. import Importer
 from ..patching import Finder
-from . import pages, share  # pylint: disable=unused-import
+from . import ended, pages, share  # pylint: disable=unused-import
 
 CLIENTS = {
     "botocore": ("botocore", "patch"),
@@ -70,6 +71,7 @@ def start():
     sys.meta_path.append(Importer)  # a client's module is compiled when the client is there
     if not share.datasets():
         return
+    ended.start()
     sys.meta_path.insert(0, Finder({
         name: lambda loaded, name=name: _patch(loaded, name) for name in CLIENTS}))
     for name in CLIENTS:

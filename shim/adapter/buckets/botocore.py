@@ -166,13 +166,14 @@ def _environment(client, signing):
     if style not in ("path", "virtual"):  # as botocore does with another endpoint
         style = None if _host(client).endswith((".amazonaws.com", ".amazonaws.com.cn")) else "path"
     made = keys.variables(client.meta.endpoint_url, _region(client),
-                          given if given and given[0] else (), addressing=style)
+                          given if given and given[0] else (), addressing=style, verify=_verify(client))
     if "SHARD_TIMEOUT" not in os.environ:
         made.append("SHARD_TIMEOUT=10")  # for a request: the client gives up soon, too
-    verify = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
-    if isinstance(verify, str):
-        made.append("AWS_CA_BUNDLE=" + verify)
     return made
+
+
+def _verify(client):
+    return getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
 
 
 def _host(client):

@@ -58,7 +58,7 @@ def endpoint_of_environment():
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
-def variables(endpoint, region=None, keys=None, profile=None, addressing=None):
+def variables(endpoint, region=None, keys=None, profile=None, addressing=None, verify=None):
     """Variables for shardctl, which asks the server that a client asks; they go into its environment
     and nowhere else. "NAME" takes a variable away: nothing else may say where the bucket is.
 
@@ -66,6 +66,8 @@ def variables(endpoint, region=None, keys=None, profile=None, addressing=None):
     keys              (access, secret, token or None); (): none, requests are not signed; None: what the
                       environment or the profile says
     addressing        "path", "virtual", or None: shardctl decides
+    verify            the server's certificate: by the file of CAs that is named, False: any will do;
+                      else as the environment says
     """
     values, gone = {"SHARD_LOG": "warn"}, []  # only the reason of a failure is wanted
     if endpoint:
@@ -90,4 +92,8 @@ def variables(endpoint, region=None, keys=None, profile=None, addressing=None):
         gone += ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
     if addressing:
         values["SHARD_S3_ADDRESSING"] = addressing
+    if verify is False:
+        values["LIBSHARD_NO_VERIFY_SSL"] = "1"
+    elif isinstance(verify, str):
+        values["AWS_CA_BUNDLE"] = verify
     return ["%s=%s" % pair for pair in values.items()] + gone

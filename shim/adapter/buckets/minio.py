@@ -7,6 +7,7 @@ generator. Nobody outside sees its pages, so what it yields is divided, a server
 import functools
 import inspect
 import itertools
+import ssl
 
 from . import share
 from .keys import begin, errors, kept, variables
@@ -38,8 +39,14 @@ def _account(client):
     if provider is not None:
         signed = provider.retrieve()
         keys = signed.access_key, signed.secret_key, signed.session_token
-    return variables(_endpoint(client), url.region, keys,
+    return variables(_endpoint(client), url.region, keys, verify=url.is_https and _verify(client) or None,
                      addressing=None if getattr(url, "virtual_style_flag", False) else "path")
+
+
+def _verify(client):
+    """How its pool of connections, urllib3's, verifies a certificate: as variables() takes it."""
+    pool = getattr(getattr(client, "_http", None), "connection_pool_kw", {})
+    return False if pool.get("cert_reqs") in ("CERT_NONE", ssl.CERT_NONE) else pool.get("ca_certs")
 
 
 def _is_prefix(item):

@@ -35,10 +35,11 @@ class ShareError(Exception):
 
 
 class Dataset:
-    """An s3:// or gs:// item of SHARD_DATASET. root: what its keys begin with, "" or "prefix/"."""
+    """An s3:// or gs:// item of SHARD_DATASET, the number-th. root: what its keys begin with, "" or
+    "prefix/"."""
 
-    def __init__(self, scheme, bucket, prefix):
-        self.scheme, self.bucket = scheme, bucket
+    def __init__(self, number, scheme, bucket, prefix):
+        self.number, self.scheme, self.bucket = number, scheme, bucket
         self.root = prefix if not prefix or prefix.endswith("/") else prefix + "/"
         self.url = "%s://%s/%s" % (scheme, bucket, self.root)
         self.passes = _Passes()
@@ -54,10 +55,10 @@ def datasets():
     global _datasets
     if _datasets is None:
         found = []
-        for item in native().buckets():
+        for number, item in enumerate(native().buckets()):
             scheme, _, rest = item.partition("://")
             bucket, _, prefix = rest.partition("/")
-            found.append(Dataset(scheme, bucket, prefix))
+            found.append(Dataset(number, scheme, bucket, prefix))
         _datasets = found
     return _datasets
 
@@ -82,7 +83,12 @@ def warn_once(text, node=False):
         native().log(WARN, text)
 
 
-def _is_worker():
+def is_silent():
+    """Whether this process has warned of nothing."""
+    return not _said
+
+
+def is_worker():
     """Whether this process was started by multiprocessing."""
     process = sys.modules.get("multiprocessing.process")
     return process is not None and process.parent_process() is not None
@@ -216,6 +222,8 @@ class Share:
         touched = self._touched(prefix, delimiter)
         if not touched:
             return None
+        for one in touched:
+            native().run_set_listed(one.number)
         rules = _rules()
         _settle(touched[0], self._endpoint)
         if epoch is None:
@@ -390,7 +398,7 @@ class Pass:
         for part in self._parts:
             if part.root.startswith(self.prefix):
                 part.passes.end(self.epoch)
-                if not part.shown and part not in self._listings and not _is_worker():
+                if not part.shown and part not in self._listings and not is_worker():
                     warn_once("%s: rank %d of %d has no key by hash: more ranks than keys, or "
                               "chance" % (part.url, self._rules.rank, self._rules.size))
 

@@ -375,8 +375,8 @@ static bool set_transport(struct slot *s) {
   /* After a failure: what is left in the old connection must not be taken for the reply. */
   SET(CURLOPT_FRESH_CONNECT, s->request->failures > 0 ? 1L : 0L);
   if (c->endpoint.tls) {
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_SSL_VERIFYPEER, c->account->unverified ? 0L : 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, c->account->unverified ? 0L : 2L);
   }
   if (c->endpoint.tls && c->account->ca_bundle) {
     SET(CURLOPT_CAINFO, c->account->ca_bundle);

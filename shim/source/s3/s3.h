@@ -76,6 +76,7 @@ struct shard_s3_account {
   char *region;
   char *endpoint;  /* NULL: the host of the region (shard_s3_provider_home) */
   char *ca_bundle; /* NULL: the system's */
+  bool unverified; /* any certificate of the server's will do */
   enum shard_s3_addressing addressing;
 };
 

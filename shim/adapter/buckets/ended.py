@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""ended: a rank that ends, and none of its processes has listed a dataset, is told of it, once: what
+read the bucket was perhaps no client that libshard divides, and every rank has read all.
+
+The rank's main process makes the page that its processes share (shard_run_begin() of libshard.h): a
+listing may be a worker's. Only a process that can reach a server counts: one that has imported a
+client, or ssl.
+"""
+import atexit
+import os
+import sys
+
+from . import share
+from ..native import native, speaks
+
+
+def start():
+    """Look at the end of this process, if it is the main one of a node's first rank."""
+    _, no_rank = native().place()
+    if no_rank or share.is_worker() or not speaks() or native().run_is_shared():
+        return
+    try:
+        os.environ["LIBSHARD_RUN"] = native().run_begin()
+    except OSError:
+        return  # whether a worker has listed will not be known
+    atexit.register(_tell)
+
+
+def _tell():
+    failed = getattr(sys, "last_value", None) is not None  # and has said so
+    if failed or not share.active() or not share.is_silent():
+        return
+    missed = [one.url for one in share.datasets() if native().run_listed(one.number) is False]
+    if missed:
+        share.warn_once("this rank has ended, and no client that libshard divides has listed %s: what it has "
+                        "read of it is not divided by libshard (libshard-s3(7) has the clients)"
+                        % " and ".join(missed), node=True)
