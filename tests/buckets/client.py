@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import traceback
 import urllib.parse
 
@@ -364,14 +365,29 @@ def s3fs_others(bucket, prefix, keys, version_aware=False):
         try:
             info = fs.info(path)
             found.check(info["size"] == size and info["type"] == "file", "info", repr(key), info)
-            # cat takes ? for a pattern, which is a listing: of this rank's own.
-            body = fs.cat_file(path) if any(c in key for c in "*?[") else fs.cat(path)
+            body = fs.cat(path)  # which takes ? for a pattern, and lists
             found.check(len(body) == size, "cat", repr(key))
             with fs.open(path, "rb") as stream:
                 found.check(len(stream.read()) == size, "open", repr(key))
         except (OSError, ValueError) as error:
             found.check(False, repr(key), repr(error))
         found.add(key, size)
+    return found
+
+
+@way
+def s3fs_patterns(bucket, prefix, name, more):
+    """cat() and get() of a pattern, which lists, and of a name that is a pattern, too: the object, and `more` keys."""
+    found, fs = Found(), file_system()
+    for path, body in fs.cat(f"{bucket}/{prefix}*").items():
+        found.add(strip(path, bucket), len(body))
+    body = fs.cat(f"{bucket}/{name}")
+    found.check(len(body) if more else isinstance(body, bytes), "cat", name, repr(body))
+    both = fs.cat([f"{bucket}/{name}", f"{bucket}/{prefix}none*"])
+    found.check(len(both) == 1 + more, "cat of a list", both)
+    folder = tempfile.mkdtemp()
+    fs.get(f"{bucket}/{name}", folder + "/")
+    found.check(len(os.listdir(folder)) == 1 + more, "get", os.listdir(folder))
     return found
 
 

@@ -104,7 +104,8 @@ def clients(buckets):
                 ["s3fs_find", {"bucket": "train", "prefix": ""}], ["s3fs_glob", train], ["s3fs_walk", train],
                 ["s3fs_walk", {"bucket": "train", "prefix": ""}], ["s3fs_ls", {"bucket": "train", "prefix": "train/cat"}],
                 ["s3fs_ls", {"bucket": "train", "prefix": "train"}], ["s3fs_ls", {"bucket": "train", "prefix": ""}],
-                ["s3fs_others", {**train, "keys": every}], ["smart_open", train], ["cloudpathlib", {**train, "but": ["train/a"]}]]
+                ["s3fs_others", {**train, "keys": every}],
+                ["s3fs_patterns", {"bucket": "train", "prefix": "train/cat dog/", "name": "train/q?", "more": 0}], ["smart_open", train], ["cloudpathlib", {**train, "but": ["train/a"]}]]
     botocore += [["minio", {**train, "recursive": True}], ["minio", {**train, "recursive": True, "use_api_v1": True}],
                  ["minio", {**train, "recursive": False}], ["minio", {"bucket": "train", "prefix": "", "recursive": False}],
                  ["minio", {"bucket": "train", "prefix": "", "recursive": True, "start_after": "train/c"}],
@@ -133,6 +134,9 @@ def empty(buckets):
         said = sum(err.count("more ranks than keys") for _, err in ranks)
         buckets.check(f"more ranks than keys: said, {named(how)}", 1 <= said <= 8 and all(
             err.count("more ranks than keys") <= 1 for _, err in ranks), [err[-300:] for _, err in ranks])
+    behind = [["one_request", {"bucket": "few", "Prefix": "d/", "StartAfter": "d/9"}]]
+    ((answers, err),) = buckets.ranks(2, "s3://few/d", behind, some=[0], SHARD_STRATEGY="hash")
+    buckets.check("a listing from behind the last key says nothing", answers == buckets.bare(behind) and not err, (answers, err))
 
 
 def versions(buckets):

@@ -5,6 +5,7 @@
     pages        pages of S3's listings that a client cannot tell from the server's
     botocore     boto3, aiobotocore, s3fs and all else that is built on botocore
     s3fs         its cache of listings
+    patterns     paths of s3fs's and gcsfs's that are patterns, and objects' names
     keys         what the clients that follow have in common
     minio, s3torchconnector, s3dlio, torchdata
     gcs_pages    pages of Google's listings

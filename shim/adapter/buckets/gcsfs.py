@@ -14,7 +14,7 @@ import asyncio
 import contextvars
 import functools
 
-from . import share
+from . import patterns, share
 from .gcs_pages import answer, drive_async
 from .google_storage import account
 from .keys import begin, errors
@@ -119,6 +119,11 @@ def _patch_cache(cls):
     cls._ls_from_cache = _ls_from_cache
 
 
+def _is_divided(path):
+    bucket, _, key = path.partition("/")
+    return share.is_divided("gs", bucket, key + "/" if key else "")
+
+
 def _patch_probes(cls):
     def probing(original):
         @functools.wraps(original)
@@ -159,4 +164,5 @@ def patch(module):
     _patch_lists(cls)
     _patch_cache(cls)
     _patch_probes(cls)
+    patterns.patch(cls, _is_divided)
 

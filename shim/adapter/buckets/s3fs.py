@@ -14,7 +14,7 @@ import functools
 import inspect
 import sys
 
-from . import share
+from . import patterns, share
 
 _finding = contextvars.ContextVar("libshard_finding", default=False)
 
@@ -103,6 +103,7 @@ def patch(module):
                 type(cache), not inspect.iscoroutinefunction(cls.__dict__.get("_lsdir")))
 
     cls.__init__ = init
+    patterns.patch(cls, _is_divided)
     synchronous = getattr(module, "sync_wrapper", None)
     for wrap, names in ((_probing, ("info", "exists", "isdir")), (_finds, ("find",))):
         for name in names:

@@ -44,6 +44,7 @@ class Dataset:
         self.url = "%s://%s/%s" % (scheme, bucket, self.root)
         self.passes = _Passes()
         self.stats = None  # its number in the statistics
+        self.begun = False  # whether this process has listed it from its beginning
         self.shown = False  # whether this process has been given a key of its own
 
 
@@ -224,6 +225,7 @@ class Share:
             return None
         for one in touched:
             native().run_set_listed(one.number)
+            one.begun = one.begun or (not start and one.root.startswith(prefix))
         rules = _rules()
         _settle(touched[0], self._endpoint)
         if epoch is None:
@@ -398,7 +400,7 @@ class Pass:
         for part in self._parts:
             if part.root.startswith(self.prefix):
                 part.passes.end(self.epoch)
-                if not part.shown and part not in self._listings and not is_worker():
+                if part.begun and not part.shown and part not in self._listings and not is_worker():
                     warn_once("%s: rank %d of %d has no key by hash: more ranks than keys, or "
                               "chance" % (part.url, self._rules.rank, self._rules.size))
 
