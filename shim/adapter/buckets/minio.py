@@ -39,7 +39,7 @@ def _account(client):
     if provider is not None:
         signed = provider.retrieve()
         keys = signed.access_key, signed.secret_key, signed.session_token
-    return variables(_endpoint(client), url.region, keys, verify=url.is_https and _verify(client) or None,
+    return variables(_endpoint(client), url.region, keys, verify=_verify(client) if url.is_https else None,
                      addressing=None if getattr(url, "virtual_style_flag", False) else "path")
 
 
