@@ -69,7 +69,8 @@ static const struct launcher launchers[] = {
      .size = {"WORLD_SIZE"},
      .local_rank = {"LOCAL_RANK"},
      .local_size = {"LOCAL_WORLD_SIZE"},
-     .job = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}},
+     /* Not the count of restarts: only the agent whose worker has failed counts one. */
+     .job = {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"}},
     /* docs.open-mpi.org, "Environment variables set for MPI applications"; it sets
      * PMIX_NAMESPACE too */
     {.name = "Open MPI",
