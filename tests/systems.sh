@@ -6,7 +6,7 @@
 # /var/tmp), where the tree is built and tested in chroot. From where comes what apt of this machine is
 # configured for. Without SUITEs: bullseye, bookworm and trixie (Debian 11 to 13).
 #   KEEP=1   leave the releases there, and take those that are there, for another run
-#   JOBS=N   of make (default: a job for each CPU)
+#   CORES=N  how many jobs make runs at a time (default: one for each CPU)
 # Mounts are made in a namespace of their own: they are gone when it ends. It prints a line for each step,
 # and the log's end of a step that failed.
 set -u
@@ -150,7 +150,7 @@ for suite in $suites; do
 		step "$suite" mounts mount_system "$suite" || continue
 	echo "   $suite: $(inside "$suite" sh -c '. /etc/os-release; echo "$PRETTY_NAME, $(ldd --version | head -1), gcc $(gcc -dumpversion), $(python3 -V)"')"
 	step "$suite" libraries missing_libraries "$suite"
-	step "$suite" make inside "$suite" make -k -j"${JOBS:-$(nproc)}" WERROR=1 tests-built || continue
+	step "$suite" make inside "$suite" make -k -j"${CORES:-$(nproc)}" WERROR=1 tests-built || continue
 	step "$suite" symbols symbols "$suite"
 	step "$suite" unit unit_tests "$suite"
 	step "$suite" python python_view "$suite"

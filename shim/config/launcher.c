@@ -268,11 +268,13 @@ static bool is_of_step(const char *name, const char *prefix) {
 /*
  * Whether this is the script of a job of several tasks, or was started by it without srun: it has
  * SLURM_PROCID=0 and the job's SLURM_NTASKS, but no step. To show it rank 0's share would be wrong.
+ * In a heterogeneous job SLURM_NTASKS counts those of the first component.
  */
 static bool is_batch_script(void) {
   const char *tasks = get_value("SLURM_NTASKS");
+  bool several = (tasks && strcmp(tasks, "1") != 0) || get_value("SLURM_HET_SIZE");
   return get_value("SLURM_JOB_ID") && get_value("SLURM_PROCID") && !get_value("SLURM_STEP_ID") &&
-         !get_value("SLURM_STEP_NUM_TASKS") && tasks && strcmp(tasks, "1") != 0;
+         !get_value("SLURM_STEP_NUM_TASKS") && several;
 }
 
 static bool row_fits(const struct launcher *l) {

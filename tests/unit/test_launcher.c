@@ -245,6 +245,7 @@ static void nobody(void **state) {
                                     "TORCHELASTIC_RUN_ID=x",
                                     "OMPI_COMM_WORLD_RANK=",
                                     "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4",
+                                    "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_HET_SIZE=2",
                                     "PATH=/bin"};
   for (size_t i = 0; i < COUNT(all); i++) {
     struct shard_world w;
@@ -366,6 +367,8 @@ static const struct {
 } jobs[] = {
     {"", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3 MASTER_ADDR=localhost", NULL},
     {"RANK=0 WORLD_SIZE=1", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3", NULL},
+    /* after a restart an agent counts those for which its own workers were the reason */
+    {"", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3 TORCHELASTIC_RESTART_COUNT=%1$d", NULL},
     {"", "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3", NULL},
     {"SLURM_JOB_ID=7 SLURM_PROCID=0",
      "SLURM_JOB_ID=7 OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3", NULL},
