@@ -99,10 +99,9 @@ missing_libraries() {
 	out=$(inside "$1" sh -c '
 		hidden=$(mktemp -d) && mkdir $hidden/curl $hidden/openssl $hidden/json-c
 		for h in curl/curl expat openssl/evp json-c/json; do echo "#error hidden" >$hidden/$h.h; done
-		so=$(gcc -print-file-name=libjemalloc.so); mv $so $so.hidden; a=$(gcc -print-file-name=libjemalloc.a); mv $a $a.hidden
-		make CC="gcc -I$hidden" BUILD=/tmp/bare; echo "status $?"
-		make CC="gcc -I$hidden" BUILD=/tmp/bare lib && ls -l /tmp/bare/libshard.so
-		mv $so.hidden $so; mv $a.hidden $a' 2>&1)
+		echo "hidden!" >$hidden/libjemalloc.so
+		make CC="gcc -I$hidden -L$hidden" BUILD=/tmp/bare; echo "status $?"
+		make CC="gcc -I$hidden -L$hidden" BUILD=/tmp/bare lib && ls -l /tmp/bare/libshard.so' 2>&1)
 	echo "$out"
 	for name in $expected; do
 		echo "$out" | grep -q "^make: $name is missing; install lib" || { echo "FAIL: nothing is said of $name"; return 1; }
