@@ -305,6 +305,7 @@ static int share_file_directly(struct call *c, int rank, struct shard_listing **
     rc = shard_prebuilt_put(*out, file, c->err, c->size);
     if (rc != 0) {
       shard_listing_close(*out);
+      *out = NULL;
     }
   }
   return rc ? rc : 1;
