@@ -133,8 +133,9 @@ static int build_or_wait(struct call *c, struct shard_found *found, bool *first)
 }
 
 /*
- * Whether all hosts have the listing from SHARD_LISTING, by SHARD_LISTING_BUILD=first: a file that is of
- * another dataset, or of this one by another path, is left alone, and each host lists for itself.
+ * Whether all hosts have the listing from SHARD_LISTING, by SHARD_LISTING_BUILD=first: a file that
+ * is of another dataset, or of this one by another path, is left alone, and each host lists for
+ * itself.
  */
 static bool is_first_shared(const struct call *c) {
   const struct shard_wanted *w = &c->wanted;
@@ -207,11 +208,10 @@ static void tell_of_hosts(const struct call *c, const struct shard_found *found)
     return;
   }
   gethostname(host, sizeof(host) - 1);
-  snprintf(
-      what, sizeof(what),
-      "changed after this job had started on host '%.64s', and other hosts may have listed it "
-      "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let %s",
-      host, get_remedy(c));
+  snprintf(what, sizeof(what),
+           "changed after this job had started on host '%.64s', and other hosts may have listed it "
+           "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let %s",
+           host, get_remedy(c));
   shard_entry_say_digest(&c->entry, found->listing, what);
 }
 

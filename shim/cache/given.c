@@ -205,9 +205,8 @@ static int consider_item(struct search *s, const struct shard_listings_item *ite
   }
   rc = consider(s, s->file, s->url);
   return rc == 0 ? 0
-                 : shard_error_set(err, size, rc,
-                                   "SHARD_LISTING='%.300s', for '%.200s': %s; %s", s->url,
-                                   shard_wanted_source(w), shard_listing_strerror(rc),
+                 : shard_error_set(err, size, rc, "SHARD_LISTING='%.300s', for '%.200s': %s; %s",
+                                   s->url, shard_wanted_source(w), shard_listing_strerror(rc),
                                    shard_prebuilt_remedy(rc));
 }
 

@@ -273,10 +273,11 @@ int shard_prebuilt_put(const struct shard_listing *l, const char *file, char *er
     rc = shard_whole_publish(&out);
   }
   if (rc != 0) {
-    snprintf(err, size,
-             "cannot write SHARD_LISTING='%.300s' (SHARD_LISTING_BUILD=first): %s; name a place where "
-             "rank 0 can write and all ranks can read",
-             file, strerror(-rc));
+    snprintf(
+        err, size,
+        "cannot write SHARD_LISTING='%.300s' (SHARD_LISTING_BUILD=first): %s; name a place where "
+        "rank 0 can write and all ranks can read",
+        file, strerror(-rc));
   }
   return rc;
 }
