@@ -38,7 +38,6 @@ CTL := $(BOTH) \
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
-$(filter-out $(LIB_OBJ),$(CTL_OBJ)): | $(BUILD)/gen/libraries.ok
 
 .PHONY: all lib
 all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl
@@ -46,6 +45,7 @@ all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl
 lib: $(BUILD)/libshard.so
 
 # What is missing is said before anything is compiled that needs it.
+$(filter-out $(LIB_OBJ),$(CTL_OBJ)): | $(BUILD)/gen/libraries.ok
 LIBRARIES := $(if $(SANITIZE),,jemalloc) libcurl expat openssl json-c
 $(BUILD)/gen/libraries.ok: scripts/libraries.sh
 	@mkdir -p $(@D)

@@ -60,7 +60,7 @@ mounts() {
 }
 build() {
 	# A processor that is emulated is slow: a part of the tests' random cases will do.
-	make -j"${JOBS:-$(nproc)}" WERROR=1 BUILD=build-aarch64 CFLAGS="-O2 -g -DUNIT_PART=61" \
+	make -j"${CORES:-$(nproc)}" WERROR=1 BUILD=build-aarch64 CFLAGS="-O2 -g -DUNIT_PART=61" \
 		CC="aarch64-linux-gnu-gcc --sysroot=$root" tests-built
 }
 passed=0 failed=0

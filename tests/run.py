@@ -31,7 +31,7 @@ ONCE = ("^(?!view-global|adapter-off$|unknown-version-|bad-timeout|cache-missing
         "|listing-truncated)")
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
-SKIPPED = re.compile(r"skip: .*\Z")
+SKIPPED = re.compile(r"skip: .*(?=\s*\Z)")
 FAILED = re.compile(r"^FAIL .*(?:\n(?!ok |FAIL |\d+ passed).*)*", re.MULTILINE)
 CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (?:\w+: )?(\d+) test\(s\)", re.MULTILINE)
 

@@ -6,7 +6,7 @@
 # /var/tmp), where the tree is built and tested in chroot. From where comes what apt of this machine is
 # configured for. Without SUITEs: bullseye, bookworm and trixie (Debian 11 to 13).
 #   KEEP=1   leave the releases there, and take those that are there, for another run
-#   JOBS=N   of make (default: a job for each CPU)
+#   CORES=N  how many jobs make runs at a time (default: one for each CPU)
 # Mounts are made in a namespace of their own: they are gone when it ends. It prints a line for each step,
 # and the log's end of a step that failed.
 set -u
@@ -99,10 +99,9 @@ missing_libraries() {
 	out=$(inside "$1" sh -c '
 		hidden=$(mktemp -d) && mkdir $hidden/curl $hidden/openssl $hidden/json-c
 		for h in curl/curl expat openssl/evp json-c/json; do echo "#error hidden" >$hidden/$h.h; done
-		so=$(gcc -print-file-name=libjemalloc.so); mv $so $so.hidden; a=$(gcc -print-file-name=libjemalloc.a); mv $a $a.hidden
-		make CC="gcc -I$hidden" BUILD=/tmp/bare; echo "status $?"
-		make CC="gcc -I$hidden" BUILD=/tmp/bare lib && ls -l /tmp/bare/libshard.so
-		mv $so.hidden $so; mv $a.hidden $a' 2>&1)
+		echo "hidden!" >$hidden/libjemalloc.so
+		make CC="gcc -I$hidden -L$hidden" BUILD=/tmp/bare; echo "status $?"
+		make CC="gcc -I$hidden -L$hidden" BUILD=/tmp/bare lib && ls -l /tmp/bare/libshard.so' 2>&1)
 	echo "$out"
 	for name in $expected; do
 		echo "$out" | grep -q "^make: $name is missing; install lib" || { echo "FAIL: nothing is said of $name"; return 1; }
@@ -150,7 +149,7 @@ for suite in $suites; do
 		step "$suite" mounts mount_system "$suite" || continue
 	echo "   $suite: $(inside "$suite" sh -c '. /etc/os-release; echo "$PRETTY_NAME, $(ldd --version | head -1), gcc $(gcc -dumpversion), $(python3 -V)"')"
 	step "$suite" libraries missing_libraries "$suite"
-	step "$suite" make inside "$suite" make -k -j"${JOBS:-$(nproc)}" WERROR=1 tests-built || continue
+	step "$suite" make inside "$suite" make -k -j"${CORES:-$(nproc)}" WERROR=1 tests-built || continue
 	step "$suite" symbols symbols "$suite"
 	step "$suite" unit unit_tests "$suite"
 	step "$suite" python python_view "$suite"

@@ -14,6 +14,7 @@ buckets: clients that list a bucket of SHARD_DATASET get this rank's keys; see b
 The modules, each built on those above it:
 
     native, listing      the functions of libshard.h; a listing that this process has mapped
+    objects              the buckets that DLIO has listed, whose objects SHARD_STATS counts
     shuffles, sequences  numpy's shuffle kept once per node; what acts as DLIO's lists and dicts
     recognise, patching  which DLIO this is; how its modules are changed as they are imported
     known                the file of versions that were proven on this machine

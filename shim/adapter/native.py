@@ -223,9 +223,10 @@ class Native:
         opens = self._run_opens(kind)
         return opens if opens >= 0 else None
 
-    def run_is_shared(self):
-        """Whether this process has what its rank's processes share."""
-        return self._run_epoch() >= 0
+    def run_epoch_or_none(self):
+        """The rank's epoch, 0 before the first one; None if this process shares nothing."""
+        epoch = self._run_epoch()
+        return epoch if epoch >= 0 else None
 
     def run_listed(self, bucket):
         """Whether one of the rank's processes has listed it; None where that is not known."""

@@ -9,6 +9,7 @@ import operator
 import os
 import sys
 
+from . import objects
 from .shuffles import EpochShuffle, Kept, Permutation, advance
 
 CHUNK = 1024  # names fetched at once when a list is iterated
@@ -112,10 +113,12 @@ class FileList(list):
 
     def count_reads(self, used):
         """For SHARD_STATS: the first `used` names of the listing are read from the first epoch on."""
-        if not self.listing.source.startswith("s3://"):  # libc opens no objects
-            scheme = "direct://"  # s3dlio's URI of a local folder
-            root = self.prefix[len(scheme) if self.prefix.startswith(scheme) else 0:]
-            self.listing.count_reads(root, used, 1)
+        scheme = "direct://"  # s3dlio's URI of a local folder
+        root = self.prefix[len(scheme) if self.prefix.startswith(scheme) else 0:]
+        if self.listing.source.startswith("s3://"):
+            root = self.listing.source
+            objects.watch(root)
+        self.listing.count_reads(root, used, 1)
 
     # -- reading
 

@@ -38,8 +38,9 @@
 #include "libshard.h"
 #include "listing/listing.h"
 
-/* The remedy where hosts may differ. */
+/* The remedies where hosts may differ. */
 #define GIVE_ONE "SHARD_LISTING with SHARD_LISTING_BUILD=first give all hosts one listing"
+#define GIVE_EACH "SHARD_LISTING name a folder, which gives all hosts one listing of each dataset"
 
 #define REWRITES 10 /* of a manifest while it is read */
 
@@ -131,6 +132,27 @@ static int build_or_wait(struct call *c, struct shard_found *found, bool *first)
   return rc;
 }
 
+/*
+ * Whether all hosts have the listing from SHARD_LISTING, by SHARD_LISTING_BUILD=first: a file that
+ * is of another dataset, or of this one by another path, is left alone, and each host lists for
+ * itself.
+ */
+static bool is_first_shared(const struct call *c) {
+  const struct shard_wanted *w = &c->wanted;
+  struct shard_listing *l;
+  if (c->first.rank < 0 || c->first.object || shard_listing_open(c->first.listing, &l) != 0) {
+    return c->first.rank >= 0;
+  }
+  bool ours = shard_prebuilt_serves(l, shard_wanted_source(w), &w->options);
+  shard_listing_close(l);
+  return ours;
+}
+
+/* What to do where hosts may differ. */
+static const char *get_remedy(const struct call *c) {
+  return c->first.rank >= 0 ? GIVE_EACH : GIVE_ONE;
+}
+
 /* A job keeps what it began with, and says so if that is not what is there now. */
 static void tell_of_change(const struct call *c, const struct shard_found *found) {
   if (shard_wanted_is_remote(&c->wanted)) {
@@ -143,13 +165,14 @@ static void tell_of_change(const struct call *c, const struct shard_found *found
   } else if (!shard_prebuilt_is_true(found->listing, c->wanted.real)) {
     int64_t since;
     bool numbered;
-    shard_entry_say_digest(
-        &c->entry, found->listing,
-        c->first.rank < 0 && shard_launcher_is_on_hosts(&since, &numbered)
-            ? "has changed since this job listed it on this host, whose ranks keep the listing; "
-              "other "
-              "hosts may have another one: let " GIVE_ONE
-            : "has changed since this job listed it; all ranks keep the listing");
+    char what[400] = "has changed since this job listed it; all ranks keep the listing";
+    if (!is_first_shared(c) && shard_launcher_is_on_hosts(&since, &numbered)) {
+      snprintf(what, sizeof(what),
+               "has changed since this job listed it on this host, whose ranks keep the listing; "
+               "other hosts may have another one: let %s",
+               get_remedy(c));
+    }
+    shard_entry_say_digest(&c->entry, found->listing, what);
   }
 }
 
@@ -178,18 +201,17 @@ static void tell_of_hosts(const struct call *c, const struct shard_found *found)
   int64_t since;
   bool numbered;
   char what[400], host[HOST_NAME_MAX + 1] = "";
-  bool other = c->compared || c->first.rank >= 0 || c->wanted.kind != SHARD_WANTED_DIRECTORY;
+  bool other = c->compared || c->wanted.kind != SHARD_WANTED_DIRECTORY;
   if (other || !shard_launcher_is_on_hosts(&since, &numbered) ||
-      newest_change(found->listing, c->wanted.real) <= since ||
+      newest_change(found->listing, c->wanted.real) <= since || is_first_shared(c) ||
       (numbered && shard_cachedir_on_network(c->cache))) { /* then the job has one listing */
     return;
   }
   gethostname(host, sizeof(host) - 1);
-  snprintf(
-      what, sizeof(what),
-      "changed after this job had started on host '%.64s', and other hosts may have listed it "
-      "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let " GIVE_ONE,
-      host);
+  snprintf(what, sizeof(what),
+           "changed after this job had started on host '%.64s', and other hosts may have listed it "
+           "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let %s",
+           host, get_remedy(c));
   shard_entry_say_digest(&c->entry, found->listing, what);
 }
 
@@ -283,6 +305,7 @@ static int share_file_directly(struct call *c, int rank, struct shard_listing **
     rc = shard_prebuilt_put(*out, file, c->err, c->size);
     if (rc != 0) {
       shard_listing_close(*out);
+      *out = NULL;
     }
   }
   return rc ? rc : 1;

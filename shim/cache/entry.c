@@ -170,7 +170,7 @@ bool shard_entry_is_pinned(const struct shard_entry *e, const char *job) {
 void shard_entry_say_digest(const struct shard_entry *e, const struct shard_listing *l,
                             const char *what) {
   struct shard_listing_info info;
-  char text[600];
+  char text[900];
   shard_listing_info(l, &info);
   snprintf(text, sizeof(text), "directory '%.300s' %s (%llu entries, digest %.16s)",
            shard_wanted_label(e->wanted), what, (unsigned long long)info.entries, info.digest);

@@ -159,8 +159,12 @@ static int consider_folder(struct search *s, const char *folder, char *err, size
   char *file = malloc(PATH_MAX);
   int rc = 0;
   if (!dir || !file) {
-    rc = shard_error_set(err, size, dir ? -ENOMEM : -errno, "SHARD_LISTING='%.300s': %s", folder,
-                         strerror(dir ? ENOMEM : errno));
+    int fault = dir ? ENOMEM : errno;
+    rc = shard_error_set(err, size, -fault, "SHARD_LISTING='%.300s': %s%s", folder, strerror(fault),
+                         fault == EACCES || fault == EPERM ? "; let this user read the folder"
+                         : shard_error_is_shortage(fault)
+                             ? ""
+                             : "; make the folder, and listings in it with shardctl index");
   }
   while (rc == 0 && (entry = shard_real()->readdir(dir))) {
     size_t n = strlen(entry->d_name), k = strlen(SUFFIX), end = strlen(folder);
@@ -201,10 +205,9 @@ static int consider_item(struct search *s, const struct shard_listings_item *ite
   }
   rc = consider(s, s->file, s->url);
   return rc == 0 ? 0
-                 : shard_error_set(err, size, rc,
-                                   "SHARD_LISTING='%.300s', for '%.200s': %s; make it anew with "
-                                   "shardctl index",
-                                   s->url, shard_wanted_source(w), shard_listing_strerror(rc));
+                 : shard_error_set(err, size, rc, "SHARD_LISTING='%.300s', for '%.200s': %s; %s",
+                                   s->url, shard_wanted_source(w), shard_listing_strerror(rc),
+                                   shard_prebuilt_remedy(rc));
 }
 
 /* What has come of it. */
@@ -237,8 +240,9 @@ static int conclude(struct search *s, struct shard_listing **out, char *err, siz
   if (s->damaged[0]) {
     return shard_error_set(err, size, s->fault,
                            "SHARD_LISTING='%.200s' has no listing of '%.200s', but '%.200s': %s; "
-                           "make it anew with shardctl index",
-                           list, source, s->damaged, shard_listing_strerror(s->fault));
+                           "%s",
+                           list, source, s->damaged, shard_listing_strerror(s->fault),
+                           shard_prebuilt_remedy(s->fault));
   }
   return shard_error_set(err, size, -ENOENT,
                          "SHARD_LISTING='%.200s' has no listing of '%.300s'; make it with "

@@ -205,10 +205,15 @@ int shard_prebuilt_open(const char *file, const char *name, const char *real,
              "shardctl index",
              file, real);
   } else if (rc < 0) {
-    snprintf(err, size, "SHARD_LISTING='%.300s': %s; make it anew with shardctl index", file,
-             shard_listing_strerror(rc));
+    snprintf(err, size, "SHARD_LISTING='%.300s': %s; %s", file, shard_listing_strerror(rc),
+             shard_prebuilt_remedy(rc));
   }
   return rc;
+}
+
+const char *shard_prebuilt_remedy(int rc) {
+  return rc == -EACCES || rc == -EPERM ? "let this user read it"
+                                       : "make it anew with shardctl index";
 }
 
 bool shard_prebuilt_may_come(int rc) {
@@ -227,7 +232,8 @@ int shard_prebuilt_await(const char *file, const char *real, const struct shard_
     int rc = shard_prebuilt_try(file, real, asked, out);
     if (!shard_prebuilt_may_come(rc)) {
       if (rc < 0) {
-        snprintf(err, size, "SHARD_LISTING='%.300s': %s", file, shard_listing_strerror(rc));
+        snprintf(err, size, "SHARD_LISTING='%.300s': %s; %s", file, shard_listing_strerror(rc),
+                 shard_prebuilt_remedy(rc));
       }
       return rc;
     }
@@ -267,8 +273,11 @@ int shard_prebuilt_put(const struct shard_listing *l, const char *file, char *er
     rc = shard_whole_publish(&out);
   }
   if (rc != 0) {
-    snprintf(err, size, "cannot write SHARD_LISTING='%.300s' (SHARD_LISTING_BUILD=first): %s", file,
-             strerror(-rc));
+    snprintf(
+        err, size,
+        "cannot write SHARD_LISTING='%.300s' (SHARD_LISTING_BUILD=first): %s; name a place where "
+        "rank 0 can write and all ranks can read",
+        file, strerror(-rc));
   }
   return rc;
 }

@@ -43,6 +43,9 @@ int shard_prebuilt_judge(const struct shard_listing *listing, const char *name, 
  */
 bool shard_prebuilt_may_come(int rc);
 
+/* What to do about such an error, for people. */
+const char *shard_prebuilt_remedy(int rc);
+
 /*
  * Open listing `file` if it is to be used. 1: *out is the caller's, for shard_listing_close(). 0:
  * it is not to be used, and a warning was printed if shard_prebuilt_judge() gave one. -ESTALE: it

@@ -7,7 +7,9 @@
  *
  * The first row that fits counts. So the innermost launcher stands first: torchrun, then MPI
  * launchers, then Slurm, which may have started them. The bare RANK and WORLD_SIZE of PyTorch's
- * env:// convention come last. SHARD_RANK and SHARD_SIZE go before the table.
+ * env:// convention come last, for they may be left from elsewhere; but a launcher that a task of
+ * Slurm's runs, such as DeepSpeed's, counts: see has_inner_ranks(). SHARD_RANK and SHARD_SIZE go
+ * before the table.
  *
  * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun reuse
  * names (torchrun's run id is "none" unless the user sets one), so there the launcher's process
@@ -69,7 +71,8 @@ static const struct launcher launchers[] = {
      .size = {"WORLD_SIZE"},
      .local_rank = {"LOCAL_RANK"},
      .local_size = {"LOCAL_WORLD_SIZE"},
-     .job = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}},
+     /* Not the count of restarts: only the agent whose worker has failed counts one. */
+     .job = {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"}},
     /* docs.open-mpi.org, "Environment variables set for MPI applications"; it sets
      * PMIX_NAMESPACE too */
     {.name = "Open MPI",
@@ -152,7 +155,8 @@ static const struct launcher launchers[] = {
      .job = {"PMIX_NAMESPACE"}},
     /* Slurm's batch script has rank 0's variables, too: see is_batch_script() */
     {SLURM_STEP, .tasks_only = true, .rank = "SLURM_PROCID", .size = {SLURM_SIZES}},
-    /* docs.pytorch.org/docs/stable/distributed.html, "Environment variable initialization" */
+    /* The last row: docs.pytorch.org/docs/stable/distributed.html, "Environment variable
+     * initialization" */
     {.name = "PyTorch",
      .rank = "RANK",
      .size = {"WORLD_SIZE"},
@@ -267,11 +271,13 @@ static bool is_of_step(const char *name, const char *prefix) {
 /*
  * Whether this is the script of a job of several tasks, or was started by it without srun: it has
  * SLURM_PROCID=0 and the job's SLURM_NTASKS, but no step. To show it rank 0's share would be wrong.
+ * In a heterogeneous job SLURM_NTASKS counts those of the first component.
  */
 static bool is_batch_script(void) {
   const char *tasks = get_value("SLURM_NTASKS");
+  bool several = (tasks && strcmp(tasks, "1") != 0) || get_value("SLURM_HET_SIZE");
   return get_value("SLURM_JOB_ID") && get_value("SLURM_PROCID") && !get_value("SLURM_STEP_ID") &&
-         !get_value("SLURM_STEP_NUM_TASKS") && tasks && strcmp(tasks, "1") != 0;
+         !get_value("SLURM_STEP_NUM_TASKS") && several;
 }
 
 static bool row_fits(const struct launcher *l) {
@@ -282,10 +288,25 @@ static bool row_fits(const struct launcher *l) {
          (!l->needs_size || find_set(l->size, &ignored));
 }
 
+/*
+ * Whether a task of Slurm's has started ranks of its own by PyTorch's convention: they have numbers
+ * that are not copies of Slurm's. Without LOCAL_RANK, and in a world of one, they prove nothing.
+ */
+static bool has_inner_ranks(const struct launcher *slurm) {
+  const struct launcher *inner = &launchers[LAUNCHERS - 1];
+  const char *rank = get_value(inner->rank), *size, *outer_size;
+  if (!rank || !find_set(inner->size, &size) || !get_value(inner->local_rank[0])) {
+    return false;
+  }
+  find_set(slurm->size, &outer_size);
+  return strcmp(size, "1") != 0 && (strcmp(rank, get_value(slurm->rank)) != 0 || !outer_size ||
+                                    strcmp(size, outer_size) != 0);
+}
+
 static const struct launcher *find_launcher(void) {
-  for (size_t i = 0; i < LAUNCHERS; i++) {
-    if (row_fits(&launchers[i])) {
-      return &launchers[i];
+  for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++) {
+    if (row_fits(l)) {
+      return strcmp(l->name, "Slurm") == 0 && has_inner_ranks(l) ? &launchers[LAUNCHERS - 1] : l;
     }
   }
   return NULL;

@@ -348,7 +348,10 @@ static bool check_settings(struct job *job) {
       const struct rank *other = &job->ranks[k];
       if (r->job && other->job && strcmp(r->host, other->host) == 0 &&
           strcmp(r->job, other->job) != 0) {
-        FAULT(job, "rank %" PRId64 " ('%s') and rank %" PRId64 " ('%s') are of different runs",
+        FAULT(job,
+              "rank %" PRId64 " ('%s') and rank %" PRId64
+              " ('%s') are of different runs, or of two launchers on a node, which SHARD_JOB makes "
+              "one job",
               r->rank, r->file, other->rank, other->file);
         break;
       }

@@ -24,7 +24,7 @@ struct shard_run {
   uint64_t magic, nonce;
   _Atomic uint64_t epoch; /* 0: none has begun */
   _Atomic uint64_t opens[SHARD_RUN_KINDS];
-  _Atomic uint64_t listed; /* a bit for each bucket of SHARD_DATASET */
+  _Atomic uint64_t listed;  /* a bit for each bucket of SHARD_DATASET */
   _Atomic uint32_t folders; /* filled in */
   struct shard_run_folder {
     uint32_t kind, length;  /* of prefix */

@@ -37,15 +37,24 @@ static struct {
 /* ---- datasets ---------------------------------------------------------------------------------
  */
 
+/* The number of the dataset with this root, or -1. of_program: 1, 0, or -1 for either. */
+static int find_root(uint64_t id, int of_program) {
+  for (uint32_t i = 0; i < shard_notes_datasets(); i++) {
+    if (shard_notes_is_ready(i) && shard_notes_dataset(i)->id == id &&
+        (of_program < 0 || (int)shard_notes_dataset(i)->program == of_program)) {
+      return (int)i;
+    }
+  }
+  return -1;
+}
+
 /* The number of the dataset with this root, which is added if it is new. -1: it is one too many. */
 static int have_root(const char *root, size_t n, const struct statx *st, bool of_program,
                      const struct shard_options *options, uint64_t first) {
   uint64_t id = shard_xxh64(root, n, 0);
-  for (uint32_t i = 0; i < shard_notes_datasets(); i++) {
-    if (shard_notes_is_ready(i) && shard_notes_dataset(i)->id == id &&
-        shard_notes_dataset(i)->program == of_program) {
-      return (int)i;
-    }
+  int found = find_root(id, of_program);
+  if (found >= 0) {
+    return found;
   }
   uint32_t i = atomic_fetch_add(&shard_notes_head->datasets, 1);
   if (i >= SHARD_LOG_DATASETS) {
@@ -109,6 +118,10 @@ int shard_stats_root(const char *path) {
   int found = have_dataset(path, false, &options, shard_config()->epoch);
   errno = saved;
   return found;
+}
+
+int shard_stats_find_bucket(const char *url) {
+  return shard_stats_on() ? find_root(shard_xxh64(url, strlen(url), 0), -1) : -1;
 }
 
 int shard_stats_bucket(const char *url) {
@@ -312,7 +325,10 @@ int shard_stats_dataset(const char *root, const struct shard_listing *listing, u
   shard_listing_info(listing, &info);
   if (shard_stats_on() &&
       shard_options_parse(&options, info.options, ignored, sizeof(ignored)) == 0) {
-    rc = have_dataset(root, true, &options, epoch);
+    size_t n = strlen(root);
+    rc = !strstr(root, "://") ? have_dataset(root, true, &options, epoch)
+         : n < PATH_MAX       ? have_root(root, n, NULL, true, &options, epoch)
+                              : -1;
   }
   if (rc >= 0) {
     uint32_t none = SHARD_LOG_NONE;

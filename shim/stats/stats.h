@@ -41,6 +41,8 @@ void shard_stats_view(enum shard_view view);
 int shard_stats_root(const char *path);
 /* The same of one that is a bucket itself, s3://bucket/prefix/. */
 int shard_stats_bucket(const char *url);
+/* The same if it is known already: of SHARD_DATASET, or listed by a program. */
+int shard_stats_find_bucket(const char *url);
 /* An object of it was opened. */
 void shard_stats_object(int dataset, const char *name, size_t length);
 /* The dataset's listing, with so many entries that are its own. */

@@ -84,7 +84,8 @@ int shard_bucket_pass(const char *url, const struct shard_listing *listing, uint
 }
 
 void shard_bucket_opened(const char *url, const char *name) {
-  shard_stats_object(shard_stats_bucket(url), name, strlen(name));
+  int known = shard_stats_find_bucket(url);
+  shard_stats_object(known >= 0 ? known : shard_stats_bucket(url), name, strlen(name));
 }
 
 /* ---- a page -----------------------------------------------------------------------------------

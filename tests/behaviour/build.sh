@@ -276,5 +276,7 @@ make -C "$ROOT" CC="gcc -I$WORK/hidden" BUILD="$WORK/bare" >out 2>err; got=$?
 verdict "missing libraries" "$([ $got != 0 ] || echo "status 0. "; grep '^make: .* is missing; install ' err | cut -d' ' -f2,6 >got
   printf '%s\n' 'libcurl libcurl4-openssl-dev' 'expat libexpat1-dev' 'json-c libjson-c-dev' | diff - got
   grep -q "make: 'make lib' builds libshard.so alone" err || cat err; grep 'CC\|fatal' out err)"
+verdict "make alone builds both products" "$(make -n -C "$ROOT" BUILD="$WORK/new" >out; for product in libshard.so shardctl; do
+  grep -q -- "-o $WORK/new/$product " out || echo "no $product"; done)"
 verdict "make lib needs none of them" "$(make -n -C "$ROOT" CC="gcc -I$WORK/hidden" BUILD="$WORK/bare" lib | grep -E 'libraries|curl|json-c|shim/ctl')"
 finish

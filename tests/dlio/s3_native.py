@@ -204,7 +204,8 @@ class Tests:
                    "PYTHONUNBUFFERED": "1"}
             preload = []
             if side == "shim":
-                env.update(SHARD_CACHE_DIR=os.path.join(out, "cache"), SHARD_LOG="debug")
+                env.update(SHARD_CACHE_DIR=os.path.join(out, "cache"), SHARD_LOG="debug",
+                           SHARD_STATS=os.path.join(out, "stats.%r"))
                 preload = [self.args.preload]
             command = processes.mpi_command(RANKS, [sys.executable, paths.source("dlio", "s3_rank.py"),
                                                  os.path.join(out, "plan.json")], preload, env)
@@ -286,6 +287,17 @@ class Tests:
         found = [word for word in (SECRET, ACCESS, WRONG) if word.encode() in text]
         self.verdicts.check("no key in any output, listing or file of the cache", not found and len(files) > 10 and b"listing 's3://" in text, found)
 
+    def statistics(self):
+        """What forked and spawned workers have read is counted, each file in one rank."""
+        for name in ("plain", "odd"):
+            read = [path for rank in range(RANKS) for part in self.result("shim", name, rank)["read"] for path, _ in part[1]]
+            opened = []
+            for rank in range(RANKS):
+                with open(os.path.join(self.work, "shim", f"stats.{rank}"), encoding="utf-8") as stream:
+                    opened += [epoch["distinct"] for one in json.load(stream)["datasets"] for epoch in one["epochs"]
+                               if one["dataset"] == f"s3://bucket/s3://bucket/{name}/train/"]
+            self.verdicts.check(f"{name}: statistics of {len(read)} objects", len(read) > 10 and sum(opened) == len(read), opened)
+
     # ---- shard_dataset_open_s3() ----------------------------------------------------------------
 
     def call(self, name, lists, variables, turn=0, since=0, url="s3://bucket/s3://bucket/plain/train", proxies=(), words=(), job="a", **more):
@@ -358,6 +370,7 @@ def main():
     with s3.server(os.path.join(work, "server"), ACCESS, SECRET) as endpoint:
         tests = Tests(args, work, endpoint)
         tests.hook()
+        tests.statistics()
         tests.api()
     return tests.verdicts.conclude(work)
 

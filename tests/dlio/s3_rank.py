@@ -41,11 +41,11 @@ def read(data, storage, part, parts, out):
     import boto3
     import botocore.config
 
-    client = boto3.client(
+    files = pickle.loads(data)
+    client = boto3.session.Session().client(  # a forked worker has the default session of its parent
         "s3", endpoint_url=storage["endpoint_url"], region_name=storage["region"],
         aws_access_key_id=storage["access_key_id"], aws_secret_access_key=storage["secret_access_key"],
         config=botocore.config.Config(s3={"addressing_style": "path"}))
-    files = pickle.loads(data)
     got = []
     for path in files[part::parts]:
         key = path.split("/", 3)[3] if storage.get("keys") == "paths" else path
@@ -110,8 +110,9 @@ def initialize(run, plan, module):
     except Exception as error:  # pylint: disable=broad-except
         result = {"result": f"{type(error).__name__}: {error}"}
     after = dict(os.environ)
-    after.pop("LIBSHARD_RUN", None)  # names the run's count of opens to workers
-    before.pop("LIBSHARD_RUN", None)
+    for name in ("LIBSHARD_RUN", "LIBSHARD_OBJECTS"):  # tell workers what is counted
+        after.pop(name, None)
+        before.pop(name, None)
     result["environment"] = before != after
     return result
 

@@ -51,9 +51,9 @@ def change(fixture, job, start):
         processes.kill_tree(running.pid)
 
 
-def kind_of(line):
+def kind_of(line, remedy):
     """Which host has said a line, if it has digest and remedy."""
-    if DIGEST.search(line) and "SHARD_LISTING_BUILD=first" in line:
+    if DIGEST.search(line) and remedy in line:
         if "'host1'" in line and "1001 entries" in line:
             return "late"
         if "keep the listing" in line and "1000 entries" in line:
@@ -61,7 +61,7 @@ def kind_of(line):
     return line
 
 
-def tell_change(fixture, name, job, faults):
+def tell_change(fixture, name, job, faults, remedy="SHARD_LISTING_BUILD=first"):
     """The verdicts: what went wrong is there, and the host that has listed late says so, once."""
     names = [one["main"] for one in job.reports()]
     fixture.verdicts.tell(f"{name}: a file that comes between two hosts' listings", faults or (
@@ -70,7 +70,7 @@ def tell_change(fixture, name, job, faults):
     said = job.said()
     fixture.verdicts.check(
         f"{name}: one line of the host that listed late, one of each program that still lists on the other",
-        sorted(map(kind_of, said)) == ["early", "early", "late"], job.output)
+        sorted(kind_of(line, remedy) for line in said) == ["early", "early", "late"], job.output)
     status, output = job.verify()
     fixture.verdicts.check(f"{name}: verify finds it, too", status == 1 and "digest" in output, output)
 
@@ -94,6 +94,16 @@ def changing(fixture):
     script = job.script(shares(recipe("torchrun"), False).replace(
         " train.py", " --no-python sh wrapper.sh python3 train.py"))
     tell_change(fixture, "torchrun", job, change(fixture, job, lambda: torchrun_agents(fixture, job, script)))
+
+    # The one file that SHARD_LISTING names is that of the dataset beside: each host lists for itself.
+    job = Job(fixture, "openmpi-beside", 1000)
+    os.mkdir(job.folder + "/beside")
+    job.script(LATE, "wrapper.sh")
+    text = (f"{paths.SHARDCTL} index --quiet {job.folder}/beside -o $SHARED/train.listing\n"
+            + recipe("openmpi").replace("python3 train.py", "sh wrapper.sh python3 train.py"))
+    tell_change(fixture, "openmpi: first, and a listing of the dataset beside", job, change(
+        fixture, job, lambda: fixture.hosts[0].start(["bash", job.script(text)], job.environment(), cwd=job.folder)),
+        "let SHARD_LISTING name a folder")
 
     for name in ("openmpi", "mpich"):
         job = Job(fixture, name + "-changing", 1000)

@@ -115,7 +115,7 @@ class Cases:
             self.cluster.run(["scontrol", "requeue", number])
             # It would wait for two minutes.
             processes.until(lambda: "JobState=PENDING" in self.cluster.run(["scontrol", "show", "job", number])[1])
-            time.sleep(0.5)
+            time.sleep(1.2)  # what slurmd has ended it does not start again within the same second
             self.cluster.run(["scontrol", "update", "job=" + number, "StartTime=now"])
             output = running.communicate(timeout=90)[0].decode()
             faults += [f"exit status {running.returncode}: {output}"] if running.returncode else []

@@ -23,8 +23,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#if !__GLIBC_PREREQ(2, 34)
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#define close_range(first, last, flags) syscall(SYS_close_range, first, last, flags)
+#endif
 
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);

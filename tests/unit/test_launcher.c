@@ -100,6 +100,16 @@ static const struct {
     {"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8 SLURM_PROCID=0 SLURM_NTASKS=1", "Open MPI", 3,
      8, -1, -1},
     {"RANK=0 WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8", "Open MPI", 3, 8, -1, -1},
+    /* DeepSpeed's in a task of Slurm's; but not what may be left from elsewhere, or is Slurm's */
+    {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=3 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1", "PyTorch", 3,
+     4, 3, -1},
+    {"RANK=9 WORLD_SIZE=16 LOCAL_RANK=1 " STEP("1"), "PyTorch", 9, 16, 1, -1},
+    {"RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 " STEP("1"), "PyTorch", 0, 8, 0, -1},
+    {"RANK=9 WORLD_SIZE=16 LOCAL_RANK=1 PMI_RANK=1 PMI_SIZE=8 PMI_JOBID=7.0 " STEP("1"), "PyTorch",
+     9, 16, 1, -1},
+    {"RANK=1 WORLD_SIZE=8 LOCAL_RANK=1 " STEP("1"), "Slurm", 1, 8, 1, 4},
+    {"RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 " STEP("1"), "Slurm", 1, 8, 1, 4},
+    {"RANK=9 WORLD_SIZE=16 " STEP("1"), "Slurm", 1, 8, 1, 4},
     /* ours over theirs */
     {"SHARD_RANK=3 SHARD_SIZE=8 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "
      "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2",
@@ -245,6 +255,7 @@ static void nobody(void **state) {
                                     "TORCHELASTIC_RUN_ID=x",
                                     "OMPI_COMM_WORLD_RANK=",
                                     "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4",
+                                    "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_HET_SIZE=2",
                                     "PATH=/bin"};
   for (size_t i = 0; i < COUNT(all); i++) {
     struct shard_world w;
@@ -366,6 +377,8 @@ static const struct {
 } jobs[] = {
     {"", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3 MASTER_ADDR=localhost", NULL},
     {"RANK=0 WORLD_SIZE=1", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3", NULL},
+    /* after a restart an agent counts those for which its own workers were the reason */
+    {"", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3 TORCHELASTIC_RESTART_COUNT=%1$d", NULL},
     {"", "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3", NULL},
     {"SLURM_JOB_ID=7 SLURM_PROCID=0",
      "SLURM_JOB_ID=7 OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3", NULL},

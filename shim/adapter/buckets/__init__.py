@@ -17,12 +17,13 @@ A module for each client. CLIENTS says which of them patches what: {module that 
 here, its function)}. The function gets the imported module. A client whose import brings in this
 package also has a row in adapter/clients.def.
 
-GETs, PUTs and everything but listing go to the server untouched.
+GETs, PUTs and everything but listing go to the server untouched. For SHARD_STATS, GETs are counted; also
+those of a DLIO that has listed a bucket itself (objects.py).
 """
 import importlib
 import sys
 
-from .. import Importer
+from .. import Importer, objects
 from ..patching import Finder
 from . import ended, pages, share  # pylint: disable=unused-import
 
@@ -70,9 +71,10 @@ def _patch_once_loaded(name):
 def start():
     """Get ready to patch the clients as they are imported; those that are there already, now."""
     sys.meta_path.append(Importer)  # a client's module is compiled when the client is there
-    if not share.datasets():
+    if not share.datasets() and not objects.urls():
         return
-    ended.start()
+    if share.datasets():
+        ended.start()
     sys.meta_path.insert(0, Finder({
         name: lambda loaded, name=name: _patch(loaded, name) for name in CLIENTS}))
     for name in CLIENTS:

@@ -187,19 +187,12 @@ def _region(client):
 
 # ---- statistics ---------------------------------------------------------------------------------
 
-_recent = {}  # (bucket, key) of objects that are read by ranges, the latest last
-
-
 def _is_open(request):
-    """Whether a GET opens an object: all of it, from its first byte, or the first range for long."""
-    asked, of = request.get("Range"), (request.get("Bucket"), request.get("Key"))
-    if not asked:
-        return True
-    seen = _recent.pop(of, False)
-    _recent[of] = True
-    while len(_recent) > 256:
-        _recent.pop(next(iter(_recent)), None)
-    return not seen or str(asked).replace(" ", "").startswith("bytes=0-")
+    """Whether a GET opens an object."""
+    asked = request.get("Range")
+    return not asked or share.is_first_range(
+        request.get("Bucket"), request.get("Key"),
+        str(asked).replace(" ", "").startswith("bytes=0-"))
 
 
 def _counted(method):

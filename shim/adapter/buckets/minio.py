@@ -39,7 +39,7 @@ def _account(client):
     if provider is not None:
         signed = provider.retrieve()
         keys = signed.access_key, signed.secret_key, signed.session_token
-    return variables(_endpoint(client), url.region, keys, verify=url.is_https and _verify(client) or None,
+    return variables(_endpoint(client), url.region, keys, verify=_verify(client) if url.is_https else None,
                      addressing=None if getattr(url, "virtual_style_flag", False) else "path")
 
 
@@ -118,7 +118,10 @@ def _patch_get(cls):
     @functools.wraps(original)
     def get_object(self, bucket_name, object_name, *args, **kwargs):
         answer = original(self, bucket_name, object_name, *args, **kwargs)
-        share.count_opened("s3", bucket_name, object_name, _endpoint(self))
+        offset = kwargs.get("offset", args[0] if args else 0)
+        length = kwargs.get("length", args[1] if len(args) > 1 else 0)
+        if not (offset or length) or share.is_first_range(bucket_name, object_name, not offset):
+            share.count_opened("s3", bucket_name, object_name, _endpoint(self))
         return answer
 
     cls.get_object = get_object

@@ -9,6 +9,7 @@ No seam: UNSEEN list in Rust. They pass, with a warning.
 """
 import functools
 import os
+import sys
 
 from ..native import ERROR, native
 from . import share
@@ -162,28 +163,75 @@ def _patch_unseen(module):
 # ---- statistics --------------------------------------------------------------------------------
 
 
+def _count(uri, is_opened=lambda bucket, key: True):
+    endpoint, bucket, key = _parts(uri) if native().stats_on() else (None, None, None)
+    if bucket and is_opened(bucket, key):
+        count_opened("s3", bucket, key, endpoint)
+
+
+def _get(original):
+    @functools.wraps(original)
+    def get(uri, *args, **kwargs):
+        answer = original(uri, *args, **kwargs)
+        _count(uri)
+        return answer
+
+    return get
+
+
+def _get_many(original):
+    @functools.wraps(original)
+    def get_many(uris, *args, **kwargs):
+        answer = original(uris, *args, **kwargs)
+        for uri in uris:
+            _count(uri)
+        return answer
+
+    return get_many
+
+
+def _get_part(original):
+    """get_range(uri, offset, length), parquet_get_rg(uri, row group, ...)."""
+    @functools.wraps(original)
+    def get_part(uri, *args, **kwargs):
+        answer = original(uri, *args, **kwargs)
+        first = args[0] if args else kwargs.get("offset", kwargs.get("rg_idx"))
+        _count(uri, lambda bucket, key: share.is_first_range(bucket, key, first == 0))
+        return answer
+
+    return get_part
+
+
+def _from_uris(original):
+    """PyDataset.from_uris(): a loader in Rust gets them all."""
+    def from_uris(uris, *args, **kwargs):
+        answer = original(uris, *args, **kwargs)
+        for uri in uris:
+            _count(uri)
+        return answer
+
+    return staticmethod(from_uris)
+
+
 def _patch_gets(module):
-    def counting(original, several):
-        @functools.wraps(original)
-        def get(uri, *args, **kwargs):
-            answer = original(uri, *args, **kwargs)
-            for one in uri if several else (uri,):
-                endpoint, bucket, key = _parts(one)
-                if bucket:
-                    count_opened("s3", bucket, key, endpoint)
-            return answer
-
-        return get
-
-    for name, several in (("get", False), ("get_many", True)):
+    for name, wrap in (("get", _get), ("get_many", _get_many), ("get_range", _get_part),
+                       ("parquet_get_rg", _get_part)):
         if hasattr(module, name):
-            setattr(module, name, counting(getattr(module, name), several))
+            setattr(module, name, wrap(getattr(module, name)))
+    cls = getattr(module, "PyDataset", None)
+    if hasattr(cls, "from_uris"):
+        cls.from_uris = _from_uris(cls.from_uris)
 
 
 def patch(module):
     """Patch s3dlio._pymod, the extension."""
+    before = dict(vars(module))
     _patch_list(module)
     _patch_datasets(module)
     _patch_unseen(module)
     _patch_gets(module)
+    package = sys.modules.get("s3dlio")  # has copies, if it was imported before
+    for name, original in before.items():
+        if getattr(package, name, None) is original and getattr(module, name) is not original:
+            setattr(package, name, getattr(module, name))
 

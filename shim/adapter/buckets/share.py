@@ -23,6 +23,7 @@ import contextvars
 import os
 import sys
 
+from .. import objects
 from ..listing import Listing
 from ..native import INFO, WARN, native, speaks
 
@@ -408,10 +409,28 @@ class Pass:
 # ---- statistics ---------------------------------------------------------------------------------
 
 
+_recent = {}  # (bucket, key, epoch) of objects that are read by ranges, the latest last
+
+
+def is_first_range(bucket, key, from_begin):
+    """Whether a GET of a range opens an object: from its first byte, or the first range for long, or
+    in DLIO's epoch."""
+    of = bucket, key, native().run_epoch_or_none()
+    seen = _recent.pop(of, False)
+    _recent[of] = True
+    while len(_recent) > 256:
+        _recent.pop(next(iter(_recent)), None)
+    return from_begin or not seen
+
+
 def count_opened(scheme, bucket, key, endpoint=None):
     """For SHARD_STATS: the client has opened this object (its GET has been answered)."""
     if not native().stats_on():
         return
+    for url in objects.urls():
+        root = url[len("s3://") + len(bucket) + 1:]
+        if scheme == "s3" and url.startswith("s3://%s/" % bucket) and key.startswith(root):
+            native().bucket_opened(url, key[len(root):])
     mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket
             and key.startswith(one.root)]
     if mine and active() and not _elsewhere(mine[0], endpoint):

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-from .. import known, modules_of
+from .. import known, modules_of, objects
 from ..native import ERROR, WARN, native, speaks
 from ..parts import EVERYWHERE
 from ..patching import Finder
@@ -69,6 +69,7 @@ def start():
             native().log(level, "DLIO runs unmodified%s: %s" % (_without(), fault))
         return
     native().set_view("global")
+    objects.start()
     sys.meta_path.insert(0, Finder({
         module: lambda loaded, module=module: _patch(loaded, module)
         for module in {**EVERYWHERE, **family.patches}}))

@@ -282,7 +282,8 @@ int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
   account->endpoint = find_endpoint(&f);
   const char *bundle = get_variable("AWS_CA_BUNDLE");
   account->ca_bundle = bundle ? strdup(bundle) : look_up_setting(&f, NULL, "ca_bundle");
-  account->unverified = get_variable("LIBSHARD_NO_VERIFY_SSL") != NULL; /* of a client that trusts all */
+  account->unverified =
+      get_variable("LIBSHARD_NO_VERIFY_SSL") != NULL; /* of a client that trusts all */
   account->addressing = addressing != SHARD_S3_AUTO ? addressing : find_addressing(&f);
   return check_account(account, &f, anonymous, err, size);
 }
