@@ -301,6 +301,7 @@ struct reading {
   size_t base;     /* of names in the path */
   bool names_only; /* stat nothing */
   bool by_type;    /* FTS_NOSTAT: stat what may be a directory */
+  int directories; /* how many there still are, by the number of links, as libc counts; or below 0 */
 };
 
 /* One more entry. -1 and errno: the walk is over. */
@@ -321,13 +322,16 @@ static int add_entry(FTS *fts, struct reading *r, const struct dirent *d) {
   e->fts_parent = r->of;
   e->fts_pathlen = (unsigned short)(r->base + length);
   e->fts_accpath = changes_directory(fts) ? e->fts_name : e->fts_path;
-  if (r->names_only || (r->by_type && d->d_type != DT_DIR && d->d_type != DT_UNKNOWN)) {
+  if (r->names_only || r->directories == 0 ||
+      (r->by_type && d->d_type != DT_DIR && d->d_type != DT_UNKNOWN)) {
     e->fts_info = FTS_NSOK;
   } else {
     if (!changes_directory(fts)) {
       memcpy(fts->fts_path + r->base, e->fts_name, length + 1);
     }
     e->fts_info = stat_entry(fts, e, false);
+    bool found = e->fts_info == FTS_D || e->fts_info == FTS_DC || e->fts_info == FTS_DOT;
+    r->directories -= found && r->directories > 0;
   }
   if (r->tail) {
     r->tail->fts_link = e;
@@ -389,7 +393,8 @@ static FTSENT *read_directory(FTS *fts, enum purpose purpose) {
     return NULL;
   }
   r.by_type = has_option(fts, FTS_NOSTAT) && has_option(fts, FTS_PHYSICAL);
-  bool leaf = r.by_type && cur->fts_nlink == (has_option(fts, FTS_SEEDOT) ? 0 : 2);
+  r.directories = r.by_type ? (int)cur->fts_nlink - (has_option(fts, FTS_SEEDOT) ? 0 : 2) : -1;
+  bool leaf = r.directories == 0;
   bool enter = purpose == ENTER || (purpose == CHILDREN && !leaf);
   bool there = enter && change_to(fts, cur, dirfd(r.dir), NULL) == 0;
   if (enter && !there) {
