@@ -301,8 +301,7 @@ struct reading {
   size_t base;     /* of names in the path */
   bool names_only; /* stat nothing */
   bool by_type;    /* FTS_NOSTAT: stat what may be a directory */
-  int directories; /* how many there still are, by the number of links, as libc counts; or below 0
-                    */
+  int directories; /* still to come, by the links' number as libc has it; below 0: not known */
 };
 
 /* One more entry. -1 and errno: the walk is over. */

@@ -169,66 +169,51 @@ def _count(uri, is_opened=lambda bucket, key: True):
         count_opened("s3", bucket, key, endpoint)
 
 
-def _get(original):
-    @functools.wraps(original)
-    def get(uri, *args, **kwargs):
-        answer = original(uri, *args, **kwargs)
+def _count_one(uri, *_, **__):
+    _count(uri)
+
+
+def _count_all(uris, *_, **__):
+    for uri in uris:
         _count(uri)
+
+
+def _count_range(uri, offset=None, *_, **__):
+    _count(uri, lambda bucket, key: share.is_first_range(bucket, key, offset == 0))
+
+
+def _count_row_group(uri, rg_idx=None, *_, **__):
+    _count_range(uri, rg_idx)
+
+
+def _counting(original, count):
+    """A function that gets objects; count() has its parameters."""
+    @functools.wraps(original)
+    def get(*args, **kwargs):
+        answer = original(*args, **kwargs)
+        count(*args, **kwargs)
         return answer
 
     return get
 
 
-def _get_many(original):
-    @functools.wraps(original)
-    def get_many(uris, *args, **kwargs):
-        answer = original(uris, *args, **kwargs)
-        for uri in uris:
-            _count(uri)
-        return answer
-
-    return get_many
-
-
-def _get_part(original):
-    """get_range(uri, offset, length), parquet_get_rg(uri, row group, ...)."""
-    @functools.wraps(original)
-    def get_part(uri, *args, **kwargs):
-        answer = original(uri, *args, **kwargs)
-        first = args[0] if args else kwargs.get("offset", kwargs.get("rg_idx"))
-        _count(uri, lambda bucket, key: share.is_first_range(bucket, key, first == 0))
-        return answer
-
-    return get_part
-
-
-def _from_uris(original):
-    """PyDataset.from_uris(): a loader in Rust gets them all."""
-    def from_uris(uris, *args, **kwargs):
-        answer = original(uris, *args, **kwargs)
-        for uri in uris:
-            _count(uri)
-        return answer
-
-    return staticmethod(from_uris)
-
-
 def _patch_gets(module):
-    for name, wrap in (("get", _get), ("get_many", _get_many), ("get_range", _get_part),
-                       ("parquet_get_rg", _get_part)):
+    for name, count in (("get", _count_one), ("get_many", _count_all), ("get_range", _count_range),
+                        ("parquet_get_rg", _count_row_group)):
         if hasattr(module, name):
-            setattr(module, name, wrap(getattr(module, name)))
+            setattr(module, name, _counting(getattr(module, name), count))
     cls = getattr(module, "PyDataset", None)
-    if hasattr(cls, "from_uris"):
-        cls.from_uris = _from_uris(cls.from_uris)
+    if hasattr(cls, "from_uris"):  # a loader in Rust gets them all
+        cls.from_uris = staticmethod(_counting(cls.from_uris, _count_all))
 
 
 def patch(module):
     """Patch s3dlio._pymod, the extension."""
     before = dict(vars(module))
-    _patch_list(module)
-    _patch_datasets(module)
-    _patch_unseen(module)
+    if share.datasets():
+        _patch_list(module)
+        _patch_datasets(module)
+        _patch_unseen(module)
     _patch_gets(module)
     package = sys.modules.get("s3dlio")  # has copies, if it was imported before
     for name, original in before.items():

@@ -427,10 +427,10 @@ def count_opened(scheme, bucket, key, endpoint=None):
     """For SHARD_STATS: the client has opened this object (its GET has been answered)."""
     if not native().stats_on():
         return
+    whole = "%s://%s/%s" % (scheme, bucket, key)
     for url in objects.urls():
-        root = url[len("s3://") + len(bucket) + 1:]
-        if scheme == "s3" and url.startswith("s3://%s/" % bucket) and key.startswith(root):
-            native().bucket_opened(url, key[len(root):])
+        if whole.startswith(url):
+            native().bucket_opened(url, whole[len(url):])
     mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket
             and key.startswith(one.root)]
     if mine and active() and not _elsewhere(mine[0], endpoint):
