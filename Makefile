@@ -18,14 +18,14 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c error file path size version whole words) \
+BOTH := $(addprefix base/,crc32c error file filesystem path peek size version whole words) \
         $(addprefix config/,config dataset launcher listings log pattern) \
-        $(addprefix listing/,names options reader) \
+        $(addprefix listing/,identity names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir filenames prebuilt stream)
+        $(addprefix cache/,cachedir filenames prebuilt safe stream)
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
-       $(addprefix cache/,cache elect entry fetch first given produce wanted) \
+       $(addprefix cache/,cache elect entry fetch first given kept lock produce wanted) \
        $(addprefix stats/,keeper notes opens run stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
        adapter/adapter \
@@ -99,7 +99,7 @@ T := $(BUILD)/tests
 # Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := crc32c options shard permute run launcher config listing damage whole sort walk faults json nameset s3 stream climb serve descriptors s3_client s3_ranges
+UNIT := cache crc32c options shard permute run launcher config listing damage unchecked whole sort walk faults json nameset s3 stream climb serve descriptors s3_client s3_ranges once
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names
 LINKED_BIN := $(T)/access
@@ -172,6 +172,13 @@ test-dlio:
 	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) -m tests.dlio.matrix --active --dlio $(DLIO)
 	$(Q)$(VENV_PYTHON) -m tests.dlio.s3_dlio --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
 endif
+
+# Races, again and again on a busy machine: make soak ROUNDS=100. Not a part of make test.
+.PHONY: soak
+soak:
+	$(Q)bash scripts/setup.sh test
+	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built
+	$(Q)$(VENV_PYTHON) -m tests.soak $(if $(ROUNDS),--rounds $(ROUNDS))
 
 # Other releases of Debian, as root, in chroots that it makes and removes: make test-systems SUITES=trixie
 .PHONY: test-systems

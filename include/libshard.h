@@ -39,7 +39,8 @@ const char *shard_version(void);
 struct shard_listing;
 
 /*
- * Map the listing `file` read-only and check its header.
+ * Open the listing `file` and check its header. A file that is cut or overwritten later gives
+ * -EBADMSG where that is met, never a signal, and never names of two listings.
  * On success *out is the caller's, who ends it with shard_listing_close().
  * Errors: -ENOENT, -EACCES, ... of open(2); -EBADMSG if the file is not a listing, is damaged or
  * truncated; -EPROTONOSUPPORT if it is a listing of another format version; -ENOMEM.
@@ -318,6 +319,32 @@ void shard_log(int level, const char *text);
  * the length of the path, or a negative errno and a line in err[errsize].
  */
 ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize);
+
+/*
+ * What one process of a node makes and the others map: `size` bytes of the cache, told by a key of
+ * 32 hexadecimal digits. They lie in a file from SHARD_KEPT_HEADER on, and have a checksum.
+ *
+ * shard_kept_begin() waits until no other process makes them, SHARD_TIMEOUT seconds at most. Then
+ * *fd is the file, the caller's to close. *making NULL: it is whole. Else the caller is to fill it,
+ * and then to call shard_kept_end(), before it closes *fd: good 1, and the file gets its name; 0:
+ * it is given up. shard_kept_open(): the file if it is there and whole, without waiting.
+ * shard_kept_remove(): who has it mapped keeps it. 0, or a negative errno and a line in
+ * err[errsize]: -ETIMEDOUT, -ENOENT, -EBADMSG.
+ */
+#define SHARD_KEPT_HEADER 4096
+struct shard_kept;
+int shard_kept_begin(const char *key, uint64_t size, int *fd, struct shard_kept **making, char *err,
+                     size_t errsize);
+int shard_kept_end(struct shard_kept *making, int good, char *err, size_t errsize);
+int shard_kept_open(const char *key, uint64_t size, int *fd, char *err, size_t errsize);
+void shard_kept_remove(const char *key);
+
+/*
+ * Open a file for reading that can be believed: a regular one, which belongs to this user or root,
+ * and to which nobody else may write. The descriptor, or a negative errno and a line in
+ * err[errsize], which does not name the file; -EPERM and -EINVAL: it is not to be believed.
+ */
+int shard_file_open(const char *file, char *err, size_t errsize);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -66,10 +66,10 @@ def main():
     prints, files = wanted()
     for source in sys.argv[1:]:
         for text in texts(source, files):
-            found = recognise.fingerprints(text)
-            if not prints.intersection(found.values()):
-                continue
             try:
+                found = recognise.fingerprints(text)
+                if not prints.intersection(found.values()):
+                    continue
                 shaped = shapes.shapes(text)
             except SyntaxError:
                 continue

@@ -7,7 +7,8 @@ A step is a program that ends with `N passed, M failed`, a test of cmocka's or u
 status. It may use as many cores as it says; steps run side by side while there are cores left, in
 the order of the table. What says that it is `alone` measures time, and shares the machine with
 nothing. Logs are in build/test-logs/; that of a step that failed is shown. `make test-AREA` makes
-everything that the steps need.
+everything that the steps need. The last line says what this machine, or this user, does not allow and
+was skipped; with STRICT=1 in the environment that is a failure.
 """
 import argparse
 import dataclasses
@@ -28,12 +29,13 @@ VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
 TIMED = ("badinput", "tools")  # they say how many seconds something may take
 # Of situations in which libshard does the same, for another reason, one is enough for make test.
 ONCE = ("^(?!view-global|adapter-off$|unknown-version-|bad-timeout|cache-missing|cache-is-a|listing-given-f"
-        "|listing-truncated)")
+        "|listing-truncated|plugin-sorted)")
 # What four ranks do as two do, which costs the most.
 FOUR = "^(?!.*-random|tensorflow-.*(sample_shuffle|folders-file))"
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 SKIPPED = re.compile(r"skip: .*(?=\s*\Z)")
+SKIPS = re.compile(r"^skip:? +(.*)", re.MULTILINE)
 FAILED = re.compile(r"^FAIL .*(?:\n(?!ok |FAIL |\d+ passed).*)*", re.MULTILINE)
 CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (?:\w+: )?(\d+) test\(s\)", re.MULTILINE)
 
@@ -139,6 +141,9 @@ class Running:
         env.setdefault("PYTHON", sys.executable)
         env["PYTHONDONTWRITEBYTECODE"] = "1"
         command = step.command
+        if command[0] == "make" and "BUILD" in env:  # it works on the build, and no copy
+            env.pop("BUILD")
+            env.update({"BUILD": paths.GIVEN} if paths.GIVEN else {})
         if not shutil.which(command[0], path=env.get("PATH")):
             command = ["sh", "-c", 'echo "$0: there is no such program"; exit 127', command[0]]
         with open(step.log, "wb") as output:
@@ -170,6 +175,12 @@ class Running:
             return None
         self.process.returncode = os.waitstatus_to_exitcode(status)
         return self.process.returncode, seconds, usage.ru_utime + usage.ru_stime
+
+
+def skips(step):
+    """What was skipped, a line each: the whole step, or single checks of it."""
+    with open(step.log, encoding="utf-8", errors="backslashreplace") as stream:
+        return [f"{step.name}: {what.strip()}" for what in SKIPS.findall(stream.read())]
 
 
 def sums(text, good):
@@ -273,8 +284,12 @@ def main():
         with open(step.log, encoding="utf-8", errors="backslashreplace") as stream:
             print(f"FAIL {step.name}\n{why(stream.read())[-4000:]}")
     print(f"{len(steps)} steps in {time.monotonic() - begin:.0f} s")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    skipped = [one for step in steps for one in skips(step)]
+    strict = os.environ.get("STRICT", "") not in ("", "0")
+    for one in skipped if strict else []:
+        print(f"FAIL STRICT is set, and this was skipped: {one}")
+    print(f"{passed} passed, {failed} failed" + (f", {len(skipped)} skipped: {'; '.join(skipped)}" if skipped else ""))
+    return 1 if failed or not passed or (strict and skipped) else 0
 
 
 if __name__ == "__main__":

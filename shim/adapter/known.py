@@ -7,9 +7,9 @@ A proof is of one tree: "functions" has the fingerprint of each function of the 
 holds for the libshard that made it only, told by its version and a digest of this package. The file
 is trusted if it belongs to root or to the user of this process, and nobody else may write to it.
 """
+import errno
 import hashlib
 import os
-import stat
 
 from . import SOURCES
 from .native import native
@@ -44,24 +44,16 @@ def this_libshard():
 def _text(path):
     """What the file holds, None if there is none."""
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(
-                name, flags | os.O_NONBLOCK)) as stream:
-            about = os.fstat(stream.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise Distrust("it is no regular file; remove it")
-            if about.st_uid not in (0, os.geteuid()):
-                raise Distrust("it belongs to user %d; 'shardctl prove' makes one of your own "
-                               "(SHARD_KNOWN names another file)" % about.st_uid)
-            if about.st_mode & 0o022:
-                raise Distrust("others may write to it (mode %03o); look at what it holds, and "
-                               "chmod go-w" % (about.st_mode & 0o777))
+        with os.fdopen(native().file_open(path), "rb") as stream:
             return stream.read(MOST + 1)
     except FileNotFoundError:
         if os.environ.get("SHARD_KNOWN"):
             raise Distrust("it is not there (SHARD_KNOWN)") from None
         return None
     except OSError as error:
-        raise Distrust("%s; make it readable, or set SHARD_KNOWN" % error.strerror) from None
+        remedy = ("make it readable" if error.errno == errno.EACCES
+                  else "'shardctl prove' makes one of your own")
+        raise Distrust("%s; %s, or set SHARD_KNOWN" % (error.strerror, remedy)) from None
 
 
 def _is_table(functions):

@@ -67,8 +67,15 @@ class Native:
         self._bucket = declare(slow, "shard_dataset_open_s3", ctypes.c_int, text, text,
                                ctypes.POINTER(text), ctypes.c_uint64, ctypes.c_int64,
                                ctypes.POINTER(pointer), text, size)
-        self._cache_dir = declare(quick, "shard_cache_dir", ctypes.c_ssize_t, text, size, text,
-                                  size)
+        self._kept_begin = declare(slow, "shard_kept_begin", ctypes.c_int, text, ctypes.c_uint64,
+                                   ctypes.POINTER(ctypes.c_int), ctypes.POINTER(pointer), text,
+                                   size)
+        self._kept_end = declare(slow, "shard_kept_end", ctypes.c_int, pointer, ctypes.c_int, text,
+                                 size)
+        self._kept_open = declare(slow, "shard_kept_open", ctypes.c_int, text, ctypes.c_uint64,
+                                  ctypes.POINTER(ctypes.c_int), text, size)
+        self._kept_remove = declare(quick, "shard_kept_remove", None, text)
+        self._file_open = declare(quick, "shard_file_open", ctypes.c_int, text, text, size)
         self._version = declare(quick, "shard_version", text)
         self._world_get = declare(quick, "shard_world_get", ctypes.c_int, ctypes.POINTER(World),
                                   text, size)
@@ -239,11 +246,41 @@ class Native:
             raise OSError("this process cannot learn the rank's epoch; unset SHARD_SHUFFLE")
         return epoch
 
-    def cache_dir(self):
-        path, text = ctypes.create_string_buffer(4096), self._text()
-        if self._cache_dir(path, 4096, text, 1024) < 0:
-            raise OSError(self._decode(text))
-        return os.fsdecode(path.value)
+    KEPT_HEADER = 4096
+
+    def kept_begin(self, key, length):
+        """(descriptor of what is kept, None, or what kept_end() takes: it is to be filled); see
+        shard_kept_begin()."""
+        fd, making, line = ctypes.c_int(), ctypes.c_void_p(), self._text()
+        rc = self._kept_begin(key.encode(), length, ctypes.byref(fd), ctypes.byref(making), line,
+                              1024)
+        if rc:
+            raise OSError(-rc, self._decode(line))
+        return fd.value, making if making.value else None
+
+    def kept_end(self, making, good):
+        line = self._text()
+        rc = self._kept_end(making, good, line, 1024)
+        if rc:
+            raise OSError(-rc, self._decode(line))
+
+    def kept_open(self, key, length):
+        fd, line = ctypes.c_int(), self._text()
+        rc = self._kept_open(key.encode(), length, ctypes.byref(fd), line, 1024)
+        if rc:
+            raise OSError(-rc, self._decode(line))
+        return fd.value
+
+    def kept_remove(self, key):
+        self._kept_remove(key.encode())
+
+    def file_open(self, path):
+        """Descriptor of a file that can be believed; OSError."""
+        line = self._text()
+        fd = self._file_open(os.fsencode(path), line, 1024)
+        if fd < 0:
+            raise OSError(-fd, self._decode(line))
+        return fd
 
     def dataset(self, directory, options):
         """Handle of the listing of `directory`; OSError with a line for people."""

@@ -60,21 +60,32 @@ class Proxy:
         return getattr(self._target, name)
 
 
+_replaced = {}  # (owner, name) -> what was put there
+
+
 def replace(owner, replacement):
     """Put a function in the place of the one of the same name; __wrapped__ keeps that."""
     name = replacement.__name__
     replacement.__wrapped__ = getattr(owner, name)
     setattr(owner, name, replacement)
+    _replaced[owner, name] = replacement
+
+
+def is_displaced(owner, name):
+    """Whether something else is in the place of what replace() has put there."""
+    return vars(owner).get(name) is not _replaced.get((owner, name), vars(owner).get(name))
 
 
 @contextlib.contextmanager
 def lent(module, **names):
-    """For the time of a block, let a module's functions find these globals instead of their own."""
-    own = {name: module.__dict__[name] for name in names if name in module.__dict__}
-    module.__dict__.update(names)
+    """For the time of a block, let the functions of a module, or with these globals, find these names
+    instead of their own."""
+    scope = module if isinstance(module, dict) else vars(module)
+    own = {name: scope[name] for name in names if name in scope}
+    scope.update(names)
     try:
         yield
     finally:
         for name in names:
-            del module.__dict__[name]
-        module.__dict__.update(own)
+            del scope[name]
+        scope.update(own)

@@ -1,50 +1,72 @@
 # SPDX-License-Identifier: MIT
-"""recognise: which family a DLIO is of, told by the sources of its functions."""
+"""recognise: which family a DLIO is of, told by the sources of its functions; and whether what runs
+is what was recognised."""
+import ast
 import hashlib
 import os
+import types
+from importlib.util import decode_source
 
 
-def fingerprints(source):
-    """{qualified name: fingerprint} of the methods in a module's source.
+def _print(lines):
+    """The fingerprint of a function's lines."""
+    text = "\n".join(lines)
+    if '"""' not in text and "'''" not in text and "\\\n" not in text:
+        # No string spans lines: those that are blank, or a comment only, do nothing.
+        text = "\n".join(line for line in lines if line.strip() and line.lstrip()[0] != "#")
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def _methods(syntax):
+    """{qualified name: (first line, last line)} of the methods in a module's syntax tree,
+    decorators included. The last definition of a name counts, as it does in Python."""
+    classes = {one.name: one for one in syntax.body if isinstance(one, ast.ClassDef)}
+    return {"%s.%s" % (cls.name, one.name):
+            (min(part.lineno for part in (*one.decorator_list, one)), one.end_lineno)
+            for cls in classes.values() for one in cls.body
+            if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+class Source:
+    """A module's source: the fingerprints of its methods, and the code that they compile to.
+    Raises ValueError or SyntaxError."""
+
+    def __init__(self, text, path="<source>"):
+        self._path, self._codes = path, None
+        self._syntax = ast.parse(text)
+        self._methods = _methods(self._syntax)
+        lines = text.split("\n")
+        self.fingerprints = {name: _print(lines[first - 1:last])
+                             for name, (first, last) in self._methods.items()}
+
+    def code(self, function):
+        """The code object of a method, as an import makes it; None if there is none."""
+        if self._codes is None:
+            module = compile(self._syntax, self._path, "exec", dont_inherit=True)
+            self._codes = {("%s.%s" % (cls.co_name, one.co_name), one.co_firstlineno): one
+                           for cls in _nested(module) for one in _nested(cls)}
+            self._syntax = None
+        return self._codes.get((function, self._methods.get(function, (0,))[0]))
+
+
+def _nested(code):
+    """The code objects right in a code object."""
+    return [one for one in code.co_consts if isinstance(one, types.CodeType)]
+
+
+def fingerprints(text):
+    """{qualified name: fingerprint} of the methods in a module's source; ValueError, SyntaxError.
 
     A fingerprint is the first ten hex digits of SHA-256 over the method's lines, decorators
-    included, stripped, without blank and comment lines.
-
-    By indentation, which takes a tenth of the time of parsing. A method ends where a line begins
-    that is not further in than its `def`; a string or bracket that reaches further out would end
-    it early, but after its first line, so a method that was changed in that way differs, too. The
-    bracket that ends the parameters, on a line of its own, does not end the method.
+    included, as they are: indentation, strings and comments after code count. Lines that are blank
+    or a comment only do not, unless a string of the method may span lines.
     """
-    found = {}
-    cls, lines, decorators, name = "", [], [], None
+    return Source(text).fingerprints
 
-    def finish():
-        if name:  # the last definition counts, as it does in Python
-            found[name] = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:10]
 
-    for line in source.splitlines():
-        text = line.strip()
-        if not text or text.startswith("#"):
-            continue
-        indent = len(line) - len(line.lstrip(" "))
-        if indent > 4 or (name and text.startswith(")")):
-            if name:
-                lines.append(text)
-            continue
-        finish()
-        name = None
-        if indent == 0:
-            words = text.replace("(", " ").replace(":", " ").split()
-            cls, decorators = words[1] if words[0] == "class" else "", []
-        elif indent == 4 and text.startswith("@"):
-            decorators.append(text)
-        elif indent == 4 and cls and text.startswith("def "):
-            name = "%s.%s" % (cls, text[4:].partition("(")[0].strip())
-            lines, decorators = decorators + [text], []
-        else:
-            decorators = []
-    finish()
-    return found
+# Packages whose wrappers may lie around DLIO's functions: its tracers', and ours; and its own module.
+DECORATORS = ("dftracer", "dlio_profiler", __name__.partition(".")[0])
+OWN_DECORATORS = "dlio_benchmark.utils.utility"
 
 
 class Family:
@@ -72,33 +94,65 @@ def changed(known, changes):
     return made
 
 
+def _is_known_place(module):
+    return module == OWN_DECORATORS or module.partition(".")[0] in DECORATORS
+
+
+def unwrapped(function):
+    """What lies behind our own replacements, and DLIO's own decorators."""
+    while True:
+        if isinstance(function, (staticmethod, classmethod)):
+            function = function.__func__
+        elif isinstance(function, property):
+            function = function.fget
+        elif (type(function) is types.FunctionType and hasattr(function, "__wrapped__")
+              and _is_known_place(function.__globals__.get("__name__", ""))):
+            function = function.__wrapped__
+        else:
+            return function
+
+
 class Tree:
     """The sources of the DLIO that this process imports."""
 
     def __init__(self, folder):
         self.folder = folder
-        self._found = {}  # file -> its fingerprints, or the error
+        self._found = {}  # file -> its Source, or the error
 
     def path(self, file):
         """Where a file of the package lies."""
         return os.path.join(self.folder, *file.split("/"))
 
-    def holds(self, code, file):
-        """Whether a code object was read from a file of the package."""
-        return os.path.realpath(code.co_filename) == os.path.realpath(self.path(file))
-
-    def fingerprint(self, file, function):
-        """A function's fingerprint, None if the file has no such function; OSError, ValueError."""
+    def _source(self, file):
         if file not in self._found:
             try:
-                with open(self.path(file), encoding="utf-8") as stream:  # CRLF becomes LF
-                    self._found[file] = fingerprints(stream.read())
-            except (OSError, ValueError) as error:
+                with open(self.path(file), "rb") as stream:
+                    self._found[file] = Source(decode_source(stream.read()), self.path(file))
+            except (OSError, ValueError, SyntaxError) as error:
                 self._found[file] = error
         found = self._found[file]
         if isinstance(found, Exception):
             raise found
-        return found.get(function)
+        return found
+
+    def fingerprint(self, file, function):
+        """A function's fingerprint, None if the file has no such function; OSError, ValueError,
+        SyntaxError."""
+        return self._source(file).fingerprints.get(function)
+
+    def code(self, file, function):
+        """The code of a function, as an import of the file makes it; None, or as above."""
+        return self._source(file).code(function)
+
+    def runs(self, module, file, function):
+        """The function that runs as a module's Class.function, behind what is known to lie around
+        it; None if it is not the one that was recognised."""
+        cls, _, name = function.partition(".")
+        cls = vars(module).get(cls)
+        found = unwrapped(vars(cls).get(name)) if isinstance(cls, type) else None
+        same = (isinstance(found, types.FunctionType) and found.__globals__ is vars(module)
+                and found.__code__ == self.code(file, function))
+        return found if same else None
 
     def difference(self, file, function, known):
         """None if a function has one of the fingerprints `known`, else what to tell people."""
@@ -106,7 +160,7 @@ class Tree:
             if self.fingerprint(file, function) in known:
                 return None
             text = "%s is not a version known to libshard" % function
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, SyntaxError) as error:
             text = str(error)
         return "%s: %s" % (self.path(file), text)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """sequences: what acts as the lists and dicts that DLIO makes of its files and samples, in O(1).
 
-All of them read as DLIO's own would, number types and order included; they pickle as handles.
+All of them read as DLIO's own would, number types and order included; they pickle as handles. See
+lazy.py for what happens to one that is changed.
 """
 import bisect
 import collections.abc
@@ -10,33 +11,24 @@ import os
 import sys
 
 from . import objects
+from .lazy import DictLike, ListLike
 from .shuffles import EpochShuffle, Kept, Permutation, advance
 
 CHUNK = 1024  # names fetched at once when a list is iterated
 
 
-def _not_a_real_list(name):
-    def refuse(self, *args, **kwargs):
-        raise TypeError("libshard: a list of files is read-only here (%s); SHARD_VIEW=off runs "
-                        "the benchmark unmodified" % name)
-    refuse.__name__ = name
-    return refuse
-
-
-class FileList(list):
+class FileList(ListLike):
     """Paths of a listing as a list: elements start, start + step, ... of `length`, permuted or not.
 
-    A subclass of list, because some consumers ask for one (DALI), but the storage of the base
-    class stays empty. Reading works as with a list; slices are views; changing it raises
-    TypeError. Pickles as a handle.
+    Reading works as with a list; slices and copies are views; who changes it makes a list of it.
+    Pickles as a handle.
     """
 
     def __new__(cls, listing=(), prefix=None, *_args):
         # Code that makes a list of the type it was given: type(files)(iterable).
-        return list(listing) if prefix is None else super().__new__(cls)
+        return list(listing) if prefix is None else object.__new__(cls)
 
     def __init__(self, listing, prefix, start=0, step=1, length=None, permutation=None):
-        super().__init__()
         self.listing = listing
         self.prefix = prefix  # put before each name; ends with '/'
         self._start, self._step = start, step
@@ -198,30 +190,6 @@ class FileList(list):
             raise ValueError("%r is not in list" % (path,))
         return i
 
-    def __eq__(self, other):
-        if self is other:
-            return True
-        if not isinstance(other, list):
-            return NotImplemented
-        return len(self) == len(other) and all(a == b for a, b in zip(self, other))
-
-    def __ne__(self, other):
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else not equal
-
-    __hash__ = None
-
-    def _compare(operation):
-        def compare(self, other):
-            if not isinstance(other, list):
-                return NotImplemented
-            return operation(list(self), list(other))
-        return compare
-
-    __lt__, __le__, __gt__, __ge__ = map(_compare, (operator.lt, operator.le, operator.gt,
-                                                    operator.ge))
-    del _compare
-
     # -- new lists
 
     def copy(self):
@@ -232,17 +200,6 @@ class FileList(list):
 
     def __deepcopy__(self, memo):
         return self.view()
-
-    def __add__(self, other):
-        return list(self) + list(other) if isinstance(other, list) else NotImplemented
-
-    def __radd__(self, other):
-        return list(other) + list(self) if isinstance(other, list) else NotImplemented
-
-    def __mul__(self, n):
-        return list(self) * n
-
-    __rmul__ = __mul__
 
     def __reduce_ex__(self, protocol):
         return FileList, (self.listing, self.prefix, self._start, self._step, self._length,
@@ -256,13 +213,8 @@ class FileList(list):
     def __sizeof__(self):
         return object.__sizeof__(self)
 
-    for _name in ("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse",
-                  "__setitem__", "__delitem__", "__iadd__", "__imul__"):
-        locals()[_name] = _not_a_real_list(_name)
-    del _name
 
-
-class Indices(collections.abc.Sequence):
+class Indices(ListLike):
     """list(range(start, stop)) in O(1), shuffled or not: the sampler's own sample numbers."""
 
     def __init__(self, start, stop, permutation=None):
@@ -353,7 +305,7 @@ class SampleNumbers(Indices):
         return SampleNumbers, (self._range.start, self._range.stop, self._state)
 
 
-class SampleMap(collections.abc.Mapping):
+class SampleMap(DictLike):
     """DLIO's global index map: own sample number -> (absolute path, sample in the file).
 
     With int for all numbers, and in ascending order, as PyPI's 2.0.0 makes it.
@@ -416,7 +368,7 @@ class NumpySampleMap(SampleMap):
         return made, (*arguments, self._state)
 
 
-class ThreadSamples(collections.abc.Sequence):
+class ThreadSamples(ListLike):
     """One thread's list of DLIO's file map: (sample number, absolute path, sample in the file).
 
     DLIO deals blocks of samples_per_thread samples to the threads in turn, and walks the files
@@ -490,7 +442,7 @@ class ThreadSamplesFromStart(ThreadSamples):
         return position // self._per_file % len(self._files)
 
 
-class FileSamples(collections.abc.Sequence):
+class FileSamples(ListLike):
     """A part of the list of all samples, file by file, where every file's sample numbers are those
     of the first file: (sample number, absolute path, sample in the file)."""
 

@@ -5,33 +5,77 @@ another one in each epoch, kept nowhere.
 numpy is imported only where something is shuffled.
 """
 import os
+import struct
 
 from .native import WARN, native
+
+
+def _filed(indices_of, n, dtype, key, more=0):
+    """(array of n kept in the node's cache by this key, the `more` bytes before it). If no process
+    has made it, indices_of fills it, and returns those bytes."""
+    import mmap
+
+    import numpy
+
+    at = native().KEPT_HEADER + more
+
+    def view(memory):
+        return numpy.frombuffer(memory, dtype, n, at)
+
+    fd, making = native().kept_begin(key, more + n * dtype.itemsize)
+    try:
+        if making:
+            good = False
+            try:
+                with mmap.mmap(fd, at + n * dtype.itemsize) as memory:
+                    memory[at - more:at] = indices_of(view(memory)).ljust(more, b"\0")
+                good = True
+            finally:
+                native().kept_end(making, good)
+            _forget_later(key)
+        memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+    finally:
+        os.close(fd)
+    return view(memory), memory[at - more:at]
+
+
+def _mapped(n, dtype, key, more=0):
+    """The same of what is kept already; OSError."""
+    import mmap
+
+    import numpy
+
+    fd = native().kept_open(key, more + n * dtype.itemsize)
+    try:
+        memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+    finally:
+        os.close(fd)
+    return numpy.frombuffer(memory, dtype, n, native().KEPT_HEADER + more)
 
 
 class Permutation:
     """What numpy.random.shuffle makes of a list of n, without the list.
 
     numpy's shuffle cannot be computed for one position, so the whole permutation is kept, 4 or 8
-    bytes per element, in a file of the cache directory. The file is named by the generator's states
-    before this shuffle and all earlier ones of the list; DLIO seeds its ranks alike, so the ranks
-    of a node share it. The first to lock it shuffles; the others map the file, and take from it the
+    bytes per element, in the node's cache. Its key is made of the generator's states before this
+    shuffle and all earlier ones of the list; DLIO seeds its ranks alike, so the ranks of a node
+    share it. The first to lock it shuffles; the others map the file, and take from it the
     generator's state after the shuffle. Short permutations, and those that no file can be made for,
     stay in memory.
 
-    A process removes a file that it made when the list has been shuffled twice more. A pickle holds
-    the file's name and the states, 2.5 KB per shuffle: where the file is gone, the permutation is
-    made again.
+    A process removes what it made when the list has been shuffled twice more. A pickle holds the
+    key and the states, 2.5 KB per shuffle: where the file is gone, or is not what it was, the
+    permutation is made again.
     """
 
     SHORT = 1 << 14
-    HEADER = 4096
+    STATE = struct.Struct("=2496siid")  # of MT19937: its words, where it is, half a pair of normals
 
-    def __init__(self, indices, states, file=None):
+    def __init__(self, indices, states, key=None):
         self.indices = indices  # numpy array, read-only
         self.states = states    # of the generator before each shuffle; None for a part of one
-        self.file = file
-        self.file_before = None  # of the permutation that was shuffled
+        self.key = key
+        self.key_before = None  # of the permutation that was shuffled
 
     def part(self, part):
         """Of a slice of the list."""
@@ -47,23 +91,24 @@ class Permutation:
         return int(found[0]) if len(found) else -1
 
     def __reduce__(self):
-        if self.file is None:
+        if self.key is None:
             return _permutation_of, (self.indices.tobytes(), str(self.indices.dtype), self.states)
-        return _permutation_from, (self.file, len(self.indices), self.states)
+        return _permutation_from, (self.key, len(self.indices), self.states)
 
     @classmethod
     def shuffled(cls, n, before, random):
         """The permutation after one more random.shuffle of n elements; moves `random` on."""
         state = random.get_state()
         states = None
-        if before is None or before.states is not None:
+        known = isinstance(state, tuple) and state[0] == "MT19937"  # not so of other generators
+        if known and (before is None or before.states is not None):
             states = (before.states if before else ()) + (state,)
-        if n > cls.SHORT and states is not None and state[0] == "MT19937":
+        if n > cls.SHORT and states is not None:
             try:
                 made = cls._shared(n, before, states, random)
                 if before is not None:
-                    made.file_before = before.file
-                    _forget_own(before.file_before)
+                    made.key_before = before.key
+                    _forget_own(before.key_before)
                 return made
             except Exception as error:  # pylint: disable=broad-except
                 random.set_state(state)
@@ -97,68 +142,18 @@ class Permutation:
 
     @classmethod
     def _shared(cls, n, before, states, random):
-        import fcntl
-
-        base = os.path.join(native().cache_dir(), "perm-" + cls._key(n, states))
-        lock = os.open(base + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            try:
-                made, after = cls._map(base + ".perm", n, states)
-            except Exception:  # pylint: disable=broad-except
-                # Not there, or damaged: made anew.
-                cls._make(base + ".perm", n, before, states, random)
-                made, after = cls._map(base + ".perm", n, states)
-            random.set_state(after)
-            return made
-        finally:
-            # Closing would not do: a child forked meanwhile has it open too.
-            fcntl.flock(lock, fcntl.LOCK_UN)
-            os.close(lock)
-
-    @classmethod
-    def _make(cls, file, n, before, states, random):
-        import mmap
-        import pickle
-
         import numpy
 
-        temporary = "%s.tmp.%d" % (file, os.getpid())
-        size = cls.HEADER + n * cls._dtype(n).itemsize
-        fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.posix_fallocate(fd, 0, size)
-            with mmap.mmap(fd, size) as memory:
-                indices = numpy.frombuffer(memory, cls._dtype(n), n, cls.HEADER)
-                cls._start(n, before, indices)
-                random.shuffle(indices)
-                del indices
-                header = pickle.dumps((cls._key(n, states), n, random.get_state()))
-                memory[:len(header)] = header
-            os.rename(temporary, file)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        finally:
-            os.close(fd)
-        _forget_later(file)
-
-    @classmethod
-    def _map(cls, file, n, states):
-        """(Permutation, the generator's state after it)."""
-        import mmap
-        import pickle
-
-        import numpy
-
-        with open(file, "rb") as stream:
-            if os.fstat(stream.fileno()).st_uid != os.geteuid():
-                raise OSError("%r belongs to another user" % file)
-            memory = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
-        key, length, after = pickle.loads(memory[:cls.HEADER])
-        if (key, length) != (cls._key(n, states), n):
-            raise OSError("%r is not the permutation it should be" % file)
-        return cls(numpy.frombuffer(memory, cls._dtype(n), n, cls.HEADER), states, file), after
+        def make(indices):
+            cls._start(n, before, indices)
+            random.shuffle(indices)
+            _, words, *rest = random.get_state()
+            return cls.STATE.pack(words.astype(numpy.uint32).tobytes(), *rest)
+        key = cls._key(n, states)
+        indices, after = _filed(make, n, cls._dtype(n), key, native().KEPT_HEADER)
+        words, *rest = cls.STATE.unpack_from(after)
+        random.set_state(("MT19937", numpy.frombuffer(words, numpy.uint32), *rest))
+        return cls(indices, states, key)
 
     @classmethod
     def rebuilt(cls, n, states):
@@ -175,60 +170,42 @@ class Permutation:
 
 
 class Kept(Permutation):
-    """Positions that no generator's states tell: long ones are kept in a file, so that the workers
-    of a rank share them. The rank removes it when it has made eight more, or ends.
+    """Positions that no generator's states tell: long ones are kept in the node's cache, so that the
+    workers of a rank share them. The rank removes them when it has made eight more, or ends.
     """
 
-    def __init__(self, indices, file=None):
-        super().__init__(indices, None, file)
+    def __init__(self, indices, key=None):
+        super().__init__(indices, None, key)
 
     @classmethod
     def of(cls, indices):
         """Of an array, which is given away."""
         if len(indices) > cls.SHORT:
+            def make(out):
+                out[:] = indices
+                return b""
             try:
-                return cls._filed(indices)
+                key = os.urandom(16).hex()
+                return cls(_filed(make, len(indices), indices.dtype, key)[0], key)
             except Exception as error:  # pylint: disable=broad-except
                 native().log(WARN, "no shared positions, each worker keeps its own: %s" % error)
         indices.flags.writeable = False
         return cls(indices)
 
     @classmethod
-    def _filed(cls, indices):
-        import mmap
-        import tempfile
-
-        fd, file = tempfile.mkstemp(".perm", "perm-", native().cache_dir())
-        try:
-            os.posix_fallocate(fd, 0, indices.nbytes)
-            with mmap.mmap(fd, indices.nbytes) as memory:
-                memory[:] = indices.data.cast("B")
-        except BaseException:
-            os.unlink(file)
-            raise
-        finally:
-            os.close(fd)
-        _forget_later(file)
-        return cls.mapped(file, str(indices.dtype))
-
-    @classmethod
-    def mapped(cls, file, dtype):
-        import mmap
-
+    def mapped(cls, key, n, dtype):
         import numpy
 
         try:
-            with open(file, "rb") as stream:
-                memory = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+            return cls(_mapped(n, numpy.dtype(dtype), key), key)
         except OSError as error:
             raise OSError("%s; it holds a rank's positions: do not change files in SHARD_CACHE_DIR "
                           "during a job" % error) from error
-        return cls(numpy.frombuffer(memory, dtype), file)
 
     def __reduce__(self):
-        if self.file is None:
+        if self.key is None:
             return _kept_of, (self.indices.tobytes(), str(self.indices.dtype))
-        return Kept.mapped, (self.file, str(self.indices.dtype))
+        return Kept.mapped, (self.key, len(self.indices), str(self.indices.dtype))
 
 
 def _kept_of(data, dtype):
@@ -243,22 +220,23 @@ def _permutation_of(data, dtype, states):
     return Permutation(numpy.frombuffer(data, dtype), states)
 
 
-def _permutation_from(file, n, states):
+def _permutation_from(key, n, states):
     """In a worker: the file may be gone, for whoever made it has ended or gone on."""
     try:
-        return Permutation._map(file, n, states)[0]
+        indices = _mapped(n, Permutation._dtype(n), key, native().KEPT_HEADER)
+        return Permutation(indices, states, key)
     except Exception:  # pylint: disable=broad-except
         return Permutation.rebuilt(n, states)
 
 
-_own_permutations = []  # files this process made
-_own_pid = 0            # and its pid: a forked worker has the list, but not the files
+_own_keys = []  # what this process keeps
+_own_pid = 0    # and its pid: a forked worker has the list, but not the files
 
 
-def _forget_later(file):
-    """Remember a permutation file that this process made, and remove it at exit at the latest.
+def _forget_later(key):
+    """Remember what this process made, and remove it at exit at the latest.
 
-    DLIO makes sample orders anew each epoch, not from those of the last epoch. So the oldest file
+    DLIO makes sample orders anew each epoch, not from those of the last epoch. So the oldest one
     goes when there are more than train and valid need in two epochs.
     """
     import atexit
@@ -266,34 +244,26 @@ def _forget_later(file):
     global _own_pid
     if _own_pid != os.getpid():
         _own_pid = os.getpid()
-        del _own_permutations[:]
+        del _own_keys[:]
         atexit.register(_forget, _own_pid)
-    if file in _own_permutations:  # made anew
-        _own_permutations.remove(file)
-    _own_permutations.append(file)
-    if len(_own_permutations) > 8:
-        _forget_own(_own_permutations[0])
+    if key in _own_keys:  # made anew
+        _own_keys.remove(key)
+    _own_keys.append(key)
+    if len(_own_keys) > 8:
+        _forget_own(_own_keys[0])
 
 
-def _forget_own(file):
-    """Remove a permutation file if this process made it."""
-    if file in _own_permutations and _own_pid == os.getpid():
-        _own_permutations.remove(file)
-        _remove(file)
+def _forget_own(key):
+    """Remove what is kept by this key if this process made it."""
+    if key in _own_keys and _own_pid == os.getpid():
+        _own_keys.remove(key)
+        native().kept_remove(key)
 
 
 def _forget(pid):
     if pid == os.getpid():
-        for file in _own_permutations:
-            _remove(file)
-
-
-def _remove(file):
-    for path in (file, file[:-len(".perm")] + ".lock"):
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
+        for key in _own_keys:
+            native().kept_remove(key)
 
 
 def advance(random, n):
@@ -312,7 +282,7 @@ class EpochShuffle:
     for, so a worker that has had its list since the first epoch sees the present order, too.
     """
 
-    states = file = None
+    states = key = None
 
     def __init__(self, n, seed, start=0, step=1, length=None, shift=0):
         self._n, self._seed = n, seed

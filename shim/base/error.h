@@ -19,6 +19,12 @@ static inline bool shard_error_is_shortage(int error) {
 /* How a warning of shardctl's begins: libshard.so passes such lines on (host/builder.h). */
 #define SHARD_ERROR_WARNING "shardctl: warning: "
 
+/*
+ * Print text into buf[size] so that it is one line: control characters, C1 too, become \xNN, for a
+ * path or a variable may hold anything. Cut off if it is too long. Returns its length.
+ */
+size_t shard_error_escape(const char *text, char *buf, size_t size);
+
 /* Print a line into err[size], cut off if it is too long. Returns rc. */
 __attribute__((format(printf, 4, 5))) int shard_error_set(char *err, size_t size, int rc,
                                                           const char *format, ...);

@@ -99,7 +99,7 @@ static int write_directories(struct shard_intake *in, struct shard_writer *w) {
   }
   for (size_t i = 0; rc == 0 && i < in->dirs_count; i++) {
     const struct shard_intake_directory *d = &in->dirs[i];
-    rc = shard_writer_dir(w, d->dev, d->ino, d->mtime, d->path);
+    rc = shard_writer_dir(w, &d->id, d->path);
   }
   return rc;
 }

@@ -58,8 +58,8 @@ int shard_intake_add_other(struct shard_intake_hand *h, const char *path, size_t
   return shard_sorter_feed(&h->others, path, length, ino, type);
 }
 
-int shard_intake_add_directory(struct shard_intake_hand *h, uint64_t dev, uint64_t ino,
-                               struct timespec mtime, const char *path) {
+int shard_intake_add_directory(struct shard_intake_hand *h, const struct shard_dir *id,
+                               const char *path) {
   struct shard_intake *in = h->intake;
   char *copy = strdup(path);
   int rc = copy ? 0 : -ENOMEM;
@@ -75,7 +75,7 @@ int shard_intake_add_directory(struct shard_intake_hand *h, uint64_t dev, uint64
     }
   }
   if (rc == 0) {
-    in->dirs[in->dirs_count++] = (struct shard_intake_directory){dev, ino, mtime, copy};
+    in->dirs[in->dirs_count++] = (struct shard_intake_directory){*id, copy};
   } else {
     free(copy);
   }

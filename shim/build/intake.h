@@ -21,6 +21,7 @@
 
 #include "build/sorter.h"
 #include "libshard.h"
+#include "listing/format.h"
 #include "listing/options.h"
 
 struct shard_intake;
@@ -56,8 +57,7 @@ struct shard_intake_hand {
 
 /* A directory that was walked. */
 struct shard_intake_directory {
-  uint64_t dev, ino;
-  struct timespec mtime;
+  struct shard_dir id;
   char *path; /* relative to the root; "" for the root */
 };
 
@@ -103,10 +103,9 @@ int shard_intake_add_entry(struct shard_intake_hand *hand, const char *path, siz
 int shard_intake_add_other(struct shard_intake_hand *hand, const char *path, size_t length,
                            uint64_t ino, uint8_t type);
 
-/* Add a directory that was read to its end, with its identity and mtime at that moment. The path is
- * copied. */
-int shard_intake_add_directory(struct shard_intake_hand *hand, uint64_t dev, uint64_t ino,
-                               struct timespec mtime, const char *path);
+/* Add a directory that was read to its end, as it was at that moment. The path is copied. */
+int shard_intake_add_directory(struct shard_intake_hand *hand, const struct shard_dir *id,
+                               const char *path);
 
 /* ---- for the builder ---- */
 

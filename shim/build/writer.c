@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/crc32c.h"
@@ -18,6 +20,7 @@
 #include "libshard.h"
 #include "listing/codec.h"
 #include "listing/format.h"
+#include "listing/identity.h"
 #include "listing/listing.h"
 
 #define BUFFER_SIZE (1u << 20)
@@ -186,6 +189,17 @@ static void free_writer(struct shard_writer *w) {
   free(w);
 }
 
+/* Not for secrets: two files of one place must have different ones. */
+static uint64_t random_number(void) {
+  uint64_t number = 0;
+  struct timespec now;
+  if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number)) {
+    clock_gettime(CLOCK_REALTIME, &now);
+    number = ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec) ^ (uint64_t)getpid() << 20;
+  }
+  return number;
+}
+
 static void init_table(const struct shard_writer *w, struct table_state *t,
                        struct shard_table_header *h, uint32_t seed) {
   shard_spool_init(&t->index, w->folder);
@@ -194,7 +208,7 @@ static void init_table(const struct shard_writer *w, struct table_state *t,
   shard_spool_init(&t->attributes, w->folder);
   shard_spool_init(&t->attribute_index, w->folder);
   t->header = h;
-  t->seed = seed;
+  t->seed = seed + w->header.salt;
 }
 
 int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_kept attributes,
@@ -208,6 +222,7 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
   w->folder = shard_spool_folder(path);
   w->buffer = malloc(BUFFER_SIZE);
   w->digest = EVP_MD_CTX_new();
+  w->header.salt = (uint32_t)random_number();
   init_table(w, &w->names, &w->header.names, SHARD_SEED_NAMES);
   init_table(w, &w->others, &w->header.others, SHARD_SEED_OTHERS);
   if (!w->path || !w->folder || !w->buffer || !w->digest ||
@@ -366,7 +381,10 @@ static int encode_name(struct shard_writer *w, const char *name, size_t length, 
   memcpy(p, name + prefix, middle);
   w->block.size = (size_t)(p - w->block.data) + middle;
   t->open.count++;
-  return ++w->in_block == SHARD_BLOCK_NAMES ? end_block(w) : 0;
+  w->in_block++;
+  return w->block.size >= SHARD_BLOCK_BYTES ? end_blocks(w)
+         : w->in_block == SHARD_BLOCK_NAMES ? end_block(w)
+                                            : 0;
 }
 
 /* ---- runs -------------------------------------------------------------------------------- */
@@ -585,16 +603,21 @@ int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
   return shard_writer_put(w, SHARD_WRITER_NAMES, name, length, 0, 0);
 }
 
-int shard_writer_dir(struct shard_writer *w, uint64_t dev, uint64_t ino, struct timespec mtime,
-                     const char *path) {
-  struct shard_dir dir = {dev, ino, mtime.tv_sec, mtime.tv_nsec};
+int shard_writer_dir(struct shard_writer *w, const struct shard_dir *id, const char *path) {
   uint64_t offset = w->dirs.size;
+  size_t length = strlen(path);
+  if (length >= SHARD_NAME_MAX) {
+    return -ENAMETOOLONG;
+  }
+  if (length > w->header.longest_dir) {
+    w->header.longest_dir = (uint32_t)length;
+  }
   int rc = bytes_add(&w->dir_offsets, &offset, sizeof(offset));
   if (rc == 0) {
-    rc = bytes_add(&w->dirs, &dir, sizeof(dir));
+    rc = bytes_add(&w->dirs, id, sizeof(*id));
   }
   w->header.directories++;
-  return rc ? rc : bytes_add(&w->dirs, path, strlen(path) + 1);
+  return rc ? rc : bytes_add(&w->dirs, path, length + 1);
 }
 
 /* Begin a section, its offset rounded up to 8. */
@@ -703,14 +726,23 @@ static int put_dirs(struct shard_writer *w, const struct shard_writer_facts *fac
   }
   uint64_t *offsets = (uint64_t *)w->dir_offsets.data;
   size_t n = w->dir_offsets.size / sizeof(*offsets);
+  struct bytes by_inode = {0};
   if (rc == 0 && n > 0) {
     qsort_r(offsets, n, sizeof(*offsets), compare_dirs, w->dirs.data);
-    for (size_t i = 0; i < n; i++) {
-      offsets[i] += before;
-    }
+  }
+  for (size_t i = 0; rc == 0 && i < n; i++) {
+    uint64_t offset = offsets[i] + before;
+    const uint8_t *dir = dirs.data + offset;
+    uint32_t crc = shard_crc32c(w->header.salt + (uint32_t)i, &offset, sizeof(offset));
+    size_t size = sizeof(struct shard_dir);
+    crc = shard_crc32c(crc, dir, size + strlen((const char *)dir + size) + 1);
+    rc = bytes_add(&by_inode, &offset, sizeof(offset));
+    rc = rc ? rc : bytes_add(&by_inode, &crc, sizeof(crc));
   }
   free(dirs.data);
-  return rc ? rc : put_section(w, &w->header.dirs_by_inode, &w->dir_offsets);
+  rc = rc ? rc : put_section(w, &w->header.dirs_by_inode, &by_inode);
+  free(by_inode.data);
+  return rc;
 }
 
 int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,
@@ -730,6 +762,9 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   h->dir_links = facts->dir_links;
   h->listed_sec = facts->listed.tv_sec;
   h->listed_nsec = facts->listed.tv_nsec;
+  if (h->directories > 0) {
+    shard_identity_boot(h->boot);
+  }
   unsigned digest_size = sizeof(h->digest);
   if (!EVP_DigestFinal_ex(w->digest, h->digest, &digest_size)) {
     rc = -EIO;

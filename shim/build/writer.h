@@ -36,9 +36,8 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table table, cons
 /* Append a name without attributes to the names. */
 int shard_writer_add(struct shard_writer *w, const char *name, size_t length);
 
-/* Add a directory walked (struct shard_dir) and its path relative to the root. 0 or -ENOMEM. */
-int shard_writer_dir(struct shard_writer *w, uint64_t dev, uint64_t ino, struct timespec mtime,
-                     const char *path);
+/* Add a directory walked and its path relative to the root. 0 or -ENOMEM. */
+int shard_writer_dir(struct shard_writer *w, const struct shard_dir *id, const char *path);
 
 /* Facts of struct shard_listing_info that the writer cannot count itself. */
 struct shard_writer_facts {

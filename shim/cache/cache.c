@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "cache/cachedir.h"
+#include "base/filesystem.h"
 #include "cache/elect.h"
 #include "cache/entry.h"
 #include "cache/fetch.h"
@@ -176,18 +176,14 @@ static void tell_of_change(const struct call *c, const struct shard_found *found
   }
 }
 
-/*
- * When the newest directory of a listing was changed, ns since 1970. tar and rsync set the mtime of
- * a directory back once they have filled it; the root's ctime tells.
- */
-static int64_t newest_change(const struct shard_listing *l, const char *root) {
-  struct stat st;
-  int64_t newest = stat(root, &st) == 0 ? st.st_ctim.tv_sec * 1000000000LL + st.st_ctim.tv_nsec : 0;
+/* When the newest directory of a listing was changed, ns since 1970. */
+static int64_t newest_change(const struct shard_listing *l) {
+  int64_t newest = 0;
   const uint8_t *pos = NULL;
-  struct shard_dir_entry d;
+  struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
   while (shard_listing_dir(l, &pos, &d)) {
-    int64_t mtime = (int64_t)d.id.mtime_sec * 1000000000LL + d.id.mtime_nsec;
-    newest = mtime > newest ? mtime : newest;
+    int64_t changed = d.id.ctime_sec * 1000000000LL + d.id.ctime_nsec;
+    newest = changed > newest ? changed : newest;
   }
   return newest;
 }
@@ -201,10 +197,10 @@ static void tell_of_hosts(const struct call *c, const struct shard_found *found)
   int64_t since;
   bool numbered;
   char what[400], host[HOST_NAME_MAX + 1] = "";
-  bool other = c->compared || c->wanted.kind != SHARD_WANTED_DIRECTORY;
+  bool other = c->compared || c->wanted.kind != SHARD_WANTED_DIRECTORY || !found->listing;
   if (other || !shard_launcher_is_on_hosts(&since, &numbered) ||
-      newest_change(found->listing, c->wanted.real) <= since || is_first_shared(c) ||
-      (numbered && shard_cachedir_on_network(c->cache))) { /* then the job has one listing */
+      newest_change(found->listing) <= since || is_first_shared(c) ||
+      (numbered && shard_filesystem_is_shared(c->cache))) { /* then the job has one listing */
     return;
   }
   gethostname(host, sizeof(host) - 1);

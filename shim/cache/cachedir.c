@@ -8,74 +8,93 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "config/config.h"
 
-ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t errsize) {
-  int saved = errno;
-  const struct shard_config *config = shard_config();
-  char text[64];
-  const char *dir = config->cache_dir;
-  if (!dir) {
-    snprintf(text, sizeof(text), "/dev/shm/libshard-%lu", (unsigned long)geteuid());
-    dir = text;
+#define OTHERS_WRITE (S_IWGRP | S_IWOTH)
+
+/* Where all users may make files, and nobody may touch another's: /dev/shm, /tmp. */
+static bool is_common(const struct stat *st) {
+  return S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && (st->st_mode & OTHERS_WRITE) &&
+         (st->st_uid == 0 || st->st_uid == geteuid());
+}
+
+/* A folder of this user's in a common one, "/dev/shm" for the default. */
+static size_t print_own(const char *common, char *buf, size_t size) {
+  size_t n = strlen(common);
+  const char *slash = n > 0 && common[n - 1] == '/' ? "" : "/";
+  int length = snprintf(buf, size, "%s%slibshard-%lu", common, slash, (unsigned long)geteuid());
+  return length < 0 ? size : (size_t)length;
+}
+
+/* Whether the directory is safe. own: its name says that it is this user's alone. 0, or a negative
+ * errno and a line. */
+static int judge(const char *dir, bool own, char *err, size_t size) {
+  struct stat st, link;
+  /* Who owns a link may lead it elsewhere. */
+  int rc = lstat(dir, &link) == 0 && (own || stat(dir, &st) == 0) ? 0 : -errno;
+  bool foreign_link = rc == 0 && link.st_uid != geteuid() && link.st_uid != 0;
+  if (rc != 0) {
+    return shard_error_set(err, size, rc,
+                           "cannot use the cache directory '%.300s': %s; set SHARD_CACHE_DIR", dir,
+                           strerror(-rc));
   }
-  ssize_t rc = 0;
+  st = own || foreign_link ? link : st;
+  if (!foreign_link && !S_ISDIR(st.st_mode)) {
+    return shard_error_set(err, size, -ENOTDIR,
+                           "the cache directory '%.300s' is not a directory; set SHARD_CACHE_DIR",
+                           dir);
+  }
+  if (st.st_uid != geteuid() && (own || st.st_uid != 0)) {
+    return shard_error_set(err, size, -EPERM,
+                           "the cache directory '%.300s' belongs to another user (uid %lu); set "
+                           "SHARD_CACHE_DIR to a directory of your own",
+                           dir, (unsigned long)st.st_uid);
+  }
+  if (own && (st.st_mode & 077)) {
+    return shard_error_set(err, size, -EPERM,
+                           "the cache directory '%.300s' is open to others; chmod 700 it", dir);
+  }
+  if (st.st_mode & OTHERS_WRITE) {
+    return shard_error_set(err, size, -EPERM,
+                           "others may write to the cache directory '%.300s' (mode %04o); chmod "
+                           "go-w it, or set SHARD_CACHE_DIR to a directory of your own",
+                           dir, (unsigned)(st.st_mode & 07777));
+  }
+  return 0;
+}
+
+ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t errsize) {
+  int saved = errno, rc = 0;
+  char *set = NULL; /* without slashes at its end, which would follow a link */
+  if (shard_config()->cache_dir) {
+    size_t n = strlen(shard_config()->cache_dir);
+    set = strdupa(shard_config()->cache_dir);
+    while (n > 1 && set[n - 1] == '/') {
+      set[--n] = 0;
+    }
+  }
   struct stat st;
-  bool fits = (size_t)snprintf(buf, size, "%s", dir) < size;
-  if (make && mkdir(dir, 0700) != 0 && errno != EEXIST) {
-    rc = -errno;
-    snprintf(err, errsize, "cannot make the cache directory '%.300s': %s; set SHARD_CACHE_DIR", dir,
-             strerror(errno));
-  } else if ((config->cache_dir ? stat(dir, &st) : lstat(dir, &st)) != 0) {
-    rc = -errno;
-    snprintf(err, errsize, "cannot use the cache directory '%.300s': %s; set SHARD_CACHE_DIR", dir,
-             strerror(errno));
-  } else if (!S_ISDIR(st.st_mode)) {
-    rc = -ENOTDIR;
-    snprintf(err, errsize, "the cache directory '%.300s' is not a directory; set SHARD_CACHE_DIR",
-             dir);
-  } else if (st.st_uid != geteuid() && !(config->cache_dir && st.st_uid == 0)) {
-    rc = -EPERM;
-    snprintf(err, errsize,
-             "the cache directory '%.300s' belongs to another user (uid %lu); set "
-             "SHARD_CACHE_DIR to a directory of your own",
-             dir, (unsigned long)st.st_uid);
-  } else if (!config->cache_dir && (st.st_mode & 077)) {
-    rc = -EPERM;
-    snprintf(err, errsize, "the cache directory '%.300s' is open to others; chmod 700 it", dir);
-  } else if (!fits) {
-    rc = -ENAMETOOLONG;
-    snprintf(err, errsize, "the path of the cache directory is too long");
+  bool own = !set || (stat(set, &st) == 0 && is_common(&st));
+  size_t length =
+      own ? print_own(set ? set : "/dev/shm", buf, size) : (size_t)snprintf(buf, size, "%s", set);
+  if (length >= size) {
+    rc = shard_error_set(err, errsize, -ENAMETOOLONG,
+                         "the path of the cache directory is too long; "
+                         "set SHARD_CACHE_DIR");
+  } else if (make && mkdir(buf, 0700) != 0 && errno != EEXIST) {
+    rc = shard_error_set(err, errsize, -errno,
+                         "cannot make the cache directory '%.300s': %s; set SHARD_CACHE_DIR", buf,
+                         strerror(errno));
   } else {
-    rc = (ssize_t)strlen(buf);
+    rc = judge(buf, own, err, errsize);
   }
   errno = saved;
-  return rc;
+  return rc ? rc : (ssize_t)length;
 }
 
 ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize) {
   return shard_cachedir_find(true, buf, size, err, errsize);
-}
-
-const char *shard_cachedir_network(unsigned type) {
-  static const struct {
-    unsigned type;
-    const char *name;
-  } types[] = {{0x6969, "NFS"},        {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},
-               {0x19830326, "BeeGFS"}, {0x00c36400, "CephFS"}, {0xff534d42, "CIFS"},
-               {0x65735546, "FUSE"},   {0x01021997, "9p"}};
-  for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-    if (type == types[i].type) {
-      return types[i].name;
-    }
-  }
-  return NULL;
-}
-
-bool shard_cachedir_on_network(const char *path) {
-  struct statfs fs;
-  return statfs(path, &fs) == 0 && shard_cachedir_network((unsigned)fs.f_type) != NULL;
 }

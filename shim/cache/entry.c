@@ -15,6 +15,7 @@
 #include "base/fnv.h"
 #include "base/path.h"
 #include "cache/prebuilt.h"
+#include "cache/safe.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "host/real.h"
@@ -69,12 +70,6 @@ char *shard_entry_path(const struct shard_entry *e, const char *name) {
 
 /* ---- finding ---- */
 
-/* A file that somebody else could have planted is not a listing. */
-static bool is_trusted(const char *file) {
-  struct stat st;
-  return stat(file, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0);
-}
-
 /* Whether it is the one that is asked for: KEY may be another's, too. */
 static bool is_wanted(const struct shard_entry *e, const struct shard_listing *l) {
   const struct shard_wanted *w = e->wanted;
@@ -96,8 +91,7 @@ static bool open_link(const struct shard_entry *e, const char *name, struct shar
   if (strchr(found->name, '/') || !(file = shard_entry_path(e, found->name))) {
     return false;
   }
-  if (is_trusted(file) && shard_listing_open(file, &found->listing) == 0 &&
-      !is_wanted(e, found->listing)) {
+  if (shard_safe_listing(file, &found->listing) == 0 && !is_wanted(e, found->listing)) {
     shard_listing_close(found->listing);
     found->listing = NULL;
   }
@@ -114,13 +108,19 @@ static bool keep_if(bool good, struct shard_found *found) {
   return good;
 }
 
+/* Where a file system cannot be told from earlier ones, what was begun after the call will do. */
+static bool is_true(const struct shard_wanted *w, const struct shard_listing *l) {
+  return shard_prebuilt_is_true_here(l, w->real) ||
+         (shard_wanted_is_new(w, l) && shard_prebuilt_is_true(l, w->real));
+}
+
 bool shard_entry_find_current(const struct shard_entry *e, struct shard_found *found) {
   const struct shard_wanted *w = e->wanted;
   char name[SHARD_CACHE_NAME];
   shard_cache_name_print(SHARD_CACHE_CURRENT, e->key, 0, name);
   return open_link(e, name, found) &&
          keep_if(shard_wanted_is_remote(w) ? shard_wanted_is_fresh(w, found->listing)
-                                           : shard_prebuilt_is_true(found->listing, w->real),
+                                           : is_true(w, found->listing),
                  found);
 }
 
@@ -146,8 +146,8 @@ bool shard_entry_find_shared(const struct shard_entry *e, const char *object,
   char *link = shard_entry_path(e, name);
   bool recent = link && lstat(link, &st) == 0 && st.st_mtim.tv_sec <= now &&
                 st.st_mtim.tv_sec > now - SHARD_WANTED_FRESH;
-  bool there = recent && open_link(e, name, found) &&
-               keep_if(shard_prebuilt_is_true(found->listing, e->wanted->real), found);
+  bool there =
+      recent && open_link(e, name, found) && keep_if(is_true(e->wanted, found->listing), found);
   if (!there && link) {
     unlink(link);
   }
@@ -222,6 +222,15 @@ char *shard_entry_new_file(const struct shard_entry *e) {
   return shard_entry_path(e, name);
 }
 
+/* What is salted differs between two files of the same names. */
+static void forget_salt(struct shard_header *h) {
+  struct shard_table_header *tables[] = {&h->names, &h->others};
+  for (size_t i = 0; i < 2; i++) {
+    tables[i]->index.crc = tables[i]->extent.crc = tables[i]->attribute_index.crc = 0;
+  }
+  h->dirs_by_inode.crc = h->header_crc = h->salt = 0;
+}
+
 /* A number that tells this version of the listing from others. */
 static uint64_t version_of(const struct shard_entry *e, const struct shard_listing *l) {
   struct shard_header header = *l->header;
@@ -229,7 +238,7 @@ static uint64_t version_of(const struct shard_entry *e, const struct shard_listi
     /* The same names again take the place of those before: no directory's mtime tells them apart.
      */
     header.listed_sec = header.listed_nsec = 0;
-    header.header_crc = 0;
+    forget_salt(&header);
   }
   return shard_fnv(SHARD_FNV_BASIS, &header, sizeof(header));
 }
@@ -238,7 +247,7 @@ int shard_entry_install(const struct shard_entry *e, const char *file, struct sh
                         char *err, size_t size) {
   struct shard_listing *l;
   char name[SHARD_CACHE_NAME];
-  int rc = shard_listing_open(file, &l);
+  int rc = shard_safe_listing(file, &l);
   found->listing = NULL;
   if (rc != 0) {
     unlink(file);
@@ -262,7 +271,7 @@ int shard_entry_install(const struct shard_entry *e, const char *file, struct sh
     shard_error_set(err, size, rc, "cannot put the listing into '%.300s': %s", e->cache,
                     strerror(-rc));
   } else {
-    rc = shard_listing_open(path, &found->listing);
+    rc = shard_safe_listing(path, &found->listing);
     if (rc != 0) {
       shard_error_set(err, size, rc, "cannot open '%.300s': %s", path, strerror(-rc));
     }

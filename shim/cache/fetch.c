@@ -2,6 +2,7 @@
 #include "cache/fetch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "cache/elect.h"
 #include "cache/entry.h"
 #include "cache/produce.h"
+#include "cache/safe.h"
 #include "config/pattern.h"
 
 /* One call; on the heap. */
@@ -26,8 +28,13 @@ struct fetching {
 /* Whether the object is there, as this job has got it. Without a job it gets old. */
 static bool have_object(const char *file, bool job) {
   struct stat st;
+  char ignored[1];
   time_t now = time(NULL);
-  return lstat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+  int fd = shard_safe_open(file, O_RDONLY, 0, false, &st, ignored, sizeof(ignored));
+  if (fd >= 0) {
+    close(fd);
+  }
+  return fd >= 0 &&
          (job || (st.st_mtim.tv_sec <= now && st.st_mtim.tv_sec > now - SHARD_WANTED_FRESH));
 }
 

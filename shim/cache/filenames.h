@@ -13,7 +13,7 @@
  *                                txt, txt.gz or txt.zst
  *   KEY.part-NONCE.*             a bucket's listing in parts (stream.h)
  *   KEY.stream-JOB               symbolic link that says KEY.part-NONCE: what a job reads
- *   perm-KEY.perm                a shuffle of the adapter's, which prints these names itself
+ *   perm-KEY.perm                a shuffle or positions of the adapter's (kept.c prints the names)
  *   perm-KEY.perm.tmp.PID        the same, while it is made
  *   perm-KEY.lock
  *

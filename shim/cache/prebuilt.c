@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -21,10 +23,13 @@
 #include "base/path.h"
 #include "base/whole.h"
 #include "config/config.h"
+#include "config/dataset.h"
 #include "listing/codec.h"
+#include "listing/identity.h"
 #include "listing/listing.h"
 
-bool shard_prebuilt_is_true(const struct shard_listing *l, const char *real) {
+/* here: see shard_prebuilt_is_true_here(). */
+static bool is_true(const struct shard_listing *l, const char *real, bool here) {
   if (l->header->directories == 0) {
     return true; /* of a text or a bucket, which do not tell whether they have changed */
   }
@@ -32,16 +37,29 @@ bool shard_prebuilt_is_true(const struct shard_listing *l, const char *real) {
   if (root < 0) {
     return false;
   }
+  uint8_t boot[SHARD_BOOT_SIZE];
+  bool now = shard_identity_boot(boot) && memcmp(boot, l->header->boot, sizeof(boot)) == 0;
   bool same = true;
   const uint8_t *pos = NULL;
-  struct shard_dir_entry d;
+  struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
+  struct shard_identity_eye eye = {0};
   while (same && shard_listing_dir(l, &pos, &d)) {
-    struct stat st;
-    same = shard_path_stat(root, d.path, &st) == 0 && st.st_ino == d.id.ino &&
-           st.st_mtim.tv_sec == d.id.mtime_sec && st.st_mtim.tv_nsec == d.id.mtime_nsec;
+    struct shard_dir id;
+    same = shard_identity_look(&eye, root, d.path, &id) == 0 &&
+           shard_identity_is_equal(&id, &d.id) &&
+           (!here || (now ? id.dev == d.id.dev && id.instance == d.id.instance && id.instance != 0
+                          : eye.clock));
   }
   close(root);
   return same;
+}
+
+bool shard_prebuilt_is_true(const struct shard_listing *l, const char *real) {
+  return is_true(l, real, false);
+}
+
+bool shard_prebuilt_is_true_here(const struct shard_listing *l, const char *real) {
+  return is_true(l, real, true);
 }
 
 /* Whether the header proves that all names of `l` match one of the asked patterns. */
@@ -116,7 +134,7 @@ static bool has_same_names(const struct shard_listing *l, const struct shard_opt
       return false;
     }
     const uint8_t *pos = NULL;
-    struct shard_dir_entry d;
+    struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
     while (shard_listing_dir(l, &pos, &d)) {
       uint32_t level = *d.path != 0;
       for (const char *p = d.path; *p; p++) {
@@ -135,9 +153,27 @@ bool shard_prebuilt_serves(const struct shard_listing *l, const char *real,
   return strcmp(l->source, real) == 0 && has_same_names(l, asked);
 }
 
+/* Whether SHARD_DATASET names what a listing is of. */
+static bool is_dataset(const char *source) {
+  struct shard_dataset_item item;
+  char path[PATH_MAX];
+  for (const char *list = shard_config()->dataset;
+       list && (list = shard_dataset_next(list, &item));) {
+    snprintf(path, sizeof(path), "%.*s", (int)item.path_length, item.path);
+    char *real = item.path_length > 0 && !item.url ? realpath(path, NULL) : NULL;
+    bool same = real && strcmp(real, source) == 0;
+    free(real);
+    if (same) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /*
- * Say in why[size] why a listing is not used. "" if it is of a directory beside this one: train and
- * valid share one variable.
+ * Say in why[size] why a listing is not used. "" if it is of another dataset of SHARD_DATASET; or,
+ * of a program that names its own, of a directory beside this one: train and valid share one
+ * variable.
  */
 static void explain_refusal(const struct shard_listing *l, const char *name, const char *real,
                             const struct shard_options *asked, char *why, size_t size) {
@@ -154,7 +190,9 @@ static void explain_refusal(const struct shard_listing *l, const char *name, con
              "SHARD_LISTING='%.200s' is not used: '%.200s' is asked for with '%.200s', and it was "
              "made with '%.200s'",
              name, real, options, l->options);
-  } else if (strncmp(l->source, real, parent) != 0 || !l->source[parent] || (rest && rest[1])) {
+  } else if (shard_config()->directories ? !is_dataset(l->source)
+                                         : strncmp(l->source, real, parent) != 0 ||
+                                               !l->source[parent] || (rest && rest[1])) {
     snprintf(why, size, "SHARD_LISTING='%.200s' is not used: it is of '%.300s', not of '%.300s'",
              name, l->source, real);
   }

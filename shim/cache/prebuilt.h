@@ -17,10 +17,18 @@
 struct shard_listing;
 
 /*
- * Whether every directory that was walked still has its inode and mtime. true of a listing of a
- * text or a bucket: it has no directories.
+ * Whether every directory that was walked still has its inode, ctime and mtime: so much can be
+ * asked of a listing that another host may have made. true of a listing of a text or a bucket: it
+ * has no directories.
  */
 bool shard_prebuilt_is_true(const struct shard_listing *listing, const char *real);
+
+/*
+ * Whether it is also sure that each lies on the very file system that it lay on (identity.h): so
+ * much is asked of the node's cache, where nobody has said that the listing is of what is there. Of
+ * one that was made elsewhere, or before a boot: that a clock gives the file system's times.
+ */
+bool shard_prebuilt_is_true_here(const struct shard_listing *listing, const char *real);
 
 /*
  * Whether the listing is of `real`, and its options give the names that `asked` gives. It may be
@@ -32,7 +40,8 @@ bool shard_prebuilt_serves(const struct shard_listing *listing, const char *real
 /*
  * Whether to use the listing. 1: yes. -ESTALE: it is not true any more. 0: it is of another
  * directory, or was made with other options; why[size] then has a line for people, in which the
- * listing is called `name`, or "" if that is normal (train and valid share one variable).
+ * listing is called `name`, or "" if that is normal (train and valid share one variable, and it is
+ * of the other one).
  */
 int shard_prebuilt_judge(const struct shard_listing *listing, const char *name, const char *real,
                          const struct shard_options *asked, char *why, size_t size);

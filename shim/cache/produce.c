@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/entry.h"
+#include "cache/safe.h"
 #include "config/config.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -102,7 +103,7 @@ static int check_file(const struct shard_production *p, const char *file, char *
   if (!p->builder.words[0]) {
     return 0; /* whoever opens the file sees */
   }
-  if (shard_listing_open(file, &l) != 0) {
+  if (shard_safe_listing(file, &l) != 0) {
     unlink(file);
     return shard_produce_failed(p, err, size);
   }

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cache/safe.h"
 #include "config/config.h"
 #include "listing/listing.h"
 
@@ -45,9 +46,10 @@ static int open_beside(const char *base, const char *suffix) {
     errno = ENOMEM;
     return -1;
   }
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  int fd = shard_safe_read(path);
   free(path);
-  return fd;
+  errno = fd < 0 ? -fd : errno;
+  return fd < 0 ? -1 : fd;
 }
 
 /* Read BASE.suffix into text[size]. Returns the length, or a negative errno. */
@@ -146,7 +148,7 @@ static int open_part(const struct shard_stream *s, uint64_t number, uint64_t beg
   struct part_link *l = calloc(1, sizeof(*l));
   int rc = -ENOMEM;
   if (l && asprintf(&path, "%s.%llu.listing", s->base, (unsigned long long)number) >= 0) {
-    rc = shard_listing_open(path, &l->listing);
+    rc = shard_safe_listing(path, &l->listing);
     free(path);
   }
   if (rc == 0 && (strcmp(l->listing->source, s->source) != 0 ||

@@ -14,9 +14,14 @@
 #include "listing/codec.h"
 #include "listing/listing.h"
 
-#define TICK_MS 20 /* a file's mtime may be so old when it is set */
+#define TICK_MS 20    /* a file's ctime may be so old when it is set */
+#define SKEW_MS 10000 /* between a server's clock and this host's */
 
 /* ---- what is wanted ---- */
+
+static bool same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
 
 static int init_wanted(struct shard_wanted *w, enum shard_wanted_kind kind, const char *dir,
                        const char *job, char *err, size_t size) {
@@ -35,20 +40,26 @@ int shard_wanted_directory(struct shard_wanted *w, const char *dir, const char *
   return init_wanted(w, SHARD_WANTED_DIRECTORY, dir, job, err, size);
 }
 
-/* Take the manifest's identity, once a later change is sure to change it. */
+/* Take the manifest's identity, once a later change is sure to change it. While it is written all
+ * the time that is never: see shard_wanted_was_rewritten(). */
 static int identify(struct shard_wanted *w, const char *manifest, char *err, size_t size) {
-  struct timespec now;
-  int64_t age;
-  do {
+  struct timespec now, seen = {0};
+  for (int k = 0; k < 50; k++) {
     if (!realpath(manifest, w->origin) || stat(w->origin, &w->identity) != 0) {
       return shard_error_set(err, size, -errno,
                              "SHARD_LISTING='%.300s': %s; make it with shardctl manifest", manifest,
                              strerror(errno));
     }
+    const struct timespec *at = &w->identity.st_ctim;
     clock_gettime(CLOCK_REALTIME, &now);
-    age = (now.tv_sec - w->identity.st_mtim.tv_sec) * 1000 +
-          (now.tv_nsec - w->identity.st_mtim.tv_nsec) / 1000000;
-  } while (age >= 0 && age < TICK_MS && nanosleep(&(struct timespec){0, 5000000}, NULL) <= 0);
+    int64_t age = (now.tv_sec - at->tv_sec) * 1000 + (now.tv_nsec - at->tv_nsec) / 1000000;
+    /* Old by a server's clock, too; or seen for so long. */
+    if (age >= SKEW_MS || (k > 0 && same_time(seen, *at))) {
+      break;
+    }
+    seen = *at;
+    nanosleep(&(struct timespec){0, TICK_MS * 1000000L}, NULL);
+  }
   return S_ISREG(w->identity.st_mode)
              ? 0
              : shard_error_set(err, size, -EINVAL, "SHARD_LISTING='%.300s' is not a regular file",
@@ -125,8 +136,9 @@ void shard_wanted_key(const struct shard_wanted *w, bool everywhere, char key[SH
   uint32_t version = SHARD_FORMAT_VERSION;
   const char *real = w->kind == SHARD_WANTED_OBJECT ? "" : w->real; /* one for all directories */
   /* A manifest that is written anew has another key: its listing needs no other check. */
-  int64_t identity[] = {(int64_t)w->identity.st_ino, w->identity.st_size,
-                        w->identity.st_mtim.tv_sec, w->identity.st_mtim.tv_nsec};
+  const struct stat *st = &w->identity;
+  int64_t identity[] = {(int64_t)st->st_ino, st->st_size,        st->st_mtim.tv_sec,
+                        st->st_mtim.tv_nsec, st->st_ctim.tv_sec, st->st_ctim.tv_nsec};
   const struct {
     const void *data;
     size_t size;
@@ -159,12 +171,19 @@ bool shard_wanted_was_rewritten(const struct shard_wanted *w) {
   struct stat st;
   return w->kind == SHARD_WANTED_MANIFEST &&
          (stat(w->origin, &st) != 0 || st.st_ino != w->identity.st_ino ||
-          st.st_size != w->identity.st_size || st.st_mtim.tv_sec != w->identity.st_mtim.tv_sec ||
-          st.st_mtim.tv_nsec != w->identity.st_mtim.tv_nsec);
+          st.st_size != w->identity.st_size || !same_time(st.st_mtim, w->identity.st_mtim) ||
+          !same_time(st.st_ctim, w->identity.st_ctim));
+}
+
+static bool is_listed_since(const struct shard_listing *l, int64_t since) {
+  int64_t listed = l->header->listed_sec * 1000000000LL + l->header->listed_nsec;
+  return listed <= shard_clock_real_ns() && listed >= since;
 }
 
 bool shard_wanted_is_fresh(const struct shard_wanted *w, const struct shard_listing *l) {
-  int64_t listed = l->header->listed_sec * 1000000000LL + l->header->listed_nsec;
-  return listed <= shard_clock_real_ns() &&
-         listed >= (w->since ? w->since : w->asked - SHARD_WANTED_FRESH * 1000000000LL);
+  return is_listed_since(l, w->since ? w->since : w->asked - SHARD_WANTED_FRESH * 1000000000LL);
+}
+
+bool shard_wanted_is_new(const struct shard_wanted *w, const struct shard_listing *l) {
+  return is_listed_since(l, w->asked);
 }

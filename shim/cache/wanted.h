@@ -80,6 +80,9 @@ bool shard_wanted_was_rewritten(const struct shard_wanted *w);
 #define SHARD_WANTED_FRESH 600 /* seconds */
 bool shard_wanted_is_fresh(const struct shard_wanted *w, const struct shard_listing *listing);
 
+/* Whether the listing was begun after the call that wants it. */
+bool shard_wanted_is_new(const struct shard_wanted *w, const struct shard_listing *listing);
+
 /* A number for a job; 0: of no job. */
 uint64_t shard_wanted_job_id(const char *job);
 

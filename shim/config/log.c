@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "config/config.h"
 #include "libshard.h"
 
@@ -23,12 +24,9 @@ void shard_log(int level, const char *text) {
   if (shard_world_get(&world, ignored, sizeof(ignored)) == 0) {
     snprintf(who, sizeof(who), "rank %d: ", world.rank);
   }
-  int n = snprintf(line, sizeof(line), "libshard: %s%s: %s\n", who, words[level & 3], text);
-  size_t size = n < 0 ? 0 : (size_t)n;
-  if (size >= sizeof(line)) {
-    size = sizeof(line) - 1;
-    line[size - 1] = '\n';
-  }
+  size_t size = (size_t)snprintf(line, sizeof(line), "libshard: %s%s: ", who, words[level & 3]);
+  size += shard_error_escape(text, line + size, sizeof(line) - size);
+  line[size++] = '\n'; /* in place of the NUL */
   ssize_t ignore = syscall(SYS_write, 2, line, size);
   (void)ignore;
   errno = saved;

@@ -145,7 +145,7 @@ static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_
   return CTL_DONE;
 }
 
-int ctl_buckets_get(const char *url, bool anonymous, int fd) {
+int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd) {
   char err[1300] = "";
   struct shard_s3_url at;
   struct shard_s3_account account;
@@ -157,8 +157,9 @@ int ctl_buckets_get(const char *url, bool anonymous, int fd) {
   rc = prepare(&at, anonymous, &account, &o);
   if (rc == CTL_DONE) {
     o.connections = 1;
-    rc = shard_s3_object_get(&o, at.prefix, fd, err, sizeof(err)) == 0 ? CTL_DONE
-                                                                       : ctl_fail("%s", err);
+    rc = shard_s3_object_get(&o, at.prefix, listing, fd, err, sizeof(err)) == 0
+             ? CTL_DONE
+             : ctl_fail("%s", err);
   }
   shard_s3_account_free(&account);
   return rc;

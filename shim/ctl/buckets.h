@@ -50,7 +50,7 @@ int ctl_buckets_object(const char *url);
  * Get the object `url` into the empty file `fd`; put files as objects, all of one bucket. CTL_DONE,
  * or CTL_FAILED or CTL_USAGE after a message.
  */
-int ctl_buckets_get(const char *url, bool anonymous, int fd);
+int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd);
 
 enum ctl_buckets_seen { CTL_BUCKETS_NONE, CTL_BUCKETS_SAME, CTL_BUCKETS_NEW };
 

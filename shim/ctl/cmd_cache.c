@@ -204,6 +204,14 @@ static struct group *group_of(const struct cache *c, const struct entry *e) {
   return NULL;
 }
 
+/* Whether the lock file that is open still has its name: else somebody may have the lock of the one
+ * that has it now (cache/lock.h). */
+static bool has_name(const struct cache *c, int lock, const char *name) {
+  struct stat own, named;
+  return fstat(lock, &own) == 0 && fstatat(c->dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+}
+
 /* Try to take the lock of every KEY, without waiting. gc false: only see whether it is taken. 0 or
  * -errno. */
 static int lock_groups(struct cache *c, bool gc) {
@@ -221,8 +229,10 @@ static int lock_groups(struct cache *c, bool gc) {
     char lock[64];
     snprintf(g->name, sizeof(g->name), "%.*s", (int)e->group, e->name);
     snprintf(lock, sizeof(lock), "%s.lock", g->name);
-    g->lock = openat(c->dir, lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (gc ? O_CREAT : 0), 0600);
-    if (g->lock >= 0 && flock(g->lock, (gc ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
+    g->lock = openat(c->dir, lock,
+                     O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (gc ? O_CREAT : 0), 0600);
+    if (g->lock >= 0 &&
+        (flock(g->lock, (gc ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0 || !has_name(c, g->lock, lock))) {
       close(g->lock);
       g->lock = -1;
     } else if (g->lock < 0 && errno == ENOENT) {
@@ -401,7 +411,7 @@ static const char *why_remove(const struct cache *c, const struct entry *e) {
     return "left by a killed process";
   case SHARD_CACHE_PERMUTATION:
     return age(c, e) >= HOUR ? "permutation of a job that is gone" : NULL;
-  case SHARD_CACHE_LOCK: /* a KEY's stays: whoever waits for it has it open */
+  case SHARD_CACHE_LOCK: /* a KEY's stays: it is small, and one alone */
     snprintf(name, sizeof(name), "%.*s.perm", (int)e->group, e->name);
     permutation = find(c, name);
     return e->group > 32 && age(c, e) >= HOUR && (!permutation || why_remove(c, permutation))

@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/filesystem.h"
 #include "cache/cachedir.h"
 #include "config/config.h"
 #include "config/launcher.h"
@@ -34,6 +35,7 @@
 #include "ctl/human.h"
 #include "ctl/json.h"
 #include "ctl/libshard_path.h"
+#include "ctl/python.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
 
@@ -338,10 +340,10 @@ static void check_cache(void) {
     return;
   }
   double bytes = (double)fs.f_bavail * (double)fs.f_bsize;
-  const char *net = shard_cachedir_network((unsigned)fs.f_type), *kind = net ? net
-                                                                         : in_memory(&fs)
-                                                                             ? "in memory"
-                                                                             : "on disk";
+  const char *net = shard_filesystem_network((unsigned)fs.f_type), *kind = net ? net
+                                                                           : in_memory(&fs)
+                                                                               ? "in memory"
+                                                                               : "on disk";
   ctl_human_bytes(bytes, room);
   if (net) {
     tell(WARN, "cache",
@@ -427,8 +429,8 @@ static void check_listing(void) {
  * line begins with "known: ", and tells which family it is and by what it is known; or it is
  * "unknown".
  */
-static char dlio_script[] =
-    "import importlib.util, sys\n"
+static char dlio_script[] = CTL_PYTHON_BEGIN
+    "import importlib.util\n"
     "print('Python %d.%d.%d, %s' % (sys.version_info[:3] + (sys.executable,)))\n"
     "spec = importlib.util.find_spec('dlio_benchmark')\n"
     "print((list(spec.submodule_search_locations or ['?']))[0] if spec else '')\n"
@@ -459,6 +461,7 @@ static void check_python(void) {
     variables[n] = doctor.library;
   }
   struct run r;
+  bool less = ctl_python_clean_path();
   run(&r, argv, variables, NULL);
   if (strncmp(r.out, "Python ", 7) != 0) {
     tell(WARN, "python", "'%.300s' %s: %.300s; set PYTHON to the benchmark's interpreter", argv[0],
@@ -479,7 +482,8 @@ static void check_python(void) {
   tell(OK, "python", "%s", r.out);
   if (!folder || !*folder) {
     tell(WARN, "dlio",
-         "this Python has no dlio_benchmark; set PYTHON to the benchmark's interpreter");
+         "this Python has no dlio_benchmark; set PYTHON to the benchmark's interpreter%s",
+         less ? " (" CTL_PYTHON_LESS ")" : "");
   } else if (strncmp(verdict, "known: ", 7) == 0) {
     tell(OK, "dlio", "%s: %.500s", folder, verdict + 7);
   } else if (!doctor.library[0]) {

@@ -47,8 +47,9 @@ static int get(const char *url, bool anonymous, const char *output) {
   if (rc != CTL_DONE) {
     return rc;
   }
-  rc = ctl_buckets_get(url, anonymous, out.whole.fd);
-  if (rc == CTL_DONE && !shard_pattern_is_manifest(url)) {
+  bool listing = !shard_pattern_is_manifest(url);
+  rc = ctl_buckets_get(url, anonymous, listing, out.whole.fd);
+  if (rc == CTL_DONE && listing) {
     rc = check_listing(url, out.temporary);
   }
   int ended = ctl_output_end(&out, rc == CTL_DONE);

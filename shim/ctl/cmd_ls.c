@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "build/build.h"
 #include "config/pattern.h"
@@ -13,6 +14,7 @@
 #include "ctl/buckets.h"
 #include "ctl/building.h"
 #include "ctl/ctl.h"
+#include "ctl/human.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
 #include "listing/codec.h"
@@ -27,7 +29,8 @@ static const char usage[] =
     "\n"
     "Prints the names of a listing; of a directory tree, relative to its root; of a bucket,\n"
     "relative to the prefix's last slash; or of a manifest, in its own order: a FILE whose name\n"
-    "ends in .txt, .txt.gz or .txt.zst, or any with --manifest.\n"
+    "ends in .txt, .txt.gz or .txt.zst, or any with --manifest. On a terminal, what would control\n"
+    "it becomes \\xHH.\n"
     "\n"
     "      --manifest            FILE is a manifest (- is standard input)\n"
     "      --rank R --size P     only the share of rank R of P\n"
@@ -85,7 +88,15 @@ static void end_page(void) {
   page.used = 0;
 }
 
+static bool to_people; /* stdout is a terminal, and lines are asked for */
+
 static inline void print(const char *name, size_t length, int separator) {
+  if (to_people) { /* what a name holds must not control the terminal */
+    ctl_human_text(stdout, before);
+    ctl_human_text(stdout, name);
+    putchar('\n');
+    return;
+  }
   if (before_length + length >= sizeof(page.data) - page.used) {
     end_page();
   }
@@ -245,6 +256,7 @@ int ctl_cmd_ls(int argc, char **argv) {
   }
   before = root ? root : "";
   before_length = strlen(before);
+  to_people = ls.given.separator == '\n' && isatty(STDOUT_FILENO);
   int printed = print_share(l, &ls.given);
   shard_listing_close(l);
   free(root);

@@ -16,6 +16,7 @@
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/libshard_path.h"
+#include "ctl/python.h"
 
 static const char usage[] =
     "Usage: shardctl prove [--python PY] [--dlio TREE] [--again] [--keep] [--json]\n"
@@ -48,9 +49,7 @@ static const struct option rows[] = {{"python", required_argument, NULL, OPT_PYT
                                      CTL_ROW_HELP,
                                      CTL_ROW_END};
 
-static char script[] =
-    "import sys\n"
-    "sys.path[:] = filter(None, sys.path)\n" /* a checkout at hand is not what runs */
+static char script[] = CTL_PYTHON_BEGIN /* a checkout at hand is not what runs */
     "try:\n"
     "    import _libshard\n"
     "except ImportError as error:\n"
@@ -129,6 +128,9 @@ int ctl_cmd_prove(int argc, char **argv) {
   if (!ctl_libshard_path_find(self, library)) {
     return ctl_fail("no libshard.so beside '%s', nor in ../lib or ../lib64; install both together",
                     self);
+  }
+  if (ctl_python_clean_path()) {
+    ctl_warn(CTL_PYTHON_LESS);
   }
   rc = p.dlio ? use_tree(p.dlio) : CTL_DONE;
   if (rc != CTL_DONE) {

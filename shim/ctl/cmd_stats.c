@@ -31,9 +31,9 @@ static const char usage[] =
     "\n"
     "Makes the statistics of a rank from its log, as SHARD_STATS=FILE does at the end of the "
     "rank's\n"
-    "main process, which keeps FILE.log until then: needed only for a rank that was killed. LOG "
-    "is\n"
-    "removed then.\n"
+    "main process, which keeps FILE.log until then: needed only for a rank that was killed. The\n"
+    "statistics of FILE.log go into FILE, and FILE.log is removed then. Another user's log needs "
+    "-o.\n"
     "\n"
     "  -o, --output FILE     write there, and keep LOG; - is standard output\n"
     "      --help\n";
@@ -75,27 +75,65 @@ static const struct shard_log_dataset *slot(const struct stats *s, uint32_t i) {
                                             (size_t)i * SHARD_LOG_SLOT);
 }
 
-/* Map the log into *s, for as long as the process lives. */
-static int map_log(const char *file, struct stats *s) {
-  struct stat st;
-  int fd = open(file, O_RDONLY | O_CLOEXEC);
-  if (fd < 0 || fstat(fd, &st) != 0) {
-    return ctl_fail("cannot read log '%s': %s", file, strerror(errno));
+#define END(text) ((text)[sizeof(text) - 1] = 0)
+
+/* The log's head and its datasets, whose texts end. Malloc'd; NULL if it is no log. */
+static struct shard_log_head *read_head(int fd) {
+  struct shard_log_head *head = malloc(SHARD_LOG_SEGMENT);
+  size_t got = 0;
+  for (ssize_t n = 1; head && n > 0 && got<SHARD_LOG_SEGMENT; got += n> 0 ? (size_t)n : 0) {
+    n = pread(fd, (char *)head + got, SHARD_LOG_SEGMENT - got, (off_t)got);
   }
-  size_t size = S_ISREG(st.st_mode) ? (size_t)st.st_size : 0;
-  void *memory = MAP_FAILED;
-  if (size >= SHARD_LOG_SEGMENT) {
-    memory = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+  if (!head || got < SHARD_LOG_SEGMENT || head->magic != SHARD_LOG_MAGIC) {
+    free(head);
+    return NULL;
+  }
+  END(head->launcher);
+  END(head->host);
+  for (uint32_t i = 0; i < SHARD_LOG_DATASETS; i++) {
+    struct shard_log_dataset *d =
+        (struct shard_log_dataset *)((char *)head + SHARD_LOG_HEAD + (size_t)i * SHARD_LOG_SLOT);
+    END(d->digest);
+    END(d->root);
+    END(d->listing);
+    END(d->options.include);
+  }
+  return head;
+}
+
+/*
+ * Take the log into *s, for as long as the process lives. `own`: its name tells where the
+ * statistics go, so it must be this user's, or another user tells it.
+ */
+static int map_log(const char *file, bool own, struct stats *s) {
+  struct stat st;
+  int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (own ? O_NOFOLLOW : 0));
+  if (fd < 0 || fstat(fd, &st) != 0) {
+    return errno == ELOOP
+               ? ctl_fail("log '%s' is a link; name what it leads to, or use -o FILE", file)
+               : ctl_fail("cannot read log '%s': %s", file, strerror(errno));
+  }
+  if (own && st.st_uid != geteuid()) {
+    close(fd);
+    return ctl_fail("log '%s' is user %u's; use -o FILE to say where its statistics go", file,
+                    (unsigned)st.st_uid);
+  }
+  uint64_t size = S_ISREG(st.st_mode) && st.st_size >= (off_t)SHARD_LOG_SEGMENT
+                      ? (uint64_t)st.st_size - SHARD_LOG_SEGMENT
+                      : 0;
+  bool regular = S_ISREG(st.st_mode);
+  const struct shard_log_head *head = regular ? read_head(fd) : NULL;
+  void *memory = NULL;
+  if (head && size > 0) {
+    memory = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)SHARD_LOG_SEGMENT);
   }
   close(fd);
-  const struct shard_log_head *head = memory;
-  if (memory == MAP_FAILED || head->magic != SHARD_LOG_MAGIC ||
-      !memchr(head->target, 0, sizeof(head->target))) {
+  if (!head || memory == MAP_FAILED) {
     return ctl_fail("'%s' is not a log of SHARD_STATS", file);
   }
+  uint64_t most = size / sizeof(struct shard_log_note);
   s->head = head;
-  uint64_t most = (size - SHARD_LOG_SEGMENT) / sizeof(struct shard_log_note);
-  s->notes = (const struct shard_log_note *)((const char *)memory + SHARD_LOG_SEGMENT);
+  s->notes = memory;
   s->count = atomic_load(&s->head->notes);
   s->count = s->count < most ? s->count : most;
   return CTL_DONE;
@@ -484,6 +522,20 @@ static bool is_kept(const struct shard_log_head *h) {
          (kill((pid_t)h->pid, 0) == 0 || errno == EPERM);
 }
 
+/* Where the statistics of a log go: its name tells, and nothing that stands in it. */
+static int find_target(const char *file, char target[PATH_MAX]) {
+  static const char end[] = ".log";
+  size_t n = strlen(file), k = sizeof(end) - 1;
+  if (n <= k || n - k >= PATH_MAX || strcmp(file + n - k, end) != 0 || file[n - k - 1] == '/') {
+    return ctl_fail("'%s' is not named FILE.log, so it does not tell where its statistics go; use "
+                    "-o FILE",
+                    file);
+  }
+  memcpy(target, file, n - k);
+  target[n - k] = 0;
+  return CTL_DONE;
+}
+
 int ctl_cmd_stats(int argc, char **argv) {
   static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
   struct ctl_arguments given;
@@ -495,8 +547,10 @@ int ctl_cmd_stats(int argc, char **argv) {
     return ctl_usage("stats takes one log; see shardctl stats --help");
   }
   const char *output = given.output;
+  char target[PATH_MAX];
   static struct stats s;
-  rc = map_log(argv[optind], &s);
+  rc = output ? CTL_DONE : find_target(argv[optind], target);
+  rc = rc == CTL_DONE ? map_log(argv[optind], !output, &s) : rc;
   if (rc == CTL_DONE && !output && is_kept(s.head)) {
     rc = ctl_fail("process %" PRId64 ", whose log '%s' is, has not ended; use -o FILE to see what "
                   "there is by now",
@@ -511,7 +565,7 @@ int ctl_cmd_stats(int argc, char **argv) {
     return rc == CTL_DONE ? finished : rc;
   }
   if (rc == CTL_DONE) {
-    rc = write_file(&s, output ? output : s.head->target);
+    rc = write_file(&s, output ? output : target);
   }
   if (rc == CTL_DONE && !output) {
     unlink(argv[optind]);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cache/safe.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
 #include "ctl/ctl.h"
@@ -73,7 +74,8 @@ static int list(struct stream *s) {
   if (asprintf(&path, "%s.err", s->base) < 0) {
     return ctl_fail("out of memory");
   }
-  s->errors = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  char why[200];
+  s->errors = shard_safe_open(path, O_RDWR | O_CREAT, 0600, false, NULL, why, sizeof(why));
   int rc = CTL_FAILED, locked = -1;
   /* A process that looks whether it is locked locks it for a moment. */
   for (int tries = 0; s->errors >= 0 && tries < 1000 && locked != 0; tries++) {
@@ -82,7 +84,9 @@ static int list(struct stream *s) {
       break;
     }
   }
-  if (locked != 0) {
+  if (s->errors < 0) {
+    ctl_fail("cannot write '%s': %s", path, why);
+  } else if (locked != 0 || ftruncate(s->errors, 0) != 0) {
     ctl_fail("cannot write '%s': %s", path, strerror(errno));
   } else {
     rc = ctl_buckets_stream(s->url, s->anonymous, &s->options, s->base, go_on, s);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ctl/ctl.h"
+#include "ctl/human.h"
 
 static bool lost; /* a value, for lack of memory */
 
@@ -33,32 +34,13 @@ void ctl_json_add(struct json_object *to, const char *key, struct json_object *v
   }
 }
 
-/* Bytes of the well-formed UTF-8 character at p, 0 if there is none. */
-static size_t character(const unsigned char *p) {
-  size_t n = *p < 0x80                 ? 1
-             : *p >= 0xc2 && *p < 0xe0 ? 2
-             : *p >= 0xe0 && *p < 0xf0 ? 3
-             : *p >= 0xf0 && *p < 0xf5 ? 4
-                                       : 0;
-  for (size_t i = 1; i < n; i++) {
-    if ((p[i] & 0xc0) != 0x80) {
-      return 0;
-    }
-  }
-  if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
-      (*p == 0xf4 && p[1] > 0x8f)) {
-    return 0;
-  }
-  return n;
-}
-
 /* json-c hands on whatever bytes it is given, and JSON is UTF-8. Malloc'd. */
 static char *well_formed(const char *text) {
   static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
   char *out = malloc(3 * strlen(text) + 1), *to = out;
-  for (const unsigned char *p = (const unsigned char *)text; out && *p;) {
-    size_t n = character(p);
-    memcpy(to, n ? (const char *)p : replacement, n ? n : 3);
+  for (const char *p = text; out && *p;) {
+    size_t n = ctl_human_character(p);
+    memcpy(to, n ? p : replacement, n ? n : 3);
     to += n ? n : 3;
     p += n ? n : 1;
   }

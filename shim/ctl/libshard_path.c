@@ -16,7 +16,9 @@ bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX]) {
   uname(&machine);
   snprintf(triplet, sizeof(triplet), "../lib/%s-linux-gnu/", machine.machine);
   const char *const places[] = {"", "../lib/", "../lib64/", triplet};
-  for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
+  /* Beside another folder than bin, ../lib is anybody's. */
+  bool installed = slash && slash - self >= 4 && memcmp(slash - 4, "/bin", 4) == 0;
+  for (size_t i = 0; slash && i < (installed ? sizeof(places) / sizeof(places[0]) : 1); i++) {
     snprintf(file, sizeof(file), "%.*s%slibshard.so", (int)(slash - self) + 1, self, places[i]);
     if (realpath(file, path)) {
       return true;

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 
 /*
- * The canonical path of the libshard.so that belongs to this shardctl, and shardctl's own path in
+ * The canonical path of the libshard.so that belongs to this shardctl: beside it, or, if its folder
+ * is called bin, in ../lib and the like. And shardctl's own path in
  * `self`. false and path "" if there is none.
  */
 bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX]);

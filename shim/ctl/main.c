@@ -3,7 +3,12 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "config/config.h"
@@ -61,9 +66,24 @@ static int read_variables(int argc, char **argv) {
   return shard_config_check(err, sizeof(err)) == 0 ? CTL_DONE : ctl_usage("%s", err);
 }
 
+static pid_t host; /* that has started this process as its builder */
+
+/* Where the host has died before its builder, children that it has forked may have the lock open. A
+ * host of another PID namespace (0) is not seen. */
+static void unlock_after_host(void) {
+  pid_t parent = getppid();
+  if (parent != host && parent != 0) {
+    flock(SHARD_BUILDER_LOCK, LOCK_UN);
+  }
+}
+
 int main(int argc, char **argv) {
-  if (argc > 1 && strcmp(argv[1], SHARD_BUILDER_MARK) == 0) {
+  prctl(PR_SET_NAME, "shardctl"); /* libshard.so runs it by a descriptor, whose number is no name */
+  if (argc > 1 && strncmp(argv[1], SHARD_BUILDER_MARK, strlen(SHARD_BUILDER_MARK)) == 0) {
     ctl_close_from(SHARD_BUILDER_LOCK + 1, 0);
+    host = (pid_t)strtol(argv[1] + strlen(SHARD_BUILDER_MARK), NULL, 10);
+    atexit(unlock_after_host);
+    umask(umask(0) | (S_IWGRP | S_IWOTH)); /* nobody else may write to what the cache has */
     argv[1] = argv[0];
     argv++;
     argc--;

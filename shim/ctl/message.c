@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ctl/ctl.h"
+#include "ctl/human.h"
 
 #define WHO "shardctl: "
 
@@ -15,12 +16,13 @@ static void say(const char *mark, const char *format, va_list args) {
   char text[2 * PATH_MAX + 500], line[4 * sizeof(text) + 64];
   size_t used = (size_t)snprintf(line, sizeof(line), "%s", mark);
   vsnprintf(text, sizeof(text), format, args);
-  for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-    if (*p < 0x20 || *p == 0x7f) { /* a path or a server's words may hold anything */
-      used += (size_t)sprintf(line + used, "\\x%02x", *p);
-    } else {
-      line[used++] = (char)*p;
+  for (const char *p = text; *p;) { /* a path or a server's words may hold anything */
+    size_t n = ctl_human_plain(p);
+    if (n > 0) {
+      memcpy(line + used, p, n);
     }
+    used += n ? n : (size_t)sprintf(line + used, "\\x%02x", (unsigned char)*p);
+    p += n ? n : 1;
   }
   line[used++] = '\n';
   line[used] = 0;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "host/builder.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +20,12 @@
 #include "config/config.h"
 #include "host/self.h"
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434 /* on all of Linux's architectures but Alpha */
+#endif
+
 #define FIRST_FREE_FD 10
+#define DEATH_MS 2000
 
 int shard_builder_move_fd(int fd) {
   if (fd < 0 || fd >= FIRST_FREE_FD) {
@@ -80,8 +88,13 @@ static void init_attributes(posix_spawnattr_t *attributes, short flags) {
                            (short)(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | flags));
 }
 
-static int spawn(struct shard_builder *b, char *const *arguments, char *const *environment,
-                 int words, int lock) {
+/* Run what was opened and judged (self.h), not what the path leads to by now. */
+#define PROGRAM (SHARD_BUILDER_LOCK + 1)
+#define PROGRAM_PATH "/proc/self/fd/4"
+static_assert(PROGRAM == 4, "as its path says");
+
+static int spawn(struct shard_builder *b, int program, char *const *arguments,
+                 char *const *environment, int words, int lock) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
@@ -89,9 +102,13 @@ static int spawn(struct shard_builder *b, char *const *arguments, char *const *e
   posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, words, 2);
   posix_spawn_file_actions_adddup2(&actions, lock, SHARD_BUILDER_LOCK);
+  posix_spawn_file_actions_adddup2(&actions, program, PROGRAM);
   init_attributes(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0); /* to be killed with whatever it starts */
-  int rc = posix_spawn(&b->pid, b->program, &actions, &attributes, arguments, environment);
+  int rc = posix_spawn(&b->pid, PROGRAM_PATH, &actions, &attributes, arguments, environment);
+  if (rc == ENOENT) { /* there is no /proc here: by the path that was judged a moment ago */
+    rc = posix_spawn(&b->pid, b->program, &actions, &attributes, arguments, environment);
+  }
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return rc;
@@ -101,16 +118,20 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
                         const char *const *environment, int lock, char *err, size_t size) {
   b->words[0] = 0;
   b->signal = 0;
-  if (shard_self_program("shardctl", b->program, sizeof(b->program)) != 0) {
-    return shard_error_set(err, size, -ENOENT,
-                           "shardctl was not found beside libshard.so ('%.300s'); build it there",
-                           b->program);
+  int program = shard_self_program("shardctl", b->program, sizeof(b->program), err, size);
+  if (program < 0) {
+    return program;
   }
   int pipes[2];
   if (pipe2(pipes, O_CLOEXEC) != 0) {
-    return shard_error_set(err, size, -errno, "pipe: %s", strerror(errno));
+    int rc = shard_error_set(err, size, -errno, "pipe: %s", strerror(errno));
+    close(program);
+    return rc;
   }
   pipes[0] = shard_builder_move_fd(pipes[0]);
+  if (pipes[0] >= 0) {
+    fcntl(pipes[0], F_SETFL, O_NONBLOCK); /* this end alone */
+  }
   pipes[1] = shard_builder_move_fd(pipes[1]);
   size_t n = 0;
   while (arguments[n]) {
@@ -121,16 +142,19 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
   if (rc != 0) {
     shard_error_set(err, size, rc, "no file descriptor left to start shardctl");
   } else {
+    char mark[sizeof(SHARD_BUILDER_MARK) + 16];
+    snprintf(mark, sizeof(mark), SHARD_BUILDER_MARK "%ld", (long)getpid());
     whole[0] = b->program;
-    whole[1] = (char *)SHARD_BUILDER_MARK;
+    whole[1] = mark;
     memcpy(whole + 2, arguments, n * sizeof(*whole));
-    rc = -spawn(b, whole, variables, pipes[1], lock);
+    rc = -spawn(b, program, whole, variables, pipes[1], lock);
     if (rc != 0) {
       shard_error_set(err, size, rc, "cannot start '%.300s': %s", b->program, strerror(-rc));
     }
   }
   free(whole);
   free(variables);
+  close(program);
   if (pipes[1] >= 0) {
     close(pipes[1]);
   }
@@ -157,55 +181,93 @@ static size_t keep_words(char *words, size_t used, size_t size, const char *chun
   return used + n;
 }
 
-/* Read its words to their end: _DONE; or _LATE or _NEEDLESS. */
+/* Take what it has said until now; used: bytes of its words that are kept. */
+static void take_words(struct shard_builder *b, size_t *used) {
+  char chunk[256];
+  ssize_t n = 1;
+  while (b->errors >= 0 && n > 0) {
+    n = read(b->errors, chunk, sizeof(chunk));
+    if (n > 0) {
+      *used = keep_words(b->words, *used, sizeof(b->words), chunk, (size_t)n);
+    } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+      close(b->errors);
+      b->errors = -1;
+    }
+    n = n < 0 && errno == EINTR ? 1 : n;
+  }
+}
+
+/* Whether it has ended. It is left to be waited for; whoever reaps all children of the host may
+ * have done that. */
+static bool has_ended(const struct shard_builder *b) {
+  siginfo_t info = {0};
+  int rc;
+  do {
+    rc = waitid(P_PID, (id_t)b->pid, &info, WEXITED | WNOHANG | WNOWAIT);
+  } while (rc != 0 && errno == EINTR);
+  return rc != 0 || info.si_pid == b->pid;
+}
+
+/* Nap until it says something or ends, for some ms at most. process: a descriptor of it, or -1. */
+static void nap(const struct shard_builder *b, int process, int64_t ms) {
+  struct pollfd p[] = {{.fd = b->errors, .events = POLLIN}, {.fd = process, .events = POLLIN}};
+  poll(p, 2, ms < 0 ? 0 : (int)ms); /* a descriptor of -1 is passed over */
+}
+
+/*
+ * Hear it until it has ended: _DONE; or _LATE or _NEEDLESS. The end of the pipe does not tell: a
+ * child that another thread of the host has forked meanwhile has it open, too.
+ */
 static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline,
                                    bool (*enough)(void *), void *context) {
-  char *words = b->words;
-  size_t used = 0, size = sizeof(b->words);
-  bool in_time = true, open = true, needless = false;
-  while (open && in_time && !needless) {
-    int64_t left = deadline - shard_clock_ms(), most = enough ? 100 : 1000;
-    struct pollfd p = {.fd = b->errors, .events = POLLIN};
-    int n = poll(&p, 1, left < 0 ? 0 : left > most ? (int)most : (int)left);
-    if (n > 0) {
-      char chunk[256];
-      ssize_t got = read(b->errors, chunk, sizeof(chunk));
-      used = got > 0 ? keep_words(words, used, size, chunk, (size_t)got) : used;
-      open = got > 0 || (got < 0 && errno == EINTR);
-    } else if (n < 0 && errno != EINTR) {
-      open = false;
+  enum shard_builder_end end = SHARD_BUILDER_DONE;
+  size_t used = 0;
+  int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, b->pid, 0));
+  /* Without such a descriptor (before Linux 5.3) it is looked at ever more rarely. */
+  for (int64_t most = 1;; most = most < 20 ? 2 * most : most) {
+    bool ended = has_ended(b); /* all that it has said is in the pipe then */
+    take_words(b, &used);
+    int64_t left = deadline - shard_clock_ms(), longest = enough ? 100 : 1000;
+    if (ended) {
+      break;
     }
-    in_time = !open || shard_clock_ms() < deadline;
-    needless = enough && open && enough(context);
+    if (left <= 0 || (enough && enough(context))) {
+      end = left <= 0 ? SHARD_BUILDER_LATE : SHARD_BUILDER_NEEDLESS;
+      break;
+    }
+    longest = process < 0 ? most : longest;
+    nap(b, process, left < longest ? left : longest);
   }
-  while (used > 0 && words[used - 1] == '\n') {
+  if (process >= 0) {
+    close(process);
+  }
+  while (used > 0 && b->words[used - 1] == '\n') {
     used--;
   }
-  words[used] = 0;
-  return needless ? SHARD_BUILDER_NEEDLESS : in_time ? SHARD_BUILDER_DONE : SHARD_BUILDER_LATE;
+  b->words[used] = 0;
+  return end;
 }
 
 enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadline,
                                           bool (*enough)(void *context), void *context) {
   enum shard_builder_end end = hear(b, deadline, enough, context);
   int status = 0;
-  pid_t got = 0;
-  close(b->errors);
-  b->errors = -1;
-  for (long nap_us = 100; end == SHARD_BUILDER_DONE;
-       nap_us = nap_us < 20000 ? nap_us * 2 : nap_us) {
-    got = waitpid(b->pid, &status, WNOHANG);
-    if (got == b->pid || (got < 0 && errno != EINTR)) {
-      break;
-    }
-    nanosleep(&(struct timespec){0, nap_us * 1000}, NULL);
-    end = shard_clock_ms() < deadline ? end : SHARD_BUILDER_LATE;
+  pid_t got;
+  if (b->errors >= 0) {
+    close(b->errors);
+    b->errors = -1;
   }
   if (end != SHARD_BUILDER_DONE) {
     kill(-b->pid, SIGKILL);
-    do {
-      got = waitpid(b->pid, &status, 0);
-    } while (got < 0 && errno == EINTR);
+  }
+  /* One that hangs in the kernel outlives even a kill: it is not waited for. */
+  for (int64_t most = shard_clock_ms() + DEATH_MS; !has_ended(b) && shard_clock_ms() < most;) {
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  }
+  do {
+    got = waitpid(b->pid, &status, WNOHANG);
+  } while (got < 0 && errno == EINTR);
+  if (end != SHARD_BUILDER_DONE) {
     return end;
   }
   if (got == b->pid && WIFSIGNALED(status)) {
@@ -238,14 +300,29 @@ void shard_builder_pass_warnings(const struct shard_builder *b) {
 
 /* ---- SHARD_STATS ---- */
 
-int shard_builder_run(const char *program, char *const *arguments, char *const *environment) {
+int shard_builder_run(char **arguments, char *const *environment, char *err, size_t size) {
   posix_spawnattr_t attributes;
+  char path[PATH_MAX], link[40];
   pid_t pid;
-  int status = -1;
-  init_attributes(&attributes, 0);
-  int rc = posix_spawn(&pid, program, NULL, &attributes, arguments, environment);
-  posix_spawnattr_destroy(&attributes);
-  while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  int status = -1, program = shard_self_program("shardctl", path, sizeof(path), err, size);
+  if (program < 0) {
+    return program;
   }
-  return rc;
+  /* File actions would allocate. A child that another thread starts now may inherit it: no harm. */
+  fcntl(program, F_SETFD, 0);
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", program);
+  arguments[0] = path;
+  init_attributes(&attributes, 0);
+  int rc = -posix_spawn(&pid, link, NULL, &attributes, arguments, environment);
+  if (rc == -ENOENT) {
+    rc = -posix_spawn(&pid, path, NULL, &attributes, arguments, environment);
+  }
+  posix_spawnattr_destroy(&attributes);
+  close(program);
+  if (rc != 0) {
+    return shard_error_set(err, size, rc, "cannot start '%.300s': %s", path, strerror(-rc));
+  }
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return 0;
 }

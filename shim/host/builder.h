@@ -3,15 +3,18 @@
  * builder.h - the protocol between libshard.so and the shardctl that it starts, and the one place
  * that starts it.
  *
- * A process of the host that needs a listing starts shardctl, found beside the library (self.h):
+ * A process of the host that needs a listing starts shardctl, found beside the library and run by
+ * the descriptor that was judged (self.h):
  *
  *   descriptors   0 and 1: /dev/null. 2: a pipe that the library reads to its end. 3: the lock
- *                 under which it works (flock), which is so held while either process lives. All
+ *                 under which it works (flock), which is so held while either process lives: a
+ *                 child that the host has forked has the descriptors, too, so the one that ends
+ *                 last unlocks it, and no end of a pipe is waited for. 4: the program itself. All
  *                 others it closes itself, before anything else (ctl/descriptors.h).
  *   signals       all as they are by default, none blocked; a process group of its own
  *   environment   the host's, without LD_PRELOAD, and without SHARD_ variables that are empty or
  *                 not ours; and variables for it alone, such as keys
- *   arguments     first SHARD_BUILDER_MARK, which says that it was started so; then
+ *   arguments     first SHARD_BUILDER_MARK and the pid of who started it; then
  *                 index SOURCE -o FILE --options TEXT --quiet [--root DIR] [--share URL
  *                 [--wait SECONDS]]      make a listing; or, with --wait, take what rank 0 puts
  *                 get URL -o FILE        fetch an object
@@ -39,7 +42,7 @@
 #include <sys/types.h>
 
 #define SHARD_BUILDER_LOCK 3
-#define SHARD_BUILDER_MARK "--builder"
+#define SHARD_BUILDER_MARK "--builder="
 #define SHARD_BUILDER_NO_SPACE "No space left" /* in its words, if FILE's disk is full */
 
 struct shard_builder {
@@ -92,9 +95,10 @@ const char *shard_builder_last_line(const struct shard_builder *b);
 void shard_builder_pass_warnings(const struct shard_builder *b);
 
 /*
- * Run a program to its end with the host's descriptors and this environment, signals as above.
- * Allocates nothing. 0, or an errno if it could not be started.
+ * Run shardctl to its end with the host's descriptors and this environment, signals as above.
+ * arguments[0] is filled in. Allocates nothing. 0, or a negative errno and a line in err[size] if
+ * it could not be started.
  */
-int shard_builder_run(const char *program, char *const *arguments, char *const *environment);
+int shard_builder_run(char **arguments, char *const *environment, char *err, size_t size);
 
 #endif

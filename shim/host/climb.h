@@ -4,7 +4,10 @@
  *
  * Directories are compared by device and inode, level by level through "..". Where a part of a
  * root's tree is mounted elsewhere (mount --bind), the way up never meets the root: then the
- * kernel's list of mounts tells which part of the root it is.
+ * kernel's list of mounts tells which part of the root it is. Where the way up is barred, the
+ * kernel's names of the directory and of the roots tell (shard_climb_find_unseen).
+ *
+ * What cannot be told is a negative errno, never "it is of none".
  *
  * Nothing is allocated or locked, and no wrapper of ours or cancellation point is called: all of it
  * may be done in a signal handler, and between vfork and exec. A descriptor is taken, and closed
@@ -36,12 +39,12 @@ struct shard_climb_root {
 struct shard_climb {
   size_t which;  /* the root that was found, */
   size_t levels; /* so many levels up: 0 is the directory itself */
-  /* The directory above the first one, if levels > 0. */
-  struct statx parent;
+  /* statx(2) is forbidden, or Linux older than 5.8: mounts may have been passed by unseen. */
+  bool blind;
   /* Roots of mounts below the root that was found: parts of a root's tree, perhaps. */
   size_t mount_count;
   struct shard_climb_mount {
-    uint64_t dev, ino, id;
+    uint64_t dev, ino, id; /* dev and ino 0: not known */
     size_t levels;
   } mounts[SHARD_CLIMB_MOUNTS];
 };
@@ -51,46 +54,77 @@ static inline uint64_t shard_climb_device(const struct statx *st) {
   return (uint64_t)st->stx_dev_minor << 32 | st->stx_dev_major;
 }
 
-/* Type, inode, mount, mtime and ctime of `path` from `at` ("": of `at`). 0 or a negative errno. */
+/* shard_climb_stat() where statx(2) does not answer: without the mount. 0 or a negative errno. */
+int shard_climb_stat_plainly(int at, const char *path, struct statx *out);
+
+/*
+ * Type, inode, mount, mtime and ctime of `path` from `at` ("": of `at`). 0 or a negative errno.
+ * stx_mask tells whether the mount is known.
+ */
 static inline int shard_climb_stat(int at, const char *path, struct statx *out) {
-  int rc = statx(at, path, AT_NO_AUTOMOUNT | AT_EMPTY_PATH,
-                 STATX_TYPE | STATX_INO | STATX_MTIME | STATX_CTIME | STATX_MNT_ID, out);
-  return rc ? -errno : 0;
+  int rc =
+      statx(at, path, AT_NO_AUTOMOUNT | AT_EMPTY_PATH,
+            STATX_TYPE | STATX_INO | STATX_MTIME | STATX_CTIME | STATX_BTIME | STATX_MNT_ID, out);
+  if (rc == 0 || errno == ENOENT || errno == EBADF) {
+    return rc ? -errno : 0;
+  }
+  return shard_climb_stat_plainly(at, path, out);
 }
 
-/* Look at what root->path is now. false, and the root stays as it was, if it is no directory. */
-static inline bool shard_climb_look(struct shard_climb_root *root) {
+static inline bool shard_climb_is_same(const struct statx *a, const struct statx *b) {
+  return a->stx_ino == b->stx_ino && shard_climb_device(a) == shard_climb_device(b);
+}
+
+/*
+ * Look at what root->path is now. 1; else the root stays as it was: 0 if there is nothing, or a
+ * negative errno, -ENOTDIR for what is no directory.
+ */
+static inline int shard_climb_look(struct shard_climb_root *root) {
   struct statx st;
-  if (shard_climb_stat(AT_FDCWD, root->path, &st) != 0 || !S_ISDIR(st.stx_mode)) {
-    return false;
+  int rc = shard_climb_stat(AT_FDCWD, root->path, &st);
+  if (rc != 0 || !S_ISDIR(st.stx_mode)) {
+    return rc == -ENOENT ? 0 : rc ? rc : -ENOTDIR;
   }
   root->dev = shard_climb_device(&st);
   root->ino = st.stx_ino;
   root->mount = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0;
-  return true;
+  return 1;
 }
 
 /*
  * Go up from directory fd, of which *st is known, until one of the roots is met; of equal ones the
  * first is taken. 1: *out tells which. 0: there is none. A negative errno: the way up is barred.
- * The mounts that were met are in *out whatever is returned.
+ * The mounts that were met are in *out. If it is blind, or the way barred,
+ * shard_climb_find_unseen() tells more.
  */
 int shard_climb_find(int fd, const struct statx *st, const struct shard_climb_root *roots,
                      size_t count, struct shard_climb *out);
 
 /*
+ * What shard_climb_find() has not told, rc being what it returned: if the way up is barred, go by
+ * the names that the kernel has of fd, of which *st is known, and of the roots; then note the
+ * mounts that fd lies in, from the kernel's list. Uses room[2 * PATH_MAX]. Returns as that does; a
+ * negative errno: it cannot be told.
+ */
+int shard_climb_find_unseen(int fd, const struct statx *st, const struct shard_climb_root *roots,
+                            size_t count, struct shard_climb *climb, int rc, char *room);
+
+/*
  * Whether one of the mounts met, the lowest first, is a part of a root's tree; of nested roots, of
  * the innermost. The roots must have been looked at. 1: `which` and `levels` are set anew, for the
  * root and the mount, and buf has the path from that root to the mount's. 0: none is. A negative
- * errno: there was no descriptor to find that out.
+ * errno: that cannot be told.
  */
 int shard_climb_find_mounted(struct shard_climb *climb, const struct shard_climb_root *roots,
                              size_t count, char buf[PATH_MAX]);
 
+/* The kernel's path of fd in buf[size], by /proc/self/fd. Its length without the NUL, or a negative
+ * errno; -ENAMETOOLONG: it has no room. */
+ssize_t shard_climb_read_path(int fd, char *buf, size_t size);
+
 /*
- * The last `levels` names of fd's path in buf[size], joined by slashes: by /proc/self/fd. The
- * length without the NUL; -ERANGE: the path has fewer; -ENAMETOOLONG: it has no room in buf; or
- * another negative errno, where there is no /proc.
+ * The last `levels` names of fd's path in buf[size], joined by slashes. As shard_climb_read_path();
+ * -ERANGE: the path has fewer.
  */
 ssize_t shard_climb_read_names(int fd, size_t levels, char *buf, size_t size);
 

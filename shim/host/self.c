@@ -4,11 +4,19 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/error.h"
+#include "host/builder.h"
+
+static char loaded[PATH_MAX]; /* the library's path, absolute; "": it is not known */
+static bool known;            /* shard_self_init() was here; a program linked statically has none */
 
 /* By the kernel: the C library's realpath() allocates, and constructors ask too. */
 static bool canonical(const char *path, char *buf, size_t size) {
@@ -27,33 +35,131 @@ static bool canonical(const char *path, char *buf, size_t size) {
   return true;
 }
 
-int shard_self_path(char *buf, size_t size) {
+void shard_self_init(void) {
   Dl_info info;
+  size_t n = 0;
+  int saved = errno;
+  known = true;
   if (!dladdr((const void *)&shard_self_path, &info) || !info.dli_fname) {
+    return;
+  }
+  /* What begins with /proc/self is as little absolute as "./" is. */
+  if (strncmp(info.dli_fname, "/proc/", 6) == 0 &&
+      canonical(info.dli_fname, loaded, sizeof(loaded))) {
+    errno = saved;
+    return;
+  }
+  if (info.dli_fname[0] != '/') {
+    n = getcwd(loaded, sizeof(loaded)) ? strlen(loaded) : sizeof(loaded);
+  }
+  if (n >= sizeof(loaded) || (n > 0 && loaded[0] != '/') ||
+      (size_t)snprintf(loaded + n, sizeof(loaded) - n, "%s%s", n > 0 ? "/" : "", info.dli_fname) >=
+          sizeof(loaded) - n) {
+    loaded[0] = 0;
+  }
+  errno = saved;
+}
+
+int shard_self_path(char *buf, size_t size) {
+  if (!known) {
+    shard_self_init();
+  }
+  if (!loaded[0]) {
     return -ENOENT;
   }
-  if (canonical(info.dli_fname, buf, size)) {
+  if (canonical(loaded, buf, size)) {
     return 0;
   }
-  char *real = realpath(info.dli_fname, NULL);
+  char *real = realpath(loaded, NULL);
   int rc = real && (size_t)snprintf(buf, size, "%s", real) < size ? 0 : -ENOENT;
   free(real);
   return rc;
 }
 
-int shard_self_program(const char *name, char *buf, size_t size) {
-  static const char *const places[] = {"", "../bin/", "../../bin/"};
-  if (shard_self_path(buf, size) != 0) {
-    snprintf(buf, size, "?");
+/* Is the last component of path[length] this word? */
+static bool ends_in(const char *path, size_t length, const char *word) {
+  size_t n = strlen(word);
+  return length > n && path[length - n - 1] == '/' && memcmp(path + length - n, word, n) == 0;
+}
+
+/* From the library's folder dir[length] to that of the programs, when both are installed; or NULL.
+ */
+static const char *installed(const char *dir, size_t length) {
+  if (ends_in(dir, length, "lib") || ends_in(dir, length, "lib64")) {
+    return "/../bin/";
+  }
+  const char *slash = memrchr(dir, '/', length);
+  size_t parent = slash ? (size_t)(slash - dir) : 0;
+  const char *triplet = slash ? memmem(slash, length - parent, "-linux-", 7) : NULL;
+  return triplet && ends_in(dir, parent, "lib") ? "/../../bin/" : NULL;
+}
+
+/* Who may write to it can run what he likes in this process, as who may write to the library can.
+ */
+static int judge(int fd, const struct stat *library, const char *path, char *err, size_t size) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) {
+    return shard_error_set(err, size, -errno, "'%.300s': %s", path, strerror(errno));
+  }
+  if (!S_ISREG(st.st_mode)) {
+    return shard_error_set(err, size, -EPERM, "'%.300s' is not a regular file; install it anew",
+                           path);
+  }
+  if (st.st_uid != 0 && st.st_uid != geteuid() && st.st_uid != library->st_uid) {
+    return shard_error_set(err, size, -EPERM,
+                           "'%.300s' is not run: it belongs to user %u, not to root, to this user "
+                           "or to the owner of libshard.so; install both together",
+                           path, (unsigned)st.st_uid);
+  }
+  bool group =
+      (st.st_mode & S_IWGRP) && !((library->st_mode & S_IWGRP) && library->st_gid == st.st_gid);
+  if (group || (st.st_mode & S_IWOTH)) {
+    return shard_error_set(err, size, -EPERM,
+                           "'%.300s' is not run: others can write to it; chmod go-w '%.300s'", path,
+                           path);
+  }
+  return 0;
+}
+
+/* The program, opened and judged. -ENOENT: there is none; other errors put a line in err[size]. */
+static int open_program(const struct stat *library, const char *path, char *err, size_t size) {
+  if (access(path, X_OK) != 0) {
     return -ENOENT;
   }
-  char *end = strrchr(buf, '/') + 1;
-  size_t room = size - (size_t)(end - buf);
-  for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-    if ((size_t)snprintf(end, room, "%s%s", places[i], name) < room && access(buf, X_OK) == 0) {
-      return 0;
+  int fd = shard_builder_move_fd(open(path, O_PATH | O_CLOEXEC));
+  if (fd < 0) {
+    int fault = errno == EINVAL ? EMFILE : errno; /* EINVAL: so few may be open */
+    return shard_error_set(err, size, fault == ENOENT ? -EAGAIN : -fault,
+                           "cannot open '%.300s': %s", path, strerror(fault));
+  }
+  int rc = judge(fd, library, path, err, size);
+  if (rc != 0) {
+    close(fd);
+  }
+  return rc ? rc : fd;
+}
+
+int shard_self_program(const char *name, char *path, size_t size, char *err, size_t err_size) {
+  struct stat library;
+  if (shard_self_path(path, size) != 0 || stat(path, &library) != 0) {
+    return shard_error_set(
+        err, err_size, -ENOENT,
+        "%s was not found, for it is not known where libshard.so lies ('%.300s')", name, loaded);
+  }
+  char *end = strrchr(path, '/');
+  size_t length = (size_t)(end - path), room = size - length;
+  const char *const places[] = {"/", installed(path, length)};
+  for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && places[i]; i++) {
+    if ((size_t)snprintf(end, room, "%s%s", places[i], name) < room) {
+      int fd = open_program(&library, path, err, err_size);
+      if (fd != -ENOENT) {
+        return fd;
+      }
     }
   }
   *end = 0;
-  return -ENOENT;
+  return shard_error_set(err, err_size, -ENOENT,
+                         "%s was not found beside libshard.so ('%.300s'); build or install both "
+                         "together",
+                         name, path);
 }

@@ -53,6 +53,11 @@ static inline bool has_no_stream(void) {
   return atomic_load_explicit(&streams.used, memory_order_acquire) == 0;
 }
 
+_Thread_local int shard_dir_refused;
+
+/* Fail for a reason of ours; rc: a negative errno. */
+static void refuse(int rc) { errno = shard_dir_refused = -rc; }
+
 /* ---- one thread at a time on a stream ---- */
 
 /* Counts forks. A thread that locked in an older generation is not in this process: its lock is
@@ -155,7 +160,7 @@ SHARD_EXPORT DIR *opendir(const char *name) {
   }
   if (rc != 0) {
     real->closedir(dir);
-    errno = -rc;
+    refuse(rc);
     return NULL;
   }
   errno = saved;
@@ -171,7 +176,7 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
   struct stream *s;
   int saved = errno, rc = new_stream(fd, &s);
   if (rc != 0) {
-    errno = -rc;
+    refuse(rc);
     return NULL;
   }
   errno = saved;
@@ -188,7 +193,7 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
     /* The DIR owns the descriptor by now; there is no way to give it back. */
     free_stream(s);
     real->closedir(dir);
-    errno = -rc;
+    refuse(rc);
     return NULL;
   }
   return dir;
@@ -250,7 +255,10 @@ static struct dirent64 *read_entry(struct stream *s, DIR *dir) {
   lock_stream(s);
   int rc = next_entry(s, dirfd(dir), &entry);
   unlock_stream(s);
-  errno = rc < 0 ? -rc : saved;
+  errno = saved;
+  if (rc < 0) {
+    refuse(rc);
+  }
   return rc > 0 ? entry : NULL;
 }
 

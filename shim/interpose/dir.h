@@ -9,4 +9,8 @@
  */
 void shard_dir_enable(void);
 
+/* The errno of the last of these calls of the thread that failed for a reason of libshard's, not of
+ * libc's. Whoever asks sets it to 0 before. */
+extern _Thread_local int shard_dir_refused __attribute__((visibility("hidden")));
+
 #endif

@@ -16,8 +16,8 @@
  *     on) is by descriptor; glibc looks for it at "..", fails and ends the walk;
  *   - FTS_NOSTAT goes by the type of an entry only, not by link counts;
  *   - paths may have 65534 bytes; glibc stops at some 36000;
- *   - a directory whose reading fails with EIO, as it does if a listing is damaged, is FTS_DNR;
- *     glibc takes any such error for the directory's end;
+ *   - a directory whose reading fails, as it does if a listing is damaged, is FTS_DNR; glibc takes
+ *     any such error for the directory's end;
  *   - no descriptor is leaked or used when closed, and fts_children after the end gives NULL.
  */
 #include <assert.h>
@@ -352,12 +352,12 @@ static int add_entries(FTS *fts, struct reading *r) {
     int error = errno;
     errno = saved;
     if (!d) {
-      if (error == EIO) {
+      if (error != 0) {
         free_list(r->head);
         r->head = NULL;
         r->count = 0;
         r->of->fts_info = FTS_DNR;
-        r->of->fts_errno = EIO;
+        r->of->fts_errno = error;
       }
       return 0;
     }

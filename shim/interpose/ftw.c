@@ -11,8 +11,8 @@
  * another is opened, the outermost one's names are read to memory and it is closed.
  *
  * Other than in glibc
- *   - a directory whose reading fails with EIO, as it does if a listing is damaged, ends the walk
- *     with -1; glibc takes any such error for the directory's end;
+ *   - a directory whose reading fails, as it does if a listing is damaged, ends the walk with -1;
+ *     glibc takes any such error for the directory's end;
  *   - FTW_CHDIR goes deeper than PATH_MAX; glibc fails an assertion there.
  */
 #include <assert.h>
@@ -108,12 +108,12 @@ static int meet_directory(struct walk *w, const struct stat *st) {
 
 /* ---- frames ---- */
 
-/* The next entry. NULL at the end, and errno stays; NULL and *failed if errno is EIO. */
+/* The next entry. NULL at the end, and errno stays; NULL and *failed on an error. */
 static const struct dirent *next_entry(DIR *stream, bool *failed) {
   int saved = errno;
   errno = 0;
   const struct dirent *entry = readdir(stream);
-  *failed = !entry && errno == EIO;
+  *failed = !entry && errno != 0;
   if (!*failed) {
     errno = saved;
   }
@@ -156,8 +156,9 @@ static int put_away(struct walk *w) {
     used += length;
   }
   if (failed) {
+    int error = errno;
     free(names);
-    errno = EIO;
+    errno = error;
     return -1;
   }
   names[used] = '\0';

@@ -7,6 +7,10 @@
  * whose function pointers are not ours to change. A program that passes GLOB_ALTDIRFUNC itself gets
  * what its own functions list.
  *
+ * libc's glob takes a directory that cannot be listed for an empty one, unless it is asked not to.
+ * Where that is for a reason of ours, the result would be another one than the program's without
+ * libshard: then glob fails.
+ *
  * libc has an older version for programs that may not set gl_lstat: with GLOB_ALTDIRFUNC it calls
  * gl_stat instead, and misses dangling links. Without that flag both are the same, so under the
  * view both are the newer one.
@@ -15,10 +19,12 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
 #include "host/real.h"
+#include "interpose/dir.h"
 #include "view/view.h"
 
 static_assert(sizeof(glob_t) == sizeof(glob64_t), "glob is glob64");
@@ -37,7 +43,12 @@ int shard_glob_expand(const char *pattern, int flags, int (*on_error)(const char
   copy.gl_stat = stat;
   copy.gl_lstat = lstat;
   copy.gl_flags &= ~GLOB_ALTDIRFUNC;
+  shard_dir_refused = 0;
   int rc = shard_real()->glob(pattern, flags | GLOB_ALTDIRFUNC, on_error, &copy);
+  if (shard_dir_refused != 0 && (rc == 0 || rc == GLOB_NOMATCH)) {
+    errno = shard_dir_refused;
+    rc = GLOB_ABORTED;
+  }
   result->gl_pathc = copy.gl_pathc;
   result->gl_pathv = copy.gl_pathv;
   result->gl_offs = copy.gl_offs;

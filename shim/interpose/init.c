@@ -2,16 +2,17 @@
 /*
  * init.c - what happens when the library is loaded. shim/README.md is the map of the rest.
  *
- * The constructor resolves symbols, copies SHARD_ variables and, in a CPython process, registers an
- * audit hook. It starts no thread, opens no file, prints nothing and allocates nothing itself,
- * unless SHARD_STATS asks for a log (stats/stats.h), or a rank has started this process
- * (stats/run.h).
+ * The constructor resolves symbols, notes where the library lies, copies SHARD_ variables and, in a
+ * CPython process, registers an audit hook. It starts no thread, opens no file, prints nothing and
+ * allocates nothing itself, unless SHARD_STATS asks for a log (stats/stats.h), or a rank has
+ * started this process (stats/run.h).
  */
 #include <unistd.h>
 
 #include "adapter/adapter.h"
 #include "config/config.h"
 #include "host/real.h"
+#include "host/self.h"
 #include "interpose/dents.h"
 #include "interpose/dir.h"
 #include "stats/run.h"
@@ -20,6 +21,7 @@
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {
   (void)argc;
   (void)argv;
+  shard_self_init();
   shard_real();
   shard_dents_resolve();
   shard_dir_enable();

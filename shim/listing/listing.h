@@ -4,13 +4,20 @@
  *
  * All functions read what was mapped and keep nothing: any number of threads may use one listing.
  * They leave errno alone and allocate nothing, but for shard_listing_strerror().
+ *
+ * A file that was named by somebody may be cut while it is mapped (SIGBUS), or get another
+ * listing's bytes. So shard_listing_open() reads a small one into memory, and a large one by
+ * pieces, each copied (base/peek.h) before its checksum is looked at, which only this file's pieces
+ * have. shard_listing_map() is for files that nobody writes to: it looks at them where they are.
  */
 #ifndef SHARD_LISTING_LISTING_H
 #define SHARD_LISTING_LISTING_H
 
 #include <stdbool.h>
 
+#include "base/peek.h"
 #include "libshard.h"
+#include "listing/codec.h"
 #include "listing/format.h"
 
 /* One of the two tables of names (format.h); the pointers lead into the map. */
@@ -20,8 +27,37 @@ struct shard_table {
   uint64_t names_size, runs_size, attributes_size;
   uint64_t count, blocks, extent_count;
   uint32_t longest, order, seed;
-  bool made; /* SHARD_ATTRIBUTES_MADE */
+  bool others;  /* which of the two */
+  bool made;    /* SHARD_ATTRIBUTES_MADE */
+  bool guarded; /* the map may be cut: what is read is copied first */
 };
+
+/*
+ * size bytes at `at` of the map: there, or, of a file that may be cut, in room[size]. NULL: they
+ * are gone. The caller has checked that they are inside the section.
+ */
+static inline const uint8_t *shard_listing_get(bool guarded, const uint8_t *at, size_t size,
+                                               void *room) {
+  return !guarded ? at : shard_peek(room, at, size) ? room : NULL;
+}
+
+/* Whether a checksum is the one that is written. One of the unit tests looks away. */
+#ifdef SHARD_CHECKSUMS_IGNORED
+#define shard_listing_sum_fits(sum, written) ((void)(sum), (void)(written), true)
+#else
+static inline bool shard_listing_sum_fits(uint32_t sum, uint32_t written) { return sum == written; }
+#endif
+
+/* The most bytes that a block of names has, and the record of a run. */
+static inline size_t shard_listing_block_most(uint32_t longest) {
+  return SHARD_BLOCK_BYTES + (size_t)longest + 16;
+}
+static inline size_t shard_listing_record_most(uint32_t longest) { return (size_t)longest + 32; }
+
+/* Room for the name of a position: the longest, a NUL and a slash; and behind it for a block. */
+static inline size_t shard_listing_room(const struct shard_table *t) {
+  return (size_t)t->longest + 2 + (t->guarded ? shard_listing_block_most(t->longest) + 16 : 0);
+}
 
 /* How many blocks the attributes of `count` names fill. */
 static inline uint64_t shard_listing_attribute_blocks(uint64_t count) {
@@ -29,18 +65,25 @@ static inline uint64_t shard_listing_attribute_blocks(uint64_t count) {
 }
 
 struct shard_listing {
-  const struct shard_header *header;
-  const uint8_t *map;
+  const struct shard_header *header; /* &head */
+  struct shard_header head;
+  const uint8_t *map; /* or a copy */
   size_t map_size;
+  bool guarded, copied; /* the map may be cut; `map` is malloc'd */
   struct shard_table names, others;
-  const char *source, *options; /* in the map */
   const uint8_t *dirs, *dirs_end;
-  char *file; /* malloc'd */
+  char *source, *options, *file; /* malloc'd */
 };
 
 /*
+ * shard_listing_open() of an open file that nobody writes to, such as those of the cache. The
+ * descriptor is closed, whatever is returned; `file` is what the file is called in messages.
+ */
+int shard_listing_map(int fd, const char *file, struct shard_listing **out);
+
+/*
  * shard_names_*() (names.c) read a table, and return -EBADMSG for damage. p->name is the caller's:
- * room for table->longest bytes and a NUL.
+ * shard_listing_room() bytes.
  */
 
 /*
@@ -48,7 +91,7 @@ struct shard_listing {
  * name: a host's thread may have a small stack, and names are rarely longer than a hundred bytes.
  */
 #define SHARD_POSITION(t)                                                                          \
-  { .name = __builtin_alloca((t)->longest + 1) }
+  { .name = __builtin_alloca(shard_listing_room(t)) }
 
 /* Put p before position i <= count. 0 or -EBADMSG. */
 int shard_names_seek(struct shard_position *p, const struct shard_table *table, uint64_t i);
@@ -79,22 +122,26 @@ struct shard_attributes {
 int shard_names_attributes(const struct shard_table *table, uint64_t block,
                            struct shard_attributes *out);
 
-/* A directory of the dirs section; its path is relative to the root, and lies in the map. */
+/* A directory of the dirs section; its path is relative to the root, and lies in the map or room.
+ */
 struct shard_dir_entry {
   struct shard_dir id;
   const char *path;
+  char *room; /* the caller's */
 };
+#define SHARD_DIR_ENTRY(l)                                                                         \
+  { .room = (l)->guarded ? __builtin_alloca((l)->header->longest_dir + 1) : NULL }
 
 /*
- * Get the next directory walked. *pos is NULL at first. false at the end. Damage is impossible:
- * shard_listing_open() has checked the section.
+ * Get the next directory walked. *pos is NULL at first. false at the end. A directory that cannot
+ * be read any more comes as one with inode 0, which none has, and is the last.
  */
 bool shard_listing_dir(const struct shard_listing *listing, const uint8_t **pos,
                        struct shard_dir_entry *out);
 
-/* Find the directory with this identity. false if none was walked. */
-bool shard_listing_dir_find(const struct shard_listing *listing, uint64_t dev, uint64_t ino,
-                            struct shard_dir_entry *out);
+/* Find the directory with this identity: 1; 0 if none was walked; -EBADMSG. */
+int shard_listing_dir_find(const struct shard_listing *listing, uint64_t dev, uint64_t ino,
+                           struct shard_dir_entry *out);
 
 /* What a negative errno of shard_listing_open() means, for people: static storage or strerror(3)'s.
  */

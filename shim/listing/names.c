@@ -16,24 +16,47 @@
 
 /* ---- extents ------------------------------------------------------------------------------ */
 
-static uint64_t extent_first(const struct shard_table *t, uint64_t k) {
-  uint64_t first;
-  memcpy(&first, t->extents + k * sizeof(struct shard_extent), sizeof(first));
-  return first;
+/* Where a position has its block or its run's record, if the map may be cut. */
+static uint8_t *block_room(const struct shard_position *p) {
+  return p->table->guarded ? (uint8_t *)p->name + p->table->longest + 2 : NULL;
+}
+
+/* The first position of extent k; NULL: it cannot be read. */
+static const uint64_t *extent_first(const struct shard_table *t, uint64_t k, uint64_t *first) {
+  const uint8_t *p = shard_listing_get(t->guarded, t->extents + k * sizeof(struct shard_extent),
+                                       sizeof(*first), first);
+  return p ? memcpy(first, p, sizeof(*first)) : NULL;
 }
 
 /* Read extent k and check it. *record: a run's; NULL for blocks. */
-static int read_extent(const struct shard_table *t, uint64_t k, struct shard_extent *out,
+static int read_extent(const struct shard_position *p, uint64_t k, struct shard_extent *out,
                        const uint8_t **record) {
-  memcpy(out, t->extents + k * sizeof(*out), sizeof(*out));
-  if (out->size > t->runs_size || (out->size && out->where > t->runs_size - out->size)) {
+  const struct shard_table *t = p->table;
+  const uint8_t *at =
+      shard_listing_get(t->guarded, t->extents + k * sizeof(*out), sizeof(*out), out);
+  if (!at) {
     return -EBADMSG;
   }
-  *record = out->size ? t->extents + t->extent_count * sizeof(*out) + out->where : NULL;
+  if (!t->guarded) {
+    memcpy(out, at, sizeof(*out));
+  }
+  *record = NULL;
   uint32_t crc = shard_crc32c(t->seed + SHARD_SEED_EXTENT + (uint32_t)k, out,
                               offsetof(struct shard_extent, crc));
-  crc = out->size ? shard_crc32c(crc, *record, out->size) : crc;
-  return crc == out->crc && out->count > 0 && out->first <= t->count &&
+  if (out->size) {
+    if (out->size > shard_listing_record_most(t->longest) || out->size > t->runs_size ||
+        out->where > t->runs_size - out->size) {
+      return -EBADMSG;
+    }
+    *record =
+        shard_listing_get(t->guarded, t->extents + t->extent_count * sizeof(*out) + out->where,
+                          out->size, block_room(p));
+    if (!*record) {
+      return -EBADMSG;
+    }
+    crc = shard_crc32c(crc, *record, out->size);
+  }
+  return shard_listing_sum_fits(crc, out->crc) && out->count > 0 && out->first <= t->count &&
                  out->count <= t->count - out->first
              ? 0
              : -EBADMSG;
@@ -41,19 +64,26 @@ static int read_extent(const struct shard_table *t, uint64_t k, struct shard_ext
 
 /* Find and read extent *k, which holds position i < count. hint: the extent that probably has it,
  * or the extent before that. */
-static int find_extent(const struct shard_table *t, uint64_t i, uint64_t hint, uint64_t *k,
+static int find_extent(const struct shard_position *p, uint64_t i, uint64_t hint, uint64_t *k,
                        struct shard_extent *out, const uint8_t **record) {
-  for (uint64_t guess = hint; guess < hint + 2 && guess < t->extent_count; guess++) {
-    if (extent_first(t, guess) <= i &&
-        (guess + 1 == t->extent_count || extent_first(t, guess + 1) > i)) {
-      *k = guess;
-      goto found;
+  const struct shard_table *t = p->table;
+  uint64_t low = 0, high = t->extent_count, first = 0, after = 0;
+  for (uint64_t guess = hint; guess < t->extent_count && guess < hint + 2; guess++) {
+    if (!extent_first(t, guess, &first) ||
+        (guess + 1 < t->extent_count && !extent_first(t, guess + 1, &after))) {
+      return -EBADMSG;
+    }
+    if (first <= i && (guess + 1 == t->extent_count || after > i)) {
+      low = high = guess + 1;
+      break;
     }
   }
-  uint64_t low = 0, high = t->extent_count;
   while (low < high) {
     uint64_t mid = low + (high - low) / 2;
-    if (extent_first(t, mid) <= i) {
+    if (!extent_first(t, mid, &first)) {
+      return -EBADMSG;
+    }
+    if (first <= i) {
       low = mid + 1;
     } else {
       high = mid;
@@ -63,38 +93,54 @@ static int find_extent(const struct shard_table *t, uint64_t i, uint64_t hint, u
     return -EBADMSG;
   }
   *k = low - 1;
-found:;
-  int rc = read_extent(t, *k, out, record);
-  return rc == 0 && out->first <= i && i - out->first < out->count ? 0 : -EBADMSG;
+  int rc = read_extent(p, *k, out, record);
+  return rc == 0 && i - out->first < out->count ? 0 : -EBADMSG; /* what is before it wraps */
 }
 
 /* ---- blocks ------------------------------------------------------------------------------- */
 
-/* Find a block by its index, and check it. */
-static int find_block(const uint8_t *index, const uint8_t *section, uint64_t section_size,
-                      uint64_t block, uint32_t seed, const uint8_t **data, size_t *size) {
-  const uint8_t *entry = index + block * SHARD_INDEX_ENTRY;
+/* The blocks of a section, by its index. */
+struct blocks {
+  const uint8_t *index, *section;
+  uint64_t size;
+  uint32_t seed;
+  bool guarded;
+};
+
+/* Find a block of at most `most` bytes, and check it; room[most] is for it. */
+static int find_block(const struct blocks *b, uint64_t block, size_t most, void *room,
+                      const uint8_t **data, size_t *size) {
+  uint8_t entry_room[2 * SHARD_INDEX_ENTRY];
   uint64_t begin, end;
   uint32_t crc;
+  const uint8_t *entry = shard_listing_get(b->guarded, b->index + block * SHARD_INDEX_ENTRY,
+                                           sizeof(entry_room), entry_room);
+  if (!entry) {
+    return -EBADMSG;
+  }
   memcpy(&begin, entry, sizeof(begin));
   memcpy(&crc, entry + sizeof(begin), sizeof(crc));
   memcpy(&end, entry + SHARD_INDEX_ENTRY, sizeof(end));
-  if (begin >= end || end > section_size || end - begin > UINT32_MAX) {
+  if (begin >= end || end > b->size || end - begin > most) {
     return -EBADMSG;
   }
-  *data = section + begin;
   *size = (size_t)(end - begin);
-  return shard_crc32c(seed + (uint32_t)block, *data, *size) == crc ? 0 : -EBADMSG;
+  *data = shard_listing_get(b->guarded, b->section + begin, *size, room);
+  return *data && shard_listing_sum_fits(shard_crc32c(b->seed + (uint32_t)block, *data, *size), crc)
+             ? 0
+             : -EBADMSG;
 }
 
 /* Put p at the beginning of the n-th block of an extent. */
 static int enter_block(struct shard_position *p, const struct shard_extent *e, uint64_t n) {
   const struct shard_table *t = p->table;
+  const struct blocks blocks = {t->index, t->names, t->names_size, t->seed, t->guarded};
   const uint8_t *data;
   size_t size;
   uint64_t block = e->where + n, before = n * SHARD_BLOCK_NAMES;
   if (block < n || block >= t->blocks ||
-      find_block(t->index, t->names, t->names_size, block, t->seed, &data, &size) != 0 ||
+      find_block(&blocks, block, shard_listing_block_most(t->longest), block_room(p), &data,
+                 &size) != 0 ||
       *data != SHARD_BLOCK_FRONT) {
     return -EBADMSG;
   }
@@ -117,6 +163,7 @@ struct run_record {
 };
 
 static int read_run(const uint8_t *p, const uint8_t *end, struct run_record *out) {
+  *out = (struct run_record){0};
   if (shard_codec_get_varint(&p, end, &out->prefix_length) != 0 ||
       out->prefix_length > (size_t)(end - p)) {
     return -EBADMSG;
@@ -234,7 +281,7 @@ static inline int step_extent(struct shard_position *p) {
 static int enter_extent(struct shard_position *p, uint64_t i, uint64_t hint) {
   struct shard_extent e;
   const uint8_t *record;
-  int rc = find_extent(p->table, i, hint, &p->extent, &e, &record);
+  int rc = find_extent(p, i, hint, &p->extent, &e, &record);
   return rc       ? rc
          : e.size ? enter_run(p, &e, record, i - e.first)
                   : enter_block(p, &e, (i - e.first) / SHARD_BLOCK_NAMES);
@@ -261,9 +308,10 @@ static inline int next_name(struct shard_position *p) {
     if (p->position >= p->table->count) {
       return 0;
     }
-    int rc = enter_extent(p, p->position, p->extent);
-    if (rc != 0) {
-      return rc;
+    uint64_t at = p->position;
+    int rc = enter_extent(p, at, p->extent);
+    if (rc != 0 || p->position != at) { /* extents that overlap lead back */
+      return -EBADMSG;
     }
   }
   int rc = step_extent(p);
@@ -272,18 +320,36 @@ static inline int next_name(struct shard_position *p) {
 
 int shard_names_next(struct shard_position *p) { return next_name(p); }
 
+/* A cursor has no room for a block besides names that are so long. */
+static bool is_cramped(const struct shard_cursor *c) {
+  return shard_listing_room(c->at.table) > sizeof(c->name);
+}
+
 int shard_listing_seek(struct shard_cursor *c, const struct shard_listing *l, uint64_t i) {
   if (i > l->names.count) {
     return -EINVAL;
   }
-  c->at.name = c->name;
-  c->error = shard_names_seek(&c->at, &l->names, i);
+  c->at = (struct shard_position){.table = &l->names, .position = i, .name = c->name};
+  c->error = is_cramped(c) ? 0 : shard_names_seek(&c->at, &l->names, i);
   return c->error;
+}
+
+/* The next name of a cursor that is cramped: from the beginning of its block. */
+static int next_anew(struct shard_cursor *c) {
+  struct shard_position p = SHARD_POSITION(c->at.table);
+  int rc = shard_names_seek(&p, c->at.table, c->at.position);
+  rc = rc ? rc : next_name(&p);
+  if (rc > 0) {
+    memcpy(c->name, p.name, p.length + 1);
+    c->at.length = p.length;
+    c->at.position++;
+  }
+  return rc;
 }
 
 ssize_t shard_listing_next(struct shard_cursor *c, const char **name) {
   if (c->error == 0) {
-    int rc = next_name(&c->at);
+    int rc = is_cramped(c) ? next_anew(c) : next_name(&c->at);
     if (rc > 0) {
       *name = c->name;
       return c->at.length;
@@ -381,10 +447,11 @@ static int64_t count_not_after(const struct target *w, struct shard_position *p,
   return (int64_t)low;
 }
 
-static int step_to_extent(struct shard_position *p, const void *table, uint64_t k) {
+static int step_to_extent(struct shard_position *p, const void *none, uint64_t k) {
   struct shard_extent e;
   const uint8_t *record;
-  int rc = read_extent(table, k, &e, &record);
+  (void)none;
+  int rc = read_extent(p, k, &e, &record);
   if (rc == 0) {
     rc = e.size ? enter_run(p, &e, record, 0) : enter_block(p, &e, 0);
   }
@@ -431,11 +498,11 @@ static int64_t find_lower_bound(const struct shard_table *t, const char *name, s
   const uint8_t *record;
   *equal = false;
   p.table = t;
-  int64_t k = count_not_after(&w, &p, t->extent_count, step_to_extent, t);
+  int64_t k = count_not_after(&w, &p, t->extent_count, step_to_extent, NULL);
   if (k <= 0) {
     return k;
   }
-  int rc = read_extent(t, (uint64_t)k - 1, &e, &record);
+  int rc = read_extent(&p, (uint64_t)k - 1, &e, &record);
   if (rc != 0) {
     return rc;
   }
@@ -499,7 +566,7 @@ int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
 /* Make the attributes of a source that has none. */
 static void make_attributes(const struct shard_table *t, uint64_t block, uint32_t n,
                             struct shard_attributes *out) {
-  bool names = t->seed == SHARD_SEED_NAMES;
+  bool names = !t->others;
   memset(out->type, names ? DT_REG : DT_DIR, n);
   for (uint32_t k = 0; k < n; k++) {
     /* An inode is neither 0 nor all ones, and not the same in both tables. */
@@ -520,8 +587,10 @@ int shard_names_attributes(const struct shard_table *t, uint64_t block,
     make_attributes(t, block, n, out);
     return 0;
   }
-  if (!t->attributes || find_block(t->attribute_index, t->attributes, t->attributes_size, block,
-                                   t->seed, &p, &size) != 0) {
+  uint8_t room[SHARD_BLOCK_NAMES * 18 + 10];
+  const struct blocks blocks = {t->attribute_index, t->attributes, t->attributes_size, t->seed,
+                                t->guarded};
+  if (!t->attributes || find_block(&blocks, block, sizeof(room), room, &p, &size) != 0) {
     return -EBADMSG;
   }
   const uint8_t *end = p + size;

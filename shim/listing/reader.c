@@ -3,10 +3,11 @@
  * reader.c - a listing file mapped read-only: opening, facts and directories. names.c reads the
  * names; format.h has the layout.
  *
- * Nothing is trusted unchecked. Opening checks the header's checksum, the bounds of the sections,
- * and the dirs. Decoding checks the checksum of each block and extent, each time anew: that takes
- * 40 ns for 300 bytes, and a process need not remember what it has checked. Opening does not read
- * the tables, which grow with the listing: a wrong entry leads to a checksum that does not fit.
+ * Nothing is trusted unchecked, checksums included: anybody can compute them. Opening checks the
+ * header's checksum, the bounds of the sections, and the dirs. Decoding checks the checksum of each
+ * block and extent, each time anew: that takes 40 ns for 300 bytes, and a process need not remember
+ * what it has checked. Opening does not read the tables, which grow with the listing: a wrong entry
+ * leads to a checksum that does not fit.
  */
 #include "listing/listing.h"
 
@@ -21,6 +22,9 @@
 #include "base/crc32c.h"
 #include "listing/codec.h"
 
+#define COPY_MOST (256u << 10) /* a file that may be cut is copied up to this size */
+#define PIECE 4096             /* bytes that are copied at a time */
+
 static bool section_fits(const struct shard_listing *l, const struct shard_section *s) {
   return s->offset <= l->map_size && s->size <= l->map_size - s->offset;
 }
@@ -31,14 +35,18 @@ static uint32_t header_crc(const struct shard_header *header) {
   return shard_crc32c(0, &copy, sizeof(copy));
 }
 
-static bool index_fits(const struct shard_section *index, uint64_t blocks) {
-  return blocks < index->size && index->size == (blocks + 1) * SHARD_INDEX_ENTRY;
+/* Whether a section is an array of n > 0 elements. */
+static bool is_array(const struct shard_section *s, uint64_t n, size_t element) {
+  return s->size / element == n && s->size % element == 0;
 }
 
-/* Fill a table from its header. The header's checksum was good: what is checked here guards against
- * faults of the writer. */
+static bool index_fits(const struct shard_section *index, uint64_t blocks) {
+  return blocks < UINT64_MAX && is_array(index, blocks + 1, SHARD_INDEX_ENTRY);
+}
+
+/* Fill a table from its header. */
 static int map_table(struct shard_listing *l, const struct shard_table_header *h, uint32_t longest,
-                     uint32_t seed, struct shard_table *t) {
+                     bool others, struct shard_table *t) {
   const struct shard_header *header = l->header;
   const struct shard_section *all[] = {&h->names, &h->index, &h->extent, &h->attributes,
                                        &h->attribute_index};
@@ -63,9 +71,11 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
                             .extent_count = h->extents,
                             .runs_size = h->extent.size - h->extents * sizeof(struct shard_extent),
                             .longest = longest,
-                            .seed = seed,
-                            .order = header->order};
-  if (seed == SHARD_SEED_OTHERS && header->order == SHARD_ORDER_DIRECTORY) {
+                            .seed = (others ? SHARD_SEED_OTHERS : SHARD_SEED_NAMES) + header->salt,
+                            .order = header->order,
+                            .others = others,
+                            .guarded = l->guarded};
+  if (others && header->order == SHARD_ORDER_DIRECTORY) {
     t->order = SHARD_ORDER_PATH;
   }
   t->made = header->attributes == SHARD_ATTRIBUTES_MADE;
@@ -79,113 +89,157 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
 
 static int check_header(struct shard_listing *l) {
   const struct shard_header *h = l->header;
-  if (l->map_size < sizeof(*h) || memcmp(h->magic, SHARD_MAGIC, sizeof(h->magic)) != 0) {
+  if (memcmp(h->magic, SHARD_MAGIC, sizeof(h->magic)) != 0) {
     return -EBADMSG;
   }
   if (h->endian != SHARD_ENDIAN || h->version != SHARD_FORMAT_VERSION) {
     return -EPROTONOSUPPORT;
   }
-  if (header_crc(h) != h->header_crc || h->file_size != l->map_size ||
+  if (!shard_listing_sum_fits(header_crc(h), h->header_crc) || h->file_size != l->map_size ||
       h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_DIRECTORY ||
-      h->attributes > SHARD_ATTRIBUTES_MADE || !section_fits(l, &h->dirs) ||
-      !section_fits(l, &h->dirs_by_inode) ||
-      h->dirs_by_inode.size != h->directories * sizeof(uint64_t)) {
+      h->attributes > SHARD_ATTRIBUTES_MADE || h->longest_dir >= SHARD_NAME_MAX ||
+      !section_fits(l, &h->dirs) || !section_fits(l, &h->dirs_by_inode) ||
+      !is_array(&h->dirs_by_inode, h->directories, SHARD_INDEX_ENTRY)) {
     return -EBADMSG;
   }
-  int rc = map_table(l, &h->names, h->longest, SHARD_SEED_NAMES, &l->names);
-  return rc ? rc : map_table(l, &h->others, h->longest_other, SHARD_SEED_OTHERS, &l->others);
+  int rc = map_table(l, &h->names, h->longest, false, &l->names);
+  return rc ? rc : map_table(l, &h->others, h->longest_other, true, &l->others);
+}
+
+/* Check a section's checksum. 0 or -EBADMSG. */
+static int check_section(const struct shard_listing *l, const struct shard_section *s) {
+  uint8_t room[PIECE];
+  uint32_t crc = 0;
+  for (uint64_t at = 0, n; at < s->size; at += n) {
+    n = l->guarded && s->size - at > sizeof(room) ? sizeof(room) : s->size - at;
+    const uint8_t *p = shard_listing_get(l->guarded, l->map + s->offset + at, n, room);
+    if (!p) {
+      return -EBADMSG;
+    }
+    crc = shard_crc32c(crc, p, n);
+  }
+  return shard_listing_sum_fits(crc, s->crc) ? 0 : -EBADMSG;
+}
+
+/* The text at `at`, which ends before `end`; malloc'd in *out. Returns what follows it; NULL: there
+ * is none, and *rc tells why. */
+static const uint8_t *read_text(const struct shard_listing *l, const uint8_t *at,
+                                const uint8_t *end, char **out, int *rc) {
+  size_t length = 0, room = 0;
+  bool ends = false;
+  *rc = -EBADMSG;
+  while (!ends && at < end) {
+    size_t n = (size_t)(end - at) < PIECE ? (size_t)(end - at) : PIECE;
+    char piece[PIECE], *more;
+    const uint8_t *p = shard_listing_get(l->guarded, at, n, piece), *nul = p ? memchr(p, 0, n) : p;
+    n = nul ? (size_t)(nul - p) + 1 : n;
+    if (!p || length + n > SHARD_NAME_MAX) {
+      return NULL;
+    }
+    if (length + n > room) {
+      room = length + n;
+      more = realloc(*out, room);
+      if (!more) {
+        *rc = -ENOMEM;
+        return NULL;
+      }
+      *out = more;
+    }
+    memcpy(*out + length, p, n);
+    length += n;
+    at += n;
+    ends = nul;
+  }
+  return ends ? at : NULL;
 }
 
 static int check_dirs(struct shard_listing *l) {
   const struct shard_section *s = &l->header->dirs;
   const uint8_t *p = l->map + s->offset, *end = p + s->size;
-  const struct shard_section *by_inode = &l->header->dirs_by_inode;
-  if (shard_crc32c(0, p, s->size) != s->crc ||
-      shard_crc32c(0, l->map + by_inode->offset, by_inode->size) != by_inode->crc) {
+  if (check_section(l, s) != 0 || check_section(l, &l->header->dirs_by_inode) != 0) {
     return -EBADMSG;
   }
-  const char **strings[] = {&l->source, &l->options};
-  for (size_t i = 0; i < 2; i++) {
-    const uint8_t *nul = memchr(p, 0, (size_t)(end - p));
-    if (!nul) {
-      return -EBADMSG;
-    }
-    *strings[i] = (const char *)p;
-    p = nul + 1;
+  int rc = 0;
+  p = read_text(l, p, end, &l->source, &rc);
+  p = p ? read_text(l, p, end, &l->options, &rc) : NULL;
+  if (!p) {
+    return rc;
   }
   l->dirs = p;
   l->dirs_end = end;
-  while (p < end) {
-    if ((size_t)(end - p) <= sizeof(struct shard_dir)) {
-      return -EBADMSG;
+  return 0;
+}
+
+/* Read `size` bytes from the file's beginning. 0, -EBADMSG if it is shorter, or another errno. */
+static int read_start(int fd, void *to, size_t size) {
+  for (size_t done = 0; done < size;) {
+    ssize_t n = pread(fd, (char *)to + done, size - done, (off_t)done);
+    if (n <= 0 && (n == 0 || errno != EINTR)) {
+      return n == 0 ? -EBADMSG : -errno;
     }
-    p += sizeof(struct shard_dir);
-    p = memchr(p, 0, (size_t)(end - p));
-    if (!p++) {
-      return -EBADMSG;
-    }
+    done += n > 0 ? (size_t)n : 0;
   }
   return 0;
 }
 
-int shard_listing_open(const char *file, struct shard_listing **out) {
-  int saved = errno, rc = 0;
-  struct shard_listing *l = NULL;
-  void *map = MAP_FAILED;
-  size_t size = 0;
-  int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) {
-    rc = -errno;
-    goto fail;
+/* Map the file, or copy it. 0 or a negative errno. */
+static int take(struct shard_listing *l, int fd, const struct stat *st, bool guarded) {
+  if (!S_ISREG(st->st_mode) || st->st_size < (off_t)sizeof(struct shard_header)) {
+    return S_ISDIR(st->st_mode) ? -EISDIR : -EBADMSG;
   }
-  struct stat st;
-  if (fstat(fd, &st) != 0) {
-    rc = -errno;
-    goto fail;
+  size_t size = (size_t)st->st_size;
+  int rc;
+  l->copied = guarded && size <= COPY_MOST;
+  l->guarded = guarded && !l->copied;
+  if (l->copied) {
+    uint8_t *copy = malloc(size);
+    l->map = copy;
+    rc = copy ? read_start(fd, copy, size) : -ENOMEM;
+  } else {
+    void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    l->map = map == MAP_FAILED ? NULL : map;
+    rc = l->map ? read_start(fd, &l->head, sizeof(l->head)) : -errno;
   }
-  if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct shard_header)) {
-    rc = S_ISDIR(st.st_mode) ? -EISDIR : -EBADMSG;
-    goto fail;
+  if (rc == 0 && l->copied) {
+    memcpy(&l->head, l->map, sizeof(l->head));
   }
-  size = (size_t)st.st_size;
-  map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-  if (map == MAP_FAILED) {
-    rc = -errno;
-    goto fail;
-  }
-  l = calloc(1, sizeof(*l));
-  if (!l || !(l->file = strdup(file))) {
-    rc = -ENOMEM;
-    goto fail;
-  }
-  l->map = map;
   l->map_size = size;
-  l->header = map;
-  rc = check_header(l);
-  if (rc == 0) {
-    rc = check_dirs(l);
-  }
-  if (rc != 0) {
-    goto fail;
-  }
-  close(fd);
-  *out = l;
-  errno = saved;
-  return 0;
+  l->header = &l->head;
+  return rc;
+}
 
-fail:
-  if (l) {
-    free(l->file);
-    free(l);
-  }
-  if (map != MAP_FAILED) {
-    munmap(map, size);
+/* Of an open file, which is closed whatever is returned; fd may be a negative errno. */
+static int open_as(int fd, const char *file, bool guarded, struct shard_listing **out) {
+  int saved = errno, rc = -ENOMEM;
+  struct stat st;
+  struct shard_listing *l = calloc(1, sizeof(*l));
+  if (fd < 0 || fstat(fd, &st) != 0) {
+    rc = fd < 0 ? fd : -errno;
+  } else if (l && (l->file = strdup(file))) {
+    rc = take(l, fd, &st, guarded);
+    rc = rc ? rc : check_header(l);
+    rc = rc ? rc : check_dirs(l);
   }
   if (fd >= 0) {
     close(fd);
   }
+  if (rc == 0) {
+    *out = l;
+  } else {
+    shard_listing_close(l);
+  }
   errno = saved;
   return rc;
+}
+
+int shard_listing_open(const char *file, struct shard_listing **out) {
+  int saved = errno, fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = -errno;
+  errno = saved;
+  return open_as(fd < 0 ? rc : fd, file, true, out);
+}
+
+int shard_listing_map(int fd, const char *file, struct shard_listing **out) {
+  return open_as(fd, file, false, out);
 }
 
 const char *shard_listing_strerror(int rc) {
@@ -197,7 +251,13 @@ const char *shard_listing_strerror(int rc) {
 void shard_listing_close(struct shard_listing *listing) {
   if (listing) {
     int saved = errno;
-    munmap((void *)listing->map, listing->map_size);
+    if (listing->copied) {
+      free((void *)listing->map);
+    } else if (listing->map) {
+      munmap((void *)listing->map, listing->map_size);
+    }
+    free(listing->source);
+    free(listing->options);
     free(listing->file);
     free(listing);
     errno = saved;
@@ -236,34 +296,70 @@ void shard_listing_info(const struct shard_listing *l, struct shard_listing_info
   }
 }
 
+/* Read the directory at `at`, which is not behind the section. Returns what follows it; NULL for
+ * damage. */
+static const uint8_t *read_dir(const struct shard_listing *l, const uint8_t *at,
+                               struct shard_dir_entry *out) {
+  const size_t fixed = sizeof(out->id);
+  if (at < l->dirs || (size_t)(l->dirs_end - at) <= fixed) {
+    return NULL;
+  }
+  size_t left = (size_t)(l->dirs_end - at) - fixed, most = l->header->longest_dir + (size_t)1;
+  size_t n = left < most ? left : most;
+  const uint8_t *id = shard_listing_get(l->guarded, at, fixed, &out->id);
+  const uint8_t *path = id ? shard_listing_get(l->guarded, at + fixed, n, out->room) : NULL;
+  const uint8_t *nul = path ? memchr(path, 0, n) : NULL;
+  if (!nul) {
+    return NULL;
+  }
+  if (!l->guarded) {
+    memcpy(&out->id, id, fixed);
+  }
+  out->path = (const char *)path;
+  return at + fixed + (nul - path) + 1;
+}
+
 bool shard_listing_dir(const struct shard_listing *l, const uint8_t **pos,
                        struct shard_dir_entry *out) {
   const uint8_t *p = *pos ? *pos : l->dirs;
   if (p >= l->dirs_end) {
     return false;
   }
-  memcpy(&out->id, p, sizeof(out->id));
-  out->path = (const char *)p + sizeof(out->id);
-  *pos = (const uint8_t *)out->path + strlen(out->path) + 1;
+  *pos = read_dir(l, p, out);
+  if (!*pos) {
+    out->id = (struct shard_dir){0};
+    out->path = "";
+    *pos = l->dirs_end;
+  }
   return true;
 }
 
-bool shard_listing_dir_find(const struct shard_listing *l, uint64_t dev, uint64_t ino,
-                            struct shard_dir_entry *out) {
+int shard_listing_dir_find(const struct shard_listing *l, uint64_t dev, uint64_t ino,
+                           struct shard_dir_entry *out) {
   const uint8_t *by_inode = l->map + l->header->dirs_by_inode.offset;
-  uint64_t low = 0, high = l->header->directories, begin = l->header->dirs.offset;
+  uint64_t low = 0, high = l->header->directories;
   while (low < high) {
     uint64_t mid = low + (high - low) / 2, offset;
-    memcpy(&offset, by_inode + mid * sizeof(offset), sizeof(offset));
-    const uint8_t *p = l->map + begin + offset;
-    if (offset >= l->header->dirs.size || p < l->dirs ||
-        (size_t)(l->dirs_end - p) <= sizeof(out->id)) {
-      return false;
+    uint8_t room[SHARD_INDEX_ENTRY];
+    uint32_t written;
+    const uint8_t *p =
+        shard_listing_get(l->guarded, by_inode + mid * SHARD_INDEX_ENTRY, sizeof(room), room);
+    if (!p) {
+      return -EBADMSG;
     }
-    memcpy(&out->id, p, sizeof(out->id));
+    memcpy(&offset, p, sizeof(offset));
+    memcpy(&written, p + sizeof(offset), sizeof(written));
+    if (offset >= l->header->dirs.size ||
+        !read_dir(l, l->map + l->header->dirs.offset + offset, out)) {
+      return -EBADMSG;
+    }
+    uint32_t crc = shard_crc32c(l->header->salt + (uint32_t)mid, &offset, sizeof(offset));
+    crc = shard_crc32c(crc, &out->id, sizeof(out->id));
+    if (!shard_listing_sum_fits(shard_crc32c(crc, out->path, strlen(out->path) + 1), written)) {
+      return -EBADMSG;
+    }
     if (out->id.ino == ino && out->id.dev == dev) {
-      out->path = (const char *)p + sizeof(out->id);
-      return true;
+      return 1;
     }
     if (out->id.ino < ino || (out->id.ino == ino && out->id.dev < dev)) {
       low = mid + 1;
@@ -271,7 +367,7 @@ bool shard_listing_dir_find(const struct shard_listing *l, uint64_t dev, uint64_
       high = mid;
     }
   }
-  return false;
+  return 0;
 }
 
 /* Check the checksums and the order of the names, and that all attributes can be read. */
@@ -279,12 +375,12 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
                         const struct shard_table *t) {
   const struct shard_section *all[] = {&h->index, &h->extent, &h->attribute_index};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-    if (shard_crc32c(0, l->map + all[i]->offset, all[i]->size) != all[i]->crc) {
+    if (check_section(l, all[i]) != 0) {
       return -EBADMSG;
     }
   }
   struct shard_position p = SHARD_POSITION(t);
-  char *last = __builtin_alloca(t->longest + 1);
+  char *last = __builtin_alloca((size_t)t->longest + 1);
   size_t last_length = 0;
   int rc = shard_names_seek(&p, t, 0);
   while (rc == 0 && (rc = shard_names_next(&p)) > 0) {
@@ -305,6 +401,8 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
 
 int shard_listing_verify(const struct shard_listing *l) {
   const struct shard_header *h = l->header;
-  int rc = verify_table(l, &h->names, &l->names);
+  int rc = check_section(l, &h->dirs);
+  rc = rc ? rc : check_section(l, &h->dirs_by_inode);
+  rc = rc ? rc : verify_table(l, &h->names, &l->names);
   return rc ? rc : verify_table(l, &h->others, &l->others);
 }

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/path.h"
 #include "build/intake.h"
+#include "listing/identity.h"
 #include "source/walk.h"
 
 _Static_assert(SHARD_WALKERS <= SHARD_INTAKE_HANDS, "each walking thread has a hand of its own");
@@ -31,9 +31,8 @@ static void begin_chunk(void *context, uint64_t number) {
   hand->chunk = number;
 }
 
-static int add_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
-                         const char *path) {
-  return shard_intake_add_directory(context, dev, ino, mtime, path);
+static int add_directory(void *context, const struct shard_dir *id, const char *path) {
+  return shard_intake_add_directory(context, id, path);
 }
 
 /*
@@ -42,12 +41,13 @@ static int add_directory(void *context, uint64_t dev, uint64_t ino, struct times
  */
 static int check_unchanged(const struct shard_intake *intake, const char *real, char *err,
                            size_t size) {
+  struct shard_identity_eye eye = {0};
   int root = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
   for (size_t i = 0; rc == 0 && i < intake->dirs_count; i++) {
     const struct shard_intake_directory *d = &intake->dirs[i];
-    struct stat st;
-    if (root < 0 || shard_path_stat(root, d->path, &st) != 0 || st.st_ino != d->ino ||
-        st.st_mtim.tv_sec != d->mtime.tv_sec || st.st_mtim.tv_nsec != d->mtime.tv_nsec) {
+    struct shard_dir now;
+    if (root < 0 || shard_identity_look(&eye, root, d->path, &now) != 0 ||
+        memcmp(&now, &d->id, sizeof(now)) != 0) {
       rc = -EAGAIN;
       snprintf(err, size, "'%.200s': directory '%.300s' changed while the tree was listed", real,
                *d->path ? d->path : ".");

@@ -29,7 +29,9 @@ struct text_reader {
   char *err;
   size_t size;
   struct shard_intake *intake;
-  bool nul; /* the buffer has a NUL somewhere; then each line is searched for one */
+  size_t last_length;
+  char last[PATH_MAX]; /* the name before, below --root */
+  bool nul;            /* the buffer has a NUL somewhere; then each line is searched for one */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct text_reader *r, int rc,
@@ -55,6 +57,42 @@ enum { SCHEME = 5 }; /* the length of "s3://" */
 static bool is_absolute(const struct text_reader *r, const char *text, size_t length) {
   return r->of_bucket ? length >= SCHEME && memcmp(text, r->options->root, SCHEME) == 0
                       : *text == '/';
+}
+
+/*
+ * Give on a name below --root as the directories there have it: without empty parts and '.'. What
+ * names no file that could be there is refused, for a listing of it would show nothing.
+ */
+static int take_name(struct text_reader *r, const char *text, size_t length) {
+  char path[PATH_MAX];
+  size_t used = 0, n = 0;
+  for (size_t at = 0; at <= length; at += n + 1) {
+    const char *part = text + at, *slash = memchr(part, '/', length - at);
+    n = slash ? (size_t)(slash - part) : length - at;
+    bool here = n == 0 || (n == 1 && *part == '.');
+    if (n == 2 && part[0] == '.' && part[1] == '.') {
+      return refuse_line(r, "it has a part '..'; write names as they lie below --root");
+    }
+    if (here && !slash) {
+      return refuse_line(r, "it names a directory; list files only (find -type f)");
+    }
+    if (!here) {
+      if (used > 0) {
+        path[used++] = '/';
+      }
+      memcpy(path + used, part, n);
+      used += n;
+    }
+  }
+  bool below = used > r->last_length && r->last_length > 0 && path[r->last_length] == '/' &&
+               memcmp(path, r->last, r->last_length) == 0;
+  if (below) {
+    return refuse_line(r, "the name before it is that of its directory; list files only (find "
+                          "-type f)");
+  }
+  memcpy(r->last, path, used);
+  r->last_length = used;
+  return shard_intake_add(r->intake, path, used);
 }
 
 static int take_line(struct text_reader *r, const char *text, size_t length) {
@@ -86,7 +124,8 @@ static int take_line(struct text_reader *r, const char *text, size_t length) {
     text += n + 1;
     length -= n + 1;
   }
-  return shard_intake_add(r->intake, text, length);
+  return o->root && !r->of_bucket ? take_name(r, text, length)
+                                  : shard_intake_add(r->intake, text, length);
 }
 
 /* Read lines from fd. The first `filled` bytes are in the buffer already. */

@@ -17,8 +17,10 @@
 #include "build/build.h"
 
 struct shard_text_options {
-  char separator;   /* '\n' or 0 */
-  const char *root; /* absolute paths must lie below it, and lose it; NULL: they are kept */
+  char separator; /* '\n' or 0 */
+  /* Absolute paths must lie below it, and lose it; names in a directory are made canonical. NULL:
+   * all are kept as they are. */
+  const char *root;
 };
 
 /*

@@ -29,12 +29,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/filesystem.h"
 #include "base/path.h"
 #include "libshard.h"
+#include "listing/identity.h"
 
 #define DENTS_SIZE (256u << 10)
-/* The kernel stamps mtimes by a clock that ticks every 1/CONFIG_HZ s, 10 ms at most. */
+/* The kernel stamps ctimes by a clock that ticks every 1/CONFIG_HZ s, 10 ms at most. */
 #define TICK_NSEC 20000000L
+#define SKEW_NSEC 10000000000LL /* between a server's clock and this host's */
 
 struct dirent_raw {
   uint64_t ino;
@@ -103,6 +106,7 @@ struct walker {
   uint64_t counted;                  /* with options->chunk: entries so far */
   const struct shard_options *match; /* what names are compared with */
   struct shard_options one;          /* the options with a single pattern */
+  struct shard_identity_eye eye;
   char *dents;
   char path[SHARD_NAME_MAX];
   char error[sizeof(((struct shard_walk_facts *)0)->error)];
@@ -205,20 +209,33 @@ static bool same_time(struct timespec a, struct timespec b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/* Wait until the directory's mtime lies a whole tick back. */
+/* Whether the clock of a server gives the directory's times. */
+static bool has_far_clock(int fd) {
+  struct statfs fs;
+  return fstatfs(fd, &fs) != 0 || shard_filesystem_network((unsigned)fs.f_type);
+}
+
+/*
+ * Wait until the next change of the directory is sure to give it another ctime: until the present
+ * one lies a whole tick back. Where a server's clock is not this host's, or the clock was set back,
+ * age says little; then it is enough that a tick has gone by since the ctime was seen.
+ */
 static void wait_a_tick(int fd, struct stat *st) {
+  struct timespec seen = {0};
   for (int k = 0; k < 200; k++) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    /* An mtime of whole seconds: the file system may store no more. */
-    long tick = st->st_mtim.tv_nsec == 0 ? 2000000000L : TICK_NSEC;
+    /* A ctime of whole seconds: the file system may store no more. */
+    bool whole = st->st_ctim.tv_nsec == 0;
+    int64_t tick = whole ? 2000000000 : TICK_NSEC;
     int64_t age =
-        (now.tv_sec - st->st_mtim.tv_sec) * 1000000000LL + now.tv_nsec - st->st_mtim.tv_nsec;
-    if (age >= tick || age < 0) {
+        (now.tv_sec - st->st_ctim.tv_sec) * 1000000000LL + now.tv_nsec - st->st_ctim.tv_nsec;
+    bool old = age >= SKEW_NSEC || (age >= tick && !has_far_clock(fd));
+    if (old || (age < -SKEW_NSEC && whole) || (k > 0 && same_time(seen, st->st_ctim))) {
       return;
     }
-    struct timespec nap = {(tick - age) / 1000000000L, (tick - age) % 1000000000L};
-    nanosleep(&nap, NULL);
+    seen = st->st_ctim;
+    nanosleep(&(struct timespec){tick / 1000000000, tick % 1000000000}, NULL);
     if (fstat(fd, st) != 0) {
       return;
     }
@@ -438,14 +455,15 @@ static int begin_directory(struct walker *w, int fd, struct part_reader *r,
 
 /* All of the directory was read: report it, unless it has changed since `before`. */
 static int end_directory(struct walker *w, int fd, const char *path, const struct stat *before) {
-  struct stat after;
-  if (fstat(fd, &after) != 0) {
-    return fail(w, -errno, "fstat: %s", strerror(errno));
+  struct shard_dir after;
+  if (shard_identity_look(&w->eye, fd, "", &after) != 0) {
+    return fail(w, -errno, "stat of directory '%.300s': %s", *path ? path : ".", strerror(errno));
   }
-  if (!same_time(before->st_mtim, after.st_mtim)) {
+  if (after.ctime_sec != before->st_ctim.tv_sec || after.ctime_nsec != before->st_ctim.tv_nsec ||
+      after.mtime_sec != before->st_mtim.tv_sec || after.mtime_nsec != before->st_mtim.tv_nsec) {
     return fail(w, -EAGAIN, "directory '%.300s' changed while it was listed", *path ? path : ".");
   }
-  return w->sink->directory(w->sink->context, after.st_dev, after.st_ino, after.st_mtim, path);
+  return w->sink->directory(w->sink->context, &after, path);
 }
 
 static int compare_directories(const void *pa, const void *pb) {
@@ -588,6 +606,7 @@ int shard_walk(const char *root, const struct shard_options *options, struct sha
       walks[i]->tree = &t;
       walks[i]->match = options;
       walks[i]->sink = &sinks[i];
+      walks[i]->eye.lazily = true; /* the caller looks once more */
     }
   }
   t.root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
+#include "listing/format.h"
 #include "listing/options.h"
 
 /* Receives what a walk finds. Paths are relative to the root, NUL-terminated, and live until the
@@ -20,9 +20,8 @@ struct shard_walk_sink {
   int (*entry)(void *context, const char *path, size_t length, uint64_t ino, uint8_t type);
   /* With options->attributes: a directory, a link to one, or a name that is not included. */
   int (*other)(void *context, const char *path, size_t length, uint64_t ino, uint8_t type);
-  /* A directory that was read to its end, with its identity and mtime at that moment. */
-  int (*directory)(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
-                   const char *path);
+  /* A directory that was read to its end, as it was at that moment. */
+  int (*directory)(void *context, const struct shard_dir *id, const char *path);
   /* With options->chunk: the next entry is of this chunk. */
   void (*chunk)(void *context, uint64_t number);
 };
@@ -39,8 +38,8 @@ struct shard_walk_facts {
  * its thread alone. 0 or a negative errno.
  *
  * If a directory changes while it is read, its names may be incomplete: -EAGAIN. If it changed less
- * than a clock tick before it is read, the walk waits first, so that no later change can leave the
- * mtime as it is (git's "racy" rule).
+ * than a clock tick before it is read, the walk waits for a tick first, so that no later change can
+ * leave the ctime as it is (git's "racy" rule).
  *
  * With options->chunk one thread reads everything, in the order that chunks are counted in.
  *

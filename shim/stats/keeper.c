@@ -26,8 +26,6 @@
 
 #define MARK "LIBSHARD_STATS"
 
-static char program[PATH_MAX]; /* shardctl */
-
 bool shard_keeper_is_marked(void) { return getenv(MARK); }
 
 /* What the processes of one rank have, and no other rank of the job. */
@@ -179,12 +177,15 @@ void shard_keeper_begin(const struct shard_world *world) {
   bool good = shard_pattern_expand(pattern, (uint64_t)world->rank, 0, target,
                                    sizeof(target) - sizeof(".log.tmp.XXXXXX")) >= 0;
   int rc = good ? 0 : ENAMETOOLONG;
-  if (good && shard_self_program("shardctl", program, sizeof(program)) != 0) {
-    snprintf(text, sizeof(text),
-             "SHARD_STATS needs shardctl in '%.900s', which is not there; no statistics are kept",
-             program);
-    give_up(identity(world), text);
-    return;
+  if (good) {
+    char path[PATH_MAX], err[700];
+    int program = shard_self_program("shardctl", path, sizeof(path), err, sizeof(err));
+    if (program < 0) {
+      snprintf(text, sizeof(text), "SHARD_STATS needs shardctl: %s (no statistics are kept)", err);
+      give_up(identity(world), text);
+      return;
+    }
+    shard_notes_close_file(program);
   }
   if (rc == 0) {
     rc = make_log(world, target);
@@ -214,10 +215,9 @@ void shard_keeper_init(const char *pattern) {
   const char *mark = getenv(MARK);
   bool ranked = shard_world_get(&world, ignored, sizeof(ignored)) == 0;
   if (mark && join(mark, ranked ? identity(&world) : 0)) {
-    if (shard_stats_on() && is_main()) { /* it has called exec */
-      shard_self_program("shardctl", program, sizeof(program));
-    }
-  } else if (ranked && world.size > 1 && !shard_pattern_has(pattern, 'r')) {
+    return;
+  }
+  if (ranked && world.size > 1 && !shard_pattern_has(pattern, 'r')) {
     give_up(identity(&world), world.local_rank > 0
                                   ? NULL
                                   : "SHARD_STATS has no %r, so all ranks would write one file; add "
@@ -234,17 +234,16 @@ void shard_keeper_init(const char *pattern) {
 static void make_statistics(void) {
   static char libraries[4096];
   char locale[] = "LC_ALL=C", *environment[] = {locale, NULL, NULL};
-  char word[] = "stats", *arguments[] = {program, word, shard_notes_file, NULL};
+  char word[] = "stats", *arguments[] = {NULL, word, shard_notes_file, NULL};
   const char *path = getenv("LD_LIBRARY_PATH");
   if (path && (size_t)snprintf(libraries, sizeof(libraries), "LD_LIBRARY_PATH=%s", path) <
                   sizeof(libraries)) {
     environment[1] = libraries;
   }
-  int rc = shard_builder_run(program, arguments, environment);
-  if (rc != 0) {
+  char err[700];
+  if (shard_builder_run(arguments, environment, err, sizeof(err)) != 0) {
     char text[PATH_MAX + 200];
-    snprintf(text, sizeof(text), "cannot start '%.900s': %s; run shardctl stats '%.900s'", program,
-             strerror(rc), shard_notes_file);
+    snprintf(text, sizeof(text), "%s; run shardctl stats '%.900s'", err, shard_notes_file);
     shard_log(SHARD_LOG_ERROR, text);
   }
 }

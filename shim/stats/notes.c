@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +34,12 @@ int shard_notes_reserve(int fd, off_t at, off_t size) {
     }
   }
   return 0;
+}
+
+/* Whether the log has these bytes: touching a mapping beyond the end of its file is a SIGBUS. */
+static bool reaches(int fd, off_t end) {
+  struct stat st;
+  return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= end;
 }
 
 /* The log, if its name still leads to it; else -1. */
@@ -65,7 +72,8 @@ static struct shard_log_note *map_segment(uint64_t k) {
     syscall(SYS_nanosleep, &(struct timespec){0, 1000000}, NULL);
   }
   void *new = MAP_FAILED;
-  if (atomic_load(&shard_notes_head->space[k]) == SHARD_LOG_READY) {
+  if (atomic_load(&shard_notes_head->space[k]) == SHARD_LOG_READY &&
+      reaches(fd, at + (off_t)SHARD_LOG_SEGMENT)) {
     new = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
   }
   shard_notes_close_file(fd);
@@ -119,7 +127,11 @@ size_t shard_notes_path(int fd, char *buf) {
 }
 
 bool shard_notes_map(int fd) {
-  void *memory = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void *memory = MAP_FAILED;
+  errno = EBADMSG;
+  if (reaches(fd, (off_t)SHARD_LOG_SEGMENT)) {
+    memory = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  }
   shard_notes_head = memory == MAP_FAILED ? NULL : memory;
   return shard_notes_head;
 }

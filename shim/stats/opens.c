@@ -65,7 +65,7 @@ static bool refresh_roots(struct roots *r, uint64_t *generation) {
   copy_roots(r);
   for (uint32_t i = 0; i < r->count; i++) {
     struct shard_climb_root *root = &r->roots[r->count - 1 - i], before = *root;
-    if (shard_notes_is_ready(i) && *root->path == '/' && shard_climb_look(root) &&
+    if (shard_notes_is_ready(i) && *root->path == '/' && shard_climb_look(root) > 0 &&
         (root->ino != before.ino || root->dev != before.dev)) {
       atomic_store(&shard_notes_dataset(i)->dev, root->dev);
       atomic_store(&shard_notes_dataset(i)->ino, root->ino);
@@ -75,6 +75,13 @@ static bool refresh_roots(struct roots *r, uint64_t *generation) {
   }
   *generation = now;
   return now != known;
+}
+
+__attribute__((noinline)) static int find_unseen(int fd, const struct statx *st,
+                                                 const struct roots *r, struct shard_climb *climb,
+                                                 int rc) {
+  char room[2 * PATH_MAX];
+  return shard_climb_find_unseen(fd, st, r->roots, r->count, climb, rc, room);
 }
 
 /*
@@ -90,13 +97,15 @@ static int find_root(int fd, const struct statx *st, uint64_t *generation, struc
   if (rc <= 0 && refresh_roots(r, generation)) {
     rc = shard_climb_find(fd, st, r->roots, r->count, out);
   }
+  if (rc < 0 || (rc == 0 && out->blind)) {
+    rc = find_unseen(fd, st, r, out, rc);
+  }
   /* A mount inside a dataset has the names by which it is reached; so only if no root was met. */
-  if (rc <= 0 && out->mount_count > 0) {
+  if (rc == 0 && out->mount_count > 0) {
     int found = shard_climb_find_mounted(out, r->roots, r->count, path);
     rc = found != 0 ? found : rc;
   }
-  /* Any other error is that of a directory that has just gone, or may not be entered. */
-  return rc > 0 || shard_error_is_shortage(rc) ? rc : 0;
+  return rc;
 }
 
 /* Add the last `levels` names of fd's path to path[PATH_MAX], used bytes; the new length or -1. */
@@ -197,8 +206,12 @@ void shard_opens_note(int fd, int dirfd, const char *opened) {
   char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
   const char *name = split(opened, directory);
   struct statx st;
-  if (!name || shard_climb_stat(dirfd, directory, &st) != 0) {
+  if (!name) {
     return; /* a directory */
+  }
+  if (shard_climb_stat(dirfd, directory, &st) != 0) {
+    atomic_fetch_add(&shard_notes_head->lost, 1);
+    return;
   }
   uint64_t generation = atomic_load(&shard_notes_head->generation);
   struct place p = {.dev = shard_climb_device(&st),

@@ -19,7 +19,7 @@
 /* Whether the listing has the directory `path`: it was there when the listing was made. */
 static int was_listed(const struct shard_listing *l, const char *path, size_t length) {
   const struct shard_table *t = &l->others;
-  struct shard_position p = {.name = __builtin_alloca(t->longest + 1)};
+  struct shard_position p = SHARD_POSITION(t);
   struct shard_attributes attributes;
   if (length == 0) {
     return 1;

@@ -51,40 +51,56 @@ static void judge_listing(const struct shard_config *config) {
   }
 }
 
+/* It may be made later: by this very job, if that makes its data. What else is wrong with a root
+ * fails the calls (shard_place_find). */
+static void warn_of_missing(const char *path) {
+  static atomic_bool said;
+  char text[500];
+  snprintf(text, sizeof(text),
+           "SHARD_DATASET='%.256s': No such file or directory; correct it, or make the directory. "
+           "Until it is there nothing is of it, and every rank sees all of what it lists",
+           path);
+  shard_once_complain(&said, text);
+}
+
 /* Add a dataset. 0 or -ENOMEM. */
 static int add_dataset(const struct shard_dataset_item *item) {
-  static atomic_bool said;
   char *path = strndup(item->path, item->path_length),
        *url = item->url ? strndup(item->url, item->url_length) : NULL;
-  struct stat st;
   if (!path || (item->url && !url)) {
     free(path);
     free(url);
     return -ENOMEM;
   }
-  int fault = stat(path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
-  if (fault) {
-    char text[400];
-    snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s; correct it, or make the directory",
-             path, strerror(fault));
-    shard_once_complain(&said, text);
-  }
   struct shard_view_dataset *d = &shard_datasets_all.items[shard_datasets_all.count];
+  struct shard_climb_root *root = &shard_datasets_all.roots[shard_datasets_all.count++];
   shard_passes_init(&d->passes, shard_config()->epoch);
   d->path = path;
   d->url = url;
-  shard_datasets_all.roots[shard_datasets_all.count].path = path;
-  shard_climb_look(&shard_datasets_all.roots[shard_datasets_all.count++]);
+  root->path = path;
+  if (shard_climb_look(root) == 0) {
+    warn_of_missing(path);
+  }
   return 0;
 }
 
-static void add_datasets(const char *list) {
+/* As if nothing had been added. */
+static void drop_datasets(void) {
+  for (size_t i = 0; shard_datasets_all.items && i < shard_datasets_all.count; i++) {
+    free((char *)shard_datasets_all.items[i].path);
+    free((char *)shard_datasets_all.items[i].url);
+  }
+  free(shard_datasets_all.items);
+  free(shard_datasets_all.roots);
+}
+
+/* 0 or -ENOMEM, and nothing has been added. */
+static int add_datasets(const char *list) {
   struct shard_dataset_item item;
   size_t room = 1;
   for (const char *p = list; *p; p++) {
     room += *p == ':';
   }
-  shard_datasets_all.count = 0;
   shard_datasets_all.items = calloc(room, sizeof(*shard_datasets_all.items));
   shard_datasets_all.roots = calloc(room, sizeof(*shard_datasets_all.roots));
   int rc = shard_datasets_all.items && shard_datasets_all.roots ? 0 : -ENOMEM;
@@ -92,12 +108,16 @@ static void add_datasets(const char *list) {
     rc = shard_dataset_is_bucket(&item) ? 0 : add_dataset(&item);
   }
   if (rc != 0) {
-    shard_datasets_all.error = rc;
+    drop_datasets();
   }
+  return rc;
 }
 
-static void set_up(void) {
+/* 0 or -ENOMEM. */
+static int set_up(void) {
   const struct shard_config *config = shard_config();
+  memset(&shard_datasets_all, 0,
+         sizeof(shard_datasets_all)); /* what one left that found no memory */
   /* A launcher has no rank, and may list what it likes elsewhere: said when it matters. */
   if (config->error[0] || shard_world_get(&shard_datasets_all.world, shard_datasets_all.fault,
                                           sizeof(shard_datasets_all.fault)) != 0) {
@@ -109,16 +129,18 @@ static void set_up(void) {
   }
   shard_options_format(&shard_datasets_all.options, shard_datasets_all.options_text,
                        sizeof(shard_datasets_all.options_text));
-  add_datasets(config->dataset);
+  int rc = add_datasets(config->dataset);
   judge_listing(config);
+  return rc;
 }
 
 const struct shard_datasets *shard_datasets_set_up(void) {
+  int rc = 0;
   if (shard_once_enter(&shard_datasets_state) == 0) {
-    set_up();
-    shard_once_leave(&shard_datasets_state, SHARD_ONCE_READY);
+    rc = set_up();
+    shard_once_leave(&shard_datasets_state, rc == 0 ? SHARD_ONCE_READY : SHARD_ONCE_EMPTY);
   }
-  return &shard_datasets_all;
+  return rc == 0 ? &shard_datasets_all : NULL;
 }
 
 /* ---- datasets inside others -------------------------------------------------------------------
@@ -146,20 +168,27 @@ static int compare_holes(const void *pa, const void *pb) {
 
 /*
  * Where dataset `inner` lies in dataset d, whose canonical path is `outer`, malloc'd in *out; NULL:
- * it does not lie there. 0 or -ENOMEM.
+ * it does not lie there. 0 or a negative errno.
  */
 static int find_inner_path(const struct shard_view_dataset *d, const char *outer,
                            const struct shard_view_dataset *inner, char **out) {
   char *real = realpath(inner->path, NULL);
-  const char *rest = real ? shard_dataset_inside(real, outer) : NULL;
   struct stat st;
-  struct shard_dir_entry known;
-  if (real && !rest && stat(real, &st) == 0 &&
-      shard_listing_dir_find(d->listing, st.st_dev, st.st_ino, &known) && *known.path) {
+  struct shard_dir_entry known = SHARD_DIR_ENTRY(d->listing);
+  int rc = 0;
+  *out = NULL;
+  if (!real || stat(real, &st) != 0) {
+    rc = errno == ENOENT ? 0 : -errno; /* it may be made later */
+    free(real);
+    return rc;
+  }
+  const char *rest = shard_dataset_inside(real, outer);
+  if (!rest && (rc = shard_listing_dir_find(d->listing, st.st_dev, st.st_ino, &known)) > 0 &&
+      *known.path) {
     rest = known.path; /* it is mounted from inside this one */
   }
   *out = rest ? strdup(rest) : NULL;
-  int rc = rest && !*out ? -ENOMEM : 0;
+  rc = rc < 0 ? rc : rest && !*out ? -ENOMEM : 0;
   free(real);
   return rc;
 }
@@ -204,40 +233,53 @@ int shard_datasets_find_nested(struct shard_view_dataset *d) {
 
 void shard_datasets_note_listing(void) { atomic_fetch_add(&listings, 1); }
 
-bool shard_datasets_find_listed(const struct statx *st, struct shard_datasets_place *out) {
+/* Whether a directory was made after the listing: its number is another one's that has gone. */
+static bool is_younger(const struct statx *st, const struct shard_dir *known) {
+  return (st->stx_mask & STATX_BTIME) &&
+         (st->stx_btime.tv_sec > known->ctime_sec ||
+          (st->stx_btime.tv_sec == known->ctime_sec && st->stx_btime.tv_nsec > known->ctime_nsec));
+}
+
+/* Whether what a directory holds is still what was listed is asked when a listing is opened. This
+ * asks only which directory it is: one that was renamed is the same, and its ctime another. */
+int shard_datasets_find_listed(const struct statx *st, struct shard_datasets_place *out) {
   for (size_t i = 0; i < shard_datasets_all.count; i++) {
     struct shard_view_dataset *d = &shard_datasets_all.items[i];
-    struct shard_dir_entry known;
-    if (atomic_load_explicit(&d->state, memory_order_acquire) != SHARD_ONCE_READY || !d->listing ||
-        !shard_listing_dir_find(d->listing, makedev(st->stx_dev_major, st->stx_dev_minor),
-                                st->stx_ino, &known) ||
+    if (atomic_load_explicit(&d->state, memory_order_acquire) != SHARD_ONCE_READY || !d->listing) {
+      continue;
+    }
+    struct shard_dir_entry known = SHARD_DIR_ENTRY(d->listing);
+    /* One that cannot be read is not found: then its path is looked for, and its names fail. */
+    if (shard_listing_dir_find(d->listing, makedev(st->stx_dev_major, st->stx_dev_minor),
+                               st->stx_ino, &known) <= 0 ||
         known.id.mtime_sec != st->stx_mtime.tv_sec ||
-        known.id.mtime_nsec != st->stx_mtime.tv_nsec) {
+        known.id.mtime_nsec != st->stx_mtime.tv_nsec || is_younger(st, &known.id)) {
       continue;
     }
     const char *path = known.path;
     for (size_t k = 0; k < d->nested_count; k++) {
       if (shard_path_below(path, d->nested[k])) {
-        return false; /* the inner dataset's; go up to it */
+        return 0; /* the inner dataset's; go up to it */
       }
     }
     out->dataset = d;
     out->path = strdup(path);
-    return out->path != NULL;
+    return out->path ? 1 : -ENOMEM;
   }
-  return false;
+  return 0;
 }
 
 int shard_datasets_find(int fd, const struct statx *st, struct shard_datasets_place *out) {
-  if (atomic_load_explicit(&listings, memory_order_relaxed) > 0 &&
-      shard_datasets_find_listed(st, out)) {
-    return 1;
-  }
+  bool listed = atomic_load_explicit(&listings, memory_order_relaxed) > 0;
   size_t which;
-  int rc = shard_place_find(fd, st, shard_datasets_all.roots, shard_datasets_all.count, &which,
-                            &out->path);
-  if (rc == 1) {
-    out->dataset = &shard_datasets_all.items[which];
+  out->dataset = NULL;
+  int rc = listed ? shard_datasets_find_listed(st, out) : 0;
+  if (rc != 0) {
+    return rc;
   }
+  rc = shard_place_find(fd, st, shard_datasets_all.roots, shard_datasets_all.count, &which,
+                        &out->path);
+  bool of_one = rc != 0 && which < shard_datasets_all.count;
+  out->dataset = of_one ? &shard_datasets_all.items[which] : NULL;
   return rc;
 }

@@ -59,7 +59,10 @@ extern atomic_int shard_datasets_state __attribute__((visibility("hidden"))); /*
 /* See shard_datasets_get(). */
 const struct shard_datasets *shard_datasets_set_up(void);
 
-/* The set-up, made by the first call. Inline: it is called for every directory that is read. */
+/*
+ * The set-up, made by the first call. NULL: there is no memory for it; the next call tries again.
+ * Inline: it is called for every directory that is read.
+ */
 static inline const struct shard_datasets *shard_datasets_get(void) {
   bool ready =
       atomic_load_explicit(&shard_datasets_state, memory_order_acquire) == SHARD_ONCE_READY;
@@ -81,12 +84,13 @@ struct shard_datasets_place {
   char *path; /* from its root, "" for the root itself; malloc'd */
 };
 
-/* By a listing that is open, if that has the directory as it is now (*st). */
-bool shard_datasets_find_listed(const struct statx *st, struct shard_datasets_place *out);
+/* By a listing that is open, if that has the directory as it is now (*st). 1, 0 or -ENOMEM. */
+int shard_datasets_find_listed(const struct statx *st, struct shard_datasets_place *out);
 
 /*
  * By a listing; else by going up from directory fd (place.h), of which *st is known. 1, 0: it is of
- * none, or a negative errno: that cannot be told.
+ * none, or a negative errno: that cannot be told; out->dataset is the one whose root cannot be
+ * looked at, or NULL.
  */
 int shard_datasets_find(int fd, const struct statx *st, struct shard_datasets_place *out);
 

@@ -2,13 +2,17 @@
 #include "view/loading.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "base/path.h"
 #include "cache/cache.h"
 #include "cache/fetch.h"
 #include "cache/prebuilt.h"
@@ -21,6 +25,8 @@
 #include "view/datasets.h"
 #include "view/once.h"
 
+#define SAMPLES 16 /* names of a text that are looked for */
+
 /* The listing of one epoch, where SHARD_LISTING has one for each (%e). */
 struct shard_edition {
   struct shard_edition *older;
@@ -29,14 +35,17 @@ struct shard_edition {
   int error;                     /* why there is none; reported */
 };
 
-/* The identity of the job, malloc'd; NULL if it has none. */
-static char *get_job(void) {
-  char *job = malloc(SHARD_LAUNCHER_JOB_SIZE);
-  if (job && !shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE)) {
-    free(job);
-    job = NULL;
+/* The identity of the job, malloc'd in *job; NULL if it has none. 0 or -ENOMEM. */
+static int get_job(char **job, char *err, size_t size) {
+  *job = malloc(SHARD_LAUNCHER_JOB_SIZE);
+  if (!*job) {
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
-  return job;
+  if (!shard_launcher_job(*job, SHARD_LAUNCHER_JOB_SIZE)) {
+    free(*job);
+    *job = NULL;
+  }
+  return 0;
 }
 
 /* Open a listing that was made elsewhere; `name`: what messages call it. */
@@ -60,12 +69,12 @@ static int open_given(const struct shard_view_dataset *d, const char *file, cons
 static int open_named(const struct shard_view_dataset *d, uint64_t epoch,
                       struct shard_listing **out, char *err, size_t size) {
   const struct shard_datasets *all = shard_datasets_get();
-  char *file = malloc(PATH_MAX), *job = get_job(), *url = NULL;
-  int rc = 0;
-  if (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)all->world.rank, epoch, file,
-                                    PATH_MAX) < 0) {
+  char *file = malloc(PATH_MAX), *job, *url = NULL;
+  int rc = get_job(&job, err, size);
+  if (rc == 0 && (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)all->world.rank,
+                                                epoch, file, PATH_MAX) < 0)) {
     rc = shard_error_set(err, size, -ENOMEM, "SHARD_LISTING: too long, or out of memory");
-  } else if (shard_listings_is_object(file)) {
+  } else if (rc == 0 && shard_listings_is_object(file)) {
     url = strdup(file);
     rc = url ? shard_fetch(d->path, url, job, file, PATH_MAX, err, size)
              : shard_error_set(err, size, -ENOMEM, "out of memory");
@@ -83,6 +92,53 @@ static int open_named(const struct shard_view_dataset *d, uint64_t epoch,
   return rc;
 }
 
+/*
+ * Whether the names of a text lead somewhere: what nobody has walked tells of no change, and names
+ * of another place would only show as files that are missing. Some are looked at, the same by every
+ * rank. 0, or a negative errno and a line.
+ */
+static int check_names(const struct shard_view_dataset *d, const struct shard_listing *l, char *err,
+                       size_t size) {
+  uint64_t n = l ? l->names.count : 0, last = SAMPLES < n ? SAMPLES : n;
+  if (n == 0 || d->url || l->header->directories != 0) {
+    return 0;
+  }
+  char *name = malloc(PATH_MAX);
+  int root = shard_path_open(AT_FDCWD, d->path, O_PATH), rc = root < 0 ? -errno : 0;
+  rc = name ? rc : -ENOMEM;
+  if (rc != 0) {
+    shard_error_set(err, size, rc, "SHARD_DATASET='%.256s': %s", d->path, strerror(-rc));
+  }
+  for (uint64_t i = 0; i < last && rc == 0; i++) {
+    uint64_t at = last > 1 ? (uint64_t)((unsigned __int128)i * (n - 1) / (last - 1)) : 0;
+    struct stat st;
+    ssize_t length = shard_listing_name(l, at, name, PATH_MAX);
+    if (length < 0) {
+      rc = shard_error_set(err, size, (int)length, "'%.300s' is damaged; remove it", l->file);
+      break;
+    }
+    int fault = fstatat(root, name, &st, AT_SYMLINK_NOFOLLOW) != 0 ? errno
+                : S_ISDIR(st.st_mode)                              ? EISDIR
+                                                                   : 0;
+    if (fault) {
+      bool gone = fault == ENOENT || fault == ENOTDIR;
+      rc = shard_error_set(err, size,
+                           gone              ? -ESTALE
+                           : fault == EISDIR ? -EINVAL
+                                             : -fault,
+                           "SHARD_LISTING='%.200s' names '%.200s', and looking for that in "
+                           "'%.200s' gives: %s; make it anew, of files that are there, by their "
+                           "paths from that directory",
+                           shard_config()->listing, name, d->path, strerror(fault));
+    }
+  }
+  if (root >= 0) {
+    close(root);
+  }
+  free(name);
+  return rc;
+}
+
 bool shard_loading_is_streamed(const struct shard_view_dataset *d) {
   return d->url && shard_config()->strategy == SHARD_STRATEGY_HASH;
 }
@@ -93,8 +149,11 @@ static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
     return open_named(d, shard_config()->epoch, &d->listing, err, size);
   }
   const char *options = all->options_text;
-  char *job = get_job();
-  int rc;
+  char *job;
+  int rc = get_job(&job, err, size);
+  if (rc != 0) {
+    return rc;
+  }
   if (shard_loading_is_streamed(d)) {
     rc = shard_cache_open_stream(d->path, d->url, options, job, &d->stream, err, size);
   } else if (d->url) {
@@ -165,6 +224,7 @@ static void load(struct shard_view_dataset *d) {
   char err[700], text[900];
   forget(d); /* a parent that forked in the middle of this may have left something */
   d->error = open_listing(d, err, sizeof(err));
+  d->error = d->error ? d->error : check_names(d, d->listing, err, sizeof(err));
   if (d->error == -EACCES) {
     d->error = -EPERM;
   }
@@ -214,8 +274,11 @@ static struct shard_edition *open_edition(struct shard_view_dataset *d, uint64_t
     return NULL;
   }
   e->epoch = epoch;
-  *rc = e->error = open_named(d, epoch, &e->listing, err, sizeof(err));
+  *rc = open_named(d, epoch, &e->listing, err, sizeof(err));
+  e->error = *rc = *rc ? *rc : check_names(d, e->listing, err, sizeof(err));
   if (*rc != 0) {
+    shard_listing_close(e->listing);
+    e->listing = NULL;
     snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail in epoch %llu", err, d->path,
              (unsigned long long)epoch);
     shard_log(SHARD_LOG_ERROR, text);

@@ -3,7 +3,8 @@
  * once.h - what a process does once: fill something in, print a message.
  *
  * Thread-safe, and fork-proof: a child that was forked while a thread of its parent filled a slot
- * finds the parent's pid there, and fills it anew.
+ * finds the mark of another memory there, and fills it anew. A vforked child shares its parent's
+ * memory, and waits for the thread.
  */
 #ifndef SHARD_VIEW_ONCE_H
 #define SHARD_VIEW_ONCE_H
@@ -14,7 +15,7 @@
 #include "base/words.h"
 #include "libshard.h"
 
-/* What an atomic_int slot holds, if not the pid of the process that fills it. */
+/* What an atomic_int slot holds, if not the mark of the memory that it is being filled in. */
 enum { SHARD_ONCE_EMPTY = 0, SHARD_ONCE_READY = -1 };
 
 /* See shard_once_enter(). */

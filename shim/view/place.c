@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/xxh64.h"
 #include "host/real.h"
 
 /* ---- names on the way up --------------------------------------------------------------------- */
@@ -49,14 +50,10 @@ static int prepend(struct upward *p, const char *name, size_t length) {
   return 0;
 }
 
-static bool is_same(const struct statx *a, const struct statx *b) {
-  return a->stx_ino == b->stx_ino && shard_climb_device(a) == shard_climb_device(b);
-}
-
 /* Prepend the name that directory `child` has in the directory open as `parent`: all are tried. */
 static int prepend_child(int parent, const struct statx *child, struct upward *p) {
   char buf[1024] __attribute__((aligned(8)));
-  int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = -ENOENT;
+  int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = fd < 0 ? -errno : -ENOENT;
   ssize_t n;
   while (fd >= 0 && rc == -ENOENT && (n = shard_real()->getdents64(fd, buf, sizeof(buf))) > 0) {
     for (ssize_t at = 0; rc == -ENOENT && at < n;) {
@@ -65,7 +62,7 @@ static int prepend_child(int parent, const struct statx *child, struct upward *p
       at += d->d_reclen;
       if ((d->d_type == DT_DIR || d->d_type == DT_UNKNOWN) && strcmp(d->d_name, "..") != 0 &&
           strcmp(d->d_name, ".") != 0 && shard_climb_stat(fd, d->d_name, &st) == 0 &&
-          S_ISDIR(st.stx_mode) && is_same(&st, child)) {
+          S_ISDIR(st.stx_mode) && shard_climb_is_same(&st, child)) {
         rc = prepend(p, d->d_name, strlen(d->d_name));
       }
     }
@@ -124,36 +121,10 @@ static __attribute__((noinline)) int find_names(int fd, size_t levels, char **ou
 /* Put `first` before *path, which is malloc'd anew. */
 static int join(const char *first, char **path) {
   char *whole = NULL;
-  int rc = asprintf(&whole, "%s%s%s", first, **path ? "/" : "", *path) < 0 ? -ENOMEM : 0;
+  int rc = asprintf(&whole, "%s%s%s", first, *first && **path ? "/" : "", *path) < 0 ? -ENOMEM : 0;
   free(*path);
   *path = rc == 0 ? whole : NULL;
   return rc;
-}
-
-/*
- * The parent of the last directory that was found to lie outside all roots. Its other children lie
- * outside, too, while it stays where it is: a move changes its ctime. (One above it may be moved
- * into a dataset; but then somebody lists that first, and this is forgotten.) So a walk of a tree
- * that is not served does not go up from each directory.
- */
-static _Thread_local struct {
-  uint64_t dev, ino, mount;
-  int64_t sec;
-  uint32_t nsec;
-} outside;
-
-static bool is_outside(const struct statx *st) {
-  return st->stx_ino == outside.ino && st->stx_ctime.tv_nsec == outside.nsec &&
-         st->stx_ctime.tv_sec == outside.sec && st->stx_mnt_id == outside.mount &&
-         shard_climb_device(st) == outside.dev;
-}
-
-static void note_outside(const struct statx *st) {
-  outside.dev = shard_climb_device(st);
-  outside.ino = st->stx_ino;
-  outside.mount = st->stx_mnt_id;
-  outside.sec = st->stx_ctime.tv_sec;
-  outside.nsec = st->stx_ctime.tv_nsec;
 }
 
 /*
@@ -173,47 +144,115 @@ __attribute__((noinline)) static int find_mounted(struct shard_climb *climb,
   return rc;
 }
 
-/* shard_place_find(), going up. */
-__attribute__((noinline)) static int find_above(int fd, const struct statx *st,
-                                                const struct shard_climb_root *roots, size_t count,
-                                                size_t *which, char **path) {
-  struct shard_climb climb;
-  char *mounted = NULL;
-  int rc = shard_climb_find(fd, st, roots, count, &climb);
-  if (climb.mount_count > 0) {
-    int found = find_mounted(&climb, roots, count, &mounted);
-    rc = found != 0 ? found : rc; /* it lies below the root that was met, if there is one */
+/*
+ * The parent of the last directory that was found to lie outside all roots, by the kernel's path,
+ * which tells where it is now, and by its inode and ctime, which tell which one it is: numbers of
+ * mounts and names return. Its other children lie outside, too, but for roots and mounts. So a
+ * walk of a tree that is not served does not go up from each directory.
+ */
+static _Thread_local struct {
+  uint64_t mount, roots; /* roots: which they were */
+  uint64_t dev, ino;
+  int64_t sec;
+  uint32_t nsec;
+  size_t length; /* 0: there is none */
+  char parent[232];
+} outside;
+
+static uint64_t name_roots(const struct shard_climb_root *roots, size_t count) {
+  uint64_t name = 0;
+  for (size_t i = 0; i < count; i++) {
+    name = ((name ^ roots[i].dev) * SHARD_XXH_PRIME1) ^ (roots[i].ino * SHARD_XXH_PRIME2);
   }
-  if (rc != 0) {
-    outside.ino = 0;
-  } else if (!(st->stx_attributes & STATX_ATTR_MOUNT_ROOT) && climb.levels > 0) {
-    note_outside(&climb.parent);
+  return name;
+}
+
+/*
+ * The length of the parent's path, with its slash, of a directory that lies where its siblings lie;
+ * path begins with it. 0: it may lie elsewhere.
+ */
+static size_t find_parent(int fd, const struct statx *st, const struct shard_climb_root *roots,
+                          size_t count, char path[sizeof(outside.parent)]) {
+  for (size_t i = 0; i < count; i++) {
+    if (roots[i].ino == st->stx_ino && roots[i].dev == shard_climb_device(st)) {
+      return 0;
+    }
   }
-  if (rc <= 0) {
-    return rc;
+  bool apart = !(st->stx_mask & STATX_MNT_ID) || (st->stx_attributes & STATX_ATTR_MOUNT_ROOT);
+  ssize_t n = apart ? 0 : shard_climb_read_path(fd, path, sizeof(outside.parent));
+  while (n > 0 && path[n - 1] != '/') {
+    n--;
   }
-  *which = climb.which;
-  rc = find_names(fd, climb.levels, path);
-  if (rc == 0 && mounted) {
-    rc = join(mounted, path);
-  }
-  free(mounted);
-  return rc == 0 ? 1 : rc;
+  return n > 0 && *path == '/' ? (size_t)n : 0;
+}
+
+static bool is_outside(const struct statx *parent) {
+  return outside.ino == parent->stx_ino && outside.dev == shard_climb_device(parent) &&
+         outside.sec == parent->stx_ctime.tv_sec && outside.nsec == parent->stx_ctime.tv_nsec;
+}
+
+/* What the way up has not told. */
+__attribute__((noinline)) static int find_unseen(int fd, const struct statx *st,
+                                                 const struct shard_climb_root *roots, size_t count,
+                                                 struct shard_climb *climb, int rc) {
+  char *room = malloc((size_t)2 * PATH_MAX);
+  rc = room ? shard_climb_find_unseen(fd, st, roots, count, climb, rc, room) : -ENOMEM;
+  free(room);
+  return rc;
 }
 
 int shard_place_find(int fd, const struct statx *st, const struct shard_climb_root *known,
                      size_t count, size_t *which, char **path) {
   struct shard_climb_root *roots = __builtin_alloca(count * sizeof(*roots));
-  bool is_root = false;
-  struct statx parent;
+  struct shard_climb climb;
+  char *mounted = NULL;
   for (size_t i = 0; i < count; i++) {
     roots[i] = known[i];
-    shard_climb_look(&roots[i]);
-    is_root |= roots[i].ino == st->stx_ino && roots[i].dev == shard_climb_device(st);
+    int rc = shard_climb_look(&roots[i]);
+    if (rc < 0 && roots[i].ino == 0) {
+      *which = i;
+      return rc;
+    }
   }
-  if (!is_root && outside.ino != 0 && !(st->stx_attributes & STATX_ATTR_MOUNT_ROOT) &&
-      shard_climb_stat(fd, "..", &parent) == 0 && is_outside(&parent)) {
+  *which = count;
+  char where[sizeof(outside.parent)];
+  struct statx upper;
+  uint64_t named = name_roots(roots, count);
+  size_t parent = find_parent(fd, st, roots, count, where);
+  parent = parent > 0 && shard_climb_stat(fd, "..", &upper) == 0 ? parent : 0;
+  if (parent > 0 && outside.length == parent && outside.mount == st->stx_mnt_id &&
+      outside.roots == named && is_outside(&upper) && memcmp(outside.parent, where, parent) == 0) {
     return 0;
   }
-  return find_above(fd, st, roots, count, which, path);
+  int rc = shard_climb_find(fd, st, roots, count, &climb);
+  /* Below the root that was met, mounts matter only if they are of another one. */
+  if (rc < 0 || (climb.blind && (rc == 0 || count > 1))) {
+    rc = find_unseen(fd, st, roots, count, &climb, rc);
+  }
+  if (rc >= 0 && climb.mount_count > 0) {
+    int found = find_mounted(&climb, roots, count, &mounted);
+    rc = found != 0 ? found : rc; /* it lies below the root that was met, if there is one */
+  }
+  if (rc == 0 && parent > 0) {
+    outside.mount = st->stx_mnt_id;
+    outside.roots = named;
+    outside.dev = shard_climb_device(&upper);
+    outside.ino = upper.stx_ino;
+    outside.sec = upper.stx_ctime.tv_sec;
+    outside.nsec = upper.stx_ctime.tv_nsec;
+    outside.length = parent;
+    memcpy(outside.parent, where, parent);
+  }
+  if (rc <= 0) {
+    return rc;
+  }
+  rc = find_names(fd, climb.levels, path);
+  if (rc == 0 && mounted) {
+    rc = join(mounted, path);
+  }
+  free(mounted);
+  if (rc == 0) {
+    *which = climb.which;
+  }
+  return rc == 0 ? 1 : rc;
 }

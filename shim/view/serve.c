@@ -96,10 +96,7 @@ struct entry_walk {
 };
 
 #define ENTRY_WALK(s, t, stop)                                                                     \
-  {                                                                                                \
-    .served = (s), .p = {.name = __builtin_alloca((t)->longest + 2)}, .end = (stop),               \
-    .block = ~0ULL                                                                                 \
-  }
+  { .served = (s), .p = SHARD_POSITION(t), .end = (stop), .block = ~0ULL }
 
 /* Leap to what follows the sub-tree whose name lies in p.name up to `slash`. */
 static int leap(struct entry_walk *w, const char *slash) {
@@ -397,10 +394,19 @@ int shard_serve_prepare(struct shard_served *s) {
  * ----------------------------------------------------------------------
  */
 
-static bool is_directory(int fd, const char *name, unsigned char type) {
+/* Whether an entry is a directory, or a link to one: 1, 0, or a negative errno if that cannot be
+ * told. What leads nowhere, or where this user may not go, is none: for every rank. */
+static int is_directory(int fd, const char *name, unsigned char type) {
   struct stat st;
-  return type == DT_DIR || ((type == DT_LNK || type == DT_UNKNOWN) &&
-                            fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode));
+  if (type != DT_LNK && type != DT_UNKNOWN) {
+    return type == DT_DIR;
+  }
+  if (fstatat(fd, name, &st, 0) == 0) {
+    return S_ISDIR(st.st_mode);
+  }
+  bool nowhere = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES ||
+                 errno == ENAMETOOLONG;
+  return nowhere ? 0 : -errno;
 }
 
 /*
@@ -428,8 +434,8 @@ static void note_served(const struct shard_served *s, const char *name, char *pa
   }
 }
 
-/* Whether this rank sees an entry of the real directory fd. */
-static bool is_seen(const struct shard_served *s, int fd, const struct dirent64 *d, char *path) {
+/* Whether this rank sees an entry of the real directory fd: 1, 0 or a negative errno. */
+static int is_seen(const struct shard_served *s, int fd, const struct dirent64 *d, char *path) {
   const char *name = d->d_name;
   /* The record is the shortest multiple of 8 that holds the name and its NUL. */
   size_t room = d->d_reclen - offsetof(struct dirent64, d_name), known = room > 8 ? room - 8 : 0;
@@ -437,8 +443,9 @@ static bool is_seen(const struct shard_served *s, int fd, const struct dirent64 
     known = 0;
   }
   size_t length = known + strlen(name + known);
-  return (s->how == SHARD_SERVED_HASHED && is_owned(s, name, length, path)) ||
-         !shard_options_match(s->options, name, length) || is_directory(fd, name, d->d_type);
+  bool seen = (s->how == SHARD_SERVED_HASHED && is_owned(s, name, length, path)) ||
+              !shard_options_match(s->options, name, length);
+  return seen ? 1 : is_directory(fd, name, d->d_type);
 }
 
 ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, size_t size) {
@@ -450,7 +457,7 @@ ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, si
   bool indirect = size < sizeof(small);
   char *from = indirect ? small : buf;
   for (;;) {
-    off_t after = indirect ? lseek(fd, 0, SEEK_CUR) : 0; /* the last entry taken or passed over */
+    off_t before = lseek(fd, 0, SEEK_CUR), after = before; /* the last entry taken or passed over */
     ssize_t n = shard_real()->getdents64(fd, from, indirect ? sizeof(small) : size);
     if (n <= 0) {
       return n < 0 ? -errno : 0;
@@ -461,14 +468,19 @@ ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, si
       const struct dirent64 *d = (const struct dirent64 *)(from + at);
       size_t record = d->d_reclen;
       off_t next = d->d_off;
+      int seen = is_seen(s, fd, d, path);
       at += (ssize_t)record;
-      if (is_seen(s, fd, d, path)) {
+      if (seen < 0) {
+        lseek(fd, before, SEEK_SET); /* the next call tries again */
+        return seen;
+      }
+      if (seen) {
         full = record > size - used;
         if (full) {
           break;
         }
         if (s->stats >= 0 && s->how == SHARD_SERVED_HASHED &&
-            !is_directory(fd, d->d_name, d->d_type)) {
+            is_directory(fd, d->d_name, d->d_type) == 0) {
           note_served(s, d->d_name, path);
         }
         memmove(to + used, d, record);

@@ -7,17 +7,19 @@
  * it does not matter by which path, link or descriptor it was opened (place.c). Only then is the
  * dataset's listing opened, and built if need be (loading.c); under the hash strategy there is
  * none. The directory's place in the listing is its path from the root. Where the listing has a
- * directory of its inode and mtime, there is no need to look for the path (datasets.c).
+ * directory of its inode and times, there is no need to look for the path (datasets.c).
  */
 #include "view/view.h"
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "stats/stats.h"
@@ -76,10 +78,12 @@ static int have_listing(const struct statx *st, struct shard_datasets_place *pla
     rc = shard_loading_have_listing(place->dataset);
     /* Opened only now, it may know the directory by an older name: as it will from now on. */
     struct shard_datasets_place listed;
-    if (rc == 0 && shard_datasets_find_listed(st, &listed)) {
+    int found = rc == 0 ? shard_datasets_find_listed(st, &listed) : 0;
+    if (found > 0) {
       free(place->path);
       *place = listed;
     }
+    rc = found < 0 ? found : rc;
   }
   return rc;
 }
@@ -112,19 +116,75 @@ __attribute__((noinline)) static int serve_place(int fd, const struct statx *st,
   return 0;
 }
 
-int shard_view_open(int fd, struct shard_served **out) {
-  int saved = errno, rc = 0;
-  struct shard_datasets_place place;
-  struct statx st;
-  *out = NULL;
-  shard_datasets_get();
-  if (shard_climb_stat(fd, "", &st) == 0 && S_ISDIR(st.stx_mode)) { /* else libc says so better */
-    rc = shard_datasets_find(fd, &st, &place);
+/*
+ * It cannot be told whether directory fd is of a dataset, so nobody lists it. The errno that is
+ * documented for rc. *st: what it was at first; `of`: the dataset whose root cannot be looked at,
+ * or NULL.
+ */
+__attribute__((noinline)) static int refuse_unknown(int fd, const struct statx *st,
+                                                    const struct shard_view_dataset *of, int rc) {
+  static atomic_bool said;
+  char text[900], name[300] = "?";
+  struct statx now;
+  int again = shard_climb_stat(fd, "", &now);
+  if (rc == -EBADF || again == -EBADF ||
+      (again == 0 && st->stx_mask && !shard_climb_is_same(&now, st))) {
+    return -EBADF; /* another thread has closed it */
   }
-  if (rc > 0) {
+  if (shard_error_is_shortage(rc)) {
+    return rc;
+  }
+  if (of) {
+    snprintf(text, sizeof(text),
+             "SHARD_DATASET='%.300s' cannot be looked at: %s; all listing calls fail, as what they "
+             "list may be of it: correct it, or let this user enter the directories above it",
+             of->path, strerror(-rc));
+  } else {
+    char link[40];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, name, sizeof(name) - 1);
+    name[n > 0 ? n : 1] = 0;
+    snprintf(text, sizeof(text),
+             "cannot tell whether directory '%s' is of SHARD_DATASET: %s; listing calls on it "
+             "fail; that takes statx(2) or stat(2), leave to enter the directories above it, "
+             "and /proc",
+             name, strerror(-rc));
+  }
+  shard_once_complain(&said, text);
+  if (rc == -EACCES || rc == -EPERM) {
+    return -EPERM;
+  }
+  return of && (rc == -ENOTDIR || rc == -ENAMETOOLONG) ? -EINVAL : -EIO;
+}
+
+/* shard_datasets_find(), anew if names or mounts have changed while it looked at them. */
+static int find_place(int fd, const struct statx *st, struct shard_datasets_place *place) {
+  int rc, tries = 0;
+  do {
+    rc = shard_datasets_find(fd, st, place);
+  } while (rc < 0 && rc != -EBADF && !shard_error_is_shortage(rc) && ++tries < 3);
+  return rc;
+}
+
+int shard_view_open(int fd, struct shard_served **out) {
+  int saved = errno, rc = -ENOMEM, found = 0;
+  struct shard_datasets_place place = {.dataset = NULL};
+  struct statx st;
+  st.stx_mask = 0;
+  *out = NULL;
+  if (shard_datasets_get()) {
+    rc = shard_climb_stat(fd, "", &st);
+    if (rc == -EBADF || (rc == 0 && !S_ISDIR(st.stx_mode))) {
+      rc = 0; /* libc says so better */
+    } else if (rc == 0) {
+      found = find_place(fd, &st, &place);
+      rc = found < 0 ? found : 0;
+    }
+  }
+  if (found > 0) {
     rc = serve_place(fd, &st, &place, out);
-  } else if (rc == -EACCES) {
-    rc = 0; /* what lies below a directory we may not enter was not reached through the dataset */
+  } else if (rc != 0) {
+    rc = refuse_unknown(fd, &st, place.dataset, rc);
   }
   errno = saved;
   return rc;

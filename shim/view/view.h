@@ -26,7 +26,7 @@ bool shard_view_active(void);
 /*
  * Decide how open directory fd is served. 0 and *out NULL: it is of no dataset. 0 and *out: it is
  * of one; the caller gives *out to shard_view_close(). A negative errno: it is of one and cannot be
- * served; a message was printed.
+ * served, or that cannot be told; a message was printed, but of a lack of memory or descriptors.
  *
  * Under SHARD_EPOCH=auto a new pass begins if fd is a root at its beginning, and the last pass was
  * read to its end.

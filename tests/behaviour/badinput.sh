@@ -84,7 +84,7 @@ damage() { cp "$L" "$WORK/bad"; printf "$2" | dd of="$WORK/bad" bs=1 seek="$1" c
 damage 40 '\377'; bad "listing's header damaged" SHARD_LISTING SHARD_LISTING="$WORK/bad"
 damage 8 '\002'; bad "listing of version 2" "SHARD_LISTING.*version" SHARD_LISTING="$WORK/bad"
 # The directories come before the damage is met.
-damage 579 '\377'; run SHARD_LISTING="$WORK/bad" -- ls "$D" >"$WORK/out" 2>"$WORK/err"; status=$?
+damage 603 '\377'; run SHARD_LISTING="$WORK/bad" -- ls "$D" >"$WORK/out" 2>"$WORK/err"; status=$?
 verdict "listing's names damaged" "$([ $status = 2 ] || echo "status $status"; grep -v '^sub$' "$WORK/out"; grep -q "^libshard: .*$WORK/bad.* damaged" "$WORK/err" || cat "$WORK/err")"
 mkdir "$WORK/far"; cp -r "$D" "$WORK/far/moved"; "$CTL" index "$WORK/far/moved" -o "$WORK/l2" >/dev/null
 run SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
@@ -116,6 +116,38 @@ if [ "$(id -u)" = 0 ]; then
   mkdir "$WORK/foreign"; chown 65534 "$WORK/foreign"
   bad "cache of another user" SHARD_CACHE_DIR SHARD_CACHE_DIR="$WORK/foreign"
 fi
+# Others could put files there.
+mkdir "$WORK/open"
+for mode in 0777 2770 0720 0702 0775; do
+  chmod $mode "$WORK/open"
+  bad "cache of mode $mode" "SHARD_CACHE_DIR.*|others may write to.*$WORK/open.*chmod" SHARD_CACHE_DIR="$WORK/open"
+  verdict "cache of mode $mode: nothing made" "$(ls "$WORK/open")"
+done
+# Where all users have files, nobody else gets at those in a folder of one's own.
+chmod g-s "$WORK/open"; chmod 1777 "$WORK/open"; own=$WORK/open/libshard-$(id -u)
+cache=$WORK/open good "cache among others' files"
+verdict "cache among others' files is private" "$([ "$(stat -c %a "$own")" = 700 ] && [ "$(ls "$WORK/open")" = "${own##*/}" ] || ls -laR "$WORK/open")"
+verdict "cache among others' files: shardctl sees it" "$(SHARD_CACHE_DIR=$WORK/open "$CTL" cache ls | grep -q "$own" || SHARD_CACHE_DIR=$WORK/open "$CTL" cache ls)"
+chmod 750 "$own"; bad "cache among others' files, not private" "SHARD_CACHE_DIR|chmod 700" SHARD_CACHE_DIR="$WORK/open"
+rm -r "$own"; ln -s ../other "$own"; bad "cache among others' files, a link" "SHARD_CACHE_DIR|not a directory" SHARD_CACHE_DIR="$WORK/open"
+if [ "$(id -u)" = 0 ]; then
+  rm "$own"; mkdir -m 700 "$own"; chown 65534 "$own"
+  bad "cache among others' files, another user's" "belongs to another user" SHARD_CACHE_DIR="$WORK/open"
+  rm -r "$own"; ln -s "$WORK/open/cache" "$WORK/open/link"; mkdir -m 700 "$WORK/open/cache"; chown -h 65534 "$WORK/open/link"
+  bad "cache by another user's link" "belongs to another user" SHARD_CACHE_DIR="$WORK/open/link"
+  bad "the same, and a slash" "belongs to another user" SHARD_CACHE_DIR="$WORK/open/link//"
+  # Another user's lock, and what others may write to, in a directory that has been made private since.
+  rm -rf "$cache"; run -- ls "$D" >/dev/null; touch "$D/8"; chown 65534 "$cache"/*.lock
+  bad "another user's lock" "$cache/.*[.]lock.*belongs to user 65534"
+  rm "$cache"/*.lock; good "another user's lock"
+fi
+umask 0; rm -rf "$cache"; run -- ls "$D" >/dev/null; umask 022
+verdict "umask 0: nobody else may write" "$(find "$cache" -perm /022 ! -type l)"
+chmod 666 "$cache"/*.listing; good "a listing that others may write to"
+verdict "a listing that others may write to: made anew" "$(find -L "$cache" -name '*.current' -perm /022)"
+mv "$cache"/*.current "$WORK/current"; for f in "$cache"/*.listing; do mv "$f" "$f.x"; mkfifo "$f"; rm "$f.x"; done; mv "$WORK/current" "$(ls "$cache"/*.lock | sed 's/lock$/current/')"
+good "a pipe in a listing's place"
+rm -rf "$cache"; mkdir -m 700 "$cache"
 # It would change the dataset while it is listed: the ranks would not agree.
 bad "cache inside the dataset" SHARD_CACHE_DIR SHARD_CACHE_DIR="$D/.cache"
 bad "cache below the dataset" SHARD_CACHE_DIR SHARD_CACHE_DIR="$D/sub/cache"
@@ -173,6 +205,38 @@ fake 'echo half >"$4.tmp.$$"; exec sleep 60'; bad "builder hangs" "SHARD_TIMEOUT
 fake 'exec sleep 60 2>&-';                bad "builder hangs, silent" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; left "builder hangs, silent"
 fake 'kill -STOP $$';                     bad "builder stopped" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; left "builder stopped"
 rm -rf "$cache"; printf 'no program' >"$WORK/fake/shardctl"; bad "builder no program" "shardctl"; good "builder no program"
+
+# Which shardctl is run: that of the library as it was loaded, and nobody else's.
+P=$WORK/places; ran=$P/ran
+mkdir -p "$P"/{mine,evil}/build "$P"/alone/{x,bin}; cp "$LIB" "$P/mine/build"; cp "$LIB" "$P/evil/build"; cp "$LIB" "$P/alone/x"
+cp "$CTL" "$P/mine/build"
+evil() { rm -f "$ran"; printf '#!/bin/sh\n: >"%s"\nexec "%s" "$@"\n' "$ran" "$CTL" >"$1"; chmod 755 "$1"; }
+evil "$P/evil/build/shardctl"; evil "$P/alone/bin/shardctl"
+# whose NAME FOLDER LIBRARY MESSAGE: empty: the names are there
+whose() {
+  rm -rf "$cache"
+  (lib=$3; cd "$2" && run -- perl -e 'chdir $ARGV[1]; opendir(D, $ARGV[0]) and print map {"$_\n"} sort grep {!/^\./} readdir D' "$D" "$P/evil") >"$WORK/out" 2>"$WORK/err"
+  verdict "$1" "$([ -e "$ran" ] && echo "another's was run"; if [ -n "$4" ]; then grep -q "$4" "$WORK/err"; else [ -s "$WORK/out" ] && [ ! -s "$WORK/err" ]; fi || cat "$WORK/out" "$WORK/err")"
+}
+whose "a relative preload, and a chdir" "$P/mine" ./build/libshard.so ""
+whose "a preload below /proc/self, and a chdir" "$P/mine" /proc/self/cwd/build/libshard.so ""
+whose "../bin beside no lib" / "$P/alone/x/libshard.so" "shardctl was not found beside libshard.so ('$P/alone/x')"
+for place in lib lib64 "lib/$(uname -m)-linux-gnu"; do
+  mkdir -p "$P/good/bin" "$P/good/$place"; cp "$CTL" "$P/good/bin"; cp "$LIB" "$P/good/$place"
+  whose "installed in $place" / "$P/good/$place/libshard.so" ""
+done
+chmod o+w "$P/good/bin/shardctl"; whose "shardctl that others can write to" / "$P/good/lib/libshard.so" "others can write to it; chmod go-w"
+chmod 775 "$P/good/bin/shardctl"; whose "shardctl of a group" / "$P/good/lib/libshard.so" "others can write to it"
+chmod 775 "$P/good/lib/libshard.so"; whose "both of a group" / "$P/good/lib/libshard.so" ""
+chmod 755 "$P/good/bin/shardctl"
+if [ "$(id -u)" = 0 ]; then
+  chown 65534 "$P/good/bin/shardctl"; whose "another user's shardctl" / "$P/good/lib/libshard.so" "it belongs to user 65534"
+  SHARD_STATS=$P/%r.json whose "another user's shardctl, statistics" / "$P/good/lib/libshard.so" "belongs to user 65534.*no statistics"
+  chown 65534 "$P/good/lib/libshard.so"; whose "another user's library and shardctl" / "$P/good/lib/libshard.so" ""
+else
+  skip "another user's shardctl" "not root"
+fi
+rm -rf "$cache" "$P"
 
 # What a waiter says; a host that dies while the builder works.
 fake 'exec sleep 60'

@@ -4,12 +4,19 @@
 #   PYTHON  the interpreter to use (default: python3)
 # Each check prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why': skipped is what this machine
 # does not allow, never what is not installed. finish prints the sums and
-# exits with 1 if anything failed. Everything is made below $WORK, which is removed at the end.
+# exits with 1 if anything failed, or nothing was checked. Everything is made below $WORK, which is
+# removed at the end.
 set -u
 export LC_ALL=C
+umask 022 # the caller's may be another: other users of the tests read what is made here
+[ -e /proc/self/fd/0 ] || exec </dev/null # it may be closed: a file opened later would be stdin
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd) || exit 2
 PYTHON=$(${PYTHON:-python3} -c 'import sys; print(sys.executable)')
+case $BUILD in *[[:space:]:]*) # LD_PRELOAD cannot hold its path
+  COPY=$(mktemp -d /tmp/shard-build.XXXXXX) && chmod 755 "$COPY" && trap 'rm -rf "$COPY"' EXIT &&
+    cp -r "$BUILD"/{libshard.so,shardctl,tests} "$COPY"; BUILD=$COPY ;;
+esac
 LIB=$BUILD/libshard.so
 CTL=$BUILD/shardctl
 [ -f "$LIB" ] && [ -x "$CTL" ] || { echo "no libshard.so or shardctl in $BUILD" >&2; exit 2; }
@@ -22,7 +29,7 @@ done
 
 WORK=$(mktemp -d /tmp/shard-test.XXXXXX) || exit 2
 chmod 755 "$WORK"
-trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; rm -rf "$WORK"' EXIT
+trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; rm -rf "$WORK" "${COPY:-}"' EXIT
 passed=0 failed=0
 
 ok() { echo "ok $1"; passed=$((passed + 1)); }
@@ -39,7 +46,7 @@ needs() {
     type -P "$program" >/dev/null || { fail "$program" "there is none; scripts/setup.sh test installs it"; finish; }
   done
 }
-finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ]; exit; }
+finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ] && [ "$passed" -gt 0 ]; exit; }
 
 # program NAME: path of tests/programs/NAME.c, compiled
 program() {
@@ -50,6 +57,6 @@ program() {
 # in_namespace: start this test anew where mounts are its own; returns if it is, or cannot be
 in_namespace() {
   [ -z "${IN_NAMESPACE:-}" ] && unshare -m true 2>/dev/null || return 0
-  rm -rf "$WORK"
+  rm -rf "$WORK" "${COPY:-}"
   IN_NAMESPACE=1 exec unshare -m "$BASH" "$0"
 }

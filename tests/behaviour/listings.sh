@@ -50,6 +50,31 @@ cp l/valid.listing l/link.listing; env SHARD_DATASET="$WORK/link" SHARD_RANK=0 S
 verdict "%d: the name that SHARD_DATASET has" "$(ls "$V" | diff - got; cat err)"
 refused "two of a dataset" "two listings of '$V': '.*/l/[a-z]*.listing' and '.*/l/[a-z]*.listing'" SHARD_LISTING=l
 rm l/link.listing
+# A listing that is cut, or gets another one's bytes, while a process reads it.
+B=$WORK/data/big; mkdir "$B" other
+"$PYTHON" -c 'import random, sys
+random.seed(1)
+for k in range(15000):
+    name = "%030x" % random.getrandbits(120)
+    open("%s/%s" % (sys.argv[1], name), "w").close()
+    open("other/" + name[::-1], "w").close()' "$B"
+"$CTL" index "$B" -o big.listing --quiet >/dev/null; "$CTL" index other -o other.listing --quiet >/dev/null
+ls -f "$B" | sort >bare.big
+# changed NAME COMMAND: between the first name and the last; the names are right, and an error ends them
+changed() {
+  cp big.listing given.listing
+  env SHARD_DATASET="$B" SHARD_RANK=0 SHARD_SIZE=1 SHARD_LISTING=given.listing LD_PRELOAD="$LIB" timeout 60 perl -e '
+    opendir(D, $ARGV[0]) or die "$!"; print scalar(readdir D), "\n";
+    system("env", "-u", "LD_PRELOAD", "sh", "-c", $ARGV[1]);
+    while ($! = 0, defined($_ = readdir D)) { print "$_\n" } print STDERR $!{EIO} ? "EIO" : $!' "$B" "$2" >got 2>err; local status=$?
+  verdict "$1" "$([ $status = 0 ] && [ "$(tail -c 3 err)" = "$3" ] || echo "status $status, $(cat err)"; [ -s got ] || echo "no names"; sort got | comm -23 - bare.big | head -3)"
+}
+changed "a listing that is cut" "cp l/valid.listing given.listing" EIO
+changed "a listing that is emptied" ": >given.listing" EIO
+changed "another one in its place" "cat other.listing 1<>given.listing >&1" EIO
+changed "the end of another one" "tail -c +4097 other.listing | dd of=given.listing conv=notrunc bs=4096 seek=1 2>/dev/null" EIO
+changed "a listing that is replaced" "cp other.listing new.listing; mv new.listing given.listing" ""
+rm -rf "$B" other
 refused "a file that is missing" "valid2.listing', for '.*No such file" SHARD_LISTING="l/train.listing:l/valid2.listing"
 refused "two files of a dataset" "two listings of '$T': '.*one/x.listing' and '.*l/train.listing'" SHARD_LISTING="one/x.listing:l/train.listing"
 refused "none in the folder" "'$WORK/one' has no listing of '$V'" SHARD_LISTING=one

@@ -115,6 +115,33 @@ for mode in modes cancel; do
 done
 
 # ---- how it ends
+# Where they go: the log's name tells, whatever the log says.
+# written NAME WHAT ARGUMENT...: what shardctl stats says has WHAT, or nothing; the file that the log names stays
+written() {
+  local name=$1 words=$2; shift 2
+  (cd "$WORK/moved" && "$CTL" stats "$@") >"$WORK/err" 2>&1
+  verdict "$name" "$(if [ -n "$words" ]; then grep -q "$words" "$WORK/err"; else [ ! -s "$WORK/err" ]; fi || cat "$WORK/err"; [ "$(cat "$S")" = kept ] || echo "$S was written")"
+}
+{ rank "$O" kill "$D" "$D"/a/*.bin; } 2>/dev/null; mkdir "$WORK/moved"; mv "$S.log" "$WORK/moved/x.json.log"; echo kept >"$S"
+cp "$WORK/moved/x.json.log" "$WORK/moved/plain"; ln -s x.json.log "$WORK/moved/link.log"; cp "$WORK/moved/plain" "$WORK/moved/other.json.log"
+written "stats: no name, no target" "not named FILE.log" plain
+written "stats: .log alone" "not named FILE.log" .log
+written "stats: a link" "is a link" link.log
+if [ "$(id -u)" = 0 ] && chown 65534 "$WORK/moved/other.json.log" 2>/dev/null; then
+  written "stats: another user's log" "is user 65534's; use -o" other.json.log
+  written "stats: another user's log, -o" "" other.json.log -o out.json
+  verdict "stats: -o keeps the log" "$(cd "$WORK/moved" && ls out.json other.json.log 2>&1 >/dev/null; ls other.json 2>/dev/null)"
+else
+  skip "stats: another user's log" "not root"
+fi
+written "stats: a log that was moved" "" x.json.log
+verdict "stats: beside the log" "$(cd "$WORK/moved" && ls x.json 2>&1 >/dev/null; ls x.json.log 2>/dev/null)"
+"$PYTHON" -c 'import sys
+with open(sys.argv[1], "r+b") as f:  # from the dataset'"'"'s path on
+    data = f.read(); at = data.index(sys.argv[2].encode(), 12288); f.seek(at); f.write(b"x" * (len(data) - at))' "$WORK/moved/plain" "$D"
+written "stats: texts without an end" "" plain -o out2.json
+head -c 5000 "$WORK/moved/plain" >"$WORK/moved/short.log"; written "stats: a log cut short" "is not a log" short.log
+rm -r "$WORK/moved" "$S"
 { rank "$O" kill "$D" "$D"/a/*.bin; } 2>/dev/null; verdict "killed: no statistics" "$(ls "$WORK/out" | grep -vx 0.json.log)"
 "$CTL" stats "$S.log" 2>"$WORK/err"; facts "killed: made of what was noted" "e['opened'] == 7"
 echo '{"stale": 1}' >"$S"; (SHARD_STATS=$S SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB "$O" kill "$D" "$D/1.txt"; true) >/dev/null 2>&1
@@ -337,7 +364,7 @@ verify "verify: no files" 2 "verify takes" --json
 verify "verify: an unknown option" 2 "frob" --frob x
 "$CTL" verify "$WORK"/good/0.json --json >"$WORK/said" 2>"$WORK/err"
 verdict "verify --json" "$("$PYTHON" -c 'import json, sys; j = json.load(open(sys.argv[1])); assert j["proven"] is False and j["ranks"] == 1 and len(j["faults"]) == 1 and j["facts"] == [], j' "$WORK/said" 2>&1 | tail -1)"
-verdict "stats: not a log" "$("$CTL" stats "$O" 2>&1 | grep -v "is not a log")"
+verdict "stats: not a log" "$("$CTL" stats "$O" -o - 2>&1 | grep -v "is not a log")"
 
 # ---- real launchers
 rm -f "$WORK/out"/*

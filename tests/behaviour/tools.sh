@@ -97,6 +97,13 @@ SHARD_LISTING=/secret/place "$CTL" doctor | grep -q secret; verdict "doctor prin
 mkdir -p fake/dlio_benchmark; touch fake/dlio_benchmark/{__init__,main}.py
 PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; prints "doctor: would run unmodified" "$WORK/fake/dlio_benchmark would run unmodified: $WORK/fake/dlio_benchmark/main.py: "
 prints "doctor: and what can be done" "shardctl prove"; verdict "doctor: a line for people" "$(grep -E 'x0a|unknown$' "$WORK/out")"
+# One in the working directory is not what runs there, however Python is led to it.
+mkdir -p planted/dlio_benchmark; echo 'open("/proc/self/cwd/ran", "w")' | tee planted/dlio_benchmark/{__init__,main}.py planted/importlib.py planted/sys.py >/dev/null
+for path in none "" : ":$WORK/none" . "$WORK/none:" "$WORK/none::$WORK/none" ../planted; do
+  (cd planted; [ "$path" = none ] || export PYTHONPATH=$path; PYTHON=$PYTHON "$CTL" doctor; PYTHON=$PYTHON "$CTL" prove) >"$WORK/out" 2>&1
+  verdict "doctor, prove: PYTHONPATH=$path" "$(ls planted | grep ran; grep -q 'has no dlio_benchmark' "$WORK/out" || cat "$WORK/out")"
+done
+prints "doctor: says what was left out" "PYTHONPATH's entries that are not absolute"
 VENV=$ROOT/.venv/bin/python
 PYTHON=$VENV status "doctor: a DLIO that is known" 0 doctor; prints "doctor: names its family" "PyPI's 2.0.0, a version that libshard knows"
 # One that is proven: a copy with a function that differs, and the file that says so

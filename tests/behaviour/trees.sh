@@ -293,7 +293,8 @@ done
 # A listing that cannot be had, or is damaged: no walk is silently shorter.
 export SHARD_CACHE_DIR=$WORK/damaged
 served 0 2 range ls "$D" >/dev/null
-for f in "$WORK"/damaged/*.listing; do printf '\377' | dd of="$f" bs=1 seek=579 conv=notrunc 2>/dev/null; done
+# Behind the header (listing/format.h): in the first block.
+for f in "$WORK"/damaged/*.listing; do printf '\377' | dd of="$f" bs=1 seek=603 conv=notrunc 2>/dev/null; done
 for o in phys phys,depth chdir; do
   served 0 2 range "$WORK/trees" nftw $o,brief 3 0 data >"$WORK/got" 2>"$WORK/err"
   verdict "damaged listing, nftw $o" "$(grep -q '^returns -1, errno 5 ' "$WORK/got" || cat "$WORK/got")"

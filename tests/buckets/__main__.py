@@ -14,13 +14,15 @@ from tests.buckets.faults import counts, errors, faults, others
 from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Buckets
 from tests.buckets.google import google
 from tests.buckets.matrix import clients, empty, oldest, pages, strategies, versions
+from tests.buckets.refused import refused
+from tests.buckets.shapes import shapes
 from tests.buckets.tars import tars
 from tests.buckets.tools import awscli, ended, epochs, imports, statistics, tls
 from tests.harness import parts, processes, s3
 from tests.harness.options import temporary_folder
 
-PARTS = [strategies, pages, clients, empty, versions, oldest, counts, faults, errors, others, awscli, epochs,
-         imports, ended, tls, statistics, tars, google, apart]
+PARTS = [strategies, pages, shapes, clients, empty, versions, oldest, counts, faults, errors, refused, others, awscli,
+         epochs, imports, ended, tls, statistics, tars, google, apart]
 
 
 def main():

@@ -209,9 +209,11 @@ class Cases:
 
     def get(self, server):
         """A client's call, page() driven."""
+        ahead = self.pages.Ahead()
+
         def call(name, request):
             of = self.share.find("s3", BUCKET)
-            steps, answer = self.pages.page(name, {"Bucket": BUCKET, **request}, of), None
+            steps, answer = self.pages.page(name, {"Bucket": BUCKET, **request}, of, ahead=ahead), None
             while True:
                 try:
                     step = steps.send(answer)
@@ -237,16 +239,19 @@ class Cases:
             self.fail("more than MaxKeys", request, page)
         if page.get("KeyCount", shown) != shown:
             self.fail("KeyCount", request, page)
-        if not first and "Delimiter" not in request and "Contents" not in page and "Versions" not in page:
-            self.fail("no Contents after a truncated page", request, page)
+        if not first and not shown:
+            self.fail("an empty page behind a truncated one", request, page)
+        if any(page.get(name) == [] for name in ("Contents", "Versions", "CommonPrefixes")):
+            self.fail("an empty list, where a server has none", request, page)
         if ("NextContinuationToken" in page or "NextMarker" in page) and not page["IsTruncated"]:
             self.fail("a token in the last page", request, page)
 
     def read(self, server, loop, request):
-        """[(key, whether it is a key)] that a client's loop gets."""
-        got, first, before = [], True, []
+        """[(key, whether it is a key)] that a client's loop gets; and its pages, less tokens' values."""
+        got, first, before, pages = [], True, [], []
         for page in LOOPS[loop](self.get(server), request):
             self.check_page(page, request, first)
+            pages.append({name: "a token" if name.endswith("Token") else value for name, value in page.items()})
             got += [(one["Key"], True) for one in page.get("Contents", page.get("Versions", []))]
             got += [(one["Prefix"], False) for one in page.get("CommonPrefixes", [])]
             first = False
@@ -255,7 +260,15 @@ class Cases:
                     self.fail("no progress", request, page)
                 break
             before = list(got)
-        return got
+        return got, pages
+
+    def compare(self, alone, loop, request, pages):
+        """The pages are those of a bucket that has this rank's keys only."""
+        wanted = [{name: "a token" if name.endswith("Token") else value for name, value in page.items()}
+                  for page in LOOPS[loop](alone.page, request)]
+        if pages != wanted:
+            at = next((i for i, both in enumerate(zip(pages, wanted)) if both[0] != both[1]), min(len(pages), len(wanted)))
+            self.fail("not as of a bucket of the rank's keys", at, len(pages), len(wanted), pages[at:at + 1], wanted[at:at + 1])
 
     def one(self, server, owners, size):
         """One listing, by each rank."""
@@ -282,12 +295,14 @@ class Cases:
                     if not is_key or not key.startswith(ROOT) or key == request["Prefix"]
                     or owners.get(key) == rank]
             server.requests.clear()
-            got = self.read(server, loop, request)
+            got, pages = self.read(server, loop, request)
             self.count += 1
             if sorted(got) != sorted(want):
                 self.fail("other keys", self.strategy, rank, size, loop, request, got, want, server.keys)
             elif request.get("Delimiter") is None and [key for key, _ in got] != [key for key, _ in want]:
                 self.fail("another order", loop, request, got, want)
+            elif "Delimiter" not in request and loop != "version":
+                self.compare(Server([key for key, _ in want], server.next_marker), loop, request, pages)
             pages, full = -(-len(everything) // PAGE), "MaxKeys" not in request
             if (full and self.strategy == "range" and not self.shuffled and loop == "token"
                     and request["Prefix"].startswith(ROOT) and not delimiter

@@ -20,8 +20,9 @@ def known():
 
     for part in (bucket, object_store):
         for file, functions in part.KNOWN.items():
-            for name in functions:
-                functions[name] = (tree.fingerprint(file, name),)
+            prints = {name: tree.fingerprint(file, name) for name in functions}
+            functions.clear()
+            functions.update({name: (one,) for name, one in prints.items() if one})
 
 
 def store_module():

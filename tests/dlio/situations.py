@@ -37,6 +37,42 @@ if os.environ.get("PROBE"):
 '''
 
 
+# Runs a plug-in's lines once DLIO's arguments have been imported.
+PLUGGED = '''
+def plug(event, names):
+    if event == "import" and names[0] == "dlio_benchmark.storage.storage_factory" and not plug.done:
+        plug.done = True
+        exec(LINES, {})
+plug.done = False
+LINES = %r
+sys.addaudithook(plug)
+'''
+
+# What plug-ins do.
+TIMER = '''
+import functools, time
+from dlio_benchmark.utils.config import ConfigArguments
+own = ConfigArguments.derive_configurations
+@functools.wraps(own)
+def timed(*args, **kwargs):
+    self = "the timer's own"
+    started = time.time()
+    try:
+        return own(*args, **kwargs)
+    finally:
+        started = time.time() - started
+ConfigArguments.derive_configurations = timed
+'''
+BACKWARDS = '''
+import builtins
+own = builtins.sorted
+def backwards(values, **how):
+    made = own(values, **how)
+    return made[::-1] if made and str(made[0]).endswith(".jpeg") else made
+builtins.sorted = backwards
+'''
+
+
 @dataclasses.dataclass
 class Situation:
     """One run under the preload, and what must come of it."""
@@ -48,6 +84,7 @@ class Situation:
     share: bool = False        # the opens over all processes are the unmodified ones' of one
     prepare: object = None     # function(Situations, environment)
     tree: str = ""             # "changed": a DLIO with one function changed
+    plugin: str = ""           # run in both when DLIO's arguments have been imported
     config: configs.Config = None
 
 
@@ -56,6 +93,8 @@ def situations():
     data = {"SHARD_DATASET": "{train}"}
     ranked = {**data, "SHARD_RANK": "0", "SHARD_SIZE": "2"}
     folders = configs.Config("folders", configs.plain("jpeg", 1, configs.FOLDERS), {})
+    # With fewer files than there are, their order decides which.
+    subset = configs.Config("subset", configs.plain("jpeg"), {"dataset.num_files_train": 24})
     return [
         Situation("no-launcher"),
         Situation("main-py-itself", start="script"),
@@ -103,6 +142,11 @@ def situations():
         Situation("torchrun", start="torchrun"),
         Situation("torchrun-shard", start="torchrun", env={"SHARD_VIEW": "shard"}, share=True,
                   says="each of 2 processes reads its own share"),
+        Situation("plugin-timer", start="mpirun", plugin=TIMER, lazy=False, config=subset,
+                  says="ConfigArguments.derive_configurations is not the function that .*replaced "
+                       "or wrapped"),
+        Situation("plugin-sorted", start="mpirun", plugin=BACKWARDS, lazy=False, config=subset,
+                  says="sorted, which DLIO lists with, is not Python's"),
         Situation("mpirun-shard", start="mpirun", env={"SHARD_VIEW": "shard"},
                   says="SHARD_VIEW=shard has no effect"),
     ]
@@ -165,13 +209,13 @@ class Situations:
                 stream.write(text)
         return folder
 
-    def run(self, name, config, env, start, preload, tree=""):
+    def run(self, name, config, env, start, preload, tree="", plugin=""):
         """(status, stderr and stdout, opens by process, steps by process, probe)."""
         folder = os.path.join(self.work, name)
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(os.path.join(folder, "site"))
         with open(os.path.join(folder, "site", "sitecustomize.py"), "w", encoding="utf-8") as stream:
-            stream.write(PROBE)
+            stream.write(PROBE + (PLUGGED % plugin if plugin else ""))
         python = self.args.python
         base = processes.environment(python)
         path = [os.path.join(folder, "site")] + ([tree] if tree else [])
@@ -218,12 +262,12 @@ class Situations:
                     probes.append(stream.read().split())
         return reason or status, text, opens, steps, probes
 
-    def unmodified(self, config, start):
+    def unmodified(self, config, start, plugin=""):
         """The unmodified run of a configuration, made once."""
-        key = (config.name, start)
+        key = (config.name, start, plugin)
         if key not in self.bare:
-            self.bare[key] = self.run(f"bare-{config.name}-{start}", config, {}, start,
-                                      [self.args.openlog])
+            self.bare[key] = self.run(f"bare-{len(self.bare)}", config, {}, start,
+                                      [self.args.openlog], plugin=plugin)
         return self.bare[key]
 
     def check(self, situation):
@@ -237,13 +281,13 @@ class Situations:
         if situation.prepare:
             situation.prepare(self, {**env, "TRAIN": train})
         start = {"script": "module"}.get(situation.start, situation.start)
-        status, text, opens, steps, _ = self.unmodified(config, start)
+        status, text, opens, steps, _ = self.unmodified(config, start, situation.plugin)
         if status != 0 or not sum(opens[0].values()):
             return [f"fails unmodified ({status}):", text[-1500:]]
         tree = self.changed_tree() if situation.tree else ""
         status, text, got, got_steps, probes = self.run(
             situation.name, config, env, situation.start,
-            [self.args.preload, self.args.openlog], tree)
+            [self.args.preload, self.args.openlog], tree, situation.plugin)
         if status != 0:
             return [f"fails under the preload ({status}):", text[-1500:]]
         lines = []
@@ -302,7 +346,7 @@ def main():
                 sys.exit(f"DLIO can't generate {config.dataset.name}:\n{text[-2000:]}")
     for situation in chosen:  # made before two run at a time
         start = {"script": "module"}.get(situation.start, situation.start)
-        tests.unmodified(situation.config or tests.default, start)
+        tests.unmodified(situation.config or tests.default, start, situation.plugin)
     if any(s.tree for s in chosen):
         tests.changed_tree()
     verdicts = Verdicts()

@@ -38,7 +38,8 @@ FOREIGN_VARIABLES = {
 # Errors that are met inside and never reach the program that lists.
 INTERNAL_ERRORS = {
     "EACCES": "turned into EPERM", "EAGAIN": "tried again, or turned into EIO",
-    "EEXIST": "another process was faster", "EINTR": "tried again",
+    "EBADF": "another thread has closed it, as libc says it", "EEXIST": "another process was faster",
+    "ELOOP": "turned into EPERM", "EINTR": "tried again",
     "EFAULT": "the program's own wrong pointer, as libc says it",
     "ERANGE": "a path with fewer names than levels, turned into ENOENT", "EWOULDBLOCK": "a lock that is taken",
 }

@@ -1,8 +1,29 @@
 """Where things are. BUILD, a variable of the environment, names another build than build/."""
+import atexit
 import os
+import re
+import shutil
+import tempfile
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(REPO, os.environ.get("BUILD") or "build")
+
+
+def preloadable(build):
+    """A copy of a build in whose path there is a blank or colon, which LD_PRELOAD cannot hold; else the build."""
+    if not re.search(r"[\s:]", build) or not os.path.exists(os.path.join(build, "libshard.so")):
+        return build
+    folder = tempfile.mkdtemp(prefix="shard-build.", dir="/tmp")
+    atexit.register(shutil.rmtree, folder, True)
+    shutil.copytree(build, folder, dirs_exist_ok=True,
+                    ignore=shutil.ignore_patterns("obj", "tidy", "test-logs", "*.a"))
+    os.chmod(folder, 0o755)
+    os.environ["BUILD"] = folder  # what is started from here has the same one
+    return folder
+
+
+GIVEN = os.environ.get("BUILD")
+BUILD = preloadable(BUILD)
 LIBRARY = os.path.join(BUILD, "libshard.so")
 SHARDCTL = os.path.join(BUILD, "shardctl")
 VENV_PYTHON = os.path.join(REPO, ".venv", "bin", "python")

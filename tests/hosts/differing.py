@@ -61,13 +61,15 @@ def kind_of(line, remedy):
     return line
 
 
-def tell_change(fixture, name, job, faults, remedy="SHARD_LISTING_BUILD=first"):
-    """The verdicts: what went wrong is there, and the host that has listed late says so, once."""
+def tell_change(fixture, name, job, faults, remedy="SHARD_LISTING_BUILD=first", unused=""):
+    """The verdicts: what went wrong is there, and the host that has listed late says so, once. unused: a
+    listing that is not used, which ranks say, too."""
     names = [one["main"] for one in job.reports()]
     fixture.verdicts.tell(f"{name}: a file that comes between two hosts' listings", faults or (
         [] if list(map(len, names)) == [250, 250, 250, 251] and len(set(sum(names, []))) == 1000 else
         [f"shares of {list(map(len, names))}, {len(set(sum(names, [])))} names in all"]))
-    said = job.said()
+    said = [line for line in job.said() if not unused or unused not in line]
+    fixture.verdicts.check(f"{name}: what is not used is told", not unused or len(said) < len(job.said()), job.output)
     fixture.verdicts.check(
         f"{name}: one line of the host that listed late, one of each program that still lists on the other",
         sorted(kind_of(line, remedy) for line in said) == ["early", "early", "late"], job.output)
@@ -103,7 +105,7 @@ def changing(fixture):
             + recipe("openmpi").replace("python3 train.py", "sh wrapper.sh python3 train.py"))
     tell_change(fixture, "openmpi: first, and a listing of the dataset beside", job, change(
         fixture, job, lambda: fixture.hosts[0].start(["bash", job.script(text)], job.environment(), cwd=job.folder)),
-        "let SHARD_LISTING name a folder")
+        "let SHARD_LISTING name a folder", f"train.listing' is not used: it is of '{job.folder}/beside'")
 
     for name in ("openmpi", "mpich"):
         job = Job(fixture, name + "-changing", 1000)

@@ -187,16 +187,19 @@ def looked_at(s3, streams):
         stream.flush()
         fcntl.flock(stream, fcntl.LOCK_SH)
 
+        held = []
+
         def let_go():
-            until(lambda: os.path.getsize(alone + ".err") == 0)  # shardctl is about to lock it
-            time.sleep(0.1)
+            time.sleep(0.5)  # shardctl waits for the lock, and leaves alone what is there
+            held.append(os.path.getsize(alone + ".err"))
             fcntl.flock(stream, fcntl.LOCK_UN)
 
         looks = threading.Thread(target=let_go)
         looks.start()
         done = s3.run("stream", "s3://streamed/train/", "-o", alone)
         looks.join()
-        s3.check("streamed: while it is looked at", done.returncode == 0, done.stderr)
+        s3.check("streamed: while it is looked at", done.returncode == 0 and held == [6],
+                 [held, done.stderr])
         until(lambda: os.path.exists(alone + ".end"))
 
 

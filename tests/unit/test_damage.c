@@ -6,8 +6,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/crc32c.h"
+#include "base/peek.h"
 #include "listing/format.h"
 #include "listing/listing.h"
 #include "names.h"
@@ -66,7 +69,7 @@ static void put(const uint8_t *bytes, size_t size) {
 /* A table, of which the file's header has not been damaged; `first` of names_ino(). */
 static void ask_table(const struct shard_table *t, const struct names *s, size_t first,
                       size_t step) {
-  static char name[SHARD_NAME_MAX + 1];
+  static char name[3 * SHARD_NAME_MAX];
   static struct shard_attributes a;
   struct shard_position p = {.name = name};
   assert_int_equal(t->count, s->count);
@@ -96,17 +99,12 @@ static void ask_table(const struct shard_table *t, const struct names *s, size_t
   }
 }
 
-/* Ask everything. True if the file could be opened. `step`: every how many names. */
-static bool ask(const struct good *g, size_t step) {
+/* Ask everything. `step`: every how many names. */
+static void ask_listing(const struct good *g, const struct shard_listing *l, size_t step) {
   static char buf[SHARD_NAME_MAX];
   static struct shard_cursor c;
-  struct shard_listing *l;
-  int rc = shard_listing_open(file, &l);
-  if (rc != 0) {
-    assert_true(rc == -EBADMSG || rc == -EPROTONOSUPPORT);
-    return false;
-  }
   const struct names *s = &g->names;
+  int rc;
   assert_int_equal(shard_listing_count(l), s->count);
   for (size_t i = 0; i < s->count; i += step) {
     ssize_t n = shard_listing_name(l, i, buf, sizeof(buf));
@@ -147,11 +145,28 @@ static bool ask(const struct good *g, size_t step) {
   }
   ask_table(&l->names, s, 0, step);
   ask_table(&l->others, &g->others, 1000, step);
-  struct shard_dir_entry dir_entry;
-  assert_true(shard_listing_dir_find(l, 5, 6, &dir_entry));
-  assert_string_equal(dir_entry.path, "sub");
+  struct shard_dir_entry dir_entry = SHARD_DIR_ENTRY(l);
+  rc = shard_listing_dir_find(l, 5, 6, &dir_entry);
+  assert_true(rc == 1 || rc == -EBADMSG);
+  assert_true(rc < 0 || strcmp(dir_entry.path, "sub") == 0);
+  const uint8_t *pos = NULL;
+  for (uint64_t seen = 0; shard_listing_dir(l, &pos, &dir_entry); seen++) {
+    assert_true(seen < 2);
+    assert_true(dir_entry.id.ino == 0 || strcmp(dir_entry.path, seen ? "sub" : "") == 0);
+  }
   rc = shard_listing_verify(l);
   assert_true(rc == 0 || rc == -EBADMSG);
+}
+
+/* True if the file could be opened. */
+static bool ask(const struct good *g, size_t step) {
+  struct shard_listing *l;
+  int rc = shard_listing_open(file, &l);
+  if (rc != 0) {
+    assert_true(rc == -EBADMSG || rc == -EPROTONOSUPPORT);
+    return false;
+  }
+  ask_listing(g, l, step);
   shard_listing_close(l);
   return true;
 }
@@ -347,11 +362,164 @@ static void extents_swapped(void **state) {
   drop(&g);
 }
 
+/* Bytes of another file, or none, in place of an open one's. The writer does not ask us. */
+static void changed_in_place(void **state) {
+  (void)state;
+  struct good g = {0}, other = {0};
+  struct shard_listing *l, *whole;
+  make(&other, 5800, 1);
+  make(&g, 6000, 1);
+  uint8_t *mixed = malloc(g.size);
+  const size_t cuts[] = {g.size - 1, g.size / 2, 4096, sizeof(struct shard_header), 0};
+  for (size_t i = 0; i < COUNT(cuts); i++) {
+    put(g.bytes, g.size);
+    assert_int_equal(shard_listing_open(file, &l), 0);
+    assert_int_equal(shard_listing_verify(l), 0);
+    assert_int_equal(truncate(file, (off_t)cuts[i]), 0);
+    ask_listing(&g, l, 301);
+    assert_int_equal(shard_listing_verify(l), -EBADMSG);
+    shard_listing_close(l);
+  }
+  /* From the front, from the back, and pieces in between: as pages come from another host. */
+  for (size_t piece = 4096; piece <= g.size; piece *= 3) {
+    for (size_t odd = 0; odd < 2; odd++) {
+      memcpy(mixed, g.bytes, g.size);
+      for (size_t at = odd * piece; at < g.size; at += 2 * piece) {
+        size_t end = at + piece < g.size ? at + piece : g.size;
+        end = end < other.size ? end : other.size;
+        if (at < end) {
+          memcpy(mixed + at, other.bytes + at, end - at);
+        }
+      }
+      put(g.bytes, g.size);
+      assert_int_equal(shard_listing_open(file, &l), 0);
+      int fd = open(file, O_WRONLY | O_CLOEXEC);
+      assert_int_equal(pwrite(fd, mixed, g.size, 0), g.size);
+      close(fd);
+      ask_listing(&g, l, 301);
+      shard_listing_close(l);
+    }
+  }
+  /* The same names once more: another file. */
+  names_free(&g.others);
+  put(g.bytes, g.size);
+  assert_int_equal(shard_listing_open(file, &l), 0);
+  char digest[65];
+  uint64_t bytes;
+  struct good again = {.names = g.names};
+  names_others(&g.names, 1, &again.others);
+  assert_int_equal(names_write(&again.names, 1, file, digest, &bytes), 0);
+  assert_int_equal(shard_listing_open(file, &whole), 0);
+  assert_int_not_equal(l->header->salt, whole->header->salt);
+  shard_listing_close(whole);
+  ask_listing(&again, l, 301); /* of the old file, which has no name any more */
+  assert_int_equal(shard_listing_verify(l), 0);
+  shard_listing_close(l);
+  names_free(&again.others);
+  free(mixed);
+  drop(&other);
+  drop(&g);
+}
+
+static void peek(void **state) {
+  (void)state;
+  static char from[70000], to[70000];
+  for (size_t i = 0; i < sizeof(from); i++) {
+    from[i] = (char)(i * 7 + i / 256);
+  }
+  const size_t sizes[] = {0, 1, 4096, 4097, sizeof(from)};
+  for (size_t i = 0; i < COUNT(sizes); i++) {
+    for (int pipe = 0; pipe < 2; pipe++) {
+      memset(to, 0, sizeof(to));
+      errno = 77;
+      assert_true((pipe ? shard_peek_by_pipe : shard_peek)(to, from, sizes[i]));
+      assert_int_equal(errno, 77);
+      assert_memory_equal(to, from, sizes[i]);
+      assert_true(sizes[i] == sizeof(to) || to[sizes[i]] == 0);
+    }
+  }
+  put((uint8_t *)from, 10000);
+  int fd = open(file, O_RDONLY | O_CLOEXEC);
+  char *map = mmap(NULL, 10000, PROT_READ, MAP_SHARED, fd, 0);
+  close(fd);
+  assert_int_equal(truncate(file, 4096), 0);
+  for (int pipe = 0; pipe < 2; pipe++) {
+    errno = 77;
+    assert_true((pipe ? shard_peek_by_pipe : shard_peek)(to, map, 4096));
+    assert_false((pipe ? shard_peek_by_pipe : shard_peek)(to, map, 4097));
+    assert_false((pipe ? shard_peek_by_pipe : shard_peek)(to, map + 9000, 1));
+    assert_int_equal(errno, 77);
+  }
+  munmap(map, 10000);
+}
+
+/* Headers with a good checksum, and a field that is too large, or wraps. */
+static void header_fields(void **state) {
+  (void)state;
+  struct good g = {0};
+  make(&g, 66, 0);
+  struct shard_header *h = (struct shard_header *)g.bytes, good = *h;
+  for (size_t at = 16; at + 4 <= sizeof(*h); at += 4) {
+    uint64_t old = 0;
+    size_t width = at % 8 == 0 ? 8 : 4;
+    memcpy(&old, (uint8_t *)&good + at, width);
+    const uint64_t values[] = {0,
+                               1,
+                               old + 1,
+                               old - 1,
+                               old + 8,
+                               2 * old,
+                               g.size,
+                               g.size + 1,
+                               old + (1ULL << 61),
+                               old + (1ULL << 62),
+                               old + (1ULL << 63),
+                               old + UINT64_MAX / 12 + 1,
+                               old + UINT64_MAX / 32 + 1,
+                               UINT64_MAX / 12,
+                               UINT64_MAX / 32,
+                               UINT64_MAX,
+                               UINT64_MAX - 7,
+                               INT64_MAX,
+                               UINT32_MAX,
+                               INT32_MAX,
+                               32767,
+                               32768};
+    for (size_t v = 0; v < COUNT(values); v++) {
+      *h = good;
+      memcpy(g.bytes + at, &values[v], width);
+      h->header_crc = 0;
+      h->header_crc = shard_crc32c(0, h, sizeof(*h));
+      put(g.bytes, g.size);
+      struct shard_listing *l;
+      if (shard_listing_open(file, &l) == 0) {
+        static char buf[SHARD_NAME_MAX];
+        for (uint64_t i = 0; i < 70; i++) {
+          shard_listing_name(l, i, buf, sizeof(buf));
+        }
+        for (size_t i = 0; i < 66; i += 13) {
+          shard_listing_find(l, g.names.v[i]);
+        }
+        struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
+        for (uint64_t i = 0; i < 9; i++) {
+          shard_listing_dir_find(l, i, i, &d);
+        }
+        shard_listing_verify(l);
+        shard_listing_close(l);
+      }
+    }
+  }
+  *h = good;
+  drop(&g);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_byte),     cmocka_unit_test(every_length),
       cmocka_unit_test(blocks_swapped), cmocka_unit_test(attributes_swapped),
       cmocka_unit_test(random_changes), cmocka_unit_test(extents_swapped),
+      cmocka_unit_test(header_fields),  cmocka_unit_test(changed_in_place),
+      cmocka_unit_test(peek),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -108,6 +108,7 @@ static void check_dirs(const struct shard_listing *l) {
   assert_true(shard_listing_dir(l, &pos, &d));
   assert_string_equal(d.path, "sub");
   assert_int_equal(d.id.mtime_nsec, 8);
+  assert_true(d.id.ctime_sec == 9 && d.id.ctime_nsec == 10 && d.id.instance == 11);
   assert_false(shard_listing_dir(l, &pos, &d));
 }
 
@@ -229,7 +230,7 @@ static void check_names(const struct names *s, const struct shard_listing *l) {
 
 /* A table by itself: names, where they are, and what they are; `first` of names_ino(). */
 static void check_table(const struct names *s, const struct shard_table *t, size_t first) {
-  static char name[SHARD_NAME_MAX + 2];
+  static char name[3 * SHARD_NAME_MAX];
   static struct shard_attributes a;
   struct shard_position p = {.name = name};
   assert_int_equal(t->count, s->count);
@@ -272,7 +273,7 @@ static void check_tables(const struct names *s, int order, const struct shard_li
   check_table(s, &l->names, 0);
   check_table(&others, &l->others, 1000);
   names_free(&others);
-  struct shard_dir_entry d;
+  struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
   assert_true(shard_listing_dir_find(l, 1, 2, &d));
   assert_string_equal(d.path, "");
   assert_true(shard_listing_dir_find(l, 5, 6, &d));

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "source/s3/answer.h"
@@ -820,6 +821,47 @@ static void pages_in_pieces(void **state) {
   shard_s3_page_free(&part);
 }
 
+/* Pages that take many times their bytes: what is open, and every name, is kept. */
+static void pages_without_end(void **state) {
+  (void)state;
+  static const struct {
+    const char *begin, *again; /* %u: a number */
+  } kinds[] = {{"", "<a>"},
+               {"", "<a%u/>"},
+               {"<a", " b%u=''"},
+               {"<a b='", "%u"},
+               {"<!--", "%u"},
+               {"<", "a%u"},
+               {"", "<p:Contents><p:Key>%u</p:Key><x>"}};
+  static struct shard_s3_page page;
+  struct rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  for (size_t kind = 0; kind < COUNT(kinds); kind++) {
+    char piece[4096] = "<ListBucketResult>";
+    strcat(piece, kinds[kind].begin);
+    int rc = begin(&page, AS_IT_IS);
+    rc = rc ? rc : shard_s3_page_feed(&page, piece, strlen(piece));
+    for (unsigned number = 0; rc == 0 && page.received < SHARD_S3_PAGE_MAX - sizeof(piece);) {
+      size_t n = 0;
+      while (n < sizeof(piece) - 64) {
+        int said = snprintf(piece + n, 64, kinds[kind].again, number++);
+        n += (size_t)said;
+      }
+      rc = shard_s3_page_feed(&page, piece, n);
+    }
+    assert_int_equal(rc ? rc : shard_s3_page_end(&page), -EBADMSG);
+    assert_true(page.granted <= SHARD_S3_PARSER_MAX);
+    const char good[] = "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a</Key>"
+                        "</Contents></ListBucketResult>";
+    assert_int_equal(feed(&page, good, 9), 0); /* the next one is read as ever */
+    assert_int_equal(page.count, 1);
+  }
+  getrusage(RUSAGE_SELF, &after);
+  assert_in_range(after.ru_maxrss - before.ru_maxrss, 0, 100 << 10); /* KiB */
+  shard_s3_page_free(&page);
+  assert_int_equal(page.granted, 0);
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* Read a head, each line where no NUL follows it. The last line's kind. */
@@ -1473,6 +1515,7 @@ int main(void) {
       cmocka_unit_test(pages_of_folders),
       cmocka_unit_test(damaged_pages),
       cmocka_unit_test(pages_in_pieces),
+      cmocka_unit_test(pages_without_end),
       cmocka_unit_test(answers_heads),
       cmocka_unit_test(answers_meanings),
       cmocka_unit_test(answers_targets),

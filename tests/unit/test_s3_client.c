@@ -7,13 +7,14 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "listing/format.h"
 #include "source/s3/client.h"
 #include "unit.h"
 
@@ -31,6 +32,7 @@ static struct {
   int fd;
   pthread_t thread;
   const char *replies[REPLIES]; /* one for each connection */
+  size_t bytes;                 /* of a reply with NULs; 0: they are texts */
   unsigned asked;
   char endpoint[64];
 } server;
@@ -53,7 +55,7 @@ static void *serve(void *context) {
       request[n] = 0;
     }
     const char *reply = server.replies[server.asked++];
-    for (size_t at = 0, all = strlen(reply); at < all;) {
+    for (size_t at = 0, all = server.bytes ? server.bytes : strlen(reply); at < all;) {
       ssize_t sent = send(peer, reply + at, all - at < 7 ? all - at : 7, MSG_NOSIGNAL);
       if (sent <= 0) {
         break;
@@ -99,18 +101,20 @@ static struct shard_s3_account account_there(void) {
 }
 
 /* Get an object from these replies. It is in text[] then. */
-static int get(const char *const replies[REPLIES], char text[64], char *err, size_t size) {
+static int get(const char *const replies[REPLIES], bool listing, char text[64], char *err,
+               size_t size) {
   start(replies);
   struct shard_s3_account account = account_there();
   const struct shard_s3_client_options o = {
       .account = &account, .bucket = "bucket", .connections = 1, .timeout = 3};
-  int fd = memfd_create("object", MFD_CLOEXEC);
-  assert_true(fd >= 0);
+  FILE *file = tmpfile();
+  assert_non_null(file);
+  int fd = fileno(file);
   err[0] = 0;
-  int rc = shard_s3_object_get(&o, "key", fd, err, size);
+  int rc = shard_s3_object_get(&o, "key", listing, fd, err, size);
   ssize_t n = pread(fd, text, 63, 0);
   text[n > 0 ? n : 0] = 0;
-  close(fd);
+  fclose(file);
   stop();
   return rc;
 }
@@ -155,7 +159,7 @@ static void objects(void **state) {
   };
   for (size_t i = 0; i < COUNT(cases); i++) {
     char text[64], err[600];
-    int rc = get(cases[i].replies, text, err, sizeof(err));
+    int rc = get(cases[i].replies, false, text, err, sizeof(err));
     if (rc != cases[i].rc || (cases[i].err && !strstr(err, cases[i].err))) {
       fail_msg("case %zu: %d, %s", i, rc, err);
     }
@@ -165,6 +169,50 @@ static void objects(void **state) {
     }
     assert_true(server.asked == REPLIES || !server.replies[server.asked]); /* all were asked for */
   }
+}
+
+/* Of what is no listing, or is larger than there is room, next to nothing is got. */
+static void objects_without_end(void **state) {
+  (void)state;
+#define LONG(n) "HTTP/1.1 200 OK\r\nContent-Length: " n "\r\nETag: \"e\"\r\n\r\n"
+  static const struct {
+    bool listing;
+    const char *replies[REPLIES], *begins, *err;
+    int rc;
+  } cases[] = {
+      {true, {LONG("4294967296") "<html>", LONG("4294967296") "<html>"}, "<html>", "", 0},
+      {true, {LONG("4294967296") "SHRDLSP\n", LONG("4294967296") "SHRDLSP\n"}, "SHRDLSP\n", "", 0},
+      {true, {LONG("5") "SHRDL"}, "SHRDL", "", 0}, /* opening it will say that it is cut short */
+      {true, {LONG("9223372036854775807") "SHRDLST\n"}, "", "make room", -ENOSPC},
+      {false, {LONG("9223372036854775807") "a\n"}, "", "make room", -ENOSPC},
+      {false,
+       {"HTTP/1.1 200 OK\r\nETag: \"e\"\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nETag: \"e\"\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nETag: \"e\"\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nETag: \"e\"\r\n\r\nhello"},
+       "",
+       "no length",
+       -EBADMSG},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    char text[64], err[600];
+    int rc = get(cases[i].replies, cases[i].listing, text, err, sizeof(err));
+    if (rc != cases[i].rc || !strstr(err, cases[i].err) ||
+        strncmp(text, cases[i].begins, strlen(text)) != 0) {
+      fail_msg("case %zu: %d, %s, '%s'", i, rc, err, text);
+    }
+  }
+  /* A header that tells another size than the reply does. */
+  static char reply[200 + sizeof(struct shard_header)];
+  const char *const replies[REPLIES] = {reply, reply};
+  const struct shard_header h = {.magic = SHARD_MAGIC, .file_size = 4096};
+  size_t n = strlen(strcpy(reply, LONG("4294967296")));
+  memcpy(reply + n, &h, sizeof(h));
+  server.bytes = n + sizeof(h);
+  char text[64], err[600];
+  assert_int_equal(get(replies, true, text, err, sizeof(err)), 0);
+  assert_memory_equal(text, SHARD_MAGIC, 8);
+  server.bytes = 0;
 }
 
 static int take_key(void *context, const char *key, size_t length) {
@@ -217,6 +265,7 @@ int main(void) {
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(objects),
+      cmocka_unit_test(objects_without_end),
       cmocka_unit_test(lists),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

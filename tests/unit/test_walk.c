@@ -61,14 +61,15 @@ static int on_entry(void *context, const char *path, size_t length, uint64_t ino
   return 0;
 }
 
-static int on_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
-                        const char *path) {
+static int on_directory(void *context, const struct shard_dir *id, const char *path) {
   struct one *one = context;
   struct stat st;
   assert_int_equal(stat(one->found->folder, &st), 0);
-  assert_int_equal(dev, st.st_dev);
-  assert_int_equal(ino, st.st_ino);
-  assert_int_equal(mtime.tv_nsec, st.st_mtim.tv_nsec);
+  assert_int_equal(id->dev, st.st_dev);
+  assert_int_equal(id->ino, st.st_ino);
+  assert_int_equal(id->mtime_nsec, st.st_mtim.tv_nsec);
+  assert_int_equal(id->ctime_nsec, st.st_ctim.tv_nsec);
+  assert_true(id->instance != 0);
   assert_string_equal(path, "");
   one->found->directories++;
   return 0;
@@ -208,9 +209,8 @@ static int on_deep(void *context, const char *path, size_t length, uint64_t ino,
   return 0;
 }
 
-static int on_any_directory(void *context, uint64_t dev, uint64_t ino, struct timespec mtime,
-                            const char *path) {
-  (void)context, (void)dev, (void)ino, (void)mtime, (void)path;
+static int on_any_directory(void *context, const struct shard_dir *id, const char *path) {
+  (void)context, (void)id, (void)path;
   return 0;
 }
 

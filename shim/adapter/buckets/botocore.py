@@ -6,6 +6,7 @@ are wrapped where botocore lets one change a client's class: in the event creati
 to which each new session gets a handler (botocore.register_initializer; before 1.27, where there is
 none, BUILTIN_HANDLERS).
 """
+import contextlib
 import functools
 import inspect
 import os
@@ -66,7 +67,8 @@ def _listing(name, method, is_cli):
                             "to it, for 'sync --delete' from a share would delete the others' objects"
                             % bucket)
             return method(self, **kwargs)
-        steps = pages.page(name, kwargs, of, lambda: _account(self))
+        ahead = self.__dict__.setdefault("_libshard_ahead", pages.Ahead())
+        steps = pages.page(name, kwargs, of, lambda: _account(self), ahead)
         send = functools.partial(method, self)
         if inspect.iscoroutinefunction(method):
             return _drive_async(steps, send, name)
@@ -75,15 +77,47 @@ def _listing(name, method, is_cli):
     return listing
 
 
+CODE = "LibshardError"
+
+
 def _failed(name, error):
     """botocore's own kind of error, with our line."""
     import botocore.exceptions
 
     operation = "".join(word.capitalize() for word in name.split("_"))
-    return botocore.exceptions.ClientError(
-        {"Error": {"Code": "LibshardError", "Message": "libshard: %s" % error},
+    return share.raised(lambda line: botocore.exceptions.ClientError(
+        {"Error": {"Code": CODE, "Message": "libshard: %s" % line},
          "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": {}, "RetryAttempts": 0}},
-        operation)
+        operation), error)
+
+
+def is_ours(error):
+    """Whether it is an error that _failed() has made."""
+    response = getattr(error, "response", None)
+    return isinstance(response, dict) and response.get("Error", {}).get("Code") == CODE
+
+
+def _is_refused(error):
+    """Whether the server has said that it will not list (404, 403): so it does without libshard."""
+    import botocore.exceptions
+
+    if not isinstance(error, botocore.exceptions.ClientError):
+        return False
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return 400 <= status < 500 and status not in (408, 429)
+
+
+@contextlib.contextmanager
+def _explained(step, name):
+    """Within the block a step runs. Where it fails, what the server says is raised, or our line."""
+    try:
+        yield
+    except share.ShareError as error:
+        raise _failed(name, error) from None
+    except Exception as error:  # pylint: disable=broad-except
+        if isinstance(step, pages.Refuse) and not _is_refused(error):
+            raise _failed(name, step.error) from None
+        raise
 
 
 def _next(steps, answer, name):
@@ -104,34 +138,32 @@ def _drive(steps, send, name):
         step, page = _next(steps, answer, name)
         if step is None:
             return page
-        try:
+        with _explained(step, name):
             answer = send(**step.request) if isinstance(step, pages.Send) else step.function()
-        except share.ShareError as error:
-            steps.close()
-            raise _failed(name, error) from None
         if inspect.isawaitable(answer):
-            return _drive_async(steps, send, name, answer)
+            return _drive_async(steps, send, name, step, answer)
 
 
-async def _drive_async(steps, send, name, pending=None):
-    """The same where there is an event loop: what blocks runs in a thread."""
+async def _drive_async(steps, send, name, step=None, pending=None):
+    """The same where there is an event loop: what blocks runs in a thread. pending: the answer to a
+    step that has been begun."""
     import asyncio
 
-    answer = await pending if pending is not None else None
+    answer = None
+    if step is not None:
+        with _explained(step, name):
+            answer = await pending
     while True:
         step, page = _next(steps, answer, name)
         if step is None:
             return page
-        try:
+        with _explained(step, name):
             if isinstance(step, pages.Send):
                 answer = send(**step.request)
             else:
                 answer = await asyncio.get_running_loop().run_in_executor(None, step.function)
             if inspect.isawaitable(answer):
                 answer = await answer
-        except share.ShareError as error:
-            steps.close()
-            raise _failed(name, error) from None
 
 
 # ---- the account --------------------------------------------------------------------------------

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """keys: what the clients have in common that are not botocore's."""
 import contextlib
-import hashlib
-import inspect
 import os
 
 from . import share
@@ -24,24 +22,12 @@ def errors(make):
     try:
         yield
     except ShareError as error:
-        raise make(str(error)) from None
+        raise share.raised(make, error) from None
 
 
 def kept(items, flags):
     """The items with a flag."""
     return [item for item, flag in zip(items, flags) if flag]
-
-
-def fingerprint(function):
-    """The first ten hex digits of SHA-256 over a function's lines, decorators included, stripped,
-    without blank and comment lines; None if it has no source. (recognise.fingerprints() does so
-    for the sources of a module that is not imported yet.)"""
-    try:
-        lines = (line.strip() for line in inspect.getsource(function).splitlines())
-    except (OSError, TypeError):
-        return None
-    text = "\n".join(line for line in lines if line and not line.startswith("#"))
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def split_url(url):

@@ -5,12 +5,17 @@ page() is a generator, so that it can be driven by a client that blocks and by o
 loop. It yields what it needs and is sent the answer:
 
     Send(request)   a request to the server; the answer is the server's response
+    Refuse(request, error)   the same; if the server refuses it, that is the client's error, else `error`
     Run(function)   a call that may block, or return an awaitable; the answer is its result
 
 and returns the page. A page is made of the server's own pages: entries are left out, never made up.
 
- -  A page is never empty while there is more: then the next pages are asked for, 1,000 keys at a
-    time, and cut to MaxKeys.
+ -  A page is as full as a server's, and says that there is more only if there is more for this rank:
+    the server is asked for pages until one entry more than MaxKeys has come, which is held back. So
+    no page is empty behind a truncated one, and an empty one has no Contents, as a server's.
+ -  The last of the server's pages, which the client has seen in part, is kept for its next call
+    (Ahead): a listing costs no more requests than without libshard.
+ -  Of versions, and where keys have no order, the server's pages are joined, but never cut.
  -  ListObjectsV2's token is ours: it holds the key after which the server is asked to go on, so any
     client and process can use it. v1's NextMarker is the server's, or the last key that is shown if
     the page was cut.
@@ -19,12 +24,15 @@ and returns the page. A page is made of the server's own pages: entries are left
     to all ranks, is asked for first, by itself.
 """
 import base64
+import itertools
 import json
+import time
 
 from .share import ShareError
 
 DEFAULT = 1000  # of MaxKeys
 FULL = 1000  # keys that the server has in a page, at most
+MOST = 16  # pages of the server's that are read to fill one
 TOKEN = "libshard-"
 
 
@@ -33,6 +41,14 @@ class Send:
 
     def __init__(self, request):
         self.request = request
+
+
+class Refuse(Send):
+    """A request of a listing that fails."""
+
+    def __init__(self, request, error):
+        super().__init__(request)
+        self.error = error
 
 
 class Run:
@@ -106,8 +122,11 @@ class _Listing:
         start = request.get(operation.start) or None
         self.start = self.ours[0] if self.ours else start if not self.foreign else ""
         self.after_prefix = self.start if self.ours and self.ours[2] else None
-        self.had_contents = self.start is not None
         self.tells_next = False  # v1: whether the server says NextMarker
+        self.cuts = not operation.versions and not self.unordered
+        # Another page of this listing is asked for by the same, but for where it begins.
+        self.same = repr((operation.start, sorted(
+            (name, value) for name, value in self.base.items() if name != "MaxKeys")))
 
     def first(self):
         """How the client asks the server."""
@@ -116,10 +135,17 @@ class _Listing:
         if self.ours:
             own.pop(self.operation.token, None)
             own[self.operation.start] = self.start
-        return {**self.base, **own}
+        return self._and_one({**self.base, **own})
 
     def seek(self, key):
-        return {**self.base, self.operation.start: key}
+        return self._and_one({**self.base, self.operation.start: key})
+
+    def _and_one(self, request):
+        """The request for one entry more than the client's: not of v1, whose truncated pages tell whether
+        the server says NextMarker."""
+        if self.cuts and self.operation.token and self.given is not None and self.given < FULL:
+            request["MaxKeys"] = self.given + 1
+        return request
 
     def place(self, request):
         """Where a request begins."""
@@ -136,8 +162,6 @@ class _Listing:
             there = response.get(name)
             if there:
                 filled += 1
-                if name != "CommonPrefixes":
-                    self.had_contents = True
                 entries += [(_decode(one[field]) if encoded else one[field], name, one)
                             for one in there]
         if filled > 1 and not self.unordered:
@@ -172,20 +196,20 @@ class _Listing:
                 return {**response, "NextKeyMarker": key}
         return response
 
-    def answer(self, response, kept, truncated, asked_for):
-        """A response that has `kept` of the entries; asked_for: what the server said of MaxKeys."""
+    def answer(self, response, kept, truncated):
+        """A response that has `kept` as entries."""
         page, operation = dict(response), self.operation
         for name in (*operation.contents, "CommonPrefixes"):
             shown = [entry for _, of, entry in kept if of == name]
-            if shown or (name == operation.contents[0] and self.had_contents):
+            if shown:
                 page[name] = shown
             else:
                 page.pop(name, None)
         if "KeyCount" in page:
             page["KeyCount"] = len(kept)
         page["IsTruncated"] = truncated
-        if asked_for is not None:
-            page["MaxKeys"] = asked_for
+        if self.given is None or self.given <= FULL or "MaxKeys" not in page:
+            page["MaxKeys"] = DEFAULT if self.given is None else self.given
         for name in (operation.start, *operation.following.values()):
             if name in self.request:
                 page[name] = self.request[name]
@@ -221,9 +245,9 @@ def _may_be_divided(share, operation, request):
             and share.divides(request.get("Prefix"), request.get("Delimiter")))
 
 
-def page(name, request, share, account=None):
+def page(name, request, share, account=None, ahead=None):
     """The page that a call of the operation `name` gets. account: a function for share.begin(); it
-    may return an awaitable."""
+    may return an awaitable. ahead: the client's Ahead."""
     operation = OPERATIONS[name]
     if not _may_be_divided(share, operation, request):
         token = read_token(request.get(operation.token)) if operation.token else None
@@ -245,68 +269,103 @@ def page(name, request, share, account=None):
 
     own = yield Run(begin)
     if isinstance(own, ShareError):
-        yield Send({**listing.first(), "MaxKeys": 1})  # if the server has an error, it comes first
+        yield Refuse({**listing.first(), "MaxKeys": 1}, own)
         raise own
-    return (yield from _divided(listing, own))
+    return (yield from _divided(listing, own, ahead or Ahead()))
 
 
-def _divided(listing, own):
+class Ahead:
+    """Pages of the server's that one client has not been given to their ends: the latest few, for a
+    short time, and only for a call that goes on behind what it has been given. Threads may share it."""
+
+    KEPT, SECONDS = 4, 10
+
+    def __init__(self):
+        self._pages = []  # (for which listings, behind, response, entries, tells_next, when it came)
+
+    def put(self, listing, own, behind, response, entries):
+        """Keep a page. behind: the last key that the client has been given; of listings that are not
+        cut, what the page was asked for by. Between the two there is nothing for this rank."""
+        self._pages = [((listing.same, own.epoch), behind, response, entries, listing.tells_next,
+                        time.monotonic())] + self._pages[:self.KEPT - 1]
+
+    def get(self, listing, own, begin):
+        """(response, its entries behind `begin`), or None."""
+        if listing.cuts and listing.delimiter and listing.operation.token and not listing.ours:
+            return None  # StartAfter may be within a common prefix
+        if begin is None:
+            return None
+        for same, behind, response, entries, tells_next, when in self._pages:
+            if same != (listing.same, own.epoch) or time.monotonic() - when > self.SECONDS:
+                continue
+            if begin == behind:
+                listing.tells_next = listing.tells_next or tells_next
+                return response, [one for one in entries if not listing.cuts or one[0] > begin]
+        return None
+
+
+def _divided(listing, own, ahead):
     """The page of a listing that a dataset is in."""
     ordered = not listing.unordered
     after = own.after if ordered else None
-    last = own.last if ordered else None
-    head, asked_for, sent = [], None, listing.first()
+    kept, request = [], listing.first()
+    begin = (listing.foreign,) if listing.foreign else listing.start  # what the page will follow
     seeks = after is not None and not listing.foreign and (
         listing.start is None or listing.start < after) and not (
             listing.operation.versions and listing.start == listing.prefix)
     alone = own.empty and ordered and not listing.operation.versions
-    if alone or seeks:
-        listing.had_contents = True
     if alone or (seeks and listing.prefix and listing.prefix <= after and (
             listing.start is None or listing.start < listing.prefix)):
-        response = yield Send({**sent, "MaxKeys": 1})
+        response = yield Send({**request, "MaxKeys": 1})
         entries = listing.read(response)
-        head = [one for one in entries if one[0] == listing.prefix]
-        if alone or not response.get("IsTruncated") or (
-                head and listing.limit == 1 and not listing.operation.versions):
-            more = bool(response.get("IsTruncated")) and not alone
-            if not more:
-                flags = own.owned([key for key, _, _ in entries])
-                head = [one for one, flag in zip(entries, flags) if flag]
-                own.end()
-            answer = listing.answer(response, head, more, listing.given or DEFAULT)
-            return _with_next(listing, own, answer, response, entries, head, False) if more else answer
-        if head and listing.operation.versions:  # it may have more of them: read on from there
-            head, seeks = [], False
+        kept = [one for one in entries if one[0] == listing.prefix]
+        if alone or not response.get("IsTruncated"):
+            kept = _keep(listing, own, entries) if not alone else kept
+            own.end()
+            return listing.answer(response, kept, False)
+        if kept and listing.operation.versions:  # it may have more of them: read on from there
+            kept, seeks = [], False
     if seeks:
-        sent = listing.seek(after)
-    while True:
-        response = yield Send(sent)
-        if asked_for is None:
-            asked_for = response.get("MaxKeys")
-        entries = listing.read(response)
-        kept = _keep(listing, own, entries)
-        truncated = bool(response.get("IsTruncated"))
-        if last is not None and entries and (
-                entries[-1][0] > last or (entries[-1][0] == last and not listing.operation.versions)):
-            truncated = False
-        if kept or head or not truncated:
+        request, begin = listing.seek(after), after
+    response, more = None, False
+    for number in itertools.count(1):
+        if not listing.cuts:
+            begin = listing.place(request)
+        came, entries = ahead.get(listing, own, begin) or (None, None)
+        if came is None:
+            came = yield Send(request)
+            entries = listing.read(came)
+        mine = _keep(listing, own, entries)
+        if not listing.cuts and kept and len(kept) + len(mine) > listing.limit:
+            more = True
+            ahead.put(listing, own, begin, came, entries)
             break
-        following = listing.next_request(response, entries)
+        response, kept = came, kept + mine
+        if listing.cuts and len(kept) > 1 and mine and (len(kept) > listing.limit or number >= MOST):
+            more, kept = True, kept[:min(listing.limit, len(kept) - 1)]
+            ahead.put(listing, own, kept[-1][0], came, entries)
+            break
+        if not came.get("IsTruncated") or _is_past(listing, own, entries):
+            break
+        following = listing.next_request(came, entries)
         if after is not None and entries and entries[-1][0] < after:
             following = listing.seek(after)
-        if following is None or listing.place(following) == listing.place(sent):
-            break  # the client sees what the server said
-        sent = following
-    kept = head + kept
-    cut = len(kept) > listing.limit and not listing.operation.versions and ordered
-    if cut:
-        kept = kept[:listing.limit]
-        truncated = True
-    if not truncated:
+        if following is None or listing.place(following) == listing.place(request):
+            more = True  # the client sees what the server said
+            break
+        begin = entries[-1][0] if entries else begin
+        request = following
+    if not more:
         own.end()
-    answer = listing.answer(response, kept, truncated, asked_for)
-    return _with_next(listing, own, answer, response, entries, kept, cut) if truncated else answer
+        return listing.answer(response, kept, False)
+    return _with_next(listing, own, listing.answer(response, kept, True), response, kept)
+
+
+def _is_past(listing, own, entries):
+    """Whether none of the rank's keys follows, under `range`."""
+    if own.last is None or listing.unordered or not entries:
+        return False
+    return entries[-1][0] > own.last or (entries[-1][0] == own.last and not listing.operation.versions)
 
 
 def _keep(listing, own, entries):
@@ -319,18 +378,17 @@ def _keep(listing, own, entries):
     return [one for one in entries if one[1] == "CommonPrefixes" or next(flags)]
 
 
-def _with_next(listing, own, answer, response, entries, kept, cut):
+def _with_next(listing, own, answer, response, kept):
     """Say in a truncated page where it goes on."""
     operation = listing.operation
-    if operation.versions and answer.get("NextKeyMarker") is not None:
-        answer["NextKeyMarker"] = listing.repaired(response, entries)["NextKeyMarker"]
-    at = kept[-1] if cut else entries[-1] if entries else None
-    if operation.token:
-        if at is not None and not listing.unordered and response.get("NextContinuationToken"):
-            answer["NextContinuationToken"] = write_token(at[0], own.epoch, at[1] == "CommonPrefixes")
-        elif cut:
-            answer["NextContinuationToken"] = write_token(at[0], own.epoch, at[1] == "CommonPrefixes")
-    elif at is not None and not operation.versions and (
-            "NextMarker" in response or (cut and (listing.delimiter or listing.tells_next))):
-        answer["NextMarker"] = at[2]["Prefix" if at[1] == "CommonPrefixes" else "Key"]
+    if not listing.cuts:
+        entries = listing.read(response)
+        for name in operation.following:
+            if response.get(name) is not None:
+                answer[name] = listing.repaired(response, entries)[name]
+    elif operation.token and kept:
+        answer["NextContinuationToken"] = write_token(kept[-1][0], own.epoch, kept[-1][1] == "CommonPrefixes")
+    elif kept and (listing.delimiter or listing.tells_next):
+        key, of, entry = kept[-1]
+        answer["NextMarker"] = entry["Prefix" if of == "CommonPrefixes" else "Key"]
     return answer

@@ -5,13 +5,15 @@ list() returns the URIs of all that a URI selects. The package copies it from it
 calls it there. A dataset lists by itself when it is made; so it is made anew of this rank's URIs, and
 its keys() are then URIs, too.
 
-No seam: UNSEEN list in Rust. They pass, with a warning.
+No seam: UNSEEN list in Rust. Of a dataset they raise: it is known that it is one, and that no rank would
+get its part.
 """
 import functools
 import os
 import sys
+import threading
 
-from ..native import ERROR, native
+from ..native import native
 from . import share
 from .keys import endpoint_of_environment, split_url, variables
 from .share import ShareError, count_opened
@@ -21,7 +23,12 @@ KNOWN = {"list": "(uri, recursive=False, pattern=None)", "create_dataset": "(uri
 STRANGE = ("this version of s3dlio is not one that libshard knows: install s3dlio 0.10.0, or list by "
            "another client")
 
-UNSEEN = ("create_async_loader", "download", "delete")
+# {function: whether it lists, called like it}
+UNSEEN = {
+    "create_async_loader": lambda *_, **__: True,
+    "download": lambda *_, **__: True,
+    "delete": lambda uri, recursive=False, *_, **__: recursive,
+}
 UNSEEN_CLASSES = ("PyS3Dataset", "PyS3AsyncDataLoader", "PyParquetStreamLoader")
 
 
@@ -66,11 +73,13 @@ def _owned(found, uris, flat):
             if flag or (not flat and key.endswith("/"))]
 
 
+_failed = threading.local()  # error: the last one
+
+
 def _fail(error):
-    """RuntimeError, which the library raises. The line is printed, too: the library's own layer for
-    s3torchconnector's API takes a list that fails for an empty one."""
-    native().log(ERROR, str(error))
-    return RuntimeError(str(error))
+    """RuntimeError, which the library raises."""
+    _failed.error = share.raised(RuntimeError, error)
+    return _failed.error
 
 
 # ---- what is divided ---------------------------------------------------------------------------
@@ -128,36 +137,85 @@ def _patch_datasets(module):
 # ---- what is not -------------------------------------------------------------------------------
 
 
-def _warn(name, uri):
+_list = None  # s3dlio's own
+
+
+def _names_one(uri):
+    """Whether a URI is that of an object, and selects nothing else."""
+    return not uri.endswith("/") and _list(uri, True) == [uri]
+
+
+def _refuse(name, uri):
+    """Raise if what a URI selects is divided."""
     found, prefix = _find(uri)
-    if found is not None and found.divides(prefix):
-        share.warn_once("s3dlio.%s lists in Rust, where libshard cannot divide the list: it gets all of "
-                        "%s in every rank; PyDataset.from_uris(s3dlio.list(...)) has a rank's part"
-                        % (name, uri), node=True)
+    if found is not None and found.divides(prefix) and not _names_one(str(uri)):
+        raise _fail(ShareError(
+            "s3dlio's %s lists in Rust, where libshard cannot divide the list: it would get all of %s in "
+            "every rank. Use PyDataset.from_uris(s3dlio.list(...)), which has a rank's part; or set "
+            "SHARD_VIEW=off, for all of it in every rank" % (name, uri)))
 
 
-def _warning(original, name, method=False):
-    """A function that warns of the URI it is called with. method: of a class, after its object."""
+def _refusing(original, name, method=False, listing=lambda *_, **__: True):
+    """A function that raises for the URI of a dataset. method: of a class, after its object. listing():
+    whether it lists, called like it."""
     @functools.wraps(original)
     def unseen(*args, **kwargs):
-        named = (kwargs[one] for one in ("uri", "src_uri", "prefix") if one in kwargs)
-        _warn(name, next(iter(args[method:]), None) or next(named, ""))
+        if listing(*args, **kwargs):
+            named = (kwargs[one] for one in ("uri", "src_uri", "prefix") if one in kwargs)
+            _refuse(name, next(iter(args[method:]), None) or next(named, ""))
         return original(*args, **kwargs)
 
     return unseen
 
 
 def _patch_unseen(module):
-    for name in UNSEEN:
+    global _list
+    _list = module.list
+    for name, listing in UNSEEN.items():
         if hasattr(module, name):
-            setattr(module, name, _warning(getattr(module, name), name + "()"))
+            setattr(module, name, _refusing(getattr(module, name), name + "()", listing=listing))
     for name in UNSEEN_CLASSES:
         if hasattr(module, name):
-            getattr(module, name).__init__ = _warning(lambda *_, **__: None, name, True)
+            getattr(module, name).__init__ = _refusing(lambda *_, **__: None, name, True)
     store = getattr(module, "MultiEndpointStore", None)
     for name in ("list", "list_all_endpoints"):
         if hasattr(store, name):
-            setattr(store, name, _warning(getattr(store, name), "MultiEndpointStore." + name, True))
+            setattr(store, name, _refusing(getattr(store, name), "MultiEndpointStore." + name, True))
+
+
+def patch_source(module):
+    """Patch s3dlio.torch or s3dlio.jax_tf. Their source calls create_async_loader() in a thread, where an
+    error is lost: whoever iterates would wait for ever."""
+    cls = getattr(module, "_AsyncBytesSource", None)
+    if cls is None or not share.datasets():
+        return
+    original = cls.start
+
+    @functools.wraps(original)
+    def start(self):
+        _refuse("create_async_loader()", self._uri)
+        return original(self)
+
+    cls.start = start
+
+
+def patch_compat(module):
+    """Patch s3dlio.compat.s3torchconnector, whose list is empty where s3dlio.list() raises."""
+    cls = getattr(module, "S3Client", None)
+    if not hasattr(cls, "list_objects") or not share.datasets():
+        return
+    original = cls.list_objects
+
+    @functools.wraps(original)
+    def list_objects(self, *args, **kwargs):
+        _failed.error = None
+        for page in original(self, *args, **kwargs):
+            if _failed.error is not None:
+                raise _failed.error
+            yield page
+            _failed.error = None
+
+    cls.list_objects = list_objects
 
 
 # ---- statistics --------------------------------------------------------------------------------
@@ -211,9 +269,9 @@ def patch(module):
     """Patch s3dlio._pymod, the extension."""
     before = dict(vars(module))
     if share.datasets():
+        _patch_unseen(module)
         _patch_list(module)
         _patch_datasets(module)
-        _patch_unseen(module)
     _patch_gets(module)
     package = sys.modules.get("s3dlio")  # has copies, if it was imported before
     for name, original in before.items():

@@ -8,22 +8,31 @@ counts).
 
 info(), exists() and isdir() ask whether there is something, which is the same for all ranks: they
 are not divided. In find() they are: a share without keys is no folder there.
+
+s3fs makes OSErrors of botocore's errors. walk(), and all that walks (find() to a depth, du(), glob()),
+takes a folder whose list raises one for an empty folder. So our own error stays botocore's.
 """
 import contextvars
 import functools
 import inspect
 import sys
 
-from . import patterns, share
+from . import botocore, patterns, share
 
 _finding = contextvars.ContextVar("libshard_finding", default=False)
 
 
-def _is_divided(path):
+def _is_divided(path, delimiter="/"):
     """Whether a listing of this path is one that ranks see different parts of."""
     bucket, _, key = str(path).partition("/")
     prefix = key.strip("/") + "/" if key.strip("/") else ""
-    return share.is_divided("s3", bucket, prefix)
+    return share.is_divided("s3", bucket, prefix, delimiter)
+
+
+def _is_kept(path):
+    """Whether a listing of this path may be kept: it has nothing of a dataset, and no folder above one,
+    which every rank is shown: in find() it would stand for an empty share."""
+    return not _is_divided(path, "")
 
 
 def _cache_class(base, once):
@@ -32,13 +41,13 @@ def _cache_class(base, once):
         """Of directories, without those that a dataset divides."""
 
         def __setitem__(self, path, listing):
-            if not _is_divided(path):
+            if _is_kept(path):
                 super().__setitem__(path, listing)
             elif once:
                 self.__dict__["_listed"] = path, listing
 
         def __contains__(self, path):
-            return not _is_divided(path) and super().__contains__(path)
+            return _is_kept(path) and super().__contains__(path)
 
         def __getitem__(self, path):
             listed = self.__dict__.get("_listed")
@@ -89,8 +98,23 @@ def _finds(method):
     return find
 
 
+def _patch_errors(module):
+    """Let the error of a list that cannot be divided be no OSError."""
+    original = getattr(module, "translate_boto_error", None)
+    if original is None:
+        raise ImportError("this version of s3fs makes errors by no function that libshard knows; unset "
+                          "SHARD_DATASET, or install s3fs 2026.9.0")
+
+    @functools.wraps(original)
+    def translate_boto_error(error, *args, **kwargs):
+        return error if botocore.is_ours(error) else original(error, *args, **kwargs)
+
+    module.translate_boto_error = translate_boto_error
+
+
 def patch(module):
     """Patch s3fs.core."""
+    _patch_errors(module)
     cls = module.S3FileSystem
     original = cls.__init__
 

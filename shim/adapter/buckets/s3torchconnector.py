@@ -8,26 +8,28 @@ a Stream, too. The filter depends on nothing that a stream keeps.
 This is not documented, so the functions that lists pass through are compared with those that are known.
 """
 import functools
+import os
 
+from ..recognise import Tree
 from . import share
-from .keys import begin, endpoint_of_environment, errors, fingerprint, kept, variables
+from .keys import begin, endpoint_of_environment, errors, kept, variables
 from .share import ShareError
 
-# Versions 1.0.0 to 1.5.0: {module: {function: its fingerprints}}. A fingerprint is that of
-# keys.fingerprint(); one of the whole class would change with functions that do not matter.
+# Versions 1.0.0 to 1.5.0: {module: {function: its fingerprints}}, see recognise.fingerprints(); one
+# of the whole class would change with functions that do not matter.
 KNOWN = {
     "_s3client": {
-        "S3Client.list_objects": ("b9c390bc63", "a9377ff9bb"),
+        "S3Client.list_objects": ("6caf417f89", "0d29d47bfd"),
     },
     "_s3_bucket_iterable": {
-        "S3BucketIterable.__iter__": ("9b65e9a85a", "56d2848717"),
-        "S3BucketIterator.__init__": ("8316fd65c5",),
-        "S3BucketIterator.__iter__": ("f62febfee5", "2169870aa5"),
-        "_PickleableListObjectStream.__init__": ("cd8fcf302f",),
-        "_PickleableListObjectStream.__iter__": ("a7de4fb1f7",),
-        "_PickleableListObjectStream.__next__": ("bc08609ed3",),
-        "_PickleableListObjectStream.__getstate__": ("78f56f4bc4",),
-        "_PickleableListObjectStream.__setstate__": ("f7edd648d5",),
+        "S3BucketIterable.__iter__": ("7480c59538", "91986edf1d"),
+        "S3BucketIterator.__init__": ("7fb247c5c6",),
+        "S3BucketIterator.__iter__": ("91440fbf32", "3cd4aec870"),
+        "_PickleableListObjectStream.__init__": ("b341195dee",),
+        "_PickleableListObjectStream.__iter__": ("ad419825cf",),
+        "_PickleableListObjectStream.__next__": ("1bbde67fab",),
+        "_PickleableListObjectStream.__getstate__": ("b2723938b0",),
+        "_PickleableListObjectStream.__setstate__": ("79ba19ebe4",),
     },
 }
 
@@ -35,10 +37,11 @@ _strange = []  # functions that are not known
 
 
 def _compare(module):
-    """Note which functions of a module are not known."""
+    """Note which functions of a module are not known, or do not run as they are written."""
+    folder, file = os.path.split(module.__file__)
+    tree = Tree(folder)
     for name, prints in KNOWN[module.__name__.rpartition(".")[2]].items():
-        cls, _, function = name.partition(".")
-        if fingerprint(getattr(getattr(module, cls, None), function, None)) not in prints:
+        if tree.difference(file, name, prints) or not tree.runs(module, file, name):
             _strange.append(name)
 
 
@@ -74,16 +77,18 @@ class Page:
 
 
 class Stream:
-    """A ListObjectStream with this rank's objects only. Pages that are left empty are passed over."""
+    """A ListObjectStream with this rank's objects only. Pages that are left empty are passed over; a list
+    with no object at all has one empty page, as the server's has."""
 
-    def __init__(self, stream, found):
+    def __init__(self, stream, found, shown=False):
         self._stream, self._found = stream, found
         self._ended = found.empty  # before the server's last page
+        self._shown = shown  # whether a page has been given
 
     @property
     def complete(self):
         """Whether there is no further page."""
-        return self._ended or self._stream.complete
+        return self._shown and (self._ended or self._stream.complete)
 
     def __iter__(self):
         return self
@@ -98,12 +103,15 @@ class Stream:
                 flags = self._found.owned([one.key for one in objects])
                 last = self._found.last
                 self._ended = bool(last is not None and objects and objects[-1].key > last)
-                if all(flags):
+                if not all(flags):
+                    page = Page(kept(objects, flags), prefixes)
+                if page.object_info or prefixes:
+                    self._shown = True
                     return page
-                objects = kept(objects, flags)
-                if objects or prefixes:
-                    return Page(objects, prefixes)
             self._found.end()
+            if not self._shown:
+                self._shown = True
+                return Page([], [])
             raise StopIteration
 
     def __getattr__(self, name):
@@ -160,7 +168,8 @@ def patch_stream(module):
             found = begin("s3", state["bucket"], state["prefix"], _endpoint(client),
                           lambda: _account(client), state["delimiter"], start="")
         if found is not None:
-            self._list_stream = Stream(self._list_stream, found)
+            begun = bool(state.get("complete") or state.get("continuation_token"))
+            self._list_stream = Stream(self._list_stream, found, begun)
 
     cls.__setstate__ = __setstate__
 

@@ -7,7 +7,7 @@
     page.end()                                          the client has been given the last page
 
 All of them raise ShareError, with a line for people; the seam makes the client's own kind of error
-of it. None of them asks the server for anything but through shardctl (the node's listing), which
+of it, one that the client itself does not catch: its list must not end, nor be empty. None of them asks the server for anything but through shardctl (the node's listing), which
 begin() starts where the strategy needs one: it may take a while (run it in a thread where there is
 an event loop).
 
@@ -20,6 +20,7 @@ goes to the rank of the next key (the last one, if there is none); by hash it is
 """
 import contextlib
 import contextvars
+import errno
 import os
 import sys
 
@@ -29,7 +30,31 @@ from ..native import INFO, WARN, native, speaks
 
 
 class ShareError(Exception):
-    """Why keys cannot be divided: str() is a line for people."""
+    """Why keys cannot be divided: str() is a line for people. errno: of the call that failed."""
+
+    def __init__(self, line, number=errno.EINVAL):
+        super().__init__(line)
+        self.errno = number
+
+
+def raised(make, error):
+    """make(line), which is an error of a client's own kind, with the errno of a ShareError."""
+    made = make(str(error))
+    try:
+        object.__setattr__(made, "errno", error.errno)  # (minio's is a frozen dataclass)
+    except (AttributeError, TypeError):
+        pass  # a class in C or Rust takes none
+    return made
+
+
+@contextlib.contextmanager
+def _no_os_error():
+    """Within the block an OSError becomes a ShareError: a client may take it for a folder that is not
+    there."""
+    try:
+        yield
+    except OSError as error:
+        raise ShareError(error.strerror or str(error), error.errno or errno.EIO) from None
 
 
 # ---- what SHARD_DATASET names -------------------------------------------------------------------
@@ -170,10 +195,10 @@ def untouched(on=True):
         _untouched.reset(before)
 
 
-def is_divided(scheme, bucket, prefix):
+def is_divided(scheme, bucket, prefix, delimiter="/"):
     """Whether a listing of what lies in this prefix is divided, at whatever endpoint."""
     mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
-    return bool(mine) and active() and Share(mine, None, None).divides(prefix, "/")
+    return bool(mine) and active() and Share(mine, None, None).divides(prefix, delimiter)
 
 
 def find(scheme, bucket, endpoint=None, account=None):
@@ -220,7 +245,10 @@ class Share:
         page before, if this is a later page of a listing. every_version: keys that are not in the
         node's listing are shown, too, to the rank of the next key. account: instead of find()'s.
         """
-        prefix, delimiter = prefix or "", delimiter or ""
+        with _no_os_error():
+            return self._begin(prefix or "", delimiter or "", start, epoch, every_version, account)
+
+    def _begin(self, prefix, delimiter, start, epoch, every_version, account):
         touched = self._touched(prefix, delimiter)
         if not touched:
             return None
@@ -250,11 +278,8 @@ class Share:
                 raise ShareError("%s: a directory bucket's listings have no order; set "
                                  "SHARD_STRATEGY=hash" % dataset.url)
             environment = account() if callable(account) else account
-            try:
-                found = Listing.of_bucket_of_job("s3://%s/%s" % (dataset.bucket, dataset.root),
-                                                 environment or [])
-            except OSError as error:
-                raise ShareError(error.strerror or str(error)) from None
+            found = Listing.of_bucket_of_job("s3://%s/%s" % (dataset.bucket, dataset.root),
+                                             environment or [])
             found = _listings.setdefault(key, found)
             native().log(INFO, "serving '%s': %d keys, digest %.16s"
                          % (dataset.url, found.count, found.digest))
@@ -392,7 +417,7 @@ class Pass:
             flags = native().owned(self._handle(part), self.epoch, keys, len(part.root.encode()),
                                    self._strays, part.stats)
         except OSError as error:
-            raise ShareError("%s: %s" % (part.url, error.strerror)) from None
+            raise ShareError("%s: %s" % (part.url, error.strerror), error.errno) from None
         part.shown = part.shown or any(flags)
         return flags
 

@@ -13,7 +13,8 @@ import sys
 
 from .. import known, modules_of, objects
 from ..native import ERROR, WARN, native, speaks
-from ..parts import EVERYWHERE
+from ..parts import EVERYWHERE, benchmark
+from ..parts.tokens import length
 from ..patching import Finder
 from ..recognise import Tree, recognise
 
@@ -76,9 +77,16 @@ def start():
 
 
 def _patch(loaded, module):
+    """Patch a module that has been imported. One whose functions do not run as they were read stays
+    as it is, and so does the list: see benchmark.changes_in()."""
+    file = module.partition(".")[2].replace(".", "/") + ".py"
+    if not all(tree.runs(loaded, file, name) for name in family.known.get(file, ())):
+        return
     for patches in (EVERYWHERE, family.patches):
         if module in patches:
             patches[module](loaded, tree)
+    if module == "dlio_benchmark.utils.config":
+        benchmark.patch_config(family, length, loaded, tree)
 
 
 def _without():

@@ -14,66 +14,66 @@ from ..shuffles import advance
 
 WINTER_2024 = {
     "main.py": {
-        "DLIOBenchmark.initialize": ("a89f1087a8", "e71873ebd5"),
+        "DLIOBenchmark.initialize": ("68690ed772", "8f60488d35"),
     },
     "utils/config.py": {
-        "ConfigArguments.derive_configurations": ("5bc9ad9eda",),
-        "ConfigArguments.get_global_map_index": ("9f4402f572",),
-        "ConfigArguments.build_sample_map_iter": ("d04f411da6",),
-        "ConfigArguments.reconfigure": ("9c5da3eaff",),
+        "ConfigArguments.derive_configurations": ("2eb0c20bff",),
+        "ConfigArguments.get_global_map_index": ("f91d52ae32",),
+        "ConfigArguments.build_sample_map_iter": ("fc5802707f",),
+        "ConfigArguments.reconfigure": ("fbf8c72534",),
     },
     "data_loader/torch_data_loader.py": {
-        "dlio_sampler.__init__": ("02579fc775",),
-        "dlio_sampler.__iter__": ("9fe9ef45e5",),
-        "TorchDataset.__init__": ("eb7966ce4f",),
-        "TorchDataset.worker_init": ("2faaea6f17",),
+        "dlio_sampler.__init__": ("06ebdfa4ab", "14b564afcd"),
+        "dlio_sampler.__iter__": ("e6f2068f7a",),
+        "TorchDataset.__init__": ("c6b37649cd",),
+        "TorchDataset.worker_init": ("f599b9cfa1",),
     },
     "data_loader/dali_data_loader.py": {
-        "DaliIndexDataset.__init__": ("492dd07a25",),
+        "DaliIndexDataset.__init__": ("8c1078f811",),
     },
     "reader/reader_handler.py": {
-        "FormatReader.__init__": ("9e1cabbeac",),
-        "FormatReader.next": ("18d5836dea",),
-        "FormatReader.read_index": ("aafd551f3c",),
+        "FormatReader.__init__": ("3804645681",),
+        "FormatReader.next": ("fef4848d1b",),
+        "FormatReader.read_index": ("810f7f3fd2",),
     },
     "reader/tf_reader.py": {
-        "TFReader.next": ("5ffde4d5da",),
+        "TFReader.next": ("06c0ef403d",),
     },
     **folder.KNOWN,
 }
 
 AUGUST_2024 = changed(WINTER_2024, {
-    "DLIOBenchmark.initialize": ("a89f1087a8",),
-    "dlio_sampler.__init__": ("d47346983d",),
+    "DLIOBenchmark.initialize": ("68690ed772",),
+    "dlio_sampler.__init__": ("d7f799d5a3",),
 })
 
 V2_0 = changed(WINTER_2024, {
-    "DLIOBenchmark.initialize": ("f9b4be2043", "ccb0511c8d", "f4ac648720", "a83de9ee1f"),
-    "ConfigArguments.derive_configurations": ("b211fdf32d", "75a4a756c1", "603c6fddc8"),
-    "ConfigArguments.get_global_map_index": ("30a1966420",),
-    "ConfigArguments.build_sample_map_iter": ("cf3aaae488",),
-    "ConfigArguments.reconfigure": ("124b33c5a9", "27f34f4cd8"),
-    "TorchDataset.__init__": ("6285735c3d",),
-    "TorchDataset.worker_init": ("52a199f75d",),
-    "FormatReader.__init__": ("3fb5fbff4f",),
-    "FormatReader.next": ("5b65e1d8cd", "36f80da51e"),
-    "FormatReader.read_index": ("e47459c392", "0d01af7c78"),
-    "TFReader.next": ("f33f53e9ef", "c485ec8518"),
+    "DLIOBenchmark.initialize": ("ad5188ad4c", "1d4237371e", "55176d6332", "6141877628"),
+    "ConfigArguments.derive_configurations": ("0e145df484", "85e271d404", "b1f145618f"),
+    "ConfigArguments.get_global_map_index": ("9b79772c25",),
+    "ConfigArguments.build_sample_map_iter": ("7b2585e1d3",),
+    "ConfigArguments.reconfigure": ("de5c12c0b6", "0bceb09607"),
+    "TorchDataset.__init__": ("a1a7549b1c",),
+    "TorchDataset.worker_init": ("58ae28c4c0",),
+    "FormatReader.__init__": ("9c3cdc530f",),
+    "FormatReader.next": ("f262844c5a", "af70c8afb5"),
+    "FormatReader.read_index": ("ef477ed05c", "b20069a3f7"),
+    "TFReader.next": ("fef187e1c2", "cbdb0c1ec6"),
 })
 
 WINTER_2025 = changed(V2_0, {
-    "DLIOBenchmark.initialize": ("1e2cd0c48e", "20c9778c7c"),
-    "ConfigArguments.derive_configurations": ("603c6fddc8", "93d6161bdb"),
-    "ConfigArguments.get_global_map_index": ("3e128bbcf5",),
-    "ConfigArguments.reconfigure": ("27f34f4cd8",),
-    "FormatReader.next": ("36f80da51e",),
-    "FormatReader.read_index": ("0d01af7c78",),
-    "TFReader.next": ("c485ec8518",),
+    "DLIOBenchmark.initialize": ("305a0794c7", "e5cf69fb08"),
+    "ConfigArguments.derive_configurations": ("b1f145618f", "b03a53d86a"),
+    "ConfigArguments.get_global_map_index": ("3d1c9ea627",),
+    "ConfigArguments.reconfigure": ("0bceb09607",),
+    "FormatReader.next": ("af70c8afb5",),
+    "FormatReader.read_index": ("b20069a3f7",),
+    "TFReader.next": ("cbdb0c1ec6",),
 })
 
 JUNE_2026 = changed(WINTER_2025, {
-    "ConfigArguments.derive_configurations": ("93d6161bdb",),
-    "ConfigArguments.build_sample_map_iter": ("b94cdac938",),
+    "ConfigArguments.derive_configurations": ("b03a53d86a",),
+    "ConfigArguments.build_sample_map_iter": ("d8f257d121",),
 })
 
 # ---- what is done to them ----------------------------------------------------------------------

@@ -11,30 +11,30 @@ from ..sequences import FileList, FileSamples, Indices, NumpyIndices, SampleMap
 
 KNOWN = {
     "main.py": {
-        "DLIOBenchmark.initialize": ("a89f1087a8",),
+        "DLIOBenchmark.initialize": ("68690ed772",),
     },
     "utils/config.py": {
-        "ConfigArguments.derive_configurations": ("e665a2f79d", "0f411f8f32"),
-        "ConfigArguments.get_global_map_index": ("d64d40160e",),
-        "ConfigArguments.build_sample_map_iter": ("35763de489",),
-        "ConfigArguments.reconfigure": ("ce0eaac4fb", "1d365c40b9", "942d21219f"),
+        "ConfigArguments.derive_configurations": ("17ffad0701", "c388144255"),
+        "ConfigArguments.get_global_map_index": ("1f1b23982f",),
+        "ConfigArguments.build_sample_map_iter": ("1800e14892",),
+        "ConfigArguments.reconfigure": ("86679199a6", "8339b1a08d", "b48aa6954b"),
     },
     "data_loader/torch_data_loader.py": {
-        "dlio_sampler.__init__": ("a39f8a2c0d",),
-        "dlio_sampler.__iter__": ("9bb8604df3",),
-        "TorchDataset.__init__": ("eb7966ce4f",),
-        "TorchDataset.worker_init": ("c310c7faa1", "2faaea6f17"),
+        "dlio_sampler.__init__": ("e1f6e28c54",),
+        "dlio_sampler.__iter__": ("927c5f9b4e",),
+        "TorchDataset.__init__": ("c6b37649cd",),
+        "TorchDataset.worker_init": ("038d5a774b", "f599b9cfa1"),
     },
     "data_loader/dali_data_loader.py": {
-        "DaliIndexDataset.__init__": ("aab4cd5e1e",),
+        "DaliIndexDataset.__init__": ("e9c9b59dc9",),
     },
     "reader/reader_handler.py": {
-        "FormatReader.__init__": ("fe2bdb5c30",),
-        "FormatReader.next": ("3243c57cb9",),
-        "FormatReader.read_index": ("631c1df0b9",),
+        "FormatReader.__init__": ("b6920b63d4",),
+        "FormatReader.next": ("9e8e074086",),
+        "FormatReader.read_index": ("1088f9041c",),
     },
     "reader/tf_reader.py": {
-        "TFReader.next": ("32b6a9db3d", "ae09681097", "00903ee508", "e2548b0197", "4ed33ee85e"),
+        "TFReader.next": ("bf67dffcfb", "15e71894e4", "ca3dcb622e", "ffdf8666b3", "f4069c92cd"),
     },
     **folder.KNOWN,
 }

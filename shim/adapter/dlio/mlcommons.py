@@ -22,62 +22,60 @@ def _extended(known, file, functions):
 
 
 BY_PATH = changed(argonne.WINTER_2025, {
-    "DLIOBenchmark.initialize": ("9e9f5d1f3c",),
-    "ConfigArguments.derive_configurations": ("93d6161bdb",),
+    "DLIOBenchmark.initialize": ("7b4f398d41",),
+    "ConfigArguments.derive_configurations": ("b03a53d86a",),
 })
 
 VECTORS = changed(argonne.WINTER_2025, {
-    "DLIOBenchmark.initialize": ("a83de9ee1f", "1e2cd0c48e"),
-    "ConfigArguments.derive_configurations": ("75a4a756c1", "93d6161bdb"),
-    "ConfigArguments.get_global_map_index": ("5a9f66e7e2", "a6b137eb30"),
-    "FormatReader.next": ("5b65e1d8cd", "36f80da51e"),
-    "FormatReader.read_index": ("e47459c392", "0d01af7c78"),
-    "TFReader.next": ("f33f53e9ef", "c485ec8518"),
+    "DLIOBenchmark.initialize": ("6141877628", "305a0794c7"),
+    "ConfigArguments.derive_configurations": ("85e271d404", "b03a53d86a"),
+    "ConfigArguments.get_global_map_index": ("ed1c742102", "45f9f433d0"),
+    "FormatReader.next": ("f262844c5a", "af70c8afb5"),
+    "FormatReader.read_index": ("ef477ed05c", "b20069a3f7"),
+    "TFReader.next": ("fef187e1c2", "cbdb0c1ec6"),
 })
 
 MARCH = changed(argonne.WINTER_2025, {
-    "DLIOBenchmark.initialize": ("1e2cd0c48e", "8ed7da40e1"),
-    "ConfigArguments.derive_configurations": ("9dec53f1eb", "328e737cc0", "a12d6e6d71",
-                                              "50fbbb4412"),
-    "ConfigArguments.reconfigure": ("27f34f4cd8", "7a017a6c98"),
+    "DLIOBenchmark.initialize": ("305a0794c7", "42ea1d026b"),
+    "ConfigArguments.derive_configurations": ("928d3a97dd", "c78cc5ad24", "7dbb455829", "b81f21c7a6"),
+    "ConfigArguments.reconfigure": ("0bceb09607", "ddeffa3a47"),
 })
 
 URIS = changed(MARCH, {
-    "DLIOBenchmark.initialize": ("8ed7da40e1",),
-    "ConfigArguments.derive_configurations": ("50fbbb4412", "a9a67738bd", "37a6fad770",
-                                              "6357af2b23"),
-    "ConfigArguments.build_sample_map_iter": ("5492faf05b",),
-    "ConfigArguments.reconfigure": ("7a017a6c98",),
-    "TorchDataset.__init__": ("6285735c3d", "1e2a5dcdae"),
-    "TorchDataset.worker_init": ("52a199f75d", "c0f00841c4"),
+    "DLIOBenchmark.initialize": ("42ea1d026b",),
+    "ConfigArguments.derive_configurations": ("b81f21c7a6", "9c8ac3e6cb", "54fc538159", "4d1148fb13"),
+    "ConfigArguments.build_sample_map_iter": ("37fa58e63c",),
+    "ConfigArguments.reconfigure": ("ddeffa3a47",),
+    "TorchDataset.__init__": ("a1a7549b1c", "80d7eeac14"),
+    "TorchDataset.worker_init": ("58ae28c4c0", "b904501b97"),
 })
 
 OWN_FILES = changed(URIS, {
-    "DLIOBenchmark.initialize": ("8ed7da40e1", "79d2ae5247"),
-    "ConfigArguments.derive_configurations": ("7fd972e513", "76767fc6d1", "1d1d36ec1e"),
-    "ConfigArguments.build_sample_map_iter": ("8ea3e4b2ad",),
-    "TorchDataset.__init__": ("1e2a5dcdae",),
-    "TorchDataset.worker_init": ("c0f00841c4",),
-    "FormatReader.next": ("36f80da51e", "026594218b"),
+    "DLIOBenchmark.initialize": ("42ea1d026b", "516405a665"),
+    "ConfigArguments.derive_configurations": ("3de366fddc", "047dfa514c", "6ca067c135"),
+    "ConfigArguments.build_sample_map_iter": ("61d58b5a84",),
+    "TorchDataset.__init__": ("80d7eeac14",),
+    "TorchDataset.worker_init": ("b904501b97",),
+    "FormatReader.next": ("af70c8afb5", "6efa9291a6"),
 })
 
 VIRTUAL_URIS = _extended(changed(URIS, {
-    "ConfigArguments.derive_configurations": ("6357af2b23",),
-    "ConfigArguments.get_global_map_index": ("ee82f7a09a",),
+    "ConfigArguments.derive_configurations": ("4d1148fb13",),
+    "ConfigArguments.get_global_map_index": ("958990130b",),
 }), "utils/config.py", virtual.KNOWN)
 
 VIRTUAL = _extended(changed(OWN_FILES, {
-    "DLIOBenchmark.initialize": ("79d2ae5247",),
-    "ConfigArguments.derive_configurations": ("1d1d36ec1e", "594b7c37ae"),
-    "ConfigArguments.get_global_map_index": ("ee82f7a09a",),
-    "FormatReader.next": ("026594218b",),
+    "DLIOBenchmark.initialize": ("516405a665",),
+    "ConfigArguments.derive_configurations": ("6ca067c135", "248c76d288"),
+    "ConfigArguments.get_global_map_index": ("958990130b",),
+    "FormatReader.next": ("6efa9291a6",),
 }), "utils/config.py", virtual.KNOWN)
 
 ITERABLE = _extended(changed(VIRTUAL, {
-    "ConfigArguments.derive_configurations": ("7e3af6d59c", "ad8cd98220"),
-    "ConfigArguments.get_global_map_index": ("ee82f7a09a", "5bb9d77dde"),
-    "ConfigArguments.build_sample_map_iter": ("8ea3e4b2ad", "c1f619b22a"),
-    "dlio_sampler.__init__": ("02579fc775", "7ad1bceb0e"),
+    "ConfigArguments.derive_configurations": ("ec9f28f0cd", "acc072fd75"),
+    "ConfigArguments.get_global_map_index": ("958990130b", "e1e2991d17"),
+    "ConfigArguments.build_sample_map_iter": ("61d58b5a84", "36dc7787e9"),
+    "dlio_sampler.__init__": ("06ebdfa4ab", "14b564afcd", "1d2a1e1dfa"),
 }), "data_loader/torch_data_loader.py", iterable.KNOWN)
 
 # ---- what is done to them ----------------------------------------------------------------------

@@ -11,54 +11,54 @@ from ..sequences import ThreadSamplesFromStart
 
 JUNE_2026 = {
     "main.py": {
-        "DLIOBenchmark.initialize": ("56fb3133e2", "e8d9551ce1", "23483943ea", "848fb38cf6"),
+        "DLIOBenchmark.initialize": ("476f4d2063", "81df2f0f84", "11fb212f07", "c93c8f602f"),
     },
     "utils/config.py": {
-        "ConfigArguments.derive_configurations": ("f11ea71b10",),
-        "ConfigArguments.get_global_map_index": ("aefdbc7f13",),
-        "ConfigArguments.build_sample_map_iter": ("b810fbae86",),
-        "ConfigArguments.reconfigure": ("1317983a20",),
+        "ConfigArguments.derive_configurations": ("57611f37a5",),
+        "ConfigArguments.get_global_map_index": ("e77afda2d5",),
+        "ConfigArguments.build_sample_map_iter": ("354f8de12a",),
+        "ConfigArguments.reconfigure": ("7a956246ae",),
         **reshard.KNOWN,
         **virtual.KNOWN,
     },
     "utils/utility.py": {
-        "DLIOMPI.comm": ("3e6f130491",),
-        "DLIOMPI.allreduce_min": ("6193360d59", "1dc9f18258"),
-        "DLIOMPI.alltoall": ("b5e86801f3", "c03bfb7a33"),
+        "DLIOMPI.comm": ("47270c359d",),
+        "DLIOMPI.allreduce_min": ("cd43981f28", "6307fa9a95"),
+        "DLIOMPI.alltoall": ("3f74e76deb", "0e348920da"),
     },
     "data_loader/torch_data_loader.py": {
-        "dlio_sampler.__init__": ("d385af76c3", "34ce92da3e"),
-        "dlio_sampler.__iter__": ("9fe9ef45e5",),
-        "TorchDataset.__init__": ("1e2a5dcdae",),
-        "TorchDataset.worker_init": ("c0f00841c4",),
+        "dlio_sampler.__init__": ("6f250dd775", "58a6aff3d7"),
+        "dlio_sampler.__iter__": ("e6f2068f7a",),
+        "TorchDataset.__init__": ("80d7eeac14",),
+        "TorchDataset.worker_init": ("b904501b97",),
         **iterable.KNOWN,
     },
     "data_loader/dali_data_loader.py": {
-        "DaliIndexDataset.__init__": ("492dd07a25",),
+        "DaliIndexDataset.__init__": ("8c1078f811",),
     },
     "reader/reader_handler.py": {
-        "FormatReader.__init__": ("3fb5fbff4f",),
-        "FormatReader.next": ("026594218b",),
-        "FormatReader.read_index": ("0d01af7c78",),
+        "FormatReader.__init__": ("9c3cdc530f",),
+        "FormatReader.next": ("6efa9291a6",),
+        "FormatReader.read_index": ("b20069a3f7",),
     },
     "reader/tf_reader.py": {
-        "TFReader.next": ("c485ec8518",),
+        "TFReader.next": ("cbdb0c1ec6",),
     },
     **folder.KNOWN,
 }
 
 SINCE_JULY_2026 = changed(JUNE_2026, {
-    "DLIOBenchmark.initialize": ("7712597551",),
-    "ConfigArguments.derive_configurations": ("f11ea71b10", "b5ad360eab"),
-    "DLIOMPI.allreduce_min": ("1dc9f18258",),
-    "DLIOMPI.alltoall": ("c03bfb7a33",),
-    "dlio_sampler.__init__": ("34ce92da3e",),
+    "DLIOBenchmark.initialize": ("6324eae9dc",),
+    "ConfigArguments.derive_configurations": ("57611f37a5", "c06970a3a3"),
+    "DLIOMPI.allreduce_min": ("6307fa9a95",),
+    "DLIOMPI.alltoall": ("0e348920da",),
+    "dlio_sampler.__init__": ("58a6aff3d7",),
 })
 
 
-def _patch_config(module, tree):
+def _patch_config(module, _tree):
     cls = module.ConfigArguments
-    rank0.patch_config(module, tree)
+    rank0.patch_config(module)
     virtual.index_map(module, cls)
     virtual.file_map(ThreadSamplesFromStart)(module, cls)
     reshard.patch(module, cls)

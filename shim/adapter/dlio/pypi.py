@@ -10,30 +10,30 @@ from ..sequences import FileList, Indices, SampleMap
 
 KNOWN = {
     "main.py": {
-        "DLIOBenchmark.initialize": ("a89f1087a8", "50c093abe7", "e71873ebd5"),
+        "DLIOBenchmark.initialize": ("68690ed772", "504720619b", "8f60488d35"),
     },
     "utils/config.py": {
-        "ConfigArguments.derive_configurations": ("4cbabafc6f",),
-        "ConfigArguments.get_global_map_index": ("7052bdd374",),
-        "ConfigArguments.build_sample_map_iter": ("826c108506",),
-        "ConfigArguments.reconfigure": ("fc7c46c0c3",),
+        "ConfigArguments.derive_configurations": ("f225f0f051",),
+        "ConfigArguments.get_global_map_index": ("2c6527390d",),
+        "ConfigArguments.build_sample_map_iter": ("c36ebf2552",),
+        "ConfigArguments.reconfigure": ("1b8156257b",),
     },
     "data_loader/torch_data_loader.py": {
-        "dlio_sampler.__init__": ("00517fd062",),
-        "dlio_sampler.__iter__": ("bc23e3a535",),
-        "TorchDataset.__init__": ("eb7966ce4f",),
-        "TorchDataset.worker_init": ("2faaea6f17",),
+        "dlio_sampler.__init__": ("b722913304",),
+        "dlio_sampler.__iter__": ("bb7e13d334",),
+        "TorchDataset.__init__": ("c6b37649cd",),
+        "TorchDataset.worker_init": ("f599b9cfa1",),
     },
     "data_loader/dali_data_loader.py": {
-        "DaliIndexDataset.__init__": ("14f2f2e52c",),
+        "DaliIndexDataset.__init__": ("32b3702667",),
     },
     "reader/reader_handler.py": {
-        "FormatReader.__init__": ("9e1cabbeac",),
-        "FormatReader.next": ("18d5836dea",),
-        "FormatReader.read_index": ("aafd551f3c",),
+        "FormatReader.__init__": ("3804645681",),
+        "FormatReader.next": ("fef4848d1b",),
+        "FormatReader.read_index": ("810f7f3fd2",),
     },
     "reader/tf_reader.py": {
-        "TFReader.next": ("5ffde4d5da",),
+        "TFReader.next": ("06c0ef403d",),
     },
     **folder.KNOWN,
 }

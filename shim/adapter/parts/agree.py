@@ -15,7 +15,6 @@ A process may run one benchmark after another, and one that fails leaves message
 gives each a number, CALL, which all messages of that benchmark have.
 """
 import os
-import sys
 import time
 
 from ..known import this_libshard
@@ -180,22 +179,19 @@ def _told(one):
         rank, host, count, ", digest " + digest[:16] if digest else "")
 
 
-def at_hand(tree, storage, frame):
-    """The Ranks if it is initialize() that lists, on several ranks, for a run; else None."""
+def at_hand(benchmark):
+    """The Ranks if initialize() lists on several ranks, for a run; else None."""
     global _ranks
-    benchmark = frame.f_locals.get("self")
-    args, comm = getattr(benchmark, "args", None), getattr(benchmark, "comm", None)
-    if (getattr(benchmark, "storage", None) is not storage or not hasattr(comm, "iprobe")
-            or comm.size == 1 or getattr(args, "generate_only", False)
-            or not tree.holds(frame.f_code, "main.py")):
+    comm = getattr(benchmark, "comm", None)
+    if (not hasattr(comm, "iprobe") or comm.size == 1
+            or getattr(benchmark.args, "generate_only", False)):
         return None
     if _ranks is None or _ranks.benchmark is not benchmark:
         _ranks = Ranks(benchmark)
     return _ranks
 
 
-def conclude():
-    """initialize(), two frames up, hands over its lists."""
-    benchmark = sys._getframe(2).f_locals.get("self")
+def conclude(benchmark):
+    """initialize() hands over its lists."""
     if _ranks is not None and _ranks.benchmark is benchmark:
         _ranks.conclude()

@@ -7,9 +7,10 @@ from .. import STARTED
 from ..listing import Listing
 from ..native import native
 from ..sequences import FileList
+from .benchmark import rely_on
 from .folder import include
-from .tokens import (Names, Refusal, Token, answer_walks, asked, check_order, count_tokens,
-                     folder_at_hand, say_refusal)
+from .tokens import (Names, Refusal, Token, answer_walks, check_order, folder_at_hand,
+                     say_refusal)
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
 KNOWN = {
@@ -25,8 +26,8 @@ KNOWN = {
         "S3Storage.get_node": ("c6b3021f1d",),
     },
     "storage/storage_handler.py": {
-        "DataStorage.__init__": ("ef9f5ec340",),
-        "DataStorage.get_node": ("ebc9a99fee",),
+        "DataStorage.__init__": ("c1d4ed2810",),
+        "DataStorage.get_node": ("2bc2be5578",),
     },
 }
 
@@ -86,7 +87,7 @@ def listed(url, args, environment):
     return listing
 
 
-def _walk(tree, storage, frame, node, use_pattern):
+def _walk(storage, benchmark, kind, node, use_pattern):
     """The answer to initialize()'s walk_node(), or None for the unmodified one.
 
     The storage class's keys are whole URIs: data_folder/train/x is the object of that very name, s3:// included,
@@ -94,9 +95,6 @@ def _walk(tree, storage, frame, node, use_pattern):
     """
     import urllib.parse
 
-    benchmark, kind = asked(tree, storage, frame)
-    if benchmark is None:
-        return None
     args = benchmark.args
     folder = os.path.join(args.data_folder, kind)
     subfolders = getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval"))
@@ -119,7 +117,6 @@ def _walk(tree, storage, frame, node, use_pattern):
     if listing is None:
         return None
     files = FileList(listing, folder + "/")
-    count_tokens(frame)
     name = listing.name(0)
     return Names(name, Token(name, files))
 
@@ -130,8 +127,5 @@ def patch(module, tree):
     if different:
         say_refusal("storage_type s3", different[0][-1])
         return
-
-    def walk(*arguments):
-        return _walk(tree, *arguments)
-
-    answer_walks(module.S3PyTorchConnectorStorage, tree, walk, folder_at_hand)
+    rely_on(KNOWN)
+    answer_walks(module.S3PyTorchConnectorStorage, _walk, folder_at_hand)

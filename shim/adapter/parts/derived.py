@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: MIT
 """derived: what ConfigArguments derives from the list of files, in closed form."""
 import math
-import sys
 
+from ..genuine import is_genuine
 from ..native import WARN, native, speaks
 from ..patching import Proxy, replace
 from ..sequences import FileList, Indices, ThreadSamples
 from . import agree
-from .tokens import files_of, stop_counting
+from .benchmark import at_hand
+from .tokens import files_of
 
 
 def shuffling(numpy):
     """numpy with a random.shuffle() that knows our sequences."""
 
     def shuffle(x):
-        if isinstance(x, (FileList, Indices)):
+        if isinstance(x, (FileList, Indices)) and is_genuine(numpy.random.shuffle, numpy.random,
+                                                            "shuffle"):
             x.shuffle(numpy.random)
         else:
             numpy.random.shuffle(x)
@@ -65,14 +67,12 @@ def _patch_derive(cls):
     original = cls.derive_configurations
 
     def derive_configurations(self, file_list_train=None, file_list_eval=None):
-        frame = sys._getframe(1)
-        if file_list_train is not None and file_list_eval is not None:
-            agree.conclude()
+        run = at_hand(args=self)
+        if run and file_list_train is not None and file_list_eval is not None:
+            agree.conclude(run.benchmark)
         given = {"train": file_list_train, "eval": file_list_eval}
         if any(files_of(files) is not None for files in given.values()):
-            benchmark = frame.f_locals["self"]
-            stop_counting(frame)
-            world = shard_world(self)
+            benchmark, world = run.benchmark, shard_world(self)
             for kind, files in given.items():
                 files = files_of(files)
                 count = "num_files_" + kind

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: MIT
 """folder: FileStorage.walk_node() answered from the listing of the node."""
 import os
+from functools import partial
 
 from ..listing import Listing
 from ..sequences import FileList
 from . import rank0
-from .tokens import Names, Refusal, Token, answer_walks, asked, check_order, count_tokens
+from .tokens import Names, Refusal, Token, answer_walks, check_order
 
 # Functions that are relied upon and the same in every DLIO known so far.
 KNOWN = {
     "storage/file_storage.py": {
-        "FileStorage.walk_node": ("a87c8cab2f",),
-        "FileStorage.get_uri": ("863de35193",),
-        "FileStorage.get_node": ("38cdccc373",),
-        "FileStorage.get_basename": ("f89ef0a86c",),
+        "FileStorage.walk_node": ("981681cd48",),
+        "FileStorage.get_uri": ("b640d7a530",),
+        "FileStorage.get_node": ("cd289db48e",),
+        "FileStorage.get_basename": ("bf65d175eb",),
     },
 }
 
@@ -70,11 +71,8 @@ def _first_entry(path):
     return None
 
 
-def _walk(tree, order, storage, frame, node, use_pattern):
+def _walk(order, storage, benchmark, kind, node, use_pattern):
     """The answer to initialize()'s walk_node(), or None for the unmodified one."""
-    benchmark, kind = asked(tree, storage, frame)
-    if benchmark is None:
-        return None
     args = benchmark.args
     folder = os.path.join(args.data_folder, kind)
     suffix = str(args.format)
@@ -96,16 +94,12 @@ def _walk(tree, order, storage, frame, node, use_pattern):
         files = flat(storage, folder, suffix)
         token = Token(files.listing.name(0), files) if files else None
         answer = Names(first, token)
-    count_tokens(frame)
     return answer
 
 
-def patch(module, tree, order="basename"):
+def patch(module, _tree, order="basename"):
     """Patch dlio_benchmark.storage.file_storage; order: what sub-folders' files are sorted by."""
-    def walk(*arguments):
-        return _walk(tree, order, *arguments)
-
-    answer_walks(module.FileStorage, tree, walk, lambda node, _frame: repr(node))
+    answer_walks(module.FileStorage, partial(_walk, order), repr)
 
 
 # ---- DLIOs whose rank 0 lists ------------------------------------------------------------------
@@ -143,7 +137,7 @@ def _offered_subfolders(storage, _benchmark, folder, suffix, names):
     return repr(folder), _by_folders, folder, suffix
 
 
-def patch_rank0(chunks, module, tree):
+def patch_rank0(chunks, module, _tree):
     """Patch dlio_benchmark.storage.file_storage. chunks: whether a flat folder's names are sorted
     in chunks; if not, all are, and then cut into chunks."""
     def offered(storage, _benchmark, folder, suffix):
@@ -154,4 +148,4 @@ def patch_rank0(chunks, module, tree):
             return None  # DLIO stops, too
         return repr(folder), _in_chunks if chunks else flat, folder, suffix
 
-    rank0.answer_walks(module.FileStorage, tree, offered, _offered_subfolders)
+    rank0.answer_walks(module.FileStorage, offered, _offered_subfolders)

@@ -4,12 +4,12 @@ from ..patching import lent, replace
 from ..sequences import FileList, Indices
 
 KNOWN = {
-    "TorchIterableDataset.__init__": ("28c3f6df51",),
-    "TorchIterableDataset.worker_init": ("82b8d62079",),
-    "TorchIterableDataset.__iter__": ("1d0daa0229",),
-    "TorchIterableDatasetSimple.__init__": ("dc381f87af",),
-    "TorchIterableDatasetSimple.worker_init": ("5f46a4ca99",),
-    "TorchIterableDatasetSimple.__iter__": ("a4d06e1ef8",),
+    "TorchIterableDataset.__init__": ("c2f63959ca",),
+    "TorchIterableDataset.worker_init": ("c5becb1166",),
+    "TorchIterableDataset.__iter__": ("bbbe2b5eeb",),
+    "TorchIterableDatasetSimple.__init__": ("5396ad1ab4",),
+    "TorchIterableDatasetSimple.worker_init": ("7bbc938e34",),
+    "TorchIterableDatasetSimple.__iter__": ("815cdd802b",),
 }
 
 

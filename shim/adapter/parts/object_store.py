@@ -12,31 +12,30 @@ from ..listing import Listing
 from ..patching import replace
 from ..sequences import FileList
 from . import rank0
+from .benchmark import rely_on
 from .bucket import listed
 from .folder import CHUNK, include
-from .tokens import (Names, Refusal, Token, answer_walks, asked, check_order, count_tokens,
-                     folder_at_hand, say_refusal)
+from .tokens import (Names, Refusal, Token, answer_walks, check_order, folder_at_hand,
+                     say_refusal)
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
 KNOWN = {
     "storage/obj_store_lib.py": {
-        "MinIOAdapter.__init__": ("a25a758b2a", "8d25a26165"),
-        "MinIOAdapter.list_objects": ("bc121bf8c0",),
-        "ObjStoreLibStorage.__init__": (
-            "6c99bff182", "c72b9551f7", "eb8fa0d6df", "9fc6d5df4d", "e69c8d4071", "15a796470a",
-            "36b0187258", "650eaf1bf6", "99f864e16b"),
-        "ObjStoreLibStorage.get_uri": ("8c123653b6",),
-        "ObjStoreLibStorage.get_node": ("c6b3021f1d",),
-        "ObjStoreLibStorage.walk_node": ("c296b057c3",),
-        "ObjStoreLibStorage.list_objects": ("7afa2a3624", "85eeb77e9d"),
+        "MinIOAdapter.__init__": ("a5b6ab4b5b", "566946fb5b"),
+        "MinIOAdapter.list_objects": ("25f6d17e87",),
+        "ObjStoreLibStorage.__init__": ("789cb06c9b", "5ba2a4ffbf", "760ffdeb89", "9461d4200a", "bec1b44778", "a49aec9aa8", "01894f26a6", "a22df5f7a5", "e70c0eef19"),
+        "ObjStoreLibStorage.get_uri": ("daefc985e9",),
+        "ObjStoreLibStorage.get_node": ("2c65b2946b",),
+        "ObjStoreLibStorage.walk_node": ("f87eded86e",),
+        "ObjStoreLibStorage.list_objects": ("2ea817993c", "fdd9764e32"),
     },
     "storage/s3_storage.py": {
         "S3Storage.__init__": ("d199fbdb96",),
         "S3Storage.get_node": ("c6b3021f1d",),
     },
     "storage/storage_handler.py": {
-        "DataStorage.__init__": ("ef9f5ec340", "01ab64c2b2"),
-        "DataStorage.get_node": ("ebc9a99fee",),
+        "DataStorage.__init__": ("c1d4ed2810", "1ad10003e6"),
+        "DataStorage.get_node": ("2bc2be5578",),
     },
 }
 
@@ -172,11 +171,8 @@ def files(storage, args, folder, server=None, chunks=False):
     return _of_bucket(storage, args, folder, server)
 
 
-def _walk(tree, storage, frame, node, use_pattern):
+def _walk(storage, benchmark, kind, node, use_pattern):
     """The answer to the walk_node() of an initialize() that lists on every rank, or None."""
-    benchmark, kind = asked(tree, storage, frame)
-    if benchmark is None:
-        return None
     folder = os.path.join(benchmark.args.data_folder, kind)
     subfolders = getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval"))
     if use_pattern or node != folder or subfolders != 0:
@@ -184,7 +180,6 @@ def _walk(tree, storage, frame, node, use_pattern):
     found = files(storage, benchmark.args, folder)
     if not found:
         return None
-    count_tokens(frame)
     name = found.listing.name(0)
     return Names(name, Token(name, found))
 
@@ -194,6 +189,8 @@ def known(tree, functions=None):
     different = tree.differences(functions or KNOWN)
     if different:
         say_refusal("storage_type s3", different[0][-1])
+    else:
+        rely_on(functions or KNOWN)
     return not different
 
 
@@ -212,8 +209,7 @@ def patch(module, tree):
     """Patch dlio_benchmark.storage.obj_store_lib of a DLIO that lists on every rank."""
     if known(tree):
         _patch_uri(module.ObjStoreLibStorage)
-        answer_walks(module.ObjStoreLibStorage, tree,
-                     lambda *arguments: _walk(tree, *arguments), folder_at_hand)
+        answer_walks(module.ObjStoreLibStorage, _walk, folder_at_hand)
 
 
 def _offered(storage, folder, server, chunks):
@@ -230,12 +226,12 @@ def patch_rank0(chunks, module, tree):
         return None  # there are none in a bucket: what DLIO makes of its names is its own
 
     if known(tree):
-        rank0.answer_walks(module.ObjStoreLibStorage, tree, flat, subfolders)
+        rank0.answer_walks(module.ObjStoreLibStorage, flat, subfolders)
 
 
-def patch_aistore(module, tree):
+def patch_aistore(module, _tree):
     """Patch dlio_benchmark.storage.aistore_storage: it is said that AIStore is listed as ever."""
     def walk(*_arguments):
         raise Refusal("libshard has no listings of AIStore")
 
-    answer_walks(module.AIStoreStorage, tree, walk, folder_at_hand)
+    answer_walks(module.AIStoreStorage, walk, folder_at_hand)

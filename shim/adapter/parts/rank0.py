@@ -20,8 +20,8 @@ from ..native import WARN, native
 from ..patching import Proxy, lent, replace
 from ..sequences import FileList
 from .derived import share, shard_world
-from .tokens import (Names, Refusal, Token, asked, count_tokens, files_of, kind_at_hand,
-                     say_refusal, stop_counting)
+from .benchmark import at_hand
+from .tokens import Names, Refusal, Token, check, files_of, kind_of, say_refusal
 
 TAG = 22873      # of the messages that tell rank 0 which ranks have libshard
 PATIENCE = 30.0  # seconds that rank 0 waits for them; all ranks have just met in a barrier
@@ -44,6 +44,7 @@ class Offer:
     def open(self, storage):
         """The FileList, or None and a word to people, but if there are no files."""
         try:
+            check(at_hand(storage), self.kind)
             return self._opener(storage, *self._arguments) or None
         except Exception as error:  # pylint: disable=broad-except
             say_refusal(self.what, error)  # whatever it is: the other ranks wait for an answer
@@ -180,14 +181,13 @@ class Comm(Proxy):
         own = files[rank::size][:each]
         if each:
             files.count_reads(each * size)
-        count_tokens(sys._getframe(2))
         return Chunk(count, rank, Token(own[0] if own else "", own))
 
 
 # ---- where initialize() comes by ---------------------------------------------------------------
 
 
-def _patch_beginning(cls, tree):
+def _patch_beginning(cls):
     """initialize() sets files_pre_sharded before it lists: from then on it has a Comm."""
     name = "files_pre_sharded"
     default = vars(cls)[name]
@@ -197,14 +197,10 @@ def _patch_beginning(cls, tree):
 
     def fset(self, value):
         self.__dict__[name] = value
-        frame = sys._getframe(1)
-        if not value or frame.f_code.co_name != "initialize":
-            return
-        benchmark = frame.f_locals.get("self")
-        if getattr(benchmark, "args", None) is not self or not tree.holds(frame.f_code, "main.py"):
-            return
-        if not getattr(self, "skip_listing", False) and not isinstance(benchmark.comm, Comm):
-            benchmark.comm = Comm(benchmark, benchmark.comm)
+        run = at_hand(args=self) if value else None
+        if run and not getattr(self, "skip_listing", False) and not isinstance(
+                run.benchmark.comm, Comm):
+            run.benchmark.comm = Comm(run.benchmark, run.benchmark.comm)
 
     setattr(cls, name, property(fget, fset))
 
@@ -217,11 +213,10 @@ def _patch_end(cls, module):
         return values.view() if isinstance(values, FileList) else list(values)
 
     def derive_configurations(self, file_list_train=None, file_list_eval=None):
-        frame = sys._getframe(1)
-        benchmark = frame.f_locals.get("self")
+        run = at_hand(args=self)
+        benchmark = run and run.benchmark
         if isinstance(getattr(benchmark, "comm", None), Comm):
             benchmark.comm = benchmark.comm.original()
-            stop_counting(frame)
         given = {"train": file_list_train, "eval": file_list_eval}
         if any(files_of(files) is not None for files in given.values()):
             world = shard_world(self)
@@ -238,9 +233,9 @@ def _patch_end(cls, module):
     replace(cls, derive_configurations)
 
 
-def patch_config(module, tree):
+def patch_config(module):
     """Patch dlio_benchmark.utils.config."""
-    _patch_beginning(module.ConfigArguments, tree)
+    _patch_beginning(module.ConfigArguments)
     _patch_end(module.ConfigArguments, module)
 
 
@@ -260,19 +255,7 @@ class _Failing:
         raise self._error
 
 
-def _asking(tree, storage, frame):
-    """The benchmark if it is its initialize(), or the function in it that lists a folder, that asks
-    for names of train or valid while the other ranks wait for them."""
-    if frame.f_code.co_name not in ("initialize", "_list_subfolder"):
-        return None
-    benchmark = frame.f_locals.get("self")
-    if (getattr(benchmark, "storage", None) is not storage
-            or not isinstance(benchmark.comm, Comm) or not tree.holds(frame.f_code, "main.py")):
-        return None
-    return benchmark
-
-
-def answer_walks(cls, tree, flat, subfolders):
+def answer_walks(cls, flat, subfolders):
     """Let rank 0 offer listings where initialize() calls walk_node() of a storage class.
 
     flat(storage, benchmark, folder, suffix)               returns what to offer of a folder: (what,
@@ -280,10 +263,12 @@ def answer_walks(cls, tree, flat, subfolders):
     """
     original = cls.walk_node
 
-    def offered(self, benchmark, frame, kind, node, names):
+    def offered(self, run, kind, node, names):
         """The FileList that all ranks have, or None."""
+        benchmark = run.benchmark
         try:
-            if asked(tree, self, frame)[0] is None or not benchmark.comm.everyone():
+            check(run, kind)
+            if not benchmark.comm.everyone():
                 return None
             suffix = str(benchmark.args.format)
             made = (flat(self, benchmark, node, suffix) if names is None
@@ -293,41 +278,42 @@ def answer_walks(cls, tree, flat, subfolders):
             return None
         return benchmark.comm.offer(Offer(kind, *made)) if made else None
 
-    def walk(self, benchmark, frame, node):
+    def walk(self, run, node):
         """The names of a folder, as initialize() gets them."""
-        kind = kind_at_hand(frame)
-        if kind not in ("train", "valid") or node != os.path.join(benchmark.args.data_folder, kind):
+        benchmark = run.benchmark
+        kind = kind_of(benchmark, node)
+        if kind is None or node != os.path.join(benchmark.args.data_folder, kind):
             return original(self, node)
         if getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval")) > 0:
             names = original(self, node)
-            files = offered(self, benchmark, frame, kind, node, names) if names else None
+            files = offered(self, run, kind, node, names) if names else None
             benchmark.comm.first_folder = min(names) if files else None
             return names
-        files = offered(self, benchmark, frame, kind, node, None)
+        files = offered(self, run, kind, node, None)
         if files is None:
             return original(self, node)
         name = files.listing.name(0)
         return Names(name, Token(name, files))
 
     def walk_node(self, id, use_pattern=False):
-        frame = sys._getframe(1)
-        benchmark = _asking(tree, self, frame) if type(self) is cls else None
-        if benchmark is None:
+        run = at_hand(self) if type(self) is cls else None
+        caller = run.calls(sys._getframe(1).f_code) if run else None
+        if caller is None or not isinstance(run.benchmark.comm, Comm):
             return original(self, id, use_pattern)
-        inside = frame.f_code.co_name != "initialize"
+        comm = run.benchmark.comm
         try:
-            if not inside:
-                return walk(self, benchmark, frame, id)
-            files = benchmark.comm.agreed()
+            if caller == "itself":
+                return walk(self, run, id)
+            files = comm.agreed()
             if files is None:
                 return original(self, id, use_pattern)
-            first = os.path.basename(os.path.dirname(id)) == benchmark.comm.first_folder
+            first = os.path.basename(os.path.dirname(id)) == comm.first_folder
             return [Token(files[0], files)] if first else []
         except BaseException as error:
-            if inside:
-                return _Failing(benchmark.comm, error)
-            if benchmark.comm.everyone():
-                benchmark.comm.fail(error)
+            if caller == "inside":
+                return _Failing(comm, error)
+            if comm.everyone():
+                comm.fail(error)
             raise
 
     replace(cls, walk_node)

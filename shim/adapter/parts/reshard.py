@@ -8,7 +8,7 @@ from ..patching import Proxy, lent, replace
 from ..sequences import FileList
 
 KNOWN = {
-    "ConfigArguments._reshard_files": ("1fcd428f7b",),
+    "ConfigArguments._reshard_files": ("393817a494",),
 }
 
 

@@ -6,11 +6,13 @@ other, is answered from the listing. What initialize() builds from the answer is
 Token, a str that knows which files it stands for; `len` in the module of initialize() knows Tokens
 too, until derive_configurations() receives the list and takes the files out of it.
 """
+import os
 import sys
 
 from ..native import WARN, native, speaks
 from ..patching import replace
 from . import agree
+from .benchmark import at_hand
 
 
 class Token(str):
@@ -61,17 +63,6 @@ def length(value):
     return len(value) if files is None else len(files)
 
 
-def count_tokens(frame):
-    """From now on len() in the module of initialize() knows Tokens."""
-    if frame.f_globals.get("len") is not length:
-        frame.f_globals["len"] = length
-
-
-def stop_counting(frame):
-    """len() in that module is Python's again."""
-    frame.f_globals.pop("len", None)
-
-
 class Refusal(Exception):
     """Why a folder is listed in the unmodified way."""
 
@@ -96,42 +87,43 @@ def check_order(listing):
         raise Refusal("some names are not valid UTF-8, so their order in Python is another one")
 
 
-def kind_at_hand(frame):
-    """The kind of dataset that initialize() is at: "train" or "valid"; whatever its local is
-    called."""
-    kinds = (value for value in frame.f_locals.values() if type(value).__name__ == "DatasetType")
-    return str(frame.f_locals.get("dataset_type") or next(kinds, None))
+def kind_of(benchmark, node):
+    """Whether a node is in data_folder/train or data_folder/valid: "train" or "valid"; None."""
+    for kind in ("train", "valid"):
+        folder = os.path.join(benchmark.args.data_folder, kind)
+        if node == folder or str(node).startswith(folder + "/"):
+            return kind
+    return None
 
 
-def folder_at_hand(_node, frame):
+def folder_at_hand(node):
     """How people call what initialize() lists: without the bucket, which a message need not tell."""
-    return "data_folder/" + kind_at_hand(frame)
+    return "data_folder/" + os.path.basename(node)
 
 
-def asked(tree, storage, frame):
-    """(benchmark, kind) if it is initialize() that asks for the names of train or valid."""
-    benchmark = frame.f_locals.get("self")
-    args = getattr(benchmark, "args", None)
-    kind = kind_at_hand(frame)
-    if args is None or getattr(benchmark, "storage", None) is not storage:
-        return None, kind
-    if kind not in ("train", "valid") or not tree.holds(frame.f_code, "main.py"):
-        return None, kind
+def check(run, kind):
+    """Refusal where a list of one Token would not do as DLIO's own does."""
+    benchmark, changed = run.benchmark, run.changed()
+    if changed is not None:
+        raise Refusal(changed)
     if getattr(benchmark, "num_files_train" if kind == "train" else "num_files_eval") < 0:
-        return None, kind  # cuts from the end, which a Token does not know
+        raise Refusal("a negative number of files cuts from the end of the list")
+    args = benchmark.args
     if args.reader_classname is not None or args.data_loader_classname is not None:
         raise Refusal("a custom reader or data loader may do with the list what it likes")
-    return benchmark, kind
 
 
-def _answered(original, walk, describe, storage, frame, *arguments):
+def _answered(original, walk, describe, storage, run, *arguments):
     """What initialize() gets of walk_node(); see answer_walks()."""
     try:
-        answer = walk(storage, frame, *arguments)
-        if answer is not None:
-            return answer
+        kind = kind_of(run.benchmark, arguments[0])
+        if kind is not None:
+            check(run, kind)
+            answer = walk(storage, run.benchmark, kind, *arguments)
+            if answer is not None:
+                return answer
     except (Refusal, OSError) as error:
-        say_refusal(describe(arguments[0], frame), error)
+        say_refusal(describe(arguments[0]), error)
     return original(storage, *arguments)
 
 
@@ -142,27 +134,28 @@ def _files_in(answer):
     return [] if len(answer) == 0 else files_of(answer)
 
 
-def answer_walks(cls, tree, walk, describe):
-    """Let walk(storage, frame, node, use_pattern) answer where initialize() calls walk_node() of a
-    storage class. If it returns None or fails, DLIO's own answers; a failure is said, with
-    describe(node, frame) as the name of what is listed. The ranks compare what they have."""
+def answer_walks(cls, walk, describe):
+    """Let walk(storage, benchmark, kind, node, use_pattern) answer where initialize() calls
+    walk_node() of a storage class. If it returns None or fails, DLIO's own answers; a failure is
+    said, with describe(node) as the name of what is listed. The ranks compare what they have."""
     original = cls.walk_node
 
     def walk_node(self, id, use_pattern=False):
-        frame = sys._getframe(1)
-        if frame.f_code.co_name != "initialize" or type(self) is not cls:
+        run = at_hand(self)
+        if run is None or type(self) is not cls or run.calls(sys._getframe(1).f_code) != "itself":
             return original(self, id, use_pattern)
-        ranks = agree.at_hand(tree, self, frame)
+        ranks = agree.at_hand(run.benchmark)
         if ranks is None:
-            return _answered(original, walk, describe, self, frame, id, use_pattern)
+            return _answered(original, walk, describe, self, run, id, use_pattern)
+        kind = kind_of(run.benchmark, id)
         try:
-            answer = _answered(original, walk, describe, self, frame, id, use_pattern)
+            answer = _answered(original, walk, describe, self, run, id, use_pattern)
         except BaseException as error:
             ranks.fail(error)
             raise
-        ranks.note(kind_at_hand(frame), describe(id, frame), _files_in(answer))
+        ranks.note(kind, describe(id), _files_in(answer))
         if not use_pattern:
-            ranks.listed(kind_at_hand(frame))
+            ranks.listed(kind)
         return answer
 
     replace(cls, walk_node)

@@ -671,7 +671,9 @@ static void finish_request(struct slot *s, CURLcode code) {
             1000 * (now_seconds() - s->begun), code ? ", " : "",
             code ? curl_easy_strerror(code) : "");
   }
-  if (rc == 0 && code != CURLE_OK) {
+  if (rc > 0) {
+    hand_back(s, r);
+  } else if (rc == 0 && code != CURLE_OK) {
     act_on_failure(s, r, code, tunnel);
   } else if (rc == 0) {
     rc = act_on_answer(s, r, &why);
@@ -680,7 +682,7 @@ static void finish_request(struct slot *s, CURLcode code) {
   }
   if (rc == -EBADMSG) {
     retry_damaged(c, r, why);
-  } else if (rc != 0) {
+  } else if (rc < 0) {
     give_up(c, r, rc, "%s", strerror(-rc));
   }
   clear_slot(s);

@@ -39,8 +39,9 @@ struct shard_s3_request {
   int (*begin)(void *context);
   /* A line of the reply's head, with its line end, without a NUL. NULL: not wanted. */
   void (*header)(void *context, const char *line, size_t size);
-  /* A piece of the body, of any size. 0; -EBADMSG if the reply is damaged: the client retries, and
-   * asks end() why; or a negative errno, which ends the client. */
+  /* A piece of the body, of any size. 0; 1 if nothing more of it is wanted: the request is handed
+   * back, without end(); -EBADMSG if the reply is damaged: the client retries, and asks end() why;
+   * or a negative errno, which ends the client. */
   int (*data)(void *context, const char *data, size_t size);
   /* The reply is complete. As data(); with -EBADMSG, *why says what is damaged. */
   int (*end)(void *context, const char **why);

@@ -33,7 +33,7 @@
 #define FOLDER_PAGES 8    /* left in a folder, so that asking for its end is worth a request */
 #define FOLDERS_FREE 3    /* requests for folders that are always allowed ... */
 #define FOLDERS_PAGES 100 /* ... and one more for each so many pages */
-#define EMPTY_MOST 1000   /* pages in a row without a key */
+#define EMPTY_MOST 100    /* pages in a row without a key */
 #define SPLIT_LEAST 2.0   /* pages left in a range, so that it is split */
 #define GUESSES_MOST 7    /* parts of a range without an answer */
 

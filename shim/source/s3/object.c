@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "listing/format.h"
 #include "source/s3/client.h"
 #include "source/s3/head.h"
 #include "source/s3/provider.h"
@@ -22,6 +24,7 @@
 #include "source/s3/sigv4.h"
 
 #define PUT_MOST (5ULL << 30) /* bytes of a PUT */
+#define SMALL (1 << 20)       /* bytes of an object that is got whole, whatever it is */
 
 /* ---- digests ----------------------------------------------------------------------------------
  */
@@ -54,6 +57,9 @@ static EVP_MD_CTX *begin_digest(const EVP_MD *kind) {
 
 struct getting {
   int fd;
+  bool listing, enough; /* enough: it is no listing, see head */
+  unsigned strange;     /* replies that began like none: the first may be damaged */
+  unsigned char head[sizeof(struct shard_header)];
   uint64_t received, length;
   bool has_length, opaque; /* opaque: the ETag is not an MD5 */
   char sha256[SHARD_SIGV4_HASH], etag[SHARD_S3_ETAG];
@@ -65,8 +71,11 @@ static int get_begin(void *context) {
   struct getting *g = context;
   EVP_MD_CTX_free(g->sha256_now);
   EVP_MD_CTX_free(g->md5_now);
-  *g = (struct getting){
-      .fd = g->fd, .sha256_now = begin_digest(EVP_sha256()), .md5_now = begin_digest(EVP_md5())};
+  *g = (struct getting){.fd = g->fd,
+                        .listing = g->listing,
+                        .strange = g->strange,
+                        .sha256_now = begin_digest(EVP_sha256()),
+                        .md5_now = begin_digest(EVP_md5())};
   return g->sha256_now ? 0 : -ENOMEM;
 }
 
@@ -105,10 +114,62 @@ static void get_header(void *context, const char *line, size_t n) {
   }
 }
 
+/* Whether the reply tells what the object is, as S3 does. */
+static bool is_told(struct getting *g) {
+  if (!g->has_length || !g->etag[0]) { /* perhaps a proxy's page */
+    snprintf(g->why, sizeof(g->why), "the reply tells no length or no ETag, as S3 does");
+  }
+  return !g->why[0];
+}
+
+/* Before the first byte: empty the file, and see whether there is room. */
+static int begin_file(const struct getting *g) {
+  struct statvfs there;
+  if (ftruncate(g->fd, 0) != 0 || lseek(g->fd, 0, SEEK_SET) != 0) {
+    return -errno;
+  }
+  bool known = fstatvfs(g->fd, &there) == 0 && there.f_blocks > 0; /* 0: a tmpfs without a limit */
+  return known && g->length / there.f_frsize > there.f_bavail ? -ENOSPC : 0;
+}
+
+/*
+ * Look at the beginning of a listing: whether it is one, and not smaller than what the reply
+ * brings. (A larger one is cut short, which is seen at its end.) 0, or -EBADMSG.
+ */
+static int judge_head(struct getting *g, const char *data, size_t size) {
+  const size_t all = sizeof(g->head);
+  size_t n = g->received < all ? all - (size_t)g->received : 0;
+  n = n < size ? n : size;
+  memcpy(g->head + g->received, data, n);
+  struct shard_header h;
+  memcpy(&h, g->head, all);
+  size_t come = (size_t)g->received + n;
+  if (memcmp(h.magic, SHARD_MAGIC, come < sizeof(h.magic) ? come : sizeof(h.magic)) == 0 &&
+      (come < all || h.file_size >= g->length)) {
+    return 0;
+  }
+  snprintf(g->why, sizeof(g->why), "what has come is no listing");
+  g->enough = g->strange++ > 0;
+  return g->enough ? 0 : -EBADMSG;
+}
+
 static int get_data(void *context, const char *data, size_t size) {
   struct getting *g = context;
-  if (g->received == 0 && (ftruncate(g->fd, 0) != 0 || lseek(g->fd, 0, SEEK_SET) != 0)) {
-    return -errno;
+  int rc = !is_told(g) ? -EBADMSG : g->received == 0 ? begin_file(g) : 0;
+  if (rc != 0) {
+    return rc;
+  }
+  if (size > g->length - g->received) {
+    snprintf(g->why, sizeof(g->why), "more than its %llu bytes come",
+             (unsigned long long)g->length);
+    return -EBADMSG;
+  }
+  if (g->listing && g->length > SMALL && g->received < sizeof(g->head)) {
+    rc = judge_head(g, data, size);
+    if (rc != 0) {
+      return rc;
+    }
+    size = g->enough && size > sizeof(g->head) ? sizeof(g->head) : size;
   }
   if (EVP_DigestUpdate(g->sha256_now, data, size) != 1 ||
       (g->md5_now && EVP_DigestUpdate(g->md5_now, data, size) != 1)) {
@@ -124,7 +185,7 @@ static int get_data(void *context, const char *data, size_t size) {
     data += n;
     size -= (size_t)n;
   }
-  return 0;
+  return g->enough;
 }
 
 static int get_end(void *context, const char **why) {
@@ -134,9 +195,10 @@ static int get_end(void *context, const char **why) {
   bool has_md5 = !has_sha256 && !g->opaque && g->md5_now && strlen(g->etag) == 32 &&
                  strspn(g->etag, "0123456789abcdef") == 32;
   *why = g->why;
-  if (!g->has_length || !g->etag[0]) { /* perhaps a proxy's page */
-    snprintf(g->why, sizeof(g->why), "the reply tells no length or no ETag, as S3 does");
-  } else if (g->length != g->received) {
+  if (!is_told(g)) {
+    return -EBADMSG;
+  }
+  if (g->length != g->received) {
     snprintf(g->why, sizeof(g->why), "%llu of %llu bytes have come",
              (unsigned long long)g->received, (unsigned long long)g->length);
   } else if ((has_sha256 && !end_digest(&g->sha256_now, now)) ||
@@ -164,7 +226,12 @@ static int get_object(struct shard_s3_client *client, struct shard_s3_request *r
   request->context = g;
   shard_s3_client_submit(client, request);
   int rc = shard_s3_client_next(client, &done);
-  if (rc < 0) {
+  if (rc == -ENOSPC) {
+    snprintf(
+        err, size,
+        "%s, for an object of %llu bytes; make room there, or let SHARD_CACHE_DIR be elsewhere",
+        shard_s3_client_error(client), (unsigned long long)g->length);
+  } else if (rc < 0) {
     snprintf(err, size, "%s", shard_s3_client_error(client));
   }
   EVP_MD_CTX_free(g->sha256_now);
@@ -172,10 +239,10 @@ static int get_object(struct shard_s3_client *client, struct shard_s3_request *r
   return rc < 0 ? rc : 0;
 }
 
-int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key, int fd,
-                        char *err, size_t size) {
+int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key,
+                        bool listing, int fd, char *err, size_t size) {
   struct shard_s3_client *client;
-  struct getting g = {.fd = fd};
+  struct getting g = {.fd = fd, .listing = listing};
   struct shard_s3_request request = {.method = "GET", .key = key};
   int rc = shard_s3_client_open(options, &client, err, size);
   if (rc == 0) {
@@ -187,7 +254,7 @@ int shard_s3_object_get(const struct shard_s3_client_options *options, const cha
 
 int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
                               char *err, size_t size) {
-  struct getting g = {.fd = fd};
+  struct getting g = {.fd = fd, .listing = true};
   struct shard_s3_request request = {
       .method = "GET", .key = key, .unless = *etag ? etag : NULL, .wants_status = true};
   int rc = get_object(client, &request, &g, err, size);

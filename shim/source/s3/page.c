@@ -206,13 +206,66 @@ static void on_doctype(void *context, const char *name, const char *system, cons
   XML_StopParser(p->parser, XML_FALSE);
 }
 
+/* ---- the parser's memory ----------------------------------------------------------------------
+ *
+ * It keeps what is open, and every name that it has met. A server that is at fault could make it
+ * take fifty times the bytes of a page. expat asks for memory by functions that know no parser, so
+ * the page that is being parsed is noted.
+ */
+
+#define BEFORE 16 /* bytes before a block, for its size; they keep it aligned */
+
+static _Thread_local struct shard_s3_page *parsing;
+
+static void *grant_again(void *at, size_t size) {
+  struct shard_s3_page *p = parsing;
+  size_t *old = at ? (size_t *)((char *)at - BEFORE) : NULL, had = old ? *old : 0;
+  if (size > SHARD_S3_PARSER_MAX || p->granted - had + size > SHARD_S3_PARSER_MAX) {
+    p->refused = true;
+    return NULL;
+  }
+  size_t *block = realloc(old, BEFORE + size);
+  if (!block) {
+    return NULL;
+  }
+  *block = size;
+  p->granted += size - had;
+  return (char *)block + BEFORE;
+}
+
+static void *grant(size_t size) { return grant_again(NULL, size); }
+
+static void take_back(void *at) {
+  if (at) {
+    size_t *block = (size_t *)((char *)at - BEFORE);
+    parsing->granted -= *block;
+    free(block);
+  }
+}
+
+static void free_parser(struct shard_s3_page *p) {
+  parsing = p;
+  XML_ParserFree(p->parser);
+  p->parser = NULL;
+}
+
+/* A parser that is as new. false: no memory. */
+static bool renew_parser(struct shard_s3_page *p) {
+  static const XML_Memory_Handling_Suite memory = {grant, grant_again, take_back};
+  if (p->refused) { /* it keeps for another time what it has */
+    free_parser(p);
+    p->refused = false;
+  }
+  parsing = p;
+  if (p->parser) {
+    return XML_ParserReset(p->parser, "UTF-8");
+  }
+  p->parser = XML_ParserCreate_MM("UTF-8", &memory, NULL);
+  return p->parser;
+}
+
 int shard_s3_page_begin(struct shard_s3_page *p) {
-  if (!p->parser) {
-    p->parser = XML_ParserCreate("UTF-8");
-    if (!p->parser) {
-      return -ENOMEM;
-    }
-  } else if (!XML_ParserReset(p->parser, "UTF-8")) {
+  if (!renew_parser(p)) {
     return -ENOMEM;
   }
   XML_SetUserData(p->parser, p);
@@ -261,11 +314,13 @@ static size_t before_mask(const char *data, size_t size) {
 
 static int parse_bytes(struct shard_s3_page *p, const char *data, size_t size) {
   p->parsed += (long)size;
+  parsing = p;
   if (XML_Parse(p->parser, data, (int)size, XML_FALSE) == XML_STATUS_OK) {
     return 0;
   }
   enum XML_Error why = XML_GetErrorCode(p->parser);
-  return why == XML_ERROR_NO_MEMORY
+  return p->refused ? fail(p, "the reply takes too much memory: no listing has such elements")
+         : why == XML_ERROR_NO_MEMORY
              ? -ENOMEM
              : fail(p, "the reply is not well-formed XML: %s", XML_ErrorString(why));
 }
@@ -557,6 +612,7 @@ static int decode_keys(struct shard_s3_page *p) {
 }
 
 int shard_s3_page_end(struct shard_s3_page *p) {
+  parsing = p;
   if (XML_Parse(p->parser, p->held, (int)p->held_used, XML_TRUE) != XML_STATUS_OK || !p->ended) {
     return fail(p, "the reply is cut short after %zu bytes", p->received);
   }
@@ -587,7 +643,7 @@ const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size
 
 void shard_s3_page_free(struct shard_s3_page *p) {
   if (p->parser) {
-    XML_ParserFree(p->parser);
+    free_parser(p);
   }
   free(p->keys);
   free(p->token);

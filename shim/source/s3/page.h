@@ -10,9 +10,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SHARD_S3_PAGE_KEYS 1000      /* asked for in a page */
-#define SHARD_S3_TOKEN_MAX 16384     /* bytes of a continuation token */
-#define SHARD_S3_PAGE_MAX (16 << 20) /* bytes of a page */
+#define SHARD_S3_PAGE_KEYS 1000       /* asked for in a page */
+#define SHARD_S3_TOKEN_MAX 16384      /* bytes of a continuation token */
+#define SHARD_S3_PAGE_MAX (16 << 20)  /* bytes of a page */
+#define SHARD_S3_PARSER_MAX (4 << 20) /* bytes that the parser may have in memory */
 
 struct shard_s3_page {
   bool folders; /* set by the caller: take the folders (CommonPrefixes), not the keys */
@@ -23,7 +24,9 @@ struct shard_s3_page {
   bool truncated;
   char *token; /* NULL: none */
   /* Used while it is parsed. */
-  char *text; /* of the element that is open */
+  size_t granted; /* bytes of memory that the parser has */
+  bool refused;   /* it wanted more than it may have */
+  char *text;     /* of the element that is open */
   size_t text_used, received;
   char held[16]; /* of what was read, what may need a mask */
   size_t held_used;

@@ -113,17 +113,22 @@ int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size)
 
 struct shard_s3_client_options;
 
-/* Get an object into an empty file, and check it. 0, or a negative errno and a line in err[size].
+/*
+ * Get an object into an empty file, and check it. 0, or a negative errno and a line in err[size].
+ *
+ * listing: of an object of more than 1 MiB that is none, or larger than its header tells,
+ * no more than the header is got: opening it fails then, and says why. No object is got that the
+ * file system of `fd` has no room for.
  */
-int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key, int fd,
-                        char *err, size_t size);
+int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key,
+                        bool listing, int fd, char *err, size_t size);
 
 struct shard_s3_client;
 
 /*
- * The same with an open client, unless the object has the ETag etag[] ("": in any case). 1: another
- * object is in `fd`, and its ETag in etag[]. 0: it is the same one; or, if etag[] is now "", there
- * is none. Or a negative errno and a line in err[size].
+ * The same of a listing with an open client, unless the object has the ETag etag[] ("": in any
+ * case). 1: another object is in `fd`, and its ETag in etag[]. 0: it is the same one; or, if etag[]
+ * is now "", there is none. Or a negative errno and a line in err[size].
  */
 int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
                               char *err, size_t size);

@@ -5,15 +5,11 @@ import os
 import types
 
 from _libshard import listing
-from _libshard.parts import agree, derived, folder
+from _libshard.parts import agree, benchmark, derived, folder, tokens
 
 from . import ranks
 from .case import Case
 from .plain import WORK, replaced, stderr, touch
-
-TREE = types.SimpleNamespace(
-    holds=lambda code, file: file == "main.py" and code.co_filename == __file__)
-
 
 class DatasetType(str):
     """DLIO's, as far as the adapter looks at it."""
@@ -69,11 +65,12 @@ def adapted():
     """Under the adapter."""
     with contextlib.ExitStack() as stack:
         for owner, name in ((ConfigArguments, "derive_configurations"), (FileStorage, "walk_node"),
-                            (agree, "PATIENCE"), (agree, "_ranks")):
+                            (Benchmark, "initialize"), (agree, "PATIENCE"), (agree, "_ranks")):
             stack.enter_context(replaced(owner, name, getattr(owner, name)))
         agree.PATIENCE, agree._ranks = 1.0, None
         derived._patch_derive(ConfigArguments)
-        folder.patch(types.SimpleNamespace(FileStorage=FileStorage), TREE)
+        folder.patch(types.SimpleNamespace(FileStorage=FileStorage), None)
+        benchmark.patch_initialize(Benchmark, Benchmark.initialize, lambda: None, tokens.length)
         yield
 
 
@@ -87,11 +84,11 @@ def one_rank(comm, roots, bare, broken, more):
             def fail(*_arguments):
                 raise OSError(5, "it fails on purpose")
             stack.enter_context(replaced(listing.Listing, "of_dataset", fail))
-        benchmark = Benchmark(comm, roots[comm.rank], more)
+        one = Benchmark(comm, roots[comm.rank], more)
         if glob.glob(roots[comm.rank] + "/valid/a"):
-            benchmark.num_subfolders_train = benchmark.num_subfolders_eval = 1
-        benchmark.initialize()
-        kinds = [type(files).__name__ for files in (benchmark.args.train, benchmark.args.valid)]
+            one.num_subfolders_train = one.num_subfolders_eval = 1
+        one.initialize()
+        kinds = [type(files).__name__ for files in (one.args.train, one.args.valid)]
     return kinds, said[0]
 
 

@@ -133,8 +133,8 @@ class TestRecognise(unittest.TestCase):
         self.assertIn("No such file or directory", reason)
 
     def test_comments(self):
-        """What is no code does not count."""
-        tree = self.tree("comments", "# one\n\n        a = 1  ", "b = 1")
+        """Lines that are no code do not count."""
+        tree = self.tree("comments", "# one\n\n        a = 1", "b = 1")
         self.assertEqual(recognise.recognise(tree, self.families), (self.families[0], None))
 
     def test_unknown_function_is_named(self):

@@ -6,14 +6,11 @@ import types
 
 import numpy as np
 from _libshard import listing, sequences
-from _libshard.parts import folder, rank0, reshard
+from _libshard.parts import benchmark, folder, rank0, reshard, tokens
 
 from . import rank0_fork, ranks
 from .case import Case, short, state
 from .plain import WORK, replaced, touch
-
-TREE = types.SimpleNamespace(
-    holds=lambda code, file: file == "main.py" and code.co_filename == rank0_fork.__file__)
 
 
 def dataset(name, train, valid=5, folders=()):
@@ -36,14 +33,17 @@ def adapted(chunks=True):
         for owner, name in ((module.ConfigArguments, "files_pre_sharded"),
                             (module.ConfigArguments, "derive_configurations"),
                             (module.ConfigArguments, "_reshard_files"),
-                            (module.Storage, "walk_node"), (folder, "CHUNK"),
+                            (module.Storage, "walk_node"), (module.Benchmark, "initialize"),
+                            (folder, "CHUNK"),
                             (rank0, "PATIENCE")):
             stack.enter_context(replaced(owner, name, owner.__dict__[name]
                                          if isinstance(owner, type) else getattr(owner, name)))
         folder.CHUNK, rank0.PATIENCE = module.CHUNK, 1.0
-        rank0.patch_config(module, TREE)
+        rank0.patch_config(module)
         reshard.patch(module, module.ConfigArguments)
-        folder.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), TREE)
+        folder.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), None)
+        benchmark.patch_initialize(module.Benchmark, module.Benchmark.initialize, lambda: None,
+                                   tokens.length)
         yield
 
 
@@ -65,8 +65,8 @@ def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=()):
             def fail(*_arguments):
                 raise OSError(5, "it fails on purpose")
             stack.enter_context(replaced(listing.Listing, "of_dataset", fail))
-        benchmark = module.Benchmark(args, module.Storage(), comm, **given)
-        found = [benchmark.initialize(), paths(args.file_list_train), paths(args.file_list_eval)]
+        one = module.Benchmark(args, module.Storage(), comm, **given)
+        found = [one.initialize(), paths(args.file_list_train), paths(args.file_list_eval)]
         kinds = {type(args.file_list_train).__name__}
         for epoch in range(1, epochs + 1):
             args._reshard_files(epoch)
@@ -75,7 +75,7 @@ def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=()):
             kinds.add(type(args.file_list_train).__name__)
             again = pickle.loads(pickle.dumps(args.file_list_train))
             found.append(list(again) == list(args.file_list_train))
-        found.append(benchmark.comm is comm)
+        found.append(one.comm is comm)
         return found, sorted(kinds), len(pickle.dumps(args.file_list_train))
 
 

@@ -1,11 +1,16 @@
 """FileList against list, and OpenFiles against dict."""
+import bisect
 import copy
+import ctypes
+import heapq
 import json
+import marshal
 import operator
 import os
 import pickle
 import random
 import sys
+from operator import itemgetter
 
 from .case import Case, config, listing, np, pair, sequences, shuffle_both
 from .plain import FEW, MANY, again, data, replaced
@@ -128,18 +133,58 @@ class TestFileList(Case):
             self.assertLess(sys.getsizeof(lazy), 200)
             self.assertEqual(len(lazy[5:][::-7]), len(range(MANY)[5:][::-7]))
 
-    def test_mutators(self):
-        real, lazy = pair()
+    def test_changes(self):
+        """Who changes one has a list from then on, and so have all who hold it; views have not."""
+        known = pair()[0]
         for change in (
                 lambda x: x.append("a"), lambda x: x.extend(["a"]), lambda x: x.insert(0, "a"),
-                lambda x: x.remove(real[0]), lambda x: x.pop(), lambda x: x.clear(),
-                lambda x: x.sort(), lambda x: x.reverse(), lambda x: x.__setitem__(0, "a"),
-                lambda x: x.__setitem__(slice(0, 1), []), lambda x: x.__delitem__(0),
-                lambda x: operator.iadd(x, ["a"]), lambda x: operator.imul(x, 2),
-                random.Random(1).shuffle):
-            with self.assertRaisesRegex(TypeError, "read-only"):
-                change(lazy)
-        self.same(list(lazy), real)
+                lambda x: x.remove(known[0]), lambda x: x.pop(), lambda x: x.clear(),
+                lambda x: x.sort(reverse=True), lambda x: x.reverse(),
+                lambda x: x.__setitem__(0, "a"), lambda x: x.__setitem__(slice(0, 1), []),
+                lambda x: x.__delitem__(0), lambda x: operator.iadd(x, ["a"]),
+                lambda x: operator.imul(x, 2), lambda x: x.pop("no"), lambda x: x.remove("no"),
+                lambda x: random.Random(1).shuffle(x), lambda x: np.random.RandomState(1).shuffle(x)):
+            real, lazy = pair()
+            held, view = [lazy], lazy[:]
+            self.equal("change", lambda x, c=change: c(x) is x, real, lazy)
+            self.same(list(held[0]), real)
+            self.same([list(view), type(view)], [known, sequences.FileList])
+            for name, function in {
+                    "len": len, "bool": bool, "repr": repr, "sum": lambda x: sum([x, []], []),
+                    "add": lambda x: x + ["x"], "radd": lambda x: ["x"] + x, "add self": lambda x: x + x,
+                    "json": json.dumps, "index": lambda x: x.index(x[0]), "slice": lambda x: x[1:5],
+                    "again": lambda x: (type(again(x)), again(x)), "copy": copy.copy, "eq": lambda x: x == real,
+                    "deep": copy.deepcopy, "isinstance": lambda x: isinstance(x, list),
+                    "iadd": lambda x: operator.iadd(x, ["z"]) is x, "hash": hash}.items():
+                self.equal(name, function, real, lazy)
+            self.assertEqual(real, list(lazy))
+
+    def test_changed_while_read(self):
+        """Who iterates over a list that another one changes goes on."""
+        real, lazy = pair()
+        its = iter(lazy)
+        next(its)
+        lazy.append("more")
+        self.same(list(its)[:len(real) - 1], real[1:])
+        self.same(list(lazy), real + ["more"])
+
+    def test_code_in_c(self):
+        """Code that looks into the memory of a list gets the names, or an error: never none."""
+        real, lazy = pair()
+        for function in (list.copy, lambda x: operator.concat([], x), lambda x: list.__add__([], x),
+                         lambda x: list.__len__(x), lambda x: list.__getitem__(x, 0),
+                         lambda x: os.execv("/nowhere", x), lambda x: list.__mul__(x, 1),
+                         lambda x: marshal.dumps(x), lambda x: heapq.heapify(x) or x[0],
+                         lambda x: bisect.bisect(x, "z"), lambda x: "".join(x),
+                         lambda x: ctypes.pythonapi.PyList_Size(ctypes.py_object(x)),
+                         itemgetter(3), list.__iter__):
+            try:
+                made = function(lazy)
+            except (TypeError, ValueError, SystemError) as error:
+                self.assertNotIn("index", str(error))
+            else:
+                theirs = function(pair()[0])
+                self.same(list(made) if isinstance(theirs, list) else made, theirs)
 
     def test_made_by_type(self):
         """Code that makes a list of the type it was given."""

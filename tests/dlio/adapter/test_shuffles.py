@@ -2,9 +2,10 @@
 import glob
 import multiprocessing
 import os
+import pathlib
 import pickle
 
-from _libshard.native import native
+from _libshard.native import Native, native
 
 from .case import Case, config, np, pair, permutation_files, short, shuffle_both, shuffles, state
 from .plain import CACHE, FEW, again, exact, replaced, run_python, stderr
@@ -64,13 +65,11 @@ class TestShuffle(Case):
 
     def test_in_files(self):
         made = []
-        make = shuffles.Permutation._make.__func__
-        counted = classmethod(lambda cls, *a: made.append(a[0]) or make(cls, *a))
-        with short(4), replaced(shuffles.Permutation, "_make", counted):
+        with short(4), counted(made):
             self.epochs(40)
         self.assertGreater(len(made), 40)
-        self.assertTrue(set(permutation_files()) >= {made[-1]})
         self.assertLess(len(permutation_files()), 20)  # old ones are removed
+        self.assertTrue(glob.glob(os.path.join(CACHE, "perm-*.perm")))
 
     def test_shared(self):
         """Two processes, alike seeded, make each permutation once, and remove all at their end."""
@@ -102,6 +101,7 @@ class TestShuffle(Case):
             for epoch in range(3):
                 self.assertTrue(shuffle_both(real, lazy, epoch), "state")
                 self.same(list(lazy), real, epoch)
+            return real, lazy
 
         def files():
             # That of the first epoch went with the third's.
@@ -109,45 +109,102 @@ class TestShuffle(Case):
             self.assertEqual(len(found), 2)
             return found
 
-        def rewrite(text):
+        def rewrite(change):
             for file in files():
+                with open(file, "rb") as stream:
+                    text = stream.read()
                 os.unlink(file)
                 with open(file, "wb") as stream:
-                    stream.write(text)
-        header = shuffles.Permutation.HEADER
-        other = pickle.dumps(("0" * 32, FEW, np.random.get_state()))
+                    stream.write(change(text))
+
+        def filled(at, size, byte=b"\0"):
+            return lambda text: text[:at] + byte * size + text[at + size:]
+        start = 2 * native().KEPT_HEADER
         with short(4):
             epochs()
-            for name, text in (("empty", b""), ("zeros", bytes(header + 4 * FEW)),
-                               ("no pickle", b"x" * (header + 4 * FEW)),
-                               ("another's", other.ljust(header + 4 * FEW, b"\0"))):
+            first, second = [pathlib.Path(file).read_bytes() for file in files()]
+            self.assertEqual(len(first), start + 4 * FEW)
+            for name, change in (
+                    ("empty", lambda text: b""), ("zeros", filled(0, start + 4 * FEW)),
+                    ("positions are zeros", filled(start + 40, 40)),
+                    ("the first one", filled(start, 4)), ("a bit", filled(start + 80, 1, b"\7")),
+                    ("the state", filled(native().KEPT_HEADER + 80, 8, b"x")),
+                    ("garbage", lambda text: os.urandom(len(text))),
+                    ("longer", lambda text: text + b"\0"), ("shorter", lambda text: text[:-1]),
+                    ("another's", lambda text: second if text == first else first)):
                 with self.subTest(name):
-                    rewrite(text)
+                    rewrite(change)
+                    _, lazy = epochs()
+                    text = pickle.dumps(lazy)
+                    rewrite(change)
+                    self.same(list(pickle.loads(text)), list(lazy))
                     epochs()
-            with self.subTest("cut off"):
-                for file in files():
-                    os.truncate(file, header + 10)
-                epochs()
-            with self.subTest("removed"):
-                for file in files():
-                    os.unlink(file)
-                epochs()
+            for name, make in (("cut off", lambda file: os.truncate(file, start + 10)),
+                               ("removed", os.unlink),
+                               ("a pipe", lambda file: os.unlink(file) or os.mkfifo(file)),
+                               ("a link", lambda file: os.rename(file, file + "x") or
+                                os.symlink(file + "x", file)),
+                               ("others may write", lambda file: os.chmod(file, 0o666))):
+                with self.subTest(name):
+                    for file in files():
+                        make(file)
+                    epochs()
+                    self.assertFalse([file for file in files() if os.path.islink(file)])
+
+    def test_positions(self):
+        """Positions that workers share: what is not what it was is an error."""
+        with short(4):
+            kept = shuffles.Kept.of(np.arange(0, 3 * FEW, 3))
+            file, = glob.glob(os.path.join(CACHE, "perm-*.perm"))
+            self.assertRegex(file, r"/perm-[0-9a-f]{32}\.perm$")  # shardctl cache gc knows it
+            self.same(pickle.loads(pickle.dumps(kept)).indices.tolist(), list(range(0, 3 * FEW, 3)))
+            text = pickle.dumps(kept)
+            with open(file, "r+b") as stream:
+                stream.seek(native().KEPT_HEADER + 8)
+                stream.write(b"\7")
+            with self.assertRaisesRegex(OSError, "damaged; it holds a rank's positions"):
+                pickle.loads(text)
+            shuffles._forget_own(kept.key)
+            self.assertEqual(permutation_files(), [])
+            with self.assertRaisesRegex(OSError, "perm-.*rank's positions"):
+                pickle.loads(text)
 
     def test_failing_calls(self):
         def fail(*_args, **_named):
             raise OSError(122, "Disk quota exceeded")
-        for owner, name in ((os, "rename"), (os, "posix_fallocate"),
-                            (shuffles.Permutation, "_map")):
+        for name in ("kept_begin", "kept_end"):
             with self.subTest(name), short(4):
                 real, lazy = pair()
-                with stderr() as said, replaced(owner, name, fail):
+                with stderr() as said, replaced(Native, name, fail):
                     for epoch in range(3):
                         self.assertTrue(shuffle_both(real, lazy, epoch), "state")
                 self.assertIn("no shared permutation", said[0])
                 self.same(list(lazy), real)
-                self.assertEqual(glob.glob(os.path.join(CACHE, "*.tmp.*")), [])
                 for file in permutation_files():
                     os.unlink(file)
+        with short(4):
+            real, lazy = pair()
+            for file in [file for file in self.kept_by(3) if file.endswith(".perm")]:
+                os.mkdir(file)
+            with stderr() as said:
+                for epoch in range(3):
+                    self.assertTrue(shuffle_both(real, lazy, epoch), "state")
+            self.assertIn("no shared permutation", said[0])
+            self.same(list(lazy), real)
+            self.assertEqual(glob.glob(os.path.join(CACHE, "*.tmp.*")), [])
+            for file in glob.glob(os.path.join(CACHE, "perm-*.perm")):
+                os.rmdir(file)
+
+    def kept_by(self, epochs):
+        """The files that the first epochs keep, which are gone then."""
+        real, lazy = pair()
+        seen = set()
+        for epoch in range(epochs):
+            shuffle_both(real, lazy, epoch)
+            seen.update(permutation_files())
+        for file in permutation_files():
+            os.unlink(file)
+        return seen
 
     def test_file_gone(self):
         """A worker that starts late makes a permutation from its states."""
@@ -166,12 +223,16 @@ class TestShuffle(Case):
         self.same(list(lazy), real)  # mapped still
 
 
+def counted(made):
+    """Each one that is made is added to the list."""
+    end = Native.kept_end
+    return replaced(Native, "kept_end", lambda *args: made.append(1) or end(*args))
+
+
 def shuffle_with_others(lazy, barrier, answers):
     made = []
-    make = shuffles.Permutation._make.__func__
-    shuffles.Permutation._make = classmethod(lambda cls, *a: made.append(1) or make(cls, *a))
     orders = []
-    with short(4):
+    with short(4), counted(made):
         for epoch in range(4):
             barrier.wait(30)
             np.random.seed(epoch)

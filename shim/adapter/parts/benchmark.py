@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""benchmark: the DLIOBenchmark whose initialize() runs, and whether all that it works with is what was
+recognised.
+
+A DLIOBenchmark begins with LoadConfig(). By then its class is there, however DLIO was started
+(dlio_benchmark, python -m dlio_benchmark.main, python .../main.py), and its initialize() is put into a
+Run: so it is known who lists, and nothing needs to be read from the frames of callers. While it runs,
+len() in its module knows Tokens.
+"""
+import sys
+import types
+
+from ..genuine import stranger
+from ..native import WARN, native, speaks
+from ..patching import is_displaced, lent, replace
+
+_run = None   # the Run at hand
+_relied = []  # tables of functions, as a Family has them, of modules that were imported later
+_said = set()
+
+
+def _inside(code):
+    """The code objects that lie in a code object, at any depth."""
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield one
+            yield from _inside(one)
+
+
+def say(what, why):
+    """Once per reason."""
+    if why not in _said:
+        _said.add(why)
+        if speaks():
+            native().log(WARN, "%s is listed in the unmodified way: %s" % (what, why))
+
+
+class Run:
+    """An initialize() that runs.
+
+    benchmark  its DLIOBenchmark
+    """
+
+    def __init__(self, benchmark, function, changes):
+        self.benchmark = benchmark
+        self._changes = changes
+        self._code, self._inner = function.__code__, set(_inside(function.__code__))
+
+    def calls(self, code):
+        """"itself" if the code is that of initialize(), "inside" if of a function in it; None. Only
+        who calls is compared: of a caller's frame nothing is taken."""
+        if code is self._code:
+            return "itself"
+        return "inside" if any(code is one for one in self._inner) else None
+
+    def changed(self):
+        """What is not as it was recognised, in words; None. Asked when a list is about to be used:
+        a plug-in may have changed it at any time."""
+        args, storage = self.benchmark.args, self.benchmark.storage
+        for one in (args, storage, self.benchmark):
+            for name in getattr(one, "__dict__", ()):
+                if callable(getattr(type(one), name, None)) and callable(vars(one)[name]):
+                    return "%s.%s is another one's for this object" % (type(one).__name__, name)
+        return self._changes()
+
+
+def at_hand(storage=None, args=None):
+    """The Run whose benchmark has this storage, or these arguments; None."""
+    if _run is None or (storage is not None and _run.benchmark.storage is not storage) or (
+            args is not None and _run.benchmark.args is not args):
+        return None
+    return _run
+
+
+def rely_on(known):
+    """From now on the functions of this table must be those that were recognised, too."""
+    _relied.append(known)
+
+
+def patch_initialize(cls, function, changes, length):
+    """Put initialize() of a class into a Run.
+
+    function  DLIO's own, behind all decorators
+    changes   tells what is not as it was recognised, in words, or None
+    length    len() while it runs
+    """
+    original = vars(cls)["initialize"]
+
+    def initialize(self, *args, **kwargs):
+        global _run
+        run = Run(self, function, changes)
+        why = changes()
+        if why is not None:
+            say("DLIO's dataset", why)
+            return original(self, *args, **kwargs)
+        before, _run = _run, run
+        try:
+            with lent(function.__globals__, len=length):
+                return original(self, *args, **kwargs)
+        finally:
+            _run = before
+
+    replace(cls, initialize)
+
+
+def changes_in(tree, family, main):
+    """The first function, of those that are loaded, that is not the one that was recognised, in
+    words; None. main: the module of DLIOBenchmark."""
+    running = []
+    for file, functions in [one for known in (family.known, *_relied) for one in known.items()]:
+        name = "dlio_benchmark." + file[:-len(".py")].replace("/", ".")
+        module = main if file == "main.py" else sys.modules.get(name)
+        if module is None:
+            continue
+        for function in functions:
+            found = tree.runs(module, file, function)
+            cls, _, name = function.partition(".")
+            if found is None or is_displaced(vars(module)[cls], name):
+                return "%s is not the function that %s has: something has replaced or wrapped it" % (
+                    function, tree.path(file))
+            running.append(found)
+    name = stranger(running)
+    return name and "%s, which DLIO lists with, is not Python's or numpy's own" % name
+
+
+def patch_config(family, length, module, tree):
+    """Patch dlio_benchmark.utils.config: LoadConfig() finds DLIOBenchmark, and puts its initialize()
+    into a Run. length: len() while it runs."""
+    original = module.LoadConfig
+
+    def LoadConfig(args, config):
+        result = original(args, config)
+        for name in ("__main__", "dlio_benchmark.main"):
+            main = sys.modules.get(name)
+            cls = vars(main).get("DLIOBenchmark") if main is not None else None
+            if (not isinstance(cls, type) or cls.__module__ != name
+                    or "initialize" not in vars(cls)):
+                continue  # a script's own name for the class of the other module
+            function = tree.runs(main, "main.py", "DLIOBenchmark.initialize")
+            if function is None:
+                say("DLIO's dataset", "DLIOBenchmark.initialize is not the function that %s has: "
+                    "something has replaced or wrapped it" % tree.path("main.py"))
+            elif getattr(vars(cls)["initialize"], "__module__", "") != __name__:
+                patch_initialize(cls, function, lambda main=main: changes_in(tree, family, main), length)
+        return result
+
+    replace(module, LoadConfig)

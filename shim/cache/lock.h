@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock.h - a lock file of the cache: flock on it, until a deadline.
+ *
+ * Whoever has the lock may remove the file, as the last thing under it. Who was waiting for it then
+ * has the lock of a file that has no name any more: so it looks, and takes the lock of the one that
+ * has.
+ */
+#ifndef SHARD_CACHE_LOCK_H
+#define SHARD_CACHE_LOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Take the lock of `file`, which is made if need be; `deadline` in ms of the monotonic clock. tell:
+ * called each few seconds with how many ms are left; NULL: not. 0, and *lock is to be released. Or
+ * a negative errno and a line in err[size]: -ETIMEDOUT (without a line) if somebody else has it.
+ */
+int shard_lock_take(const char *file, int64_t deadline,
+                    void (*tell)(const void *context, int64_t left), const void *context, int *lock,
+                    char *err, size_t size);
+
+/* Unlock, and close. -1: nothing. */
+void shard_lock_release(int lock);
+
+/* Remove the file, if nobody has the lock. */
+void shard_lock_remove(const char *file);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/safe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "libshard.h"
+#include "listing/listing.h"
+
+#define OTHERS_WRITE (S_IWGRP | S_IWOTH)
+
+static int judge(const struct stat *st, char *err, size_t size) {
+  if (!S_ISREG(st->st_mode)) {
+    return shard_error_set(err, size, -EINVAL, "it is no regular file; remove it");
+  }
+  if (st->st_uid != geteuid() && st->st_uid != 0) {
+    return shard_error_set(err, size, -EPERM, "it belongs to user %lu", (unsigned long)st->st_uid);
+  }
+  if (st->st_mode & OTHERS_WRITE) {
+    return shard_error_set(err, size, -EPERM,
+                           "others may write to it (mode %03o); look at what it holds, and chmod "
+                           "go-w",
+                           (unsigned)(st->st_mode & 0777));
+  }
+  return 0;
+}
+
+int shard_safe_open(const char *path, int flags, mode_t mode, bool links, struct stat *st,
+                    char *err, size_t size) {
+  struct stat own;
+  st = st ? st : &own;
+  int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links ? 0 : O_NOFOLLOW), mode);
+  if (fd < 0) {
+    int rc = -errno;
+    /* Another user's may not even be opened: say whose it is. */
+    bool told =
+        (rc == -EACCES || rc == -EPERM) && lstat(path, st) == 0 && judge(st, err, size) != 0;
+    return told ? rc : shard_error_set(err, size, rc, "%s", strerror(-rc));
+  }
+  int rc = fstat(fd, st) == 0 ? judge(st, err, size)
+                              : shard_error_set(err, size, -errno, "%s", strerror(errno));
+  if (rc != 0) {
+    close(fd);
+  }
+  return rc ? rc : fd;
+}
+
+int shard_file_open(const char *file, char *err, size_t errsize) {
+  int saved = errno, fd = shard_safe_open(file, O_RDONLY, 0, true, NULL, err, errsize);
+  errno = saved;
+  return fd;
+}
+
+int shard_safe_read(const char *path) {
+  char ignored[1];
+  return shard_safe_open(path, O_RDONLY, 0, false, NULL, ignored, sizeof(ignored));
+}
+
+int shard_safe_listing(const char *path, struct shard_listing **out) {
+  int saved = errno, fd = shard_safe_read(path);
+  int rc = shard_listing_map(fd, path, out);
+  errno = saved;
+  return rc;
+}

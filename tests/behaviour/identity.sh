@@ -1,0 +1,131 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A listing is used only for the names that it was made of: whatever is done to a directory behind
+# it, and to the clocks and file systems below it, the ranks see what is there.
+. "$(dirname "$0")/lib.bash"
+in_namespace
+mounts=()
+trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done 2>/dev/null; rm -rf "$WORK" "$ON_DISK"' EXIT
+ON_DISK=$(mktemp -d /var/tmp/shard-test.XXXXXX) || exit 2
+OLD='2026-01-01 00:00:00'
+export SHARD_CACHE_DIR=$WORK/cache
+LISTING= # SHARD_LISTING
+
+# both DIRECTORY: what two ranks see of it
+both() {
+  local r
+  for r in 0 1; do
+    env ${LISTING:+SHARD_LISTING="$LISTING"} SHARD_DATASET="$1" SHARD_RANK=$r SHARD_SIZE=2 SHARD_TIMEOUT=20 \
+      LD_PRELOAD="$LIB" timeout 30 find "$1" -type f || echo "status $?"
+  done
+}
+# sees NAME DIRECTORY: two ranks see what is there, once, and say nothing
+sees() { both "$2" 2>&1 | sort | diff - <(find "$2" -type f | sort) >"$WORK/diff"; verdict "$1" "$(head -5 "$WORK/diff")"; }
+# versions DIRECTORY: how many listings of it were made until now
+versions() { ls "$SHARD_CACHE_DIR" | grep -c '\.listing$'; }
+# kept NAME DIRECTORY: the listing that is there is used
+kept() {
+  local before; before=$(versions)
+  sees "$1" "$2"; verdict "$1: the listing is used" "$([ "$(versions)" = "$before" ] || ls -l "$SHARD_CACHE_DIR")"
+}
+
+# ---- times that are put back --------------------------------------------------------------------
+putting_back() { # KIND FOLDER
+  local d=$2/set; mkdir -p "$d/sub/deep"
+  touch "$d"/a{0..3} "$d"/sub/a{0..3} "$d"/sub/deep/a{0..3}
+  touch -d "$OLD" "$d/sub/deep" "$d/sub" "$d"
+  sees "$1" "$d"
+  kept "$1, again" "$d"
+  touch "$d"/b{0..3}; touch -d "$OLD" "$d"
+  sees "$1: more files, mtime put back" "$d"
+  touch "$d"/sub/deep/b{0..3}; touch -d "$OLD" "$d/sub/deep"
+  sees "$1: more in a sub-folder, mtime put back" "$d"
+  "$CTL" index "$d" -o "$WORK/$1.listing" >/dev/null
+  LISTING=$WORK/$1.listing kept "$1: SHARD_LISTING" "$d"
+  rm "$d/sub/a0"; mv "$d/sub/a1" "$d/sub/c1"; touch -d "$OLD" "$d/sub"
+  sees "$1: removed and renamed, mtime put back" "$d"
+  LISTING=$WORK/$1.listing both "$d" >"$WORK/out" 2>"$WORK/err"
+  verdict "$1: SHARD_LISTING, mtime put back" "$(grep -v '^status' "$WORK/out"; grep -q "SHARD_LISTING.*$d.*changed" "$WORK/err" || cat "$WORK/err")"
+  mv "$d" "$2/other"; mkdir "$d"; touch "$d"/z{0..6}; touch -d "$OLD" "$d"
+  sees "$1: another directory in its place" "$d"
+  rm -r "$d"; mv "$2/other" "$d"
+  sees "$1: the first one again" "$d"
+  : >"$2/tree.tar"; tar -C "$2" -cf "$2/tree.tar" set; touch "$d"/y{0..2}; tar -C "$2" -xf "$2/tree.tar"
+  sees "$1: tar puts the times back" "$d"
+}
+putting_back disk "$ON_DISK"
+if mkdir "$WORK/tmpfs" && mount -t tmpfs none "$WORK/tmpfs" 2>/dev/null; then
+  mounts=("$WORK/tmpfs" "${mounts[@]}"); putting_back tmpfs "$WORK/tmpfs"
+  mkdir "$WORK"/{overlay,lower} "$WORK"/tmpfs/{upper,work}
+  if mount -t overlay none -o "lowerdir=$WORK/lower,upperdir=$WORK/tmpfs/upper,workdir=$WORK/tmpfs/work" "$WORK/overlay" 2>/dev/null; then
+    mounts=("$WORK/overlay" "${mounts[@]}"); putting_back overlay "$WORK/overlay"
+  fi
+else
+  skip "tmpfs, overlay" "mount is not allowed"; finish
+fi
+
+# ---- another file system at the same path ---------------------------------------------------------
+mkdir "$WORK"/{one,two,at}
+for k in one two; do mount -t tmpfs none "$WORK/$k"; mounts=("$WORK/$k" "${mounts[@]}"); done
+# Names go into both within one tick of the clock.
+"$PYTHON" - "$WORK/one" "$WORK/two" <<'END' || skip "two tmpfs" "no two alike were made"
+import os, sys
+for i in range(3000):
+    for k in sys.argv[1:]:
+        for n in range(4):
+            os.close(os.open("%s/%s%d" % (k, os.path.basename(k), n), os.O_CREAT))
+    if len({(s.st_ino, s.st_mtime_ns, s.st_ctime_ns) for s in map(os.stat, sys.argv[1:])}) == 1:
+        sys.exit(0)
+    for k in sys.argv[1:]:
+        for name in os.listdir(k):
+            os.unlink("%s/%s" % (k, name))
+sys.exit(1)
+END
+for k in one two one; do
+  mount --bind "$WORK/$k" "$WORK/at"; sees "two tmpfs with equal inodes and times: $k" "$WORK/at"; umount "$WORK/at"
+done
+
+if truncate -s 4M "$ON_DISK/a.img" && mkfs.ext4 -q "$ON_DISK/a.img" && loop=$(losetup -f) && mount -o loop="$loop" "$ON_DISK/a.img" "$WORK/at" 2>/dev/null; then
+  touch "$WORK"/at/a{0..3}; umount "$WORK/at"
+  cp "$ON_DISK/a.img" "$ON_DISK/b.img"
+  debugfs -w -R 'write /dev/null b0' "$ON_DISK/b.img" 2>/dev/null
+  cp "$ON_DISK/b.img" "$ON_DISK/c.img"
+  when=$(date -d '5 years' +%Y%m%d%H%M%S)
+  debugfs -w -R "set_inode_field / ctime $when" "$ON_DISK/c.img" 2>/dev/null
+  for k in a b a; do
+    mount -o ro,loop="$loop" "$ON_DISK/$k.img" "$WORK/at"
+    sees "image of equal times at the same path: $k" "$WORK/at"; kept "image: $k, again" "$WORK/at"
+    umount "$WORK/at"
+  done
+  for k in a b a; do # below another file system, which shows the image's times
+    mount -o ro,loop="$loop" "$ON_DISK/$k.img" "$WORK/lower"
+    mount -t overlay none -o "lowerdir=$WORK/lower:$WORK/one" "$WORK/at"
+    sees "image below an overlay at the same path: $k" "$WORK/at"; kept "image below an overlay: $k, again" "$WORK/at"
+    umount "$WORK/at" "$WORK/lower"
+  done
+  mount -o ro,loop="$loop" "$ON_DISK/c.img" "$WORK/at"; begin=$SECONDS
+  sees "a time to come" "$WORK/at"; kept "a time to come, again" "$WORK/at"
+  verdict "a time to come: no waiting" "$( ((SECONDS - begin < 10)) || echo "$((SECONDS - begin)) s")"
+  umount "$WORK/at"
+  # What another host, or this one before it was started anew, has listed.
+  "$PYTHON" -c 'import uuid; print(uuid.uuid4())' >"$WORK/boot"
+  boot=/proc/sys/kernel/random/boot_id
+  d=$ON_DISK/set; sees "before a boot" "$d"
+  mount -o ro,loop="$loop" "$ON_DISK/a.img" "$WORK/at"; sees "image before a boot" "$WORK/at"
+  "$CTL" index "$d" -o "$WORK/carried" >/dev/null; "$CTL" index "$WORK/at" -o "$WORK/carried_image" >/dev/null
+  if mount --bind "$WORK/boot" $boot 2>/dev/null; then
+    mounts=($boot "${mounts[@]}")
+    kept "after a boot" "$d"
+    LISTING=$WORK/carried kept "a listing carried to another host" "$d"
+    LISTING=$WORK/carried_image kept "a listing of an image carried to another host" "$WORK/at"
+    umount "$WORK/at"; mount -o ro,loop="$loop" "$ON_DISK/b.img" "$WORK/at"
+    sees "another image after a boot" "$WORK/at"
+    umount $boot
+  else
+    skip "another boot" "mount is not allowed"
+  fi
+  umount "$WORK/at"
+else
+  skip "images" "no loop device"
+fi
+finish

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What happens at the same time: forks while a listing is built, builders that die, locks that go.
+# ROUNDS: how often (1).
+. "$(dirname "$0")/lib.bash"
+ROUNDS=${ROUNDS:-1}
+export SHARD_CACHE_DIR=$WORK/cache SHARD_TIMEOUT=3
+
+# A thread of a host forks children that sleep, and inherit whatever libshard.so has open.
+program forks
+program late_fork
+sets=
+for k in {01..12}; do mkdir "$WORK/set$k"; touch "$WORK/set$k"/{1..10}; sets+=:$WORK/set$k; done
+for ((round = 1; round <= ROUNDS; round++)); do
+  for each in 200 20000; do
+    rm -rf "$SHARD_CACHE_DIR"; begin=$SECONDS
+    SHARD_DATASET=${sets#:} SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB timeout 200 "$WORK/forks" $each "$WORK"/set* >"$WORK/out" 2>"$WORK/err"
+    verdict "12 listings, a fork each $each us" "$(grep -vx 5 "$WORK/out"; [ "$(wc -l <"$WORK/out")" = 12 ] || echo "$(wc -l <"$WORK/out") of 12"; head -3 "$WORK/err"
+      ((SECONDS - begin < 60)) || echo "took $((SECONDS - begin)) s")"
+  done
+done
+
+# A host that dies while its builder works; a child that it has forked has the lock open, and lives on.
+mkdir "$WORK/slow" "$WORK/left"; cp "$LIB" "$WORK/slow"; touch "$WORK/left"/{1..10}
+printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"
+for ((round = 1; round <= ROUNDS; round++)); do
+  rm -rf "$SHARD_CACHE_DIR"
+  SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$WORK/slow/libshard.so "$WORK/late_fork" "$WORK/left" 6 >/dev/null 2>&1 & host=$!
+  sleep 0.6; kill -9 $host; wait $host 2>/dev/null
+  SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB timeout 20 ls "$WORK/left" >"$WORK/out" 2>"$WORK/err"
+  verdict "a host that died has left a child" "$([ "$(wc -l <"$WORK/out")" = 5 ] || cat "$WORK/out" "$WORK/err")"
+done
+finish

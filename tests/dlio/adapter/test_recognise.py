@@ -1,0 +1,233 @@
+"""What is recognised is what runs: every change of a function changes its fingerprint, and what stands
+in its place when DLIO runs is noticed."""
+import builtins
+import functools
+import glob
+import importlib
+import io
+import os
+import random
+import re
+import tokenize
+import types
+import unittest
+
+import dlio_benchmark.main as dlio_main
+import dlio_benchmark.utils.config as config
+import numpy
+from _libshard import dlio, genuine, recognise
+from _libshard.parts import benchmark
+from dlio_benchmark.storage import file_storage
+
+from .plain import replaced
+
+
+def lines_of(file, function):
+    """The lines of a method of the DLIO at hand."""
+    with open(dlio.tree.path(file), encoding="utf-8") as stream:
+        text = stream.read()
+    source = recognise.Source(text)
+    first, last = source._methods[function]
+    return text.split("\n")[first - 1:last]
+
+
+def print_of(function, lines):
+    """The fingerprint of a method with these lines; None if they are no Python."""
+    cls, _, name = function.partition(".")
+    try:
+        return recognise.fingerprints("class %s:\n%s\n" % (cls, "\n".join(lines))).get(
+            "%s.%s" % (cls, name))
+    except (SyntaxError, ValueError):
+        return None
+
+
+def other(token):
+    """A token in the place of another one of its kind."""
+    if token.type == tokenize.NUMBER:
+        return token.string + "1"
+    if token.type == tokenize.NAME:
+        return token.string + "_"
+    if token.type == tokenize.STRING:
+        quote = re.match("[A-Za-z]*(\"{3}|'{3}|.)", token.string).end()
+        return token.string[:quote] + "#" + token.string[quote:]
+    if token.type == tokenize.OP:
+        return {"+": "-", "<": ">", "[": "(", "]": ")", "==": "!=", ".": ",", ",": "."}.get(
+            token.string, token.string + token.string)
+    return None
+
+
+def changed_by_token(lines):
+    """The lines, one token changed."""
+    text = "if True:\n" + "\n".join(lines) + "\n"
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        instead = other(token)
+        if instead is None or token.start[0] == 1:
+            continue
+        changed = text.split("\n")
+        (row, begin), (last, end) = token.start, token.end
+        changed[row - 1:last] = (changed[row - 1][:begin] + instead + changed[last - 1][end:]).split("\n")
+        yield repr(token), changed[1:-1]
+
+
+def changed_by_indentation(lines):
+    """The lines, where one line and what is further in under it moves by a level."""
+    for at, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip())
+        if at == 0 or not line.strip() or line.lstrip()[0] == "#":
+            continue
+        end = at + 1
+        while end < len(lines) and (not lines[end].strip()
+                                    or len(lines[end]) - len(lines[end].lstrip()) > indent):
+            end += 1
+        for move in (4, -4):
+            block = [(" " * 4 + one if move > 0 else one[4:]) if one.strip() else one
+                     for one in lines[at:end]]
+            yield "line %d by %d" % (at, move), lines[:at] + block + lines[end:]
+
+
+class TestFingerprints(unittest.TestCase):
+    """Every function that is relied upon, every token and every block."""
+
+    def test_every_change(self):
+        tried = 0
+        for file, functions in dlio.family.known.items():
+            for function in functions:
+                lines = lines_of(file, function)
+                before = print_of(function, lines)
+                self.assertIn(before, functions[function])
+                for change in (changed_by_token, changed_by_indentation):
+                    for what, changed in change(lines):
+                        tried += 1
+                        self.assertNotEqual(print_of(function, changed), before,
+                                            "%s: %s" % (function, what))
+        self.assertGreater(tried, 3000)
+
+    def test_what_does_nothing(self):
+        """Comments between lines may change, but not in strings."""
+        lines = ["    def f(self):", "        a = 1", "        return a"]
+        self.assertEqual(print_of("C.f", lines[:2] + ["# more", ""] + lines[2:]), print_of("C.f", lines))
+        one, two = (["    def f(self):", "        a = '''", text, "        '''"]
+                    for text in ("# x", "# y"))
+        self.assertNotEqual(print_of("C.f", one), print_of("C.f", two))
+
+
+def wrapped(function):
+    """As tracers do."""
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+    return wrapper
+
+
+class Pretender:
+    """As wrapt's: it tells of everything what the function tells."""
+
+    def __init__(self, function):
+        self.__wrapped__ = function
+
+    def __getattr__(self, name):
+        return getattr(self.__wrapped__, name)
+
+
+class TestWhatRuns(unittest.TestCase):
+    """benchmark.changes_in()."""
+
+    def changes(self):
+        return benchmark.changes_in(dlio.tree, dlio.family, dlio_main)
+
+    def test_as_it_was(self):
+        self.assertIsNone(self.changes())
+
+    def test_every_function(self):
+        """Wrapped, replaced, with another code, or taken back from us: each is told by its name."""
+        tried = 0
+        for file, functions in dlio.family.known.items():
+            try:
+                module = dlio_main if file == "main.py" else importlib.import_module(
+                    "dlio_benchmark." + file[:-3].replace("/", "."))
+            except ImportError:  # of DALI, which is not installed here
+                continue
+            for function in functions:
+                name, _, method = function.partition(".")
+                cls, tried = vars(module)[name], tried + 1
+                own = vars(cls)[method]
+                inside = wrapped(own)  # by code that lies in DLIO's package
+                inside = types.FunctionType(inside.__code__, {"__name__": "dlio_benchmark.plugins.mine"},
+                                            closure=inside.__closure__)
+                inside.__wrapped__ = own
+                for other_one in (wrapped(own), lambda *args, **kwargs: None, inside,
+                                  Pretender(own)):
+                    with replaced(cls, method, other_one):
+                        self.assertIn(function, self.changes() or "")
+                bare = recognise.unwrapped(own)
+                if own.__module__.startswith("_libshard"):
+                    with replaced(cls, method, bare):
+                        self.assertIn(function, self.changes() or "")
+                code = bare.__code__
+                bare.__code__ = code.replace(co_consts=code.co_consts + ("another",))
+                try:
+                    self.assertIn(function, self.changes() or "")
+                finally:
+                    bare.__code__ = code
+        self.assertGreater(tried, 10)
+        self.assertIsNone(self.changes())
+
+    def test_every_name(self):
+        """Functions of Python and numpy that DLIO lists with."""
+        for owner, name in ((os, "listdir"), (glob, "glob"), (builtins, "sorted"), (builtins, "len"),
+                            (builtins, "range"), (os.path, "join"), (os.path, "abspath"),
+                            (numpy, "argsort"), (numpy.random, "shuffle"), (numpy.random, "seed"),
+                            (numpy, "arange"), (config.math, "ceil")):
+            own = getattr(owner, name)
+            for other_one in (wrapped(own) if not isinstance(own, type) else type(name, (), {}),
+                              functools.partial(own)):
+                with replaced(owner, name, other_one):
+                    self.assertIn(name, self.changes() or "", name)
+        for owner, name, other_one in ((os, "path", types.ModuleType("posixpath")),
+                                       (numpy, "random", types.SimpleNamespace(**vars(numpy.random))),
+                                       (numpy, "argsort", numpy.vectorize(len))):
+            with replaced(owner, name, other_one):
+                self.assertIn(name, self.changes() or "", name)
+        self.assertIsNone(self.changes())
+
+    def test_names_of_modules(self):
+        """A module's own names come before Python's."""
+        for module, name in ((dlio_main, "len"), (dlio_main, "sorted"), (config, "range"),
+                             (file_storage, "os"), (file_storage, "glob"), (dlio_main, "np")):
+            before = vars(module).get(name)
+            vars(module)[name] = lambda *args: None
+            try:
+                self.assertIn(name, self.changes() or "", name)
+            finally:
+                del vars(module)[name]
+                if before is not None:
+                    vars(module)[name] = before
+        self.assertIsNone(self.changes())
+
+    def test_objects(self):
+        """A method of an object's own."""
+        args, storage = types.SimpleNamespace(), file_storage.FileStorage.__new__(
+            file_storage.FileStorage)
+        one = types.SimpleNamespace(args=args, storage=storage)
+        run = benchmark.Run(one, TestWhatRuns.changes, lambda: None)
+        self.assertIsNone(run.changed())
+        storage.walk_node = lambda *args: []
+        self.assertIn("walk_node", run.changed())
+
+    def test_what_others_change(self):
+        """What is wrapped to look at a program, and lists do not depend on."""
+        for owner, name in ((builtins, "print"), (builtins, "open"), (os, "getpid"), (random, "shuffle")):
+            with replaced(owner, name, wrapped(getattr(owner, name))):
+                self.assertIsNone(self.changes(), name)
+
+    def test_genuine(self):
+        """All of them, by themselves."""
+        for owner, names in ((os, ("listdir", "scandir", "walk", "makedirs")), (builtins, dir(builtins)),
+                             (numpy.random, ("seed", "shuffle", "permutation", "get_state")),
+                             (random, ("shuffle", "random", "sample"))):
+            for name in names:
+                if callable(getattr(owner, name)) and not isinstance(getattr(owner, name), type) \
+                        and name not in ("quit", "exit", "copyright", "credits", "license", "help",
+                                         "open"):
+                    self.assertTrue(genuine.is_genuine(getattr(owner, name), owner, name), name)
+

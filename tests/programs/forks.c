@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * forks US DIRECTORY...: counts the names of each directory, while another thread forks a child
+ * each US microseconds. The children do nothing until the directory has been read, and have copies
+ * of all descriptors that were open when they were made.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST 6000
+
+static atomic_bool stop;
+static pid_t children[MOST];
+static size_t count;
+
+static void *make_children(void *interval) {
+  while (!atomic_load(&stop) && count < MOST) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      pause();
+      _exit(0);
+    }
+    if (pid > 0) {
+      children[count++] = pid;
+    }
+    usleep((useconds_t) * (long *)interval);
+  }
+  return NULL;
+}
+
+static long read_all(const char *path) {
+  long names = 0;
+  DIR *dir = opendir(path);
+  if (!dir) {
+    return -1;
+  }
+  errno = 0;
+  for (const struct dirent *d; (d = readdir(dir));) {
+    names += d->d_name[0] != '.';
+  }
+  int error = errno;
+  closedir(dir);
+  errno = error;
+  return error ? -1 : names;
+}
+
+int main(int argc, char **argv) {
+  long interval = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
+  for (int i = 2; i < argc; i++) {
+    pthread_t thread;
+    struct timespec begin, end;
+    atomic_store(&stop, false);
+    count = 0;
+    pthread_create(&thread, NULL, make_children, &interval);
+    usleep(2000);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    long names = read_all(argv[i]);
+    int error = errno;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    double seconds =
+        (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+    if (names < 0) {
+      printf("%s: %s after %.1f s\n", argv[i], strerror(error), seconds);
+    } else {
+      printf("%ld\n", names);
+    }
+    for (size_t k = 0; k < count; k++) {
+      kill(children[k], SIGKILL);
+      waitpid(children[k], NULL, 0);
+    }
+  }
+  return 0;
+}
