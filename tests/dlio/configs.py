@@ -46,7 +46,7 @@ class Config:
     private: bool = False    # generates its own dataset, anew for every run
     quick: bool = False
     dataset_path: str = ""   # format string that makes the path DLIO gets from the real one
-    needs: str = ""          # a file of DLIO's package: only trees that have it run this
+    needs: str = ""          # a file of DLIO's package, or an argument: only trees that have it run this
 
     @property
     def dali(self):
@@ -373,6 +373,41 @@ def fork():
                 "reader.multiprocessing_context": name}, ranks=(2, 3))
 
 
+def skip_listing():
+    """Names made by counting, as mlpstorage 3 has it of MLCommons' fork."""
+    jpeg, folders = plain("jpeg", train=42, valid=13), plain("jpeg", 1, FOLDERS, train=42, valid=13)
+    seed = {"reader.file_shuffle": "seed", "reader.sample_shuffle": "seed"}
+    fork_, spawn = ({"reader.multiprocessing_context": name} for name in ("fork", "spawn"))
+    columns = {"reader.batch_size": 8, "reader.batch_size_eval": 8,
+               "dataset.parquet.row_group_size": 4, "train.computation_time": 0.02,
+               "evaluation.eval_time": 0.02, "reader.read_threads": 0}
+    one = {"reader.read_threads": 0}
+    direct = {"storage.storage_type": "direct_fs", "storage.storage_root": "/", "reader.odirect": True,
+              "storage.storage_options.storage_library": "s3dlio",
+              "storage.storage_options.uri_scheme": "direct"}
+    few = {"dataset.num_files_train": 30, "dataset.num_files_eval": 8}
+
+    for name, dataset, options, ranks in (
+            ("jpeg", jpeg, {}, (1, 2, 3, 4)), ("folders", folders, {}, (1, 2, 4)),
+            ("seed", jpeg, {**seed, **one}, (2, 3)), ("folders-seed", folders, {**seed, **fork_}, (1, 4)),
+            ("spawn", folders, {**seed, **spawn, "reader.read_threads": 1}, (2,)),
+            ("validated", folders, {"dataset.listing_validation_interval": 5, **one}, (2, 5)),
+            ("unvalidated", jpeg, {"dataset.listing_validation_interval": 0, **one}, (2,)),
+            ("no-valid", jpeg, {"workflow.evaluation": False, **one}, (2,)),
+            ("other-total", folders, few, (1, 2)),  # names of another total are not there
+            ("more", jpeg, {"dataset.num_files_train": 43}, (1, 2)),
+            ("iterative", jpeg, {"reader.data_loader_sampler": "iterative", **seed, **one}, (2,)),
+            ("npz", plain("npz", 4, FOLDERS), {**seed, **one}, (2,)),
+            ("parquet", plain("parquet", 16), columns, (1, 2, 4)),
+            ("parquet-folders", plain("parquet", 16, FOLDERS), {**columns, **seed}, (2,)),
+            ("jpeg-direct", folders, {**one, **seed,
+                                      "storage.storage_options.storage_library": "direct"}, (2,)),
+            ("direct_fs", plain("npz", 4, FOLDERS), {**one, **direct}, (2,))):
+        yield Config(f"skip-{name}", dataset, {"dataset.skip_listing": True, **options}, ranks=ranks,
+                     needs="skip_listing", quick=name in ("jpeg", "folders-seed"),
+                     fallback="total" in name or name == "more", may_hang=name == "more")
+
+
 def matrix():
     """All configurations.
 
@@ -380,7 +415,7 @@ def matrix():
     read ahead past the last step, so that only which files they open repeats, not how often.
     """
     configs = [config for part in (cross, shuffles, formats, readers, dali, paths, counts,
-                                   surroundings, workflows, fork) for config in part()]
+                                   surroundings, workflows, fork, skip_listing) for config in part()]
     for config in configs:
         config.opens = config.opens or ("set" if config.loader == "tensorflow" else "counts")
     return sorted(configs, key=lambda config: (config.may_hang, config.loader != "pytorch"))

@@ -263,14 +263,21 @@ def package(args):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def is_there(folder, needed):
+    """Whether a DLIO has a file, or an argument of that name."""
+    if "/" in needed:
+        return os.path.exists(os.path.join(folder, needed))
+    with open(os.path.join(folder, "utils", "config.py"), encoding="utf-8") as stream:
+        return f"    {needed}: " in stream.read()
+
+
 def choose(args):
     """The configurations to run, by number of ranks."""
     chosen = configs.control() if args.control else configs.matrix()
     chosen = [config for config in chosen if re.search(args.filter, config.name)
               and (config.quick or not args.quick or args.control)]
     folder = package(args) if any(config.needs for config in chosen) else ""
-    chosen = [config for config in chosen
-              if not config.needs or os.path.exists(os.path.join(folder, config.needs))]
+    chosen = [config for config in chosen if not config.needs or is_there(folder, config.needs)]
     skipped = []
     if not has(args, "nvidia") or not has(args, "nvidia.dali"):  # a venv of its own has it
         chosen = [config for config in chosen if not config.dali]

@@ -56,9 +56,9 @@ SINCE_JULY_2026 = changed(JUNE_2026, {
 })
 
 
-def _patch_config(module, _tree):
+def _patch_config(module, tree):
     cls = module.ConfigArguments
-    rank0.patch_config(module)
+    rank0.patch_config(module, tree)
     virtual.index_map(module, cls)
     virtual.file_map(ThreadSamplesFromStart)(module, cls)
     reshard.patch(module, cls)

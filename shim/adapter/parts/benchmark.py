@@ -5,7 +5,7 @@ recognised.
 A DLIOBenchmark begins with LoadConfig(). By then its class is there, however DLIO was started
 (dlio_benchmark, python -m dlio_benchmark.main, python .../main.py), and its initialize() is put into a
 Run: so it is known who lists, and nothing needs to be read from the frames of callers. While it runs,
-len() in its module knows Tokens.
+len() in its module knows Tokens, and range() may stand for numbers that are not counted (skipped.py).
 """
 import sys
 import types
@@ -39,10 +39,11 @@ class Run:
     """An initialize() that runs.
 
     benchmark  its DLIOBenchmark
+    skip       if it counts its files' names, and need not: a skipped.Skip; None
     """
 
     def __init__(self, benchmark, function, changes):
-        self.benchmark = benchmark
+        self.benchmark, self.skip = benchmark, None
         self._changes = changes
         self._code, self._inner = function.__code__, set(_inside(function.__code__))
 
@@ -77,6 +78,11 @@ def rely_on(known):
     _relied.append(known)
 
 
+def _range(*arguments):
+    """range() in the module of initialize()."""
+    return _run.skip.range(*arguments) if _run and _run.skip else range(*arguments)
+
+
 def patch_initialize(cls, function, changes, length):
     """Put initialize() of a class into a Run.
 
@@ -95,7 +101,7 @@ def patch_initialize(cls, function, changes, length):
             return original(self, *args, **kwargs)
         before, _run = _run, run
         try:
-            with lent(function.__globals__, len=length):
+            with lent(function.__globals__, len=length, range=_range):
                 return original(self, *args, **kwargs)
         finally:
             _run = before

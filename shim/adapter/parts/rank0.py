@@ -19,6 +19,7 @@ from ..known import this_libshard
 from ..native import WARN, native
 from ..patching import Proxy, lent, replace
 from ..sequences import FileList
+from . import skipped
 from .derived import share, shard_world
 from .benchmark import at_hand
 from .tokens import Names, Refusal, Token, check, files_of, kind_of, say_refusal
@@ -187,8 +188,8 @@ class Comm(Proxy):
 # ---- where initialize() comes by ---------------------------------------------------------------
 
 
-def _patch_beginning(cls):
-    """initialize() sets files_pre_sharded before it lists: from then on it has a Comm."""
+def _patch_beginning(cls, tree):
+    """initialize() sets files_pre_sharded before it lists: from then on it has a Comm, or a Skip."""
     name = "files_pre_sharded"
     default = vars(cls)[name]
 
@@ -198,8 +199,9 @@ def _patch_beginning(cls):
     def fset(self, value):
         self.__dict__[name] = value
         run = at_hand(args=self) if value else None
-        if run and not getattr(self, "skip_listing", False) and not isinstance(
-                run.benchmark.comm, Comm):
+        if run and getattr(self, "skip_listing", False):
+            run.skip = skipped.begin(tree, run)
+        elif run and not isinstance(run.benchmark.comm, Comm):
             run.benchmark.comm = Comm(run.benchmark, run.benchmark.comm)
 
     setattr(cls, name, property(fget, fset))
@@ -218,10 +220,12 @@ def _patch_end(cls, module):
         if isinstance(getattr(benchmark, "comm", None), Comm):
             benchmark.comm = benchmark.comm.original()
         given = {"train": file_list_train, "eval": file_list_eval}
-        if any(files_of(files) is not None for files in given.values()):
+        skip = run and run.skip
+        found = {kind: skip.files("valid" if kind == "eval" else kind, files) if skip else files_of(files)
+                 for kind, files in given.items()}
+        if any(files is not None for files in found.values()):
             world = shard_world(self)
-            for kind, files in given.items():
-                files = files_of(files)
+            for kind, files in found.items():
                 if files is not None and world is not None:
                     files = share(files, len(files), world.rank, world.size)
                     setattr(benchmark, "num_files_" + kind, len(files))
@@ -233,9 +237,9 @@ def _patch_end(cls, module):
     replace(cls, derive_configurations)
 
 
-def patch_config(module):
+def patch_config(module, tree):
     """Patch dlio_benchmark.utils.config."""
-    _patch_beginning(module.ConfigArguments)
+    _patch_beginning(module.ConfigArguments, tree)
     _patch_end(module.ConfigArguments, module)
 
 

@@ -58,8 +58,12 @@ def files_of(value):
 
 
 def length(value):
-    """len() for the module of initialize(): a list of one Token has the length it stands for."""
-    files = files_of(value)
+    """len() for the module of initialize(): a list of one Token has the length it stands for, and so
+    has one of numbers."""
+    files, run = files_of(value), at_hand()
+    part = run.skip.part(value) if run and run.skip else None
+    if part is not None:
+        return part.length(value)
     return len(value) if files is None else len(files)
 
 

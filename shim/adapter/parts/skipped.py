@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""skipped: MLCommons' skip_listing, by which every rank makes the names of its files by counting.
+
+initialize() has a loop over range(rank, files, ranks) that makes a name, asks the storage class for
+its URI, and keeps that. Here range() gives this loop a few numbers of the rank's, and then an Index
+that stands for all of them: DLIO's own code makes the template, and a few names to compare it with.
+derive_configurations() gets a FileList in their place. All else, as looking whether files are there,
+is DLIO's own.
+
+Ranks exchange positions, and not paths, before an epoch: so either all of them do this, or none.
+"""
+import os
+import time
+
+from ..known import this_libshard
+from ..native import WARN, native
+from ..numbered import FIRST, Index, Unclear, label, template
+from ..sequences import FileList
+from .benchmark import rely_on
+from .tokens import Refusal, check, say_refusal
+
+HELLO, VERDICT = 22874, 22875  # tags of messages
+PATIENCE = 30.0  # seconds that ranks wait for each other; all of them have just met in a barrier
+SAMPLES = 3      # numbers whose names are made as ever, and compared
+
+KINDS = {"train": "num_files_train", "valid": "num_files_eval"}
+
+# By the class of the storage: what makes a URI of a path.
+KNOWN = {
+    "FileStorage": {"storage/file_storage.py": {"FileStorage.get_uri": ("b640d7a530",)}},
+    "ObjStoreLibStorage": {"storage/obj_store_lib.py": {
+        "ObjStoreLibStorage.get_uri": ("daefc985e9",)}},
+    "S3Storage": {"storage/s3_storage.py": {"S3Storage.get_uri": ("df36890e8c",)}},
+    "AIStoreStorage": {"storage/aistore_storage.py": {"AIStoreStorage.get_uri": ("be123fe29e",)}},
+}
+
+
+class Part:
+    """The files of one kind that this rank is to make names of.
+
+    rank, count, size   range(rank, count, size) is what DLIO's loop goes over
+    """
+
+    def __init__(self, kind, rank, count, size):
+        self.kind, self.rank, self.count, self.size = kind, rank, count, size
+        self._whole = None  # the list that the loop has filled, as len() has seen it
+
+    def numbers(self):
+        """What the loop gets: the first, a middle and the last number of the rank's, and an Index."""
+        own = range(self.rank, self.count, self.size)
+        return [own[0], own[len(own) // 2], own[-1], Index(self.kind)]
+
+    def length(self, values):
+        """len() of the list: of all that the loop makes, and of what is left once DLIO has cut it to
+        what each rank has."""
+        if self._whole is None:
+            self._whole = values
+        own = range(self.rank, self.count, self.size)
+        return len(own) if values is self._whole else self.count // self.size
+
+    def files(self, values):
+        """The FileList of what the loop has made. ValueError: it is not what numbers() tells."""
+        *samples, text = values
+        prefix, names = template(text, self.count)
+        files = FileList(names, prefix)
+        if samples != [files[number] for number in self.numbers()[:-1]]:
+            raise Unclear("DLIO does not make all names alike: %r" % (samples,))
+        return files[self.rank::self.size][:self.count // self.size]
+
+
+class Skip:
+    """Stands for range() in the module of initialize() while that makes names."""
+
+    def __init__(self, benchmark):
+        self._benchmark = benchmark
+        self._left = {kind: getattr(benchmark, number) for kind, number in KINDS.items()
+                      if kind == "train" or benchmark.do_eval}
+        self._made = {}  # kind -> Part
+
+    def range(self, *arguments):
+        """The builtin's, but for the first one over a rank's numbers of each kind."""
+        benchmark = self._benchmark
+        if len(arguments) == 3:
+            for kind, count in self._left.items():
+                rank, size = benchmark.my_rank, benchmark.comm_size
+                if arguments == (rank, count, size):
+                    del self._left[kind]
+                    if count // size <= SAMPLES:
+                        break
+                    self._made[kind] = Part(kind, rank, count, size)
+                    return self._made[kind].numbers()
+        return range(*arguments)
+
+    def part(self, values):
+        """The Part that a list of URIs is of; None."""
+        if type(values) is not list or list.__len__(values) != SAMPLES + 1:
+            return None
+        return self._made.get(label(values[-1]))
+
+    def files(self, kind, values):
+        """The FileList that stands for a list, None if that is DLIO's own. RuntimeError: it should
+        have been one of numbers."""
+        part = self._made.get(kind)
+        if part is None:
+            return None
+        try:
+            if self.part(values) is part:
+                return part.files(values)
+            why = "they do not come back"
+        except Unclear as error:
+            why = str(error)
+        raise RuntimeError("libshard cannot tell how DLIO names its %s files (%s); SHARD_VIEW=off runs "
+                           "DLIO unmodified" % (kind, why))
+
+
+def _is_textual(storage, path):
+    """Whether get_uri() puts something before what is asked for, and leaves that alone."""
+    def uri(name):
+        return storage.get_uri(os.path.join(path, name))
+
+    before = uri("x")[:-1]
+    index = Index()
+    names = ("0", "f_1_of_9.x", "07/f_07_of_10.x", os.path.join(str(index), f"{index:03d}_"))
+    return all(uri(name) == before + name for name in names)
+
+
+def _fitting(tree, run):
+    """Refusal where names that are numbers would not do as DLIO's own list does."""
+    benchmark = run.benchmark
+    args, storage = benchmark.args, benchmark.storage
+    for kind in KINDS:
+        check(run, kind)
+    known = KNOWN.get(type(storage).__name__)
+    different = tree.differences(known) if known else [(type(storage).__name__ + " is not known",)]
+    if different:
+        raise Refusal(different[0][-1])
+    rely_on(known)
+    if run.changed() is not None:
+        raise Refusal(run.changed())
+    texts = [str(args.data_folder), str(args.file_prefix), str(args.format)]
+    if any(FIRST in text or "\0" in text for text in texts):
+        raise Refusal("its path holds a character that no file name has")
+    if not all(_is_textual(storage, os.path.join(args.data_folder, kind)) for kind in KINDS):
+        raise Refusal("%s.get_uri() changes names" % type(storage).__name__)
+
+
+def _agreed(comm, mine):
+    """Whether all ranks say the same, which is not None. Nothing is asked of a rank without libshard,
+    which would take it for something else: rank 0 hears the others, and tells them."""
+    if comm.size == 1:
+        return mine is not None
+    deadline = time.monotonic() + PATIENCE
+    if comm.rank != 0:
+        sent = comm.isend(mine, dest=0, tag=HELLO)
+        if not _waits(comm, 0, VERDICT, deadline + PATIENCE):
+            native().log(WARN, "DLIO keeps its list of files: rank 0 does not run under libshard; give "
+                         "LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)")
+            return False
+        sent.test()
+        return comm.recv(source=0, tag=VERDICT)
+    why = None
+    for rank in range(1, comm.size):
+        if not _waits(comm, rank, HELLO, deadline):
+            why = ("rank %d does not run under libshard; give LD_PRELOAD to all ranks (mpirun -x "
+                   "LD_PRELOAD)" % rank)
+        elif comm.recv(source=rank, tag=HELLO) != mine:
+            why = why or "rank %d has other settings, or another version of libshard" % rank
+    if why and mine is not None:
+        native().log(WARN, "DLIO keeps its list of files: " + why)
+    verdict = mine is not None and why is None
+    for sent in [comm.isend(verdict, dest=rank, tag=VERDICT) for rank in range(1, comm.size)]:
+        sent.test()
+    return verdict
+
+
+def _waits(comm, source, tag, deadline):
+    """Whether a message comes until then."""
+    while not comm.iprobe(source=source, tag=tag):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def begin(tree, run):
+    """What stands for range() in initialize() from now on: the ranks agree. None: all is as ever."""
+    benchmark = run.benchmark
+    args = benchmark.args
+    try:
+        _fitting(tree, run)
+        mine = (this_libshard(), args.data_folder, args.file_prefix, str(args.format),
+                *(getattr(benchmark, number) for number in KINDS.values()), benchmark.do_eval,
+                benchmark.num_subfolders_train, benchmark.num_subfolders_eval)
+    except Exception as error:  # pylint: disable=broad-except
+        say_refusal("DLIO's dataset", error)  # whatever it is: the others wait for an answer
+        mine = None
+    return Skip(benchmark) if _agreed(benchmark.comm, mine) else None
