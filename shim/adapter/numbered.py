@@ -48,14 +48,16 @@ class Digits(str):
         return str.__str__(self)
 
 
-class Index(int):
-    """A number that stands for all that a loop counts. It can be written, and its remainder, too;
-    whoever computes something else with it gets an Unclear. label: letters, to know it by."""
+class Index:
+    """Stands for all numbers that a loop counts. It can be written, and its remainder, too; whoever
+    computes something else with it gets an Unclear. It is no int, whose value C code would read.
 
-    def __new__(cls, label="", modulus=None):
-        made = super().__new__(cls, 0)
-        made.label, made.modulus = label, modulus
-        return made
+    label    letters, to know it by
+    modulus  if it is the remainder by that
+    """
+
+    def __init__(self, label="", modulus=None):
+        self.label, self.modulus = label, modulus
 
     def __str__(self):
         return Digits(self)
@@ -71,8 +73,6 @@ class Index(int):
             raise Unclear("a remainder of a remainder")
         return Index(self.label, modulus)
 
-    __hash__ = int.__hash__
-
 
 def _unclear(name):
     def method(self, *_arguments):
@@ -84,7 +84,7 @@ def _unclear(name):
 
 for _name in ("add radd sub rsub mul rmul rmod floordiv rfloordiv truediv rtruediv divmod rdivmod pow rpow "
               "lshift rlshift rshift rrshift and rand or ror xor rxor neg pos abs invert int float index bool "
-              "round trunc floor ceil eq ne lt le gt ge repr").split():
+              "round trunc floor ceil eq ne lt le gt ge hash repr").split():
     setattr(Index, "__%s__" % _name, _unclear("__%s__" % _name))
 del _name
 

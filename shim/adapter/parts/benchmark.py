@@ -80,7 +80,10 @@ def rely_on(known):
 
 def _range(*arguments):
     """range() in the module of initialize()."""
-    return _run.skip.range(*arguments) if _run and _run.skip else range(*arguments)
+    if _run is None or _run.skip is None:
+        return range(*arguments)
+    caller = sys._getframe(1)
+    return _run.skip.range((caller.f_code, caller.f_lasti), *arguments)
 
 
 def patch_initialize(cls, function, changes, length):

@@ -19,7 +19,7 @@ from ..sequences import FileList
 from .benchmark import rely_on
 from .tokens import Refusal, check, say_refusal
 
-HELLO, VERDICT = 22874, 22875  # tags of messages
+HELLO, VERDICT = 22875, 22876  # tags of messages
 PATIENCE = 30.0  # seconds that ranks wait for each other; all of them have just met in a barrier
 SAMPLES = 3      # numbers whose names are made as ever, and compared
 
@@ -75,16 +75,19 @@ class Skip:
         self._benchmark = benchmark
         self._left = {kind: getattr(benchmark, number) for kind, number in KINDS.items()
                       if kind == "train" or benchmark.do_eval}
-        self._made = {}  # kind -> Part
+        self._made = {}     # kind -> Part
+        self._place = None  # where the loop's range() stands
 
-    def range(self, *arguments):
-        """The builtin's, but for the first one over a rank's numbers of each kind."""
+    def range(self, place, *arguments):
+        """The builtin's, but for the first one over a rank's numbers of each kind. place: where it
+        is called, for others go over the same numbers: with 2 ranks, each second file is validated."""
         benchmark = self._benchmark
-        if len(arguments) == 3:
+        if len(arguments) == 3 and self._place in (None, place):
             for kind, count in self._left.items():
                 rank, size = benchmark.my_rank, benchmark.comm_size
                 if arguments == (rank, count, size):
                     del self._left[kind]
+                    self._place = place
                     if count // size <= SAMPLES:
                         break
                     self._made[kind] = Part(kind, rank, count, size)
@@ -131,7 +134,7 @@ def _fitting(tree, run):
     for kind in KINDS:
         check(run, kind)
     known = KNOWN.get(type(storage).__name__)
-    different = tree.differences(known) if known else [(type(storage).__name__ + " is not known",)]
+    different = tree.differences(known) if known is not None else [(type(storage).__name__ + " is not known",)]
     if different:
         raise Refusal(different[0][-1])
     rely_on(known)

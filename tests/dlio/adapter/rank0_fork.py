@@ -36,6 +36,11 @@ class ConfigArguments:
     """Its arguments."""
 
     files_pre_sharded = False
+    skip_listing = False
+    interval = 0    # of the files that rank 0 looks for
+    above_one = False  # the later rule: another width of folders' names, and none where there is one
+    generated = 0   # the number in the names; 0: that of the files read
+    file_prefix = "img"
     comm = None  # stands for DLIO's of all ranks
 
     def derive_configurations(self, file_list_train=None, file_list_eval=None):
@@ -90,7 +95,28 @@ class Benchmark:
                 return self.comm.bcast(chunk, root=0)
 
             folder = os.path.join(self.args.data_folder, f"{dataset_type}")
-            if num_subfolders > 0:
+            if self.args.skip_listing:
+                count = self.num_files_train if train else self.num_files_eval * self.do_eval
+                total = self.args.generated or count
+                digits = len(str(total))
+                least = 1 if self.args.above_one else 0
+                width = len(str(num_subfolders - 1 + least))
+
+                def name(i, total=total, digits=digits, width=width, least=least,
+                         num_subfolders=num_subfolders, folder=folder):
+                    made = f"{self.args.file_prefix}_{str(i).zfill(digits)}_of_{total}.{self.args.format}"
+                    if num_subfolders > least:
+                        made = os.path.join(str(i % num_subfolders).zfill(width), made)
+                    return self.storage.get_uri(os.path.join(folder, made))
+
+                for i in range(self.my_rank, count, self.comm_size):
+                    mine.append(name(i))
+                seen = []
+                if self.my_rank == 0 and count > 0 and self.args.interval > 0:
+                    seen = [name(i) for i in sorted({0, count - 1}
+                                                    | set(range(0, count, self.args.interval)))]
+                told.append("of %d: %s" % (len(mine), seen))
+            elif num_subfolders > 0:
                 names = sorted(self.storage.walk_node(folder)) if self.my_rank == 0 else None
                 names = self.comm.bcast(names, root=0)
 
@@ -124,7 +150,7 @@ class Benchmark:
                     keep(chunk, count)
                     count += len(chunk)
                 send(None)
-            while self.my_rank != 0:
+            while self.my_rank != 0 and not self.args.skip_listing:
                 chunk = self.comm.bcast(None, root=0)
                 if not chunk and (num_subfolders > 0 or chunk is None):
                     break

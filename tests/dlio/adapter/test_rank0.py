@@ -1,12 +1,13 @@
 """DLIOs whose rank 0 lists: the same on every rank with and without the adapter."""
 import contextlib
+import functools
 import os
 import pickle
 import types
 
 import numpy as np
-from _libshard import listing, sequences
-from _libshard.parts import benchmark, folder, rank0, reshard, tokens
+from _libshard import listing, numbered, sequences
+from _libshard.parts import benchmark, folder, rank0, reshard, skipped, tokens
 
 from . import rank0_fork, ranks
 from .case import Case, short, state
@@ -35,11 +36,12 @@ def adapted(chunks=True):
                             (module.ConfigArguments, "_reshard_files"),
                             (module.Storage, "walk_node"), (module.Benchmark, "initialize"),
                             (folder, "CHUNK"),
-                            (rank0, "PATIENCE")):
+                            (rank0, "PATIENCE"), (skipped, "PATIENCE"), (skipped, "KNOWN")):
             stack.enter_context(replaced(owner, name, owner.__dict__[name]
                                          if isinstance(owner, type) else getattr(owner, name)))
-        folder.CHUNK, rank0.PATIENCE = module.CHUNK, 1.0
-        rank0.patch_config(module)
+        folder.CHUNK, rank0.PATIENCE, skipped.PATIENCE = module.CHUNK, 1.0, 1.0
+        skipped.KNOWN = {"Storage": {}}
+        rank0.patch_config(module, types.SimpleNamespace(differences=lambda known: []))
         reshard.patch(module, module.ConfigArguments)
         folder.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), None)
         benchmark.patch_initialize(module.Benchmark, module.Benchmark.initialize, lambda: None,
@@ -51,12 +53,13 @@ def paths(files):
     return type(files) is list or isinstance(files, sequences.FileList), list(files)
 
 
-def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=()):
+def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), arguments=None):
     """What a rank sees: its lists after initialize() and each epoch."""
     module = rank0_fork
     args = module.ConfigArguments()
     args.comm, args.data_folder, args.format, args.seed = comm, root, "npz", 10
     args.reader_classname = args.data_loader_classname = None
+    vars(args).update(arguments or {})
     np.random.seed(3)
     with contextlib.ExitStack() as stack:
         if lazy and comm.rank != unmodified_rank:
@@ -157,3 +160,77 @@ class TestRank0(Case):
             self.assertEqual(len({one[2] for one in found}), 1)
             with replaced(ranks, "SECONDS", 1), self.assertRaises(ranks.Stuck):
                 ranks.run(3, one_rank, False, root, 0, given)
+
+
+class TestSkipped(Case):
+    """Names that every rank makes by counting: nothing is listed."""
+
+    def compare(self, size, kinds=("FileList",), given=None, unmodified_rank=None, **arguments):
+        """The ranks must agree; their lists under the adapter are of these kinds."""
+        given = {"num_files_train": 40, "num_files_eval": 9, **(given or {})}
+        arguments = {"skip_listing": True, **arguments}
+        run = functools.partial(ranks.run, size, one_rank)
+        bare = run(False, "/nowhere", 2, given, None, (), arguments)
+        shim = run(True, "/nowhere", 2, given, unmodified_rank, (), arguments)
+        for rank, (one, other) in enumerate(zip(bare, shim)):
+            self.same(other[0], one[0], "rank", rank)
+            self.assertEqual(tuple(other[1]), kinds)
+        return bare, shim
+
+    def test_names(self):
+        """Flat and in folders, by both rules; numbers that do not divide; widths that change."""
+        for size in (1, 3):
+            self.compare(size)
+            for folders in (1, 10, 11):
+                for above_one in (False, True):
+                    given = {"num_subfolders_train": folders, "num_subfolders_eval": folders,
+                             "num_files_train": 101, "num_files_eval": 30}
+                    self.compare(size, given=given, above_one=above_one, generated=1000)
+
+    def test_odd_names(self):
+        """Whatever a name is made of."""
+        for prefix in ("100%d", "a b", "\u00e9", "x\\", "0", "1_of_2", "sub/img", "%s%%"):
+            self.compare(2, file_prefix=prefix, given={"num_subfolders_train": 3})
+
+    def test_validated(self):
+        """Rank 0 looks for the same names: those of an interval, too, that is the number of ranks."""
+        for size in (1, 2, 3):
+            for interval in (1, 2, 3, 7, 1000):
+                bare, _ = self.compare(size, interval=interval,
+                                       given={"num_files_train": 40, "num_files_eval": 40})
+                self.assertIn("img_39_of_40", bare[0][0][0][0])
+
+    def test_few(self):
+        """Few files, and none: plain lists."""
+        self.compare(3, kinds=("list",), given={"num_files_train": 8, "num_files_eval": 0})
+        self.compare(2, kinds=("list",), given={"num_files_train": 0, "num_files_eval": 0})
+        self.compare(2, given={"do_eval": False})
+
+    def test_many(self):
+        """A pickle is short, and so is what a list takes."""
+        for _, _, size in self.compare(2, given={"num_files_train": 20000})[1]:
+            self.assertLess(size, 41000)  # positions of an exchange, 4 bytes each
+        with short(100):
+            for _, _, size in self.compare(2, given={"num_files_train": 20000})[1]:
+                self.assertLess(size, 600)
+
+    def test_rank_without_libshard(self):
+        """All go on unmodified."""
+        for rank in range(3):
+            bare, shim = self.compare(3, kinds=("list",), unmodified_rank=rank)
+            self.assertEqual(bare, shim)
+
+    def test_unclear(self):
+        """A text that does not tell how names are made, and names that are not made alike."""
+        index = numbered.Index("train")
+        for use in (lambda: index + 1, lambda: index < 3, lambda: [1, 2][index], lambda: f"{index:x}",
+                    lambda: "%d" % index, lambda: index % 2 == 1, lambda: len(str(index)),
+                    lambda: str(index).zfill(3).upper().zfill(9) and numbered.template(
+                        "/a/" + str(index).upper(), 9), lambda: numbered.template("/a/b", 9),
+                    lambda: numbered.template("/a/%s" % (index % 4), 9)):
+            self.assertRaises(numbered.Unclear, use)
+        part = skipped.Part("train", 0, 40, 2)
+        made = ["/a/%02d" % number for number in part.numbers()[:-1]]
+        self.assertEqual(list(part.files(made + ["/a/%s" % str(index).zfill(2)])),
+                         ["/a/%02d" % number for number in range(0, 40, 2)])
+        self.assertRaises(numbered.Unclear, part.files, made + ["/a/%s" % str(index).zfill(3)])
