@@ -17,6 +17,7 @@
  *   v1.0 2fcdbfa            1488          2910                B    all 490: 1 % off
  *   mlcommons cbe2001       1214          2498   3328        B    a rank all 430, a worker 400: 2 %
  *   mlcommons-f f6796ed     1080          1568   1258        B    a rank all 160, all own 320: 18 %
+ *   the same, skip_listing                1235               B    all own 410
  *
  * Earlier, at 2 ranks with 2 workers: main 2.95 KB, 2.0.0 1.84 and 2.18 KB (the first is 22 % below
  * the model). The 635 and 390 are dict entries, tuples, numbers, paths, and the text that DLIO
@@ -27,7 +28,10 @@
  * 430 GB for 7,646,857 files on nodes of 12 ranks x 16 workers, which died of it at 256 GiB: 275.6
  * B a process, what the two lists of strings alone weigh. mlcommons-f, the fork since then: rank 0
  * lists and tells all, each rank keeps its own; what is left of the telling differs from run to
- * run (from 1,000,000 to 2,000,000 files: 1335 B at 2, 2).
+ * run (from 1,000,000 to 2,000,000 files: 1335 B at 2, 2). mlcommons-skip, with skip_listing: each
+ * rank makes its own names (from 200,000 to 1,000,000 files, at 2, 2; 8,345,048 took 10.3 GB).
+ * libshard needs no listing for these, only what ranks exchange of positions, 4 bytes for each own
+ * file, once a rank.
  *
  * A longer path counts once per copy.
  */
@@ -43,7 +47,8 @@
 #include "libshard.h"
 #include "listing/format.h"
 
-#define VERSIONS "mlcommons, mlcommons-f, main, v1.0 or 2.0.0"
+#define VERSIONS "mlcommons, mlcommons-f, mlcommons-skip, main, v1.0 or 2.0.0"
+#define POSITION 4       /* bytes of a position in a shuffled list */
 #define MEASURED_NAME 27 /* bytes of img_0000001_of_1000000.jpeg, as measured */
 
 struct kept { /* bytes per file, and how many of them are copies of the path */
@@ -53,12 +58,14 @@ struct kept { /* bytes per file, and how many of them are copies of the path */
 static const struct version {
   const char *name, *is;
   struct kept rank, worker; /* by each */
+  bool counts;              /* it makes its names by counting: there is no listing */
 } versions[] = {
-    {"mlcommons", "MLCommons' fork until June 2026", {430, 0, 4, 0}, {400, 0, 4, 0}},
-    {"mlcommons-f", "MLCommons' fork since June 2026", {160, 320, 1, 3}, {0, 320, 0, 3}},
-    {"main", "argonne-lcf's main, MLPerf Storage v2.0", {190, 635, 1, 1}, {190, 635, 1, 1}},
-    {"v1.0", "MLPerf Storage v1.0", {490, 0, 2, 0}, {490, 0, 2, 0}},
-    {"2.0.0", "PyPI's 2.0.0", {200, 390, 1, 1}, {200, 390, 1, 1}},
+    {"mlcommons", "MLCommons' fork until June 2026", {430, 0, 4, 0}, {400, 0, 4, 0}, false},
+    {"mlcommons-f", "MLCommons' fork since June 2026", {160, 320, 1, 3}, {0, 320, 0, 3}, false},
+    {"mlcommons-skip", "MLCommons' fork, skip_listing", {0, 410, 0, 3}, {0, 410, 0, 3}, true},
+    {"main", "argonne-lcf's main, MLPerf Storage v2.0", {190, 635, 1, 1}, {190, 635, 1, 1}, false},
+    {"v1.0", "MLPerf Storage v1.0", {490, 0, 2, 0}, {490, 0, 2, 0}, false},
+    {"2.0.0", "PyPI's 2.0.0", {200, 390, 1, 1}, {200, 390, 1, 1}, false},
 };
 
 static const char usage[] =
@@ -78,6 +85,7 @@ static const char usage[] =
     "      --dlio FAMILY    which benchmark:\n"
     "                         mlcommons    MLCommons' fork until June 2026 (default)\n"
     "                         mlcommons-f  the same, since its listing was changed in June 2026\n"
+    "                         mlcommons-skip  the same, with dataset.skip_listing (mlpstorage 3)\n"
     "                         main         argonne-lcf's main, MLPerf Storage v2.0\n"
     "                         v1.0         MLPerf Storage v1.0\n"
     "                         2.0.0        PyPI's release\n"
@@ -87,16 +95,18 @@ static const char usage[] =
     "Where the figures come from: the growth of the PSS of all processes was measured, with 1 to\n"
     "4 ranks and 1 to 6 workers (PyTorch loader, paths of some 65 bytes, one sample a file). A\n"
     "process keeps, per file of the dataset,\n"
-    "  mlcommons    430 bytes in a rank, 400 in a worker       holds to 2 % there\n"
-    "  mlcommons-f  320 / ranks, and 160 more in a rank        18 %: it varies from run to run\n"
-    "  main         190 + 635 / ranks                          4 %\n"
-    "  v1.0         490                                        1 %\n"
-    "  2.0.0        200 + 390 / ranks                          15 %\n"
+    "  mlcommons       430 bytes in a rank, 400 in a worker    holds to 2 % there\n"
+    "  mlcommons-f     320 / ranks, and 160 more in a rank     18 %: it varies from run to run\n"
+    "  mlcommons-skip  410 / ranks                             one point\n"
+    "  main            190 + 635 / ranks                       4 %\n"
+    "  v1.0            490                                     1 %\n"
+    "  2.0.0           200 + 390 / ranks                       15 %\n"
     "A report of nodes of 256 GiB that died of 7,646,857 files in mlcommons, with 12 ranks of 16\n"
     "workers each, put it at about 430 GB (mlcommons/storage issue 449).\n"
     "The listing's size is that of the numbered names that DLIO makes; names that have nothing in\n"
     "common take up to their length and 4 bytes. Shuffled lists take 4 bytes a file more, once a\n"
-    "node.\n";
+    "node. With skip_listing there is no listing: a rank keeps the 4 bytes for each file of its "
+    "own.\n";
 
 enum {
   OPT_FILES = CTL_OPTION_OWN,
@@ -155,6 +165,10 @@ static struct need unmodified(const struct plan *p) {
 static struct need with_libshard(const struct plan *p) {
   double block = SHARD_BLOCK_NAMES;
   struct need n = {.per_process = 0};
+  if (p->version->counts) {
+    n.per_file = POSITION * (double)p->ranks_per_node / (double)p->ranks;
+    return n;
+  }
   n.per_file =
       ((double)p->name_length + 2 + SHARD_INDEX_ENTRY + (block - 1) * (3 + 1 + 1.0 / 9)) / block;
   return n;
@@ -222,7 +236,9 @@ static int print_text(const struct plan *p, const struct need *bare, const struc
            p->version->is);
   print_need(p, "unmodified", bare, what);
   snprintf(what, sizeof(what),
-           "one listing of at most %.1f B per file, and 0 B per file in each process",
+           p->version->counts
+               ? "no listing; if files are shuffled, %.1f B per file, and 0 B in each worker"
+               : "one listing of at most %.1f B per file, and 0 B per file in each process",
            shim->per_file);
   print_need(p, "libshard", shim, what);
   return CTL_DONE;

@@ -41,6 +41,10 @@ status "plan of mlcommons" 0 plan --files 1000000 --ranks 2 --workers 2 --json
 json "plan: mlcommons as measured" '2.4e9 < j["unmodified"]["bytes_per_node"] < 2.6e9 and j["dlio"] == "mlcommons"'
 status "plan of mlcommons-f" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio mlcommons-f --json
 json "plan: mlcommons-f as measured" '1.2e9 < j["unmodified"]["bytes_per_node"] < 1.6e9'
+status "plan of mlcommons-skip" 0 plan --files 8345048 --ranks 2 --workers 2 --dlio mlcommons-skip --json
+json "plan: mlcommons-skip as measured, and 4 bytes of positions" '9.8e9 < j["unmodified"]["bytes_per_node"] < 10.8e9 and j["libshard"]["bytes_per_file"] == 4'
+status "plan of the report's 50 million objects" 0 plan --files 50203282 --ranks 16 --nodes 4 --workers 8 --dlio mlcommons-skip --json
+json "plan: 46 GB a node" '45e9 < j["unmodified"]["bytes_per_node"] < 47e9'
 status "plan of main" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio main --json
 json "plan: main as measured" '2.8e9 < j["unmodified"]["bytes_per_node"] < 3.1e9 and j["adapted"] is True and j["unmodified"]["fits"] is None'
 status "plan of 2.0.0" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio 2.0.0 --json
