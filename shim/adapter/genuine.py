@@ -4,6 +4,7 @@ numpy's. A plug-in, or sitecustomize, may have put others in their place: sorted
 numpy.random.shuffle(), ... What is computed in their stead would then not be what they compute.
 """
 import builtins
+import functools
 import sys
 import types
 
@@ -17,6 +18,9 @@ REACHED = {"os": ("os", "posixpath", "genericpath"), "numpy": ("numpy", "numpy.r
 PARTS = {("os", "path"): "posixpath", ("numpy", "random"): "numpy.random"}
 # Of those and the builtins, what people wrap to look at a program, and no list depends on.
 HARMLESS = {"print", "open", "input", "__import__", "environ", "getenv"}
+HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a type that was made at run time
+# Of these modules what their own functions call counts, too: glob() lists by os.scandir().
+CALLING = ("glob", "fnmatch", "posixpath", "genericpath")
 SAME = {"posix": "os", "genericpath": "posixpath", "nt": "os"}
 
 
@@ -40,6 +44,8 @@ def is_genuine(value, owner, name):
                 and code.co_filename in (getattr(module, "__file__", None),
                                          "<frozen %s>" % module.__name__))
     if isinstance(value, type):
+        if home == "builtins":  # a class that is made in Python is none of these
+            return value.__name__ == name and not value.__flags__ & HEAP
         return _home(value.__module__) in (home, "builtins", "collections")
     if isinstance(value, types.BuiltinFunctionType):
         of = value.__self__
@@ -47,7 +53,9 @@ def is_genuine(value, owner, name):
                                       else type(of).__module__)
         if home == "numpy" and value.__module__ is None and type(of).__name__ == "RandomState":
             return value.__name__ == name and of is sys.modules["numpy.random"].mtrand._rand
-        return value.__name__ == name and _home(module) == home
+        return value.__name__ == name and _home(module) in (home, "os")
+    if isinstance(value, functools._lru_cache_wrapper):
+        return is_genuine(value.__wrapped__, owner, name)
     kind = type(value)
     if kind.__name__ == "ufunc" and _home(kind.__module__) == home:
         return True  # some have several names
@@ -63,6 +71,19 @@ def _names(code):
         if isinstance(one, types.CodeType):
             found |= _names(one)
     return found
+
+
+def _called(owners):
+    """The names that functions of CALLING use."""
+    if not _calling:
+        for module in CALLING:
+            for value in vars(owners.get(module, builtins)).values():
+                if isinstance(value, types.FunctionType):
+                    _calling.update(_names(value.__code__))
+    return _calling
+
+
+_calling = set()
 
 
 def _is_ours(value):
@@ -90,6 +111,8 @@ def stranger(functions):
                 continue
             if not (callable(value) and module in owners and is_genuine(value, owners[module], name)):
                 return name
+    if "glob" in asked:
+        used |= _called(owners)
     for module in asked:
         owner = owners[module]
         for name in used & vars(owner).keys() - HARMLESS:

@@ -6,29 +6,90 @@ ListLike and DictLike are no subclasses of list and dict. Code in C that is give
 the memory of a list, would find none of its elements there. So it is told what they are by
 `__class__`, which isinstance() asks, and not by their type: such code raises TypeError, or iterates.
 """
+import _thread
 import collections.abc
+import itertools
 import json
+import opcode
+import os
+import sys
 
 from .native import WARN, native, speaks
 from .patching import replace
 
 _told = False
+_lock = _thread.RLock()  # threads that change a list at once change the same one
+
+
+def _unlock():
+    """In a forked child: the thread that held the lock is not there."""
+    global _lock
+    _lock = _thread.RLock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 def _become(self, name):
     """Make a real list or dict of all elements; `self` then stands for that."""
     global _told
     like = self.__class__
-    held = like(self)
-    if not _told:
-        _told = True
-        if speaks():
-            native().log(WARN, "a program changes a %s that DLIO made of its files (%s): this process "
-                         "keeps all %d elements in memory from now on" % (
-                             like.__name__, name, len(held)))
-    self.held = held  # what was there stays, for iterators that are under way
-    object.__dict__["__class__"].__set__(self, GROWN[like])  # the type; __class__ says `like`
+    with _lock:
+        if type(self) is GROWN[like]:  # another thread has been faster
+            return self
+        held = like(self)
+        if not _told:
+            _told = True
+            if speaks():
+                native().log(WARN, "a program changes a %s that DLIO made of its files (%s): this "
+                             "process keeps all %d elements in memory from now on" % (
+                                 like.__name__, name, len(held)))
+        self.held = held  # what was there stays, for readers that are under way
+        object.__dict__["__class__"].__set__(self, GROWN[like])  # the type; __class__ says `like`
     return self
+
+
+_END = object()
+
+
+def _following(values, kind, iterator, i, step):
+    for i in itertools.count(i, step):
+        if type(values) is not kind:  # it has become a list
+            break
+        value = next(iterator, _END)
+        if value is _END:
+            return
+        yield value
+    while 0 <= i < len(values.held):
+        yield values.held[i]
+        i += step
+
+
+def follow(method):
+    """Decorates __iter__() or __reversed__() of a list: who changes the list meanwhile sees that, as
+    with a list."""
+    backward = method.__name__ == "__reversed__"
+
+    def iterate(self):
+        at, step = (len(self) - 1, -1) if backward else (0, 1)
+        return _following(self, type(self), method(self), at, step)
+
+    iterate.__name__ = method.__name__
+    return iterate
+
+
+# The instruction of `a += b`: of its own before Python 3.11, then BINARY_OP with this argument.
+_INPLACE = opcode.opmap.get("INPLACE_ADD")
+_BINARY, _INPLACE_ADD = opcode.opmap.get("BINARY_OP"), 13
+
+
+def _extends(frame):
+    """Whether the code at which a frame stands adds in place: by `a += b`, or by a function of the
+    operator module."""
+    code, at = frame.f_code, frame.f_lasti
+    made = code.co_code[at], code.co_code[at + 1]
+    return (made[0] == _INPLACE if _INPLACE is not None else made == (_BINARY, _INPLACE_ADD)) or (
+        not {"iadd", "iconcat"}.isdisjoint(code.co_names))
 
 
 def _changing(name):
@@ -85,7 +146,18 @@ class ListLike(collections.abc.Sequence):
         return list(self) + list(other) if isinstance(other, list) else NotImplemented
 
     def __radd__(self, other):
-        return list(other) + list(self) if isinstance(other, list) else NotImplemented
+        # Python asks for this for `other += self`, too, before it extends `other`.
+        if not isinstance(other, list) or _extends(sys._getframe(1)):
+            return NotImplemented
+        return list(other) + list(self)
+
+    @follow
+    def __iter__(self):
+        return map(self.__getitem__, range(len(self)))
+
+    @follow
+    def __reversed__(self):
+        return map(self.__getitem__, range(len(self) - 1, -1, -1))
 
     def __mul__(self, n):
         return list(self) * n
@@ -149,7 +221,7 @@ def _standing(like):
     methods = {name: delegate(name) for name in dir(like) if name not in own}
     methods["__reduce_ex__"] = lambda self, protocol: (like, (self.held,))
     if hasattr(like, "__add__"):
-        methods["__radd__"] = lambda self, other: _real(other) + self.held
+        methods["__radd__"] = ListLike.__radd__
     return methods
 
 
@@ -158,13 +230,23 @@ GROWN = {list: type("GrownList", (ListLike,), {**_standing(list), "__hash__": No
 
 
 def _patch_json(cls):
-    """json's encoder asks for the type of a list, and then for a default."""
-    original = cls.default
+    """json's encoder asks for the type of a list, and then for a default: its own, that of a subclass,
+    or one that it was given."""
+    original, init = cls.default, cls.__init__
+
+    def of(given):
+        return lambda o: _real(o) if isinstance(o, (ListLike, DictLike)) else given(o)
 
     def default(self, o):
         return _real(o) if isinstance(o, (ListLike, DictLike)) else original(self, o)
 
+    def __init__(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        if type(self).default is not default or "default" in vars(self):
+            self.default = of(self.default)
+
     replace(cls, default)
+    replace(cls, __init__)
 
 
 _patch_json(json.JSONEncoder)

@@ -11,7 +11,7 @@ import os
 import sys
 
 from . import objects
-from .lazy import DictLike, ListLike
+from .lazy import DictLike, ListLike, follow
 from .shuffles import EpochShuffle, Kept, Permutation, advance
 
 CHUNK = 1024  # names fetched at once when a list is iterated
@@ -134,6 +134,9 @@ class FileList(ListLike):
             i += self._length
         if not 0 <= i < self._length:
             raise IndexError("list index out of range")
+        return self._at(i)
+
+    def _at(self, i):
         position = self._position(i)
         last, path = self._last
         if position != last:
@@ -141,9 +144,10 @@ class FileList(ListLike):
             self._last = position, path
         return path
 
+    @follow
     def __iter__(self):
         if self._permutation is not None or self._step != 1:
-            return map(self.__getitem__, range(self._length))
+            return map(self._at, range(self._length))
         return self._iterate()
 
     def _iterate(self):
@@ -154,8 +158,9 @@ class FileList(ListLike):
                 yield self.prefix + name
             at += len(names)
 
+    @follow
     def __reversed__(self):
-        return map(self.__getitem__, range(self._length - 1, -1, -1))
+        return map(self._at, range(self._length - 1, -1, -1))
 
     def where(self, path):
         """Position of a path in the listing, if that is sorted; -1 if it is not there."""
@@ -234,6 +239,7 @@ class Indices(ListLike):
             return [self._range[int(k)] for k in self._permutation.indices[i]]
         return self._range[int(self._permutation.indices[i])]
 
+    @follow
     def __iter__(self):
         if self._permutation is None:
             return iter(self._range)
@@ -319,12 +325,23 @@ class SampleMap(DictLike):
     def __len__(self):
         return len(self._range)
 
-    def __getitem__(self, sample):
+    def _number(self, sample):
+        """Which number a key is equal to; None. As a dict finds it: 3.0 is 3."""
+        hash(sample)
         try:
             number = operator.index(sample)
         except TypeError:
-            raise KeyError(sample) from None
-        if number not in self._range:
+            try:
+                number = int(sample)
+            except (TypeError, ValueError, OverflowError):
+                return None
+            if number != sample:
+                return None
+        return number if number in self._range else None
+
+    def __getitem__(self, sample):
+        number = self._number(sample)
+        if number is None:
             raise KeyError(sample)
         return self._files[number // self._per_file], self._inside(number)
 
@@ -332,10 +349,7 @@ class SampleMap(DictLike):
         return number % self._per_file
 
     def __contains__(self, sample):
-        try:
-            return operator.index(sample) in self._range
-        except TypeError:
-            return False
+        return self._number(sample) is not None
 
     def __iter__(self):
         return iter(self._range)
@@ -414,9 +428,6 @@ class ThreadSamples(ListLike):
             raise IndexError("list index out of range")
         return self._at(k)
 
-    def __iter__(self):
-        return map(self._at, range(self._length))
-
     def __repr__(self):
         return "<libshard: %d samples of thread %d>" % (self._length, self._thread)
 
@@ -467,9 +478,6 @@ class FileSamples(ListLike):
             return self._at(self._positions[operator.index(k)])
         except IndexError:
             raise IndexError("list index out of range") from None
-
-    def __iter__(self):
-        return map(self._at, self._positions)
 
     def __repr__(self):
         return "<libshard: %d samples of %r>" % (len(self), self._files)

@@ -5,9 +5,10 @@ A rank's samples end with the last one there is, sample maps hold numpy.int64 an
 and each map comes with the sum of its sample numbers. The families follow one another in time.
 """
 from ..parts import derived, folder, loaders, patches, virtual
+from ..parts.benchmark import served
 from ..patching import replace
 from ..recognise import Family, changed
-from ..sequences import FileList, Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
+from ..sequences import Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
 from ..shuffles import advance
 
 # ---- what they are known by --------------------------------------------------------------------
@@ -101,7 +102,7 @@ def index_map(named, total=derived.sum_of):
         original = cls.get_global_map_index
 
         def get_global_map_index(self, file_list, total_samples, epoch_number):
-            if not isinstance(file_list, FileList):
+            if not served(file_list):
                 return original(self, file_list, total_samples, epoch_number)
             import numpy
 
@@ -125,7 +126,7 @@ def file_map(kind):
         original = cls.build_sample_map_iter
 
         def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-            if not isinstance(file_list, FileList):
+            if not served(file_list):
                 return original(self, file_list, total_samples, epoch_number)
             first, end, each = _own_samples(self, total_samples)
             return (derived.deal(module, self, file_list, Indices(first, end), each, epoch_number,

@@ -5,9 +5,10 @@ Sample maps are of all ranks' samples, and each is made when its dataset's turn 
 walk all files, rank after rank, and take each file's samples from the first ones of the order.
 """
 from ..parts import derived, folder, loaders, patches
+from ..parts.benchmark import served
 from ..patching import replace
 from ..recognise import Family
-from ..sequences import FileList, FileSamples, Indices, NumpyIndices, SampleMap
+from ..sequences import FileSamples, Indices, NumpyIndices, SampleMap
 
 KNOWN = {
     "main.py": {
@@ -45,7 +46,7 @@ def index_map(_module, cls):
     original = cls.get_global_map_index
 
     def get_global_map_index(self, file_list, total_samples):
-        if not isinstance(file_list, FileList):
+        if not served(file_list):
             return original(self, file_list, total_samples)
         if total_samples > len(file_list) * self.num_samples_per_file:
             raise IndexError("list index out of range")
@@ -59,7 +60,7 @@ def file_map(module, cls):
     original = cls.build_sample_map_iter
 
     def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-        if not isinstance(file_list, FileList):
+        if not served(file_list):
             return original(self, file_list, total_samples, epoch_number)
         import numpy
 

@@ -4,9 +4,10 @@
 The last rank's samples may go past the end; sample maps hold int, and are not shuffled.
 """
 from ..parts import derived, folder, loaders, patches
+from ..parts.benchmark import served
 from ..patching import replace
 from ..recognise import Family
-from ..sequences import FileList, Indices, SampleMap
+from ..sequences import Indices, SampleMap
 
 KNOWN = {
     "main.py": {
@@ -44,7 +45,7 @@ def index_map(_module, cls):
     original = cls.get_global_map_index
 
     def get_global_map_index(self, file_list, total_samples):
-        if not isinstance(file_list, FileList):
+        if not served(file_list):
             return original(self, file_list, total_samples)
         first, end = derived.own_samples(self, total_samples)
         if end > first and (end - 1) // self.num_samples_per_file >= len(file_list):
@@ -59,7 +60,7 @@ def file_map(module, cls):
     original = cls.build_sample_map_iter
 
     def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-        if not isinstance(file_list, FileList):
+        if not served(file_list):
             return original(self, file_list, total_samples, epoch_number)
         first, end = derived.own_samples(self, total_samples)
         return derived.deal(module, self, file_list, Indices(first, end), end - first,

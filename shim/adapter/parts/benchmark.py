@@ -13,8 +13,10 @@ import types
 from ..genuine import stranger
 from ..native import WARN, native, speaks
 from ..patching import is_displaced, lent, replace
+from ..sequences import FileList
 
 _run = None   # the Run at hand
+_changes = None  # what tells whether something has changed since
 _relied = []  # tables of functions, as a Family has them, of modules that were imported later
 _said = set()
 
@@ -32,7 +34,7 @@ def say(what, why):
     if why not in _said:
         _said.add(why)
         if speaks():
-            native().log(WARN, "%s is listed in the unmodified way: %s" % (what, why))
+            native().log(WARN, "%s in the unmodified way: %s" % (what, why))
 
 
 class Run:
@@ -46,6 +48,15 @@ class Run:
         self.benchmark, self.skip = benchmark, None
         self._changes = changes
         self._code, self._inner = function.__code__, set(_inside(function.__code__))
+        self._module = function.__globals__["__name__"]
+
+    def _is_own(self, kind):
+        """Whether a class is one of DLIO's, and no plug-in's that is made of it."""
+        module = kind.__module__
+        if kind is type(self.benchmark):
+            return module == self._module
+        package = self._module.partition(".")[0]
+        return module.partition(".")[0] in ("dlio_benchmark", package) and module != "__main__"
 
     def calls(self, code):
         """"itself" if the code is that of initialize(), "inside" if of a function in it; None. Only
@@ -59,6 +70,11 @@ class Run:
         a plug-in may have changed it at any time."""
         args, storage = self.benchmark.args, self.benchmark.storage
         for one in (args, storage, self.benchmark):
+            kind = type(one)
+            if not self._is_own(kind):
+                return "%s is a class that is not DLIO's" % kind.__qualname__
+            if kind.__getattribute__ is not object.__getattribute__ or hasattr(kind, "__getattr__"):
+                return "%s has attributes that are computed" % kind.__name__
             for name in getattr(one, "__dict__", ()):
                 if callable(getattr(type(one), name, None)) and callable(vars(one)[name]):
                     return "%s.%s is another one's for this object" % (type(one).__name__, name)
@@ -71,6 +87,18 @@ def at_hand(storage=None, args=None):
             args is not None and _run.benchmark.args is not args):
         return None
     return _run
+
+
+def served(*lists):
+    """Whether one of these lists of files is lazy, and DLIO's own functions may still be stood in for:
+    what a plug-in has changed since initialize() counts, too. Else they do what they do with any
+    list."""
+    if not any(isinstance(files, FileList) for files in lists):
+        return False
+    why = _changes() if _changes else None
+    if why is not None:
+        say("DLIO's map of samples is made", why)
+    return why is None
 
 
 def rely_on(known):
@@ -93,14 +121,16 @@ def patch_initialize(cls, function, changes, length):
     changes   tells what is not as it was recognised, in words, or None
     length    len() while it runs
     """
+    global _changes
     original = vars(cls)["initialize"]
+    _changes = changes
 
     def initialize(self, *args, **kwargs):
         global _run
         run = Run(self, function, changes)
         why = changes()
         if why is not None:
-            say("DLIO's dataset", why)
+            say("DLIO's dataset is listed", why)
             return original(self, *args, **kwargs)
         before, _run = _run, run
         try:
@@ -147,7 +177,7 @@ def patch_config(family, length, module, tree):
                 continue  # a script's own name for the class of the other module
             function = tree.runs(main, "main.py", "DLIOBenchmark.initialize")
             if function is None:
-                say("DLIO's dataset", "DLIOBenchmark.initialize is not the function that %s has: "
+                say("DLIO's dataset is listed", "DLIOBenchmark.initialize is not the function that %s has: "
                     "something has replaced or wrapped it" % tree.path("main.py"))
             elif getattr(vars(cls)["initialize"], "__module__", "") != __name__:
                 patch_initialize(cls, function, lambda main=main: changes_in(tree, family, main), length)

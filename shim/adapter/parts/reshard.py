@@ -6,6 +6,7 @@ arrays, in place of lists of paths.
 """
 from ..patching import Proxy, lent, replace
 from ..sequences import FileList
+from .benchmark import served
 
 KNOWN = {
     "ConfigArguments._reshard_files": ("393817a494",),
@@ -62,8 +63,7 @@ def patch(module, cls):
     original = cls._reshard_files
 
     def _reshard_files(self, epoch_number):
-        if not any(isinstance(files, FileList)
-                   for files in (self.file_list_train, self.file_list_eval)):
+        if not served(self.file_list_train, self.file_list_eval):
             return original(self, epoch_number)
         with lent(module, **_Exchange(self.comm_size).names(module)):
             return original(self, epoch_number)

@@ -6,9 +6,9 @@ Which samples are a rank's is computed by DLIO's own functions: only the arrays 
 others. So versions that round differently need no closed forms of their own.
 """
 from ..patching import Proxy, lent, replace
-from ..sequences import ByteCounts, FileList, Indices, SampleNumbers
+from ..sequences import ByteCounts, Indices, SampleNumbers
 from . import derived
-from .benchmark import rely_on
+from .benchmark import rely_on, served
 
 KNOWN = {
     "VirtualIndexMap.__init__": ("b176ad76fe",),
@@ -44,7 +44,7 @@ def index_map(module, _cls):
 
     def __init__(self, file_list, num_samples_per_file, start_sample, end_sample,
                  shuffle_seed=None, storage_type=None):
-        lazy = isinstance(file_list, FileList)
+        lazy = served(file_list)
         with lent(module, **{"np": Proxy(module.np, arange=SampleNumbers)} if lazy else {}):
             original(self, [] if lazy else file_list, num_samples_per_file, start_sample,
                      end_sample, shuffle_seed, storage_type)
@@ -68,7 +68,7 @@ def file_map(kind):
         original = cls.build_sample_map_iter
 
         def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-            if not isinstance(file_list, FileList):
+            if not served(file_list):
                 return original(self, file_list, total_samples, epoch_number)
             made = []
 

@@ -61,13 +61,17 @@ def stderr():
 
 
 @contextlib.contextmanager
-def replaced(owner, name, value):
-    saved = inspect.getattr_static(owner, name)
+def replaced(owner, name, value, new=False):
+    """new: the owner has no such attribute."""
+    saved = None if new else inspect.getattr_static(owner, name)
     setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, name, saved)
+        if new:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, saved)
 
 
 def run_python(code, *flags, data_in=b"", env=None, unset=()):

@@ -68,7 +68,8 @@ class TestMaps(Case):
                 self.same(exact(list(made.values())), exact(list(theirs.values())), what)
                 self.assertEqual(len(made), len(theirs))
                 self.assertTrue(made == theirs and dict(made) == theirs)
-                for key in (-1, 0, total - 1, total, np.int64(0), 1.5, "0", None, *theirs):
+                for key in (-1, 0, total - 1, total, np.int64(0), 1.5, "0", None, 0.0, np.float64(1), True,
+                            float("nan"), float("inf"), 1j, *theirs):
                     self.assertEqual(key in made, key in theirs, (what, key))
                     self.same(exact(made.get(key, "none")), exact(theirs.get(key, "none")), key)
                     if key not in theirs:

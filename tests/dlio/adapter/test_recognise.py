@@ -1,6 +1,7 @@
 """What is recognised is what runs: every change of a function changes its fingerprint, and what stands
 in its place when DLIO runs is noticed."""
 import builtins
+import fnmatch
 import functools
 import glob
 import importlib
@@ -19,6 +20,7 @@ from _libshard import dlio, genuine, recognise
 from _libshard.parts import benchmark
 from dlio_benchmark.storage import file_storage
 
+from .case import pair
 from .plain import replaced
 
 
@@ -175,6 +177,7 @@ class TestWhatRuns(unittest.TestCase):
     def test_every_name(self):
         """Functions of Python and numpy that DLIO lists with."""
         for owner, name in ((os, "listdir"), (glob, "glob"), (builtins, "sorted"), (builtins, "len"),
+                            (os, "scandir"), (glob, "iglob"), (fnmatch, "filter"), (os, "lstat"),
                             (builtins, "range"), (os.path, "join"), (os.path, "abspath"),
                             (numpy, "argsort"), (numpy.random, "shuffle"), (numpy.random, "seed"),
                             (numpy, "arange"), (config.math, "ceil")):
@@ -183,6 +186,9 @@ class TestWhatRuns(unittest.TestCase):
                               functools.partial(own)):
                 with replaced(owner, name, other_one):
                     self.assertIn(name, self.changes() or "", name)
+        pretender = functools.update_wrapper(type("R", (), {}), range, updated=())
+        with replaced(builtins, "range", pretender):
+            self.assertIn("range", self.changes() or "")
         for owner, name, other_one in ((os, "path", types.ModuleType("posixpath")),
                                        (numpy, "random", types.SimpleNamespace(**vars(numpy.random))),
                                        (numpy, "argsort", numpy.vectorize(len))):
@@ -206,13 +212,35 @@ class TestWhatRuns(unittest.TestCase):
 
     def test_objects(self):
         """A method of an object's own."""
-        args, storage = types.SimpleNamespace(), file_storage.FileStorage.__new__(
-            file_storage.FileStorage)
-        one = types.SimpleNamespace(args=args, storage=storage)
-        run = benchmark.Run(one, TestWhatRuns.changes, lambda: None)
+        args, storage = (kind.__new__(kind) for kind in (config.ConfigArguments,
+                                                         file_storage.FileStorage))
+        one = dlio_main.DLIOBenchmark.__new__(dlio_main.DLIOBenchmark)
+        one.args, one.storage = args, storage
+        run = benchmark.Run(one, recognise.unwrapped(dlio_main.DLIOBenchmark.initialize), lambda: None)
         self.assertIsNone(run.changed())
-        storage.walk_node = lambda *args: []
-        self.assertIn("walk_node", run.changed())
+        for owner, attribute in ((args, "derive_configurations"), (storage, "walk_node"),
+                                 (one, "initialize")):
+            setattr(owner, attribute, lambda *args: [])
+            self.assertIn(attribute, run.changed())
+            delattr(owner, attribute)
+        for owner in (args, storage, one):  # a class that a plug-in has made of DLIO's
+            own = type(owner)
+            owner.__class__ = type("Mine", (own,), {"__module__": "plugin"})
+            self.assertIn("Mine", run.changed())
+            owner.__class__ = own
+        with replaced(config.ConfigArguments, "__getattr__", lambda *_: None, new=True):
+            self.assertIn("computed", run.changed())
+        self.assertIsNone(run.changed())
+
+    def test_later(self):
+        """What is replaced after initialize() has listed."""
+        files = pair()[1]
+        with replaced(benchmark, "_changes", self.changes):
+            self.assertTrue(benchmark.served(files))
+            for owner, name in ((os.path, "abspath"), (numpy, "arange")):
+                with replaced(owner, name, wrapped(getattr(owner, name))), replaced(
+                        benchmark, "say", lambda *_: None):
+                    self.assertFalse(benchmark.served(files))
 
     def test_what_others_change(self):
         """What is wrapped to look at a program, and lists do not depend on."""

@@ -10,10 +10,18 @@ import os
 import pickle
 import random
 import sys
+import threading
 from operator import itemgetter
 
 from .case import Case, config, listing, np, pair, sequences, shuffle_both
 from .plain import FEW, MANY, again, data, replaced
+
+
+def extended(values):
+    """A list that `+=` extends stays the same one."""
+    made = same = ["q"]
+    made += values
+    return made is same, same
 
 
 class TestFileList(Case):
@@ -96,7 +104,10 @@ class TestFileList(Case):
             for name, function in {
                     "add": lambda x: x + ["x"], "radd": lambda x: ["x"] + x,
                     "add self": lambda x: x + x, "add tuple": lambda x: x + ("x",),
-                    "iadd": lambda x: (lambda y: y.__iadd__(x))(["q"]), "mul": lambda x: x * 2,
+                    "iadd": lambda x: (lambda y: y.__iadd__(x))(["q"]), "extended": extended,
+                    "operator": lambda x: (lambda y: (operator.iadd(y, x), y))(["q"]),
+                    "sum": lambda x: sum([x, ["y"], x], []), "add by it": lambda x: operator.add(["q"], x),
+                    "mul": lambda x: x * 2,
                     "eq tuple": lambda x: x == tuple(x), "eq None": lambda x: x == None,  # noqa
                     "ne longer": lambda x: x != list(x) + ["x"], "lt": lambda x: x < ["/z"],
                     "ge": lambda x: x >= ["/z"]}.items():
@@ -160,13 +171,56 @@ class TestFileList(Case):
             self.assertEqual(real, list(lazy))
 
     def test_changed_while_read(self):
-        """Who iterates over a list that another one changes goes on."""
+        """Who iterates over a list that is changed meanwhile sees what is changed, as with a list."""
+        def walk(values, backward, change):
+            seen = []
+            for value in reversed(values) if backward else values:
+                seen.append(value)
+                if len(seen) % 7 == 3 and len(seen) < 40:
+                    change(values, value)
+            return seen, list(values)
+        for backward in (False, True):
+            for step in (1, -1, 3):
+                for change in (lambda x, v: x.remove(v), lambda x, v: x.append("more"),
+                               lambda x, v: x.insert(0, "z"), lambda x, _: x.__setitem__(5, "Z"),
+                               lambda x, v: x.clear(), lambda x, v: x.sort(reverse=True)):
+                    real, lazy = pair()
+                    self.same(walk(lazy[::step], backward, change), walk(real[::step], backward, change))
         real, lazy = pair()
-        its = iter(lazy)
-        next(its)
-        lazy.append("more")
-        self.same(list(its)[:len(real) - 1], real[1:])
-        self.same(list(lazy), real + ["more"])
+        real[:], lazy[:] = reversed(real), reversed(lazy)
+        self.same(list(lazy), real)
+        for make in (lambda: sequences.Indices(3, 90), lambda: sequences.NumpyIndices(3, 90)):
+            self.same(walk(make(), False, lambda x, v: x.remove(v)),
+                      walk(list(make()), False, lambda x, v: x.remove(v)))
+
+    def test_changed_by_threads(self):
+        """Threads that change a list at once change the same one."""
+        for _ in range(20):
+            lazy = pair(MANY)[1]
+            start = threading.Barrier(4)
+
+            def add(text, files=lazy, barrier=start):
+                barrier.wait()
+                files.append(text)
+            threads = [threading.Thread(target=add, args=(str(i),)) for i in range(4)]
+            for one in threads:
+                one.start()
+            for one in threads:
+                one.join()
+            self.same(sorted(lazy[MANY:]), ["0", "1", "2", "3"])
+
+    def test_json(self):
+        """However the encoder is told what to do with what it does not know."""
+        class Encoder(json.JSONEncoder):
+            """It makes texts of all."""
+
+            def default(self, o):
+                return str(o)
+
+        real, lazy = pair()
+        for keywords in ({}, {"default": str}, {"cls": Encoder}, {"cls": Encoder, "indent": 1}):
+            self.same(json.dumps({"a": [lazy]}, **keywords), json.dumps({"a": [real]}, **keywords))
+        self.same(json.dumps({"a": {1}}, default=str), '{"a": "{1}"}')
 
     def test_code_in_c(self):
         """Code that looks into the memory of a list gets the names, or an error: never none."""
