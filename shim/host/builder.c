@@ -199,18 +199,19 @@ static void take_words(struct shard_builder *b, size_t *used) {
 
 /* Whether it has ended. It is left to be waited for; whoever reaps all children of the host may
  * have done that. */
-static bool has_ended(const struct shard_builder *b) {
+static bool has_ended(pid_t pid) {
   siginfo_t info = {0};
   int rc;
   do {
-    rc = waitid(P_PID, (id_t)b->pid, &info, WEXITED | WNOHANG | WNOWAIT);
+    rc = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
   } while (rc != 0 && errno == EINTR);
-  return rc != 0 || info.si_pid == b->pid;
+  return rc != 0 || info.si_pid == pid;
 }
 
-/* Nap until it says something or ends, for some ms at most. process: a descriptor of it, or -1. */
-static void nap(const struct shard_builder *b, int process, int64_t ms) {
-  struct pollfd p[] = {{.fd = b->errors, .events = POLLIN}, {.fd = process, .events = POLLIN}};
+/* Nap until it says something or ends, for some ms at most. words, process: its pipe and a descriptor
+ * of it, or -1. */
+static void nap(int words, int process, int64_t ms) {
+  struct pollfd p[] = {{.fd = words, .events = POLLIN}, {.fd = process, .events = POLLIN}};
   poll(p, 2, ms < 0 ? 0 : (int)ms); /* a descriptor of -1 is passed over */
 }
 
@@ -225,7 +226,7 @@ static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline,
   int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, b->pid, 0));
   /* Without such a descriptor (before Linux 5.3) it is looked at ever more rarely. */
   for (int64_t most = 1;; most = most < 20 ? 2 * most : most) {
-    bool ended = has_ended(b); /* all that it has said is in the pipe then */
+    bool ended = has_ended(b->pid); /* all that it has said is in the pipe then */
     take_words(b, &used);
     int64_t left = deadline - shard_clock_ms(), longest = enough ? 100 : 1000;
     if (ended) {
@@ -236,7 +237,7 @@ static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline,
       break;
     }
     longest = process < 0 ? most : longest;
-    nap(b, process, left < longest ? left : longest);
+    nap(b->errors, process, left < longest ? left : longest);
   }
   if (process >= 0) {
     close(process);
@@ -261,8 +262,8 @@ enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadl
     kill(-b->pid, SIGKILL);
   }
   /* One that hangs in the kernel outlives even a kill: it is not waited for. */
-  for (int64_t most = shard_clock_ms() + DEATH_MS; !has_ended(b) && shard_clock_ms() < most;) {
-    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  for (int64_t most = shard_clock_ms() + DEATH_MS; !has_ended(b->pid) && shard_clock_ms() < most;) {
+    nap(-1, -1, 1);
   }
   do {
     got = waitpid(b->pid, &status, WNOHANG);
@@ -300,11 +301,35 @@ void shard_builder_pass_warnings(const struct shard_builder *b) {
 
 /* ---- SHARD_STATS ---- */
 
-int shard_builder_run(char **arguments, char *const *environment, char *err, size_t size) {
+/* Wait for the end of a process until the deadline. 0 or -ETIMEDOUT: it was killed. */
+static int end_by(pid_t pid, int64_t deadline) {
+  int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, pid, 0)), status;
+  bool late = false;
+  while (!has_ended(pid) && !late) {
+    int64_t left = deadline - shard_clock_ms(), most = process < 0 ? 5 : 1000;
+    nap(-1, process, left < most ? left : most);
+    late = left <= 0;
+  }
+  if (process >= 0) {
+    close(process);
+  }
+  if (late) {
+    kill(pid, SIGKILL);
+  }
+  for (int64_t most = shard_clock_ms() + DEATH_MS; !has_ended(pid) && shard_clock_ms() < most;) {
+    nap(-1, -1, 1);
+  }
+  while (waitpid(pid, &status, WNOHANG) < 0 && errno == EINTR) {
+  }
+  return late ? -ETIMEDOUT : 0;
+}
+
+int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
+                      size_t size) {
   posix_spawnattr_t attributes;
   char path[PATH_MAX], link[40];
   pid_t pid;
-  int status = -1, program = shard_self_program("shardctl", path, sizeof(path), err, size);
+  int program = shard_self_program("shardctl", path, sizeof(path), err, size);
   if (program < 0) {
     return program;
   }
@@ -322,7 +347,6 @@ int shard_builder_run(char **arguments, char *const *environment, char *err, siz
   if (rc != 0) {
     return shard_error_set(err, size, rc, "cannot start '%.300s': %s", path, strerror(-rc));
   }
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return 0;
+  rc = end_by(pid, deadline);
+  return rc ? shard_error_set(err, size, rc, "'%.300s' did not end within SHARD_TIMEOUT", path) : 0;
 }

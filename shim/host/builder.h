@@ -95,10 +95,11 @@ const char *shard_builder_last_line(const struct shard_builder *b);
 void shard_builder_pass_warnings(const struct shard_builder *b);
 
 /*
- * Run shardctl to its end with the host's descriptors and this environment, signals as above.
- * arguments[0] is filled in. Allocates nothing. 0, or a negative errno and a line in err[size] if
- * it could not be started.
+ * Run shardctl with the host's descriptors and this environment, signals as above, until `deadline`
+ * at the latest. arguments[0] is filled in. Allocates nothing. 0, or a negative errno and a line in
+ * err[size] if it could not be started, or had to be killed (-ETIMEDOUT).
  */
-int shard_builder_run(char **arguments, char *const *environment, char *err, size_t size);
+int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
+                      size_t size);
 
 #endif

@@ -23,7 +23,8 @@
 #include "listing/codec.h"
 
 #define COPY_MOST (256u << 10) /* a file that may be cut is copied up to this size */
-#define PIECE 4096             /* bytes that are copied at a time */
+#define PIECE 65536            /* bytes that are copied at a time */
+#define TEXT_PIECE 256         /* the same of a text: on the stack, of which a host's thread has 16 KiB */
 
 static bool section_fits(const struct shard_listing *l, const struct shard_section *s) {
   return s->offset <= l->map_size && s->size <= l->map_size - s->offset;
@@ -106,19 +107,20 @@ static int check_header(struct shard_listing *l) {
   return rc ? rc : map_table(l, &h->others, h->longest_other, true, &l->others);
 }
 
-/* Check a section's checksum. 0 or -EBADMSG. */
+/* Check a section's checksum. 0, -EBADMSG or -ENOMEM. */
 static int check_section(const struct shard_listing *l, const struct shard_section *s) {
-  uint8_t room[PIECE];
+  uint8_t *room = l->guarded ? malloc(PIECE) : NULL;
+  bool good = room || !l->guarded;
+  int rc = good ? 0 : -ENOMEM;
   uint32_t crc = 0;
-  for (uint64_t at = 0, n; at < s->size; at += n) {
-    n = l->guarded && s->size - at > sizeof(room) ? sizeof(room) : s->size - at;
+  for (uint64_t at = 0, n; good && at < s->size; at += n) {
+    n = l->guarded && s->size - at > PIECE ? PIECE : s->size - at;
     const uint8_t *p = shard_listing_get(l->guarded, l->map + s->offset + at, n, room);
-    if (!p) {
-      return -EBADMSG;
-    }
-    crc = shard_crc32c(crc, p, n);
+    good = p;
+    crc = p ? shard_crc32c(crc, p, n) : crc;
   }
-  return shard_listing_sum_fits(crc, s->crc) ? 0 : -EBADMSG;
+  free(room);
+  return rc ? rc : good && shard_listing_sum_fits(crc, s->crc) ? 0 : -EBADMSG;
 }
 
 /* The text at `at`, which ends before `end`; malloc'd in *out. Returns what follows it; NULL: there
@@ -129,8 +131,8 @@ static const uint8_t *read_text(const struct shard_listing *l, const uint8_t *at
   bool ends = false;
   *rc = -EBADMSG;
   while (!ends && at < end) {
-    size_t n = (size_t)(end - at) < PIECE ? (size_t)(end - at) : PIECE;
-    char piece[PIECE], *more;
+    size_t n = (size_t)(end - at) < TEXT_PIECE ? (size_t)(end - at) : TEXT_PIECE;
+    char piece[TEXT_PIECE], *more;
     const uint8_t *p = shard_listing_get(l->guarded, at, n, piece), *nul = p ? memchr(p, 0, n) : p;
     n = nul ? (size_t)(nul - p) + 1 : n;
     if (!p || length + n > SHARD_NAME_MAX) {
@@ -156,10 +158,11 @@ static const uint8_t *read_text(const struct shard_listing *l, const uint8_t *at
 static int check_dirs(struct shard_listing *l) {
   const struct shard_section *s = &l->header->dirs;
   const uint8_t *p = l->map + s->offset, *end = p + s->size;
-  if (check_section(l, s) != 0 || check_section(l, &l->header->dirs_by_inode) != 0) {
-    return -EBADMSG;
+  int rc = check_section(l, s);
+  rc = rc ? rc : check_section(l, &l->header->dirs_by_inode);
+  if (rc) {
+    return rc;
   }
-  int rc = 0;
   p = read_text(l, p, end, &l->source, &rc);
   p = p ? read_text(l, p, end, &l->options, &rc) : NULL;
   if (!p) {

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/whole.h"
 #include "base/words.h"
 #include "base/xxh64.h"
@@ -241,7 +242,8 @@ static void make_statistics(void) {
     environment[1] = libraries;
   }
   char err[700];
-  if (shard_builder_run(arguments, environment, err, sizeof(err)) != 0) {
+  int64_t deadline = shard_clock_ms() + (int64_t)shard_config()->timeout * 1000;
+  if (shard_builder_run(arguments, environment, deadline, err, sizeof(err)) != 0) {
     char text[PATH_MAX + 200];
     snprintf(text, sizeof(text), "%s; run shardctl stats '%.900s'", err, shard_notes_file);
     shard_log(SHARD_LOG_ERROR, text);

@@ -30,4 +30,11 @@ for ((round = 1; round <= ROUNDS; round++)); do
   SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB timeout 20 ls "$WORK/left" >"$WORK/out" 2>"$WORK/err"
   verdict "a host that died has left a child" "$([ "$(wc -l <"$WORK/out")" = 5 ] || cat "$WORK/out" "$WORK/err")"
 done
+
+# The shardctl that makes statistics of a log hangs.
+mkdir "$WORK/stuck"; cp "$LIB" "$WORK/stuck"; printf '#!/bin/sh\nexec sleep 100\n' >"$WORK/stuck/shardctl"; chmod +x "$WORK/stuck/shardctl"
+begin=$SECONDS
+SHARD_STRATEGY=hash SHARD_STATS=$WORK/stuck/%r.json SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$WORK/stuck/libshard.so bash -c 'printf "%s\n" "$1"/*' - "$WORK/left" >"$WORK/out" 2>"$WORK/err"
+verdict "statistics that are not made in time" "$([ "$(wc -l <"$WORK/out")" = 10 ] || cat "$WORK/out"; grep -q "did not end within SHARD_TIMEOUT; run shardctl stats" "$WORK/err" || echo "says: $(cat "$WORK/err")"
+  ((SECONDS - begin < 30)) || echo "took $((SECONDS - begin)) s"; [ -s "$WORK/stuck/0.json.log" ] || echo "the log is gone")"
 finish
