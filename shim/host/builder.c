@@ -208,8 +208,8 @@ static bool has_ended(pid_t pid) {
   return rc != 0 || info.si_pid == pid;
 }
 
-/* Nap until it says something or ends, for some ms at most. words, process: its pipe and a descriptor
- * of it, or -1. */
+/* Nap until it says something or ends, for some ms at most. words, process: its pipe and a
+ * descriptor of it, or -1. */
 static void nap(int words, int process, int64_t ms) {
   struct pollfd p[] = {{.fd = words, .events = POLLIN}, {.fd = process, .events = POLLIN}};
   poll(p, 2, ms < 0 ? 0 : (int)ms); /* a descriptor of -1 is passed over */

@@ -24,7 +24,7 @@
 
 #define COPY_MOST (256u << 10) /* a file that may be cut is copied up to this size */
 #define PIECE 65536            /* bytes that are copied at a time */
-#define TEXT_PIECE 256         /* the same of a text: on the stack, of which a host's thread has 16 KiB */
+#define TEXT_PIECE 256 /* the same of a text: on the stack, of which a host's thread has 16 KiB */
 
 static bool section_fits(const struct shard_listing *l, const struct shard_section *s) {
   return s->offset <= l->map_size && s->size <= l->map_size - s->offset;

@@ -14,11 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/xxh64.h"
 #include "build/intake.h"
 #include "config/dataset.h"
 
 #define PIPE_SIZE ((size_t)1 << 20)     /* the most that every user may ask for */
 #define BUFFER_SIZE ((size_t)256 << 10) /* fits into the CPU's cache */
+#define SEEN 4096                       /* directories that are remembered, by their hashes */
 
 struct text_reader {
   const char *file;
@@ -31,6 +33,8 @@ struct text_reader {
   struct shard_intake *intake;
   size_t last_length;
   char last[PATH_MAX]; /* the name before, below --root */
+  int root;            /* a descriptor of --root; -1: it is not there, or not asked for */
+  uint64_t seen[SEEN]; /* hashes of directories of names that are there */
   bool nul;            /* the buffer has a NUL somewhere; then each line is searched for one */
 };
 
@@ -60,6 +64,48 @@ static bool is_absolute(const struct text_reader *r, const char *text, size_t le
 }
 
 /*
+ * Whether the directory of a name, the first `length` bytes of a path below --root, is there, and
+ * no link on the way: a program that lists asks for directories by what they are, so names behind a
+ * link, or in a directory that does not exist, would be in the listing and never be shown. 0, or
+ * -EINVAL and a line. The path is changed and put back.
+ */
+static int check_directory(struct text_reader *r, char *path, size_t length) {
+  uint64_t hash = shard_xxh64(path, length, 0), *seen = &r->seen[hash % SEEN];
+  if (r->root < 0 || length == 0 || *seen == hash) {
+    return 0;
+  }
+  int fd = r->root, rc = 0;
+  for (size_t at = 0, end; at < length && rc == 0; at = end + 1) {
+    const char *slash = memchr(path + at, '/', length - at);
+    end = slash ? (size_t)(slash - path) : length;
+    char before = path[end];
+    path[end] = 0;
+    struct stat st;
+    int next = openat(fd, path + at, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), error = errno;
+    if (next < 0) {
+      bool link = error == ENOTDIR && fstatat(fd, path + at, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                  S_ISLNK(st.st_mode);
+      rc = fail(r, -EINVAL, "%s, line %llu: its directory '%.300s' below --root '%.300s' %s%s",
+                show_name(r), (unsigned long long)r->line, path, r->options->root,
+                link ? "is a link; name files by the paths that they have without links (find "
+                       "without -L)"
+                     : "cannot be found: ",
+                link ? "" : strerror(error));
+    }
+    path[end] = before;
+    if (fd != r->root) {
+      close(fd);
+    }
+    fd = next;
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+  *seen = rc == 0 ? hash : *seen;
+  return rc;
+}
+
+/*
  * Give on a name below --root as the directories there have it: without empty parts and '.'. What
  * names no file that could be there is refused, for a listing of it would show nothing.
  */
@@ -83,6 +129,11 @@ static int take_name(struct text_reader *r, const char *text, size_t length) {
       memcpy(path + used, part, n);
       used += n;
     }
+  }
+  const char *name = memrchr(path, '/', used);
+  int rc = check_directory(r, path, name ? (size_t)(name - path) : 0);
+  if (rc != 0) {
+    return rc;
   }
   bool below = used > r->last_length && r->last_length > 0 && path[r->last_length] == '/' &&
                memcmp(path, r->last, r->last_length) == 0;
@@ -231,7 +282,7 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
   const struct shard_text_options *options = text->options;
   const char *file = text->file;
   struct text_reader r = {
-      .file = file, .options = options, .err = err, .size = size, .intake = intake};
+      .file = file, .options = options, .err = err, .size = size, .intake = intake, .root = -1};
   /* The root without slashes at its end; "/" becomes "". */
   r.root_length = options->root ? strlen(options->root) : 0;
   while (r.root_length > 0 && options->root[r.root_length - 1] == '/') {
@@ -254,6 +305,9 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
     close(fd);
     return fail(&r, -ENOMEM, "out of memory");
   }
+  if (options->root && !r.of_bucket) {
+    r.root = open(options->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  }
   while (rc == 0 && filled < 4) {
     ssize_t n = read(fd, buffer + filled, 4 - filled);
     if (n == 0) {
@@ -269,6 +323,9 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
     rc = program ? read_packed(&r, fd, program, buffer) : read_lines(&r, fd, buffer, filled);
   }
   free(buffer);
+  if (r.root >= 0) {
+    close(r.root);
+  }
   if (!standard) {
     close(fd);
   }

@@ -67,8 +67,8 @@ sort odd.txt | tr '\n' '\0' >want; lists "bytes as they are" want odd.txt
 tr '\n' '\0' <odd.txt >odd.want; lists "bytes as they are, --keep-order" odd.want --keep-order odd.txt
 printf 'a\r\0b\n\0' >cr0; lists "-0: CR and newline are bytes" cr0 -0 cr0
 printf 'a\0\0b\0' >none0; refuses "-0: an empty name" "none0, line 2" index -0 none0 -o "$L"
-printf 'x\n/r/y\n/r/z/1\n' >mixed.txt; printf '%s\0' x y z/1 >want; lists "--root, some absolute" want --root /r mixed.txt
-printf '%s\0' r/y r/z/1 x >want; lists "--root /" want --root / mixed.txt
+printf 'x\n/usr/y\n/usr/bin/1\n' >mixed.txt; printf '%s\0' bin/1 x y >want; lists "--root, some absolute" want --root /usr mixed.txt
+printf '%s\0' usr/bin/1 usr/y x >want; lists "--root /" want --root / mixed.txt
 { seq 300000; printf 'cr\r\n'; seq 9; } >late.txt; refuses "a late line" "late.txt, line 300001" index late.txt -o "$L"
 # Packed texts
 sort names.txt | tr '\n' '\0' >want

@@ -176,7 +176,12 @@ unused() {
   (cd "$T" && eval "$3") | "$CTL" index - --root "$T" -o "$WORK/l" --quiet >/dev/null; : >"$WORK/err"
   verdict "$1" "$(export DATASET=$T SHARD_LISTING=$WORK/l; view 0 stride ls "$T" && echo "it works"; grep '^libshard: ' "$WORK/err" | grep -q "$2" || cat "$WORK/err")"
 }
-unused "names from one directory higher" "SHARD_LISTING='$WORK/l' names 'train/.*'$T'.*No such file" "cd ..; find train -type f"
+refused "names from one directory higher" "line 1: its directory 'train' .*No such file" "cd ..; find train -type f"
+ln -s tars "$T/linked"; ln -s "$WORK/valid" "$T/away"
+refused "names through a link" "line 1: its directory 'linked' .*is a link" "find -L linked -type f"
+refused "names through a link that leads away" "line 2: its directory 'away' .*is a link" "echo f1; echo away/f1"
+refused "some names of a directory that is not there" "line 30: its directory 'tarss' " "seq -f tars/%g 29; echo tarss/f5; seq -f tars/%g 30 900"
+rm "$T/linked" "$T/away"
 unused "names from one directory lower" "SHARD_LISTING='$WORK/l' names 'f5'.*'$T'.*No such file" "cd tars; ls"
 unused "directories as files" "SHARD_LISTING='$WORK/l' names 'tars'.*directory" "ls -1r"
 "$CTL" index "$WORK/valid" -o "$WORK/l" --quiet >/dev/null; : >"$WORK/err"

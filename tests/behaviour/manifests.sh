@@ -140,7 +140,8 @@ refused "two datasets" "SHARD_DATASET must name one" SHARD_DATASET="$D:$F" 'm/r%
 printf 'a/1.jpeg\n\nb\n' >m/bad.txt; refused "an empty line" "bad.txt, line 2" m/bad.txt
 printf 'a/1.jpeg\n/etc/passwd\n' >m/bad.txt; refused "outside" "bad.txt, line 2.*/etc/passwd" m/bad.txt
 printf 'a/1.jpeg\na/\n' >m/bad.txt; refused "a directory" "bad.txt, line 2" m/bad.txt
-printf 'a/1.jpeg\nnone/1.jpeg\n' >m/bad.txt; refused "a name that is not there" "none/1.jpeg" m/bad.txt
+printf 'a/1.jpeg\nnone/1.jpeg\n' >m/bad.txt; refused "a directory that is not there" "line 2: its directory 'none' .*No such file" m/bad.txt
+printf 'a/1.jpeg\na/none.jpeg\n' >m/bad.txt; refused "a name that is not there" "names 'a/none.jpeg'" m/bad.txt
 printf 'a/../1.txt\n' >m/bad.txt; refused "two dots" "bad.txt, line 1" m/bad.txt
 cp f.listing m/z0.listing; refused "a listing of another directory" "m/z0.listing' is of another" 'm/z%r.listing'
 refused "first needs a listing" "SHARD_LISTING_BUILD" SHARD_LISTING_BUILD=second d.listing
