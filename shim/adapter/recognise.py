@@ -64,9 +64,9 @@ def fingerprints(text):
     return Source(text).fingerprints
 
 
-# Packages whose wrappers may lie around DLIO's functions: its tracers', and ours; and its own module.
+# Packages whose wrappers may lie around DLIO's functions: its tracers', and ours. DLIO's own stand-in
+# for a tracer (utils/utility.py) wraps nothing since 2023: what does is another's.
 DECORATORS = ("dftracer", "dlio_profiler", __name__.partition(".")[0])
-OWN_DECORATORS = "dlio_benchmark.utils.utility"
 
 
 class Family:
@@ -95,11 +95,11 @@ def changed(known, changes):
 
 
 def _is_known_place(module):
-    return module == OWN_DECORATORS or module.partition(".")[0] in DECORATORS
+    return module.partition(".")[0] in DECORATORS
 
 
 def unwrapped(function):
-    """What lies behind our own replacements, and DLIO's own decorators."""
+    """What lies behind our own replacements, and the decorators of DLIO's tracers."""
     while True:
         if isinstance(function, (staticmethod, classmethod)):
             function = function.__func__

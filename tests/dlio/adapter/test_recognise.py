@@ -154,7 +154,7 @@ class TestWhatRuns(unittest.TestCase):
                 cls, tried = vars(module)[name], tried + 1
                 own = vars(cls)[method]
                 inside = wrapped(own)  # by code that lies in DLIO's package
-                inside = types.FunctionType(inside.__code__, {"__name__": "dlio_benchmark.plugins.mine"},
+                inside = types.FunctionType(inside.__code__, {"__name__": "dlio_benchmark.utils.utility"},
                                             closure=inside.__closure__)
                 inside.__wrapped__ = own
                 for other_one in (wrapped(own), lambda *args, **kwargs: None, inside,
