@@ -2,7 +2,8 @@
 
 A run reads a folder of make_data(): as many names as are wanted, hard links to a few JPEG files of
 3,000 bytes. What it is made of is in `args`: the interpreter (python), a tree of DLIO if it is not
-the installed one (dlio), ranks, workers and batch, and the folder for data and logs.
+the installed one (dlio), ranks, workers and batch, more of DLIO's settings (options), and the folder for
+data and logs.
 """
 import datetime
 import os
@@ -55,6 +56,7 @@ class Job:
                    "checkpoint.checkpoint_folder": self.folder}
         if steps:
             options["train.total_training_steps"] = steps
+        options.update(getattr(args, "options", {}))
         program = [os.path.join(os.path.dirname(args.python), "dlio_benchmark")]
         if args.dlio:  # what the console script is, for a tree that is not installed
             script = os.path.join(self.folder, "start.py")
