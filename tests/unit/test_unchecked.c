@@ -551,6 +551,38 @@ static void headers(void **state) {
   assert_true(shard_listing_dir(l, &pos, &d) && d.id.ino == 0 && !*d.path);
   assert_false(shard_listing_dir(l, &pos, &d));
   shard_listing_close(l);
+  /* Texts that do not end. */
+  uint8_t *text = s.bytes + good.dirs.offset;
+  memset(text, 'x', good.dirs.size);
+  WRITE();
+  assert_int_equal(shard_listing_open(file, &l), -EBADMSG);
+  memcpy(text, "source", sizeof("source"));
+  WRITE();
+  assert_int_equal(shard_listing_open(file, &l), -EBADMSG);
+  text[sizeof("source") + 3] = 0;
+  WRITE();
+  assert_int_equal(shard_listing_open(file, &l), 0);
+  assert_string_equal(l->options, "xxx");
+  shard_listing_close(l);
+  /* One that is longer than a text can be, at the file's end. */
+  for (size_t length = SHARD_NAME_MAX - 1; length <= SHARD_NAME_MAX; length++) {
+    size_t size = s.size + length + 2; /* it, and an empty one */
+    uint8_t *longer = calloc(1, size);
+    memcpy(longer, s.bytes, s.size);
+    memset(longer + s.size, 'x', length);
+    struct shard_header *bigger = (struct shard_header *)longer;
+    bigger->dirs = (struct shard_section){.offset = s.size, .size = length + 2};
+    bigger->file_size = size;
+    int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, longer, size), size);
+    close(fd);
+    int rc = shard_listing_open(file, &l);
+    assert_int_equal(rc, length < SHARD_NAME_MAX ? 0 : -EBADMSG);
+    if (rc == 0) {
+      shard_listing_close(l);
+    }
+    free(longer);
+  }
   drop(&s);
 }
 
