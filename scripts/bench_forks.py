@@ -1,8 +1,9 @@
-"""The parts `dlio-c` and `dlio-f` of make bench: MLCommons' fork of DLIO, before and after June 2026.
+"""The parts `dlio-c`, `dlio-f` and `dlio-skip` of make bench: MLCommons' fork of DLIO before June 2026,
+since then, and the latter with skip_listing, as mlpstorage 3 runs it.
 
 They need the fork's source, and an interpreter that has what it imports:
 
-    make bench PART=dlio-c,dlio-f DLIO_C=TREE DLIO_F=TREE DLIO_PYTHON=/path/to/python
+    make bench PART=dlio-c,dlio-f,dlio-skip DLIO_C=TREE DLIO_F=TREE DLIO_PYTHON=/path/to/python
 
 Memory of the list by its slope; peak memory of a dataset that nodes have died of; samples/s; and the
 time to the first step. Batches are of 8, so that 512 files a rank are 64 steps: an epoch after the
@@ -12,8 +13,8 @@ import argparse
 import sys
 import time
 
-from scripts.bench_job import (Job, make_data, measure_memory, measure_speed, measure_start, memory,
-                               rounds)
+from scripts.bench_job import (Job, make_data, measure_cpu, measure_memory, measure_speed,
+                               measure_start, memory, rounds)
 
 NODE_RANKS, NODE_WORKERS = 12, 16  # of the node that died: 204 processes
 MOST = 18e9                        # bytes; a run that takes more is stopped
@@ -128,6 +129,37 @@ def part_start(args, report, name):
                         lambda: measure_start(args, many, args.preload))
     report.add(f"{name}: start to first step, {many:,} files", "s", shim, "unmodified, 1,000 files",
                bare, shim / bare, "at most 2 s more", shim - bare <= 2)
+
+
+SKIP = {"dataset.skip_listing": True, "dataset.listing_validation_interval": 100}
+SHUFFLED = {**SKIP, "reader.file_shuffle": "seed", "reader.sample_shuffle": "seed"}
+
+
+def part_dlio_skip(args, report):
+    """The fork with skip_listing: memory, the first step, CPU a sample."""
+    args = fork(args, "f")
+    if args is None:
+        return
+    args.batch = 24
+    many = min(args.names, 1_000_000)
+    few = many // 5
+    for kind, options, goal in (("", SKIP, 0.5), (", shuffled", SHUFFLED, 4.5)):
+        args.options = options
+        sides = rounds(args, *[lambda n=n, p=p: measure_memory(args, n, p)[:1]
+                               for p in ("", args.preload) for n in (few, many)])
+        bare, shim = ((high[0] - low[0]) / (many - few) for low, high in (sides[:2], sides[2:]))
+        report.add(f"dlio-skip: list memory on the node{kind}", "B/file", shim, "unmodified", bare,
+                   shim / bare, f"<= {goal} B/file", shim <= goal)
+    bare, short, shim = rounds(args, lambda: measure_start(args, many, ""),
+                               lambda: measure_start(args, 1000, args.preload),
+                               lambda: measure_start(args, many, args.preload))
+    report.add(f"dlio-skip: start to first step, {many:,} files", "s", shim, "unmodified", bare,
+               shim / bare, f"at most 2 s more than with 1,000 files, {short:.3g} s",
+               shim - short <= 2)
+    bare, shim = rounds(args, lambda: measure_cpu(args, few, 600, ""),
+                        lambda: measure_cpu(args, few, 600, args.preload))
+    report.add(f"dlio-skip: CPU of all processes, {few:,} files", "us/sample", shim, "unmodified", bare,
+               shim / bare, "<= 1.02", shim <= 1.02 * bare)
 
 
 def measure(args, report, letter):

@@ -165,6 +165,32 @@ def measure_speed(args, names, steps, preload, files=None):
         job.stop()
 
 
+def measure_cpu(args, names, steps, preload):
+    """CPU microseconds a sample of all processes, over `steps` steps after the first few."""
+    def spent(pid):
+        ticks = 0
+        for member in processes.process_tree(pid)[1:]:
+            try:
+                with open(f"/proc/{member}/stat", encoding="utf-8", errors="replace") as stream:
+                    fields = stream.read().rpartition(")")[2].split()
+            except OSError:
+                continue
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    job = Job(args, make_data(args, names), names, 0, preload)
+    try:
+        first = 4 * args.workers + 4
+        seen = []
+        for until in (first, first + steps):
+            job.wait(lambda n=until: len(job.steps()) >= n)
+            seen.append((spent(job.process.pid), len(job.steps())))
+        (before, begin), (after, end) = seen
+        return (after - before) * 1e6 / ((end - begin) * args.batch * args.ranks)
+    finally:
+        job.stop()
+
+
 def measure_epochs(args, names, epochs, preload):
     """Samples/s within an epoch, median over the epochs after the first (workers persist)."""
     job = Job(args, make_data(args, names), names, 0, preload, epochs)

@@ -61,8 +61,9 @@ def patch(module, _tree):
             return tf.data.Dataset.list_files(file_pattern, shuffle, *args, **kwargs)
         from dlio_benchmark.utils.config import ConfigArguments
 
-        special = not files.listing.sorted or any(c in files.prefix for c in "*?[\\") or any(
-            files.listing.uses_byte(ord(c)) for c in "*?[\\")
+        listing = files.listing  # names that are numbers are in no order of paths
+        special = not isinstance(listing, Listing) or not listing.sorted or any(
+            c in files.prefix or listing.uses_byte(ord(c)) for c in "*?[\\")
         # Patterns, a share that is cut by records, or the rest of an order we do not know:
         # TensorFlow gets the whole list.
         if special or shuffle is not False or args or kwargs or not (

@@ -214,6 +214,24 @@ class TestSkipped(Case):
             for _, _, size in self.compare(2, given={"num_files_train": 20000})[1]:
                 self.assertLess(size, 600)
 
+    def test_as_a_list(self):
+        """Names that are numbers, found, cut and pickled as a list's."""
+        for pattern, moduli in (("f_%03d_of_300", (None,)), ("%02d/f_%03d%%", (7, None))):
+            names = numbered.Numbered(pattern, moduli, 300)
+            lazy = sequences.FileList(names, "/d/")
+            real = ["/d/" + pattern % tuple(i % (modulus or 300) for modulus in moduli)
+                    for i in range(300)]
+            for part in (slice(None), slice(5, None, 3), slice(None, None, -2)):
+                one, other = pickle.loads(pickle.dumps(lazy[part])), real[part]
+                self.same(list(one), other)
+                self.same([one.index(path) for path in other], list(range(len(other))))
+                for path in ("/d/f_001", "/d/f_0001_of_300", "/d/f_300_of_300", "/d/01/f_002%", "/e", "",
+                             "/d/f_\u0661\u0661\u0661_of_300", *real[:9]):
+                    self.assertEqual(path in one, path in other, path)
+            counts = sequences.ByteCounts.of(lazy)
+            counts[real[7]] = 5
+            self.assertEqual(list(counts.items()), [(real[7], 5)])
+
     def test_rank_without_libshard(self):
         """All go on unmodified."""
         for rank in range(3):

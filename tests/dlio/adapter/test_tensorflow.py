@@ -4,8 +4,10 @@ import os
 import types
 import unittest
 
+from _libshard.numbered import Numbered
 from _libshard.parts import folder as folder_part
 from _libshard.parts import tensorflow as tensorflow_part
+from _libshard.sequences import FileList
 
 from .case import Case, np, outcome, shuffle_both
 from .plain import WORK, touch
@@ -56,6 +58,18 @@ class TestTensorFlow(Case):
         if len(files) >= ranks:
             names = names.shard(num_shards=ranks, index=rank)
         return str(names.element_spec), [name.numpy() for name in names]
+
+    def test_numbers(self):
+        """Names that are numbers, whose order is that of no folder."""
+        folder = os.path.join(WORK, "tf-numbers")
+        lazy = FileList(Numbered("%01d/f_%02d.tfrecord", (3, None), 30), folder + "/")
+        real = [folder + "/%d/f_%02d.tfrecord" % (i % 3, i) for i in range(30)]
+        touch(*real)
+        self.same(list(lazy), real)
+        self.args.comm_size = 2
+        for rank in range(2):
+            self.same(self.names(self.ours, lazy[rank::2], 2, rank),
+                      self.names(self.theirs, real[rank::2], 2, rank))
 
     def test_list_files(self):
         lazily = 0
