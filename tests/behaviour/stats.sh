@@ -115,6 +115,22 @@ for mode in modes cancel; do
 done
 
 # ---- how it ends
+# The log that LIBSHARD_STATS names is joined if it is this user's, and to be written by nobody else.
+{ rank bash -c 'echo "$LIBSHARD_STATS"; kill -9 $$'; } 2>/dev/null
+mark=$(sed "s# /.*# $WORK/joined.log#" "$WORK/stdout"); mv "$S.log" "$WORK/joined.log"
+joins() { rank LIBSHARD_STATS="$mark" "$O" plain "$D" "$D/1.txt"; }
+joins; verdict "a log that is named is joined" "$(ls "$S" "$S.log" 2>/dev/null; [ -s "$WORK/err" ] && cat "$WORK/err")"
+mv "$WORK/joined.log" "$WORK/own.log"; ln -s own.log "$WORK/joined.log"
+joins; facts "a link to a log is not joined" "e['opened'] == 1"
+mv "$WORK/own.log" "$WORK/joined.log"; chmod 620 "$WORK/joined.log"
+joins; facts "a log that others write to is not joined" "e['opened'] == 1"; chmod 600 "$WORK/joined.log"
+if [ "$(id -u)" = 0 ] && chown 65534 "$WORK/joined.log" 2>/dev/null; then
+  joins; facts "another user's log is not joined" "e['opened'] == 1"
+else
+  skip "another user's log is not joined" "not root"
+fi
+rm "$WORK/joined.log"; mkfifo "$WORK/joined.log"; joins; facts "a pipe in a log's place" "e['opened'] == 1"; rm "$WORK/joined.log"
+
 # Where they go: the log's name tells, whatever the log says.
 # written NAME WHAT ARGUMENT...: what shardctl stats says has WHAT, or nothing; the file that the log names stays
 written() {
