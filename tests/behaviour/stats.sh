@@ -157,6 +157,23 @@ with open(sys.argv[1], "r+b") as f:  # from the dataset'"'"'s path on
     data = f.read(); at = data.index(sys.argv[2].encode(), 12288); f.seek(at); f.write(b"x" * (len(data) - at))' "$WORK/moved/plain" "$D"
 written "stats: texts without an end" "" plain -o out2.json
 head -c 5000 "$WORK/moved/plain" >"$WORK/moved/short.log"; written "stats: a log cut short" "is not a log" short.log
+# What is no log that a rank can have written is refused, whoever has written it.
+for at in "72 -1" "72 1" "76 0" "76 -5" "84 3"; do
+  cp "$WORK/moved/plain" "$WORK/moved/bad.log"
+  "$PYTHON" -c 'import struct, sys
+with open(sys.argv[1], "r+b") as f: f.seek(int(sys.argv[2])); f.write(struct.pack("<i", int(sys.argv[3])))' "$WORK/moved/bad.log" $at
+  written "stats: a log's head that is damaged (${at/ /: })" "is not a log of SHARD_STATS, or is damaged" bad.log -o -
+done
+# Its owner cuts a log of 2 GB of notes while it is read.
+cp "$WORK/moved/plain" "$WORK/moved/big.log"; truncate -s 2G "$WORK/moved/big.log"
+"$PYTHON" -c 'import struct, sys
+with open(sys.argv[1], "r+b") as f: f.seek(32); f.write(struct.pack("<Q", 1 << 40))' "$WORK/moved/big.log"
+timeout 60 "$CTL" stats "$WORK/moved/big.log" -o - >"$WORK/stdout" 2>"$WORK/err" & reader=$!
+for _ in {1..300}; do # timeout's child has it open, or mapped
+  cat /proc/"$(pgrep -P $reader)"/{maps,cmdline} 2>/dev/null | grep -qa big.log && break; sleep 0.01
+done
+sleep 0.3; truncate -s 512K "$WORK/moved/big.log"; { wait $reader; } 2>/dev/null; got=$?
+verdict "stats: a log that is cut while it is read" "$([ $got = 1 ] && grep -q "big.log' was cut while it was read" "$WORK/err" || { echo "status $got"; cat "$WORK/err"; })"
 rm -r "$WORK/moved" "$S"
 { rank "$O" kill "$D" "$D"/a/*.bin; } 2>/dev/null; verdict "killed: no statistics" "$(ls "$WORK/out" | grep -vx 0.json.log)"
 "$CTL" stats "$S.log" 2>"$WORK/err"; facts "killed: made of what was noted" "e['opened'] == 7"
