@@ -321,6 +321,24 @@ done
 LIB2=$R/prefix/lib64/libshard.so
 gives "run, by a link" "$LIB2" sh -c 'ln -s "$1"/prefix/bin/shardctl "$1"/link; exec "$1"/link run sh "$1"/show' - "$R"
 as=(env LD_PRELOAD="$LIB2"); fails "another libshard.so" 1 "'$LIB2'" true; as=()
+# refuses NAME WORD: libshard.so is not loaded, by no command that would
+refuses() {
+  local c
+  for c in "run true" prove doctor; do
+    "$R/prefix/bin/shardctl" $c >"$WORK/out" 2>&1
+    verdict "$1: ${c% *}" "$([ $? = 1 ] && grep -q "'$LIB2' is not loaded: $2" "$WORK/out" || cat "$WORK/out")"
+  done
+}
+chmod o+w "$LIB2"; refuses "libshard.so that others can write to" "others can write to it; chmod go-w '$LIB2'"
+chmod 775 "$LIB2"; refuses "libshard.so of a group" "others can write to it"
+chmod 775 "$R/prefix/bin/shardctl"; gives "libshard.so and shardctl of a group" "$LIB2" "$R/prefix/bin/shardctl" run sh "$R/show"
+chmod 755 "$LIB2" "$R/prefix/bin/shardctl"
+if [ "$(id -u)" = 0 ]; then
+  chown 65534 "$LIB2"; refuses "another user's libshard.so" "it belongs to user 65534"
+  chown 65534 "$R/prefix/bin/shardctl"; gives "another user's libshard.so and shardctl" "$LIB2" "$R/prefix/bin/shardctl" run sh "$R/show"
+else
+  skip "another user's libshard.so" "not root"
+fi
 rm "$LIB2"
 "$R/prefix/bin/shardctl" run true 2>"$WORK/err"; verdict "run, no libshard.so" "$([ $? = 1 ] && grep -q 'cannot find libshard.so' "$WORK/err" || cat "$WORK/err")"
 mkdir "$R/a b"; cp "$CTL" "$LIB" "$R/a b"
