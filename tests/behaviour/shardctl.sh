@@ -246,6 +246,18 @@ terminal "$CTL" ls "$WORK/names" >"$WORK/out"
 printf '%s\n' 'back\x5cslash' 'c1\xc2\x9b' 'cut\xe2\x82' 'esc\x1b[31m' 'line\x0aforged' plain 'raw\x9b' $'\xc3\xa9' >"$WORK/want"; same "ls, to a terminal" "$WORK/want" "$WORK/out"
 terminal "$CTL" ls -0 "$WORK/names" >"$WORK/out"; verdict "ls -0, to a terminal: bytes" "$(grep -qa $'esc\e' "$WORK/out" || cat -v "$WORK/out")"
 "$CTL" stat "$WORK/none"$'\xc2\x9b31m\x9bx\xc3\xa9\n' 2>"$WORK/err"; verdict "messages: C1" "$(grep -qF "none\xc2\x9b31m\x9bx"$'\xc3\xa9''\x0a' "$WORK/err" || cat -v "$WORK/err")"
+# plain NAME: what was said has one line of "forged", and nothing that controls the terminal
+plain() { verdict "$1" "$(grep -ac forged "$WORK/out" | grep -vx 1; grep -aqP '[\x00-\x08\x0b-\x1f\x7f-\x9f]' "$WORK/out" && cat -v "$WORK/out"; grep -a ^forged "$WORK/out")"; }
+N=$WORK/$'x\nforged\e[31m\xc2\x9b2J\x7fy'; mkdir -p "$N/cache"; touch "$N/f"; chmod 700 "$N/cache"
+"$CTL" index "$N" -o "$L.n" --include $'*\e\n' >/dev/null 2>&1
+"$CTL" stat "$L.n" >"$WORK/out" 2>&1; plain "stat: what controls a terminal"
+"$CTL" stat "$L.n" --json >"$WORK/out" 2>&1; plain "stat --json: what controls a terminal"
+verdict "stat --json: the name" "$("$PYTHON" -c 'import json, sys; sys.exit(json.load(sys.stdin)["source"] != sys.argv[1])' "$N" <"$WORK/out" 2>&1 || cat "$WORK/out")"
+for c in "cache ls" "cache gc"; do SHARD_CACHE_DIR=$N/cache "$CTL" $c >"$WORK/out" 2>&1; plain "$c: what controls a terminal"; done
+"$CTL" stat --"$N" >"$WORK/out" 2>&1; verdict "an option: the exit status" "$([ $? = 2 ] || echo "not 2")"; plain "an option: what controls a terminal"
+status "an option that needs an argument" 2 index "$D" --output; says "tells so" "shardctl: option '--output' requires an argument"
+status "an option that takes none" 2 stat "$L" --json=3; says "tells so" "shardctl: option '--json=3' takes no argument"
+status "an unknown letter" 2 stat --json -z "$L"; says "tells so" "shardctl: unrecognized option '-z'"
 
 # run: what CMD gets
 R=$WORK/run; mkdir "$R" "$R"/{bin,in,shut}; touch "$R/in/f"; chmod 755 "$R"
