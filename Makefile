@@ -18,7 +18,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c error file filesystem path peek size version whole words) \
+BOTH := $(addprefix base/,crc32c error file filesystem path peek plain size trust version whole words) \
         $(addprefix config/,config dataset launcher listings log pattern) \
         $(addprefix listing/,identity names options reader) \
         $(addprefix shard/,permute shard) \

@@ -35,7 +35,7 @@ FOUR = "^(?!.*-random|tensorflow-.*(sample_shuffle|folders-file))"
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 SKIPPED = re.compile(r"skip: .*(?=\s*\Z)")
-SKIPS = re.compile(r"^skip:? +(.*)", re.MULTILINE)
+SKIPS = re.compile(r"^(?:skip:?|\[  SKIPPED \]) +(?!\d+ test\(s\))(.*)", re.MULTILINE)  # cmocka's, too
 FAILED = re.compile(r"^FAIL .*(?:\n(?!ok |FAIL |\d+ passed).*)*", re.MULTILINE)
 CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (?:\w+: )?(\d+) test\(s\)", re.MULTILINE)
 
@@ -180,7 +180,8 @@ class Running:
 def skips(step):
     """What was skipped, a line each: the whole step, or single checks of it."""
     with open(step.log, encoding="utf-8", errors="backslashreplace") as stream:
-        return [f"{step.name}: {what.strip()}" for what in SKIPS.findall(stream.read())]
+        found = dict.fromkeys(SKIPS.findall(stream.read()))  # cmocka names each twice
+    return [f"{step.name}: {what.strip()}" for what in found]
 
 
 def sums(text, good):

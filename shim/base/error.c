@@ -3,19 +3,17 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/plain.h"
 
 size_t shard_error_escape(const char *text, char *buf, size_t size) {
   size_t used = 0;
-  for (const unsigned char *p = (const unsigned char *)text; *p && used + 9 <= size; p++) {
-    bool c1 = p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0; /* in UTF-8 */
-    if (c1) {
-      used += (size_t)sprintf(buf + used, "\\x%02x", *p++);
-    }
-    if (c1 || *p < 0x20 || *p == 0x7f) {
-      used += (size_t)sprintf(buf + used, "\\x%02x", *p);
-    } else {
-      buf[used++] = (char)*p;
-    }
+  for (const char *p = text; *p && used + 5 <= size;) {
+    size_t n = shard_plain(p);
+    memcpy(buf + used, p, n);
+    used += n ? n : (size_t)sprintf(buf + used, "\\x%02x", (unsigned char)*p);
+    p += n ? n : 1;
   }
   buf[used] = 0;
   return used;

@@ -20,8 +20,9 @@ static inline bool shard_error_is_shortage(int error) {
 #define SHARD_ERROR_WARNING "shardctl: warning: "
 
 /*
- * Print text into buf[size] so that it is one line: control characters, C1 too, become \xNN, for a
- * path or a variable may hold anything. Cut off if it is too long. Returns its length.
+ * Print text into buf[size] so that it is one line and does not control a terminal: other bytes
+ * become \xNN (base/plain.h), for a path or a variable may hold anything. Cut off if it is too
+ * long. Returns its length.
  */
 size_t shard_error_escape(const char *text, char *buf, size_t size);
 

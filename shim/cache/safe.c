@@ -7,25 +7,24 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/trust.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
-#define OTHERS_WRITE (S_IWGRP | S_IWOTH)
-
 static int judge(const struct stat *st, char *err, size_t size) {
-  if (!S_ISREG(st->st_mode)) {
+  switch (shard_trust_judge(st, NULL)) {
+  case SHARD_TRUST_KIND:
     return shard_error_set(err, size, -EINVAL, "it is no regular file; remove it");
-  }
-  if (st->st_uid != geteuid() && st->st_uid != 0) {
+  case SHARD_TRUST_OWNER:
     return shard_error_set(err, size, -EPERM, "it belongs to user %lu", (unsigned long)st->st_uid);
-  }
-  if (st->st_mode & OTHERS_WRITE) {
+  case SHARD_TRUST_WRITERS:
     return shard_error_set(err, size, -EPERM,
                            "others may write to it (mode %03o); look at what it holds, and chmod "
                            "go-w",
                            (unsigned)(st->st_mode & 0777));
+  default:
+    return 0;
   }
-  return 0;
 }
 
 int shard_safe_open(const char *path, int flags, mode_t mode, bool links, struct stat *st,

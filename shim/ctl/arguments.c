@@ -91,17 +91,31 @@ static int set(const struct ctl_syntax *syntax, struct ctl_arguments *o, int opt
   case CTL_OPTION_SEED:
   case CTL_OPTION_EPOCH:
     return set_shuffle(syntax, o, option);
-  case '?':
-    return CTL_USAGE; /* getopt has spoken */
   default:
     return syntax->own ? syntax->own(context, option) : CTL_USAGE;
   }
 }
 
+/* Say what getopt finds wrong; its own message would print the word as it is. */
+static int refuse(int option, const char *word, const struct option *rows) {
+  char letter[] = {'-', (char)optopt, 0};
+  if (option == ':') {
+    return ctl_usage("option '%s' requires an argument", word);
+  }
+  for (; optopt && rows->name; rows++) {
+    if (rows->val == optopt) {
+      return ctl_usage("option '%s' takes no argument", word);
+    }
+  }
+  return ctl_usage("unrecognized option '%s'", optopt ? letter : word);
+}
+
 int ctl_arguments_parse(int argc, char **argv, const struct ctl_syntax *syntax,
                         struct ctl_arguments *out, void *context) {
   char letters[32];
-  snprintf(letters, sizeof(letters), "%sh", syntax->letters);
+  bool stops = syntax->letters[0] == '+'; /* ':' follows it: a missing argument is told apart */
+  snprintf(letters, sizeof(letters), "%s:%sh", stops ? "+" : "", syntax->letters + stops);
+  opterr = 0;
   *out = (struct ctl_arguments){.separator = '\n'};
   int option, rc = CTL_DONE;
   while (rc == CTL_DONE && (option = getopt_long(argc, argv, letters, syntax->rows, NULL)) != -1) {
@@ -109,7 +123,8 @@ int ctl_arguments_parse(int argc, char **argv, const struct ctl_syntax *syntax,
       fputs(syntax->usage, stdout);
       return ctl_finish();
     }
-    rc = set(syntax, out, option, context);
+    rc = option == '?' || option == ':' ? refuse(option, argv[optind - 1], syntax->rows)
+                                        : set(syntax, out, option, context);
   }
   return rc == CTL_DONE ? CTL_GO_ON : rc;
 }

@@ -604,7 +604,9 @@ static int collect(struct cache *c, const struct cleaning *r) {
   } else {
     printf("%s %s, ", r->dry_run ? "would free" : "freed",
            ctl_human_bytes(before - total(c), freed));
-    printf("%s left in %s\n", ctl_human_bytes(total(c), left), c->path);
+    printf("%s left in ", ctl_human_bytes(total(c), left));
+    ctl_human_text(stdout, c->path);
+    putchar('\n');
   }
   return rc;
 }
@@ -696,7 +698,9 @@ static int show(const struct cache *c, const struct cleaning *r) {
     }
   }
   if (!r->json) {
-    printf("%9s in %s\n", ctl_human_bytes(total(c), bytes), c->path);
+    printf("%9s in ", ctl_human_bytes(total(c), bytes));
+    ctl_human_text(stdout, c->path);
+    putchar('\n');
     return CTL_DONE;
   }
   struct json_object *o = ctl_json_object();

@@ -224,10 +224,9 @@ static int try_library(const char *dir) {
 
 /* Where shard_self_program() of the library would find this shardctl. */
 static void check_library(void) {
-  if (!ctl_libshard_path_find(doctor.self, doctor.library)) {
-    tell(FAIL, "library",
-         "no libshard.so beside '%.500s', nor in ../lib or ../lib64; install both together",
-         doctor.self);
+  char err[1000];
+  if (!ctl_libshard_path_find(doctor.self, doctor.library, err, sizeof(err))) {
+    tell(FAIL, "library", "%s", err);
     return;
   }
   void *library = dlopen(doctor.library, RTLD_NOW | RTLD_LOCAL);

@@ -117,7 +117,7 @@ int ctl_cmd_prove(int argc, char **argv) {
       .letters = "", .rows = rows, .usage = usage, .own = set_own};
   struct ctl_arguments given;
   struct prove p = {.python = getenv("PYTHON")};
-  char self[PATH_MAX], library[PATH_MAX], options[100];
+  char self[PATH_MAX], library[PATH_MAX], err[1000], options[100];
   int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &p);
   if (rc != CTL_GO_ON) {
     return rc;
@@ -125,9 +125,8 @@ int ctl_cmd_prove(int argc, char **argv) {
   if (optind != argc) {
     return ctl_usage("prove takes no arguments; see shardctl prove --help");
   }
-  if (!ctl_libshard_path_find(self, library)) {
-    return ctl_fail("no libshard.so beside '%s', nor in ../lib or ../lib64; install both together",
-                    self);
+  if (!ctl_libshard_path_find(self, library, err, sizeof(err))) {
+    return ctl_fail("%s", err);
   }
   if (ctl_python_clean_path()) {
     ctl_warn(CTL_PYTHON_LESS);

@@ -381,10 +381,9 @@ static int inspect(const char *first, char **argv, const elf_header *library) {
 
 /* The absolute path of libshard.so in path[PATH_MAX], and its header. */
 static int find_library(char *path, elf_header *header) {
-  char self[PATH_MAX];
-  if (!ctl_libshard_path_find(self, path)) {
-    return ctl_fail("cannot find " LIBRARY " beside '%s', nor in ../lib; install both together",
-                    self);
+  char self[PATH_MAX], err[1000];
+  if (!ctl_libshard_path_find(self, path, err, sizeof(err))) {
+    return ctl_fail("%s", err);
   }
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   bool good = fd >= 0 && read_at(fd, 0, header, sizeof(*header)) &&

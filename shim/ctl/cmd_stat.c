@@ -6,6 +6,7 @@
 #include "ctl/arguments.h"
 #include "ctl/building.h"
 #include "ctl/ctl.h"
+#include "ctl/human.h"
 #include "ctl/json.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -36,9 +37,13 @@ static int print_json(const struct shard_listing_info *i) {
 
 static int print_text(const struct shard_listing_info *i) {
   double each = i->entries ? (double)i->bytes / (double)i->entries : 0;
-  printf("source      %s\noptions     %s\nentries     %llu\nbytes       %llu (%.2f per entry)\n"
+  fputs("source      ", stdout);
+  ctl_human_text(stdout, i->source);
+  fputs("\noptions     ", stdout);
+  ctl_human_text(stdout, i->options);
+  printf("\nentries     %llu\nbytes       %llu (%.2f per entry)\n"
          "directories %llu\norder       %s\nlongest     %u\ndigest      %s\n",
-         i->source, i->options, (unsigned long long)i->entries, (unsigned long long)i->bytes, each,
+         (unsigned long long)i->entries, (unsigned long long)i->bytes, each,
          (unsigned long long)i->directories, shard_words_at(shard_words_orders, i->order),
          i->longest, i->digest);
   return CTL_DONE;

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -60,10 +59,20 @@ struct dataset {
   struct ctl_nameset whole, owned;
 };
 
+struct note {
+  uint64_t hash, what;
+};
+static_assert(sizeof(struct note) == sizeof(struct shard_log_note), "as the log has it");
+
+#define WINDOW (1U << 15) /* notes that are read at once */
+
 struct stats {
   const struct shard_log_head *head;
-  const struct shard_log_note *notes;
+  int fd;
   uint64_t count;
+  struct note window[2][WINDOW]; /* `held` notes from the `from`-th on, read twice */
+  uint64_t from, held;
+  bool cut; /* notes are gone, or cannot be read */
   struct dataset datasets[SHARD_LOG_DATASETS];
 };
 
@@ -77,14 +86,24 @@ static const struct shard_log_dataset *slot(const struct stats *s, uint32_t i) {
 
 #define END(text) ((text)[sizeof(text) - 1] = 0)
 
+static bool read_at(int fd, uint64_t at, void *buf, size_t size) {
+  size_t got = 0;
+  for (ssize_t n = 1; n > 0 && got<size; got += n> 0 ? (size_t)n : 0) {
+    n = pread(fd, (char *)buf + got, size - got, (off_t)(at + got));
+  }
+  return got == size;
+}
+
+/* Whether the rest can be computed with these numbers. */
+static bool is_sound(const struct shard_log_head *head) {
+  return head->magic == SHARD_LOG_MAGIC && head->size >= 1 && head->rank >= 0 &&
+         head->rank < head->size && head->strategy <= SHARD_STRATEGY_HASH;
+}
+
 /* The log's head and its datasets, whose texts end. Malloc'd; NULL if it is no log. */
 static struct shard_log_head *read_head(int fd) {
   struct shard_log_head *head = malloc(SHARD_LOG_SEGMENT);
-  size_t got = 0;
-  for (ssize_t n = 1; head && n > 0 && got<SHARD_LOG_SEGMENT; got += n> 0 ? (size_t)n : 0) {
-    n = pread(fd, (char *)head + got, SHARD_LOG_SEGMENT - got, (off_t)got);
-  }
-  if (!head || got < SHARD_LOG_SEGMENT || head->magic != SHARD_LOG_MAGIC) {
+  if (!head || !read_at(fd, 0, head, SHARD_LOG_SEGMENT) || !is_sound(head)) {
     free(head);
     return NULL;
   }
@@ -102,10 +121,10 @@ static struct shard_log_head *read_head(int fd) {
 }
 
 /*
- * Take the log into *s, for as long as the process lives. `own`: its name tells where the
+ * Open the log for *s, for as long as the process lives. `own`: its name tells where the
  * statistics go, so it must be this user's, or another user tells it.
  */
-static int map_log(const char *file, bool own, struct stats *s) {
+static int open_log(const char *file, bool own, struct stats *s) {
   struct stat st;
   int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (own ? O_NOFOLLOW : 0));
   if (fd < 0 || fstat(fd, &st) != 0) {
@@ -121,33 +140,43 @@ static int map_log(const char *file, bool own, struct stats *s) {
   uint64_t size = S_ISREG(st.st_mode) && st.st_size >= (off_t)SHARD_LOG_SEGMENT
                       ? (uint64_t)st.st_size - SHARD_LOG_SEGMENT
                       : 0;
-  bool regular = S_ISREG(st.st_mode);
-  const struct shard_log_head *head = regular ? read_head(fd) : NULL;
-  void *memory = NULL;
-  if (head && size > 0) {
-    memory = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)SHARD_LOG_SEGMENT);
+  s->head = S_ISREG(st.st_mode) ? read_head(fd) : NULL;
+  if (!s->head) {
+    close(fd);
+    return ctl_fail("'%s' is not a log of SHARD_STATS, or is damaged", file);
   }
-  close(fd);
-  if (!head || memory == MAP_FAILED) {
-    return ctl_fail("'%s' is not a log of SHARD_STATS", file);
-  }
-  uint64_t most = size / sizeof(struct shard_log_note);
-  s->head = head;
-  s->notes = memory;
+  s->fd = fd;
+  uint64_t most = size / sizeof(struct note);
   s->count = atomic_load(&s->head->notes);
   s->count = s->count < most ? s->count : most;
   return CTL_DONE;
 }
 
-struct note {
-  uint64_t hash, what;
-};
+/*
+ * The k-th note, until the next one is asked for; NULL if it cannot be read. The log is not mapped,
+ * for its owner may cut it. It may be written to meanwhile, and the kernel copies the parts of a
+ * note in any order: so a hash is read once more, after the second part that tells it is there.
+ */
+static const struct note *note_at(struct stats *s, uint64_t k) {
+  if (k < s->from || k >= s->from + s->held) {
+    s->from = k;
+    s->held = s->count - k < WINDOW ? s->count - k : WINDOW;
+    for (int i = 0; i < 2 && !s->cut; i++) {
+      s->cut = !read_at(s->fd, SHARD_LOG_SEGMENT + k * sizeof(struct note), s->window[i],
+                        s->held * sizeof(struct note));
+    }
+    for (uint64_t i = 0; i < s->held; i++) {
+      s->window[0][i].hash = s->window[1][i].hash;
+    }
+  }
+  return s->cut ? NULL : &s->window[0][k - s->from];
+}
 
 /* Read the k-th note. false if it was never finished, or its dataset is unknown. */
 static bool get_note(struct stats *s, uint64_t k, struct note *out, struct dataset **d,
                      uint64_t *epoch) {
-  out->what = atomic_load(&s->notes[k].what);
-  out->hash = atomic_load(&s->notes[k].hash);
+  const struct note *found = note_at(s, k);
+  *out = found ? *found : (struct note){0};
   uint64_t i = out->what >> 24 & 255;
   *epoch = out->what >> 32;
   if ((out->what & 0xffff) != SHARD_LOG_MARK || i >= SHARD_LOG_DATASETS || !s->datasets[i].log ||
@@ -194,23 +223,22 @@ static void count_distinct(struct stats *s, struct note *notes, size_t n) {
   }
 }
 
-/* Read the list that the k-th note begins. It is passed over if its process was killed while it was
- * noting it. false: no memory. */
-static bool take_list(struct stats *s, uint64_t k, struct epoch *e) {
-  const struct shard_log_note *n = &s->notes[k];
-  uint64_t words = atomic_load(&n->hash);
-  uint64_t wanted = atomic_load(&n->what) + ((uint64_t)(SHARD_LOG_TEXT - SHARD_LOG_LIST) << 16);
+/* Read the list that the k-th note, n, begins. It is passed over if its process was killed while it
+ * was noting it. false: no memory. */
+static bool take_list(struct stats *s, uint64_t k, const struct note *n, struct epoch *e) {
+  uint64_t words = n->hash;
+  uint64_t wanted = n->what + ((uint64_t)(SHARD_LOG_TEXT - SHARD_LOG_LIST) << 16);
   if (words > sizeof(struct shard_log_list) / 8 || words >= s->count - k) {
     return true;
   }
   struct shard_log_list *list = calloc(1, sizeof(*list));
   for (uint64_t i = 0; list && i < words; i++) {
-    uint64_t word = atomic_load(&n[1 + i].hash);
-    if (atomic_load(&n[1 + i].what) != wanted) {
+    const struct note *text = note_at(s, k + 1 + i);
+    if (!text || text->what != wanted) {
       free(list);
       return true;
     }
-    memcpy((char *)list + 8 * i, &word, sizeof(word));
+    memcpy((char *)list + 8 * i, &text->hash, sizeof(text->hash));
   }
   if (list && !e->list) {
     list->listing[PATH_MAX - 1] = 0;
@@ -230,7 +258,7 @@ static bool count_notes(struct stats *s) {
   uint64_t buckets = s->count / (BUCKET / 2) + 1, room = s->count < BUCKET ? s->count : BUCKET;
   struct note *part = calloc(room + 1, sizeof(*part));
   bool good = part;
-  for (uint64_t k = 0; good && k < s->count; k++) {
+  for (uint64_t k = 0; good && !s->cut && k < s->count; k++) {
     if (get_note(s, k, &n, &d, &epoch)) {
       unsigned kind = n.what >> 16 & 255;
       good = make_epochs(d, epoch + 1);
@@ -239,13 +267,13 @@ static bool count_notes(struct stats *s) {
       } else if (good && kind == SHARD_LOG_PASSED) {
         d->epochs[epoch].passed = true;
       } else if (good && kind == SHARD_LOG_LIST) {
-        good = take_list(s, k, &d->epochs[epoch]);
+        good = take_list(s, k, &n, &d->epochs[epoch]);
       }
     }
   }
-  for (uint64_t b = 0; good && b < buckets; b++) {
+  for (uint64_t b = 0; good && !s->cut && b < buckets; b++) {
     size_t used = 0;
-    for (uint64_t k = 0; k < s->count; k++) {
+    for (uint64_t k = 0; !s->cut && k < s->count; k++) {
       if (!get_note(s, k, &n, &d, &epoch) || (n.what >> 16 & 255) > SHARD_LOG_SERVED ||
           (uint64_t)((unsigned __int128)n.hash * buckets >> 64) != b) {
         continue;
@@ -500,17 +528,19 @@ static int write_file(struct stats *s, const char *file) {
   return rc;
 }
 
-static int count_all(struct stats *s) {
+static int count_all(struct stats *s, const char *file) {
   uint32_t n = atomic_load(&s->head->datasets);
   for (uint32_t i = 0; i < n && i < SHARD_LOG_DATASETS; i++) {
     const struct shard_log_dataset *d = slot(s, i);
     s->datasets[i].log = atomic_load(&d->state) == SHARD_LOG_READY ? d : NULL;
   }
   bool good = count_notes(s);
-  for (uint32_t i = 0; good && i < SHARD_LOG_DATASETS; i++) {
+  for (uint32_t i = 0; good && !s->cut && i < SHARD_LOG_DATASETS; i++) {
     good = !s->datasets[i].log || judge_dataset(s, &s->datasets[i]);
   }
-  return good ? CTL_DONE : ctl_fail("no memory left");
+  return s->cut ? ctl_fail("log '%s' was cut while it was read, or cannot be read", file)
+         : good ? CTL_DONE
+                : ctl_fail("no memory left");
 }
 
 /* Whether the rank still keeps this log. */
@@ -550,14 +580,14 @@ int ctl_cmd_stats(int argc, char **argv) {
   char target[PATH_MAX];
   static struct stats s;
   rc = output ? CTL_DONE : find_target(argv[optind], target);
-  rc = rc == CTL_DONE ? map_log(argv[optind], !output, &s) : rc;
+  rc = rc == CTL_DONE ? open_log(argv[optind], !output, &s) : rc;
   if (rc == CTL_DONE && !output && is_kept(s.head)) {
     rc = ctl_fail("process %" PRId64 ", whose log '%s' is, has not ended; use -o FILE to see what "
                   "there is by now",
                   s.head->pid, argv[optind]);
   }
   if (rc == CTL_DONE) {
-    rc = count_all(&s);
+    rc = count_all(&s, argv[optind]);
   }
   if (rc == CTL_DONE && output && strcmp(output, "-") == 0) {
     rc = print_to(&s, stdout);

@@ -10,7 +10,7 @@
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
-/* The commands: int ctl_cmd_NAME(int argc, char **argv), an exit status. argv[0] is "shardctl". */
+/* The commands: int ctl_cmd_NAME(int argc, char **argv), an exit status. argv[0] is NAME. */
 #define COMMAND(name, checks, operands, summary) int ctl_cmd_##name(int argc, char **argv);
 #include "ctl/commands.def"
 #undef COMMAND

@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+#include "base/plain.h"
+
 const char *ctl_human_bytes(double bytes, char buf[CTL_HUMAN]) {
   static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB"};
   size_t unit = 0;
@@ -38,34 +40,9 @@ const char *ctl_human_count(uint64_t count, char buf[CTL_HUMAN]) {
   return buf;
 }
 
-size_t ctl_human_character(const char *text) {
-  const unsigned char *p = (const unsigned char *)text;
-  size_t n = *p < 0x80                 ? 1
-             : *p >= 0xc2 && *p < 0xe0 ? 2
-             : *p >= 0xe0 && *p < 0xf0 ? 3
-             : *p >= 0xf0 && *p < 0xf5 ? 4
-                                       : 0;
-  for (size_t i = 1; i < n; i++) {
-    if ((p[i] & 0xc0) != 0x80) {
-      return 0;
-    }
-  }
-  if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
-      (*p == 0xf4 && p[1] > 0x8f)) {
-    return 0;
-  }
-  return n;
-}
-
-size_t ctl_human_plain(const char *text) {
-  const unsigned char *p = (const unsigned char *)text;
-  bool controls = *p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0);
-  return controls ? 0 : ctl_human_character(text);
-}
-
 void ctl_human_text(FILE *out, const char *text) {
   for (const char *p = text; *p;) {
-    size_t n = *p == '\\' ? 0 : ctl_human_plain(p);
+    size_t n = *p == '\\' ? 0 : shard_plain(p);
     if (n > 0) {
       fwrite(p, 1, n, out);
     } else {

@@ -14,16 +14,6 @@ const char *ctl_human_bytes(double bytes, char buf[CTL_HUMAN]);   /* "430 GB", "
 const char *ctl_human_age(double seconds, char buf[CTL_HUMAN]);   /* "3 h" */
 const char *ctl_human_count(uint64_t count, char buf[CTL_HUMAN]); /* "7,646,857" */
 
-/* Bytes of the well-formed UTF-8 character at p, 0 if there is none. p ends with NUL. */
-size_t ctl_human_character(const char *p);
-
-/*
- * How many bytes at p a terminal may get as they are: a character that does not control it. 0: the
- * byte is to be shown as \xHH. ESC and newline control it, and so do U+0080 to U+009F, which are
- * ESC [ and the like in one, and such a byte by itself.
- */
-size_t ctl_human_plain(const char *p);
-
 /* What controls a terminal, and backslashes, become \xHH, so one line stays one line. */
 void ctl_human_text(FILE *out, const char *text);
 

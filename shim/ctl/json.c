@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "ctl/ctl.h"
-#include "ctl/human.h"
 
 static bool lost; /* a value, for lack of memory */
 
@@ -39,7 +39,7 @@ static char *well_formed(const char *text) {
   static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
   char *out = malloc(3 * strlen(text) + 1), *to = out;
   for (const char *p = text; out && *p;) {
-    size_t n = ctl_human_character(p);
+    size_t n = shard_plain_character(p);
     memcpy(to, n ? p : replacement, n ? n : 3);
     to += n ? n : 3;
     p += n ? n : 1;
@@ -76,13 +76,26 @@ void ctl_json_add_sum(struct json_object *to, const char *key, uint64_t sum, boo
   ctl_json_add_text(to, key, known ? text : NULL);
 }
 
+/* json-c escapes what is below U+0020 only; U+007F to U+009F control terminals, too. */
+static void put(const char *text, FILE *out) {
+  for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+    bool c1 = p[0] == 0xc2 && p[1] < 0xa0;
+    p += c1;
+    if (c1 || *p == 0x7f) {
+      fprintf(out, "\\u%04x", *p);
+    } else {
+      putc(*p, out);
+    }
+  }
+}
+
 int ctl_json_print(struct json_object *value, FILE *out) {
   const char *text = !value ? NULL
                             : json_object_to_json_string_ext(
                                   value, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
   bool good = text && !lost;
   if (good) {
-    fputs(text, out);
+    put(text, out);
     fputc('\n', out);
   }
   json_object_put(value);

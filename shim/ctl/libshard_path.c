@@ -1,13 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/libshard_path.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX]) {
+#include "base/error.h"
+#include "base/trust.h"
+
+/* Whether libshard.so may be loaded by whoever runs this shardctl, which host/self.h judges so. */
+static bool is_trusted(const char *path, char *err, size_t size) {
+  struct stat own, library;
+  if (stat("/proc/self/exe", &own) != 0 || stat(path, &library) != 0) {
+    return shard_error_set(err, size, 0, "cannot look at '%.300s': %s", path, strerror(errno));
+  }
+  return shard_trust_product(&library, path, "loaded", &own, "shardctl", err, size) == 0;
+}
+
+bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX], char *err, size_t size) {
   struct utsname machine;
   char triplet[sizeof(machine.machine) + 32], file[2 * PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
@@ -21,9 +35,14 @@ bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX]) {
   for (size_t i = 0; slash && i < (installed ? sizeof(places) / sizeof(places[0]) : 1); i++) {
     snprintf(file, sizeof(file), "%.*s%slibshard.so", (int)(slash - self) + 1, self, places[i]);
     if (realpath(file, path)) {
-      return true;
+      bool good = is_trusted(path, err, size);
+      path[0] = good ? path[0] : 0;
+      return good;
     }
   }
   path[0] = 0;
-  return false;
+  return shard_error_set(err, size, 0,
+                         "cannot find libshard.so beside '%.500s', nor in ../lib or ../lib64; "
+                         "install both together",
+                         self);
 }

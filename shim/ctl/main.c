@@ -107,8 +107,6 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < COMMANDS; i++) {
     if (strcmp(word, commands[i].name) == 0) {
-      char name[] = "shardctl"; /* what getopt's messages begin with */
-      argv[1] = name;
       int rc = commands[i].checks ? read_variables(argc - 1, argv + 1) : CTL_DONE;
       return rc == CTL_DONE ? commands[i].run(argc - 1, argv + 1) : rc;
     }

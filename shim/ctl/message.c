@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "ctl/ctl.h"
-#include "ctl/human.h"
 
 #define WHO "shardctl: "
 
@@ -16,14 +15,7 @@ static void say(const char *mark, const char *format, va_list args) {
   char text[2 * PATH_MAX + 500], line[4 * sizeof(text) + 64];
   size_t used = (size_t)snprintf(line, sizeof(line), "%s", mark);
   vsnprintf(text, sizeof(text), format, args);
-  for (const char *p = text; *p;) { /* a path or a server's words may hold anything */
-    size_t n = ctl_human_plain(p);
-    if (n > 0) {
-      memcpy(line + used, p, n);
-    }
-    used += n ? n : (size_t)sprintf(line + used, "\\x%02x", (unsigned char)*p);
-    p += n ? n : 1;
-  }
+  used += shard_error_escape(text, line + used, sizeof(line) - used - 1);
   line[used++] = '\n';
   line[used] = 0;
   fputs(line, stderr);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/trust.h"
 #include "host/builder.h"
 
 static char loaded[PATH_MAX]; /* the library's path, absolute; "": it is not known */
@@ -94,33 +95,6 @@ static const char *installed(const char *dir, size_t length) {
   return triplet && ends_in(dir, parent, "lib") ? "/../../bin/" : NULL;
 }
 
-/* Who may write to it can run what he likes in this process, as who may write to the library can.
- */
-static int judge(int fd, const struct stat *library, const char *path, char *err, size_t size) {
-  struct stat st;
-  if (fstat(fd, &st) != 0) {
-    return shard_error_set(err, size, -errno, "'%.300s': %s", path, strerror(errno));
-  }
-  if (!S_ISREG(st.st_mode)) {
-    return shard_error_set(err, size, -EPERM, "'%.300s' is not a regular file; install it anew",
-                           path);
-  }
-  if (st.st_uid != 0 && st.st_uid != geteuid() && st.st_uid != library->st_uid) {
-    return shard_error_set(err, size, -EPERM,
-                           "'%.300s' is not run: it belongs to user %u, not to root, to this user "
-                           "or to the owner of libshard.so; install both together",
-                           path, (unsigned)st.st_uid);
-  }
-  bool group =
-      (st.st_mode & S_IWGRP) && !((library->st_mode & S_IWGRP) && library->st_gid == st.st_gid);
-  if (group || (st.st_mode & S_IWOTH)) {
-    return shard_error_set(err, size, -EPERM,
-                           "'%.300s' is not run: others can write to it; chmod go-w '%.300s'", path,
-                           path);
-  }
-  return 0;
-}
-
 /* The program, opened and judged. -ENOENT: there is none; other errors put a line in err[size]. */
 static int open_program(const struct stat *library, const char *path, char *err, size_t size) {
   if (access(path, X_OK) != 0) {
@@ -132,7 +106,10 @@ static int open_program(const struct stat *library, const char *path, char *err,
     return shard_error_set(err, size, fault == ENOENT ? -EAGAIN : -fault,
                            "cannot open '%.300s': %s", path, strerror(fault));
   }
-  int rc = judge(fd, library, path, err, size);
+  struct stat st;
+  int rc = fstat(fd, &st) == 0
+               ? shard_trust_product(&st, path, "run", library, "libshard.so", err, size)
+               : shard_error_set(err, size, -errno, "'%.300s': %s", path, strerror(errno));
   if (rc != 0) {
     close(fd);
   }

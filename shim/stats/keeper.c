@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/trust.h"
 #include "base/whole.h"
 #include "base/words.h"
 #include "base/xxh64.h"
@@ -54,17 +55,17 @@ static bool is_main(void) {
  */
 static bool join(const char *mark, uint64_t as) {
   char *end, *path;
-  uint64_t found[2], of = strtoull(mark, &end, 16), nonce = strtoull(end, &path, 16);
+  uint64_t found, of = strtoull(mark, &end, 16), nonce = strtoull(end, &path, 16);
   if (end == mark || path == end || *path != ' ' || strlen(++path) >= sizeof(shard_notes_file)) {
     return as == 0;
   }
   as = as ? as : of;
   strcpy(shard_notes_file, path);
-  int fd = shard_notes_open_file(shard_notes_file, O_RDWR);
-  bool right = fd >= 0 &&
-               syscall(SYS_pread64, fd, found, sizeof(found), 0) == (long)sizeof(found) &&
-               found[0] == SHARD_LOG_MAGIC && found[1] == nonce;
-  if (!right) {
+  int fd = shard_notes_open_log(shard_notes_file, &found);
+  if (fd < 0 && (errno == EPERM || errno == ELOOP)) {
+    return false; /* somebody else has put it there: the mark tells nothing */
+  }
+  if (fd < 0 || found != nonce) {
     if (fd >= 0) {
       shard_notes_close_file(fd);
     }
@@ -160,6 +161,10 @@ static int make_log(const struct shard_world *world, const char *target) {
   uint64_t nonce = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
                    (uint64_t)getpid() * SHARD_XXH_PRIME1;
   rc = shard_notes_reserve(log.fd, 0, SHARD_LOG_SEGMENT);
+  /* Where files do not have the owner and mode that they are made with, no child could join. */
+  if (rc == 0 && (fstat(log.fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD)) {
+    rc = EPERM;
+  }
   if (rc == 0 && !shard_notes_map(log.fd)) {
     rc = errno;
   }

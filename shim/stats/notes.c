@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/trust.h"
+
 struct shard_log_head *shard_notes_head;
 char shard_notes_file[PATH_MAX + 16];
 static _Atomic(struct shard_log_note *) segments[SHARD_LOG_SEGMENTS];
@@ -42,12 +44,32 @@ static bool reaches(int fd, off_t end) {
   return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= end;
 }
 
+int shard_notes_open_log(const char *path, uint64_t *nonce) {
+  uint64_t found[2] = {0};
+  struct stat st;
+  int fd = shard_notes_open_file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) {
+    return -1;
+  }
+  int rc = fstat(fd, &st) != 0                                ? errno
+           : shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD ? EPERM
+           : syscall(SYS_pread64, fd, found, sizeof(found), 0) != (long)sizeof(found) ||
+                   found[0] != SHARD_LOG_MAGIC
+               ? EBADMSG
+               : 0;
+  *nonce = found[1];
+  if (rc != 0) {
+    shard_notes_close_file(fd);
+    errno = rc;
+  }
+  return rc ? -1 : fd;
+}
+
 /* The log, if its name still leads to it; else -1. */
 static int reopen(void) {
-  uint64_t found[2] = {0};
-  int fd = shard_notes_open_file(shard_notes_file, O_RDWR);
-  if (fd >= 0 && (syscall(SYS_pread64, fd, found, sizeof(found), 0) != (long)sizeof(found) ||
-                  found[0] != shard_notes_head->magic || found[1] != shard_notes_head->nonce)) {
+  uint64_t nonce;
+  int fd = shard_notes_open_log(shard_notes_file, &nonce);
+  if (fd >= 0 && nonce != shard_notes_head->nonce) {
     shard_notes_close_file(fd);
     fd = -1;
   }

@@ -26,6 +26,13 @@ extern char shard_notes_file[PATH_MAX + 16] __attribute__((visibility("hidden"))
 bool shard_notes_map(int fd);
 void shard_notes_unmap(void);
 
+/*
+ * Open the log that a path leads to: no link, a regular file of this user's or root's, to which
+ * nobody else may write. nonce: of the log that was found there. The descriptor; -1: errno tells
+ * why not, EPERM or ELOOP that it is not to be believed, EBADMSG that it is no log.
+ */
+int shard_notes_open_log(const char *path, uint64_t *nonce);
+
 /* Space of a file, so that storing into its mapping cannot fail. 0 or an errno. */
 int shard_notes_reserve(int fd, off_t at, off_t size);
 

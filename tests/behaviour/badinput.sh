@@ -57,7 +57,7 @@ bad "no rank" "SHARD_RANK" -SHARD_RANK -SHARD_SIZE
 bad "no size" "SHARD_SIZE" -SHARD_SIZE
 bad "launcher's rank too large" OMPI_COMM_WORLD_RANK -SHARD_RANK -SHARD_SIZE OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4
 run -SHARD_DATASET SHARD_VEIW=shard -- ls "$D" >"$WORK/out" 2>"$WORK/err"
-verdict "misspelt, no dataset: warned" "$(grep -q SHARD_VEIW "$WORK/err" || cat "$WORK/err")"
+verdict "misspelt, no dataset: warned" "$(grep -q SHARD_VEIW "$WORK/err" || shown cat "$WORK/err")"
 verdict "misspelt, no dataset: listed" "$(ls "$D" | diff - "$WORK/out")"
 run SHARD_VIEW=off SHARD_STRATEGY=hsah -- ls "$D" >"$WORK/out" 2>&1
 verdict "SHARD_VIEW=off silences" "$(ls "$D" | diff - "$WORK/out")"
@@ -73,7 +73,7 @@ good "variables"
 # SHARD_LISTING
 L=$WORK/l; "$CTL" index "$D" -o "$L" >/dev/null
 run SHARD_LISTING="$L" SHARD_CACHE_DIR="$WORK/unused" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
-verdict "SHARD_LISTING is used" "$(cat "$WORK/err"; [ "$(wc -l <"$WORK/out")" = 5 ] || cat "$WORK/out"; ls "$WORK/unused" 2>/dev/null)"
+verdict "SHARD_LISTING is used" "$(cat "$WORK/err"; [ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out"; ls "$WORK/unused" 2>/dev/null)"
 bad "listing missing" SHARD_LISTING SHARD_LISTING="$WORK/none"
 bad "listing a directory" SHARD_LISTING SHARD_LISTING="$WORK/other"
 bad "listing empty" SHARD_LISTING SHARD_LISTING=/dev/null
@@ -85,10 +85,10 @@ damage 40 '\377'; bad "listing's header damaged" SHARD_LISTING SHARD_LISTING="$W
 damage 8 '\002'; bad "listing of version 2" "SHARD_LISTING.*version" SHARD_LISTING="$WORK/bad"
 # The directories come before the damage is met.
 damage 603 '\377'; run SHARD_LISTING="$WORK/bad" -- ls "$D" >"$WORK/out" 2>"$WORK/err"; status=$?
-verdict "listing's names damaged" "$([ $status = 2 ] || echo "status $status"; grep -v '^sub$' "$WORK/out"; grep -q "^libshard: .*$WORK/bad.* damaged" "$WORK/err" || cat "$WORK/err")"
+verdict "listing's names damaged" "$([ $status = 2 ] || echo "status $status"; grep -v '^sub$' "$WORK/out"; grep -q "^libshard: .*$WORK/bad.* damaged" "$WORK/err" || shown cat "$WORK/err")"
 mkdir "$WORK/far"; cp -r "$D" "$WORK/far/moved"; "$CTL" index "$WORK/far/moved" -o "$WORK/l2" >/dev/null
 run SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
-verdict "listing of another directory: not used" "$([ "$(wc -l <"$WORK/out")" = 5 ] || cat "$WORK/out")"
+verdict "listing of another directory: not used" "$([ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out")"
 verdict "listing of another directory: said" "$(grep -q SHARD_LISTING "$WORK/err" || echo "says nothing")"
 touch "$D/7"; bad "listing of a directory that changed" "SHARD_LISTING.*$D" SHARD_LISTING="$L"
 "$CTL" index "$D" -o "$L" >/dev/null
@@ -105,7 +105,7 @@ good "listings"
 mkdir "$WORK/followed" "$WORK/aside"; touch "$WORK/followed/1" "$WORK/aside/2"; ln -s ../aside "$WORK/followed/link"
 "$CTL" index "$WORK/followed" -o "$WORK/lf" --options 'depth=2 follow=1' >/dev/null
 SHARD_CACHE_DIR=$cache SHARD_LISTING=$WORK/lf "$WORK/dataset" "$WORK/followed" 'depth=2' 2>/dev/null | tr '\0' '\n' >"$WORK/out"
-verdict "listing with links followed" "$([ "$(cat "$WORK/out")" = 1 ] || cat "$WORK/out")"
+verdict "listing with links followed" "$([ "$(cat "$WORK/out")" = 1 ] || shown cat "$WORK/out")"
 
 # SHARD_CACHE_DIR
 bad "cache without parent" "SHARD_CACHE_DIR|$WORK/none" SHARD_CACHE_DIR="$WORK/none/cache"
@@ -126,7 +126,7 @@ done
 # Where all users have files, nobody else gets at those in a folder of one's own.
 chmod g-s "$WORK/open"; chmod 1777 "$WORK/open"; own=$WORK/open/libshard-$(id -u)
 cache=$WORK/open good "cache among others' files"
-verdict "cache among others' files is private" "$([ "$(stat -c %a "$own")" = 700 ] && [ "$(ls "$WORK/open")" = "${own##*/}" ] || ls -laR "$WORK/open")"
+verdict "cache among others' files is private" "$([ "$(stat -c %a "$own")" = 700 ] && [ "$(ls "$WORK/open")" = "${own##*/}" ] || shown ls -laR "$WORK/open")"
 verdict "cache among others' files: shardctl sees it" "$(SHARD_CACHE_DIR=$WORK/open "$CTL" cache ls | grep -q "$own" || SHARD_CACHE_DIR=$WORK/open "$CTL" cache ls)"
 chmod 750 "$own"; bad "cache among others' files, not private" "SHARD_CACHE_DIR|chmod 700" SHARD_CACHE_DIR="$WORK/open"
 rm -r "$own"; ln -s ../other "$own"; bad "cache among others' files, a link" "SHARD_CACHE_DIR|not a directory" SHARD_CACHE_DIR="$WORK/open"
@@ -172,7 +172,7 @@ if mount -t tmpfs -o size=64k,mode=755 none "$WORK/full" 2>/dev/null; then
   bad "default cache open to others" "/dev/shm/libshard-$(id -u)" -SHARD_CACHE_DIR
   rmdir "/dev/shm/libshard-$(id -u)"
   run -SHARD_CACHE_DIR -- ls "$D" >/dev/null
-  verdict "default cache is private" "$([ "$(stat -c %a "/dev/shm/libshard-$(id -u)")" = 700 ] || ls -ld /dev/shm/*)"
+  verdict "default cache is private" "$([ "$(stat -c %a "/dev/shm/libshard-$(id -u)")" = 700 ] || shown ls -ld /dev/shm/*)"
   umount /dev/shm
 else
   skip "cache full, read-only" "cannot mount"
@@ -216,7 +216,7 @@ evil "$P/evil/build/shardctl"; evil "$P/alone/bin/shardctl"
 whose() {
   rm -rf "$cache"
   (lib=$3; cd "$2" && run -- perl -e 'chdir $ARGV[1]; opendir(D, $ARGV[0]) and print map {"$_\n"} sort grep {!/^\./} readdir D' "$D" "$P/evil") >"$WORK/out" 2>"$WORK/err"
-  verdict "$1" "$([ -e "$ran" ] && echo "another's was run"; if [ -n "$4" ]; then grep -q "$4" "$WORK/err"; else [ -s "$WORK/out" ] && [ ! -s "$WORK/err" ]; fi || cat "$WORK/out" "$WORK/err")"
+  verdict "$1" "$([ -e "$ran" ] && echo "another's was run"; if [ -n "$4" ]; then grep -q "$4" "$WORK/err"; else [ -s "$WORK/out" ] && [ ! -s "$WORK/err" ]; fi || shown cat "$WORK/out" "$WORK/err")"
 }
 whose "a relative preload, and a chdir" "$P/mine" ./build/libshard.so ""
 whose "a preload below /proc/self, and a chdir" "$P/mine" /proc/self/cwd/build/libshard.so ""

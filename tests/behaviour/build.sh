@@ -11,7 +11,7 @@ refuses() {
   rm -f "$L"
   "$CTL" "$@" >"$WORK/out" 2>"$WORK/err"; got=$?
   verdict "$name" "$([ $got = 1 ] || echo "status $got. "; [ -e "$L" ] && echo "a listing. "
-    grep -qF -- "$words" "$WORK/err" || cat "$WORK/err"; ls "$L".* 2>/dev/null)"
+    grep -qF -- "$words" "$WORK/err" || shown cat "$WORK/err"; ls "$L".* 2>/dev/null)"
 }
 # lists NAME WANTED COMMAND...: the listing's names are those of the file
 lists() {
@@ -46,7 +46,7 @@ cat names.txt absolute.txt >both.txt; sort both.txt | tr '\n' '\0' >want.absolut
 "$CTL" index absolute.txt -o "$L" >/dev/null; mkdir -p m.absolute; "$CTL" manifest "$L" --size 2 -o m.absolute/%r >/dev/null
 verdict "absolute, manifests" "$(sort absolute.txt | diff -a - <(cat m.absolute/0 m.absolute/1))"
 SHARD_DATASET=$WORK SHARD_LISTING=$WORK/$(basename "$L") SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB ls "$WORK" >/dev/null 2>err
-verdict "absolute, no root: no dataset's listing" "$(grep -q "is not used: it is of '$WORK/absolute.txt'" err || cat err)"
+verdict "absolute, no root: no dataset's listing" "$(grep -q "is not used: it is of '$WORK/absolute.txt'" err || shown cat err)"
 refuses "absolute, no root, of directories" "--root" index absolute.txt --order directory -o "$L"
 echo /data/training/x >>absolute.txt
 refuses "absolute, outside of the root" "line 6" index absolute.txt --root /data/train -o "$L"
@@ -75,7 +75,7 @@ sort names.txt | tr '\n' '\0' >want
 zstd -q -c odd.txt >two.zst; zstd -q -c names.txt >>two.zst
 { printf '\x50\x2a\x4d\x18\4\0\0\0abcd'; cat names.txt.zst; } >skip.zst; lists "zstd behind a frame to be skipped, as pzstd makes it" want skip.zst
 rm -f "$L"; python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' "$CTL" index names.txt.gz -o "$L" >/dev/null 2>"$WORK/err"
-verdict "gzip, the caller ignores SIGCHLD" "$([ $? = 0 ] && [ -s "$L" ] || cat "$WORK/err")"
+verdict "gzip, the caller ignores SIGCHLD" "$([ $? = 0 ] && [ -s "$L" ] || shown cat "$WORK/err")"
 sort names.txt odd.txt | tr '\n' '\0' >wanted2; lists "two zstd frames" wanted2 two.zst
 gzip -c names0 >names0.gz; lists "gzip, -0" want0 -0 names0.gz
 gzip -c odd.txt >odd.gz; lists "gzip, --keep-order" odd.want --keep-order odd.gz
@@ -86,7 +86,7 @@ cp names.txt.gz tail.gz; echo garbage >>tail.gz; refuses "gzip, garbage behind" 
 refuses "gzip, damaged, --keep-order" "bent.gz" index --keep-order bent.gz -o "$L"
 printf '\x1f\x8b' >magic.gz; refuses "gzip, two bytes" "magic.gz" index magic.gz -o "$L"
 rm -f "$L"; PATH=/none "$CTL" index two.zst -o "$L" 2>"$WORK/err" >/dev/null
-verdict "no zstd" "$([ $? = 1 ] && grep -q 'cannot start zstd, which unpacks two.zst' "$WORK/err" && ! [ -e "$L" ] || cat "$WORK/err")"
+verdict "no zstd" "$([ $? = 1 ] && grep -q 'cannot start zstd, which unpacks two.zst' "$WORK/err" && ! [ -e "$L" ] || shown cat "$WORK/err")"
 printf '%s\n' a c b a >double.txt
 refuses "a name twice" "'a' comes twice" index double.txt -o "$L"
 printf '%s\0' a b c >want; lists "--unique" want --unique double.txt
@@ -116,19 +116,19 @@ verdict "nothing left behind" "$(ls | grep -E 'tmp|shardctl-')"
 # A name twice, far apart, when names do not all fit.
 { cat many.txt; seq -f '%0100g' 100000; head -1 many.txt; } >again.txt
 SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=$WORK "$CTL" index again.txt -o m3 2>"$WORK/err" >/dev/null
-verdict "8M: a name twice" "$([ $? = 1 ] && grep -qF "'$(head -1 many.txt)' comes twice" "$WORK/err" && ! [ -e m3 ] || cat "$WORK/err")"
+verdict "8M: a name twice" "$([ $? = 1 ] && grep -qF "'$(head -1 many.txt)' comes twice" "$WORK/err" && ! [ -e m3 ] || shown cat "$WORK/err")"
 SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=$WORK "$CTL" index --unique again.txt -o m3 >/dev/null; "$CTL" ls m3 >n1; sort -u again.txt >n2
 same "8M: --unique" n2 n1
 for m in 1M 7M x 0 -8M; do
   SHARD_BUILD_MEMORY=$m "$CTL" index names.txt -o "$L" >/dev/null 2>"$WORK/err"
-  verdict "SHARD_BUILD_MEMORY=$m" "$([ $? = 2 ] && grep -q SHARD_BUILD_MEMORY "$WORK/err" || cat "$WORK/err")"
+  verdict "SHARD_BUILD_MEMORY=$m" "$([ $? = 2 ] && grep -q SHARD_BUILD_MEMORY "$WORK/err" || shown cat "$WORK/err")"
 done
 SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/none "$CTL" index many.txt -o m2 >/dev/null 2>"$WORK/err"
-verdict "no folder for temporary files" "$([ $? = 1 ] && grep -q "'/none'.*SHARD_TMPDIR" "$WORK/err" || cat "$WORK/err")"
+verdict "no folder for temporary files" "$([ $? = 1 ] && grep -q "'/none'.*SHARD_TMPDIR" "$WORK/err" || shown cat "$WORK/err")"
 SHARD_BUILD_MEMORY=200000G "$CTL" index many.txt -o m2 >/dev/null 2>"$WORK/err"
-verdict "more memory than can be" "$([ $? = 1 ] && grep -q SHARD_BUILD_MEMORY "$WORK/err" || cat "$WORK/err")"
+verdict "more memory than can be" "$([ $? = 1 ] && grep -q SHARD_BUILD_MEMORY "$WORK/err" || shown cat "$WORK/err")"
 SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/dev/shm "$CTL" index many.txt -o m2 >/dev/null 2>"$WORK/err"
-verdict "temporary files are not put into memory" "$([ $? = 1 ] && grep -q SHARD_TMPDIR "$WORK/err" || cat "$WORK/err")"
+verdict "temporary files are not put into memory" "$([ $? = 1 ] && grep -q SHARD_TMPDIR "$WORK/err" || shown cat "$WORK/err")"
 # Names in order are written as they come; one that is not makes it begin anew, or be merged.
 sort many.txt >ordered.txt; tr '\n' '\0' <ordered.txt >want
 for memory in 8M 256M; do
@@ -213,7 +213,7 @@ mkdir dead; mkfifo dead/pipe
 "$CTL" index - -o dead/l <dead/pipe & killed=$!; exec 8>dead/pipe; echo x >&8
 for _ in {1..100}; do ls dead/l.tmp.* >/dev/null 2>&1 && break; sleep 0.05; done
 seq 100000 >&8; sleep 0.3; left=$(ls dead | grep -c 'l.tmp')
-"$CTL" index names.txt -o dead/l >/dev/null; verdict "a live builder's file stays" "$([ "$left" = "$(ls dead | grep -c 'l.tmp')" ] || ls dead)"
+"$CTL" index names.txt -o dead/l >/dev/null; verdict "a live builder's file stays" "$([ "$left" = "$(ls dead | grep -c 'l.tmp')" ] || shown ls dead)"
 kill -9 $killed; wait $killed 2>/dev/null; exec 8>&-
 "$CTL" index names.txt -o dead/l >/dev/null; verdict "a killed builder's file goes" "$(ls dead | grep l.tmp)"
 
@@ -246,7 +246,7 @@ for o in "--size 2 -o m/x" "--size 0 -o m/%r" "--size 2 -o m/%x%r" "--size 2 --w
   "$CTL" manifest t $o >/dev/null 2>"$WORK/err"; verdict "manifest $o" "$([ $? = 2 ] || echo "status $?")"
 done
 "$CTL" index -0 names0 -o n >/dev/null; rm -rf m; mkdir m
-"$CTL" manifest n --size 2 -o 'm/%r' 2>"$WORK/err"; verdict "manifest, a newline in a name" "$([ $? = 1 ] && grep -q -- -0 "$WORK/err" && [ -z "$(ls m)" ] || ls m)"
+"$CTL" manifest n --size 2 -o 'm/%r' 2>"$WORK/err"; verdict "manifest, a newline in a name" "$([ $? = 1 ] && grep -q -- -0 "$WORK/err" && [ -z "$(ls m)" ] || shown ls m)"
 "$CTL" manifest n --size 2 -o 'm/%r' -0; cat m/0 m/1 >got; same "manifest -0" want0 got
 
 # Chunks: N entries at a time are sorted, as the directory shows them (ls -U), or as a program globs
@@ -268,14 +268,14 @@ done
 "$CTL" index flat -o "$L" --options "depth=1 chunk=500 include=*.1" >/dev/null
 verdict "one chunk: the order of paths" "$("$CTL" stat "$L" --json | grep -q '"order": *"path"' || "$CTL" stat "$L")"
 for n in names.txt s3://none/; do
-  "$CTL" index $n -o "$L" --options "depth=1 chunk=5" >/dev/null 2>"$WORK/err"; verdict "chunks of $n" "$([ $? = 2 ] || cat "$WORK/err")"
+  "$CTL" index $n -o "$L" --options "depth=1 chunk=5" >/dev/null 2>"$WORK/err"; verdict "chunks of $n" "$([ $? = 2 ] || shown cat "$WORK/err")"
 done
 # A library that the compiler does not find is named, with its package, before anything is compiled.
 mkdir -p hidden/curl hidden/json-c; for h in curl/curl expat json-c/json; do echo '#error hidden' >hidden/$h.h; done
 make -C "$ROOT" CC="gcc -I$WORK/hidden" BUILD="$WORK/bare" >out 2>err; got=$?
 verdict "missing libraries" "$([ $got != 0 ] || echo "status 0. "; grep '^make: .* is missing; install ' err | cut -d' ' -f2,6 >got
   printf '%s\n' 'libcurl libcurl4-openssl-dev' 'expat libexpat1-dev' 'json-c libjson-c-dev' | diff - got
-  grep -q "make: 'make lib' builds libshard.so alone" err || cat err; grep 'CC\|fatal' out err)"
+  grep -q "make: 'make lib' builds libshard.so alone" err || shown cat err; grep 'CC\|fatal' out err)"
 verdict "make alone builds both products" "$(make -n -C "$ROOT" BUILD="$WORK/new" >out; for product in libshard.so shardctl; do
   grep -q -- "-o $WORK/new/$product " out || echo "no $product"; done)"
 verdict "make lib needs none of them" "$(make -n -C "$ROOT" CC="gcc -I$WORK/hidden" BUILD="$WORK/bare" lib | grep -E 'libraries|curl|json-c|shim/ctl')"

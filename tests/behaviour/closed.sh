@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.bash"
 in_namespace
 mounts=()
-trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK"' EXIT
+trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK" "${COPY:-}"' EXIT
 program closed
 D=$WORK/data; mkdir -p "$D"/sub/deep "$D/readable" "$WORK/other"
 touch "$D"/f{01..20} "$D"/sub/f{21..40} "$D"/sub/deep/f{41..50} "$D"/readable/f{51..70} "$WORK"/other/f{1..9}
@@ -34,7 +34,7 @@ fails() {
   for s in stride hash; do
     : >"$WORK/err"
     verdict "$name, $s" "$(view 0 $s "$@" >"$WORK/out" && echo "it works"; grep '^f[0-9]' "$WORK/out"
-      grep '^libshard: ' "$WORK/err" | grep -qE -- "$words" || cat "$WORK/err")"
+      grep '^libshard: ' "$WORK/err" | grep -qE -- "$words" || shown cat "$WORK/err")"
   done
 }
 files() { (cd "$1" && echo f*); }
@@ -104,7 +104,7 @@ if "${nobody[@]}" test -r "$LIB" 2>/dev/null; then
   DATASET=$WORK/only shared "a folder of mode 744" "$(files "$D/readable")" "${nobody[@]}" "$WORK/closed" "$WORK/only/readable" 0
   DATASET=$WORK/only/readable STRATEGIES=hash shared "a dataset of mode 744" "$(files "$D/readable")" "${nobody[@]}" "$WORK/closed" "$WORK/only/readable" 0
   : >"$WORK/err"
-  verdict "a dataset of mode 744, which shardctl cannot list" "$(DATASET=$WORK/only/readable view 0 stride "${nobody[@]}" "$WORK/closed" "$WORK/only/readable" 0 >"$WORK/out" && cat "$WORK/out"; grep '^f[0-9]' "$WORK/out"; grep -q 'libshard: .*denied' "$WORK/err" || cat "$WORK/err")"
+  verdict "a dataset of mode 744, which shardctl cannot list" "$(DATASET=$WORK/only/readable view 0 stride "${nobody[@]}" "$WORK/closed" "$WORK/only/readable" 0 >"$WORK/out" && cat "$WORK/out"; grep '^f[0-9]' "$WORK/out"; grep -q 'libshard: .*denied' "$WORK/err" || shown cat "$WORK/err")"
   chmod 700 "$D/shut" "$WORK/locked"
   cd "$D/shut/in" && fails "below a folder that may not be entered" "SHARD_DATASET|$D" "${nobody[@]}" "$WORK/closed" . 0
   cd "$WORK/locked/other" || exit 2
@@ -165,7 +165,7 @@ text "odd names" "printf '%s\n' f1 .//f2 ././f3 '$T//f4' tars//f5 tars/./f6; cd 
 # refused NAME WORDS COMMANDS: by index
 refused() {
   (cd "$T" && eval "$3") | "$CTL" index - --root "$T" -o "$WORK/no" --quiet >/dev/null 2>"$WORK/err"
-  verdict "$1" "$([ $? = 1 ] && [ ! -e "$WORK/no" ] || echo status; grep -q "$2" "$WORK/err" || cat "$WORK/err")"
+  verdict "$1" "$([ $? = 1 ] && [ ! -e "$WORK/no" ] || echo status; grep -q "$2" "$WORK/err" || shown cat "$WORK/err")"
 }
 refused "find . with directories" "line 1: .*directory" "find ."
 refused "a directory before its files" "line 3: .*directory" "echo f1; echo tars; echo tars/f5"
@@ -174,7 +174,7 @@ refused "a slash at the end" "line 1: .*directory" "echo f1/"
 # unused NAME WORDS COMMANDS: when it is used
 unused() {
   (cd "$T" && eval "$3") | "$CTL" index - --root "$T" -o "$WORK/l" --quiet >/dev/null; : >"$WORK/err"
-  verdict "$1" "$(export DATASET=$T SHARD_LISTING=$WORK/l; view 0 stride ls "$T" && echo "it works"; grep '^libshard: ' "$WORK/err" | grep -q "$2" || cat "$WORK/err")"
+  verdict "$1" "$(export DATASET=$T SHARD_LISTING=$WORK/l; view 0 stride ls "$T" && echo "it works"; grep '^libshard: ' "$WORK/err" | grep -q "$2" || shown cat "$WORK/err")"
 }
 refused "names from one directory higher" "line 1: its directory 'train' .*No such file" "cd ..; find train -type f"
 ln -s tars "$T/linked"; ln -s "$WORK/valid" "$T/away"
@@ -189,6 +189,6 @@ verdict "a listing that is used for nothing" "$(export SHARD_LISTING=$WORK/l; DA
 : >"$WORK/err"; verdict "... but for another dataset" "$(export SHARD_LISTING=$WORK/l; DATASET=$T:$WORK/valid tree 0 >/dev/null; cat "$WORK/err")"
 
 # A name cannot forge a line, nor send a terminal's commands.
-DATASET=$WORK/$'x\nlibshard forged\e[2J\xc2\x9b2Jy' view 0 stride ls "$WORK/other" >/dev/null
-verdict "one line, of printed characters" "$(grep -ac forged "$WORK/err" | grep -v '^1$'; grep -a '^libshard forged' "$WORK/err"; grep -aqP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$WORK/err" && cat -v "$WORK/err")"
+DATASET=$WORK/$'x\nlibshard forged\e[2J\xc2\x9b2J\x9b2Jy' view 0 stride ls "$WORK/other" >/dev/null
+verdict "one line, of printed characters" "$(grep -ac forged "$WORK/err" | grep -v '^1$'; grep -a '^libshard forged' "$WORK/err"; grep -aqP '[\x00-\x08\x0b-\x1f\x7f-\x9f]' "$WORK/err" && cat -v "$WORK/err")"
 finish

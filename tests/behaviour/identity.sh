@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 in_namespace
 mounts=()
-trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done 2>/dev/null; rm -rf "$WORK" "$ON_DISK"' EXIT
+trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done 2>/dev/null; rm -rf "$WORK" "$ON_DISK" "${COPY:-}"' EXIT
 ON_DISK=$(mktemp -d /var/tmp/shard-test.XXXXXX) || exit 2
 OLD='2026-01-01 00:00:00'
 export SHARD_CACHE_DIR=$WORK/cache
@@ -26,7 +26,7 @@ versions() { ls "$SHARD_CACHE_DIR" | grep -c '\.listing$'; }
 # kept NAME DIRECTORY: the listing that is there is used
 kept() {
   local before; before=$(versions)
-  sees "$1" "$2"; verdict "$1: the listing is used" "$([ "$(versions)" = "$before" ] || ls -l "$SHARD_CACHE_DIR")"
+  sees "$1" "$2"; verdict "$1: the listing is used" "$([ "$(versions)" = "$before" ] || shown ls -l "$SHARD_CACHE_DIR")"
 }
 
 # ---- times that are put back --------------------------------------------------------------------
@@ -45,7 +45,7 @@ putting_back() { # KIND FOLDER
   rm "$d/sub/a0"; mv "$d/sub/a1" "$d/sub/c1"; touch -d "$OLD" "$d/sub"
   sees "$1: removed and renamed, mtime put back" "$d"
   LISTING=$WORK/$1.listing both "$d" >"$WORK/out" 2>"$WORK/err"
-  verdict "$1: SHARD_LISTING, mtime put back" "$(grep -v '^status' "$WORK/out"; grep -q "SHARD_LISTING.*$d.*changed" "$WORK/err" || cat "$WORK/err")"
+  verdict "$1: SHARD_LISTING, mtime put back" "$(grep -v '^status' "$WORK/out"; grep -q "SHARD_LISTING.*$d.*changed" "$WORK/err" || shown cat "$WORK/err")"
   mv "$d" "$2/other"; mkdir "$d"; touch "$d"/z{0..6}; touch -d "$OLD" "$d"
   sees "$1: another directory in its place" "$d"
   rm -r "$d"; mv "$2/other" "$d"

@@ -51,7 +51,7 @@ alike "all closed" bash -c 'ls <&- >&- 2>&-; echo $?'
 alike "stderr closed" bash -c 'ls 2>&-; find . 2>&- | sort'
 alike "stdin closed" bash -c 'ls <&-; '"$PYTHON"' -c "import os; print(sorted(os.listdir()))" <&-'
 
-jemalloc=$(ldconfig -p | sed -n 's/.*libjemalloc\.so\.2 .*=> //p' | head -1)
+jemalloc=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | sed -n 's/.*libjemalloc\.so\.2 .*=> //p' | head -1)
 if [ -n "$jemalloc" ]; then
   for preload in "$jemalloc $LIB" "$LIB $jemalloc"; do
     alike "ls, beside jemalloc" ls -la

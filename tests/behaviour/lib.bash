@@ -15,7 +15,7 @@ BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd) || exit 2
 PYTHON=$(${PYTHON:-python3} -c 'import sys; print(sys.executable)')
 case $BUILD in *[[:space:]:]*) # LD_PRELOAD cannot hold its path
   COPY=$(mktemp -d /tmp/shard-build.XXXXXX) && chmod 755 "$COPY" && trap 'rm -rf "$COPY"' EXIT &&
-    cp -r "$BUILD"/{libshard.so,shardctl,tests} "$COPY"; BUILD=$COPY ;;
+    cp -r "$BUILD"/{libshard.so,shardctl,tests,gen} "$COPY"; BUILD=$COPY ;;
 esac
 LIB=$BUILD/libshard.so
 CTL=$BUILD/shardctl
@@ -37,6 +37,8 @@ fail() { echo "FAIL $1: $(tr '\n\0' '  ' <<<"$2" | head -c 600)"; failed=$((fail
 skip() { echo "skip $1: $2"; }
 # verdict NAME WHY: WHY is empty if all is well
 verdict() { if [ -z "$2" ]; then ok "$1"; else fail "$1" "$2"; fi; }
+# shown COMMAND...: what it prints, for a WHY; and that it prints nothing, for an empty WHY is a success
+shown() { "$@" 2>&1 | grep -a . || echo "nothing (${*@Q})"; }
 # same NAME WANTED GOT: two files
 same() { verdict "$1" "$(cmp "$2" "$3" 2>&1 | head -1; cmp -s "$2" "$3" || diff -a <(tr '\0' '\n' <"$2") <(tr '\0' '\n' <"$3") | head -5)"; }
 # needs PROGRAM...: without it this test fails, for it would show less than it seems to

@@ -30,7 +30,7 @@ served() {
 refused() {
   local name=$1 words=$2; shift 2
   rm -rf cache; ranks "$@" >got
-  verdict "refused: $name" "$(grep "/valid/" got | head -2; grep -q -- "$words" err || cat err)"
+  verdict "refused: $name" "$(grep "/valid/" got | head -2; grep -q -- "$words" err || shown cat err)"
 }
 "$CTL" index "$T" -o l/train.listing --quiet >/dev/null; "$CTL" index "$V" -o l/valid.listing --quiet >/dev/null
 echo text >l/README; cp l/train.listing l/train.listing.tmp.Abcdef
@@ -44,7 +44,7 @@ served "a colon and a percent sign" SHARD_LISTING="$WORK/odd%:%%/%d.listing"
 cd 'odd:%' || exit 2
 ranks SHARD_LISTING=%d.listing:x/../train.listing >got
 cd .. || exit 2
-verdict "relative paths in a folder with both" "$(grep -q "$WORK/odd:%/x/../train.listing'.*No such" 'odd:%/err' || cat 'odd:%/err')"
+verdict "relative paths in a folder with both" "$(grep -q "$WORK/odd:%/x/../train.listing'.*No such" 'odd:%/err' || shown cat 'odd:%/err')"
 ln -s "$V" link
 cp l/valid.listing l/link.listing; env SHARD_DATASET="$WORK/link" SHARD_RANK=0 SHARD_SIZE=1 SHARD_LISTING="$WORK/l/%d.listing" LD_PRELOAD="$LIB" ls link >got 2>err
 verdict "%d: the name that SHARD_DATASET has" "$(ls "$V" | diff - got; cat err)"
@@ -90,7 +90,7 @@ refused "first and no folder" "is no folder" SHARD_LISTING_BUILD=first SHARD_LIS
 # first builds each, once; the next job finds them, with and without first.
 for how in shared/ shared/%d.listing; do
   rm -f shared/*; ranks SHARD_LISTING_BUILD=first SHARD_LISTING=$how >got
-  verdict "first: $how" "$(diff bare got | head -3; cat err; ls shared | wc -l | grep -qx 2 || ls shared)"
+  verdict "first: $how" "$(diff bare got | head -3; cat err; ls shared | wc -l | grep -qx 2 || shown ls shared)"
   served "then without first: $how" SHARD_LISTING=$how
 done
 cp l/train.listing shared/valid.listing
@@ -115,7 +115,7 @@ passes() {
   verdict "$name: each name once" "$(diff bare got | head -3; cat err)"
   for dir in "$T" "$T/a" "$V"; do
     count=$(cat trace/of.* | grep -c "<$dir>.* = 0\$")
-    verdict "$name: $wanted passes over ${dir#"$WORK"/}" "$([ "$count" = "$wanted" ] || echo "$count")"
+    verdict "$name: $wanted passes over ${dir#"$WORK"/}" "$([ "$count" = "$wanted" ] || shown echo "$count")"
   done
 }
 if unshare -m -u true 2>/dev/null; then

@@ -80,10 +80,10 @@ for fd in [os.open(sys.argv[1], os.O_RDONLY)]:
     except FileNotFoundError: pass
 " "$F" >got 2>err
 verdict "passes are epochs" "$(cat got)"
-verdict "an epoch without a list is said once, by name" "$([ "$(grep -c 'm/p1.3.txt.*epoch 3' err)" = 1 ] || cat err)"
+verdict "an epoch without a list is said once, by name" "$([ "$(grep -c 'm/p1.3.txt.*epoch 3' err)" = 1 ] || shown cat err)"
 SHARD_EPOCH=auto as 1 2 'm/p%r.%e.txt' perl -e 'opendir(D, $ARGV[0]); for (1 .. 3) { print join(" ", grep { !/^\./ } readdir D), "\n"; rewinddir D } print scalar(() = readdir D), " $!\n"' "$F" >got 2>err
 verdict "rewinddir begins an epoch" "$(for e in 0 1 2; do tr '\n' ' ' <m/p1.$e.txt | sed 's/ $/\n/'; done | diff -a - <(head -3 got))"
-verdict "an epoch without a list fails" "$(tail -1 got | grep -q '^0 No such' || tail -1 got)"
+verdict "an epoch without a list fails" "$(tail -1 got | grep -q '^0 No such' || shown tail -1 got)"
 
 # One for all ranks: it is divided.
 "$CTL" ls f.listing | shuf --random-source="$CTL" >m/common.txt
@@ -101,7 +101,7 @@ verdict "a new manifest of the same name" "$(diff -a got m/common.txt)"
 # A job keeps the one that it began with, and says so; one that changes while it is read is read anew.
 cp m/w0.txt m/job.txt; SHARD_JOB=j as 0 1 m/job.txt "$PYTHON" -c "$list" "$F" >got
 cp m/w1.txt m/job.new; mv m/job.new m/job.txt; SHARD_JOB=j as 0 1 m/job.txt "$PYTHON" -c "$list" "$F" >got 2>err
-verdict "a job keeps its manifest" "$(diff -a got m/w0.txt | head -3; grep -q 'written anew since this job began' err || cat err)"
+verdict "a job keeps its manifest" "$(diff -a got m/w0.txt | head -3; grep -q 'written anew since this job began' err || shown cat err)"
 SHARD_JOB=k as 0 1 m/job.txt "$PYTHON" -c "$list" "$F" >got 2>&1; verdict "the next job has the new one" "$(diff -a got m/w1.txt | head -3)"
 gzip -c m/w0.txt >m/slow.txt.gz; gzip -c m/w1.txt >slow.new; mkdir stub
 printf '#!/bin/sh\n[ ! -e slow.new ] || mv slow.new m/slow.txt.gz\nexec %s "$@"\n' "$(command -v gzip)" >stub/gzip; chmod 755 stub/gzip
@@ -131,7 +131,7 @@ refused() {
   local name=$1 words=$2 l=${*: -1}; shift 2
   env "${@:1:$#-1}" bash -c 'SHARD_DATASET=${SHARD_DATASET:-'"$D"'} SHARD_RANK=0 SHARD_SIZE=2 SHARD_LISTING=$1 LD_PRELOAD=$2 exec ls "$3"' - "$l" "$LIB" "$D" >got 2>err
   local status=$?
-  verdict "refused: $name" "$([ $status = 2 ] || echo "status $status"; [ ! -s got ] || echo "lists $(head -3 got)"; grep -q -- "$words" err || cat err)"
+  verdict "refused: $name" "$([ $status = 2 ] || echo "status $status"; [ ! -s got ] || echo "lists $(head -3 got)"; grep -q -- "$words" err || shown cat err)"
 }
 refused "no such manifest" "SHARD_LISTING='.*m/nothing0.txt'.*No such" 'm/nothing%r.txt'
 refused "a wrong letter" "SHARD_LISTING=.*%r stands for the rank" 'm/%p.txt'
@@ -168,20 +168,20 @@ verdict "first: it is kept" "$([ "$before" = "$(stat -c %i shared/x.listing)" ] 
 touch "$D/new file"; round "first: the directory has changed"
 head -c 100 shared/x.listing >shared/y && mv shared/y shared/x.listing; round "first: a damaged one is replaced"
 touch "$D/newer file"; SHARD_TIMEOUT=1 first 1 >got 2>err
-verdict "first: an old one, and rank 0 does not come" "$([ ! -s got ] || cat got; grep -q 'older than the directory.*SHARD_TIMEOUT' err || cat err)"
+verdict "first: an old one, and rank 0 does not come" "$([ ! -s got ] || shown cat got; grep -q 'older than the directory.*SHARD_TIMEOUT' err || shown cat err)"
 rm shared/x.listing
 SHARD_JOB=f first 0 >got0 2>&1; SHARD_JOB=f first 1 >got1; touch "$D/later"; SHARD_JOB=f SHARD_TIMEOUT=1 first 1 >got 2>err
-verdict "first: a job keeps its listing" "$(diff -a got1 got | head -3; [ -s got ] || echo nothing; grep -q 'has changed since this job' err || cat err)"
+verdict "first: a job keeps its listing" "$(diff -a got1 got | head -3; [ -s got ] || echo nothing; grep -q 'has changed since this job' err || shown cat err)"
 rm "$D/later" shared/x.listing
 SHARD_TIMEOUT=1 first 1 >got 2>err
-verdict "first: rank 0 does not come" "$([ ! -s got ] || cat got; grep -q 'rank 0 has not put.*SHARD_TIMEOUT' err || cat err)"
+verdict "first: rank 0 does not come" "$([ ! -s got ] || shown cat got; grep -q 'rank 0 has not put.*SHARD_TIMEOUT' err || shown cat err)"
 # A job keeps what it began with, on all nodes, though the directory changes.
 rm -rf shared/x.listing node?; (cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) >began
 export SHARD_JOB=j1
 for r in 0 1 2; do first $r >got$r 2>err$r; done; touch "$D/a file of later"
 for r in 0 1 2; do SHARD_TIMEOUT=5 first $r >got$r 2>err$r; done
 verdict "first: a job keeps its listing" "$(cat got[012] | LC_ALL=C sort | diff -a - began | head -3; cat err2 | grep -v 'all ranks keep the listing')"
-verdict "first: and says so" "$(for r in 0 1 2; do grep -q 'all ranks keep the listing' err$r || cat err$r; done)"
+verdict "first: and says so" "$(for r in 0 1 2; do grep -q 'all ranks keep the listing' err$r || shown cat err$r; done)"
 export SHARD_JOB=j2; for r in 1 2 0; do first $r >got$r 2>err$r & done; wait
 verdict "first: the next job has the new file" "$(cat got[012] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[012])"
 # Two ranks on one node: the one that waits does not stand in rank 0's way.
@@ -196,6 +196,6 @@ chmod 500 shared; mkdir nodeu; chmod 777 nodeu "$WORK"
 mkdir tools; cp "$LIB" "$CTL" tools; LIB=$WORK/tools/libshard.so; nobody=()
 [ "$(id -u)" != 0 ] || nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/nodeu/c as 0 3 shared/x.listing "${nobody[@]}" ls "$D" >got 2>err; status=$?
-verdict "first: not to be written" "$([ $status = 2 ] || echo "status $status"; [ ! -s got ] || cat got; grep -q "cannot write SHARD_LISTING" err || cat err)"
+verdict "first: not to be written" "$([ $status = 2 ] || echo "status $status"; [ ! -s got ] || shown cat got; grep -q "cannot write SHARD_LISTING" err || shown cat err)"
 chmod 700 shared
 finish

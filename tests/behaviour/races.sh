@@ -28,7 +28,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
   SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$WORK/slow/libshard.so "$WORK/late_fork" "$WORK/left" 6 >/dev/null 2>&1 & host=$!
   sleep 0.6; kill -9 $host; wait $host 2>/dev/null
   SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB timeout 20 ls "$WORK/left" >"$WORK/out" 2>"$WORK/err"
-  verdict "a host that died has left a child" "$([ "$(wc -l <"$WORK/out")" = 5 ] || cat "$WORK/out" "$WORK/err")"
+  verdict "a host that died has left a child" "$([ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out" "$WORK/err")"
 done
 
 # The shardctl that makes statistics of a log hangs.

@@ -19,7 +19,7 @@ status() {
   verdict "$name" "$why"
 }
 # says NAME WORD: the message of the last status names it
-says() { verdict "$1" "$(grep -qF -- "$2" "$WORK/err" || cat "$WORK/err")"; }
+says() { verdict "$1" "$(grep -qF -- "$2" "$WORK/err" || shown cat "$WORK/err")"; }
 
 status "index" 0 index "$D" -o "$L"
 status "stat" 0 stat "$L"
@@ -35,7 +35,7 @@ for c in "index $D -o $L.not" "ls $L" "stat $L" "manifest $L --size 2 -o $L.%r" 
 done
 verdict "wrong variables: nothing is written" "$(ls "$L.not" "$L.0" 2>/dev/null)"
 SHARD_BUILD_MEMROY=1G status "misspelt variable: --help helps" 0 index --help
-SHARD_BUILD_MEMROY=1G "$CTL" doctor >"$WORK/out"; verdict "misspelt variable: doctor" "$(grep -q '^FAIL *variables *SHARD_BUILD_MEMROY' "$WORK/out" || cat "$WORK/out")"
+SHARD_BUILD_MEMROY=1G "$CTL" doctor >"$WORK/out"; verdict "misspelt variable: doctor" "$(grep -q '^FAIL *variables *SHARD_BUILD_MEMROY' "$WORK/out" || shown cat "$WORK/out")"
 status "prove: an operand" 2 prove more
 status "prove: no such tree" 1 prove --dlio "$WORK/none"
 status "prove: no DLIO in the tree" 1 prove --dlio "$WORK"
@@ -45,7 +45,7 @@ verdict "doctor --variables: libshard's and launchers'" "$(for v in SHARD_VIEW S
 status "no command" 2
 status "unknown command" 2 frob; says "names it" frob
 status "unknown option" 2 index --frob "$D" -o "$L"
-verdict "unknown option: says shardctl" "$(grep -q '^shardctl' "$WORK/err" || cat "$WORK/err")"
+verdict "unknown option: says shardctl" "$(grep -q '^shardctl' "$WORK/err" || shown cat "$WORK/err")"
 status "index, no directory" 2 index -o "$L"
 status "index, no file" 2 index "$D"
 status "index, two directories" 2 index "$D" "$D" -o "$L"
@@ -244,8 +244,20 @@ terminal() { "$PYTHON" -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 
 "$CTL" ls "$WORK/names" >"$WORK/out"; same "ls, to a file: bytes" "$WORK/want" "$WORK/out"
 terminal "$CTL" ls "$WORK/names" >"$WORK/out"
 printf '%s\n' 'back\x5cslash' 'c1\xc2\x9b' 'cut\xe2\x82' 'esc\x1b[31m' 'line\x0aforged' plain 'raw\x9b' $'\xc3\xa9' >"$WORK/want"; same "ls, to a terminal" "$WORK/want" "$WORK/out"
-terminal "$CTL" ls -0 "$WORK/names" >"$WORK/out"; verdict "ls -0, to a terminal: bytes" "$(grep -qa $'esc\e' "$WORK/out" || cat -v "$WORK/out")"
-"$CTL" stat "$WORK/none"$'\xc2\x9b31m\x9bx\xc3\xa9\n' 2>"$WORK/err"; verdict "messages: C1" "$(grep -qF "none\xc2\x9b31m\x9bx"$'\xc3\xa9''\x0a' "$WORK/err" || cat -v "$WORK/err")"
+terminal "$CTL" ls -0 "$WORK/names" >"$WORK/out"; verdict "ls -0, to a terminal: bytes" "$(grep -qa $'esc\e' "$WORK/out" || shown cat -v "$WORK/out")"
+"$CTL" stat "$WORK/none"$'\xc2\x9b31m\x9bx\xc3\xa9\n' 2>"$WORK/err"; verdict "messages: C1" "$(grep -qF "none\xc2\x9b31m\x9bx"$'\xc3\xa9''\x0a' "$WORK/err" || shown cat -v "$WORK/err")"
+# plain NAME: what was said has one line of "forged", and nothing that controls the terminal
+plain() { verdict "$1" "$(grep -ac forged "$WORK/out" | grep -vx 1; grep -aqP '[\x00-\x08\x0b-\x1f\x7f-\x9f]' "$WORK/out" && cat -v "$WORK/out"; grep -a ^forged "$WORK/out")"; }
+N=$WORK/$'x\nforged\e[31m\xc2\x9b2J\x7fy'; mkdir -p "$N/cache"; touch "$N/f"; chmod 700 "$N/cache"
+"$CTL" index "$N" -o "$L.n" --include $'*\e\n' >/dev/null 2>&1
+"$CTL" stat "$L.n" >"$WORK/out" 2>&1; plain "stat: what controls a terminal"
+"$CTL" stat "$L.n" --json >"$WORK/out" 2>&1; plain "stat --json: what controls a terminal"
+verdict "stat --json: the name" "$("$PYTHON" -c 'import json, sys; sys.exit(json.load(sys.stdin)["source"] != sys.argv[1])' "$N" <"$WORK/out" 2>&1 || shown cat "$WORK/out")"
+for c in "cache ls" "cache gc"; do SHARD_CACHE_DIR=$N/cache "$CTL" $c >"$WORK/out" 2>&1; plain "$c: what controls a terminal"; done
+"$CTL" stat --"$N" >"$WORK/out" 2>&1; verdict "an option: the exit status" "$([ $? = 2 ] || echo "not 2")"; plain "an option: what controls a terminal"
+status "an option that needs an argument" 2 index "$D" --output; says "tells so" "shardctl: option '--output' requires an argument"
+status "an option that takes none" 2 stat "$L" --json=3; says "tells so" "shardctl: option '--json=3' takes no argument"
+status "an unknown letter" 2 stat --json -z "$L"; says "tells so" "shardctl: unrecognized option '-z'"
 
 # run: what CMD gets
 R=$WORK/run; mkdir "$R" "$R"/{bin,in,shut}; touch "$R/in/f"; chmod 755 "$R"
@@ -258,7 +270,7 @@ gives() {
 }
 gives "run" "$LIB"$'\na b\n--rank' "$CTL" run sh "$R/show" "a b" --rank
 gives "run --" "$LIB"$'\n-x' "$CTL" run -- sh "$R/show" -x
-jemalloc=$(ldconfig -p | sed -n 's/.*libjemalloc\.so\.2 .*=> //p' | head -1)
+jemalloc=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | sed -n 's/.*libjemalloc\.so\.2 .*=> //p' | head -1)
 gives "run: before another preload" "$LIB:$jemalloc" env LD_PRELOAD="$jemalloc" "$CTL" run sh "$R/show"
 gives "run: preloaded already" "$jemalloc $LIB" env LD_PRELOAD="$jemalloc $LIB" "$CTL" run sh "$R/show"
 gives "run twice" "$LIB" "$CTL" run "$CTL" run sh "$R/show"
@@ -321,10 +333,28 @@ done
 LIB2=$R/prefix/lib64/libshard.so
 gives "run, by a link" "$LIB2" sh -c 'ln -s "$1"/prefix/bin/shardctl "$1"/link; exec "$1"/link run sh "$1"/show' - "$R"
 as=(env LD_PRELOAD="$LIB2"); fails "another libshard.so" 1 "'$LIB2'" true; as=()
+# refuses NAME WORD: libshard.so is not loaded, by no command that would
+refuses() {
+  local c
+  for c in "run true" prove doctor; do
+    "$R/prefix/bin/shardctl" $c >"$WORK/out" 2>&1
+    verdict "$1: ${c% *}" "$([ $? = 1 ] && grep -q "'$LIB2' is not loaded: $2" "$WORK/out" || shown cat "$WORK/out")"
+  done
+}
+chmod o+w "$LIB2"; refuses "libshard.so that others can write to" "others can write to it; chmod go-w '$LIB2'"
+chmod 775 "$LIB2"; refuses "libshard.so of a group" "others can write to it"
+chmod 775 "$R/prefix/bin/shardctl"; gives "libshard.so and shardctl of a group" "$LIB2" "$R/prefix/bin/shardctl" run sh "$R/show"
+chmod 755 "$LIB2" "$R/prefix/bin/shardctl"
+if [ "$(id -u)" = 0 ]; then
+  chown 65534 "$LIB2"; refuses "another user's libshard.so" "it belongs to user 65534"
+  chown 65534 "$R/prefix/bin/shardctl"; gives "another user's libshard.so and shardctl" "$LIB2" "$R/prefix/bin/shardctl" run sh "$R/show"
+else
+  skip "another user's libshard.so" "not root"
+fi
 rm "$LIB2"
-"$R/prefix/bin/shardctl" run true 2>"$WORK/err"; verdict "run, no libshard.so" "$([ $? = 1 ] && grep -q 'cannot find libshard.so' "$WORK/err" || cat "$WORK/err")"
+"$R/prefix/bin/shardctl" run true 2>"$WORK/err"; verdict "run, no libshard.so" "$([ $? = 1 ] && grep -q 'cannot find libshard.so' "$WORK/err" || shown cat "$WORK/err")"
 mkdir "$R/a b"; cp "$CTL" "$LIB" "$R/a b"
-"$R/a b/shardctl" run true 2>"$WORK/err"; verdict "run, a blank in its path" "$([ $? = 1 ] && grep -q 'LD_PRELOAD cannot hold' "$WORK/err" || cat "$WORK/err")"
+"$R/a b/shardctl" run true 2>"$WORK/err"; verdict "run, a blank in its path" "$([ $? = 1 ] && grep -q 'LD_PRELOAD cannot hold' "$WORK/err" || shown cat "$WORK/err")"
 
 # What cannot be served. Go: fzf is dynamically linked, and small.
 echo 'int main(void) { return 0; }' >"$R/main.c"

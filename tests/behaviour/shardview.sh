@@ -144,13 +144,13 @@ for r in 0 1 2 3 4 5 6 7; do
   DATASET=$WORK/many view $r 8 range ls "$WORK/many" >"$WORK/p$r" & pids[r]=$!
 done
 wait "${pids[@]}"
-verdict "built once for 8 processes" "$([ "$(versions)" = 1 ] || ls "$SHARD_CACHE_DIR")"
+verdict "built once for 8 processes" "$([ "$(versions)" = 1 ] || shown ls "$SHARD_CACHE_DIR")"
 verdict "8 processes saw all" "$(cat "$WORK"/p[0-7] | sort | cmp - <(ls "$WORK/many") 2>&1)"
 touch "$WORK/many/new"
 for r in 0 1; do DATASET=$WORK/many view $r 2 range ls "$WORK/many"; done | sort >"$WORK/got"
 ls "$WORK/many" >"$WORK/want"
 same "a new name is seen" "$WORK/want" "$WORK/got"
-verdict "by a new listing" "$([ "$(versions)" = 2 ] || ls "$SHARD_CACHE_DIR")"
+verdict "by a new listing" "$([ "$(versions)" = 2 ] || shown ls "$SHARD_CACHE_DIR")"
 verdict "no leftovers" "$(ls "$SHARD_CACHE_DIR" | grep -E '\.new|\.tmp')"
 
 # A child forked while the listing was built must not hold the lock.
@@ -160,5 +160,5 @@ SHARD_CACHE_DIR=$WORK/cache3 SHARD_DATASET=$WORK/forked SHARD_RANK=0 SHARD_SIZE=
   LD_PRELOAD=$WORK/slow/libshard.so timeout 30 "$WORK/late_fork" "$WORK/forked" 12 >/dev/null
 touch "$WORK/forked/4"
 out=$(SHARD_CACHE_DIR=$WORK/cache3 SHARD_TIMEOUT=4 DATASET=$WORK/forked view 0 1 range ls "$WORK/forked" 2>&1)
-verdict "a child forked meanwhile holds no lock" "$([ "$out" = $'1\n2\n3\n4' ] || echo "$out")"
+verdict "a child forked meanwhile holds no lock" "$([ "$out" = $'1\n2\n3\n4' ] || shown echo "$out")"
 finish

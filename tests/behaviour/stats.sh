@@ -88,7 +88,7 @@ rank SHARD_DATASET="$WORK/none:$D=s3://bucket/prefix" SHARD_VIEW=off cat "$D/1.t
 # By paths that do not lead through the root: parts of the dataset that are mounted elsewhere.
 deep=$D$(printf '/d%.0s' {1..70}); mkdir -p "$deep"; touch "$deep/1"
 rank "$O" plain "$D" "$deep/1"; facts "70 levels deep" "e['opened'] == 1"; rm -r "$D/d"
-mounts=(); trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK"' EXIT
+mounts=(); trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK" "${COPY:-}"' EXIT
 bind() { mkdir -p "$2" && mount --bind "$1" "$2" 2>/dev/null && mounts=("$2" "${mounts[@]}"); }
 M="$WORK/a mount"
 if bind "$D/a" "$M"; then
@@ -115,12 +115,28 @@ for mode in modes cancel; do
 done
 
 # ---- how it ends
+# The log that LIBSHARD_STATS names is joined if it is this user's, and to be written by nobody else.
+{ rank bash -c 'echo "$LIBSHARD_STATS"; kill -9 $$'; } 2>/dev/null
+mark=$(sed "s# /.*# $WORK/joined.log#" "$WORK/stdout"); mv "$S.log" "$WORK/joined.log"
+joins() { rank LIBSHARD_STATS="$mark" "$O" plain "$D" "$D/1.txt"; }
+joins; verdict "a log that is named is joined" "$(ls "$S" "$S.log" 2>/dev/null; [ -s "$WORK/err" ] && cat "$WORK/err")"
+mv "$WORK/joined.log" "$WORK/own.log"; ln -s own.log "$WORK/joined.log"
+joins; facts "a link to a log is not joined" "e['opened'] == 1"
+mv "$WORK/own.log" "$WORK/joined.log"; chmod 620 "$WORK/joined.log"
+joins; facts "a log that others write to is not joined" "e['opened'] == 1"; chmod 600 "$WORK/joined.log"
+if [ "$(id -u)" = 0 ] && chown 65534 "$WORK/joined.log" 2>/dev/null; then
+  joins; facts "another user's log is not joined" "e['opened'] == 1"
+else
+  skip "another user's log is not joined" "not root"
+fi
+rm "$WORK/joined.log"; mkfifo "$WORK/joined.log"; joins; facts "a pipe in a log's place" "e['opened'] == 1"; rm "$WORK/joined.log"
+
 # Where they go: the log's name tells, whatever the log says.
 # written NAME WHAT ARGUMENT...: what shardctl stats says has WHAT, or nothing; the file that the log names stays
 written() {
   local name=$1 words=$2; shift 2
   (cd "$WORK/moved" && "$CTL" stats "$@") >"$WORK/err" 2>&1
-  verdict "$name" "$(if [ -n "$words" ]; then grep -q "$words" "$WORK/err"; else [ ! -s "$WORK/err" ]; fi || cat "$WORK/err"; [ "$(cat "$S")" = kept ] || echo "$S was written")"
+  verdict "$name" "$(if [ -n "$words" ]; then grep -q "$words" "$WORK/err"; else [ ! -s "$WORK/err" ]; fi || shown cat "$WORK/err"; [ "$(cat "$S")" = kept ] || echo "$S was written")"
 }
 { rank "$O" kill "$D" "$D"/a/*.bin; } 2>/dev/null; mkdir "$WORK/moved"; mv "$S.log" "$WORK/moved/x.json.log"; echo kept >"$S"
 cp "$WORK/moved/x.json.log" "$WORK/moved/plain"; ln -s x.json.log "$WORK/moved/link.log"; cp "$WORK/moved/plain" "$WORK/moved/other.json.log"
@@ -141,6 +157,23 @@ with open(sys.argv[1], "r+b") as f:  # from the dataset'"'"'s path on
     data = f.read(); at = data.index(sys.argv[2].encode(), 12288); f.seek(at); f.write(b"x" * (len(data) - at))' "$WORK/moved/plain" "$D"
 written "stats: texts without an end" "" plain -o out2.json
 head -c 5000 "$WORK/moved/plain" >"$WORK/moved/short.log"; written "stats: a log cut short" "is not a log" short.log
+# What is no log that a rank can have written is refused, whoever has written it.
+for at in "72 -1" "72 1" "76 0" "76 -5" "84 3"; do
+  cp "$WORK/moved/plain" "$WORK/moved/bad.log"
+  "$PYTHON" -c 'import struct, sys
+with open(sys.argv[1], "r+b") as f: f.seek(int(sys.argv[2])); f.write(struct.pack("<i", int(sys.argv[3])))' "$WORK/moved/bad.log" $at
+  written "stats: a log's head that is damaged (${at/ /: })" "is not a log of SHARD_STATS, or is damaged" bad.log -o -
+done
+# Its owner cuts a log of 2 GB of notes while it is read.
+cp "$WORK/moved/plain" "$WORK/moved/big.log"; truncate -s 2G "$WORK/moved/big.log"
+"$PYTHON" -c 'import struct, sys
+with open(sys.argv[1], "r+b") as f: f.seek(32); f.write(struct.pack("<Q", 1 << 40))' "$WORK/moved/big.log"
+timeout 60 "$CTL" stats "$WORK/moved/big.log" -o - >"$WORK/stdout" 2>"$WORK/err" & reader=$!
+for _ in {1..300}; do # timeout's child has it open, or mapped
+  cat /proc/"$(pgrep -P $reader)"/{maps,cmdline} 2>/dev/null | grep -qa big.log && break; sleep 0.01
+done
+sleep 0.3; truncate -s 512K "$WORK/moved/big.log"; { wait $reader; } 2>/dev/null; got=$?
+verdict "stats: a log that is cut while it is read" "$([ $got = 1 ] && grep -q "big.log' was cut while it was read" "$WORK/err" || { echo "status $got"; cat "$WORK/err"; })"
 rm -r "$WORK/moved" "$S"
 { rank "$O" kill "$D" "$D"/a/*.bin; } 2>/dev/null; verdict "killed: no statistics" "$(ls "$WORK/out" | grep -vx 0.json.log)"
 "$CTL" stats "$S.log" 2>"$WORK/err"; facts "killed: made of what was noted" "e['opened'] == 7"
@@ -150,37 +183,37 @@ rank "$O" plain "$D" "$D"/1.txt; facts "after a killed run" "e['opened'] == 1"
 { rank "$O" segv "$D" "$D"/a/*.bin; } 2>/dev/null; "$CTL" stats "$S.log" 2>"$WORK/err"; facts "opened in a signal handler" "e['opened'] == 7"
 rank "$O" plain "$D" "$D/1.txt"; mv "$S" "$WORK/one"; cd "$WORK" || exit 2
 rank SHARD_STATS='out/%%%r%%.json' sh -c 'cd /; "$@"' - "$O" plain "$D" "$D/1.txt"
-verdict "a relative path, with percent signs" "$([ "$(ls out)" = '%0%.json' ] || ls out)"; rm -f out/*
+verdict "a relative path, with percent signs" "$([ "$(ls out)" = '%0%.json' ] || shown ls out)"; rm -f out/*
 cd "$WORK/top" || exit 2
 
 # complains NAME WORD VARIABLE=VALUE...: one line with the variable and WORD; the command runs as ever
 complains() {
   local name=$1 word=$2; shift 2
   rank "$@" ls "$D"
-  verdict "$name" "$(diff <(ls "$D") "$WORK/stdout" | head -3; [ "$(grep -c . "$WORK/err")" = 1 ] && grep -q SHARD_STATS "$WORK/err" && grep -qF -- "$word" "$WORK/err" || cat "$WORK/err"; ls "$WORK/out")"
+  verdict "$name" "$(diff <(ls "$D") "$WORK/stdout" | head -3; [ "$(grep -c . "$WORK/err")" = 1 ] && grep -q SHARD_STATS "$WORK/err" && grep -qF -- "$word" "$WORK/err" || shown cat "$WORK/err"; ls "$WORK/out")"
   rm -f "$WORK/out"/*
 }
 complains "no such folder" "No such file" SHARD_STATS="$WORK/none/%r.json"
 complains "a folder" "Is a directory" SHARD_STATS="$WORK/top"
 complains "not a folder" "Not a directory" SHARD_STATS="$O/%r.json"
 mkfifo "$WORK/fifo"; complains "in place of something else" "File exists" SHARD_STATS="$WORK/fifo"
-verdict "... which stays" "$([ -p "$WORK/fifo" ] || ls -l "$WORK/fifo")"
+verdict "... which stays" "$([ -p "$WORK/fifo" ] || shown ls -l "$WORK/fifo")"
 complains "of two ranks, and no %r" "%r" SHARD_STATS="$WORK/out/s.json" SHARD_SIZE=2 SHARD_STRATEGY=hash SHARD_VIEW=off
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then
   mkdir -m 755 "$WORK/shut"
   out=$(SHARD_STATS=$WORK/shut/%r.json SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB setpriv --reuid 65534 --clear-groups cat "$D/1.txt" 2>&1)
-  verdict "a folder that cannot be written to" "$(grep -q "SHARD_STATS.*Permission denied" <<<"$out" || echo "$out")"
+  verdict "a folder that cannot be written to" "$(grep -q "SHARD_STATS.*Permission denied" <<<"$out" || shown echo "$out")"
 else
   skip "a folder that cannot be written to" "cannot become another user"
 fi
 out=$(SHARD_STATS='%x' SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB ls "$D" 2>&1)
-verdict "a wrong pattern" "$(grep -q "SHARD_STATS='%x' is not valid" <<<"$out" || echo "$out")"
+verdict "a wrong pattern" "$(grep -q "SHARD_STATS='%x' is not valid" <<<"$out" || shown echo "$out")"
 out=$(SHARD_STATS=$WORK/out/%r.json LD_PRELOAD=$LIB SHARD_DATASET=$D cat "$D/1.txt" 2>&1)
 verdict "a process without a rank writes nothing" "$out$(ls "$WORK/out")"
 echo '{"stale": 1}' >"$S"; mkdir "$S.log"; SHARD_STATS=$S SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB cat "$D/1.txt" 2>/dev/null
 verdict "no log can be made: the last run's are gone" "$(ls "$WORK/out" | grep -vx 0.json.log)"; rmdir "$S.log"
 rank bash -c 'cat "$2"; env -u LD_PRELOAD "$1" stats "$3"; cat "$2"; :' - "$CTL" "$D/1.txt" "$S.log"
-verdict "a log that is still kept is not taken" "$(grep -q 'has not ended' "$WORK/err" || cat "$WORK/err")"
+verdict "a log that is still kept is not taken" "$(grep -q 'has not ended' "$WORK/err" || shown cat "$WORK/err")"
 : >"$WORK/err"; facts "... and nothing is lost" "e['opened'] == 2"
 # A launcher that itself has another rank (torchrun below srun) yields to its workers.
 SHARD_STATS=$WORK/out/%r.json SHARD_DATASET=$D LD_PRELOAD=$LIB SLURM_PROCID=0 SLURM_NTASKS=1 bash -c '

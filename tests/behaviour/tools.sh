@@ -17,8 +17,8 @@ status() {
   verdict "$name" "$why"
 }
 # says NAME WORD, prints NAME WORD: stderr, stdout of the last status
-says() { verdict "$1" "$(grep -qF -- "$2" "$WORK/err" || cat "$WORK/err")"; }
-prints() { verdict "$1" "$(grep -qF -- "$2" "$WORK/out" || cat "$WORK/out")"; }
+says() { verdict "$1" "$(grep -qF -- "$2" "$WORK/err" || shown cat "$WORK/err")"; }
+prints() { verdict "$1" "$(grep -qF -- "$2" "$WORK/out" || shown cat "$WORK/out")"; }
 # json NAME EXPRESSION: the last output is one object j for which the Python expression is true
 json() {
   verdict "$1" "$("$PYTHON" -c "import json, sys
@@ -92,10 +92,10 @@ printf '#!/bin/sh\nsleep 100\n' >slow; chmod +x slow; begin=$SECONDS
 PYTHON=$WORK/slow status "doctor: a Python that hangs" 0 doctor; prints "doctor: says so" "took more than"
 took=$((SECONDS - begin)); verdict "doctor: in time" "$([ $took -lt 13 ] || echo "$took s")"
 mkdir -p alone prefix/bin prefix/lib; cp "$CTL" alone; cp "$CTL" prefix/bin; cp "$LIB" prefix/lib
-alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: no library" "$([ $? = 1 ] && grep -q '^FAIL *library.*install' "$WORK/out" || cat "$WORK/out")"
-prefix/bin/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: installed" "$([ $? = 0 ] && grep -q "prefix/lib/libshard.so" "$WORK/out" || cat "$WORK/out")"
+alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: no library" "$([ $? = 1 ] && grep -q '^FAIL *library.*install' "$WORK/out" || shown cat "$WORK/out")"
+prefix/bin/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: installed" "$([ $? = 0 ] && grep -q "prefix/lib/libshard.so" "$WORK/out" || shown cat "$WORK/out")"
 echo damaged >alone/libshard.so
-alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: a damaged library" "$([ $? = 1 ] && grep -q '^FAIL *library' "$WORK/out" || cat "$WORK/out")"
+alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: a damaged library" "$([ $? = 1 ] && grep -q '^FAIL *library' "$WORK/out" || shown cat "$WORK/out")"
 SHARD_LISTING=/secret/place "$CTL" doctor | grep -q secret; verdict "doctor prints no values" "$([ $? = 1 ] || echo it does)"
 # A DLIO that is not known
 mkdir -p fake/dlio_benchmark; touch fake/dlio_benchmark/{__init__,main}.py
@@ -103,9 +103,10 @@ PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; pri
 prints "doctor: and what can be done" "shardctl prove"; verdict "doctor: a line for people" "$(grep -E 'x0a|unknown$' "$WORK/out")"
 # One in the working directory is not what runs there, however Python is led to it.
 mkdir -p planted/dlio_benchmark; echo 'open("/proc/self/cwd/ran", "w")' | tee planted/dlio_benchmark/{__init__,main}.py planted/importlib.py planted/sys.py >/dev/null
+printf '#!/bin/sh\nexec "%s" -S "$@"\n' "$PYTHON" >bare; chmod +x bare # which has no DLIO, as $PYTHON may
 for path in none "" : ":$WORK/none" . "$WORK/none:" "$WORK/none::$WORK/none" ../planted; do
-  (cd planted; [ "$path" = none ] || export PYTHONPATH=$path; PYTHON=$PYTHON "$CTL" doctor; PYTHON=$PYTHON "$CTL" prove) >"$WORK/out" 2>&1
-  verdict "doctor, prove: PYTHONPATH=$path" "$(ls planted | grep ran; grep -q 'has no dlio_benchmark' "$WORK/out" || cat "$WORK/out")"
+  (cd planted; [ "$path" = none ] || export PYTHONPATH=$path; PYTHON=$WORK/bare "$CTL" doctor; PYTHON=$WORK/bare "$CTL" prove) >"$WORK/out" 2>&1
+  verdict "doctor, prove: PYTHONPATH=$path" "$(ls planted | grep ran; grep -q 'has no dlio_benchmark' "$WORK/out" || shown cat "$WORK/out")"
 done
 prints "doctor: says what was left out" "PYTHONPATH's entries that are not absolute"
 VENV=$ROOT/.venv/bin/python
@@ -146,7 +147,7 @@ status "cache gc, bad size" 2 cache gc --max-size big; says "names it" big
 SHARD_CACHE_DRI=/x status "cache gc, misspelt variable" 2 cache gc; says "names it" SHARD_CACHE_DRI
 SHARD_CACHE_DIR=$D/1 status "cache of a file" 1 cache ls; says "names it" "$D/1"
 fill
-verdict "two versions" "$([ "$old" != "$new" ] || ls "$C")"
+verdict "two versions" "$([ "$old" != "$new" ] || shown ls "$C")"
 status "cache ls" 0 cache ls; prints "cache ls: the source" "$D"
 status "cache ls --json" 0 cache ls --json
 json "cache ls: facts" '{f["file"]: f["current"] for f in j["files"]} == {"'$old'": False, "'$new'": True} and all(f["source"] == "'"$D"'" and f["entries"] >= 9 and not f["in_use"] and not f["busy"] and not f["pinned"] for f in j["files"]) and j["bytes"] == sum(f["bytes"] for f in j["files"])'
@@ -181,7 +182,7 @@ status "gc --max-size 0, current mapped" 1 cache gc --max-size 0
 verdict "current and mapped: kept" "$([ "$(readlink "$C/$key.current")" = "$new" ] && ls "$C/$new" 2>&1 >/dev/null)"
 exec 9>&-; wait
 status "gc --max-size 0" 0 cache gc --max-size 0; verdict "all gone but the lock" "$(ls "$C" | diff - <(echo "$key.lock"))"
-"$WORK/dataset" "$D" '' >/dev/null 2>err; verdict "and built anew" "$(cat err; [ -L "$C/$key.current" ] || ls "$C")"
+"$WORK/dataset" "$D" '' >/dev/null 2>err; verdict "and built anew" "$(cat err; [ -L "$C/$key.current" ] || shown ls "$C")"
 
 # A job's version is kept for a month.
 fill; ln -s "$old" "$C/$key.job-0123456789abcdef"
@@ -218,7 +219,7 @@ touch "$C/foreign" "$C/$key-xyz.listing" "$C/$key.listing" "$C/$key.new.x" "$C/p
 mkfifo "$C/$key.new.5.listing"; echo damaged >"$C/$key-2222222222222222.listing"
 (cd "$C"; ls -A | grep -av -e "^$old\$" -e "^$key-2222") >before
 status "cache ls, foreign files" 0 cache ls
-verdict "a name is one line, without control characters" "$(grep -aq $'\x1b' "$WORK/out" && echo escape; grep -qF 'new\x0aline\x1b[31m' "$WORK/out" || cat "$WORK/out")"
+verdict "a name is one line, without control characters" "$(grep -aq $'\x1b' "$WORK/out" && echo escape; grep -qF 'new\x0aline\x1b[31m' "$WORK/out" || shown cat "$WORK/out")"
 status "cache ls --json, foreign files" 0 cache ls --json
 json "foreign files in JSON" 'sum(f["kind"] == "foreign" for f in j["files"]) == 15'
 status "gc, foreign files" 0 cache gc --max-size 1M --json; json "gc: JSON" 'len(j["removed"]) == 2'

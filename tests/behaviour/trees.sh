@@ -297,14 +297,14 @@ served 0 2 range ls "$D" >/dev/null
 for f in "$WORK"/damaged/*.listing; do printf '\377' | dd of="$f" bs=1 seek=603 conv=notrunc 2>/dev/null; done
 for o in phys phys,depth chdir; do
   served 0 2 range "$WORK/trees" nftw $o,brief 3 0 data >"$WORK/got" 2>"$WORK/err"
-  verdict "damaged listing, nftw $o" "$(grep -q '^returns -1, errno 5 ' "$WORK/got" || cat "$WORK/got")"
+  verdict "damaged listing, nftw $o" "$(grep -q '^returns -1, errno 5 ' "$WORK/got" || shown cat "$WORK/got")"
 done
 for o in phys phys,nochdir logical; do
   served 0 2 range "$WORK/trees" fts $o,brief 0 0 data >"$WORK/got" 2>"$WORK/err"
-  verdict "damaged listing, fts $o" "$(grep -q "^DNR .* errno 5 " "$WORK/got" || cat "$WORK/got")"
+  verdict "damaged listing, fts $o" "$(grep -q "^DNR .* errno 5 " "$WORK/got" || shown cat "$WORK/got")"
 done
 mkdir "$WORK/none"
 (export SHARD_CACHE_DIR=$WORK/none/such/file; touch "$WORK/none/such"
  served 0 2 range "$WORK/trees" nftw phys,brief 3 0 data; served 0 2 range "$WORK/trees" fts phys,brief 0 0 data) >"$WORK/got" 2>"$WORK/err"
-verdict "no listing: no walk" "$(grep -q '^returns -1' "$WORK/got" && grep -q "^DNR 'data'" "$WORK/got" && ! grep -aE "^F|^D 'data/" "$WORK/got" || cat "$WORK/got")"
+verdict "no listing: no walk" "$(grep -q '^returns -1' "$WORK/got" && grep -q "^DNR 'data'" "$WORK/got" && ! grep -aE "^F|^D 'data/" "$WORK/got" || shown cat "$WORK/got")"
 finish

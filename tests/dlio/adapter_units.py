@@ -35,10 +35,13 @@ def main():
     """Run the tests, or start the process that does."""
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preload", default=os.path.join(REPO, "build", "libshard.so"))
+    parser.add_argument("--preload", help="default: the build's libshard.so")
     options, rest = parser.parse_known_args()
     if not WORK:
-        return restart(":".join(map(os.path.abspath, options.preload.split(":"))))
+        sys.path.insert(0, REPO)  # not where the tests are: there are other packages of this name
+        from tests.harness import paths  # pylint: disable=import-outside-toplevel
+
+        return restart(":".join(map(os.path.abspath, (options.preload or paths.LIBRARY).split(":"))))
     try:
         import dlio_benchmark.utils.config  # pylint: disable=unused-import
         import _libshard

@@ -22,6 +22,9 @@ import sys
 from facts import PAGES, REPO, Code, Documents, bold, plain, read
 from provoked import Provoked
 
+sys.path.insert(0, REPO)
+from tests.harness import paths  # pylint: disable=wrong-import-position
+
 # What the code has and documents need not tell, or the other way round: {what: why}. An entry that
 # is no longer needed is an error, too.
 INTERNAL_VARIABLES = {
@@ -413,12 +416,12 @@ COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, op
 def main():
     """All comparisons."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--build", default=os.path.join(REPO, "build"),
+    parser.add_argument("--build", default=paths.BUILD,
                         help="where libshard.so and shardctl are")
     parser.add_argument("--filter", default="", help="only comparisons this regex is found in")
     parser.add_argument("--self-test", action="store_true", help="prove that they can fail, too")
     args = parser.parse_args()
-    code, documents = Code(os.path.abspath(args.build)), Documents()
+    code, documents = Code(paths.preloadable(os.path.abspath(args.build))), Documents()
     passed = failed = 0
     for comparison in COMPARISONS:
         if re.search(args.filter, comparison.__name__):

@@ -38,6 +38,10 @@ static void texts(void **state) {
       {"a/b \"c\" \\", "a/b \"c\" \\"},
       {"\x01\b\t\n\f\r\x1f\x7f", "\x01\b\t\n\f\r\x1f\x7f"},
       {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+      {"\xc2\x80 \xc2\x9b"
+       "31m \xc2\x9f\xc2\xa0",
+       "\xc2\x80 \xc2\x9b"
+       "31m \xc2\x9f\xc2\xa0"},
       {"\xff\xfe", "\xef\xbf\xbd\xef\xbf\xbd"},
       {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                 /* too long a form */
       {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* a surrogate */
@@ -49,6 +53,11 @@ static void texts(void **state) {
     ctl_json_add_text(o, "text", cases[i].given);
     char *text = printed(o);
     assert_string_equal(strchr(text, '\n'), "\n"); /* one line */
+    for (const char *p = text; *p != '\n'; p++) {  /* which does not control a terminal */
+      assert_int_not_equal(*p, 0x7f);
+      assert_true(*p >= 0x20 || *p < 0);
+      assert_false(p[0] == '\xc2' && p[1] < '\xa0');
+    }
     o = parsed(text);
     assert_true(json_object_object_get_ex(o, "text", &value));
     assert_string_equal(json_object_get_string(value), cases[i].found);

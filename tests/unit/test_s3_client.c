@@ -101,12 +101,12 @@ static struct shard_s3_account account_there(void) {
 }
 
 /* Get an object from these replies. It is in text[] then. */
-static int get(const char *const replies[REPLIES], bool listing, char text[64], char *err,
-               size_t size) {
+static int get_and_say(const char *const replies[REPLIES], enum shard_log_level log, bool listing,
+                       char text[64], char *err, size_t size) {
   start(replies);
   struct shard_s3_account account = account_there();
   const struct shard_s3_client_options o = {
-      .account = &account, .bucket = "bucket", .connections = 1, .timeout = 3};
+      .account = &account, .bucket = "bucket", .connections = 1, .timeout = 3, .log = log};
   FILE *file = tmpfile();
   assert_non_null(file);
   int fd = fileno(file);
@@ -117,6 +117,11 @@ static int get(const char *const replies[REPLIES], bool listing, char text[64], 
   fclose(file);
   stop();
   return rc;
+}
+
+static int get(const char *const replies[REPLIES], bool listing, char text[64], char *err,
+               size_t size) {
+  return get_and_say(replies, SHARD_LOG_ERROR, listing, text, err, size);
 }
 
 static void objects(void **state) {
@@ -253,6 +258,28 @@ static void lists(void **state) {
   assert_int_equal(l.retries, 1);
 }
 
+/* What is said of a retry is one line, and controls no terminal, whatever the server says. */
+static void forged(void **state) {
+  (void)state;
+  static const char *const replies[REPLIES] = {
+      "HTTP/1.1 503 No\r\nConnection: close\r\n\r\n<Error><Code>Slow\xc2\x9b"
+      "2J\nshardctl: forged\x7f</Code></Error>",
+      HEAD("ETag: \"" MD5 "\"\r\n") HELLO};
+  char text[64], err[600], said[2000];
+  FILE *file = tmpfile();
+  int kept = dup(2);
+  assert_true(file && kept >= 0 && dup2(fileno(file), 2) == 2);
+  int rc = get_and_say(replies, SHARD_LOG_INFO, false, text, err, sizeof(err));
+  assert_int_equal(dup2(kept, 2), 2);
+  ssize_t n = pread(fileno(file), said, sizeof(said) - 1, 0);
+  said[n > 0 ? n : 0] = 0;
+  close(kept);
+  fclose(file);
+  assert_int_equal(rc, 0);
+  assert_non_null(strstr(said, "Slow\\xc2\\x9b2J shardctl: forged\\x7f"));
+  assert_string_equal(strchr(said, '\n'), "\n");
+}
+
 int main(void) {
   static const char *const proxies[] = {"http_proxy", "all_proxy", "ALL_PROXY", "no_proxy"};
   char err[200];
@@ -267,6 +294,7 @@ int main(void) {
       cmocka_unit_test(objects),
       cmocka_unit_test(objects_without_end),
       cmocka_unit_test(lists),
+      cmocka_unit_test(forged),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

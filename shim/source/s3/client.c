@@ -453,6 +453,18 @@ static void send_waiting(struct shard_s3_client *c, double now) {
 /* ---- what became of it -------------------------------------------------------------------------
  */
 
+/* Say a line on stderr; a server's words may hold anything. */
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+  char text[8192], line[4 * sizeof(text)];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  size_t n = shard_error_escape(text, line, sizeof(line) - 1);
+  memcpy(line + n, "\n", 2);
+  fputs(line, stderr);
+}
+
 /* Retry later, if there is time left. */
 static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
   double now = now_seconds();
@@ -471,12 +483,12 @@ static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, c
   delay = delay < left ? delay : left;
   r->not_before = now + (delay > 0 ? delay : 0);
   if (c->options.log >= SHARD_LOG_INFO) {
-    fprintf(stderr, "shardctl: s3: %s; trying again in %.2f s\n", why, delay > 0 ? delay : 0);
+    say("shardctl: s3: %s; trying again in %.2f s", why, delay > 0 ? delay : 0);
   } else if (c->options.log >= SHARD_LOG_WARN && !c->warned && c->options.timeout > PATIENCE &&
              r->not_before > r->first_failed + PATIENCE) {
     c->warned = true; /* before the wait: the user may end us in it */
-    fprintf(stderr, SHARD_ERROR_WARNING "%s; it is tried again for up to %u s (SHARD_TIMEOUT)\n",
-            why, c->options.timeout);
+    say(SHARD_ERROR_WARNING "%s; it is tried again for up to %u s (SHARD_TIMEOUT)", why,
+        c->options.timeout);
   }
   push_request(&c->waiting, r);
 }
@@ -556,7 +568,7 @@ static void set_clock(struct slot *s, struct shard_s3_request *r, const char *wh
   }
   c->skew = difftime(s->answer.date, time(NULL));
   if (c->options.log >= SHARD_LOG_INFO) {
-    fprintf(stderr, "shardctl: s3: the server's clock is %.0f s ahead\n", c->skew);
+    say("shardctl: s3: the server's clock is %.0f s ahead", c->skew);
   }
   send_again(c, r);
 }
@@ -666,10 +678,9 @@ static void finish_request(struct slot *s, CURLcode code) {
   curl_multi_remove_handle(c->multi, s->easy);
   c->running--;
   if (c->options.log >= SHARD_LOG_DEBUG) {
-    fprintf(stderr, "shardctl: s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s\n", r->method, s->path,
-            r->query ? "?" : "", r->query ? r->query : "", s->answer.status,
-            1000 * (now_seconds() - s->begun), code ? ", " : "",
-            code ? curl_easy_strerror(code) : "");
+    say("shardctl: s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s", r->method, s->path, r->query ? "?" : "",
+        r->query ? r->query : "", s->answer.status, 1000 * (now_seconds() - s->begun),
+        code ? ", " : "", code ? curl_easy_strerror(code) : "");
   }
   if (rc > 0) {
     hand_back(s, r);
