@@ -201,7 +201,7 @@ verdict "... which stays" "$([ -p "$WORK/fifo" ] || shown ls -l "$WORK/fifo")"
 complains "of two ranks, and no %r" "%r" SHARD_STATS="$WORK/out/s.json" SHARD_SIZE=2 SHARD_STRATEGY=hash SHARD_VIEW=off
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then
   mkdir -m 755 "$WORK/shut"
-  out=$(SHARD_STATS=$WORK/shut/%r.json SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB setpriv --reuid 65534 --clear-groups cat "$D/1.txt" 2>&1)
+  out=$(SHARD_STATS=$WORK/shut/%r.json SHARD_RANK=0 SHARD_SIZE=1 setpriv --reuid 65534 --clear-groups env LD_PRELOAD="$LIB" cat "$D/1.txt" 2>&1)
   verdict "a folder that cannot be written to" "$(grep -q "SHARD_STATS.*Permission denied" <<<"$out" || shown echo "$out")"
 else
   skip "a folder that cannot be written to" "cannot become another user"
