@@ -89,6 +89,8 @@ class Native:
                               ctypes.POINTER(ctypes.c_uint64))
         self._stats_dataset = declare(quick, "shard_stats_dataset", ctypes.c_int, text, pointer,
                                       ctypes.c_uint64, ctypes.c_uint64)
+        self._stats_names = declare(quick, "shard_stats_names", ctypes.c_int, text, text,
+                                    ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
         self.stats_epoch = declare(quick, "shard_stats_epoch", None, ctypes.c_uint64)
         number = ctypes.c_uint64
         self._run_begin = declare(quick, "shard_run_begin", ctypes.c_int, text, size)
@@ -213,6 +215,9 @@ class Native:
 
     def stats_dataset(self, root, handle, used, epoch):
         self._stats_dataset(os.fsencode(root), handle, used, epoch)
+
+    def stats_names(self, root, digest, entries, used, epoch):
+        self._stats_names(os.fsencode(root), digest.encode(), entries, used, epoch)
 
     def run_begin(self):
         """What the rank's processes share is there from now on; what LIBSHARD_RUN is to be."""

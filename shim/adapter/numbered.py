@@ -5,9 +5,11 @@ A program that makes names in a loop is given one Index in place of all numbers.
 that number is a mark, so the text it ends up with tells how all texts are made: which digits, how
 wide, of the number itself or of its remainder. Nothing needs to be known about the naming rule.
 """
+import hashlib
 import os
 import re
 
+from .native import native
 
 FIRST, LAST = "\ufdd0", "\ufdd1"  # noncharacters of Unicode, around a mark
 MARK = re.compile("%s([a-z]*):([0-9]*):([0-9]+)%s" % (FIRST, LAST))
@@ -99,13 +101,22 @@ class Numbered:
     """
 
     sorted = True  # names can be found
+    source = ""    # they were listed nowhere
 
     def __init__(self, pattern, moduli, count):
         self._pattern, self._moduli, self.count = pattern, moduli, count
         self._plain = moduli == (None,)
         self._search = None
-        self.digest = "%s %s %d" % (pattern, moduli, count)
-        self.source = ""
+
+    @property
+    def digest(self):
+        """64 hexadecimal digits, the same where names are the same."""
+        text = repr((self._pattern, self._moduli, self.count)).encode("utf-8", "surrogateescape")
+        return hashlib.sha256(text).hexdigest()
+
+    def count_reads(self, root, used, epoch):
+        """As a listing's."""
+        native().stats_names(root, self.digest, self.count, used, epoch)
 
     def __reduce__(self):
         return Numbered, (self._pattern, self._moduli, self.count)

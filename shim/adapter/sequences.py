@@ -105,11 +105,14 @@ class FileList(ListLike):
 
     def count_reads(self, used):
         """For SHARD_STATS: the first `used` names of the listing are read from the first epoch on."""
-        scheme = "direct://"  # s3dlio's URI of a local folder
-        root = self.prefix[len(scheme) if self.prefix.startswith(scheme) else 0:]
-        if self.listing.source.startswith("s3://"):
-            root = self.listing.source
-            objects.watch(root)
+        root = self.prefix
+        for scheme in "direct://", "file://":  # URIs of a local folder
+            root = root[len(scheme):] if root.startswith(scheme) else root
+        for bucket in self.listing.source, root:
+            if bucket.startswith("s3://"):
+                root = bucket
+                objects.watch(root)
+                break
         self.listing.count_reads(root, used, 1)
 
     # -- reading

@@ -206,23 +206,22 @@ static void tell_settings(struct shard_log_dataset *d, bool shuffled) {
   }
 }
 
-/* Note which listing is used. The first process says it, and the others must agree. */
-static void tell_listing(struct shard_log_dataset *d, const struct shard_listing *listing,
+/* Note which listing is used, and its file if it has one. The first process says it, and the others
+ * must agree. */
+static void tell_listing(struct shard_log_dataset *d, const char digest[65], const char *file,
                          uint64_t entries, uint64_t used) {
-  struct shard_listing_info info;
   uint32_t none = SHARD_LOG_NONE;
-  shard_listing_info(listing, &info);
   if (atomic_compare_exchange_strong(&d->listed, &none, SHARD_LOG_RESERVING)) {
     atomic_store(&d->entries, entries);
     atomic_store(&d->used, used);
-    memcpy(d->digest, info.digest, sizeof(d->digest));
-    int fd = shard_notes_open_file(info.file, O_PATH); /* it may be a relative path */
+    memcpy(d->digest, digest, sizeof(d->digest));
+    int fd = file ? shard_notes_open_file(file, O_PATH) : -1; /* it may be a relative path */
     if (fd >= 0) {
       shard_notes_path(fd, d->listing);
       shard_notes_close_file(fd);
     }
     atomic_store(&d->listed, SHARD_LOG_READY);
-  } else if (await(&d->listed) && memcmp(d->digest, info.digest, sizeof(d->digest)) != 0) {
+  } else if (await(&d->listed) && memcmp(d->digest, digest, sizeof(d->digest)) != 0) {
     atomic_store(&d->mixed, 1);
   }
 }
@@ -233,7 +232,9 @@ void shard_stats_listing(int i, const struct shard_listing *listing, uint64_t en
     if (atomic_load(&d->lists) != SHARD_LOG_ONE) {
       atomic_store(&d->mixed, 1);
     }
-    tell_listing(d, listing, entries, entries);
+    struct shard_listing_info info;
+    shard_listing_info(listing, &info);
+    tell_listing(d, info.digest, info.file, entries, entries);
   }
 }
 
@@ -311,37 +312,58 @@ uint64_t shard_stats_epoch_now(int i) {
 /* ---- a program that shards by itself -----------------------------------------------------------
  */
 
+/* Note a dataset, of these options, and the listing of it, or what stands for one. */
+static int tell_dataset(const char *root, const struct shard_options *options, const char *digest,
+                        const char *file, uint64_t entries, uint64_t used, uint64_t epoch) {
+  size_t n = strlen(root);
+  int found = !strstr(root, "://") ? have_dataset(root, true, options, epoch)
+              : n < PATH_MAX       ? have_root(root, n, NULL, true, options, epoch)
+                                   : -1;
+  if (found < 0) {
+    return -ENOENT;
+  }
+  uint32_t none = SHARD_LOG_NONE;
+  if (atomic_compare_exchange_strong(&shard_notes_head->settled, &none, SHARD_LOG_RESERVING)) {
+    tell_job();
+    atomic_store(&shard_notes_head->settled, SHARD_LOG_READY);
+  }
+  shard_stats_view(SHARD_VIEW_GLOBAL);
+  tell_listing(shard_notes_dataset((uint32_t)found), digest, file, entries, used);
+  return 0;
+}
+
+/* Whether statistics are kept: of a program without a launcher from its first dataset on. */
+static bool begin(void) {
+  char ignored[300];
+  if (!shard_stats_on() && shard_config()->stats && !shard_keeper_is_marked() &&
+      shard_world_get(&(struct shard_world){0}, ignored, sizeof(ignored)) == -ENOENT) {
+    shard_keeper_begin(
+        &(struct shard_world){.rank = 0, .size = 1, .local_rank = -1, .local_size = -1});
+  }
+  return shard_stats_on();
+}
+
 int shard_stats_dataset(const char *root, const struct shard_listing *listing, uint64_t used,
                         uint64_t epoch) {
   struct shard_listing_info info;
   struct shard_options options;
   char ignored[300];
   int saved = errno, rc = -ENOENT;
-  if (!shard_stats_on() && shard_config()->stats && !shard_keeper_is_marked() &&
-      shard_world_get(&(struct shard_world){0}, ignored, sizeof(ignored)) == -ENOENT) {
-    shard_keeper_begin(
-        &(struct shard_world){.rank = 0, .size = 1, .local_rank = -1, .local_size = -1});
-  }
   shard_listing_info(listing, &info);
-  if (shard_stats_on() &&
-      shard_options_parse(&options, info.options, ignored, sizeof(ignored)) == 0) {
-    size_t n = strlen(root);
-    rc = !strstr(root, "://") ? have_dataset(root, true, &options, epoch)
-         : n < PATH_MAX       ? have_root(root, n, NULL, true, &options, epoch)
-                              : -1;
-  }
-  if (rc >= 0) {
-    uint32_t none = SHARD_LOG_NONE;
-    if (atomic_compare_exchange_strong(&shard_notes_head->settled, &none, SHARD_LOG_RESERVING)) {
-      tell_job();
-      atomic_store(&shard_notes_head->settled, SHARD_LOG_READY);
-    }
-    shard_stats_view(SHARD_VIEW_GLOBAL);
-    tell_listing(shard_notes_dataset((uint32_t)rc), listing, info.entries, used);
-    rc = 0;
+  if (begin() && shard_options_parse(&options, info.options, ignored, sizeof(ignored)) == 0) {
+    rc = tell_dataset(root, &options, info.digest, info.file, info.entries, used, epoch);
   }
   errno = saved;
-  return rc < 0 ? -ENOENT : 0;
+  return rc;
+}
+
+int shard_stats_names(const char *root, const char digest[65], uint64_t entries, uint64_t used,
+                      uint64_t epoch) {
+  static const struct shard_options all = {.hidden = true};
+  int saved = errno;
+  int rc = begin() ? tell_dataset(root, &all, digest, NULL, entries, used, epoch) : -ENOENT;
+  errno = saved;
+  return rc;
 }
 
 void shard_stats_epoch(uint64_t epoch) {

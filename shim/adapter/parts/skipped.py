@@ -65,7 +65,9 @@ class Part:
         files = FileList(names, prefix)
         if samples != [files[number] for number in self.numbers()[:-1]]:
             raise Unclear("DLIO does not make all names alike: %r" % (samples,))
-        return files[self.rank::self.size][:self.count // self.size]
+        each = self.count // self.size
+        files.count_reads(each * self.size)
+        return files[self.rank::self.size][:each]
 
 
 class Skip:

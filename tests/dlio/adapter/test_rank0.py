@@ -6,7 +6,7 @@ import pickle
 import types
 
 import numpy as np
-from _libshard import listing, numbered, sequences
+from _libshard import listing, native, numbered, sequences
 from _libshard.parts import benchmark, folder, rank0, reshard, skipped, tokens
 
 from . import rank0_fork, ranks
@@ -237,6 +237,21 @@ class TestSkipped(Case):
         for rank in range(3):
             bare, shim = self.compare(3, kinds=("list",), unmodified_rank=rank)
             self.assertEqual(bare, shim)
+
+    def test_counted(self):
+        """For SHARD_STATS, on each rank: where the names lie, and how many of them are read."""
+        def counted(comm, root):
+            told = []
+            with replaced(native.Native, "stats_names", lambda _self, *what: told.append(what)):
+                one_rank(comm, True, root, 0, {"num_files_train": 41, "num_files_eval": 9}, None, (),
+                         {"skip_listing": True})
+            return told
+
+        first, second = ranks.run(2, counted, "/nowhere")
+        self.assertEqual(first, second)
+        self.assertEqual([(root, entries, used, epoch) for root, _, entries, used, epoch in first],
+                         [("/nowhere/train/", 41, 40, 1), ("/nowhere/valid/", 9, 8, 1)])
+        self.assertEqual([len(digest) for _, digest, *_ in first], [64, 64])
 
     def test_unclear(self):
         """A text that does not tell how names are made, and names that are not made alike."""
