@@ -293,8 +293,10 @@ class SampleNumbers(Indices):
 
         numbers = numpy.arange(self._range.start, self._range.stop)
         if self._state is not None:
-            random = numpy.random.RandomState()
-            random.set_state(self._state)
+            state = self._state  # a plug-in may have given numpy another generator than its own
+            kind = state["bit_generator"] if isinstance(state, dict) else state[0]
+            random = numpy.random.RandomState(getattr(numpy.random, kind)())
+            random.set_state(state)
             random.shuffle(numbers)
         return numbers[i]
 

@@ -1,6 +1,7 @@
 """VirtualIndexMap and what goes with it, of the DLIO at hand or of fork.py."""
 import pickle
 import types
+import warnings
 
 from _libshard.parts import derived, iterable, virtual
 
@@ -145,6 +146,28 @@ class TestIterable(Case):
                 self.assertIs(type(sampler.indices), sequences.Indices)
                 self.same(made[1], made[0], rank, size, number)
         self.assertIs(loader.list, before)
+
+
+class TestSampleNumbers(Case):
+    """An array's order, made from the generator's state."""
+
+    def test_another_generator(self):
+        """A plug-in may have given numpy another one."""
+        own = np.random.get_bit_generator()
+        np.random.set_bit_generator(np.random.PCG64(5))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                begin = np.random.get_state()
+                real, lazy = np.arange(3, 900), sequences.SampleNumbers(3, 900)
+                np.random.shuffle(real)
+                after = np.random.get_state()
+                np.random.set_state(begin)
+                lazy.shuffle(np.random)
+                self.assertEqual(str(np.random.get_state()), str(after))
+            self.same([list(lazy), list(again(lazy))], [list(real)] * 2)
+        finally:
+            np.random.set_bit_generator(own)
 
 
 class TestByteCounts(Case):
