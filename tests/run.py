@@ -107,6 +107,7 @@ def all_steps():
         Step("sanitizers/address", ["make", "asan"]),
         Step("sanitizers/undefined", ["make", "ubsan"]),
         Step("lint/lint", ["make", "JOBS=", "lint"]),
+        Step("dlio/pythons", python("dlio.pythons")),
         Step("dlio/adapter", [VENV, paths.source("dlio", "adapter_units.py")]),
         Step("clients/run", python("clients.run", "--all", "--python",
                                    os.path.join(paths.REPO, ".venv-clients", "bin", "python"))),

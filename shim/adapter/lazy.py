@@ -78,18 +78,18 @@ def follow(method):
     return iterate
 
 
-# The instruction of `a += b`: of its own before Python 3.11, then BINARY_OP with this argument.
-_INPLACE = opcode.opmap.get("INPLACE_ADD")
-_BINARY, _INPLACE_ADD = opcode.opmap.get("BINARY_OP"), 13
+# The instructions of `a + b` and `a += b`: before Python 3.11 each has its own, then the argument tells.
+_ADDS = {(opcode.opmap.get("BINARY_ADD"), None): False, (opcode.opmap.get("INPLACE_ADD"), None): True,
+         (opcode.opmap.get("BINARY_OP"), 0): False, (opcode.opmap.get("BINARY_OP"), 13): True}
 
 
 def _extends(frame):
     """Whether the code at which a frame stands adds in place: by `a += b`, or by a function of the
-    operator module."""
+    operator module, which its names tell."""
     code, at = frame.f_code, frame.f_lasti
-    made = code.co_code[at], code.co_code[at + 1]
-    return (made[0] == _INPLACE if _INPLACE is not None else made == (_BINARY, _INPLACE_ADD)) or (
-        not {"iadd", "iconcat"}.isdisjoint(code.co_names))
+    name, argument = code.co_code[at], code.co_code[at + 1]
+    adds = _ADDS.get((name, None), _ADDS.get((name, argument)))
+    return adds if adds is not None else not {"iadd", "iconcat"}.isdisjoint(code.co_names)
 
 
 def _changing(name):

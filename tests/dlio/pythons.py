@@ -1,0 +1,107 @@
+"""The adapter's sequences in every CPython that is here, from 3.8 on: what they do depends on the
+interpreter's instructions, and needs no DLIO.
+
+    python -m tests.dlio.pythons [--preload LIB]
+
+Interpreters are those of PATH (python3.8, ...) and pyenv's. One that is not here is said to be skipped.
+"""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+from tests.harness import options
+from tests.harness.verdicts import Verdicts
+
+VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
+
+# Each line that fails is told by its traceback.
+PROGRAM = '''
+import json, pickle, sys
+from _libshard import numbered, sequences
+
+def make():
+    return sequences.FileList(numbered.Numbered("f_%03d", (None,), 50), "/d/")
+
+real = ["/d/f_%03d" % i for i in range(50)]
+
+def extend(values):
+    made = same = ["q"]
+    made += values
+    return made is same, same
+
+def in_place(values):
+    import operator
+    made = ["q"]
+    operator.iadd(made, values)
+    return made
+
+def walk(values):
+    seen = []
+    for value in values:
+        seen.append(value)
+        if len(seen) < 5:
+            values.remove(value)
+    return seen, list(values)
+
+def generated(values):
+    made = []
+    made += (value for value in values)
+    return ["q"] + values, [*values], made
+
+assert extend(make()) == extend(real)
+assert in_place(make()) == in_place(real)
+assert generated(make()) == generated(real)
+assert sum([make(), ["x"]], []) == real + ["x"]
+assert walk(make()) == walk(list(real))
+for keywords in {}, {"default": str}:
+    assert json.dumps({"a": make()}, **keywords) == json.dumps({"a": real})
+for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+    assert list(pickle.loads(pickle.dumps(make()[::-3], protocol))) == real[::-3]
+scope = {"m": make()}
+exec("b = c = ['q']; b += m; d = ['q'] + m", scope)
+assert scope["c"] == scope["d"] == ["q"] + real
+index = numbered.Index("train")
+for text in "%s" % index, str(index), f"{index}", f"{index:d}", "{}".format(index):
+    assert numbered.template("/a/" + text, 12)[1].names(0, 12) == list(map(str, range(12))), text
+prefix, names = numbered.template("/a/%s/img_%s.x" % (str(index % 3).zfill(2), f"{index:05d}"), 9)
+assert (prefix, names.name(7), names.find("01/img_00007.x")) == ("/a/", "01/img_00007.x", 7)
+for use in (lambda: index + 1, lambda: [1][index], lambda: "%d" % index, lambda: index == 0, lambda: {index},
+            lambda: len(str(index)), lambda: range(index), lambda: f"{index:x}"):
+    try:
+        made = use()
+    except numbered.Unclear:
+        continue
+    raise AssertionError(made)
+print("good")
+'''
+
+
+def interpreter(version):
+    """Path of a CPython of this version that runs; None."""
+    found = [shutil.which("python" + version), *sorted(glob.glob(os.path.expanduser(
+        f"~/.pyenv/versions/{version}.*/bin/python")))]
+    return next((one for one in found if one and subprocess.run(
+        [one, "-c", ""], check=False, capture_output=True).returncode == 0), None)
+
+
+def main():
+    """Try all of them."""
+    args = options.parse(options.parser(__doc__, "preload"))
+    verdicts = Verdicts()
+    for version in VERSIONS:
+        python = interpreter(version)
+        if python is None:
+            print(f"skip CPython {version}: it is not installed")
+            continue
+        env = {**os.environ, "LD_PRELOAD": args.preload, "PYTHONDONTWRITEBYTECODE": "1", "SHARD_LOG": "error"}
+        done = subprocess.run([python, "-c", PROGRAM], env=env, check=False, capture_output=True, text=True,
+                              timeout=60)
+        good = done.stdout == "good\n" and not done.stderr
+        verdicts.tell(f"CPython {version}", [] if good else [done.stdout + done.stderr])
+    return verdicts.conclude()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
