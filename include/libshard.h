@@ -61,6 +61,14 @@ uint64_t shard_listing_count(const struct shard_listing *listing);
 ssize_t shard_listing_name(const struct shard_listing *listing, uint64_t i, char *buf, size_t size);
 
 /*
+ * For libshard's own Python code, with the interpreter's lock held: prefix[length] and the name at
+ * position i as a new str, decoded as os.fsdecode() does. NULL and an OSError: as for
+ * shard_listing_name(); ERANGE if that is longer than PATH_MAX.
+ */
+void *shard_adapter_path(const struct shard_listing *listing, uint64_t i, const char *prefix,
+                         size_t length);
+
+/*
  * Copy names from position i on, each followed by NUL, as many as fit into buf[size] and at most
  * `most`. Returns how many, and in *used their bytes; errors as shard_listing_name().
  */

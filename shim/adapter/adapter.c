@@ -33,6 +33,7 @@
 #include "adapter/sources.h"
 #include "config/config.h"
 #include "host/self.h"
+#include "libshard.h"
 
 #define PACKAGE "_libshard"
 #define BUCKETS_PACKAGE "_libshard.buckets"
@@ -54,6 +55,9 @@ static struct {
   object *(*PyModule_GetDict)(object *);
   object *(*PyEval_GetBuiltins)(void);
   object *(*PyUnicode_DecodeFSDefault)(const char *);
+  object *(*PyUnicode_DecodeFSDefaultAndSize)(const char *, ssize_t);
+  object *(*PyErr_SetFromErrno)(object *);
+  object **OSError; /* &PyExc_OSError */
   object *(*Py_CompileString)(const char *, const char *, int);
   object *(*PyEval_EvalCode)(object *, object *, object *);
   object *(*PyErr_Occurred)(void);
@@ -70,16 +74,29 @@ static const struct {
 } symbols[] = {
 #define S(f)                                                                                       \
   { #f, (void **)&py.f }
-    S(PySys_AddAuditHook),      S(PyTuple_GetItem),
-    S(PyUnicode_AsUTF8AndSize), S(PyUnicode_FromString),
-    S(PyImport_GetModuleDict),  S(PyDict_New),
-    S(PyDict_GetItemString),    S(PyDict_SetItemString),
-    S(PyImport_AddModule),      S(PyModule_GetDict),
-    S(PyEval_GetBuiltins),      S(PyUnicode_DecodeFSDefault),
-    S(Py_CompileString),        S(PyEval_EvalCode),
-    S(PyErr_Occurred),          S(PyErr_Clear),
-    S(PyErr_WriteUnraisable),   S(Py_DecRef),
-    S(PyMem_SetupDebugHooks),   {"_Py_NoneStruct", (void **)&py.None},
+    S(PySys_AddAuditHook),
+    S(PyTuple_GetItem),
+    S(PyUnicode_AsUTF8AndSize),
+    S(PyUnicode_FromString),
+    S(PyImport_GetModuleDict),
+    S(PyDict_New),
+    S(PyDict_GetItemString),
+    S(PyDict_SetItemString),
+    S(PyImport_AddModule),
+    S(PyModule_GetDict),
+    S(PyEval_GetBuiltins),
+    S(PyUnicode_DecodeFSDefault),
+    S(Py_CompileString),
+    S(PyEval_EvalCode),
+    S(PyErr_Occurred),
+    S(PyErr_Clear),
+    S(PyErr_WriteUnraisable),
+    S(Py_DecRef),
+    S(PyMem_SetupDebugHooks),
+    S(PyUnicode_DecodeFSDefaultAndSize),
+    S(PyErr_SetFromErrno),
+    {"PyExc_OSError", (void **)&py.OSError},
+    {"_Py_NoneStruct", (void **)&py.None},
 #undef S
 };
 
@@ -304,6 +321,20 @@ static bool debug_allocators(void) {
     return strstr(allocator, "debug");
   }
   return (mode && *mode) || has_argument(line, size, 'X', "dev");
+}
+
+void *shard_adapter_path(const struct shard_listing *listing, uint64_t i, const char *prefix,
+                         size_t length) {
+  char path[PATH_MAX];
+  ssize_t n = length < sizeof(path)
+                  ? shard_listing_name(listing, i, path + length, sizeof(path) - length)
+                  : -ERANGE;
+  if (n < 0) {
+    errno = (int)-n;
+    return py.PyErr_SetFromErrno(*py.OSError);
+  }
+  memcpy(path, prefix, length);
+  return py.PyUnicode_DecodeFSDefaultAndSize(path, (ssize_t)length + n);
 }
 
 void shard_adapter_init(void) {

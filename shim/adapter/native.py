@@ -56,6 +56,9 @@ class Native:
 
         self._name = declare(quick, "shard_listing_name", ctypes.c_ssize_t, pointer,
                              ctypes.c_uint64, text, size)
+        # (handle, position, prefix, its length): the path as a str; OSError
+        self.path = declare(quick, "shard_adapter_path", ctypes.py_object, pointer, ctypes.c_uint64,
+                            text, size)
         self._names = declare(quick, "shard_listing_names", ctypes.c_ssize_t, pointer,
                               ctypes.c_uint64, size, text, size, ctypes.POINTER(size))
         self._find = declare(quick, "shard_listing_find", ctypes.c_int64, pointer, text)

@@ -143,7 +143,7 @@ class FileList(ListLike):
         position = self._position(i)
         last, path = self._last
         if position != last:
-            path = self.prefix + self.listing.name(position)
+            path = self.listing.path(self.prefix, position)
             self._last = position, path
         return path
 

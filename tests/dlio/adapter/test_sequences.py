@@ -136,7 +136,7 @@ class TestFileList(Case):
         def refuse(*_):
             raise AssertionError("a name was read")
         _, lazy = pair(MANY)
-        with replaced(listing.Listing, "name", refuse), \
+        with replaced(listing.Listing, "name", refuse), replaced(listing.Listing, "path", refuse), \
                 replaced(listing.Listing, "names", refuse):
             self.assertLess(len(f"{lazy}"), 300)
             self.assertLess(len("%s %r" % (lazy, lazy)), 600)
