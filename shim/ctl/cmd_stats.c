@@ -64,15 +64,15 @@ struct note {
 };
 static_assert(sizeof(struct note) == sizeof(struct shard_log_note), "as the log has it");
 
-#define WINDOW (1U << 15) /* notes that are read at once */
+#define WINDOW (1U << 15)             /* notes that are read at once */
+static struct note window[2][WINDOW]; /* the same ones twice */
 
 struct stats {
   const struct shard_log_head *head;
   int fd;
   uint64_t count;
-  struct note window[2][WINDOW]; /* `held` notes from the `from`-th on, read twice */
-  uint64_t from, held;
-  bool cut; /* notes are gone, or cannot be read */
+  uint64_t from, held; /* which notes are in `window` */
+  bool cut;            /* notes are gone, or cannot be read */
   struct dataset datasets[SHARD_LOG_DATASETS];
 };
 
@@ -140,11 +140,12 @@ static int open_log(const char *file, bool own, struct stats *s) {
   uint64_t size = S_ISREG(st.st_mode) && st.st_size >= (off_t)SHARD_LOG_SEGMENT
                       ? (uint64_t)st.st_size - SHARD_LOG_SEGMENT
                       : 0;
-  s->head = S_ISREG(st.st_mode) ? read_head(fd) : NULL;
-  if (!s->head) {
+  const struct shard_log_head *head = S_ISREG(st.st_mode) ? read_head(fd) : NULL;
+  if (!head) {
     close(fd);
     return ctl_fail("'%s' is not a log of SHARD_STATS, or is damaged", file);
   }
+  s->head = head;
   s->fd = fd;
   uint64_t most = size / sizeof(struct note);
   s->count = atomic_load(&s->head->notes);
@@ -162,14 +163,14 @@ static const struct note *note_at(struct stats *s, uint64_t k) {
     s->from = k;
     s->held = s->count - k < WINDOW ? s->count - k : WINDOW;
     for (int i = 0; i < 2 && !s->cut; i++) {
-      s->cut = !read_at(s->fd, SHARD_LOG_SEGMENT + k * sizeof(struct note), s->window[i],
+      s->cut = !read_at(s->fd, SHARD_LOG_SEGMENT + k * sizeof(struct note), window[i],
                         s->held * sizeof(struct note));
     }
     for (uint64_t i = 0; i < s->held; i++) {
-      s->window[0][i].hash = s->window[1][i].hash;
+      window[0][i].hash = window[1][i].hash;
     }
   }
-  return s->cut ? NULL : &s->window[0][k - s->from];
+  return s->cut ? NULL : &window[0][k - s->from];
 }
 
 /* Read the k-th note. false if it was never finished, or its dataset is unknown. */

@@ -123,11 +123,12 @@ for m in 1M 7M x 0 -8M; do
   SHARD_BUILD_MEMORY=$m "$CTL" index names.txt -o "$L" >/dev/null 2>"$WORK/err"
   verdict "SHARD_BUILD_MEMORY=$m" "$([ $? = 2 ] && grep -q SHARD_BUILD_MEMORY "$WORK/err" || shown cat "$WORK/err")"
 done
-SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/none "$CTL" index many.txt -o m2 >/dev/null 2>"$WORK/err"
+sed '$d' again.txt >long.txt # does not fit: coded, names of numbers alone do
+SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/none "$CTL" index long.txt -o m2 >/dev/null 2>"$WORK/err"
 verdict "no folder for temporary files" "$([ $? = 1 ] && grep -q "'/none'.*SHARD_TMPDIR" "$WORK/err" || shown cat "$WORK/err")"
 SHARD_BUILD_MEMORY=200000G "$CTL" index many.txt -o m2 >/dev/null 2>"$WORK/err"
 verdict "more memory than can be" "$([ $? = 1 ] && grep -q SHARD_BUILD_MEMORY "$WORK/err" || shown cat "$WORK/err")"
-SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/dev/shm "$CTL" index many.txt -o m2 >/dev/null 2>"$WORK/err"
+SHARD_BUILD_MEMORY=8M SHARD_TMPDIR=/dev/shm "$CTL" index long.txt -o m2 >/dev/null 2>"$WORK/err"
 verdict "temporary files are not put into memory" "$([ $? = 1 ] && grep -q SHARD_TMPDIR "$WORK/err" || shown cat "$WORK/err")"
 # Names in order are written as they come; one that is not makes it begin anew, or be merged.
 sort many.txt >ordered.txt; tr '\n' '\0' <ordered.txt >want
