@@ -53,7 +53,10 @@ def is_genuine(value, owner, name):
                                       else type(of).__module__)
         if home == "numpy" and value.__module__ is None and type(of).__name__ == "RandomState":
             return value.__name__ == name and of is sys.modules["numpy.random"].mtrand._rand
-        return value.__name__ == name and _home(module) in (home, "os")
+        # Since Python 3.13 os.path.normpath is posix._path_normpath.
+        return value.__name__ in (name, "_path_" + name) and _home(module) in (home, "os")
+    if isinstance(value, types.MethodWrapperType):  # fnmatch counts by one
+        return _home(type(value.__self__).__module__) in (home, "itertools")
     if isinstance(value, functools._lru_cache_wrapper):
         return is_genuine(value.__wrapped__, owner, name)
     kind = type(value)

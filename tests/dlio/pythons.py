@@ -74,6 +74,18 @@ for use in (lambda: index + 1, lambda: [1][index], lambda: "%d" % index, lambda:
     except numbered.Unclear:
         continue
     raise AssertionError(made)
+
+import fnmatch, genericpath, glob, os, posixpath, types
+from _libshard import genuine
+
+# What glob() and os.path call is this interpreter's own, and recognised as that.
+owners = {one.__name__: one for one in (fnmatch, genericpath, glob, os, posixpath)}
+called = genuine._called(owners)
+assert {"scandir", "iglob", "filter"} <= called, called
+for owner in owners.values():
+    for name in called & vars(owner).keys() - genuine.HARMLESS - {"path"}:
+        value = getattr(owner, name)
+        assert isinstance(value, types.ModuleType) or genuine.is_genuine(value, owner, name), (owner, name)
 print("good")
 '''
 
