@@ -8,14 +8,13 @@ the memory of a list, would find none of its elements there. So it is told what 
 """
 import _thread
 import collections.abc
-import itertools
 import json
 import opcode
 import os
 import sys
 
 from .native import WARN, native, speaks
-from .patching import replace
+from .patching import Proxy, replace
 
 _told = False
 _lock = _thread.RLock()  # threads that change a list at once change the same one
@@ -52,27 +51,60 @@ def _become(self, name):
 _END = object()
 
 
-def _following(values, kind, iterator, i, step):
-    for i in itertools.count(i, step):
-        if type(values) is not kind:  # it has become a list
-            break
-        value = next(iterator, _END)
-        if value is _END:
-            return
-        yield value
-    while 0 <= i < len(values.held):
-        yield values.held[i]
-        i += step
+class Following:
+    """An iterator over a list that is lazy, or becomes one that is not: as a list's, it may be shared
+    by threads, copied and pickled, and shows what is changed meanwhile.
+
+    source   iterates over all elements, as long as nothing is changed
+    i, step  the index of the next one, and whether it goes up or down
+    """
+
+    __slots__ = "_values", "_kind", "_source", "_i", "_step", "_lock"
+
+    def __init__(self, values, source, i, step):
+        self._values, self._kind, self._source = values, type(values), source
+        self._i, self._step, self._lock = i, step, _thread.allocate_lock()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        with self._lock:
+            values = self._values
+            if type(values) is self._kind:
+                value = next(self._source, _END)
+            elif values is not None and 0 <= self._i < len(values.held):
+                value = values.held[self._i]
+            else:
+                value = _END
+            if value is _END:
+                self._values = self._kind = self._source = None
+                raise StopIteration
+            self._i += self._step
+            return value
+
+    def __length_hint__(self):
+        values = self._values
+        return 0 if values is None else max(len(values) - self._i if self._step > 0 else self._i + 1, 0)
+
+    def __reduce__(self):
+        values, i = self._values, self._i
+        if values is None:
+            return iter, ([],)
+        return iter, (values[i:] if self._step > 0 else values[i::-1] if i >= 0 else [],)
+
+    def __copy__(self):
+        made, values = self.__reduce__()
+        return made(*values)
 
 
 def follow(method):
-    """Decorates __iter__() or __reversed__() of a list: who changes the list meanwhile sees that, as
-    with a list."""
+    """Decorates __iter__() or __reversed__() of a list."""
     backward = method.__name__ == "__reversed__"
 
     def iterate(self):
         at, step = (len(self) - 1, -1) if backward else (0, 1)
-        return _following(self, type(self), method(self), at, step)
+        return Following(self, method(self), at, step)
 
     iterate.__name__ = method.__name__
     return iterate
@@ -83,13 +115,23 @@ _ADDS = {(opcode.opmap.get("BINARY_ADD"), None): False, (opcode.opmap.get("INPLA
          (opcode.opmap.get("BINARY_OP"), 0): False, (opcode.opmap.get("BINARY_OP"), 13): True}
 
 
-def _extends(frame):
-    """Whether the code at which a frame stands adds in place: by `a += b`, or by a function of the
-    operator module, which its names tell."""
+# What a function's names have if it adds by the functions of others.
+_SUMS, _EXTENDS = {"sum", "add", "concat", "accumulate"}, {"iadd", "iconcat"}
+
+
+def _is_sum():
+    """Whether who adds a list of ours to another wants a new list: by `a + b`, not by `a += b`, or, as
+    far as its names tell, by a function such as sum()."""
+    try:
+        frame = sys._getframe(2)
+    except ValueError:  # a thread of C code
+        return False
     code, at = frame.f_code, frame.f_lasti
     name, argument = code.co_code[at], code.co_code[at + 1]
-    adds = _ADDS.get((name, None), _ADDS.get((name, argument)))
-    return adds if adds is not None else not {"iadd", "iconcat"}.isdisjoint(code.co_names)
+    extends = _ADDS.get((name, None), _ADDS.get((name, argument)))
+    if extends is not None:
+        return not extends
+    return not _SUMS.isdisjoint(code.co_names) and _EXTENDS.isdisjoint(code.co_names)
 
 
 def _changing(name):
@@ -147,7 +189,7 @@ class ListLike(collections.abc.Sequence):
 
     def __radd__(self, other):
         # Python asks for this for `other += self`, too, before it extends `other`.
-        if not isinstance(other, list) or _extends(sys._getframe(1)):
+        if not isinstance(other, list) or not _is_sum():
             return NotImplemented
         return list(other) + list(self)
 
@@ -232,21 +274,15 @@ GROWN = {list: type("GrownList", (ListLike,), {**_standing(list), "__hash__": No
 def _patch_json(cls):
     """json's encoder asks for the type of a list, and then for a default: its own, that of a subclass,
     or one that it was given."""
-    original, init = cls.default, cls.__init__
+    original = cls.iterencode
 
-    def of(given):
-        return lambda o: _real(o) if isinstance(o, (ListLike, DictLike)) else given(o)
+    def iterencode(self, o, _one_shot=False):
+        def default(value):
+            return _real(value) if isinstance(value, (ListLike, DictLike)) else self.default(value)
 
-    def default(self, o):
-        return _real(o) if isinstance(o, (ListLike, DictLike)) else original(self, o)
+        return original(Proxy(self, default=default), o, _one_shot)
 
-    def __init__(self, *args, **kwargs):
-        init(self, *args, **kwargs)
-        if type(self).default is not default or "default" in vars(self):
-            self.default = of(self.default)
-
-    replace(cls, default)
-    replace(cls, __init__)
+    replace(cls, iterencode)
 
 
 _patch_json(json.JSONEncoder)

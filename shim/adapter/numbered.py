@@ -138,9 +138,9 @@ class Numbered:
     def find(self, name):
         """Position of a name; -1 if it is none of these."""
         if self._search is None:
-            pieces = re.split("%0[0-9]+d", self._pattern)
-            self._search = re.compile("([0-9]+)".join(
-                re.escape(piece.replace("%%", "%")) for piece in pieces), re.DOTALL)
+            self._search = re.compile("".join(
+                "([0-9]{1,20})" if piece.startswith("%0") else re.escape(piece.replace("%%", "%"))
+                for piece in re.split("(%%|%0[0-9]+d)", self._pattern)), re.DOTALL)
         found = self._search.fullmatch(name)
         if not found:
             return -1

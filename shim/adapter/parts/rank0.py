@@ -19,7 +19,7 @@ from ..known import this_libshard
 from ..native import WARN, native
 from ..patching import Proxy, lent, replace
 from ..sequences import FileList
-from . import skipped
+from . import reshard, skipped
 from .derived import share, shard_world
 from .benchmark import at_hand
 from .tokens import Names, Refusal, Token, check, files_of, kind_of, say_refusal
@@ -224,6 +224,7 @@ def _patch_end(cls, module):
         found = {kind: skip.files("valid" if kind == "eval" else kind, files) if skip else files_of(files)
                  for kind, files in given.items()}
         if any(files is not None for files in found.values()):
+            reshard.agree()
             world = shard_world(self)
             for kind, files in found.items():
                 if files is not None and world is not None:

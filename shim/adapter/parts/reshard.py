@@ -58,12 +58,26 @@ class _Exchange:
         setattr(owner, name, self._files.at(values[0]) if self._is_lazy(values) else values)
 
 
+_agreed = False
+
+
+def agree():
+    """All ranks have lists of positions that mean the same: from now on they take part in what
+    _reshard_files() asks of all."""
+    global _agreed
+    _agreed = True
+
+
 def patch(module, cls):
-    """Let _reshard_files() exchange positions where a list is lazy."""
+    """Let _reshard_files() exchange positions where a list is lazy: on all ranks, or on none. A rank
+    may have a plug-in that has changed its list, or DLIO's functions, since."""
     original = cls._reshard_files
 
     def _reshard_files(self, epoch_number):
-        if not served(self.file_list_train, self.file_list_eval):
+        lazy = served(self.file_list_train, self.file_list_eval)
+        if _agreed and self.comm_size > 1:
+            lazy = bool(module.DLIOMPI.get_instance().allreduce_min(int(lazy)))
+        if not lazy:
             return original(self, epoch_number)
         with lent(module, **_Exchange(self.comm_size).names(module)):
             return original(self, epoch_number)

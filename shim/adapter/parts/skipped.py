@@ -19,7 +19,7 @@ from ..sequences import FileList
 from .benchmark import rely_on
 from .tokens import Refusal, check, say_refusal
 
-HELLO, VERDICT = 22875, 22876  # tags of messages
+HELLO, VERDICT, TAKEN = 22875, 22876, 22877  # tags of messages
 PATIENCE = 30.0  # seconds that ranks wait for each other; all of them have just met in a barrier
 SAMPLES = 3      # numbers whose names are made as ever, and compared
 
@@ -142,6 +142,9 @@ def _fitting(tree, run):
     rely_on(known)
     if run.changed() is not None:
         raise Refusal(run.changed())
+    name = os.path.join("0", "%s_0.%s" % (args.file_prefix, args.format))
+    if os.path.normpath(name) != name:
+        raise Refusal("file_prefix='%s' has parts that a path need not have" % args.file_prefix)
     texts = [str(args.data_folder), str(args.file_prefix), str(args.format)]
     if any(FIRST in text or "\0" in text for text in texts):
         raise Refusal("its path holds a character that no file name has")
@@ -162,7 +165,10 @@ def _agreed(comm, mine):
                          "LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)")
             return False
         sent.test()
-        return comm.recv(source=0, tag=VERDICT)
+        verdict = comm.recv(source=0, tag=VERDICT)
+        if verdict:
+            comm.isend(True, dest=0, tag=TAKEN).test()
+        return verdict
     why = None
     for rank in range(1, comm.size):
         if not _waits(comm, rank, HELLO, deadline):
@@ -175,6 +181,12 @@ def _agreed(comm, mine):
     verdict = mine is not None and why is None
     for sent in [comm.isend(verdict, dest=rank, tag=VERDICT) for rank in range(1, comm.size)]:
         sent.test()
+    deadline = time.monotonic() + PATIENCE
+    for rank in range(1, comm.size) if verdict else ():
+        if not _waits(comm, rank, TAKEN, deadline):  # it may have gone on, and would send paths
+            raise TimeoutError("rank %d does not answer rank 0 any more; SHARD_VIEW=off runs DLIO "
+                               "unmodified" % rank)
+        comm.recv(source=rank, tag=TAKEN)
     return verdict
 
 
@@ -194,6 +206,7 @@ def begin(tree, run):
     try:
         _fitting(tree, run)
         mine = (this_libshard(), args.data_folder, args.file_prefix, str(args.format),
+                *(benchmark.storage.get_uri(os.path.join(args.data_folder, kind)) for kind in KINDS),
                 *(getattr(benchmark, number) for number in KINDS.values()), benchmark.do_eval,
                 benchmark.num_subfolders_train, benchmark.num_subfolders_eval)
     except Exception as error:  # pylint: disable=broad-except

@@ -22,14 +22,26 @@ class DatasetType(enum.Enum):
 class Storage:
     """Files of a local disk."""
 
+    root = "/"
+
     def get_uri(self, id):
-        return os.path.join("/", id)
+        return os.path.join(self.root, id)
 
     def walk_node(self, id, use_pattern=False):
         if not use_pattern:
             return os.listdir(self.get_uri(id))
         stem, suffix = os.path.splitext(self.get_uri(id))
         return glob.glob(stem + suffix) + glob.glob(stem + suffix.upper())
+
+
+class DLIOMPI:
+    """Its MPI world."""
+
+    comm = None
+
+    @classmethod
+    def get_instance(cls):
+        return cls.comm
 
 
 class ConfigArguments:

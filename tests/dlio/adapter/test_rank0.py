@@ -3,6 +3,7 @@ import contextlib
 import functools
 import os
 import pickle
+import time
 import types
 
 import numpy as np
@@ -53,10 +54,12 @@ def paths(files):
     return type(files) is list or isinstance(files, sequences.FileList), list(files)
 
 
-def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), arguments=None):
-    """What a rank sees: its lists after initialize() and each epoch."""
+def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), arguments=None,
+             meddle=None):
+    """What a rank sees: its lists after initialize() and each epoch. meddle(comm, args) comes between."""
     module = rank0_fork
     args = module.ConfigArguments()
+    module.DLIOMPI.comm = comm
     args.comm, args.data_folder, args.format, args.seed = comm, root, "npz", 10
     args.reader_classname = args.data_loader_classname = None
     vars(args).update(arguments or {})
@@ -71,6 +74,8 @@ def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), 
         one = module.Benchmark(args, module.Storage(), comm, **given)
         found = [one.initialize(), paths(args.file_list_train), paths(args.file_list_eval)]
         kinds = {type(args.file_list_train).__name__}
+        if meddle:
+            meddle(comm, args)
         for epoch in range(1, epochs + 1):
             args._reshard_files(epoch)
             found += [paths(args.file_list_train), paths(args.file_list_eval), state(),
@@ -165,13 +170,14 @@ class TestRank0(Case):
 class TestSkipped(Case):
     """Names that every rank makes by counting: nothing is listed."""
 
-    def compare(self, size, kinds=("FileList",), given=None, unmodified_rank=None, **arguments):
+    def compare(self, size, kinds=("FileList",), given=None, unmodified_rank=None, meddle=None,
+                **arguments):
         """The ranks must agree; their lists under the adapter are of these kinds."""
         given = {"num_files_train": 40, "num_files_eval": 9, **(given or {})}
         arguments = {"skip_listing": True, **arguments}
         run = functools.partial(ranks.run, size, one_rank)
-        bare = run(False, "/nowhere", 2, given, None, (), arguments)
-        shim = run(True, "/nowhere", 2, given, unmodified_rank, (), arguments)
+        bare = run(False, "/nowhere", 2, given, None, (), arguments, meddle)
+        shim = run(True, "/nowhere", 2, given, unmodified_rank, (), arguments, meddle)
         for rank, (one, other) in enumerate(zip(bare, shim)):
             self.same(other[0], one[0], "rank", rank)
             self.assertEqual(tuple(other[1]), kinds)
@@ -189,7 +195,7 @@ class TestSkipped(Case):
 
     def test_odd_names(self):
         """Whatever a name is made of."""
-        for prefix in ("100%d", "a b", "\u00e9", "x\\", "0", "1_of_2", "sub/img", "%s%%"):
+        for prefix in ("100%d", "%01d", "%%02d", "a b", "\u00e9", "x\\", "0", "1_of_2", "sub/img", "%s%%"):
             self.compare(2, file_prefix=prefix, given={"num_subfolders_train": 3})
 
     def test_validated(self):
@@ -216,7 +222,8 @@ class TestSkipped(Case):
 
     def test_as_a_list(self):
         """Names that are numbers, found, cut and pickled as a list's."""
-        for pattern, moduli in (("f_%03d_of_300", (None,)), ("%02d/f_%03d%%", (7, None))):
+        for pattern, moduli in (("f_%03d_of_300", (None,)), ("%02d/f_%03d%%", (7, None)),
+                                ("%%01d%%%%_%02d/f_%03d%%01d", (7, None))):
             names = numbered.Numbered(pattern, moduli, 300)
             lazy = sequences.FileList(names, "/d/")
             real = ["/d/" + pattern % tuple(i % (modulus or 300) for modulus in moduli)
@@ -226,7 +233,7 @@ class TestSkipped(Case):
                 self.same(list(one), other)
                 self.same([one.index(path) for path in other], list(range(len(other))))
                 for path in ("/d/f_001", "/d/f_0001_of_300", "/d/f_300_of_300", "/d/01/f_002%", "/e", "",
-                             "/d/f_\u0661\u0661\u0661_of_300", *real[:9]):
+                             "/d/f_\u0661\u0661\u0661_of_300", "/d/f_" + 5000 * "1" + "_of_300", *real[:9]):
                     self.assertEqual(path in one, path in other, path)
             counts = sequences.ByteCounts.of(lazy)
             counts[real[7]] = 5
@@ -237,6 +244,48 @@ class TestSkipped(Case):
         for rank in range(3):
             bare, shim = self.compare(3, kinds=("list",), unmodified_rank=rank)
             self.assertEqual(bare, shim)
+
+    def test_roots_differ(self):
+        """Ranks whose names begin differently exchange paths, and so read each other's."""
+        def rooted(comm, lazy):
+            with replaced(rank0_fork.Storage, "root", "/node%d" % comm.rank):
+                return one_rank(comm, lazy, "d", 2, {"num_files_train": 40}, None, (),
+                                {"skip_listing": True})
+        bare, shim = (ranks.run(2, rooted, lazy) for lazy in (False, True))
+        self.assertEqual([(found, kinds) for found, kinds, _ in shim],
+                         [(found, kinds) for found, kinds, _ in bare])
+
+    def test_one_rank_changes_its_list(self):
+        """Then no rank exchanges positions."""
+        def sort(comm, args):
+            if comm.rank == 0:
+                args.file_list_train.sort(reverse=True)
+        self.compare(3, ("FileList", "list"), meddle=sort)
+
+    def test_odd_parts(self):
+        """A prefix that is no part of a name."""
+        for prefix in ("./img", "a//b", "../img", "a/../b"):
+            self.compare(2, ("list",), file_prefix=prefix, given={"num_subfolders_train": 4})
+
+    def test_late_rank(self):
+        """Rank 0 has been away for so long that the others have gone on."""
+        def late(comm):
+            slow = skipped._fitting
+
+            def fitting(tree, run):
+                if comm.rank == 0:
+                    time.sleep(3)
+                slow(tree, run)
+            with replaced(skipped, "_fitting", fitting):
+                return one_rank(comm, True, "/nowhere", 1, {"num_files_train": 40}, None, (),
+                                {"skip_listing": True})
+        with replaced(ranks, "SECONDS", 8):
+            try:
+                found = ranks.run(2, late)
+            except ranks.Stuck as stuck:
+                found = [str(stuck)]
+        self.assertIn("0", str(found))
+        self.assertNotIn("FileList", str(found[-1]))
 
     def test_counted(self):
         """For SHARD_STATS, on each rank: where the names lie, and how many of them are read."""

@@ -1,7 +1,9 @@
 """FileList against list, and OpenFiles against dict."""
 import bisect
+import concurrent.futures
 import copy
 import ctypes
+import functools
 import heapq
 import json
 import marshal
@@ -193,6 +195,41 @@ class TestFileList(Case):
             self.same(walk(make(), False, lambda x, v: x.remove(v)),
                       walk(list(make()), False, lambda x, v: x.remove(v)))
 
+    def test_iterators(self):
+        """As a list's: shared by threads, copied, pickled, of a known length, ended for good."""
+        for step in (1, -2):
+            for start in (iter, reversed):
+                real, lazy = pair(MANY)
+                real, lazy = real[::step], lazy[::step]
+                its = start(lazy)
+                theirs = start(real)
+                for _ in range(7):
+                    next(its), next(theirs)
+                self.assertEqual(operator.length_hint(its), operator.length_hint(theirs))
+                twins = copy.copy(its), again(its)
+                rest = list(theirs)
+                self.same([list(one) for one in (*twins, its)], [rest] * 3)
+                lazy.append("more")
+                self.same([list(its), operator.length_hint(its), list(copy.copy(its))], [[], 0, []])
+        shared, found = iter(pair(MANY)[1]), []
+        threads = [threading.Thread(target=lambda: found.extend(shared)) for _ in range(4)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        self.same(sorted(found), pair(MANY)[0])
+
+    def test_added_by_other_names(self):
+        """A function that extends, by whatever name: the list is extended."""
+        operators = {"+=": operator.iadd}
+        for run in (lambda a, x: operators["+="](a, x),
+                    lambda a, x: functools.reduce(operators["+="], [x, x], a),
+                    lambda a, x: concurrent.futures.ThreadPoolExecutor(1).submit(operator.iadd, a, x).result()):
+            real, lazy = pair()
+            ours, theirs = ["q"], ["q"]
+            run(ours, lazy), run(theirs, real)
+            self.same(ours, theirs)
+
     def test_changed_by_threads(self):
         """Threads that change a list at once change the same one."""
         for _ in range(20):
@@ -218,7 +255,20 @@ class TestFileList(Case):
                 return str(o)
 
         real, lazy = pair()
-        for keywords in ({}, {"default": str}, {"cls": Encoder}, {"cls": Encoder, "indent": 1}):
+        class Late(json.JSONEncoder):
+            """It knows its default later."""
+
+            def __init__(self, **keywords):
+                super().__init__(**keywords)
+                self.default = str
+
+        class Computed(json.JSONEncoder):
+            """It has none of its own."""
+
+            default = property(lambda self: str)
+
+        self.assertIsInstance(again(json.JSONEncoder(default=str)), json.JSONEncoder)
+        for keywords in ({"cls": Late}, {"cls": Computed}, {}, {"default": str}, {"cls": Encoder}, {"cls": Encoder, "indent": 1}):
             self.same(json.dumps({"a": [lazy]}, **keywords), json.dumps({"a": [real]}, **keywords))
         self.same(json.dumps({"a": {1}}, default=str), '{"a": "{1}"}')
 
