@@ -48,6 +48,8 @@ def parse_arguments():
                         help="an interpreter that has what they need (default: $DLIO_PYTHON)")
     parser.add_argument("--node-names", type=int, default=7_646_857,
                         help="of the parts dlio-c and dlio-f: names of the dataset that nodes died of")
+    parser.add_argument("--skip-names", type=int, default=1_000_000,
+                        help="of the part dlio-skip: names of the dataset whose start is measured")
     parser.set_defaults(ranks=2, workers=2, batch=32)
     return parser.parse_args()
 
