@@ -5,6 +5,7 @@ numpy.random.shuffle(), ... What is computed in their stead would then not be wh
 """
 import builtins
 import functools
+import re
 import sys
 import types
 
@@ -17,7 +18,9 @@ REACHED = {"os": ("os", "posixpath", "genericpath"), "numpy": ("numpy", "numpy.r
            "glob": ("glob", "fnmatch", "os", "posixpath", "genericpath")}
 PARTS = {("os", "path"): "posixpath", ("numpy", "random"): "numpy.random"}
 # Of those and the builtins, what people wrap to look at a program, and no list depends on.
-HARMLESS = {"print", "open", "input", "__import__", "environ", "getenv"}
+HARMLESS = {"print", "open", "close", "input", "__import__", "environ", "getenv"}
+# What is in a module and cannot be called, nor computes anything.
+DATA = (str, bytes, int, float, tuple, frozenset, type(None), re.Pattern)
 HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a type that was made at run time
 # Of these modules what their own functions call counts, too: glob() lists by os.scandir().
 CALLING = ("glob", "fnmatch", "posixpath", "genericpath")
@@ -33,7 +36,14 @@ def _home(name):
 def is_genuine(value, owner, name):
     """Whether a function or class is the one that a module, `owner`, was made with under a name."""
     home = _home(owner.__name__)
-    if isinstance(value, types.MethodType):  # random.shuffle is one of an object of that module's
+    of = getattr(value, "__self__", None)
+    if home == "random" and isinstance(of, sys.modules["random"].Random) and (
+            of is not sys.modules["random"]._inst):
+        return False  # random.shuffle is the method of one object
+    if home == "numpy" and type(of).__name__ in ("RandomState", "Generator") and (
+            of is not sys.modules["numpy.random"].mtrand._rand):
+        return False
+    if isinstance(value, types.MethodType):
         value = value.__func__
     if isinstance(value, types.FunctionType):
         code, module = value.__code__, sys.modules.get(value.__globals__.get("__name__"))
@@ -48,11 +58,10 @@ def is_genuine(value, owner, name):
             return value.__name__ == name and not value.__flags__ & HEAP
         return _home(value.__module__) in (home, "builtins", "collections")
     if isinstance(value, types.BuiltinFunctionType):
-        of = value.__self__
         module = value.__module__ or (of.__name__ if isinstance(of, types.ModuleType)
                                       else type(of).__module__)
         if home == "numpy" and value.__module__ is None and type(of).__name__ == "RandomState":
-            return value.__name__ == name and of is sys.modules["numpy.random"].mtrand._rand
+            return value.__name__ == name
         # Since Python 3.13 os.path.normpath is posix._path_normpath.
         return value.__name__ in (name, "_path_" + name) and _home(module) in (home, "os")
     if isinstance(value, types.MethodWrapperType):  # fnmatch counts by one
@@ -64,7 +73,9 @@ def is_genuine(value, owner, name):
         return True  # some have several names
     if kind.__name__ in ("_ArrayFunctionDispatcher", "cython_function_or_method"):
         return _home(value.__module__) == home and value.__name__ == name
-    return not callable(value)
+    if isinstance(value, types.ModuleType):
+        return value is sys.modules.get(value.__name__) and value.__name__.rpartition(".")[2] == name
+    return isinstance(value, DATA)
 
 
 def _names(code):
@@ -121,8 +132,7 @@ def stranger(functions):
         for name in used & vars(owner).keys() - HARMLESS:
             value = getattr(owner, name)
             inner = PARTS.get((module, name))
-            good = (value is sys.modules.get(inner) if inner else
-                    isinstance(value, types.ModuleType) or is_genuine(value, owner, name))
+            good = value is sys.modules.get(inner) if inner else is_genuine(value, owner, name)
             if not good:
                 return "%s.%s" % (module, name)
     return None

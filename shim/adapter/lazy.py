@@ -8,6 +8,7 @@ the memory of a list, would find none of its elements there. So it is told what 
 """
 import _thread
 import collections.abc
+import itertools
 import json
 import opcode
 import os
@@ -48,40 +49,33 @@ def _become(self, name):
     return self
 
 
-_END = object()
-
-
 class Following:
-    """An iterator over a list that is lazy, or becomes one that is not: as a list's, it may be shared
-    by threads, copied and pickled, and shows what is changed meanwhile.
+    """An iterator over a list that is lazy, or becomes one that is not: as a list's, it shows what is
+    changed meanwhile, and may be shared by threads, copied and pickled."""
 
-    source   iterates over all elements, as long as nothing is changed
-    i, step  the index of the next one, and whether it goes up or down
-    """
+    __slots__ = "_values", "_numbers", "_i", "_step"
 
-    __slots__ = "_values", "_kind", "_source", "_i", "_step", "_lock"
-
-    def __init__(self, values, source, i, step):
-        self._values, self._kind, self._source = values, type(values), source
-        self._i, self._step, self._lock = i, step, _thread.allocate_lock()
+    def __init__(self, values, i, step):
+        self._values, self._numbers = values, itertools.count(i, step)  # which threads can share
+        self._i, self._step = i, step  # of the next element
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        with self._lock:
-            values = self._values
-            if type(values) is self._kind:
-                value = next(self._source, _END)
-            elif values is not None and 0 <= self._i < len(values.held):
-                value = values.held[self._i]
-            else:
-                value = _END
-            if value is _END:
-                self._values = self._kind = self._source = None
-                raise StopIteration
-            self._i += self._step
-            return value
+        values = self._values
+        if values is None:
+            raise StopIteration
+        i = next(self._numbers)
+        try:
+            if i < 0:
+                raise IndexError(i)
+            value = values[i]
+        except IndexError:
+            self._values = None
+            raise StopIteration from None
+        self._i = i + self._step
+        return value
 
     def __length_hint__(self):
         values = self._values
@@ -96,18 +90,6 @@ class Following:
     def __copy__(self):
         made, values = self.__reduce__()
         return made(*values)
-
-
-def follow(method):
-    """Decorates __iter__() or __reversed__() of a list."""
-    backward = method.__name__ == "__reversed__"
-
-    def iterate(self):
-        at, step = (len(self) - 1, -1) if backward else (0, 1)
-        return Following(self, method(self), at, step)
-
-    iterate.__name__ = method.__name__
-    return iterate
 
 
 # The instructions of `a + b` and `a += b`: before Python 3.11 each has its own, then the argument tells.
@@ -193,13 +175,11 @@ class ListLike(collections.abc.Sequence):
             return NotImplemented
         return list(other) + list(self)
 
-    @follow
     def __iter__(self):
-        return map(self.__getitem__, range(len(self)))
+        return Following(self, 0, 1)
 
-    @follow
     def __reversed__(self):
-        return map(self.__getitem__, range(len(self) - 1, -1, -1))
+        return Following(self, len(self) - 1, -1)
 
     def __mul__(self, n):
         return list(self) * n

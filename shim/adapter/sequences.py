@@ -11,10 +11,10 @@ import os
 import sys
 
 from . import objects
-from .lazy import DictLike, ListLike, follow
+from .lazy import DictLike, ListLike
 from .shuffles import EpochShuffle, Kept, Permutation, advance
 
-CHUNK = 1024  # names fetched at once when a list is iterated
+CHUNK = 1024  # paths that TensorFlow gets at once
 
 
 class FileList(ListLike):
@@ -147,24 +147,6 @@ class FileList(ListLike):
             self._last = position, path
         return path
 
-    @follow
-    def __iter__(self):
-        if self._permutation is not None or self._step != 1:
-            return map(self._at, range(self._length))
-        return self._iterate()
-
-    def _iterate(self):
-        at, end = self._start, self._start + self._length
-        while at < end:
-            names = self.listing.names(at, min(CHUNK, end - at))
-            for name in names:
-                yield self.prefix + name
-            at += len(names)
-
-    @follow
-    def __reversed__(self):
-        return map(self._at, range(self._length - 1, -1, -1))
-
     def where(self, path):
         """Position of a path in the listing, if that is sorted; -1 if it is not there."""
         position, last = self._last
@@ -242,12 +224,6 @@ class Indices(ListLike):
             return [self._range[int(k)] for k in self._permutation.indices[i]]
         return self._range[int(self._permutation.indices[i])]
 
-    @follow
-    def __iter__(self):
-        if self._permutation is None:
-            return iter(self._range)
-        return map(self._range.__getitem__, self._permutation.indices)
-
     def __repr__(self):
         return "<libshard: %d samples from %d on>" % (len(self._range), self._range.start)
 
@@ -263,11 +239,6 @@ class NumpyIndices(Indices):
 
         made = super().__getitem__(i)
         return numpy.array(made, numpy.int64) if isinstance(i, slice) else numpy.int64(made)
-
-    def __iter__(self):
-        import numpy
-
-        return map(numpy.int64, super().__iter__())
 
     def __reduce__(self):
         return NumpyIndices, super().__reduce__()[1]

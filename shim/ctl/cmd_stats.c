@@ -275,7 +275,9 @@ static bool count_notes(struct stats *s) {
   for (uint64_t b = 0; good && !s->cut && b < buckets; b++) {
     size_t used = 0;
     for (uint64_t k = 0; !s->cut && k < s->count; k++) {
-      if (!get_note(s, k, &n, &d, &epoch) || (n.what >> 16 & 255) > SHARD_LOG_SERVED ||
+      /* Its owner may have written to the log since it was counted. */
+      if (!get_note(s, k, &n, &d, &epoch) || epoch >= d->count ||
+          (n.what >> 16 & 255) > SHARD_LOG_SERVED ||
           (uint64_t)((unsigned __int128)n.hash * buckets >> 64) != b) {
         continue;
       }

@@ -48,41 +48,14 @@ static bool is_main(void) {
          shard_notes_head->namespace_ino == pid_namespace();
 }
 
-/*
- * Join the log that the mark names; if it belongs to another rank, its owner was only a wrapper:
- * mark it superseded. `as`: this process's identity; 0: it has no rank, and is of its parent's.
- * false: this process is to be a main process.
- */
-static bool join(const char *mark, uint64_t as) {
-  char *end, *path;
-  uint64_t found, of = strtoull(mark, &end, 16), nonce = strtoull(end, &path, 16);
-  if (end == mark || path == end || *path != ' ' || strlen(++path) >= sizeof(shard_notes_file)) {
-    return as == 0;
+/* Where this process would keep its log; false: the name is too long. */
+static bool own_log(const struct shard_world *world, char log[PATH_MAX]) {
+  int n = (int)shard_pattern_expand(shard_config()->stats, (uint64_t)world->rank, 0, log,
+                                    PATH_MAX - sizeof(".log"));
+  if (n >= 0) {
+    strcat(log, ".log");
   }
-  as = as ? as : of;
-  strcpy(shard_notes_file, path);
-  int fd = shard_notes_open_log(shard_notes_file, &found);
-  if (fd < 0 && (errno == EPERM || errno == ELOOP)) {
-    return false; /* somebody else has put it there: the mark tells nothing */
-  }
-  if (fd < 0 || found != nonce) {
-    if (fd >= 0) {
-      shard_notes_close_file(fd);
-    }
-    return of == as; /* the main process has ended: there is nothing to note any more */
-  }
-  bool mapped = shard_notes_map(fd);
-  shard_notes_close_file(fd);
-  if (!mapped) {
-    return of == as;
-  }
-  if (of != as) {
-    atomic_store(&shard_notes_head->superseded, 1);
-    shard_notes_unmap();
-    return false;
-  }
-  atomic_store(&shard_stats_state, SHARD_STATS_ON);
-  return true;
+  return n >= 0;
 }
 
 /* Put the mark into the environment, without allocating: bash has a setenv of its own. */
@@ -117,6 +90,53 @@ static void give_up(uint64_t as, const char *text) {
   if (text) {
     shard_log(SHARD_LOG_ERROR, text);
   }
+}
+
+/*
+ * Join the log that the mark names; if it belongs to another rank, its owner was only a wrapper:
+ * mark it superseded. world: this process's; NULL: it has no rank, and is of its parent's. false:
+ * this process is to be a main process.
+ */
+static bool join(const char *mark, const struct shard_world *world) {
+  uint64_t as = world ? identity(world) : 0;
+  char *end, *path;
+  uint64_t found, of = strtoull(mark, &end, 16), nonce = strtoull(end, &path, 16);
+  if (end == mark || path == end || *path != ' ' || strlen(++path) >= sizeof(shard_notes_file)) {
+    return as == 0;
+  }
+  as = as ? as : of;
+  strcpy(shard_notes_file, path);
+  int fd = shard_notes_open_log(shard_notes_file, &found);
+  if (fd < 0 && (errno == EPERM || errno == ELOOP)) {
+    /* Somebody else has put it there: the mark tells nothing. But if it is in the place of the
+     * rank's own log, the rank has begun, and what it has made must stay. */
+    char own[PATH_MAX];
+    if (!world || !own_log(world, own) || strcmp(own, shard_notes_file) != 0) {
+      return false;
+    }
+    give_up(as,
+            "the log of SHARD_STATS is another user's, or others may write to it: no statistics "
+            "are kept; remove it, and name a directory that is this user's alone");
+    return true;
+  }
+  if (fd < 0 || found != nonce) {
+    if (fd >= 0) {
+      shard_notes_close_file(fd);
+    }
+    return of == as; /* the main process has ended: there is nothing to note any more */
+  }
+  bool mapped = shard_notes_map(fd);
+  shard_notes_close_file(fd);
+  if (!mapped) {
+    return of == as;
+  }
+  if (of != as) {
+    atomic_store(&shard_notes_head->superseded, 1);
+    shard_notes_unmap();
+    return false;
+  }
+  atomic_store(&shard_stats_state, SHARD_STATS_ON);
+  return true;
 }
 
 static void fill_head(const struct shard_world *world, const char *target, uint64_t nonce) {
@@ -220,7 +240,7 @@ void shard_keeper_init(const char *pattern) {
   char ignored[300];
   const char *mark = getenv(MARK);
   bool ranked = shard_world_get(&world, ignored, sizeof(ignored)) == 0;
-  if (mark && join(mark, ranked ? identity(&world) : 0)) {
+  if (mark && join(mark, ranked ? &world : NULL)) {
     return;
   }
   if (ranked && world.size > 1 && !shard_pattern_has(pattern, 'r')) {

@@ -126,6 +126,11 @@ mv "$WORK/own.log" "$WORK/joined.log"; chmod 620 "$WORK/joined.log"
 joins; facts "a log that others write to is not joined" "e['opened'] == 1"; chmod 600 "$WORK/joined.log"
 if [ "$(id -u)" = 0 ] && chown 65534 "$WORK/joined.log" 2>/dev/null; then
   joins; facts "another user's log is not joined" "e['opened'] == 1"
+  # In the place of the rank's own log: what the rank has made stays.
+  cp "$WORK/joined.log" "$S.log"; chown 65534 "$S.log"; echo kept >"$S"
+  env LIBSHARD_STATS="$(sed "s# /.*# $S.log#" <<<"$mark")" SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD="$LIB" "$O" plain "$D" "$D/1.txt" >/dev/null 2>"$WORK/err"
+  verdict "another user's log in the place of the own one" "$([ "$(cat "$S")" = kept ] || echo "$S is gone"; grep -q "the log of SHARD_STATS is another user's" "$WORK/err" || shown cat "$WORK/err")"
+  rm -f "$S" "$S.log"
 else
   skip "another user's log is not joined" "not root"
 fi

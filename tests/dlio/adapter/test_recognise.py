@@ -191,7 +191,12 @@ class TestWhatRuns(unittest.TestCase):
             self.assertIn("range", self.changes() or "")
         for owner, name, other_one in ((os, "path", types.ModuleType("posixpath")),
                                        (numpy, "random", types.SimpleNamespace(**vars(numpy.random))),
-                                       (numpy, "argsort", numpy.vectorize(len))):
+                                       (numpy, "argsort", numpy.vectorize(len)),
+                                       (numpy.random, "shuffle", numpy.random.RandomState(3).shuffle),
+                                       (numpy.random, "shuffle", numpy.random.default_rng(3).shuffle),
+                                       (glob, "os", types.SimpleNamespace(**vars(os))),
+                                       (glob, "os", types.ModuleType("os")),
+                                       (glob, "fnmatch", types.ModuleType("other"))):
             with replaced(owner, name, other_one):
                 self.assertIn(name, self.changes() or "", name)
         self.assertIsNone(self.changes())
@@ -253,6 +258,7 @@ class TestWhatRuns(unittest.TestCase):
         for owner, names in ((os, ("listdir", "scandir", "walk", "makedirs")), (builtins, dir(builtins)),
                              (numpy.random, ("seed", "shuffle", "permutation", "get_state")),
                              (random, ("shuffle", "random", "sample"))):
+            self.assertFalse(genuine.is_genuine(random.Random(3).shuffle, random, "shuffle"))
             for name in names:
                 if callable(getattr(owner, name)) and not isinstance(getattr(owner, name), type) \
                         and name not in ("quit", "exit", "copyright", "credits", "license", "help",

@@ -221,10 +221,14 @@ class TestFileList(Case):
 
     def test_added_by_other_names(self):
         """A function that extends, by whatever name: the list is extended."""
+        def in_a_thread(a, x):
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                return pool.submit(operator.iadd, a, x).result()
+
         operators = {"+=": operator.iadd}
         for run in (lambda a, x: operators["+="](a, x),
                     lambda a, x: functools.reduce(operators["+="], [x, x], a),
-                    lambda a, x: concurrent.futures.ThreadPoolExecutor(1).submit(operator.iadd, a, x).result()):
+                    in_a_thread):
             real, lazy = pair()
             ours, theirs = ["q"], ["q"]
             run(ours, lazy), run(theirs, real)
