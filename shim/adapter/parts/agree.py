@@ -179,6 +179,15 @@ def _told(one):
         rank, host, count, ", digest " + digest[:16] if digest else "")
 
 
+def comes(comm, source, tag, deadline):
+    """Whether a message comes until then."""
+    while not comm.iprobe(source=source, tag=tag):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
 def at_hand(benchmark):
     """The Ranks if initialize() lists on several ranks, for a run; else None."""
     global _ranks

@@ -14,6 +14,7 @@ from ..native import INFO, WARN, native, speaks
 from ..patching import replace
 from ..sequences import FileList
 from . import workers
+from .agree import comes
 
 KINDS = {"train": 0, "eval": 1}
 FEW = 10  # an epoch that opens less than a FEWth of what it should opens far fewer files
@@ -175,11 +176,7 @@ def _gathered(args, mine):
     deadline = time.monotonic() + patience
 
     def hear(rank):
-        while not comm.iprobe(source=rank, tag=TAG):
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.001)
-        return comm.recv(source=rank, tag=TAG)
+        return comm.recv(source=rank, tag=TAG) if comes(comm, rank, TAG, deadline) else None
 
     if comm.rank != 0:
         _sent.append(comm.isend(mine, dest=0, tag=TAG))

@@ -20,6 +20,7 @@ from ..native import WARN, native
 from ..patching import Proxy, lent, replace
 from ..sequences import FileList
 from . import reshard, skipped
+from .agree import comes
 from .derived import share, shard_world
 from .benchmark import at_hand
 from .tokens import Names, Refusal, Token, check, files_of, kind_of, say_refusal
@@ -116,13 +117,11 @@ class Comm(Proxy):
     def _hear(self, deadline):
         comm = self._target
         for rank in range(1, comm.size):
-            while not comm.iprobe(source=rank, tag=TAG):
-                if time.monotonic() > deadline:
-                    native().log(WARN, "DLIO lists its dataset in the unmodified way: rank %d does "
-                                 "not run under libshard; give LD_PRELOAD to all ranks (mpirun -x "
-                                 "LD_PRELOAD)" % rank)
-                    return False
-                time.sleep(0.001)
+            if not comes(comm, rank, TAG, deadline):
+                native().log(WARN, "DLIO lists its dataset in the unmodified way: rank %d does not "
+                             "run under libshard; give LD_PRELOAD to all ranks (mpirun -x "
+                             "LD_PRELOAD)" % rank)
+                return False
             if comm.recv(source=rank, tag=TAG) != this_libshard():
                 native().log(WARN, "DLIO lists its dataset in the unmodified way: rank %d has "
                              "another version of libshard" % rank)

@@ -16,10 +16,11 @@ from ..known import this_libshard
 from ..native import WARN, native
 from ..numbered import FIRST, Index, Unclear, label, template
 from ..sequences import FileList
+from .agree import comes
 from .benchmark import rely_on
 from .tokens import Refusal, check, say_refusal
 
-HELLO, VERDICT, TAKEN = 22875, 22876, 22877  # tags of messages
+HELLO, VERDICT, TAKEN = 22878, 22879, 22880  # tags of messages, none of agree's
 PATIENCE = 30.0  # seconds that ranks wait for each other; all of them have just met in a barrier
 SAMPLES = 3      # numbers whose names are made as ever, and compared
 
@@ -160,7 +161,7 @@ def _agreed(comm, mine):
     deadline = time.monotonic() + PATIENCE
     if comm.rank != 0:
         sent = comm.isend(mine, dest=0, tag=HELLO)
-        if not _waits(comm, 0, VERDICT, deadline + PATIENCE):
+        if not comes(comm, 0, VERDICT, deadline + PATIENCE):
             native().log(WARN, "DLIO keeps its list of files: rank 0 does not run under libshard; give "
                          "LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)")
             return False
@@ -171,7 +172,7 @@ def _agreed(comm, mine):
         return verdict
     why = None
     for rank in range(1, comm.size):
-        if not _waits(comm, rank, HELLO, deadline):
+        if not comes(comm, rank, HELLO, deadline):
             why = ("rank %d does not run under libshard; give LD_PRELOAD to all ranks (mpirun -x "
                    "LD_PRELOAD)" % rank)
         elif comm.recv(source=rank, tag=HELLO) != mine:
@@ -183,20 +184,11 @@ def _agreed(comm, mine):
         sent.test()
     deadline = time.monotonic() + PATIENCE
     for rank in range(1, comm.size) if verdict else ():
-        if not _waits(comm, rank, TAKEN, deadline):  # it may have gone on, and would send paths
+        if not comes(comm, rank, TAKEN, deadline):  # it may have gone on, and would send paths
             raise TimeoutError("rank %d does not answer rank 0 any more; SHARD_VIEW=off runs DLIO "
                                "unmodified" % rank)
         comm.recv(source=rank, tag=TAKEN)
     return verdict
-
-
-def _waits(comm, source, tag, deadline):
-    """Whether a message comes until then."""
-    while not comm.iprobe(source=source, tag=tag):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.001)
-    return True
 
 
 def begin(tree, run):
