@@ -6,22 +6,23 @@
 
 What the table has already stays, as long as a family still knows the function.
 """
-import importlib.util
+import importlib
 import os
 import re
 import subprocess
 import sys
+import types
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = os.path.join(ROOT, "shim", "adapter", "prove", "table.py")
 
 
-def load(path):
-    """A module of the adapter that needs no other one."""
-    spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def load(name):
+    """A module of the adapter that needs none but the standard library's."""
+    for package in ("adapter", "adapter.prove"):
+        module = sys.modules.setdefault(package, types.ModuleType(package))
+        module.__path__ = [os.path.join(ROOT, "shim", *package.split("."))]
+    return importlib.import_module(name)
 
 
 def wanted():
@@ -60,9 +61,9 @@ def texts(source, files):
 
 def main():
     """Write the table."""
-    recognise = load(os.path.join(ROOT, "shim", "adapter", "recognise.py"))
-    shapes = load(os.path.join(ROOT, "shim", "adapter", "prove", "shapes.py"))
-    known = dict(load(TABLE).SHAPES) if os.path.exists(TABLE) else {}
+    recognise = load("adapter.recognise")
+    shapes = load("adapter.prove.shapes")
+    known = dict(load("adapter.prove.table").SHAPES) if os.path.exists(TABLE) else {}
     prints, files = wanted()
     for source in sys.argv[1:]:
         for text in texts(source, files):

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """known: the file of DLIO versions that `shardctl prove` has proven on this machine.
 
-{"libshard known": 1, "proofs": [{"family", "libshard", "adapter", "functions", "date", ...}]}
+{"libshard known": 1, "proofs": [{"family", "libshard", "adapter", "functions", "package", "helpers",
+"date", ...}]}
 
-A proof is of one tree: "functions" has the fingerprint of each function of the family's table. It
+A proof is of one tree: "functions" has the fingerprint of each function of the family's table, and
+"package" is a digest of all modules. "helpers" are the functions that those call which are of no known
+version: {"listing": {file: [function]}, of initialize(), "others": of all the others}. A proof
 holds for the libshard that made it only, told by its version and a digest of this package. The file
 is trusted if it belongs to root or to the user of this process, and nobody else may write to it.
 """
@@ -62,6 +65,13 @@ def _is_table(functions):
         for prints in functions.values())
 
 
+def _are_helpers(helpers):
+    return isinstance(helpers, dict) and set(helpers) == {"listing", "others"} and all(
+        isinstance(table, dict) and all(isinstance(names, list) and all(
+            isinstance(name, str) for name in names) for names in table.values())
+        for table in helpers.values())
+
+
 def read(path):
     """The proofs of the file, [] if there is no file; Distrust."""
     import json
@@ -104,10 +114,12 @@ def recognise(tree, families):
         try:
             if family is None or functions_of(tree, family) != proof["functions"]:
                 continue
+            if (proof["libshard"], proof["adapter"]) == here:
+                if tree.digest() == proof.get("package") and _are_helpers(proof.get("helpers")):
+                    return family, dict(proof, file=path), None
+                continue
         except (OSError, ValueError):
             continue
-        if (proof["libshard"], proof["adapter"]) == here:
-            return family, dict(proof, file=path), None
         reason = ("%r is not trusted: its proof of this DLIO was made with another libshard "
                   "(version %s); run 'shardctl prove' again" % (path, proof["libshard"]))
     return None, None, reason

@@ -4,6 +4,7 @@ is what was recognised."""
 import ast
 import hashlib
 import os
+import sys
 import types
 from importlib.util import decode_source
 
@@ -17,36 +18,73 @@ def _print(lines):
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
-def _methods(syntax):
-    """{qualified name: (first line, last line)} of the methods in a module's syntax tree,
-    decorators included. The last definition of a name counts, as it does in Python."""
-    classes = {one.name: one for one in syntax.body if isinstance(one, ast.ClassDef)}
-    return {"%s.%s" % (cls.name, one.name):
-            (min(part.lineno for part in (*one.decorator_list, one)), one.end_lineno)
-            for cls in classes.values() for one in cls.body
-            if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))}
+def functions(syntax):
+    """{qualified name: its node} of the functions and methods in a module's syntax tree. The last
+    definition of a name counts, as it does in Python."""
+    found = {}
+    for owner in syntax.body:
+        inside = owner.body if isinstance(owner, ast.ClassDef) else [owner]
+        before = owner.name + "." if isinstance(owner, ast.ClassDef) else ""
+        if before:
+            found = {name: node for name, node in found.items() if not name.startswith(before)}
+        found.update((before + one.name, one) for one in inside
+                     if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return found
+
+
+PACKAGE = "dlio_benchmark"
+
+
+def file_of(module):
+    """The file of one of the package's modules, as the families' tables have it."""
+    return module.partition(".")[2].replace(".", "/") + ".py"
+
+
+def module_of(file):
+    """The module of a file of the package."""
+    return PACKAGE + "." + file[:-len(".py")].replace("/", ".")
+
+
+def imported(nodes, file):
+    """{name: (module, name in it)} of what a file's nodes import from the package."""
+    home, found = module_of(file).split("."), {}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            module = ".".join([*home[:-node.level or None], *filter(None, [node.module])]) if (
+                node.level) else node.module
+            if module.partition(".")[0] == PACKAGE:
+                found.update((one.asname or one.name, (module, one.name)) for one in node.names)
+    return found
+
+
+def _lines(function):
+    """(first line, last line), decorators included."""
+    return min(part.lineno for part in (*function.decorator_list, function)), function.end_lineno
 
 
 class Source:
-    """A module's source: the fingerprints of its methods, and the code that they compile to.
+    """A module's source: the fingerprints of its functions, and the code that they compile to.
     Raises ValueError or SyntaxError."""
 
-    def __init__(self, text, path="<source>"):
+    def __init__(self, text, path="<source>", file="x.py"):
         self._path, self._codes = path, None
         self._syntax = ast.parse(text)
-        self._methods = _methods(self._syntax)
+        self.classes = {one.name for one in self._syntax.body if isinstance(one, ast.ClassDef)}
+        self.imported = imported(self._syntax.body, file)
+        self._lines = {name: _lines(node) for name, node in functions(self._syntax).items()}
         lines = text.split("\n")
         self.fingerprints = {name: _print(lines[first - 1:last])
-                             for name, (first, last) in self._methods.items()}
+                             for name, (first, last) in self._lines.items()}
 
     def code(self, function):
-        """The code object of a method, as an import makes it; None if there is none."""
+        """The code object of a function, as an import makes it; None if there is none."""
         if self._codes is None:
             module = compile(self._syntax, self._path, "exec", dont_inherit=True)
-            self._codes = {("%s.%s" % (cls.co_name, one.co_name), one.co_firstlineno): one
-                           for cls in _nested(module) for one in _nested(cls)}
+            self._codes = {(owner.co_name, owner.co_firstlineno): owner for owner in _nested(module)}
+            self._codes.update((("%s.%s" % (owner.co_name, one.co_name), one.co_firstlineno), one)
+                               for owner in _nested(module) for one in _nested(owner))
             self._syntax = None
-        return self._codes.get((function, self._methods.get(function, (0,))[0]))
+        return self._codes.get((function, self._lines.get(function, (0,))[0]))
 
 
 def _nested(code):
@@ -55,11 +93,12 @@ def _nested(code):
 
 
 def fingerprints(text):
-    """{qualified name: fingerprint} of the methods in a module's source; ValueError, SyntaxError.
+    """{qualified name: fingerprint} of the functions and methods in a module's source; ValueError,
+    SyntaxError.
 
-    A fingerprint is the first ten hex digits of SHA-256 over the method's lines, decorators
+    A fingerprint is the first ten hex digits of SHA-256 over the function's lines, decorators
     included, as they are: indentation, strings and comments after code count. Lines that are blank
-    or a comment only do not, unless a string of the method may span lines.
+    or a comment only do not, unless a string of the function may span lines.
     """
     return Source(text).fingerprints
 
@@ -112,6 +151,13 @@ def unwrapped(function):
             return function
 
 
+MOVES = 4  # files over which a class is imported from where it lies
+
+
+def _raise(error):
+    raise error
+
+
 class Tree:
     """The sources of the DLIO that this process imports."""
 
@@ -127,7 +173,7 @@ class Tree:
         if file not in self._found:
             try:
                 with open(self.path(file), "rb") as stream:
-                    self._found[file] = Source(decode_source(stream.read()), self.path(file))
+                    self._found[file] = Source(decode_source(stream.read()), self.path(file), file)
             except (OSError, ValueError, SyntaxError) as error:
                 self._found[file] = error
         found = self._found[file]
@@ -135,21 +181,52 @@ class Tree:
             raise found
         return found
 
+    def home(self, file, function):
+        """The file that has a function: another one if the file imports its class from there; OSError,
+        ValueError, SyntaxError."""
+        cls = function.partition(".")[0]
+        for _ in range(MOVES):
+            source = self._source(file)
+            if cls in source.classes or cls not in source.imported:
+                break
+            module, name = source.imported[cls]
+            if name != cls or not os.path.isfile(self.path(file_of(module))):
+                break
+            file = file_of(module)
+        return file
+
     def fingerprint(self, file, function):
         """A function's fingerprint, None if the file has no such function; OSError, ValueError,
         SyntaxError."""
-        return self._source(file).fingerprints.get(function)
+        return self._source(self.home(file, function)).fingerprints.get(function)
 
     def code(self, file, function):
-        """The code of a function, as an import of the file makes it; None, or as above."""
-        return self._source(file).code(function)
+        """The code of a function, as an import of its file makes it; None, or as above."""
+        return self._source(self.home(file, function)).code(function)
+
+    def digest(self):
+        """Of all modules of the package: 64 hexadecimal digits; OSError."""
+        digest = hashlib.sha256()
+        for folder, folders, files in os.walk(self.folder, onerror=_raise):
+            folders.sort()
+            for name in sorted(file for file in files if file.endswith(".py")):
+                path = os.path.join(folder, name)
+                with open(path, "rb") as stream:
+                    text = stream.read()
+                digest.update(b"%s\0%d\0%s" % (os.fsencode(os.path.relpath(path, self.folder)), len(text), text))
+        return digest.hexdigest()
 
     def runs(self, module, file, function):
-        """The function that runs as a module's Class.function, behind what is known to lie around
-        it; None if it is not the one that was recognised."""
-        cls, _, name = function.partition(".")
-        cls = vars(module).get(cls)
-        found = unwrapped(vars(cls).get(name)) if isinstance(cls, type) else None
+        """The function that runs as a module's `function` or Class.function, behind what is known to
+        lie around it; None if it is not the one that was recognised."""
+        home = self.home(file, function)
+        if home != file:
+            module = sys.modules.get(module_of(home))
+            if module is None:
+                return None
+        owner, _, name = function.rpartition(".")
+        owner = vars(module).get(owner) if owner else module
+        found = unwrapped(vars(owner).get(name)) if isinstance(owner, (type, types.ModuleType)) else None
         same = (isinstance(found, types.FunctionType) and found.__globals__ is vars(module)
                 and found.__code__ == self.code(file, function))
         return found if same else None
@@ -157,9 +234,13 @@ class Tree:
     def difference(self, file, function, known):
         """None if a function has one of the fingerprints `known`, else what to tell people."""
         try:
-            if self.fingerprint(file, function) in known:
+            home = self.home(file, function)
+            if home != file:
+                text = "%s, which lies in %s here, is not a version known to libshard" % (function, home)
+            elif self.fingerprint(file, function) in known:
                 return None
-            text = "%s is not a version known to libshard" % function
+            else:
+                text = "%s is not a version known to libshard" % function
         except (OSError, ValueError, SyntaxError) as error:
             text = str(error)
         return "%s: %s" % (self.path(file), text)

@@ -16,20 +16,13 @@ import subprocess
 import sys
 import time
 
+from tests.dlio import refactored
 from tests.harness import options, paths, processes
 from tests.harness.verdicts import Verdicts
 
 SHARDCTL = os.path.join(paths.BUILD, "shardctl")
 CONFIG, LOADER = "utils/config.py", "data_loader/torch_data_loader.py"
 READER = "reader/reader_handler.py"
-
-
-def method(tree, name):
-    """The node of Class.method."""
-    cls, function = name.split(".")
-    owner = next(one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == cls)
-    return next(one for one in owner.body
-                if isinstance(one, ast.FunctionDef) and one.name == function)
 
 
 # ---- what makes no difference ------------------------------------------------------------------
@@ -231,22 +224,31 @@ class Prove:
         return subprocess.run([self.args.python, "-c", code], capture_output=True, text=True,
                               check=True).stdout.strip()
 
-    def copy(self, name, change=None):
-        """A copy of the tree, with change(file, text) made to all modules that it changes."""
-        tree = os.path.join(self.workdir, name.replace(" ", "-"))
+    def copy(self, name, *changes):
+        """A copy of the tree, where each change(files) has changed {file: text}."""
+        tree = os.path.join(self.workdir, re.sub("[^a-z0-9]+", "-", name))
         shutil.rmtree(tree, ignore_errors=True)
         shutil.copytree(self.source, os.path.join(tree, "dlio_benchmark"),
                         ignore=shutil.ignore_patterns("__pycache__"))
-        for folder, _, files in os.walk(tree):
-            for file in (one for one in files if one.endswith(".py") and change):
-                path = os.path.join(folder, file)
-                with open(path, encoding="utf-8") as stream:
-                    text = stream.read()
-                new = change(os.path.relpath(path, os.path.join(tree, "dlio_benchmark")), text)
-                if new != text:
-                    with open(path, "w", encoding="utf-8") as stream:
-                        stream.write(new)
+        files = self.files()
+        before = dict(files)
+        for change in changes:
+            change(files)
+        for file in files:
+            if files[file] != before.get(file):
+                with open(os.path.join(tree, "dlio_benchmark", file), "w", encoding="utf-8") as stream:
+                    stream.write(files[file])
         return tree
+
+    def files(self):
+        """{file: text} of the tree's modules."""
+        found = {}
+        for folder, _, names in os.walk(self.source):
+            for name in (one for one in names if one.endswith(".py")):
+                path = os.path.join(folder, name)
+                with open(path, encoding="utf-8") as stream:
+                    found[os.path.relpath(path, self.source)] = stream.read()
+        return found
 
     def command(self, tree, known, *more, limit=1200):
         """Run shardctl prove: (exit status, its JSON, its messages)."""
@@ -273,12 +275,10 @@ class Prove:
 
     def refuses(self, name, file, function, change):
         """One planted difference."""
-        def mutate(path, text):
-            if path != file:
-                return text
-            tree = ast.parse(text)
-            change(method(tree, function))
-            return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+        def mutate(files):
+            tree = ast.parse(files[file])
+            change(refactored.method(tree, function)[1])
+            files[file] = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
         tree = self.copy(name, mutate)
         known = tree + "-known.json"
         with open(known, "w", encoding="utf-8") as stream:
@@ -293,9 +293,31 @@ class Prove:
                 lines.append("the file of known versions was changed")
         return lines
 
+    def decides(self, name, changes, provable):
+        """A tree that is refactored: whether it is proven, which it must, need not, or must not be."""
+        tree = self.copy(name, *changes)
+        known = tree + "-known.json"
+        status, result, messages = self.command(tree, known)
+        proven = (status, result.get("result")) == (0, "proven")
+        lines = []
+        if provable not in (None, proven) or not proven and (
+                (status, result.get("result")) != (1, "not proven") or not result.get("function")):
+            lines += ["status %s, %s" % (status, json.dumps(result)[:900]), messages[-900:]]
+        found, said = self.family(tree, SHARD_KNOWN=known if proven else None)
+        if bool(found.get("family")) != proven:
+            lines.append("served: %s %s" % (found, said))
+        if proven:  # of this tree only, whatever has changed in it
+            with open(os.path.join(tree, "dlio_benchmark", refactored.NAMES), "a", encoding="utf-8") as stream:
+                stream.write("\n")
+            found, said = self.family(tree, SHARD_KNOWN=known)
+            if found.get("family") or "shardctl prove" not in said:
+                lines.append("another tree is served: %s %s" % (found, said))
+        return lines
+
     def accepts(self):
         """What makes no difference; and then the file."""
-        tree = self.copy("harmless", harmless)
+        tree = self.copy("harmless", lambda files: files.update(
+            {file: harmless(file, text) for file, text in files.items()}))
         known = os.path.join(self.workdir, "conf", "known.json")
         os.makedirs(os.path.dirname(known))
         found, messages = self.family(tree, SHARD_KNOWN=known)
@@ -360,7 +382,9 @@ def main():
     workdir = options.work_folder(args, "dlio-prove-")
     prove = Prove(args, workdir)
     cases = [("harmless", prove.accepts)] + [
-        (name, lambda one=(name, *rest): prove.refuses(*one)) for name, *rest in planted()]
+        (name, lambda one=(name, *rest): prove.refuses(*one)) for name, *rest in planted()] + [
+        (name, lambda one=(name, *rest): prove.decides(*one))
+        for name, *rest in refactored.changes(prove.files())]
     cases = [case for case in cases if re.search(args.filter, case[0])]
     if args.list:
         print("\n".join(name for name, _ in cases))

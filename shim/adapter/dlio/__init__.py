@@ -86,7 +86,9 @@ def _patch(loaded, module):
         if module in patches:
             patches[module](loaded, tree)
     if module == "dlio_benchmark.utils.config":
-        benchmark.patch_config(family, length, loaded, tree)
+        helpers = proof["helpers"] if proof else {"listing": {}, "others": {}}
+        benchmark.rely_on(helpers["others"])
+        benchmark.patch_config(family, helpers["listing"], length, loaded, tree)
 
 
 def _without():

@@ -7,12 +7,15 @@ A DLIOBenchmark begins with LoadConfig(). By then its class is there, however DL
 Run: so it is known who lists, and nothing needs to be read from the frames of callers. While it runs,
 len() in its module knows Tokens, and range() may stand for numbers that are not counted (skipped.py).
 """
+import contextlib
+import importlib
 import sys
 import types
 
 from ..genuine import stranger
 from ..native import WARN, native, speaks
 from ..patching import is_displaced, lent, replace
+from ..recognise import module_of
 from ..sequences import FileList
 
 _run = None   # the Run at hand
@@ -44,11 +47,12 @@ class Run:
     skip       if it counts its files' names, and need not: a skipped.Skip; None
     """
 
-    def __init__(self, benchmark, function, changes):
+    def __init__(self, benchmark, functions, changes):
         self.benchmark, self.skip = benchmark, None
         self._changes = changes
-        self._code, self._inner = function.__code__, set(_inside(function.__code__))
-        self._module = function.__globals__["__name__"]
+        self._codes = [one.__code__ for one in functions]
+        self._inner = [code for one in self._codes for code in _inside(one)]
+        self._module = functions[0].__globals__["__name__"]
 
     def _is_own(self, kind):
         """Whether a class is one of DLIO's, and no plug-in's that is made of it."""
@@ -59,9 +63,9 @@ class Run:
         return module.partition(".")[0] in ("dlio_benchmark", package) and module != "__main__"
 
     def calls(self, code):
-        """"itself" if the code is that of initialize(), "inside" if of a function in it; None. Only
-        who calls is compared: of a caller's frame nothing is taken."""
-        if code is self._code:
+        """"itself" if the code is that of initialize() or a helper of it, "inside" if of a function in
+        one; None. Only who calls is compared: of a caller's frame nothing is taken."""
+        if any(code is one for one in self._codes):
             return "itself"
         return "inside" if any(code is one for one in self._inner) else None
 
@@ -114,12 +118,12 @@ def _range(*arguments):
     return _run.skip.range((caller.f_code, caller.f_lasti), *arguments)
 
 
-def patch_initialize(cls, function, changes, length):
+def patch_initialize(cls, functions, changes, length):
     """Put initialize() of a class into a Run.
 
-    function  DLIO's own, behind all decorators
-    changes   tells what is not as it was recognised, in words, or None
-    length    len() while it runs
+    functions  returns DLIO's own, behind all decorators, and its helpers
+    changes    tells what is not as it was recognised, in words, or None
+    length     len() while it runs
     """
     global _changes
     original = vars(cls)["initialize"]
@@ -127,14 +131,17 @@ def patch_initialize(cls, function, changes, length):
 
     def initialize(self, *args, **kwargs):
         global _run
-        run = Run(self, function, changes)
+        running = functions()
         why = changes()
         if why is not None:
             say("DLIO's dataset is listed", why)
             return original(self, *args, **kwargs)
+        run = Run(self, running, changes)
         before, _run = _run, run
         try:
-            with lent(function.__globals__, len=length, range=_range):
+            with contextlib.ExitStack() as stack:
+                for scope in {id(one.__globals__): one.__globals__ for one in running}.values():
+                    stack.enter_context(lent(scope, len=length, range=_range))
                 return original(self, *args, **kwargs)
         finally:
             _run = before
@@ -142,19 +149,33 @@ def patch_initialize(cls, function, changes, length):
     replace(cls, initialize)
 
 
+def _module(file, main):
+    """The module of a file of DLIO's, None if it is not loaded. main: the one of DLIOBenchmark."""
+    return main if file == "main.py" else sys.modules.get(module_of(file))
+
+
+def _helpers(tree, listing, main):
+    """The functions of a table that run."""
+    for file in listing:
+        if _module(file, main) is None:
+            importlib.import_module(module_of(file))  # initialize() would, in a moment
+    found = [tree.runs(_module(file, main), file, function)
+             for file, functions in listing.items() for function in functions]
+    return [one for one in found if one is not None]  # changes_in() tells of those that are others
+
+
 def changes_in(tree, family, main):
     """The first function, of those that are loaded, that is not the one that was recognised, in
     words; None. main: the module of DLIOBenchmark."""
     running = []
     for file, functions in [one for known in (family.known, *_relied) for one in known.items()]:
-        name = "dlio_benchmark." + file[:-len(".py")].replace("/", ".")
-        module = main if file == "main.py" else sys.modules.get(name)
+        module = _module(file, main)
         if module is None:
             continue
         for function in functions:
             found = tree.runs(module, file, function)
-            cls, _, name = function.partition(".")
-            if found is None or is_displaced(vars(module)[cls], name):
+            cls, _, name = function.rpartition(".")
+            if found is None or is_displaced(vars(module)[cls] if cls else module, name):
                 return "%s is not the function that %s has: something has replaced or wrapped it" % (
                     function, tree.path(file))
             running.append(found)
@@ -162,10 +183,11 @@ def changes_in(tree, family, main):
     return name and "%s, which DLIO lists with, is not Python's or numpy's own" % name
 
 
-def patch_config(family, length, module, tree):
+def patch_config(family, listing, length, module, tree):
     """Patch dlio_benchmark.utils.config: LoadConfig() finds DLIOBenchmark, and puts its initialize()
-    into a Run. length: len() while it runs."""
+    into a Run. listing: the helpers of initialize(), as a proof has them; length: len() while it runs."""
     original = module.LoadConfig
+    rely_on(listing)
 
     def LoadConfig(args, config):
         result = original(args, config)
@@ -180,7 +202,9 @@ def patch_config(family, length, module, tree):
                 say("DLIO's dataset is listed", "DLIOBenchmark.initialize is not the function that %s has: "
                     "something has replaced or wrapped it" % tree.path("main.py"))
             elif getattr(vars(cls)["initialize"], "__module__", "") != __name__:
-                patch_initialize(cls, function, lambda main=main: changes_in(tree, family, main), length)
+                patch_initialize(
+                    cls, lambda main=main, own=function: [own, *_helpers(tree, listing, main)],
+                    lambda main=main: changes_in(tree, family, main), length)
         return result
 
     replace(module, LoadConfig)

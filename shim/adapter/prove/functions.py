@@ -4,6 +4,7 @@
 Started by main.py, with the functions that are to be proven. Prints a line of JSON for each thing
 that main.py is to know: {"say": text}, {"proven": [functions]}, or {"differs": {...}}.
 """
+import ast
 import importlib
 import inspect
 import json
@@ -11,6 +12,7 @@ import os
 import random
 import time
 
+from .. import recognise
 from ..listing import Listing
 from ..sequences import FileList
 from . import fakes, shapes
@@ -103,6 +105,12 @@ class At:
         fields = getattr(self.config.ConfigArguments, "__dataclass_fields__", {})
         known = set(dir(self.config.ConfigArguments)) - set(fields)
         return known | set(self._options) | KNOWN_OPTIONS
+
+    def numbers(self):
+        """{option: values} of those that are no others' business, and that JSON can tell."""
+        return {name: [*values, 1000] if type(values[0]) is int else values
+                for name, values in self._options.items()
+                if name not in KNOWN_OPTIONS and isinstance(values[0], (bool, int, float))}
 
     def vary(self):
         """Other values than the defaults' for a few options."""
@@ -217,7 +225,8 @@ def tell(**what):
 
 def main(request):
     """Prove functions: the exit status. `request` has "folder", "functions" (all of the family's
-    table), "changed" (file -> functions that are of no known shape), "seconds" and "sizes"."""
+    table), "changed" (file -> functions that are of no known shape), "texts" ([(file, {function: numbers
+    that it may have}]) of these and what they call), and "seconds"."""
     import _libshard
 
     if _libshard.family() != request["family"]:
@@ -238,17 +247,17 @@ def main(request):
     at.prepare(shapes.TRIED + 60)
     from .cases import CASES, LISTED
 
-    tree = _libshard.dlio.tree
-    for file, names in request["changed"].items():
-        with open(tree.path(file), encoding="utf-8") as stream:
-            nodes = shapes.methods(stream.read())
-        for name in names:
-            spots = shapes.blind_spots(nodes[name], at.options(),
-                                       request["sizes"].get(name, ()))
+    tree, asked = _libshard.dlio.tree, set()
+    for file, names in request["texts"]:
+        nodes = recognise.functions(ast.parse(shapes.text_of(tree, file)))
+        for name, sizes in names.items():
+            spots = shapes.blind_spots(nodes[name], at.options(), sizes)
             if spots:
                 tell(differs={"function": name, "input": {}, "theirs": "it depends on " + spots[0],
                               "ours": "what no proof can try"})
                 return 1
+            asked.update(shapes.options_in(nodes[name]))
+    tell(options={name: values for name, values in at.numbers().items() if name in asked})
     changed = {name for names in request["changed"].values() for name in names}
     if request["only look"]:
         tell(proven=[])

@@ -15,12 +15,14 @@ from .. import LIBRARY, dlio, known
 from ..recognise import Tree, recognise
 from . import runs, shapes
 from .cases import LISTED
+from .reach import Reach
 from .table import SHAPES
 
 LIMIT = 900  # seconds, on a machine that has other things to do
 CANDIDATES = 3
-# Numbers in functions that known families have, too: names in a chunk that rank 0 broadcasts.
-SIZES = {"DLIOBenchmark.initialize": [1000000]}
+# Numbers that known families have in it, too: names in a chunk that rank 0 broadcasts.
+SIZES = (1000000,)
+ROOT = "main.py", "DLIOBenchmark.initialize"
 
 
 class NotProven(Exception):
@@ -28,26 +30,22 @@ class NotProven(Exception):
 
 
 def look(tree, family):
-    """(number of functions that are known, {file: [functions of a new shape]}, [(file, missing
-    function)]) of a tree, by the table of a family; OSError, ValueError, SyntaxError."""
-    alike, changed, missing = 0, {}, []
+    """(number of functions that are known, {file: [functions of a new shape, or that have moved there]},
+    [(file, missing function)]) of a tree, by the table of a family; OSError, ValueError, SyntaxError."""
+    alike, changed, missing, shaped = 0, {}, [], {}
     for file, functions in family.known.items():
-        shaped = None
         for function, prints in functions.items():
-            found = tree.fingerprint(file, function)
+            home, found = tree.home(file, function), tree.fingerprint(file, function)
             if found is None:
                 missing.append((file, function))
                 continue
-            if found in prints:
-                alike += 1
-                continue
-            if shaped is None:
-                with open(tree.path(file), encoding="utf-8") as stream:
-                    shaped = shapes.shapes(stream.read())
-            if shaped.get(function) in {SHAPES.get(one, "?") for one in prints}:
+            if home not in shaped:
+                shaped[home] = shapes.shapes(shapes.text_of(tree, home)) if found not in prints else {}
+            if home == file and (found in prints or shaped[home].get(function) in {
+                    SHAPES.get(one, "?") for one in prints}):
                 alike += 1
             else:
-                changed.setdefault(file, []).append(function)
+                changed.setdefault(home, []).append(function)
     return alike, changed, missing
 
 
@@ -72,10 +70,23 @@ def candidates(tree):
             if number <= found[0][0] + 1][:CANDIDATES]
 
 
-def proof_of(tree, family, evidence):
+def helpers_of(tree, family, changed):
+    """What the functions of a new shape call: see known.py."""
+    table = {}
+    for file, functions in family.known.items():
+        for function in functions:
+            table.setdefault(tree.home(file, function), []).append(function)
+    reach = Reach(tree, table)
+    roots = [(file, function) for file, functions in changed.items() for function in functions]
+    lists = [root for root in roots if root == ROOT]
+    return {"listing": reach.of(lists), "others": reach.of([root for root in roots if root != ROOT])}
+
+
+def proof_of(tree, family, changed, evidence):
     version, adapter = known.this_libshard()
     return {"family": family.name, "libshard": version, "adapter": adapter,
-            "functions": known.functions_of(tree, family),
+            "functions": known.functions_of(tree, family), "package": tree.digest(),
+            "helpers": helpers_of(tree, family, changed),
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "evidence": evidence}
 
@@ -134,22 +145,28 @@ class Prover:
         env.update(quiet)
         return env
 
-    def trust(self, family):
-        """Let the processes of the proof take the tree for one of the family."""
-        write(os.path.join(self.scratch, "known.json"), [proof_of(self.tree, family, {})])
+    def trust(self, family, changed):
+        """Let the processes of the proof take the tree for one of the family: its helpers."""
+        proof = proof_of(self.tree, family, changed, {})
+        write(os.path.join(self.scratch, "known.json"), [proof])
+        return proof["helpers"]
 
-    def functions(self, family, changed, only_look=False):
-        """DLIO's functions and the adapter's side by side: (proven functions, number of cases)."""
+    def functions(self, family, changed, helpers, only_look=False):
+        """DLIO's functions and the adapter's side by side: (proven functions, number of cases, options
+        that what has changed asks for: {name: values to try})."""
+        lists = {ROOT, *((file, name) for file, names in helpers["listing"].items() for name in names)}
+        texts = [(file, {name: SIZES if (file, name) in lists else () for name in names})
+                 for table in (changed, *helpers.values()) for file, names in table.items()]
         request = {"family": family.name, "folder": os.path.join(self.scratch, "functions"),
                    "functions": [name for names in family.known.values() for name in names],
-                   "changed": changed, "seconds": 5, "sizes": SIZES,
+                   "changed": changed, "texts": texts, "seconds": 5,
                    "only look": only_look}
         os.makedirs(request["folder"], exist_ok=True)
         env = {**self.environment(), "LD_PRELOAD": LIBRARY, "SHARD_LOG": "warn",
                "SHARD_KNOWN": os.path.join(self.scratch, "known.json"),
                "SHARD_CACHE_DIR": os.path.join(self.scratch, "cache")}
         log = os.path.join(self.scratch, "functions.log")
-        cases, proven = 0, None
+        cases, proven, asked = 0, None, {}
         with open(log, "wb") as errors, subprocess.Popen(
                 [sys.executable, "-c", "import _libshard, sys; sys.exit(_libshard.prove("
                  "['functions', sys.argv[1]]))", json.dumps(request)], env=env,
@@ -165,7 +182,7 @@ class Prover:
                         self.say(told["say"])
                     if "differs" in told:
                         raise NotProven(told["differs"])
-                    proven = told.get("proven", proven)
+                    proven, asked = told.get("proven", proven), told.get("options", asked)
                     if time.monotonic() > self.deadline:
                         raise runs.Fault(runs.TOO_LONG)
             finally:
@@ -176,11 +193,11 @@ class Prover:
                 lines = [line.strip() for line in stream if line.strip()]
             raise runs.Fault("this DLIO's modules cannot be imported: %s"
                              % (lines or ["no message"])[-1][:300])
-        return proven, cases
+        return proven, cases, asked
 
     def one(self, family, changed):
         """Prove that the tree is of a family: the evidence. NotProven, Fault."""
-        self.trust(family)
+        helpers = self.trust(family, changed)
         names = sorted(name for names in changed.values() for name in names)
         self.say("nearest family: %s; %s" % (
             family.name, "of new shape: " + ", ".join(names) if names
@@ -190,10 +207,10 @@ class Prover:
         listed = None
         try:
             if names and set(names) <= set(LISTED):  # where a difference is to be expected
-                self.functions(family, changed, only_look=True)
-                listed = proof.lists()
-            proven, cases = self.functions(family, changed)
-            listed = listed or proof.lists()
+                *_, asked = self.functions(family, changed, helpers, only_look=True)
+                listed = proof.lists(asked)
+            proven, cases, asked = self.functions(family, changed, helpers)
+            listed = listed or proof.lists(asked)
             agreed = proof.runs()
         except runs.Differs as error:
             function, given, theirs, ours = error.args
@@ -236,7 +253,7 @@ class Prover:
         result = {"result": "proven", "family": candidate.name, "tree": self.tree.folder,
                   "evidence": evidence}
         if family is None:
-            proof = proof_of(self.tree, candidate, evidence)
+            proof = proof_of(self.tree, candidate, changed, evidence)
             proofs = [one for one in proofs_of(self.target)
                       if any(one[word] != proof[word] for word in ("family", "libshard", "adapter",
                                                                    "functions"))]

@@ -116,8 +116,8 @@ def release(benchmark):
 _composed = []  # DLIO's own settings: Hydra takes a quarter of a second for them
 
 
-def make(options):
-    """A DLIOBenchmark of {option: value}."""
+def make(case):
+    """A DLIOBenchmark of a case's "options", as Hydra names them, and "arguments", DLIO's own."""
     import copy
 
     import dlio_benchmark
@@ -137,9 +137,11 @@ def make(options):
             _composed.append(compose(config_name="config")["workload"])
     workload = copy.deepcopy(_composed[0])
     OmegaConf.set_struct(workload, False)
-    for name, value in options.items():
+    for name, value in case["options"].items():
         OmegaConf.update(workload, name, value, force_add=True)
-    return DLIOBenchmark(workload)
+    benchmark = DLIOBenchmark(workload)
+    vars(benchmark.args).update(case.get("arguments", {}))
+    return benchmark
 
 
 NOT_COMPARED = ("logger", "dlp_logger", "resized_image", "output_folder", "logfile_path")
@@ -156,7 +158,7 @@ def listed(case, _rank, out):
     import numpy
 
     numpy.random.seed(4711)
-    benchmark = make(case["options"])
+    benchmark = make(case)
     try:
         benchmark.initialize()
         args = benchmark.args
@@ -176,7 +178,7 @@ def listed(case, _rank, out):
 
 def ran(case, rank, out):
     """Steps of a whole run."""
-    benchmark = make(case["options"])
+    benchmark = make(case)
     try:
         benchmark.initialize()
         benchmark.run()

@@ -79,6 +79,8 @@ RUNS = (  # name, data set, loader, numbers of ranks, options
     ("row groups", "groups", "pytorch", (2,), {"reader.read_threads": 1}),
     ("from_generator, shuffled", "samples", "tensorflow", (2,), {"reader.read_threads": 2,
                                                                  **SEEDED}),
+    ("names that are made", "folders", "pytorch", (2, 3), {
+        "dataset.skip_listing": True, "dataset.listing_validation_interval": 5, **SEEDED}),
     ("TFRecord", "records", "tensorflow", (2,), {"reader.read_threads": 1}),
 )
 
@@ -185,6 +187,38 @@ def list_cases(layouts, folder, scratch, loaders, ranks, count, pick):
         yield {"name": "list-%d-%03d" % (ranks, number), "kind": "list", "epochs": 2,
                "about": dict(options, folder=name, loader=loader, ranks=ranks),
                "options": settings(path, os.path.join(scratch, "work"), fmt, loader, options)}
+
+
+def made_cases(scratch, loaders, ranks, count, pick):
+    """Cases of kind "list" where nothing is listed: each rank makes its names (skip_listing)."""
+    for number in range(count):
+        train, valid = pick.choice((1, 5, 12, 33, 64, 120, 1000)), pick.choice((0, 4, 16, 101))
+        options = {
+            "dataset.skip_listing": True,
+            "dataset.listing_validation_interval": pick.choice((0, 0, 0, 1, 3, ranks)),
+            "dataset.num_files_train": train, "dataset.num_files_eval": valid,
+            "dataset.num_subfolders_train": pick.choice((0, 0, 1, 2, 7, 10, 55)),
+            "dataset.num_subfolders_eval": pick.choice((0, 1, 3)),
+            "dataset.num_samples_per_file": pick.choice((1, 1, 3)),
+            "reader.batch_size": pick.choice((1, 2)), "reader.batch_size_eval": 1,
+            "reader.read_threads": pick.choice((0, 1, 3)), "train.seed_change_epoch": pick.random() < .7,
+            "workflow.evaluation": pick.random() < .8}
+        for what in ("file_shuffle", "sample_shuffle"):
+            options["reader." + what] = pick.choice(("seed", "random", "off"))
+        loader = pick.choice(loaders)
+        yield {"name": "made-%d-%03d" % (ranks, number), "kind": "list", "epochs": 2,
+               "about": dict(options, loader=loader, ranks=ranks),
+               "many": train // ranks > 3 and not options["dataset.listing_validation_interval"],
+               "options": settings(os.path.join(scratch, "data", "made"), os.path.join(scratch, "work"),
+                                   pick.choice(("jpeg", "npz")), loader, options)}
+
+
+def with_arguments(case, asked, pick):
+    """A case with other values of what functions of a new shape ask for."""
+    case["arguments"] = {name: pick.choice(values) for name, values in sorted(asked.items())
+                         if pick.random() < .6}
+    case["about"].update(case["arguments"])
+    return case
 
 
 # ---- jobs ----------------------------------------------------------------------------------------
@@ -421,7 +455,7 @@ def clipped(value, most=300):
 
 def compare_lists(cases, theirs, ours):
     """How many cases agree; Differs. At least some must have been lazy, and without an error."""
-    good = lazy = 0
+    good = lazy = many = made = 0
     for case in cases:
         name = case["name"]
         for rank, (one, other) in enumerate(zip(theirs[name], ours[name])):
@@ -430,15 +464,19 @@ def compare_lists(cases, theirs, ours):
                 where, plain, adapted = found
                 raise Differs(None, dict(case["about"], rank=rank, at=where.lstrip(".")),
                               clipped(plain), clipped(adapted))
-            good += bool(one) and "error" not in one
-            lazy += bool(other) and "error" not in other and other.get("type") == "_libshard"
+            if not one or "error" in one:
+                continue
+            answered, makes = other.get("type") == "_libshard", case.get("many", False)
+            good, lazy = good + 1, lazy + answered
+            many, made = many + makes, made + (makes and answered)
     if not good:
         first = next((one for case in cases for one in theirs[case["name"]] if one), {})
         raise Fault("initialize() of this DLIO fails on every list: %s"
                     % str(first.get("error"))[:300])
-    if lazy * 2 < good:
+    if lazy * 2 < good or made * 2 < many:
         raise Differs(None, {"at": "the list of files"}, "a list that the adapter answers",
-                      "an unmodified list in %d of %d cases" % (good - lazy, good))
+                      "an unmodified list in %d of %d cases, %d of %d with skip_listing" % (
+                          good - lazy, good, many - made, many))
     return good
 
 
@@ -478,8 +516,13 @@ class Proof:
         if not self.loaders:
             raise Fault("this Python has neither torch nor tensorflow")
 
-    def lists(self, counts=((2, 64), (3, 32))):
-        """The small lists: how many; Differs."""
+    def makes_names(self):
+        """Whether this DLIO can make names instead of listing them."""
+        with open(self.tree.path("utils/config.py"), encoding="utf-8") as stream:
+            return "skip_listing" in stream.read()
+
+    def lists(self, asked, counts=((2, 64), (3, 32))):
+        """The small lists, with other values of the options `asked`: how many; Differs."""
         pick = random.Random(12)
         folder = os.path.join(self.runner.data, "lists")
         if not os.path.isdir(folder):
@@ -488,6 +531,9 @@ class Proof:
         for ranks, count in counts:
             cases = list(list_cases(self.layouts, folder, self.runner.scratch, self.loaders, ranks,
                                     count, random.Random(ranks)))
+            if self.makes_names():
+                cases += made_cases(self.runner.scratch, self.loaders, ranks, count // 2, random.Random(ranks))
+            cases = [with_arguments(case, asked, pick) for case in cases]
             theirs = self.runner.run("unmodified", ranks, cases)
             ours = self.runner.run("libshard", ranks, cases)
             total += compare_lists(cases, theirs, ours)
@@ -539,7 +585,8 @@ class Proof:
         for ranks in (2, 3):
             cases = []
             for name, data, loader, numbers, options in RUNS:
-                if data in made and loader in self.loaders and ranks in numbers:
+                if data in made and loader in self.loaders and ranks in numbers and (
+                        self.makes_names() or "dataset.skip_listing" not in options):
                     if options.get("reader.read_threads") == 2 and loader == "pytorch" and (
                             os.path.exists(self.tree.path("reader/parquet_reader.py"))):
                         # Spawned, which takes long.

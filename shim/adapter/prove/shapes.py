@@ -7,6 +7,8 @@ only log, and numbers the names of locals. What is not sure to make no differenc
 import ast
 import hashlib
 
+from ..recognise import functions
+
 LOGGERS = ("logging", "logger")
 LEVELS = ("debug", "info", "warning", "error", "output")
 # What an argument of a log line may call: nothing that changes anything.
@@ -51,18 +53,18 @@ def _is_nothing(statement):
             or isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
 
 
-def _clean(node):
+def clean(node):
     """Take out of a function what does nothing."""
     for field in ("body", "orelse", "finalbody"):
         statements = getattr(node, field, None)
         if isinstance(statements, list):
             for statement in statements:
-                _clean(statement)
+                clean(statement)
             setattr(node, field, [one for one in statements if not _is_nothing(one)])
     for handler in getattr(node, "handlers", ()):
-        _clean(handler)
+        clean(handler)
     for case in getattr(node, "cases", ()):
-        _clean(case)
+        clean(case)
 
 
 def _parameters(arguments):
@@ -135,7 +137,7 @@ def _write(node, names, out):
 
 def shape(function):
     """The shape of a function, a node of `ast` that is changed: sixteen hex digits."""
-    _clean(function)
+    clean(function)
     own, order = _locals(function), {}
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and node.id in own:
@@ -145,16 +147,15 @@ def shape(function):
     return hashlib.sha256("\n".join(out).encode()).hexdigest()[:16]
 
 
-def methods(source):
-    """{Class.method: its node} of a module's source; SyntaxError."""
-    return {"%s.%s" % (cls.name, function.name): function
-            for cls in ast.parse(source).body if isinstance(cls, ast.ClassDef)
-            for function in cls.body if isinstance(function, ast.FunctionDef)}
+def text_of(tree, file):
+    """The source of one of a tree's modules; OSError, ValueError."""
+    with open(tree.path(file), encoding="utf-8") as stream:
+        return stream.read()
 
 
 def shapes(source):
-    """{Class.method: its shape} of a module's source; SyntaxError."""
-    return {name: shape(function) for name, function in methods(source).items()}
+    """{qualified name: its shape} of a module's source; SyntaxError."""
+    return {name: shape(function) for name, function in functions(ast.parse(source)).items()}
 
 
 # ---- what a proof by trying cannot see -----------------------------------------------------------
@@ -166,11 +167,17 @@ _ASKS = {"environ": "the environment", "getenv": "the environment", "getpid": "t
          "uuid4": "chance", "_getframe": "its callers", "getsizeof": "sizes in memory"}
 
 
+def options_in(function):
+    """The names of DLIO's arguments that a function reads, by its text."""
+    return {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)
+            and getattr(node.value, "attr", getattr(node.value, "id", None)) in ("args", "_args")}
+
+
 def blind_spots(function, options, sizes=()):
     """What makes no proof by trying: [text]. `options` are those that the proofs vary or fix with
     reason; `sizes` are numbers that the family's own versions have. The node is changed."""
     found = []
-    _clean(function)
+    clean(function)
     for node in ast.walk(function):
         if isinstance(node, ast.Constant) and type(node.value) in (int, float) and (
                 abs(node.value) > TRIED and node.value not in sizes):

@@ -29,7 +29,7 @@ def lines_of(file, function):
     with open(dlio.tree.path(file), encoding="utf-8") as stream:
         text = stream.read()
     source = recognise.Source(text)
-    first, last = source._methods[function]
+    first, last = source._lines[function]
     return text.split("\n")[first - 1:last]
 
 
