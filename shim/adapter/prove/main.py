@@ -30,8 +30,9 @@ class NotProven(Exception):
 
 
 def look(tree, family):
-    """(number of functions that are known, {file: [functions of a new shape, or that have moved there]},
-    [(file, missing function)]) of a tree, by the table of a family; OSError, ValueError, SyntaxError."""
+    """(number of functions whose text is known, {file: [functions of a new shape, or that have moved
+    there]}, [(file, missing function)]) of a tree, by the table of a family; OSError, ValueError,
+    SyntaxError."""
     alike, changed, missing, shaped = 0, {}, [], {}
     for file, functions in family.known.items():
         for function, prints in functions.items():
@@ -40,11 +41,10 @@ def look(tree, family):
                 missing.append((file, function))
                 continue
             if home not in shaped:
-                shaped[home] = shapes.shapes(shapes.text_of(tree, home)) if found not in prints else {}
-            if home == file and (found in prints or shaped[home].get(function) in {
-                    SHAPES.get(one, "?") for one in prints}):
-                alike += 1
-            else:
+                shaped[home] = shapes.shapes(shapes.text_of(tree, home))
+            same = found in prints or shaped[home].get(function) in {SHAPES.get(one, "?") for one in prints}
+            alike += same
+            if not same or home != file:
                 changed.setdefault(home, []).append(function)
     return alike, changed, missing
 
@@ -58,7 +58,7 @@ def candidates(tree):
         except (OSError, ValueError, SyntaxError) as error:
             missing, alike, changed = [(str(error), None)], 0, {}
         if not missing:
-            found.append((sum(map(len, changed.values())), family, changed))
+            found.append((sum(map(len, family.known.values())) - alike, family, changed))
         elif lacking is None or (len(missing), -alike) < lacking[:2]:
             lacking = len(missing), -alike, family, missing[0]
     if not found:

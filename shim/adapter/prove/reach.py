@@ -19,7 +19,6 @@ class _Module:
         self.functions = functions(syntax)
         for function in self.functions.values():
             clean(function)  # what log lines call makes no difference
-        self.classes = {one.name for one in syntax.body if isinstance(one, ast.ClassDef)}
         self.imported = imported(ast.walk(syntax), file)  # name -> (module, name in it)
         self.modules = {name: ".".join(origin) for name, origin in self.imported.items()
                         if os.path.isfile(tree.path(file_of(".".join(origin))))}
@@ -39,7 +38,6 @@ class Reach:
     def __init__(self, tree, known):
         self._tree, self._modules = tree, {}
         self._known = {(file, name) for file, names in known.items() for name in names}
-        self._classes = {(file, name.partition(".")[0]) for file, name in self._known}
 
     def _module(self, file):
         if file not in self._modules:
@@ -50,16 +48,13 @@ class Reach:
         return self._modules[file]
 
     def _named(self, file, name, deep=0):
-        """[(file, function)] that a name of a module stands for: a function, or all of a class."""
+        """[(file, function)] that a name of a module stands for. Not what classes hold: what DLIO makes
+        of them, as checkpoints, is no part of lists, and what is goes by the families' tables."""
         module = self._module(file)
         if module is None or deep > 4:
             return []
         if name in module.functions:
             return [(file, name)]
-        if name in module.classes:
-            if (file, name) in self._classes:
-                return []
-            return [(file, one) for one in module.functions if one.startswith(name + ".")]
         origin, inner = module.imported.get(name, (None, None))
         return self._named(file_of(origin), inner, deep + 1) if origin else []
 
