@@ -184,15 +184,14 @@ class Tree:
     def home(self, file, function):
         """The file that has a function: another one if the file imports its class from there; OSError,
         ValueError, SyntaxError."""
-        cls = function.partition(".")[0]
-        for _ in range(MOVES):
-            source = self._source(file)
-            if cls in source.classes or cls not in source.imported:
-                break
+        cls, moves = function.partition(".")[0], MOVES
+        source = self._source(file)
+        while moves and cls not in source.classes and cls in source.imported:
             module, name = source.imported[cls]
             if name != cls or not os.path.isfile(self.path(file_of(module))):
                 break
-            file = file_of(module)
+            file, moves = file_of(module), moves - 1
+            source = self._source(file)
         return file
 
     def fingerprint(self, file, function):

@@ -166,7 +166,7 @@ def moved(files, name="VirtualIndexMap", target="utils/own_index.py"):
     config = ast.parse(files[CONFIG])
     cls = next(one for one in config.body if getattr(one, "name", "") == name)
     imports = [one for one in config.body if isinstance(one, (ast.Import, ast.ImportFrom))
-               and "dlio_benchmark" not in ast.unparse(one)]
+               and "dlio_benchmark.utils" not in ast.unparse(one)]
     files[target] = ast.unparse(ast.Module([*imports, cls], [])) + "\n"
     at = config.body.index(cls)
     config.body[at:at + 1] = ast.parse("from .%s import %s" % (target[len("utils/"):-3], name)).body

@@ -131,8 +131,10 @@ def patch_initialize(cls, functions, changes, length):
 
     def initialize(self, *args, **kwargs):
         global _run
-        running = functions()
-        why = changes()
+        try:
+            running, why = functions(), changes()
+        except ImportError as error:  # of a module that has helpers
+            running, why = [], str(error)
         if why is not None:
             say("DLIO's dataset is listed", why)
             return original(self, *args, **kwargs)

@@ -16,6 +16,9 @@ class Told(recognise.Tree):
         super().__init__("/dlio")
         self.told = told
 
+    def home(self, file, function):
+        return file
+
     def fingerprint(self, file, function):
         return self.told.get((file, function))
 
