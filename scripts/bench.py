@@ -21,7 +21,7 @@ import sys
 import time
 
 from scripts.bench_buckets import part_buckets
-from scripts.bench_forks import part_dlio_c, part_dlio_f, part_dlio_skip
+from scripts.bench_forks import part_dlio_c, part_dlio_f, part_dlio_sizes, part_dlio_skip
 from scripts.bench_job import (make_data, measure_epochs, measure_memory, measure_speed, measure_start,
                                memory, rounds)
 from scripts.bench_s3 import part_s3
@@ -50,6 +50,8 @@ def parse_arguments():
                         help="of the parts dlio-c and dlio-f: names of the dataset that nodes died of")
     parser.add_argument("--skip-names", type=int, default=1_000_000,
                         help="of the part dlio-skip: names of the dataset whose start is measured")
+    parser.add_argument("--sizes", default="1000,1170301,4194304,8345048",
+                        help="of the part dlio-sizes: numbers of files")
     parser.set_defaults(ranks=2, workers=2, batch=32)
     return parser.parse_args()
 
@@ -391,7 +393,8 @@ def main():
     parts = {"listing": part_listing, "index": part_index, "directories": part_directories,
              "access": part_access, "s3": part_s3, "buckets": part_buckets, "view": part_view,
              "memory": part_memory, "speed": part_speed, "start": part_start,
-             "dlio-c": part_dlio_c, "dlio-f": part_dlio_f, "dlio-skip": part_dlio_skip}
+             "dlio-c": part_dlio_c, "dlio-f": part_dlio_f, "dlio-skip": part_dlio_skip,
+             "dlio-sizes": part_dlio_sizes}
     chosen = args.only.split(",") if args.only else list(parts)
     os.makedirs(args.folder, exist_ok=True)
     report = Report()

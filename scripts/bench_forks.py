@@ -168,6 +168,51 @@ def part_dlio_skip(args, report):
                shim / bare, "<= 1.02", shim <= 1.02 * bare)
 
 
+CUT = 200  # steps of an epoch
+
+
+def measure_run(args, names, preload):
+    """(seconds to the first step, samples/s, seconds from the last step of the first epoch to the first
+    one of the second, most PSS of all processes) of two epochs that are cut."""
+    args = argparse.Namespace(**vars(args))
+    args.options = {**args.options, "train.total_training_steps": CUT}
+    job = Job(args, make_data(args, names), names, 0, preload, 2)
+    peak = 0
+
+    def done():
+        nonlocal peak
+        peak = max(peak, memory(job.process.pid)[0] + job.cache_bytes())
+        return peak > MOST or len(job.all_steps()) > CUT
+
+    try:
+        job.wait(done, 3600)
+        if peak > MOST:
+            return [float("nan")] * 3 + [peak]
+        times = [when for _, when in job.all_steps()]
+        skip = 8
+        return [times[0] - job.start,
+                (CUT - 1 - skip) * args.batch * args.ranks / (times[CUT - 1] - times[skip]),
+                times[CUT] - times[CUT - 1], peak]
+    finally:
+        job.stop()
+
+
+def part_dlio_sizes(args, report):
+    """The fork with skip_listing, where it is said to stop: by numbers of files."""
+    args = fork(args, "f")
+    if args is None:
+        return
+    args.batch, args.options = 24, SHUFFLED
+    for names in map(int, args.sizes.split(",")):
+        make_data(args, names)
+        bare, shim = rounds(args, *[lambda p=p: measure_run(args, names, p) for p in ("", args.preload)])
+        for i, (what, unit, scale) in enumerate((
+                ("start to first step", "s", 1), ("speed", "samples/s", 1),
+                ("from epoch to epoch", "s", 1), ("most memory on the node", "GB", 1e9))):
+            report.add(f"dlio-sizes: {what}, {names:,} files", unit, shim[i] / scale, "unmodified",
+                       bare[i] / scale, shim[i] / bare[i], "", None)
+
+
 def measure(args, report, letter):
     """All of a fork."""
     args = fork(args, letter)

@@ -73,16 +73,18 @@ class Job:
             self.process = subprocess.Popen(command, env=env, cwd=self.folder,
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
-    def steps(self):
-        """{step: when rank 0 had processed it}, of the last epoch that has begun."""
-        found = {}
+    def all_steps(self):
+        """[(step, when rank 0 had processed it)] of all epochs."""
         try:
             with open(os.path.join(self.folder, "dlio.log"), encoding="utf-8") as stream:
-                for when, step in STEP.findall(stream.read()):
-                    found[int(step)] = datetime.datetime.fromisoformat(when).timestamp()
+                return [(int(step), datetime.datetime.fromisoformat(when).timestamp())
+                        for when, step in STEP.findall(stream.read())]
         except OSError:
-            pass
-        return found
+            return []
+
+    def steps(self):
+        """{step: when rank 0 had processed it}, of the last epoch that has begun."""
+        return dict(self.all_steps())
 
     def wait(self, done, timeout=1200):
         """Wait until done() or the job's end; its status then, None if it still runs."""
