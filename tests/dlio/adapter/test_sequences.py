@@ -17,11 +17,15 @@ import sys
 import threading
 import tracemalloc
 import weakref
+from operator import add as plus
+from operator import iadd as onto
 from operator import itemgetter
 
 import _libshard
+import yaml
 from _libshard import numbered
 from _libshard.native import native
+from omegaconf import OmegaConf
 
 from .case import Case, config, listing, np, outcome, pair, sequences, shuffle_both
 from .plain import FEW, MANY, WORK, again, data, replaced, touch
@@ -234,12 +238,22 @@ class TestFileList(Case):
                 return pool.submit(operator.iadd, a, x).result()
 
         operators = {"+=": operator.iadd}
-        for run in (lambda a, x: operators["+="](a, x), lambda a, x: functools.reduce(operators["+="], [x, x], a),
+        for run in (lambda a, x: operators["+="](a, x), lambda a, x: (plus(a, []), onto(a, x)),
+                    lambda a, x: functools.reduce(operators["+="], [x, x], a),
                     in_a_thread):
             real, lazy = pair()
             ours, theirs = ["q"], ["q"]
             run(ours, lazy), run(theirs, real)
             self.same(ours, theirs)
+
+    def test_summed_by_other_names(self):
+        """A function that adds, by the name of a variable: there is a new list."""
+        real, lazy = pair()
+        added, ours = sum, ["q"]
+        for run in (lambda x: added([x, ["y"]], []), lambda x: plus(ours, x),
+                    lambda x: functools.reduce(plus, [[], x, ["y"]])):
+            self.same(run(lazy), run(real))
+        self.assertEqual(ours, ["q"])
 
     def test_changed_by_threads(self):
         """Threads that change a list at once change the same one."""
@@ -300,6 +314,37 @@ class TestFileList(Case):
             else:
                 theirs = function(pair()[0])
                 self.same(list(made) if isinstance(theirs, list) else made, theirs)
+
+    def test_others(self):
+        """What writes lists as YAML, and OmegaConf; also what is a dict, and what has become a list."""
+        def anchors(files):
+            return yaml.safe_dump({"b": files, "a": [files, {"c": files}], "d": []})
+
+        def config(files):
+            made = OmegaConf.create({"x": files, "y": [files], "z": {}})
+            made.w = files
+            made.y.append(files)
+            return OmegaConf.to_container(OmegaConf.merge(made, {"z": {"v": files}}))
+
+        class Dumper(yaml.SafeDumper):
+            """It writes how long lists are."""
+
+        Dumper.add_representer(list, lambda dumper, values: dumper.represent_int(len(values)))
+        real, lazy = pair()
+        grown = pair()[1]
+        grown.append(grown.pop())
+        for files in lazy, lazy[::-2], grown, sequences.Indices(3, 9):
+            for function in (yaml.safe_dump, yaml.dump, anchors, config, OmegaConf.create,
+                             lambda x: yaml.dump(x, Dumper=Dumper),
+                             lambda x: yaml.dump(x, Dumper=yaml.CSafeDumper)):
+                self.same(function(files), function(list(files)))
+        samples = sequences.SampleMap(range(5), 2, 9, 2)
+        for function in yaml.safe_dump, yaml.dump, config:
+            self.same(function(samples), function(dict(samples)))
+        for function in (heapq.heapify, lambda x: heapq.heappush(x, "a"), marshal.dumps):
+            with self.assertRaises((TypeError, ValueError)):
+                function(lazy)
+        self.same(list(lazy), real)
 
     def test_made_by_type(self):
         """Code that makes a list of the type it was given."""
