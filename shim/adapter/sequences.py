@@ -156,11 +156,11 @@ class FileList(ListLike):
             order = permutation.order(self._start, self._step, self._length)
         try:
             texts = os.fsencode(self.prefix), os.fsencode(pattern)
-        except UnicodeEncodeError:  # C could not write it
+            if order and os.fsdecode(b"".join(texts)) == self.prefix + pattern:
+                self._recipe = RECIPE.pack(*order, self._length, handle, *map(len, (*texts, moduli))) + (
+                    struct.pack("%dQ" % len(moduli), *moduli) + b"".join(texts)), permutation
+        except (UnicodeEncodeError, struct.error):  # C cannot write that, or not count so far
             return
-        if order and os.fsdecode(b"".join(texts)) == self.prefix + pattern:
-            self._recipe = RECIPE.pack(*order, self._length, handle, *map(len, (*texts, moduli))) + (
-                struct.pack("%dQ" % len(moduli), *moduli) + b"".join(texts)), permutation
         if self._permutation is not permutation:  # another thread has shuffled meanwhile
             self._forget()
 
