@@ -28,7 +28,7 @@ LIB := $(BOTH) \
        $(addprefix cache/,cache elect entry fetch first given kept lock produce wanted) \
        $(addprefix stats/,keeper notes opens run stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
-       adapter/adapter \
+       $(addprefix adapter/,adapter elements) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
        $(addprefix build/,batch build facts intake merge run sorter spool stream_writer writer) \

@@ -61,25 +61,18 @@ uint64_t shard_listing_count(const struct shard_listing *listing);
 ssize_t shard_listing_name(const struct shard_listing *listing, uint64_t i, char *buf, size_t size);
 
 /*
- * For libshard's own Python code, with the interpreter's lock held: prefix[length] and the name at
- * position i as a new str, decoded as os.fsdecode() does. NULL and an OSError: as for
- * shard_listing_name(); ERANGE if that is longer than PATH_MAX.
- */
-void *shard_adapter_path(const struct shard_listing *listing, uint64_t i, const char *prefix,
-                         size_t length);
-
-/*
- * Copy names from position i on, each followed by NUL, as many as fit into buf[size] and at most
- * `most`. Returns how many, and in *used their bytes; errors as shard_listing_name().
- */
-ssize_t shard_listing_names(const struct shard_listing *listing, uint64_t i, size_t most, char *buf,
-                            size_t size, size_t *used);
-
-/*
  * Position of `name`. -ENOENT if the listing does not have it; -EBADMSG if a block on the way to it
  * is damaged; -ENOTSUP if the listing keeps the order of a manifest. Allocates nothing.
  */
 int64_t shard_listing_find(const struct shard_listing *listing, const char *name);
+
+/*
+ * For libshard's own Python code, with the interpreter's lock held. shard_adapter_quicken(): give
+ * the class FileList a __getitem__() of C; 0: this interpreter cannot have it, or there is an
+ * exception. shard_adapter_find(): shard_listing_find(), fast for the name that this has made last.
+ */
+int shard_adapter_quicken(void *type);
+int64_t shard_adapter_find(const struct shard_listing *listing, const char *name);
 
 /*
  * Sequential reading. The caller owns the cursor; its fields are private. It needs no clean-up, and

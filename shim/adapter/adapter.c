@@ -55,9 +55,6 @@ static struct {
   object *(*PyModule_GetDict)(object *);
   object *(*PyEval_GetBuiltins)(void);
   object *(*PyUnicode_DecodeFSDefault)(const char *);
-  object *(*PyUnicode_DecodeFSDefaultAndSize)(const char *, ssize_t);
-  object *(*PyErr_SetFromErrno)(object *);
-  object **OSError; /* &PyExc_OSError */
   object *(*Py_CompileString)(const char *, const char *, int);
   object *(*PyEval_EvalCode)(object *, object *, object *);
   object *(*PyErr_Occurred)(void);
@@ -72,8 +69,8 @@ static const struct {
   const char *name;
   void **function;
 } symbols[] = {
-#define S(f)                                                                                       \
-  { #f, (void **)&py.f }
+/* clang-format off */
+#define S(f) {#f, (void **)&py.f}
     S(PySys_AddAuditHook),
     S(PyTuple_GetItem),
     S(PyUnicode_AsUTF8AndSize),
@@ -93,11 +90,9 @@ static const struct {
     S(PyErr_WriteUnraisable),
     S(Py_DecRef),
     S(PyMem_SetupDebugHooks),
-    S(PyUnicode_DecodeFSDefaultAndSize),
-    S(PyErr_SetFromErrno),
-    {"PyExc_OSError", (void **)&py.OSError},
     {"_Py_NoneStruct", (void **)&py.None},
 #undef S
+    /* clang-format on */
 };
 
 /* The products, and the packages whose import brings them in: what a product knows something about,
@@ -321,20 +316,6 @@ static bool debug_allocators(void) {
     return strstr(allocator, "debug");
   }
   return (mode && *mode) || has_argument(line, size, 'X', "dev");
-}
-
-void *shard_adapter_path(const struct shard_listing *listing, uint64_t i, const char *prefix,
-                         size_t length) {
-  char path[PATH_MAX];
-  ssize_t n = length < sizeof(path)
-                  ? shard_listing_name(listing, i, path + length, sizeof(path) - length)
-                  : -ERANGE;
-  if (n < 0) {
-    errno = (int)-n;
-    return py.PyErr_SetFromErrno(*py.OSError);
-  }
-  memcpy(path, prefix, length);
-  return py.PyUnicode_DecodeFSDefaultAndSize(path, (ssize_t)length + n);
 }
 
 void shard_adapter_init(void) {

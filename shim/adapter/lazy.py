@@ -5,6 +5,7 @@ change it.
 ListLike and DictLike are no subclasses of list and dict. Code in C that is given one, and looks into
 the memory of a list, would find none of its elements there. So it is told what they are by
 `__class__`, which isinstance() asks, and not by their type: such code raises TypeError, or iterates.
+heapq is of that kind, and marshal, whose error is a ValueError: they want list(x).
 """
 import _thread
 import collections.abc
@@ -13,6 +14,7 @@ import json
 import opcode
 import os
 import sys
+import types
 
 from .native import WARN, native, speaks
 from .patching import Proxy, replace
@@ -101,6 +103,16 @@ _ADDS = {(opcode.opmap.get("BINARY_ADD"), None): False, (opcode.opmap.get("INPLA
 _SUMS, _EXTENDS = {"sum", "add", "concat", "accumulate"}, {"iadd", "iconcat"}
 
 
+def _names(frame):
+    """The names that a function uses, and those of C's functions that its variables stand for."""
+    code = frame.f_code
+    names = set(code.co_names)
+    for scope in frame.f_globals, frame.f_locals:
+        values = map(scope.get, (*code.co_names, *code.co_varnames, *code.co_freevars))
+        names.update(value.__name__ for value in values if type(value) is types.BuiltinFunctionType)
+    return names
+
+
 def _is_sum():
     """Whether who adds a list of ours to another wants a new list: by `a + b`, not by `a += b`, or, as
     far as its names tell, by a function such as sum()."""
@@ -113,7 +125,8 @@ def _is_sum():
     extends = _ADDS.get((name, None), _ADDS.get((name, argument)))
     if extends is not None:
         return not extends
-    return not _SUMS.isdisjoint(code.co_names) and _EXTENDS.isdisjoint(code.co_names)
+    names = _names(frame)
+    return not _SUMS.isdisjoint(names) and _EXTENDS.isdisjoint(names)
 
 
 def _changing(name):
@@ -266,3 +279,31 @@ def _patch_json(cls):
 
 
 _patch_json(json.JSONEncoder)
+
+
+def _patch_yaml(module):
+    """yaml asks for the type, and then for what it was derived from."""
+    for cls in module.SafeRepresenter, module.Representer:
+        for like, kind in (ListLike, list), (DictLike, dict):
+            cls.add_multi_representer(
+                like, lambda dumper, value, kind=kind: dumper.yaml_representers[kind](dumper, value))
+
+
+def _patch_omegaconf(module):
+    """OmegaConf asks for the type of what it is given inside a list or dict."""
+    original = getattr(module, "_node_wrap", None)
+    if original is None:
+        return
+
+    def _node_wrap(*args, **kwargs):
+        return original(*map(_real, args), **{name: _real(value) for name, value in kwargs.items()})
+
+    replace(module, _node_wrap)
+
+
+def patches():
+    """Those of modules that are not imported yet, {module: function(module)}; others are made now."""
+    others = {"yaml.representer": _patch_yaml, "omegaconf.omegaconf": _patch_omegaconf}
+    for name in others.keys() & sys.modules.keys():
+        others.pop(name)(sys.modules[name])
+    return others

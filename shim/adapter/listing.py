@@ -15,8 +15,6 @@ class Listing:
 
     def __init__(self, handle):
         self._handle, self._native = handle, native()
-        self._path = self._native.path
-        self._before = None, b"", 0  # a prefix, encoded, and its length
         info = self._native.info(handle)
         self.count = info.entries
         self.sorted = info.order in (0, 1)  # by path or basename: names can be found
@@ -73,19 +71,9 @@ class Listing:
     def name(self, i):
         return self._native.name(self._handle, i)
 
-    def path(self, prefix, i):
-        """The i-th name behind a prefix."""
-        before = self._before
-        try:
-            if before[0] is not prefix:
-                encoded = os.fsencode(prefix)
-                self._before = before = prefix, encoded, len(encoded)
-            return self._path(self._handle, i, before[1], before[2])
-        except (OSError, ValueError):  # it is too long for that; or this says what is wrong
-            return prefix + self.name(i)
-
-    def names(self, i, most):
-        return self._native.names(self._handle, i, most)
+    def recipe(self):
+        """What C makes names of: (handle, pattern, moduli)."""
+        return self._handle.value, "", ()
 
     def find(self, name):
         return self._native.find(self._handle, name)

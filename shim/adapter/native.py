@@ -56,12 +56,9 @@ class Native:
 
         self._name = declare(quick, "shard_listing_name", ctypes.c_ssize_t, pointer,
                              ctypes.c_uint64, text, size)
-        # (handle, position, prefix, its length): the path as a str; OSError
-        self.path = declare(quick, "shard_adapter_path", ctypes.py_object, pointer, ctypes.c_uint64,
-                            text, size)
-        self._names = declare(quick, "shard_listing_names", ctypes.c_ssize_t, pointer,
-                              ctypes.c_uint64, size, text, size, ctypes.POINTER(size))
+        self._quicken = declare(quick, "shard_adapter_quicken", ctypes.c_int, ctypes.py_object)
         self._find = declare(quick, "shard_listing_find", ctypes.c_int64, pointer, text)
+        self._find_last = declare(quick, "shard_adapter_find", ctypes.c_int64, pointer, text)
         self._open = declare(quick, "shard_listing_open", ctypes.c_int, text,
                              ctypes.POINTER(pointer))
         self._facts = declare(quick, "shard_listing_info", None, pointer, ctypes.POINTER(Info))
@@ -327,13 +324,12 @@ class Native:
             raise OSError(-n, "the listing is damaged at position %d" % i)
         return os.fsdecode(buffer.value)
 
-    def names(self, handle, i, most):
-        """Up to `most` names from i on, at least one."""
-        buffer, used = self._buffer(), ctypes.c_size_t()
-        n = self._names(handle, i, most, buffer, 65536, ctypes.byref(used))
-        if n < 0:
-            raise OSError(-n, "the listing is damaged near position %d" % i)
-        return [os.fsdecode(name) for name in buffer[:used.value].split(b"\0")[:n]]
+    def quicken(self, cls):
+        """Give FileList a __getitem__() of C; whether this interpreter can have it."""
+        if "t" in sys.abiflags or not self._quicken(cls):  # t: there is no lock
+            return False
+        self._find = self._find_last  # of the names that this makes
+        return True
 
     def find(self, handle, name):
         """Position of `name`, -1 if it is not there."""

@@ -127,13 +127,9 @@ class Numbered:
             return self._pattern % i
         return self._pattern % tuple([i if modulus is None else i % modulus for modulus in self._moduli])
 
-    def path(self, prefix, i):
-        """The i-th name behind a prefix."""
-        return prefix + self.name(i)
-
-    def names(self, i, most):
-        """Up to `most` names from the i-th on."""
-        return list(map(self.name, range(i, min(i + most, self.count))))
+    def recipe(self):
+        """As a listing's."""
+        return 0, self._pattern, [modulus or 0 for modulus in self._moduli]
 
     def find(self, name):
         """Position of a name; -1 if it is none of these."""

@@ -8,13 +8,16 @@ import bisect
 import collections.abc
 import operator
 import os
+import struct
 import sys
 
 from . import objects
 from .lazy import DictLike, ListLike
+from .native import native
 from .shuffles import EpochShuffle, Kept, Permutation, advance
 
 CHUNK = 1024  # paths that TensorFlow gets at once
+RECIPE = struct.Struct("@QPqqQQQQPQQQ")  # struct recipe of elements.c
 
 
 class FileList(ListLike):
@@ -34,7 +37,6 @@ class FileList(ListLike):
         self._start, self._step = start, step
         self._length = listing.count if length is None else length
         self._permutation = permutation
-        self._last = -1, ""  # (position in the listing, path): a sample's is asked for several times
 
     # -- positions
 
@@ -70,6 +72,7 @@ class FileList(ListLike):
             advance(random, self._length)
         else:
             self._permutation = Permutation.shuffled(self._length, self._permutation, random)
+            self._forget()
 
     def reshuffled(self, seed, rank, size):
         """As EpochShuffle orders it: all files; or, if this is each size-th from the rank's on, the
@@ -137,21 +140,36 @@ class FileList(ListLike):
             i += self._length
         if not 0 <= i < self._length:
             raise IndexError("list index out of range")
-        return self._at(i)
+        if self._recipe is None:
+            self._write()
+        return self.prefix + self.listing.name(self._position(i))
 
-    def _at(self, i):
-        position = self._position(i)
-        last, path = self._last
-        if position != last:
-            path = self.listing.path(self.prefix, position)
-            self._last = position, path
-        return path
+    _element = __getitem__  # where C has taken its place, it calls this
+    _recipe = ()            # of elements, for C: (bytes, permutation); (): none; None: not written yet
+
+    def _write(self):
+        """Write down all that it takes to make an element, as elements.c reads it."""
+        permutation, self._recipe = self._permutation, ()
+        handle, pattern, moduli = self.listing.recipe()
+        order = (0, 0, self._start, self._step, 0, 0, 0)
+        if permutation is not None:
+            order = permutation.order(self._start, self._step, self._length)
+        try:
+            texts = os.fsencode(self.prefix), os.fsencode(pattern)
+            if order and os.fsdecode(b"".join(texts)) == self.prefix + pattern:
+                self._recipe = RECIPE.pack(*order, self._length, handle, *map(len, (*texts, moduli))) + (
+                    struct.pack("%dQ" % len(moduli), *moduli) + b"".join(texts)), permutation
+        except (UnicodeEncodeError, struct.error):  # C cannot write that, or not count so far
+            return
+        if self._permutation is not permutation:  # another thread has shuffled meanwhile
+            self._forget()
+
+    def _forget(self):
+        """What is written down is not so any more."""
+        vars(self).pop("_recipe", None)
 
     def where(self, path):
         """Position of a path in the listing, if that is sorted; -1 if it is not there."""
-        position, last = self._last
-        if path == last:
-            return position
         if not isinstance(path, str) or not path.startswith(self.prefix) or "\0" in path:
             return -1
         return self.listing.find(path[len(self.prefix):])
@@ -191,7 +209,7 @@ class FileList(ListLike):
     def __deepcopy__(self, memo):
         return self.view()
 
-    def __reduce_ex__(self, protocol):
+    def __reduce__(self):
         return FileList, (self.listing, self.prefix, self._start, self._step, self._length,
                           self._permutation)
 
@@ -202,6 +220,10 @@ class FileList(ListLike):
 
     def __sizeof__(self):
         return object.__sizeof__(self)
+
+
+if native().quicken(FileList):
+    FileList._recipe = None
 
 
 class Indices(ListLike):

@@ -90,6 +90,14 @@ class Permutation:
         found = numpy.flatnonzero(self.indices == i) if i >= 0 else ()
         return int(found[0]) if len(found) else -1
 
+    def order(self, start, step, length):
+        """For a list of this length, whose element i is name start + i * step, in this order: the
+        first seven fields of its recipe (elements.c); None: C does not know how."""
+        indices = self.indices
+        known = (indices.dtype.kind == "u" and indices.itemsize in (4, 8) and indices.dtype.isnative
+                 and indices.flags.c_contiguous and indices.flags.aligned and len(indices) >= length)
+        return (indices.itemsize, indices.ctypes.data, start, step, 0, 0, 0) if known else None
+
     def __reduce__(self):
         if self.key is None:
             return _permutation_of, (self.indices.tobytes(), str(self.indices.dtype), self.states)
@@ -300,6 +308,12 @@ class EpochShuffle:
     def __getitem__(self, i):
         at = (self._start + i * self._step + self._shift) % self._n
         return native().shuffle(at, self._n, self._seed, native().run_epoch())
+
+    def order(self, start, step, length):
+        """As a Permutation's."""
+        if (start, step, length) != (0, 1, self._length) or not self._n:
+            return None
+        return 1, 0, self._start, self._step, self._n, self._seed % (1 << 64), self._shift % self._n
 
     def part(self, part):
         start, stop, step = part.indices(self._length)

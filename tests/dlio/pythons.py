@@ -64,7 +64,8 @@ exec("b = c = ['q']; b += m; d = ['q'] + m", scope)
 assert scope["c"] == scope["d"] == ["q"] + real
 index = numbered.Index("train")
 for text in "%s" % index, str(index), f"{index}", f"{index:d}", "{}".format(index):
-    assert numbered.template("/a/" + text, 12)[1].names(0, 12) == list(map(str, range(12))), text
+    names = numbered.template("/a/" + text, 12)[1]
+    assert list(map(names.name, range(12))) == list(map(str, range(12))), text
 prefix, names = numbered.template("/a/%s/img_%s.x" % (str(index % 3).zfill(2), f"{index:05d}"), 9)
 assert (prefix, names.name(7), names.find("01/img_00007.x")) == ("/a/", "01/img_00007.x", 7)
 for use in (lambda: index + 1, lambda: [1][index], lambda: "%d" % index, lambda: index == 0, lambda: {index},
@@ -74,6 +75,37 @@ for use in (lambda: index + 1, lambda: [1][index], lambda: "%d" % index, lambda:
     except numbered.Unclear:
         continue
     raise AssertionError(made)
+
+def outcome(files, i):
+    try:
+        return files[i]
+    except (IndexError, TypeError) as error:
+        return type(error)
+
+def check():
+    for part in slice(None), slice(None, None, -3), slice(7, 7), slice(1, 40, 2):
+        for files in make()[part], pickle.loads(pickle.dumps(make()[part])):
+            for i in (*range(-60, 60), True, 1 << 70, "1", None, (1,), 1.0):
+                assert outcome(files, i) == outcome(real[part], i), (part, i)
+            assert list(files) == real[part] and list(reversed(files)) == real[part][::-1]
+
+# As C makes the elements, as Python does, and in an interpreter that must not have what is C's.
+kind = type(vars(sequences.FileList)["__getitem__"]).__name__
+assert kind == "method_descriptor", kind
+check()
+if sys.version_info[:2] != (3, 12):  # there is no ctypes in them
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+    other = interpreters.create()
+    assert not interpreters.run_string(other, "from _libshard import numbered, sequences;"
+        "files = sequences.FileList(numbered.Numbered('f_%03d', (None,), 50), '/d/');"
+        "assert [*files][3] == files[3] == '/d/f_003' and files._recipe == ()")
+    interpreters.destroy(other)
+    check()
+sequences.FileList.__getitem__, sequences.FileList._recipe = sequences.FileList._element, ()
+check()
 
 import fnmatch, genericpath, glob, os, posixpath
 from _libshard import genuine
@@ -107,7 +139,8 @@ def main():
         if python is None:
             print(f"skip CPython {version}: it is not installed")
             continue
-        env = {**os.environ, "LD_PRELOAD": args.preload, "PYTHONDONTWRITEBYTECODE": "1", "SHARD_LOG": "error"}
+        env = {**os.environ, "LD_PRELOAD": args.preload, "PYTHONDONTWRITEBYTECODE": "1", "SHARD_LOG": "error",
+               "PYTHONMALLOC": "debug"}
         done = subprocess.run([python, "-c", PROGRAM], env=env, check=False, capture_output=True, text=True,
                               timeout=60)
         good = done.stdout == "good\n" and not done.stderr

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-from .. import known, modules_of, objects
+from .. import known, lazy, modules_of, objects
 from ..native import ERROR, WARN, native, speaks
 from ..parts import EVERYWHERE, benchmark
 from ..parts.tokens import length
@@ -71,9 +71,9 @@ def start():
         return
     native().set_view("global")
     objects.start()
-    sys.meta_path.insert(0, Finder({
+    sys.meta_path.insert(0, Finder({**lazy.patches(), **{
         module: lambda loaded, module=module: _patch(loaded, module)
-        for module in {**EVERYWHERE, **family.patches}}))
+        for module in {**EVERYWHERE, **family.patches}}}))
 
 
 def _patch(loaded, module):

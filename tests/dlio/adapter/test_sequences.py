@@ -4,6 +4,7 @@ import concurrent.futures
 import copy
 import ctypes
 import functools
+import gc
 import heapq
 import json
 import marshal
@@ -11,12 +12,23 @@ import operator
 import os
 import pickle
 import random
+import subprocess
 import sys
 import threading
+import tracemalloc
+import weakref
+from operator import add as plus
+from operator import iadd as onto
 from operator import itemgetter
 
-from .case import Case, config, listing, np, pair, sequences, shuffle_both
-from .plain import FEW, MANY, again, data, replaced
+import _libshard
+import yaml
+from _libshard import numbered
+from _libshard.native import native
+from omegaconf import OmegaConf
+
+from .case import Case, config, listing, np, outcome, pair, sequences, shuffle_both
+from .plain import FEW, MANY, WORK, again, data, replaced, touch
 
 
 def extended(values):
@@ -138,13 +150,13 @@ class TestFileList(Case):
         def refuse(*_):
             raise AssertionError("a name was read")
         _, lazy = pair(MANY)
-        with replaced(listing.Listing, "name", refuse), replaced(listing.Listing, "path", refuse), \
-                replaced(listing.Listing, "names", refuse):
+        with replaced(listing.Listing, "name", refuse):  # and C could not make one yet
             self.assertLess(len(f"{lazy}"), 300)
             self.assertLess(len("%s %r" % (lazy, lazy)), 600)
             self.assertLess(len(pickle.dumps(lazy)), 1000)
             self.assertLess(sys.getsizeof(lazy), 200)
             self.assertEqual(len(lazy[5:][::-7]), len(range(MANY)[5:][::-7]))
+            self.assertIsNone(lazy._recipe)
 
     def test_changes(self):
         """Who changes one has a list from then on, and so have all who hold it; views have not."""
@@ -226,13 +238,22 @@ class TestFileList(Case):
                 return pool.submit(operator.iadd, a, x).result()
 
         operators = {"+=": operator.iadd}
-        for run in (lambda a, x: operators["+="](a, x),
+        for run in (lambda a, x: operators["+="](a, x), lambda a, x: (plus(a, []), onto(a, x)),
                     lambda a, x: functools.reduce(operators["+="], [x, x], a),
                     in_a_thread):
             real, lazy = pair()
             ours, theirs = ["q"], ["q"]
             run(ours, lazy), run(theirs, real)
             self.same(ours, theirs)
+
+    def test_summed_by_other_names(self):
+        """A function that adds, by the name of a variable: there is a new list."""
+        real, lazy = pair()
+        added, ours = sum, ["q"]
+        for run in (lambda x: added([x, ["y"]], []), lambda x: plus(ours, x),
+                    lambda x: functools.reduce(plus, [[], x, ["y"]])):
+            self.same(run(lazy), run(real))
+        self.assertEqual(ours, ["q"])
 
     def test_changed_by_threads(self):
         """Threads that change a list at once change the same one."""
@@ -294,9 +315,229 @@ class TestFileList(Case):
                 theirs = function(pair()[0])
                 self.same(list(made) if isinstance(theirs, list) else made, theirs)
 
+    def test_others(self):
+        """What writes lists as YAML, and OmegaConf; also what is a dict, and what has become a list."""
+        def anchors(files):
+            return yaml.safe_dump({"b": files, "a": [files, {"c": files}], "d": []})
+
+        def config(files):
+            made = OmegaConf.create({"x": files, "y": [files], "z": {}})
+            made.w = files
+            made.y.append(files)
+            return OmegaConf.to_container(OmegaConf.merge(made, {"z": {"v": files}}))
+
+        class Dumper(yaml.SafeDumper):
+            """It writes how long lists are."""
+
+        Dumper.add_representer(list, lambda dumper, values: dumper.represent_int(len(values)))
+        real, lazy = pair()
+        grown = pair()[1]
+        grown.append(grown.pop())
+        for files in lazy, lazy[::-2], grown, sequences.Indices(3, 9):
+            for function in (yaml.safe_dump, yaml.dump, anchors, config, OmegaConf.create,
+                             lambda x: yaml.dump(x, Dumper=Dumper),
+                             lambda x: yaml.dump(x, Dumper=yaml.CSafeDumper)):
+                self.same(function(files), function(list(files)))
+        samples = sequences.SampleMap(range(5), 2, 9, 2)
+        for function in yaml.safe_dump, yaml.dump, config:
+            self.same(function(samples), function(dict(samples)))
+        for function in (heapq.heapify, lambda x: heapq.heappush(x, "a"), marshal.dumps):
+            with self.assertRaises((TypeError, ValueError)):
+                function(lazy)
+        self.same(list(lazy), real)
+
     def test_made_by_type(self):
         """Code that makes a list of the type it was given."""
         real, lazy = pair()
         for made in (type(lazy)(x + "!" for x in lazy), type(lazy)(lazy), type(lazy)()):
             self.assertIs(type(made), list)
         self.assertEqual(type(lazy)(x + "!" for x in lazy), [x + "!" for x in real])
+
+
+class Position:
+    """An index of a class of its own."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+
+class TestElements(Case):
+    """What C makes of an index, against what Python makes of it."""
+
+    def setUp(self):
+        super().setUp()
+        os.environ["LIBSHARD_RUN"] = native().run_begin()
+        self.addCleanup(os.environ.pop, "LIBSHARD_RUN")
+        native().run_set_epoch(3)
+
+    def agree(self, files, in_c=True):
+        """All elements, in order and at random; and whether C makes them."""
+        theirs = [files._element(i) for i in range(len(files))]
+        self.same(list(files), theirs)
+        for i in self.random.choices(range(-len(files), len(files)), k=len(files)) if theirs else ():
+            self.same(files[i], theirs[i], i)
+        self.assertEqual(bool(files._recipe), in_c and len(files) > 0, files)
+
+    def test_orders(self):
+        """Cut and ordered in all ways, of names that are listed, and of such that are counted."""
+        counted = numbered.Numbered("%02d/f_%%_%05d", (7, None), 99)
+        for files in pair()[1], pair(MANY)[1][:300], sequences.FileList(counted, "/d/"):
+            for part in files, files[::-1], files[3::7], files[-2:1:-5], files[5:5], files[7:8]:
+                self.agree(part)
+                shuffled = part[:]
+                for _ in range(2):
+                    config.np.random.shuffle(shuffled)
+                    self.agree(shuffled)
+                    self.agree(shuffled[::-2])
+            self.agree(files.at(files.positions()[::3].copy()))
+            self.agree(files.at(files.positions()[::-2]), in_c=False)  # an array of several pieces
+            whole = files[:60].reshuffled(1 << 63, 0, 1)
+            for part in whole, whole[2::5], whole.moved(17)[::-2], whole.moved(-5 << 70):
+                self.agree(part)
+            for part in files, whole, files[::-3]:
+                self.same([list(part[step:][::step << 70]) for step in (1, -1)],
+                          [[list(part)[1]], [part[-1]]])
+            for i in (len(files), -len(files) - 1, 1 << 62, -1 << 63, 1 << 80, -1 << 80):
+                with self.assertRaisesRegex(IndexError, "^list index out of range$"):
+                    files[i]  # pylint: disable=pointless-statement
+
+    def test_indices(self):
+        """Whatever stands for a number; and what it raises."""
+        real, lazy = pair()
+        for i in (Position(3), Position(-3), Position(FEW), Position(1 << 70),
+                  Position(KeyError("own")), Position(IndexError("own")), Position("3"), True, False,
+                  np.int8(-1), np.uint64(7), np.intp(FEW), np.array(3), np.array([3]),
+                  np.float32(1), ..., "1", b"1", 1.0, 1j, None, (), (1,), [1], slice, lazy):
+            self.same(*[outcome(lambda x=x, i=i: x[i])[0][0] for x in (lazy, real)], i)
+        self.assertTrue(lazy._recipe)
+
+    def test_texts(self):
+        """Names and prefixes of any kind: where C would write something else, Python makes them."""
+        odd = os.path.join(WORK, "odd")
+        names = sorted([b"\xff", b"a\xc3", b"\xc3\xa9", b"\xf0\x9f\x98\x80", b" %s %05d", b"z" * 255])
+        touch(*(os.path.join(odd, os.fsdecode(name)) for name in names))
+        listed = listing.Listing.of_dataset(odd, "depth=1")
+        for prefix, in_c in (("/d/", True), ("/\udcff\u20ac/", True), ("x" * 4000 + "/", True),
+                             ("/\ud800/", False), ("/\udcc3\udca9/", False)):
+            files = sequences.FileList(listed, prefix)
+            self.agree(files, in_c)
+            self.same(list(files), [prefix + os.fsdecode(name) for name in names])
+            for pattern in ("%05d", "%%%01d%%", "%0300d", "a%03db%012dc%%", "\u20ac%05d\udcff", "%01d" * 300,
+                            "x" * 5000 + "%05d", "%05d\ud800", "%099999d", "%d"):
+                numbers = pattern.replace("%%", "").count("%")
+                moduli = tuple(self.random.randint(1, 9) if k else None for k in range(numbers))
+                files = sequences.FileList(numbered.Numbered(pattern, moduli, 123), prefix)
+                self.agree(files, in_c and "\ud800" not in pattern)
+                self.same(files[12], prefix + pattern % tuple(12 % (one or 99) for one in moduli))
+        large = (1 << 62) + 12345
+        counted = sequences.FileList(numbered.Numbered("%01d_%025d", (10 ** 9, None), large + 1), "/d/")
+        self.same([counted[-1] for _ in range(2)], ["/d/%d_%025d" % (large % 10 ** 9, large)] * 2)
+
+    def test_damage(self):
+        """A file that others can write to, and do: a name is right, or the error is Python's."""
+        text, file = os.path.join(WORK, "text"), os.path.join(WORK, "text.listing")
+        names = sorted({"d/%x.npz" % self.random.getrandbits(70) for _ in range(30000)})
+        with open(text, "w", encoding="ascii") as stream:
+            stream.write("\n".join(names) + "\n")
+        shardctl = os.path.join(os.path.dirname(_libshard.LIBRARY), "shardctl")
+        subprocess.run([shardctl, "index", text, "-o", file], check=True, capture_output=True)
+        files = sequences.FileList(listing.Listing(native().open(file)), "/")
+        chosen = self.random.choices(range(len(names)), k=500) + [*range(200, 0, -1), 5, 5, 0, 0, 63, 64]
+        self.same([files[i] for i in chosen], ["/" + names[i] for i in chosen])
+        self.same(list(files[100:300]), ["/" + name for name in names[100:300]])
+        for i in chosen[:100]:
+            self.same([files[i], files[i]], ["/" + names[i]] * 2)
+            self.assertEqual([files.where("/" + names[k]) for k in (i, 7, i)], [i, 7, i])
+            self.assertEqual(files.where("/" + names[i] + "x"), -1)
+        with open(file, "r+b") as stream:
+            for at in range(4096, os.path.getsize(file) // 2, 500):
+                stream.seek(at)
+                stream.write(b"\0\0\0\0")
+        failed = 0
+        for i in [*chosen, *range(1000)]:
+            ours, theirs = [outcome(get, i)[0] for get in (files.__getitem__, files._element)]
+            failed += theirs[0] == "OSError"
+            self.assertIn(ours, (theirs, ("str", "/" + names[i])))
+        self.assertGreater(failed, 300)
+
+    def test_lifetimes(self):
+        """What a list has written down stays its own, and goes with it."""
+        for _ in range(3):
+            real, lazy = pair(MANY)
+            size = len(pickle.dumps(lazy))
+            self.same(lazy[5], real[5])
+            self.assertEqual(len(pickle.dumps(lazy)), size)
+            shuffle_both(real, lazy, 1)
+            self.same(lazy[5], real[5])
+            for function in copy.copy, copy.deepcopy, again, lambda x: again(x, 0), lambda x: x[:]:
+                before, twin = real[:], function(lazy)
+                self.assertNotIn("_recipe", vars(twin))
+                shuffle_both(real, lazy, 2)
+                self.same([lazy[7], list(lazy), twin[3], list(twin)], [real[7], real, before[3], before])
+                twin.append("more")
+                self.same([twin[-1], twin[MANY], twin[3]], ["more", "more", before[3]])
+            self.assertNotIn("_recipe", str(lazy.__reduce__()))
+            mark, reader = weakref.ref(lazy._permutation), iter(lazy)
+            next(reader)
+            lazy.sort()
+            self.same(list(reader), sorted(real)[1:])
+            del lazy, reader, twin
+            gc.collect()
+            self.assertIsNone(mark())
+
+    def test_memory(self):
+        """Nothing is left of elements, nor of what is wrong."""
+        def use(files):
+            for _ in range(1000):
+                for i in 3, -1, True, FEW, "1", Position(KeyError()):
+                    try:
+                        files[i]  # pylint: disable=pointless-statement
+                    except (IndexError, TypeError, KeyError):
+                        pass
+
+        lists = [pair()[1], pair()[1],
+                 sequences.FileList(numbered.Numbered("%01d", (None,), FEW), "/"),
+                 sequences.FileList(numbered.Numbered("%01d\ud800", (None,), FEW), "/")]
+        config.np.random.shuffle(lists[1])
+        for _ in range(2):
+            tracemalloc.start()
+            for files in lists:
+                use(files)
+            gc.collect()
+            left = tracemalloc.get_traced_memory()[0]
+            tracemalloc.stop()
+        self.assertLess(left, 60000)  # a few of the interpreter's own
+
+    def test_shuffled_by_threads(self):
+        """Who reads while another thread shuffles reads some order; and then the right one."""
+        real, lazy = pair(MANY)
+        known, done, wrong = set(real), threading.Event(), []
+
+        def read():
+            while not done.is_set():
+                wrong.extend(path for path in (lazy[5], lazy[-1]) if path not in known)
+
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for one in threads:
+            one.start()
+        for seed in range(30):
+            shuffle_both(real, lazy, seed)
+        done.set()
+        for one in threads:
+            one.join()
+        self.same([list(lazy), wrong], [real, []])
+
+    def test_by_python(self):
+        """An interpreter that cannot have the function of C has the same lists."""
+        with replaced(sequences.FileList, "__getitem__", sequences.FileList._element), \
+                replaced(sequences.FileList, "_recipe", ()):
+            real, lazy = pair()
+            for part in slice(None), slice(None, None, -3):
+                self.same([list(lazy[part]), list(reversed(lazy[part]))], [real[part], real[part][::-1]])
+            shuffle_both(real, lazy, 1)
+            self.same([list(lazy), lazy[-1], lazy._recipe], [real, real[-1], ()])

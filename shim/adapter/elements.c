@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * elements.c - an element of a FileList (sequences.py) in little more time than a list takes.
+ *
+ * FileList.__getitem__() is a function in C of a class in Python, whose objects have the layout of
+ * all others. It reads their attribute _recipe, (recipe, permutation): FileList._write() has put
+ * all that it takes to make any element into the recipe, a bytes object. That has addresses, so it
+ * stays in the process and its forks; the permutation is there to keep its array. The tuple is
+ * never changed, only replaced.
+ *
+ * For what is no index, where there is no recipe, and for all that goes wrong (a listing that is
+ * damaged, a name that is too long) FileList._element() is called, which does all of it in Python.
+ *
+ * CPython's functions are of the stable ABI, and looked up as in adapter.c. The interpreter's lock
+ * is held, and never given away while something static is used.
+ */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "libshard.h"
+
+typedef struct object object;
+
+struct method { /* PyMethodDef */
+  const char *name;
+  object *(*function)(object *self, object *argument);
+  int flags;
+  const char *doc;
+};
+enum { METH_O = 0x0008 };
+
+static struct {
+  object *(*PyDescr_NewMethod)(object *, struct method *);
+  object *(*PyUnicode_InternFromString)(const char *);
+  object *(*PyObject_GetAttr)(object *, object *);
+  int (*PyObject_SetAttrString)(object *, const char *, object *);
+  object *(*PyObject_CallMethod)(object *, const char *, const char *, ...);
+  object *(*PyTuple_GetItem)(object *, ssize_t);
+  const char *(*PyBytes_AsString)(object *);
+  int (*PyIndex_Check)(object *);
+  ssize_t (*PyNumber_AsSsize_t)(object *, object *);
+  object *(*PyUnicode_DecodeFSDefaultAndSize)(const char *, ssize_t);
+  object *(*PyErr_Occurred)(void);
+  void (*PyErr_Clear)(void);
+  void (*PyErr_SetString)(object *, const char *);
+  void (*Py_DecRef)(object *);
+  object **IndexError; /* &PyExc_IndexError */
+  object *None;        /* &_Py_NoneStruct */
+} py;
+
+static const struct {
+  const char *name;
+  void **function;
+} symbols[] = {
+#define S(f)                                                                                       \
+  { #f, (void **)&py.f }
+    S(PyDescr_NewMethod),
+    S(PyUnicode_InternFromString),
+    S(PyObject_GetAttr),
+    S(PyObject_SetAttrString),
+    S(PyObject_CallMethod),
+    S(PyTuple_GetItem),
+    S(PyBytes_AsString),
+    S(PyIndex_Check),
+    S(PyNumber_AsSsize_t),
+    S(PyUnicode_DecodeFSDefaultAndSize),
+    S(PyErr_Occurred),
+    S(PyErr_Clear),
+    S(PyErr_SetString),
+    S(Py_DecRef),
+    {"PyExc_IndexError", (void **)&py.IndexError},
+    {"_Py_NoneStruct", (void **)&py.None},
+#undef S
+};
+
+/* Which name element i is. */
+enum order {
+  PLAIN = 0,  /* start + i * step */
+  EPOCH = 1,  /* where EpochShuffle puts start + i * step + shift, of n */
+  NARROW = 4, /* start + indices[i] * step; of uint32_t */
+  WIDE = 8,   /* of uint64_t */
+};
+
+/* As FileList._write() packs it. */
+struct recipe {
+  uint64_t order; /* enum order */
+  const void *indices;
+  int64_t start, step;
+  uint64_t n, seed, shift;
+  uint64_t length;                     /* of the list */
+  const struct shard_listing *listing; /* NULL: names are made by the pattern */
+  uint64_t prefix, pattern;            /* bytes; they lie behind the moduli */
+  uint64_t numbers;                    /* in the pattern */
+  uint64_t moduli[];                   /* of each number; 0: it is the name's own */
+};
+
+static bool find_position(const struct recipe *r, uint64_t i, uint64_t *position) {
+  uint64_t start = (uint64_t)r->start, step = (uint64_t)r->step; /* a negative one wraps */
+  if (r->order == EPOCH) {
+    int64_t epoch = shard_run_epoch();
+    uint64_t at = (start + i * step + r->shift) % r->n;
+    *position = epoch < 0 ? 0 : shard_shuffle(at, r->n, r->seed, (uint64_t)epoch);
+    return epoch >= 0;
+  }
+  if (r->order == NARROW) {
+    i = ((const uint32_t *)r->indices)[i];
+  } else if (r->order == WIDE) {
+    i = ((const uint64_t *)r->indices)[i];
+  }
+  *position = start + i * step;
+  return true;
+}
+
+/* ---- names of a listing ------------------------------------------------------------------- */
+
+/* The name that was asked for last. */
+static struct {
+  const struct shard_listing *listing; /* NULL: there is none */
+  uint64_t next;                       /* its position, plus 1 */
+  const char *name;                    /* in the cursor */
+  size_t length;
+  struct shard_cursor cursor;
+} last;
+
+/*
+ * Put name i of a listing into `last`; false: it cannot be read. Most lists are read in order, by
+ * steps, or the same name again: then its block is not decoded from its beginning.
+ */
+static bool find_listed(const struct shard_listing *listing, uint64_t i) {
+  enum { NEAR = 32 }; /* half a block, which is what a seek decodes */
+  if (last.listing != listing || i + 1 - last.next > NEAR) {
+    last.listing = shard_listing_seek(&last.cursor, listing, i) == 0 ? listing : NULL;
+    last.next = i;
+  }
+  while (last.listing && last.next <= i) {
+    ssize_t n = shard_listing_next(&last.cursor, &last.name);
+    last.listing = n > 0 ? listing : NULL;
+    last.length = (size_t)n;
+    last.next++;
+  }
+  return last.listing;
+}
+
+int64_t shard_adapter_find(const struct shard_listing *listing, const char *name) {
+  bool is_last = last.listing == listing && strcmp(last.name, name) == 0;
+  return is_last ? (int64_t)last.next - 1 : shard_listing_find(listing, name);
+}
+
+/* ---- names that are made ------------------------------------------------------------------ */
+
+/* Where something is being printed, and the end of the room for it. */
+struct text {
+  char *at, *end;
+};
+
+static bool put(struct text *t, const char *from, size_t n) {
+  if (n > (size_t)(t->end - t->at)) {
+    return false;
+  }
+  memcpy(t->at, from, n);
+  t->at += n;
+  return true;
+}
+
+static bool put_number(struct text *t, uint64_t number, uint64_t width) {
+  char digits[20], *end = digits + sizeof(digits), *first = end;
+  do {
+    *--first = (char)('0' + number % 10);
+    number /= 10;
+  } while (number);
+  uint64_t n = (uint64_t)(end - first), zeros = width > n ? width - n : 0;
+  if (zeros > (size_t)(t->end - t->at)) {
+    return false;
+  }
+  memset(t->at, '0', zeros);
+  t->at += zeros;
+  return put(t, first, n);
+}
+
+/* As pattern % numbers in Python. The pattern has "%%" and "%0WIDTHd" only; else this gives up. */
+static bool put_counted(struct text *t, const struct recipe *r, const char *pattern, uint64_t i) {
+  const char *p = pattern, *end = pattern + r->pattern, *mark;
+  const uint64_t *modulus = r->moduli;
+  while ((mark = memchr(p, '%', (size_t)(end - p)))) {
+    if (!put(t, p, (size_t)(mark - p))) {
+      return false;
+    }
+    p = mark + 1; /* a NUL follows the pattern */
+    if (*p == '%') {
+      if (!put(t, p++, 1)) {
+        return false;
+      }
+      continue;
+    }
+    uint64_t width = 0;
+    for (bool padded = *p == '0'; padded && *p >= '0' && *p <= '9' && width < PATH_MAX; p++) {
+      width = width * 10 + (uint64_t)(*p - '0');
+    }
+    if (*p++ != 'd' || modulus == r->moduli + r->numbers ||
+        !put_number(t, *modulus ? i % *modulus : i, width)) {
+      return false;
+    }
+    modulus++;
+  }
+  return put(t, p, (size_t)(end - p));
+}
+
+/* ---- elements ----------------------------------------------------------------------------- */
+
+/* Element i, a new reference. NULL, with an exception or without: Python is to make it. */
+static object *make(const struct recipe *r, uint64_t i) {
+  const char *prefix = (const char *)(r->moduli + r->numbers);
+  char path[PATH_MAX];
+  struct text t = {path, path + sizeof(path)};
+  uint64_t at;
+  bool made = find_position(r, i, &at) && put(&t, prefix, r->prefix) &&
+              (r->listing ? find_listed(r->listing, at) && put(&t, last.name, last.length)
+                          : put_counted(&t, r, prefix + r->prefix, at));
+  return made ? py.PyUnicode_DecodeFSDefaultAndSize(path, t.at - path) : NULL;
+}
+
+static object *attribute; /* "_recipe" */
+
+/*
+ * Element `index` of a list, a new reference; *told: NULL is the answer, with an exception. Else
+ * NULL means that Python is to make it.
+ */
+static object *find(object *self, object *index, bool *told) {
+  object *made = NULL, *written = py.PyObject_GetAttr(self, attribute);
+  if (!written) {
+    return NULL;
+  }
+  object *bytes = written == py.None ? NULL : py.PyTuple_GetItem(written, 0); /* borrowed */
+  const struct recipe *r = bytes ? (const void *)py.PyBytes_AsString(bytes) : NULL;
+  if (r) {
+    ssize_t i = py.PyNumber_AsSsize_t(index, NULL); /* what does not fit is as large as fits */
+    ssize_t length = (ssize_t)r->length, k = i < 0 ? i + length : i;
+    if (i == -1 && py.PyErr_Occurred()) {
+      *told = true;
+    } else if (k < 0 || k >= length) {
+      py.PyErr_SetString(*py.IndexError, "list index out of range");
+      *told = true;
+    } else {
+      made = make(r, (uint64_t)k);
+    }
+  }
+  py.Py_DecRef(written);
+  return made;
+}
+
+static object *getitem(object *self, object *index) {
+  bool told = false;
+  object *made = py.PyIndex_Check(index) ? find(self, index, &told) : NULL;
+  if (made || told) {
+    return made;
+  }
+  py.PyErr_Clear();
+  return py.PyObject_CallMethod(self, "_element", "(O)", index);
+}
+
+int shard_adapter_quicken(void *type) {
+  static struct method method = {"__getitem__", getitem, METH_O, NULL};
+  if (attribute) {
+    return 0; /* another interpreter of this process has it: what is static is not for two */
+  }
+  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+    *symbols[i].function = dlsym(RTLD_DEFAULT, symbols[i].name);
+    if (!*symbols[i].function) {
+      return 0;
+    }
+  }
+  attribute = py.PyUnicode_InternFromString("_recipe");
+  object *function = attribute ? py.PyDescr_NewMethod(type, &method) : NULL;
+  int rc = function ? py.PyObject_SetAttrString(type, method.name, function) : -1;
+  if (function) {
+    py.Py_DecRef(function);
+  }
+  return rc == 0;
+}
