@@ -634,19 +634,21 @@ class Listing:
 
     api = ctypes.CDLL(LIB)
     api.shard_listing_count.restype = ctypes.c_uint64
-    api.shard_listing_name.restype = api.shard_listing_find.restype = ctypes.c_int64
+    api.shard_listing_names.restype = api.shard_listing_find.restype = ctypes.c_int64
 
     def __init__(self, path):
         self.at = ctypes.c_void_p()
         self.rc = self.api.shard_listing_open(path.encode(), ctypes.byref(self.at))
 
     def names(self):
-        out, buf = [], ctypes.create_string_buffer(1 << 15)
-        for i in range(self.api.shard_listing_count(self.at)):
-            n = self.api.shard_listing_name(self.at, ctypes.c_uint64(i), buf, ctypes.c_size_t(1 << 15))
-            if n < 0:
+        count, out = self.api.shard_listing_count(self.at), []
+        buf, used = ctypes.create_string_buffer(1 << 20), ctypes.c_size_t()
+        while len(out) < count:
+            n = self.api.shard_listing_names(self.at, ctypes.c_uint64(len(out)), ctypes.c_size_t(1 << 20),
+                                             buf, ctypes.c_size_t(1 << 20), ctypes.byref(used))
+            if n <= 0:
                 return n
-            out.append(buf.value)
+            out += buf.raw[:used.value].split(b"\0")[:-1]
         return out
 
     def close(self):
