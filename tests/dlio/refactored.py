@@ -192,7 +192,7 @@ def changes(files):
         yield "later names, one folder less", [*later, swapped("number % folders", "number % (folders - 1)")], None
         yield "later names, another total", [*later, swapped("_of_{total}.", "_of_{total + 1}.")], None
         yield "later names, the second first", [*later, swapped("range(rank,", "range(rank + 1,")], False
-        yield "later names, another stride", [*later, swapped("files, size)", "files, size + 1)")], False
+        yield "later names, another stride", [*later, swapped("range(rank, files, size)", "range(rank, files, size + 1)")], False
         yield "later names, a look more", [*later, swapped("{0, files - 1,", "{0, files // 2, files - 1,")], None
     else:
         yield "helpers, a method", [paths_by_a_helper, listing_in_a_method, longer], True
