@@ -91,6 +91,7 @@ static void nothing_set(void **state) {
   assert_int_equal(seen->config.window, 1024);
   assert_int_equal(seen->config.s3_connections, 32);
   assert_true(seen->config.build_memory == 256 << 20);
+  assert_true(seen->config.manifest_max == 1 << 30);
   assert_false(seen->config.shuffle || seen->config.seeded || seen->config.epoch_auto);
   assert_false(seen->config.listing_first);
 }
@@ -245,6 +246,7 @@ static void described(void **state) {
                           : strcmp(v.name, "SHARD_ADAPTER") == 0      ? "on"
                           : strcmp(v.name, "SHARD_TIMEOUT") == 0      ? "3600"
                           : strcmp(v.name, "SHARD_BUILD_MEMORY") == 0 ? "256M"
+                          : strcmp(v.name, "SHARD_MANIFEST_MAX") == 0 ? "1G"
                           : strcmp(v.name, "SHARD_DATASET") == 0      ? ""
                                                                       : NULL;
     if (initial) {
@@ -392,6 +394,8 @@ static void misvalued(void **state) {
       "SHARD_BUILD_MEMORY=",
       "SHARD_BUILD_MEMORY=7M",
       "SHARD_BUILD_MEMORY=much",
+      "SHARD_MANIFEST_MAX=0",
+      "SHARD_MANIFEST_MAX=1,5G",
       "SHARD_TMPDIR=",
       "SHARD_JOB=",
   };
