@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/words.h"
 #include "base/xxh64.h"
 #include "libshard.h"
 #include "stats/notes.h"
@@ -152,7 +152,7 @@ void shard_run_opened(int dirfd, const char *path, int flags) {
     }
     size_t rest = strlen(path + folder->length);
     if (rest >= folder->suffix_length &&
-        strcasecmp(path + folder->length + rest - folder->suffix_length, folder->suffix) == 0) {
+        shard_words_alike(path + folder->length + rest - folder->suffix_length, folder->suffix)) {
       atomic_fetch_add_explicit(&run->opens[folder->kind], 1, memory_order_relaxed);
     }
     return;

@@ -231,6 +231,11 @@ static void words(void **state) {
   assert_string_equal(shard_words_at(shard_words_views, 4), "unknown");
   assert_string_equal(shard_words_at(shard_words_views, UINT32_MAX), "unknown");
   assert_string_equal(shard_words_join(shard_words_strategies, text), "range, stride or hash");
+  assert_true(shard_words_alike(".TIFF", ".tiff") && shard_words_alike("", ""));
+  assert_true(shard_words_alike("AZaz[@\xe4", "azAZ[@\xe4"));
+  assert_false(shard_words_alike(".tif", ".tiff") || shard_words_alike(".tiff", ".tif"));
+  assert_false(shard_words_alike("@", "`") || shard_words_alike("[", "{") ||
+               shard_words_alike("\xc4", "\xe4"));
 }
 
 /* What is said of each variable, its default and its range included. */
