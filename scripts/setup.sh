@@ -22,6 +22,8 @@ tests="strace e2fsprogs git"
 # The programs that tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim: about
 # 450 MB, 380 of them Java (only the JRE) and node.js. fzf is a small Go program.
 tests="$tests rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"
+# Locales for locales.sh, which makes those that it needs (16 MB).
+tests="$tests locales"
 # An S3 server (scripts/s3-server.sh, 320 MB), and certificates for it.
 tests="$tests radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"
 

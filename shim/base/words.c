@@ -28,6 +28,16 @@ const char *shard_words_at(const char *const *words, unsigned place) {
   return "unknown";
 }
 
+static int lower(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; }
+
+bool shard_words_alike(const char *a, const char *b) {
+  while (*a && lower(*a) == lower(*b)) {
+    a++;
+    b++;
+  }
+  return !*a && !*b;
+}
+
 const char *shard_words_join(const char *const *words, char buf[SHARD_WORDS_ROOM]) {
   size_t used = 0;
   buf[0] = 0;

@@ -8,6 +8,7 @@
 #ifndef SHARD_BASE_WORDS_H
 #define SHARD_BASE_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* How the ranks share the positions of a listing. */
@@ -30,6 +31,10 @@ int shard_words_find(const char *const *words, const char *text);
 
 /* The word at a place; "unknown" past the end, as a number read from a file may be. */
 const char *shard_words_at(const char *const *words, unsigned place);
+
+/* Whether two texts differ in nothing but the case of A to Z, in every locale: strcasecmp() has the
+ * host's, and in Turkish "I" is no "i". */
+bool shard_words_alike(const char *a, const char *b);
 
 #define SHARD_WORDS_ROOM 128 /* bytes, enough to join any of the lists above */
 

@@ -75,7 +75,9 @@ static int ask(const struct shard_first *f, const struct shard_entry *waiting, c
   char seconds[32];
   int64_t left = deadline - shard_clock_ms();
   struct shard_production *p = calloc(1, sizeof(*p));
-  snprintf(seconds, sizeof(seconds), "%.3f", left > 0 ? (double)left / 1000 : 0);
+  left = left > 0 ? left : 0;
+  /* The host may have set a locale with decimal commas, which shardctl does not know. */
+  snprintf(seconds, sizeof(seconds), "%lld.%03lld", (long long)left / 1000, (long long)left % 1000);
   got->file = p ? shard_entry_new_file(waiting) : NULL;
   int rc = -ENOMEM;
   if (got->file) {

@@ -17,11 +17,19 @@
 
 #define TELL_MS 5000
 
-/* Open the lock file. The descriptor, or a negative errno and a line in err[size]. */
-static int open_lock(const char *file, char *err, size_t size) {
+/*
+ * Open the lock file. The descriptor, or a negative errno and a line in err[size]. *common: other
+ * users could open it (chmod -R), and whoever has a file open may lock it. From now on they cannot.
+ */
+static int open_lock(const char *file, bool *common, char *err, size_t size) {
   char why[200];
-  int fd = shard_safe_open(file, O_RDWR | O_CREAT, 0600, false, NULL, why, sizeof(why));
+  struct stat st;
+  int fd = shard_safe_open(file, O_RDWR | O_CREAT, 0600, false, &st, why, sizeof(why));
   bool shortage = fd < 0 && shard_error_is_shortage(fd);
+  *common = fd >= 0 && (st.st_mode & (S_IRWXG | S_IRWXO));
+  if (*common) {
+    fchmod(fd, S_IRUSR | S_IWUSR);
+  }
   if (fd >= 0) {
     fd = shard_builder_move_fd(fd);
     fd = fd < 0 ? shard_error_set(err, size, -errno, "%s", strerror(errno)) : fd;
@@ -49,11 +57,12 @@ int shard_lock_take(const char *file, int64_t deadline,
                     void (*tell)(const void *context, int64_t left), const void *context, int *lock,
                     char *err, size_t size) {
   int64_t said = shard_clock_ms();
+  bool common = false, renewed = false;
   int rc = 0;
   *lock = -1;
   for (long nap_ms = 1;;) {
     if (*lock < 0) {
-      *lock = open_lock(file, err, size);
+      *lock = open_lock(file, &common, err, size);
       if (*lock < 0) {
         rc = *lock;
         *lock = -1;
@@ -62,7 +71,15 @@ int shard_lock_take(const char *file, int64_t deadline,
     }
     rc = try(*lock);
     if (rc > 0 && has_name(*lock, file)) {
-      return 0;
+      /* Who has opened it before may lock it later: let it be another file. Once, for there are
+       * file systems on which all are common. */
+      if (!common || renewed || unlink(file) != 0) {
+        return 0;
+      }
+      renewed = true;
+      shard_lock_release(*lock);
+      *lock = -1;
+      continue;
     }
     if (rc != 0) { /* the file that has the name now is another one */
       shard_lock_release(*lock);

@@ -5,6 +5,9 @@
  * Whoever has the lock may remove the file, as the last thing under it. Who was waiting for it then
  * has the lock of a file that has no name any more: so it looks, and takes the lock of the one that
  * has.
+ *
+ * Lock files are this user's alone (0600): whoever can open one, if only for reading, can lock it,
+ * and hold up all who want it.
  */
 #ifndef SHARD_CACHE_LOCK_H
 #define SHARD_CACHE_LOCK_H

@@ -491,7 +491,9 @@ bool shard_config_describe(size_t place, struct shard_config_variable *out) {
     snprintf(out->initial, sizeof(out->initial), "%s", shard_words_at(v->words, wide));
   } else if (v->take == take_size) {
     memcpy(&n, at, sizeof(n));
-    snprintf(out->initial, sizeof(out->initial), "%lluM", (unsigned long long)(n >> 20));
+    bool giga = n % (1 << 30) == 0;
+    snprintf(out->initial, sizeof(out->initial), "%llu%c",
+             (unsigned long long)(n >> (giga ? 30 : 20)), giga ? 'G' : 'M');
   } else if (v->take == take_number && v->size == sizeof(wide)) {
     memcpy(&wide, at, sizeof(wide));
     snprintf(out->initial, sizeof(out->initial), "%u", wide);

@@ -96,16 +96,32 @@ static int set(const struct ctl_syntax *syntax, struct ctl_arguments *o, int opt
   }
 }
 
+/* Print the options that a word may be short for. Returns how many they are. */
+static unsigned find_meant(const char *word, const struct option *rows, char *text, size_t size) {
+  unsigned count = 0;
+  size_t length = strncmp(word, "--", 2) == 0 ? strcspn(word, "=") - 2 : 0, used = 0;
+  for (; length > 0 && rows->name; rows++) {
+    if (strncmp(rows->name, word + 2, length) == 0 && used < size) {
+      used += (size_t)snprintf(text + used, size - used, "%s--%s", count++ ? ", " : "", rows->name);
+    }
+  }
+  return count;
+}
+
 /* Say what getopt finds wrong; its own message would print the word as it is. */
 static int refuse(int option, const char *word, const struct option *rows) {
+  char meant[300];
   char letter[] = {'-', (char)optopt, 0};
   if (option == ':') {
     return ctl_usage("option '%s' requires an argument", word);
   }
-  for (; optopt && rows->name; rows++) {
-    if (rows->val == optopt) {
+  for (const struct option *row = rows; optopt && row->name; row++) {
+    if (row->val == optopt) {
       return ctl_usage("option '%s' takes no argument", word);
     }
+  }
+  if (!optopt && find_meant(word, rows, meant, sizeof(meant)) > 1) {
+    return ctl_usage("option '%s' is ambiguous: %s", word, meant);
   }
   return ctl_usage("unrecognized option '%s'", optopt ? letter : word);
 }

@@ -157,9 +157,9 @@ int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd) {
   rc = prepare(&at, anonymous, &account, &o);
   if (rc == CTL_DONE) {
     o.connections = 1;
-    rc = shard_s3_object_get(&o, at.prefix, listing, fd, err, sizeof(err)) == 0
-             ? CTL_DONE
-             : ctl_fail("%s", err);
+    uint64_t most = listing ? 0 : shard_config()->manifest_max;
+    rc = shard_s3_object_get(&o, at.prefix, most, fd, err, sizeof(err)) == 0 ? CTL_DONE
+                                                                             : ctl_fail("%s", err);
   }
   shard_s3_account_free(&account);
   return rc;

@@ -11,6 +11,7 @@
 
 #include "base/whole.h"
 #include "build/build.h"
+#include "config/config.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
 #include "ctl/building.h"
@@ -68,9 +69,11 @@ static const char usage[] =
     "      --help\n"
     "\n"
     "SHARD_BUILD_MEMORY (256M) is what names may take in memory; more go to a temporary file in\n"
-    "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk. Credentials, region and endpoint of\n"
-    "S3 come from where AWS tools take them: AWS_ACCESS_KEY_ID, AWS_PROFILE, "
-    "~/.aws/credentials...\n"
+    "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk. SHARD_MANIFEST_MAX (1G) is what a "
+    "text\n"
+    "may have when it is unpacked. Credentials, region and endpoint of S3 come from where AWS "
+    "tools\n"
+    "take them: AWS_ACCESS_KEY_ID, AWS_PROFILE, ~/.aws/credentials...\n"
     "SHARD_S3_CONNECTIONS (32) is how many requests are made at a time.\n";
 
 enum {
@@ -300,7 +303,9 @@ static int build(struct index *x, struct shard_build_result *result) {
   means.progress = means.progress && !x->quiet;
   means.unique = x->unique;
   if (x->source == FROM_TEXT) {
-    struct shard_text_options how = {.separator = (char)x->given.separator, .root = x->root};
+    struct shard_text_options how = {.separator = (char)x->given.separator,
+                                     .root = x->root,
+                                     .unpacked_max = shard_config()->manifest_max};
     rc = check_text(x);
     if (rc != CTL_DONE) {
       return rc;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "build/build.h"
+#include "config/config.h"
 #include "config/pattern.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
@@ -181,7 +182,8 @@ static int build(const struct ls *ls, enum source kind, const char *source, cons
     return ctl_buckets_build(source, &s3, &o, &means, file, &result);
   }
   if (kind == IS_MANIFEST) {
-    struct shard_text_options how = {.separator = '\n'};
+    struct shard_text_options how = {.separator = '\n',
+                                     .unpacked_max = shard_config()->manifest_max};
     o.order = SHARD_ORDER_KEEP;
     rc = shard_text_build(source, &how, &o, &means, file, &result, err, sizeof(err));
   } else {

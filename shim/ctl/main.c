@@ -77,6 +77,7 @@ static void unlock_after_host(void) {
   }
 }
 
+/* Nothing calls setlocale(): numbers, dates and letters are those of C. */
 int main(int argc, char **argv) {
   prctl(PR_SET_NAME, "shardctl"); /* libshard.so runs it by a descriptor, whose number is no name */
   if (argc > 1 && strncmp(argv[1], SHARD_BUILDER_MARK, strlen(SHARD_BUILDER_MARK)) == 0) {

@@ -222,7 +222,7 @@ static int begin_run(struct shard_position *p) {
 
 /* Decode one more name of the current block into p->name. */
 static inline int step_block(struct shard_position *p) {
-  uint32_t prefix = 0, suffix = 0, middle, old = p->length;
+  uint32_t prefix = 0, suffix = 0, middle = 0, old = p->length;
   const uint8_t *next = p->next;
   if (old != 0 && p->end - next >= 3 && !((next[0] | next[1] | next[2]) & 0x80)) {
     prefix = next[0];

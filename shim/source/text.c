@@ -32,10 +32,12 @@ struct text_reader {
   size_t size;
   struct shard_intake *intake;
   size_t last_length;
-  char last[PATH_MAX]; /* the name before, below --root */
-  int root;            /* a descriptor of --root; -1: it is not there, or not asked for */
-  uint64_t seen[SEEN]; /* hashes of directories of names that are there */
-  bool nul;            /* the buffer has a NUL somewhere; then each line is searched for one */
+  char last[PATH_MAX];  /* the name before, below --root */
+  int root;             /* a descriptor of --root; -1: it is not there, or not asked for */
+  uint64_t seen[SEEN];  /* hashes of directories of names that are there */
+  bool nul;             /* the buffer has a NUL somewhere; then each line is searched for one */
+  const char *unpacker; /* the program that the text comes from; NULL: none */
+  uint64_t unpacked;    /* bytes that it has given */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct text_reader *r, int rc,
@@ -179,6 +181,18 @@ static int take_line(struct text_reader *r, const char *text, size_t length) {
                                   : shard_intake_add(r->intake, text, length);
 }
 
+/* A few bytes of a packed text may become any number. */
+static int check_unpacked(struct text_reader *r, size_t more) {
+  r->unpacked += more;
+  return !r->unpacker || r->unpacked <= r->options->unpacked_max
+             ? 0
+             : fail(r, -EFBIG,
+                    "%s: %s unpacks it to more than %llu bytes (SHARD_MANIFEST_MAX); raise that if "
+                    "the text is the right one, or pipe it through %s -dc",
+                    show_name(r), r->unpacker, (unsigned long long)r->options->unpacked_max,
+                    r->unpacker);
+}
+
 /* Read lines from fd. The first `filled` bytes are in the buffer already. */
 static int read_lines(struct text_reader *r, int fd, char *buffer, size_t filled) {
   bool ended = false;
@@ -191,6 +205,10 @@ static int read_lines(struct text_reader *r, int fd, char *buffer, size_t filled
       }
       ended = n == 0;
       r->nul = (r->nul && filled > 0) || (n > 0 && memchr(buffer + filled, 0, (size_t)n));
+      int rc = check_unpacked(r, n > 0 ? (size_t)n : 0);
+      if (rc != 0) {
+        return rc;
+      }
       filled += n > 0 ? (size_t)n : 0;
     }
     size_t at = 0;
@@ -256,6 +274,7 @@ static int read_packed(struct text_reader *r, int fd, const char *program, char 
     return fail(r, rc, "cannot start %s, which unpacks %s: %s", program, show_name(r),
                 strerror(-rc));
   }
+  r->unpacker = program;
   rc = read_lines(r, pipes[0], buffer, 0);
   close(pipes[0]);
   int status;

@@ -13,6 +13,7 @@
 #define SHARD_SOURCE_TEXT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "build/build.h"
 
@@ -21,6 +22,7 @@ struct shard_text_options {
   /* Absolute paths must lie below it, and lose it; names in a directory are made canonical. NULL:
    * all are kept as they are. */
   const char *root;
+  uint64_t unpacked_max; /* bytes that a packed text may have; more is -EFBIG */
 };
 
 /*

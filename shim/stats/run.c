@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/trust.h"
+#include "base/words.h"
 #include "base/xxh64.h"
 #include "libshard.h"
 #include "stats/notes.h"
@@ -54,10 +55,12 @@ void shard_run_init(void) {
     return;
   }
   snprintf(path, sizeof(path), "/proc/%lu/fd/%lu", pid, fd);
+  /* Names in that folder are links, so O_NOFOLLOW would open none. */
   int page = shard_notes_open_file(path, O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (page >= 0) {
-    /* The process may have ended, and another one have its number. */
-    if (fstat(page, &st) == 0 && st.st_size == (off_t)sizeof(struct shard_run) &&
+    /* The process may have ended, and another one have its number, of whatever user. */
+    if (fstat(page, &st) == 0 && shard_trust_judge(&st, NULL) == SHARD_TRUST_GOOD &&
+        st.st_size == (off_t)sizeof(struct shard_run) &&
         syscall(SYS_pread64, page, found, sizeof(found), 0) == (long)sizeof(found) &&
         found[0] == SHARD_RUN_MAGIC && found[1] == nonce) {
       atomic_store(&shard_run_page, map(page));
@@ -88,8 +91,9 @@ static int make(void) {
     shard_notes_close_file(fd);
     fd = high;
   }
-  struct shard_run *run =
-      ftruncate(fd, sizeof(struct shard_run)) == 0 && fstat(fd, &st) == 0 ? map(fd) : NULL;
+  bool good = fchmod(fd, S_IRUSR | S_IWUSR) == 0 && /* all may write to a new one */
+              ftruncate(fd, sizeof(struct shard_run)) == 0 && fstat(fd, &st) == 0;
+  struct shard_run *run = good ? map(fd) : NULL;
   if (!run) {
     int rc = errno;
     shard_notes_close_file(fd);
@@ -152,7 +156,7 @@ void shard_run_opened(int dirfd, const char *path, int flags) {
     }
     size_t rest = strlen(path + folder->length);
     if (rest >= folder->suffix_length &&
-        strcasecmp(path + folder->length + rest - folder->suffix_length, folder->suffix) == 0) {
+        shard_words_alike(path + folder->length + rest - folder->suffix_length, folder->suffix)) {
       atomic_fetch_add_explicit(&run->opens[folder->kind], 1, memory_order_relaxed);
     }
     return;

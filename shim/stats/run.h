@@ -4,9 +4,9 @@
  * dataset they have opened, and which buckets they have listed (libshard.h, shard_run_begin).
  *
  * The page is a memfd of the rank's main process. A forked child has it mapped; one that was
- * started anew opens it through /proc, by what LIBSHARD_RUN says. Nothing is left to remove,
- * whatever kills the rank. A count is one atomic addition; it may be made in a signal handler, and
- * between (v)fork and exec.
+ * started anew opens it through /proc, by what LIBSHARD_RUN says, if it is this user's and nobody
+ * else may write to it. Nothing is left to remove, whatever kills the rank. A count is one atomic
+ * addition; it may be made in a signal handler, and between (v)fork and exec.
  */
 #ifndef SHARD_STATS_RUN_H
 #define SHARD_STATS_RUN_H

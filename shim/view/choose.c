@@ -2,6 +2,7 @@
 #include "view/choose.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "stats/stats.h"
 #include "view/datasets.h"
 #include "view/loading.h"
+#include "view/once.h"
 #include "view/serve.h"
 
 /* Whether the listing has the directory `path`: it was there when the listing was made. */
@@ -84,8 +86,24 @@ static int choose_hash(struct shard_served *s, int local_rank) {
   return s->stream ? choose_stream(s) : 0;
 }
 
+/* The listing has walked what its path leads to. */
+static int refuse_covered(const struct shard_served *s) {
+  static atomic_bool said;
+  char text[900];
+  snprintf(text, sizeof(text),
+           "a mount shows what was '%.*s' of SHARD_DATASET='%.256s'; that path leads to something "
+           "else now, whose names the listing has, so listing calls on it fail: list the dataset "
+           "by its own path, or unmount what covers it",
+           (int)(path_length(s) < 300 ? path_length(s) : 300), s->path, s->dataset->path);
+  shard_once_complain(&said, text);
+  return -ESTALE;
+}
+
 /* From the listing, if that has the directory. */
 static int choose_listing(struct shard_served *s) {
+  if (s->covered && s->scope.listing->header->directories != 0) {
+    return refuse_covered(s);
+  }
   int rc = was_listed(s->scope.listing, s->path, path_length(s));
   s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;
   if (rc > 0) {

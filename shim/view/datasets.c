@@ -263,6 +263,7 @@ int shard_datasets_find_listed(const struct statx *st, struct shard_datasets_pla
       }
     }
     out->dataset = d;
+    out->covered = false;
     out->path = strdup(path);
     return out->path ? 1 : -ENOMEM;
   }
@@ -271,15 +272,16 @@ int shard_datasets_find_listed(const struct statx *st, struct shard_datasets_pla
 
 int shard_datasets_find(int fd, const struct statx *st, struct shard_datasets_place *out) {
   bool listed = atomic_load_explicit(&listings, memory_order_relaxed) > 0;
-  size_t which;
+  struct shard_place place;
   out->dataset = NULL;
   int rc = listed ? shard_datasets_find_listed(st, out) : 0;
   if (rc != 0) {
     return rc;
   }
-  rc = shard_place_find(fd, st, shard_datasets_all.roots, shard_datasets_all.count, &which,
-                        &out->path);
-  bool of_one = rc != 0 && which < shard_datasets_all.count;
-  out->dataset = of_one ? &shard_datasets_all.items[which] : NULL;
+  rc = shard_place_find(fd, st, shard_datasets_all.roots, shard_datasets_all.count, &place);
+  bool of_one = rc != 0 && place.which < shard_datasets_all.count;
+  out->dataset = of_one ? &shard_datasets_all.items[place.which] : NULL;
+  out->path = place.path;
+  out->covered = place.covered;
   return rc;
 }

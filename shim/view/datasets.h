@@ -81,7 +81,8 @@ void shard_datasets_note_listing(void);
 /* Where a directory is. */
 struct shard_datasets_place {
   struct shard_view_dataset *dataset;
-  char *path; /* from its root, "" for the root itself; malloc'd */
+  char *path;   /* from its root, "" for the root itself; malloc'd */
+  bool covered; /* that path leads elsewhere (place.h) */
 };
 
 /* By a listing that is open, if that has the directory as it is now (*st). 1, 0 or -ENOMEM. */

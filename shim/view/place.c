@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "base/xxh64.h"
 #include "host/real.h"
 
@@ -201,20 +203,56 @@ __attribute__((noinline)) static int find_unseen(int fd, const struct statx *st,
   return rc;
 }
 
+/* Whether a path from the root leads to another directory than *st, or to none. */
+static bool leads_elsewhere(const struct shard_climb_root *root, const char *path,
+                            const struct statx *st) {
+  struct stat there;
+  char *whole = NULL;
+  if (asprintf(&whole, "%s/%s", root->path, path) < 0) {
+    return false; /* that is not known */
+  }
+  int rc = shard_path_stat(AT_FDCWD, whole, &there);
+  bool gone = rc != 0 && (errno == ENOENT || errno == ENOTDIR);
+  free(whole);
+  return gone || (rc == 0 && (there.st_ino != st->stx_ino ||
+                              there.st_dev != makedev(st->stx_dev_major, st->stx_dev_minor)));
+}
+
+/*
+ * The path from a root to directory fd, which lies `levels` below it, or below a mount of a part of
+ * its tree, `mounted`. met: the same by the root that was met on the way up, or NULL. 0 or a
+ * negative errno.
+ */
+static int name_place(int fd, const struct statx *st, const struct shard_climb_root *roots,
+                      const struct shard_climb *climb, const struct shard_climb *met,
+                      const char *mounted, struct shard_place *out) {
+  int rc = find_names(fd, climb->levels, &out->path);
+  out->which = climb->which;
+  if (rc != 0 || !mounted || (rc = join(mounted, &out->path)) != 0) {
+    return rc;
+  }
+  out->covered = leads_elsewhere(&roots[climb->which], out->path, st);
+  if (!out->covered || !met) {
+    return 0;
+  }
+  free(out->path);
+  return name_place(fd, st, roots, met, NULL, NULL, out);
+}
+
 int shard_place_find(int fd, const struct statx *st, const struct shard_climb_root *known,
-                     size_t count, size_t *which, char **path) {
+                     size_t count, struct shard_place *out) {
   struct shard_climb_root *roots = __builtin_alloca(count * sizeof(*roots));
-  struct shard_climb climb;
+  struct shard_climb climb, met;
   char *mounted = NULL;
+  *out = (struct shard_place){.which = count};
   for (size_t i = 0; i < count; i++) {
     roots[i] = known[i];
     int rc = shard_climb_look(&roots[i]);
     if (rc < 0 && roots[i].ino == 0) {
-      *which = i;
+      out->which = i;
       return rc;
     }
   }
-  *which = count;
   char where[sizeof(outside.parent)];
   struct statx upper;
   uint64_t named = name_roots(roots, count);
@@ -229,6 +267,8 @@ int shard_place_find(int fd, const struct statx *st, const struct shard_climb_ro
   if (rc < 0 || (climb.blind && (rc == 0 || count > 1))) {
     rc = find_unseen(fd, st, roots, count, &climb, rc);
   }
+  bool of_one = rc > 0;
+  met = climb;
   if (rc >= 0 && climb.mount_count > 0) {
     int found = find_mounted(&climb, roots, count, &mounted);
     rc = found != 0 ? found : rc; /* it lies below the root that was met, if there is one */
@@ -246,13 +286,9 @@ int shard_place_find(int fd, const struct statx *st, const struct shard_climb_ro
   if (rc <= 0) {
     return rc;
   }
-  rc = find_names(fd, climb.levels, path);
-  if (rc == 0 && mounted) {
-    rc = join(mounted, path);
-  }
+  struct shard_place place = {.path = NULL};
+  rc = name_place(fd, st, roots, &climb, of_one ? &met : NULL, mounted, &place);
   free(mounted);
-  if (rc == 0) {
-    *which = climb.which;
-  }
+  *out = rc == 0 ? place : *out;
   return rc == 0 ? 1 : rc;
 }

@@ -3,15 +3,23 @@
 #ifndef SHARD_VIEW_PLACE_H
 #define SHARD_VIEW_PLACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "host/climb.h"
 
+struct shard_place {
+  size_t which; /* the root */
+  char *path;   /* from there, "" for the root itself; malloc'd */
+  /* By a mount of a part of the root's tree, where that path leads to something else: another mount
+   * is over it, or it has been removed. */
+  bool covered;
+};
+
 /*
  * Find the innermost of the roots that directory fd is, or lies below; *st is what
- * shard_climb_stat() says of fd. 1: *which is the root, *path (malloc'd) leads from it to fd, ""
- * for the root itself. 0: none. Negative errno: that cannot be told; *which is the root that cannot
- * be looked at, or `count`.
+ * shard_climb_stat() says of fd. 1: *out tells. 0: none. Negative errno: that cannot be told;
+ * out->which is the root that cannot be looked at, or `count`.
  *
  * A root is what its path leads to now, for it may be made or mounted later; or what known[] says,
  * if that path leads to no directory any more. Thread-safe. Takes descriptors only for directories
@@ -19,6 +27,6 @@
  * the way up is barred.
  */
 int shard_place_find(int fd, const struct statx *st, const struct shard_climb_root *known,
-                     size_t count, size_t *which, char **path);
+                     size_t count, struct shard_place *out);
 
 #endif

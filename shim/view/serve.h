@@ -55,6 +55,7 @@ struct shard_served {
   shard_passes *passes; /* the dataset's, under SHARD_EPOCH=auto; else NULL */
   uint64_t epoch;
   int stats;         /* the dataset's number there, or -1 */
+  bool covered;      /* the path leads elsewhere (place.h) */
   bool own_position; /* the file system cannot set a directory's offset: the reader keeps it */
   size_t base;
   char path[]; /* relative to the root, with a slash at its end; "" for the root */

@@ -105,6 +105,7 @@ __attribute__((noinline)) static int serve_place(int fd, const struct statx *st,
     if (s->base > 0) {
       s->path[s->base++] = '/';
     }
+    s->covered = place->covered;
     rc = shard_choose_all(s, place->dataset, fd);
   }
   free(place->path);
@@ -159,11 +160,16 @@ __attribute__((noinline)) static int refuse_unknown(int fd, const struct statx *
 
 /* shard_datasets_find(), anew if names or mounts have changed while it looked at them. */
 static int find_place(int fd, const struct statx *st, struct shard_datasets_place *place) {
-  int rc, tries = 0;
-  do {
-    rc = shard_datasets_find(fd, st, place);
-  } while (rc < 0 && rc != -EBADF && !shard_error_is_shortage(rc) && ++tries < 3);
-  return rc;
+  for (int tries = 1;; tries++) {
+    int rc = shard_datasets_find(fd, st, place);
+    bool again = rc < 0 ? rc != -EBADF && !shard_error_is_shortage(rc) : rc > 0 && place->covered;
+    if (!again || tries == 3) {
+      return rc;
+    }
+    if (rc > 0) {
+      free(place->path);
+    }
+  }
 }
 
 int shard_view_open(int fd, struct shard_served **out) {

@@ -85,6 +85,20 @@ cp names.txt.gz tail.gz; echo garbage >>tail.gz; refuses "gzip, garbage behind" 
 { seq 100000 | gzip; } >bent.gz; printf 'XXXX' | dd of=bent.gz bs=1 seek=50000 conv=notrunc 2>/dev/null; refuses "gzip, damaged" "bent.gz" index bent.gz -o "$L"
 refuses "gzip, damaged, --keep-order" "bent.gz" index --keep-order bent.gz -o "$L"
 printf '\x1f\x8b' >magic.gz; refuses "gzip, two bytes" "magic.gz" index magic.gz -o "$L"
+# A packed text has no more bytes than it may; what is as large is taken, and what is not packed always.
+seq -f 'img_%07.0f' 300000 >large.txt; tr '\n' '\0' <large.txt >want; gzip -k large.txt; zstd -q large.txt
+for p in gz zst; do
+  for o in "" --keep-order; do
+    # shellcheck disable=SC2086  # none or one
+    SHARD_MANIFEST_MAX=3599999 refuses "$p, more bytes than it may have${o:+, $o}" "large.txt.$p: " index large.txt.$p -o "$L" $o
+    verdict "$p: what to do${o:+, $o}" "$(grep -q '3599999 bytes (SHARD_MANIFEST_MAX)' "$WORK/err" || shown cat "$WORK/err")"
+  done
+  SHARD_MANIFEST_MAX=3600000 lists "$p, as many as it may" want large.txt.$p
+done
+SHARD_MANIFEST_MAX=1 lists "a text that is not packed" want large.txt
+SHARD_MANIFEST_MAX=1M lists "unpacked by a pipe" want - < <(gzip -dc large.txt.gz)
+SHARD_MANIFEST_MAX=1M "$CTL" ls large.txt.gz >got 2>"$WORK/err"
+verdict "ls of a packed text" "$([ $? = 1 ] && [ ! -s got ] && grep -q SHARD_MANIFEST_MAX "$WORK/err" || shown cat "$WORK/err")"
 rm -f "$L"; PATH=/none "$CTL" index two.zst -o "$L" 2>"$WORK/err" >/dev/null
 verdict "no zstd" "$([ $? = 1 ] && grep -q 'cannot start zstd, which unpacks two.zst' "$WORK/err" && ! [ -e "$L" ] || shown cat "$WORK/err")"
 printf '%s\n' a c b a >double.txt

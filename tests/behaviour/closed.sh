@@ -65,6 +65,39 @@ if mkdir "$WORK/part" && mount --bind "$D/sub" "$WORK/part" 2>/dev/null; then
     DATASET=$D:$D/sub shared "in another dataset: ${d#"$WORK"/}" "$(files "$d")" "$WORK/closed" "$d" 0
     [ ! $seccomp ] || DATASET=$D:$D/sub shared "in another dataset, no statx: ${d#"$WORK"/}" "$(files "$d")" "$WORK/closed" "$d" 1 statx
   done
+  # A part that something is mounted over, or that has been removed: a listing has other names there.
+  C=$WORK/covered; mkdir -p "$C"/{sub/deep,gone,other} "$WORK"/{over,left}; touch "$C"/sub/f{1..6} "$C"/sub/deep/f{11..14} "$C"/other/f{21..23} "$C"/gone/f{31..34}
+  DATASET=$C; mounts+=("$WORK/over" "$WORK/left" "$C/sub" "$C/again")
+  mount --bind "$C/sub" "$WORK/over"; mount --bind "$C/gone" "$WORK/left"
+  shared "a part, before" "$(files "$WORK/over")" "$WORK/closed" "$WORK/over" 0
+  cat >"$WORK/late.py" <<END
+import os, subprocess
+os.listdir('$C')
+subprocess.run(['mount', '-t', 'tmpfs', 'none', '$C/sub'], env={**os.environ, 'LD_PRELOAD': ''}, check=True)
+print(*(f for f in os.listdir('$WORK/over') if f != 'deep'), sep='\\n')
+subprocess.run(['umount', '$C/sub'], env={**os.environ, 'LD_PRELOAD': ''}, check=True)
+END
+  STRATEGIES=stride shared "covered since this process has its listing" "$(files "$WORK/over")" python3 "$WORK/late.py"
+  mount -t tmpfs none "$C/sub"; touch "$C"/sub/f{71..74}; rm -r "$C/gone"; mkdir "$C/gone"; touch "$C"/gone/f{81..86}
+  for how in 0 "1 statx"; do
+    [ "$how" = 0 ] || [ $seccomp ] || continue
+    for d in over over/deep left; do
+      for s in range stride; do
+        : >"$WORK/err"
+        # shellcheck disable=SC2086  # words
+        verdict "covered, $s${how#[01]}: $d" "$(for r in 0 1; do view $r $s "$WORK/closed" "$WORK/$d" $how; done | grep '^f[0-9]'
+          view 0 $s ls "$WORK/$d" >"$WORK/out" && echo "it works"; grep -q 'Stale file handle' "$WORK/err" &&
+            grep -q "^libshard: .*SHARD_DATASET='$C'.*mount" "$WORK/err" || shown cat "$WORK/err")"
+      done
+    done
+  done
+  STRATEGIES=hash shared "covered: by hash it is divided" "$(files "$WORK/over")" "$WORK/closed" "$WORK/over" 0
+  for d in sub gone other; do shared "what covers it is the dataset's: $d" "$(files "$C/$d")" "$WORK/closed" "$C/$d" 0; done
+  umount "$C/sub"; shared "a part, uncovered" "$(files "$WORK/over")" "$WORK/closed" "$WORK/over" 0
+  # In the dataset itself it has a name of its own.
+  mkdir "$C/again"; mount --bind "$C/sub" "$C/again"; mount -t tmpfs none "$C/sub"
+  shared "covered, and once more in the dataset" "$(files "$C/again")" "$WORK/closed" "$C/again" 0
+  umount "$C/sub" "$C/again" "$WORK/over" "$WORK/left"; unset DATASET; mounts=("${mounts[@]:0:${#mounts[@]}-4}")
   # The number of a mount that has gone is given to another one; a name is, too.
   mkdir -p "$WORK/other/sub" "$WORK/twice"; touch "$WORK/other/sub/f99"
   for s in stride hash; do

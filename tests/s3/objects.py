@@ -253,6 +253,47 @@ def messages(s3, store):
                  all(w in text for w in words) and not done.stdout, done)
 
 
+def too_large(s3, store):
+    """Manifests that have more bytes than they may, as objects or once they are unpacked."""
+    tree, back, names, cache = store.tree, store.back, store.names, os.path.join(s3.folder, "cache")
+    huge = Instead(lambda *_: Reply(200, b"a\n", [("ETag", '"0"')], length=4 << 30))
+    text = "".join(name + "\n" for name in names).encode()  # some 70 KB
+    for key, body in (("large.txt", text), ("packed.txt.gz", gzip.compress(text)),
+                      ("bomb.txt.gz", gzip.compress(text * 100))):
+        s3.client.put_object(Bucket="store", Key=key, Body=body)
+    for name, key, fault, size, more in (
+            ("4 GiB", "huge.txt", huge, 4 << 30, {}),
+            ("a byte more", "large.txt", None, len(text), {"SHARD_MANIFEST_MAX": str(len(text) - 1)})):
+        with open(back, "wb") as stream:
+            stream.write(b"older")
+        with Proxy(s3.endpoint, fault=lambda q, f=fault: f) as proxy:
+            done = s3.run("get", "s3://store/" + key, "-o", back, endpoint=proxy.endpoint,
+                          SHARD_TIMEOUT="2", SHARD_LOG="warn", **more)
+        said = done.stderr.decode()
+        s3.check(f"get of a manifest of {name}", done.returncode == 1 and said.count("\n") == 1 and
+                 all(word in said for word in ("s3://store/" + key, f" {size} bytes",
+                                               "SHARD_MANIFEST_MAX", "shardctl index")), done)
+        s3.check(f"{name}: once, and nothing is left", proxy.requests == 1 and store.content() == b"older" and
+                 not [f for f in os.listdir(s3.folder) if f.startswith("back.")], os.listdir(s3.folder))
+    done = s3.run("get", "s3://store/large.txt", "-o", back, SHARD_MANIFEST_MAX=str(len(text)))
+    s3.check("get of a manifest that is as large as may be", done.returncode == 0 and
+             store.content() == text, done)
+    done = s3.run("get", "s3://store/" + store.key, "-o", back, SHARD_MANIFEST_MAX="1")
+    s3.check("a listing has other bounds", done.returncode == 0 and store.same_names(back), done)
+    walk = (sys.executable, "-c", WALK, tree)
+    for key, most, good, words in (
+            ("large.txt", "10K", False, (f" {len(text)} bytes",)), ("bomb.txt.gz", "1M", False, ("gzip", "1048576")),
+            ("packed.txt.gz", "50K", False, ("gzip", "51200")), ("packed.txt.gz", "100K", True, ())):
+        url = "s3://store/" + key
+        got = s3.ranks(2, tree, walk, SHARD_LISTING=url, SHARD_JOB=f"{key} {most}", SHARD_LOG="warn",
+                       SHARD_MANIFEST_MAX=most)
+        listed = sorted(line.rpartition(" ")[0] for _, lines, _ in got for line in lines)
+        s3.check(f"SHARD_LISTING={url}, {most}", listed == sorted(names) if good else not listed and
+                 all(word in err for _, _, err in got for word in (url, "SHARD_MANIFEST_MAX", *words)), got)
+        s3.check(f"{key}, {most}: nothing is left", not [f for f in os.listdir(cache) if ".new." in f],
+                 os.listdir(cache))
+
+
 def listing(s3, store):
     """SHARD_LISTING: fetched once for a job on a node, for a rank with %r."""
     names, tree, scratch = store.names, store.tree, store.scratch
@@ -332,5 +373,5 @@ def listing(s3, store):
 def objects(s3):
     """Listings and manifests that are put into a bucket, and got from there."""
     store = Store(s3)
-    for part in (put, manifests, damage, lost_replies, killed, messages, listing):
+    for part in (put, manifests, damage, lost_replies, killed, messages, too_large, listing):
         part(s3, store)

@@ -220,6 +220,42 @@ static void late(void **state) {
   unlink(lock);
 }
 
+/* A lock that others can open, as chmod -R leaves one: whoever has it open cannot hold ours up. */
+static void readable(void **state) {
+  (void)state;
+  int held, fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  struct stat st;
+  assert_true(fd >= 0 && fchmod(fd, 0644) == 0 && chmod(folder, 0755) == 0);
+  int other = open(lock, O_RDONLY | O_CLOEXEC); /* as another user could */
+  assert_int_equal(flock(other, LOCK_EX), 0);
+  /* One that has it already does, until it lets go; but nobody else gets it any more. */
+  assert_int_equal(shard_lock_take(lock, 0, NULL, NULL, &held, err, sizeof(err)), -ETIMEDOUT);
+  assert_true(stat(lock, &st) == 0 && (st.st_mode & 0777) == 0600);
+  flock(other, LOCK_UN);
+  assert_int_equal(fchmod(fd, 0640), 0);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(shard_lock_take(lock, 0, NULL, NULL, &held, err, sizeof(err)), 0);
+    assert_true(stat(lock, &st) == 0 && (st.st_mode & 0777) == 0600);
+    assert_true(fstat(held, &st) == 0 && st.st_nlink == 1);
+    shard_lock_release(held);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+  }
+  close(other);
+  close(fd);
+  if (geteuid() == 0) {
+    pid_t child = fork();
+    if (child == 0) {
+      bool opened = setuid(65534) != 0 || open(lock, O_RDONLY) >= 0;
+      _exit(opened || errno != EACCES);
+    }
+    int status = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+  }
+  unlink(lock);
+  assert_int_equal(chmod(folder, 0700), 0);
+}
+
 enum { PROCESSES = 4, ROUNDS = 400 / (UNIT_PART > 1 ? 4 : 1) };
 
 /* Processes that take the lock, and remove its file before they release it. */
@@ -276,8 +312,9 @@ static void inherited(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kept), cmocka_unit_test(damaged), cmocka_unit_test(others),
-      cmocka_unit_test(late), cmocka_unit_test(removed), cmocka_unit_test(inherited),
+      cmocka_unit_test(kept),      cmocka_unit_test(damaged),  cmocka_unit_test(others),
+      cmocka_unit_test(late),      cmocka_unit_test(readable), cmocka_unit_test(removed),
+      cmocka_unit_test(inherited),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

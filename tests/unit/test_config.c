@@ -91,6 +91,7 @@ static void nothing_set(void **state) {
   assert_int_equal(seen->config.window, 1024);
   assert_int_equal(seen->config.s3_connections, 32);
   assert_true(seen->config.build_memory == 256 << 20);
+  assert_true(seen->config.manifest_max == 1 << 30);
   assert_false(seen->config.shuffle || seen->config.seeded || seen->config.epoch_auto);
   assert_false(seen->config.listing_first);
 }
@@ -230,6 +231,11 @@ static void words(void **state) {
   assert_string_equal(shard_words_at(shard_words_views, 4), "unknown");
   assert_string_equal(shard_words_at(shard_words_views, UINT32_MAX), "unknown");
   assert_string_equal(shard_words_join(shard_words_strategies, text), "range, stride or hash");
+  assert_true(shard_words_alike(".TIFF", ".tiff") && shard_words_alike("", ""));
+  assert_true(shard_words_alike("AZaz[@\xe4", "azAZ[@\xe4"));
+  assert_false(shard_words_alike(".tif", ".tiff") || shard_words_alike(".tiff", ".tif"));
+  assert_false(shard_words_alike("@", "`") || shard_words_alike("[", "{") ||
+               shard_words_alike("\xc4", "\xe4"));
 }
 
 /* What is said of each variable, its default and its range included. */
@@ -245,6 +251,7 @@ static void described(void **state) {
                           : strcmp(v.name, "SHARD_ADAPTER") == 0      ? "on"
                           : strcmp(v.name, "SHARD_TIMEOUT") == 0      ? "3600"
                           : strcmp(v.name, "SHARD_BUILD_MEMORY") == 0 ? "256M"
+                          : strcmp(v.name, "SHARD_MANIFEST_MAX") == 0 ? "1G"
                           : strcmp(v.name, "SHARD_DATASET") == 0      ? ""
                                                                       : NULL;
     if (initial) {
@@ -392,6 +399,8 @@ static void misvalued(void **state) {
       "SHARD_BUILD_MEMORY=",
       "SHARD_BUILD_MEMORY=7M",
       "SHARD_BUILD_MEMORY=much",
+      "SHARD_MANIFEST_MAX=0",
+      "SHARD_MANIFEST_MAX=1,5G",
       "SHARD_TMPDIR=",
       "SHARD_JOB=",
   };

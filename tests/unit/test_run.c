@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,6 +104,40 @@ static void wrong_marks(void **state) {
   atomic_store(&shard_run_page, before);
 }
 
+/* A file like the page that another user owns, or may write to, is not believed. */
+static void whose(void **state) {
+  (void)state;
+  struct shard_run *before = shard_run();
+  struct stat st;
+  int own = -1, fd = memfd_create("like the page", MFD_CLOEXEC);
+  assert_int_equal(sscanf(mark, "%*u %d", &own), 1);
+  assert_true(fstat(own, &st) == 0 && (st.st_mode & 07777) == 0600);
+  assert_int_equal(pwrite(fd, before, sizeof(*before), 0), sizeof(*before));
+  char like[100];
+  snprintf(like, sizeof(like), "%d %d %llx", (int)getpid(), fd, (unsigned long long)before->nonce);
+  setenv("LIBSHARD_RUN", like, 1);
+  const struct {
+    mode_t mode;
+    uid_t owner;
+    bool good;
+  } all[] = {{0600, 0, true},  {0644, 0, true},  {0620, 0, false}, {0602, 0, false},
+             {0777, 0, false}, {0600, 1, false}, {0600, 0, true}};
+  for (size_t i = 0; i < COUNT(all); i++) {
+    if (all[i].owner && geteuid() != 0) {
+      continue; /* only root can give a file away */
+    }
+    assert_int_equal(fchmod(fd, all[i].mode), 0);
+    assert_int_equal(fchown(fd, all[i].owner ? all[i].owner : geteuid(), (gid_t)-1), 0);
+    atomic_store(&shard_run_page, NULL);
+    shard_run_init();
+    if (!shard_run() == all[i].good) {
+      fail_msg("mode %o, owner %u: %s", all[i].mode, all[i].owner, shard_run() ? "mapped" : "not");
+    }
+  }
+  close(fd);
+  atomic_store(&shard_run_page, before);
+}
+
 /* Another initialize() in the process: other folders, the same page. */
 static void again(void **state) {
   (void)state;
@@ -125,7 +161,8 @@ static void closed(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_yet), cmocka_unit_test(counts), cmocka_unit_test(children),
-      cmocka_unit_test(wrong_marks), cmocka_unit_test(again),  cmocka_unit_test(closed),
+      cmocka_unit_test(wrong_marks), cmocka_unit_test(whose),  cmocka_unit_test(again),
+      cmocka_unit_test(closed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

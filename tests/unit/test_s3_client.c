@@ -101,8 +101,8 @@ static struct shard_s3_account account_there(void) {
 }
 
 /* Get an object from these replies. It is in text[] then. */
-static int get_and_say(const char *const replies[REPLIES], enum shard_log_level log, bool listing,
-                       char text[64], char *err, size_t size) {
+static int get_and_say(const char *const replies[REPLIES], enum shard_log_level log,
+                       uint64_t manifest_max, char text[64], char *err, size_t size) {
   start(replies);
   struct shard_s3_account account = account_there();
   const struct shard_s3_client_options o = {
@@ -111,7 +111,7 @@ static int get_and_say(const char *const replies[REPLIES], enum shard_log_level 
   assert_non_null(file);
   int fd = fileno(file);
   err[0] = 0;
-  int rc = shard_s3_object_get(&o, "key", listing, fd, err, size);
+  int rc = shard_s3_object_get(&o, "key", manifest_max, fd, err, size);
   ssize_t n = pread(fd, text, 63, 0);
   text[n > 0 ? n : 0] = 0;
   fclose(file);
@@ -119,9 +119,9 @@ static int get_and_say(const char *const replies[REPLIES], enum shard_log_level 
   return rc;
 }
 
-static int get(const char *const replies[REPLIES], bool listing, char text[64], char *err,
+static int get(const char *const replies[REPLIES], uint64_t manifest_max, char text[64], char *err,
                size_t size) {
-  return get_and_say(replies, SHARD_LOG_ERROR, listing, text, err, size);
+  return get_and_say(replies, SHARD_LOG_ERROR, manifest_max, text, err, size);
 }
 
 static void objects(void **state) {
@@ -164,7 +164,7 @@ static void objects(void **state) {
   };
   for (size_t i = 0; i < COUNT(cases); i++) {
     char text[64], err[600];
-    int rc = get(cases[i].replies, false, text, err, sizeof(err));
+    int rc = get(cases[i].replies, UINT64_MAX, text, err, sizeof(err));
     if (rc != cases[i].rc || (cases[i].err && !strstr(err, cases[i].err))) {
       fail_msg("case %zu: %d, %s", i, rc, err);
     }
@@ -181,16 +181,18 @@ static void objects_without_end(void **state) {
   (void)state;
 #define LONG(n) "HTTP/1.1 200 OK\r\nContent-Length: " n "\r\nETag: \"e\"\r\n\r\n"
   static const struct {
-    bool listing;
+    uint64_t manifest_max; /* 0: a listing */
     const char *replies[REPLIES], *begins, *err;
     int rc;
   } cases[] = {
-      {true, {LONG("4294967296") "<html>", LONG("4294967296") "<html>"}, "<html>", "", 0},
-      {true, {LONG("4294967296") "SHRDLSP\n", LONG("4294967296") "SHRDLSP\n"}, "SHRDLSP\n", "", 0},
-      {true, {LONG("5") "SHRDL"}, "SHRDL", "", 0}, /* opening it will say that it is cut short */
-      {true, {LONG("9223372036854775807") "SHRDLST\n"}, "", "make room", -ENOSPC},
-      {false, {LONG("9223372036854775807") "a\n"}, "", "make room", -ENOSPC},
-      {false,
+      {0, {LONG("4294967296") "<html>", LONG("4294967296") "<html>"}, "<html>", "", 0},
+      {0, {LONG("4294967296") "SHRDLSP\n", LONG("4294967296") "SHRDLSP\n"}, "SHRDLSP\n", "", 0},
+      {0, {LONG("5") "SHRDL"}, "SHRDL", "", 0}, /* opening it will say that it is cut short */
+      {0, {LONG("9223372036854775807") "SHRDLST\n"}, "", "make room", -ENOSPC},
+      {UINT64_MAX, {LONG("9223372036854775807") "a\n"}, "", "make room", -ENOSPC},
+      {1000, {LONG("1001") "a\n"}, "", "it has 1001 bytes", -EFBIG},
+      {5, {LONG("5") "hello"}, "hello", "", 0},
+      {UINT64_MAX,
        {"HTTP/1.1 200 OK\r\nETag: \"e\"\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nETag: \"e\"\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nETag: \"e\"\r\n\r\nhello",
@@ -201,7 +203,7 @@ static void objects_without_end(void **state) {
   };
   for (size_t i = 0; i < COUNT(cases); i++) {
     char text[64], err[600];
-    int rc = get(cases[i].replies, cases[i].listing, text, err, sizeof(err));
+    int rc = get(cases[i].replies, cases[i].manifest_max, text, err, sizeof(err));
     if (rc != cases[i].rc || !strstr(err, cases[i].err) ||
         strncmp(text, cases[i].begins, strlen(text)) != 0) {
       fail_msg("case %zu: %d, %s, '%s'", i, rc, err, text);
@@ -215,7 +217,7 @@ static void objects_without_end(void **state) {
   memcpy(reply + n, &h, sizeof(h));
   server.bytes = n + sizeof(h);
   char text[64], err[600];
-  assert_int_equal(get(replies, true, text, err, sizeof(err)), 0);
+  assert_int_equal(get(replies, 0, text, err, sizeof(err)), 0);
   assert_memory_equal(text, SHARD_MAGIC, 8);
   server.bytes = 0;
 }
@@ -269,7 +271,7 @@ static void forged(void **state) {
   FILE *file = tmpfile();
   int kept = dup(2);
   assert_true(file && kept >= 0 && dup2(fileno(file), 2) == 2);
-  int rc = get_and_say(replies, SHARD_LOG_INFO, false, text, err, sizeof(err));
+  int rc = get_and_say(replies, SHARD_LOG_INFO, UINT64_MAX, text, err, sizeof(err));
   assert_int_equal(dup2(kept, 2), 2);
   ssize_t n = pread(fileno(file), said, sizeof(said) - 1, 0);
   said[n > 0 ? n : 0] = 0;

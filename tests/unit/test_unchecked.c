@@ -3,7 +3,8 @@
  * A listing whose checksums all fit, whatever it says: anybody can compute them. reader.c and
  * names.c are compiled here so that they do not look at checksums, and each section lies before a
  * page that nobody may touch. Every field takes odd values: there is an error or an answer within
- * bounds, and nothing beyond a section or a buffer is touched.
+ * bounds, and nothing beyond a section or a buffer is touched. Where the map may be cut, each piece
+ * of it in turn cannot be read.
  */
 #define SHARD_CHECKSUMS_IGNORED
 #include <errno.h>
@@ -14,6 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+
+#include "base/peek.h"
 
 /* Memory between two forbidden pages: it ends where one begins, or, with `from_front`, begins where
  * one ends. */
@@ -61,6 +64,36 @@ static void unfenced(void *p) {
   free(p);
 }
 
+/*
+ * shard_peek() while `hidden` is set, a file of which nothing may be read in another way. Call
+ * number `fails` says that it has failed, but has copied: who goes on all the same gives a right
+ * answer. From call number `changes` on, the byte at `changed` is another.
+ */
+static struct {
+  uint8_t *hidden, *changed;
+  size_t size;
+  uint64_t calls, fails, changes;
+} peeking;
+
+static bool peek(void *to, const void *from, size_t size) {
+  if (!peeking.hidden) {
+    return shard_peek(to, from, size);
+  }
+  const uint8_t *at = from;
+  peeking.calls++;
+  if (at < peeking.hidden || size > peeking.size || at > peeking.hidden + peeking.size - size ||
+      mprotect(peeking.hidden, peeking.size, PROT_READ | PROT_WRITE) != 0) {
+    abort();
+  }
+  if (peeking.calls == peeking.changes) {
+    ++*peeking.changed;
+  }
+  memcpy(to, from, size);
+  mprotect(peeking.hidden, peeking.size, PROT_NONE);
+  return peeking.calls != peeking.fails;
+}
+
+#define shard_peek peek
 #define malloc(size) fenced(size)
 #define free(p) unfenced(p)
 #include "listing/reader.c"
@@ -475,6 +508,182 @@ static void pieces(void **state) {
   drop(&s);
 }
 
+/* ---- what cannot be read any more --------------------------------------------------------------
+ */
+
+/* A listing whose file is hidden (peeking), as if it may be cut. */
+static void hide(const struct shard_listing *l, struct shard_listing *out) {
+  *out = *l;
+  peeking.size = (l->map_size + 4095) / 4096 * 4096;
+  peeking.hidden =
+      mmap(NULL, peeking.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(peeking.hidden != MAP_FAILED);
+  memcpy(peeking.hidden, l->map, l->map_size);
+  mprotect(peeking.hidden, peeking.size, PROT_NONE);
+#define MOVED(p) ((p) = peeking.hidden + ((p)-l->map))
+  struct shard_table *tables[] = {&out->names, &out->others};
+  for (size_t k = 0; k < 2; k++) {
+    MOVED(tables[k]->names);
+    MOVED(tables[k]->index);
+    MOVED(tables[k]->extents);
+    MOVED(tables[k]->attributes);
+    MOVED(tables[k]->attribute_index);
+    tables[k]->guarded = true;
+  }
+  MOVED(out->dirs);
+  MOVED(out->dirs_end);
+  out->map = peeking.hidden;
+  out->guarded = true;
+}
+
+static void show_again(void) {
+  munmap(peeking.hidden, peeking.size);
+  memset(&peeking, 0, sizeof(peeking));
+}
+
+enum question {
+  SEEK,
+  BOUND,
+  FIND,
+  NAME,
+  NAMES,
+  CURSOR,
+  ATTRIBUTES,
+  DIRECTORIES,
+  DIRECTORY,
+  VERIFY
+};
+
+/* Ask for position i, or for all. The answer, or -EBADMSG. */
+static int64_t ask(const struct shard_listing *l, const struct names *names, enum question question,
+                   size_t i) {
+  static struct shard_attributes a;
+  static struct shard_cursor c;
+  static char buf[8192];
+  struct shard_position p = SHARD_POSITION(&l->names);
+  struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
+  const uint8_t *pos = NULL;
+  const char *name = names->v[i];
+  size_t used;
+  int64_t rc;
+  switch (question) {
+  case SEEK:
+    rc = shard_names_seek(&p, &l->names, i);
+    for (int k = 0; rc >= 0 && k < 70; k++) {
+      rc = shard_names_next(&p);
+    }
+    return rc;
+  case BOUND:
+    return shard_names_lower_bound(&l->names, name, strlen(name));
+  case FIND:
+    return shard_listing_find(l, name);
+  case NAME:
+    return shard_listing_name(l, i, buf, sizeof(buf));
+  case NAMES:
+    return shard_listing_names(l, i, 70, buf, sizeof(buf), &used);
+  case CURSOR:
+    rc = shard_listing_seek(&c, l, i);
+    return rc ? rc : shard_listing_next(&c, &name);
+  case ATTRIBUTES:
+    return shard_names_attributes(&l->names, i / SHARD_BLOCK_NAMES, &a);
+  case DIRECTORIES:
+    while (shard_listing_dir(l, &pos, &d)) {
+      if (d.id.ino == 0) {
+        return -EBADMSG;
+      }
+    }
+    return 0;
+  case DIRECTORY:
+    return shard_listing_dir_find(l, 5, 6, &d);
+  default:
+    return shard_listing_verify(l);
+  }
+}
+
+/* Whatever cannot be read: it is an error, and is not read in another way. */
+static void unreadable(void **state) {
+  (void)state;
+  struct subject s;
+  struct shard_listing l;
+  make(&s, 0);
+  hide(s.listing, &l);
+  unsigned failures = 0;
+  for (enum question q = SEEK; q <= VERIFY; q++) {
+    for (size_t i = 0; i < s.names.count && (i == 0 || q < DIRECTORIES); i += 13) {
+      peeking.fails = peeking.calls = 0;
+      int64_t good = ask(&l, &s.names, q, i);
+      assert_true(good >= 0);
+      assert_int_equal(good, ask(s.listing, &s.names, q, i));
+      uint64_t calls = peeking.calls;
+      for (peeking.fails = 1; peeking.fails <= calls; peeking.fails++, failures++) {
+        peeking.calls = 0;
+        assert_int_equal(ask(&l, &s.names, q, i), -EBADMSG);
+      }
+    }
+  }
+  assert_true(failures > 1000);
+  show_again();
+  drop(&s);
+}
+
+/* A name that becomes a later one while it is looked for. */
+static void changing(void **state) {
+  (void)state;
+  struct subject s;
+  struct shard_listing l;
+  make(&s, 0);
+  struct shard_extent e;
+  uint64_t k = 0, begin, damaged = 0;
+  do { /* blocks that are not the first extent */
+    memcpy(&e, s.listing->names.extents + k * sizeof(e), sizeof(e));
+  } while (++k < s.listing->names.extent_count && (e.size || e.first == 0));
+  assert_true(!e.size && e.first > 0);
+  memcpy(&begin, s.listing->names.index + e.where * SHARD_INDEX_ENTRY, sizeof(begin));
+  const char *name = s.names.v[e.first];
+  for (uint64_t calls = 1, at = 1; at <= calls; at++) {
+    hide(s.listing, &l);
+    peeking.changed = (uint8_t *)l.names.names + begin + 2; /* behind the kind and the length */
+    peeking.changes = at;
+    int64_t found = shard_names_lower_bound(&l.names, name, strlen(name));
+    assert_true(found == -EBADMSG || (found > 0 && (uint64_t)found <= l.names.count));
+    damaged += found == -EBADMSG;
+    calls = peeking.calls > calls ? peeking.calls : calls;
+    show_again();
+  }
+  assert_true(damaged > 0);
+  drop(&s);
+}
+
+/* A cursor's buffer holds a name and a block, or only a name, which then is decoded anew. */
+static void cursors(void **state) {
+  (void)state;
+  struct subject s;
+  struct shard_listing l;
+  make(&s, 0);
+  struct shard_cursor *c = fenced(sizeof(*c));
+  hide(s.listing, &l);
+  const uint32_t fits = (sizeof(c->name) - (shard_listing_block_most(0) + 18)) / 2;
+  const uint32_t longest[] = {l.names.longest, fits - 1, fits, fits + 1, SHARD_NAME_MAX - 1};
+  for (size_t i = 0; i < COUNT(longest); i++) {
+    const char *name;
+    l.names.longest = longest[i];
+    peeking.calls = 0;
+    assert_int_equal(shard_listing_seek(c, &l, 0), 0);
+    for (size_t k = 0; k < s.names.count; k++) {
+      assert_int_equal(shard_listing_next(c, &name), strlen(s.names.v[k]));
+      assert_string_equal(name, s.names.v[k]);
+    }
+    assert_int_equal(shard_listing_next(c, &name), 0);
+    bool cramped = shard_listing_room(&l.names) > sizeof(c->name);
+    assert_int_equal(cramped, longest[i] > fits);
+    assert_true(cramped ? peeking.calls > 2 * s.names.count
+                        : peeking.calls < s.names.count); /* a block is copied once */
+  }
+  show_again();
+  unfenced(c);
+  drop(&s);
+}
+
 /* Headers that are not opened, and directories that are not found. */
 static void headers(void **state) {
   (void)state;
@@ -655,8 +864,9 @@ static void files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(refused),  cmocka_unit_test(pieces), cmocka_unit_test(headers),
-      cmocka_unit_test(sections), cmocka_unit_test(files),
+      cmocka_unit_test(refused),  cmocka_unit_test(pieces),  cmocka_unit_test(headers),
+      cmocka_unit_test(sections), cmocka_unit_test(files),   cmocka_unit_test(unreadable),
+      cmocka_unit_test(changing), cmocka_unit_test(cursors),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

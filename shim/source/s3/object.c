@@ -57,8 +57,9 @@ static EVP_MD_CTX *begin_digest(const EVP_MD *kind) {
 
 struct getting {
   int fd;
-  bool listing, enough; /* enough: it is no listing, see head */
-  unsigned strange;     /* replies that began like none: the first may be damaged */
+  uint64_t manifest_max; /* 0: a listing */
+  bool enough;           /* it is no listing, see head */
+  unsigned strange;      /* replies that began like none: the first may be damaged */
   unsigned char head[sizeof(struct shard_header)];
   uint64_t received, length;
   bool has_length, opaque; /* opaque: the ETag is not an MD5 */
@@ -72,7 +73,7 @@ static int get_begin(void *context) {
   EVP_MD_CTX_free(g->sha256_now);
   EVP_MD_CTX_free(g->md5_now);
   *g = (struct getting){.fd = g->fd,
-                        .listing = g->listing,
+                        .manifest_max = g->manifest_max,
                         .strange = g->strange,
                         .sha256_now = begin_digest(EVP_sha256()),
                         .md5_now = begin_digest(EVP_md5())};
@@ -122,9 +123,12 @@ static bool is_told(struct getting *g) {
   return !g->why[0];
 }
 
-/* Before the first byte: empty the file, and see whether there is room. */
+/* Before the first byte: empty the file, and see whether the object may be had, and has room. */
 static int begin_file(const struct getting *g) {
   struct statvfs there;
+  if (g->manifest_max > 0 && g->length > g->manifest_max) {
+    return -EFBIG;
+  }
   if (ftruncate(g->fd, 0) != 0 || lseek(g->fd, 0, SEEK_SET) != 0) {
     return -errno;
   }
@@ -164,7 +168,7 @@ static int get_data(void *context, const char *data, size_t size) {
              (unsigned long long)g->length);
     return -EBADMSG;
   }
-  if (g->listing && g->length > SMALL && g->received < sizeof(g->head)) {
+  if (g->manifest_max == 0 && g->length > SMALL && g->received < sizeof(g->head)) {
     rc = judge_head(g, data, size);
     if (rc != 0) {
       return rc;
@@ -231,6 +235,12 @@ static int get_object(struct shard_s3_client *client, struct shard_s3_request *r
         err, size,
         "%s, for an object of %llu bytes; make room there, or let SHARD_CACHE_DIR be elsewhere",
         shard_s3_client_error(client), (unsigned long long)g->length);
+  } else if (rc == -EFBIG) {
+    snprintf(err, size,
+             "%s: it has %llu bytes, and a manifest may have %llu (SHARD_MANIFEST_MAX); raise that "
+             "if the object is the right one, or make a listing of it by shardctl index",
+             shard_s3_client_error(client), (unsigned long long)g->length,
+             (unsigned long long)g->manifest_max);
   } else if (rc < 0) {
     snprintf(err, size, "%s", shard_s3_client_error(client));
   }
@@ -240,9 +250,9 @@ static int get_object(struct shard_s3_client *client, struct shard_s3_request *r
 }
 
 int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key,
-                        bool listing, int fd, char *err, size_t size) {
+                        uint64_t manifest_max, int fd, char *err, size_t size) {
   struct shard_s3_client *client;
-  struct getting g = {.fd = fd, .listing = listing};
+  struct getting g = {.fd = fd, .manifest_max = manifest_max};
   struct shard_s3_request request = {.method = "GET", .key = key};
   int rc = shard_s3_client_open(options, &client, err, size);
   if (rc == 0) {
@@ -254,7 +264,7 @@ int shard_s3_object_get(const struct shard_s3_client_options *options, const cha
 
 int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
                               char *err, size_t size) {
-  struct getting g = {.fd = fd, .listing = true};
+  struct getting g = {.fd = fd};
   struct shard_s3_request request = {
       .method = "GET", .key = key, .unless = *etag ? etag : NULL, .wants_status = true};
   int rc = get_object(client, &request, &g, err, size);

@@ -116,12 +116,13 @@ struct shard_s3_client_options;
 /*
  * Get an object into an empty file, and check it. 0, or a negative errno and a line in err[size].
  *
- * listing: of an object of more than 1 MiB that is none, or larger than its header tells,
- * no more than the header is got: opening it fails then, and says why. No object is got that the
- * file system of `fd` has no room for.
+ * manifest_max 0: a listing. Of an object of more than 1 MiB that is none, or larger than its
+ * header tells, no more than the header is got: opening it fails then, and says why. Else a
+ * manifest: -EFBIG if it has more bytes than that. No object is got that the file system of `fd`
+ * has no room for.
  */
 int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key,
-                        bool listing, int fd, char *err, size_t size);
+                        uint64_t manifest_max, int fd, char *err, size_t size);
 
 struct shard_s3_client;
 
