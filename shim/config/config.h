@@ -21,7 +21,7 @@
 #define SHARD_BUILD_MEMORY_LEAST ((uint64_t)8 << 20)
 
 /* Bytes of a manifest that is fetched or unpacked: the default of SHARD_MANIFEST_MAX. */
-#define SHARD_MANIFEST_MAX ((uint64_t)1 << 30)
+#define SHARD_MANIFEST_MAX ((uint64_t)8 << 30)
 
 #define SHARD_INCLUDE_ROOM 1024 /* bytes: the longest SHARD_INCLUDE and its NUL */
 

@@ -22,7 +22,7 @@ static const char usage[] =
     "appears whole and checked, or not at all: every block of a listing, and of both the SHA-256\n"
     "that shardctl has put it with, or else the MD5 that its ETag may be, and the length. A "
     "manifest\n"
-    "may have SHARD_MANIFEST_MAX (1G) bytes.\n"
+    "may have SHARD_MANIFEST_MAX (8G) bytes.\n"
     "\n"
     "  -o, --output FILE      where to; an older FILE is replaced only on success\n"
     "      --no-sign-request  a bucket that all may read: no credentials are used\n"

@@ -69,7 +69,7 @@ static const char usage[] =
     "      --help\n"
     "\n"
     "SHARD_BUILD_MEMORY (256M) is what names may take in memory; more go to a temporary file in\n"
-    "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk. SHARD_MANIFEST_MAX (1G) is what a "
+    "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk. SHARD_MANIFEST_MAX (8G) is what a "
     "text\n"
     "may have when it is unpacked. Credentials, region and endpoint of S3 come from where AWS "
     "tools\n"

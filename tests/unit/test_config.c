@@ -91,7 +91,7 @@ static void nothing_set(void **state) {
   assert_int_equal(seen->config.window, 1024);
   assert_int_equal(seen->config.s3_connections, 32);
   assert_true(seen->config.build_memory == 256 << 20);
-  assert_true(seen->config.manifest_max == 1 << 30);
+  assert_true(seen->config.manifest_max == (uint64_t)8 << 30);
   assert_false(seen->config.shuffle || seen->config.seeded || seen->config.epoch_auto);
   assert_false(seen->config.listing_first);
 }
@@ -251,7 +251,7 @@ static void described(void **state) {
                           : strcmp(v.name, "SHARD_ADAPTER") == 0      ? "on"
                           : strcmp(v.name, "SHARD_TIMEOUT") == 0      ? "3600"
                           : strcmp(v.name, "SHARD_BUILD_MEMORY") == 0 ? "256M"
-                          : strcmp(v.name, "SHARD_MANIFEST_MAX") == 0 ? "1G"
+                          : strcmp(v.name, "SHARD_MANIFEST_MAX") == 0 ? "8G"
                           : strcmp(v.name, "SHARD_DATASET") == 0      ? ""
                                                                       : NULL;
     if (initial) {
