@@ -50,7 +50,7 @@ def parse_arguments():
                         help="of the parts dlio-c and dlio-f: names of the dataset that nodes died of")
     parser.add_argument("--skip-names", type=int, default=1_000_000,
                         help="of the part dlio-skip: names of the dataset whose start is measured")
-    parser.add_argument("--sizes", default="1000,1170301,4194304,8345048",
+    parser.add_argument("--sizes", default="10000,1170301,4194304,8345048",
                         help="of the part dlio-sizes: numbers of files")
     parser.set_defaults(ranks=2, workers=2, batch=32)
     return parser.parse_args()
