@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 import types
+from importlib.machinery import all_suffixes
 from importlib.util import decode_source
 
 
@@ -42,7 +43,8 @@ def file_of(module):
 
 def module_of(file):
     """The module of a file of the package."""
-    return PACKAGE + "." + file[:-len(".py")].replace("/", ".")
+    name = PACKAGE + "." + file[:-len(".py")].replace("/", ".")
+    return name[:-len(".__init__")] if name.endswith(".__init__") else name
 
 
 def imported(nodes, file):
@@ -55,6 +57,15 @@ def imported(nodes, file):
             if module.partition(".")[0] == PACKAGE:
                 found.update((one.asname or one.name, (module, one.name)) for one in node.names)
     return found
+
+
+def _constant(assignment):
+    """[(name, value)] of a module's name that stands for a literal."""
+    try:
+        value = ast.literal_eval(assignment.value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return []
+    return [(target.id, value) for target in assignment.targets if isinstance(target, ast.Name)]
 
 
 def _lines(function):
@@ -71,6 +82,8 @@ class Source:
         self._syntax = ast.parse(text)
         self.classes = {one.name for one in self._syntax.body if isinstance(one, ast.ClassDef)}
         self.imported = imported(self._syntax.body, file)
+        self.constants = {name: value for one in self._syntax.body if isinstance(one, ast.Assign)
+                          for name, value in _constant(one)}
         self._lines = {name: _lines(node) for name, node in functions(self._syntax).items()}
         lines = text.split("\n")
         self.fingerprints = {name: _print(lines[first - 1:last])
@@ -174,19 +187,19 @@ class Tree:
             try:
                 with open(self.path(file), "rb") as stream:
                     self._found[file] = Source(decode_source(stream.read()), self.path(file), file)
-            except (OSError, ValueError, SyntaxError) as error:
-                self._found[file] = error
+            except (OSError, ValueError, SyntaxError, RecursionError) as error:
+                self._found[file] = str(error)
         found = self._found[file]
-        if isinstance(found, Exception):
-            raise found
+        if isinstance(found, str):
+            raise ValueError(found)
         return found
 
     def home(self, file, function):
         """The file that has a function: another one if the file imports its class from there; OSError,
         ValueError, SyntaxError."""
-        cls, moves = function.partition(".")[0], MOVES
+        (cls, method, _), moves = function.partition("."), MOVES
         source = self._source(file)
-        while moves and cls not in source.classes and cls in source.imported:
+        while method and moves and cls not in source.classes and cls in source.imported:
             module, name = source.imported[cls]
             if name != cls or not os.path.isfile(self.path(file_of(module))):
                 break
@@ -205,23 +218,32 @@ class Tree:
 
     def digest(self):
         """Of all modules of the package: 64 hexadecimal digits; OSError."""
-        digest = hashlib.sha256()
-        for folder, folders, files in os.walk(self.folder, onerror=_raise):
-            folders.sort()
-            for name in sorted(file for file in files if file.endswith(".py")):
+        digest, suffixes, seen = hashlib.sha256(), tuple(all_suffixes()), set()
+        for folder, folders, files in os.walk(self.folder, onerror=_raise, followlinks=True):
+            place = os.path.realpath(folder)
+            folders[:] = sorted(set(folders) - {"__pycache__"}) if place not in seen else []
+            seen.add(place)
+            for name in sorted(file for file in files if file.endswith(suffixes)):
                 path = os.path.join(folder, name)
-                with open(path, "rb") as stream:
-                    text = stream.read()
-                digest.update(b"%s\0%d\0%s" % (os.fsencode(os.path.relpath(path, self.folder)), len(text), text))
+                if name.partition(".")[0].isidentifier() and os.path.isfile(path):
+                    with open(path, "rb") as stream:
+                        text = stream.read()
+                    digest.update(b"%s\0%d\0%s" % (os.fsencode(os.path.relpath(path, self.folder)), len(text),
+                                                    text))
         return digest.hexdigest()
+
+    def constants(self, file):
+        """{name: value} of the literals that names of a module stand for; errors as above."""
+        return self._source(file).constants
 
     def runs(self, module, file, function):
         """The function that runs as a module's `function` or Class.function, behind what is known to
         lie around it; None if it is not the one that was recognised."""
         home = self.home(file, function)
         if home != file:
-            module = sys.modules.get(module_of(home))
-            if module is None:
+            before, module = module, sys.modules.get(module_of(home))
+            cls = function.partition(".")[0]
+            if module is None or vars(before).get(cls) is not vars(module).get(cls):
                 return None
         owner, _, name = function.rpartition(".")
         owner = vars(module).get(owner) if owner else module

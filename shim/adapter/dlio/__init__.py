@@ -25,15 +25,23 @@ tree = family = None  # of the DLIO that was recognised
 proof = None  # of `shardctl prove`, if that is what the family is known by
 
 
-def _locate():
-    """The folder of the package that is being imported, or None if there is none."""
+def _places():
+    """The folders of the package that is being imported."""
     loaded = sys.modules.get("dlio_benchmark")
     if loaded is not None:
-        places = list(getattr(loaded, "__path__", ()))
-    else:
-        spec = importlib.util.find_spec("dlio_benchmark")
-        places = list(spec.submodule_search_locations or ()) if spec else []
-    return places[0] if places else None
+        return list(getattr(loaded, "__path__", ()))
+    spec = importlib.util.find_spec("dlio_benchmark")
+    return list(spec.submodule_search_locations or ()) if spec else []
+
+
+def _locate():
+    """The folder of the package, or None if there is none."""
+    return next(iter(_places()), None)
+
+
+def is_scattered():
+    """Whether there are several: a proof is of one."""
+    return len(_places()) > 1
 
 
 def _recognised(folder):
@@ -41,7 +49,8 @@ def _recognised(folder):
     here, proven = Tree(folder), None
     found, fault = recognise(here, FAMILIES)
     if found is None:
-        found, proven, distrust = known.recognise(here, FAMILIES)
+        found, proven, distrust = (None, None, "it lies in several folders") if is_scattered() else (
+            known.recognise(here, FAMILIES))
         if found is None:
             return None, None, None, "%s; %s" % (
                 fault, distrust or "'shardctl prove' can prove that it is like one that is known")
@@ -86,9 +95,7 @@ def _patch(loaded, module):
         if module in patches:
             patches[module](loaded, tree)
     if module == "dlio_benchmark.utils.config":
-        helpers = proof["helpers"] if proof else {"listing": {}, "others": {}}
-        benchmark.rely_on(helpers["others"])
-        benchmark.patch_config(family, helpers["listing"], length, loaded, tree)
+        benchmark.patch_config(family, proof, length, loaded, tree)
 
 
 def _without():

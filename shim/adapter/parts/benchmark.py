@@ -8,15 +8,19 @@ Run: so it is known who lists, and nothing needs to be read from the frames of c
 len() in its module knows Tokens, and range() may stand for numbers that are not counted (skipped.py).
 """
 import contextlib
-import importlib
 import sys
 import types
 
 from ..genuine import stranger
 from ..native import WARN, native, speaks
 from ..patching import is_displaced, lent, replace
-from ..recognise import module_of
+from ..recognise import file_of, module_of, unwrapped
 from ..sequences import FileList
+
+# Packages, and Python's own, of whose classes the callables may be that a proven function uses.
+KINDS = {"builtins", "functools", "operator", "types", "typing", "enum", "numpy", "torch", "dlio_benchmark",
+         "dftracer", "dlio_profiler", __name__.partition(".")[0]}
+DEEPEST = 12  # calls from initialize() to a helper that counts
 
 _run = None   # the Run at hand
 _changes = None  # what tells whether something has changed since
@@ -69,6 +73,15 @@ class Run:
             return "itself"
         return "inside" if any(code is one for one in self._inner) else None
 
+    def place(self, frame):
+        """Where a frame stands, and those that have called it up to initialize(): only what code they
+        run, and how far they are."""
+        found = [(frame.f_code, frame.f_lasti)]
+        while frame.f_back and frame.f_code is not self._codes[0] and len(found) < DEEPEST:
+            frame = frame.f_back
+            found.append((frame.f_code, frame.f_lasti))
+        return found
+
     def changed(self):
         """What is not as it was recognised, in words; None. Asked when a list is about to be used:
         a plug-in may have changed it at any time."""
@@ -114,8 +127,7 @@ def _range(*arguments):
     """range() in the module of initialize()."""
     if _run is None or _run.skip is None:
         return range(*arguments)
-    caller = sys._getframe(1)
-    return _run.skip.range((caller.f_code, caller.f_lasti), *arguments)
+    return _run.skip.range(_run.place(sys._getframe(1)), *arguments)
 
 
 def patch_initialize(cls, functions, changes, length):
@@ -131,10 +143,7 @@ def patch_initialize(cls, functions, changes, length):
 
     def initialize(self, *args, **kwargs):
         global _run
-        try:
-            running, why = functions(), changes()
-        except ImportError as error:  # of a module that has helpers
-            running, why = [], str(error)
+        running, why = functions(), changes()
         if why is not None:
             say("DLIO's dataset is listed", why)
             return original(self, *args, **kwargs)
@@ -157,18 +166,37 @@ def _module(file, main):
 
 
 def _helpers(tree, listing, main):
-    """The functions of a table that run."""
-    for file in listing:
-        if _module(file, main) is None:
-            importlib.import_module(module_of(file))  # initialize() would, in a moment
+    """The functions of a table that run, of modules that are loaded."""
     found = [tree.runs(_module(file, main), file, function)
-             for file, functions in listing.items() for function in functions]
+             for file, functions in listing.items() for function in functions if _module(file, main)]
     return [one for one in found if one is not None]  # changes_in() tells of those that are others
 
 
-def changes_in(tree, family, main):
+def _replaced(tree, running):
+    """A name that functions of a proven tree use and that stands for something of another package than
+    DLIO's, or for another literal than in the source; None."""
+    for function in running:
+        scope = function.__globals__
+        file = file_of(scope["__name__"])
+        constants = tree.constants("main.py" if scope["__name__"] == "__main__" else file)
+        for name in set(function.__code__.co_names) & scope.keys():
+            value = unwrapped(scope[name])
+            if name in constants and (type(value), value) != (type(constants[name]), constants[name]):
+                return name
+            if callable(value) and not isinstance(value, (type, types.FunctionType)) and (
+                    type(value).__module__.partition(".")[0] not in KINDS):
+                return name
+            if isinstance(value, types.FunctionType):
+                home = sys.modules.get(value.__globals__.get("__name__"))
+                if home is None or vars(home).get(value.__name__) is not scope[name]:
+                    return name
+    return None
+
+
+def changes_in(tree, family, main, proven=False):
     """The first function, of those that are loaded, that is not the one that was recognised, in
-    words; None. main: the module of DLIOBenchmark."""
+    words; None. main: the module of DLIOBenchmark; proven: the tree is known by a proof, so that what
+    its functions call is no known version's."""
     running = []
     for file, functions in [one for known in (family.known, *_relied) for one in known.items()]:
         module = _module(file, main)
@@ -181,15 +209,17 @@ def changes_in(tree, family, main):
                 return "%s is not the function that %s has: something has replaced or wrapped it" % (
                     function, tree.path(file))
             running.append(found)
-    name = stranger(running)
+    name = stranger(running) or (_replaced(tree, running) if proven else None)
     return name and "%s, which DLIO lists with, is not Python's or numpy's own" % name
 
 
-def patch_config(family, listing, length, module, tree):
+def patch_config(family, proof, length, module, tree):
     """Patch dlio_benchmark.utils.config: LoadConfig() finds DLIOBenchmark, and puts its initialize()
-    into a Run. listing: the helpers of initialize(), as a proof has them; length: len() while it runs."""
+    into a Run. proof: of known.py, or None; length: len() while it runs."""
     original = module.LoadConfig
-    rely_on(listing)
+    listing = proof["helpers"]["listing"] if proof else {}
+    for helpers in proof["helpers"].values() if proof else ():
+        rely_on(helpers)
 
     def LoadConfig(args, config):
         result = original(args, config)
@@ -206,7 +236,7 @@ def patch_config(family, listing, length, module, tree):
             elif getattr(vars(cls)["initialize"], "__module__", "") != __name__:
                 patch_initialize(
                     cls, lambda main=main, own=function: [own, *_helpers(tree, listing, main)],
-                    lambda main=main: changes_in(tree, family, main), length)
+                    lambda main=main: changes_in(tree, family, main, proof is not None), length)
         return result
 
     replace(module, LoadConfig)

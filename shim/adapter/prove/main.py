@@ -15,7 +15,7 @@ from .. import LIBRARY, dlio, known
 from ..recognise import Tree, recognise
 from . import runs, shapes
 from .cases import LISTED
-from .reach import Reach
+from .reach import Reach, Unseen
 from .table import SHAPES
 
 LIMIT = 900  # seconds, on a machine that has other things to do
@@ -197,7 +197,11 @@ class Prover:
 
     def one(self, family, changed):
         """Prove that the tree is of a family: the evidence. NotProven, Fault."""
-        helpers = self.trust(family, changed)
+        try:
+            helpers = self.trust(family, changed)
+        except Unseen as error:
+            raise NotProven({"function": error.args[0], "input": {}, "theirs": "it uses " + error.args[1],
+                             "ours": "what no proof can look at"}) from None
         names = sorted(name for names in changed.values() for name in names)
         self.say("nearest family: %s; %s" % (
             family.name, "of new shape: " + ", ".join(names) if names
@@ -230,6 +234,8 @@ class Prover:
         if folder is None:
             raise runs.Fault("%s has no dlio_benchmark; name its interpreter by --python, or a "
                              "tree by --dlio" % sys.executable)
+        if dlio.is_scattered():
+            raise runs.Fault("dlio_benchmark lies in several folders")
         self.tree = Tree(os.path.realpath(folder))
         family, _ = recognise(self.tree, dlio.FAMILIES)
         if family is not None and not self.options["again"]:
@@ -255,8 +261,8 @@ class Prover:
         if family is None:
             proof = proof_of(self.tree, candidate, changed, evidence)
             proofs = [one for one in proofs_of(self.target)
-                      if any(one[word] != proof[word] for word in ("family", "libshard", "adapter",
-                                                                   "functions"))]
+                      if any(one.get(word) != proof[word] for word in (
+                          "family", "libshard", "adapter", "functions", "package"))]
             write(self.target, [*proofs, proof])
             result["file"] = self.target
         return result

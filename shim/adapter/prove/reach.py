@@ -1,14 +1,36 @@
 # SPDX-License-Identifier: MIT
 """reach: the functions of DLIO's package that a function may call, as far as its text names them: what
-was once part of it may have become helpers, in a method or a module of their own."""
+was once part of it may have become helpers, in a method or a module of their own. Where a name leads to
+something that cannot be looked at, nothing is proven."""
 import ast
+import builtins
+import importlib.util
 import os
+import sys
 
-from ..recognise import PACKAGE, file_of, functions, imported
+from ..recognise import PACKAGE, file_of, functions
 from .shapes import clean, text_of
 
-# What lies around functions and leaves them as they are.
-PLAIN = {"staticmethod", "classmethod", "property"}
+# Packages that DLIO computes with. What one of another distribution does may change by itself.
+OTHERS = {"numpy", "torch", "tensorflow", "hydra", "omegaconf", "mpi4py", "pandas", "PIL", "h5py", "psutil",
+          "yaml", "dftracer", "dlio_profiler"}
+# Classes that known versions of these functions use for other things than lists, or that the tables have.
+CLASSES = {"CheckpointingFactory", "ProfilerFactory", "FrameworkFactory", "GeneratorFactory", "StorageFactory",
+           "ReaderFactory", "DataLoaderFactory", "StatsCounter", "Profile", "PerfTrace", "DLIOMPI", "DLIOLogger",
+           "ConfigArguments"}
+NAMES_OF_KINDS = "common/enumerations.py"
+
+
+class Unseen(Exception):
+    """(function, what it uses and nobody can look at)."""
+
+
+def _is_standard(module):
+    known = getattr(sys, "stdlib_module_names", None)
+    if known is not None:
+        return module in known
+    spec = importlib.util.find_spec(module)
+    return spec is not None and "-packages" not in str(spec.origin)
 
 
 class _Module:
@@ -17,19 +39,21 @@ class _Module:
     def __init__(self, tree, file):
         syntax = ast.parse(text_of(tree, file))
         self.functions = functions(syntax)
+        self.classes = {one.name: one for one in syntax.body if isinstance(one, ast.ClassDef)}
+        self.constants = tree.constants(file)
+        self.imported = {}  # name -> {(module, name in it; None: the module)}
+        home = [PACKAGE, *file[:-len(".py")].split("/")]
+        for node in ast.walk(syntax):
+            if isinstance(node, ast.ImportFrom):
+                module = ".".join([*home[:-node.level], *filter(None, [node.module])]) if node.level else node.module
+                for one in node.names:
+                    self.imported.setdefault(one.asname or one.name, set()).add((module, one.name))
+            elif isinstance(node, ast.Import):
+                for one in node.names:
+                    name = one.name if one.asname else one.name.partition(".")[0]
+                    self.imported.setdefault(one.asname or name, set()).add((name, None))
         for function in self.functions.values():
             clean(function)  # what log lines call makes no difference
-        self.imported = imported(ast.walk(syntax), file)  # name -> (module, name in it)
-        self.modules = {name: ".".join(origin) for name, origin in self.imported.items()
-                        if os.path.isfile(tree.path(file_of(".".join(origin))))}
-        for node in ast.walk(syntax):
-            for one in node.names if isinstance(node, ast.Import) else ():
-                if one.asname and one.name.startswith(PACKAGE + "."):
-                    self.modules[one.asname] = one.name
-
-
-def _is_plain(function):
-    return all(getattr(one, "id", None) in PLAIN for one in function.decorator_list)
 
 
 class Reach:
@@ -41,50 +65,104 @@ class Reach:
 
     def _module(self, file):
         if file not in self._modules:
-            try:
-                self._modules[file] = _Module(self._tree, file)
-            except (OSError, ValueError, SyntaxError):
-                self._modules[file] = None
+            self._modules[file] = _Module(self._tree, file)
         return self._modules[file]
 
-    def _named(self, file, name, deep=0):
-        """[(file, function)] that a name of a module stands for. Not what classes hold: what DLIO makes
-        of them, as checkpoints, is no part of lists, and what is goes by the families' tables."""
+    def _file(self, module):
+        """The file of one of the package's modules; None."""
+        for file in (file_of(module), module.partition(".")[2].replace(".", "/") + "/__init__.py"):
+            if os.path.isfile(self._tree.path(file.lstrip("/"))):
+                return file.lstrip("/")
+        return None
+
+    def _find(self, file, name, deep=0):
+        """What a name of a module stands for: ("function" or "class", file, name), ("module", file, None),
+        ("plain", ...) if it is nothing of the package's; None: that cannot be told."""
         module = self._module(file)
-        if module is None or deep > 4:
-            return []
+        origins = module.imported.get(name, set())
+        own = (name in module.functions) + (name in module.classes) + (name in module.constants) + len(origins)
+        if own != 1 or deep > 6:
+            return ("plain", file, name) if own == 0 and hasattr(builtins, name) else None
         if name in module.functions:
-            return [(file, name)]
-        origin, inner = module.imported.get(name, (None, None))
-        return self._named(file_of(origin), inner, deep + 1) if origin else []
+            return "function", file, name
+        if name in module.classes:
+            return "class", file, name
+        if name in module.constants:
+            return "plain", file, name
+        (origin, inner), = origins
+        root = origin.partition(".")[0]
+        if root != PACKAGE:
+            return ("plain", file, name) if root in OTHERS or _is_standard(root) else None
+        found = inner and self._file(origin + "." + inner) or (self._file(origin) if inner is None else None)
+        if found:
+            return "module", found, None
+        found = self._file(origin)
+        return self._find(found, inner, deep + 1) if found and inner else None
+
+    def _of_class(self, file, name, attribute=None, deep=0):
+        """[(file, function)] of a class: all its methods, or one, where it is found first."""
+        module = self._module(file)
+        if attribute is None:
+            return [(file, one) for one in module.functions if one.startswith(name + ".")]
+        if "%s.%s" % (name, attribute) in module.functions:
+            return [(file, "%s.%s" % (name, attribute))]
+        for base in module.classes[name].bases if deep < 6 else ():
+            found = self._find(file, base.id) if isinstance(base, ast.Name) else None
+            if found and found[0] == "class":
+                inner = self._of_class(found[1], found[2], attribute, deep + 1)
+                if inner:
+                    return inner
+        return []
+
+    def _leads(self, function, what, file, name, attribute=None):
+        """[(file, function)] that a name, or an attribute of it, leads to; Unseen."""
+        found = self._find(file, name)
+        if found is None:
+            raise Unseen(function, what)
+        kind, where, inner = found
+        if kind == "module" and attribute is not None:
+            return self._leads(function, what, where, attribute)
+        if kind == "function":
+            return [(where, inner)]
+        if kind == "class" and inner not in CLASSES and where != NAMES_OF_KINDS:
+            return self._of_class(where, inner)
+        return []
 
     def _used(self, file, function):
-        """[(file, function)] that a function's text names."""
-        module = self._module(file)
+        """[(file, function)] that a function's text names; Unseen."""
+        module, node = self._module(file), self._module(file).functions[function]
         owner = function.rpartition(".")[0]
-        found = []
-        for node in ast.walk(module.functions[function]):
-            if isinstance(node, ast.Name):
-                found += self._named(file, node.id)
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                base = node.value.id
-                if base in ("self", "cls", owner) and owner:
-                    if "%s.%s" % (owner, node.attr) in module.functions:
-                        found.append((file, "%s.%s" % (owner, node.attr)))
-                elif base in module.modules:
-                    found += self._named(file_of(module.modules[base]), node.attr)
+        inside = [one for statement in node.body for one in ast.walk(statement)]
+        own = {one.arg for one in (*ast.walk(node.args), *inside) if isinstance(one, ast.arg)}
+        own |= {one.id for one in inside if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)}
+        own |= {one.name for one in inside if isinstance(one, (ast.FunctionDef, ast.ExceptHandler))}
+        found, attributes = [], {}
+        for one in inside:
+            if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):
+                attributes.setdefault(one.value.id, set()).add(one.attr)
+        if PACKAGE in attributes and (PACKAGE, None) in module.imported.get(PACKAGE, ()):
+            raise Unseen(function, PACKAGE + ".…, a module by its full name")
+        for name in ("self", "cls", owner) if owner in module.classes else ():
+            for attribute in attributes.get(name, ()):
+                found += self._of_class(file, owner, attribute)
+        for one in inside:
+            if isinstance(one, ast.Name) and one.id not in own and one.id != owner:
+                what = "%s of %s" % (one.id, file)
+                if self._find(file, one.id) and self._find(file, one.id)[0] == "module":
+                    for attribute in attributes.get(one.id, ()):
+                        found += self._leads(function, what, file, one.id, attribute)
+                else:
+                    found += self._leads(function, what, file, one.id)
         return found
 
     def of(self, roots):
-        """{file: [function]}, without the roots, [(file, function)], and those known."""
+        """{file: [function]}, without the roots, [(file, function)], and those known; Unseen."""
         seen, rest = set(), list(roots)
         while rest:
             for one in self._used(*rest.pop()):
-                file, name = one
-                if one in seen or one in self._known or not _is_plain(self._module(file).functions[name]):
-                    continue
-                seen.add(one)
-                rest.append(one)
+                if one not in seen and one not in self._known:
+                    seen.add(one)
+                    rest.append(one)
         made = {}
         for file, name in sorted(seen - set(roots)):
             made.setdefault(file, []).append(name)

@@ -192,7 +192,7 @@ def list_cases(layouts, folder, scratch, loaders, ranks, count, pick):
 def made_cases(scratch, loaders, ranks, count, pick):
     """Cases of kind "list" where nothing is listed: each rank makes its names (skip_listing)."""
     for number in range(count):
-        train, valid = pick.choice((1, 5, 12, 33, 64, 120, 1000)), pick.choice((0, 4, 16, 101))
+        train, valid = pick.choice((1, 5, 12, 33, 64, 120, 1000)), pick.choice((0, 4, 16, 64, 101))
         options = {
             "dataset.skip_listing": True,
             # There are no files: where one is missed, rank 0 alone ends, and the job with it.

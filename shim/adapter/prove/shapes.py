@@ -6,6 +6,7 @@ only log, and numbers the names of locals. What is not sure to make no differenc
 """
 import ast
 import hashlib
+from importlib.util import decode_source
 
 from ..recognise import functions
 
@@ -149,8 +150,8 @@ def shape(function):
 
 def text_of(tree, file):
     """The source of one of a tree's modules; OSError, ValueError."""
-    with open(tree.path(file), encoding="utf-8") as stream:
-        return stream.read()
+    with open(tree.path(file), "rb") as stream:
+        return decode_source(stream.read())
 
 
 def shapes(source):
