@@ -8,6 +8,7 @@ Run: so it is known who lists, and nothing needs to be read from the frames of c
 len() in its module knows Tokens, and range() may stand for numbers that are not counted (skipped.py).
 """
 import contextlib
+import os
 import sys
 import types
 
@@ -172,6 +173,13 @@ def _helpers(tree, listing, main):
     return [one for one in found if one is not None]  # changes_in() tells of those that are others
 
 
+def _is_pythons(function):
+    """Whether a function comes with Python."""
+    place = os.path.dirname(os.__file__) + "/"
+    file = function.__code__.co_filename
+    return file.startswith(("<frozen ", place)) and "-packages/" not in file
+
+
 def _replaced(tree, running):
     """A name that functions of a proven tree use and that stands for something of another package than
     DLIO's, or for another literal than in the source; None."""
@@ -188,7 +196,9 @@ def _replaced(tree, running):
                 return name
             if isinstance(value, types.FunctionType):
                 home = sys.modules.get(value.__globals__.get("__name__"))
-                if home is None or vars(home).get(value.__name__) is not scope[name]:
+                if home is None or vars(home).get(value.__name__) is not scope[name] or not (
+                        value.__globals__ is scope or home.__name__.partition(".")[0] in KINDS
+                        or _is_pythons(value)):
                     return name
     return None
 
