@@ -78,12 +78,12 @@ def is_genuine(value, owner, name):
     return isinstance(value, DATA)
 
 
-def _names(code):
+def names_in(code):
     """The names that a code object uses, and those that lie in it."""
     found = set(code.co_names)
     for one in code.co_consts:
         if isinstance(one, types.CodeType):
-            found |= _names(one)
+            found |= names_in(one)
     return found
 
 
@@ -93,7 +93,7 @@ def _called(owners):
         for module in CALLING:
             for value in vars(owners.get(module, builtins)).values():
                 if isinstance(value, types.FunctionType):
-                    _calling.update(_names(value.__code__))
+                    _calling.update(names_in(value.__code__))
     return _calling
 
 
@@ -112,7 +112,7 @@ def stranger(functions):
     owners = {name: sys.modules[name] for name in MODULES if name in sys.modules}
     used, asked = set(), set()
     for function in functions:
-        names, scope = _names(function.__code__), function.__globals__
+        names, scope = names_in(function.__code__), function.__globals__
         used |= names
         for name in names & vars(builtins).keys() - HARMLESS:
             value = scope.get(name, getattr(builtins, name))

@@ -12,7 +12,7 @@ import os
 import sys
 import types
 
-from ..genuine import stranger
+from ..genuine import names_in, stranger
 from ..native import WARN, native, speaks
 from ..patching import is_displaced, lent, replace
 from ..recognise import file_of, module_of, unwrapped
@@ -187,7 +187,7 @@ def _replaced(tree, running):
         scope = function.__globals__
         file = file_of(scope["__name__"])
         constants = tree.constants("main.py" if scope["__name__"] == "__main__" else file)
-        for name in set(function.__code__.co_names) & scope.keys():
+        for name in names_in(function.__code__) & scope.keys():
             value = unwrapped(scope[name])
             if name in constants and (type(value), value) != (type(constants[name]), constants[name]):
                 return name

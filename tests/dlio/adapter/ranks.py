@@ -2,6 +2,7 @@
 
 The parent is the hub: it answers collective calls once all ranks have made them.
 """
+import faulthandler
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -96,6 +97,7 @@ def run(size, function, *args):
         if pid == 0:
             try:
                 ours.close()
+                faulthandler.dump_traceback_later(SECONDS * 0.8)  # what it waits for
                 try:
                     report = function(Comm(rank, size, theirs), *args)
                 except Exception as error:  # pylint: disable=broad-except

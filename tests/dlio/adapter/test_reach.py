@@ -1,0 +1,118 @@
+"""Which helpers a proof looks at, and what is not proven because nobody can look at it."""
+import os
+import sys
+import types
+import unittest
+import unittest.mock
+
+import _libshard
+from _libshard import recognise
+from _libshard.parts import benchmark
+
+from .plain import WORK
+
+sys.meta_path.insert(0, _libshard.Importer)
+from _libshard.prove import reach  # pylint: disable=wrong-import-position
+
+sys.meta_path.remove(_libshard.Importer)
+
+ROOT = "main.py", "Benchmark.initialize"
+HELPER = "def paths(names):\n    return list(names)\n"
+
+
+def tree(name, main, call="paths([])", **files):
+    """A tree whose initialize() makes a call; main: what its module begins with."""
+    folder = os.path.join(WORK, "reach", name)
+    texts = {"main.py": main + "\nclass Benchmark:\n    def initialize(self):\n        return %s\n" % call,
+             "utils/__init__.py": "", **{file.replace("__", "/").replace("dunder", "__init__") + ".py": text for file, text in files.items()}}
+    for file, text in texts.items():
+        path = os.path.join(folder, file)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(text if isinstance(text, bytes) else text.encode())
+    return recognise.Tree(folder)
+
+
+class TestReach(unittest.TestCase):
+    """By what they are named."""
+
+    def test_found(self):
+        """Wherever a helper lies."""
+        for i, (main, call, files, found) in enumerate((
+                ("from dlio_benchmark.utils.own import paths", "paths([])", {"utils__own": HELPER}, "utils/own.py"),
+                ("from .utils.own import paths as p", "map(p, [])", {"utils__own": HELPER}, "utils/own.py"),
+                ("from dlio_benchmark.utils import own", "own.paths([])", {"utils__own": HELPER}, "utils/own.py"),
+                ("import dlio_benchmark.utils.own as o", "o.paths([])", {"utils__own": HELPER}, "utils/own.py"),
+                ("from dlio_benchmark.own import paths", "paths([])", {"own__dunder": HELPER}, "own/__init__.py"),
+                ("from dlio_benchmark.utils.own import paths", "paths([])",
+                 {"utils__own": "import functools\n@functools.lru_cache\n" + HELPER}, "utils/own.py"),
+                ("from dlio_benchmark.utils.own import paths", "paths([])",
+                 {"utils__own": b"# coding: latin-1\n# \xe9\n" + HELPER.encode()}, "utils/own.py"),
+                (HELPER, "paths([])", {}, "main.py"))):
+            one = tree("found%d" % i, main, call, **files)
+            self.assertEqual(reach.Reach(one, {}).of([ROOT]), {found: ["paths"]}, main)
+
+    def test_methods(self):
+        """Of a class of its own, and of those that a class is made of."""
+        own = "class N:\n    def paths(self):\n        return self.more()\n    def more(self):\n        return []\n"
+        one = tree("methods", "from dlio_benchmark.utils.own import N", "N().paths()", utils__own=own)
+        self.assertEqual(reach.Reach(one, {}).of([ROOT]), {"utils/own.py": ["N.more", "N.paths"]})
+        one = tree("bases", "from dlio_benchmark.utils.own import N", "self.paths()", utils__own=own)
+        with open(one.path("main.py"), "r+", encoding="utf-8") as stream:
+            text = stream.read().replace("class Benchmark:", "class Benchmark(N):")
+            stream.seek(0)
+            stream.write(text)
+        self.assertEqual(reach.Reach(one, {}).of([ROOT]), {"utils/own.py": ["N.more", "N.paths"]})
+
+    def test_unseen(self):
+        """What cannot be looked at is named."""
+        helper = "from dlio_benchmark.utils.own import paths"
+        for i, (main, call, own) in enumerate((
+                ("from dlio_benchmark.utils.own import *", "paths([])", HELPER),
+                ("import dlio_benchmark.utils.own", "dlio_benchmark.utils.own.paths([])", HELPER),
+                ("from somebody_else import paths", "paths([])", HELPER),
+                ("from dlio_benchmark.utils.none import paths", "paths([])", HELPER),
+                (helper + "\n" + HELPER, "paths([])", HELPER),
+                (helper, "paths([])", "try:\n    def paths(names):\n        return names\nfinally:\n    pass\n"),
+                (helper, "paths([])", "def other(names):\n    return names\npaths = other\n"),
+                (helper, "paths([])", "import os\nDROP = os.environ.get('DROP')\ndef paths(names):\n"
+                 "    return [name for name in names if name != DROP]\n"))):
+            one = tree("unseen%d" % i, main, call, utils__own=own)
+            self.assertRaises(reach.Unseen, reach.Reach(one, {}).of, [ROOT])
+
+    def test_digest(self):
+        """Of all that an import may find, behind links, too."""
+        one = tree("digest", HELPER, utils__own=HELPER)
+        seen = {one.digest()}
+        outside = os.path.join(WORK, "reach-outside")
+        os.makedirs(outside)
+        os.symlink(outside, one.path("linked"))
+        os.symlink("/nowhere", one.path(".#main.py"))
+        os.symlink("..", one.path("utils/up"))
+        for path in (one.path("utils/own.py"), os.path.join(outside, "x.py"), one.path("y.pyc"),
+                     one.path("z.abi3.so")):
+            with open(path, "a", encoding="utf-8") as stream:
+                stream.write("\n")
+            seen.add(one.digest())
+        self.assertEqual(len(seen), 5)
+
+    def test_replaced(self):
+        """What stands in the place of a helper, or of a literal, that a function uses."""
+        one = tree("replaced", HELPER + "DROP = 'a'\n", "[paths(name) for name in DROP]")
+        module = types.ModuleType("dlio_benchmark.main")
+        with open(one.path("main.py"), encoding="utf-8") as stream:
+            exec(compile(stream.read(), "main.py", "exec"), vars(module))  # pylint: disable=exec-used
+        running = [module.Benchmark.initialize]
+        before = sys.modules.get(module.__name__)
+        sys.modules[module.__name__] = module
+        try:
+            self.assertIsNone(benchmark._replaced(one, running))
+            for name, value in (("paths", lambda names: []), ("paths", unittest.mock.MagicMock()),
+                                ("DROP", "b"), ("DROP", b"a")):
+                own = vars(module)[name]
+                vars(module)[name] = value
+                self.assertEqual(benchmark._replaced(one, running), name)
+                vars(module)[name] = own
+            self.assertIsNone(benchmark._replaced(one, running))
+        finally:
+            sys.modules.update({module.__name__: before} if before else {})
