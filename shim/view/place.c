@@ -236,6 +236,7 @@ static int name_place(int fd, const struct statx *st, const struct shard_climb_r
     return 0;
   }
   free(out->path);
+  out->covered = false; /* by the root that was met it has a path of its own */
   return name_place(fd, st, roots, met, NULL, NULL, out);
 }
 

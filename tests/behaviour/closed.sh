@@ -98,6 +98,16 @@ END
   mkdir "$C/again"; mount --bind "$C/sub" "$C/again"; mount -t tmpfs none "$C/sub"
   shared "covered, and once more in the dataset" "$(files "$C/again")" "$WORK/closed" "$C/again" 0
   umount "$C/sub" "$C/again" "$WORK/over" "$WORK/left"; unset DATASET; mounts=("${mounts[@]:0:${#mounts[@]}-4}")
+  # In another dataset it has a name there, whatever changes in it.
+  A=$WORK/first B=$WORK/second; mkdir -p "$A/x" "$B/sub"; touch "$A/f0" "$B"/sub/f{1,2}; mounts+=("$A/x" "$B/sub")
+  mount --bind "$B/sub" "$A/x"; mount -t tmpfs none "$B/sub"; touch "$B/sub/g1"
+  verdict "covered, and in another dataset" "$(SHARD_DATASET=$A:$B SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB python3 -c "
+import os
+os.listdir('$A')
+assert sorted(os.listdir('$A/x')) == ['f1', 'f2']
+open('$A/x/later', 'w').close()
+assert sorted(os.listdir('$A/x')) == ['f1', 'f2'], os.listdir('$A/x')" 2>&1)"
+  umount "$B/sub" "$A/x"; mounts=("${mounts[@]:0:${#mounts[@]}-2}")
   # The number of a mount that has gone is given to another one; a name is, too.
   mkdir -p "$WORK/other/sub" "$WORK/twice"; touch "$WORK/other/sub/f99"
   for s in stride hash; do

@@ -256,13 +256,13 @@ def messages(s3, store):
 def too_large(s3, store):
     """Manifests that have more bytes than they may, as objects or once they are unpacked."""
     tree, back, names, cache = store.tree, store.back, store.names, os.path.join(s3.folder, "cache")
-    huge = Instead(lambda *_: Reply(200, b"a\n", [("ETag", '"0"')], length=4 << 30))
+    huge = Instead(lambda *_: Reply(200, b"a\n", [("ETag", '"0"')], length=16 << 30))
     text = "".join(name + "\n" for name in names).encode()  # some 70 KB
     for key, body in (("large.txt", text), ("packed.txt.gz", gzip.compress(text)),
                       ("bomb.txt.gz", gzip.compress(text * 100))):
         s3.client.put_object(Bucket="store", Key=key, Body=body)
     for name, key, fault, size, more in (
-            ("4 GiB", "huge.txt", huge, 4 << 30, {}),
+            ("16 GiB", "huge.txt", huge, 16 << 30, {}),
             ("a byte more", "large.txt", None, len(text), {"SHARD_MANIFEST_MAX": str(len(text) - 1)})):
         with open(back, "wb") as stream:
             stream.write(b"older")

@@ -47,6 +47,7 @@ class Ranks:
         global _number
         self.benchmark, self._comm, self._turn = benchmark, benchmark.comm, 0
         self._found = {}  # kind -> (what it is called, number of files, digest), or None
+        self._before = _number  # what comes with this number is of an earlier benchmark, which has failed
         if self._comm.rank:
             self._send(this_libshard(), 0, HERE)
         else:
@@ -108,7 +109,7 @@ class Ranks:
             if self._take_call():
                 if number != _number:
                     return None
-            if number == _number and turn in (self._turn, 0):
+            if number == _number != self._before and turn in (self._turn, 0):
                 return what
         return None
 

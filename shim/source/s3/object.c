@@ -235,7 +235,7 @@ static int get_object(struct shard_s3_client *client, struct shard_s3_request *r
         err, size,
         "%s, for an object of %llu bytes; make room there, or let SHARD_CACHE_DIR be elsewhere",
         shard_s3_client_error(client), (unsigned long long)g->length);
-  } else if (rc == -EFBIG) {
+  } else if (rc == -EFBIG && g->manifest_max > 0 && g->length > g->manifest_max) {
     snprintf(err, size,
              "%s: it has %llu bytes, and a manifest may have %llu (SHARD_MANIFEST_MAX); raise that "
              "if the object is the right one, or make a listing of it by shardctl index",

@@ -2,6 +2,7 @@
 import contextlib
 import glob
 import os
+import time
 import types
 
 from _libshard import listing
@@ -200,6 +201,19 @@ class TestAgree(Case):
                   "FileNotFoundError", "Disagreement", "good"]
         self.assertEqual(ranks.run(3, several, [gone, same, other, gone, gone, other, same]),
                          [wanted] * 3)
+
+    def test_late(self):
+        """The same, where rank 0 has hardly begun when another rank compares its lists already."""
+        original = agree.Ranks.__init__
+
+        def late(ranks_of_it, one):
+            time.sleep((0.3, 0.6, 0)[one.comm.rank])
+            original(ranks_of_it, one)
+
+        gone, same = ["/nowhere"] * 3, self.roots()
+        with replaced(agree.Ranks, "__init__", late):
+            self.assertEqual(ranks.run(3, several, [gone, same, gone, gone, same]),
+                             [["FileNotFoundError", "good", "FileNotFoundError", "FileNotFoundError", "good"]] * 3)
 
     def test_generation(self):
         """Where data is only made, nobody reads the lists."""
