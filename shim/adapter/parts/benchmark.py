@@ -180,13 +180,21 @@ def _is_pythons(function):
     return file.startswith(("<frozen ", place)) and "-packages/" not in file
 
 
+def _constants(tree, module):
+    """The literals that the names of one of DLIO's modules stand for."""
+    file = "main.py" if module == "__main__" else file_of(module)
+    for one in file, file[:-len(".py")] + "/__init__.py":
+        if os.path.isfile(tree.path(one)):
+            return tree.constants(one)
+    return {}
+
+
 def _replaced(tree, running):
     """A name that functions of a proven tree use and that stands for something of another package than
     DLIO's, or for another literal than in the source; None."""
     for function in running:
         scope = function.__globals__
-        file = file_of(scope["__name__"])
-        constants = tree.constants("main.py" if scope["__name__"] == "__main__" else file)
+        constants = _constants(tree, scope["__name__"])
         for name in names_in(function.__code__) & scope.keys():
             value = unwrapped(scope[name])
             if name in constants and (type(value), value) != (type(constants[name]), constants[name]):

@@ -114,5 +114,9 @@ class TestReach(unittest.TestCase):
                 self.assertEqual(benchmark._replaced(one, running), name)
                 vars(module)[name] = own
             self.assertIsNone(benchmark._replaced(one, running))
+            module.__name__ = "dlio_benchmark.utils"  # of an __init__.py
+            vars(module)["DROP"] = "b"
+            sys.modules[module.__name__] = module
+            self.assertIsNone(benchmark._replaced(one, running))
         finally:
             sys.modules.update({module.__name__: before} if before else {})
