@@ -47,16 +47,19 @@ def module_of(file):
     return name[:-len(".__init__")] if name.endswith(".__init__") else name
 
 
+def origin(node, file):
+    """The module that a file imports from, by an ast.ImportFrom."""
+    if not node.level:
+        return node.module
+    home = [PACKAGE, *file[:-len(".py")].split("/")]
+    return ".".join([*home[:-node.level], *filter(None, [node.module])])
+
+
 def imported(nodes, file):
     """{name: (module, name in it)} of what a file's nodes import from the package."""
-    home, found = module_of(file).split("."), {}
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom):
-            module = ".".join([*home[:-node.level or None], *filter(None, [node.module])]) if (
-                node.level) else node.module
-            if module.partition(".")[0] == PACKAGE:
-                found.update((one.asname or one.name, (module, one.name)) for one in node.names)
-    return found
+    return {one.asname or one.name: (origin(node, file), one.name)
+            for node in nodes if isinstance(node, ast.ImportFrom)
+            and origin(node, file).partition(".")[0] == PACKAGE for one in node.names}
 
 
 def _constant(assignment):

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import sys
 
-from ..recognise import PACKAGE, file_of, functions
+from ..recognise import PACKAGE, file_of, functions, origin
 from .shapes import clean, text_of
 
 # Packages that DLIO computes with. What one of another distribution does may change by itself.
@@ -42,12 +42,10 @@ class _Module:
         self.classes = {one.name: one for one in syntax.body if isinstance(one, ast.ClassDef)}
         self.constants = tree.constants(file)
         self.imported = {}  # name -> {(module, name in it; None: the module)}
-        home = [PACKAGE, *file[:-len(".py")].split("/")]
         for node in ast.walk(syntax):
             if isinstance(node, ast.ImportFrom):
-                module = ".".join([*home[:-node.level], *filter(None, [node.module])]) if node.level else node.module
                 for one in node.names:
-                    self.imported.setdefault(one.asname or one.name, set()).add((module, one.name))
+                    self.imported.setdefault(one.asname or one.name, set()).add((origin(node, file), one.name))
             elif isinstance(node, ast.Import):
                 for one in node.names:
                     name = one.name if one.asname else one.name.partition(".")[0]
@@ -89,14 +87,14 @@ class Reach:
             return "class", file, name
         if name in module.constants:
             return "plain", file, name
-        (origin, inner), = origins
-        root = origin.partition(".")[0]
+        (source, inner), = origins
+        root = source.partition(".")[0]
         if root != PACKAGE:
             return ("plain", file, name) if root in OTHERS or _is_standard(root) else None
-        found = inner and self._file(origin + "." + inner) or (self._file(origin) if inner is None else None)
+        found = self._file(source if inner is None else source + "." + inner)
         if found:
             return "module", found, None
-        found = self._file(origin)
+        found = self._file(source)
         return self._find(found, inner, deep + 1) if found and inner else None
 
     def _of_class(self, file, name, attribute=None, deep=0):
@@ -148,7 +146,7 @@ class Reach:
         for one in inside:
             if isinstance(one, ast.Name) and one.id not in own and one.id != owner:
                 what = "%s of %s" % (one.id, file)
-                if self._find(file, one.id) and self._find(file, one.id)[0] == "module":
+                if (self._find(file, one.id) or [None])[0] == "module":
                     for attribute in attributes.get(one.id, ()):
                         found += self._leads(function, what, file, one.id, attribute)
                 else:
