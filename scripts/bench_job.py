@@ -17,6 +17,7 @@ import time
 from tests.harness import processes
 
 STEP = re.compile(r"(\d{4}-\S+) Rank 0 step (\d+) processed")
+VALIDATED = re.compile(r"skip_listing \[\w+\]: validation complete .*?\(([0-9.]+)s, ")
 
 
 def memory(pid):
@@ -73,14 +74,22 @@ class Job:
             self.process = subprocess.Popen(command, env=env, cwd=self.folder,
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
-    def all_steps(self):
-        """[(step, when rank 0 had processed it)] of all epochs."""
+    def log(self):
+        """What DLIO has logged until now."""
         try:
             with open(os.path.join(self.folder, "dlio.log"), encoding="utf-8") as stream:
-                return [(int(step), datetime.datetime.fromisoformat(when).timestamp())
-                        for when, step in STEP.findall(stream.read())]
+                return stream.read()
         except OSError:
-            return []
+            return ""
+
+    def all_steps(self):
+        """[(step, when rank 0 had processed it)] of all epochs."""
+        return [(int(step), datetime.datetime.fromisoformat(when).timestamp())
+                for when, step in STEP.findall(self.log())]
+
+    def validation(self):
+        """Seconds in which rank 0 looked whether files are there (skip_listing)."""
+        return sum(map(float, VALIDATED.findall(self.log())))
 
     def steps(self):
         """{step: when rank 0 had processed it}, of the last epoch that has begun."""
@@ -198,8 +207,7 @@ def measure_epochs(args, names, epochs, preload):
     job = Job(args, make_data(args, names), names, 0, preload, epochs)
     try:
         job.wait(lambda: False)
-        with open(os.path.join(job.folder, "dlio.log"), encoding="utf-8") as stream:
-            found = STEP.findall(stream.read())
+        found = STEP.findall(job.log())
         rates, times = [], []
         for when, step in found + [("", "1")]:
             if step == "1" and times:
