@@ -132,8 +132,17 @@ $(PRELOADS): $(T)/%.so: tests/preloads/%.c
 	@echo "  CC   $<"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fvisibility=default -shared -o $@ $< -ldl
 
-.PHONY: tests-built unit setup
-tests-built: all $(UNIT_BIN) $(PROGRAM_BIN) $(LINKED_BIN) $(PRELOADS)
+# Targets of the fuzzer; as a rule they only replay inputs.
+FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(T)/fuzz_%,$(filter-out %/replay.c,$(wildcard tests/fuzz/*.c)))
+FUZZ_MAIN := tests/fuzz/replay.c
+$(FUZZ_BIN): $(T)/fuzz_%: tests/fuzz/%.c $(FUZZ_MAIN) $(BUILD)/libshard.a
+	@mkdir -p $(@D)
+	@echo "  CC   $<"
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(FUZZ_LINK) -Itests/fuzz -o $@ $< $(FUZZ_MAIN) $(BUILD)/libshard.a -lm -lcurl -lexpat -lcrypto -ljson-c -ldl
+
+.PHONY: tests-built fuzz-built unit setup
+tests-built: all fuzz-built $(UNIT_BIN) $(PROGRAM_BIN) $(LINKED_BIN) $(PRELOADS)
+fuzz-built: $(FUZZ_BIN)
 
 # Run the unit tests of this tree one by one; the sanitizers' targets call this.
 unit: tests-built
@@ -179,6 +188,15 @@ soak:
 	$(Q)bash scripts/setup.sh test
 	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built
 	$(Q)$(VENV_PYTHON) -m tests.soak $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# Any bytes for what reads other people's bytes: make fuzz FUZZ_SECONDS=600 [FUZZ=page]. Not a part of
+# make test, which replays tests/fuzz/inputs.
+.PHONY: fuzz
+fuzz:
+	$(Q)bash scripts/setup.sh fuzz
+	$(Q)$(MAKE) --no-print-directory $(JOBS) BUILD=build-fuzz CC=clang WARN= CFLAGS="-O1 -g" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer \
+	  SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" all fuzz-built
+	$(Q)bash tests/fuzz.sh run $(or $(FUZZ_SECONDS),60) $(FUZZ)
 
 # Other releases of Debian, as root, in chroots that it makes and removes: make test-systems SUITES=trixie
 .PHONY: test-systems
@@ -260,6 +278,6 @@ uninstall:
 	  $(DESTDIR)$(MANDIR)/man7/libshard-pytorch.7 $(DESTDIR)$(MANDIR)/man7/libshard-s3.7
 
 clean:
-	rm -rf $(BUILD) build-asan build-ubsan build-tsan
+	rm -rf $(BUILD) build-asan build-ubsan build-tsan build-fuzz
 
 -include $(LIB_OBJ:.o=.d) $(CTL_OBJ:.o=.d)

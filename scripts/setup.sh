@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh build    what the products, unit tests and lint need; no .venv
 #   scripts/setup.sh demo     what `make demo` needs: compilers, Open MPI, and .venv/
+#   scripts/setup.sh fuzz     what `make fuzz` needs: as build, and clang with its runtime; no .venv
 #   scripts/setup.sh [test]   everything: programs that tests run under libshard, an S3 server, ...
 #
 #   PYTHON=/path/to/python scripts/setup.sh ...   uses another interpreter (3.10 or 3.11) for .venv/
@@ -17,6 +18,7 @@ cd "$(dirname "$0")/.."
 level=${1:-test}
 products="gcc make libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libexpat1-dev"
 checks="python3 libcmocka-dev clang-format clang-tidy"
+fuzzer="clang libclang-rt-dev zstd"
 mpi="openmpi-bin libopenmpi-dev"
 tests="strace e2fsprogs git"
 # The programs that tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim: about
@@ -213,13 +215,14 @@ make_bucket_venv() {
 case $level in
 build) install_packages $products $checks ;;
 demo) install_packages $products $mpi ;;
+fuzz) install_packages $products $checks $fuzzer ;;
 test) install_packages $products $checks $mpi $tests ;;
 *)
-	echo "usage: $0 build|demo|test" >&2
+	echo "usage: $0 build|demo|fuzz|test" >&2
 	exit 2
 	;;
 esac
-if [ "$level" != build ]; then
+if [ "$level" = demo ] || [ "$level" = test ]; then
 	check_python
 	[ "$(cat $stamp 2>/dev/null)" = "$(fingerprint)" ] || make_venv
 fi

@@ -112,6 +112,7 @@ def all_steps():
         Step("clients/run", python("clients.run", "--all", "--python",
                                    os.path.join(paths.REPO, ".venv-clients", "bin", "python"))),
         *scripts("behaviour"), *unit_tests(),
+        Step("unit/fuzz", ["bash", paths.source("fuzz.sh"), "replay"]),
         Step("unit/symbols", ["sh", "scripts/symbols.sh", os.path.join(paths.BUILD, "libshard.so"),
                               os.path.join(paths.BUILD, "shardctl")]),
         Step("docs/drift", [sys.executable, paths.source("docs", "drift.py"), "--self-test"]),

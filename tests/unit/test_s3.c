@@ -988,6 +988,10 @@ static void answers_meanings(void **state) {
       {204, "", &list, SHARD_S3_REFUSED, -EIO, "HTTP 204"},
       {418, "<Error><Code>T</Code><Message>token SECRET!</Message></Error>", &list,
        SHARD_S3_REFUSED, -EIO, "h says HTTP 418 T"},
+      {418, "<Error><Code>SECRET!</Code><Message>m</Message></Error>", &list, SHARD_S3_REFUSED,
+       -EIO, "h says HTTP 418"},
+      {400, "<Error><Code>T</Code><Region>SECRET!</Region><Message>m</Message></Error>", &list,
+       SHARD_S3_REFUSED, -EIO, "h says HTTP 400"},
   };
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct shard_s3_answer a = {.status = cases[i].status, .date = 1};
@@ -1009,6 +1013,29 @@ static void answers_meanings(void **state) {
                      cases[i].meaning == SHARD_S3_CLOCK ? SHARD_S3_REFUSED : cases[i].meaning);
     shard_s3_answer_clear(&a);
   }
+}
+
+/* A session token is longer than what is kept of a message. */
+static void answers_long_secret(void **state) {
+  (void)state;
+  char token[400], body[600];
+  for (size_t i = 0; i < sizeof(token) - 1; i++) {
+    token[i] = (char)('a' + any(26));
+  }
+  token[sizeof(token) - 1] = 0;
+  const struct shard_s3_request list = {.method = "GET"};
+  const struct shard_s3_asked asked = {
+      .request = &list, .host = "h", .region = "r1", .secret = token};
+  struct shard_s3_answer a = {.status = 400};
+  struct shard_s3_verdict v;
+  int n = snprintf(body, sizeof(body),
+                   "<Error><Code>T</Code><Message>bad token %s</Message></Error>", token);
+  shard_s3_answer_keep(&a, body, (size_t)n);
+  shard_s3_answer_judge(&a, &asked, &v);
+  shard_s3_answer_clear(&a);
+  token[20] = 0;
+  assert_null(strstr(v.why, token));
+  assert_non_null(strstr(v.why, "HTTP 400 T"));
 }
 
 static void answers_targets(void **state) {
@@ -1518,6 +1545,7 @@ int main(void) {
       cmocka_unit_test(pages_without_end),
       cmocka_unit_test(answers_heads),
       cmocka_unit_test(answers_meanings),
+      cmocka_unit_test(answers_long_secret),
       cmocka_unit_test(answers_targets),
       cmocka_unit_test(faults),
       cmocka_unit_test(splits_of_numbers),

@@ -1,0 +1,87 @@
+#!/bin/bash
+# The fuzzer's targets (tests/fuzz/):
+#
+#   tests/fuzz.sh run SECONDS [TARGET...]   for so long each, from the inputs and from real files
+#   tests/fuzz.sh replay                    give each its inputs, and real files, once
+#
+# What a run finds is written to tests/fuzz/inputs/TARGET/, as a file to be committed with its mending.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+build=${BUILD:-build}
+passed=0 failed=0
+
+# seeds FOLDER: real files of each kind, for which inputs/ needs no copies
+seeds() {
+	local ctl=$build/shardctl data=$1/data n
+	mkdir -p "$data/a/b" "$1/listing" "$1/manifest" "$1/verify" "$1/log"
+	for n in $(seq -w 0 4 1200); do : >"$data/a/img_$n.jpeg"; done
+	for n in x yy zzz .hidden "a b" $'\xc3\xa9'; do : >"$data/a/b/$n"; done
+	for n in "" "--order basename" "--no-attributes" "--options depth=1"; do
+		# shellcheck disable=SC2086
+		"$ctl" index $n "$data" -o "$1/one.listing" >/dev/null || return 1
+		{ printf '\0' && cat "$1/one.listing"; } >"$1/listing/${n// /}-open"
+		{ printf '\3' && cat "$1/one.listing"; } >"$1/listing/${n// /}-map"
+	done
+	"$ctl" ls "$data" >"$1/names" || return 1
+	{ printf '\0' && cat "$1/names"; } >"$1/manifest/plain"
+	{ printf '\1' && cat "$1/names"; } >"$1/manifest/sorted"
+	{ printf '\4' && gzip -c "$1/names"; } >"$1/manifest/gzip"
+	{ printf '\10' && zstd -qc "$1/names"; } >"$1/manifest/zstd"
+	for n in 0 1; do
+		SHARD_RANK=$n SHARD_SIZE=2 SHARD_DATASET=$data SHARD_STATS=$1/rank%r.json SHARD_CACHE_DIR=$1/cache \
+			LD_PRELOAD=$build/libshard.so bash -c 'cat "$1"/a/*.jpeg' - "$data" || return 1
+	done
+	# A process that is killed leaves its log.
+	(SHARD_RANK=0 SHARD_SIZE=1 SHARD_DATASET=$data SHARD_STATS=$1/killed.json SHARD_CACHE_DIR=$1/cache \
+		LD_PRELOAD=$build/libshard.so bash -c 'cat "$1"/a/*.jpeg; kill -KILL $$' - "$data") 2>/dev/null
+	head -c 600000 "$1/killed.json.log" >"$1/log/killed" || return 1
+	{ cat "$1/rank0.json" && printf '\0' && cat "$1/rank1.json"; } >"$1/verify/two"
+}
+
+# folders TARGET: the inputs and seeds of a target
+folders() {
+	printf '%s\n' "tests/fuzz/inputs/$1" "$work/$1" | while read -r one; do
+		[ -d "$one" ] && printf '%s\n' "$one"
+	done
+}
+
+work=$(mktemp -d /dev/shm/shard-fuzz-seeds-XXXXXX) || exit 2
+trap 'rm -rf "$work"' EXIT
+what=${1:-}
+case $what in
+run)
+	seconds=${2:?tests/fuzz.sh run SECONDS [TARGET...]}
+	shift 2
+	build=build-fuzz
+	;;
+replay) shift ;;
+*)
+	sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+	exit 2
+	;;
+esac
+# libshard.so with the fuzzer's parts is none to be preloaded.
+(build=build && seeds "$work") || { echo "FAIL the seeds are not made: make all first"; exit 1; }
+[ $# -gt 0 ] || set -- $(cd tests/fuzz && ls ./*.c | sed 's|^./||; s|\.c$||' | grep -v '^replay$')
+for target; do
+	mapfile -t from < <(folders "$target")
+	if [ "$what" = replay ]; then
+		mapfile -t files < <(find "${from[@]}" -type f)
+		output=$("$build/tests/fuzz_$target" "${files[@]}" 2>&1 </dev/null)
+	else
+		mkdir -p "tests/fuzz/inputs/$target" "$work/found-$target"
+		output=$("$build/tests/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -close_fd_mask=3 \
+			-artifact_prefix="tests/fuzz/inputs/$target/" -print_final_stats=1 \
+			"$work/found-$target" "${from[@]}" 2>&1 </dev/null)
+	fi
+	# shellcheck disable=SC2181
+	if [ $? -eq 0 ]; then
+		passed=$((passed + 1))
+		echo "ok   $target: $(printf '%s\n' "$output" | grep -aE 'DONE|inputs' | tail -n 1)"
+	else
+		failed=$((failed + 1))
+		printf 'FAIL %s\n%s\n' "$target" "$(printf '%s\n' "$output" | tail -n 40)"
+	fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
