@@ -52,6 +52,7 @@ PASSED_ON = {
     "EMFILE": "needs a process without descriptors", "ENFILE": "needs a system without files",
     "ENOMEM": "needs a system without memory",
 }
+README_MOST = 10240  # bytes
 ANY_NUMBER = ("SHARD_RANK", "SHARD_SIZE")  # what they are says which numbers they take
 
 
@@ -372,7 +373,16 @@ def figures(_, documents):
             if not found or not re.search(rf"(?<![\d.,]){re.escape(found.group(1))}(?![\d,])",
                                           documents.measured):
                 lines.append(f"README has the figure '{cell.strip()}', MEASURED.md has not")
+    for ratio in re.findall(r"(\d[\d.,]*) times", documents.readme):
+        if not re.search(rf"(?<![\d.,]){re.escape(ratio)}(?![\d,])", documents.measured):
+            lines.append(f"README has the figure '{ratio} times', MEASURED.md has not")
     return lines or ([] if table else ["README has no table of figures"])
+
+
+def size(_, documents):
+    """README is short enough to be read."""
+    used = len(documents.readme.encode())
+    return [f"README has {used} bytes, more than {README_MOST}"] if used > README_MOST else []
 
 
 def places(code, documents):
@@ -410,7 +420,8 @@ def troff(_, documents):
 
 
 COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, options, errors,
-               provoked_errors, launchers, functions, patches, clients, cache_files, figures, places, troff)
+               provoked_errors, launchers, functions, patches, clients, cache_files, figures, size, places,
+               troff)
 
 
 def main():
