@@ -320,23 +320,23 @@ def functions(code, documents):
 
 
 def patches(code, documents):
-    """What the adapter replaces in DLIO and in clients of buckets, as libshard.7 tells it."""
+    """What the adapter replaces in DLIO and in clients of buckets, as their pages tell it."""
     place = re.compile(r"^ +(?:cls|module)\.(\w+) = (?!cls|module)", re.MULTILINE)
-    sections = documents.page("libshard.7").sections
-    clients_told = " ".join(sections["In a CPython process that imports a client of buckets"].values())
+    sections = documents.page("libshard-s3.7").sections
+    clients_told = " ".join(sections["What libshard changes in clients"].values())
     clients_of = "\n".join(text for path, text in code.sources.items()
                            if path.endswith(".py") and "/buckets/" in path)
-    lines = [f"libshard.7 lacks {name}, which the adapter replaces in a client of buckets"
+    lines = [f"libshard-s3.7 lacks {name}, which the adapter replaces in a client of buckets"
              for name in sorted(set(place.findall(clients_of))) if not re.search(rf"\b{name}\b", clients_told)]
     python = "\n".join(text for path, text in code.sources.items()
                        if path.endswith(".py") and "/prove/" not in path and "/buckets/" not in path)
-    told = " ".join(sections["In a CPython process that imports DLIO"])
+    told = " ".join(documents.page("libshard-dlio.7").sections["WHAT IT CHANGES IN DLIO"])
     replaced = set(place.findall(python))
     replaced |= set(re.findall(r"\breplace\(cls, (\w+)\)", python))
     known = set(re.findall(r'"(\w+\.\w+)": ?[{(d]', python))
-    lines += [f"libshard.7 lacks {name}, which the adapter replaces" for name in sorted(replaced)
+    lines += [f"libshard-dlio.7 lacks {name}, which the adapter replaces" for name in sorted(replaced)
               if not re.search(rf"\b{name}\b", told)]
-    lines += [f"libshard.7 has {name}, which the adapter does not know"
+    lines += [f"libshard-dlio.7 has {name}, which the adapter does not know"
               for name in sorted(set(re.findall(r"\b[A-Za-z]\w+\.\w+\b", told)) - known)
               if not name.startswith(("sys.", "utils."))]
     return lines if replaced and known else ["drift.py finds nothing that the adapter replaces"]
