@@ -269,12 +269,14 @@ install: all
 	install -D -m 755 $(BUILD)/shardctl $(DESTDIR)$(PREFIX)/bin/shardctl
 	install -D -m 644 include/libshard.h $(DESTDIR)$(PREFIX)/include/libshard.h
 	install -D -m 644 shim/man/shardctl.1 $(DESTDIR)$(MANDIR)/man1/shardctl.1
-	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-pytorch.7 shim/man/libshard-s3.7
+	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-dlio.7 \
+	  shim/man/libshard-pytorch.7 shim/man/libshard-s3.7
 
 uninstall:
 	rm -f $(DESTDIR)$(LIBDIR)/libshard.so $(DESTDIR)$(PREFIX)/bin/shardctl \
 	  $(DESTDIR)$(PREFIX)/include/libshard.h \
 	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7 \
+	  $(DESTDIR)$(MANDIR)/man7/libshard-dlio.7 \
 	  $(DESTDIR)$(MANDIR)/man7/libshard-pytorch.7 $(DESTDIR)$(MANDIR)/man7/libshard-s3.7
 
 clean:

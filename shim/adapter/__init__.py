@@ -33,7 +33,7 @@ How it gets in, in order:
     there is none, a warning says so, and nothing is changed.
  3. The modules that the family patches are patched as they are imported.
 
-libshard(7) lists every change ("What it changes inside the process").
+libshard-dlio(7) lists every change ("What it changes in DLIO").
 """
 import importlib
 import linecache

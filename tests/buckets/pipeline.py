@@ -1,4 +1,4 @@
-"""Tars in a bucket by torchdata. libshard-pytorch(7) shows it from here on."""
+"""Tars in a bucket by torchdata. libshard-pytorch(7) shows the lines that matter."""
 import json
 import sys
 

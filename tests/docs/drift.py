@@ -52,6 +52,7 @@ PASSED_ON = {
     "EMFILE": "needs a process without descriptors", "ENFILE": "needs a system without files",
     "ENOMEM": "needs a system without memory",
 }
+README_MOST = 10240  # bytes
 ANY_NUMBER = ("SHARD_RANK", "SHARD_SIZE")  # what they are says which numbers they take
 
 
@@ -319,23 +320,23 @@ def functions(code, documents):
 
 
 def patches(code, documents):
-    """What the adapter replaces in DLIO and in clients of buckets, as libshard.7 tells it."""
+    """What the adapter replaces in DLIO and in clients of buckets, as their pages tell it."""
     place = re.compile(r"^ +(?:cls|module)\.(\w+) = (?!cls|module)", re.MULTILINE)
-    sections = documents.page("libshard.7").sections
-    clients_told = " ".join(sections["In a CPython process that imports a client of buckets"].values())
+    sections = documents.page("libshard-s3.7").sections
+    clients_told = " ".join(sections["What libshard changes in clients"].values())
     clients_of = "\n".join(text for path, text in code.sources.items()
                            if path.endswith(".py") and "/buckets/" in path)
-    lines = [f"libshard.7 lacks {name}, which the adapter replaces in a client of buckets"
+    lines = [f"libshard-s3.7 lacks {name}, which the adapter replaces in a client of buckets"
              for name in sorted(set(place.findall(clients_of))) if not re.search(rf"\b{name}\b", clients_told)]
     python = "\n".join(text for path, text in code.sources.items()
                        if path.endswith(".py") and "/prove/" not in path and "/buckets/" not in path)
-    told = " ".join(sections["In a CPython process that imports DLIO"])
+    told = " ".join(documents.page("libshard-dlio.7").sections["WHAT IT CHANGES IN DLIO"])
     replaced = set(place.findall(python))
     replaced |= set(re.findall(r"\breplace\(cls, (\w+)\)", python))
     known = set(re.findall(r'"(\w+\.\w+)": ?[{(d]', python))
-    lines += [f"libshard.7 lacks {name}, which the adapter replaces" for name in sorted(replaced)
+    lines += [f"libshard-dlio.7 lacks {name}, which the adapter replaces" for name in sorted(replaced)
               if not re.search(rf"\b{name}\b", told)]
-    lines += [f"libshard.7 has {name}, which the adapter does not know"
+    lines += [f"libshard-dlio.7 has {name}, which the adapter does not know"
               for name in sorted(set(re.findall(r"\b[A-Za-z]\w+\.\w+\b", told)) - known)
               if not name.startswith(("sys.", "utils."))]
     return lines if replaced and known else ["drift.py finds nothing that the adapter replaces"]
@@ -372,7 +373,16 @@ def figures(_, documents):
             if not found or not re.search(rf"(?<![\d.,]){re.escape(found.group(1))}(?![\d,])",
                                           documents.measured):
                 lines.append(f"README has the figure '{cell.strip()}', MEASURED.md has not")
+    for ratio in re.findall(r"(\d[\d.,]*) times", documents.readme):
+        if not re.search(rf"(?<![\d.,]){re.escape(ratio)}(?![\d,])", documents.measured):
+            lines.append(f"README has the figure '{ratio} times', MEASURED.md has not")
     return lines or ([] if table else ["README has no table of figures"])
+
+
+def size(_, documents):
+    """README is short enough to be read."""
+    used = len(documents.readme.encode())
+    return [f"README has {used} bytes, more than {README_MOST}"] if used > README_MOST else []
 
 
 def places(code, documents):
@@ -410,7 +420,8 @@ def troff(_, documents):
 
 
 COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, options, errors,
-               provoked_errors, launchers, functions, patches, clients, cache_files, figures, places, troff)
+               provoked_errors, launchers, functions, patches, clients, cache_files, figures, size, places,
+               troff)
 
 
 def main():
