@@ -214,6 +214,7 @@ asan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-asan WERROR=1 \
 	  SANITIZE="-fsanitize=address -fno-sanitize-recover=all -fno-omit-frame-pointer" unit
 	$(Q)bash tests/sanitized.sh build-asan address
+	$(Q)BUILD=build-asan bash tests/fuzz.sh replay
 ubsan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-ubsan WERROR=1 \
 	  SANITIZE="-fsanitize=undefined -fno-sanitize-recover=all" unit
