@@ -13,9 +13,8 @@
     unseen       what cannot be divided, and is said
     ended        a rank that ends without having listed, and is told
 
-A module for each client. CLIENTS says which of them patches what: {module that is imported: (module
-here, its function)}. The function gets the imported module. A client whose import brings in this
-package also has a row in adapter/clients.def.
+A module for each client. adapter/clients.def says which of them patches what; its functions get the
+imported module.
 
 GETs, PUTs and everything but listing go to the server untouched. For SHARD_STATS, GETs are counted; also
 those of a DLIO that has listed a bucket itself (objects.py).
@@ -24,33 +23,13 @@ import importlib
 import sys
 
 from .. import Importer, objects
+from ..contract import CLIENTS, UNSEEN
 from ..native import WARN, native
 from ..patching import Finder
 from . import ended, pages, share  # pylint: disable=unused-import
 
-CLIENTS = {
-    "botocore": ("botocore", "patch"),
-    "botocore.handlers": ("botocore", "patch_handlers"),
-    "s3fs.core": ("s3fs", "patch"),
-    "minio.api": ("minio", "patch"),
-    "s3torchconnector._s3client._s3client": ("s3torchconnector", "patch_client"),
-    "s3torchconnector._s3_bucket_iterable": ("s3torchconnector", "patch_stream"),
-    "s3torchconnector.s3iterable_dataset": ("s3torchconnector", "patch_iterable"),
-    "s3dlio._pymod": ("s3dlio", "patch"),
-    "s3dlio.compat.s3torchconnector": ("s3dlio", "patch_compat"),
-    "s3dlio.torch": ("s3dlio", "patch_source"),
-    "s3dlio.jax_tf": ("s3dlio", "patch_source"),
-    "torchdata._torchdata": ("torchdata", "patch"),
-    "google.cloud.storage.client": ("google_storage", "patch"),
-    "google.cloud.storage.blob": ("google_storage", "patch_blob"),
-    "gcsfs.core": ("gcsfs", "patch"),
-    **dict.fromkeys(("pyarrow._s3fs", "pyarrow._gcsfs", "tensorflow_io", "tensorflow_io_gcs_filesystem",
-                     "obstore", "opendal", "miniopy_async", "lance", "deltalake"), ("unseen", "patch")),
-}
-
-
 def _patch(loaded, name):
-    ours, function = CLIENTS[name]
+    ours, function = CLIENTS.get(name, ("unseen", "patch"))
     try:
         getattr(importlib.import_module("." + ours, __name__), function)(loaded)
     except Exception as error:  # pylint: disable=broad-except
@@ -86,9 +65,10 @@ def start():
         return
     if share.datasets():
         ended.start()
+    names = (*CLIENTS, *UNSEEN)
     sys.meta_path.insert(0, Finder({
-        name: lambda loaded, name=name: _patch(loaded, name) for name in CLIENTS}))
-    for name in CLIENTS:
+        name: lambda loaded, name=name: _patch(loaded, name) for name in names}))
+    for name in names:
         if name in sys.modules and sys.modules[name] is not None:
             _patch(sys.modules[name], name)
     if "s3dlio" in sys.modules and "s3dlio._pymod" not in sys.modules:

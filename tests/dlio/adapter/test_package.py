@@ -17,9 +17,10 @@ class TestModules(unittest.TestCase):
     """The modules that libshard.so holds."""
 
     def test_embedded(self):
-        """All files, as they are."""
+        """All files, as they are, and the one that is made of C's declarations."""
         files = {os.path.relpath(path, PYTHON): path
                  for path in glob.glob(os.path.join(PYTHON, "**", "*.py"), recursive=True)}
+        files["contract.py"] = os.path.join(os.path.dirname(_libshard.LIBRARY), "gen", "adapter", "contract.py")
         self.assertGreater(len(files), 10)
         self.assertEqual(set(_libshard.SOURCES), set(files))
         for file, path in files.items():
