@@ -275,11 +275,16 @@ def native():
     return _loaded
 
 
+def is_worker():
+    """Whether this process was started by multiprocessing."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
 def speaks():
     """Whether this process speaks for all processes of its node: it is the first rank, and no
     worker."""
-    process = sys.modules.get("multiprocessing.process")
-    if process is not None and process.parent_process() is not None:
+    if is_worker():
         return False
     world, _ = native().world()
     return world is None or world.local_rank <= 0

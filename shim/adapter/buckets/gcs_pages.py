@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
 """gcs_pages: a page of Google's JSON API (objects.list), with this rank's objects only.
 
-Written once as a generator: it yields the parameters of each request, is sent the server's page, and
-returns the page for the client. So google-cloud-storage drives it, and gcsfs does by await.
-
 An empty page with a token is legal there, but loops written by hand stop at it: where a page would be
 empty, the next one is asked for. Those ask for 1,000 objects and are cut to what the client wanted; a
 token of our own then says behind which object to go on. It holds in every client and process.
@@ -66,8 +63,9 @@ def _first(found, request):
     return found.after, bool(prefix) and start <= prefix <= found.after
 
 
-def answer(found, params):
-    """A generator, see above. found: the share.Pass of the list; params: of the client's request."""
+async def answer(found, params, fetch):
+    """The page for the client. found: the share.Pass of the list; params: of the client's request;
+    fetch(params), which can be awaited: the server's page."""
     request = dict(params)
     most, delimiter = int(request.get("maxResults") or 0), request.get("delimiter")
     behind = _behind(request.get("pageToken"))
@@ -80,19 +78,18 @@ def answer(found, params):
     after, named = _first(found, request)
     if after is not None:
         if named:
-            page = yield dict(request, maxResults=1)
+            page = await fetch(dict(request, maxResults=1))
             items = [item for item in page.get("items", ()) if _place(item)[0] == request["prefix"]
                      and (behind is None or _place(item) > behind)]
         request["startOffset"] = after
     while True:
-        page = dict((yield request))
+        page = dict(await fetch(request))
         got = page.get("items", ())
-        places = [_place(item) for item in got]
-        items += [item for item, place, flag in zip(got, places, found.owned([p[0] for p in places]))
-                  if flag and (behind is None or place > behind)]
+        items += [item for item in found.kept(got, lambda item: _place(item)[0])
+                  if behind is None or _place(item) > behind]
         prefixes = [prefix for prefix in page.get("prefixes", ())
                     if behind is None or (prefix, _EVERY) > behind]
-        if not delimiter and found.last is not None and places and places[-1][0] > found.last:
+        if not delimiter and got and found.is_past(_place(got[-1])[0]):
             page.pop("nextPageToken", None)
         if items or prefixes or not page.get("nextPageToken"):
             break
@@ -108,23 +105,3 @@ def answer(found, params):
     if not page.get("nextPageToken"):
         found.end()
     return page
-
-
-def drive(steps, fetch):
-    """What the generator returns, where fetch(params) gives a page."""
-    try:
-        params = next(steps)
-        while True:
-            params = steps.send(fetch(params))
-    except StopIteration as stop:
-        return stop.value
-
-
-async def drive_async(steps, fetch):
-    """The same where fetch(params) must be awaited."""
-    try:
-        params = next(steps)
-        while True:
-            params = steps.send(await fetch(params))
-    except StopIteration as stop:
-        return stop.value

@@ -23,10 +23,11 @@ import contextvars
 import errno
 import os
 import sys
+import urllib.parse
 
 from .. import objects
 from ..listing import Listing
-from ..native import INFO, WARN, native, speaks
+from ..native import INFO, WARN, is_worker, native, speaks
 
 
 class ShareError(Exception):
@@ -115,23 +116,11 @@ def is_silent():
     return not _said
 
 
-def is_worker():
-    """Whether this process was started by multiprocessing."""
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
-
-
 # ---- a bucket -----------------------------------------------------------------------------------
 
 
-def same_endpoint(a, b):
-    """Whether two endpoints are one: compared without a scheme's own port and a last slash."""
-    return _plain(a) == _plain(b)
-
-
 def _plain(endpoint):
-    import urllib.parse
-
+    """An endpoint without a scheme's own port and a last slash, to be compared."""
     if not endpoint:
         return ""
     parts = urllib.parse.urlsplit(endpoint if "://" in endpoint else "https://" + endpoint)
@@ -141,8 +130,6 @@ def _plain(endpoint):
 
 
 def _is_aws(endpoint):
-    import urllib.parse
-
     host = urllib.parse.urlsplit(endpoint or "").hostname or ""
     return not endpoint or host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
@@ -173,7 +160,7 @@ def _settle(dataset, endpoint):
 def _elsewhere(dataset, endpoint):
     """Whether the bucket of this name at this endpoint is not the dataset's."""
     here = dataset.scheme == "s3" and (_said_endpoint() or _first_endpoint(dataset.bucket))
-    if not here or same_endpoint(here, endpoint) or (_is_aws(here) and _is_aws(endpoint)):
+    if not here or _plain(here) == _plain(endpoint) or (_is_aws(here) and _is_aws(endpoint)):
         return False
     warn_once("the bucket %r at %s is not that of SHARD_DATASET, which is at %s, so all of it is "
               "shown; AWS_ENDPOINT_URL_S3 says where SHARD_DATASET is"
@@ -185,20 +172,30 @@ _untouched = contextvars.ContextVar("libshard_untouched", default=False)
 
 
 @contextlib.contextmanager
-def untouched(on=True):
-    """For the time of a block, listings are not divided: a client asks whether something is
-    there, which is the same for all ranks."""
-    before = _untouched.set(on or _untouched.get())
+def held(variable, value):
+    """For the time of a block, a context's variable has this value."""
+    before = variable.set(value)
     try:
         yield
     finally:
-        _untouched.reset(before)
+        variable.reset(before)
 
 
-def is_divided(scheme, bucket, prefix, delimiter="/"):
-    """Whether a listing of what lies in this prefix is divided, at whatever endpoint."""
-    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
-    return bool(mine) and active() and Share(mine, None, None).divides(prefix, delimiter)
+def untouched(on=True):
+    """For the time of a block, listings are not divided: a client asks whether something is
+    there, which is the same for all ranks."""
+    return held(_untouched, on or _untouched.get())
+
+
+def _parts(scheme, bucket):
+    return [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
+
+
+def is_divided(scheme, path, delimiter="/"):
+    """Whether a listing of what lies in a folder, bucket/path, is divided, at whatever endpoint."""
+    bucket, _, key = path.partition("/")
+    mine, key = _parts(scheme, bucket), key.strip("/")
+    return bool(mine) and active() and Share(mine, None, None).divides(key and key + "/", delimiter)
 
 
 def find(scheme, bucket, endpoint=None, account=None):
@@ -209,7 +206,7 @@ def find(scheme, bucket, endpoint=None, account=None):
     or "NAME" to unset it]; or a function that returns it: asked only if a listing is needed. It may
     raise ShareError.
     """
-    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
+    mine = _parts(scheme, bucket)
     if not mine or _untouched.get() or not active():
         return None
     if _elsewhere(mine[0], endpoint):
@@ -268,7 +265,7 @@ class Share:
         if rules.strategy != "hash":
             for one in touched:
                 listings[one] = self._listing(one, account or self._account, rules)
-        return Pass(self, touched, listings, rules, prefix, delimiter, epoch, every_version)
+        return Pass(touched, listings, rules, prefix, delimiter, epoch, every_version)
 
     def _listing(self, dataset, account, rules):
         key = (dataset.url, _plain(self._endpoint))
@@ -350,8 +347,8 @@ class Pass:
     None, and empty is False, where other keys must be shown, too.
     """
 
-    def __init__(self, share, parts, listings, rules, prefix, delimiter, epoch, every_version):
-        self.share, self.prefix, self.delimiter, self.epoch = share, prefix, delimiter, epoch
+    def __init__(self, parts, listings, rules, prefix, delimiter, epoch, every_version):
+        self.prefix, self.epoch = prefix, epoch
         self._parts, self._listings, self._rules = parts, listings, rules
         self._strays = 1 if every_version else 0
         self._inside = len(parts) == 1 and prefix.startswith(parts[0].root)
@@ -408,9 +405,16 @@ class Pass:
                     flags[i] = 1
         return flags
 
-    def owns(self, key):
-        """The same of one key."""
-        return bool(self.owned([key])[0])
+    def kept(self, items, key_of):
+        """The items of a page whose keys are this rank's, and those that have none, as a common
+        prefix: key_of(item) is None."""
+        keys = [key_of(item) for item in items]
+        flags = iter(self.owned([key for key in keys if key is not None]))
+        return [item for item, key in zip(items, keys) if key is None or next(flags)]
+
+    def is_past(self, key):
+        """Whether none of the rank's keys follows one that follows this."""
+        return self.last is not None and key > self.last
 
     def _flags(self, part, keys):
         try:
@@ -456,8 +460,7 @@ def count_opened(scheme, bucket, key, endpoint=None):
     for url in objects.urls():
         if whole.startswith(url):
             native().bucket_opened(url, whole[len(url):])
-    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket
-            and key.startswith(one.root)]
+    mine = [one for one in _parts(scheme, bucket) if key.startswith(one.root)]
     if mine and active() and not _elsewhere(mine[0], endpoint):
         part = max(mine, key=lambda one: len(one.root))
         native().bucket_opened(part.url, key[len(part.root):])
