@@ -10,11 +10,10 @@
     minio, s3torchconnector, s3dlio, torchdata
     gcs_pages    pages of Google's listings
     google_storage, gcsfs
-    unseen       what cannot be divided, and is said
     ended        a rank that ends without having listed, and is told
 
 A module for each client. adapter/clients.def says which of them patches what; its functions get the
-imported module.
+imported module. Of packages that list where nothing of Python's is called (UNSEEN) the import is said.
 
 GETs, PUTs and everything but listing go to the server untouched. For SHARD_STATS, GETs are counted; also
 those of a DLIO that has listed a bucket itself (objects.py).
@@ -29,7 +28,7 @@ from ..patching import Finder
 from . import ended, pages, share  # pylint: disable=unused-import
 
 def _patch(loaded, name):
-    ours, function = CLIENTS.get(name, ("unseen", "patch"))
+    ours, function = CLIENTS[name]
     try:
         getattr(importlib.import_module("." + ours, __name__), function)(loaded)
     except Exception as error:  # pylint: disable=broad-except
@@ -38,6 +37,14 @@ def _patch(loaded, name):
         # DLIO runs as ever; only its statistics are less.
         native().log(WARN, "SHARD_STATS misses the objects that %s gets: %s: %s"
                      % (name, type(error).__name__, error))
+
+
+def _tell_of(_loaded, name):
+    lists, schemes = UNSEEN[name]
+    ours = [one.url for one in share.datasets() if one.scheme in schemes.split()]
+    if ours and share.active():
+        share.warn_once("%s lists buckets without libshard's seeing it: what it lists of %s is all keys, "
+                        "in every rank" % (lists, " and ".join(ours)), node=True)
 
 
 def _patch_once_loaded(name):
@@ -65,11 +72,11 @@ def start():
         return
     if share.datasets():
         ended.start()
-    names = (*CLIENTS, *UNSEEN)
+    patches = {**dict.fromkeys(CLIENTS, _patch), **dict.fromkeys(UNSEEN, _tell_of)}
     sys.meta_path.insert(0, Finder({
-        name: lambda loaded, name=name: _patch(loaded, name) for name in names}))
-    for name in names:
-        if name in sys.modules and sys.modules[name] is not None:
-            _patch(sys.modules[name], name)
+        name: lambda loaded, name=name: patches[name](loaded, name) for name in patches}))
+    for name in patches:
+        if sys.modules.get(name) is not None:
+            patches[name](sys.modules[name], name)
     if "s3dlio" in sys.modules and "s3dlio._pymod" not in sys.modules:
         _patch_once_loaded("s3dlio._pymod")

@@ -10,9 +10,7 @@ import functools
 import inspect
 import os
 import sys
-import urllib.parse
 
-from ..native import WARN, native
 from . import keys, pages, share
 
 EVENT = "creating-client-class.s3"
@@ -24,7 +22,9 @@ EVENT = "creating-client-class.s3"
 def patch(module):
     """Patch botocore."""
     if hasattr(module, "register_initializer"):
-        module.register_initializer(_new_session)
+        module.register_initializer(lambda session: session.register(
+            EVENT, lambda class_attributes, **_: _wrap(
+                class_attributes, lambda: getattr(session, "user_agent_name", "") == "aws-cli")))
 
 
 def patch_handlers(module):
@@ -34,17 +34,12 @@ def patch_handlers(module):
             class_attributes, lambda: "awscli.clidriver" in sys.modules)))
 
 
-def _new_session(session):
-    session.register(EVENT, lambda class_attributes, **_: _wrap(
-        class_attributes, lambda: getattr(session, "user_agent_name", "") == "aws-cli"))
-
-
 def _wrap(attributes, is_cli):
     """Wrap the methods of a client's class that is being made."""
     for name in pages.OPERATIONS:
         if name in attributes:
             attributes[name] = _listing(name, attributes[name], is_cli)
-    if native().stats_on() and "get_object" in attributes:
+    if "get_object" in attributes:
         attributes["get_object"] = keys.counting(attributes["get_object"], _count)
 
 
@@ -57,7 +52,7 @@ def _listing(name, method, is_cli):
         bucket = kwargs.get("Bucket")
         if args or not isinstance(bucket, str):
             return method(self, *args, **kwargs)
-        of = share.find("s3", bucket, self.meta.endpoint_url)
+        of = BOTO.find(self, bucket)
         if of is None:
             return method(self, **kwargs)
         if is_cli():
@@ -69,7 +64,8 @@ def _listing(name, method, is_cli):
         is_async = inspect.iscoroutinefunction(method) or any(
             cls.__module__.partition(".")[0] == "aiobotocore" for cls in type(self).__mro__)
         page = _page(self, name, method, kwargs, of, is_async)
-        return page if is_async else keys.finish(page)
+        with BOTO.errors(name):
+            return page if is_async else keys.finish(page)
 
     return listing
 
@@ -77,19 +73,21 @@ def _listing(name, method, is_cli):
 CODE = "LibshardError"
 
 
-def _failed(name, error):
+def _error(line, name):
     """botocore's own kind of error, with our line."""
     import botocore.exceptions
 
     operation = "".join(word.capitalize() for word in name.split("_"))
-    return share.raised(lambda line: botocore.exceptions.ClientError(
+    return botocore.exceptions.ClientError(
         {"Error": {"Code": CODE, "Message": "libshard: %s" % line},
-         "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": {}, "RetryAttempts": 0}},
-        operation), error)
+         "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": {}, "RetryAttempts": 0}}, operation)
+
+
+BOTO = keys.Client("s3", _error, lambda client: client.meta.endpoint_url)
 
 
 def is_ours(error):
-    """Whether it is an error that _failed() has made."""
+    """Whether it is an error that _error() has made."""
     response = getattr(error, "response", None)
     return isinstance(response, dict) and response.get("Error", {}).get("Code") == CODE
 
@@ -132,10 +130,8 @@ class _Calls:
 
 async def _page(client, name, method, request, of, is_async):
     ahead = client.__dict__.setdefault("_libshard_ahead", pages.Ahead())
-    try:
+    with BOTO.errors(name):
         return await pages.page(name, request, of, _Calls(client, method, is_async), ahead)
-    except share.ShareError as error:
-        raise _failed(name, error) from None
 
 
 # ---- the account --------------------------------------------------------------------------------
@@ -152,25 +148,14 @@ def _environment(client, signing):
     given = (signing.access_key, signing.secret_key, signing.token) if signing else ()
     style = (getattr(client.meta.config, "s3", None) or {}).get("addressing_style")
     if style not in ("path", "virtual"):  # as botocore does with another endpoint
-        style = None if _host(client).endswith((".amazonaws.com", ".amazonaws.com.cn")) else "path"
-    made = keys.variables(client.meta.endpoint_url, _region(client),
-                          given if given and given[0] else (), addressing=style, verify=_verify(client))
+        style = None if share.is_aws(client.meta.endpoint_url) else "path"
+    region = client.meta.region_name
+    verify = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
+    made = keys.variables(client.meta.endpoint_url, "us-east-1" if region == "aws-global" else region or "us-east-1",
+                          given if given and given[0] else (), addressing=style, verify=verify)
     if "SHARD_TIMEOUT" not in os.environ:
         made.append("SHARD_TIMEOUT=10")  # for a request: the client gives up soon, too
     return made
-
-
-def _verify(client):
-    return getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
-
-
-def _host(client):
-    return urllib.parse.urlsplit(client.meta.endpoint_url or "").hostname or ""
-
-
-def _region(client):
-    region = client.meta.region_name
-    return region if region and region != "aws-global" else "us-east-1"
 
 
 # ---- statistics ---------------------------------------------------------------------------------
@@ -186,4 +171,4 @@ def _is_open(request):
 def _count(client, *_, **request):
     bucket, key = request.get("Bucket"), request.get("Key")
     if isinstance(bucket, str) and isinstance(key, str) and _is_open(request):
-        share.count_opened("s3", bucket, key, client.meta.endpoint_url)
+        BOTO.count(client, bucket, key)

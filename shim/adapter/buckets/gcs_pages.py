@@ -5,32 +5,20 @@ An empty page with a token is legal there, but loops written by hand stop at it:
 empty, the next one is asked for. Those ask for 1,000 objects and are cut to what the client wanted; a
 token of our own then says behind which object to go on. It holds in every client and process.
 """
-import base64
-import json
-
+from .keys import TOKEN, read_token, write_token
 from .share import ShareError
 
-_OURS = "libshard."
 _MOST = 1000  # objects that a follow-up asks for
 _EVERY = float("inf")  # behind all generations of an object
 
 
-def _token(name, generation):
-    text = json.dumps([name, generation]).encode()
-    return _OURS + base64.urlsafe_b64encode(text).decode().rstrip("=")
-
-
 def _behind(token):
     """(name, generation) of a token of ours, None if it is the server's."""
-    if not token or not token.startswith(_OURS):
-        return None
-    text = token[len(_OURS):]
-    try:
-        name, generation = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        return str(name), int(generation)
-    except (ValueError, TypeError):
+    place = read_token(token, str, int)
+    if place is None and str(token).startswith(TOKEN):
         raise ShareError("the page token %r is none of libshard's: pass a token as it was "
-                         "returned" % token) from None
+                         "returned" % token)
+    return place and (place[0], _EVERY if place[1] < 0 else place[1])
 
 
 def _place(item):
@@ -51,7 +39,7 @@ def _cut(page, most):
     page["items"] = [item for item in page.get("items", ()) if _place(item) <= last]
     if "prefixes" in page:
         page["prefixes"] = [prefix for prefix in page["prefixes"] if (prefix, _EVERY) <= last]
-    page["nextPageToken"] = _token(last[0], -1 if last[1] == _EVERY else last[1])
+    page["nextPageToken"] = write_token(last[0], -1 if last[1] == _EVERY else last[1])
 
 
 def _first(found, request):
@@ -72,8 +60,6 @@ async def answer(found, params, fetch):
     if behind is not None:
         del request["pageToken"]
         request["startOffset"] = max(request.get("startOffset") or "", behind[0])
-        if behind[1] < 0:
-            behind = behind[0], _EVERY
     items, prefixes = [], []
     after, named = _first(found, request)
     if after is not None:

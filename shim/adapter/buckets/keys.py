@@ -4,9 +4,11 @@
 What is the same for a client that blocks and one with an event loop is written as a coroutine.
 finish() runs it for the one that blocks, whose answers are there when they are asked for.
 """
+import base64
 import contextlib
 import functools
 import inspect
+import json
 import os
 
 from . import share
@@ -17,9 +19,9 @@ from .share import ShareError
 class Client:
     """How a client of buckets is asked, and answered: error(line) makes its own kind of error,
     endpoint(client) tells where its server is (None: the provider's own), account(client) with
-    which variables shardctl asks that one."""
+    which variables shardctl asks that one (as variables() returns them)."""
 
-    def __init__(self, scheme, error, endpoint, account):
+    def __init__(self, scheme, error, endpoint, account=None):
         self.scheme, self._error, self._endpoint, self._account = scheme, error, endpoint, account
 
     def find(self, client, bucket):
@@ -34,11 +36,17 @@ class Client:
 
     @contextlib.contextmanager
     def errors(self, *more):
-        """Within the block a ShareError becomes the client's own kind, error(line, *more)."""
+        """Within the block a ShareError becomes the client's own kind, error(line, *more), with its
+        errno."""
         try:
             yield
         except ShareError as error:
-            raise share.raised(lambda line: self._error(line, *more), error) from None
+            made = self._error(str(error), *more)
+            try:
+                object.__setattr__(made, "errno", error.errno)  # (minio's is a frozen dataclass)
+            except (AttributeError, TypeError):
+                pass  # a class in C or Rust takes none
+            raise made from None
 
     def count(self, client, bucket, key):
         """For SHARD_STATS: the client has opened an object."""
@@ -78,6 +86,9 @@ def within(method, block):
 def counting(method, count):
     """For SHARD_STATS: a method, or coroutine, that gets objects. count() has its parameters, and is
     called when it has answered."""
+    if not native().stats_on():
+        return method
+
     def note(*args, **kwargs):
         try:
             count(*args, **kwargs)
@@ -100,6 +111,26 @@ def counting(method, count):
         return await get(*args, **kwargs)
 
     return functools.wraps(method)(get_async if inspect.iscoroutinefunction(method) else get)
+
+
+TOKEN = "libshard-"
+
+
+def write_token(*values):
+    """A page token of ours: where a list goes on, in any client and process."""
+    return TOKEN + base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode()
+
+
+def read_token(token, *types):
+    """The values, or None: it is not one of ours, with values of these types."""
+    if not isinstance(token, str) or not token.startswith(TOKEN):
+        return None
+    try:
+        values = json.loads(base64.urlsafe_b64decode(token[len(TOKEN):]))
+    except ValueError:
+        return None
+    good = isinstance(values, list) and len(values) == len(types) and all(map(isinstance, values, types))
+    return values if good else None
 
 
 def split_url(url):

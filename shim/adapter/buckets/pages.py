@@ -16,30 +16,26 @@ A page is made of the server's own pages: entries are left out, never made up.
     it, and no more once the last one has come. The key that is equal to the prefix, which is shown
     to all ranks, is asked for first, by itself.
 """
-import base64
+import collections
 import itertools
-import json
 import time
 import urllib.parse
 
+from .keys import read_token, write_token
 from .share import ShareError
 
 DEFAULT = 1000  # of MaxKeys
 FULL = 1000  # keys that the server has in a page, at most
 MOST = 16  # pages of the server's that are read to fill one
-TOKEN = "libshard-"
 
 
-class Operation:
-    """A listing operation of S3's: the names of what is in its requests and responses."""
-
-    def __init__(self, contents, start, following, versions=False, token=None):
-        self.contents = contents  # lists of keys
-        self.start = start  # of a request: the key after which it begins
-        self.following = following  # {of a response: of the request for the next page}
-        self.versions = versions
-        self.token = token  # of a request: an opaque token
-
+# A listing operation of S3's: the names of what is in its requests and responses.
+#
+#   contents    lists of keys
+#   start       of a request: the key after which it begins
+#   following   {of a response: of the request for the next page}
+#   token       of a request: an opaque token. Ours holds (key, epoch, whether it is a common prefix)
+Operation = collections.namedtuple("Operation", "contents start following versions token", defaults=(False, None))
 
 OPERATIONS = {
     "list_objects_v2": Operation(("Contents",), "StartAfter",
@@ -50,26 +46,6 @@ OPERATIONS = {
                                       {"NextKeyMarker": "KeyMarker",
                                        "NextVersionIdMarker": "VersionIdMarker"}, versions=True),
 }
-
-
-# ---- tokens -------------------------------------------------------------------------------------
-
-
-def write_token(key, epoch, is_prefix):
-    """A token that goes on after a key, or after all keys of a common prefix."""
-    text = json.dumps([key, epoch, int(is_prefix)], separators=(",", ":"))
-    return TOKEN + base64.urlsafe_b64encode(text.encode()).decode()
-
-
-def read_token(token):
-    """(key, epoch, whether it is a common prefix), or None: it is not one of ours."""
-    if not isinstance(token, str) or not token.startswith(TOKEN):
-        return None
-    try:
-        key, epoch, is_prefix = json.loads(base64.urlsafe_b64decode(token[len(TOKEN):]))
-    except ValueError:
-        return None
-    return (key, epoch, bool(is_prefix)) if isinstance(key, str) else None
 
 
 # ---- a page -------------------------------------------------------------------------------------
@@ -89,7 +65,7 @@ class _Listing:
         self.base = {name: value for name, value in request.items()
                      if name != operation.start and name not in operation.following.values()}
         token = request.get(operation.token) if operation.token else None
-        self.ours = read_token(token)
+        self.ours = read_token(token, str, int, int)
         self.foreign = token if self.ours is None else None
         start = request.get(operation.start) or None
         self.start = self.ours[0] if self.ours else start if not self.foreign else ""
@@ -211,9 +187,8 @@ async def page(name, request, share, client, ahead):
     """
     operation = OPERATIONS[name]
     if not _may_be_divided(share, operation, request):
-        token = read_token(request.get(operation.token)) if operation.token else None
-        if token:  # of a listing that was divided: with MaxKeys=0, say
-            request = _Listing(operation, request).first()
+        if operation.token and read_token(request.get(operation.token), str, int, int):
+            request = _Listing(operation, request).first()  # of one that was divided: with MaxKeys=0, say
         return await client.send(request)
     listing = _Listing(operation, request)
     environment = await client.account() if share.needs_listing() else None
@@ -340,7 +315,8 @@ def _with_next(listing, own, answer, response, kept):
             if response.get(name) is not None:
                 answer[name] = listing.repaired(response, entries)[name]
     elif operation.token and kept:
-        answer["NextContinuationToken"] = write_token(kept[-1][0], own.epoch, kept[-1][1] == "CommonPrefixes")
+        answer["NextContinuationToken"] = write_token(
+            kept[-1][0], own.epoch, int(kept[-1][1] == "CommonPrefixes"))
     elif kept and (listing.delimiter or listing.tells_next):
         key, of, entry = kept[-1]
         answer["NextMarker"] = entry["Prefix" if of == "CommonPrefixes" else "Key"]

@@ -21,6 +21,7 @@ goes to the rank of the next key (the last one, if there is none); by hash it is
 import contextlib
 import contextvars
 import errno
+import functools
 import os
 import sys
 import urllib.parse
@@ -36,16 +37,6 @@ class ShareError(Exception):
     def __init__(self, line, number=errno.EINVAL):
         super().__init__(line)
         self.errno = number
-
-
-def raised(make, error):
-    """make(line), which is an error of a client's own kind, with the errno of a ShareError."""
-    made = make(str(error))
-    try:
-        object.__setattr__(made, "errno", error.errno)  # (minio's is a frozen dataclass)
-    except (AttributeError, TypeError):
-        pass  # a class in C or Rust takes none
-    return made
 
 
 @contextlib.contextmanager
@@ -75,20 +66,15 @@ class Dataset:
         self.shown = False  # whether this process has been given a key of its own
 
 
-_datasets = None
-
-
+@functools.lru_cache(None)
 def datasets():
     """The s3:// and gs:// items of SHARD_DATASET, as Datasets."""
-    global _datasets
-    if _datasets is None:
-        found = []
-        for number, item in enumerate(native().buckets()):
-            scheme, _, rest = item.partition("://")
-            bucket, _, prefix = rest.partition("/")
-            found.append(Dataset(number, scheme, bucket, prefix))
-        _datasets = found
-    return _datasets
+    found = []
+    for number, item in enumerate(native().buckets()):
+        scheme, _, rest = item.partition("://")
+        bucket, _, prefix = rest.partition("/")
+        found.append(Dataset(number, scheme, bucket, prefix))
+    return found
 
 
 def active():
@@ -129,7 +115,8 @@ def _plain(endpoint):
                              parts.path.rstrip("/"))
 
 
-def _is_aws(endpoint):
+def is_aws(endpoint):
+    """Whether an endpoint is AWS's own."""
     host = urllib.parse.urlsplit(endpoint or "").hostname or ""
     return not endpoint or host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
@@ -160,7 +147,7 @@ def _settle(dataset, endpoint):
 def _elsewhere(dataset, endpoint):
     """Whether the bucket of this name at this endpoint is not the dataset's."""
     here = dataset.scheme == "s3" and (_said_endpoint() or _first_endpoint(dataset.bucket))
-    if not here or _plain(here) == _plain(endpoint) or (_is_aws(here) and _is_aws(endpoint)):
+    if not here or _plain(here) == _plain(endpoint) or (is_aws(here) and is_aws(endpoint)):
         return False
     warn_once("the bucket %r at %s is not that of SHARD_DATASET, which is at %s, so all of it is "
               "shown; AWS_ENDPOINT_URL_S3 says where SHARD_DATASET is"
@@ -234,6 +221,7 @@ class Share:
         """Whether begin() needs the account."""
         return native().sharing().strategy != b"hash"
 
+    @_no_os_error()
     def begin(self, prefix, delimiter="", start=None, epoch=None, every_version=False, account=None):
         """A Pass over the keys below a prefix, or None if there is nothing to divide. May run
         shardctl.
@@ -242,32 +230,29 @@ class Share:
         page before, if this is a later page of a listing. every_version: keys that are not in the
         node's listing are shown, too, to the rank of the next key. account: instead of find()'s.
         """
-        with _no_os_error():
-            return self._begin(prefix or "", delimiter or "", start, epoch, every_version, account)
-
-    def _begin(self, prefix, delimiter, start, epoch, every_version, account):
+        prefix, delimiter = prefix or "", delimiter or ""
         touched = self._touched(prefix, delimiter)
         if not touched:
             return None
         for one in touched:
             native().run_set_listed(one.number)
             one.begun = one.begun or (not start and one.root.startswith(prefix))
-        rules = _rules()
+        rules, world = _rules()
         _settle(touched[0], self._endpoint)
         if epoch is None:
             root = next((one for one in touched if one.root.startswith(prefix)), touched[0])
             epoch = root.passes.begin(rules) if start is None and root.root.startswith(
                 prefix) else root.passes.now(rules)
         listings = {}
-        if rules.strategy == "hash" and rules.has_listing:
+        if rules.strategy == b"hash" and rules.has_listing:
             warn_once("SHARD_LISTING is not used: SHARD_STRATEGY=hash takes none; unset one",
                       node=True)
-        if rules.strategy != "hash":
+        if rules.strategy != b"hash":
             for one in touched:
-                listings[one] = self._listing(one, account or self._account, rules)
-        return Pass(touched, listings, rules, prefix, delimiter, epoch, every_version)
+                listings[one] = self._listing(one, account or self._account, rules, world)
+        return Pass(touched, listings, rules, world, prefix, delimiter, epoch, every_version)
 
-    def _listing(self, dataset, account, rules):
+    def _listing(self, dataset, account, rules, world):
         key = (dataset.url, _plain(self._endpoint))
         found = _listings.get(key)
         if found is None:
@@ -283,33 +268,24 @@ class Share:
             if not found.count:
                 warn_once("%s: there is no key below that prefix%s" % (
                     dataset.url, " of SHARD_INCLUDE" if rules.includes else ""), node=True)
-            elif found.count < rules.size:
+            elif found.count < world.size:
                 warn_once("%s has more ranks than keys (%d ranks, %d keys): some ranks have none"
-                          % (dataset.url, rules.size, found.count), node=True)
+                          % (dataset.url, world.size, found.count), node=True)
         return found
 
 
 _listings = {}  # (url, endpoint) -> Listing, for the life of the process
 
 
-class _Rules:
-    """Rank and strategy, as SHARD_ variables and the launcher say."""
-
-    def __init__(self, sharing, world):
-        self.strategy, self.shuffled = sharing.strategy.decode(), bool(sharing.shuffled)
-        self.auto, self.epoch = bool(sharing.epoch_auto), sharing.epoch
-        self.includes, self.has_listing = bool(sharing.includes), bool(sharing.has_listing)
-        self.rank, self.size = world.rank, world.size
-
-
 def _rules():
+    """(what SHARD_ variables say of sharing out, where this process is in its job); ShareError."""
     error = native().config_fault()
     if error:
         raise ShareError(error)
     world, fault = native().place()
     if fault:
         raise ShareError(fault)
-    return _Rules(native().sharing(), world)
+    return native().sharing(), world
 
 
 class _Passes:
@@ -321,7 +297,7 @@ class _Passes:
 
     def now(self, rules):
         """The epoch."""
-        if not rules.auto:
+        if not rules.epoch_auto:
             return rules.epoch
         if self._epoch is None:
             self._epoch = rules.epoch
@@ -329,7 +305,7 @@ class _Passes:
 
     def begin(self, rules):
         """The same at the beginning of the root."""
-        if rules.auto and self._ended:
+        if rules.epoch_auto and self._ended:
             self._epoch, self._ended = self.now(rules) + 1, False
         return self.now(rules)
 
@@ -347,15 +323,15 @@ class Pass:
     None, and empty is False, where other keys must be shown, too.
     """
 
-    def __init__(self, parts, listings, rules, prefix, delimiter, epoch, every_version):
+    def __init__(self, parts, listings, rules, world, prefix, delimiter, epoch, every_version):
         self.prefix, self.epoch = prefix, epoch
-        self._parts, self._listings, self._rules = parts, listings, rules
+        self._parts, self._listings, self._world = parts, listings, world
         self._strays = 1 if every_version else 0
         self._inside = len(parts) == 1 and prefix.startswith(parts[0].root)
         self.after = self.last = None
         self.empty = False
         if self._inside and not delimiter and not rules.includes and not rules.shuffled:
-            self._find_limits()
+            self._find_limits(rules.strategy)
         for one in parts:
             one.stats = native().bucket_pass(one.url, self._handle(one), epoch)
 
@@ -363,13 +339,13 @@ class Pass:
         listing = self._listings.get(part)
         return listing.handle if listing is not None else None
 
-    def _find_limits(self):
+    def _find_limits(self, strategy):
         """Of `range` without a shuffle."""
-        part, rules = self._parts[0], self._rules
+        part = self._parts[0]
         listing = self._listings.get(part)
-        if rules.strategy != "range" or listing is None:
+        if strategy != b"range" or listing is None:
             return
-        begin, end = native().range(listing.count, rules.rank, rules.size)
+        begin, end = native().range(listing.count, self._world.rank, self._world.size)
         try:
             after = part.root + listing.name(begin - 1) if begin else None
             last = part.root + listing.name(end - 1) if 0 < end < listing.count else None
@@ -432,7 +408,7 @@ class Pass:
                 part.passes.end(self.epoch)
                 if part.begun and not part.shown and part not in self._listings and not is_worker():
                     warn_once("%s: rank %d of %d has no key by hash: more ranks than keys, or "
-                              "chance" % (part.url, self._rules.rank, self._rules.size))
+                              "chance" % (part.url, self._world.rank, self._world.size))
 
 
 # ---- statistics ---------------------------------------------------------------------------------
