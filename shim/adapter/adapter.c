@@ -17,7 +17,6 @@
  */
 #include "adapter/adapter.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

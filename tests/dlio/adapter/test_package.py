@@ -156,6 +156,18 @@ class TestPackages(unittest.TestCase):
         self.assertIn("DLIO runs unmodified", warned)
         self.assertIn("is not a version known to libshard", warned)
 
+    def test_buckets_broken(self):
+        """Where clients of buckets cannot be patched none is imported, at the second try neither."""
+        said, warned = run_python(
+            "import _libshard\n"
+            "_libshard.SOURCES['buckets/__init__.py'] = 'raise ValueError(\"broken\")'\n"
+            "for _ in range(2):\n"
+            "    try:\n        import ssl\n        print('imported')\n"
+            "    except ValueError as error:\n        print(error)",
+            env={"SHARD_DATASET": "s3://bucket/train", "SHARD_RANK": "0", "SHARD_SIZE": "2"})
+        self.assertEqual(said, "broken\nbroken\n")
+        self.assertEqual(warned.count("cannot be divided"), 2)
+
     def test_absent(self):
         """A program that only tries to import DLIO keeps its shard view."""
         folder, shares = data(FEW), []
