@@ -2,11 +2,11 @@
 """buckets: programs that list a bucket of SHARD_DATASET by a Python client get this rank's keys.
 
     share        which keys are this rank's; every seam asks here
+    keys         what the clients have in common
     pages        pages of S3's listings that a client cannot tell from the server's
     botocore     boto3, aiobotocore, s3fs and all else that is built on botocore
     s3fs         its cache of listings
     patterns     paths of s3fs's and gcsfs's that are patterns, and objects' names
-    keys         what the clients that follow have in common
     minio, s3torchconnector, s3dlio, torchdata
     gcs_pages    pages of Google's listings
     google_storage, gcsfs
@@ -25,7 +25,8 @@ from .. import Importer, objects
 from ..contract import CLIENTS, UNSEEN
 from ..native import WARN, native
 from ..patching import Finder
-from . import ended, pages, share  # pylint: disable=unused-import
+from . import ended, share
+
 
 def _patch(loaded, name):
     ours, function = CLIENTS[name]

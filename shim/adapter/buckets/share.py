@@ -7,9 +7,9 @@
     page.end()                                          the client has been given the last page
 
 All of them raise ShareError, with a line for people; the seam makes the client's own kind of error
-of it, one that the client itself does not catch: its list must not end, nor be empty. None of them asks the server for anything but through shardctl (the node's listing), which
-begin() starts where the strategy needs one: it may take a while (run it in a thread where there is
-an event loop).
+of it, one that the client itself does not catch: its list must not end, nor be empty. None of them
+asks the server for anything but through shardctl (the node's listing), which begin() starts where the
+strategy needs one: it may take a while (run it in a thread where there is an event loop).
 
 A dataset s3://bucket/prefix is all keys below "prefix/". A key belongs to the innermost dataset
 that it lies in. Keys outside of all, keys that SHARD_INCLUDE leaves out, and a key that is equal to
