@@ -28,7 +28,7 @@ LIB := $(BOTH) \
        $(addprefix cache/,cache elect entry fetch first given kept lock produce wanted) \
        $(addprefix stats/,keeper notes opens run stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
-       $(addprefix adapter/,adapter elements) \
+       $(addprefix adapter/,adapter elements python) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
        $(addprefix build/,batch build facts intake merge run sorter spool stream_writer writer) \
@@ -61,12 +61,19 @@ $(BUILD)/obj/%.o: shim/%.c Makefile
 	@echo "  CC   $*.c"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -ftls-model=initial-exec -c -o $@ $<
 
+# What C declares, as Python.
+CONTRACT := $(BUILD)/gen/adapter/contract.py
+DECLARED := include/libshard.h shim/adapter/clients.def
+$(CONTRACT): scripts/contract.awk $(DECLARED)
+	@mkdir -p $(@D)
+	$(Q)awk -f scripts/contract.awk $(DECLARED) > $@.tmp && mv $@.tmp $@
+
 # The adapter's Python package as C strings: every .py below shim/adapter. It depends on the folders,
 # too, as their times change when a file is removed.
 ADAPTER := $(sort $(shell find shim/adapter -name "*.py"))
-$(BUILD)/gen/adapter_sources.c: scripts/embed.sh $(ADAPTER) $(sort $(dir $(ADAPTER)))
+$(BUILD)/gen/adapter_sources.c: scripts/embed.sh $(CONTRACT) $(ADAPTER) $(sort $(dir $(ADAPTER)))
 	@mkdir -p $(@D)
-	$(Q)sh scripts/embed.sh shim/adapter $(ADAPTER) > $@.tmp && mv $@.tmp $@
+	$(Q)sh scripts/embed.sh $(CONTRACT) $(ADAPTER) > $@.tmp && mv $@.tmp $@
 
 $(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
 	@mkdir -p $(@D)

@@ -320,6 +320,8 @@ int shard_config_check(char *err, size_t size);
 /* Print that line and its consequence, once in a process and by one rank of a node. */
 void shard_config_complain(void);
 
+enum shard_log_level { SHARD_LOG_ERROR, SHARD_LOG_WARN, SHARD_LOG_INFO, SHARD_LOG_DEBUG };
+
 /*
  * Print one line to stderr as libshard does, if SHARD_LOG asks for this level:
  * 0 error, 1 warn, 2 info, 3 debug. The text must hold no secret. Thread-safe.

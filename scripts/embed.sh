@@ -1,10 +1,8 @@
 #!/bin/sh
-# embed.sh FOLDER FILE... - print a C source that defines shard_adapter_sources: the text of each
-# FILE, and its name relative to FOLDER.
+# embed.sh FILE... - print a C source that defines shard_adapter_sources: the text of each FILE, and
+# its name below a folder adapter/.
 set -eu
-folder=$1
-shift
-printf '/* Generated from the files of %s; do not edit. */\n#include "adapter/sources.h"\n' "$folder"
+printf '/* Generated from Python; do not edit. */\n#include "adapter/sources.h"\n'
 i=0
 for file; do
   printf '\nstatic const char text_%d[] = {\n' "$i"
@@ -15,7 +13,7 @@ done
 printf '\nconst struct shard_adapter_source shard_adapter_sources[] = {\n'
 i=0
 for file; do
-  printf '  {"%s", text_%d},\n' "${file#"$folder"/}" "$i"
+  printf '  {"%s", text_%d},\n' "${file##*/adapter/}" "$i"
   i=$((i + 1))
 done
 printf '  {0, 0},\n};\n'

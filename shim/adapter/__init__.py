@@ -13,6 +13,7 @@ buckets: clients that list a bucket of SHARD_DATASET get this rank's keys; see b
 
 The modules, each built on those above it:
 
+    contract             what C declares: libshard.h and clients.def, by scripts/contract.awk
     native, listing      the functions of libshard.h; a listing that this process has mapped
     objects              the buckets that DLIO has listed, whose objects SHARD_STATS counts
     lazy                 what acts as a list or dict, and becomes one when it is changed
@@ -118,19 +119,26 @@ def prove(arguments):
         sys.meta_path.remove(Importer)
 
 
-BEGUN = {}  # {product: True}; adapter.c looks there
+_begun = set()
 
 
 def begin(product):
-    """Import a product and start it; adapter.c calls this."""
-    BEGUN[product] = True
-    sys.meta_path.insert(0, Importer)
+    """Import a product and start it, if this interpreter has not; adapter.c calls this at each import
+    that asks for it."""
+    if product in _begun:
+        return
+    _begun.add(product)
     try:
-        # All of it, now: the importer does not stay, and a worker may unpickle objects of any.
-        module = importlib.import_module("." + product, __name__)
-    finally:
-        sys.meta_path.remove(Importer)
-    module.start()  # last: what it needs is there, and it decides whether anything is changed
+        sys.meta_path.insert(0, Importer)
+        try:
+            # All of it, now: the importer does not stay, and a worker may unpickle objects of any.
+            module = importlib.import_module("." + product, __name__)
+        finally:
+            sys.meta_path.remove(Importer)
+        module.start()  # last: what it needs is there, and it decides whether anything is changed
+    except BaseException:
+        _begun.discard(product)  # the next import asks again, and fails, too
+        raise
 
 
 __spec__ = Importer.find_spec(__name__)

@@ -14,13 +14,9 @@
  * A worker started by spawn or forkserver gets there the same way when it unpickles an object of
  * ours: that imports a module such as _libshard.sequences, which exists by the time that Python
  * looks for it.
- *
- * CPython's functions are all of the stable ABI and looked up by name: libshard.so is not linked
- * to any libpython.
  */
 #include "adapter/adapter.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -30,6 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adapter/python.h"
 #include "adapter/sources.h"
 #include "config/config.h"
 #include "host/self.h"
@@ -39,76 +36,22 @@
 #define BUCKETS_PACKAGE "_libshard.buckets"
 #define INIT "__init__.py"
 
-typedef struct object object;
-enum { PY_FILE_INPUT = 257 }; /* Py_file_input, fixed by the stable ABI */
-
-static struct {
-  int (*PySys_AddAuditHook)(int (*)(const char *, object *, void *), void *);
-  object *(*PyTuple_GetItem)(object *, ssize_t);
-  const char *(*PyUnicode_AsUTF8AndSize)(object *, ssize_t *);
-  object *(*PyUnicode_FromString)(const char *);
-  object *(*PyImport_GetModuleDict)(void);
-  object *(*PyDict_New)(void);
-  object *(*PyDict_GetItemString)(object *, const char *);
-  int (*PyDict_SetItemString)(object *, const char *, object *);
-  object *(*PyImport_AddModule)(const char *);
-  object *(*PyModule_GetDict)(object *);
-  object *(*PyEval_GetBuiltins)(void);
-  object *(*PyUnicode_DecodeFSDefault)(const char *);
-  object *(*Py_CompileString)(const char *, const char *, int);
-  object *(*PyEval_EvalCode)(object *, object *, object *);
-  object *(*PyErr_Occurred)(void);
-  void (*PyErr_Clear)(void);
-  void (*PyErr_WriteUnraisable)(object *);
-  void (*PyMem_SetupDebugHooks)(void);
-  object *None; /* &_Py_NoneStruct */
-  void (*Py_DecRef)(object *);
-} py;
-
-static const struct {
-  const char *name;
-  void **function;
-} symbols[] = {
-/* clang-format off */
-#define S(f) {#f, (void **)&py.f}
-    S(PySys_AddAuditHook),
-    S(PyTuple_GetItem),
-    S(PyUnicode_AsUTF8AndSize),
-    S(PyUnicode_FromString),
-    S(PyImport_GetModuleDict),
-    S(PyDict_New),
-    S(PyDict_GetItemString),
-    S(PyDict_SetItemString),
-    S(PyImport_AddModule),
-    S(PyModule_GetDict),
-    S(PyEval_GetBuiltins),
-    S(PyUnicode_DecodeFSDefault),
-    S(Py_CompileString),
-    S(PyEval_EvalCode),
-    S(PyErr_Occurred),
-    S(PyErr_Clear),
-    S(PyErr_WriteUnraisable),
-    S(Py_DecRef),
-    S(PyMem_SetupDebugHooks),
-    {"_Py_NoneStruct", (void **)&py.None},
-#undef S
-    /* clang-format on */
-};
-
 /* The products, and the packages whose import brings them in: what a product knows something about,
  * and its own, which a worker that unpickles names first. */
 static const char *const dlio_packages[] = {"dlio_benchmark", PACKAGE, NULL};
 static const char *const bucket_packages[] = {BUCKETS_PACKAGE,
+#define IMPORT(package) package,
+#define UNSEEN(module, lists, schemes) module,
+#define CLIENT(module, ours, function)
 #include "adapter/clients.def"
                                               NULL};
 
 struct product {
-  const char *name;
   const char *begin; /* Python, run in the package's namespace */
   const char *const *packages;
 };
-static const struct product dlio = {"dlio", "begin('dlio')", dlio_packages};
-static const struct product buckets = {"buckets", "begin('buckets')", bucket_packages};
+static const struct product dlio = {"begin('dlio')", dlio_packages};
+static const struct product buckets = {"begin('buckets')", bucket_packages};
 
 static bool is_of(const char *name, const struct product *product) {
   for (const char *const *p = product->packages; *p; p++) {
@@ -141,9 +84,7 @@ static object *sources(void) {
   for (const struct shard_adapter_source *s = shard_adapter_sources; dict && s->file; s++) {
     object *text = py.PyUnicode_FromString(s->text);
     bool kept = text && py.PyDict_SetItemString(dict, s->file, text) == 0;
-    if (text) {
-      py.Py_DecRef(text);
-    }
+    shard_python_end(text);
     if (!kept) {
       py.Py_DecRef(dict);
       dict = NULL;
@@ -157,12 +98,8 @@ static bool run_text(object *dict, const char *text, const char *file) {
   object *code = py.Py_CompileString(text, file, PY_FILE_INPUT);
   object *result = code ? py.PyEval_EvalCode(code, dict, dict) : NULL;
   bool ran = result;
-  if (code) {
-    py.Py_DecRef(code);
-  }
-  if (result) {
-    py.Py_DecRef(result);
-  }
+  shard_python_end(code);
+  shard_python_end(result);
   return ran;
 }
 
@@ -174,22 +111,18 @@ static bool run_init(object *dict) {
   while (strcmp(init->file, INIT) != 0) {
     init++;
   }
-  object *path = py.PyUnicode_DecodeFSDefault(self);
+  object *path = py.PyUnicode_DecodeFSDefaultAndSize(self, (ssize_t)strlen(self));
   object *texts = path ? sources() : NULL;
   bool ran = texts && py.PyDict_SetItemString(dict, "__builtins__", py.PyEval_GetBuiltins()) == 0 &&
              py.PyDict_SetItemString(dict, "LIBRARY", path) == 0 &&
              py.PyDict_SetItemString(dict, "SOURCES", texts) == 0 &&
              run_text(dict, init->text, "<libshard " INIT ">");
-  if (path) {
-    py.Py_DecRef(path);
-  }
-  if (texts) {
-    py.Py_DecRef(texts);
-  }
+  shard_python_end(path);
+  shard_python_end(texts);
   return ran;
 }
 
-/* Bring in a product: the package first, if it is not there. false: with an exception. */
+/* Bring in a product, unless it is there: the package first. false: with an exception. */
 static bool begin(object *modules, const struct product *product) {
   object *package = py.PyDict_GetItemString(modules, PACKAGE); /* borrowed */
   bool there = package;
@@ -213,14 +146,6 @@ static void give_up_dlio(object *modules) {
   if (!serves_buckets()) {
     py.PyDict_SetItemString(modules, PACKAGE, py.None);
   }
-}
-
-/* Whether this interpreter has begun with a product, or shall not. */
-static bool has_begun(object *modules, const struct product *product) {
-  object *package = py.PyDict_GetItemString(modules, PACKAGE); /* borrowed */
-  object *dict = package && package != py.None ? py.PyModule_GetDict(package) : NULL;
-  object *begun = dict ? py.PyDict_GetItemString(dict, "BEGUN") : NULL;
-  return package == py.None || (begun && py.PyDict_GetItemString(begun, product->name));
 }
 
 static int on_audit(const char *event, object *args, void *unused) {
@@ -249,13 +174,14 @@ static int on_audit(const char *event, object *args, void *unused) {
     return 0;
   }
   object *modules = py.PyImport_GetModuleDict(); /* borrowed */
-  if (!modules || has_begun(modules, product)) {
+  if (!modules || py.PyDict_GetItemString(modules, PACKAGE) == py.None) {
     return 0;
   }
   int saved = errno, rc = 0;
   inside = true;
   if (!begin(modules, product)) {
     if (product == &dlio) {
+      told = true;
       give_up_dlio(modules);
     } else {
       /* The import fails: a client that shows all keys would be wrong. */
@@ -326,11 +252,8 @@ void shard_adapter_init(void) {
   if (config->view == SHARD_VIEW_OFF || (!config->adapter && !guard && !serves_buckets())) {
     return;
   }
-  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-    *symbols[i].function = dlsym(RTLD_DEFAULT, symbols[i].name);
-    if (!*symbols[i].function) {
-      return; /* not CPython, or one older than 3.8 */
-    }
+  if (!shard_python_find()) {
+    return; /* not CPython, or one older than 3.8 */
   }
   if (debug_allocators()) {
     py.PyMem_SetupDebugHooks();

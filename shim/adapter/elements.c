@@ -11,69 +11,14 @@
  * For what is no index, where there is no recipe, and for all that goes wrong (a listing that is
  * damaged, a name that is too long) FileList._element() is called, which does all of it in Python.
  *
- * CPython's functions are of the stable ABI, and looked up as in adapter.c. The interpreter's lock
- * is held, and never given away while something static is used.
+ * The interpreter's lock is held, and never given away while something static is used.
  */
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "adapter/python.h"
 #include "libshard.h"
-
-typedef struct object object;
-
-struct method { /* PyMethodDef */
-  const char *name;
-  object *(*function)(object *self, object *argument);
-  int flags;
-  const char *doc;
-};
-enum { METH_O = 0x0008 };
-
-static struct {
-  object *(*PyDescr_NewMethod)(object *, struct method *);
-  object *(*PyUnicode_InternFromString)(const char *);
-  object *(*PyObject_GetAttr)(object *, object *);
-  int (*PyObject_SetAttrString)(object *, const char *, object *);
-  object *(*PyObject_CallMethod)(object *, const char *, const char *, ...);
-  object *(*PyTuple_GetItem)(object *, ssize_t);
-  const char *(*PyBytes_AsString)(object *);
-  int (*PyIndex_Check)(object *);
-  ssize_t (*PyNumber_AsSsize_t)(object *, object *);
-  object *(*PyUnicode_DecodeFSDefaultAndSize)(const char *, ssize_t);
-  object *(*PyErr_Occurred)(void);
-  void (*PyErr_Clear)(void);
-  void (*PyErr_SetString)(object *, const char *);
-  void (*Py_DecRef)(object *);
-  object **IndexError; /* &PyExc_IndexError */
-  object *None;        /* &_Py_NoneStruct */
-} py;
-
-static const struct {
-  const char *name;
-  void **function;
-} symbols[] = {
-#define S(f)                                                                                       \
-  { #f, (void **)&py.f }
-    S(PyDescr_NewMethod),
-    S(PyUnicode_InternFromString),
-    S(PyObject_GetAttr),
-    S(PyObject_SetAttrString),
-    S(PyObject_CallMethod),
-    S(PyTuple_GetItem),
-    S(PyBytes_AsString),
-    S(PyIndex_Check),
-    S(PyNumber_AsSsize_t),
-    S(PyUnicode_DecodeFSDefaultAndSize),
-    S(PyErr_Occurred),
-    S(PyErr_Clear),
-    S(PyErr_SetString),
-    S(Py_DecRef),
-    {"PyExc_IndexError", (void **)&py.IndexError},
-    {"_Py_NoneStruct", (void **)&py.None},
-#undef S
-};
 
 /* Which name element i is. */
 enum order {
@@ -265,17 +210,9 @@ int shard_adapter_quicken(void *type) {
   if (attribute) {
     return 0; /* another interpreter of this process has it: what is static is not for two */
   }
-  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-    *symbols[i].function = dlsym(RTLD_DEFAULT, symbols[i].name);
-    if (!*symbols[i].function) {
-      return 0;
-    }
-  }
   attribute = py.PyUnicode_InternFromString("_recipe");
   object *function = attribute ? py.PyDescr_NewMethod(type, &method) : NULL;
   int rc = function ? py.PyObject_SetAttrString(type, method.name, function) : -1;
-  if (function) {
-    py.Py_DecRef(function);
-  }
+  shard_python_end(function);
   return rc == 0;
 }

@@ -1,117 +1,44 @@
 # SPDX-License-Identifier: MIT
-"""native: the functions of libshard.h that are used here, by ctypes."""
+"""native: the functions of libshard.h that are used here, with Python's types and exceptions."""
 import ctypes
+import errno
 import os
 import sys
 import threading
 
-from . import LIBRARY
+from . import LIBRARY, contract
 
-ERROR, WARN, INFO, DEBUG = range(4)  # shard_log()
-VIEWS = ("auto", "off", "global", "shard")  # enum shard_view
+ERROR, WARN, INFO = contract.SHARD_LOG_ERROR, contract.SHARD_LOG_WARN, contract.SHARD_LOG_INFO
+VIEWS = {name[len("SHARD_VIEW_"):].lower(): number for name, number in vars(contract).items()
+         if name.startswith("SHARD_VIEW_")}
 
-
-class Info(ctypes.Structure):
-    """struct shard_listing_info, field by field; tests/dlio/adapter_units.py compares the two."""
-
-    _fields_ = (
-        [(n, ctypes.c_uint64) for n in ("entries", "bytes", "directories", "dirs_hidden",
-                                        "dir_links", "duplicates")]
-        + [(n, ctypes.c_uint32) for n in ("min_depth", "max_depth", "longest", "block",
-                                          "order", "utf8", "dotted")]
-        + [("bytes_used", ctypes.c_uint8 * 32), ("suffix", ctypes.c_char * 64),
-           ("digest", ctypes.c_char * 65), ("source", ctypes.c_char_p),
-           ("options", ctypes.c_char_p), ("file", ctypes.c_char_p)])
+# What may wait, or start a process: other threads run meanwhile. All else keeps the interpreter's
+# lock, for a name takes less time than giving the lock away.
+SLOW = ("shard_dataset_open", "shard_dataset_open_s3", "shard_bucket_open", "shard_kept_begin",
+        "shard_kept_end", "shard_kept_open")
 
 
-class World(ctypes.Structure):
-    """struct shard_world, likewise."""
+class Functions:
+    """The functions, by their names in C."""
 
-    _fields_ = ([(n, ctypes.c_int) for n in ("rank", "size", "local_rank", "local_size")]
-                + [("launcher", ctypes.c_char * 32)])
-
-
-class Sharing(ctypes.Structure):
-    """struct shard_sharing, likewise."""
-
-    _fields_ = ([("strategy", ctypes.c_char_p)]
-                + [(n, ctypes.c_int) for n in ("shuffled", "epoch_auto", "includes", "has_listing",
-                                    "has_stats")]
-                + [("epoch", ctypes.c_uint64)])
+    def __init__(self):
+        quick, slow = ctypes.PyDLL(LIBRARY), ctypes.CDLL(LIBRARY)
+        for name, (result, parameters) in contract.FUNCTIONS.items():
+            function = getattr(slow if name in SLOW else quick, name)
+            function.restype, function.argtypes = result, parameters
+            setattr(self, name, function)
 
 
 class Native:
-    """The functions, one method each, with Python's types and exceptions."""
+    """One method for each function that is used."""
 
     def __init__(self):
         self._local = threading.local()
-        # PyDLL keeps the interpreter's lock: a name takes less time than giving the lock away.
-        quick, slow = ctypes.PyDLL(LIBRARY), ctypes.CDLL(LIBRARY)
-        pointer, size, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
-
-        def declare(library, name, result, *arguments):
-            function = getattr(library, name)
-            function.restype, function.argtypes = result, arguments
-            return function
-
-        self._name = declare(quick, "shard_listing_name", ctypes.c_ssize_t, pointer,
-                             ctypes.c_uint64, text, size)
-        self._quicken = declare(quick, "shard_adapter_quicken", ctypes.c_int, ctypes.py_object)
-        self._find = declare(quick, "shard_listing_find", ctypes.c_int64, pointer, text)
-        self._find_last = declare(quick, "shard_adapter_find", ctypes.c_int64, pointer, text)
-        self._open = declare(quick, "shard_listing_open", ctypes.c_int, text,
-                             ctypes.POINTER(pointer))
-        self._facts = declare(quick, "shard_listing_info", None, pointer, ctypes.POINTER(Info))
-        self._dataset = declare(slow, "shard_dataset_open", ctypes.c_int, text, text,
-                                ctypes.POINTER(pointer), text, size)
-        self._bucket = declare(slow, "shard_dataset_open_s3", ctypes.c_int, text, text,
-                               ctypes.POINTER(text), ctypes.c_uint64, ctypes.c_int64,
-                               ctypes.POINTER(pointer), text, size)
-        self._kept_begin = declare(slow, "shard_kept_begin", ctypes.c_int, text, ctypes.c_uint64,
-                                   ctypes.POINTER(ctypes.c_int), ctypes.POINTER(pointer), text,
-                                   size)
-        self._kept_end = declare(slow, "shard_kept_end", ctypes.c_int, pointer, ctypes.c_int, text,
-                                 size)
-        self._kept_open = declare(slow, "shard_kept_open", ctypes.c_int, text, ctypes.c_uint64,
-                                  ctypes.POINTER(ctypes.c_int), text, size)
-        self._kept_remove = declare(quick, "shard_kept_remove", None, text)
-        self._file_open = declare(quick, "shard_file_open", ctypes.c_int, text, text, size)
-        self._version = declare(quick, "shard_version", text)
-        self._world_get = declare(quick, "shard_world_get", ctypes.c_int, ctypes.POINTER(World),
-                                  text, size)
-        self._check = declare(quick, "shard_config_check", ctypes.c_int, text, size)
-        self._complain = declare(quick, "shard_config_complain", None)
-        self._log = declare(quick, "shard_log", None, ctypes.c_int, text)
-        self._asked = declare(quick, "shard_view_asked", ctypes.c_int)
-        self._set = declare(quick, "shard_view_set", None, ctypes.c_int)
-        self._range = declare(quick, "shard_range", None, ctypes.c_uint64, ctypes.c_uint32,
-                              ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64),
-                              ctypes.POINTER(ctypes.c_uint64))
-        self._stats_dataset = declare(quick, "shard_stats_dataset", ctypes.c_int, text, pointer,
-                                      ctypes.c_uint64, ctypes.c_uint64)
-        self._stats_names = declare(quick, "shard_stats_names", ctypes.c_int, text, text,
-                                    ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
-        self.stats_epoch = declare(quick, "shard_stats_epoch", None, ctypes.c_uint64)
-        number = ctypes.c_uint64
-        self._run_begin = declare(quick, "shard_run_begin", ctypes.c_int, text, size)
-        self._run_watch = declare(quick, "shard_run_watch", ctypes.c_int, ctypes.c_uint, text, text)
-        self._run_opens = declare(quick, "shard_run_opens", ctypes.c_int64, ctypes.c_uint)
-        self.run_set_epoch = declare(quick, "shard_run_set_epoch", ctypes.c_int, number)
-        self._run_epoch = declare(quick, "shard_run_epoch", ctypes.c_int64)
-        self.run_set_listed = declare(quick, "shard_run_set_listed", None, ctypes.c_uint)
-        self._run_listed = declare(quick, "shard_run_listed", ctypes.c_int, ctypes.c_uint)
-        self.shuffle = declare(quick, "shard_shuffle", number, number, number, number, number)
-        self.shuffle_back = declare(quick, "shard_shuffle_back", number, number, number, number,
-                                    number)
-
-        self._sharing = declare(quick, "shard_sharing_get", None, ctypes.POINTER(Sharing))
-        self._buckets = declare(quick, "shard_buckets", ctypes.c_ssize_t, text, size)
-        self._bucket_open = declare(slow, "shard_bucket_open", ctypes.c_int, text,
-                                    ctypes.POINTER(text), ctypes.POINTER(pointer), text, size)
-        self._bucket_owned = declare(quick, "shard_bucket_owned", ctypes.c_int, pointer, number,
-                                     text, size, size, ctypes.c_int, ctypes.c_int, text, text, size)
-        self._bucket_pass = declare(quick, "shard_bucket_pass", ctypes.c_int, text, pointer, number)
-        self._bucket_opened = declare(quick, "shard_bucket_opened", None, text, text)
+        self._c = c = Functions()
+        self._find = c.shard_listing_find
+        self.stats_epoch = c.shard_stats_epoch
+        self.run_set_epoch, self.run_set_listed = c.shard_run_set_epoch, c.shard_run_set_listed
+        self.shuffle, self.shuffle_back = c.shard_shuffle, c.shard_shuffle_back
 
     def _buffer(self):
         try:
@@ -120,50 +47,71 @@ class Native:
             self._local.buffer = ctypes.create_string_buffer(65536)
             return self._local.buffer
 
-    def _text(self):
-        return ctypes.create_string_buffer(1024)
-
     @staticmethod
     def _decode(buffer):
         return buffer.value.decode("utf-8", "replace")
 
+    def _told(self, function, *arguments):
+        """(what a function returns whose last parameters are err[size], the line)."""
+        line = ctypes.create_string_buffer(1024)
+        return function(*arguments, line, 1024), self._decode(line)
+
+    def _done(self, function, *arguments):
+        """What the same returns; OSError with the line."""
+        rc, line = self._told(function, *arguments)
+        if rc < 0:
+            raise OSError(-rc, line)
+        return rc
+
+    def _opened(self, function, *arguments):
+        """The same of a function that opens a listing: the handle."""
+        handle = ctypes.c_void_p()
+        self._done(function, *arguments, ctypes.byref(handle))
+        return handle
+
     def log(self, level, text):
-        self._log(level, text.encode("utf-8", "backslashreplace"))
+        self._c.shard_log(level, text.encode("utf-8", "backslashreplace"))
 
     def version(self):
-        return self._version().decode()
+        return self._c.shard_version().decode()
 
     def view_asked(self):
-        return VIEWS[self._asked()]
+        asked = self._c.shard_view_asked()
+        return next(view for view, number in VIEWS.items() if number == asked)
 
     def set_view(self, view):
-        self._set(VIEWS.index(view))
+        self._c.shard_view_set(VIEWS[view])
 
     def config_error(self):
         """Whether a SHARD_ variable is misspelt or wrong; if one is, says so, once."""
         if self.config_fault() is None:
             return False
-        self._complain()
+        self._c.shard_config_complain()
         return True
 
     def config_fault(self):
         """The line about a SHARD_ variable that is misspelt or wrong, or None."""
-        buffer = self._text()
-        return self._decode(buffer) if self._check(buffer, 1024) else None
+        rc, line = self._told(self._c.shard_config_check)
+        return line if rc else None
 
     def place(self):
-        """(World, None), or (None, the line that says why no rank is known)."""
-        rc, world, text = self._ask_world()
-        return (None, text) if rc else (world, None)
+        """(struct shard_world, None), or (None, the line that says why no rank is known)."""
+        rc, world, line = self._ask_world()
+        return (None, line) if rc else (world, None)
+
+    def world(self):
+        """(struct shard_world, None), without a rank if there is no launcher, or (None, error)."""
+        rc, world, line = self._ask_world()
+        return (world, None) if rc in (0, -errno.ENOENT) else (None, line)
 
     def _ask_world(self):
-        world, buffer = World(), self._text()
-        rc = self._world_get(ctypes.byref(world), buffer, 1024)
-        return rc, world, self._decode(buffer)
+        world = contract.shard_world()
+        rc, line = self._told(self._c.shard_world_get, ctypes.byref(world))
+        return rc, world, line
 
     def sharing(self):
-        sharing = Sharing()
-        self._sharing(ctypes.byref(sharing))
+        sharing = contract.shard_sharing()
+        self._c.shard_sharing_get(ctypes.byref(sharing))
         return sharing
 
     def stats_on(self):
@@ -173,162 +121,130 @@ class Native:
     def buckets(self):
         """The buckets of SHARD_DATASET, as URLs."""
         buffer = self._buffer()
-        n = self._buckets(buffer, 65536)
+        n = self._c.shard_buckets(buffer, 65536)
         return os.fsdecode(buffer.raw[:n]).split("\n")[:-1] if n > 0 else []
 
     def bucket_of_job(self, url, environment):
         """Handle of a bucket's listing; see shard_bucket_open(). OSError with a line for people."""
-        handle, buffer = ctypes.c_void_p(), self._text()
-        rc = self._bucket_open(os.fsencode(url), _variables(environment), ctypes.byref(handle),
-                               buffer, 1024)
-        if rc:
-            raise OSError(-rc, self._decode(buffer))
-        return handle
+        return self._opened(self._c.shard_bucket_open, os.fsencode(url), _variables(environment))
 
     def bucket_pass(self, url, handle, epoch):
-        return self._bucket_pass(os.fsencode(url), handle, epoch)
+        return self._c.shard_bucket_pass(os.fsencode(url), handle, epoch)
 
     def bucket_opened(self, url, name):
-        self._bucket_opened(os.fsencode(url), name.encode("utf-8", "surrogateescape"))
+        self._c.shard_bucket_opened(os.fsencode(url), name.encode("utf-8", "surrogateescape"))
 
     def owned(self, handle, epoch, keys, skip, every_name, dataset):
         """A flag for each key, as bytes; see shard_bucket_owned(). OSError with a line."""
         text = "\0".join(keys).encode("utf-8", "surrogateescape")
         if text.count(b"\0") != len(keys) - 1:
-            raise OSError(22, "a key holds a NUL character, which a name cannot")
-        flags, buffer = ctypes.create_string_buffer(len(keys)), self._text()
-        rc = self._bucket_owned(handle, epoch, text, len(keys), skip, every_name, dataset, flags,
-                                buffer, 1024)
-        if rc:
-            raise OSError(-rc, self._decode(buffer))
-        return flags.raw
-
-    def world(self):
-        """(World, None), (World without rank, None) if there is no launcher, or (None, error)."""
-        rc, world, text = self._ask_world()
-        return (world, None) if rc in (0, -2) else (None, text)
+            raise OSError(errno.EINVAL, "a key holds a NUL character, which a name cannot")
+        flags = (ctypes.c_uint8 * len(keys))()
+        self._done(self._c.shard_bucket_owned, handle, epoch, text, len(keys), skip, every_name,
+                   dataset, flags)
+        return bytes(flags)
 
     def range(self, n, rank, size):
         begin, end = ctypes.c_uint64(), ctypes.c_uint64()
-        self._range(n, rank, size, ctypes.byref(begin), ctypes.byref(end))
+        self._c.shard_range(n, rank, size, ctypes.byref(begin), ctypes.byref(end))
         return begin.value, end.value
 
     def stats_dataset(self, root, handle, used, epoch):
-        self._stats_dataset(os.fsencode(root), handle, used, epoch)
+        self._c.shard_stats_dataset(os.fsencode(root), handle, used, epoch)
 
     def stats_names(self, root, digest, entries, used, epoch):
-        self._stats_names(os.fsencode(root), digest.encode(), entries, used, epoch)
+        self._c.shard_stats_names(os.fsencode(root), digest.encode(), entries, used, epoch)
 
     def run_begin(self):
         """What the rank's processes share is there from now on; what LIBSHARD_RUN is to be."""
         mark = ctypes.create_string_buffer(100)
-        rc = self._run_begin(mark, 100)
+        rc = self._c.shard_run_begin(mark, 100)
         if rc:
             raise OSError(-rc, os.strerror(-rc))
         return self._decode(mark)
 
     def run_watch(self, kind, prefix, suffix):
-        return self._run_watch(kind, os.fsencode(prefix), os.fsencode(suffix)) == 0
+        return self._c.shard_run_watch(kind, os.fsencode(prefix), os.fsencode(suffix)) == 0
 
     def run_opens(self, kind):
         """Opens until now, None if some may be missing."""
-        opens = self._run_opens(kind)
+        opens = self._c.shard_run_opens(kind)
         return opens if opens >= 0 else None
 
     def run_epoch_or_none(self):
         """The rank's epoch, 0 before the first one; None if this process shares nothing."""
-        epoch = self._run_epoch()
+        epoch = self._c.shard_run_epoch()
         return epoch if epoch >= 0 else None
 
     def run_listed(self, bucket):
         """Whether one of the rank's processes has listed it; None where that is not known."""
-        listed = self._run_listed(bucket)
+        listed = self._c.shard_run_listed(bucket)
         return bool(listed) if listed >= 0 else None
 
     def run_epoch(self):
-        epoch = self._run_epoch()
+        epoch = self._c.shard_run_epoch()
         if epoch < 0:
             raise OSError("this process cannot learn the rank's epoch; unset SHARD_SHUFFLE")
         return epoch
 
-    KEPT_HEADER = 4096
+    KEPT_HEADER = contract.SHARD_KEPT_HEADER
 
     def kept_begin(self, key, length):
         """(descriptor of what is kept, None, or what kept_end() takes: it is to be filled); see
         shard_kept_begin()."""
-        fd, making, line = ctypes.c_int(), ctypes.c_void_p(), self._text()
-        rc = self._kept_begin(key.encode(), length, ctypes.byref(fd), ctypes.byref(making), line,
-                              1024)
-        if rc:
-            raise OSError(-rc, self._decode(line))
+        fd, making = ctypes.c_int(), ctypes.c_void_p()
+        self._done(self._c.shard_kept_begin, key.encode(), length, ctypes.byref(fd),
+                   ctypes.byref(making))
         return fd.value, making if making.value else None
 
     def kept_end(self, making, good):
-        line = self._text()
-        rc = self._kept_end(making, good, line, 1024)
-        if rc:
-            raise OSError(-rc, self._decode(line))
+        self._done(self._c.shard_kept_end, making, good)
 
     def kept_open(self, key, length):
-        fd, line = ctypes.c_int(), self._text()
-        rc = self._kept_open(key.encode(), length, ctypes.byref(fd), line, 1024)
-        if rc:
-            raise OSError(-rc, self._decode(line))
+        fd = ctypes.c_int()
+        self._done(self._c.shard_kept_open, key.encode(), length, ctypes.byref(fd))
         return fd.value
 
     def kept_remove(self, key):
-        self._kept_remove(key.encode())
+        self._c.shard_kept_remove(key.encode())
 
     def file_open(self, path):
         """Descriptor of a file that can be believed; OSError."""
-        line = self._text()
-        fd = self._file_open(os.fsencode(path), line, 1024)
-        if fd < 0:
-            raise OSError(-fd, self._decode(line))
-        return fd
+        return self._done(self._c.shard_file_open, os.fsencode(path))
 
     def dataset(self, directory, options):
         """Handle of the listing of `directory`; OSError with a line for people."""
-        handle, text = ctypes.c_void_p(), self._text()
-        rc = self._dataset(os.fsencode(directory), options.encode(),
-                           ctypes.byref(handle), text, 1024)
-        if rc:
-            raise OSError(-rc, self._decode(text))
-        return handle
+        return self._opened(self._c.shard_dataset_open, os.fsencode(directory), options.encode())
 
     def bucket(self, url, options, environment, turn, since):
         """Handle of the listing of s3://bucket/prefix; see shard_dataset_open_s3()."""
-        handle, text = ctypes.c_void_p(), self._text()
-        rc = self._bucket(url.encode("utf-8"), options.encode(), _variables(environment), turn,
-                          since, ctypes.byref(handle), text, 1024)
-        if rc:
-            raise OSError(-rc, self._decode(text))
-        return handle
+        return self._opened(self._c.shard_dataset_open_s3, url.encode("utf-8"), options.encode(),
+                            _variables(environment), turn, since)
 
     def open(self, file):
         handle = ctypes.c_void_p()
-        rc = self._open(os.fsencode(file), ctypes.byref(handle))
+        rc = self._c.shard_listing_open(os.fsencode(file), ctypes.byref(handle))
         if rc:
             raise OSError(-rc, "cannot open listing %r: %s" % (file, os.strerror(-rc)))
         return handle
 
     def info(self, handle):
-        info = Info()
-        self._facts(handle, ctypes.byref(info))
+        info = contract.shard_listing_info()
+        self._c.shard_listing_info(handle, ctypes.byref(info))
         return info
 
     def name(self, handle, i):
         buffer = self._buffer()
-        n = self._name(handle, i, buffer, 65536)
+        n = self._c.shard_listing_name(handle, i, buffer, 65536)
         if n < 0:
             raise OSError(-n, "the listing is damaged at position %d" % i)
         return os.fsdecode(buffer.value)
 
     def quicken(self, cls):
         """Give FileList a __getitem__() of C; whether this interpreter can have it."""
-        if "t" in sys.abiflags or not self._quicken(cls):  # t: there is no lock
+        if "t" in sys.abiflags or not self._c.shard_adapter_quicken(id(cls)):  # t: there is no lock
             return False
-        self._find = self._find_last  # of the names that this makes
+        self._find = self._c.shard_adapter_find  # of the names that this makes
         return True
 
     def find(self, handle, name):
@@ -337,7 +253,7 @@ class Native:
             i = self._find(handle, os.fsencode(name))
         except (UnicodeEncodeError, ValueError):
             return -1
-        if i < 0 and i != -2:
+        if i < 0 and i != -errno.ENOENT:
             raise OSError(int(-i), "the listing is damaged")
         return i if i >= 0 else -1
 
@@ -359,11 +275,16 @@ def native():
     return _loaded
 
 
+def is_worker():
+    """Whether this process was started by multiprocessing."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
 def speaks():
     """Whether this process speaks for all processes of its node: it is the first rank, and no
     worker."""
-    process = sys.modules.get("multiprocessing.process")
-    if process is not None and process.parent_process() is not None:
+    if is_worker():
         return False
     world, _ = native().world()
     return world is None or world.local_rank <= 0

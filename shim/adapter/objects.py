@@ -4,9 +4,9 @@ get them count, as they do for a bucket of SHARD_DATASET: the product `buckets` 
 
 A worker that is started anew learns of the buckets from the environment.
 """
-import importlib
 import os
 
+from . import begin
 from .native import native
 
 WATCHED = "LIBSHARD_OBJECTS"  # in the environment: a URL a line
@@ -27,6 +27,4 @@ def watch(url):
 def start():
     """Let clients count, if there is a bucket to count for."""
     if urls() and native().stats_on():
-        package = importlib.import_module("_libshard")
-        if "buckets" not in package.BEGUN:
-            package.begin("buckets")
+        begin("buckets")

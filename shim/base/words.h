@@ -17,14 +17,11 @@ enum shard_strategy { SHARD_STRATEGY_RANGE, SHARD_STRATEGY_STRIDE, SHARD_STRATEG
 /* Where a URL names the bucket: in the path, or in the host (virtual). */
 enum shard_s3_addressing { SHARD_S3_AUTO, SHARD_S3_PATH, SHARD_S3_VIRTUAL };
 
-/* Messages up to this level are printed. */
-enum shard_log_level { SHARD_LOG_ERROR, SHARD_LOG_WARN, SHARD_LOG_INFO, SHARD_LOG_DEBUG };
-
 extern const char *const shard_words_views[];       /* enum shard_view, of libshard.h */
 extern const char *const shard_words_strategies[];  /* enum shard_strategy */
 extern const char *const shard_words_addressings[]; /* enum shard_s3_addressing */
 extern const char *const shard_words_orders[];      /* SHARD_ORDER_ of listing/format.h */
-extern const char *const shard_words_levels[];      /* enum shard_log_level */
+extern const char *const shard_words_levels[];      /* enum shard_log_level, ditto */
 
 /* The place of a word in a list, or -1. */
 int shard_words_find(const char *const *words, const char *text);

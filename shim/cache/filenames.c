@@ -10,7 +10,7 @@
 
 enum number { NONE, ID, PID };
 
-/* A name is KEY, `begin`, a number, `end`. */
+/* A name is KEY, `begin`, a number, `end`; of the last two, and their lock, perm-KEY. */
 static const struct form {
   const char *begin;
   const char *end; /* NULL: anything may follow; "." : a dot and more */
@@ -26,12 +26,6 @@ static const struct form {
     {".got-", ".", SHARD_CACHE_OBJECT, ID},
     {".part-", ".", SHARD_CACHE_PART, ID},
     {".stream-", "", SHARD_CACHE_STREAM, ID},
-};
-
-#define PERMUTATION "perm-"
-/* perm-KEY and then */
-static const struct form permutations[] = {
-    {".lock", "", SHARD_CACHE_LOCK, NONE},
     {".perm", "", SHARD_CACHE_PERMUTATION, NONE},
     {".perm.tmp.", "", SHARD_CACHE_PERMUTATION_NEW, PID},
 };
@@ -72,22 +66,21 @@ static bool has_form(const struct form *f, const char *rest, size_t *used) {
 }
 
 enum shard_cache_kind shard_cache_name_parse(const char *name, size_t *group, size_t *base) {
-  bool permutation = strncmp(name, PERMUTATION, strlen(PERMUTATION)) == 0;
-  const struct form *f = permutation ? permutations : forms;
-  size_t count = permutation ? sizeof(permutations) / sizeof(*f) : sizeof(forms) / sizeof(*f);
-  size_t begin = permutation ? strlen(PERMUTATION) : 0, used = 0;
+  bool permutation = strncmp(name, SHARD_CACHE_PERM, strlen(SHARD_CACHE_PERM)) == 0;
+  size_t begin = permutation ? strlen(SHARD_CACHE_PERM) : 0, used = 0;
   if (strspn(name + begin, "0123456789abcdef") < KEY_DIGITS) {
     return SHARD_CACHE_FOREIGN;
   }
-  for (size_t i = 0; i < count; i++) {
-    if (has_form(&f[i], name + begin + KEY_DIGITS, &used)) {
+  for (const struct form *f = forms; f < forms + sizeof(forms) / sizeof(forms[0]); f++) {
+    bool fits = f->kind == SHARD_CACHE_LOCK || (f->kind >= SHARD_CACHE_PERMUTATION) == permutation;
+    if (fits && has_form(f, name + begin + KEY_DIGITS, &used)) {
       if (group) {
         *group = begin + KEY_DIGITS;
       }
       if (base) {
         *base = begin + KEY_DIGITS + used;
       }
-      return f[i].kind;
+      return f->kind;
     }
   }
   return SHARD_CACHE_FOREIGN;

@@ -13,7 +13,7 @@
  *                                txt, txt.gz or txt.zst
  *   KEY.part-NONCE.*             a bucket's listing in parts (stream.h)
  *   KEY.stream-JOB               symbolic link that says KEY.part-NONCE: what a job reads
- *   perm-KEY.perm                a shuffle or positions of the adapter's (kept.c prints the names)
+ *   perm-KEY.perm                a shuffle or positions of the adapter's (kept.h)
  *   perm-KEY.perm.tmp.PID        the same, while it is made
  *   perm-KEY.lock
  *
@@ -43,9 +43,12 @@ enum shard_cache_kind {
   SHARD_CACHE_PERMUTATION_NEW
 };
 
+/* What a KEY begins with that tells a permutation and its lock. */
+#define SHARD_CACHE_PERM "perm-"
+
 /*
- * Print a name. number: VERSION, JOB, NONCE or PID, as the kind has it. Of an OBJECT the caller
- * adds the suffix. Not for PERMUTATION, nor FOREIGN. Returns the length.
+ * Print a name. key: a KEY, or perm-KEY. number: VERSION, JOB, NONCE or PID, as the kind has it. Of
+ * an OBJECT the caller adds the suffix. Not for FOREIGN. Returns the length.
  */
 size_t shard_cache_name_print(enum shard_cache_kind kind, const char *key, uint64_t number,
                               char name[SHARD_CACHE_NAME]);

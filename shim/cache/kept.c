@@ -30,6 +30,15 @@ struct shard_kept {
   char file[PATH_MAX], lock_file[PATH_MAX], temporary[PATH_MAX];
 };
 
+/* Print the path of a file of a KEY. */
+static void print_path(const char *cache, const char *key, enum shard_cache_kind kind,
+                       char path[PATH_MAX]) {
+  char of[sizeof(SHARD_CACHE_PERM) + SHARD_CACHE_KEY], name[SHARD_CACHE_NAME];
+  snprintf(of, sizeof(of), SHARD_CACHE_PERM "%s", key);
+  shard_cache_name_print(kind, of, (uint64_t)getpid(), name);
+  snprintf(path, PATH_MAX, "%s/%s", cache, name);
+}
+
 /* Where KEY is kept. The struct is malloc'd; NULL, *rc and a line. */
 static struct shard_kept *locate(const char *key, uint64_t size, int *rc, char *err,
                                  size_t errsize) {
@@ -48,10 +57,9 @@ static struct shard_kept *locate(const char *key, uint64_t size, int *rc, char *
     k->lock = k->fd = -1;
     k->size = size;
     memcpy(k->key, key, sizeof(k->key));
-    snprintf(k->file, sizeof(k->file), "%s/perm-%s.perm", cache, key);
-    snprintf(k->lock_file, sizeof(k->lock_file), "%s/perm-%s.lock", cache, key);
-    snprintf(k->temporary, sizeof(k->temporary), "%s/perm-%s.perm.tmp.%ld", cache, key,
-             (long)getpid());
+    print_path(cache, key, SHARD_CACHE_PERMUTATION, k->file);
+    print_path(cache, key, SHARD_CACHE_LOCK, k->lock_file);
+    print_path(cache, key, SHARD_CACHE_PERMUTATION_NEW, k->temporary);
   }
   free(cache);
   if (*rc != 0) {

@@ -3,8 +3,8 @@
  * kept.h - what an adapter keeps in the node's cache, such as a permutation: bytes that one process
  * makes, and others map. The functions are those of libshard.h (shard_kept_...).
  *
- *   perm-KEY.perm      a header of SHARD_KEPT_HEADER bytes, then the bytes
- *   perm-KEY.lock      flock'ed by the process that makes them
+ * perm-KEY.perm is a header of SHARD_KEPT_HEADER bytes, then the bytes; perm-KEY.lock is flock'ed
+ * by the process that makes them.
  */
 #ifndef SHARD_CACHE_KEPT_H
 #define SHARD_CACHE_KEPT_H

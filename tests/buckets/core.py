@@ -161,10 +161,10 @@ class Cases:
     """What a process tries."""
 
     def __init__(self, strategy, seed, folder):
-        from _libshard.buckets import pages, share  # pylint: disable=import-outside-toplevel,import-error
+        from _libshard.buckets import keys, pages, share  # pylint: disable=import-outside-toplevel,import-error
         from _libshard.listing import Listing  # pylint: disable=import-outside-toplevel,import-error
         from _libshard.native import native  # pylint: disable=import-outside-toplevel,import-error
-        self.pages, self.share, self.open = pages, share, lambda file: Listing(native().open(file))
+        self.finish, self.pages, self.share, self.open = keys.finish, pages, share, lambda file: Listing(native().open(file))
         self.strategy, self.shuffled = strategy.split()[0], "shuffled" in strategy
         self.chance, self.folder = random.Random(seed), folder
         self.faults, self.count, self.opened = [], 0, 0
@@ -211,16 +211,26 @@ class Cases:
         """A client's call, page() driven."""
         ahead = self.pages.Ahead()
 
+        class Client:
+            """What page() asks."""
+
+            def __init__(self, name):
+                self.name = name
+
+            async def send(self, request):
+                """The server's answer."""
+                return server.page(self.name, request)
+
+            async def begin(self, function):
+                """Of a client that blocks."""
+                return function()
+
+            async def account(self):
+                """The listings are there."""
+
         def call(name, request):
             of = self.share.find("s3", BUCKET)
-            steps, answer = self.pages.page(name, {"Bucket": BUCKET, **request}, of, ahead=ahead), None
-            while True:
-                try:
-                    step = steps.send(answer)
-                except StopIteration as end:
-                    return end.value
-                answer = (server.page(name, step.request) if isinstance(step, self.pages.Send)
-                          else step.function())
+            return self.finish(self.pages.page(name, {"Bucket": BUCKET, **request}, of, Client(name), ahead))
         return call
 
     def fail(self, what, *more):

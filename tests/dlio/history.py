@@ -40,7 +40,7 @@ def adapter():
                       if file.endswith(".py") and file != "__init__.py")
 
     package = types.ModuleType("_libshard")
-    package.__dict__.update(__path__=[folder], LIBRARY="", SOURCES={}, STARTED=0,
+    package.__dict__.update(__path__=[folder, os.path.join(paths.BUILD, "gen", "adapter")], LIBRARY="", SOURCES={}, STARTED=0,
                             modules_of=modules_of)
     sys.modules["_libshard"] = package
     return importlib.import_module("_libshard.dlio"), importlib.import_module("_libshard.recognise")

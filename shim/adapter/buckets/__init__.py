@@ -2,20 +2,18 @@
 """buckets: programs that list a bucket of SHARD_DATASET by a Python client get this rank's keys.
 
     share        which keys are this rank's; every seam asks here
+    keys         what the clients have in common
     pages        pages of S3's listings that a client cannot tell from the server's
     botocore     boto3, aiobotocore, s3fs and all else that is built on botocore
     s3fs         its cache of listings
     patterns     paths of s3fs's and gcsfs's that are patterns, and objects' names
-    keys         what the clients that follow have in common
     minio, s3torchconnector, s3dlio, torchdata
     gcs_pages    pages of Google's listings
     google_storage, gcsfs
-    unseen       what cannot be divided, and is said
     ended        a rank that ends without having listed, and is told
 
-A module for each client. CLIENTS says which of them patches what: {module that is imported: (module
-here, its function)}. The function gets the imported module. A client whose import brings in this
-package also has a row in adapter/clients.def.
+A module for each client. adapter/clients.def says which of them patches what; its functions get the
+imported module. Of packages that list where nothing of Python's is called (UNSEEN) the import is said.
 
 GETs, PUTs and everything but listing go to the server untouched. For SHARD_STATS, GETs are counted; also
 those of a DLIO that has listed a bucket itself (objects.py).
@@ -24,29 +22,10 @@ import importlib
 import sys
 
 from .. import Importer, objects
+from ..contract import CLIENTS, UNSEEN
 from ..native import WARN, native
 from ..patching import Finder
-from . import ended, pages, share  # pylint: disable=unused-import
-
-CLIENTS = {
-    "botocore": ("botocore", "patch"),
-    "botocore.handlers": ("botocore", "patch_handlers"),
-    "s3fs.core": ("s3fs", "patch"),
-    "minio.api": ("minio", "patch"),
-    "s3torchconnector._s3client._s3client": ("s3torchconnector", "patch_client"),
-    "s3torchconnector._s3_bucket_iterable": ("s3torchconnector", "patch_stream"),
-    "s3torchconnector.s3iterable_dataset": ("s3torchconnector", "patch_iterable"),
-    "s3dlio._pymod": ("s3dlio", "patch"),
-    "s3dlio.compat.s3torchconnector": ("s3dlio", "patch_compat"),
-    "s3dlio.torch": ("s3dlio", "patch_source"),
-    "s3dlio.jax_tf": ("s3dlio", "patch_source"),
-    "torchdata._torchdata": ("torchdata", "patch"),
-    "google.cloud.storage.client": ("google_storage", "patch"),
-    "google.cloud.storage.blob": ("google_storage", "patch_blob"),
-    "gcsfs.core": ("gcsfs", "patch"),
-    **dict.fromkeys(("pyarrow._s3fs", "pyarrow._gcsfs", "tensorflow_io", "tensorflow_io_gcs_filesystem",
-                     "obstore", "opendal", "miniopy_async", "lance", "deltalake"), ("unseen", "patch")),
-}
+from . import ended, share
 
 
 def _patch(loaded, name):
@@ -59,6 +38,14 @@ def _patch(loaded, name):
         # DLIO runs as ever; only its statistics are less.
         native().log(WARN, "SHARD_STATS misses the objects that %s gets: %s: %s"
                      % (name, type(error).__name__, error))
+
+
+def _tell_of(_loaded, name):
+    lists, schemes = UNSEEN[name]
+    ours = [one.url for one in share.datasets() if one.scheme in schemes.split()]
+    if ours and share.active():
+        share.warn_once("%s lists buckets without libshard's seeing it: what it lists of %s is all keys, "
+                        "in every rank" % (lists, " and ".join(ours)), node=True)
 
 
 def _patch_once_loaded(name):
@@ -86,10 +73,11 @@ def start():
         return
     if share.datasets():
         ended.start()
+    patches = {**dict.fromkeys(CLIENTS, _patch), **dict.fromkeys(UNSEEN, _tell_of)}
     sys.meta_path.insert(0, Finder({
-        name: lambda loaded, name=name: _patch(loaded, name) for name in CLIENTS}))
-    for name in CLIENTS:
-        if name in sys.modules and sys.modules[name] is not None:
-            _patch(sys.modules[name], name)
+        name: lambda loaded, name=name: patches[name](loaded, name) for name in patches}))
+    for name in patches:
+        if sys.modules.get(name) is not None:
+            patches[name](sys.modules[name], name)
     if "s3dlio" in sys.modules and "s3dlio._pymod" not in sys.modules:
         _patch_once_loaded("s3dlio._pymod")

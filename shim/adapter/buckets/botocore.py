@@ -6,14 +6,11 @@ are wrapped where botocore lets one change a client's class: in the event creati
 to which each new session gets a handler (botocore.register_initializer; before 1.27, where there is
 none, BUILTIN_HANDLERS).
 """
-import contextlib
 import functools
 import inspect
 import os
 import sys
-import urllib.parse
 
-from ..native import WARN, native
 from . import keys, pages, share
 
 EVENT = "creating-client-class.s3"
@@ -25,7 +22,9 @@ EVENT = "creating-client-class.s3"
 def patch(module):
     """Patch botocore."""
     if hasattr(module, "register_initializer"):
-        module.register_initializer(_new_session)
+        module.register_initializer(lambda session: session.register(
+            EVENT, lambda class_attributes, **_: _wrap(
+                class_attributes, lambda: getattr(session, "user_agent_name", "") == "aws-cli")))
 
 
 def patch_handlers(module):
@@ -35,18 +34,13 @@ def patch_handlers(module):
             class_attributes, lambda: "awscli.clidriver" in sys.modules)))
 
 
-def _new_session(session):
-    session.register(EVENT, lambda class_attributes, **_: _wrap(
-        class_attributes, lambda: getattr(session, "user_agent_name", "") == "aws-cli"))
-
-
 def _wrap(attributes, is_cli):
     """Wrap the methods of a client's class that is being made."""
     for name in pages.OPERATIONS:
         if name in attributes:
             attributes[name] = _listing(name, attributes[name], is_cli)
-    if native().stats_on() and "get_object" in attributes:
-        attributes["get_object"] = _counted(attributes["get_object"])
+    if "get_object" in attributes:
+        attributes["get_object"] = keys.counting(attributes["get_object"], _count)
 
 
 # ---- listing ------------------------------------------------------------------------------------
@@ -58,7 +52,7 @@ def _listing(name, method, is_cli):
         bucket = kwargs.get("Bucket")
         if args or not isinstance(bucket, str):
             return method(self, *args, **kwargs)
-        of = share.find("s3", bucket, self.meta.endpoint_url)
+        of = BOTO.find(self, bucket)
         if of is None:
             return method(self, **kwargs)
         if is_cli():
@@ -67,12 +61,11 @@ def _listing(name, method, is_cli):
                             "to it, for 'sync --delete' from a share would delete the others' objects"
                             % bucket)
             return method(self, **kwargs)
-        ahead = self.__dict__.setdefault("_libshard_ahead", pages.Ahead())
-        steps = pages.page(name, kwargs, of, lambda: _account(self), ahead)
-        send = functools.partial(method, self)
-        if inspect.iscoroutinefunction(method):
-            return _drive_async(steps, send, name)
-        return _drive(steps, send, name)
+        is_async = inspect.iscoroutinefunction(method) or any(
+            cls.__module__.partition(".")[0] == "aiobotocore" for cls in type(self).__mro__)
+        page = _page(self, name, method, kwargs, of, is_async)
+        with BOTO.errors(name):
+            return page if is_async else keys.finish(page)
 
     return listing
 
@@ -80,109 +73,68 @@ def _listing(name, method, is_cli):
 CODE = "LibshardError"
 
 
-def _failed(name, error):
+def _error(line, name):
     """botocore's own kind of error, with our line."""
     import botocore.exceptions
 
     operation = "".join(word.capitalize() for word in name.split("_"))
-    return share.raised(lambda line: botocore.exceptions.ClientError(
+    return botocore.exceptions.ClientError(
         {"Error": {"Code": CODE, "Message": "libshard: %s" % line},
-         "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": {}, "RetryAttempts": 0}},
-        operation), error)
+         "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": {}, "RetryAttempts": 0}}, operation)
+
+
+BOTO = keys.Client("s3", _error, lambda client: client.meta.endpoint_url)
 
 
 def is_ours(error):
-    """Whether it is an error that _failed() has made."""
+    """Whether it is an error that _error() has made."""
     response = getattr(error, "response", None)
     return isinstance(response, dict) and response.get("Error", {}).get("Code") == CODE
 
 
-def _is_refused(error):
-    """Whether the server has said that it will not list (404, 403): so it does without libshard."""
-    import botocore.exceptions
+class _Calls:
+    """What pages.page() asks of a client, by the client's own method."""
 
-    if not isinstance(error, botocore.exceptions.ClientError):
-        return False
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return 400 <= status < 500 and status not in (408, 429)
+    def __init__(self, client, method, is_async):
+        self._client, self._method, self._is_async = client, method, is_async
 
+    async def send(self, request):
+        return await keys.awaited(self._method(self._client, **request))
 
-@contextlib.contextmanager
-def _explained(step, name):
-    """Within the block a step runs. Where it fails, what the server says is raised, or our line."""
-    try:
-        yield
-    except share.ShareError as error:
-        raise _failed(name, error) from None
-    except Exception as error:  # pylint: disable=broad-except
-        if isinstance(step, pages.Refuse) and not _is_refused(error):
-            raise _failed(name, step.error) from None
-        raise
+    async def begin(self, function):
+        """In a thread where there is an event loop."""
+        if not self._is_async:
+            return function()
+        import asyncio
 
+        return await asyncio.get_running_loop().run_in_executor(None, function)
 
-def _next(steps, answer, name):
-    """(the next step, None), or (None, the page) at the end."""
-    try:
-        return steps.send(answer), None
-    except StopIteration as end:
-        return None, end.value
-    except share.ShareError as error:
-        raise _failed(name, error) from None
+    async def account(self):
+        """What shardctl's environment gets to list as this client does."""
+        client = self._client
+        credentials = getattr(getattr(client, "_request_signer", None), "_credentials", None)
+        if credentials is None or _is_unsigned(client.meta.config.signature_version):
+            return _environment(client, None)
+        return _environment(client, await keys.awaited(credentials.get_frozen_credentials()))
 
+    @staticmethod
+    def is_refused(error):
+        """Whether the server has said that it will not list (404, 403): so it does without libshard."""
+        import botocore.exceptions
 
-def _drive(steps, send, name):
-    """Run a page of a client that blocks; where its methods turn out to return awaitables, of one
-    with an event loop."""
-    answer = None
-    while True:
-        step, page = _next(steps, answer, name)
-        if step is None:
-            return page
-        with _explained(step, name):
-            answer = send(**step.request) if isinstance(step, pages.Send) else step.function()
-        if inspect.isawaitable(answer):
-            return _drive_async(steps, send, name, step, answer)
+        if not isinstance(error, botocore.exceptions.ClientError):
+            return False
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return 400 <= status < 500 and status not in (408, 429)
 
 
-async def _drive_async(steps, send, name, step=None, pending=None):
-    """The same where there is an event loop: what blocks runs in a thread. pending: the answer to a
-    step that has been begun."""
-    import asyncio
-
-    answer = None
-    if step is not None:
-        with _explained(step, name):
-            answer = await pending
-    while True:
-        step, page = _next(steps, answer, name)
-        if step is None:
-            return page
-        with _explained(step, name):
-            if isinstance(step, pages.Send):
-                answer = send(**step.request)
-            else:
-                answer = await asyncio.get_running_loop().run_in_executor(None, step.function)
-            if inspect.isawaitable(answer):
-                answer = await answer
+async def _page(client, name, method, request, of, is_async):
+    ahead = client.__dict__.setdefault("_libshard_ahead", pages.Ahead())
+    with BOTO.errors(name):
+        return await pages.page(name, request, of, _Calls(client, method, is_async), ahead)
 
 
 # ---- the account --------------------------------------------------------------------------------
-
-
-def _account(client):
-    """What shardctl's environment gets to list as this client does, or an awaitable of it."""
-    credentials = getattr(getattr(client, "_request_signer", None), "_credentials", None)
-    config = client.meta.config
-    if credentials is None or _is_unsigned(config.signature_version):
-        return _environment(client, None)
-    frozen = credentials.get_frozen_credentials()
-    if inspect.isawaitable(frozen):
-        return _later(client, frozen)
-    return _environment(client, frozen)
-
-
-async def _later(client, frozen):
-    return _environment(client, await frozen)
 
 
 def _is_unsigned(version):
@@ -196,25 +148,14 @@ def _environment(client, signing):
     given = (signing.access_key, signing.secret_key, signing.token) if signing else ()
     style = (getattr(client.meta.config, "s3", None) or {}).get("addressing_style")
     if style not in ("path", "virtual"):  # as botocore does with another endpoint
-        style = None if _host(client).endswith((".amazonaws.com", ".amazonaws.com.cn")) else "path"
-    made = keys.variables(client.meta.endpoint_url, _region(client),
-                          given if given and given[0] else (), addressing=style, verify=_verify(client))
+        style = None if share.is_aws(client.meta.endpoint_url) else "path"
+    region = client.meta.region_name
+    verify = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
+    made = keys.variables(client.meta.endpoint_url, "us-east-1" if region == "aws-global" else region or "us-east-1",
+                          given if given and given[0] else (), addressing=style, verify=verify)
     if "SHARD_TIMEOUT" not in os.environ:
         made.append("SHARD_TIMEOUT=10")  # for a request: the client gives up soon, too
     return made
-
-
-def _verify(client):
-    return getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
-
-
-def _host(client):
-    return urllib.parse.urlsplit(client.meta.endpoint_url or "").hostname or ""
-
-
-def _region(client):
-    region = client.meta.region_name
-    return region if region and region != "aws-global" else "us-east-1"
 
 
 # ---- statistics ---------------------------------------------------------------------------------
@@ -227,28 +168,7 @@ def _is_open(request):
         str(asked).replace(" ", "").startswith("bytes=0-"))
 
 
-def _counted(method):
-    @functools.wraps(method)
-    def get_object(self, *args, **kwargs):
-        result = method(self, *args, **kwargs)
-        if inspect.isawaitable(result):
-            return _counted_later(self, result, kwargs)
-        _count(self, kwargs)
-        return result
-
-    return get_object
-
-
-async def _counted_later(client, result, request):
-    answer = await result
-    _count(client, request)
-    return answer
-
-
-def _count(client, request):
+def _count(client, *_, **request):
     bucket, key = request.get("Bucket"), request.get("Key")
-    try:
-        if isinstance(bucket, str) and isinstance(key, str) and _is_open(request):
-            share.count_opened("s3", bucket, key, client.meta.endpoint_url)
-    except Exception as error:  # pylint: disable=broad-except
-        native().log(WARN, "SHARD_STATS misses an object: %s" % error)
+    if isinstance(bucket, str) and isinstance(key, str) and _is_open(request):
+        BOTO.count(client, bucket, key)

@@ -11,13 +11,13 @@ import os
 import sys
 
 from . import share
-from ..native import native
+from ..native import is_worker, native
 
 
 def start():
     """Look at the end of this process, if it is the main one of a node's first rank."""
     world, no_rank = native().place()
-    if no_rank or native().config_fault() or share.is_worker() or native().run_epoch_or_none() is not None:
+    if no_rank or native().config_fault() or is_worker() or native().run_epoch_or_none() is not None:
         return
     if (world.local_rank if world.local_rank >= 0 else world.rank) != 0:
         return

@@ -1,39 +1,24 @@
 # SPDX-License-Identifier: MIT
 """gcs_pages: a page of Google's JSON API (objects.list), with this rank's objects only.
 
-Written once as a generator: it yields the parameters of each request, is sent the server's page, and
-returns the page for the client. So google-cloud-storage drives it, and gcsfs does by await.
-
 An empty page with a token is legal there, but loops written by hand stop at it: where a page would be
 empty, the next one is asked for. Those ask for 1,000 objects and are cut to what the client wanted; a
 token of our own then says behind which object to go on. It holds in every client and process.
 """
-import base64
-import json
-
+from .keys import TOKEN, read_token, write_token
 from .share import ShareError
 
-_OURS = "libshard."
 _MOST = 1000  # objects that a follow-up asks for
 _EVERY = float("inf")  # behind all generations of an object
 
 
-def _token(name, generation):
-    text = json.dumps([name, generation]).encode()
-    return _OURS + base64.urlsafe_b64encode(text).decode().rstrip("=")
-
-
 def _behind(token):
     """(name, generation) of a token of ours, None if it is the server's."""
-    if not token or not token.startswith(_OURS):
-        return None
-    text = token[len(_OURS):]
-    try:
-        name, generation = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        return str(name), int(generation)
-    except (ValueError, TypeError):
+    place = read_token(token, str, int)
+    if place is None and str(token).startswith(TOKEN):
         raise ShareError("the page token %r is none of libshard's: pass a token as it was "
-                         "returned" % token) from None
+                         "returned" % token)
+    return place and (place[0], _EVERY if place[1] < 0 else place[1])
 
 
 def _place(item):
@@ -54,7 +39,7 @@ def _cut(page, most):
     page["items"] = [item for item in page.get("items", ()) if _place(item) <= last]
     if "prefixes" in page:
         page["prefixes"] = [prefix for prefix in page["prefixes"] if (prefix, _EVERY) <= last]
-    page["nextPageToken"] = _token(last[0], -1 if last[1] == _EVERY else last[1])
+    page["nextPageToken"] = write_token(last[0], -1 if last[1] == _EVERY else last[1])
 
 
 def _first(found, request):
@@ -66,33 +51,31 @@ def _first(found, request):
     return found.after, bool(prefix) and start <= prefix <= found.after
 
 
-def answer(found, params):
-    """A generator, see above. found: the share.Pass of the list; params: of the client's request."""
+async def answer(found, params, fetch):
+    """The page for the client. found: the share.Pass of the list; params: of the client's request;
+    fetch(params), which can be awaited: the server's page."""
     request = dict(params)
     most, delimiter = int(request.get("maxResults") or 0), request.get("delimiter")
     behind = _behind(request.get("pageToken"))
     if behind is not None:
         del request["pageToken"]
         request["startOffset"] = max(request.get("startOffset") or "", behind[0])
-        if behind[1] < 0:
-            behind = behind[0], _EVERY
     items, prefixes = [], []
     after, named = _first(found, request)
     if after is not None:
         if named:
-            page = yield dict(request, maxResults=1)
+            page = await fetch(dict(request, maxResults=1))
             items = [item for item in page.get("items", ()) if _place(item)[0] == request["prefix"]
                      and (behind is None or _place(item) > behind)]
         request["startOffset"] = after
     while True:
-        page = dict((yield request))
+        page = dict(await fetch(request))
         got = page.get("items", ())
-        places = [_place(item) for item in got]
-        items += [item for item, place, flag in zip(got, places, found.owned([p[0] for p in places]))
-                  if flag and (behind is None or place > behind)]
+        items += [item for item in found.kept(got, lambda item: _place(item)[0])
+                  if behind is None or _place(item) > behind]
         prefixes = [prefix for prefix in page.get("prefixes", ())
                     if behind is None or (prefix, _EVERY) > behind]
-        if not delimiter and found.last is not None and places and places[-1][0] > found.last:
+        if not delimiter and got and found.is_past(_place(got[-1])[0]):
             page.pop("nextPageToken", None)
         if items or prefixes or not page.get("nextPageToken"):
             break
@@ -108,23 +91,3 @@ def answer(found, params):
     if not page.get("nextPageToken"):
         found.end()
     return page
-
-
-def drive(steps, fetch):
-    """What the generator returns, where fetch(params) gives a page."""
-    try:
-        params = next(steps)
-        while True:
-            params = steps.send(fetch(params))
-    except StopIteration as stop:
-        return stop.value
-
-
-async def drive_async(steps, fetch):
-    """The same where fetch(params) must be awaited."""
-    try:
-        params = next(steps)
-        while True:
-            params = steps.send(await fetch(params))
-    except StopIteration as stop:
-        return stop.value

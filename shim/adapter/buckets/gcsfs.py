@@ -15,9 +15,9 @@ import contextvars
 import functools
 
 from . import patterns, share
-from .gcs_pages import answer, drive_async
-from .google_storage import account
-from .keys import begin, errors
+from .gcs_pages import answer
+from .google_storage import account, begin
+from .keys import Client, counting, within
 from .share import ShareError
 
 PAGE = "b/{}/o"  # the path of a request for a page, less a last slash
@@ -38,17 +38,7 @@ def _endpoint(fs):
     return "/".join(fs.base.split("/", 3)[:3])
 
 
-def _find(fs, bucket):
-    endpoint = _endpoint(fs)
-    return share.find("gs", bucket, endpoint, lambda: account(endpoint))
-
-
-def _begin(fs, bucket, asked):
-    """The share.Pass of a page. It may take a while, so it is called in a thread."""
-    endpoint = _endpoint(fs)
-    return begin("gs", bucket, asked.get("prefix"), endpoint, lambda: account(endpoint),
-                 asked.get("delimiter"), asked.get("pageToken") or asked.get("startOffset"),
-                 bool(asked.get("versions")))
+FILES = Client("gs", _error, _endpoint, lambda fs: account(_endpoint(fs)))
 
 
 def _patch_call(cls):
@@ -60,19 +50,13 @@ def _patch_call(cls):
             return await original(self, method, path, *args, **kwargs)
         if _pages.get() is not None:
             _pages.get().append(args[0])
-        with errors(_error):
-            if _find(self, args[0]) is None:
-                return await original(self, method, path, *args, **kwargs)
+        with FILES.errors():
             asked = {name: value for name, value in kwargs.items() if value is not None}
-            found = await asyncio.get_running_loop().run_in_executor(
-                None, _begin, self, args[0], asked)
+            found = FILES.find(self, args[0]) and await asyncio.get_running_loop().run_in_executor(
+                None, begin, FILES, self, args[0], asked)
             if found is None:
                 return await original(self, method, path, *args, **kwargs)
-
-            async def fetch(params):
-                return await original(self, method, path, *args, **params)
-
-            return await drive_async(answer(found, asked), fetch)
+            return await answer(found, asked, lambda params: original(self, method, path, *args, **params))
 
     cls._call = _call
 
@@ -88,18 +72,15 @@ def _patch_lists(cls):
     @functools.wraps(original)
     async def watched(self, path, *args, **kwargs):
         bucket = self.split_path(path)[0]
-        with errors(_error):
-            if not bucket or _find(self, bucket) is None:
+        with FILES.errors():
+            if not bucket or FILES.find(self, bucket) is None:
                 return await original(self, path, *args, **kwargs)
-            token = _pages.set([])
-            try:
+            with share.held(_pages, []):
                 found = await original(self, path, *args, **kwargs)
                 if bucket not in _pages.get():
                     raise ShareError("gcsfs has listed gs://%s in a way that libshard does not know; "
                                      "install gcsfs 2026.10.1" % path)
                 return found
-            finally:
-                _pages.reset(token)
 
     setattr(cls, name, watched)
 
@@ -110,50 +91,33 @@ def _patch_cache(cls):
     @functools.wraps(original)
     def _ls_from_cache(self, path):
         bucket, key = self.split_path(path)[:2]
+        folder = bucket + "/" + key.strip("/")
         # A list of what is in the path is looked up, and that of its parent.
-        folders = (key.strip("/") + "/", key.strip("/").rpartition("/")[0] + "/")
-        if any(share.is_divided("gs", bucket, folder.lstrip("/")) for folder in folders):
+        if any(share.is_divided("gs", one) for one in (folder, folder.rpartition("/")[0])):
             return None
         return original(self, path)
 
     cls._ls_from_cache = _ls_from_cache
 
 
-def _is_divided(path):
-    bucket, _, key = path.partition("/")
-    return share.is_divided("gs", bucket, key + "/" if key else "")
-
-
 def _patch_probes(cls):
-    def probing(original):
-        @functools.wraps(original)
-        async def probe(self, *args, **kwargs):
-            with share.untouched():
-                return await original(self, *args, **kwargs)
-
-        return probe
-
     for name in ("_info", "_exists", "_isdir"):
         if name in cls.__dict__:
-            setattr(cls, name, probing(cls.__dict__[name]))
+            setattr(cls, name, within(cls.__dict__[name], share.untouched))
 
 
 def _patch_gets(cls):
     """For SHARD_STATS: a file's first bytes are read. (open() reads by cat_file(), too.)"""
-    def counting(original, ranged):
-        @functools.wraps(original)
-        async def get(self, path, *args, **kwargs):
-            answer = await original(self, path, *args, **kwargs)
-            if not ranged or not (args[0] if args else kwargs.get("start")):
-                bucket, key = self.split_path(path)[:2]
-                share.count_opened("gs", bucket, key, _endpoint(self))
-            return answer
+    def count(fs, path, *_, **__):
+        FILES.count(fs, *fs.split_path(path)[:2])
 
-        return get
+    def count_first(fs, path, start=None, *_, **__):
+        if not start:
+            count(fs, path)
 
-    for name, ranged in (("_cat_file", True), ("_get_file", False)):
+    for name, counts in (("_cat_file", count_first), ("_get_file", count)):
         if hasattr(cls, name):
-            setattr(cls, name, counting(getattr(cls, name), ranged))
+            setattr(cls, name, counting(getattr(cls, name), counts))
 
 
 def patch(module):
@@ -164,5 +128,4 @@ def patch(module):
     _patch_lists(cls)
     _patch_cache(cls)
     _patch_probes(cls)
-    patterns.patch(cls, _is_divided)
-
+    patterns.patch(cls, "gs")

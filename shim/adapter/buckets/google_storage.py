@@ -8,9 +8,8 @@ asks for each page; Bucket.list_blobs() calls it, too. The pages are divided the
 import functools
 import os
 
-from . import share
-from .gcs_pages import answer, drive
-from .keys import begin, errors, variables
+from .gcs_pages import answer
+from .keys import Client, counting, finish, variables
 from .share import ShareError
 
 
@@ -36,26 +35,30 @@ def _endpoint(client):
     return getattr(client, "api_endpoint", None) or client._connection.API_BASE_URL
 
 
+STORAGE = Client("gs", _error, _endpoint, lambda client: account(_endpoint(client)))
+
+
+def begin(of, client, bucket, asked):
+    """The share.Pass of the list that a request asks for. of: the keys.Client."""
+    return of.begin(client, bucket, asked.get("prefix"), asked.get("delimiter"),
+                    asked.get("pageToken") or asked.get("startOffset"),
+                    bool(asked.get("versions") or asked.get("softDeleted")))
+
+
 def _divide(client, iterator):
     """Let the iterator's pages pass through the filter."""
     api_request, bucket = iterator.api_request, iterator.bucket.name
     passes = []  # the one of this list, once it has begun
 
     def divided(method, path, query_params=None, **more):
-        def fetch(params):
+        async def fetch(params):
             return api_request(method=method, path=path, query_params=params, **more)
 
         asked = query_params or {}
-        with errors(_error):
+        with STORAGE.errors():
             if not passes:
-                endpoint = _endpoint(client)
-                passes.append(begin(
-                    "gs", bucket, asked.get("prefix"), endpoint, lambda: account(endpoint),
-                    asked.get("delimiter"), asked.get("pageToken") or asked.get("startOffset"),
-                    bool(asked.get("versions") or asked.get("softDeleted"))))
-            if passes[0] is None:
-                return fetch(query_params)
-            return drive(answer(passes[0], asked), fetch)
+                passes.append(begin(STORAGE, client, bucket, asked))
+            return finish(answer(passes[0], asked, fetch) if passes[0] else fetch(query_params))
 
     iterator.api_request = divided
 
@@ -78,15 +81,9 @@ def patch(module):
 
 def patch_blob(module):
     """Patch google.cloud.storage.blob, for SHARD_STATS: every way to download has a call of this."""
-    original = getattr(module.Blob, "_prep_and_do_download", None)
-    if original is None:
-        return
+    def count(blob, *_, **asked):
+        if not asked.get("start"):
+            STORAGE.count(blob.client, blob.bucket.name, blob.name)
 
-    @functools.wraps(original)
-    def _prep_and_do_download(self, *args, **kwargs):
-        answer = original(self, *args, **kwargs)
-        if not kwargs.get("start"):
-            share.count_opened("gs", self.bucket.name, self.name, _endpoint(self.client))
-        return answer
-
-    module.Blob._prep_and_do_download = _prep_and_do_download
+    if hasattr(module.Blob, "_prep_and_do_download"):
+        module.Blob._prep_and_do_download = counting(module.Blob._prep_and_do_download, count)

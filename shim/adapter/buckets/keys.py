@@ -1,33 +1,136 @@
 # SPDX-License-Identifier: MIT
-"""keys: what the clients have in common that are not botocore's."""
+"""keys: what the clients have in common.
+
+What is the same for a client that blocks and one with an event loop is written as a coroutine.
+finish() runs it for the one that blocks, whose answers are there when they are asked for.
+"""
+import base64
 import contextlib
+import functools
+import inspect
+import json
 import os
 
 from . import share
+from ..native import WARN, native
 from .share import ShareError
 
 
-def begin(scheme, bucket, prefix, endpoint, account, delimiter="", start=None, every_version=False):
-    """The share.Pass of a list that the program has asked a client for, None where it is none of
-    ours; ShareError."""
-    mine = share.find(scheme, bucket, endpoint, account)
-    if mine is None:
-        return None
-    return mine.begin(prefix, delimiter, start, every_version=every_version)
+class Client:
+    """How a client of buckets is asked, and answered: error(line) makes its own kind of error,
+    endpoint(client) tells where its server is (None: the provider's own), account(client) with
+    which variables shardctl asks that one (as variables() returns them)."""
+
+    def __init__(self, scheme, error, endpoint, account=None):
+        self.scheme, self._error, self._endpoint, self._account = scheme, error, endpoint, account
+
+    def find(self, client, bucket):
+        """The share.Share of a bucket, or None."""
+        return share.find(self.scheme, bucket, self._endpoint(client), lambda: self._account(client))
+
+    def begin(self, client, bucket, prefix, delimiter="", start=None, every_version=False):
+        """The share.Pass of a list that the program has asked for, None where it is none of ours;
+        ShareError. It may take a while."""
+        mine = self.find(client, bucket)
+        return mine and mine.begin(prefix, delimiter, start, every_version=every_version)
+
+    @contextlib.contextmanager
+    def errors(self, *more):
+        """Within the block a ShareError becomes the client's own kind, error(line, *more), with its
+        errno."""
+        try:
+            yield
+        except ShareError as error:
+            made = self._error(str(error), *more)
+            try:
+                object.__setattr__(made, "errno", error.errno)  # (minio's is a frozen dataclass)
+            except (AttributeError, TypeError):
+                pass  # a class in C or Rust takes none
+            raise made from None
+
+    def count(self, client, bucket, key):
+        """For SHARD_STATS: the client has opened an object."""
+        share.count_opened(self.scheme, bucket, key, self._endpoint(client))
 
 
-@contextlib.contextmanager
-def errors(make):
-    """Within the block a ShareError becomes what make(line) returns, the client's own kind."""
+def finish(coroutine):
+    """What a coroutine returns that waits for nothing."""
     try:
-        yield
-    except ShareError as error:
-        raise share.raised(make, error) from None
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    coroutine.close()
+    raise ShareError("a client that blocks is waiting for an answer: its kind is not known to libshard")
 
 
-def kept(items, flags):
-    """The items with a flag."""
-    return [item for item, flag in zip(items, flags) if flag]
+async def awaited(answer):
+    """An answer, or what it is once it is there."""
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def within(method, block):
+    """The method, or coroutine, run within block(), a context."""
+    if inspect.iscoroutinefunction(method):
+        @functools.wraps(method)
+        async def inside(*args, **kwargs):
+            with block():
+                return await method(*args, **kwargs)
+    else:
+        @functools.wraps(method)
+        def inside(*args, **kwargs):
+            with block():
+                return method(*args, **kwargs)
+    return inside
+
+
+def counting(method, count):
+    """For SHARD_STATS: a method, or coroutine, that gets objects. count() has its parameters, and is
+    called when it has answered."""
+    if not native().stats_on():
+        return method
+
+    def note(*args, **kwargs):
+        try:
+            count(*args, **kwargs)
+        except Exception as error:  # pylint: disable=broad-except
+            native().log(WARN, "SHARD_STATS misses an object: %s" % error)
+
+    async def later(answer, args, kwargs):
+        answer = await answer
+        note(*args, **kwargs)
+        return answer
+
+    def get(*args, **kwargs):
+        answer = method(*args, **kwargs)
+        if inspect.isawaitable(answer):
+            return later(answer, args, kwargs)
+        note(*args, **kwargs)
+        return answer
+
+    async def get_async(*args, **kwargs):
+        return await get(*args, **kwargs)
+
+    return functools.wraps(method)(get_async if inspect.iscoroutinefunction(method) else get)
+
+
+TOKEN = "libshard-"
+
+
+def write_token(*values):
+    """A page token of ours: where a list goes on, in any client and process."""
+    return TOKEN + base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode()
+
+
+def read_token(token, *types):
+    """The values, or None: it is not one of ours, with values of these types."""
+    if not isinstance(token, str) or not token.startswith(TOKEN):
+        return None
+    try:
+        values = json.loads(base64.urlsafe_b64decode(token[len(TOKEN):]))
+    except ValueError:
+        return None
+    good = isinstance(values, list) and len(values) == len(types) and all(map(isinstance, values, types))
+    return values if good else None
 
 
 def split_url(url):

@@ -10,7 +10,7 @@ import itertools
 import ssl
 
 from . import share
-from .keys import begin, errors, kept, variables
+from .keys import Client, counting, variables
 from .share import ShareError
 
 NEEDS = ("bucket_name", "prefix", "delimiter", "start_after")  # parameters of _list_objects()
@@ -49,11 +49,15 @@ def _verify(client):
     return False if pool.get("cert_reqs") in ("CERT_NONE", ssl.CERT_NONE) else pool.get("ca_certs")
 
 
-def _is_prefix(item):
-    """Whether what a list yields stands for a common prefix: the server tells no more than its
+MINIO = Client("s3", _error, _endpoint, _account)
+
+
+def _key(item):
+    """The key of what a list yields, None of a common prefix: the server tells no more than its
     name."""
-    return (item.last_modified is None and item.etag is None
-            and not getattr(item, "is_delete_marker", False))
+    is_prefix = (item.last_modified is None and item.etag is None
+                 and not getattr(item, "is_delete_marker", False))
+    return None if is_prefix else item.object_name
 
 
 def _divide(found, items, most, versions):
@@ -63,10 +67,9 @@ def _divide(found, items, most, versions):
         page = list(itertools.islice(items, most))
         if not page or found.empty:
             return found.end()
-        flags = iter(found.owned([item.object_name for item in page if not _is_prefix(item)]))
-        yield from kept(page, [_is_prefix(item) or next(flags) for item in page])
+        yield from found.kept(page, _key)
         # (Of versions a page yields those that mark a deletion last.)
-        if not versions and found.last is not None and page[-1].object_name > found.last:
+        if not versions and found.is_past(page[-1].object_name):
             return found.end()
 
 
@@ -85,7 +88,7 @@ def _list(original, client, found, asked, versions):
 def patch(module):
     """Patch minio.api."""
     cls = module.Minio
-    _patch_get(cls)
+    cls.get_object = counting(cls.get_object, _count)
     original = getattr(cls, "_list_objects", None)
     signature = inspect.signature(original) if original else None
     if signature is None or set(NEEDS).difference(signature.parameters):
@@ -96,10 +99,10 @@ def patch(module):
         asked = dict(signature.bind(self, *args, **kwargs).arguments)
         del asked["self"]
         bucket = asked["bucket_name"]
-        with errors(lambda line: _error(line, bucket)):
+        with MINIO.errors(bucket):
             versions = bool(asked.get("include_version") or asked.get("version_id_marker"))
-            found = begin("s3", bucket, asked.get("prefix"), _endpoint(self), lambda: _account(self),
-                          asked.get("delimiter"), asked.get("start_after"), versions)
+            found = MINIO.begin(self, bucket, asked.get("prefix"), asked.get("delimiter"),
+                                asked.get("start_after"), versions)
             if found is None:
                 yield from original(self, *args, **kwargs)
             else:
@@ -111,20 +114,10 @@ def patch(module):
     return None
 
 
-def _patch_get(cls):
-    """For SHARD_STATS. (fget_object() calls it.)"""
-    original = cls.get_object
-
-    @functools.wraps(original)
-    def get_object(self, bucket_name, object_name, *args, **kwargs):
-        answer = original(self, bucket_name, object_name, *args, **kwargs)
-        offset = kwargs.get("offset", args[0] if args else 0)
-        length = kwargs.get("length", args[1] if len(args) > 1 else 0)
-        if not (offset or length) or share.is_first_range(bucket_name, object_name, not offset):
-            share.count_opened("s3", bucket_name, object_name, _endpoint(self))
-        return answer
-
-    cls.get_object = get_object
+def _count(client, bucket_name, object_name, offset=0, length=0, *_, **__):
+    """For SHARD_STATS. (fget_object() calls get_object().)"""
+    if not (offset or length) or share.is_first_range(bucket_name, object_name, not offset):
+        MINIO.count(client, bucket_name, object_name)
 
 
 def _patch_stranger(cls):
@@ -132,8 +125,8 @@ def _patch_stranger(cls):
     def failing(original):
         @functools.wraps(original)
         def list_objects(self, bucket_name, *args, **kwargs):
-            with errors(lambda line: _error(line, bucket_name)):
-                if share.find("s3", bucket_name, _endpoint(self)):
+            with MINIO.errors(bucket_name):
+                if MINIO.find(self, bucket_name):
                     raise ShareError("this version of minio has no Minio._list_objects() that libshard "
                                      "knows: install minio 7.0.0 to 7.2.20, or list by another client")
                 return original(self, bucket_name, *args, **kwargs)
@@ -143,4 +136,3 @@ def _patch_stranger(cls):
     for name in ("list_objects", "list_objects_v2"):
         if hasattr(cls, name):
             setattr(cls, name, failing(getattr(cls, name)))
-

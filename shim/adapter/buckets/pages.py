@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: MIT
 """pages: one page of a listing, as the server would give it if this rank's keys were all there are.
 
-page() is a generator, so that it can be driven by a client that blocks and by one with an event
-loop. It yields what it needs and is sent the answer:
-
-    Send(request)   a request to the server; the answer is the server's response
-    Refuse(request, error)   the same; if the server refuses it, that is the client's error, else `error`
-    Run(function)   a call that may block, or return an awaitable; the answer is its result
-
-and returns the page. A page is made of the server's own pages: entries are left out, never made up.
+A page is made of the server's own pages: entries are left out, never made up.
 
  -  A page is as full as a server's, and says that there is more only if there is more for this rank:
     the server is asked for pages until one entry more than MaxKeys has come, which is held back. So
@@ -23,51 +16,26 @@ and returns the page. A page is made of the server's own pages: entries are left
     it, and no more once the last one has come. The key that is equal to the prefix, which is shown
     to all ranks, is asked for first, by itself.
 """
-import base64
+import collections
 import itertools
-import json
 import time
+import urllib.parse
 
+from .keys import read_token, write_token
 from .share import ShareError
 
 DEFAULT = 1000  # of MaxKeys
 FULL = 1000  # keys that the server has in a page, at most
 MOST = 16  # pages of the server's that are read to fill one
-TOKEN = "libshard-"
 
 
-class Send:
-    """A request to the server."""
-
-    def __init__(self, request):
-        self.request = request
-
-
-class Refuse(Send):
-    """A request of a listing that fails."""
-
-    def __init__(self, request, error):
-        super().__init__(request)
-        self.error = error
-
-
-class Run:
-    """A call that may block."""
-
-    def __init__(self, function):
-        self.function = function
-
-
-class Operation:
-    """A listing operation of S3's: the names of what is in its requests and responses."""
-
-    def __init__(self, contents, start, following, versions=False, token=None):
-        self.contents = contents  # lists of keys
-        self.start = start  # of a request: the key after which it begins
-        self.following = following  # {of a response: of the request for the next page}
-        self.versions = versions
-        self.token = token  # of a request: an opaque token
-
+# A listing operation of S3's: the names of what is in its requests and responses.
+#
+#   contents    lists of keys
+#   start       of a request: the key after which it begins
+#   following   {of a response: of the request for the next page}
+#   token       of a request: an opaque token. Ours holds (key, epoch, whether it is a common prefix)
+Operation = collections.namedtuple("Operation", "contents start following versions token", defaults=(False, None))
 
 OPERATIONS = {
     "list_objects_v2": Operation(("Contents",), "StartAfter",
@@ -78,26 +46,6 @@ OPERATIONS = {
                                       {"NextKeyMarker": "KeyMarker",
                                        "NextVersionIdMarker": "VersionIdMarker"}, versions=True),
 }
-
-
-# ---- tokens -------------------------------------------------------------------------------------
-
-
-def write_token(key, epoch, is_prefix):
-    """A token that goes on after a key, or after all keys of a common prefix."""
-    text = json.dumps([key, epoch, int(is_prefix)], separators=(",", ":"))
-    return TOKEN + base64.urlsafe_b64encode(text.encode()).decode()
-
-
-def read_token(token):
-    """(key, epoch, whether it is a common prefix), or None: it is not one of ours."""
-    if not isinstance(token, str) or not token.startswith(TOKEN):
-        return None
-    try:
-        key, epoch, is_prefix = json.loads(base64.urlsafe_b64decode(token[len(TOKEN):]))
-    except ValueError:
-        return None
-    return (key, epoch, bool(is_prefix)) if isinstance(key, str) else None
 
 
 # ---- a page -------------------------------------------------------------------------------------
@@ -117,7 +65,7 @@ class _Listing:
         self.base = {name: value for name, value in request.items()
                      if name != operation.start and name not in operation.following.values()}
         token = request.get(operation.token) if operation.token else None
-        self.ours = read_token(token)
+        self.ours = read_token(token, str, int, int)
         self.foreign = token if self.ours is None else None
         start = request.get(operation.start) or None
         self.start = self.ours[0] if self.ours else start if not self.foreign else ""
@@ -157,14 +105,9 @@ class _Listing:
         lists = [(name, "Key") for name in self.operation.contents] + [("CommonPrefixes", "Prefix")]
         encoded = self.encoded and response.get("EncodingType") == "url"
         self.tells_next = self.tells_next or "NextMarker" in response
-        entries, filled = [], 0
-        for name, field in lists:
-            there = response.get(name)
-            if there:
-                filled += 1
-                entries += [(_decode(one[field]) if encoded else one[field], name, one)
-                            for one in there]
-        if filled > 1 and not self.unordered:
+        entries = [(urllib.parse.unquote_plus(one[field]) if encoded else one[field], name, one)
+                   for name, field in lists for one in response.get(name) or ()]
+        if not self.unordered and len([name for name, _ in lists if response.get(name)]) > 1:
             entries.sort(key=lambda one: one[0])
         if self.after_prefix is not None:
             entries = [one for one in entries
@@ -181,7 +124,7 @@ class _Listing:
         if operation.token is None and not operation.versions and entries and not self.unordered:
             following = {operation.start: entries[-1][0]}
         elif self.encoded and response.get("EncodingType") == "url" and not operation.token:
-            following = {name: _decode(value) if name == operation.start else value
+            following = {name: urllib.parse.unquote_plus(value) if name == operation.start else value
                          for name, value in following.items()}
         more = {} if self.operation.versions or self.unordered else {"MaxKeys": FULL}
         return {**self.base, **more, **following} if following else None
@@ -192,7 +135,7 @@ class _Listing:
         marker = response.get("NextKeyMarker")
         if self.operation.versions and marker is not None and entries:
             key = entries[-1][0]
-            if marker != key and marker == _decode(key) and not self.encoded:
+            if marker != key and marker == urllib.parse.unquote_plus(key) and not self.encoded:
                 return {**response, "NextKeyMarker": key}
         return response
 
@@ -214,7 +157,7 @@ class _Listing:
             if name in self.request:
                 page[name] = self.request[name]
                 if self.encoded and name == operation.start:
-                    page[name] = _encode(page[name])
+                    page[name] = urllib.parse.quote(page[name])
             elif name in page and not operation.token:
                 page[name] = ""  # so it is of a request without
             else:
@@ -225,18 +168,6 @@ class _Listing:
         return page
 
 
-def _decode(text):
-    import urllib.parse
-
-    return urllib.parse.unquote_plus(text)
-
-
-def _encode(text):
-    import urllib.parse
-
-    return urllib.parse.quote(text)
-
-
 def _may_be_divided(share, operation, request):
     limit = request.get("MaxKeys")
     texts = [request.get(name) for name in ("Prefix", "Delimiter", operation.start)]
@@ -245,33 +176,34 @@ def _may_be_divided(share, operation, request):
             and share.divides(request.get("Prefix"), request.get("Delimiter")))
 
 
-def page(name, request, share, account=None, ahead=None):
-    """The page that a call of the operation `name` gets. account: a function for share.begin(); it
-    may return an awaitable. ahead: the client's Ahead."""
+async def page(name, request, share, client, ahead):
+    """The page that a call of the operation `name` gets. ahead: the client's Ahead. client has four
+    methods; the first three can be awaited:
+
+        send(request)       the server's response to a request
+        begin(function)     what a function returns that may block
+        account()           for share.begin()
+        is_refused(error)   whether what send() has raised says that the server will not list
+    """
     operation = OPERATIONS[name]
     if not _may_be_divided(share, operation, request):
-        token = read_token(request.get(operation.token)) if operation.token else None
-        if token:  # of a listing that was divided: with MaxKeys=0, say
-            request = _Listing(operation, request).first()
-        return (yield Send(request))
+        if operation.token and read_token(request.get(operation.token), str, int, int):
+            request = _Listing(operation, request).first()  # of one that was divided: with MaxKeys=0, say
+        return await client.send(request)
     listing = _Listing(operation, request)
-    environment = None
-    if account is not None and share.needs_listing():
-        environment = yield Run(account)
-
-    def begin():
-        try:
-            return share.begin(listing.prefix, listing.delimiter, listing.start,
-                               listing.ours[1] if listing.ours else None, operation.versions,
-                               environment)
-        except ShareError as error:
-            return error
-
-    own = yield Run(begin)
-    if isinstance(own, ShareError):
-        yield Refuse({**listing.first(), "MaxKeys": 1}, own)
-        raise own
-    return (yield from _divided(listing, own, ahead or Ahead()))
+    environment = await client.account() if share.needs_listing() else None
+    try:
+        own = await client.begin(lambda: share.begin(
+            listing.prefix, listing.delimiter, listing.start, listing.ours[1] if listing.ours else None,
+            operation.versions, environment))
+    except ShareError as error:
+        try:  # if the server refuses, that is the client's error
+            await client.send({**listing.first(), "MaxKeys": 1})
+        except Exception as answer:  # pylint: disable=broad-except
+            if client.is_refused(answer):
+                raise
+        raise error
+    return await _divided(listing, own, client.send, ahead)
 
 
 class Ahead:
@@ -304,7 +236,7 @@ class Ahead:
         return None
 
 
-def _divided(listing, own, ahead):
+async def _divided(listing, own, send, ahead):
     """The page of a listing that a dataset is in."""
     ordered = not listing.unordered
     after = own.after if ordered else None
@@ -316,7 +248,7 @@ def _divided(listing, own, ahead):
     alone = own.empty and ordered and not listing.operation.versions
     if alone or (seeks and listing.prefix and listing.prefix <= after and (
             listing.start is None or listing.start < listing.prefix)):
-        response = yield Send({**request, "MaxKeys": 1})
+        response = await send({**request, "MaxKeys": 1})
         entries = listing.read(response)
         kept = [one for one in entries if one[0] == listing.prefix]
         if alone or not response.get("IsTruncated"):
@@ -333,7 +265,7 @@ def _divided(listing, own, ahead):
             begin = listing.place(request)
         came, entries = ahead.get(listing, own, begin) or (None, None)
         if came is None:
-            came = yield Send(request)
+            came = await send(request)
             entries = listing.read(came)
         mine = _keep(listing, own, entries)
         if not listing.cuts and kept and len(kept) + len(mine) > listing.limit:
@@ -363,19 +295,15 @@ def _divided(listing, own, ahead):
 
 def _is_past(listing, own, entries):
     """Whether none of the rank's keys follows, under `range`."""
-    if own.last is None or listing.unordered or not entries:
+    if listing.unordered or not entries:
         return False
-    return entries[-1][0] > own.last or (entries[-1][0] == own.last and not listing.operation.versions)
+    last = entries[-1][0]
+    return own.is_past(last) or (last == own.last and not listing.operation.versions)
 
 
 def _keep(listing, own, entries):
     """The entries of a page that this rank sees."""
-    keys = [key for key, of, _ in entries if of != "CommonPrefixes"]
-    if len(keys) == len(entries):
-        flags = own.owned(keys)
-        return [one for one, flag in zip(entries, flags) if flag]
-    flags = iter(own.owned(keys))
-    return [one for one in entries if one[1] == "CommonPrefixes" or next(flags)]
+    return own.kept(entries, lambda entry: None if entry[1] == "CommonPrefixes" else entry[0])
 
 
 def _with_next(listing, own, answer, response, kept):
@@ -387,7 +315,8 @@ def _with_next(listing, own, answer, response, kept):
             if response.get(name) is not None:
                 answer[name] = listing.repaired(response, entries)[name]
     elif operation.token and kept:
-        answer["NextContinuationToken"] = write_token(kept[-1][0], own.epoch, kept[-1][1] == "CommonPrefixes")
+        answer["NextContinuationToken"] = write_token(
+            kept[-1][0], own.epoch, int(kept[-1][1] == "CommonPrefixes"))
     elif kept and (listing.delimiter or listing.tells_next):
         key, of, entry = kept[-1]
         answer["NextMarker"] = entry["Prefix" if of == "CommonPrefixes" else "Key"]

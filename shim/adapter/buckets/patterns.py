@@ -11,6 +11,7 @@ import inspect
 import os
 
 from . import share
+from .keys import awaited, finish
 
 MAGIC = "*?["
 
@@ -23,73 +24,39 @@ def _asked(fs, path, args, kwargs):
     return paths, [one for one in paths if set(MAGIC).intersection(fs._strip_protocol(one))]
 
 
-def _patch_async(cls, is_divided):
-    original = cls._expand_path
+def patch(cls, scheme):
+    """Patch a file system's class."""
+    is_async = inspect.iscoroutinefunction(getattr(cls, "_expand_path", None))
+    original = getattr(cls, "_expand_path" if is_async else "expand_path", None)
+    if original is None:
+        return
 
     async def is_object(fs, path):
         path = fs._strip_protocol(path)
-        if not is_divided(path.rpartition("/")[0]):
+        if not share.is_divided(scheme, path.rpartition("/")[0]):
             return False
         try:
             with share.untouched():
-                return (await fs._info(path))["type"] == "file"
+                return (await awaited((fs._info if is_async else fs.info)(path)))["type"] == "file"
         except OSError:
             return False
 
-    @functools.wraps(original)
-    async def _expand_path(self, path, *args, **kwargs):
-        paths, magic = _asked(self, path, args, kwargs)
-        objects = [one for one in magic if await is_object(self, one)]
+    async def expand(fs, path, *args, **kwargs):
+        paths, magic = _asked(fs, path, args, kwargs)
+        objects = [one for one in magic if await is_object(fs, one)]
         if not objects:
-            return await original(self, paths, *args, **kwargs)
+            return await awaited(original(fs, paths, *args, **kwargs))
         with share.untouched():
-            found = set(await original(self, objects, *args, **kwargs))
+            found = set(await awaited(original(fs, objects, *args, **kwargs)))
         rest = [one for one in paths if one not in objects]
         if rest:
             try:
-                found |= set(await original(self, rest, *args, **kwargs))
+                found |= set(await awaited(original(fs, rest, *args, **kwargs)))
             except FileNotFoundError:
                 pass
         return sorted(found)
 
-    cls._expand_path = _expand_path
-
-
-def _patch_sync(cls, is_divided):
-    original = cls.expand_path
-
-    def is_object(fs, path):
-        path = fs._strip_protocol(path)
-        if not is_divided(path.rpartition("/")[0]):
-            return False
-        try:
-            with share.untouched():
-                return fs.info(path)["type"] == "file"
-        except OSError:
-            return False
-
-    @functools.wraps(original)
-    def expand_path(self, path, *args, **kwargs):
-        paths, magic = _asked(self, path, args, kwargs)
-        objects = [one for one in magic if is_object(self, one)]
-        if not objects:
-            return original(self, paths, *args, **kwargs)
-        with share.untouched():
-            found = set(original(self, objects, *args, **kwargs))
-        rest = [one for one in paths if one not in objects]
-        if rest:
-            try:
-                found |= set(original(self, rest, *args, **kwargs))
-            except FileNotFoundError:
-                pass
-        return sorted(found)
-
-    cls.expand_path = expand_path
-
-
-def patch(cls, is_divided):
-    """Patch a file system's class. is_divided(path): whether ranks see different parts of that folder."""
-    if inspect.iscoroutinefunction(getattr(cls, "_expand_path", None)):
-        _patch_async(cls, is_divided)
-    elif hasattr(cls, "expand_path"):
-        _patch_sync(cls, is_divided)
+    if is_async:
+        cls._expand_path = functools.wraps(original)(expand)
+    else:
+        cls.expand_path = functools.wraps(original)(lambda *args, **kwargs: finish(expand(*args, **kwargs)))

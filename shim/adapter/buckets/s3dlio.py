@@ -13,10 +13,9 @@ import os
 import sys
 import threading
 
-from ..native import native
 from . import share
-from .keys import endpoint_of_environment, split_url, variables
-from .share import ShareError, count_opened
+from .keys import Client, counting, endpoint_of_environment, split_url, variables
+from .share import ShareError
 
 # What the functions take that are wrapped: all that can be compared of them.
 KNOWN = {"list": "(uri, recursive=False, pattern=None)", "create_dataset": "(uri, opts=None)"}
@@ -32,54 +31,55 @@ UNSEEN = {
 UNSEEN_CLASSES = ("PyS3Dataset", "PyS3AsyncDataLoader", "PyParquetStreamLoader")
 
 
+_failed = threading.local()  # error: the last one
+
+
+def _error(line):
+    """RuntimeError, which the library raises."""
+    _failed.error = RuntimeError(line)
+    return _failed.error
+
+
+def _account(endpoint):
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return variables(endpoint, region, addressing="path")
+
+
+S3DLIO = Client("s3", _error, lambda endpoint: endpoint, _account)  # there is no client but an endpoint
+
+
 def _parts(uri):
-    """(endpoint, bucket, key) of s3://bucket/key, and of s3://host:port/bucket/key."""
+    """(endpoint, bucket, key) of s3://bucket/key, and of s3://host:port/bucket/key; bucket None: it is
+    none."""
     endpoint = endpoint_of_environment()
     bucket, key = split_url(uri)
     if bucket and (":" in bucket or bucket.startswith("[")):
         endpoint = "%s://%s" % ((endpoint or "http").partition("://")[0], bucket)
         bucket, _, key = key.partition("/")
-    return endpoint, bucket, key
+    return endpoint, bucket, key or ""
 
 
-def _find(uri):
-    """(share.Share of what a URI selects, or None; the prefix that is asked for): a `*` begins a
-    pattern."""
-    endpoint, bucket, key = _parts(uri)
-    if not bucket:
-        return None, ""
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-    found = share.find("s3", bucket, endpoint, lambda: variables(endpoint, region, addressing="path"))
-    return found, key.partition("*")[0]
-
-
-def _is_flat(uri, recursive):
-    """Whether a list goes through folders; else it ends at the next slash."""
-    return recursive or "**" in str(uri)
+def _prefix(key):
+    """What is asked for: a `*` begins a pattern."""
+    return key.partition("*")[0]
 
 
 def _begin(uri, flat):
-    """The share.Pass of what a URI selects, or None."""
-    found, prefix = _find(uri)
-    return found.begin(prefix, "" if flat else "/") if found is not None else None
+    """The share.Pass of what a URI selects, or None. flat: a list goes through folders; else it ends at
+    the next slash."""
+    endpoint, bucket, key = _parts(uri)
+    return S3DLIO.begin(endpoint, bucket, _prefix(key), "" if flat else "/")
 
 
 def _owned(found, uris, flat):
     """The URIs that are this rank's, and the folders of a list that ends at slashes."""
-    keys = [_parts(uri)[2] for uri in uris]
-    flags = found.owned(keys)
+    def key_of(uri):
+        key = _parts(uri)[2]
+        return None if not flat and key.endswith("/") else key
+
+    mine = found.kept(uris, key_of)
     found.end()
-    return [uri for uri, key, flag in zip(uris, keys, flags)
-            if flag or (not flat and key.endswith("/"))]
-
-
-_failed = threading.local()  # error: the last one
-
-
-def _fail(error):
-    """RuntimeError, which the library raises."""
-    _failed.error = share.raised(RuntimeError, error)
-    return _failed.error
+    return mine
 
 
 # ---- what is divided ---------------------------------------------------------------------------
@@ -91,15 +91,13 @@ def _patch_list(module):
 
     @functools.wraps(original)
     def list_uris(uri, recursive=False, pattern=None):
-        try:
-            flat = _is_flat(uri, recursive)
+        with S3DLIO.errors():
+            flat = recursive or "**" in str(uri)
             found = _begin(uri, flat)
             if found is not None and strange:
                 raise ShareError(STRANGE)
             uris = original(uri, recursive, pattern)
             return uris if found is None else _owned(found, uris, flat)
-        except ShareError as error:
-            raise _fail(error) from None
 
     module.list = list_uris
 
@@ -113,7 +111,7 @@ def _patch_datasets(module):
 
     @functools.wraps(function)
     def create_dataset(uri, opts=None):
-        try:
+        with S3DLIO.errors():
             found = _begin(uri, True)
             if found is None:
                 return function(uri, opts)
@@ -124,8 +122,6 @@ def _patch_datasets(module):
                 raise ShareError("Failed to create S3 dataset: of the objects that %r selects none is "
                                  "this rank's; there are more ranks than objects" % uri)
             return remake(uris, opts)
-        except ShareError as error:
-            raise _fail(error) from None
 
     def __new__(_cls, uri, opts=None):
         return create_dataset(uri, opts)
@@ -147,12 +143,14 @@ def _names_one(uri):
 
 def _refuse(name, uri):
     """Raise if what a URI selects is divided."""
-    found, prefix = _find(uri)
-    if found is not None and found.divides(prefix) and not _names_one(str(uri)):
-        raise _fail(ShareError(
-            "s3dlio's %s lists in Rust, where libshard cannot divide the list: it would get all of %s in "
-            "every rank. Use PyDataset.from_uris(s3dlio.list(...)), which has a rank's part; or set "
-            "SHARD_VIEW=off, for all of it in every rank" % (name, uri)))
+    endpoint, bucket, key = _parts(uri)
+    found = S3DLIO.find(endpoint, bucket)
+    if found is not None and found.divides(_prefix(key)) and not _names_one(str(uri)):
+        with S3DLIO.errors():
+            raise ShareError(
+                "s3dlio's %s lists in Rust, where libshard cannot divide the list: it would get all of %s in "
+                "every rank. Use PyDataset.from_uris(s3dlio.list(...)), which has a rank's part; or set "
+                "SHARD_VIEW=off, for all of it in every rank" % (name, uri))
 
 
 def _refusing(original, name, method=False, listing=lambda *_, **__: True):
@@ -221,14 +219,10 @@ def patch_compat(module):
 # ---- statistics --------------------------------------------------------------------------------
 
 
-def _count(uri, is_opened=lambda bucket, key: True):
-    endpoint, bucket, key = _parts(uri) if native().stats_on() else (None, None, None)
-    if bucket and is_opened(bucket, key):
-        count_opened("s3", bucket, key, endpoint)
-
-
-def _count_one(uri, *_, **__):
-    _count(uri)
+def _count(uri, *_, **__):
+    endpoint, bucket, key = _parts(uri)
+    if bucket:
+        S3DLIO.count(endpoint, bucket, key)
 
 
 def _count_all(uris, *_, **__):
@@ -237,32 +231,23 @@ def _count_all(uris, *_, **__):
 
 
 def _count_range(uri, offset=None, *_, **__):
-    _count(uri, lambda bucket, key: share.is_first_range(bucket, key, offset == 0))
+    _, bucket, key = _parts(uri)
+    if bucket and share.is_first_range(bucket, key, offset == 0):
+        _count(uri)
 
 
 def _count_row_group(uri, rg_idx=None, *_, **__):
     _count_range(uri, rg_idx)
 
 
-def _counting(original, count):
-    """A function that gets objects; count() has its parameters."""
-    @functools.wraps(original)
-    def get(*args, **kwargs):
-        answer = original(*args, **kwargs)
-        count(*args, **kwargs)
-        return answer
-
-    return get
-
-
 def _patch_gets(module):
-    for name, count in (("get", _count_one), ("get_many", _count_all), ("get_range", _count_range),
+    for name, count in (("get", _count), ("get_many", _count_all), ("get_range", _count_range),
                         ("parquet_get_rg", _count_row_group)):
         if hasattr(module, name):
-            setattr(module, name, _counting(getattr(module, name), count))
+            setattr(module, name, counting(getattr(module, name), count))
     cls = getattr(module, "PyDataset", None)
     if hasattr(cls, "from_uris"):  # a loader in Rust gets them all
-        cls.from_uris = staticmethod(_counting(cls.from_uris, _count_all))
+        cls.from_uris = staticmethod(counting(cls.from_uris, _count_all))
 
 
 def patch(module):
@@ -277,4 +262,3 @@ def patch(module):
     for name, original in before.items():
         if getattr(package, name, None) is original and getattr(module, name) is not original:
             setattr(package, name, getattr(module, name))
-

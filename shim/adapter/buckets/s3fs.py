@@ -18,21 +18,15 @@ import inspect
 import sys
 
 from . import botocore, patterns, share
+from .keys import within
 
 _finding = contextvars.ContextVar("libshard_finding", default=False)
-
-
-def _is_divided(path, delimiter="/"):
-    """Whether a listing of this path is one that ranks see different parts of."""
-    bucket, _, key = str(path).partition("/")
-    prefix = key.strip("/") + "/" if key.strip("/") else ""
-    return share.is_divided("s3", bucket, prefix, delimiter)
 
 
 def _is_kept(path):
     """Whether a listing of this path may be kept: it has nothing of a dataset, and no folder above one,
     which every rank is shown: in find() it would stand for an empty share."""
-    return not _is_divided(path, "")
+    return not share.is_divided("s3", str(path), "")
 
 
 def _cache_class(base, once):
@@ -64,38 +58,12 @@ def _cache_class(base, once):
 
 def _probing(method):
     """The method, whose listings are not divided unless find() calls it."""
-    if inspect.iscoroutinefunction(method):
-        @functools.wraps(method)
-        async def probe(self, *args, **kwargs):
-            with share.untouched(not _finding.get()):
-                return await method(self, *args, **kwargs)
-    else:
-        @functools.wraps(method)
-        def probe(self, *args, **kwargs):
-            with share.untouched(not _finding.get()):
-                return method(self, *args, **kwargs)
-    return probe
+    return within(method, lambda: share.untouched(not _finding.get()))
 
 
 def _finds(method):
     """find(), and what it calls."""
-    if inspect.iscoroutinefunction(method):
-        @functools.wraps(method)
-        async def find(self, *args, **kwargs):
-            before = _finding.set(True)
-            try:
-                return await method(self, *args, **kwargs)
-            finally:
-                _finding.reset(before)
-    else:
-        @functools.wraps(method)
-        def find(self, *args, **kwargs):
-            before = _finding.set(True)
-            try:
-                return method(self, *args, **kwargs)
-            finally:
-                _finding.reset(before)
-    return find
+    return within(method, lambda: share.held(_finding, True))
 
 
 def _patch_errors(module):
@@ -127,7 +95,7 @@ def patch(module):
                 type(cache), not inspect.iscoroutinefunction(cls.__dict__.get("_lsdir")))
 
     cls.__init__ = init
-    patterns.patch(cls, _is_divided)
+    patterns.patch(cls, "s3")
     synchronous = getattr(module, "sync_wrapper", None)
     for wrap, names in ((_probing, ("info", "exists", "isdir")), (_finds, ("find",))):
         for name in names:

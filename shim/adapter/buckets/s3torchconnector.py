@@ -12,7 +12,7 @@ import os
 
 from ..recognise import Tree
 from . import share
-from .keys import begin, endpoint_of_environment, errors, kept, variables
+from .keys import Client, counting, endpoint_of_environment, variables
 from .share import ShareError
 
 # Versions 1.0.0 to 1.5.0: {module: {function: its fingerprints}}, see recognise.fingerprints(); one
@@ -66,6 +66,9 @@ def _account(client):
                      addressing="path" if getattr(config, "force_path_style", False) else None)
 
 
+CONNECTOR = Client("s3", _error, _endpoint, _account)
+
+
 # ---- the stream of pages -----------------------------------------------------------------------
 
 
@@ -94,18 +97,17 @@ class Stream:
         return self
 
     def __next__(self):
-        with errors(_error):
+        with CONNECTOR.errors():
             while not self._ended:
                 page = next(self._stream, None)
                 if page is None:
                     break
                 objects, prefixes = page.object_info, page.common_prefixes
-                flags = self._found.owned([one.key for one in objects])
-                last = self._found.last
-                self._ended = bool(last is not None and objects and objects[-1].key > last)
-                if not all(flags):
-                    page = Page(kept(objects, flags), prefixes)
-                if page.object_info or prefixes:
+                mine = self._found.kept(objects, lambda one: one.key)
+                self._ended = bool(objects) and self._found.is_past(objects[-1].key)
+                if len(mine) < len(objects):
+                    page = Page(mine, prefixes)
+                if mine or prefixes:
                     self._shown = True
                     return page
             self._found.end()
@@ -128,8 +130,8 @@ def patch_client(module):
 
     @functools.wraps(original)
     def list_objects(self, bucket, prefix="", delimiter="", *args, **kwargs):
-        with errors(_error):
-            found = begin("s3", bucket, prefix, _endpoint(self), lambda: _account(self), delimiter)
+        with CONNECTOR.errors():
+            found = CONNECTOR.begin(self, bucket, prefix, delimiter)
             if found is not None and _strange:
                 raise ShareError("%s of this s3torchconnector is not a version known to libshard: "
                                  "install s3torchconnector 1.5.0, or list by another client"
@@ -141,15 +143,8 @@ def patch_client(module):
             return Stream(stream, found)
 
     cls.list_objects = list_objects
-    get = cls.get_object
-
-    @functools.wraps(get)
-    def get_object(self, bucket, key, *args, **kwargs):
-        reader = get(self, bucket, key, *args, **kwargs)
-        share.count_opened("s3", bucket, key, _endpoint(self))
-        return reader
-
-    cls.get_object = get_object
+    cls.get_object = counting(
+        cls.get_object, lambda client, bucket, key, *_, **__: CONNECTOR.count(client, bucket, key))
 
 
 def patch_stream(module):
@@ -163,10 +158,9 @@ def patch_stream(module):
     @functools.wraps(original)
     def __setstate__(self, state):
         original(self, state)
-        client = state["client"]
-        with errors(_error):
-            found = begin("s3", state["bucket"], state["prefix"], _endpoint(client),
-                          lambda: _account(client), state["delimiter"], start="")
+        with CONNECTOR.errors():
+            found = CONNECTOR.begin(state["client"], state["bucket"], state["prefix"],
+                                    state["delimiter"], start="")
         if found is not None:
             begun = bool(state.get("complete") or state.get("continuation_token"))
             self._list_stream = Stream(self._list_stream, found, begun)
@@ -203,4 +197,3 @@ def _warn_of_dividing(bucket):
                         "by rank once more, so most objects are read by no rank: set "
                         "enable_sharding=False, or make the dataset before torch.distributed is "
                         "initialized (it then divides among a rank's workers only)" % bucket, node=True)
-

@@ -7,9 +7,9 @@
     page.end()                                          the client has been given the last page
 
 All of them raise ShareError, with a line for people; the seam makes the client's own kind of error
-of it, one that the client itself does not catch: its list must not end, nor be empty. None of them asks the server for anything but through shardctl (the node's listing), which
-begin() starts where the strategy needs one: it may take a while (run it in a thread where there is
-an event loop).
+of it, one that the client itself does not catch: its list must not end, nor be empty. None of them
+asks the server for anything but through shardctl (the node's listing), which begin() starts where the
+strategy needs one: it may take a while (run it in a thread where there is an event loop).
 
 A dataset s3://bucket/prefix is all keys below "prefix/". A key belongs to the innermost dataset
 that it lies in. Keys outside of all, keys that SHARD_INCLUDE leaves out, and a key that is equal to
@@ -21,12 +21,14 @@ goes to the rank of the next key (the last one, if there is none); by hash it is
 import contextlib
 import contextvars
 import errno
+import functools
 import os
 import sys
+import urllib.parse
 
 from .. import objects
 from ..listing import Listing
-from ..native import INFO, WARN, native, speaks
+from ..native import INFO, WARN, is_worker, native, speaks
 
 
 class ShareError(Exception):
@@ -35,16 +37,6 @@ class ShareError(Exception):
     def __init__(self, line, number=errno.EINVAL):
         super().__init__(line)
         self.errno = number
-
-
-def raised(make, error):
-    """make(line), which is an error of a client's own kind, with the errno of a ShareError."""
-    made = make(str(error))
-    try:
-        object.__setattr__(made, "errno", error.errno)  # (minio's is a frozen dataclass)
-    except (AttributeError, TypeError):
-        pass  # a class in C or Rust takes none
-    return made
 
 
 @contextlib.contextmanager
@@ -74,20 +66,15 @@ class Dataset:
         self.shown = False  # whether this process has been given a key of its own
 
 
-_datasets = None
-
-
+@functools.lru_cache(None)
 def datasets():
     """The s3:// and gs:// items of SHARD_DATASET, as Datasets."""
-    global _datasets
-    if _datasets is None:
-        found = []
-        for number, item in enumerate(native().buckets()):
-            scheme, _, rest = item.partition("://")
-            bucket, _, prefix = rest.partition("/")
-            found.append(Dataset(number, scheme, bucket, prefix))
-        _datasets = found
-    return _datasets
+    found = []
+    for number, item in enumerate(native().buckets()):
+        scheme, _, rest = item.partition("://")
+        bucket, _, prefix = rest.partition("/")
+        found.append(Dataset(number, scheme, bucket, prefix))
+    return found
 
 
 def active():
@@ -115,23 +102,11 @@ def is_silent():
     return not _said
 
 
-def is_worker():
-    """Whether this process was started by multiprocessing."""
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
-
-
 # ---- a bucket -----------------------------------------------------------------------------------
 
 
-def same_endpoint(a, b):
-    """Whether two endpoints are one: compared without a scheme's own port and a last slash."""
-    return _plain(a) == _plain(b)
-
-
 def _plain(endpoint):
-    import urllib.parse
-
+    """An endpoint without a scheme's own port and a last slash, to be compared."""
     if not endpoint:
         return ""
     parts = urllib.parse.urlsplit(endpoint if "://" in endpoint else "https://" + endpoint)
@@ -140,9 +115,8 @@ def _plain(endpoint):
                              parts.path.rstrip("/"))
 
 
-def _is_aws(endpoint):
-    import urllib.parse
-
+def is_aws(endpoint):
+    """Whether an endpoint is AWS's own."""
     host = urllib.parse.urlsplit(endpoint or "").hostname or ""
     return not endpoint or host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
@@ -173,7 +147,7 @@ def _settle(dataset, endpoint):
 def _elsewhere(dataset, endpoint):
     """Whether the bucket of this name at this endpoint is not the dataset's."""
     here = dataset.scheme == "s3" and (_said_endpoint() or _first_endpoint(dataset.bucket))
-    if not here or same_endpoint(here, endpoint) or (_is_aws(here) and _is_aws(endpoint)):
+    if not here or _plain(here) == _plain(endpoint) or (is_aws(here) and is_aws(endpoint)):
         return False
     warn_once("the bucket %r at %s is not that of SHARD_DATASET, which is at %s, so all of it is "
               "shown; AWS_ENDPOINT_URL_S3 says where SHARD_DATASET is"
@@ -185,20 +159,30 @@ _untouched = contextvars.ContextVar("libshard_untouched", default=False)
 
 
 @contextlib.contextmanager
-def untouched(on=True):
-    """For the time of a block, listings are not divided: a client asks whether something is
-    there, which is the same for all ranks."""
-    before = _untouched.set(on or _untouched.get())
+def held(variable, value):
+    """For the time of a block, a context's variable has this value."""
+    before = variable.set(value)
     try:
         yield
     finally:
-        _untouched.reset(before)
+        variable.reset(before)
 
 
-def is_divided(scheme, bucket, prefix, delimiter="/"):
-    """Whether a listing of what lies in this prefix is divided, at whatever endpoint."""
-    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
-    return bool(mine) and active() and Share(mine, None, None).divides(prefix, delimiter)
+def untouched(on=True):
+    """For the time of a block, listings are not divided: a client asks whether something is
+    there, which is the same for all ranks."""
+    return held(_untouched, on or _untouched.get())
+
+
+def _parts(scheme, bucket):
+    return [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
+
+
+def is_divided(scheme, path, delimiter="/"):
+    """Whether a listing of what lies in a folder, bucket/path, is divided, at whatever endpoint."""
+    bucket, _, key = path.partition("/")
+    mine, key = _parts(scheme, bucket), key.strip("/")
+    return bool(mine) and active() and Share(mine, None, None).divides(key and key + "/", delimiter)
 
 
 def find(scheme, bucket, endpoint=None, account=None):
@@ -209,7 +193,7 @@ def find(scheme, bucket, endpoint=None, account=None):
     or "NAME" to unset it]; or a function that returns it: asked only if a listing is needed. It may
     raise ShareError.
     """
-    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
+    mine = _parts(scheme, bucket)
     if not mine or _untouched.get() or not active():
         return None
     if _elsewhere(mine[0], endpoint):
@@ -237,6 +221,7 @@ class Share:
         """Whether begin() needs the account."""
         return native().sharing().strategy != b"hash"
 
+    @_no_os_error()
     def begin(self, prefix, delimiter="", start=None, epoch=None, every_version=False, account=None):
         """A Pass over the keys below a prefix, or None if there is nothing to divide. May run
         shardctl.
@@ -245,32 +230,29 @@ class Share:
         page before, if this is a later page of a listing. every_version: keys that are not in the
         node's listing are shown, too, to the rank of the next key. account: instead of find()'s.
         """
-        with _no_os_error():
-            return self._begin(prefix or "", delimiter or "", start, epoch, every_version, account)
-
-    def _begin(self, prefix, delimiter, start, epoch, every_version, account):
+        prefix, delimiter = prefix or "", delimiter or ""
         touched = self._touched(prefix, delimiter)
         if not touched:
             return None
         for one in touched:
             native().run_set_listed(one.number)
             one.begun = one.begun or (not start and one.root.startswith(prefix))
-        rules = _rules()
+        rules, world = _rules()
         _settle(touched[0], self._endpoint)
         if epoch is None:
             root = next((one for one in touched if one.root.startswith(prefix)), touched[0])
             epoch = root.passes.begin(rules) if start is None and root.root.startswith(
                 prefix) else root.passes.now(rules)
         listings = {}
-        if rules.strategy == "hash" and rules.has_listing:
+        if rules.strategy == b"hash" and rules.has_listing:
             warn_once("SHARD_LISTING is not used: SHARD_STRATEGY=hash takes none; unset one",
                       node=True)
-        if rules.strategy != "hash":
+        if rules.strategy != b"hash":
             for one in touched:
-                listings[one] = self._listing(one, account or self._account, rules)
-        return Pass(self, touched, listings, rules, prefix, delimiter, epoch, every_version)
+                listings[one] = self._listing(one, account or self._account, rules, world)
+        return Pass(touched, listings, rules, world, prefix, delimiter, epoch, every_version)
 
-    def _listing(self, dataset, account, rules):
+    def _listing(self, dataset, account, rules, world):
         key = (dataset.url, _plain(self._endpoint))
         found = _listings.get(key)
         if found is None:
@@ -286,33 +268,24 @@ class Share:
             if not found.count:
                 warn_once("%s: there is no key below that prefix%s" % (
                     dataset.url, " of SHARD_INCLUDE" if rules.includes else ""), node=True)
-            elif found.count < rules.size:
+            elif found.count < world.size:
                 warn_once("%s has more ranks than keys (%d ranks, %d keys): some ranks have none"
-                          % (dataset.url, rules.size, found.count), node=True)
+                          % (dataset.url, world.size, found.count), node=True)
         return found
 
 
 _listings = {}  # (url, endpoint) -> Listing, for the life of the process
 
 
-class _Rules:
-    """Rank and strategy, as SHARD_ variables and the launcher say."""
-
-    def __init__(self, sharing, world):
-        self.strategy, self.shuffled = sharing.strategy.decode(), bool(sharing.shuffled)
-        self.auto, self.epoch = bool(sharing.epoch_auto), sharing.epoch
-        self.includes, self.has_listing = bool(sharing.includes), bool(sharing.has_listing)
-        self.rank, self.size = world.rank, world.size
-
-
 def _rules():
+    """(what SHARD_ variables say of sharing out, where this process is in its job); ShareError."""
     error = native().config_fault()
     if error:
         raise ShareError(error)
     world, fault = native().place()
     if fault:
         raise ShareError(fault)
-    return _Rules(native().sharing(), world)
+    return native().sharing(), world
 
 
 class _Passes:
@@ -324,7 +297,7 @@ class _Passes:
 
     def now(self, rules):
         """The epoch."""
-        if not rules.auto:
+        if not rules.epoch_auto:
             return rules.epoch
         if self._epoch is None:
             self._epoch = rules.epoch
@@ -332,7 +305,7 @@ class _Passes:
 
     def begin(self, rules):
         """The same at the beginning of the root."""
-        if rules.auto and self._ended:
+        if rules.epoch_auto and self._ended:
             self._epoch, self._ended = self.now(rules) + 1, False
         return self.now(rules)
 
@@ -350,15 +323,15 @@ class Pass:
     None, and empty is False, where other keys must be shown, too.
     """
 
-    def __init__(self, share, parts, listings, rules, prefix, delimiter, epoch, every_version):
-        self.share, self.prefix, self.delimiter, self.epoch = share, prefix, delimiter, epoch
-        self._parts, self._listings, self._rules = parts, listings, rules
+    def __init__(self, parts, listings, rules, world, prefix, delimiter, epoch, every_version):
+        self.prefix, self.epoch = prefix, epoch
+        self._parts, self._listings, self._world = parts, listings, world
         self._strays = 1 if every_version else 0
         self._inside = len(parts) == 1 and prefix.startswith(parts[0].root)
         self.after = self.last = None
         self.empty = False
         if self._inside and not delimiter and not rules.includes and not rules.shuffled:
-            self._find_limits()
+            self._find_limits(rules.strategy)
         for one in parts:
             one.stats = native().bucket_pass(one.url, self._handle(one), epoch)
 
@@ -366,13 +339,13 @@ class Pass:
         listing = self._listings.get(part)
         return listing.handle if listing is not None else None
 
-    def _find_limits(self):
+    def _find_limits(self, strategy):
         """Of `range` without a shuffle."""
-        part, rules = self._parts[0], self._rules
+        part = self._parts[0]
         listing = self._listings.get(part)
-        if rules.strategy != "range" or listing is None:
+        if strategy != b"range" or listing is None:
             return
-        begin, end = native().range(listing.count, rules.rank, rules.size)
+        begin, end = native().range(listing.count, self._world.rank, self._world.size)
         try:
             after = part.root + listing.name(begin - 1) if begin else None
             last = part.root + listing.name(end - 1) if 0 < end < listing.count else None
@@ -408,9 +381,16 @@ class Pass:
                     flags[i] = 1
         return flags
 
-    def owns(self, key):
-        """The same of one key."""
-        return bool(self.owned([key])[0])
+    def kept(self, items, key_of):
+        """The items of a page whose keys are this rank's, and those that have none, as a common
+        prefix: key_of(item) is None."""
+        keys = [key_of(item) for item in items]
+        flags = iter(self.owned([key for key in keys if key is not None]))
+        return [item for item, key in zip(items, keys) if key is None or next(flags)]
+
+    def is_past(self, key):
+        """Whether none of the rank's keys follows one that follows this."""
+        return self.last is not None and key > self.last
 
     def _flags(self, part, keys):
         try:
@@ -428,7 +408,7 @@ class Pass:
                 part.passes.end(self.epoch)
                 if part.begun and not part.shown and part not in self._listings and not is_worker():
                     warn_once("%s: rank %d of %d has no key by hash: more ranks than keys, or "
-                              "chance" % (part.url, self._rules.rank, self._rules.size))
+                              "chance" % (part.url, self._world.rank, self._world.size))
 
 
 # ---- statistics ---------------------------------------------------------------------------------
@@ -456,8 +436,7 @@ def count_opened(scheme, bucket, key, endpoint=None):
     for url in objects.urls():
         if whole.startswith(url):
             native().bucket_opened(url, whole[len(url):])
-    mine = [one for one in datasets() if one.scheme == scheme and one.bucket == bucket
-            and key.startswith(one.root)]
+    mine = [one for one in _parts(scheme, bucket) if key.startswith(one.root)]
     if mine and active() and not _elsewhere(mine[0], endpoint):
         part = max(mine, key=lambda one: len(one.root))
         native().bucket_opened(part.url, key[len(part.root):])

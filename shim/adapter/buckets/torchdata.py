@@ -8,11 +8,10 @@ own.)
 import functools
 import os
 
-from . import share
-from .keys import begin, errors, kept, split_url, variables
+from .keys import Client, counting, split_url, variables
 
 
-def _endpoint():
+def _endpoint(_handler):
     """The class has a variable of its own, and knows none of AWS's."""
     endpoint = os.environ.get("S3_ENDPOINT_URL") or None
     if endpoint and "://" not in endpoint:
@@ -21,8 +20,9 @@ def _endpoint():
     return endpoint
 
 
-def _account():
-    return variables(_endpoint(), addressing="path")
+# ValueError: as the class does for what a server refuses.
+HANDLER = Client("s3", ValueError, _endpoint,
+                 lambda handler: variables(_endpoint(handler), addressing="path"))
 
 
 _passes = {}  # id of a handler -> (URL, the pass of its list until now, or None)
@@ -40,10 +40,10 @@ def patch(module):
         bucket, prefix = split_url(url)
         if not bucket:
             return list_original(self, url)
-        with errors(ValueError):  # as the class does for what a server refuses
+        with HANDLER.errors():
             listed, found = _passes.get(id(self), (None, None))
             if listed != url:
-                found = begin("s3", bucket, prefix, _endpoint(), _account)
+                found = HANDLER.begin(self, bucket, prefix)
                 _passes[id(self)] = url, found
             while True:
                 urls = list_original(self, url)
@@ -53,7 +53,7 @@ def patch(module):
                     _passes.pop(id(self), None)
                     found.end()
                     return urls
-                urls = kept(urls, found.owned([split_url(one)[1] for one in urls]))
+                urls = found.kept(urls, lambda one: split_url(one)[1])
                 if urls:
                     return urls  # an empty page would be the end
 
@@ -62,15 +62,10 @@ def patch(module):
         _passes.pop(id(self), None)
         return clear_original(self)
 
-    read_original = cls.s3_read
-
-    @functools.wraps(read_original)
-    def s3_read(self, url):
-        answer = read_original(self, url)
+    def count(handler, url):
         bucket, key = split_url(url)
         if bucket:
-            share.count_opened("s3", bucket, key, _endpoint())
-        return answer
+            HANDLER.count(handler, bucket, key)
 
-    cls.list_files, cls.clear_marker, cls.s3_read = list_files, clear_marker, s3_read
-
+    cls.list_files, cls.clear_marker = list_files, clear_marker
+    cls.s3_read = counting(cls.s3_read, count)

@@ -17,9 +17,10 @@ class TestModules(unittest.TestCase):
     """The modules that libshard.so holds."""
 
     def test_embedded(self):
-        """All files, as they are."""
+        """All files, as they are, and the one that is made of C's declarations."""
         files = {os.path.relpath(path, PYTHON): path
                  for path in glob.glob(os.path.join(PYTHON, "**", "*.py"), recursive=True)}
+        files["contract.py"] = os.path.join(os.path.dirname(_libshard.LIBRARY), "gen", "adapter", "contract.py")
         self.assertGreater(len(files), 10)
         self.assertEqual(set(_libshard.SOURCES), set(files))
         for file, path in files.items():
@@ -154,6 +155,18 @@ class TestPackages(unittest.TestCase):
         self.assertEqual(len(warned.splitlines()), 1, warned)
         self.assertIn("DLIO runs unmodified", warned)
         self.assertIn("is not a version known to libshard", warned)
+
+    def test_buckets_broken(self):
+        """Where clients of buckets cannot be patched none is imported, at the second try neither."""
+        said, warned = run_python(
+            "import _libshard\n"
+            "_libshard.SOURCES['buckets/__init__.py'] = 'raise ValueError(\"broken\")'\n"
+            "for _ in range(2):\n"
+            "    try:\n        import ssl\n        print('imported')\n"
+            "    except ValueError as error:\n        print(error)",
+            env={"SHARD_DATASET": "s3://bucket/train", "SHARD_RANK": "0", "SHARD_SIZE": "2"})
+        self.assertEqual(said, "broken\nbroken\n")
+        self.assertEqual(warned.count("cannot be divided"), 2)
 
     def test_absent(self):
         """A program that only tries to import DLIO keeps its shard view."""

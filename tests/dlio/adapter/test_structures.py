@@ -1,11 +1,11 @@
-"""The structures that ctypes mirrors against those of include/libshard.h."""
+"""The structures that ctypes mirrors, made by scripts/contract.awk, against those of include/libshard.h."""
 import ctypes
 import os
 import subprocess
 import tempfile
 import unittest
 
-from _libshard import native
+from _libshard import contract, native
 
 from .plain import REPO
 
@@ -48,7 +48,8 @@ class TestStructures(unittest.TestCase):
     def test_fields(self):
         """Same names, types, offsets and sizes; and no field of C is missing: what is between two
         fields, and behind the last, is not more than alignment asks for."""
-        for name, mirror in (("shard_listing_info", native.Info), ("shard_world", native.World)):
+        for name in ("shard_listing_info", "shard_world", "shard_sharing"):
+            mirror = getattr(contract, name)
             with self.subTest(name):
                 size, fields = self.told_by_c(name, mirror._fields_)
                 self.assertEqual(size, ctypes.sizeof(mirror))
@@ -69,4 +70,4 @@ class TestStructures(unittest.TestCase):
         self.assertIn("enum shard_view { %s };" % ", ".join(
             "SHARD_VIEW_" + view.upper() for view in native.VIEWS), text)
         self.assertIn("%d error, %d warn, %d info, %d debug" % (
-            native.ERROR, native.WARN, native.INFO, native.DEBUG), text)
+            native.ERROR, native.WARN, native.INFO, contract.SHARD_LOG_DEBUG), text)

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#include "adapter/python.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+
+struct shard_python py;
+
+static const struct {
+  const char *name;
+  void **at;
+} symbols[] = {
+#define F(result, name, parameters) {#name, (void **)&py.name},
+    SHARD_PYTHON(F)
+#undef F
+        {"PyExc_IndexError", (void **)&py.IndexError},
+    {"_Py_NoneStruct", (void **)&py.None},
+};
+
+bool shard_python_find(void) {
+  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+    *symbols[i].at = dlsym(RTLD_DEFAULT, symbols[i].name);
+    if (!*symbols[i].at) {
+      return false;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * python.h - CPython's functions that are used here: all of the stable ABI, and looked up by name,
+ * as libshard.so is not linked to any libpython.
+ */
+#ifndef SHARD_ADAPTER_PYTHON_H
+#define SHARD_ADAPTER_PYTHON_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct object object; /* PyObject */
+
+struct method { /* PyMethodDef */
+  const char *name;
+  object *(*function)(object *self, object *argument);
+  int flags;
+  const char *doc;
+};
+enum { METH_O = 0x0008 };
+enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
+
+/* clang-format off */
+#define SHARD_PYTHON(F)                                                      \
+  F(int, PySys_AddAuditHook, (int (*)(const char *, object *, void *), void *)) \
+  F(object *, PyTuple_GetItem, (object *, ssize_t))                          \
+  F(const char *, PyBytes_AsString, (object *))                              \
+  F(const char *, PyUnicode_AsUTF8AndSize, (object *, ssize_t *))            \
+  F(object *, PyUnicode_FromString, (const char *))                          \
+  F(object *, PyUnicode_InternFromString, (const char *))                    \
+  F(object *, PyUnicode_DecodeFSDefaultAndSize, (const char *, ssize_t))     \
+  F(int, PyIndex_Check, (object *))                                          \
+  F(ssize_t, PyNumber_AsSsize_t, (object *, object *))                       \
+  F(object *, PyImport_GetModuleDict, (void))                                \
+  F(object *, PyImport_AddModule, (const char *))                            \
+  F(object *, PyModule_GetDict, (object *))                                  \
+  F(object *, PyDict_New, (void))                                            \
+  F(object *, PyDict_GetItemString, (object *, const char *))                \
+  F(int, PyDict_SetItemString, (object *, const char *, object *))           \
+  F(object *, PyEval_GetBuiltins, (void))                                    \
+  F(object *, PyEval_EvalCode, (object *, object *, object *))               \
+  F(object *, Py_CompileString, (const char *, const char *, int))           \
+  F(object *, PyDescr_NewMethod, (object *, struct method *))                \
+  F(object *, PyObject_GetAttr, (object *, object *))                        \
+  F(int, PyObject_SetAttrString, (object *, const char *, object *))         \
+  F(object *, PyObject_CallMethod, (object *, const char *, const char *, ...)) \
+  F(object *, PyErr_Occurred, (void))                                        \
+  F(void, PyErr_Clear, (void))                                               \
+  F(void, PyErr_SetString, (object *, const char *))                         \
+  F(void, PyErr_WriteUnraisable, (object *))                                 \
+  F(void, PyMem_SetupDebugHooks, (void))                                     \
+  F(void, Py_DecRef, (object *))
+/* clang-format on */
+
+/* The functions, by their names. All are there once shard_python_find() has returned true. */
+extern struct shard_python {
+#define F(result, name, parameters) result(*name) parameters;
+  SHARD_PYTHON(F)
+#undef F
+  object **IndexError; /* &PyExc_IndexError */
+  object *None;        /* &_Py_NoneStruct */
+} py;
+
+/* Look all of them up; false: this is not CPython, or one older than 3.8. */
+bool shard_python_find(void);
+
+/* End a reference, which may be NULL. */
+static inline void shard_python_end(object *reference) {
+  if (reference) {
+    py.Py_DecRef(reference);
+  }
+}
+
+#endif
