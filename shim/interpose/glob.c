@@ -15,11 +15,10 @@
  * gl_stat instead, and misses dangling links. Without that flag both are the same, so under the
  * view both are the newer one.
  */
-#include "interpose/glob.h"
-
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
@@ -34,8 +33,11 @@ static void *open_dir(const char *name) { return opendir(name); }
 static struct dirent *read_dir(void *dir) { return readdir(dir); }
 static void close_dir(void *dir) { closedir(dir); }
 
-int shard_glob_expand(const char *pattern, int flags, int (*on_error)(const char *, int),
-                      glob_t *result) {
+static int run_glob(typeof(&glob) real, const char *pattern, int flags,
+                    int (*on_error)(const char *, int), glob_t *result) {
+  if (!shard_view_active() || (flags & GLOB_ALTDIRFUNC) || !pattern || !result) {
+    return real(pattern, flags, on_error, result);
+  }
   glob_t copy = *result;
   copy.gl_opendir = open_dir;
   copy.gl_readdir = read_dir;
@@ -59,14 +61,6 @@ int shard_glob_expand(const char *pattern, int flags, int (*on_error)(const char
     result->gl_flags = copy.gl_flags | (result->gl_flags & GLOB_ALTDIRFUNC);
   }
   return rc;
-}
-
-static int run_glob(typeof(&glob) real, const char *pattern, int flags,
-                    int (*on_error)(const char *, int), glob_t *result) {
-  if (!shard_view_active() || (flags & GLOB_ALTDIRFUNC) || !pattern || !result) {
-    return real(pattern, flags, on_error, result);
-  }
-  return shard_glob_expand(pattern, flags, on_error, result);
 }
 
 SHARD_EXPORT int glob(const char *restrict pattern, int flags, int (*on_error)(const char *, int),
