@@ -692,29 +692,8 @@ SHARD_EXPORT int fts_close(FTS *fts) {
   return shard_handles_remove(&ours, fts) ? end_walk(fts) : shard_real()->fts_close(fts);
 }
 
-SHARD_EXPORT FTS64 *fts64_open(char *const *paths, int options,
-                               int (*compare)(const FTSENT64 **, const FTSENT64 **)) {
-  if (!shard_view_active()) {
-    return shard_real()->fts64_open(paths, options, compare);
-  }
-  return (FTS64 *)begin_walk(paths, options,
-                             (int (*)(const FTSENT **, const FTSENT **))(void (*)(void))compare);
-}
-
-SHARD_EXPORT FTSENT64 *fts64_read(FTS64 *fts) {
-  return is_ours((FTS *)fts) ? (FTSENT64 *)read_next((FTS *)fts) : shard_real()->fts64_read(fts);
-}
-
-SHARD_EXPORT FTSENT64 *fts64_children(FTS64 *fts, int instruction) {
-  return is_ours((FTS *)fts) ? (FTSENT64 *)list_children((FTS *)fts, instruction)
-                             : shard_real()->fts64_children(fts, instruction);
-}
-
-SHARD_EXPORT int fts64_set(FTS64 *fts, FTSENT64 *entry, int instruction) {
-  return is_ours((FTS *)fts) ? set_instruction((FTSENT *)entry, instruction)
-                             : shard_real()->fts64_set(fts, entry, instruction);
-}
-
-SHARD_EXPORT int fts64_close(FTS64 *fts) {
-  return shard_handles_remove(&ours, fts) ? end_walk((FTS *)fts) : shard_real()->fts64_close(fts);
-}
+SHARD_ALIAS(fts64_open, fts_open);
+SHARD_ALIAS(fts64_read, fts_read);
+SHARD_ALIAS(fts64_children, fts_children);
+SHARD_ALIAS(fts64_set, fts_set);
+SHARD_ALIAS(fts64_close, fts_close);

@@ -429,52 +429,30 @@ static int walk_path(const char *path, __ftw_func_t call, __nftw_func_t call_n, 
 
 /* ---- the calls ---- */
 
-/* A stat is a stat64 (above), so their functions are alike, too. */
-static __ftw_func_t narrow_call(__ftw64_func_t call) { return (__ftw_func_t)(void (*)(void))call; }
-static __nftw_func_t narrow_call_n(__nftw64_func_t call) {
-  return (__nftw_func_t)(void (*)(void))call;
-}
-
-static int nftw_checked(const char *path, __nftw_func_t call, int most, int flags) {
-  if (flags & ~ALL_FLAGS) {
-    errno = EINVAL;
-    return -1;
-  }
-  return walk_path(path, NULL, call, most, flags);
-}
-
 SHARD_EXPORT int ftw(const char *path, __ftw_func_t call, int most) {
   if (!shard_view_active()) {
     return shard_real()->ftw(path, call, most);
   }
   return walk_path(path, call, NULL, most, 0);
 }
-
-SHARD_EXPORT int ftw64(const char *path, __ftw64_func_t call, int most) {
-  if (!shard_view_active()) {
-    return shard_real()->ftw64(path, call, most);
-  }
-  return walk_path(path, narrow_call(call), NULL, most, 0);
-}
+SHARD_ALIAS(ftw64, ftw);
 
 SHARD_EXPORT int nftw(const char *path, __nftw_func_t call, int most, int flags) {
   if (!shard_view_active()) {
     return shard_real()->nftw(path, call, most, flags);
   }
-  return nftw_checked(path, call, most, flags);
-}
-
-SHARD_EXPORT int nftw64(const char *path, __nftw64_func_t call, int most, int flags) {
-  if (!shard_view_active()) {
-    return shard_real()->nftw64(path, call, most, flags);
+  if (flags & ~ALL_FLAGS) {
+    errno = EINVAL;
+    return -1;
   }
-  return nftw_checked(path, narrow_call_n(call), most, flags);
+  return walk_path(path, NULL, call, most, flags);
 }
+SHARD_ALIAS(nftw64, nftw);
 
 /* For programs linked before glibc 2.3.3 FTW_ACTIONRETVAL is unknown; unknown flags do no harm. */
 #if defined(__x86_64__)
-int shard_old_nftw(const char *path, __nftw_func_t call, int most, int flags);
-int shard_old_nftw64(const char *path, __nftw64_func_t call, int most, int flags);
+typeof(nftw) shard_old_nftw, shard_old_nftw64;
+SHARD_ALIAS(shard_old_nftw64, shard_old_nftw);
 SHARD_OLD(nftw);
 SHARD_OLD(nftw64);
 
@@ -483,12 +461,5 @@ SHARD_EXPORT int shard_old_nftw(const char *path, __nftw_func_t call, int most, 
     return shard_real()->old_nftw(path, call, most, flags);
   }
   return walk_path(path, NULL, call, most, flags & OLD_FLAGS);
-}
-
-SHARD_EXPORT int shard_old_nftw64(const char *path, __nftw64_func_t call, int most, int flags) {
-  if (!shard_view_active()) {
-    return shard_real()->old_nftw64(path, call, most, flags);
-  }
-  return walk_path(path, NULL, narrow_call_n(call), most, flags & OLD_FLAGS);
 }
 #endif

@@ -68,25 +68,16 @@ SHARD_EXPORT int glob(const char *restrict pattern, int flags, int (*on_error)(c
   return run_glob(shard_real()->glob, pattern, flags, on_error, result);
 }
 
-SHARD_EXPORT int glob64(const char *restrict pattern, int flags, int (*on_error)(const char *, int),
-                        glob64_t *restrict result) {
-  return run_glob((typeof(&glob))shard_real()->glob64, pattern, flags, on_error, (glob_t *)result);
-}
+SHARD_ALIAS(glob64, glob);
 
 #ifdef SHARD_OLDEST_GLIBC
-typeof(glob) shard_old_glob;
-typeof(glob64) shard_old_glob64;
+typeof(glob) shard_old_glob, shard_old_glob64;
+SHARD_ALIAS(shard_old_glob64, shard_old_glob);
 SHARD_OLD(glob);
 SHARD_OLD(glob64);
 
 SHARD_EXPORT int shard_old_glob(const char *restrict pattern, int flags,
                                 int (*on_error)(const char *, int), glob_t *restrict result) {
   return run_glob(shard_real()->old_glob, pattern, flags, on_error, result);
-}
-
-SHARD_EXPORT int shard_old_glob64(const char *restrict pattern, int flags,
-                                  int (*on_error)(const char *, int), glob64_t *restrict result) {
-  return run_glob((typeof(&glob))shard_real()->old_glob64, pattern, flags, on_error,
-                  (glob_t *)result);
 }
 #endif

@@ -20,8 +20,6 @@ static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "scandir is scan
 
 typedef int selector(const struct dirent *);
 typedef int comparer(const struct dirent **, const struct dirent **);
-typedef int selector64(const struct dirent64 *);
-typedef int comparer64(const struct dirent64 **, const struct dirent64 **);
 
 struct scan {
   DIR *dir;
@@ -134,18 +132,5 @@ SHARD_EXPORT int scandirat(int at, const char *restrict name, struct dirent ***r
   return scan_stream(open_at(at, name), list, wanted, compare, saved);
 }
 
-SHARD_EXPORT int scandir64(const char *restrict name, struct dirent64 ***restrict list,
-                           selector64 *wanted, comparer64 *compare) {
-  if (!shard_view_active()) {
-    return shard_real()->scandir64(name, list, wanted, compare);
-  }
-  return scandir(name, (struct dirent ***)list, (selector *)wanted, (comparer *)compare);
-}
-
-SHARD_EXPORT int scandirat64(int at, const char *restrict name, struct dirent64 ***restrict list,
-                             selector64 *wanted, comparer64 *compare) {
-  if (!shard_view_active()) {
-    return shard_real()->scandirat64(at, name, list, wanted, compare);
-  }
-  return scandirat(at, name, (struct dirent ***)list, (selector *)wanted, (comparer *)compare);
-}
+SHARD_ALIAS(scandir64, scandir);
+SHARD_ALIAS(scandirat64, scandirat);
