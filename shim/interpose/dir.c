@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -351,4 +352,41 @@ SHARD_EXPORT long telldir(DIR *dir) {
   long position = s->position;
   unlock_stream(s);
   return position;
+}
+
+/* ---- for the calls that libc does past these ---- */
+
+DIR *shard_dir_open(int at, const char *name) {
+  int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return NULL;
+  }
+  DIR *dir = fdopendir(fd);
+  if (!dir) {
+    int error = errno;
+    close(fd);
+    errno = error;
+  }
+  return dir;
+}
+
+int shard_dir_next(DIR *dir, const struct dirent **entry) {
+  int saved = errno;
+  errno = 0;
+  *entry = readdir(dir);
+  if (!*entry && errno != 0) {
+    return -1;
+  }
+  errno = saved;
+  return *entry != NULL;
+}
+
+void shard_dir_close(DIR *dir) {
+  int saved = errno;
+  closedir(dir);
+  errno = saved;
+}
+
+bool shard_dir_is_dot(const char *name) {
+  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
