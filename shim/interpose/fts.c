@@ -113,7 +113,7 @@ static void forget_children(FTS *fts) {
 }
 
 static FTSENT *sort_list(const FTS *fts, FTSENT *list, size_t count) {
-  FTSENT **array = fts->fts_compar && count > 1 ? malloc(count * sizeof(*array)) : NULL;
+  FTSENT **array = fts->fts_compar && count > 1 ? malloc(count * sizeof(FTSENT *)) : NULL;
   if (!array) {
     return list; /* if there is no memory: as glibc, leave it unsorted */
   }
@@ -121,7 +121,7 @@ static FTSENT *sort_list(const FTS *fts, FTSENT *list, size_t count) {
   for (FTSENT *e = list; e; e = e->fts_link) {
     array[n++] = e;
   }
-  qsort(array, n, sizeof(*array), fts->fts_compar);
+  qsort(array, n, sizeof(FTSENT *), fts->fts_compar);
   for (size_t i = 0; i < n; i++) {
     array[i]->fts_link = i + 1 < n ? array[i + 1] : NULL;
   }

@@ -83,7 +83,7 @@ SHARD_EXPORT int wordexp(const char *restrict words, wordexp_t *restrict result,
     return shard_real()->wordexp(words, result, flags);
   }
   const char *ifs = getenv("IFS");
-  struct judge j = {.joined = ifs && !*ifs};
+  struct judge j = {.joined = ifs && !*ifs, .seen = ""};
   size_t before = flags & WRDE_APPEND ? result->we_wordc : 0;
   int rc = shard_real()->wordexp(words, result, flags), saved = errno, error = 0;
   if ((rc != 0 && rc != WRDE_NOSPACE) || !result->we_wordv) {
