@@ -7,22 +7,22 @@
 #          SHARD_OLD() in the source gives old versions.
 set -eu
 rows=$(cat)
-# versions EXPRESSION: print it for each VERSIONS row; \1: name, \2: old version, \3: new version
+# versions EXPRESSION: print it for each VERSIONS or ALIAS_VERSIONS row; \2: name, \3: old version, \4: new version
 versions() {
-  printf '%s\n' "$rows" | sed -n 's/^VERSIONS(\(.*\), "\(.*\)", "\(.*\)")$/'"$1/p"
+  printf '%s\n' "$rows" | sed -n 's/^\(ALIAS_\)\{0,1\}VERSIONS(\(.*\), "\(.*\)", "\(.*\)")$/'"$1/p"
 }
 case $1 in
 names)
-  printf '%s\n' "$rows" | sed -n 's/^CALL(\(.*\), \(.*\))$/\1 \2/p; s/^API(\(.*\))$/\1 API/p'
+  printf '%s\n' "$rows" | sed -n 's/^CALL(\(.*\), \(.*\))$/\1 \2/p; s/^ALIAS(\(.*\), \(.*\))$/\1 \2/p; s/^API(\(.*\))$/\1 API/p'
   ;;
 map)
-  old=$(versions '\2' | sort -u)
+  old=$(versions '\3' | sort -u)
   [ -n "$old" ] || echo '{ local: shard_old_*; };'
   for version in $old; do
     echo "$version { local: shard_old_*; };"
   done
-  for version in $(versions '\3' | sort -u); do
-    echo "$version { global: $(versions '\3 \1;' | sed -n "s/^$version //p" | tr '\n' ' ')};"
+  for version in $(versions '\4' | sort -u); do
+    echo "$version { global: $(versions '\4 \2;' | sed -n "s/^$version //p" | tr '\n' ' ')};"
   done
   ;;
 esac

@@ -70,7 +70,6 @@ void shard_stream_writer_free(struct shard_stream_writer *p) {
 }
 
 uint64_t shard_stream_writer_count(const struct shard_stream_writer *p) { return p->parts; }
-uint64_t shard_stream_writer_names(const struct shard_stream_writer *p) { return p->visible; }
 
 /* ---- directories ------------------------------------------------------------------------------
  */

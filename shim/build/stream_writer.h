@@ -36,9 +36,8 @@ int shard_stream_writer_end(struct shard_stream_writer *writer);
 /* The listing has failed: remove all parts, so that they do not fill a cache in memory. */
 void shard_stream_writer_drop(struct shard_stream_writer *writer);
 
-/* How many parts are published, and how many names are in them. */
+/* How many parts are published. */
 uint64_t shard_stream_writer_count(const struct shard_stream_writer *writer);
-uint64_t shard_stream_writer_names(const struct shard_stream_writer *writer);
 
 /* Free the writer; the parts stay. NULL is allowed. */
 void shard_stream_writer_free(struct shard_stream_writer *writer);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -63,9 +62,8 @@ struct pending_run {
 struct shard_writer {
   char *path, *folder;
   struct shard_whole whole;
-  char temporary[PATH_MAX]; /* its path, for shard_writer_temporary() */
-  off_t written;            /* bytes handed to the kernel */
-  off_t reserved;           /* bytes of space the file system has promised */
+  off_t written;  /* bytes handed to the kernel */
+  off_t reserved; /* bytes of space the file system has promised */
   uint8_t *buffer;
   size_t filled;
   struct table_state names, others;
@@ -262,10 +260,6 @@ void shard_writer_abort(struct shard_writer *w) {
     shard_whole_abort(&w->whole);
     free_writer(w);
   }
-}
-
-const char *shard_writer_temporary(struct shard_writer *w) {
-  return shard_whole_temporary(&w->whole, w->temporary);
 }
 
 /* Append an entry to an index. */
@@ -597,10 +591,6 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
   w->attributes.ino[at] = ino;
   w->attributes.type[at] = type;
   return at + 1 == SHARD_BLOCK_NAMES ? end_attributes(w, SHARD_BLOCK_NAMES) : 0;
-}
-
-int shard_writer_add(struct shard_writer *w, const char *name, size_t length) {
-  return shard_writer_put(w, SHARD_WRITER_NAMES, name, length, 0, 0);
 }
 
 int shard_writer_dir(struct shard_writer *w, const struct shard_dir *id, const char *path) {

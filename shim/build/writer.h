@@ -33,9 +33,6 @@ enum shard_writer_table { SHARD_WRITER_NAMES, SHARD_WRITER_OTHERS };
 int shard_writer_put(struct shard_writer *w, enum shard_writer_table table, const char *name,
                      size_t length, uint64_t ino, uint8_t type);
 
-/* Append a name without attributes to the names. */
-int shard_writer_add(struct shard_writer *w, const char *name, size_t length);
-
 /* Add a directory walked and its path relative to the root. 0 or -ENOMEM. */
 int shard_writer_dir(struct shard_writer *w, const struct shard_dir *id, const char *path);
 
@@ -56,8 +53,5 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
 
 /* Remove the temporary and free w. NULL is allowed. */
 void shard_writer_abort(struct shard_writer *w);
-
-/* The temporary's path, for messages; lives as long as w. */
-const char *shard_writer_temporary(struct shard_writer *w);
 
 #endif

@@ -118,7 +118,7 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
                         const char *const *environment, int lock, char *err, size_t size) {
   b->words[0] = 0;
   b->signal = 0;
-  int program = shard_self_program("shardctl", b->program, sizeof(b->program), err, size);
+  int program = shard_self_program(b->program, sizeof(b->program), err, size);
   if (program < 0) {
     return program;
   }
@@ -329,7 +329,7 @@ int shard_builder_run(char **arguments, char *const *environment, int64_t deadli
   posix_spawnattr_t attributes;
   char path[PATH_MAX], link[40];
   pid_t pid;
-  int program = shard_self_program("shardctl", path, sizeof(path), err, size);
+  int program = shard_self_program(path, sizeof(path), err, size);
   if (program < 0) {
     return program;
   }

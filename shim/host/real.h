@@ -50,6 +50,10 @@ extern struct shard_real shard_real_table __attribute__((visibility("hidden")));
 /* How a wrapper is declared: seen by the program, whatever its visibility in the header. */
 #define SHARD_EXPORT __attribute__((visibility("default")))
 
+/* Gives the wrapper `of` the name `name`, too, whose type libc's headers have. */
+#define SHARD_ALIAS(name, of)                                                                      \
+  extern typeof(name) name __attribute__((alias(#of), visibility("default")))
+
 /* Makes the wrapper shard_old_NAME, which is declared, the old version of a call. */
 #define SHARD_OLD(name) SHARD_VERSIONED(shard_old_##name, #name "@" SHARD_OLDEST_GLIBC)
 #if __has_attribute(symver)

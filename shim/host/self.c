@@ -116,18 +116,18 @@ static int open_program(const struct stat *library, const char *path, char *err,
   return rc ? rc : fd;
 }
 
-int shard_self_program(const char *name, char *path, size_t size, char *err, size_t err_size) {
+int shard_self_program(char *path, size_t size, char *err, size_t err_size) {
   struct stat library;
   if (shard_self_path(path, size) != 0 || stat(path, &library) != 0) {
     return shard_error_set(
         err, err_size, -ENOENT,
-        "%s was not found, for it is not known where libshard.so lies ('%.300s')", name, loaded);
+        "shardctl was not found, for it is not known where libshard.so lies ('%.300s')", loaded);
   }
   char *end = strrchr(path, '/');
   size_t length = (size_t)(end - path), room = size - length;
   const char *const places[] = {"/", installed(path, length)};
   for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && places[i]; i++) {
-    if ((size_t)snprintf(end, room, "%s%s", places[i], name) < room) {
+    if ((size_t)snprintf(end, room, "%sshardctl", places[i]) < room) {
       int fd = open_program(&library, path, err, err_size);
       if (fd != -ENOENT) {
         return fd;
@@ -136,7 +136,7 @@ int shard_self_program(const char *name, char *path, size_t size, char *err, siz
   }
   *end = 0;
   return shard_error_set(err, err_size, -ENOENT,
-                         "%s was not found beside libshard.so ('%.300s'); build or install both "
-                         "together",
-                         name, path);
+                         "shardctl was not found beside libshard.so ('%.300s'); build or install "
+                         "both together",
+                         path);
 }

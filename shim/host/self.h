@@ -15,7 +15,7 @@ void shard_self_init(void);
 int shard_self_path(char *buf, size_t size);
 
 /*
- * Open (O_PATH) a program of ours: beside this library; or, if that lies in a folder `lib` or
+ * Open (O_PATH) shardctl: beside this library; or, if that lies in a folder `lib` or
  * `lib64`, in ../bin; or, in lib/x86_64-linux-gnu, in ../../bin. It must belong to root, to this
  * user or to the owner of this library, and nobody else may be able to write to it.
  *
@@ -23,6 +23,6 @@ int shard_self_path(char *buf, size_t size);
  * once more may get something else. path[size]: its path, for people. Or a negative errno and a
  * line in err[err_size].
  */
-int shard_self_program(const char *name, char *path, size_t size, char *err, size_t err_size);
+int shard_self_program(char *path, size_t size, char *err, size_t err_size);
 
 #endif

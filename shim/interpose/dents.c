@@ -80,14 +80,7 @@ SHARD_EXPORT ssize_t getdirentries(int fd, char *restrict buf, size_t size, off_
   return to_result(n);
 }
 
-SHARD_EXPORT ssize_t getdirentries64(int fd, char *restrict buf, size_t size,
-                                     off64_t *restrict base) {
-  ssize_t n;
-  if (shard_guard_passes() || !serve_from(fd, buf, size, base, &n)) {
-    return shard_real()->getdirentries64(fd, buf, size, base);
-  }
-  return to_result(n);
-}
+SHARD_ALIAS(getdirentries64, getdirentries);
 
 /* ---- syscall() ---- */
 

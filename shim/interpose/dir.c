@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -263,18 +264,16 @@ static struct dirent64 *read_entry(struct stream *s, DIR *dir) {
 }
 
 /* A DIR that may have a stream of ours. */
-static __attribute__((noinline)) struct dirent64 *read_any_entry(DIR *dir) {
+static __attribute__((noinline)) struct dirent *read_any_entry(DIR *dir) {
   struct stream *s = shard_handles_find(&streams, dir);
-  return s ? read_entry(s, dir) : shard_real()->readdir64(dir);
+  return s ? (struct dirent *)read_entry(s, dir) : shard_real()->readdir(dir);
 }
 
 SHARD_EXPORT struct dirent *readdir(DIR *dir) {
-  return has_no_stream() ? shard_real_table.readdir(dir) : (struct dirent *)read_any_entry(dir);
+  return has_no_stream() ? shard_real_table.readdir(dir) : read_any_entry(dir);
 }
 
-SHARD_EXPORT struct dirent64 *readdir64(DIR *dir) {
-  return has_no_stream() ? shard_real_table.readdir64(dir) : read_any_entry(dir);
-}
+SHARD_ALIAS(readdir64, readdir);
 
 /* As libc does, pass over an entry that is too long for the caller's, and report it at the end. */
 static int copy_entry(struct stream *s, DIR *dir, struct dirent64 *to, struct dirent64 **result) {
@@ -301,11 +300,7 @@ SHARD_EXPORT int readdir_r(DIR *restrict dir, struct dirent *restrict entry,
            : shard_real()->readdir_r(dir, entry, result);
 }
 
-SHARD_EXPORT int readdir64_r(DIR *restrict dir, struct dirent64 *restrict entry,
-                             struct dirent64 **restrict result) {
-  struct stream *s = shard_handles_find(&streams, dir);
-  return s ? copy_entry(s, dir, entry, result) : shard_real()->readdir64_r(dir, entry, result);
-}
+SHARD_ALIAS(readdir64_r, readdir_r);
 
 /* ---- positions ---- */
 
@@ -357,4 +352,41 @@ SHARD_EXPORT long telldir(DIR *dir) {
   long position = s->position;
   unlock_stream(s);
   return position;
+}
+
+/* ---- for the calls that libc does past these ---- */
+
+DIR *shard_dir_open(int at, const char *name) {
+  int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return NULL;
+  }
+  DIR *dir = fdopendir(fd);
+  if (!dir) {
+    int error = errno;
+    close(fd);
+    errno = error;
+  }
+  return dir;
+}
+
+int shard_dir_next(DIR *dir, const struct dirent **entry) {
+  int saved = errno;
+  errno = 0;
+  *entry = readdir(dir);
+  if (!*entry && errno != 0) {
+    return -1;
+  }
+  errno = saved;
+  return *entry != NULL;
+}
+
+void shard_dir_close(DIR *dir) {
+  int saved = errno;
+  closedir(dir);
+  errno = saved;
+}
+
+bool shard_dir_is_dot(const char *name) {
+  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }

@@ -14,7 +14,6 @@
  * Other than in glibc
  *   - the way back from a followed link to an empty directory (or one that fts_children was called
  *     on) is by descriptor; glibc looks for it at "..", fails and ends the walk;
- *   - FTS_NOSTAT goes by the type of an entry only, not by link counts;
  *   - paths may have 65534 bytes; glibc stops at some 36000;
  *   - a directory whose reading fails, as it does if a listing is damaged, is FTS_DNR; glibc takes
  *     any such error for the directory's end;
@@ -34,6 +33,7 @@
 #include <unistd.h>
 
 #include "host/real.h"
+#include "interpose/dir.h"
 #include "interpose/handles.h"
 #include "view/view.h"
 
@@ -45,6 +45,10 @@ static_assert(offsetof(FTSENT, fts_statp) == offsetof(FTSENT64, fts_statp) &&
 
 /* Why a directory is read: fts_read goes into it, or fts_children with or without FTS_NAMEONLY. */
 enum purpose { ENTER, CHILDREN, NAMES };
+
+/* What fts_pathlen of an entry can say; so there is room for that, and one more slash, from the
+ * start. */
+enum { LONGEST_PATH = USHRT_MAX - 1 };
 
 static struct shard_handles ours;
 
@@ -69,8 +73,7 @@ static void close_quietly(int fd) {
 
 static FTSENT *new_entry(const FTS *fts, const char *name, size_t length) {
   size_t align = _Alignof(struct stat);
-  size_t size = offsetof(FTSENT, fts_name) + length + 1;
-  size = ((size < sizeof(FTSENT) ? sizeof(FTSENT) : size) + align - 1) / align * align;
+  size_t size = (sizeof(FTSENT) + length + align) / align * align;
   FTSENT *e = calloc(1, size + (has_option(fts, FTS_NOSTAT) ? 0 : sizeof(struct stat)));
   if (!e) {
     return NULL;
@@ -109,27 +112,22 @@ static void forget_children(FTS *fts) {
   fts->fts_child = NULL;
 }
 
-static FTSENT *sort_list(FTS *fts, FTSENT *list, size_t count) {
-  if (!fts->fts_compar || count < 2) {
-    return list;
-  }
-  if (count > (size_t)fts->fts_nitems || !fts->fts_array) {
-    FTSENT **array = count > INT_MAX ? NULL : reallocarray(fts->fts_array, count, sizeof(FTSENT *));
-    if (!array) {
-      return list; /* no memory: as glibc, leave it unsorted */
-    }
-    fts->fts_array = array;
-    fts->fts_nitems = (int)count;
+static FTSENT *sort_list(const FTS *fts, FTSENT *list, size_t count) {
+  FTSENT **array = fts->fts_compar && count > 1 ? malloc(count * sizeof(FTSENT *)) : NULL;
+  if (!array) {
+    return list; /* if there is no memory: as glibc, leave it unsorted */
   }
   size_t n = 0;
   for (FTSENT *e = list; e; e = e->fts_link) {
-    fts->fts_array[n++] = e;
+    array[n++] = e;
   }
-  qsort(fts->fts_array, n, sizeof(FTSENT *), fts->fts_compar);
+  qsort(array, n, sizeof(FTSENT *), fts->fts_compar);
   for (size_t i = 0; i < n; i++) {
-    fts->fts_array[i]->fts_link = i + 1 < n ? fts->fts_array[i + 1] : NULL;
+    array[i]->fts_link = i + 1 < n ? array[i + 1] : NULL;
   }
-  return fts->fts_array[0];
+  list = array[0];
+  free(array);
+  return list;
 }
 
 /* ---- paths ---- */
@@ -137,41 +135,6 @@ static FTSENT *sort_list(FTS *fts, FTSENT *list, size_t count) {
 /* Where the slash before a name below e goes in the path. */
 static size_t end_of_path(const FTSENT *e) {
   return e->fts_path[e->fts_pathlen - 1] == '/' ? e->fts_pathlen - 1U : e->fts_pathlen;
-}
-
-static void point_to(FTSENT *e, char *path) {
-  if (e->fts_accpath == e->fts_path) {
-    e->fts_accpath = path;
-  }
-  e->fts_path = path;
-}
-
-/* Make the path hold `size` bytes. `list`: entries that are not in the hierarchy yet. */
-static int make_room(FTS *fts, size_t size, FTSENT *list) {
-  if (size <= (size_t)fts->fts_pathlen) {
-    return 0;
-  }
-  size += size / 2 + PATH_MAX;
-  char *path = malloc(size);
-  if (!path) {
-    return -1;
-  }
-  if (fts->fts_path) {
-    memcpy(path, fts->fts_path, (size_t)fts->fts_pathlen);
-  }
-  for (FTSENT *e = list; e; e = e->fts_link) {
-    point_to(e, path);
-  }
-  for (FTSENT *e = fts->fts_child; e; e = e->fts_link) {
-    point_to(e, path);
-  }
-  for (FTSENT *e = fts->fts_cur; e; e = e->fts_link ? e->fts_link : e->fts_parent) {
-    point_to(e, path);
-  }
-  free(fts->fts_path);
-  fts->fts_path = path;
-  fts->fts_pathlen = (int)size;
-  return 0;
 }
 
 /* e becomes the current entry, below its parent. */
@@ -240,8 +203,6 @@ static int change_back(const FTS *fts, const FTSENT *e) {
 
 /* ---- stat ---- */
 
-static bool is_dot(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
-
 /* stat() e, and fill in what that tells. Returns its fts_info. */
 static unsigned short stat_entry(const FTS *fts, FTSENT *e, bool follow) {
   struct stat unwanted, *st = e->fts_statp ? e->fts_statp : &unwanted;
@@ -262,7 +223,7 @@ static unsigned short stat_entry(const FTS *fts, FTSENT *e, bool follow) {
   e->fts_dev = st->st_dev;
   e->fts_ino = st->st_ino;
   e->fts_nlink = st->st_nlink;
-  if (is_dot(e->fts_name)) {
+  if (shard_dir_is_dot(e->fts_name)) {
     return FTS_DOT;
   }
   for (FTSENT *p = e->fts_parent; p && p->fts_level >= FTS_ROOTLEVEL; p = p->fts_parent) {
@@ -296,7 +257,7 @@ static void follow_link(const FTS *fts, FTSENT *e) {
 struct reading {
   DIR *dir;
   FTSENT *of;
-  FTSENT *head, *tail;
+  FTSENT *head, **end;
   size_t count;
   size_t base;     /* of names in the path */
   bool names_only; /* stat nothing */
@@ -307,11 +268,8 @@ struct reading {
 /* One more entry. -1 and errno: the walk is over. */
 static int add_entry(FTS *fts, struct reading *r, const struct dirent *d) {
   size_t length = strlen(d->d_name);
-  if (r->base + length >= USHRT_MAX) {
+  if (r->base + length > LONGEST_PATH) {
     errno = ENAMETOOLONG; /* fts_pathlen is a short */
-    return -1;
-  }
-  if (make_room(fts, r->base + length + 2, r->head) != 0) {
     return -1;
   }
   FTSENT *e = new_entry(fts, d->d_name, length);
@@ -333,39 +291,32 @@ static int add_entry(FTS *fts, struct reading *r, const struct dirent *d) {
     bool found = e->fts_info == FTS_D || e->fts_info == FTS_DC || e->fts_info == FTS_DOT;
     r->directories -= found && r->directories > 0;
   }
-  if (r->tail) {
-    r->tail->fts_link = e;
-  } else {
-    r->head = e;
-  }
-  r->tail = e;
+  *r->end = e;
+  r->end = &e->fts_link;
   r->count++;
   return 0;
 }
 
 /* All entries; none if the directory cannot be read to its end. 0, or -1 and errno. */
 static int add_entries(FTS *fts, struct reading *r) {
-  int saved = errno;
-  for (;;) {
-    errno = 0;
-    const struct dirent *d = readdir(r->dir);
-    int error = errno;
-    errno = saved;
-    if (!d) {
-      if (error != 0) {
-        free_list(r->head);
-        r->head = NULL;
-        r->count = 0;
-        r->of->fts_info = FTS_DNR;
-        r->of->fts_errno = error;
-      }
-      return 0;
-    }
-    if ((has_option(fts, FTS_SEEDOT) || !is_dot(d->d_name)) && add_entry(fts, r, d) != 0) {
+  const struct dirent *d;
+  int rc, saved = errno;
+  while ((rc = shard_dir_next(r->dir, &d)) > 0) {
+    bool wanted = has_option(fts, FTS_SEEDOT) || !shard_dir_is_dot(d->d_name);
+    if (wanted && add_entry(fts, r, d) != 0) {
       return -1;
     }
     saved = errno;
   }
+  if (rc < 0) {
+    free_list(r->head);
+    r->head = NULL;
+    r->count = 0;
+    r->of->fts_info = FTS_DNR;
+    r->of->fts_errno = errno;
+    errno = saved;
+  }
+  return 0;
 }
 
 static FTSENT *abandon(FTS *fts, struct reading *r) {
@@ -383,7 +334,7 @@ static FTSENT *abandon(FTS *fts, struct reading *r) {
  */
 static FTSENT *read_directory(FTS *fts, enum purpose purpose) {
   FTSENT *cur = fts->fts_cur;
-  struct reading r = {.of = cur, .names_only = purpose == NAMES};
+  struct reading r = {.of = cur, .end = &r.head, .names_only = purpose == NAMES};
   r.dir = opendir(cur->fts_accpath);
   if (!r.dir) {
     if (purpose == ENTER) {
@@ -407,9 +358,7 @@ static FTSENT *read_directory(FTS *fts, enum purpose purpose) {
     fts->fts_path[r.base - 1] = '/';
   }
   int rc = enter && !there ? 0 : add_entries(fts, &r);
-  int saved = errno;
-  closedir(r.dir);
-  errno = saved;
+  shard_dir_close(r.dir);
   if (rc != 0) {
     return abandon(fts, &r);
   }
@@ -435,7 +384,6 @@ static int end_walk(FTS *fts) {
     e = after;
   }
   free_list(fts->fts_child);
-  free(fts->fts_array);
   free(fts->fts_path);
   if (changes_directory(fts)) {
     rc = fchdir(fts->fts_rfd);
@@ -449,7 +397,7 @@ static int end_walk(FTS *fts) {
 
 /* Make the entries of level 0, and the one above them that is their parent. 0, or -1 and errno. */
 static int add_roots(FTS *fts, char *const *paths) {
-  FTSENT *before = fts->fts_cur, *tail = NULL;
+  FTSENT *before = fts->fts_cur, **end = &before->fts_link;
   size_t count = 0;
   if (!*paths) {
     return 0;
@@ -462,30 +410,26 @@ static int add_roots(FTS *fts, char *const *paths) {
   before->fts_parent = parent;
   for (; *paths; paths++, count++) {
     size_t length = strlen(*paths);
-    if (length == 0 || length >= USHRT_MAX) {
+    if (length == 0 || length > LONGEST_PATH) {
       errno = length == 0 ? ENOENT : ENAMETOOLONG;
       return -1;
     }
     FTSENT *e = new_entry(fts, *paths, length);
-    if (!e || make_room(fts, length + 2, e) != 0) {
-      free(e);
+    if (!e) {
       return -1;
     }
     e->fts_level = FTS_ROOTLEVEL;
     e->fts_parent = parent;
     e->fts_accpath = e->fts_name;
-    e->fts_path = fts->fts_path;
     e->fts_info = stat_entry(fts, e, has_option(fts, FTS_COMFOLLOW));
     e->fts_info = e->fts_info == FTS_DOT ? FTS_D : e->fts_info;
     if (fts->fts_compar) { /* backwards, for a sort that is not stable */
       e->fts_link = before->fts_link;
       before->fts_link = e;
-    } else if (tail) {
-      tail->fts_link = e;
     } else {
-      before->fts_link = e;
+      *end = e;
+      end = &e->fts_link;
     }
-    tail = e;
   }
   before->fts_link = sort_list(fts, before->fts_link, count);
   return 0;
@@ -503,7 +447,9 @@ static FTS *begin_walk(char *const *paths, int options,
   }
   fts->fts_compar = (int (*)(const void *, const void *))(void (*)(void))compare;
   fts->fts_options = options | FTS_NOCHDIR;
-  fts->fts_cur = make_room(fts, PATH_MAX, NULL) == 0 ? new_entry(fts, "", 0) : NULL;
+  fts->fts_pathlen = LONGEST_PATH + 2;
+  fts->fts_path = malloc((size_t)fts->fts_pathlen);
+  fts->fts_cur = fts->fts_path ? new_entry(fts, "", 0) : NULL;
   if (!fts->fts_cur) {
     end_walk(fts);
     return NULL;
@@ -692,29 +638,8 @@ SHARD_EXPORT int fts_close(FTS *fts) {
   return shard_handles_remove(&ours, fts) ? end_walk(fts) : shard_real()->fts_close(fts);
 }
 
-SHARD_EXPORT FTS64 *fts64_open(char *const *paths, int options,
-                               int (*compare)(const FTSENT64 **, const FTSENT64 **)) {
-  if (!shard_view_active()) {
-    return shard_real()->fts64_open(paths, options, compare);
-  }
-  return (FTS64 *)begin_walk(paths, options,
-                             (int (*)(const FTSENT **, const FTSENT **))(void (*)(void))compare);
-}
-
-SHARD_EXPORT FTSENT64 *fts64_read(FTS64 *fts) {
-  return is_ours((FTS *)fts) ? (FTSENT64 *)read_next((FTS *)fts) : shard_real()->fts64_read(fts);
-}
-
-SHARD_EXPORT FTSENT64 *fts64_children(FTS64 *fts, int instruction) {
-  return is_ours((FTS *)fts) ? (FTSENT64 *)list_children((FTS *)fts, instruction)
-                             : shard_real()->fts64_children(fts, instruction);
-}
-
-SHARD_EXPORT int fts64_set(FTS64 *fts, FTSENT64 *entry, int instruction) {
-  return is_ours((FTS *)fts) ? set_instruction((FTSENT *)entry, instruction)
-                             : shard_real()->fts64_set(fts, entry, instruction);
-}
-
-SHARD_EXPORT int fts64_close(FTS64 *fts) {
-  return shard_handles_remove(&ours, fts) ? end_walk((FTS *)fts) : shard_real()->fts64_close(fts);
-}
+SHARD_ALIAS(fts64_open, fts_open);
+SHARD_ALIAS(fts64_read, fts_read);
+SHARD_ALIAS(fts64_children, fts_children);
+SHARD_ALIAS(fts64_set, fts_set);
+SHARD_ALIAS(fts64_close, fts_close);

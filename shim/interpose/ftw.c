@@ -21,14 +21,16 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <search.h>
 #include <stdbool.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "host/real.h"
+#include "interpose/dir.h"
 #include "view/view.h"
 
 static_assert(sizeof(struct stat) == sizeof(struct stat64), "ftw is ftw64");
@@ -39,14 +41,13 @@ static_assert(sizeof(struct stat) == sizeof(struct stat64), "ftw is ftw64");
 /* A directory being walked: its stream or, if that was closed early, its names not yet visited. */
 struct frame {
   DIR *stream;
-  char *names; /* each followed by NUL, and one more NUL */
-  struct frame *inner;
+  char *names;         /* each followed by NUL, and one more NUL */
+  struct frame *outer; /* the one that it is in */
 };
 
 struct identity {
   dev_t dev;
   ino_t ino;
-  bool used;
 };
 
 struct walk {
@@ -57,10 +58,8 @@ struct walk {
   dev_t dev;         /* of the start, for FTW_MOUNT */
   __ftw_func_t call; /* the program's: this or the next */
   __nftw_func_t call_n;
-  int most, streams;
-  struct frame *outermost; /* of those with a stream */
-  struct identity *seen;   /* directories met, a hash table; only if links are followed */
-  size_t seen_count, seen_room;
+  int most, streams; /* the innermost frames have one */
+  void *seen;        /* directories met, for tsearch(); only if links are followed */
 };
 
 static int call_program(struct walk *w, const struct stat *st, int code) {
@@ -72,133 +71,86 @@ static int call_program(struct walk *w, const struct stat *st, int code) {
 
 /* ---- directories met ---- */
 
-static struct identity *find_identity(struct identity *table, size_t room, dev_t dev, ino_t ino) {
-  size_t i = (size_t)((ino ^ dev << 20) * 0x9e3779b97f4a7c15ULL >> 20) & (room - 1);
-  while (table[i].used && (table[i].ino != ino || table[i].dev != dev)) {
-    i = (i + 1) & (room - 1);
-  }
-  return &table[i];
+static_assert(sizeof(struct identity) == sizeof(dev_t) + sizeof(ino_t), "has no gaps");
+
+static int compare_identities(const void *a, const void *b) {
+  return memcmp(a, b, sizeof(struct identity));
 }
 
 /* 1: st was met before; 0: it is remembered now; -1 and errno. */
 static int meet_directory(struct walk *w, const struct stat *st) {
-  if (w->seen_count * 2 >= w->seen_room) {
-    size_t room = w->seen_room ? w->seen_room * 2 : 64;
-    struct identity *table = calloc(room, sizeof(*table));
-    if (!table) {
-      return -1;
-    }
-    for (size_t i = 0; i < w->seen_room; i++) {
-      if (w->seen[i].used) {
-        *find_identity(table, room, w->seen[i].dev, w->seen[i].ino) = w->seen[i];
-      }
-    }
-    free(w->seen);
-    w->seen = table;
-    w->seen_room = room;
+  struct identity *now = malloc(sizeof(*now));
+  if (!now) {
+    return -1;
   }
-  struct identity *p = find_identity(w->seen, w->seen_room, st->st_dev, st->st_ino);
-  if (p->used) {
-    return 1;
+  *now = (struct identity){st->st_dev, st->st_ino};
+  struct identity **met = tsearch(now, &w->seen, compare_identities);
+  if (met && *met == now) {
+    return 0;
   }
-  *p = (struct identity){st->st_dev, st->st_ino, true};
-  w->seen_count++;
-  return 0;
+  free(now);
+  return met ? 1 : -1;
 }
 
 /* ---- frames ---- */
 
-/* The next entry. NULL at the end, and errno stays; NULL and *failed on an error. */
-static const struct dirent *next_entry(DIR *stream, bool *failed) {
-  int saved = errno;
-  errno = 0;
-  const struct dirent *entry = readdir(stream);
-  *failed = !entry && errno != 0;
-  if (!*failed) {
-    errno = saved;
-  }
-  return entry;
-}
-
 static void close_stream(struct walk *w, struct frame *f) {
-  int saved = errno;
-  closedir(f->stream);
-  errno = saved;
+  shard_dir_close(f->stream);
   f->stream = NULL;
   w->streams--;
-  if (w->outermost == f) {
-    w->outermost = w->streams > 0 ? f->inner : NULL;
-  }
 }
 
-/* Read what is left of the outermost stream to memory and close it. */
-static int put_away(struct walk *w) {
-  struct frame *f = w->outermost;
-  size_t used = 0, room = 1024;
-  char *names = malloc(room);
+/* Of the streams, read what is left of the outermost one to memory and close it. f: the innermost
+ * frame. */
+static int put_away(struct walk *w, struct frame *f) {
+  while (f->outer && f->outer->stream) {
+    f = f->outer;
+  }
+  char *names = NULL;
+  size_t size;
+  FILE *text = open_memstream(&names, &size);
+  if (!text) {
+    return -1;
+  }
   const struct dirent *entry;
-  bool failed;
-  if (!names) {
-    return -1;
+  int rc;
+  while ((rc = shard_dir_next(f->stream, &entry)) > 0) {
+    fwrite(entry->d_name, 1, strlen(entry->d_name) + 1, text);
   }
-  while ((entry = next_entry(f->stream, &failed))) {
-    size_t length = strlen(entry->d_name) + 1;
-    if (used + length + 1 > room) {
-      room = room * 2 + length;
-      char *more = realloc(names, room);
-      if (!more) {
-        free(names);
-        return -1;
-      }
-      names = more;
-    }
-    memcpy(names + used, entry->d_name, length);
-    used += length;
-  }
-  if (failed) {
-    int error = errno;
+  int error = rc < 0 ? errno : 0;
+  fputc('\0', text);
+  bool lost = ferror(text);
+  lost = fclose(text) != 0 || lost || !names; /* no memory */
+  if (error != 0 || lost) {
     free(names);
-    errno = error;
+    errno = error != 0 ? error : ENOMEM;
     return -1;
   }
-  names[used] = '\0';
   f->names = names;
   close_stream(w, f);
   return 0;
 }
 
-/* Open w->path, an entry of `outer`. */
-static int open_frame(struct walk *w, struct frame *outer, struct frame *f) {
-  if (w->streams == w->most && put_away(w) != 0) {
-    return -1;
-  }
+/* By which name, relative to *at, w->path is reached, an entry of `outer`. */
+static const char *locate(const struct walk *w, const struct frame *outer, int *at) {
   const char *name = w->path + w->ftw.base;
-  if (outer && outer->stream) {
-    int fd = openat(dirfd(outer->stream), name, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
-      return -1;
-    }
-    f->stream = fdopendir(fd);
-    if (!f->stream) {
-      int saved = errno;
-      close(fd);
-      errno = saved;
-    }
-  } else if (w->flags & FTW_CHDIR) {
-    f->stream = opendir(*name ? name : ".");
-  } else {
-    f->stream = opendir(w->path);
+  *at = outer && outer->stream ? dirfd(outer->stream) : AT_FDCWD;
+  if (*at == AT_FDCWD && !(w->flags & FTW_CHDIR)) {
+    return w->path;
   }
-  if (!f->stream) {
+  return *name ? name : ".";
+}
+
+/* Open w->path, which f is for. */
+static int open_frame(struct walk *w, struct frame *f) {
+  int at;
+  if (w->streams == w->most && put_away(w, f->outer) != 0) {
     return -1;
   }
-  if (outer) {
-    outer->inner = f;
-  }
-  if (w->streams++ == 0) {
-    w->outermost = f;
-  }
-  return 0;
+  const char *name = locate(w, f->outer, &at);
+  f->stream = shard_dir_open(at, name);
+  w->streams += f->stream != NULL;
+  return f->stream ? 0 : -1;
 }
 
 /* ---- the walk ---- */
@@ -220,15 +172,16 @@ static int put_name(struct walk *w, const char *name) {
   return 0;
 }
 
-/* Stat w->path, an entry of f. */
-static int stat_entry(const struct walk *w, const struct frame *f, struct stat *st, int flags) {
-  bool by_name = f->stream || w->flags & FTW_CHDIR;
-  return fstatat(f->stream ? dirfd(f->stream) : AT_FDCWD, w->path + (by_name ? w->ftw.base : 0), st,
-                 flags);
+/* Stat w->path, an entry of `outer`. Links are followed if the walk follows them and `follow`. */
+static int stat_entry(const struct walk *w, const struct frame *outer, struct stat *st,
+                      bool follow) {
+  int at;
+  const char *name = locate(w, outer, &at);
+  return fstatat(at, name, st, follow && !(w->flags & FTW_PHYS) ? 0 : AT_SYMLINK_NOFOLLOW);
 }
 
 static int visit_entry(struct walk *w, struct frame *f, const char *name) {
-  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+  if (shard_dir_is_dot(name)) {
     return 0;
   }
   if (put_name(w, name) != 0) {
@@ -237,11 +190,11 @@ static int visit_entry(struct walk *w, struct frame *f, const char *name) {
   struct stat st = {0};
   int code, result = 0;
   bool physical = w->flags & FTW_PHYS;
-  if (stat_entry(w, f, &st, physical ? AT_SYMLINK_NOFOLLOW : 0) == 0) {
+  if (stat_entry(w, f, &st, true) == 0) {
     code = S_ISDIR(st.st_mode) ? FTW_D : S_ISLNK(st.st_mode) ? FTW_SL : FTW_F;
   } else if (errno != EACCES && errno != ENOENT) {
     return -1;
-  } else if (!physical && stat_entry(w, f, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)) {
+  } else if (!physical && stat_entry(w, f, &st, false) == 0 && S_ISLNK(st.st_mode)) {
     code = FTW_SLN;
   } else {
     code = FTW_NS;
@@ -259,15 +212,14 @@ static int visit_entry(struct walk *w, struct frame *f, const char *name) {
 }
 
 static int visit_all(struct walk *w, struct frame *f) {
-  int result = 0;
+  int result = 0, rc = 0;
   const struct dirent *entry;
-  bool failed = false;
-  while (result == 0 && f->stream && (entry = next_entry(f->stream, &failed))) {
+  while (result == 0 && f->stream && (rc = shard_dir_next(f->stream, &entry)) > 0) {
     result = visit_entry(w, f, entry->d_name);
   }
   if (f->stream) {
     close_stream(w, f);
-    return failed ? -1 : result;
+    return rc < 0 ? -1 : result;
   }
   for (const char *name = f->names; result == 0 && *name; name += strlen(name) + 1) {
     result = visit_entry(w, f, name);
@@ -286,19 +238,20 @@ static int change_back(const struct walk *w, const struct frame *outer) {
   return chdir(w->ftw.base == 1 ? "/" : "..");
 }
 
-static int walk_frame(struct walk *w, const struct stat *st, struct frame *outer,
-                      struct frame *here) {
+/* A directory, an entry of `outer`, and all below it. */
+static int walk_directory(struct walk *w, const struct stat *st, struct frame *outer) {
+  struct frame here = {.outer = outer};
   int result, base = w->ftw.base;
   bool actions = w->flags & FTW_ACTIONRETVAL;
-  if (open_frame(w, outer, here) != 0) {
+  if (open_frame(w, &here) != 0) {
     return errno == EACCES ? call_program(w, st, FTW_DNR) : -1;
   }
   if (!(w->flags & FTW_DEPTH) && (result = call_program(w, st, FTW_D)) != 0) {
-    close_stream(w, here);
+    close_stream(w, &here);
     return result;
   }
-  if (w->flags & FTW_CHDIR && fchdir(dirfd(here->stream)) != 0) {
-    close_stream(w, here);
+  if (w->flags & FTW_CHDIR && fchdir(dirfd(here.stream)) != 0) {
+    close_stream(w, &here);
     return -1;
   }
   size_t length = strlen(w->path);
@@ -307,7 +260,7 @@ static int walk_frame(struct walk *w, const struct stat *st, struct frame *outer
   }
   w->ftw.base = (int)length;
   w->ftw.level++;
-  result = visit_all(w, here);
+  result = visit_all(w, &here);
   if (actions && result == FTW_SKIP_SIBLINGS) {
     result = 0;
   }
@@ -326,29 +279,13 @@ static int walk_frame(struct walk *w, const struct stat *st, struct frame *outer
   return result;
 }
 
-/* A directory, an entry of `outer`, and all below it. */
-static int walk_directory(struct walk *w, const struct stat *st, struct frame *outer) {
-  struct frame *here = calloc(1, sizeof(*here));
-  if (!here) {
-    return -1;
-  }
-  int result = walk_frame(w, st, outer, here), saved = errno;
-  free(here);
-  errno = saved;
-  return result;
-}
-
 /* Walk w->path, from the directory it is in if FTW_CHDIR is set. */
 static int walk_start(struct walk *w) {
   struct stat st;
-  const char *name = w->path;
   int result;
-  if (w->flags & FTW_CHDIR) {
-    name += w->ftw.base;
-    name = *name ? name : ".";
-  }
-  if (fstatat(AT_FDCWD, name, &st, w->flags & FTW_PHYS ? AT_SYMLINK_NOFOLLOW : 0) != 0) {
-    if (w->flags & FTW_PHYS || errno != ENOENT || lstat(name, &st) != 0 || !S_ISLNK(st.st_mode)) {
+  if (stat_entry(w, NULL, &st, true) != 0) {
+    if (w->flags & FTW_PHYS || errno != ENOENT || stat_entry(w, NULL, &st, false) != 0 ||
+        !S_ISLNK(st.st_mode)) {
       return -1;
     }
     result = call_program(w, &st, FTW_SLN);
@@ -421,7 +358,7 @@ static int walk_path(const char *path, __ftw_func_t call, __nftw_func_t call_n, 
   w.ftw.base = slash ? (int)(slash + 1 - w.path) : 0;
   int result = flags & FTW_CHDIR ? walk_changing(&w) : walk_start(&w);
   int saved = errno;
-  free(w.seen);
+  tdestroy(w.seen, free);
   free(w.path);
   errno = saved;
   return result;
@@ -429,52 +366,30 @@ static int walk_path(const char *path, __ftw_func_t call, __nftw_func_t call_n, 
 
 /* ---- the calls ---- */
 
-/* A stat is a stat64 (above), so their functions are alike, too. */
-static __ftw_func_t narrow_call(__ftw64_func_t call) { return (__ftw_func_t)(void (*)(void))call; }
-static __nftw_func_t narrow_call_n(__nftw64_func_t call) {
-  return (__nftw_func_t)(void (*)(void))call;
-}
-
-static int nftw_checked(const char *path, __nftw_func_t call, int most, int flags) {
-  if (flags & ~ALL_FLAGS) {
-    errno = EINVAL;
-    return -1;
-  }
-  return walk_path(path, NULL, call, most, flags);
-}
-
 SHARD_EXPORT int ftw(const char *path, __ftw_func_t call, int most) {
   if (!shard_view_active()) {
     return shard_real()->ftw(path, call, most);
   }
   return walk_path(path, call, NULL, most, 0);
 }
-
-SHARD_EXPORT int ftw64(const char *path, __ftw64_func_t call, int most) {
-  if (!shard_view_active()) {
-    return shard_real()->ftw64(path, call, most);
-  }
-  return walk_path(path, narrow_call(call), NULL, most, 0);
-}
+SHARD_ALIAS(ftw64, ftw);
 
 SHARD_EXPORT int nftw(const char *path, __nftw_func_t call, int most, int flags) {
   if (!shard_view_active()) {
     return shard_real()->nftw(path, call, most, flags);
   }
-  return nftw_checked(path, call, most, flags);
-}
-
-SHARD_EXPORT int nftw64(const char *path, __nftw64_func_t call, int most, int flags) {
-  if (!shard_view_active()) {
-    return shard_real()->nftw64(path, call, most, flags);
+  if (flags & ~ALL_FLAGS) {
+    errno = EINVAL;
+    return -1;
   }
-  return nftw_checked(path, narrow_call_n(call), most, flags);
+  return walk_path(path, NULL, call, most, flags);
 }
+SHARD_ALIAS(nftw64, nftw);
 
 /* For programs linked before glibc 2.3.3 FTW_ACTIONRETVAL is unknown; unknown flags do no harm. */
 #if defined(__x86_64__)
-int shard_old_nftw(const char *path, __nftw_func_t call, int most, int flags);
-int shard_old_nftw64(const char *path, __nftw64_func_t call, int most, int flags);
+typeof(nftw) shard_old_nftw, shard_old_nftw64;
+SHARD_ALIAS(shard_old_nftw64, shard_old_nftw);
 SHARD_OLD(nftw);
 SHARD_OLD(nftw64);
 
@@ -483,12 +398,5 @@ SHARD_EXPORT int shard_old_nftw(const char *path, __nftw_func_t call, int most, 
     return shard_real()->old_nftw(path, call, most, flags);
   }
   return walk_path(path, NULL, call, most, flags & OLD_FLAGS);
-}
-
-SHARD_EXPORT int shard_old_nftw64(const char *path, __nftw64_func_t call, int most, int flags) {
-  if (!shard_view_active()) {
-    return shard_real()->old_nftw64(path, call, most, flags);
-  }
-  return walk_path(path, NULL, narrow_call_n(call), most, flags & OLD_FLAGS);
 }
 #endif

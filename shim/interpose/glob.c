@@ -15,11 +15,10 @@
  * gl_stat instead, and misses dangling links. Without that flag both are the same, so under the
  * view both are the newer one.
  */
-#include "interpose/glob.h"
-
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
@@ -34,8 +33,11 @@ static void *open_dir(const char *name) { return opendir(name); }
 static struct dirent *read_dir(void *dir) { return readdir(dir); }
 static void close_dir(void *dir) { closedir(dir); }
 
-int shard_glob_expand(const char *pattern, int flags, int (*on_error)(const char *, int),
-                      glob_t *result) {
+static int run_glob(typeof(&glob) real, const char *pattern, int flags,
+                    int (*on_error)(const char *, int), glob_t *result) {
+  if (!shard_view_active() || (flags & GLOB_ALTDIRFUNC) || !pattern || !result) {
+    return real(pattern, flags, on_error, result);
+  }
   glob_t copy = *result;
   copy.gl_opendir = open_dir;
   copy.gl_readdir = read_dir;
@@ -61,38 +63,21 @@ int shard_glob_expand(const char *pattern, int flags, int (*on_error)(const char
   return rc;
 }
 
-static int run_glob(typeof(&glob) real, const char *pattern, int flags,
-                    int (*on_error)(const char *, int), glob_t *result) {
-  if (!shard_view_active() || (flags & GLOB_ALTDIRFUNC) || !pattern || !result) {
-    return real(pattern, flags, on_error, result);
-  }
-  return shard_glob_expand(pattern, flags, on_error, result);
-}
-
 SHARD_EXPORT int glob(const char *restrict pattern, int flags, int (*on_error)(const char *, int),
                       glob_t *restrict result) {
   return run_glob(shard_real()->glob, pattern, flags, on_error, result);
 }
 
-SHARD_EXPORT int glob64(const char *restrict pattern, int flags, int (*on_error)(const char *, int),
-                        glob64_t *restrict result) {
-  return run_glob((typeof(&glob))shard_real()->glob64, pattern, flags, on_error, (glob_t *)result);
-}
+SHARD_ALIAS(glob64, glob);
 
 #ifdef SHARD_OLDEST_GLIBC
-typeof(glob) shard_old_glob;
-typeof(glob64) shard_old_glob64;
+typeof(glob) shard_old_glob, shard_old_glob64;
+SHARD_ALIAS(shard_old_glob64, shard_old_glob);
 SHARD_OLD(glob);
 SHARD_OLD(glob64);
 
 SHARD_EXPORT int shard_old_glob(const char *restrict pattern, int flags,
                                 int (*on_error)(const char *, int), glob_t *restrict result) {
   return run_glob(shard_real()->old_glob, pattern, flags, on_error, result);
-}
-
-SHARD_EXPORT int shard_old_glob64(const char *restrict pattern, int flags,
-                                  int (*on_error)(const char *, int), glob64_t *restrict result) {
-  return run_glob((typeof(&glob))shard_real()->old_glob64, pattern, flags, on_error,
-                  (glob_t *)result);
 }
 #endif

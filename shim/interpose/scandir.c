@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scandir.c - scandir and its family, on our own opendir and readdir.
+ * scandir.c - scandir and its family, on our own readdir.
  *
  * libc's versions read the directory inside libc, past our readdir. While the view is active they
  * are done here, with the entries, errors and errno of libc's.
@@ -14,14 +14,13 @@
 #include <string.h>
 
 #include "host/real.h"
+#include "interpose/dir.h"
 #include "view/view.h"
 
 static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "scandir is scandir64");
 
 typedef int selector(const struct dirent *);
 typedef int comparer(const struct dirent **, const struct dirent **);
-typedef int selector64(const struct dirent64 *);
-typedef int comparer64(const struct dirent64 **, const struct dirent64 **);
 
 struct scan {
   DIR *dir;
@@ -61,68 +60,18 @@ static int keep_entry(struct scan *scan, const struct dirent *entry) {
 
 /* All entries wanted of the directory. 0 or an errno. */
 static int collect_entries(struct scan *scan, selector *wanted) {
-  for (;;) {
+  const struct dirent *entry;
+  int error = 0, rc;
+  errno = 0; /* that is how libc calls the caller's function */
+  while (error == 0 && (rc = shard_dir_next(scan->dir, &entry)) != 0) {
+    if (rc < 0) {
+      error = errno;
+    } else if (!wanted || wanted(entry)) {
+      error = keep_entry(scan, entry);
+    }
     errno = 0;
-    const struct dirent *entry = readdir(scan->dir);
-    if (!entry) {
-      return errno;
-    }
-    if (!wanted || wanted(entry)) {
-      int error = keep_entry(scan, entry);
-      if (error != 0) {
-        return error;
-      }
-    }
   }
-}
-
-/* What the calls do once the directory is open; errno was `saved` before. */
-static int scan_stream(DIR *dir, struct dirent ***list, selector *wanted, comparer *compare,
-                       int saved) {
-  if (!dir) {
-    return -1;
-  }
-  struct scan scan = {.dir = dir};
-  int error;
-  pthread_cleanup_push(free_scan, &scan);
-  error = collect_entries(&scan, wanted);
-  if (error == 0 && compare && scan.count > 0) {
-    qsort((void *)scan.entries, scan.count, sizeof(void *),
-          (int (*)(const void *, const void *))compare);
-  }
-  pthread_cleanup_pop(0);
-  if (error != 0) {
-    free_scan(&scan);
-    errno = error;
-    return -1;
-  }
-  closedir(dir);
-  *list = scan.entries;
-  errno = saved;
-  return (int)scan.count;
-}
-
-static DIR *open_at(int at, const char *name) {
-  int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return NULL;
-  }
-  DIR *dir = fdopendir(fd);
-  if (!dir) {
-    int error = errno;
-    close(fd);
-    errno = error;
-  }
-  return dir;
-}
-
-SHARD_EXPORT int scandir(const char *restrict name, struct dirent ***restrict list,
-                         selector *wanted, comparer *compare) {
-  if (!shard_view_active()) {
-    return shard_real()->scandir(name, list, wanted, compare);
-  }
-  int saved = errno;
-  return scan_stream(opendir(name), list, wanted, compare, saved);
+  return error;
 }
 
 SHARD_EXPORT int scandirat(int at, const char *restrict name, struct dirent ***restrict list,
@@ -130,22 +79,32 @@ SHARD_EXPORT int scandirat(int at, const char *restrict name, struct dirent ***r
   if (!shard_view_active()) {
     return shard_real()->scandirat(at, name, list, wanted, compare);
   }
-  int saved = errno;
-  return scan_stream(open_at(at, name), list, wanted, compare, saved);
-}
-
-SHARD_EXPORT int scandir64(const char *restrict name, struct dirent64 ***restrict list,
-                           selector64 *wanted, comparer64 *compare) {
-  if (!shard_view_active()) {
-    return shard_real()->scandir64(name, list, wanted, compare);
+  int saved = errno, error;
+  struct scan scan = {.dir = shard_dir_open(at, name)};
+  if (!scan.dir) {
+    return -1;
   }
-  return scandir(name, (struct dirent ***)list, (selector *)wanted, (comparer *)compare);
-}
-
-SHARD_EXPORT int scandirat64(int at, const char *restrict name, struct dirent64 ***restrict list,
-                             selector64 *wanted, comparer64 *compare) {
-  if (!shard_view_active()) {
-    return shard_real()->scandirat64(at, name, list, wanted, compare);
+  pthread_cleanup_push(free_scan, &scan);
+  error = collect_entries(&scan, wanted);
+  if (error == 0 && compare && scan.count > 0) {
+    qsort((void *)scan.entries, scan.count, sizeof(void *),
+          (int (*)(const void *, const void *))compare);
   }
-  return scandirat(at, name, (struct dirent ***)list, (selector *)wanted, (comparer *)compare);
+  pthread_cleanup_pop(error != 0);
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  closedir(scan.dir);
+  *list = scan.entries;
+  errno = saved;
+  return (int)scan.count;
 }
+SHARD_ALIAS(scandirat64, scandirat);
+
+SHARD_EXPORT int scandir(const char *restrict name, struct dirent ***restrict list,
+                         selector *wanted, comparer *compare) {
+  return shard_view_active() ? scandirat(AT_FDCWD, name, list, wanted, compare)
+                             : shard_real()->scandir(name, list, wanted, compare);
+}
+SHARD_ALIAS(scandir64, scandir);

@@ -13,14 +13,6 @@ void shard_range(uint64_t n, uint32_t rank, uint32_t size, uint64_t *begin, uint
   *end = bound(n, rank + 1, size);
 }
 
-uint32_t shard_owner(enum shard_strategy strategy, uint64_t i, uint64_t n, uint32_t size) {
-  if (strategy == SHARD_STRATEGY_STRIDE) {
-    return (uint32_t)(i % size);
-  }
-  /* The largest r with floor(r n / P) <= i: r <= ((i + 1) P - 1) / n. */
-  return (uint32_t)((((unsigned __int128)i + 1) * size - 1) / n);
-}
-
 uint32_t shard_owner_by_name(const char *name, size_t length, uint64_t key, uint32_t size) {
   return (uint32_t)((unsigned __int128)shard_xxh64(name, length, key) * size >> 64);
 }
@@ -38,7 +30,11 @@ bool shard_share_owns(const struct shard_share *s, uint64_t i) {
   if (s->shuffled) {
     i = shard_permute_back(&s->permutation, i);
   }
-  return shard_owner(s->strategy, i, s->n, s->size) == s->rank;
+  if (s->strategy == SHARD_STRATEGY_STRIDE) {
+    return i % s->size == s->rank;
+  }
+  /* The largest r with floor(r n / P) <= i: r <= ((i + 1) P - 1) / n. */
+  return (uint32_t)((((unsigned __int128)i + 1) * s->size - 1) / s->n) == s->rank;
 }
 
 void shard_share_places(const struct shard_share *s, uint64_t *begin, uint64_t *end,

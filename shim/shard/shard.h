@@ -13,14 +13,6 @@
 #include "shard/permute.h"
 
 /*
- * The rank that owns position i of n (i < n) in a world of `size` ranks. Every position has
- * exactly one owner; shares differ by at most one; the answer depends on the arguments alone.
- * range:  positions [floor(r n / P), floor((r + 1) n / P)) belong to rank r.
- * stride: position i belongs to rank i mod P.
- */
-uint32_t shard_owner(enum shard_strategy strategy, uint64_t i, uint64_t n, uint32_t size);
-
-/*
  * hash: the rank that owns a name, whatever other names there are: floor(XXH64(name, key) P /
  * 2^64), which takes a quarter of the time of a remainder. key is 0, or shard_shuffle_key() of the
  * seed and epoch. Shares are equal on average only.
@@ -28,7 +20,11 @@ uint32_t shard_owner(enum shard_strategy strategy, uint64_t i, uint64_t n, uint3
 uint32_t shard_owner_by_name(const char *name, size_t length, uint64_t key, uint32_t size);
 
 /*
- * One rank's share of n positions. Shuffled, the places of a permuted sequence are shared out in
+ * One rank's share of n positions. Every position has exactly one owner; shares differ by at most
+ * one.
+ * range:  positions [floor(r n / P), floor((r + 1) n / P)) belong to rank r.
+ * stride: position i belongs to rank i mod P.
+ * Shuffled, the places of a permuted sequence are shared out in
  * place of positions: at place j is position shard_permute(j), and position i is at place
  * shard_permute_back(i).
  */

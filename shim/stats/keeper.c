@@ -180,7 +180,7 @@ static int make_log(const struct shard_world *world, const char *target) {
   clock_gettime(CLOCK_REALTIME, &now);
   uint64_t nonce = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
                    (uint64_t)getpid() * SHARD_XXH_PRIME1;
-  rc = shard_notes_reserve(log.fd, 0, SHARD_LOG_SEGMENT);
+  rc = shard_notes_reserve(log.fd, 0);
   /* Where files do not have the owner and mode that they are made with, no child could join. */
   if (rc == 0 && (fstat(log.fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD)) {
     rc = EPERM;
@@ -205,7 +205,7 @@ void shard_keeper_begin(const struct shard_world *world) {
   int rc = good ? 0 : ENAMETOOLONG;
   if (good) {
     char path[PATH_MAX], err[700];
-    int program = shard_self_program("shardctl", path, sizeof(path), err, sizeof(err));
+    int program = shard_self_program(path, sizeof(path), err, sizeof(err));
     if (program < 0) {
       snprintf(text, sizeof(text), "SHARD_STATS needs shardctl: %s (no statistics are kept)", err);
       give_up(identity(world), text);

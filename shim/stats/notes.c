@@ -22,15 +22,15 @@ int shard_notes_open_file(const char *path, int flags) {
 
 void shard_notes_close_file(int fd) { syscall(SYS_close, fd); }
 
-int shard_notes_reserve(int fd, off_t at, off_t size) {
-  if (syscall(SYS_fallocate, fd, 0, at, size) == 0) {
+int shard_notes_reserve(int fd, off_t at) {
+  if (syscall(SYS_fallocate, fd, 0, at, (off_t)SHARD_LOG_SEGMENT) == 0) {
     return 0;
   }
   if (errno != EOPNOTSUPP && errno != ENOSYS) {
     return errno;
   }
   static const char zero[4096];
-  for (off_t end = at + size; at < end; at += (off_t)sizeof(zero)) {
+  for (off_t end = at + SHARD_LOG_SEGMENT; at < end; at += (off_t)sizeof(zero)) {
     if (syscall(SYS_pwrite64, fd, zero, sizeof(zero), at) != (long)sizeof(zero)) {
       return errno ? errno : ENOSPC;
     }
@@ -85,7 +85,7 @@ static struct shard_log_note *map_segment(uint64_t k) {
   }
   off_t at = (off_t)((k + 1) * SHARD_LOG_SEGMENT);
   if (atomic_compare_exchange_strong(&shard_notes_head->space[k], &none, SHARD_LOG_RESERVING)) {
-    int rc = shard_notes_reserve(fd, at, SHARD_LOG_SEGMENT);
+    int rc = shard_notes_reserve(fd, at);
     atomic_store(&shard_notes_head->space[k], rc == 0 ? SHARD_LOG_READY : SHARD_LOG_FAILED);
   }
   /* Whoever reserves may have been killed: then these notes are lost. */

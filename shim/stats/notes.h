@@ -33,8 +33,8 @@ void shard_notes_unmap(void);
  */
 int shard_notes_open_log(const char *path, uint64_t *nonce);
 
-/* Space of a file, so that storing into its mapping cannot fail. 0 or an errno. */
-int shard_notes_reserve(int fd, off_t at, off_t size);
+/* Space of a file for a segment, so that storing into its mapping cannot fail. 0 or an errno. */
+int shard_notes_reserve(int fd, off_t at);
 
 /* ---- notes */
 

@@ -83,9 +83,13 @@ static uint64_t with_holes(const struct shard_served *s, uint64_t i) {
   return i;
 }
 
+/* Which of the entries are the rank's. */
+enum sift { SIFT_NONE, SIFT_POSITIONS, SIFT_NAMES };
+
 /* The entries of one directory in a table, one after the other from some position on. */
 struct entry_walk {
   const struct shard_served *served;
+  const struct shard_table *table;
   struct shard_position p;
   uint64_t end;
   const char *name; /* the entry found, without the directory */
@@ -93,14 +97,15 @@ struct entry_walk {
   struct shard_attributes attributes;
   uint64_t block; /* of attributes */
   uint64_t first; /* inode numbers of a part begin here */
+  enum sift sift;
 };
 
 #define ENTRY_WALK(s, t, stop)                                                                     \
-  { .served = (s), .p = SHARD_POSITION(t), .end = (stop), .block = ~0ULL }
+  { .served = (s), .table = (t), .p = SHARD_POSITION(t), .end = (stop), .block = ~0ULL }
 
 /* Leap to what follows the sub-tree whose name lies in p.name up to `slash`. */
 static int leap(struct entry_walk *w, const char *slash) {
-  const struct shard_table *t = w->p.table;
+  const struct shard_table *t = w->table;
   size_t n = (size_t)(slash - w->p.name) + 1;
   char *key = w->p.name;
   key[n - 1] = '/' + 1;
@@ -138,7 +143,7 @@ static int next_entry(struct entry_walk *w) {
 
 /* Type and inode of the name at position i. */
 static int read_attributes(struct entry_walk *w, uint64_t i, uint64_t *ino, uint8_t *type) {
-  const struct shard_table *t = w->p.table;
+  const struct shard_table *t = w->table;
   if (i / SHARD_BLOCK_NAMES != w->block) {
     int rc = shard_names_attributes(t, i / SHARD_BLOCK_NAMES, &w->attributes);
     if (rc != 0) {
@@ -159,61 +164,63 @@ static int emit_found(struct entry_walk *w, struct entry_buffer *o, uint64_t i, 
   return rc ? rc : emit(o, w->name, w->length, w->first + ino, type, next);
 }
 
-/* What every rank sees. 1: all written; 0: the buffer is full. */
-static int emit_others(const struct shard_served *s, const struct shard_scope *in,
-                       struct entry_buffer *o, uint64_t from, uint64_t base) {
-  const struct shard_table *t = &in->listing->others;
-  if (from >= in->others_end) {
+/* The rank's entries from position `from` on. 1: all written; 0: the buffer is full; or negative
+ * errno. */
+static int emit_range(struct entry_walk *w, struct entry_buffer *o, uint64_t from, uint64_t base) {
+  const struct shard_served *s = w->served;
+  if (from >= w->end) {
     return 1;
   }
-  struct entry_walk w = ENTRY_WALK(s, t, in->others_end);
-  w.first = in->first;
-  int rc = shard_names_seek(&w.p, t, from < in->others_begin ? in->others_begin : from);
-  while (rc == 0 && (rc = next_entry(&w)) > 0) {
-    rc = emit_found(&w, o, w.p.position - 1, base + w.p.position);
+  int rc = shard_names_seek(&w->p, w->table, from);
+  while (rc == 0 && (rc = next_entry(w)) > 0) {
+    uint64_t i = w->p.position - 1;
+    rc = 0;
+    /* p.name is the whole name, with the directory before it. */
+    if ((w->sift == SIFT_POSITIONS && !shard_share_owns(&s->share, without_holes(s, i))) ||
+        (w->sift == SIFT_NAMES &&
+         shard_owner_by_name(w->p.name, w->p.length, s->key, s->share.size) != s->share.rank)) {
+      continue;
+    }
+    rc = emit_found(w, o, i, base + i + 1);
     if (rc <= 0) {
       return rc;
+    }
+    if (w->sift == SIFT_NAMES && s->stats >= 0) {
+      shard_stats_served(s->stats, s->epoch, w->p.name, w->p.length);
     }
     rc = 0;
   }
   return rc ? rc : 1;
 }
 
+/* What every rank sees. */
+static int emit_others(const struct shard_served *s, const struct shard_scope *in,
+                       struct entry_buffer *o, uint64_t from, uint64_t base) {
+  struct entry_walk w = ENTRY_WALK(s, &in->listing->others, in->others_end);
+  w.first = in->first;
+  return emit_range(&w, o, from < in->others_begin ? in->others_begin : from, base);
+}
+
 /* The rank's files in the order of the listing. */
 static int emit_in_order(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
                          uint64_t base) {
-  const struct shard_table *t = &s->scope.listing->names;
-  uint64_t end = s->scope.end, mine_begin, mine_end, step;
-  bool sifted = s->share.shuffled || s->share.strategy != SHARD_STRATEGY_RANGE;
+  struct entry_walk w = ENTRY_WALK(s, &s->scope.listing->names, s->scope.end);
+  uint64_t begin, end, step;
   if (from < s->scope.begin) {
     from = s->scope.begin;
   }
-  if (!sifted) {
-    shard_share_places(&s->share, &mine_begin, &mine_end, &step);
-    if (mine_begin >= mine_end) {
+  if (s->share.shuffled || s->share.strategy != SHARD_STRATEGY_RANGE) {
+    w.sift = SIFT_POSITIONS;
+  } else {
+    shard_share_places(&s->share, &begin, &end, &step);
+    if (begin >= end) {
       return 1;
     }
-    uint64_t first = with_holes(s, mine_begin), after = with_holes(s, mine_end - 1) + 1;
+    uint64_t first = with_holes(s, begin), after = with_holes(s, end - 1) + 1;
     from = from < first ? first : from;
-    end = end < after ? end : after;
+    w.end = w.end < after ? w.end : after;
   }
-  if (from >= end) {
-    return 1;
-  }
-  struct entry_walk w = ENTRY_WALK(s, t, end);
-  int rc = shard_names_seek(&w.p, t, from);
-  while (rc == 0 && (rc = next_entry(&w)) > 0) {
-    uint64_t i = w.p.position - 1;
-    rc = 0;
-    if (!sifted || shard_share_owns(&s->share, without_holes(s, i))) {
-      rc = emit_found(&w, o, i, base + i + 1);
-      if (rc <= 0) {
-        return rc;
-      }
-      rc = 0;
-    }
-  }
-  return rc ? rc : 1;
+  return emit_range(&w, o, from, base);
 }
 
 /* The rank's files in a shuffled order, each fetched for itself. */
@@ -256,29 +263,10 @@ static int emit_shuffled(const struct shard_served *s, struct entry_buffer *o, u
 /* The rank's files of a part. */
 static int emit_hashed(const struct shard_served *s, const struct shard_scope *in,
                        struct entry_buffer *o, uint64_t from, uint64_t base) {
-  const struct shard_table *t = &in->listing->names;
-  if (from >= in->end) {
-    return 1;
-  }
-  struct entry_walk w = ENTRY_WALK(s, t, in->end);
+  struct entry_walk w = ENTRY_WALK(s, &in->listing->names, in->end);
   w.first = in->first;
-  int rc = shard_names_seek(&w.p, t, from < in->begin ? in->begin : from);
-  while (rc == 0 && (rc = next_entry(&w)) > 0) {
-    rc = 0;
-    /* p.name is the whole name, with the directory before it. */
-    if (shard_owner_by_name(w.p.name, w.p.length, s->key, s->share.size) != s->share.rank) {
-      continue;
-    }
-    rc = emit_found(&w, o, w.p.position - 1, base + w.p.position);
-    if (rc <= 0) {
-      return rc;
-    }
-    if (s->stats >= 0) {
-      shard_stats_served(s->stats, s->epoch, w.p.name, w.p.length);
-    }
-    rc = 0;
-  }
-  return rc ? rc : 1;
+  w.sift = SIFT_NAMES;
+  return emit_range(&w, o, from < in->begin ? in->begin : from, base);
 }
 
 /* "." and "..": 1, 0 if one does not fit, or negative errno. */
@@ -364,7 +352,6 @@ static int has_directory(const struct shard_served *s) {
     return 0;
   }
   struct entry_walk w = ENTRY_WALK(s, t, in->others_end);
-  w.p.table = t;
   for (uint64_t i = in->others_begin; i < in->others_end; i++) {
     uint64_t ino;
     uint8_t type;

@@ -45,9 +45,9 @@ for s in range hash; do
   for r in 0 1; do "$CTL" ls d.listing --rank $r --size 2 --strategy $s >share.$s.$r; done
 done
 for l in C $OTHERS; do
-  for how in readdir scandir glob wordexp fts nftw find ls bfs listdir pyglob; do
+  for how in readdir scandir glob fts nftw find ls bfs listdir pyglob; do
     case $how in # those that have an order keep it
-    scandir | glob | wordexp | fts | ls) order=cat ;;
+    scandir | glob | fts | ls) order=cat ;;
     *) order=sort ;;
     esac
     LC_ALL=$l listed $how 2>err >bare; [ -s bare ] || echo "nothing" >>err

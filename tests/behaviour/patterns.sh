@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# scandir, glob and wordexp: as libc's own, and in a dataset with this rank's files only.
+# scandir, glob and wordexp: as libc's own. In a dataset scandir and glob have this rank's files only;
+# wordexp expands no pattern there.
 . "$(dirname "$0")/lib.bash"
 program patterns
 export SHARD_CACHE_DIR=$WORK/cache
@@ -17,14 +18,13 @@ tree() {
 }
 tree "$WORK/nasty"
 mkdir noread noexec; touch noread/x noexec/{x,y}; chmod 0 noread; chmod 444 noexec
-args=(one '*' 'two words')
 
 for locale in C C.UTF-8; do
-  for mode in scandir glob emfile own wordexp append random threads; do
+  for mode in scandir glob emfile own wordexp threads; do
     [ $locale = C ] || [ $mode = glob ] || continue
-    LC_ALL=$locale timeout 60 "$WORK/patterns" $mode "${args[@]}" >"$WORK/want" 2>"$WORK/want_err"; want=$?
+    LC_ALL=$locale timeout 60 "$WORK/patterns" $mode >"$WORK/want" 2>"$WORK/want_err"; want=$?
     LC_ALL=$locale SHARD_DATASET=$WORK/dataset SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB timeout 60 \
-      "$WORK/patterns" $mode "${args[@]}" >"$WORK/got" 2>"$WORK/got_err"; got=$?
+      "$WORK/patterns" $mode >"$WORK/got" 2>"$WORK/got_err"; got=$?
     same "$mode as without, $locale" "$WORK/want" "$WORK/got"
     verdict "$mode says the same, $locale" "$(cmp "$WORK/want_err" "$WORK/got_err" 2>&1; [ $got = $want ] || echo "status $got")"
     verdict "$mode ends well, $locale" "$([ $want = 0 ] || echo "status $want")"
@@ -46,8 +46,8 @@ for p in 1 2 3 5; do
     for ((r = 0; r < p; r++)); do
       rm -rf "$copy"; mkdir "$copy"
       (cd "$dataset" && view $r $p $s find . -print0 | tar c --null --no-recursion -T -) | tar x -C "$copy"
-      (cd "$copy" && "$WORK/patterns" served "${args[@]}") >"$WORK/want" 2>&1
-      (cd "$dataset" && view $r $p $s "$WORK/patterns" served "${args[@]}") >"$WORK/got" 2>&1
+      (cd "$copy" && "$WORK/patterns" served) >"$WORK/want" 2>&1
+      (cd "$dataset" && view $r $p $s "$WORK/patterns" served) >"$WORK/got" 2>&1
       sed -i "s#$copy#$dataset#" "$WORK/want"
       cmp -s "$WORK/want" "$WORK/got" || why+="rank $r: $(diff -a "$WORK/want" "$WORK/got" | head -5) "
     done
@@ -56,7 +56,7 @@ for p in 1 2 3 5; do
 done
 
 cd "$dataset" || exit 2
-for how in "scandir ." "scandir many" "glob *" "glob */*" "oldglob *" "wordexp */*" "wordexp \$UNSET*/*"; do
+for how in "scandir ." "scandir many" "glob *" "glob */*" "oldglob *"; do
   "$WORK/patterns" list ${how%% *} "${how#* }" | sort -z >"$WORK/want"
   for p in 1 2 3 5; do
     for s in range stride; do
@@ -66,5 +66,26 @@ for how in "scandir ." "scandir many" "glob *" "glob */*" "oldglob *" "wordexp *
       same "$how, $p ranks, $s" "$WORK/want" "$WORK/got"
     done
   done
+done
+
+# ways RANK STRATEGY [VARIABLE...]: patterns that lead into the dataset, by all ways there are
+ways() {
+  local r=$1 s=$2; shift 2
+  export HOME=$dataset
+  view $r 2 $s env "$@" "$WORK/patterns" refused '*' 'sub/*' './*' '../served/*.txt' "$dataset/*.txt" "/usr/* $dataset/*.txt" \
+    'none*' 'sub/none*' '~/*' '$HOME/s*/*' '"$HOME"/?.txt' 'link_to_sub/*' "$WORK/link/[a-c].txt" '../ser*/a.txt' '../ser*/sub/../../*' \
+    "$WORK/who*/*/*" 'many/../../../whole/*/many/f*' '/usr/$(echo "*")/* a.txt' "$dataset//*" 'a.txt /usr/*' 2>"$WORK/err"
+}
+ln -s "$dataset" "$WORK/link"
+for s in range stride hash; do
+  for r in 0 1; do
+    verdict "wordexp expands nothing in a dataset, rank $r, $s" "$(ways $r $s; grep -q 'rank .*wordexp() expands no pattern' "$WORK/err" || shown cat "$WORK/err")"
+    verdict "the same without IFS, rank $r, $s" "$(ways $r $s IFS=)"
+  done
+done
+for what in a.txt 'sub/x.txt $HOME/a.txt' "$dataset/a.txt" '/usr/*' "$WORK/nasty/*.txt" "$WORK/nasty/*/* /dev/nul*" "$WORK/who*" "/usr/x'*'"; do
+  (cd "$WORK/nasty" && "$WORK/patterns" list wordexp "$what"; echo $?) >"$WORK/want"
+  (case $what in /usr/x*) cd "$WORK/nasty" ;; esac && view 0 2 hash "$WORK/patterns" list wordexp "$what"; echo $?) >"$WORK/got"
+  same "wordexp of '$what' is libc's" "$WORK/want" "$WORK/got"
 done
 finish

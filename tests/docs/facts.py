@@ -172,7 +172,8 @@ class Code:
         """Errors that listing calls can end with, as the source names them: {name: file}."""
         found = {}
         for path, source in self.sources.items():
-            if path.startswith(("shim/view/", "shim/cache/", "shim/listing/reader.c")):
+            if path.startswith(("shim/view/", "shim/cache/", "shim/listing/reader.c",
+                                "shim/interpose/wordexp.c")):
                 for name in re.findall(r"-(E[A-Z0-9]+)\b", source):
                     if hasattr(errno, name):
                         found[name] = path

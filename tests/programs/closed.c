@@ -29,7 +29,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <wordexp.h>
 
 #define ROOM 65536
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -115,32 +114,15 @@ static int by_scandir(void) {
   return n < 0 ? errno : 0;
 }
 
-static void add_words(char **words, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    add(strrchr(words[i], '/') + 1);
-  }
-}
-
 static int by_glob(void) {
   char pattern[4096];
   glob_t found;
   snprintf(pattern, sizeof(pattern), "%s/f*", dir);
   int rc = glob(pattern, GLOB_NOSORT, NULL, &found);
-  if (rc == 0) {
-    add_words(found.gl_pathv, found.gl_pathc);
+  for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++) {
+    add(strrchr(found.gl_pathv[i], '/') + 1);
   }
   return rc == 0 || rc == GLOB_NOMATCH ? 0 : rc == GLOB_NOSPACE ? ENOMEM : EIO;
-}
-
-static int by_wordexp(void) {
-  char pattern[4096];
-  wordexp_t found;
-  snprintf(pattern, sizeof(pattern), "%s/f*", dir);
-  int rc = wordexp(pattern, &found, WRDE_NOCMD);
-  if (rc == 0 && !(found.we_wordc == 1 && strcmp(found.we_wordv[0], pattern) == 0)) {
-    add_words(found.we_wordv, found.we_wordc);
-  }
-  return rc == 0 ? 0 : rc == WRDE_NOSPACE ? ENOMEM : EIO;
 }
 
 static bool unread; /* a walker has said of a directory that it cannot be read */
@@ -175,8 +157,7 @@ static const struct {
   const char *name;
   int (*list)(void);
 } ways[] = {{"opendir", by_opendir}, {"getdents64", by_getdents}, {"scandir", by_scandir},
-            {"glob", by_glob},       {"wordexp", by_wordexp},     {"nftw", by_nftw},
-            {"fts", by_fts}};
+            {"glob", by_glob},       {"nftw", by_nftw},           {"fts", by_fts}};
 
 /* ---- faults ---- */
 
@@ -292,8 +273,8 @@ int main(int argc, char **argv) {
     of_libc |= strcmp(argv[i], "newfstatat") == 0; /* its opendir calls that */
   }
   for (size_t way = 0; way < (argc == 3 && !memory ? 3 : COUNT(ways)); way++) {
-    if (of_libc && (ways[way].list == by_glob || ways[way].list == by_wordexp)) {
-      continue; /* those of libc abort without memory, and take its own failures for no match */
+    if (of_libc && ways[way].list == by_glob) {
+      continue; /* that of libc takes its own failures for no match */
     }
     long most = list(way, 0, false, 0, none, good);
     if (good->error != 0 || good->used == 0) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * locales MODE DIR: setlocale(LC_ALL, ""), as many a program does at its start, and then list DIR:
- * by readdir, scandir, glob or wordexp, its whole tree by fts or nftw. Prints "d NAME" of a
- * directory and "f NAME" of all else, in the order that the call has: scandir, glob, wordexp and
- * fts sort as the locale does.
+ * by readdir, scandir or glob, its whole tree by fts or nftw. Prints "d NAME" of a directory and "f
+ * NAME" of all else, in the order that the call has: scandir, glob and fts sort as the locale does.
  *
  *   number   print 1.5, and whether "TIFF" is "tiff" but for the case
  *   open     open the files of DIR, without a word
@@ -24,7 +23,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <wordexp.h>
 
 static size_t root; /* length of DIR and a slash */
 
@@ -92,18 +90,15 @@ static int walk(char *dir) {
   return !fts || errno != 0;
 }
 
-static int expand(const char *mode, const char *dir) {
+static int expand(const char *dir) {
   char pattern[4096];
   glob_t g = {0};
-  wordexp_t w = {0};
-  int words = strcmp(mode, "wordexp") == 0;
   snprintf(pattern, sizeof(pattern), "%s/*", dir);
-  int rc = words ? wordexp(pattern, &w, 0) : glob(pattern, GLOB_PERIOD, NULL, &g);
-  char **paths = words ? w.we_wordv : g.gl_pathv;
-  for (size_t i = 0, n = words ? w.we_wordc : g.gl_pathc; i < n; i++) {
-    const char *name = paths[i] + root;
+  int rc = glob(pattern, GLOB_PERIOD, NULL, &g);
+  for (size_t i = 0; i < g.gl_pathc; i++) {
+    const char *name = g.gl_pathv[i] + root;
     if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
-      print_any(paths[i]);
+      print_any(g.gl_pathv[i]);
     }
   }
   return rc;
@@ -140,5 +135,5 @@ int main(int argc, char **argv) {
          : strcmp(mode, "scandir") == 0 ? list_sorted(argv[2])
          : strcmp(mode, "fts") == 0     ? walk(argv[2])
          : strcmp(mode, "nftw") == 0    ? nftw(argv[2], print_walked, 8, FTW_PHYS)
-                                        : expand(mode, argv[2]);
+                                        : expand(argv[2]);
 }

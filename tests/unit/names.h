@@ -181,9 +181,8 @@ static inline int names_write_as(const struct names *s, int order, bool attribut
   int rc = shard_writer_open(file, (uint32_t)order,
                              attributes ? SHARD_ATTRIBUTES_STORED : SHARD_ATTRIBUTES_NONE, &w);
   for (size_t i = 0; rc == 0 && i < s->count; i++) {
-    rc = attributes ? shard_writer_put(w, SHARD_WRITER_NAMES, s->v[i], strlen(s->v[i]),
-                                       names_ino(i), names_type(i))
-                    : shard_writer_add(w, s->v[i], strlen(s->v[i]));
+    rc = shard_writer_put(w, SHARD_WRITER_NAMES, s->v[i], strlen(s->v[i]),
+                          attributes ? names_ino(i) : 0, attributes ? names_type(i) : 0);
     if (rc != 0) {
       shard_writer_abort(w);
     }
