@@ -61,15 +61,6 @@ static const char usage[] =
     "\n" CTL_SIZE_HELP "\n"
     "Exit status: 0 done, 1 failed, or --max-size could not be reached, 2 wrong usage.\n";
 
-enum { OPT_DRY_RUN = CTL_OPTION_OWN, OPT_OLDER_THAN, OPT_MAX_SIZE };
-
-static const struct option rows[] = {CTL_ROW_JSON,
-                                     CTL_ROW_HELP,
-                                     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
-                                     {"older-than", required_argument, NULL, OPT_OLDER_THAN},
-                                     {"max-size", required_argument, NULL, OPT_MAX_SIZE},
-                                     CTL_ROW_END};
-
 enum { HOUR = 3600, DAY = 24 * HOUR, MONTH = 30 * DAY };
 
 /* A file of the cache directory. */
@@ -102,12 +93,20 @@ struct cache {
 };
 
 /* What was asked for. */
-struct cleaning {
+static struct {
   bool gc, dry_run;
   struct json_object *json; /* the array of what was removed or found; NULL: lines for people */
-  bool limited;
+  const char *most_text;    /* NULL: no limit */
   uint64_t days, most;
-};
+} asked;
+
+static const struct ctl_option rows[] = {
+    CTL_ROW_JSON,
+    {"dry-run", .flag = &asked.dry_run},
+    {"older-than", .number = &asked.days, .most = 100000, .takes = "a number of days"},
+    {"max-size", .text = &asked.most_text, .bytes = &asked.most,
+     .takes = "a size such as 10G (10 GiB)"},
+    CTL_ROW_END};
 
 /* ---- names ------------------------------------------------------------------------------------
  */
@@ -150,48 +149,33 @@ static int by_name(const void *a, const void *b) {
 
 /* Read the directory anew. 0 or -errno. */
 static int scan(struct cache *c) {
+  struct dirent **names;
   forget(c);
-  int fd = openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-  if (!dir) {
-    int rc = -errno;
-    if (fd >= 0) {
-      close(fd);
-    }
-    return rc;
+  int n = scandirat(c->dir, ".", &names, NULL, NULL);
+  if (n < 0) {
+    return -errno;
   }
-  int rc = 0;
-  size_t room = 0;
-  const struct dirent *d;
-  while (rc == 0 && (errno = 0, d = readdir(dir))) {
-    struct entry e = {.removed = false};
-    if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
-        fstatat(c->dir, d->d_name, &e.st, AT_SYMLINK_NOFOLLOW) != 0) {
-      continue;
-    }
-    strcpy(e.name, d->d_name);
-    e.kind = kind_of(&e);
-    if (S_ISLNK(e.st.st_mode)) {
-      ssize_t n = readlinkat(c->dir, e.name, e.target, sizeof(e.target) - 1);
-      e.target[n < 0 ? 0 : n] = 0;
-    }
-    if (c->count == room) {
-      room = room ? 2 * room : 64;
-      struct entry *more = realloc(c->entries, room * sizeof(*more));
-      if (!more) {
-        rc = -ENOMEM;
-        continue;
+  c->entries = calloc((size_t)n + 1, sizeof(*c->entries));
+  for (int i = 0; i < n; i++) {
+    struct entry *e = c->entries ? &c->entries[c->count] : NULL;
+    const char *name = names[i]->d_name;
+    if (e && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+        fstatat(c->dir, name, &e->st, AT_SYMLINK_NOFOLLOW) == 0) {
+      strcpy(e->name, name);
+      e->kind = kind_of(e);
+      if (S_ISLNK(e->st.st_mode)) {
+        ssize_t length = readlinkat(c->dir, name, e->target, sizeof(e->target) - 1);
+        e->target[length < 0 ? 0 : length] = 0;
       }
-      c->entries = more;
+      c->count++;
     }
-    c->entries[c->count++] = e;
+    free(names[i]);
   }
-  rc = rc ? rc : -errno;
-  closedir(dir);
+  free(names);
   if (c->count) {
     qsort(c->entries, c->count, sizeof(*c->entries), by_name);
   }
-  return rc;
+  return c->entries ? 0 : -ENOMEM;
 }
 
 static struct group *group_of(const struct cache *c, const struct entry *e) {
@@ -451,38 +435,31 @@ static double total(const struct cache *c) {
   return bytes;
 }
 
-static void tell_removed(const struct cleaning *r, const struct entry *e, const char *why) {
-  char bytes[CTL_HUMAN];
-  if (r->json) {
+static void tell_removed(const struct entry *e, const char *why) {
+  if (asked.json) {
     struct json_object *o = ctl_json_object();
     ctl_json_add_text(o, "file", e->name);
     ctl_json_add_decimal(o, "bytes", size_of(e), 0);
     ctl_json_add_text(o, "why", why);
-    ctl_json_add(r->json, NULL, o);
-    return;
+    ctl_json_add(asked.json, NULL, o);
+  } else {
+    ctl_human_line("%s %8s  %s: %s%s%s", asked.dry_run ? "would remove" : "removed",
+                   ctl_human_bytes(size_of(e)).text, why, e->name, e->source ? " of " : "",
+                   e->source ? e->source : "");
   }
-  printf("%s %8s  %s: ", r->dry_run ? "would remove" : "removed",
-         ctl_human_bytes(size_of(e), bytes), why);
-  ctl_human_text(stdout, e->name);
-  if (e->source) {
-    fputs(" of ", stdout);
-    ctl_human_text(stdout, e->source);
-  }
-  putchar('\n');
 }
 
-static int remove_entry(const struct cache *c, const struct cleaning *r, struct entry *e,
-                        const char *why) {
-  if (!r->dry_run && unlinkat(c->dir, e->name, 0) != 0 && errno != ENOENT) {
+static int remove_entry(const struct cache *c, struct entry *e, const char *why) {
+  if (!asked.dry_run && unlinkat(c->dir, e->name, 0) != 0 && errno != ENOENT) {
     return ctl_fail("cannot remove '%s/%s': %s", c->path, e->name, strerror(errno));
   }
   e->removed = true;
-  tell_removed(r, e, why);
+  tell_removed(e, why);
   return CTL_DONE;
 }
 
-static bool old_enough(const struct cache *c, const struct cleaning *r, const struct entry *e) {
-  return age(c, e) >= (double)r->days * DAY;
+static bool old_enough(const struct cache *c, const struct entry *e) {
+  return age(c, e) >= (double)asked.days * DAY;
 }
 
 /* Seconds; least first to go. The last access, as far as the file system notes it; a pinned file
@@ -495,11 +472,11 @@ static double used(const struct entry *e) {
 
 /* Remove a listing. Its link goes first, so that nobody opens it any more; if a process has mapped
  * it in the meantime, the link is put back. */
-static int remove_unused(struct cache *c, const struct cleaning *r, struct entry *e) {
+static int remove_unused(struct cache *c, struct entry *e) {
   char name[NAME_MAX + 1];
   snprintf(name, sizeof(name), "%.*s.current", (int)e->group, e->name);
   struct entry *link = e->current ? find(c, name) : NULL;
-  if (!r->dry_run && link) {
+  if (!asked.dry_run && link) {
     if (unlinkat(c->dir, name, 0) != 0) {
       return ctl_fail("cannot remove '%s/%s': %s", c->path, name, strerror(errno));
     }
@@ -513,7 +490,7 @@ static int remove_unused(struct cache *c, const struct cleaning *r, struct entry
   if (link) {
     link->removed = true;
   }
-  return remove_entry(c, r, e, "least recently used");
+  return remove_entry(c, e, "least recently used");
 }
 
 static bool leads_to(const struct entry *e, const char *base) {
@@ -521,17 +498,17 @@ static bool leads_to(const struct entry *e, const char *base) {
 }
 
 /* Remove all parts of a bucket's listing in the same way. */
-static int remove_stream(struct cache *c, const struct cleaning *r, const struct entry *part) {
+static int remove_stream(struct cache *c, const struct entry *part) {
   char base[NAME_MAX + 1];
   size_t n = part->base;
   snprintf(base, sizeof(base), "%.*s", (int)n, part->name);
-  for (size_t i = 0; i < c->count && !r->dry_run; i++) {
+  for (size_t i = 0; i < c->count && !asked.dry_run; i++) {
     const char *link = c->entries[i].name;
     if (leads_to(&c->entries[i], base) && unlinkat(c->dir, link, 0) != 0 && errno != ENOENT) {
       return ctl_fail("cannot remove '%s/%s': %s", c->path, link, strerror(errno));
     }
   }
-  if (!r->dry_run) {
+  if (!asked.dry_run) {
     mark_mapped(c);
     keep_streams(c);
   }
@@ -545,20 +522,20 @@ static int remove_stream(struct cache *c, const struct cleaning *r, const struct
       }
     } else if (e->kind == SHARD_CACHE_PART && !e->removed && !e->in_use &&
                memcmp(e->name, base, n) == 0) {
-      rc = remove_entry(c, r, e, "least recently used");
+      rc = remove_entry(c, e, "least recently used");
     }
   }
   return rc;
 }
 
-static int shrink(struct cache *c, const struct cleaning *r) {
-  while (total(c) > (double)r->most) {
+static int shrink(struct cache *c) {
+  while (total(c) > (double)asked.most) {
     struct entry *first = NULL;
     for (size_t i = 0; i < c->count; i++) {
       struct entry *e = &c->entries[i];
       bool ours = e->kind == SHARD_CACHE_LISTING || e->kind == SHARD_CACHE_OBJECT ||
                   e->kind == SHARD_CACHE_PART;
-      if (ours && !e->removed && !e->busy && !e->in_use && old_enough(c, r, e) &&
+      if (ours && !e->removed && !e->busy && !e->in_use && old_enough(c, e) &&
           (!first || used(e) < used(first))) {
         first = e;
       }
@@ -569,9 +546,9 @@ static int shrink(struct cache *c, const struct cleaning *r) {
           "built, too young or no listing",
           c->path, total(c));
     }
-    int rc = first->kind == SHARD_CACHE_PART     ? remove_stream(c, r, first)
-             : first->kind == SHARD_CACHE_OBJECT ? remove_entry(c, r, first, "least recently used")
-                                                 : remove_unused(c, r, first);
+    int rc = first->kind == SHARD_CACHE_PART     ? remove_stream(c, first)
+             : first->kind == SHARD_CACHE_OBJECT ? remove_entry(c, first, "least recently used")
+                                                 : remove_unused(c, first);
     if (rc != CTL_DONE) {
       return rc;
     }
@@ -579,34 +556,31 @@ static int shrink(struct cache *c, const struct cleaning *r) {
   return CTL_DONE;
 }
 
-static int collect(struct cache *c, const struct cleaning *r) {
+static int collect(struct cache *c) {
   double before = total(c);
   int rc = CTL_DONE;
-  char freed[CTL_HUMAN], left[CTL_HUMAN];
   for (size_t i = 0; i < c->count; i++) {
     struct entry *e = &c->entries[i];
-    const char *why = old_enough(c, r, e) ? why_remove(c, e) : NULL;
-    if (why && remove_entry(c, r, e, why) != CTL_DONE) {
+    const char *why = old_enough(c, e) ? why_remove(c, e) : NULL;
+    if (why && remove_entry(c, e, why) != CTL_DONE) {
       rc = CTL_FAILED;
     }
   }
-  if (r->limited && shrink(c, r) != CTL_DONE) {
+  if (asked.most_text && shrink(c) != CTL_DONE) {
     rc = CTL_FAILED;
   }
-  if (r->json) {
+  if (asked.json) {
     struct json_object *o = ctl_json_object();
     ctl_json_add_text(o, "directory", c->path);
-    ctl_json_add_bool(o, "dry_run", r->dry_run);
-    ctl_json_add(o, "removed", r->json);
+    ctl_json_add_bool(o, "dry_run", asked.dry_run);
+    ctl_json_add(o, "removed", asked.json);
     ctl_json_add_decimal(o, "freed", before - total(c), 0);
     ctl_json_add_decimal(o, "bytes", total(c), 0);
     rc = ctl_json_print(o, stdout) == CTL_DONE ? rc : CTL_FAILED;
   } else {
-    printf("%s %s, ", r->dry_run ? "would free" : "freed",
-           ctl_human_bytes(before - total(c), freed));
-    printf("%s left in ", ctl_human_bytes(total(c), left));
-    ctl_human_text(stdout, c->path);
-    putchar('\n');
+    ctl_human_line("%s %s, %s left in %s", asked.dry_run ? "would free" : "freed",
+                   ctl_human_bytes(before - total(c)).text, ctl_human_bytes(total(c)).text,
+                   c->path);
   }
   return rc;
 }
@@ -615,19 +589,16 @@ static int collect(struct cache *c, const struct cleaning *r) {
  */
 
 static void print_entry(const struct cache *c, const struct entry *e, const char *what) {
-  char bytes[CTL_HUMAN], old[CTL_HUMAN], count[CTL_HUMAN];
-  printf("%9s %7s  %s%s%s%s  ", ctl_human_bytes(size_of(e), bytes), ctl_human_age(age(c, e), old),
-         what, e->in_use ? ", in use" : "", e->pinned ? ", pinned by a job" : "",
-         e->busy ? ", being built" : "");
-  if (e->source) {
-    ctl_human_text(stdout, e->source);
-    printf(" (%s files; ", ctl_human_count(e->entries, count));
-    ctl_human_text(stdout, e->options ? e->options : "");
-    putchar(')');
-  } else {
-    ctl_human_text(stdout, e->name);
+  char *facts = NULL;
+  if (e->source && asprintf(&facts, "%s (%s files; %s)", e->source,
+                            ctl_human_count(e->entries).text, e->options ? e->options : "") < 0) {
+    facts = NULL;
   }
-  putchar('\n');
+  ctl_human_line("%9s %7s  %s%s%s%s  %s", ctl_human_bytes(size_of(e)).text,
+                 ctl_human_age(age(c, e)).text, what, e->in_use ? ", in use" : "",
+                 e->pinned ? ", pinned by a job" : "", e->busy ? ", being built" : "",
+                 facts ? facts : e->name);
+  free(facts);
 }
 
 static const char *word_of(const struct entry *e) {
@@ -677,131 +648,79 @@ static struct json_object *make_entry(const struct cache *c, const struct entry 
     ctl_json_add_bool(o, "pinned", e->pinned);
     ctl_json_add_text(o, "source", e->source);
     ctl_json_add_text(o, "options", e->source && !e->options ? "" : e->options);
-    if (e->source) {
-      ctl_json_add_number(o, "entries", e->entries);
-    } else {
-      ctl_json_add(o, "entries", NULL);
-    }
+    ctl_json_add_known(o, "entries", e->entries, e->source);
   }
   return o;
 }
 
-static int show(const struct cache *c, const struct cleaning *r) {
-  char bytes[CTL_HUMAN];
+static int show(const struct cache *c) {
   for (size_t i = 0; i < c->count; i++) {
     const struct entry *e = &c->entries[i];
     const char *what = word_of(e);
-    if (what && r->json) {
-      ctl_json_add(r->json, NULL, make_entry(c, e));
+    if (what && asked.json) {
+      ctl_json_add(asked.json, NULL, make_entry(c, e));
     } else if (what) {
       print_entry(c, e, what);
     }
   }
-  if (!r->json) {
-    printf("%9s in ", ctl_human_bytes(total(c), bytes));
-    ctl_human_text(stdout, c->path);
-    putchar('\n');
+  if (!asked.json) {
+    ctl_human_line("%9s in %s", ctl_human_bytes(total(c)).text, c->path);
     return CTL_DONE;
   }
   struct json_object *o = ctl_json_object();
   ctl_json_add_text(o, "directory", c->path);
   ctl_json_add_decimal(o, "bytes", total(c), 0);
-  ctl_json_add(o, "files", r->json);
+  ctl_json_add(o, "files", asked.json);
   return ctl_json_print(o, stdout);
 }
 
 /* ---- the command ------------------------------------------------------------------------------
  */
 
-static int show_or_clean(struct cache *c, const struct cleaning *r) {
-  if (r->gc) {
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a lock is a descriptor */
-      files.rlim_cur = files.rlim_max;
-      setrlimit(RLIMIT_NOFILE, &files);
-    }
+/* Of a directory that is there. */
+static int show_or_clean(struct cache *c) {
+  struct rlimit files;
+  if (asked.gc && getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a lock is a descriptor */
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
   }
-  int rc = scan(c);
-  if (rc == 0) {
-    rc = lock_groups(c, r->gc && !r->dry_run);
-  }
-  if (rc == 0 && !r->gc) {
-    complete_entries(c);
-    unlock_groups(c);
-    return show(c, r);
-  }
-  if (rc == 0) {
+  c->dir = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int rc = c->dir < 0 ? -errno : scan(c);
+  rc = rc == 0 ? lock_groups(c, asked.gc && !asked.dry_run) : rc;
+  if (rc == 0 && asked.gc) {
     rc = scan(c); /* again, now that nobody builds */
   }
   if (rc != 0) {
-    unlock_groups(c);
     return ctl_fail("cannot read the cache directory '%s': %s", c->path, strerror(-rc));
   }
   complete_entries(c);
-  rc = collect(c, r);
-  unlock_groups(c);
-  return rc;
+  if (!asked.gc) {
+    unlock_groups(c);
+  }
+  return asked.gc ? collect(c) : show(c);
 }
 
-static int set_own(void *context, int option) {
-  struct cleaning *r = context;
-  switch (option) {
-  case OPT_DRY_RUN:
-    r->dry_run = true;
-    break;
-  case OPT_OLDER_THAN:
-    if (!ctl_arguments_number(optarg, 100000, &r->days)) {
-      return ctl_usage("--older-than takes a number of days, not '%s'", optarg);
-    }
-    break;
-  case OPT_MAX_SIZE:
-    r->limited = true;
-    if (!shard_size_parse(optarg, &r->most)) {
-      return ctl_usage("--max-size takes a size such as 10G (10 GiB), not '%s'; see shardctl cache "
-                       "--help",
-                       optarg);
-    }
-    break;
-  }
-  return CTL_DONE;
-}
-
-int ctl_cmd_cache(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {
-      .letters = "", .rows = rows, .usage = usage, .own = set_own};
-  struct cleaning r = {.gc = false};
-  struct ctl_arguments given;
-  int parsed = ctl_arguments_parse(argc, argv, &syntax, &given, &r);
-  if (parsed != CTL_GO_ON) {
-    return parsed;
-  }
-  const char *verb = argc - optind == 1 ? argv[optind] : "";
-  r.gc = strcmp(verb, "gc") == 0;
-  if (!r.gc && strcmp(verb, "ls") != 0) {
+static int run(char **operands) {
+  const char *verb = operands[0] && !operands[1] ? operands[0] : "";
+  asked.gc = strcmp(verb, "gc") == 0;
+  if (!asked.gc && strcmp(verb, "ls") != 0) {
     return ctl_usage("cache takes ls or gc; see shardctl cache --help");
   }
-  if (!r.gc && (r.dry_run || r.limited || r.days)) {
+  if (!asked.gc && (asked.dry_run || asked.most_text || asked.days)) {
     return ctl_usage("--dry-run, --older-than and --max-size go with cache gc");
   }
   struct cache c = {.dir = -1};
   char err[700];
-  r.json = given.json ? ctl_json_array() : NULL;
-  ssize_t rc = shard_cachedir_find(false, c.path, sizeof(c.path), err, sizeof(err));
-  if (rc < 0 && rc != -ENOENT) {
+  asked.json = ctl_given.json ? ctl_json_array() : NULL;
+  ssize_t found = shard_cachedir_find(false, c.path, sizeof(c.path), err, sizeof(err));
+  if (found < 0 && found != -ENOENT) {
     return ctl_fail("%s", err);
   }
-  if (rc > 0) {
-    c.dir = open(c.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (c.dir < 0) {
-      return ctl_fail("cannot read the cache directory '%s': %s", c.path, strerror(errno));
-    }
-    rc = show_or_clean(&c, &r);
-    close(c.dir);
-  } else { /* no directory is like an empty one */
-    rc = r.gc ? collect(&c, &r) : show(&c, &r);
-  }
+  /* No directory is like an empty one. */
+  int rc = found > 0 ? show_or_clean(&c) : asked.gc ? collect(&c) : show(&c);
   forget(&c);
-  free(c.groups);
-  int finished = ctl_finish();
-  return rc == CTL_DONE ? finished : (int)rc;
+  return rc;
 }
+
+const struct ctl_command ctl_cmd_cache = {
+    .usage = usage, .options = rows, .most = INT_MAX, .run = run};

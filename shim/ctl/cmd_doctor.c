@@ -66,21 +66,20 @@ static const char usage[] =
     "Takes 10 s at most for each program it starts. Exit status: 0 nothing FAILs, 1 something\n"
     "does, 2 wrong usage.\n";
 
-enum { OPT_VARIABLES = CTL_OPTION_OWN };
-
-static const struct option rows[] = {
-    CTL_ROW_JSON, CTL_ROW_HELP, {"variables", no_argument, NULL, OPT_VARIABLES}, CTL_ROW_END};
-
 #define TRIAL "--trial"
 #define TRIAL_FILES 3
 #define SECONDS 10
 #define ROOM_LEAST (64e6) /* bytes in the cache directory: some ten million names */
 
+static bool only_variables;
+
+static const struct ctl_option rows[] = {
+    CTL_ROW_JSON, {"variables", .flag = &only_variables}, CTL_ROW_END};
+
 enum result { OK, WARN, FAIL };
 
 static struct {
   struct json_object *checks; /* NULL: told in lines, as they are made */
-  bool variables;
   unsigned failed;
   char self[PATH_MAX], library[PATH_MAX]; /* library: "" if it was not found */
 } doctor;
@@ -101,9 +100,7 @@ __attribute__((format(printf, 3, 4))) static void tell(enum result result, const
     ctl_json_add_text(o, "detail", detail);
     ctl_json_add(doctor.checks, NULL, o);
   } else {
-    printf("%-4s  %-9s  ", words[result], what);
-    ctl_human_text(stdout, detail);
-    putchar('\n');
+    ctl_human_line("%-4s  %-9s  %s", words[result], what, detail);
   }
 }
 
@@ -216,7 +213,7 @@ static int try_library(const char *dir) {
     closedir(stream);
     printf(" %d", count);
   }
-  return ctl_finish();
+  return CTL_DONE;
 }
 
 /* ---- the checks -------------------------------------------------------------------------------
@@ -244,7 +241,7 @@ static void check_library(void) {
 }
 
 static void check_preload(void) {
-  char *argv[] = {doctor.self, "doctor", TRIAL, NULL};
+  char *argv[] = {doctor.self, "doctor", "--", TRIAL, NULL};
   const char *const variables[] = {"LD_PRELOAD", doctor.library, NULL};
   struct run r;
   if (doctor.library[strcspn(doctor.library, ": \t\n")]) {
@@ -318,7 +315,7 @@ static bool writable(const char *dir) {
 }
 
 static void check_cache(void) {
-  char dir[PATH_MAX], err[700], room[CTL_HUMAN];
+  char dir[PATH_MAX], err[700];
   ssize_t rc = shard_cachedir_find(false, dir, sizeof(dir), err, sizeof(err));
   bool missing = rc == -ENOENT;
   if (rc < 0 && !missing) {
@@ -343,18 +340,18 @@ static void check_cache(void) {
                                                                            : in_memory(&fs)
                                                                                ? "in memory"
                                                                                : "on disk";
-  ctl_human_bytes(bytes, room);
+  struct ctl_human room = ctl_human_bytes(bytes);
   if (net) {
     tell(WARN, "cache",
          "'%.500s' is on %s, %s free: every node would use it; set SHARD_CACHE_DIR to "
          "a directory of the node",
-         dir, kind, room);
+         dir, kind, room.text);
   } else if (bytes < ROOM_LEAST) {
     tell(WARN, "cache",
-         "'%.500s' has only %s free (%s), 5 B a name are needed; set SHARD_CACHE_DIR", dir, room,
-         kind);
+         "'%.500s' has only %s free (%s), 5 B a name are needed; set SHARD_CACHE_DIR", dir,
+         room.text, kind);
   } else {
-    tell(OK, "cache", "%s%s: %s, %s free", missing ? "will be made in " : "", dir, kind, room);
+    tell(OK, "cache", "%s%s: %s, %s free", missing ? "will be made in " : "", dir, kind, room.text);
   }
 }
 
@@ -392,7 +389,7 @@ static void check_listing(void) {
   }
   snprintf(cache, sizeof(cache), "%s/cache", dir);
   snprintf(want, sizeof(want), "%s %d", shard_version(), TRIAL_FILES);
-  char *argv[] = {doctor.self, "doctor", TRIAL, "data", NULL};
+  char *argv[] = {doctor.self, "doctor", "--", TRIAL, "data", NULL};
   const char *const variables[] = {"LD_PRELOAD",
                                    doctor.library,
                                    "SHARD_DATASET",
@@ -447,8 +444,7 @@ static char dlio_script[] = CTL_PYTHON_BEGIN
     "              % (found['family'], found['proof']['date'], found['proof']['file']))\n";
 
 static void check_python(void) {
-  const char *python = getenv("PYTHON");
-  char *argv[] = {(char *)(python && *python ? python : "python3"), "-c", dlio_script, NULL};
+  char *argv[] = {(char *)ctl_python(), "-c", dlio_script, NULL};
   const char *variables[7] = {"PYTHONDONTWRITEBYTECODE", "1"}, *known = getenv("SHARD_KNOWN");
   size_t n = 2;
   if (known) { /* where proofs are */
@@ -503,7 +499,6 @@ static void check_python(void) {
 static void check_limits(void) {
   struct rlimit files = {0, 0};
   struct statfs fs;
-  char room[CTL_HUMAN];
   getrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_cur < 256) {
     tell(WARN, "limits", "only %llu descriptors (ulimit -n); PyTorch's workers want 1024",
@@ -513,9 +508,8 @@ static void check_limits(void) {
          strerror(errno));
   } else {
     double bytes = (double)fs.f_blocks * (double)fs.f_bsize;
-    ctl_human_bytes(bytes, room);
     tell(bytes < 1e9 ? WARN : OK, "limits", "%llu descriptors, /dev/shm of %s%s",
-         (unsigned long long)files.rlim_cur, room,
+         (unsigned long long)files.rlim_cur, ctl_human_bytes(bytes).text,
          bytes < 1e9 ? ": batches of PyTorch's workers go there too (docker run --shm-size)" : "");
   }
 }
@@ -532,13 +526,6 @@ static int print_variables(void) {
   for (size_t i = 0; i < count; i++) {
     printf("%-28s set by %s\n", theirs[i].name, theirs[i].launchers);
   }
-  return ctl_finish();
-}
-
-static int set_own(void *context, int option) {
-  (void)context;
-  (void)option; /* the only one of its own */
-  doctor.variables = true;
   return CTL_DONE;
 }
 
@@ -558,33 +545,28 @@ static void check_all(void) {
   check_limits();
 }
 
-int ctl_cmd_doctor(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {
-      .letters = "", .rows = rows, .usage = usage, .own = set_own};
-  struct ctl_arguments given;
-  if (argc > 1 && strcmp(argv[1], TRIAL) == 0) {
-    return try_library(argv[2]);
+static int examine(char **operands) {
+  if (operands[0] && strcmp(operands[0], TRIAL) == 0) {
+    return try_library(operands[1]);
   }
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (doctor.variables) {
+  if (only_variables) {
     return print_variables();
   }
-  if (optind != argc) {
+  if (operands[0]) {
     return ctl_usage("doctor takes no arguments; see shardctl doctor --help");
   }
   shard_config_init(environ);
-  doctor.checks = given.json ? ctl_json_array() : NULL;
+  doctor.checks = ctl_given.json ? ctl_json_array() : NULL;
   check_all();
-  rc = CTL_DONE;
+  int rc = CTL_DONE;
   if (doctor.checks) {
     struct json_object *o = ctl_json_object();
     ctl_json_add(o, "checks", doctor.checks);
     ctl_json_add_bool(o, "ok", doctor.failed == 0);
     rc = ctl_json_print(o, stdout);
   }
-  int finished = ctl_finish();
-  return doctor.failed ? CTL_FAILED : rc == CTL_DONE ? finished : rc;
+  return doctor.failed ? CTL_FAILED : rc;
 }
+
+const struct ctl_command ctl_cmd_doctor = {
+    .usage = usage, .options = rows, .most = INT_MAX, .run = examine};

@@ -37,7 +37,7 @@ static const char usage[] =
     "  -o, --output FILE     write there, and keep LOG; - is standard output\n"
     "      --help\n";
 
-static const struct option rows[] = {CTL_ROW_OUTPUT, CTL_ROW_HELP, CTL_ROW_END};
+static const struct ctl_option rows[] = {{"output", 'o', .text = &ctl_given.output}, CTL_ROW_END};
 
 #define BUCKET (1U << 22) /* notes that are sorted at once: 64 MB */
 
@@ -458,17 +458,10 @@ static void add_dataset(struct json_object *o, const struct stats *s, const stru
     mixed |= d->epochs[k].mixed;
   }
   ctl_json_add_text(o, "dataset", d ? d->log->root : NULL);
-  if (d && d->listed) {
-    char digest[sizeof(d->log->digest)];
-    snprintf(digest, sizeof(digest), "%.64s", d->log->digest);
-    ctl_json_add_number(o, "entries", d->entries);
-    ctl_json_add_number(o, "used", atomic_load(&d->log->used));
-    ctl_json_add_text(o, "digest", digest);
-  } else {
-    ctl_json_add(o, "entries", NULL);
-    ctl_json_add(o, "used", NULL);
-    ctl_json_add(o, "digest", NULL);
-  }
+  bool listed = d && d->listed;
+  ctl_json_add_known(o, "entries", d ? d->entries : 0, listed);
+  ctl_json_add_known(o, "used", d ? atomic_load(&d->log->used) : 0, listed);
+  ctl_json_add_text(o, "digest", listed ? d->log->digest : NULL);
   ctl_json_add_sum(o, "sum", d ? d->whole.sum : 0, d && d->summed);
   ctl_json_add_number(o, "owned", d ? d->owned.count : 0);
   ctl_json_add_sum(o, "owned_sum", d ? d->owned.sum : 0,
@@ -501,11 +494,7 @@ static struct json_object *make_stats(const struct stats *s) {
   ctl_json_add_text(o, "view", shard_words_at(shard_words_views, view));
   ctl_json_add_text(o, "strategy",
                     global ? "none" : shard_words_at(shard_words_strategies, h->strategy));
-  if (h->shuffled && !global) {
-    ctl_json_add_number(o, "seed", h->seed);
-  } else {
-    ctl_json_add(o, "seed", NULL);
-  }
+  ctl_json_add_known(o, "seed", h->seed, h->shuffled && !global);
   ctl_json_add_sum(o, "job", h->job, h->job != 0);
   ctl_json_add_number(o, "lost", atomic_load(&h->lost));
   add_dataset(o, s, first); /* most jobs have one: it stands at the top, too */
@@ -569,39 +558,27 @@ static int find_target(const char *file, char target[PATH_MAX]) {
   return CTL_DONE;
 }
 
-int ctl_cmd_stats(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
-  struct ctl_arguments given;
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (argc - optind != 1) {
-    return ctl_usage("stats takes one log; see shardctl stats --help");
-  }
-  const char *output = given.output;
+static int run(char **operands) {
+  const char *output = ctl_given.output, *log = operands[0];
   char target[PATH_MAX];
   static struct stats s;
-  rc = output ? CTL_DONE : find_target(argv[optind], target);
-  rc = rc == CTL_DONE ? open_log(argv[optind], !output, &s) : rc;
+  int rc = output ? CTL_DONE : find_target(log, target);
+  rc = rc == CTL_DONE ? open_log(log, !output, &s) : rc;
   if (rc == CTL_DONE && !output && is_kept(s.head)) {
     rc = ctl_fail("process %" PRId64 ", whose log '%s' is, has not ended; use -o FILE to see what "
                   "there is by now",
-                  s.head->pid, argv[optind]);
+                  s.head->pid, log);
   }
-  if (rc == CTL_DONE) {
-    rc = count_all(&s, argv[optind]);
-  }
+  rc = rc == CTL_DONE ? count_all(&s, log) : rc;
   if (rc == CTL_DONE && output && strcmp(output, "-") == 0) {
-    rc = print_to(&s, stdout);
-    int finished = ctl_finish();
-    return rc == CTL_DONE ? finished : rc;
+    return print_to(&s, stdout);
   }
-  if (rc == CTL_DONE) {
-    rc = write_file(&s, output ? output : target);
-  }
+  rc = rc == CTL_DONE ? write_file(&s, output ? output : target) : rc;
   if (rc == CTL_DONE && !output) {
-    unlink(argv[optind]);
+    unlink(log);
   }
   return rc;
 }
+
+const struct ctl_command ctl_cmd_stats = {
+    .usage = usage, .options = rows, .least = 1, .most = 1, .takes = "one log", .run = run};

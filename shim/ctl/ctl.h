@@ -7,11 +7,21 @@
 #ifndef SHARD_CTL_CTL_H
 #define SHARD_CTL_CTL_H
 
+#include <stdbool.h>
+
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
-/* The commands: int ctl_cmd_NAME(int argc, char **argv), an exit status. argv[0] is NAME. */
-#define COMMAND(name, checks, operands, summary) int ctl_cmd_##name(int argc, char **argv);
+/* A command; its options are parsed before it is run (ctl/arguments.h). */
+struct ctl_command {
+  const char *usage;
+  const struct ctl_option *options; /* the last one has neither name nor letter */
+  int least, most;                  /* operands */
+  const char *takes;                /* said if they are not so many, or an option is missing */
+  bool stops;                       /* options end at the first operand */
+  int (*run)(char **operands);      /* an exit status; NULL follows the operands */
+};
+#define COMMAND(name, checks, operands, summary) extern const struct ctl_command ctl_cmd_##name;
 #include "ctl/commands.def"
 #undef COMMAND
 
@@ -27,8 +37,5 @@ __attribute__((format(printf, 1, 2))) void ctl_warn(const char *format, ...);
 
 /* "shardctl: ...": neither an error nor a warning. */
 __attribute__((format(printf, 1, 2))) void ctl_note(const char *format, ...);
-
-/* Flush stdout at the end of a command. CTL_DONE, or CTL_FAILED after a message. */
-int ctl_finish(void);
 
 #endif

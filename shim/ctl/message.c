@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* message.c - what shardctl says to people: one line at a time, in one write. */
-#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,11 +48,4 @@ void ctl_note(const char *format, ...) {
   va_start(args, format);
   say(WHO, format, args);
   va_end(args);
-}
-
-int ctl_finish(void) {
-  if (fflush(stdout) != 0 || ferror(stdout)) {
-    return ctl_fail("cannot write the output: %s", strerror(errno));
-  }
-  return CTL_DONE;
 }
