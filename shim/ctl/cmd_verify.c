@@ -216,7 +216,9 @@ static struct json_object *parse(const char *file) {
       o = NULL;
     }
   }
-  json_tokener_free(tokener);
+  if (tokener) {
+    json_tokener_free(tokener);
+  }
   free(text);
   return o;
 }
