@@ -16,6 +16,14 @@
 #include "source/s3/client.h"
 #include "source/s3/s3.h"
 
+static int load_account(bool anonymous, struct shard_s3_account *account) {
+  char err[1000] = "";
+  bool good = shard_s3_client_init(err, sizeof(err)) == 0 &&
+              shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err,
+                                    sizeof(err)) == 0;
+  return good ? CTL_DONE : ctl_fail("%s", err);
+}
+
 /*
  * What the listing of a bucket needs: from the url, the variables and the shared files. CTL_DONE,
  * or another after a message. Free the account in either case.
@@ -24,7 +32,6 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
                            struct shard_s3_account *account, struct shard_s3_bucket *bucket) {
   char err[1000] = "";
   struct shard_s3_listing *l = &bucket->listing;
-  *account = (struct shard_s3_account){.sign = false};
   if (shard_s3_url_parse(url, &l->url, err, sizeof(err)) != 0) {
     return ctl_usage("%s", err);
   }
@@ -34,16 +41,11 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
   if (options->depth || options->exact || options->follow || !options->hidden || options->chunk) {
     return ctl_usage("of --options, only order and include are for S3");
   }
-  if (shard_s3_client_init(err, sizeof(err)) != 0 ||
-      shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
-          0) {
-    return ctl_fail("%s", err);
-  }
   l->account = account;
   l->connections = shard_config()->s3_connections;
   l->timeout = shard_config()->timeout;
   l->log = shard_config()->log;
-  return CTL_DONE;
+  return load_account(anonymous, account);
 }
 
 int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct shard_options *options,
@@ -54,7 +56,7 @@ int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct sha
   plain.attributes = plain.attributes && plain.order == SHARD_ORDER_PATH;
   struct shard_s3_bucket bucket = {
       .listing = {.start_after = how->start_after, .end_before = how->end_before}};
-  struct shard_s3_account account;
+  struct shard_s3_account account = {.sign = false};
   int done = prepare_listing(url, how->anonymous, options, &account, &bucket);
   int rc = 0;
   if (done == CTL_DONE) {
@@ -83,7 +85,7 @@ int ctl_buckets_stream(const char *url, bool anonymous, const struct shard_optio
                        const char *base, int (*begun)(void *context), void *context) {
   char err[1000] = "";
   struct shard_s3_bucket bucket = {.listing = {.start_after = NULL}};
-  struct shard_s3_account account;
+  struct shard_s3_account account = {.sign = false};
   int rc = prepare_listing(url, anonymous, options, &account, &bucket);
   if (rc == CTL_DONE &&
       shard_s3_bucket_stream(&bucket, options, base, begun, context, err, sizeof(err)) != 0) {
@@ -130,19 +132,13 @@ int ctl_buckets_object(const char *url) {
 /* Fill in what requests to the bucket need. Free the account in either case. */
 static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_s3_account *account,
                    struct shard_s3_client_options *o) {
-  char err[1000] = "";
   *account = (struct shard_s3_account){.sign = false};
-  if (shard_s3_client_init(err, sizeof(err)) != 0 ||
-      shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
-          0) {
-    return ctl_fail("%s", err);
-  }
   *o = (struct shard_s3_client_options){.account = account,
                                         .bucket = url->bucket,
                                         .connections = shard_config()->s3_connections,
                                         .timeout = shard_config()->timeout,
                                         .log = shard_config()->log};
-  return CTL_DONE;
+  return load_account(anonymous, account);
 }
 
 int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd) {

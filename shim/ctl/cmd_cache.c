@@ -470,38 +470,20 @@ static double used(const struct entry *e) {
   return (double)latest + (e->pinned ? 1e15 : 0);
 }
 
-/* Remove a listing. Its link goes first, so that nobody opens it any more; if a process has mapped
- * it in the meantime, the link is put back. */
-static int remove_unused(struct cache *c, struct entry *e) {
-  char name[NAME_MAX + 1];
-  snprintf(name, sizeof(name), "%.*s.current", (int)e->group, e->name);
-  struct entry *link = e->current ? find(c, name) : NULL;
-  if (!asked.dry_run && link) {
-    if (unlinkat(c->dir, name, 0) != 0) {
-      return ctl_fail("cannot remove '%s/%s': %s", c->path, name, strerror(errno));
-    }
-    mark_mapped(c);
-    if (e->in_use) {
-      return symlinkat(e->name, c->dir, name) == 0
-                 ? CTL_DONE
-                 : ctl_fail("cannot restore '%s/%s': %s", c->path, name, strerror(errno));
-    }
-  }
-  if (link) {
-    link->removed = true;
-  }
-  return remove_entry(c, e, "least recently used");
-}
-
+/* Whether it is a link by which processes find what begins with `base`. */
 static bool leads_to(const struct entry *e, const char *base) {
-  return e->kind == SHARD_CACHE_STREAM && strcmp(e->target, base) == 0;
+  return (e->kind == SHARD_CACHE_CURRENT || e->kind == SHARD_CACHE_STREAM) &&
+         strcmp(e->target, base) == 0;
 }
 
-/* Remove all parts of a bucket's listing in the same way. */
-static int remove_stream(struct cache *c, const struct entry *part) {
+/*
+ * Remove a listing, an object, or all parts of a bucket's listing. Links go first, so that nobody
+ * opens it any more; if a process has mapped it in the meantime, they are put back.
+ */
+static int remove_unused(struct cache *c, const struct entry *first) {
   char base[NAME_MAX + 1];
-  size_t n = part->base;
-  snprintf(base, sizeof(base), "%.*s", (int)n, part->name);
+  bool parts = first->kind == SHARD_CACHE_PART;
+  snprintf(base, sizeof(base), "%.*s", parts ? (int)first->base : NAME_MAX, first->name);
   for (size_t i = 0; i < c->count && !asked.dry_run; i++) {
     const char *link = c->entries[i].name;
     if (leads_to(&c->entries[i], base) && unlinkat(c->dir, link, 0) != 0 && errno != ENOENT) {
@@ -516,12 +498,12 @@ static int remove_stream(struct cache *c, const struct entry *part) {
   for (size_t i = 0; i < c->count && rc == CTL_DONE; i++) {
     struct entry *e = &c->entries[i];
     if (leads_to(e, base)) {
-      e->removed = !part->in_use;
-      if (part->in_use && symlinkat(base, c->dir, e->name) != 0 && errno != EEXIST) {
+      e->removed = !first->in_use;
+      if (first->in_use && symlinkat(base, c->dir, e->name) != 0 && errno != EEXIST) {
         rc = ctl_fail("cannot restore '%s/%s': %s", c->path, e->name, strerror(errno));
       }
-    } else if (e->kind == SHARD_CACHE_PART && !e->removed && !e->in_use &&
-               memcmp(e->name, base, n) == 0) {
+    } else if (e->kind == first->kind && !e->removed && !e->in_use &&
+               (parts ? memcmp(e->name, base, first->base) == 0 : e == first)) {
       rc = remove_entry(c, e, "least recently used");
     }
   }
@@ -546,9 +528,7 @@ static int shrink(struct cache *c) {
           "built, too young or no listing",
           c->path, total(c));
     }
-    int rc = first->kind == SHARD_CACHE_PART     ? remove_stream(c, first)
-             : first->kind == SHARD_CACHE_OBJECT ? remove_entry(c, first, "least recently used")
-                                                 : remove_unused(c, first);
+    int rc = remove_unused(c, first);
     if (rc != CTL_DONE) {
       return rc;
     }

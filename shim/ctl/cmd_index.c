@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/whole.h"
 #include "build/build.h"
 #include "config/config.h"
@@ -311,21 +311,13 @@ static int make(struct shard_build_result *result) {
 /* ---- telling of it -----------------------------------------------------------------------------
  */
 
-/* Bytes; getrusage tells of what executed this program, too. */
-static long peak_memory(void) {
-  struct rusage usage_now;
-  getrusage(RUSAGE_SELF, &usage_now);
-  long kilobytes = usage_now.ru_maxrss;
-  FILE *status = fopen("/proc/self/status", "re");
-  char line[128];
-  while (status && fgets(line, sizeof(line), status)) {
-    if (strncmp(line, "VmHWM:", 6) == 0) {
-      kilobytes = strtol(line + 6, NULL, 10);
-    }
-  }
-  if (status) {
-    fclose(status);
-  }
+/* Bytes; getrusage() would tell of what executed this program, too. */
+static uint64_t peak_memory(void) {
+  size_t n;
+  char *status = shard_file_read("/proc/self/status", &n);
+  const char *line = status ? strstr(status, "\nVmHWM:") : NULL;
+  uint64_t kilobytes = line ? strtoull(line + 7, NULL, 10) : 0;
+  free(status);
   return kilobytes * 1024;
 }
 
@@ -348,7 +340,7 @@ static int print_result(const struct shard_build_result *result, double seconds)
   ctl_json_add_number(o, "directories", result->directories);
   ctl_json_add_number(o, "bytes", result->bytes);
   ctl_json_add_decimal(o, "seconds", seconds, 6);
-  ctl_json_add_number(o, "peak_rss", (uint64_t)peak_memory());
+  ctl_json_add_number(o, "peak_rss", peak_memory());
   ctl_json_add_text(o, "digest", result->digest);
   if (x.source == FROM_BUCKET) {
     ctl_json_add_number(o, "markers", x.s3.markers);

@@ -45,6 +45,7 @@ static const char usage[] =
 struct manifests {
   const struct shard_listing *listing;
   const char *pattern, *prefix, *weights;
+  const char *folder; /* NULL: the texts are written where the pattern says */
   uint32_t size;
   uint64_t key;     /* 0: not shuffled */
   uint64_t *bounds; /* size + 1 places; NULL: equal shares */
@@ -63,9 +64,16 @@ static const struct ctl_option rows[] = {
     {"prefix", .text = &asked.prefix},
     CTL_ROW_END};
 
-/* The pattern with rank and epoch filled in; malloc'd. NULL: no memory, or too long. */
+/*
+ * The pattern with rank and epoch filled in, or a path in o->folder; malloc'd. NULL: no memory, or
+ * too long.
+ */
 static char *path_of(const struct manifests *o, uint32_t rank) {
   char path[PATH_MAX];
+  if (o->folder) {
+    char *made;
+    return asprintf(&made, "%s/%u", o->folder, rank) < 0 ? NULL : made;
+  }
   bool fits = shard_pattern_expand(o->pattern, rank, ctl_given.epoch, path, sizeof(path)) >= 0;
   return fits ? strdup(path) : NULL;
 }
@@ -156,31 +164,18 @@ static int write_all(const struct manifests *o) {
 
 /* Write them in a temporary folder, and put them into the bucket. */
 static int put_all(const struct manifests *o) {
-  char local[PATH_MAX];
-  size_t used = 0;
-  struct ctl_buckets_file *files = calloc(o->size, sizeof(*files));
-  if (!files) {
-    return ctl_fail("out of memory");
-  }
   struct ctl_scratch scratch = {0};
-  int rc = ctl_scratch_make(&scratch);
-  for (const char *p = scratch.path; p && *p && rc == CTL_DONE; p++) {
-    used += (size_t)snprintf(local + used, 3, *p == '%' ? "%%%%" : "%c", *p);
-    rc = used + 8 < sizeof(local) ? CTL_DONE
-                                  : ctl_fail("the path '%.300s...' is too long", scratch.path);
-  }
+  struct ctl_buckets_file *files = calloc(o->size, sizeof(*files));
+  int rc = files ? ctl_scratch_make(&scratch) : ctl_fail("out of memory");
   struct manifests here = *o;
-  here.pattern = local;
-  if (rc == CTL_DONE) {
-    strcpy(local + used, "/%r");
-    rc = write_all(&here);
-  }
+  here.folder = scratch.path;
+  rc = rc == CTL_DONE ? write_all(&here) : rc;
   for (uint32_t r = 0; rc == CTL_DONE && r < o->size; r++) {
     files[r] = (struct ctl_buckets_file){path_of(o, r), path_of(&here, r)};
     rc = files[r].url && files[r].file ? CTL_DONE : ctl_fail("out of memory");
   }
   rc = rc == CTL_DONE ? ctl_buckets_put(files, o->size, false) : rc;
-  for (uint32_t r = 0; r < o->size; r++) {
+  for (uint32_t r = 0; files && r < o->size; r++) {
     free((char *)files[r].url);
     free((char *)files[r].file);
   }

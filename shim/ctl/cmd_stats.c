@@ -313,12 +313,36 @@ static size_t find_inside(const struct stats *s, const struct dataset *d, const 
   return shard_dataset_find_inside(roots, SHARD_LOG_DATASETS, outer, inside, SHARD_LOG_DATASETS);
 }
 
+/* Sum up a listing if it is still the one with this digest (ctl/nameset.h). */
+static bool sum_listing(const char *file, const char *digest, const char *const *inside,
+                        size_t inside_count, struct ctl_nameset *whole,
+                        struct ctl_nameset_share *shares, size_t count) {
+  struct shard_listing *listing;
+  struct shard_listing_info info;
+  if (shard_listing_open(file, &listing) != 0) {
+    return false;
+  }
+  shard_listing_info(listing, &info);
+  bool good = strncmp(info.digest, digest, sizeof(((struct shard_log_list *)0)->digest)) == 0 &&
+              ctl_nameset_sum(listing, inside, inside_count, whole, shares, count) == 0;
+  shard_listing_close(listing);
+  return good;
+}
+
+/* The share of the rank in a list, which epoch k uses; `all`: the list is the rank's alone. */
+static struct shard_share share_of(const struct shard_log_head *h, const struct dataset *d,
+                                   size_t k, uint64_t entries, bool all) {
+  struct shard_share share;
+  uint64_t key = h->shuffled && !all ? shard_shuffle_key(h->seed, d->log->first + k) : 0;
+  shard_share_init(&share, (enum shard_strategy)h->strategy, all ? 0 : (uint32_t)h->rank,
+                   all ? 1 : (uint32_t)h->size, entries, key);
+  return share;
+}
+
 /* Compute the rank's share of each epoch; without a shuffle all epochs have that of the first. */
 static void find_shares(const struct stats *s, struct dataset *d) {
   const struct shard_log_head *h = s->head;
   const char *inside[SHARD_LOG_DATASETS];
-  struct shard_listing *listing;
-  struct shard_listing_info info;
   bool shared = atomic_load(&h->view) == SHARD_VIEW_SHARD && h->strategy != SHARD_STRATEGY_HASH;
   size_t count = !shared ? 0 : h->shuffled ? d->count : 1;
   struct ctl_nameset_share *shares = calloc(count + 1, sizeof(*shares));
@@ -326,20 +350,15 @@ static void find_shares(const struct stats *s, struct dataset *d) {
     return;
   }
   for (size_t k = 0; k < count; k++) {
-    uint64_t key = h->shuffled ? shard_shuffle_key(h->seed, d->log->first + k) : 0, at, end, step;
-    shard_share_init(&shares[k].share, (enum shard_strategy)h->strategy, (uint32_t)h->rank,
-                     (uint32_t)h->size, d->entries, key);
+    uint64_t at, end, step;
+    shares[k].share = share_of(h, d, k, d->entries, false);
     shard_share_places(&shares[k].share, &at, &end, &step);
     shares[k].owned.count = at < end ? (end - at + step - 1) / step : 0;
   }
-  if (shard_listing_open(d->log->listing, &listing) == 0) {
-    shard_listing_info(listing, &info);
-    size_t inside_count = d->log->program ? 0 : find_inside(s, d, inside);
-    d->summed = strcmp(info.digest, d->log->digest) == 0 &&
-                ctl_nameset_sum(listing, inside, inside_count, &d->whole, shares, count) == 0 &&
-                d->whole.count == d->entries;
-    shard_listing_close(listing);
-  }
+  d->summed =
+      sum_listing(d->log->listing, d->log->digest, inside,
+                  d->log->program ? 0 : find_inside(s, d, inside), &d->whole, shares, count) &&
+      d->whole.count == d->entries;
   for (size_t k = 0; shared && k < d->count; k++) {
     d->epochs[k].owned = shares[k < count ? k : count - 1].owned;
   }
@@ -348,28 +367,17 @@ static void find_shares(const struct stats *s, struct dataset *d) {
 
 /* Compute what the rank owns of an epoch's own list: all of it, or its share. */
 static void find_share_of_list(const struct stats *s, const struct dataset *d, size_t k) {
-  const struct shard_log_head *h = s->head;
   struct epoch *e = &d->epochs[k];
   bool all = atomic_load(&d->log->lists) == SHARD_LOG_RANKS;
-  struct ctl_nameset_share share;
-  struct shard_listing *listing;
-  struct shard_listing_info info;
   if (k > 0 && all && e[-1].list && memcmp(e->list, e[-1].list, sizeof(*e->list)) == 0) {
     e->owned = e[-1].owned;
     e->whole = e[-1].whole;
     e->summed = e[-1].summed;
     return;
   }
-  uint64_t key = h->shuffled && !all ? shard_shuffle_key(h->seed, d->log->first + k) : 0;
-  shard_share_init(&share.share, (enum shard_strategy)h->strategy, all ? 0 : (uint32_t)h->rank,
-                   all ? 1 : (uint32_t)h->size, e->list->entries, key);
-  if (shard_listing_open(e->list->listing, &listing) == 0) {
-    shard_listing_info(listing, &info);
-    e->summed = strncmp(info.digest, e->list->digest, sizeof(e->list->digest)) == 0 &&
-                ctl_nameset_sum(listing, NULL, 0, &e->whole, &share, 1) == 0;
-    e->owned = share.owned;
-    shard_listing_close(listing);
-  }
+  struct ctl_nameset_share share = {.share = share_of(s->head, d, k, e->list->entries, all)};
+  e->summed = sum_listing(e->list->listing, e->list->digest, NULL, 0, &e->whole, &share, 1);
+  e->owned = share.owned;
 }
 
 static bool judge_dataset(struct stats *s, struct dataset *d) {

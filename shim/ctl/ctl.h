@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#include "base/error.h"
+
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
@@ -26,16 +28,18 @@ struct ctl_command {
 #undef COMMAND
 
 /*
- * A message: "shardctl: ..." and a newline to stderr, control characters as \xHH, so that it stays
- * one line. Returns CTL_FAILED or CTL_USAGE as named.
+ * A message: its mark, the text and a newline to stderr, control characters as \xHH, so that it
+ * stays one line. Returns rc.
  */
-__attribute__((format(printf, 1, 2))) int ctl_fail(const char *format, ...);
-__attribute__((format(printf, 1, 2))) int ctl_usage(const char *format, ...);
+__attribute__((format(printf, 3, 4))) int ctl_say(int rc, const char *mark, const char *format,
+                                                  ...);
 
-/* "shardctl: warning: ...", which libshard.so passes on (host/builder.h). */
-__attribute__((format(printf, 1, 2))) void ctl_warn(const char *format, ...);
+#define CTL_MARK "shardctl: "
+#define ctl_fail(...) ctl_say(CTL_FAILED, CTL_MARK, __VA_ARGS__)
+#define ctl_usage(...) ctl_say(CTL_USAGE, CTL_MARK, __VA_ARGS__)
 
-/* "shardctl: ...": neither an error nor a warning. */
-__attribute__((format(printf, 1, 2))) void ctl_note(const char *format, ...);
+/* Neither an error nor a warning; and a warning, which libshard.so passes on (host/builder.h). */
+#define ctl_note(...) ((void)ctl_say(CTL_DONE, CTL_MARK, __VA_ARGS__))
+#define ctl_warn(...) ((void)ctl_say(CTL_DONE, SHARD_ERROR_WARNING, __VA_ARGS__))
 
 #endif
