@@ -29,8 +29,12 @@
 #include "base/filesystem.h"
 #include "cache/cachedir.h"
 #include "config/config.h"
+#include "config/dataset.h"
 #include "config/launcher.h"
+#include "config/listings.h"
+#include "config/pattern.h"
 #include "ctl/arguments.h"
+#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
@@ -38,6 +42,7 @@
 #include "ctl/python.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
+#include "listing/listing.h"
 
 static const char usage[] =
     "Usage: shardctl doctor [--json]\n"
@@ -46,9 +51,9 @@ static const char usage[] =
     "Checks what libshard needs here, a line each: ok, warn or FAIL, what was looked at, and what\n"
     "was found or is to be done:\n"
     "  library    libshard.so lies where shardctl finds it, and is of the same version\n"
-    "  preload    LD_PRELOAD takes effect\n"
+    "  preload    LD_PRELOAD takes effect; what it names now is loaded\n"
     "  launcher   rank and size are found; start it by mpirun, srun or torchrun to see this\n"
-    "  variables  the SHARD_ variables are known and valid\n"
+    "  variables  the SHARD_ variables are known and valid, and what they name is there\n"
     "  cache      the cache directory can be used, and has room\n"
     "  listing    a small dataset can be listed through the library (below $SHARD_TMPDIR,\n"
     "             $TMPDIR or /tmp)\n"
@@ -240,19 +245,48 @@ static void check_library(void) {
   }
 }
 
+/* Run this shardctl under the library: what it prints is `want`, or *r tells how it ended. */
+static bool try_under_library(struct run *r, char *dir, const char *const *variables,
+                              const char *want, const char *where) {
+  char *argv[] = {doctor.self, "doctor", "--", TRIAL, dir, NULL};
+  run(r, argv, variables, where);
+  return r->status == 0 && strcmp(r->out, want) == 0;
+}
+
+static bool are_same(const char *a, const char *b) {
+  struct stat one, other;
+  return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_ino == other.st_ino &&
+         one.st_dev == other.st_dev;
+}
+
+/* What a program that the caller starts gets: shardctl itself is one. */
+static void tell_of_callers_preload(void) {
+  char given[PATH_MAX];
+  Dl_info loaded = {.dli_fname = NULL};
+  void *version = dlsym(RTLD_DEFAULT, "shard_version");
+  bool named = ctl_libshard_path_preloaded(given);
+  if (version && dladdr(version, &loaded) && !are_same(loaded.dli_fname, doctor.library)) {
+    tell(FAIL, "preload", "LD_PRELOAD has another libshard.so, '%.500s'; set LD_PRELOAD=%.500s",
+         loaded.dli_fname, doctor.library);
+  } else if (!version && named) {
+    tell(FAIL, "preload", "LD_PRELOAD names '%.500s', which is not loaded%s; set LD_PRELOAD=%.500s",
+         given, access(given, R_OK) != 0 ? ": it is not there, or cannot be read" : "",
+         doctor.library);
+  } else {
+    tell(OK, "preload", "LD_PRELOAD=%s takes effect%s", doctor.library,
+         version ? "" : "; it is not set here, so only what 'shardctl run' starts is served");
+  }
+}
+
 static void check_preload(void) {
-  char *argv[] = {doctor.self, "doctor", "--", TRIAL, NULL};
   const char *const variables[] = {"LD_PRELOAD", doctor.library, NULL};
   struct run r;
   if (doctor.library[strcspn(doctor.library, ": \t\n")]) {
     tell(FAIL, "preload",
          "LD_PRELOAD cannot hold the blank or colon in '%.500s'; install it elsewhere",
          doctor.library);
-    return;
-  }
-  run(&r, argv, variables, NULL);
-  if (r.status == 0 && strcmp(r.out, shard_version()) == 0) {
-    tell(OK, "preload", "LD_PRELOAD=%s takes effect", doctor.library);
+  } else if (try_under_library(&r, NULL, variables, shard_version(), NULL)) {
+    tell_of_callers_preload();
   } else if (r.status == 0 && strcmp(r.out, "none") == 0) {
     tell(FAIL, "preload",
          "LD_PRELOAD=%.500s has no effect: is shardctl set-uid, or preloading forbidden here?",
@@ -278,13 +312,90 @@ static void check_launcher(void) {
   }
 }
 
+/* Whether the caller's SHARD_DATASET is there. No value is told of any of them. */
+static bool check_datasets(void) {
+  struct shard_dataset_item item;
+  const char *rest = shard_config()->dataset;
+  for (unsigned k = 1; rest && (rest = shard_dataset_next(rest, &item)); k++) {
+    char path[PATH_MAX];
+    struct stat st;
+    snprintf(path, sizeof(path), "%.*s", (int)item.path_length, item.path);
+    int error = item.path_length == 0  ? 0 /* a bucket */
+                : stat(path, &st) != 0 ? errno
+                : S_ISDIR(st.st_mode)  ? 0
+                                       : ENOTDIR;
+    if (error != 0) {
+      tell(FAIL, "variables", "item %u of SHARD_DATASET cannot be used: %s", k, strerror(error));
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Whether SHARD_LISTING is whole, as far as its paths are the same for all ranks and datasets. */
+static bool check_listings(void) {
+  struct shard_listings_item item;
+  struct stat st;
+  const char *rest = shard_config()->listing;
+  for (unsigned k = 1; rest && (rest = shard_listings_next(rest, &item)); k++) {
+    char path[PATH_MAX];
+    struct shard_listing *l;
+    snprintf(path, sizeof(path), "%.*s", (int)item.length, item.text);
+    if (strchr(path, '%') || shard_listings_is_object(path)) {
+      continue;
+    }
+    int rc = stat(path, &st) != 0 ? -errno : 0;
+    if (rc == -ENOENT && shard_config()->listing_first) {
+      continue; /* rank 0 makes it */
+    }
+    if (rc == 0 && !S_ISDIR(st.st_mode) && !shard_pattern_is_manifest(path)) {
+      rc = ctl_building_open_checked(path, &l);
+      shard_listing_close(rc == 0 ? l : NULL);
+    }
+    if (rc != 0) {
+      tell(FAIL, "variables", "item %u of SHARD_LISTING cannot be used: %s", k,
+           shard_listing_strerror(rc));
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool check_stats(void) {
+  char folder[PATH_MAX];
+  snprintf(folder, sizeof(folder), "%s", shard_config()->stats ? shard_config()->stats : "");
+  char *slash = strrchr(folder, '/');
+  if (slash) {
+    slash[slash == folder] = 0;
+  }
+  if (slash && !strchr(folder, '%') && access(folder, W_OK | X_OK) != 0) {
+    tell(FAIL, "variables", "SHARD_STATS: its folder cannot be written to: %s", strerror(errno));
+    return false;
+  }
+  return true;
+}
+
+/* LIBSHARD_NAME, where SHARD_NAME is meant. LIBSHARD_STATS is what libshard.so itself sets. */
+static bool check_prefixes(void) {
+  struct shard_config_variable ours;
+  char name[80];
+  for (size_t i = 0; shard_config_describe(i, &ours); i++) {
+    snprintf(name, sizeof(name), "LIB%s", ours.name);
+    if (getenv(name) && strcmp(name, "LIBSHARD_STATS") != 0) {
+      tell(WARN, "variables", "%s is set, which nothing reads; did you mean %s?", name, ours.name);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* false: the cache directory cannot be told. */
 static bool check_variables(void) {
-  char err[700];
+  char err[700], names[600] = "";
   if (shard_config_check(err, sizeof(err)) != 0) {
     tell(FAIL, "variables", "%s", err);
     return false;
   }
-  char names[600] = "";
   for (size_t i = 0; environ && environ[i]; i++) {
     size_t used = strlen(names);
     if (strncmp(environ[i], "SHARD_", 6) == 0) {
@@ -292,7 +403,9 @@ static bool check_variables(void) {
                environ[i]);
     }
   }
-  tell(OK, "variables", "%s%s", names[0] ? "valid:" : "none is set", names);
+  if (check_datasets() && check_listings() && check_stats() && check_prefixes()) {
+    tell(OK, "variables", "%s%s", names[0] ? "valid:" : "none is set", names);
+  }
   return true;
 }
 
@@ -389,7 +502,6 @@ static void check_listing(void) {
   }
   snprintf(cache, sizeof(cache), "%s/cache", dir);
   snprintf(want, sizeof(want), "%s %d", shard_version(), TRIAL_FILES);
-  char *argv[] = {doctor.self, "doctor", "--", TRIAL, "data", NULL};
   const char *const variables[] = {"LD_PRELOAD",
                                    doctor.library,
                                    "SHARD_DATASET",
@@ -407,15 +519,12 @@ static void check_listing(void) {
   if (!make_data(dir)) {
     tell(FAIL, "listing", "cannot make files in '%.500s': %s; set SHARD_TMPDIR or TMPDIR", dir,
          strerror(errno));
+  } else if (try_under_library(&r, "data", variables, want, dir)) {
+    tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
+         base);
   } else {
-    run(&r, argv, variables, dir);
-    if (r.status == 0 && strcmp(r.out, want) == 0) {
-      tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
-           base);
-    } else {
-      tell(FAIL, "listing", "a program that lists %d files below '%.300s' %s: %.500s", TRIAL_FILES,
-           base, ending(&r), r.out);
-    }
+    tell(FAIL, "listing", "a program that lists %d files below '%.300s' %s: %.500s", TRIAL_FILES,
+         base, ending(&r), r.out);
   }
   nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }

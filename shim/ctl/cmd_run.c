@@ -391,22 +391,12 @@ static int find_library(char *path, elf_header *header) {
 
 static int preload(const char *path) {
   const char *old = getenv("LD_PRELOAD");
-  char *value = NULL;
+  char *value = NULL, given[PATH_MAX];
   struct stat ours, theirs;
-  for (const char *p = old; p && *p;) {
-    size_t n = strcspn(p, ": \t\n");
-    char *entry = strndup(p, n);
-    const char *slash = entry ? strrchr(entry, '/') : NULL;
-    if (slash && strcmp(slash + 1, LIBRARY) == 0 && stat(entry, &theirs) == 0) {
-      bool same =
-          stat(path, &ours) == 0 && ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
-      int rc =
-          same ? CTL_DONE : ctl_fail("LD_PRELOAD has another " LIBRARY ", '%s'; unset it", entry);
-      free(entry);
-      return rc;
-    }
-    free(entry);
-    p += n + (p[n] != 0);
+  if (ctl_libshard_path_preloaded(given) && stat(given, &theirs) == 0) {
+    bool same =
+        stat(path, &ours) == 0 && ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+    return same ? CTL_DONE : ctl_fail("LD_PRELOAD has another " LIBRARY ", '%s'; unset it", given);
   }
   if (asprintf(&value, "%s%s%s", path, old && *old ? ":" : "", old ? old : "") < 0 ||
       setenv("LD_PRELOAD", value, 1) != 0) {
