@@ -94,7 +94,7 @@ static size_t make_tables(const struct ctl_command *command, struct option *rows
   const struct ctl_option *o = command->options;
   size_t count = 0;
   /* The colon: a missing argument is told apart. */
-  letters += sprintf(letters, "%s:h", command->stops ? "+" : "");
+  letters += sprintf(letters, "%s:h", command->operands == CTL_LINE ? "+" : "");
   for (; o[count].name || o[count].letter; count++) {
     int argument = o[count].flag ? no_argument : required_argument;
     if (o[count].name) {
@@ -126,7 +126,10 @@ int ctl_arguments_parse(const struct ctl_command *command, int argc, char **argv
     }
     rc = i < count ? take(&o[i], argv[0]) : refuse(option, argv[optind - 1], rows);
   }
-  bool good = argc - optind >= command->least && argc - optind <= command->most;
+  int operands = argc - optind;
+  bool good = command->operands == CTL_NONE  ? operands == 0
+              : command->operands == CTL_ONE ? operands == 1
+                                             : operands > 0 || command->operands == CTL_ANY;
   for (size_t i = 0; i < count; i++) {
     good = good && (!o[i].needed || (o[i].text ? *o[i].text != NULL : *o[i].number > 0));
   }

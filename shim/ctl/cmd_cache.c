@@ -691,5 +691,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_cache = {
-    .usage = usage, .options = rows, .most = INT_MAX, .run = run};
+const struct ctl_command ctl_cmd_cache = {usage, rows, CTL_ANY, NULL, run};

@@ -677,5 +677,4 @@ static int examine(char **operands) {
   return doctor.failed ? CTL_FAILED : rc;
 }
 
-const struct ctl_command ctl_cmd_doctor = {
-    .usage = usage, .options = rows, .most = INT_MAX, .run = examine};
+const struct ctl_command ctl_cmd_doctor = {usage, rows, CTL_ANY, NULL, examine};

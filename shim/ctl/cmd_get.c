@@ -63,9 +63,5 @@ static int run(char **operands) {
   return rc == CTL_DONE ? get(operands[0], ctl_given.anonymous, ctl_given.output) : rc;
 }
 
-const struct ctl_command ctl_cmd_get = {.usage = usage,
-                                        .options = rows,
-                                        .least = 1,
-                                        .most = 1,
-                                        .takes = "one s3://bucket/key and -o FILE",
-                                        .run = run};
+const struct ctl_command ctl_cmd_get = {usage, rows, CTL_ONE, "one s3://bucket/key and -o FILE",
+                                        run};

@@ -368,9 +368,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_index = {.usage = usage,
-                                          .options = rows,
-                                          .least = 1,
-                                          .most = 1,
-                                          .takes = "one source and -o FILE",
-                                          .run = run};
+const struct ctl_command ctl_cmd_index = {usage, rows, CTL_ONE, "one source and -o FILE", run};

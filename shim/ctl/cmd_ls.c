@@ -232,9 +232,4 @@ static int run(char **operands) {
   return rc == 0 ? CTL_DONE : ctl_fail("listing '%s' is damaged", operands[0]);
 }
 
-const struct ctl_command ctl_cmd_ls = {.usage = usage,
-                                       .options = rows,
-                                       .least = 1,
-                                       .most = 1,
-                                       .takes = "one listing or directory",
-                                       .run = run};
+const struct ctl_command ctl_cmd_ls = {usage, rows, CTL_ONE, "one listing or directory", run};

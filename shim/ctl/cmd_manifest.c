@@ -262,9 +262,5 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_manifest = {.usage = usage,
-                                             .options = rows,
-                                             .least = 1,
-                                             .most = 1,
-                                             .takes = "one listing, --size P and -o PATTERN",
-                                             .run = run};
+const struct ctl_command ctl_cmd_manifest = {usage, rows, CTL_ONE,
+                                             "one listing, --size P and -o PATTERN", run};

@@ -256,7 +256,5 @@ static int run(char **operands) {
   return (ctl_given.json ? print_json : print_text)(&plan, &bare, &shim);
 }
 
-const struct ctl_command ctl_cmd_plan = {.usage = usage,
-                                         .options = rows,
-                                         .takes = "--files N and --ranks R, and no other arguments",
-                                         .run = run};
+const struct ctl_command ctl_cmd_plan = {usage, rows, CTL_NONE,
+                                         "--files N and --ranks R, and no other arguments", run};

@@ -121,5 +121,4 @@ static int run(char **operands) {
                   interpreter, strerror(errno));
 }
 
-const struct ctl_command ctl_cmd_prove = {
-    .usage = usage, .options = rows, .takes = "no arguments", .run = run};
+const struct ctl_command ctl_cmd_prove = {usage, rows, CTL_NONE, "no arguments", run};

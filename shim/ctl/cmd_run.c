@@ -513,10 +513,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_run = {.usage = usage,
-                                        .options = rows,
-                                        .least = 1,
-                                        .most = INT_MAX,
-                                        .takes = "a command",
-                                        .stops = true,
-                                        .run = run};
+const struct ctl_command ctl_cmd_run = {usage, rows, CTL_LINE, "a command", run};

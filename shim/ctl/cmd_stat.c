@@ -60,5 +60,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_stat = {
-    .usage = usage, .options = rows, .least = 1, .most = 1, .takes = "one listing", .run = run};
+const struct ctl_command ctl_cmd_stat = {usage, rows, CTL_ONE, "one listing", run};

@@ -588,5 +588,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_stats = {
-    .usage = usage, .options = rows, .least = 1, .most = 1, .takes = "one log", .run = run};
+const struct ctl_command ctl_cmd_stats = {usage, rows, CTL_ONE, "one log", run};

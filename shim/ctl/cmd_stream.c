@@ -154,9 +154,5 @@ static int run(char **operands) {
   return rc == CTL_DONE ? start(&s) : rc;
 }
 
-const struct ctl_command ctl_cmd_stream = {.usage = usage,
-                                           .options = rows,
-                                           .least = 1,
-                                           .most = 1,
-                                           .takes = "one s3://bucket/prefix and -o BASE",
-                                           .run = run};
+const struct ctl_command ctl_cmd_stream = {usage, rows, CTL_ONE,
+                                           "one s3://bucket/prefix and -o BASE", run};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cmd_verify.c - shardctl verify: tells what the statistics of all ranks prove (ctl/proof.h). */
 #include <json-c/json.h>
-#include <limits.h>
 #include <stdio.h>
 
 #include "ctl/arguments.h"
@@ -80,9 +79,5 @@ static int run(char **operands) {
   return show(ranks, faults, facts);
 }
 
-const struct ctl_command ctl_cmd_verify = {.usage = usage,
-                                           .options = rows,
-                                           .least = 1,
-                                           .most = INT_MAX,
-                                           .takes = "the statistics of all ranks",
-                                           .run = run};
+const struct ctl_command ctl_cmd_verify = {usage, rows, CTL_SOME, "the statistics of all ranks",
+                                           run};

@@ -7,21 +7,22 @@
 #ifndef SHARD_CTL_CTL_H
 #define SHARD_CTL_CTL_H
 
-#include <stdbool.h>
-
 #include "base/error.h"
 
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
+/* How many operands a command takes. ANY: it looks at that itself; LINE: options end at the first.
+ */
+enum ctl_operands { CTL_NONE, CTL_ONE, CTL_SOME, CTL_LINE, CTL_ANY };
+
 /* A command; its options are parsed before it is run (ctl/arguments.h). */
 struct ctl_command {
   const char *usage;
   const struct ctl_option *options; /* the last one has neither name nor letter */
-  int least, most;                  /* operands */
-  const char *takes;                /* said if they are not so many, or an option is missing */
-  bool stops;                       /* options end at the first operand */
-  int (*run)(char **operands);      /* an exit status; NULL follows the operands */
+  enum ctl_operands operands;
+  const char *takes;           /* said if there are others, or an option is missing */
+  int (*run)(char **operands); /* an exit status; NULL follows the operands */
 };
 #define COMMAND(name, checks, operands, summary) extern const struct ctl_command ctl_cmd_##name;
 #include "ctl/commands.def"
