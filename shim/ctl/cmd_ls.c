@@ -61,32 +61,17 @@ static const struct ctl_option rows[] = {CTL_ROW_RANK,          CTL_ROW_SIZE,
 static const char *before = "";
 static size_t before_length;
 
-/* What stdout gets next: fewer and larger pieces than stdio's, for names are short. */
-static struct {
-  size_t used;
-  char data[256 << 10];
-} page;
-
-static void end_page(void) {
-  fwrite_unlocked(page.data, 1, page.used, stdout); /* ctl_finish() looks at its errors */
-  page.used = 0;
-}
-
 static bool to_people; /* stdout is a terminal, and lines are asked for */
 
-static inline void print(const char *name, size_t length) {
+/* main() looks at stdout's errors. */
+static void print(const char *name, size_t length) {
   if (to_people) { /* what a name holds must not control the terminal */
     ctl_human_line("%s%s", before, name);
     return;
   }
-  if (before_length + length >= sizeof(page.data) - page.used) {
-    end_page();
-  }
-  memcpy(page.data + page.used, before, before_length);
-  page.used += before_length;
-  memcpy(page.data + page.used, name, length);
-  page.used += length;
-  page.data[page.used++] = ctl_given.nul ? 0 : '\n';
+  fwrite_unlocked(before, 1, before_length, stdout);
+  fwrite_unlocked(name, 1, length, stdout);
+  putc_unlocked(ctl_given.nul ? 0 : '\n', stdout);
 }
 
 /* The share's names in the order of the listing. */
@@ -134,10 +119,8 @@ static int print_share(const struct shard_listing *l) {
   struct shard_share share;
   shard_share_init(&share, ctl_given.strategy, (uint32_t)ctl_given.rank,
                    ctl_given.size_text ? (uint32_t)ctl_given.size : 1, shard_listing_count(l), key);
-  int rc = key && ctl_given.strategy != SHARD_STRATEGY_HASH ? print_shuffled(l, &share)
-                                                            : print_sifted(l, &share, key);
-  end_page();
-  return rc;
+  return key && ctl_given.strategy != SHARD_STRATEGY_HASH ? print_shuffled(l, &share)
+                                                          : print_sifted(l, &share, key);
 }
 
 /* ---- listing -----------------------------------------------------------------------------------
@@ -226,6 +209,10 @@ static int run(char **operands) {
   before = root ? root : "";
   before_length = strlen(before);
   to_people = !ctl_given.nul && isatty(STDOUT_FILENO);
+  if (!to_people) { /* names are short, and many */
+    static char page[256 << 10];
+    setvbuf(stdout, page, _IOFBF, sizeof(page));
+  }
   rc = print_share(l);
   shard_listing_close(l);
   free(root);
