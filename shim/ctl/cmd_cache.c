@@ -170,7 +170,7 @@ static int scan(void) {
     free(names[i]);
   }
   free(names);
-  if (cache.count) {
+  if (cache.entries) {
     qsort(cache.entries, cache.count, sizeof(*cache.entries), by_name);
   }
   return cache.entries ? 0 : -ENOMEM;

@@ -166,7 +166,10 @@ static int write_all(const struct manifests *o) {
 static int put_all(const struct manifests *o) {
   struct ctl_scratch scratch = {0};
   struct ctl_buckets_file *files = calloc(o->size, sizeof(*files));
-  int rc = files ? ctl_scratch_make(&scratch) : ctl_fail("out of memory");
+  if (!files) {
+    return ctl_fail("out of memory");
+  }
+  int rc = ctl_scratch_make(&scratch);
   struct manifests here = *o;
   here.folder = scratch.path;
   rc = rc == CTL_DONE ? write_all(&here) : rc;
@@ -175,7 +178,7 @@ static int put_all(const struct manifests *o) {
     rc = files[r].url && files[r].file ? CTL_DONE : ctl_fail("out of memory");
   }
   rc = rc == CTL_DONE ? ctl_buckets_put(files, o->size, false) : rc;
-  for (uint32_t r = 0; files && r < o->size; r++) {
+  for (uint32_t r = 0; r < o->size; r++) {
     free((char *)files[r].url);
     free((char *)files[r].file);
   }

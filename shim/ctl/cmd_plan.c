@@ -125,7 +125,7 @@ static int take_version(const struct ctl_option *of) {
 }
 
 #define NUMBER(field, from, to)                                                                    \
-  .number = &plan.field, .least = from, .most = to, .takes = "a number from " #from " to " #to
+  .number = &plan.field, .least = (from), .most = (to), .takes = "a number from " #from " to " #to
 
 static const struct ctl_option rows[] = {
     CTL_ROW_JSON,

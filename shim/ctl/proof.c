@@ -626,7 +626,7 @@ size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const c
   job.faults = faults;
   job.facts = facts;
   job.listing_file = listing_file;
-  job.ranks = calloc(given, sizeof(*job.ranks));
+  job.ranks = calloc(given + 1, sizeof(*job.ranks));
   if (!job.ranks) {
     FAULT("no memory left");
     return 0;
