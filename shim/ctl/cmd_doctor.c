@@ -119,17 +119,14 @@ struct run {
 
 /* In the child: no SHARD_ variable and no preload but what is given. */
 static void set_environment(const char *const *variables) {
-  char name[64];
-  for (size_t i = 0; environ && environ[i];) {
-    size_t n = strcspn(environ[i], "=");
-    if ((strncmp(environ[i], "SHARD_", 6) == 0 || strncmp(environ[i], "LD_PRELOAD=", 11) == 0) &&
-        n < sizeof(name)) {
-      snprintf(name, sizeof(name), "%.*s", (int)n, environ[i]);
-      unsetenv(name);
-      i = 0;
-    } else {
-      i++;
+  char **to = environ;
+  for (char **e = environ; environ && *e; e++) {
+    if (strncmp(*e, "SHARD_", 6) != 0 && strncmp(*e, "LD_PRELOAD=", 11) != 0) {
+      *to++ = *e;
     }
+  }
+  if (environ) {
+    *to = NULL;
   }
   for (; variables[0]; variables += 2) {
     setenv(variables[0], variables[1], 1);
@@ -253,19 +250,14 @@ static bool try_under_library(struct run *r, char *dir, const char *const *varia
   return r->status == 0 && strcmp(r->out, want) == 0;
 }
 
-static bool are_same(const char *a, const char *b) {
-  struct stat one, other;
-  return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_ino == other.st_ino &&
-         one.st_dev == other.st_dev;
-}
-
 /* What a program that the caller starts gets: shardctl itself is one. */
 static void tell_of_callers_preload(void) {
   char given[PATH_MAX];
   Dl_info loaded = {.dli_fname = NULL};
   void *version = dlsym(RTLD_DEFAULT, "shard_version");
   bool named = ctl_libshard_path_preloaded(given);
-  if (version && dladdr(version, &loaded) && !are_same(loaded.dli_fname, doctor.library)) {
+  if (version && dladdr(version, &loaded) &&
+      !ctl_libshard_path_same(loaded.dli_fname, doctor.library)) {
     tell(FAIL, "preload", "LD_PRELOAD has another libshard.so, '%.500s'; set LD_PRELOAD=%.500s",
          loaded.dli_fname, doctor.library);
   } else if (!version && named) {

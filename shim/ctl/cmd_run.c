@@ -392,11 +392,10 @@ static int find_library(char *path, elf_header *header) {
 static int preload(const char *path) {
   const char *old = getenv("LD_PRELOAD");
   char *value = NULL, given[PATH_MAX];
-  struct stat ours, theirs;
-  if (ctl_libshard_path_preloaded(given) && stat(given, &theirs) == 0) {
-    bool same =
-        stat(path, &ours) == 0 && ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
-    return same ? CTL_DONE : ctl_fail("LD_PRELOAD has another " LIBRARY ", '%s'; unset it", given);
+  if (ctl_libshard_path_preloaded(given) && access(given, F_OK) == 0) {
+    return ctl_libshard_path_same(path, given)
+               ? CTL_DONE
+               : ctl_fail("LD_PRELOAD has another " LIBRARY ", '%s'; unset it", given);
   }
   if (asprintf(&value, "%s%s%s", path, old && *old ? ":" : "", old ? old : "") < 0 ||
       setenv("LD_PRELOAD", value, 1) != 0) {

@@ -64,3 +64,9 @@ bool ctl_libshard_path_preloaded(char path[PATH_MAX]) {
   }
   return named;
 }
+
+bool ctl_libshard_path_same(const char *a, const char *b) {
+  struct stat one, other;
+  return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_ino == other.st_ino &&
+         one.st_dev == other.st_dev;
+}

@@ -22,4 +22,7 @@ bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX], char *err,
  */
 bool ctl_libshard_path_preloaded(char path[PATH_MAX]);
 
+/* Whether two paths lead to one file. */
+bool ctl_libshard_path_same(const char *a, const char *b);
+
 #endif
