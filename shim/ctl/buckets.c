@@ -165,8 +165,10 @@ int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool onl
   char err[1300] = "";
   struct access a;
   struct shard_s3_upload *uploads = calloc(count, sizeof(*uploads));
+  if (!uploads) {
+    return ctl_fail("out of memory");
+  }
   int rc = open_access(files[0].url, false, &a);
-  rc = rc == CTL_DONE && !uploads ? ctl_fail("out of memory") : rc;
   for (size_t i = 0; rc == CTL_DONE && i < count; i++) {
     uploads[i] =
         (struct shard_s3_upload){.key = files[i].url + strlen("s3://") + strlen(a.at.bucket) + 1,

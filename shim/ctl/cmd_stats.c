@@ -329,16 +329,6 @@ static bool sum_listing(const char *file, const char *digest, const char *const 
   return good;
 }
 
-/* The share of the rank in a list, which epoch k uses; `all`: the list is the rank's alone. */
-static struct shard_share share_of(const struct shard_log_head *h, const struct dataset *d,
-                                   size_t k, uint64_t entries, bool all) {
-  struct shard_share share;
-  uint64_t key = h->shuffled && !all ? shard_shuffle_key(h->seed, d->log->first + k) : 0;
-  shard_share_init(&share, (enum shard_strategy)h->strategy, all ? 0 : (uint32_t)h->rank,
-                   all ? 1 : (uint32_t)h->size, entries, key);
-  return share;
-}
-
 /* Compute the rank's share of each epoch; without a shuffle all epochs have that of the first. */
 static void find_shares(const struct stats *s, struct dataset *d) {
   const struct shard_log_head *h = s->head;
@@ -350,8 +340,9 @@ static void find_shares(const struct stats *s, struct dataset *d) {
     return;
   }
   for (size_t k = 0; k < count; k++) {
-    uint64_t at, end, step;
-    shares[k].share = share_of(h, d, k, d->entries, false);
+    uint64_t key = h->shuffled ? shard_shuffle_key(h->seed, d->log->first + k) : 0, at, end, step;
+    shard_share_init(&shares[k].share, (enum shard_strategy)h->strategy, (uint32_t)h->rank,
+                     (uint32_t)h->size, d->entries, key);
     shard_share_places(&shares[k].share, &at, &end, &step);
     shares[k].owned.count = at < end ? (end - at + step - 1) / step : 0;
   }
@@ -367,6 +358,7 @@ static void find_shares(const struct stats *s, struct dataset *d) {
 
 /* Compute what the rank owns of an epoch's own list: all of it, or its share. */
 static void find_share_of_list(const struct stats *s, const struct dataset *d, size_t k) {
+  const struct shard_log_head *h = s->head;
   struct epoch *e = &d->epochs[k];
   bool all = atomic_load(&d->log->lists) == SHARD_LOG_RANKS;
   if (k > 0 && all && e[-1].list && memcmp(e->list, e[-1].list, sizeof(*e->list)) == 0) {
@@ -375,7 +367,11 @@ static void find_share_of_list(const struct stats *s, const struct dataset *d, s
     e->summed = e[-1].summed;
     return;
   }
-  struct ctl_nameset_share share = {.share = share_of(s->head, d, k, e->list->entries, all)};
+  struct ctl_nameset_share share;
+  uint64_t key = h->shuffled && !all ? shard_shuffle_key(h->seed, d->log->first + k) : 0;
+  shard_share_init(&share.share, (enum shard_strategy)h->strategy, all ? 0 : (uint32_t)h->rank,
+                   all ? 1 : (uint32_t)h->size, e->list->entries, key);
+  share.owned = (struct ctl_nameset){0};
   e->summed = sum_listing(e->list->listing, e->list->digest, NULL, 0, &e->whole, &share, 1);
   e->owned = share.owned;
 }
