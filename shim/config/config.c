@@ -35,9 +35,7 @@ struct variable {
   bool (*take)(const struct variable *v, const char *value);
   const char *const *words;
   const char *letters;
-  /* Of paths: is one of them relative? Print them resolved against `directory` (config/dataset.h).
-   */
-  bool (*is_relative)(const char *value);
+  /* Of paths: print them resolved against `directory` (config/dataset.h). */
   size_t (*make_absolute)(const char *value, const char *directory, char *buf, size_t size);
   uint64_t least, most;
   size_t offset, size; /* of its field; size 0: it has no field */
@@ -157,18 +155,15 @@ static bool take_epoch(const struct variable *v, const char *value) {
   return config.epoch_auto || (parse_number(value, 0, 1ULL << 62, &n) && store_number(v, n));
 }
 
-static bool is_pattern_relative(const char *value) {
-  return *value != '/' && strncmp(value, "s3://", 5) != 0;
-}
-
 /* Percent signs of the directory are doubled. */
 static size_t make_pattern_absolute(const char *value, const char *directory, char *buf,
                                     size_t size) {
+  bool relative = *value != '/' && strncmp(value, "s3://", 5) != 0;
   size_t used = 0;
-  for (const char *p = directory; *p && used + 4 < size; p++) {
+  for (const char *p = directory; relative && *p && used + 4 < size; p++) {
     used += (size_t)snprintf(buf + used, 3, *p == '%' ? "%%%%" : "%c", *p);
   }
-  return used + (size_t)snprintf(buf + used, size - used, "/%s", value);
+  return used + (size_t)snprintf(buf + used, size - used, "%s%s", relative ? "/" : "", value);
 }
 
 /* ---- the table --------------------------------------------------------------------------------
@@ -182,14 +177,10 @@ static size_t make_pattern_absolute(const char *value, const char *directory, ch
 #define TEXT(bytes) .take = take_text, .most = (bytes)
 #define ABSOLUTE .take = take_absolute
 #define PATTERN(with)                                                                              \
-  .take = take_pattern, .letters = (with), .is_relative = is_pattern_relative,                     \
-  .make_absolute = make_pattern_absolute
+  .take = take_pattern, .letters = (with), .make_absolute = make_pattern_absolute
 #define LISTINGS(with)                                                                             \
-  .take = take_listings, .letters = (with), .is_relative = shard_listings_is_relative,             \
-  .make_absolute = shard_listings_make_absolute
-#define DATASETS                                                                                   \
-  .take = take_datasets, .is_relative = shard_dataset_is_relative,                                 \
-  .make_absolute = shard_dataset_make_absolute
+  .take = take_listings, .letters = (with), .make_absolute = shard_listings_make_absolute
+#define DATASETS .take = take_datasets, .make_absolute = shard_dataset_make_absolute
 #define PATHS 3 /* variables of these three kinds */
 #define CUSTOM(function) .take = (function)
 
@@ -336,7 +327,7 @@ static void make_absolute(char *const *environment) {
   size_t k = 0;
   for (const struct variable *v = variables; v < variables + VARIABLES; v++) {
     const char *value = v->make_absolute ? stored_text(v) : NULL;
-    if (!value || !v->is_relative(value) || k == PATHS || !getcwd(directory, sizeof(directory))) {
+    if (!value || k == PATHS || !getcwd(directory, sizeof(directory))) {
       continue;
     }
     char *line = lines[k++];
@@ -344,7 +335,7 @@ static void make_absolute(char *const *environment) {
     snprintf(line, SNAPSHOT_SIZE, "%s=", v->name);
     if (v->make_absolute(value, directory, line + before, room) >= room) {
       COMPLAIN("%s is too long", v->name);
-    } else {
+    } else if (line[before] && strcmp(line + before, value) != 0) {
       store_text(v, line + before);
       replace_in_environment(environment, before - 1, line);
     }

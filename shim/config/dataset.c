@@ -99,16 +99,6 @@ static bool is_relative(const struct shard_dataset_item *item) {
   return !shard_dataset_is_bucket(item) && *item->path != '/';
 }
 
-bool shard_dataset_is_relative(const char *list) {
-  struct shard_dataset_item item;
-  while ((list = shard_dataset_next(list, &item))) {
-    if (is_relative(&item)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 size_t shard_dataset_make_absolute(const char *list, const char *directory, char *buf,
                                    size_t size) {
   struct shard_dataset_item item;
