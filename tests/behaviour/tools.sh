@@ -108,7 +108,7 @@ caller "a dataset that is a file" "item 1 of SHARD_DATASET" SHARD_DATASET="$WORK
 caller "a listing that is cut" "item 1 of SHARD_LISTING" SHARD_LISTING="$WORK/given/cut"
 caller "a listing that is not there" "item 1 of SHARD_LISTING" SHARD_LISTING="$WORK/given/none"
 caller "no folder for statistics" "SHARD_STATS" SHARD_STATS="$WORK/given/none/%r.json"
-caller "no path: s3:/" "item 1 of SHARD_DATASET" SHARD_DATASET="s3:/bucket"
+caller "one slash of s3://" "write s3://bucket/prefix" SHARD_DATASET="s3:/bucket"
 env PYTHON=/bin/false LD_PRELOAD="$LIB" SHARD_DATASET="$WORK/given/d:s3://b" SHARD_LISTING="$WORK/given/l" SHARD_STATS="$WORK/given/%r.json" "$CTL" doctor >"$WORK/out"
 verdict "doctor: all is there" "$([ $? = 0 ] && grep -q "^ok *preload.*takes effect$" "$WORK/out" && grep -q "^ok *variables" "$WORK/out" || shown cat "$WORK/out")"
 env PYTHON=/bin/false SHARD_LISTING="$WORK/given/none" SHARD_LISTING_BUILD=first "$CTL" doctor >"$WORK/out"; verdict "doctor: a listing to be made" "$([ $? = 0 ] || shown cat "$WORK/out")"
