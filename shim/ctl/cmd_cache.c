@@ -571,6 +571,7 @@ static void print_entry(const struct entry *e, const char *what) {
   free(facts);
 }
 
+/* What people are told of it. NULL: links and locks, shown by what they do. */
 static const char *word_of(const struct entry *e) {
   switch (e->kind) {
   case SHARD_CACHE_LISTING:
@@ -578,10 +579,6 @@ static const char *word_of(const struct entry *e) {
            : e->fault                   ? "unreadable"
            : e->current                 ? "current"
                                         : "old";
-  case SHARD_CACHE_NEW:
-  case SHARD_CACHE_CURRENT_NEW:
-  case SHARD_CACHE_PERMUTATION_NEW:
-    return e->busy ? "unfinished" : "leftover";
   case SHARD_CACHE_PERMUTATION:
     return "permutation";
   case SHARD_CACHE_OBJECT:
@@ -591,7 +588,7 @@ static const char *word_of(const struct entry *e) {
   case SHARD_CACHE_FOREIGN:
     return e->st.st_uid == geteuid() ? "not libshard's" : "another user's";
   default:
-    return NULL; /* links and locks: shown by what they do */
+    return !is_leftover(e->kind) ? NULL : e->busy ? "unfinished" : "leftover";
   }
 }
 
