@@ -19,7 +19,6 @@
 #include "config/pattern.h"
 
 #define SNAPSHOT_SIZE 32768
-#define PATH_ROOM ((size_t)8192)
 #define ANY SIZE_MAX
 
 static const char *const switches[] = {"off", "on", NULL};
@@ -27,27 +26,148 @@ static const char *const builds[] = {"first", NULL};
 static const char *const workers[] = {"keep", "respawn", NULL};
 static const char *const shuffles[] = {"off", "epoch", NULL};
 
-/* ---- the table --------------------------------------------------------------------------------
+/* ---- a variable -------------------------------------------------------------------------------
  */
 
 struct variable {
   const char *name, *help;
-  void (*take)(const struct variable *v, const char *value);
+  /* Store the value; false: it is not valid, and nobody has complained of it. */
+  bool (*take)(const struct variable *v, const char *value);
   const char *const *words;
   const char *letters;
+  /* Of paths: print them resolved against `directory` (config/dataset.h). */
+  size_t (*make_absolute)(const char *value, const char *directory, char *buf, size_t size);
   uint64_t least, most;
   size_t offset, size; /* of its field; size 0: it has no field */
 };
 
-static void take_word(const struct variable *v, const char *value);
-static void take_number(const struct variable *v, const char *value);
-static void take_size(const struct variable *v, const char *value);
-static void take_text(const struct variable *v, const char *value);
-static void take_absolute(const struct variable *v, const char *value);
-static void take_pattern(const struct variable *v, const char *value);
-static void take_listings(const struct variable *v, const char *value);
-static void take_datasets(const struct variable *v, const char *value);
-static void take_epoch(const struct variable *v, const char *value);
+static const struct shard_config defaults = {
+#define X(name, type, field, initial, kind, help) .field = (initial),
+#define Y(name, kind, help)
+#include "config/variables.def"
+};
+static struct shard_config config = {
+#include "config/variables.def"
+#undef X
+#undef Y
+};
+static char snapshot[SNAPSHOT_SIZE];
+
+const struct shard_config *shard_config(void) { return &config; }
+
+/* Only the first error is kept. */
+#define COMPLAIN(...)                                                                              \
+  do {                                                                                             \
+    if (!config.error[0]) {                                                                        \
+      snprintf(config.error, sizeof(config.error), __VA_ARGS__);                                   \
+    }                                                                                              \
+  } while (0)
+
+/* ---- the kinds --------------------------------------------------------------------------------
+ */
+
+/* Store a number into a field of any width. */
+static bool store_number(const struct variable *v, uint64_t n) {
+  unsigned char *at = (unsigned char *)&config + v->offset;
+  if (v->size == sizeof(uint64_t)) {
+    memcpy(at, &n, sizeof(n));
+  } else if (v->size == sizeof(unsigned)) {
+    memcpy(at, &(unsigned){(unsigned)n}, sizeof(unsigned));
+  } else if (v->size == sizeof(bool)) {
+    memcpy(at, &(bool){n != 0}, sizeof(bool));
+  }
+  return true;
+}
+
+static bool store_text(const struct variable *v, const char *value) {
+  memcpy((unsigned char *)&config + v->offset, &value, sizeof(value));
+  return true;
+}
+
+static const char *stored_text(const struct variable *v) {
+  const char *value;
+  memcpy(&value, (const unsigned char *)&config + v->offset, sizeof(value));
+  return value;
+}
+
+static bool take_word(const struct variable *v, const char *value) {
+  int place = shard_words_find(v->words, value);
+  return place >= 0 && store_number(v, v->least + (unsigned)place);
+}
+
+/* A decimal number in [least, most]. */
+static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *out) {
+  char *end;
+  errno = 0;
+  unsigned long long n = strtoull(value, &end, 10);
+  *out = n;
+  return value[0] >= '0' && value[0] <= '9' && !*end && !errno && n >= least && n <= most;
+}
+
+static bool take_number(const struct variable *v, const char *value) {
+  uint64_t n;
+  return parse_number(value, v->least, v->most, &n) && store_number(v, n);
+}
+
+static bool take_size(const struct variable *v, const char *value) {
+  uint64_t n;
+  return shard_size_parse(value, &n) && n >= v->least && store_number(v, n);
+}
+
+static bool take_text(const struct variable *v, const char *value) {
+  if (strlen(value) > v->most) {
+    COMPLAIN("%s is too long: %zu bytes, at most %zu", v->name, strlen(value), (size_t)v->most);
+    return true;
+  }
+  return store_text(v, value);
+}
+
+static bool take_absolute(const struct variable *v, const char *value) {
+  return value[0] == '/' && store_text(v, value);
+}
+
+static bool take_pattern(const struct variable *v, const char *value) {
+  char expanded[4096];
+  return shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) >= 0 &&
+         (!shard_pattern_has(value, 'e') || strchr(v->letters, 'e')) && store_text(v, value);
+}
+
+/* Store it whatever it is, and complain of the fault; "": as of any other. */
+static bool store_list(const struct variable *v, const char *value, const char *fault) {
+  store_text(v, value);
+  if (fault && *fault) {
+    COMPLAIN("%s='%.128s' %s", v->name, value, fault);
+  }
+  return !fault || *fault;
+}
+
+static bool take_listings(const struct variable *v, const char *value) {
+  return store_list(v, value, shard_listings_fault(value));
+}
+
+static bool take_datasets(const struct variable *v, const char *value) {
+  return store_list(v, value, shard_dataset_fault(value));
+}
+
+static bool take_epoch(const struct variable *v, const char *value) {
+  uint64_t n;
+  config.epoch_auto = strcmp(value, "auto") == 0;
+  return config.epoch_auto || (parse_number(value, 0, 1ULL << 62, &n) && store_number(v, n));
+}
+
+/* Percent signs of the directory are doubled. */
+static size_t make_pattern_absolute(const char *value, const char *directory, char *buf,
+                                    size_t size) {
+  bool relative = *value != '/' && strncmp(value, "s3://", 5) != 0;
+  size_t used = 0;
+  for (const char *p = directory; relative && *p && used + 4 < size; p++) {
+    used += (size_t)snprintf(buf + used, 3, *p == '%' ? "%%%%" : "%c", *p);
+  }
+  return used + (size_t)snprintf(buf + used, size - used, "%s%s", relative ? "/" : "", value);
+}
+
+/* ---- the table --------------------------------------------------------------------------------
+ */
 
 /* Of a word, `least` is the value of the first in the list. */
 #define WORD(list) .take = take_word, .words = (list)
@@ -56,9 +176,12 @@ static void take_epoch(const struct variable *v, const char *value);
 #define SIZE(from) .take = take_size, .least = (from)
 #define TEXT(bytes) .take = take_text, .most = (bytes)
 #define ABSOLUTE .take = take_absolute
-#define PATTERN(with) .take = take_pattern, .letters = (with)
-#define LISTINGS(with) .take = take_listings, .letters = (with)
-#define DATASETS .take = take_datasets
+#define PATTERN(with)                                                                              \
+  .take = take_pattern, .letters = (with), .make_absolute = make_pattern_absolute
+#define LISTINGS(with)                                                                             \
+  .take = take_listings, .letters = (with), .make_absolute = shard_listings_make_absolute
+#define DATASETS .take = take_datasets, .make_absolute = shard_dataset_make_absolute
+#define PATHS 3 /* variables of these three kinds */
 #define CUSTOM(function) .take = (function)
 
 static const struct variable variables[] = {
@@ -84,31 +207,10 @@ enum {
   VARIABLES
 };
 
-static const struct shard_config defaults = {
-#define X(name, type, field, initial, kind, help) .field = (initial),
-#define Y(name, kind, help)
-#include "config/variables.def"
-};
-static struct shard_config config = {
-#include "config/variables.def"
-#undef X
-#undef Y
-};
-static char snapshot[SNAPSHOT_SIZE];
 static bool given[VARIABLES];
 
-const struct shard_config *shard_config(void) { return &config; }
-
-/* ---- messages ---------------------------------------------------------------------------------
+/* ---- what is wrong with them ------------------------------------------------------------------
  */
-
-/* Only the first error is kept. */
-#define COMPLAIN(...)                                                                              \
-  do {                                                                                             \
-    if (!config.error[0]) {                                                                        \
-      snprintf(config.error, sizeof(config.error), __VA_ARGS__);                                   \
-    }                                                                                              \
-  } while (0)
 
 /* Print what a variable takes. */
 static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT]) {
@@ -206,121 +308,6 @@ void shard_config_complain(void) {
   }
 }
 
-/* ---- the kinds --------------------------------------------------------------------------------
- */
-
-/* Store a number into a field of any width. */
-static void store_number(const struct variable *v, uint64_t n) {
-  unsigned char *at = (unsigned char *)&config + v->offset;
-  if (v->size == sizeof(uint64_t)) {
-    memcpy(at, &n, sizeof(n));
-  } else if (v->size == sizeof(unsigned)) {
-    memcpy(at, &(unsigned){(unsigned)n}, sizeof(unsigned));
-  } else if (v->size == sizeof(bool)) {
-    memcpy(at, &(bool){n != 0}, sizeof(bool));
-  }
-}
-
-static void store_text(const struct variable *v, const char *value) {
-  memcpy((unsigned char *)&config + v->offset, &value, sizeof(value));
-}
-
-static const char *stored_text(const struct variable *v) {
-  const char *value;
-  memcpy(&value, (const unsigned char *)&config + v->offset, sizeof(value));
-  return value;
-}
-
-static void take_word(const struct variable *v, const char *value) {
-  int place = shard_words_find(v->words, value);
-  if (place < 0) {
-    complain_of(v, value);
-  } else {
-    store_number(v, v->least + (unsigned)place);
-  }
-}
-
-/* A decimal number in [least, most]. */
-static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *out) {
-  char *end;
-  errno = 0;
-  unsigned long long n = strtoull(value, &end, 10);
-  *out = n;
-  return value[0] >= '0' && value[0] <= '9' && !*end && !errno && n >= least && n <= most;
-}
-
-static void take_number(const struct variable *v, const char *value) {
-  uint64_t n;
-  if (parse_number(value, v->least, v->most, &n)) {
-    store_number(v, n);
-  } else {
-    complain_of(v, value);
-  }
-}
-
-static void take_size(const struct variable *v, const char *value) {
-  uint64_t n;
-  if (shard_size_parse(value, &n) && n >= v->least) {
-    store_number(v, n);
-  } else {
-    complain_of(v, value);
-  }
-}
-
-static void take_text(const struct variable *v, const char *value) {
-  if (strlen(value) > v->most) {
-    COMPLAIN("%s is too long: %zu bytes, at most %zu", v->name, strlen(value), (size_t)v->most);
-  } else {
-    store_text(v, value);
-  }
-}
-
-static void take_absolute(const struct variable *v, const char *value) {
-  if (value[0] == '/') {
-    store_text(v, value);
-  } else {
-    complain_of(v, value);
-  }
-}
-
-static void take_pattern(const struct variable *v, const char *value) {
-  char expanded[4096];
-  if (shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) < 0 ||
-      (shard_pattern_has(value, 'e') && !strchr(v->letters, 'e'))) {
-    complain_of(v, value);
-  } else {
-    store_text(v, value);
-  }
-}
-
-static void take_listings(const struct variable *v, const char *value) {
-  const char *fault = shard_listings_fault(value);
-  store_text(v, value);
-  if (fault && *fault) {
-    COMPLAIN("%s='%.128s' %s", v->name, value, fault);
-  } else if (fault) {
-    complain_of(v, value);
-  }
-}
-
-static void take_datasets(const struct variable *v, const char *value) {
-  const char *fault = shard_dataset_fault(value);
-  store_text(v, value);
-  if (fault) {
-    COMPLAIN("%s='%.128s' %s", v->name, value, fault);
-  }
-}
-
-static void take_epoch(const struct variable *v, const char *value) {
-  uint64_t n;
-  config.epoch_auto = strcmp(value, "auto") == 0;
-  if (!config.epoch_auto && parse_number(value, 0, 1ULL << 62, &n)) {
-    store_number(v, n);
-  } else if (!config.epoch_auto) {
-    complain_of(v, value);
-  }
-}
-
 /* ---- relative paths ---------------------------------------------------------------------------
  */
 
@@ -333,64 +320,24 @@ static void replace_in_environment(char *const *environment, size_t name_length,
   }
 }
 
-/* Print "NAME=PATH/" into line[size], each percent sign of the path doubled. Returns the length. */
-static size_t write_directory(char *line, size_t size, const char *name, const char *path) {
-  size_t used = (size_t)snprintf(line, size, "%s=", name);
-  for (const char *p = path; *p && used + 4 < size; p++) {
-    used += (size_t)snprintf(line + used, 3, *p == '%' ? "%%%%" : "%c", *p);
-  }
-  return used + (size_t)snprintf(line + used, size - used, "/");
-}
-
-static void make_pattern_absolute(const struct variable *v, char *line, char *const *environment) {
-  char directory[4096];
-  const char *value = stored_text(v);
-  if (!value || *value == '/' || strncmp(value, "s3://", 5) == 0 ||
-      !getcwd(directory, sizeof(directory))) {
-    return;
-  }
-  size_t used = write_directory(line, PATH_ROOM, v->name, directory);
-  if ((size_t)snprintf(line + used, PATH_ROOM - used, "%s", value) >= PATH_ROOM - used) {
-    COMPLAIN("%s is too long", v->name);
-    return;
-  }
-  store_text(v, line + strlen(v->name) + 1);
-  replace_in_environment(environment, strlen(v->name), line);
-}
-
-/* A list of paths, by the functions of its kind; line[SNAPSHOT_SIZE] keeps it. */
-static void make_list_absolute(const struct variable *v, bool (*is_relative)(const char *),
-                               size_t (*make)(const char *, const char *, char *, size_t),
-                               char *line, char *const *environment) {
-  char directory[4096];
-  const char *list = stored_text(v);
-  size_t before = strlen(v->name) + 1;
-  if (!list || !is_relative(list) || !getcwd(directory, sizeof(directory))) {
-    return;
-  }
-  snprintf(line, SNAPSHOT_SIZE, "%s=", v->name);
-  if (make(list, directory, line + before, SNAPSHOT_SIZE - before) >= SNAPSHOT_SIZE - before) {
-    COMPLAIN("%s is too long", v->name);
-    return;
-  }
-  store_text(v, line + before);
-  replace_in_environment(environment, before - 1, line);
-}
-
 /* Resolve relative paths against the current working directory. */
 static void make_absolute(char *const *environment) {
-  static char lines[1][PATH_ROOM]; /* for the variables of kind PATTERN */
-  static char datasets[SNAPSHOT_SIZE], listings[SNAPSHOT_SIZE];
-  size_t used = 0;
+  static char lines[PATHS][SNAPSHOT_SIZE];
+  char directory[4096];
+  size_t k = 0;
   for (const struct variable *v = variables; v < variables + VARIABLES; v++) {
-    if (v->take == take_datasets) {
-      make_list_absolute(v, shard_dataset_is_relative, shard_dataset_make_absolute, datasets,
-                         environment);
-    } else if (v->take == take_listings) {
-      make_list_absolute(v, shard_listings_is_relative, shard_listings_make_absolute, listings,
-                         environment);
-    } else if (v->take == take_pattern && used < sizeof(lines) / sizeof(lines[0])) {
-      make_pattern_absolute(v, lines[used++], environment);
+    const char *value = v->make_absolute ? stored_text(v) : NULL;
+    if (!value || k == PATHS || !getcwd(directory, sizeof(directory))) {
+      continue;
+    }
+    char *line = lines[k++];
+    size_t before = strlen(v->name) + 1, room = SNAPSHOT_SIZE - before;
+    snprintf(line, SNAPSHOT_SIZE, "%s=", v->name);
+    if (v->make_absolute(value, directory, line + before, room) >= room) {
+      COMPLAIN("%s is too long", v->name);
+    } else if (line[before] && strcmp(line + before, value) != 0) {
+      store_text(v, line + before);
+      replace_in_environment(environment, before - 1, line);
     }
   }
 }
@@ -448,7 +395,9 @@ static void take_variable(const char *line, const char *value, size_t *used) {
   } else {
     char *copy = memcpy(snapshot + *used, value, size);
     *used += size;
-    v->take(v, copy);
+    if (!v->take(v, copy)) {
+      complain_of(v, copy);
+    }
     given[v - variables] = true;
   }
 }

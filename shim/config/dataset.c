@@ -37,6 +37,15 @@ static bool names_bucket(const struct shard_dataset_item *item) {
   return item->url_length > 5 && item->url[5] != '/';
 }
 
+/* Whether an item, and the next, are what "s3:/bucket" has become, with one slash. */
+static bool lacks_slash(const struct shard_dataset_item *item) {
+  size_t n = item->path_length;
+  const char *end = item->path + n;
+  return !item->url && n >= 2 && strncmp(end, ":/", 2) == 0 &&
+         (memcmp(end - 2, "s3", 2) == 0 || memcmp(end - 2, "gs", 2) == 0) &&
+         (n == 2 || end[-3] == '=');
+}
+
 /* Whether all keys below one URL are below the other, too. */
 static bool contains(const struct shard_dataset_item *a, const struct shard_dataset_item *b) {
   size_t n = a->url_length;
@@ -70,6 +79,10 @@ const char *shard_dataset_fault(const char *list) {
     if (!bucket && item.path_length == 0) {
       return "needs the directory that stands for the bucket, as in /mnt/train=s3://bucket/train";
     }
+    if (lacks_slash(&item)) {
+      return "has one slash behind s3: or gs:; write s3://bucket/prefix, or ./s3 for a directory "
+             "of that name";
+    }
     if (bucket && !names_bucket(&item)) {
       return "names no bucket; write s3://bucket/prefix";
     }
@@ -97,16 +110,6 @@ bool shard_dataset_has(const char *list, bool bucket) {
 
 static bool is_relative(const struct shard_dataset_item *item) {
   return !shard_dataset_is_bucket(item) && *item->path != '/';
-}
-
-bool shard_dataset_is_relative(const char *list) {
-  struct shard_dataset_item item;
-  while ((list = shard_dataset_next(list, &item))) {
-    if (is_relative(&item)) {
-      return true;
-    }
-  }
-  return false;
 }
 
 size_t shard_dataset_make_absolute(const char *list, const char *directory, char *buf,

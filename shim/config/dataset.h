@@ -40,9 +40,6 @@ static inline bool shard_dataset_is_bucket(const struct shard_dataset_item *item
 /* Whether a list has directories, or buckets themselves. */
 bool shard_dataset_has(const char *list, bool bucket);
 
-/* Whether some item's path does not begin with '/'. */
-bool shard_dataset_is_relative(const char *list);
-
 /*
  * Print the list into buf[size], relative paths resolved against `directory`. Returns the length
  * without the NUL; `size` or more if it does not fit.

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "config/config.h"
 #include "libshard.h"
@@ -188,8 +189,7 @@ static int parse_number(const char *name, const char *value, int *out, char *err
   errno = 0;
   long v = strtol(value, &end, 10);
   if (value[0] < '0' || value[0] > '9' || *end || errno || v > INT_MAX) {
-    snprintf(err, size, "%s='%.32s' is not a number from 0 on", name, value);
-    return -EINVAL;
+    return shard_error_set(err, size, -EINVAL, "%s='%.32s' is not a number from 0 on", name, value);
   }
   *out = (int)v;
   return 0;
@@ -238,15 +238,9 @@ static int find_tasks(const char *p, const char *id) {
 static int read_launcher(const struct launcher *l, struct shard_world *w, bool own_rank,
                          bool own_size, char *err, size_t size) {
   int rc = own_rank ? 0 : parse_number(l->rank, get_value(l->rank), &w->rank, err, size);
-  if (rc == 0 && !own_size) {
-    rc = read_first(l->size, &w->size, err, size);
-  }
-  if (rc == 0) {
-    rc = read_first(l->local_rank, &w->local_rank, err, size);
-  }
-  if (rc == 0) {
-    rc = read_first(l->local_size, &w->local_size, err, size);
-  }
+  rc = rc == 0 && !own_size ? read_first(l->size, &w->size, err, size) : rc;
+  rc = rc == 0 ? read_first(l->local_rank, &w->local_rank, err, size) : rc;
+  rc = rc == 0 ? read_first(l->local_size, &w->local_size, err, size) : rc;
   if (rc == 0 && w->local_size < 0) {
     w->local_size = find_tasks(get_value(l->tasks_per_node), get_value(l->node));
   }
@@ -312,8 +306,34 @@ static const struct launcher *find_launcher(void) {
   return NULL;
 }
 
+/* Whether rank and size are known, and fit. Their variables' names are for messages. 0 or -EINVAL.
+ */
+static int check_world(const struct shard_world *w, const char *rank_from, const char *size_from,
+                       char *err, size_t size) {
+  if (w->rank < 0) {
+    return shard_error_set(err, size, -EINVAL,
+                           "%s is set, but no rank is known; set SHARD_RANK too", size_from);
+  }
+  if (w->size < 0) {
+    return shard_error_set(err, size, -EINVAL, "%s=%d is set, but %s is not; set SHARD_SIZE",
+                           rank_from, w->rank, size_from ? size_from : "the world size");
+  }
+  if (w->size == 0) {
+    return shard_error_set(err, size, -EINVAL, "%s=0: a world has at least one rank", size_from);
+  }
+  if (w->rank >= w->size) {
+    return shard_error_set(err, size, -EINVAL, "%s=%d does not fit %s=%d: ranks go from 0 to %d",
+                           rank_from, w->rank, size_from, w->size, w->size - 1);
+  }
+  if (w->local_size > 0 && w->local_rank >= w->local_size) {
+    return shard_error_set(err, size, -EINVAL, "local rank %d does not fit local size %d (%s)",
+                           w->local_rank, w->local_size, w->launcher);
+  }
+  return 0;
+}
+
 int shard_world_get(struct shard_world *w, char *err, size_t size) {
-  int saved = errno, rc = -ENOENT;
+  int saved = errno, rc = 0;
   *w = (struct shard_world){-1, -1, -1, -1, ""};
   const char *rank_from = NULL, *size_from = NULL, *value;
   const char *own_rank = getenv("SHARD_RANK"), *own_size = getenv("SHARD_SIZE");
@@ -322,12 +342,14 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
     rc = read_launcher(l, w, own_rank, own_size, err, size);
     rank_from = l->rank;
     size_from = find_set(l->size, &value);
-    if (!size_from) {
-      size_from = l->size[0];
-    }
+    size_from = size_from ? size_from : l->size[0];
   } else if (own_rank || own_size) {
-    rc = 0;
     snprintf(w->launcher, sizeof(w->launcher), "SHARD_RANK");
+  } else {
+    rc = shard_error_set(
+        err, size, -ENOENT,
+        "no rank is known%s: start with mpirun, srun or torchrun, or set SHARD_RANK and SHARD_SIZE",
+        is_batch_script() ? ", as this is Slurm's batch script and none of its tasks" : "");
   }
   if (rc == 0 && own_rank) {
     rc = parse_number(rank_from = "SHARD_RANK", own_rank, &w->rank, err, size);
@@ -335,37 +357,17 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   if (rc == 0 && own_size) {
     rc = parse_number(size_from = "SHARD_SIZE", own_size, &w->size, err, size);
   }
-  if (rc == 0 && w->rank < 0) {
-    snprintf(err, size, "%s is set, but no rank is known; set SHARD_RANK too", size_from);
-    rc = -EINVAL;
-  }
-  if (rc == 0 && w->size < 0) {
-    snprintf(err, size, "%s=%d is set, but %s is not; set SHARD_SIZE", rank_from, w->rank,
-             size_from ? size_from : "the world size");
-    rc = -EINVAL;
-  }
-  if (rc == 0 && w->size == 0) {
-    snprintf(err, size, "%s=0: a world has at least one rank", size_from);
-    rc = -EINVAL;
-  }
-  if (rc == 0 && w->rank >= w->size) {
-    snprintf(err, size, "%s=%d does not fit %s=%d: ranks go from 0 to %d", rank_from, w->rank,
-             size_from, w->size, w->size - 1);
-    rc = -EINVAL;
-  }
-  if (rc == 0 && w->local_size > 0 && w->local_rank >= w->local_size) {
-    snprintf(err, size, "local rank %d does not fit local size %d (%s)", w->local_rank,
-             w->local_size, w->launcher);
-    rc = -EINVAL;
-  }
-  if (rc == -ENOENT) {
-    snprintf(err, size,
-             "no rank is known%s: start with mpirun, srun or torchrun, or set SHARD_RANK and "
-             "SHARD_SIZE",
-             is_batch_script() ? ", as this is Slurm's batch script and none of its tasks" : "");
-  }
+  rc = rc == 0 ? check_world(w, rank_from, size_from, err, size) : rc;
   errno = saved;
   return rc;
+}
+
+/* The launcher that has given this process its rank, and *w; NULL: none has, or it is not known. */
+static const struct launcher *find_ranks_launcher(struct shard_world *w) {
+  char ignored[300];
+  const struct launcher *l =
+      shard_world_get(w, ignored, sizeof(ignored)) == 0 ? find_launcher() : NULL;
+  return l && strcmp(l->name, w->launcher) == 0 ? l : NULL;
 }
 
 /* ---- the job ----------------------------------------------------------------------------------
@@ -449,12 +451,10 @@ static int64_t convert_start(unsigned long long start) {
 bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
   int saved = errno;
   struct shard_world world;
-  char ignored[300];
-  const struct launcher *l =
-      shard_world_get(&world, ignored, sizeof(ignored)) == 0 ? find_launcher() : NULL;
+  const struct launcher *l = find_ranks_launcher(&world);
   const char *nodes = l ? get_value(l->nodes) : NULL;
   bool several =
-      l && strcmp(l->name, world.launcher) == 0 && !l->unnumbered &&
+      l && !l->unnumbered &&
       (world.local_size > 0 ? world.local_size < world.size : nodes && strtol(nodes, NULL, 10) > 1);
   long pid;
   unsigned long long start = 0;
@@ -500,10 +500,8 @@ bool shard_launcher_job(char *buf, size_t size) {
   }
   int saved = errno;
   struct shard_world world;
-  char ignored[300];
-  const struct launcher *l =
-      shard_world_get(&world, ignored, sizeof(ignored)) == 0 ? find_launcher() : NULL;
-  bool known = l && strcmp(l->name, world.launcher) == 0 && write_identity(l, buf, size);
+  const struct launcher *l = find_ranks_launcher(&world);
+  bool known = l && write_identity(l, buf, size);
   errno = saved;
   return known;
 }

@@ -84,16 +84,6 @@ static bool is_relative(const struct shard_listings_item *item) {
   return *item->text != '/' && !shard_listings_is_object(item->text);
 }
 
-bool shard_listings_is_relative(const char *list) {
-  struct shard_listings_item item;
-  while ((list = shard_listings_next(list, &item))) {
-    if (is_relative(&item)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 /* Print text[length] behind buf[used], as far as it fits. Returns what is used then. */
 static size_t append(const char *text, size_t length, char *buf, size_t size, size_t used) {
   for (size_t i = 0; i < length; i++, used++) {

@@ -33,9 +33,6 @@ bool shard_listings_are_several(const char *list);
  */
 const char *shard_listings_fault(const char *list);
 
-/* Whether some item is a relative path. */
-bool shard_listings_is_relative(const char *list);
-
 /*
  * Print the list into buf[size], relative paths resolved against `directory`. Returns the length
  * without the NUL; `size` or more if it does not fit.

@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl/ctl.h"
+#include "base/size.h"
+#include "shard/shard.h"
+
+#define OPTIONS_MOST 30
+
+struct ctl_arguments ctl_given;
 
 bool ctl_arguments_number(const char *text, uint64_t most, uint64_t *out) {
   char *end;
@@ -15,85 +20,38 @@ bool ctl_arguments_number(const char *text, uint64_t most, uint64_t *out) {
   return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *out <= most;
 }
 
-static int set_rank(const struct ctl_syntax *syntax, struct ctl_arguments *o, int option) {
-  uint64_t most = syntax->size_most ? syntax->size_most : INT32_MAX;
-  if (option == CTL_OPTION_RANK) {
-    o->rank_text = optarg;
-    return ctl_arguments_number(optarg, INT32_MAX, &o->rank)
-               ? CTL_DONE
-               : ctl_usage("--rank takes a number from 0 on, not '%s'", optarg);
-  }
-  o->size_text = optarg;
-  if (ctl_arguments_number(optarg, most, &o->size) && o->size >= 1) {
-    return CTL_DONE;
-  }
-  return syntax->size_most ? ctl_usage("--size takes a number from 1 to %llu, not '%s'",
-                                       (unsigned long long)most, optarg)
-                           : ctl_usage("--size takes a number from 1 on, not '%s'", optarg);
+int ctl_arguments_refuse(const struct ctl_option *of) {
+  return ctl_usage("--%s takes %s, not '%s'", of->name, of->takes, optarg);
 }
 
-static int set_strategy(const struct ctl_syntax *syntax, struct ctl_arguments *o) {
-  o->strategy_text = optarg;
+int ctl_arguments_strategy(const struct ctl_option *of) {
   int place = shard_words_find(shard_words_strategies, optarg);
-  if (place >= 0 && !(syntax->no_hash && place == SHARD_STRATEGY_HASH)) {
-    o->strategy = (enum shard_strategy)place;
-    return CTL_DONE;
+  if (place < 0 || (uint64_t)place > of->most) {
+    return ctl_arguments_refuse(of);
   }
-  return ctl_usage(syntax->no_hash ? "--strategy takes range or stride, not '%s'"
-                                   : "--strategy takes range, stride or hash, not '%s'",
-                   optarg);
+  ctl_given.strategy = (enum shard_strategy)place;
+  return CTL_DONE;
 }
 
-static int set_shuffle(const struct ctl_syntax *syntax, struct ctl_arguments *o, int option) {
-  bool seed = option == CTL_OPTION_SEED;
-  o->shuffle = true;
-  *(seed ? &o->seed_text : &o->epoch_text) = optarg;
-  if (!seed && syntax->auto_epoch && strcmp(optarg, "auto") == 0) {
+static int take(const struct ctl_option *o, const char *command) {
+  if (o->flag) {
+    *o->flag = true;
     return CTL_DONE;
   }
-  if (seed ? ctl_arguments_number(optarg, UINT64_MAX, &o->seed)
-           : ctl_arguments_number(optarg, CTL_EPOCH_MOST, &o->epoch)) {
-    return CTL_DONE;
+  if (o->text) {
+    *o->text = optarg;
   }
-  return ctl_usage("--%s takes a number%s, not '%s'", seed ? "seed" : "epoch",
-                   !seed && syntax->auto_epoch ? " or auto" : "", optarg);
-}
-
-static int set(const struct ctl_syntax *syntax, struct ctl_arguments *o, int option,
-               void *context) {
-  const char **text = option == 'o'                  ? &o->output
-                      : option == CTL_OPTION_ORDER   ? &o->order
-                      : option == CTL_OPTION_INCLUDE ? &o->include
-                      : option == CTL_OPTION_WORDS   ? &o->words
-                      : option == CTL_OPTION_AFTER   ? &o->start_after
-                      : option == CTL_OPTION_BEFORE  ? &o->end_before
-                      : option == CTL_OPTION_TMPDIR  ? &o->tmpdir
-                                                     : NULL;
-  if (text) {
-    *text = optarg;
-    return CTL_DONE;
+  if (o->take) {
+    return o->take(o);
   }
-  switch (option) {
-  case '0':
-    o->separator = 0;
-    return CTL_DONE;
-  case CTL_OPTION_JSON:
-    o->json = true;
-    return CTL_DONE;
-  case CTL_OPTION_UNSIGNED:
-    o->anonymous = true;
-    return CTL_DONE;
-  case CTL_OPTION_RANK:
-  case CTL_OPTION_SIZE:
-    return set_rank(syntax, o, option);
-  case CTL_OPTION_STRATEGY:
-    return set_strategy(syntax, o);
-  case CTL_OPTION_SEED:
-  case CTL_OPTION_EPOCH:
-    return set_shuffle(syntax, o, option);
-  default:
-    return syntax->own ? syntax->own(context, option) : CTL_USAGE;
+  if (o->number && (!ctl_arguments_number(optarg, o->most, o->number) || *o->number < o->least)) {
+    return ctl_arguments_refuse(o);
   }
+  if (o->bytes && (!shard_size_parse(optarg, o->bytes) || *o->bytes < o->least)) {
+    return ctl_usage("--%s takes %s, not '%s'; see shardctl %s --help", o->name, o->takes, optarg,
+                     command);
+  }
+  return CTL_DONE;
 }
 
 /* Print the options that a word may be short for. Returns how many they are. */
@@ -126,28 +84,69 @@ static int refuse(int option, const char *word, const struct option *rows) {
   return ctl_usage("unrecognized option '%s'", optopt ? letter : word);
 }
 
-int ctl_arguments_parse(int argc, char **argv, const struct ctl_syntax *syntax,
-                        struct ctl_arguments *out, void *context) {
-  char letters[32];
-  bool stops = syntax->letters[0] == '+'; /* ':' follows it: a missing argument is told apart */
-  snprintf(letters, sizeof(letters), "%s:%sh", stops ? "+" : "", syntax->letters + stops);
-  opterr = 0;
-  *out = (struct ctl_arguments){.separator = '\n'};
-  int option, rc = CTL_DONE;
-  while (rc == CTL_DONE && (option = getopt_long(argc, argv, letters, syntax->rows, NULL)) != -1) {
-    if (option == 'h') {
-      fputs(syntax->usage, stdout);
-      return ctl_finish();
+/* getopt's code of an option. */
+static int code_of(const struct ctl_option *options, size_t i) {
+  return options[i].letter ? options[i].letter : (int)(256 + i);
+}
+
+/* Make getopt's tables. Returns how many options the command has. */
+static size_t make_tables(const struct ctl_command *command, struct option *rows, char *letters) {
+  const struct ctl_option *o = command->options;
+  size_t count = 0;
+  /* The colon: a missing argument is told apart. */
+  letters += sprintf(letters, "%s:h", command->operands == CTL_LINE ? "+" : "");
+  for (; o[count].name || o[count].letter; count++) {
+    int argument = o[count].flag ? no_argument : required_argument;
+    if (o[count].name) {
+      *rows++ = (struct option){o[count].name, argument, NULL, code_of(o, count)};
     }
-    rc = option == '?' || option == ':' ? refuse(option, argv[optind - 1], syntax->rows)
-                                        : set(syntax, out, option, context);
+    if (o[count].letter) {
+      letters += sprintf(letters, "%c%s", o[count].letter, argument == no_argument ? "" : ":");
+    }
+  }
+  *rows = (struct option){"help", no_argument, NULL, 'h'};
+  return count;
+}
+
+int ctl_arguments_parse(const struct ctl_command *command, int argc, char **argv) {
+  struct option rows[OPTIONS_MOST + 2] = {{NULL, 0, NULL, 0}};
+  char letters[2 * OPTIONS_MOST + 8];
+  const struct ctl_option *o = command->options;
+  size_t count = make_tables(command, rows, letters);
+  int option, rc = CTL_DONE;
+  opterr = 0;
+  while (rc == CTL_DONE && (option = getopt_long(argc, argv, letters, rows, NULL)) != -1) {
+    if (option == 'h') {
+      fputs(command->usage, stdout);
+      return CTL_DONE;
+    }
+    size_t i = 0;
+    while (i < count && option != code_of(o, i)) {
+      i++;
+    }
+    rc = i < count ? take(&o[i], argv[0]) : refuse(option, argv[optind - 1], rows);
+  }
+  int operands = argc - optind;
+  bool good = command->operands == CTL_NONE  ? operands == 0
+              : command->operands == CTL_ONE ? operands == 1
+                                             : operands > 0 || command->operands == CTL_ANY;
+  for (size_t i = 0; i < count; i++) {
+    good = good && (!o[i].needed || (o[i].text ? *o[i].text != NULL : *o[i].number > 0));
+  }
+  if (rc == CTL_DONE && !good) {
+    return ctl_usage("%s takes %s; see shardctl %s --help", argv[0], command->takes, argv[0]);
   }
   return rc == CTL_DONE ? CTL_GO_ON : rc;
 }
 
-int ctl_arguments_check_rank(const struct ctl_arguments *o) {
-  bool ranked = o->rank_text, sized = o->size_text;
-  return ranked == sized && (!ranked || o->rank < o->size)
+int ctl_arguments_check_rank(void) {
+  bool ranked = ctl_given.rank_text, sized = ctl_given.size_text;
+  return ranked == sized && (!ranked || ctl_given.rank < ctl_given.size)
              ? CTL_DONE
              : ctl_usage("--rank R and --size P go together, with R < P");
+}
+
+uint64_t ctl_arguments_key(void) {
+  bool shuffled = ctl_given.seed_text || ctl_given.epoch_text;
+  return shuffled ? shard_shuffle_key(ctl_given.seed, ctl_given.epoch) : 0;
 }

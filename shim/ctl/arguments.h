@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arguments.h - the command line: what several commands take is parsed here, the same for all.
+ * arguments.h - the command line: each command has a table of its options, which is parsed here.
  *
- * A command has a table of struct option with ROWs of this file, and of its own, whose codes begin
- * at CTL_OPTION_OWN. -h and --help print its usage. Not thread-safe, as getopt_long() is not.
+ * -h and --help, which all commands have, print the usage. Not thread-safe, as getopt_long() is
+ * not.
  */
 #ifndef SHARD_CTL_ARGUMENTS_H
 #define SHARD_CTL_ARGUMENTS_H
@@ -13,41 +13,53 @@
 #include <stdint.h>
 
 #include "base/words.h"
+#include "ctl/ctl.h"
 
-enum {
-  CTL_OPTION_RANK = 256,
-  CTL_OPTION_SIZE,
-  CTL_OPTION_STRATEGY,
-  CTL_OPTION_SEED,
-  CTL_OPTION_EPOCH,
-  CTL_OPTION_ORDER,
-  CTL_OPTION_INCLUDE,
-  CTL_OPTION_WORDS,
-  CTL_OPTION_AFTER,
-  CTL_OPTION_BEFORE,
-  CTL_OPTION_UNSIGNED,
-  CTL_OPTION_TMPDIR,
-  CTL_OPTION_JSON,
-  CTL_OPTION_OWN
+/* An option, and where its argument goes: to `text`, and to one of what follows. */
+struct ctl_option {
+  const char *name;  /* NULL: it has a letter only */
+  char letter;       /* 0: it has a name only */
+  bool *flag;        /* it takes no argument, and sets this */
+  const char **text; /* the argument; may be NULL */
+  uint64_t *number;  /* decimal digits */
+  uint64_t *bytes;   /* a size, as base/size.h parses it */
+  uint64_t least, most;
+  const char *takes;                        /* what a number or a size is to be, for messages */
+  int (*take)(const struct ctl_option *of); /* takes `optarg`: CTL_DONE, or as ctl_usage() */
+  bool needed;
 };
 
+/* What several commands take. A text is the argument, and NULL without the option. */
+struct ctl_arguments {
+  const char *output;
+  bool json, anonymous, nul;
+  const char *start_after, *end_before, *order, *include, *words;
+  const char *rank_text, *size_text, *strategy_text, *seed_text, *epoch_text;
+  uint64_t rank, size, seed, epoch;
+  enum shard_strategy strategy;
+};
+extern struct ctl_arguments ctl_given; /* of the command that runs */
+
+#define CTL_NUMBER(word)                                                                           \
+  .text = &ctl_given.word##_text, .number = &ctl_given.word, .takes = "a number"
+
 /* clang-format off */
-#define CTL_ROW_RANK      {"rank", required_argument, NULL, CTL_OPTION_RANK}
-#define CTL_ROW_SIZE      {"size", required_argument, NULL, CTL_OPTION_SIZE}
-#define CTL_ROW_STRATEGY  {"strategy", required_argument, NULL, CTL_OPTION_STRATEGY}
-#define CTL_ROW_SEED      {"seed", required_argument, NULL, CTL_OPTION_SEED}
-#define CTL_ROW_EPOCH     {"epoch", required_argument, NULL, CTL_OPTION_EPOCH}
-#define CTL_ROW_ORDER     {"order", required_argument, NULL, CTL_OPTION_ORDER}
-#define CTL_ROW_INCLUDE   {"include", required_argument, NULL, CTL_OPTION_INCLUDE}
-#define CTL_ROW_WORDS     {"options", required_argument, NULL, CTL_OPTION_WORDS}
-#define CTL_ROW_AFTER     {"start-after", required_argument, NULL, CTL_OPTION_AFTER}
-#define CTL_ROW_BEFORE    {"end-before", required_argument, NULL, CTL_OPTION_BEFORE}
-#define CTL_ROW_UNSIGNED  {"no-sign-request", no_argument, NULL, CTL_OPTION_UNSIGNED}
-#define CTL_ROW_TMPDIR    {"tmpdir", required_argument, NULL, CTL_OPTION_TMPDIR}
-#define CTL_ROW_JSON      {"json", no_argument, NULL, CTL_OPTION_JSON}
-#define CTL_ROW_OUTPUT    {"output", required_argument, NULL, 'o'}
-#define CTL_ROW_HELP      {"help", no_argument, NULL, 'h'}
-#define CTL_ROW_END       {NULL, 0, NULL, 0}
+#define CTL_ROW_RANK      {"rank", CTL_NUMBER(rank) " from 0 on", .most = INT32_MAX}
+#define CTL_ROW_SIZE      {"size", CTL_NUMBER(size) " from 1 on", .least = 1, .most = INT32_MAX}
+#define CTL_ROW_STRATEGY  {"strategy", .text = &ctl_given.strategy_text, .take = ctl_arguments_strategy, \
+                           .most = SHARD_STRATEGY_HASH, .takes = "range, stride or hash"}
+#define CTL_ROW_SEED      {"seed", CTL_NUMBER(seed), .most = UINT64_MAX}
+#define CTL_ROW_EPOCH     {"epoch", CTL_NUMBER(epoch), .most = CTL_EPOCH_MOST}
+#define CTL_ROW_ORDER     {"order", .text = &ctl_given.order}
+#define CTL_ROW_INCLUDE   {"include", .text = &ctl_given.include}
+#define CTL_ROW_WORDS     {"options", .text = &ctl_given.words}
+#define CTL_ROW_AFTER     {"start-after", .text = &ctl_given.start_after}
+#define CTL_ROW_BEFORE    {"end-before", .text = &ctl_given.end_before}
+#define CTL_ROW_UNSIGNED  {"no-sign-request", .flag = &ctl_given.anonymous}
+#define CTL_ROW_JSON      {"json", .flag = &ctl_given.json}
+#define CTL_ROW_OUTPUT    {"output", 'o', .text = &ctl_given.output, .needed = true}
+#define CTL_ROW_NUL       {NULL, '0', .flag = &ctl_given.nul}
+#define CTL_ROW_END       {NULL}
 /* clang-format on */
 
 #define CTL_EPOCH_MOST (1ULL << 62)
@@ -57,33 +69,6 @@ enum {
   "SIZE is bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB (powers of 1024), or with\n"   \
   "KB, MB, GB, TB (powers of 1000). Sizes are printed in powers of 1000.\n"
 
-/* How a command's line is to be parsed. */
-struct ctl_syntax {
-  const char *letters; /* as of getopt(3), without h, which all have */
-  const struct option *rows;
-  const char *usage;
-  uint64_t size_most; /* of --size; 0: what a rank may be */
-  bool no_hash;       /* --strategy takes range and stride only */
-  bool auto_epoch;    /* --epoch takes auto, too */
-  /*
-   * An option of the command's own, with `optarg`: CTL_DONE, or another status after a message.
-   * NULL: it has none.
-   */
-  int (*own)(void *context, int option);
-};
-
-/* What was given. A text is the argument, and NULL without the option. */
-struct ctl_arguments {
-  const char *output;
-  int separator; /* '\n', or 0 by -0 */
-  bool json, anonymous;
-  const char *start_after, *end_before, *order, *include, *words, *tmpdir;
-  const char *rank_text, *size_text, *strategy_text, *seed_text, *epoch_text;
-  uint64_t rank, size, seed, epoch;
-  enum shard_strategy strategy;
-  bool shuffle; /* --seed or --epoch was given */
-};
-
 /* What ctl_arguments_parse() returns when the command is to go on, and is no exit status. */
 enum { CTL_GO_ON = -1 };
 
@@ -91,13 +76,21 @@ enum { CTL_GO_ON = -1 };
  * Parse the line; operands begin at argv[optind]. CTL_GO_ON, or the exit status: after --help, or
  * after a message.
  */
-int ctl_arguments_parse(int argc, char **argv, const struct ctl_syntax *syntax,
-                        struct ctl_arguments *out, void *context);
+int ctl_arguments_parse(const struct ctl_command *command, int argc, char **argv);
 
 /* --rank and --size are both there or not, and fit. CTL_DONE, or CTL_USAGE after a message. */
-int ctl_arguments_check_rank(const struct ctl_arguments *o);
+int ctl_arguments_check_rank(void);
+
+/* The key of the shuffle that --seed and --epoch ask for; 0: they were not given. */
+uint64_t ctl_arguments_key(void);
+
+/* A strategy's word, up to that which is of->most. */
+int ctl_arguments_strategy(const struct ctl_option *of);
 
 /* Decimal digits, at most `most`; false if text is anything else. */
 bool ctl_arguments_number(const char *text, uint64_t most, uint64_t *out);
+
+/* Say what the option takes. */
+int ctl_arguments_refuse(const struct ctl_option *of);
 
 #endif

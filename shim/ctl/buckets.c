@@ -16,6 +16,14 @@
 #include "source/s3/client.h"
 #include "source/s3/s3.h"
 
+static int load_account(bool anonymous, struct shard_s3_account *account) {
+  char err[1000] = "";
+  bool good = shard_s3_client_init(err, sizeof(err)) == 0 &&
+              shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err,
+                                    sizeof(err)) == 0;
+  return good ? CTL_DONE : ctl_fail("%s", err);
+}
+
 /*
  * What the listing of a bucket needs: from the url, the variables and the shared files. CTL_DONE,
  * or another after a message. Free the account in either case.
@@ -24,7 +32,6 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
                            struct shard_s3_account *account, struct shard_s3_bucket *bucket) {
   char err[1000] = "";
   struct shard_s3_listing *l = &bucket->listing;
-  *account = (struct shard_s3_account){.sign = false};
   if (shard_s3_url_parse(url, &l->url, err, sizeof(err)) != 0) {
     return ctl_usage("%s", err);
   }
@@ -34,16 +41,11 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
   if (options->depth || options->exact || options->follow || !options->hidden || options->chunk) {
     return ctl_usage("of --options, only order and include are for S3");
   }
-  if (shard_s3_client_init(err, sizeof(err)) != 0 ||
-      shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
-          0) {
-    return ctl_fail("%s", err);
-  }
   l->account = account;
   l->connections = shard_config()->s3_connections;
   l->timeout = shard_config()->timeout;
   l->log = shard_config()->log;
-  return CTL_DONE;
+  return load_account(anonymous, account);
 }
 
 int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct shard_options *options,
@@ -54,7 +56,7 @@ int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct sha
   plain.attributes = plain.attributes && plain.order == SHARD_ORDER_PATH;
   struct shard_s3_bucket bucket = {
       .listing = {.start_after = how->start_after, .end_before = how->end_before}};
-  struct shard_s3_account account;
+  struct shard_s3_account account = {.sign = false};
   int done = prepare_listing(url, how->anonymous, options, &account, &bucket);
   int rc = 0;
   if (done == CTL_DONE) {
@@ -83,7 +85,7 @@ int ctl_buckets_stream(const char *url, bool anonymous, const struct shard_optio
                        const char *base, int (*begun)(void *context), void *context) {
   char err[1000] = "";
   struct shard_s3_bucket bucket = {.listing = {.start_after = NULL}};
-  struct shard_s3_account account;
+  struct shard_s3_account account = {.sign = false};
   int rc = prepare_listing(url, anonymous, options, &account, &bucket);
   if (rc == CTL_DONE &&
       shard_s3_bucket_stream(&bucket, options, base, begun, context, err, sizeof(err)) != 0) {
@@ -127,68 +129,58 @@ int ctl_buckets_object(const char *url) {
   return parse_object(url, &parsed);
 }
 
-/* Fill in what requests to the bucket need. Free the account in either case. */
-static int prepare(const struct shard_s3_url *url, bool anonymous, struct shard_s3_account *account,
-                   struct shard_s3_client_options *o) {
-  char err[1000] = "";
-  *account = (struct shard_s3_account){.sign = false};
-  if (shard_s3_client_init(err, sizeof(err)) != 0 ||
-      shard_s3_account_load(account, anonymous, shard_config()->s3_addressing, err, sizeof(err)) !=
-          0) {
-    return ctl_fail("%s", err);
-  }
-  *o = (struct shard_s3_client_options){.account = account,
-                                        .bucket = url->bucket,
-                                        .connections = shard_config()->s3_connections,
-                                        .timeout = shard_config()->timeout,
-                                        .log = shard_config()->log};
-  return CTL_DONE;
+/* What requests for objects of a bucket need. */
+struct access {
+  struct shard_s3_url at;
+  struct shard_s3_account account;
+  struct shard_s3_client_options options;
+};
+
+/* Fill it in, by the first object. CTL_DONE, or another after a message; free the account in either
+ * case. */
+static int open_access(const char *url, bool anonymous, struct access *a) {
+  *a = (struct access){.options = {.account = &a->account,
+                                   .bucket = a->at.bucket,
+                                   .connections = 1,
+                                   .timeout = shard_config()->timeout,
+                                   .log = shard_config()->log}};
+  int rc = parse_object(url, &a->at);
+  return rc == CTL_DONE ? load_account(anonymous, &a->account) : rc;
 }
 
 int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd) {
   char err[1300] = "";
-  struct shard_s3_url at;
-  struct shard_s3_account account;
-  struct shard_s3_client_options o = {.connections = 1};
-  int rc = parse_object(url, &at);
-  if (rc != CTL_DONE) {
-    return rc;
+  struct access a;
+  uint64_t most = listing ? 0 : shard_config()->manifest_max;
+  int rc = open_access(url, anonymous, &a);
+  if (rc == CTL_DONE &&
+      shard_s3_object_get(&a.options, a.at.prefix, most, fd, err, sizeof(err)) != 0) {
+    rc = ctl_fail("%s", err);
   }
-  rc = prepare(&at, anonymous, &account, &o);
-  if (rc == CTL_DONE) {
-    o.connections = 1;
-    uint64_t most = listing ? 0 : shard_config()->manifest_max;
-    rc = shard_s3_object_get(&o, at.prefix, most, fd, err, sizeof(err)) == 0 ? CTL_DONE
-                                                                             : ctl_fail("%s", err);
-  }
-  shard_s3_account_free(&account);
+  shard_s3_account_free(&a.account);
   return rc;
 }
 
 int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool only_new) {
   char err[1300] = "";
-  struct shard_s3_url at;
-  struct shard_s3_account account;
-  struct shard_s3_client_options o = {.connections = 1};
-  int rc = parse_object(files[0].url, &at);
+  struct access a;
   struct shard_s3_upload *uploads = calloc(count, sizeof(*uploads));
-  if (rc != CTL_DONE || !uploads) {
-    free(uploads);
-    return rc != CTL_DONE ? rc : ctl_fail("out of memory");
+  if (!uploads) {
+    return ctl_fail("out of memory");
   }
-  for (size_t i = 0; i < count; i++) {
+  int rc = open_access(files[0].url, false, &a);
+  for (size_t i = 0; rc == CTL_DONE && i < count; i++) {
     uploads[i] =
-        (struct shard_s3_upload){.key = files[i].url + strlen("s3://") + strlen(at.bucket) + 1,
+        (struct shard_s3_upload){.key = files[i].url + strlen("s3://") + strlen(a.at.bucket) + 1,
                                  .file = files[i].file,
                                  .only_new = only_new};
   }
-  rc = prepare(&at, false, &account, &o);
-  if (rc == CTL_DONE) {
-    o.connections = count < o.connections ? (unsigned)count : o.connections;
-    rc = shard_s3_object_put(&o, uploads, count, err, sizeof(err)) == 0 ? CTL_DONE
-                                                                        : ctl_fail("%s", err);
+  unsigned most = shard_config()->s3_connections;
+  a.options.connections = count < most ? (unsigned)count : most;
+  if (rc == CTL_DONE && shard_s3_object_put(&a.options, uploads, count, err, sizeof(err)) != 0) {
+    rc = ctl_fail("%s", err);
   }
-  shard_s3_account_free(&account);
+  shard_s3_account_free(&a.account);
   free(uploads);
   return rc;
 }
@@ -197,32 +189,25 @@ int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool onl
  */
 
 struct ctl_buckets_watch {
-  struct shard_s3_url at;
-  struct shard_s3_account account;
+  struct access access;
   struct shard_s3_client *client;
   char etag[SHARD_S3_ETAG];
 };
 
 int ctl_buckets_watch_open(const char *url, struct ctl_buckets_watch **watch) {
   char err[1300] = "";
-  struct shard_s3_client_options o = {.connections = 1};
   struct ctl_buckets_watch *w = *watch = calloc(1, sizeof(*w));
-  if (!w) {
-    return ctl_fail("out of memory");
-  }
-  int rc = parse_object(url, &w->at);
-  rc = rc == CTL_DONE ? prepare(&w->at, false, &w->account, &o) : rc;
-  if (rc == CTL_DONE) {
-    o.connections = 1;
-    rc = shard_s3_client_open(&o, &w->client, err, sizeof(err)) == 0 ? CTL_DONE
-                                                                     : ctl_fail("%s", err);
+  int rc = w ? open_access(url, false, &w->access) : ctl_fail("out of memory");
+  if (rc == CTL_DONE &&
+      shard_s3_client_open(&w->access.options, &w->client, err, sizeof(err)) != 0) {
+    rc = ctl_fail("%s", err);
   }
   return rc;
 }
 
 int ctl_buckets_watch_look(struct ctl_buckets_watch *w, int fd, enum ctl_buckets_seen *seen) {
   char err[1300] = "";
-  int rc = shard_s3_object_get_other(w->client, w->at.prefix, w->etag, fd, err, sizeof(err));
+  int rc = shard_s3_object_get_other(w->client, w->access.at.prefix, w->etag, fd, err, sizeof(err));
   *seen = rc > 0 ? CTL_BUCKETS_NEW : w->etag[0] ? CTL_BUCKETS_SAME : CTL_BUCKETS_NONE;
   return rc < 0 ? ctl_fail("%s", err) : CTL_DONE;
 }
@@ -230,7 +215,7 @@ int ctl_buckets_watch_look(struct ctl_buckets_watch *w, int fd, enum ctl_buckets
 void ctl_buckets_watch_close(struct ctl_buckets_watch *w) {
   if (w) {
     shard_s3_client_close(w->client);
-    shard_s3_account_free(&w->account);
+    shard_s3_account_free(&w->access.account);
     free(w);
   }
 }

@@ -61,15 +61,6 @@ static const char usage[] =
     "\n" CTL_SIZE_HELP "\n"
     "Exit status: 0 done, 1 failed, or --max-size could not be reached, 2 wrong usage.\n";
 
-enum { OPT_DRY_RUN = CTL_OPTION_OWN, OPT_OLDER_THAN, OPT_MAX_SIZE };
-
-static const struct option rows[] = {CTL_ROW_JSON,
-                                     CTL_ROW_HELP,
-                                     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
-                                     {"older-than", required_argument, NULL, OPT_OLDER_THAN},
-                                     {"max-size", required_argument, NULL, OPT_MAX_SIZE},
-                                     CTL_ROW_END};
-
 enum { HOUR = 3600, DAY = 24 * HOUR, MONTH = 30 * DAY };
 
 /* A file of the cache directory. */
@@ -91,7 +82,7 @@ struct group {
   int lock; /* held; -1 if it is taken, or cannot be taken */
 };
 
-struct cache {
+static struct {
   char path[PATH_MAX];
   int dir;
   struct entry *entries;
@@ -99,20 +90,26 @@ struct cache {
   struct group *groups;
   size_t group_count;
   time_t now;
-};
+} cache;
 
 /* What was asked for. */
-struct cleaning {
+static struct {
   bool gc, dry_run;
   struct json_object *json; /* the array of what was removed or found; NULL: lines for people */
-  bool limited;
+  const char *most_text;    /* NULL: no limit */
   uint64_t days, most;
-};
+} asked;
+
+static const struct ctl_option rows[] = {
+    CTL_ROW_JSON,
+    {"dry-run", .flag = &asked.dry_run},
+    {"older-than", .number = &asked.days, .most = 100000, .takes = "a number of days"},
+    {"max-size", .text = &asked.most_text, .bytes = &asked.most,
+     .takes = "a size such as 10G (10 GiB)"},
+    CTL_ROW_END};
 
 /* ---- names ------------------------------------------------------------------------------------
  */
-
-static bool number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
 
 /* Whether a builder makes files of this kind, and leaves them if it is killed. */
 static bool is_leftover(enum shard_cache_kind kind) {
@@ -134,14 +131,14 @@ static enum shard_cache_kind kind_of(struct entry *e) {
 /* ---- looking ----------------------------------------------------------------------------------
  */
 
-static void forget(struct cache *c) {
-  for (size_t i = 0; i < c->count; i++) {
-    free(c->entries[i].source);
-    free(c->entries[i].options);
+static void forget(void) {
+  for (size_t i = 0; i < cache.count; i++) {
+    free(cache.entries[i].source);
+    free(cache.entries[i].options);
   }
-  free(c->entries);
-  c->entries = NULL;
-  c->count = 0;
+  free(cache.entries);
+  cache.entries = NULL;
+  cache.count = 0;
 }
 
 static int by_name(const void *a, const void *b) {
@@ -149,56 +146,41 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Read the directory anew. 0 or -errno. */
-static int scan(struct cache *c) {
-  forget(c);
-  int fd = openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-  if (!dir) {
-    int rc = -errno;
-    if (fd >= 0) {
-      close(fd);
-    }
-    return rc;
+static int scan(void) {
+  struct dirent **names;
+  forget();
+  int n = scandirat(cache.dir, ".", &names, NULL, NULL);
+  if (n < 0) {
+    return -errno;
   }
-  int rc = 0;
-  size_t room = 0;
-  const struct dirent *d;
-  while (rc == 0 && (errno = 0, d = readdir(dir))) {
-    struct entry e = {.removed = false};
-    if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
-        fstatat(c->dir, d->d_name, &e.st, AT_SYMLINK_NOFOLLOW) != 0) {
-      continue;
-    }
-    strcpy(e.name, d->d_name);
-    e.kind = kind_of(&e);
-    if (S_ISLNK(e.st.st_mode)) {
-      ssize_t n = readlinkat(c->dir, e.name, e.target, sizeof(e.target) - 1);
-      e.target[n < 0 ? 0 : n] = 0;
-    }
-    if (c->count == room) {
-      room = room ? 2 * room : 64;
-      struct entry *more = realloc(c->entries, room * sizeof(*more));
-      if (!more) {
-        rc = -ENOMEM;
-        continue;
+  cache.entries = calloc((size_t)n + 1, sizeof(*cache.entries));
+  for (int i = 0; i < n; i++) {
+    struct entry *e = cache.entries ? &cache.entries[cache.count] : NULL;
+    const char *name = names[i]->d_name;
+    if (e && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+        fstatat(cache.dir, name, &e->st, AT_SYMLINK_NOFOLLOW) == 0) {
+      strcpy(e->name, name);
+      e->kind = kind_of(e);
+      if (S_ISLNK(e->st.st_mode)) {
+        ssize_t length = readlinkat(cache.dir, name, e->target, sizeof(e->target) - 1);
+        e->target[length < 0 ? 0 : length] = 0;
       }
-      c->entries = more;
+      cache.count++;
     }
-    c->entries[c->count++] = e;
+    free(names[i]);
   }
-  rc = rc ? rc : -errno;
-  closedir(dir);
-  if (c->count) {
-    qsort(c->entries, c->count, sizeof(*c->entries), by_name);
+  free(names);
+  if (cache.entries) {
+    qsort(cache.entries, cache.count, sizeof(*cache.entries), by_name);
   }
-  return rc;
+  return cache.entries ? 0 : -ENOMEM;
 }
 
-static struct group *group_of(const struct cache *c, const struct entry *e) {
-  for (size_t i = 0; i < c->group_count; i++) {
-    if (strlen(c->groups[i].name) == e->group &&
-        memcmp(c->groups[i].name, e->name, e->group) == 0) {
-      return &c->groups[i];
+static struct group *group_of(const struct entry *e) {
+  for (size_t i = 0; i < cache.group_count; i++) {
+    if (strlen(cache.groups[i].name) == e->group &&
+        memcmp(cache.groups[i].name, e->name, e->group) == 0) {
+      return &cache.groups[i];
     }
   }
   return NULL;
@@ -206,33 +188,33 @@ static struct group *group_of(const struct cache *c, const struct entry *e) {
 
 /* Whether the lock file that is open still has its name: else somebody may have the lock of the one
  * that has it now (cache/lock.h). */
-static bool has_name(const struct cache *c, int lock, const char *name) {
+static bool has_name(int lock, const char *name) {
   struct stat own, named;
-  return fstat(lock, &own) == 0 && fstatat(c->dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+  return fstat(lock, &own) == 0 && fstatat(cache.dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          own.st_ino == named.st_ino && own.st_dev == named.st_dev;
 }
 
 /* Try to take the lock of every KEY, without waiting. gc false: only see whether it is taken. 0 or
  * -errno. */
-static int lock_groups(struct cache *c, bool gc) {
-  for (size_t i = 0; i < c->count; i++) {
-    const struct entry *e = &c->entries[i];
-    if (e->kind == SHARD_CACHE_FOREIGN || group_of(c, e)) {
+static int lock_groups(bool gc) {
+  for (size_t i = 0; i < cache.count; i++) {
+    const struct entry *e = &cache.entries[i];
+    if (e->kind == SHARD_CACHE_FOREIGN || group_of(e)) {
       continue;
     }
-    struct group *more = realloc(c->groups, (c->group_count + 1) * sizeof(*more));
+    struct group *more = realloc(cache.groups, (cache.group_count + 1) * sizeof(*more));
     if (!more) {
       return -ENOMEM;
     }
-    c->groups = more;
-    struct group *g = &more[c->group_count++];
+    cache.groups = more;
+    struct group *g = &more[cache.group_count++];
     char lock[64];
     snprintf(g->name, sizeof(g->name), "%.*s", (int)e->group, e->name);
     snprintf(lock, sizeof(lock), "%s.lock", g->name);
-    g->lock = openat(c->dir, lock,
+    g->lock = openat(cache.dir, lock,
                      O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (gc ? O_CREAT : 0), 0600);
     if (g->lock >= 0 &&
-        (flock(g->lock, (gc ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0 || !has_name(c, g->lock, lock))) {
+        (flock(g->lock, (gc ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0 || !has_name(g->lock, lock))) {
       close(g->lock);
       g->lock = -1;
     } else if (g->lock < 0 && errno == ENOENT) {
@@ -242,24 +224,24 @@ static int lock_groups(struct cache *c, bool gc) {
   return 0;
 }
 
-static void unlock_groups(struct cache *c) {
-  for (size_t i = 0; i < c->group_count; i++) {
-    if (c->groups[i].lock >= 0) {
-      close(c->groups[i].lock);
+static void unlock_groups(void) {
+  for (size_t i = 0; i < cache.group_count; i++) {
+    if (cache.groups[i].lock >= 0) {
+      close(cache.groups[i].lock);
     }
   }
 }
 
-static struct entry *find(const struct cache *c, const char *name) {
+static struct entry *find(const char *name) {
   struct entry key;
   snprintf(key.name, sizeof(key.name), "%s", name);
-  return c->count ? bsearch(&key, c->entries, c->count, sizeof(key), by_name) : NULL;
+  return cache.count ? bsearch(&key, cache.entries, cache.count, sizeof(key), by_name) : NULL;
 }
 
-static void read_listing(const struct cache *c, struct entry *e) {
+static void read_listing(struct entry *e) {
   char path[PATH_MAX + NAME_MAX + 2];
   struct shard_listing *l;
-  snprintf(path, sizeof(path), "%s/%s", c->path, e->name);
+  snprintf(path, sizeof(path), "%s/%s", cache.path, e->name);
   e->fault = shard_listing_open(path, &l);
   if (e->fault == 0) {
     e->source = strdup(l->source);
@@ -274,7 +256,7 @@ static void read_listing(const struct cache *c, struct entry *e) {
  * path". The file is recognised by its name, too: on some file systems (btrfs, overlayfs) the
  * device numbers differ from those of stat(2).
  */
-static void mark_mapping(struct cache *c, char *line) {
+static void mark_mapping(char *line) {
   char *name = strrchr(line, '/'), *p = line;
   /* Most lines are of other files. */
   if (!name || (!strstr(name, ".listing") && !strstr(name, ".perm"))) {
@@ -289,8 +271,8 @@ static void mark_mapping(struct cache *c, char *line) {
   unsigned long long ino = strtoull(p, NULL, 10);
   name++;
   name[strcspn(name, " \n")] = 0; /* " (deleted)" */
-  for (size_t i = 0; i < c->count; i++) {
-    struct entry *e = &c->entries[i];
+  for (size_t i = 0; i < cache.count; i++) {
+    struct entry *e = &cache.entries[i];
     e->in_use = e->in_use || strcmp(e->name, name) == 0 ||
                 (e->st.st_ino == ino && major(e->st.st_dev) == device[0] &&
                  minor(e->st.st_dev) == device[1]);
@@ -298,20 +280,21 @@ static void mark_mapping(struct cache *c, char *line) {
 }
 
 /* Mark what other processes have mapped, as far as their maps may be read. */
-static void mark_mapped(struct cache *c) {
+static void mark_mapped(void) {
   DIR *proc = opendir("/proc");
   const struct dirent *d;
   char *line = NULL;
   size_t room = 0;
   while (proc && (d = readdir(proc))) {
     char path[64];
-    if (!number(d->d_name) || strtol(d->d_name, NULL, 10) == getpid()) {
+    long pid = strtol(d->d_name, NULL, 10);
+    if (pid <= 0 || pid == getpid()) {
       continue;
     }
-    snprintf(path, sizeof(path), "/proc/%.20s/maps", d->d_name);
+    snprintf(path, sizeof(path), "/proc/%ld/maps", pid);
     FILE *maps = fopen(path, "re");
     while (maps && getline(&line, &room, maps) > 0) {
-      mark_mapping(c, line);
+      mark_mapping(line);
     }
     if (maps) {
       fclose(maps);
@@ -323,80 +306,73 @@ static void mark_mapped(struct cache *c) {
   }
 }
 
-static double age(const struct cache *c, const struct entry *e) {
-  return difftime(c->now, e->st.st_mtim.tv_sec);
-}
+static double age(const struct entry *e) { return difftime(cache.now, e->st.st_mtim.tv_sec); }
 
 /* Whether a job made it: JOB is zero if none did. */
 static bool is_of_job(const struct entry *e) { return strspn(e->name + e->base - 16, "0") < 16; }
 
 /* Whether its time is over: a month for a job's, an hour for others. */
-static bool is_old(const struct cache *c, const struct entry *e) {
-  return age(c, e) >= (is_of_job(e) ? MONTH : HOUR);
-}
+static bool is_old(const struct entry *e) { return age(e) >= (is_of_job(e) ? MONTH : HOUR); }
 
 /* See whether the stream of a part is still being written, and whether a job's link names it. */
-static void look_at_part(const struct cache *c, struct entry *e) {
+static void look_at_part(struct entry *e) {
   char base[PATH_MAX + NAME_MAX + 2];
-  snprintf(base, sizeof(base), "%s/%.*s", c->path, (int)e->base, e->name);
+  snprintf(base, sizeof(base), "%s/%.*s", cache.path, (int)e->base, e->name);
   enum shard_stream_state state = shard_stream_get_state(base);
   e->busy = e->busy || state == SHARD_STREAM_RUNNING;
-  for (size_t i = 0; i < c->count && state == SHARD_STREAM_COMPLETE; i++) {
-    const struct entry *link = &c->entries[i];
+  for (size_t i = 0; i < cache.count && state == SHARD_STREAM_COMPLETE; i++) {
+    const struct entry *link = &cache.entries[i];
     e->pinned = e->pinned ||
-                (link->kind == SHARD_CACHE_STREAM && !is_old(c, link) &&
+                (link->kind == SHARD_CACHE_STREAM && !is_old(link) &&
                  strlen(link->target) == e->base && memcmp(link->target, e->name, e->base) == 0);
   }
 }
 
+static bool are_of_one_stream(const struct entry *a, const struct entry *b) {
+  return a->kind == SHARD_CACHE_PART && b->kind == SHARD_CACHE_PART &&
+         memcmp(a->name, b->name, a->base) == 0;
+}
+
 /* A reader of one part needs the next parts and the end, too: all of a stream are in use, or none.
  * They lie side by side. */
-static void keep_streams(struct cache *c) {
-  for (size_t i = 0, end; i < c->count; i = end) {
-    const struct entry *first = &c->entries[i];
-    bool in_use = false;
-    for (end = i + 1; first->kind == SHARD_CACHE_PART && end < c->count &&
-                      c->entries[end].kind == SHARD_CACHE_PART &&
-                      memcmp(c->entries[end].name, first->name, first->base) == 0;
-         end++) {
-    }
-    for (size_t k = i; k < end; k++) {
-      in_use = in_use || c->entries[k].in_use;
-    }
-    for (size_t k = i; k < end; k++) {
-      c->entries[k].in_use = in_use;
-    }
+static void keep_streams(void) {
+  struct entry *e = cache.entries;
+  for (size_t i = 1; i < cache.count; i++) {
+    e[i].in_use = e[i].in_use || (e[i - 1].in_use && are_of_one_stream(&e[i - 1], &e[i]));
+  }
+  for (size_t i = cache.count; i-- > 1;) {
+    e[i - 1].in_use = e[i - 1].in_use || (e[i].in_use && are_of_one_stream(&e[i - 1], &e[i]));
   }
 }
 
 /* Fill in what the names do not say. */
-static void complete_entries(struct cache *c) {
-  time(&c->now);
-  for (size_t i = 0; i < c->count; i++) {
-    struct entry *e = &c->entries[i], *target;
-    const struct group *g = e->kind == SHARD_CACHE_FOREIGN ? NULL : group_of(c, e);
+static void complete_entries(void) {
+  time(&cache.now);
+  for (size_t i = 0; i < cache.count; i++) {
+    struct entry *e = &cache.entries[i], *target;
+    const struct group *g = e->kind == SHARD_CACHE_FOREIGN ? NULL : group_of(e);
     e->busy = e->kind != SHARD_CACHE_FOREIGN && (!g || g->lock < 0);
     if (e->kind == SHARD_CACHE_LISTING) {
-      read_listing(c, e);
+      read_listing(e);
     } else if (e->kind == SHARD_CACHE_PART) {
-      look_at_part(c, e);
+      look_at_part(e);
     } else if (e->kind == SHARD_CACHE_OBJECT) {
-      e->pinned = is_of_job(e) && !is_old(c, e);
+      e->pinned = is_of_job(e) && !is_old(e);
     } else if ((e->kind == SHARD_CACHE_CURRENT || e->kind == SHARD_CACHE_JOB) &&
-               (target = find(c, e->target))) {
+               (target = find(e->target))) {
       target->current = target->current || e->kind == SHARD_CACHE_CURRENT;
-      target->pinned = target->pinned || (e->kind == SHARD_CACHE_JOB && age(c, e) < MONTH);
+      target->pinned = target->pinned || (e->kind == SHARD_CACHE_JOB && age(e) < MONTH);
     }
   }
-  mark_mapped(c);
-  keep_streams(c);
+  mark_mapped();
+  keep_streams();
 }
 
 /* ---- cleaning ---------------------------------------------------------------------------------
  */
 
 /* Why an entry can go, NULL if it is to stay. */
-static const char *why_remove(const struct cache *c, const struct entry *e) {
+static const char *why_remove(const struct entry *e) {
   if (e->busy || e->in_use) {
     return NULL;
   }
@@ -410,25 +386,25 @@ static const char *why_remove(const struct cache *c, const struct entry *e) {
   case SHARD_CACHE_PERMUTATION_NEW:
     return "left by a killed process";
   case SHARD_CACHE_PERMUTATION:
-    return age(c, e) >= HOUR ? "permutation of a job that is gone" : NULL;
+    return age(e) >= HOUR ? "permutation of a job that is gone" : NULL;
   case SHARD_CACHE_LOCK: /* a KEY's stays: it is small, and one alone */
     snprintf(name, sizeof(name), "%.*s.perm", (int)e->group, e->name);
-    permutation = find(c, name);
-    return e->group > 32 && age(c, e) >= HOUR && (!permutation || why_remove(c, permutation))
+    permutation = find(name);
+    return e->group > 32 && age(e) >= HOUR && (!permutation || why_remove(permutation))
                ? "lock of a permutation that is gone"
                : NULL;
   case SHARD_CACHE_JOB:
-    return age(c, e) >= MONTH ? "job of a month ago" : NULL;
+    return age(e) >= MONTH ? "job of a month ago" : NULL;
   case SHARD_CACHE_OBJECT: /* what SHARD_LISTING=s3://... names */
-    return !is_old(c, e)  ? NULL
+    return !is_old(e)     ? NULL
            : is_of_job(e) ? "object of a job of a month ago"
                           : "object of an hour ago";
   case SHARD_CACHE_PART:
     return e->pinned ? NULL : "part of a listing that no job has";
   case SHARD_CACHE_STREAM:
-    return is_old(c, e) ? "job that is gone" : NULL;
+    return is_old(e) ? "job that is gone" : NULL;
   case SHARD_CACHE_CURRENT:
-    return find(c, e->target) ? NULL : "link to nothing";
+    return find(e->target) ? NULL : "link to nothing";
   case SHARD_CACHE_FOREIGN:
     break;
   }
@@ -441,49 +417,40 @@ static double size_of(const struct entry *e) {
 }
 
 /* Bytes of our files that are left. */
-static double total(const struct cache *c) {
+static double total(void) {
   double bytes = 0;
-  for (size_t i = 0; i < c->count; i++) {
-    bytes += c->entries[i].kind == SHARD_CACHE_FOREIGN || c->entries[i].removed
+  for (size_t i = 0; i < cache.count; i++) {
+    bytes += cache.entries[i].kind == SHARD_CACHE_FOREIGN || cache.entries[i].removed
                  ? 0
-                 : size_of(&c->entries[i]);
+                 : size_of(&cache.entries[i]);
   }
   return bytes;
 }
 
-static void tell_removed(const struct cleaning *r, const struct entry *e, const char *why) {
-  char bytes[CTL_HUMAN];
-  if (r->json) {
+static void tell_removed(const struct entry *e, const char *why) {
+  if (asked.json) {
     struct json_object *o = ctl_json_object();
     ctl_json_add_text(o, "file", e->name);
     ctl_json_add_decimal(o, "bytes", size_of(e), 0);
     ctl_json_add_text(o, "why", why);
-    ctl_json_add(r->json, NULL, o);
-    return;
+    ctl_json_add(asked.json, NULL, o);
+  } else {
+    ctl_human_line("%s %8s  %s: %s%s%s", asked.dry_run ? "would remove" : "removed",
+                   ctl_human_bytes(size_of(e)).text, why, e->name, e->source ? " of " : "",
+                   e->source ? e->source : "");
   }
-  printf("%s %8s  %s: ", r->dry_run ? "would remove" : "removed",
-         ctl_human_bytes(size_of(e), bytes), why);
-  ctl_human_text(stdout, e->name);
-  if (e->source) {
-    fputs(" of ", stdout);
-    ctl_human_text(stdout, e->source);
-  }
-  putchar('\n');
 }
 
-static int remove_entry(const struct cache *c, const struct cleaning *r, struct entry *e,
-                        const char *why) {
-  if (!r->dry_run && unlinkat(c->dir, e->name, 0) != 0 && errno != ENOENT) {
-    return ctl_fail("cannot remove '%s/%s': %s", c->path, e->name, strerror(errno));
+static int remove_entry(struct entry *e, const char *why) {
+  if (!asked.dry_run && unlinkat(cache.dir, e->name, 0) != 0 && errno != ENOENT) {
+    return ctl_fail("cannot remove '%s/%s': %s", cache.path, e->name, strerror(errno));
   }
   e->removed = true;
-  tell_removed(r, e, why);
+  tell_removed(e, why);
   return CTL_DONE;
 }
 
-static bool old_enough(const struct cache *c, const struct cleaning *r, const struct entry *e) {
-  return age(c, e) >= (double)r->days * DAY;
-}
+static bool old_enough(const struct entry *e) { return age(e) >= (double)asked.days * DAY; }
 
 /* Seconds; least first to go. The last access, as far as the file system notes it; a pinned file
  * comes after all others. */
@@ -493,72 +460,54 @@ static double used(const struct entry *e) {
   return (double)latest + (e->pinned ? 1e15 : 0);
 }
 
-/* Remove a listing. Its link goes first, so that nobody opens it any more; if a process has mapped
- * it in the meantime, the link is put back. */
-static int remove_unused(struct cache *c, const struct cleaning *r, struct entry *e) {
-  char name[NAME_MAX + 1];
-  snprintf(name, sizeof(name), "%.*s.current", (int)e->group, e->name);
-  struct entry *link = e->current ? find(c, name) : NULL;
-  if (!r->dry_run && link) {
-    if (unlinkat(c->dir, name, 0) != 0) {
-      return ctl_fail("cannot remove '%s/%s': %s", c->path, name, strerror(errno));
-    }
-    mark_mapped(c);
-    if (e->in_use) {
-      return symlinkat(e->name, c->dir, name) == 0
-                 ? CTL_DONE
-                 : ctl_fail("cannot restore '%s/%s': %s", c->path, name, strerror(errno));
-    }
-  }
-  if (link) {
-    link->removed = true;
-  }
-  return remove_entry(c, r, e, "least recently used");
-}
-
+/* Whether it is a link by which processes find what begins with `base`. */
 static bool leads_to(const struct entry *e, const char *base) {
-  return e->kind == SHARD_CACHE_STREAM && strcmp(e->target, base) == 0;
+  return (e->kind == SHARD_CACHE_CURRENT || e->kind == SHARD_CACHE_STREAM) &&
+         strcmp(e->target, base) == 0;
 }
 
-/* Remove all parts of a bucket's listing in the same way. */
-static int remove_stream(struct cache *c, const struct cleaning *r, const struct entry *part) {
+/*
+ * Remove a listing, an object, or all parts of a bucket's listing. Links go first, so that nobody
+ * opens it any more; if a process has mapped it in the meantime, they are put back.
+ */
+static int remove_unused(const struct entry *first) {
   char base[NAME_MAX + 1];
-  size_t n = part->base;
-  snprintf(base, sizeof(base), "%.*s", (int)n, part->name);
-  for (size_t i = 0; i < c->count && !r->dry_run; i++) {
-    const char *link = c->entries[i].name;
-    if (leads_to(&c->entries[i], base) && unlinkat(c->dir, link, 0) != 0 && errno != ENOENT) {
-      return ctl_fail("cannot remove '%s/%s': %s", c->path, link, strerror(errno));
+  bool parts = first->kind == SHARD_CACHE_PART;
+  snprintf(base, sizeof(base), "%.*s", parts ? (int)first->base : NAME_MAX, first->name);
+  for (size_t i = 0; i < cache.count && !asked.dry_run; i++) {
+    const char *link = cache.entries[i].name;
+    if (leads_to(&cache.entries[i], base) && unlinkat(cache.dir, link, 0) != 0 && errno != ENOENT) {
+      return ctl_fail("cannot remove '%s/%s': %s", cache.path, link, strerror(errno));
     }
   }
-  if (!r->dry_run) {
-    mark_mapped(c);
-    keep_streams(c);
+  if (!asked.dry_run) {
+    mark_mapped();
+    keep_streams();
   }
   int rc = CTL_DONE;
-  for (size_t i = 0; i < c->count && rc == CTL_DONE; i++) {
-    struct entry *e = &c->entries[i];
+  for (size_t i = 0; i < cache.count && rc == CTL_DONE; i++) {
+    struct entry *e = &cache.entries[i];
     if (leads_to(e, base)) {
-      e->removed = !part->in_use;
-      if (part->in_use && symlinkat(base, c->dir, e->name) != 0 && errno != EEXIST) {
-        rc = ctl_fail("cannot restore '%s/%s': %s", c->path, e->name, strerror(errno));
+      e->removed = !first->in_use;
+      if (first->in_use && symlinkat(base, cache.dir, e->name) != 0 && errno != EEXIST) {
+        rc = ctl_fail("cannot restore '%s/%s': %s", cache.path, e->name, strerror(errno));
       }
-    } else if (e->kind == SHARD_CACHE_PART && !e->removed && !e->in_use &&
-               memcmp(e->name, base, n) == 0) {
-      rc = remove_entry(c, r, e, "least recently used");
+    } else if (e->kind == first->kind && !e->removed && !e->in_use &&
+               (parts ? memcmp(e->name, base, first->base) == 0 : e == first)) {
+      rc = remove_entry(e, "least recently used");
     }
   }
   return rc;
 }
 
-static int shrink(struct cache *c, const struct cleaning *r) {
-  while (total(c) > (double)r->most) {
+static int shrink(void) {
+  while (total() > (double)asked.most) {
     struct entry *first = NULL;
-    for (size_t i = 0; i < c->count; i++) {
-      struct entry *e = &c->entries[i];
+    for (size_t i = 0; i < cache.count; i++) {
+      struct entry *e = &cache.entries[i];
       bool ours = e->kind == SHARD_CACHE_LISTING || e->kind == SHARD_CACHE_OBJECT ||
                   e->kind == SHARD_CACHE_PART;
-      if (ours && !e->removed && !e->busy && !e->in_use && old_enough(c, r, e) &&
+      if (ours && !e->removed && !e->busy && !e->in_use && old_enough(e) &&
           (!first || used(e) < used(first))) {
         first = e;
       }
@@ -567,11 +516,9 @@ static int shrink(struct cache *c, const struct cleaning *r) {
       return ctl_fail(
           "'%s' still holds %.0f bytes, more than --max-size: the rest is in use, being "
           "built, too young or no listing",
-          c->path, total(c));
+          cache.path, total());
     }
-    int rc = first->kind == SHARD_CACHE_PART     ? remove_stream(c, r, first)
-             : first->kind == SHARD_CACHE_OBJECT ? remove_entry(c, r, first, "least recently used")
-                                                 : remove_unused(c, r, first);
+    int rc = remove_unused(first);
     if (rc != CTL_DONE) {
       return rc;
     }
@@ -579,34 +526,31 @@ static int shrink(struct cache *c, const struct cleaning *r) {
   return CTL_DONE;
 }
 
-static int collect(struct cache *c, const struct cleaning *r) {
-  double before = total(c);
+static int collect(void) {
+  double before = total();
   int rc = CTL_DONE;
-  char freed[CTL_HUMAN], left[CTL_HUMAN];
-  for (size_t i = 0; i < c->count; i++) {
-    struct entry *e = &c->entries[i];
-    const char *why = old_enough(c, r, e) ? why_remove(c, e) : NULL;
-    if (why && remove_entry(c, r, e, why) != CTL_DONE) {
+  for (size_t i = 0; i < cache.count; i++) {
+    struct entry *e = &cache.entries[i];
+    const char *why = old_enough(e) ? why_remove(e) : NULL;
+    if (why && remove_entry(e, why) != CTL_DONE) {
       rc = CTL_FAILED;
     }
   }
-  if (r->limited && shrink(c, r) != CTL_DONE) {
+  if (asked.most_text && shrink() != CTL_DONE) {
     rc = CTL_FAILED;
   }
-  if (r->json) {
+  if (asked.json) {
     struct json_object *o = ctl_json_object();
-    ctl_json_add_text(o, "directory", c->path);
-    ctl_json_add_bool(o, "dry_run", r->dry_run);
-    ctl_json_add(o, "removed", r->json);
-    ctl_json_add_decimal(o, "freed", before - total(c), 0);
-    ctl_json_add_decimal(o, "bytes", total(c), 0);
+    ctl_json_add_text(o, "directory", cache.path);
+    ctl_json_add_bool(o, "dry_run", asked.dry_run);
+    ctl_json_add(o, "removed", asked.json);
+    ctl_json_add_decimal(o, "freed", before - total(), 0);
+    ctl_json_add_decimal(o, "bytes", total(), 0);
     rc = ctl_json_print(o, stdout) == CTL_DONE ? rc : CTL_FAILED;
   } else {
-    printf("%s %s, ", r->dry_run ? "would free" : "freed",
-           ctl_human_bytes(before - total(c), freed));
-    printf("%s left in ", ctl_human_bytes(total(c), left));
-    ctl_human_text(stdout, c->path);
-    putchar('\n');
+    ctl_human_line("%s %s, %s left in %s", asked.dry_run ? "would free" : "freed",
+                   ctl_human_bytes(before - total()).text, ctl_human_bytes(total()).text,
+                   cache.path);
   }
   return rc;
 }
@@ -614,22 +558,20 @@ static int collect(struct cache *c, const struct cleaning *r) {
 /* ---- showing ----------------------------------------------------------------------------------
  */
 
-static void print_entry(const struct cache *c, const struct entry *e, const char *what) {
-  char bytes[CTL_HUMAN], old[CTL_HUMAN], count[CTL_HUMAN];
-  printf("%9s %7s  %s%s%s%s  ", ctl_human_bytes(size_of(e), bytes), ctl_human_age(age(c, e), old),
-         what, e->in_use ? ", in use" : "", e->pinned ? ", pinned by a job" : "",
-         e->busy ? ", being built" : "");
-  if (e->source) {
-    ctl_human_text(stdout, e->source);
-    printf(" (%s files; ", ctl_human_count(e->entries, count));
-    ctl_human_text(stdout, e->options ? e->options : "");
-    putchar(')');
-  } else {
-    ctl_human_text(stdout, e->name);
+static void print_entry(const struct entry *e, const char *what) {
+  char *facts = NULL;
+  if (e->source && asprintf(&facts, "%s (%s files; %s)", e->source,
+                            ctl_human_count(e->entries).text, e->options ? e->options : "") < 0) {
+    facts = NULL;
   }
-  putchar('\n');
+  ctl_human_line("%9s %7s  %s%s%s%s  %s", ctl_human_bytes(size_of(e)).text,
+                 ctl_human_age(age(e)).text, what, e->in_use ? ", in use" : "",
+                 e->pinned ? ", pinned by a job" : "", e->busy ? ", being built" : "",
+                 facts ? facts : e->name);
+  free(facts);
 }
 
+/* What people are told of it. NULL: links and locks, shown by what they do. */
 static const char *word_of(const struct entry *e) {
   switch (e->kind) {
   case SHARD_CACHE_LISTING:
@@ -637,10 +579,6 @@ static const char *word_of(const struct entry *e) {
            : e->fault                   ? "unreadable"
            : e->current                 ? "current"
                                         : "old";
-  case SHARD_CACHE_NEW:
-  case SHARD_CACHE_CURRENT_NEW:
-  case SHARD_CACHE_PERMUTATION_NEW:
-    return e->busy ? "unfinished" : "leftover";
   case SHARD_CACHE_PERMUTATION:
     return "permutation";
   case SHARD_CACHE_OBJECT:
@@ -650,7 +588,7 @@ static const char *word_of(const struct entry *e) {
   case SHARD_CACHE_FOREIGN:
     return e->st.st_uid == geteuid() ? "not libshard's" : "another user's";
   default:
-    return NULL; /* links and locks: shown by what they do */
+    return !is_leftover(e->kind) ? NULL : e->busy ? "unfinished" : "leftover";
   }
 }
 
@@ -664,12 +602,12 @@ static const char *name_of_kind(enum shard_cache_kind kind) {
                                            : "foreign";
 }
 
-static struct json_object *make_entry(const struct cache *c, const struct entry *e) {
+static struct json_object *make_entry(const struct entry *e) {
   struct json_object *o = ctl_json_object();
   ctl_json_add_text(o, "file", e->name);
   ctl_json_add_text(o, "kind", name_of_kind(e->kind));
   ctl_json_add_decimal(o, "bytes", size_of(e), 0);
-  ctl_json_add_decimal(o, "age", age(c, e), 0);
+  ctl_json_add_decimal(o, "age", age(e), 0);
   ctl_json_add_bool(o, "in_use", e->in_use);
   ctl_json_add_bool(o, "busy", e->busy);
   if (e->kind == SHARD_CACHE_LISTING) {
@@ -677,131 +615,77 @@ static struct json_object *make_entry(const struct cache *c, const struct entry 
     ctl_json_add_bool(o, "pinned", e->pinned);
     ctl_json_add_text(o, "source", e->source);
     ctl_json_add_text(o, "options", e->source && !e->options ? "" : e->options);
-    if (e->source) {
-      ctl_json_add_number(o, "entries", e->entries);
-    } else {
-      ctl_json_add(o, "entries", NULL);
-    }
+    ctl_json_add_known(o, "entries", e->entries, e->source);
   }
   return o;
 }
 
-static int show(const struct cache *c, const struct cleaning *r) {
-  char bytes[CTL_HUMAN];
-  for (size_t i = 0; i < c->count; i++) {
-    const struct entry *e = &c->entries[i];
+static int show(void) {
+  for (size_t i = 0; i < cache.count; i++) {
+    const struct entry *e = &cache.entries[i];
     const char *what = word_of(e);
-    if (what && r->json) {
-      ctl_json_add(r->json, NULL, make_entry(c, e));
+    if (what && asked.json) {
+      ctl_json_add(asked.json, NULL, make_entry(e));
     } else if (what) {
-      print_entry(c, e, what);
+      print_entry(e, what);
     }
   }
-  if (!r->json) {
-    printf("%9s in ", ctl_human_bytes(total(c), bytes));
-    ctl_human_text(stdout, c->path);
-    putchar('\n');
+  if (!asked.json) {
+    ctl_human_line("%9s in %s", ctl_human_bytes(total()).text, cache.path);
     return CTL_DONE;
   }
   struct json_object *o = ctl_json_object();
-  ctl_json_add_text(o, "directory", c->path);
-  ctl_json_add_decimal(o, "bytes", total(c), 0);
-  ctl_json_add(o, "files", r->json);
+  ctl_json_add_text(o, "directory", cache.path);
+  ctl_json_add_decimal(o, "bytes", total(), 0);
+  ctl_json_add(o, "files", asked.json);
   return ctl_json_print(o, stdout);
 }
 
 /* ---- the command ------------------------------------------------------------------------------
  */
 
-static int show_or_clean(struct cache *c, const struct cleaning *r) {
-  if (r->gc) {
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a lock is a descriptor */
-      files.rlim_cur = files.rlim_max;
-      setrlimit(RLIMIT_NOFILE, &files);
-    }
+/* Of a directory that is there. */
+static int show_or_clean(void) {
+  struct rlimit files;
+  if (asked.gc && getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a lock is a descriptor */
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
   }
-  int rc = scan(c);
-  if (rc == 0) {
-    rc = lock_groups(c, r->gc && !r->dry_run);
-  }
-  if (rc == 0 && !r->gc) {
-    complete_entries(c);
-    unlock_groups(c);
-    return show(c, r);
-  }
-  if (rc == 0) {
-    rc = scan(c); /* again, now that nobody builds */
+  cache.dir = open(cache.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int rc = cache.dir < 0 ? -errno : scan();
+  rc = rc == 0 ? lock_groups(asked.gc && !asked.dry_run) : rc;
+  if (rc == 0 && asked.gc) {
+    rc = scan(); /* again, now that nobody builds */
   }
   if (rc != 0) {
-    unlock_groups(c);
-    return ctl_fail("cannot read the cache directory '%s': %s", c->path, strerror(-rc));
+    return ctl_fail("cannot read the cache directory '%s': %s", cache.path, strerror(-rc));
   }
-  complete_entries(c);
-  rc = collect(c, r);
-  unlock_groups(c);
+  complete_entries();
+  if (!asked.gc) {
+    unlock_groups();
+  }
+  return asked.gc ? collect() : show();
+}
+
+static int run(char **operands) {
+  const char *verb = operands[0] && !operands[1] ? operands[0] : "";
+  asked.gc = strcmp(verb, "gc") == 0;
+  if (!asked.gc && strcmp(verb, "ls") != 0) {
+    return ctl_usage("cache takes ls or gc; see shardctl cache --help");
+  }
+  if (!asked.gc && (asked.dry_run || asked.most_text || asked.days)) {
+    return ctl_usage("--dry-run, --older-than and --max-size go with cache gc");
+  }
+  char err[700];
+  asked.json = ctl_given.json ? ctl_json_array() : NULL;
+  ssize_t found = shard_cachedir_find(false, cache.path, sizeof(cache.path), err, sizeof(err));
+  if (found < 0 && found != -ENOENT) {
+    return ctl_fail("%s", err);
+  }
+  /* No directory is like an empty one. */
+  int rc = found > 0 ? show_or_clean() : asked.gc ? collect() : show();
+  forget();
   return rc;
 }
 
-static int set_own(void *context, int option) {
-  struct cleaning *r = context;
-  switch (option) {
-  case OPT_DRY_RUN:
-    r->dry_run = true;
-    break;
-  case OPT_OLDER_THAN:
-    if (!ctl_arguments_number(optarg, 100000, &r->days)) {
-      return ctl_usage("--older-than takes a number of days, not '%s'", optarg);
-    }
-    break;
-  case OPT_MAX_SIZE:
-    r->limited = true;
-    if (!shard_size_parse(optarg, &r->most)) {
-      return ctl_usage("--max-size takes a size such as 10G (10 GiB), not '%s'; see shardctl cache "
-                       "--help",
-                       optarg);
-    }
-    break;
-  }
-  return CTL_DONE;
-}
-
-int ctl_cmd_cache(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {
-      .letters = "", .rows = rows, .usage = usage, .own = set_own};
-  struct cleaning r = {.gc = false};
-  struct ctl_arguments given;
-  int parsed = ctl_arguments_parse(argc, argv, &syntax, &given, &r);
-  if (parsed != CTL_GO_ON) {
-    return parsed;
-  }
-  const char *verb = argc - optind == 1 ? argv[optind] : "";
-  r.gc = strcmp(verb, "gc") == 0;
-  if (!r.gc && strcmp(verb, "ls") != 0) {
-    return ctl_usage("cache takes ls or gc; see shardctl cache --help");
-  }
-  if (!r.gc && (r.dry_run || r.limited || r.days)) {
-    return ctl_usage("--dry-run, --older-than and --max-size go with cache gc");
-  }
-  struct cache c = {.dir = -1};
-  char err[700];
-  r.json = given.json ? ctl_json_array() : NULL;
-  ssize_t rc = shard_cachedir_find(false, c.path, sizeof(c.path), err, sizeof(err));
-  if (rc < 0 && rc != -ENOENT) {
-    return ctl_fail("%s", err);
-  }
-  if (rc > 0) {
-    c.dir = open(c.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (c.dir < 0) {
-      return ctl_fail("cannot read the cache directory '%s': %s", c.path, strerror(errno));
-    }
-    rc = show_or_clean(&c, &r);
-    close(c.dir);
-  } else { /* no directory is like an empty one */
-    rc = r.gc ? collect(&c, &r) : show(&c, &r);
-  }
-  forget(&c);
-  free(c.groups);
-  int finished = ctl_finish();
-  return rc == CTL_DONE ? finished : (int)rc;
-}
+const struct ctl_command ctl_cmd_cache = {usage, rows, CTL_ANY, NULL, run};

@@ -29,8 +29,12 @@
 #include "base/filesystem.h"
 #include "cache/cachedir.h"
 #include "config/config.h"
+#include "config/dataset.h"
 #include "config/launcher.h"
+#include "config/listings.h"
+#include "config/pattern.h"
 #include "ctl/arguments.h"
+#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
@@ -38,6 +42,7 @@
 #include "ctl/python.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
+#include "listing/listing.h"
 
 static const char usage[] =
     "Usage: shardctl doctor [--json]\n"
@@ -46,9 +51,9 @@ static const char usage[] =
     "Checks what libshard needs here, a line each: ok, warn or FAIL, what was looked at, and what\n"
     "was found or is to be done:\n"
     "  library    libshard.so lies where shardctl finds it, and is of the same version\n"
-    "  preload    LD_PRELOAD takes effect\n"
+    "  preload    LD_PRELOAD takes effect; what it names now is loaded\n"
     "  launcher   rank and size are found; start it by mpirun, srun or torchrun to see this\n"
-    "  variables  the SHARD_ variables are known and valid\n"
+    "  variables  the SHARD_ variables are known and valid, and what they name is there\n"
     "  cache      the cache directory can be used, and has room\n"
     "  listing    a small dataset can be listed through the library (below $SHARD_TMPDIR,\n"
     "             $TMPDIR or /tmp)\n"
@@ -66,21 +71,20 @@ static const char usage[] =
     "Takes 10 s at most for each program it starts. Exit status: 0 nothing FAILs, 1 something\n"
     "does, 2 wrong usage.\n";
 
-enum { OPT_VARIABLES = CTL_OPTION_OWN };
-
-static const struct option rows[] = {
-    CTL_ROW_JSON, CTL_ROW_HELP, {"variables", no_argument, NULL, OPT_VARIABLES}, CTL_ROW_END};
-
 #define TRIAL "--trial"
 #define TRIAL_FILES 3
 #define SECONDS 10
 #define ROOM_LEAST (64e6) /* bytes in the cache directory: some ten million names */
 
+static bool only_variables;
+
+static const struct ctl_option rows[] = {
+    CTL_ROW_JSON, {"variables", .flag = &only_variables}, CTL_ROW_END};
+
 enum result { OK, WARN, FAIL };
 
 static struct {
   struct json_object *checks; /* NULL: told in lines, as they are made */
-  bool variables;
   unsigned failed;
   char self[PATH_MAX], library[PATH_MAX]; /* library: "" if it was not found */
 } doctor;
@@ -101,9 +105,7 @@ __attribute__((format(printf, 3, 4))) static void tell(enum result result, const
     ctl_json_add_text(o, "detail", detail);
     ctl_json_add(doctor.checks, NULL, o);
   } else {
-    printf("%-4s  %-9s  ", words[result], what);
-    ctl_human_text(stdout, detail);
-    putchar('\n');
+    ctl_human_line("%-4s  %-9s  %s", words[result], what, detail);
   }
 }
 
@@ -117,17 +119,14 @@ struct run {
 
 /* In the child: no SHARD_ variable and no preload but what is given. */
 static void set_environment(const char *const *variables) {
-  char name[64];
-  for (size_t i = 0; environ && environ[i];) {
-    size_t n = strcspn(environ[i], "=");
-    if ((strncmp(environ[i], "SHARD_", 6) == 0 || strncmp(environ[i], "LD_PRELOAD=", 11) == 0) &&
-        n < sizeof(name)) {
-      snprintf(name, sizeof(name), "%.*s", (int)n, environ[i]);
-      unsetenv(name);
-      i = 0;
-    } else {
-      i++;
+  char **to = environ;
+  for (char **e = environ; environ && *e; e++) {
+    if (strncmp(*e, "SHARD_", 6) != 0 && strncmp(*e, "LD_PRELOAD=", 11) != 0) {
+      *to++ = *e;
     }
+  }
+  if (environ) {
+    *to = NULL;
   }
   for (; variables[0]; variables += 2) {
     setenv(variables[0], variables[1], 1);
@@ -216,7 +215,7 @@ static int try_library(const char *dir) {
     closedir(stream);
     printf(" %d", count);
   }
-  return ctl_finish();
+  return CTL_DONE;
 }
 
 /* ---- the checks -------------------------------------------------------------------------------
@@ -243,19 +242,43 @@ static void check_library(void) {
   }
 }
 
+/* Run this shardctl under the library: what it prints is `want`, or *r tells how it ended. */
+static bool try_under_library(struct run *r, char *dir, const char *const *variables,
+                              const char *want, const char *where) {
+  char *argv[] = {doctor.self, "doctor", "--", TRIAL, dir, NULL};
+  run(r, argv, variables, where);
+  return r->status == 0 && strcmp(r->out, want) == 0;
+}
+
+/* What a program that the caller starts gets: shardctl itself is one. */
+static void tell_of_callers_preload(void) {
+  char given[PATH_MAX];
+  Dl_info loaded = {.dli_fname = NULL};
+  void *version = dlsym(RTLD_DEFAULT, "shard_version");
+  bool named = ctl_libshard_path_preloaded(given);
+  if (version && dladdr(version, &loaded) &&
+      !ctl_libshard_path_same(loaded.dli_fname, doctor.library)) {
+    tell(FAIL, "preload", "LD_PRELOAD has another libshard.so, '%.500s'; set LD_PRELOAD=%.500s",
+         loaded.dli_fname, doctor.library);
+  } else if (!version && named) {
+    tell(FAIL, "preload", "LD_PRELOAD names '%.500s', which is not loaded%s; set LD_PRELOAD=%.500s",
+         given, access(given, R_OK) != 0 ? ": it is not there, or cannot be read" : "",
+         doctor.library);
+  } else {
+    tell(OK, "preload", "LD_PRELOAD=%s takes effect%s", doctor.library,
+         version ? "" : "; it is not set here, so only what 'shardctl run' starts is served");
+  }
+}
+
 static void check_preload(void) {
-  char *argv[] = {doctor.self, "doctor", TRIAL, NULL};
   const char *const variables[] = {"LD_PRELOAD", doctor.library, NULL};
   struct run r;
   if (doctor.library[strcspn(doctor.library, ": \t\n")]) {
     tell(FAIL, "preload",
          "LD_PRELOAD cannot hold the blank or colon in '%.500s'; install it elsewhere",
          doctor.library);
-    return;
-  }
-  run(&r, argv, variables, NULL);
-  if (r.status == 0 && strcmp(r.out, shard_version()) == 0) {
-    tell(OK, "preload", "LD_PRELOAD=%s takes effect", doctor.library);
+  } else if (try_under_library(&r, NULL, variables, shard_version(), NULL)) {
+    tell_of_callers_preload();
   } else if (r.status == 0 && strcmp(r.out, "none") == 0) {
     tell(FAIL, "preload",
          "LD_PRELOAD=%.500s has no effect: is shardctl set-uid, or preloading forbidden here?",
@@ -281,13 +304,90 @@ static void check_launcher(void) {
   }
 }
 
+/* Whether the caller's SHARD_DATASET is there. No value is told of any of them. */
+static bool check_datasets(void) {
+  struct shard_dataset_item item;
+  const char *rest = shard_config()->dataset;
+  for (unsigned k = 1; rest && (rest = shard_dataset_next(rest, &item)); k++) {
+    char path[PATH_MAX];
+    struct stat st;
+    snprintf(path, sizeof(path), "%.*s", (int)item.path_length, item.path);
+    int error = item.path_length == 0  ? 0 /* a bucket */
+                : stat(path, &st) != 0 ? errno
+                : S_ISDIR(st.st_mode)  ? 0
+                                       : ENOTDIR;
+    if (error != 0) {
+      tell(FAIL, "variables", "item %u of SHARD_DATASET cannot be used: %s", k, strerror(error));
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Whether SHARD_LISTING is whole, as far as its paths are the same for all ranks and datasets. */
+static bool check_listings(void) {
+  struct shard_listings_item item;
+  struct stat st;
+  const char *rest = shard_config()->listing;
+  for (unsigned k = 1; rest && (rest = shard_listings_next(rest, &item)); k++) {
+    char path[PATH_MAX];
+    struct shard_listing *l;
+    snprintf(path, sizeof(path), "%.*s", (int)item.length, item.text);
+    if (strchr(path, '%') || shard_listings_is_object(path)) {
+      continue;
+    }
+    int rc = stat(path, &st) != 0 ? -errno : 0;
+    if (rc == -ENOENT && shard_config()->listing_first) {
+      continue; /* rank 0 makes it */
+    }
+    if (rc == 0 && !S_ISDIR(st.st_mode) && !shard_pattern_is_manifest(path)) {
+      rc = ctl_building_open_checked(path, &l);
+      shard_listing_close(rc == 0 ? l : NULL);
+    }
+    if (rc != 0) {
+      tell(FAIL, "variables", "item %u of SHARD_LISTING cannot be used: %s", k,
+           shard_listing_strerror(rc));
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool check_stats(void) {
+  char folder[PATH_MAX];
+  snprintf(folder, sizeof(folder), "%s", shard_config()->stats ? shard_config()->stats : "");
+  char *slash = strrchr(folder, '/');
+  if (slash) {
+    slash[slash == folder] = 0;
+  }
+  if (slash && !strchr(folder, '%') && access(folder, W_OK | X_OK) != 0) {
+    tell(FAIL, "variables", "SHARD_STATS: its folder cannot be written to: %s", strerror(errno));
+    return false;
+  }
+  return true;
+}
+
+/* LIBSHARD_NAME, where SHARD_NAME is meant. LIBSHARD_STATS is what libshard.so itself sets. */
+static bool check_prefixes(void) {
+  struct shard_config_variable ours;
+  char name[80];
+  for (size_t i = 0; shard_config_describe(i, &ours); i++) {
+    snprintf(name, sizeof(name), "LIB%s", ours.name);
+    if (getenv(name) && strcmp(name, "LIBSHARD_STATS") != 0) {
+      tell(WARN, "variables", "%s is set, which nothing reads; did you mean %s?", name, ours.name);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* false: the cache directory cannot be told. */
 static bool check_variables(void) {
-  char err[700];
+  char err[700], names[600] = "";
   if (shard_config_check(err, sizeof(err)) != 0) {
     tell(FAIL, "variables", "%s", err);
     return false;
   }
-  char names[600] = "";
   for (size_t i = 0; environ && environ[i]; i++) {
     size_t used = strlen(names);
     if (strncmp(environ[i], "SHARD_", 6) == 0) {
@@ -295,7 +395,9 @@ static bool check_variables(void) {
                environ[i]);
     }
   }
-  tell(OK, "variables", "%s%s", names[0] ? "valid:" : "none is set", names);
+  if (check_datasets() && check_listings() && check_stats() && check_prefixes()) {
+    tell(OK, "variables", "%s%s", names[0] ? "valid:" : "none is set", names);
+  }
   return true;
 }
 
@@ -318,7 +420,7 @@ static bool writable(const char *dir) {
 }
 
 static void check_cache(void) {
-  char dir[PATH_MAX], err[700], room[CTL_HUMAN];
+  char dir[PATH_MAX], err[700];
   ssize_t rc = shard_cachedir_find(false, dir, sizeof(dir), err, sizeof(err));
   bool missing = rc == -ENOENT;
   if (rc < 0 && !missing) {
@@ -343,18 +445,18 @@ static void check_cache(void) {
                                                                            : in_memory(&fs)
                                                                                ? "in memory"
                                                                                : "on disk";
-  ctl_human_bytes(bytes, room);
+  struct ctl_human room = ctl_human_bytes(bytes);
   if (net) {
     tell(WARN, "cache",
          "'%.500s' is on %s, %s free: every node would use it; set SHARD_CACHE_DIR to "
          "a directory of the node",
-         dir, kind, room);
+         dir, kind, room.text);
   } else if (bytes < ROOM_LEAST) {
     tell(WARN, "cache",
-         "'%.500s' has only %s free (%s), 5 B a name are needed; set SHARD_CACHE_DIR", dir, room,
-         kind);
+         "'%.500s' has only %s free (%s), 5 B a name are needed; set SHARD_CACHE_DIR", dir,
+         room.text, kind);
   } else {
-    tell(OK, "cache", "%s%s: %s, %s free", missing ? "will be made in " : "", dir, kind, room);
+    tell(OK, "cache", "%s%s: %s, %s free", missing ? "will be made in " : "", dir, kind, room.text);
   }
 }
 
@@ -392,7 +494,6 @@ static void check_listing(void) {
   }
   snprintf(cache, sizeof(cache), "%s/cache", dir);
   snprintf(want, sizeof(want), "%s %d", shard_version(), TRIAL_FILES);
-  char *argv[] = {doctor.self, "doctor", TRIAL, "data", NULL};
   const char *const variables[] = {"LD_PRELOAD",
                                    doctor.library,
                                    "SHARD_DATASET",
@@ -410,15 +511,12 @@ static void check_listing(void) {
   if (!make_data(dir)) {
     tell(FAIL, "listing", "cannot make files in '%.500s': %s; set SHARD_TMPDIR or TMPDIR", dir,
          strerror(errno));
+  } else if (try_under_library(&r, "data", variables, want, dir)) {
+    tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
+         base);
   } else {
-    run(&r, argv, variables, dir);
-    if (r.status == 0 && strcmp(r.out, want) == 0) {
-      tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
-           base);
-    } else {
-      tell(FAIL, "listing", "a program that lists %d files below '%.300s' %s: %.500s", TRIAL_FILES,
-           base, ending(&r), r.out);
-    }
+    tell(FAIL, "listing", "a program that lists %d files below '%.300s' %s: %.500s", TRIAL_FILES,
+         base, ending(&r), r.out);
   }
   nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -447,8 +545,7 @@ static char dlio_script[] = CTL_PYTHON_BEGIN
     "              % (found['family'], found['proof']['date'], found['proof']['file']))\n";
 
 static void check_python(void) {
-  const char *python = getenv("PYTHON");
-  char *argv[] = {(char *)(python && *python ? python : "python3"), "-c", dlio_script, NULL};
+  char *argv[] = {(char *)ctl_python(), "-c", dlio_script, NULL};
   const char *variables[7] = {"PYTHONDONTWRITEBYTECODE", "1"}, *known = getenv("SHARD_KNOWN");
   size_t n = 2;
   if (known) { /* where proofs are */
@@ -503,7 +600,6 @@ static void check_python(void) {
 static void check_limits(void) {
   struct rlimit files = {0, 0};
   struct statfs fs;
-  char room[CTL_HUMAN];
   getrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_cur < 256) {
     tell(WARN, "limits", "only %llu descriptors (ulimit -n); PyTorch's workers want 1024",
@@ -513,9 +609,8 @@ static void check_limits(void) {
          strerror(errno));
   } else {
     double bytes = (double)fs.f_blocks * (double)fs.f_bsize;
-    ctl_human_bytes(bytes, room);
     tell(bytes < 1e9 ? WARN : OK, "limits", "%llu descriptors, /dev/shm of %s%s",
-         (unsigned long long)files.rlim_cur, room,
+         (unsigned long long)files.rlim_cur, ctl_human_bytes(bytes).text,
          bytes < 1e9 ? ": batches of PyTorch's workers go there too (docker run --shm-size)" : "");
   }
 }
@@ -532,13 +627,6 @@ static int print_variables(void) {
   for (size_t i = 0; i < count; i++) {
     printf("%-28s set by %s\n", theirs[i].name, theirs[i].launchers);
   }
-  return ctl_finish();
-}
-
-static int set_own(void *context, int option) {
-  (void)context;
-  (void)option; /* the only one of its own */
-  doctor.variables = true;
   return CTL_DONE;
 }
 
@@ -558,33 +646,27 @@ static void check_all(void) {
   check_limits();
 }
 
-int ctl_cmd_doctor(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {
-      .letters = "", .rows = rows, .usage = usage, .own = set_own};
-  struct ctl_arguments given;
-  if (argc > 1 && strcmp(argv[1], TRIAL) == 0) {
-    return try_library(argv[2]);
+static int examine(char **operands) {
+  if (operands[0] && strcmp(operands[0], TRIAL) == 0) {
+    return try_library(operands[1]);
   }
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (doctor.variables) {
+  if (only_variables) {
     return print_variables();
   }
-  if (optind != argc) {
+  if (operands[0]) {
     return ctl_usage("doctor takes no arguments; see shardctl doctor --help");
   }
   shard_config_init(environ);
-  doctor.checks = given.json ? ctl_json_array() : NULL;
+  doctor.checks = ctl_given.json ? ctl_json_array() : NULL;
   check_all();
-  rc = CTL_DONE;
+  int rc = CTL_DONE;
   if (doctor.checks) {
     struct json_object *o = ctl_json_object();
     ctl_json_add(o, "checks", doctor.checks);
     ctl_json_add_bool(o, "ok", doctor.failed == 0);
     rc = ctl_json_print(o, stdout);
   }
-  int finished = ctl_finish();
-  return doctor.failed ? CTL_FAILED : rc == CTL_DONE ? finished : rc;
+  return doctor.failed ? CTL_FAILED : rc;
 }
+
+const struct ctl_command ctl_cmd_doctor = {usage, rows, CTL_ANY, NULL, examine};

@@ -28,7 +28,7 @@ static const char usage[] =
     "      --no-sign-request  a bucket that all may read: no credentials are used\n"
     "      --help\n";
 
-static const struct option rows[] = {CTL_ROW_OUTPUT, CTL_ROW_UNSIGNED, CTL_ROW_HELP, CTL_ROW_END};
+static const struct ctl_option rows[] = {CTL_ROW_OUTPUT, CTL_ROW_UNSIGNED, CTL_ROW_END};
 
 /* Is it a listing that can be used? CTL_DONE, or CTL_FAILED after a message. */
 static int check_listing(const char *url, const char *file) {
@@ -58,16 +58,10 @@ static int get(const char *url, bool anonymous, const char *output) {
   return rc == CTL_DONE ? ended : rc;
 }
 
-int ctl_cmd_get(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
-  struct ctl_arguments o;
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &o, NULL);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (argc - optind != 1 || !o.output) {
-    return ctl_usage("get takes one s3://bucket/key and -o FILE; see shardctl get --help");
-  }
-  rc = ctl_buckets_object(argv[optind]);
-  return rc == CTL_DONE ? get(argv[optind], o.anonymous, o.output) : rc;
+static int run(char **operands) {
+  int rc = ctl_buckets_object(operands[0]);
+  return rc == CTL_DONE ? get(operands[0], ctl_given.anonymous, ctl_given.output) : rc;
 }
+
+const struct ctl_command ctl_cmd_get = {usage, rows, CTL_ONE, "one s3://bucket/key and -o FILE",
+                                        run};

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/whole.h"
 #include "build/build.h"
 #include "config/config.h"
@@ -76,40 +76,9 @@ static const char usage[] =
     "take them: AWS_ACCESS_KEY_ID, AWS_PROFILE, ~/.aws/credentials...\n"
     "SHARD_S3_CONNECTIONS (32) is how many requests are made at a time.\n";
 
-enum {
-  OPT_ROOT = CTL_OPTION_OWN,
-  OPT_UNIQUE,
-  OPT_KEEP_ORDER,
-  OPT_NO_REPLACE,
-  OPT_SHARE,
-  OPT_WAIT,
-  OPT_NO_ATTRIBUTES,
-  OPT_QUIET
-};
-
-static const struct option rows[] = {CTL_ROW_OUTPUT,
-                                     CTL_ROW_ORDER,
-                                     CTL_ROW_INCLUDE,
-                                     CTL_ROW_WORDS,
-                                     CTL_ROW_AFTER,
-                                     CTL_ROW_BEFORE,
-                                     CTL_ROW_UNSIGNED,
-                                     CTL_ROW_JSON,
-                                     CTL_ROW_HELP,
-                                     {"root", required_argument, NULL, OPT_ROOT},
-                                     {"unique", no_argument, NULL, OPT_UNIQUE},
-                                     {"keep-order", no_argument, NULL, OPT_KEEP_ORDER},
-                                     {"no-replace", no_argument, NULL, OPT_NO_REPLACE},
-                                     {"share", required_argument, NULL, OPT_SHARE},
-                                     {"wait", required_argument, NULL, OPT_WAIT},
-                                     {"no-attributes", no_argument, NULL, OPT_NO_ATTRIBUTES},
-                                     {"quiet", no_argument, NULL, OPT_QUIET},
-                                     CTL_ROW_END};
-
 enum source { FROM_DIRECTORY, FROM_TEXT, FROM_BUCKET };
 
-struct index {
-  struct ctl_arguments given;
+static struct {
   const char *root, *share, *wait;
   bool unique, keep_order, only_new, no_attributes, quiet;
   /* What follows from them. */
@@ -121,45 +90,32 @@ struct index {
   double wait_seconds; /* negative: do not wait */
   struct ctl_buckets s3;
   struct ctl_scratch scratch;
-};
+} x;
 
-static int set_own(void *context, int option) {
-  struct index *x = context;
-  switch (option) {
-  case OPT_ROOT:
-    x->root = optarg;
-    break;
-  case OPT_UNIQUE:
-    x->unique = true;
-    break;
-  case OPT_KEEP_ORDER:
-    x->keep_order = true;
-    break;
-  case OPT_NO_REPLACE:
-    x->only_new = true;
-    break;
-  case OPT_SHARE:
-    x->share = optarg;
-    break;
-  case OPT_WAIT:
-    x->wait = optarg;
-    break;
-  case OPT_NO_ATTRIBUTES:
-    x->no_attributes = true;
-    break;
-  default:
-    x->quiet = true;
-  }
-  return CTL_DONE;
-}
+static const struct ctl_option rows[] = {CTL_ROW_OUTPUT,
+                                         CTL_ROW_ORDER,
+                                         CTL_ROW_INCLUDE,
+                                         CTL_ROW_WORDS,
+                                         CTL_ROW_AFTER,
+                                         CTL_ROW_BEFORE,
+                                         CTL_ROW_UNSIGNED,
+                                         CTL_ROW_NUL,
+                                         CTL_ROW_JSON,
+                                         {"root", .text = &x.root},
+                                         {"unique", .flag = &x.unique},
+                                         {"keep-order", .flag = &x.keep_order},
+                                         {"no-replace", .flag = &x.only_new},
+                                         {"share", .text = &x.share},
+                                         {"wait", .text = &x.wait},
+                                         {"no-attributes", .flag = &x.no_attributes},
+                                         {"quiet", .flag = &x.quiet},
+                                         CTL_ROW_END};
 
 /* ---- what was asked for ------------------------------------------------------------------------
  */
 
 /* Whether an option was given that only a text has. */
-static bool is_about_texts(const struct index *x) {
-  return x->root || x->unique || x->keep_order || x->given.separator == 0;
-}
+static bool is_about_texts(void) { return x.root || x.unique || x.keep_order || ctl_given.nul; }
 
 static enum source kind_of_source(const char *path) {
   struct stat st;
@@ -171,75 +127,74 @@ static enum source kind_of_source(const char *path) {
 }
 
 /* What the listing is to contain. */
-static int choose_options(struct index *x) {
-  const struct ctl_arguments *given = &x->given;
-  struct shard_options *o = &x->options;
+static int choose_options(void) {
+  struct shard_options *o = &x.options;
   char err[700];
-  if (shard_options_parse(o, given->words ? given->words : "attributes=1", err, sizeof(err)) != 0) {
+  if (shard_options_parse(o, ctl_given.words ? ctl_given.words : "attributes=1", err,
+                          sizeof(err)) != 0) {
     return ctl_usage("%s", err);
   }
-  o->attributes = o->attributes && !x->no_attributes;
-  if (given->order && !shard_options_parse_order(o, given->order, strlen(given->order))) {
-    return ctl_usage("--order takes path, basename or directory, not '%s'", given->order);
+  o->attributes = o->attributes && !x.no_attributes;
+  if (ctl_given.order && !shard_options_parse_order(o, ctl_given.order, strlen(ctl_given.order))) {
+    return ctl_usage("--order takes path, basename or directory, not '%s'", ctl_given.order);
   }
-  if (given->include) {
-    if (strlen(given->include) >= sizeof(o->include)) {
+  if (ctl_given.include) {
+    if (strlen(ctl_given.include) >= sizeof(o->include)) {
       return ctl_usage("--include is too long");
     }
-    strcpy(o->include, given->include);
+    strcpy(o->include, ctl_given.include);
   }
   return CTL_DONE;
 }
 
 /* Options that go with some sources and outputs only. */
-static int check_buckets(struct index *x) {
-  const struct ctl_arguments *given = &x->given;
-  bool limited = given->start_after || given->end_before;
-  if (x->source != FROM_BUCKET && (limited || given->anonymous)) {
+static int check_buckets(void) {
+  bool limited = ctl_given.start_after || ctl_given.end_before;
+  if (x.source != FROM_BUCKET && (limited || ctl_given.anonymous)) {
     return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://, not '%s'",
-                     x->path);
+                     x.path);
   }
-  if (x->only_new && !x->remote) {
-    return ctl_usage("--no-replace is for -o s3://..., not '%s'", given->output);
+  if (x.only_new && !x.remote) {
+    return ctl_usage("--no-replace is for -o s3://..., not '%s'", ctl_given.output);
   }
   char *end = NULL;
-  x->wait_seconds = x->wait ? strtod(x->wait, &end) : -1;
-  if (x->wait &&
-      (!x->share || end == x->wait || *end || !(x->wait_seconds >= 0 && x->wait_seconds <= 1e6))) {
-    return ctl_usage("--wait goes with --share and takes seconds, 0 to 1000000, not '%s'", x->wait);
+  x.wait_seconds = x.wait ? strtod(x.wait, &end) : -1;
+  if (x.wait &&
+      (!x.share || end == x.wait || *end || !(x.wait_seconds >= 0 && x.wait_seconds <= 1e6))) {
+    return ctl_usage("--wait goes with --share and takes seconds, 0 to 1000000, not '%s'", x.wait);
   }
   struct stat st;
   bool shareable =
-      x->source == FROM_BUCKET ? !limited : stat(x->path, &st) == 0 && S_ISDIR(st.st_mode);
-  if (x->share && (x->remote || is_about_texts(x) || !shareable)) {
+      x.source == FROM_BUCKET ? !limited : stat(x.path, &st) == 0 && S_ISDIR(st.st_mode);
+  if (x.share && (x.remote || is_about_texts() || !shareable)) {
     return ctl_usage(
         "--share is for a directory or a whole prefix of a bucket, and a FILE; '%s' is "
         "none of these, or an option goes not with it",
-        x->path);
+        x.path);
   }
   return CTL_DONE;
 }
 
-static int check_text(struct index *x) {
-  struct shard_options *o = &x->options;
-  if (x->unique && o->order == SHARD_ORDER_DIRECTORY) {
+static int check_text(void) {
+  struct shard_options *o = &x.options;
+  if (x.unique && o->order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory keeps names that come more often; sort -u drops them");
   }
   if (o->chunk) {
     return ctl_usage("of --options, chunk is for directories");
   }
-  if (x->given.include) {
+  if (ctl_given.include) {
     return ctl_usage("--include is for directories; sift the text with grep");
   }
-  if (x->keep_order && (x->unique || x->given.order)) {
+  if (x.keep_order && (x.unique || ctl_given.order)) {
     return ctl_usage("--keep-order goes neither with --unique nor with --order");
   }
   struct shard_listing *l;
-  if (shard_listing_open(x->path, &l) == 0) {
+  if (shard_listing_open(x.path, &l) == 0) {
     shard_listing_close(l);
-    return ctl_fail("'%s' is a listing already", x->path);
+    return ctl_fail("'%s' is a listing already", x.path);
   }
-  o->order = x->keep_order ? (uint32_t)SHARD_ORDER_KEEP : o->order;
+  o->order = x.keep_order ? (uint32_t)SHARD_ORDER_KEEP : o->order;
   o->attributes =
       o->attributes && (o->order == SHARD_ORDER_PATH || o->order == SHARD_ORDER_DIRECTORY);
   return CTL_DONE;
@@ -249,41 +204,40 @@ static int check_text(struct index *x) {
  */
 
 /* Where the listing is made: in its place, or in a temporary folder for a bucket. */
-static int choose_file(struct index *x) {
+static int choose_file(void) {
   static char made[PATH_MAX];
-  x->file = x->given.output;
-  if (x->remote) {
-    int rc = ctl_buckets_object(x->given.output);
-    rc = rc == CTL_DONE ? ctl_scratch_make(&x->scratch) : rc;
+  x.file = ctl_given.output;
+  if (x.remote) {
+    int rc = ctl_buckets_object(ctl_given.output);
+    rc = rc == CTL_DONE ? ctl_scratch_make(&x.scratch) : rc;
     if (rc != CTL_DONE) {
       return rc;
     }
-    snprintf(made, sizeof(made), "%s/listing", x->scratch.path);
-    x->file = made;
+    snprintf(made, sizeof(made), "%s/listing", x.scratch.path);
+    x.file = made;
   }
-  return shard_whole_may_replace(x->file) == 0
+  return shard_whole_may_replace(x.file) == 0
              ? CTL_DONE
              : ctl_fail("cannot write listing '%s': it is not a regular file; a listing appears "
                         "whole, under a name of its own",
-                        x->file);
+                        x.file);
 }
 
 /* Look for the shared listing, and get it if it is the one. CTL_DONE and *what, or else. */
-static int find_shared(const struct index *x, enum ctl_shared_listing *what,
-                       struct shard_build_result *result) {
+static int find_shared(enum ctl_shared_listing *what, struct shard_build_result *result) {
   struct shard_listing *l;
   char *canonical = NULL;
-  int rc = ctl_buckets_object(x->share);
-  if (rc == CTL_DONE && x->source == FROM_BUCKET) {
-    rc = ctl_buckets_source(x->path, &canonical);
-  } else if (rc == CTL_DONE && !(canonical = realpath(x->path, NULL))) {
-    rc = ctl_fail("cannot find directory '%.300s': %s", x->path, strerror(errno));
+  int rc = ctl_buckets_object(x.share);
+  if (rc == CTL_DONE && x.source == FROM_BUCKET) {
+    rc = ctl_buckets_source(x.path, &canonical);
+  } else if (rc == CTL_DONE && !(canonical = realpath(x.path, NULL))) {
+    rc = ctl_fail("cannot find directory '%.300s': %s", x.path, strerror(errno));
   }
   if (rc == CTL_DONE) {
-    rc = ctl_shared_listing_find(x->share, canonical, &x->options, x->wait_seconds, x->file, what);
+    rc = ctl_shared_listing_find(x.share, canonical, &x.options, x.wait_seconds, x.file, what);
   }
   free(canonical);
-  if (rc == CTL_DONE && *what == CTL_SHARED_HERE && shard_listing_open(x->file, &l) == 0) {
+  if (rc == CTL_DONE && *what == CTL_SHARED_HERE && shard_listing_open(x.file, &l) == 0) {
     struct shard_listing_info info;
     shard_listing_info(l, &info);
     result->entries = info.entries;
@@ -295,31 +249,31 @@ static int find_shared(const struct index *x, enum ctl_shared_listing *what,
   return rc;
 }
 
-static int build(struct index *x, struct shard_build_result *result) {
+static int build(struct shard_build_result *result) {
   struct shard_build_means means;
   char err[700];
   int rc;
   ctl_building_means(&means);
-  means.progress = means.progress && !x->quiet;
-  means.unique = x->unique;
-  if (x->source == FROM_TEXT) {
-    struct shard_text_options how = {.separator = (char)x->given.separator,
-                                     .root = x->root,
+  means.progress = means.progress && !x.quiet;
+  means.unique = x.unique;
+  if (x.source == FROM_TEXT) {
+    struct shard_text_options how = {.separator = ctl_given.nul ? 0 : '\n',
+                                     .root = x.root,
                                      .unpacked_max = shard_config()->manifest_max};
-    rc = check_text(x);
+    rc = check_text();
     if (rc != CTL_DONE) {
       return rc;
     }
-    rc = shard_text_build(x->path, &how, &x->options, &means, x->file, result, err, sizeof(err));
-  } else if (is_about_texts(x)) {
+    rc = shard_text_build(x.path, &how, &x.options, &means, x.file, result, err, sizeof(err));
+  } else if (is_about_texts()) {
     return ctl_usage("-0, --root, --unique and --keep-order are for text files, and '%s' is none",
-                     x->path);
-  } else if (x->source == FROM_BUCKET) {
-    return ctl_buckets_build(x->path, &x->s3, &x->options, &means, x->file, result);
-  } else if (x->options.order == SHARD_ORDER_DIRECTORY) {
-    return ctl_usage("--order directory is for text files, and '%s' is none", x->path);
+                     x.path);
+  } else if (x.source == FROM_BUCKET) {
+    return ctl_buckets_build(x.path, &x.s3, &x.options, &means, x.file, result);
+  } else if (x.options.order == SHARD_ORDER_DIRECTORY) {
+    return ctl_usage("--order directory is for text files, and '%s' is none", x.path);
   } else {
-    rc = shard_directory_build(x->path, &x->options, &means, x->file, result, err, sizeof(err));
+    rc = shard_directory_build(x.path, &x.options, &means, x.file, result, err, sizeof(err));
   }
   return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
 }
@@ -338,18 +292,18 @@ static int put(const char *file, const char *url, bool only_new) {
 }
 
 /* Make the listing, or get the shared one, and put it where it belongs. */
-static int make(struct index *x, struct shard_build_result *result) {
+static int make(struct shard_build_result *result) {
   enum ctl_shared_listing shared = CTL_SHARED_APART;
-  int rc = x->share ? find_shared(x, &shared, result) : CTL_DONE;
+  int rc = x.share ? find_shared(&shared, result) : CTL_DONE;
   if (rc == CTL_DONE && shared != CTL_SHARED_HERE) {
-    rc = build(x, result);
+    rc = build(result);
   }
-  if (rc == CTL_DONE && x->remote) {
-    rc = put(x->file, x->given.output, x->only_new);
+  if (rc == CTL_DONE && x.remote) {
+    rc = put(x.file, ctl_given.output, x.only_new);
   }
   if (rc == CTL_DONE && shared == CTL_SHARED_PUT &&
-      (rc = put(x->file, x->share, false)) != CTL_DONE) {
-    unlink(x->file); /* nobody shares it */
+      (rc = put(x.file, x.share, false)) != CTL_DONE) {
+    unlink(x.file); /* nobody shares it */
   }
   return rc;
 }
@@ -357,21 +311,13 @@ static int make(struct index *x, struct shard_build_result *result) {
 /* ---- telling of it -----------------------------------------------------------------------------
  */
 
-/* Bytes; getrusage tells of what executed this program, too. */
-static long peak_memory(void) {
-  struct rusage usage_now;
-  getrusage(RUSAGE_SELF, &usage_now);
-  long kilobytes = usage_now.ru_maxrss;
-  FILE *status = fopen("/proc/self/status", "re");
-  char line[128];
-  while (status && fgets(line, sizeof(line), status)) {
-    if (strncmp(line, "VmHWM:", 6) == 0) {
-      kilobytes = strtol(line + 6, NULL, 10);
-    }
-  }
-  if (status) {
-    fclose(status);
-  }
+/* Bytes; getrusage() would tell of what executed this program, too. */
+static uint64_t peak_memory(void) {
+  size_t n;
+  char *status = shard_file_read("/proc/self/status", &n);
+  const char *line = status ? strstr(status, "\nVmHWM:") : NULL;
+  uint64_t kilobytes = line ? strtoull(line + 7, NULL, 10) : 0;
+  free(status);
   return kilobytes * 1024;
 }
 
@@ -381,54 +327,45 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static int print_result(const struct index *x, const struct shard_build_result *result,
-                        double seconds) {
-  if (!x->given.json) {
+static int print_result(const struct shard_build_result *result, double seconds) {
+  if (!ctl_given.json) {
     printf("%llu entries, %llu bytes, %.3f s\n", (unsigned long long)result->entries,
            (unsigned long long)result->bytes, seconds);
     return CTL_DONE;
   }
   struct json_object *o = ctl_json_object();
-  ctl_json_add_text(o, "source", x->path);
-  ctl_json_add_text(o, "file", x->given.output);
+  ctl_json_add_text(o, "source", x.path);
+  ctl_json_add_text(o, "file", ctl_given.output);
   ctl_json_add_number(o, "entries", result->entries);
   ctl_json_add_number(o, "directories", result->directories);
   ctl_json_add_number(o, "bytes", result->bytes);
   ctl_json_add_decimal(o, "seconds", seconds, 6);
-  ctl_json_add_number(o, "peak_rss", (uint64_t)peak_memory());
+  ctl_json_add_number(o, "peak_rss", peak_memory());
   ctl_json_add_text(o, "digest", result->digest);
-  if (x->source == FROM_BUCKET) {
-    ctl_json_add_number(o, "markers", x->s3.markers);
-    ctl_json_add_number(o, "requests", x->s3.requests);
-    ctl_json_add_number(o, "retries", x->s3.retries);
+  if (x.source == FROM_BUCKET) {
+    ctl_json_add_number(o, "markers", x.s3.markers);
+    ctl_json_add_number(o, "requests", x.s3.requests);
+    ctl_json_add_number(o, "retries", x.s3.retries);
   }
   return ctl_json_print(o, stdout);
 }
 
-int ctl_cmd_index(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {
-      .letters = "o:0", .rows = rows, .usage = usage, .own = set_own};
-  struct index x = {.root = NULL};
+static int run(char **operands) {
   struct shard_build_result result = {0};
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &x.given, &x);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (argc - optind != 1 || !x.given.output) {
-    return ctl_usage("index takes one source and -o FILE; see shardctl index --help");
-  }
-  x.path = argv[optind];
+  x.path = operands[0];
   x.source = kind_of_source(x.path);
-  x.remote = shard_s3_url_is(x.given.output);
-  x.s3 = (struct ctl_buckets){.start_after = x.given.start_after,
-                              .end_before = x.given.end_before,
-                              .anonymous = x.given.anonymous};
-  rc = choose_options(&x);
-  rc = rc == CTL_DONE ? check_buckets(&x) : rc;
-  rc = rc == CTL_DONE ? choose_file(&x) : rc;
+  x.remote = shard_s3_url_is(ctl_given.output);
+  x.s3 = (struct ctl_buckets){.start_after = ctl_given.start_after,
+                              .end_before = ctl_given.end_before,
+                              .anonymous = ctl_given.anonymous};
+  int rc = choose_options();
+  rc = rc == CTL_DONE ? check_buckets() : rc;
+  rc = rc == CTL_DONE ? choose_file() : rc;
   double begin = now();
-  rc = rc == CTL_DONE ? make(&x, &result) : rc;
-  rc = rc == CTL_DONE ? print_result(&x, &result, now() - begin) : rc;
+  rc = rc == CTL_DONE ? make(&result) : rc;
+  rc = rc == CTL_DONE ? print_result(&result, now() - begin) : rc;
   ctl_scratch_remove(&x.scratch);
-  return rc == CTL_DONE ? ctl_finish() : rc;
+  return rc;
 }
+
+const struct ctl_command ctl_cmd_index = {usage, rows, CTL_ONE, "one source and -o FILE", run};

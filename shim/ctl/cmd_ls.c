@@ -45,31 +45,14 @@ static const char usage[] =
     "  -0                        end names with NUL, not newline\n"
     "      --help\n";
 
-enum { OPT_MANIFEST = CTL_OPTION_OWN, OPT_URI };
+static bool manifest, uri;
 
-static const struct option rows[] = {CTL_ROW_RANK,
-                                     CTL_ROW_SIZE,
-                                     CTL_ROW_STRATEGY,
-                                     CTL_ROW_SEED,
-                                     CTL_ROW_EPOCH,
-                                     CTL_ROW_AFTER,
-                                     CTL_ROW_BEFORE,
-                                     CTL_ROW_UNSIGNED,
-                                     CTL_ROW_HELP,
-                                     {"manifest", no_argument, NULL, OPT_MANIFEST},
-                                     {"uri", no_argument, NULL, OPT_URI},
-                                     CTL_ROW_END};
-
-struct ls {
-  struct ctl_arguments given;
-  bool manifest, uri;
-};
-
-static int set_own(void *context, int option) {
-  struct ls *ls = context;
-  *(option == OPT_MANIFEST ? &ls->manifest : &ls->uri) = true;
-  return CTL_DONE;
-}
+static const struct ctl_option rows[] = {CTL_ROW_RANK,          CTL_ROW_SIZE,
+                                         CTL_ROW_STRATEGY,      CTL_ROW_SEED,
+                                         CTL_ROW_EPOCH,         CTL_ROW_AFTER,
+                                         CTL_ROW_BEFORE,        CTL_ROW_UNSIGNED,
+                                         CTL_ROW_NUL,           {"manifest", .flag = &manifest},
+                                         {"uri", .flag = &uri}, CTL_ROW_END};
 
 /* ---- printing ----------------------------------------------------------------------------------
  */
@@ -78,39 +61,22 @@ static int set_own(void *context, int option) {
 static const char *before = "";
 static size_t before_length;
 
-/* What stdout gets next: fewer and larger pieces than stdio's, for names are short. */
-static struct {
-  size_t used;
-  char data[256 << 10];
-} page;
-
-static void end_page(void) {
-  fwrite_unlocked(page.data, 1, page.used, stdout); /* ctl_finish() looks at its errors */
-  page.used = 0;
-}
-
 static bool to_people; /* stdout is a terminal, and lines are asked for */
 
-static inline void print(const char *name, size_t length, int separator) {
+/* main() looks at stdout's errors. */
+static void print(const char *name, size_t length) {
   if (to_people) { /* what a name holds must not control the terminal */
-    ctl_human_text(stdout, before);
-    ctl_human_text(stdout, name);
-    putchar('\n');
+    ctl_human_line("%s%s", before, name);
     return;
   }
-  if (before_length + length >= sizeof(page.data) - page.used) {
-    end_page();
-  }
-  memcpy(page.data + page.used, before, before_length);
-  page.used += before_length;
-  memcpy(page.data + page.used, name, length);
-  page.used += length;
-  page.data[page.used++] = (char)separator;
+  fwrite_unlocked(before, 1, before_length, stdout);
+  fwrite_unlocked(name, 1, length, stdout);
+  putc_unlocked(ctl_given.nul ? 0 : '\n', stdout);
 }
 
 /* The share's names in the order of the listing. */
 static int print_sifted(const struct shard_listing *l, const struct shard_share *share,
-                        uint64_t key, int separator) {
+                        uint64_t key) {
   static struct shard_cursor c;
   bool hash = share->strategy == SHARD_STRATEGY_HASH;
   uint64_t begin = 0, end = share->n, step = 1;
@@ -126,15 +92,14 @@ static int print_sifted(const struct shard_listing *l, const struct shard_share 
     }
     if (hash ? shard_owner_by_name(name, (size_t)n, key, share->size) == share->rank
              : (i - begin) % step == 0) {
-      print(name, (size_t)n, separator);
+      print(name, (size_t)n);
     }
   }
   return rc;
 }
 
 /* The share's names in its shuffled order. */
-static int print_shuffled(const struct shard_listing *l, const struct shard_share *share,
-                          int separator) {
+static int print_shuffled(const struct shard_listing *l, const struct shard_share *share) {
   static char name[SHARD_NAME_MAX];
   uint64_t place, end, step;
   shard_share_places(share, &place, &end, &step);
@@ -143,22 +108,19 @@ static int print_shuffled(const struct shard_listing *l, const struct shard_shar
     if (n < 0) {
       return (int)n;
     }
-    print(name, (size_t)n, separator);
+    print(name, (size_t)n);
   }
   return 0;
 }
 
 /* The share that was asked for. 0, or a negative errno. */
-static int print_share(const struct shard_listing *l, const struct ctl_arguments *given) {
-  uint64_t key = given->shuffle ? shard_shuffle_key(given->seed, given->epoch) : 0;
+static int print_share(const struct shard_listing *l) {
+  uint64_t key = ctl_arguments_key();
   struct shard_share share;
-  shard_share_init(&share, given->strategy, (uint32_t)given->rank,
-                   given->size_text ? (uint32_t)given->size : 1, shard_listing_count(l), key);
-  int rc = given->shuffle && given->strategy != SHARD_STRATEGY_HASH
-               ? print_shuffled(l, &share, given->separator)
-               : print_sifted(l, &share, key, given->separator);
-  end_page();
-  return rc;
+  shard_share_init(&share, ctl_given.strategy, (uint32_t)ctl_given.rank,
+                   ctl_given.size_text ? (uint32_t)ctl_given.size : 1, shard_listing_count(l), key);
+  return key && ctl_given.strategy != SHARD_STRATEGY_HASH ? print_shuffled(l, &share)
+                                                          : print_sifted(l, &share, key);
 }
 
 /* ---- listing -----------------------------------------------------------------------------------
@@ -167,7 +129,7 @@ static int print_share(const struct shard_listing *l, const struct ctl_arguments
 enum source { IS_LISTING, IS_DIRECTORY, IS_MANIFEST, IS_BUCKET };
 
 /* List a source into `file`. CTL_DONE, or another status after a message. */
-static int build(const struct ls *ls, enum source kind, const char *source, const char *file) {
+static int build(enum source kind, const char *source, const char *file) {
   struct shard_build_means means;
   struct shard_build_result result;
   struct shard_options o;
@@ -176,9 +138,9 @@ static int build(const struct ls *ls, enum source kind, const char *source, cons
   ctl_building_means(&means);
   shard_options_parse(&o, "", err, sizeof(err));
   if (kind == IS_BUCKET) {
-    struct ctl_buckets s3 = {.start_after = ls->given.start_after,
-                             .end_before = ls->given.end_before,
-                             .anonymous = ls->given.anonymous};
+    struct ctl_buckets s3 = {.start_after = ctl_given.start_after,
+                             .end_before = ctl_given.end_before,
+                             .anonymous = ctl_given.anonymous};
     return ctl_buckets_build(source, &s3, &o, &means, file, &result);
   }
   if (kind == IS_MANIFEST) {
@@ -193,14 +155,13 @@ static int build(const struct ls *ls, enum source kind, const char *source, cons
 }
 
 /* Make a listing of a source in a temporary folder, and open it: its file is gone afterwards. */
-static int open_source(const struct ls *ls, enum source kind, const char *source,
-                       struct shard_listing **out) {
+static int open_source(enum source kind, const char *source, struct shard_listing **out) {
   struct ctl_scratch scratch = {0};
   char file[PATH_MAX];
   int rc = ctl_scratch_make(&scratch);
   if (rc == CTL_DONE) {
     snprintf(file, sizeof(file), "%s/listing", scratch.path);
-    rc = build(ls, kind, source, file);
+    rc = build(kind, source, file);
   }
   int opened = rc == CTL_DONE ? shard_listing_open(file, out) : 0;
   if (opened != 0) {
@@ -211,17 +172,17 @@ static int open_source(const struct ls *ls, enum source kind, const char *source
 }
 
 /* Open `file`, or a listing made of it. CTL_DONE and *out, or another status after a message. */
-static int open_any(const struct ls *ls, const char *file, struct shard_listing **out) {
+static int open_any(const char *file, struct shard_listing **out) {
   struct stat st;
   bool bucket = shard_s3_url_is(file);
-  if (bucket && ls->manifest) {
+  if (bucket && manifest) {
     return ctl_usage("--manifest is for files");
   }
-  if (!bucket && (ls->given.start_after || ls->given.end_before || ls->given.anonymous)) {
+  if (!bucket && (ctl_given.start_after || ctl_given.end_before || ctl_given.anonymous)) {
     return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://");
   }
   enum source kind = bucket                                        ? IS_BUCKET
-                     : ls->manifest                                ? IS_MANIFEST
+                     : manifest                                    ? IS_MANIFEST
                      : stat(file, &st) == 0 && S_ISDIR(st.st_mode) ? IS_DIRECTORY
                                                                    : IS_LISTING;
   int opened = kind == IS_LISTING ? shard_listing_open(file, out) : 0;
@@ -230,38 +191,32 @@ static int open_any(const struct ls *ls, const char *file, struct shard_listing 
   } else if (opened != 0) {
     return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
   }
-  return kind == IS_LISTING ? CTL_DONE : open_source(ls, kind, file, out);
+  return kind == IS_LISTING ? CTL_DONE : open_source(kind, file, out);
 }
 
-int ctl_cmd_ls(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {
-      .letters = "0", .rows = rows, .usage = usage, .own = set_own};
-  struct ls ls = {.uri = false};
+static int run(char **operands) {
   struct shard_listing *l = NULL;
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &ls.given, &ls);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (argc - optind != 1) {
-    return ctl_usage("ls takes one listing or directory; see shardctl ls --help");
-  }
-  const char *file = argv[optind];
-  rc = ctl_arguments_check_rank(&ls.given);
-  rc = rc == CTL_DONE ? open_any(&ls, file, &l) : rc;
+  int rc = ctl_arguments_check_rank();
+  rc = rc == CTL_DONE ? open_any(operands[0], &l) : rc;
   if (rc != CTL_DONE) {
     return rc;
   }
-  char *root = ls.uri && l ? ctl_buckets_root(l->source) : NULL;
-  if (ls.uri && !root) {
+  char *root = uri && l ? ctl_buckets_root(l->source) : NULL;
+  if (uri && !root) {
     shard_listing_close(l);
-    return ctl_usage("--uri: '%s' is not of a bucket", file);
+    return ctl_usage("--uri: '%s' is not of a bucket", operands[0]);
   }
   before = root ? root : "";
   before_length = strlen(before);
-  to_people = ls.given.separator == '\n' && isatty(STDOUT_FILENO);
-  int printed = print_share(l, &ls.given);
+  to_people = !ctl_given.nul && isatty(STDOUT_FILENO);
+  if (!to_people) { /* names are short, and many */
+    static char page[256 << 10];
+    setvbuf(stdout, page, _IOFBF, sizeof(page));
+  }
+  rc = print_share(l);
   shard_listing_close(l);
   free(root);
-  rc = ctl_finish();
-  return printed == 0 ? rc : ctl_fail("listing '%s' is damaged", file);
+  return rc == 0 ? CTL_DONE : ctl_fail("listing '%s' is damaged", operands[0]);
 }
+
+const struct ctl_command ctl_cmd_ls = {usage, rows, CTL_ONE, "one listing or directory", run};

@@ -41,33 +41,40 @@ static const char usage[] =
     "  shardctl manifest train.listing --size 4 --weights 2,1,1,1 --seed 7 --epoch 3 \\\n"
     "    -o 'm/train_rank%r_epoch%e.txt'\n";
 
-enum { OPT_WEIGHTS = CTL_OPTION_OWN, OPT_PREFIX };
-
-static const struct option rows[] = {CTL_ROW_SIZE,
-                                     CTL_ROW_OUTPUT,
-                                     CTL_ROW_STRATEGY,
-                                     CTL_ROW_SEED,
-                                     CTL_ROW_EPOCH,
-                                     CTL_ROW_HELP,
-                                     {"weights", required_argument, NULL, OPT_WEIGHTS},
-                                     {"prefix", required_argument, NULL, OPT_PREFIX},
-                                     CTL_ROW_END};
-
 /* What is to be written. */
 struct manifests {
   const struct shard_listing *listing;
   const char *pattern, *prefix, *weights;
-  enum shard_strategy strategy;
+  const char *folder; /* NULL: the texts are written where the pattern says */
   uint32_t size;
-  uint64_t epoch, key; /* key 0: not shuffled */
-  uint64_t *bounds;    /* size + 1 places; NULL: equal shares */
-  int separator;
+  uint64_t key;     /* 0: not shuffled */
+  uint64_t *bounds; /* size + 1 places; NULL: equal shares */
 };
+static struct manifests asked = {.prefix = ""};
 
-/* The pattern with rank and epoch filled in; malloc'd. NULL: no memory, or too long. */
+static const struct ctl_option rows[] = {
+    {"size", CTL_NUMBER(size) " from 1 to 1000000", .least = 1, .most = 1000000, .needed = true},
+    CTL_ROW_OUTPUT,
+    {"strategy", .text = &ctl_given.strategy_text, .take = ctl_arguments_strategy,
+     .most = SHARD_STRATEGY_STRIDE, .takes = "range or stride"},
+    CTL_ROW_SEED,
+    CTL_ROW_EPOCH,
+    CTL_ROW_NUL,
+    {"weights", .text = &asked.weights},
+    {"prefix", .text = &asked.prefix},
+    CTL_ROW_END};
+
+/*
+ * The pattern with rank and epoch filled in, or a path in o->folder; malloc'd. NULL: no memory, or
+ * too long.
+ */
 static char *path_of(const struct manifests *o, uint32_t rank) {
   char path[PATH_MAX];
-  bool fits = shard_pattern_expand(o->pattern, rank, o->epoch, path, sizeof(path)) >= 0;
+  if (o->folder) {
+    char *made;
+    return asprintf(&made, "%s/%u", o->folder, rank) < 0 ? NULL : made;
+  }
+  bool fits = shard_pattern_expand(o->pattern, rank, ctl_given.epoch, path, sizeof(path)) >= 0;
   return fits ? strdup(path) : NULL;
 }
 
@@ -84,7 +91,8 @@ static int write_names(void *context, FILE *out) {
   static char name[SHARD_NAME_MAX];
   struct shard_share share;
   uint64_t place, end, step;
-  shard_share_init(&share, o->strategy, rank, o->size, shard_listing_count(o->listing), o->key);
+  shard_share_init(&share, ctl_given.strategy, rank, o->size, shard_listing_count(o->listing),
+                   o->key);
   shard_share_places(&share, &place, &end, &step);
   if (o->bounds) {
     place = o->bounds[rank];
@@ -95,12 +103,12 @@ static int write_names(void *context, FILE *out) {
     if (n < 0) {
       return ctl_fail("listing '%s' is damaged", o->listing->file);
     }
-    if (o->separator == '\n' && memchr(name, '\n', (size_t)n)) {
+    if (!ctl_given.nul && memchr(name, '\n', (size_t)n)) {
       return ctl_fail("'%.*s\\n...' has a newline in it; use -0", (int)strcspn(name, "\n"), name);
     }
     fputs(o->prefix, out);
     fwrite(name, 1, (size_t)n, out);
-    putc(o->separator, out);
+    putc(ctl_given.nul ? 0 : '\n', out);
   }
   return CTL_DONE;
 }
@@ -156,25 +164,15 @@ static int write_all(const struct manifests *o) {
 
 /* Write them in a temporary folder, and put them into the bucket. */
 static int put_all(const struct manifests *o) {
-  char local[PATH_MAX];
-  size_t used = 0;
+  struct ctl_scratch scratch = {0};
   struct ctl_buckets_file *files = calloc(o->size, sizeof(*files));
   if (!files) {
     return ctl_fail("out of memory");
   }
-  struct ctl_scratch scratch = {0};
   int rc = ctl_scratch_make(&scratch);
-  for (const char *p = scratch.path; p && *p && rc == CTL_DONE; p++) {
-    used += (size_t)snprintf(local + used, 3, *p == '%' ? "%%%%" : "%c", *p);
-    rc = used + 8 < sizeof(local) ? CTL_DONE
-                                  : ctl_fail("the path '%.300s...' is too long", scratch.path);
-  }
   struct manifests here = *o;
-  here.pattern = local;
-  if (rc == CTL_DONE) {
-    strcpy(local + used, "/%r");
-    rc = write_all(&here);
-  }
+  here.folder = scratch.path;
+  rc = rc == CTL_DONE ? write_all(&here) : rc;
   for (uint32_t r = 0; rc == CTL_DONE && r < o->size; r++) {
     files[r] = (struct ctl_buckets_file){path_of(o, r), path_of(&here, r)};
     rc = files[r].url && files[r].file ? CTL_DONE : ctl_fail("out of memory");
@@ -212,12 +210,6 @@ static uint64_t *weigh(const char *text, uint32_t size, uint64_t n) {
   return bounds;
 }
 
-static int set_own(void *context, int option) {
-  struct manifests *o = context;
-  *(option == OPT_WEIGHTS ? &o->weights : &o->prefix) = optarg;
-  return CTL_DONE;
-}
-
 /* Whether the pattern gives each rank a path of its own. CTL_DONE, or CTL_USAGE after a message. */
 static int check_pattern(const struct manifests *o) {
   char *first = path_of(o, 0), *last = path_of(o, o->size - 1);
@@ -251,42 +243,27 @@ static int write_manifests(struct manifests *o) {
   return rc;
 }
 
-int ctl_cmd_manifest(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {.letters = "o:0",
-                                           .rows = rows,
-                                           .usage = usage,
-                                           .size_most = 1000000,
-                                           .no_hash = true,
-                                           .own = set_own};
-  struct manifests o = {.prefix = ""};
-  struct ctl_arguments given;
+static int run(char **operands) {
   struct shard_listing *l;
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &o);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (argc - optind != 1 || !given.output || !given.size_text) {
-    return ctl_usage("manifest takes one listing, --size P and -o PATTERN; see --help");
-  }
-  if (o.weights && given.strategy != SHARD_STRATEGY_RANGE) {
+  if (asked.weights && ctl_given.strategy != SHARD_STRATEGY_RANGE) {
     return ctl_usage("--weights goes with the range strategy only");
   }
-  o.pattern = given.output;
-  o.strategy = given.strategy;
-  o.separator = given.separator;
-  o.size = (uint32_t)given.size;
-  o.epoch = given.epoch;
-  o.key = given.shuffle ? shard_shuffle_key(given.seed, given.epoch) : 0;
-  rc = check_pattern(&o);
+  asked.pattern = ctl_given.output;
+  asked.size = (uint32_t)ctl_given.size;
+  asked.key = ctl_arguments_key();
+  int rc = check_pattern(&asked);
   if (rc != CTL_DONE) {
     return rc;
   }
-  rc = shard_listing_open(argv[optind], &l);
+  rc = shard_listing_open(operands[0], &l);
   if (rc != 0) {
-    return ctl_fail("cannot open listing '%s': %s", argv[optind], shard_listing_strerror(rc));
+    return ctl_fail("cannot open listing '%s': %s", operands[0], shard_listing_strerror(rc));
   }
-  o.listing = l;
-  rc = write_manifests(&o);
+  asked.listing = l;
+  rc = write_manifests(&asked);
   shard_listing_close(l);
   return rc;
 }
+
+const struct ctl_command ctl_cmd_manifest = {usage, rows, CTL_ONE,
+                                             "one listing, --size P and -o PATTERN", run};

@@ -108,33 +108,36 @@ static const char usage[] =
     "node. With skip_listing there is no listing: a rank keeps the 4 bytes for each file of its "
     "own.\n";
 
-enum {
-  OPT_FILES = CTL_OPTION_OWN,
-  OPT_RANKS,
-  OPT_NODES,
-  OPT_WORKERS,
-  OPT_MEMORY,
-  OPT_NAME_LENGTH,
-  OPT_DLIO
-};
-
-static const struct option rows[] = {CTL_ROW_JSON,
-                                     CTL_ROW_HELP,
-                                     {"files", required_argument, NULL, OPT_FILES},
-                                     {"ranks", required_argument, NULL, OPT_RANKS},
-                                     {"nodes", required_argument, NULL, OPT_NODES},
-                                     {"workers", required_argument, NULL, OPT_WORKERS},
-                                     {"memory", required_argument, NULL, OPT_MEMORY},
-                                     {"name-length", required_argument, NULL, OPT_NAME_LENGTH},
-                                     {"dlio", required_argument, NULL, OPT_DLIO},
-                                     CTL_ROW_END};
-
-struct plan {
+static struct plan {
   uint64_t files, ranks, nodes, workers, memory, name_length; /* memory 0: not given */
   const char *memory_text;                                    /* as it was given */
   const struct version *version;
   uint64_t ranks_per_node, processes;
-};
+} plan = {.nodes = 1, .name_length = MEASURED_NAME, .version = &versions[0]};
+
+static int take_version(const struct ctl_option *of) {
+  size_t n = sizeof(versions) / sizeof(versions[0]), i = 0;
+  while (i < n && strcmp(versions[i].name, optarg) != 0) {
+    i++;
+  }
+  plan.version = &versions[i < n ? i : 0];
+  return i < n ? CTL_DONE : ctl_arguments_refuse(of);
+}
+
+#define NUMBER(field, from, to)                                                                    \
+  .number = &plan.field, .least = (from), .most = (to), .takes = "a number from " #from " to " #to
+
+static const struct ctl_option rows[] = {
+    CTL_ROW_JSON,
+    {"files", NUMBER(files, 1, 1000000000000000), .needed = true},
+    {"ranks", NUMBER(ranks, 1, 100000000), .needed = true},
+    {"nodes", NUMBER(nodes, 1, 100000000)},
+    {"workers", NUMBER(workers, 0, 1000000)},
+    {"memory", .text = &plan.memory_text, .bytes = &plan.memory, .least = 1,
+     .takes = "a size such as 256G (256 GiB)"},
+    {"name-length", NUMBER(name_length, 1, 255)},
+    {"dlio", .take = take_version, .takes = VERSIONS},
+    CTL_ROW_END};
 
 struct need {
   double per_process, per_file; /* bytes per file: of a process, on the node */
@@ -187,11 +190,10 @@ static struct json_object *make_need(const struct plan *p, const struct need *n)
   ctl_json_add_decimal(o, "bytes_per_node", n->bytes, 0);
   if (p->memory) {
     ctl_json_add_bool(o, "fits", n->bytes <= (double)p->memory);
-    ctl_json_add_number(o, "most_files", n->most);
   } else {
     ctl_json_add(o, "fits", NULL);
-    ctl_json_add(o, "most_files", NULL);
   }
+  ctl_json_add_known(o, "most_files", n->most, p->memory);
   return o;
 }
 
@@ -206,11 +208,7 @@ static int print_json(const struct plan *p, const struct need *bare, const struc
   ctl_json_add_bool(o, "adapted", true);
   ctl_json_add_number(o, "ranks_per_node", p->ranks_per_node);
   ctl_json_add_number(o, "processes_per_node", p->processes);
-  if (p->memory) {
-    ctl_json_add_number(o, "memory", p->memory);
-  } else {
-    ctl_json_add(o, "memory", NULL);
-  }
+  ctl_json_add_known(o, "memory", p->memory, p->memory);
   ctl_json_add(o, "unmodified", make_need(p, bare));
   ctl_json_add(o, "libshard", make_need(p, shim));
   return ctl_json_print(o, stdout);
@@ -218,20 +216,19 @@ static int print_json(const struct plan *p, const struct need *bare, const struc
 
 static void print_need(const struct plan *p, const char *who, const struct need *n,
                        const char *what) {
-  char bytes[CTL_HUMAN], most[CTL_HUMAN];
-  printf("%-11s %8s a node: %s\n", who, ctl_human_bytes(n->bytes, bytes), what);
+  printf("%-11s %8s a node: %s\n", who, ctl_human_bytes(n->bytes).text, what);
   if (p->memory) {
     bool fits = n->bytes <= (double)p->memory;
     printf("%20s %s %s; the most that fits is %s files\n", "", fits ? "fits" : "does NOT fit",
-           p->memory_text, ctl_human_count(n->most, most));
+           p->memory_text, ctl_human_count(n->most).text);
   }
 }
 
 static int print_text(const struct plan *p, const struct need *bare, const struct need *shim) {
-  char count[CTL_HUMAN], what[160];
+  char what[160];
   printf("%s files; a node has %" PRIu64 " of %" PRIu64 " ranks, each with %" PRIu64
          " workers: %" PRIu64 " processes\n\n",
-         ctl_human_count(p->files, count), p->ranks_per_node, p->ranks, p->workers, p->processes);
+         ctl_human_count(p->files).text, p->ranks_per_node, p->ranks, p->workers, p->processes);
   snprintf(what, sizeof(what), "%.0f B per file in a process, on average (%s)", bare->per_process,
            p->version->is);
   print_need(p, "unmodified", bare, what);
@@ -244,73 +241,20 @@ static int print_text(const struct plan *p, const struct need *bare, const struc
   return CTL_DONE;
 }
 
-/* A number of at least `least`; CTL_DONE or CTL_USAGE. */
-static int take_number(const char *option, uint64_t least, uint64_t most, uint64_t *out) {
-  if (ctl_arguments_number(optarg, most, out) && *out >= least) {
-    return CTL_DONE;
-  }
-  return ctl_usage("--%s takes a number from %" PRIu64 " to %" PRIu64 ", not '%s'", option, least,
-                   most, optarg);
-}
-
-static int choose_version(struct plan *p) {
-  size_t n = sizeof(versions) / sizeof(versions[0]), i = 0;
-  while (i < n && strcmp(versions[i].name, optarg) != 0) {
-    i++;
-  }
-  p->version = &versions[i < n ? i : 0];
-  return i < n ? CTL_DONE : ctl_usage("--dlio takes " VERSIONS ", not '%s'", optarg);
-}
-
-static int set_own(void *context, int option) {
-  struct plan *p = context;
-  switch (option) {
-  case OPT_FILES:
-    return take_number("files", 1, 1000000000000000, &p->files);
-  case OPT_RANKS:
-    return take_number("ranks", 1, 100000000, &p->ranks);
-  case OPT_NODES:
-    return take_number("nodes", 1, 100000000, &p->nodes);
-  case OPT_WORKERS:
-    return take_number("workers", 0, 1000000, &p->workers);
-  case OPT_NAME_LENGTH:
-    return take_number("name-length", 1, 255, &p->name_length);
-  case OPT_MEMORY:
-    p->memory_text = optarg;
-    return shard_size_parse(optarg, &p->memory) && p->memory > 0
-               ? CTL_DONE
-               : ctl_usage("--memory takes a size such as 256G (256 GiB), not '%s'; see shardctl "
-                           "plan --help",
-                           optarg);
-  default:
-    return choose_version(p);
-  }
-}
-
-int ctl_cmd_plan(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {
-      .letters = "", .rows = rows, .usage = usage, .own = set_own};
-  struct plan p = {.nodes = 1, .name_length = MEASURED_NAME, .version = &versions[0]};
-  struct ctl_arguments given;
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &p);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (optind != argc || !p.files || !p.ranks) {
-    return ctl_usage("plan takes --files N and --ranks R, and no other arguments; see shardctl "
-                     "plan --help");
-  }
-  if (p.nodes > p.ranks) {
+static int run(char **operands) {
+  (void)operands; /* none */
+  if (plan.nodes > plan.ranks) {
     return ctl_usage("--nodes %" PRIu64 " is more than --ranks %" PRIu64
                      ": --ranks counts those of the whole job",
-                     p.nodes, p.ranks);
+                     plan.nodes, plan.ranks);
   }
-  p.ranks_per_node = (p.ranks + p.nodes - 1) / p.nodes;
-  p.processes = p.ranks_per_node * (1 + p.workers);
-  struct need bare = unmodified(&p), shim = with_libshard(&p);
-  fill(&p, &bare);
-  fill(&p, &shim);
-  rc = (given.json ? print_json : print_text)(&p, &bare, &shim);
-  int finished = ctl_finish();
-  return rc == CTL_DONE ? finished : rc;
+  plan.ranks_per_node = (plan.ranks + plan.nodes - 1) / plan.nodes;
+  plan.processes = plan.ranks_per_node * (1 + plan.workers);
+  struct need bare = unmodified(&plan), shim = with_libshard(&plan);
+  fill(&plan, &bare);
+  fill(&plan, &shim);
+  return (ctl_given.json ? print_json : print_text)(&plan, &bare, &shim);
 }
+
+const struct ctl_command ctl_cmd_plan = {usage, rows, CTL_NONE,
+                                         "--files N and --ranks R, and no other arguments", run};

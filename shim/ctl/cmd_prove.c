@@ -39,15 +39,15 @@ static const char usage[] =
     "Progress goes to stderr. Exit status: 0 it is known or proven, 1 it is not, or could not be\n"
     "tried, 2 wrong usage.\n";
 
-enum { OPT_PYTHON = CTL_OPTION_OWN, OPT_DLIO, OPT_AGAIN, OPT_KEEP };
+static const char *python, *dlio;
+static bool again, keep;
 
-static const struct option rows[] = {{"python", required_argument, NULL, OPT_PYTHON},
-                                     {"dlio", required_argument, NULL, OPT_DLIO},
-                                     {"again", no_argument, NULL, OPT_AGAIN},
-                                     {"keep", no_argument, NULL, OPT_KEEP},
-                                     CTL_ROW_JSON,
-                                     CTL_ROW_HELP,
-                                     CTL_ROW_END};
+static const struct ctl_option rows[] = {{"python", .text = &python},
+                                         {"dlio", .text = &dlio},
+                                         {"again", .flag = &again},
+                                         {"keep", .flag = &keep},
+                                         CTL_ROW_JSON,
+                                         CTL_ROW_END};
 
 static char script[] = CTL_PYTHON_BEGIN /* a checkout at hand is not what runs */
     "try:\n"
@@ -56,29 +56,6 @@ static char script[] = CTL_PYTHON_BEGIN /* a checkout at hand is not what runs *
     "    sys.exit('shardctl: libshard.so does not start in %s (CPython 3.8 or later is needed): %s'"
     "\n             % (sys.executable, error))\n"
     "sys.exit(_libshard.prove(sys.argv[1:]))\n";
-
-struct prove {
-  const char *python, *dlio;
-  bool again, keep;
-};
-
-static int set_own(void *context, int option) {
-  struct prove *p = context;
-  switch (option) {
-  case OPT_PYTHON:
-    p->python = optarg;
-    break;
-  case OPT_DLIO:
-    p->dlio = optarg;
-    break;
-  case OPT_AGAIN:
-    p->again = true;
-    break;
-  default:
-    p->keep = true;
-  }
-  return CTL_DONE;
-}
 
 /* Put a value before that of a list variable. false: there is no memory. */
 static bool put_first(const char *name, const char *value) {
@@ -112,32 +89,21 @@ static int use_tree(const char *given) {
   return put_first("PYTHONPATH", tree) ? CTL_DONE : ctl_fail("out of memory");
 }
 
-int ctl_cmd_prove(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {
-      .letters = "", .rows = rows, .usage = usage, .own = set_own};
-  struct ctl_arguments given;
-  struct prove p = {.python = getenv("PYTHON")};
+static int run(char **operands) {
   char self[PATH_MAX], library[PATH_MAX], err[1000], options[100];
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &p);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (optind != argc) {
-    return ctl_usage("prove takes no arguments; see shardctl prove --help");
-  }
+  (void)operands; /* none */
   if (!ctl_libshard_path_find(self, library, err, sizeof(err))) {
     return ctl_fail("%s", err);
   }
   if (ctl_python_clean_path()) {
     ctl_warn(CTL_PYTHON_LESS);
   }
-  rc = p.dlio ? use_tree(p.dlio) : CTL_DONE;
+  int rc = dlio ? use_tree(dlio) : CTL_DONE;
   if (rc != CTL_DONE) {
     return rc;
   }
   snprintf(options, sizeof(options), "{\"json\": %s, \"again\": %s, \"keep\": %s}",
-           given.json ? "true" : "false", p.again ? "true" : "false", p.keep ? "true" : "false");
-  p.python = p.python && *p.python ? p.python : "python3";
+           ctl_given.json ? "true" : "false", again ? "true" : "false", keep ? "true" : "false");
   /* What the user has set for runs is not for these. SHARD_KNOWN and SHARD_TMPDIR stay. */
   static const char *const others[] = {"SHARD_VIEW", "SHARD_ADAPTER", "SHARD_DATASET",
                                        "SHARD_STATS", "SHARD_LISTING"};
@@ -148,8 +114,11 @@ int ctl_cmd_prove(int argc, char **argv) {
       setenv("PYTHONDONTWRITEBYTECODE", "1", 1) != 0) {
     return ctl_fail("out of memory");
   }
-  char *const line[] = {(char *)p.python, "-c", script, options, NULL};
-  execvp(p.python, line);
-  return ctl_fail("cannot start '%s': %s; name the benchmark's interpreter by --python", p.python,
-                  strerror(errno));
+  const char *interpreter = python && *python ? python : ctl_python();
+  char *const line[] = {(char *)interpreter, "-c", script, options, NULL};
+  execvp(interpreter, line);
+  return ctl_fail("cannot start '%s': %s; name the benchmark's interpreter by --python",
+                  interpreter, strerror(errno));
 }
+
+const struct ctl_command ctl_cmd_prove = {usage, rows, CTL_NONE, "no arguments", run};

@@ -40,17 +40,6 @@ static const char usage[] =
     "\n"
     "Exit status: CMD's; 1 if it is refused, 126 if it cannot be executed, 127 if there is none.\n";
 
-enum { OPT_DATASET = CTL_OPTION_OWN };
-
-static const struct option rows[] = {CTL_ROW_RANK,
-                                     CTL_ROW_SIZE,
-                                     CTL_ROW_STRATEGY,
-                                     CTL_ROW_SEED,
-                                     CTL_ROW_EPOCH,
-                                     CTL_ROW_HELP,
-                                     {"dataset", required_argument, NULL, OPT_DATASET},
-                                     CTL_ROW_END};
-
 #define LIBRARY "libshard.so"
 #define NAMES "give it the names that 'shardctl ls' prints"
 
@@ -402,22 +391,11 @@ static int find_library(char *path, elf_header *header) {
 
 static int preload(const char *path) {
   const char *old = getenv("LD_PRELOAD");
-  char *value = NULL;
-  struct stat ours, theirs;
-  for (const char *p = old; p && *p;) {
-    size_t n = strcspn(p, ": \t\n");
-    char *entry = strndup(p, n);
-    const char *slash = entry ? strrchr(entry, '/') : NULL;
-    if (slash && strcmp(slash + 1, LIBRARY) == 0 && stat(entry, &theirs) == 0) {
-      bool same =
-          stat(path, &ours) == 0 && ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
-      int rc =
-          same ? CTL_DONE : ctl_fail("LD_PRELOAD has another " LIBRARY ", '%s'; unset it", entry);
-      free(entry);
-      return rc;
-    }
-    free(entry);
-    p += n + (p[n] != 0);
+  char *value = NULL, given[PATH_MAX];
+  if (ctl_libshard_path_preloaded(given) && access(given, F_OK) == 0) {
+    return ctl_libshard_path_same(path, given)
+               ? CTL_DONE
+               : ctl_fail("LD_PRELOAD has another " LIBRARY ", '%s'; unset it", given);
   }
   if (asprintf(&value, "%s%s%s", path, old && *old ? ":" : "", old ? old : "") < 0 ||
       setenv("LD_PRELOAD", value, 1) != 0) {
@@ -455,29 +433,46 @@ static int find_dataset(const char *given, char **out) {
   return CTL_DONE;
 }
 
-/* Add a dataset to SHARD_DATASET. */
-static int add_dataset(void *context, int option) {
-  char **all = context, *found = NULL, *longer;
-  (void)option; /* the only one of its own */
+static char *datasets; /* all of --dataset, as SHARD_DATASET has them */
+
+static int take_dataset(const struct ctl_option *of) {
+  char *found = NULL, *longer;
+  (void)of;
   int rc = find_dataset(optarg, &found);
-  if (rc == CTL_DONE && asprintf(&longer, "%s%s%s", *all ? *all : "", *all ? ":" : "", found) < 0) {
+  if (rc == CTL_DONE &&
+      asprintf(&longer, "%s%s%s", datasets ? datasets : "", datasets ? ":" : "", found) < 0) {
     rc = ctl_fail("out of memory");
   }
   free(found);
   if (rc == CTL_DONE) {
-    free(*all);
-    *all = longer;
+    free(datasets);
+    datasets = longer;
   }
   return rc;
 }
 
+static int take_epoch(const struct ctl_option *of) {
+  bool good =
+      strcmp(optarg, "auto") == 0 || ctl_arguments_number(optarg, CTL_EPOCH_MOST, &ctl_given.epoch);
+  return good ? CTL_DONE : ctl_arguments_refuse(of);
+}
+
+static const struct ctl_option rows[] = {
+    CTL_ROW_RANK,
+    CTL_ROW_SIZE,
+    CTL_ROW_STRATEGY,
+    CTL_ROW_SEED,
+    {"epoch", .text = &ctl_given.epoch_text, .take = take_epoch, .takes = "a number or auto"},
+    {"dataset", .take = take_dataset},
+    CTL_ROW_END};
+
 /* Set the variables that options stand for. */
-static int set_variables(const struct ctl_arguments *given, const char *datasets) {
+static int set_variables(void) {
   const struct {
     const char *name, *value;
-  } variables[] = {{"SHARD_DATASET", datasets},      {"SHARD_RANK", given->rank_text},
-                   {"SHARD_SIZE", given->size_text}, {"SHARD_STRATEGY", given->strategy_text},
-                   {"SHARD_SEED", given->seed_text}, {"SHARD_EPOCH", given->epoch_text}};
+  } variables[] = {{"SHARD_DATASET", datasets},         {"SHARD_RANK", ctl_given.rank_text},
+                   {"SHARD_SIZE", ctl_given.size_text}, {"SHARD_STRATEGY", ctl_given.strategy_text},
+                   {"SHARD_SEED", ctl_given.seed_text}, {"SHARD_EPOCH", ctl_given.epoch_text}};
   for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
     if (variables[i].value && setenv(variables[i].name, variables[i].value, 1) != 0) {
       return ctl_fail("out of memory");
@@ -509,20 +504,12 @@ static int execute(char **command) {
   return cannot_execute(file, errno);
 }
 
-int ctl_cmd_run(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {
-      .letters = "+", .rows = rows, .usage = usage, .auto_epoch = true, .own = add_dataset};
-  struct ctl_arguments given;
-  char *datasets = NULL;
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, &datasets);
-  if (rc == CTL_GO_ON && optind == argc) {
-    rc = ctl_usage("run takes a command; see shardctl run --help");
-  }
-  if (rc == CTL_GO_ON) {
-    rc = ctl_arguments_check_rank(&given);
-    rc = rc == CTL_DONE ? set_variables(&given, datasets) : rc;
-    rc = rc == CTL_DONE ? execute(argv + optind) : rc;
-  }
+static int run(char **operands) {
+  int rc = ctl_arguments_check_rank();
+  rc = rc == CTL_DONE ? set_variables() : rc;
+  rc = rc == CTL_DONE ? execute(operands) : rc;
   free(datasets);
   return rc;
 }
+
+const struct ctl_command ctl_cmd_run = {usage, rows, CTL_LINE, "a command", run};

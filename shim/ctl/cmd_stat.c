@@ -16,7 +16,7 @@ static const char usage[] = "Usage: shardctl stat FILE [--json]\n"
                             "Prints the facts of a listing after checking every checksum and\n"
                             "the order of the names.\n";
 
-static const struct option rows[] = {CTL_ROW_JSON, CTL_ROW_HELP, CTL_ROW_END};
+static const struct ctl_option rows[] = {CTL_ROW_JSON, CTL_ROW_END};
 
 static int print_json(const struct shard_listing_info *i) {
   struct json_object *o = ctl_json_object();
@@ -37,11 +37,9 @@ static int print_json(const struct shard_listing_info *i) {
 
 static int print_text(const struct shard_listing_info *i) {
   double each = i->entries ? (double)i->bytes / (double)i->entries : 0;
-  fputs("source      ", stdout);
-  ctl_human_text(stdout, i->source);
-  fputs("\noptions     ", stdout);
-  ctl_human_text(stdout, i->options);
-  printf("\nentries     %llu\nbytes       %llu (%.2f per entry)\n"
+  ctl_human_line("source      %s", i->source);
+  ctl_human_line("options     %s", i->options);
+  printf("entries     %llu\nbytes       %llu (%.2f per entry)\n"
          "directories %llu\norder       %s\nlongest     %u\ndigest      %s\n",
          (unsigned long long)i->entries, (unsigned long long)i->bytes, each,
          (unsigned long long)i->directories, shard_words_at(shard_words_orders, i->order),
@@ -49,26 +47,17 @@ static int print_text(const struct shard_listing_info *i) {
   return CTL_DONE;
 }
 
-int ctl_cmd_stat(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {.letters = "", .rows = rows, .usage = usage};
-  struct ctl_arguments o;
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &o, NULL);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (argc - optind != 1) {
-    return ctl_usage("stat takes one listing; see shardctl stat --help");
-  }
-  const char *file = argv[optind];
+static int run(char **operands) {
   struct shard_listing *l;
   struct shard_listing_info info;
-  rc = ctl_building_open_checked(file, &l);
+  int rc = ctl_building_open_checked(operands[0], &l);
   if (rc != 0) {
-    return ctl_fail("cannot use listing '%s': %s", file, shard_listing_strerror(rc));
+    return ctl_fail("cannot use listing '%s': %s", operands[0], shard_listing_strerror(rc));
   }
   shard_listing_info(l, &info);
-  rc = (o.json ? print_json : print_text)(&info);
+  rc = (ctl_given.json ? print_json : print_text)(&info);
   shard_listing_close(l);
-  int finished = ctl_finish();
-  return rc == CTL_DONE ? finished : rc;
+  return rc;
 }
+
+const struct ctl_command ctl_cmd_stat = {usage, rows, CTL_ONE, "one listing", run};

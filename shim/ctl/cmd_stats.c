@@ -37,7 +37,7 @@ static const char usage[] =
     "  -o, --output FILE     write there, and keep LOG; - is standard output\n"
     "      --help\n";
 
-static const struct option rows[] = {CTL_ROW_OUTPUT, CTL_ROW_HELP, CTL_ROW_END};
+static const struct ctl_option rows[] = {{"output", 'o', .text = &ctl_given.output}, CTL_ROW_END};
 
 #define BUCKET (1U << 22) /* notes that are sorted at once: 64 MB */
 
@@ -313,12 +313,26 @@ static size_t find_inside(const struct stats *s, const struct dataset *d, const 
   return shard_dataset_find_inside(roots, SHARD_LOG_DATASETS, outer, inside, SHARD_LOG_DATASETS);
 }
 
+/* Sum up a listing if it is still the one with this digest (ctl/nameset.h). */
+static bool sum_listing(const char *file, const char *digest, const char *const *inside,
+                        size_t inside_count, struct ctl_nameset *whole,
+                        struct ctl_nameset_share *shares, size_t count) {
+  struct shard_listing *listing;
+  struct shard_listing_info info;
+  if (shard_listing_open(file, &listing) != 0) {
+    return false;
+  }
+  shard_listing_info(listing, &info);
+  bool good = strncmp(info.digest, digest, sizeof(((struct shard_log_list *)0)->digest)) == 0 &&
+              ctl_nameset_sum(listing, inside, inside_count, whole, shares, count) == 0;
+  shard_listing_close(listing);
+  return good;
+}
+
 /* Compute the rank's share of each epoch; without a shuffle all epochs have that of the first. */
 static void find_shares(const struct stats *s, struct dataset *d) {
   const struct shard_log_head *h = s->head;
   const char *inside[SHARD_LOG_DATASETS];
-  struct shard_listing *listing;
-  struct shard_listing_info info;
   bool shared = atomic_load(&h->view) == SHARD_VIEW_SHARD && h->strategy != SHARD_STRATEGY_HASH;
   size_t count = !shared ? 0 : h->shuffled ? d->count : 1;
   struct ctl_nameset_share *shares = calloc(count + 1, sizeof(*shares));
@@ -332,14 +346,10 @@ static void find_shares(const struct stats *s, struct dataset *d) {
     shard_share_places(&shares[k].share, &at, &end, &step);
     shares[k].owned.count = at < end ? (end - at + step - 1) / step : 0;
   }
-  if (shard_listing_open(d->log->listing, &listing) == 0) {
-    shard_listing_info(listing, &info);
-    size_t inside_count = d->log->program ? 0 : find_inside(s, d, inside);
-    d->summed = strcmp(info.digest, d->log->digest) == 0 &&
-                ctl_nameset_sum(listing, inside, inside_count, &d->whole, shares, count) == 0 &&
-                d->whole.count == d->entries;
-    shard_listing_close(listing);
-  }
+  d->summed =
+      sum_listing(d->log->listing, d->log->digest, inside,
+                  d->log->program ? 0 : find_inside(s, d, inside), &d->whole, shares, count) &&
+      d->whole.count == d->entries;
   for (size_t k = 0; shared && k < d->count; k++) {
     d->epochs[k].owned = shares[k < count ? k : count - 1].owned;
   }
@@ -351,25 +361,19 @@ static void find_share_of_list(const struct stats *s, const struct dataset *d, s
   const struct shard_log_head *h = s->head;
   struct epoch *e = &d->epochs[k];
   bool all = atomic_load(&d->log->lists) == SHARD_LOG_RANKS;
-  struct ctl_nameset_share share;
-  struct shard_listing *listing;
-  struct shard_listing_info info;
   if (k > 0 && all && e[-1].list && memcmp(e->list, e[-1].list, sizeof(*e->list)) == 0) {
     e->owned = e[-1].owned;
     e->whole = e[-1].whole;
     e->summed = e[-1].summed;
     return;
   }
+  struct ctl_nameset_share share;
   uint64_t key = h->shuffled && !all ? shard_shuffle_key(h->seed, d->log->first + k) : 0;
   shard_share_init(&share.share, (enum shard_strategy)h->strategy, all ? 0 : (uint32_t)h->rank,
                    all ? 1 : (uint32_t)h->size, e->list->entries, key);
-  if (shard_listing_open(e->list->listing, &listing) == 0) {
-    shard_listing_info(listing, &info);
-    e->summed = strncmp(info.digest, e->list->digest, sizeof(e->list->digest)) == 0 &&
-                ctl_nameset_sum(listing, NULL, 0, &e->whole, &share, 1) == 0;
-    e->owned = share.owned;
-    shard_listing_close(listing);
-  }
+  share.owned = (struct ctl_nameset){0};
+  e->summed = sum_listing(e->list->listing, e->list->digest, NULL, 0, &e->whole, &share, 1);
+  e->owned = share.owned;
 }
 
 static bool judge_dataset(struct stats *s, struct dataset *d) {
@@ -458,17 +462,10 @@ static void add_dataset(struct json_object *o, const struct stats *s, const stru
     mixed |= d->epochs[k].mixed;
   }
   ctl_json_add_text(o, "dataset", d ? d->log->root : NULL);
-  if (d && d->listed) {
-    char digest[sizeof(d->log->digest)];
-    snprintf(digest, sizeof(digest), "%.64s", d->log->digest);
-    ctl_json_add_number(o, "entries", d->entries);
-    ctl_json_add_number(o, "used", atomic_load(&d->log->used));
-    ctl_json_add_text(o, "digest", digest);
-  } else {
-    ctl_json_add(o, "entries", NULL);
-    ctl_json_add(o, "used", NULL);
-    ctl_json_add(o, "digest", NULL);
-  }
+  bool listed = d && d->listed;
+  ctl_json_add_known(o, "entries", d ? d->entries : 0, listed);
+  ctl_json_add_known(o, "used", d ? atomic_load(&d->log->used) : 0, listed);
+  ctl_json_add_text(o, "digest", listed ? d->log->digest : NULL);
   ctl_json_add_sum(o, "sum", d ? d->whole.sum : 0, d && d->summed);
   ctl_json_add_number(o, "owned", d ? d->owned.count : 0);
   ctl_json_add_sum(o, "owned_sum", d ? d->owned.sum : 0,
@@ -501,11 +498,7 @@ static struct json_object *make_stats(const struct stats *s) {
   ctl_json_add_text(o, "view", shard_words_at(shard_words_views, view));
   ctl_json_add_text(o, "strategy",
                     global ? "none" : shard_words_at(shard_words_strategies, h->strategy));
-  if (h->shuffled && !global) {
-    ctl_json_add_number(o, "seed", h->seed);
-  } else {
-    ctl_json_add(o, "seed", NULL);
-  }
+  ctl_json_add_known(o, "seed", h->seed, h->shuffled && !global);
   ctl_json_add_sum(o, "job", h->job, h->job != 0);
   ctl_json_add_number(o, "lost", atomic_load(&h->lost));
   add_dataset(o, s, first); /* most jobs have one: it stands at the top, too */
@@ -569,39 +562,26 @@ static int find_target(const char *file, char target[PATH_MAX]) {
   return CTL_DONE;
 }
 
-int ctl_cmd_stats(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
-  struct ctl_arguments given;
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (argc - optind != 1) {
-    return ctl_usage("stats takes one log; see shardctl stats --help");
-  }
-  const char *output = given.output;
+static int run(char **operands) {
+  const char *output = ctl_given.output, *log = operands[0];
   char target[PATH_MAX];
   static struct stats s;
-  rc = output ? CTL_DONE : find_target(argv[optind], target);
-  rc = rc == CTL_DONE ? open_log(argv[optind], !output, &s) : rc;
+  int rc = output ? CTL_DONE : find_target(log, target);
+  rc = rc == CTL_DONE ? open_log(log, !output, &s) : rc;
   if (rc == CTL_DONE && !output && is_kept(s.head)) {
     rc = ctl_fail("process %" PRId64 ", whose log '%s' is, has not ended; use -o FILE to see what "
                   "there is by now",
-                  s.head->pid, argv[optind]);
+                  s.head->pid, log);
   }
-  if (rc == CTL_DONE) {
-    rc = count_all(&s, argv[optind]);
-  }
+  rc = rc == CTL_DONE ? count_all(&s, log) : rc;
   if (rc == CTL_DONE && output && strcmp(output, "-") == 0) {
-    rc = print_to(&s, stdout);
-    int finished = ctl_finish();
-    return rc == CTL_DONE ? finished : rc;
+    return print_to(&s, stdout);
   }
-  if (rc == CTL_DONE) {
-    rc = write_file(&s, output ? output : target);
-  }
+  rc = rc == CTL_DONE ? write_file(&s, output ? output : target) : rc;
   if (rc == CTL_DONE && !output) {
-    unlink(argv[optind]);
+    unlink(log);
   }
   return rc;
 }
+
+const struct ctl_command ctl_cmd_stats = {usage, rows, CTL_ONE, "one log", run};

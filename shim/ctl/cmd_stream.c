@@ -42,7 +42,10 @@ static const char usage[] =
     "\n"
     "Exit status: 0 begun, or done; 1 failed; 2 wrong usage.\n";
 
-static const struct option rows[] = {CTL_ROW_WORDS, CTL_ROW_UNSIGNED, CTL_ROW_HELP, CTL_ROW_END};
+static const struct ctl_option rows[] = {{NULL, 'o', .text = &ctl_given.output, .needed = true},
+                                         CTL_ROW_WORDS,
+                                         CTL_ROW_UNSIGNED,
+                                         CTL_ROW_END};
 
 struct stream {
   const char *url, *base;
@@ -138,25 +141,18 @@ static int start(struct stream *s) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : CTL_FAILED;
 }
 
-int ctl_cmd_stream(int argc, char **argv) {
-  static const struct ctl_syntax syntax = {.letters = "o:", .rows = rows, .usage = usage};
-  struct stream s = {.errors = -1};
-  struct ctl_arguments given;
+static int run(char **operands) {
+  struct stream s = {.errors = -1, .url = operands[0], .anonymous = ctl_given.anonymous};
   char err[700], base[PATH_MAX];
   s.inherited = fcntl(SHARD_BUILDER_LOCK, F_GETFD) >= 0 ? SHARD_BUILDER_LOCK : -1;
-  int rc = ctl_arguments_parse(argc, argv, &syntax, &given, NULL);
-  if (rc != CTL_GO_ON) {
-    return rc;
-  }
-  if (argc - optind != 1 || !given.output) {
-    return ctl_usage("stream takes one s3://bucket/prefix and -o BASE; see shardctl stream --help");
-  }
-  if (shard_options_parse(&s.options, given.words ? given.words : "", err, sizeof(err)) != 0) {
+  s.base = base;
+  if (shard_options_parse(&s.options, ctl_given.words ? ctl_given.words : "", err, sizeof(err)) !=
+      0) {
     return ctl_usage("%s", err);
   }
-  s.url = argv[optind];
-  s.base = base;
-  s.anonymous = given.anonymous;
-  rc = make_absolute(given.output, base);
+  int rc = make_absolute(ctl_given.output, base);
   return rc == CTL_DONE ? start(&s) : rc;
 }
+
+const struct ctl_command ctl_cmd_stream = {usage, rows, CTL_ONE,
+                                           "one s3://bucket/prefix and -o BASE", run};

@@ -7,28 +7,40 @@
 #ifndef SHARD_CTL_CTL_H
 #define SHARD_CTL_CTL_H
 
+#include "base/error.h"
+
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
-/* The commands: int ctl_cmd_NAME(int argc, char **argv), an exit status. argv[0] is NAME. */
-#define COMMAND(name, checks, operands, summary) int ctl_cmd_##name(int argc, char **argv);
+/* How many operands a command takes. ANY: it looks at that itself; LINE: options end at the first.
+ */
+enum ctl_operands { CTL_NONE, CTL_ONE, CTL_SOME, CTL_LINE, CTL_ANY };
+
+/* A command; its options are parsed before it is run (ctl/arguments.h). */
+struct ctl_command {
+  const char *usage;
+  const struct ctl_option *options; /* the last one has neither name nor letter */
+  enum ctl_operands operands;
+  const char *takes;           /* said if there are others, or an option is missing */
+  int (*run)(char **operands); /* an exit status; NULL follows the operands */
+};
+#define COMMAND(name, checks, operands, summary) extern const struct ctl_command ctl_cmd_##name;
 #include "ctl/commands.def"
 #undef COMMAND
 
 /*
- * A message: "shardctl: ..." and a newline to stderr, control characters as \xHH, so that it stays
- * one line. Returns CTL_FAILED or CTL_USAGE as named.
+ * A message: its mark, the text and a newline to stderr, control characters as \xHH, so that it
+ * stays one line. Returns rc.
  */
-__attribute__((format(printf, 1, 2))) int ctl_fail(const char *format, ...);
-__attribute__((format(printf, 1, 2))) int ctl_usage(const char *format, ...);
+__attribute__((format(printf, 3, 4))) int ctl_say(int rc, const char *mark, const char *format,
+                                                  ...);
 
-/* "shardctl: warning: ...", which libshard.so passes on (host/builder.h). */
-__attribute__((format(printf, 1, 2))) void ctl_warn(const char *format, ...);
+#define CTL_MARK "shardctl: "
+#define ctl_fail(...) ctl_say(CTL_FAILED, CTL_MARK, __VA_ARGS__)
+#define ctl_usage(...) ctl_say(CTL_USAGE, CTL_MARK, __VA_ARGS__)
 
-/* "shardctl: ...": neither an error nor a warning. */
-__attribute__((format(printf, 1, 2))) void ctl_note(const char *format, ...);
-
-/* Flush stdout at the end of a command. CTL_DONE, or CTL_FAILED after a message. */
-int ctl_finish(void);
+/* Neither an error nor a warning; and a warning, which libshard.so passes on (host/builder.h). */
+#define ctl_note(...) ((void)ctl_say(CTL_DONE, CTL_MARK, __VA_ARGS__))
+#define ctl_warn(...) ((void)ctl_say(CTL_DONE, SHARD_ERROR_WARNING, __VA_ARGS__))
 
 #endif

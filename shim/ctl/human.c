@@ -1,53 +1,71 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/human.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/plain.h"
+#include "ctl/ctl.h"
 
-const char *ctl_human_bytes(double bytes, char buf[CTL_HUMAN]) {
+struct ctl_human ctl_human_bytes(double bytes) {
+  struct ctl_human out;
   static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB"};
   size_t unit = 0;
   while (bytes >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0])) {
     bytes /= 1000;
     unit++;
   }
-  snprintf(buf, CTL_HUMAN, "%.*f %s", unit > 0 && bytes < 99.95, bytes, units[unit]);
-  return buf;
+  snprintf(out.text, sizeof(out.text), "%.*f %s", unit > 0 && bytes < 99.95, bytes, units[unit]);
+  return out;
 }
 
-const char *ctl_human_age(double seconds, char buf[CTL_HUMAN]) {
+struct ctl_human ctl_human_age(double seconds) {
+  struct ctl_human out;
   bool days = seconds >= 48 * 3600, hours = seconds >= 2 * 3600, minutes = seconds >= 120;
   double unit = days ? 24 * 3600 : hours ? 3600 : minutes ? 60 : 1;
-  snprintf(buf, CTL_HUMAN, "%.0f %s", seconds < 0 ? 0 : seconds / unit,
+  snprintf(out.text, sizeof(out.text), "%.0f %s", seconds < 0 ? 0 : seconds / unit,
            days      ? "d"
            : hours   ? "h"
            : minutes ? "min"
                      : "s");
-  return buf;
+  return out;
 }
 
-const char *ctl_human_count(uint64_t count, char buf[CTL_HUMAN]) {
-  char digits[CTL_HUMAN];
+struct ctl_human ctl_human_count(uint64_t count) {
+  struct ctl_human out;
+  char digits[24];
   int n = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count), k = 0;
   for (int i = 0; i < n; i++) {
     if (i > 0 && (n - i) % 3 == 0) {
-      buf[k++] = ',';
+      out.text[k++] = ',';
     }
-    buf[k++] = digits[i];
+    out.text[k++] = digits[i];
   }
-  buf[k] = 0;
-  return buf;
+  out.text[k] = 0;
+  return out;
 }
 
-void ctl_human_text(FILE *out, const char *text) {
+void ctl_human_line(const char *format, ...) {
+  char *text;
+  va_list args;
+  va_start(args, format);
+  int length = vasprintf(&text, format, args);
+  va_end(args);
+  if (length < 0) {
+    ctl_fail("out of memory");
+    return;
+  }
   for (const char *p = text; *p;) {
     size_t n = *p == '\\' ? 0 : shard_plain(p);
     if (n > 0) {
-      fwrite(p, 1, n, out);
+      fwrite(p, 1, n, stdout);
     } else {
-      fprintf(out, "\\x%02x", (unsigned char)*p);
+      printf("\\x%02x", (unsigned char)*p);
     }
     p += n ? n : 1;
   }
+  putchar('\n');
+  free(text);
 }

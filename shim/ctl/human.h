@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* human.h - numbers and names written for people. */
+/* human.h - numbers and lines written for people. */
 #ifndef SHARD_CTL_HUMAN_H
 #define SHARD_CTL_HUMAN_H
 
-#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
-#define CTL_HUMAN 32 /* room for any of these */
+struct ctl_human {
+  char text[32];
+};
+struct ctl_human ctl_human_bytes(double bytes);   /* "430 GB", "4.7 MB" */
+struct ctl_human ctl_human_age(double seconds);   /* "3 h" */
+struct ctl_human ctl_human_count(uint64_t count); /* "7,646,857" */
 
-/* In buf, which is returned. */
-const char *ctl_human_bytes(double bytes, char buf[CTL_HUMAN]);   /* "430 GB", "4.7 MB" */
-const char *ctl_human_age(double seconds, char buf[CTL_HUMAN]);   /* "3 h" */
-const char *ctl_human_count(uint64_t count, char buf[CTL_HUMAN]); /* "7,646,857" */
-
-/* What controls a terminal, and backslashes, become \xHH, so one line stays one line. */
-void ctl_human_text(FILE *out, const char *text);
+/*
+ * Print a line to stdout. What controls a terminal, and backslashes, become \xHH, so that it stays
+ * one line.
+ */
+__attribute__((format(printf, 1, 2))) void ctl_human_line(const char *format, ...);
 
 #endif

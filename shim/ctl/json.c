@@ -61,7 +61,11 @@ void ctl_json_add_bool(struct json_object *to, const char *key, bool value) {
 }
 
 void ctl_json_add_number(struct json_object *to, const char *key, uint64_t value) {
-  ctl_json_add(to, key, made(json_object_new_uint64(value)));
+  ctl_json_add_known(to, key, value, true);
+}
+
+void ctl_json_add_known(struct json_object *to, const char *key, uint64_t value, bool known) {
+  ctl_json_add(to, key, known ? made(json_object_new_uint64(value)) : NULL);
 }
 
 void ctl_json_add_decimal(struct json_object *to, const char *key, double value, int digits) {

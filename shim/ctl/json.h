@@ -27,6 +27,9 @@ void ctl_json_add_text(struct json_object *to, const char *key, const char *text
 void ctl_json_add_bool(struct json_object *to, const char *key, bool value);
 void ctl_json_add_number(struct json_object *to, const char *key, uint64_t value);
 
+/* A number, or null if it is not known. */
+void ctl_json_add_known(struct json_object *to, const char *key, uint64_t value, bool known);
+
 /* A number with so many digits behind the point; an integer with none. */
 void ctl_json_add_decimal(struct json_object *to, const char *key, double value, int digits);
 

@@ -46,3 +46,27 @@ bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX], char *err,
                          "install both together",
                          self);
 }
+
+bool ctl_libshard_path_preloaded(char path[PATH_MAX]) {
+  const char *p = getenv("LD_PRELOAD");
+  bool named = false;
+  for (size_t n; p && *p; p += n + (p[n] != 0)) {
+    n = strcspn(p, ": \t\n");
+    const char *name = memrchr(p, '/', n);
+    if (name && n < PATH_MAX && p + n - name == sizeof("/libshard.so") - 1 &&
+        strncmp(name, "/libshard.so", sizeof("/libshard.so") - 1) == 0) {
+      snprintf(path, PATH_MAX, "%.*s", (int)n, p);
+      named = true;
+      if (access(path, F_OK) == 0) {
+        break;
+      }
+    }
+  }
+  return named;
+}
+
+bool ctl_libshard_path_same(const char *a, const char *b) {
+  struct stat one, other;
+  return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_ino == other.st_ino &&
+         one.st_dev == other.st_dev;
+}

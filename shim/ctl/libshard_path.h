@@ -16,4 +16,13 @@
  */
 bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX], char *err, size_t size);
 
+/*
+ * The path in LD_PRELOAD of a libshard.so: the first that is there, else the last that is not.
+ * false: none is named.
+ */
+bool ctl_libshard_path_preloaded(char path[PATH_MAX]);
+
+/* Whether two paths lead to one file. */
+bool ctl_libshard_path_same(const char *a, const char *b);
+
 #endif

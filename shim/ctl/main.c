@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* main.c - shardctl: finds the command, and tells which there are. */
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/descriptors.h"
 #include "host/builder.h"
@@ -19,10 +21,11 @@
 
 static const struct command {
   const char *name, *operands, *summary;
-  int (*run)(int argc, char **argv);
+  const struct ctl_command *command;
   bool checks;
 } commands[] = {
-#define COMMAND(name, checks, operands, summary) {#name, operands, summary, ctl_cmd_##name, checks},
+#define COMMAND(name, checks, operands, summary)                                                   \
+  {#name, operands, summary, &ctl_cmd_##name, checks},
 #include "ctl/commands.def"
 #undef COMMAND
 };
@@ -77,6 +80,22 @@ static void unlock_after_host(void) {
   }
 }
 
+/* Flush stdout. CTL_DONE, or CTL_FAILED after a message. */
+static int finish(void) {
+  return fflush(stdout) == 0 && !ferror(stdout)
+             ? CTL_DONE
+             : ctl_fail("cannot write the output: %s", strerror(errno));
+}
+
+/* argv[0] is its name. Returns its exit status. */
+static int run(const struct command *c, int argc, char **argv) {
+  int rc = c->checks ? read_variables(argc, argv) : CTL_DONE;
+  rc = rc == CTL_DONE ? ctl_arguments_parse(c->command, argc, argv) : rc;
+  rc = rc == CTL_GO_ON ? c->command->run(argv + optind) : rc;
+  int finished = finish();
+  return rc == CTL_DONE ? finished : rc;
+}
+
 /* Nothing calls setlocale(): numbers, dates and letters are those of C. */
 int main(int argc, char **argv) {
   prctl(PR_SET_NAME, "shardctl"); /* libshard.so runs it by a descriptor, whose number is no name */
@@ -100,16 +119,15 @@ int main(int argc, char **argv) {
   }
   if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
     print_help(stdout);
-    return ctl_finish();
+    return finish();
   }
   if (strcmp(word, "--version") == 0) {
     printf("shardctl %s\n", shard_version());
-    return ctl_finish();
+    return finish();
   }
   for (size_t i = 0; i < COMMANDS; i++) {
     if (strcmp(word, commands[i].name) == 0) {
-      int rc = commands[i].checks ? read_variables(argc - 1, argv + 1) : CTL_DONE;
-      return rc == CTL_DONE ? commands[i].run(argc - 1, argv + 1) : rc;
+      return run(&commands[i], argc - 1, argv + 1);
     }
   }
   return ctl_usage("there is no command '%s'; shardctl --help lists them", word);

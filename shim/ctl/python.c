@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *ctl_python(void) {
+  const char *python = getenv("PYTHON");
+  return python && *python ? python : "python3";
+}
+
 bool ctl_python_clean_path(void) {
   const char *given = getenv("PYTHONPATH");
   if (!given || !*given) {

@@ -5,6 +5,9 @@
 
 #include <stdbool.h>
 
+/* $PYTHON, or python3. */
+const char *ctl_python(void);
+
 /*
  * A script for `python -c` begins with this: such a Python looks into the working directory first,
  * where anybody's files may lie.

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -163,7 +162,6 @@ static void fill_head(const struct shard_world *world, const char *target, uint6
 /* Make the log: it appears whole, in place of one that a killed run has left. 0 or an errno. */
 static int make_log(const struct shard_world *world, const char *target) {
   struct shard_whole log;
-  struct timespec now;
   struct stat st;
   if (lstat(target, &st) == 0 && !S_ISREG(st.st_mode)) {
     return S_ISDIR(st.st_mode) ? EISDIR : EEXIST; /* a device, say: it must not be replaced */
@@ -177,9 +175,7 @@ static int make_log(const struct shard_world *world, const char *target) {
   if (rc != 0) {
     return rc;
   }
-  clock_gettime(CLOCK_REALTIME, &now);
-  uint64_t nonce = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
-                   (uint64_t)getpid() * SHARD_XXH_PRIME1;
+  uint64_t nonce = (uint64_t)shard_clock_real_ns() + (uint64_t)getpid() * SHARD_XXH_PRIME1;
   rc = shard_notes_reserve(log.fd, 0);
   /* Where files do not have the owner and mode that they are made with, no child could join. */
   if (rc == 0 && (fstat(log.fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD)) {

@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/trust.h"
 #include "base/words.h"
 #include "base/xxh64.h"
@@ -80,7 +80,6 @@ static bool can_be_joined(void) {
 
 /* Make the page. 0 or an errno. */
 static int make(void) {
-  struct timespec now;
   struct stat st;
   int fd = (int)syscall(SYS_memfd_create, "libshard", MFD_CLOEXEC);
   if (fd < 0) {
@@ -99,9 +98,7 @@ static int make(void) {
     shard_notes_close_file(fd);
     return rc;
   }
-  clock_gettime(CLOCK_REALTIME, &now);
-  run->nonce = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec +
-               (uint64_t)getpid() * SHARD_XXH_PRIME1;
+  run->nonce = (uint64_t)shard_clock_real_ns() + (uint64_t)getpid() * SHARD_XXH_PRIME1;
   run->magic = SHARD_RUN_MAGIC;
   own.pid = getpid();
   own.fd = fd;

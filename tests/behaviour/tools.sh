@@ -96,6 +96,23 @@ alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: no library" "$([ $? = 
 prefix/bin/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: installed" "$([ $? = 0 ] && grep -q "prefix/lib/libshard.so" "$WORK/out" || shown cat "$WORK/out")"
 echo damaged >alone/libshard.so
 alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: a damaged library" "$([ $? = 1 ] && grep -q '^FAIL *library' "$WORK/out" || shown cat "$WORK/out")"
+# What the caller has: the preload, and what variables name.
+env PYTHON=/bin/false "$CTL" doctor >"$WORK/out"; prints "doctor: a preload that is not set" "takes effect; it is not set here"
+# caller NAME WORD VARIABLE...: doctor FAILs with a line that has the word
+caller() { local name=$1 word=$2; shift 2; env PYTHON=/bin/false "$@" "$CTL" doctor >"$WORK/out" 2>/dev/null; verdict "doctor: $name" "$([ $? = 1 ] && grep "^FAIL" "$WORK/out" | grep -qF -- "$word" || shown cat "$WORK/out")"; }
+mkdir -p given/d; touch given/d/1; "$CTL" index given/d -o given/l >/dev/null; head -c 100 given/l >given/cut; cp "$LIB" given
+caller "a preload that is not there" "LD_PRELOAD names '$WORK/none/libshard.so'" LD_PRELOAD="$WORK/none/libshard.so"
+caller "a preload of another libshard.so" "LD_PRELOAD has another libshard.so" LD_PRELOAD="$WORK/given/libshard.so"
+caller "a dataset that is not there" "item 2 of SHARD_DATASET" SHARD_DATASET="$WORK/given/d:$WORK/given/none"
+caller "a dataset that is a file" "item 1 of SHARD_DATASET" SHARD_DATASET="$WORK/given/l"
+caller "a listing that is cut" "item 1 of SHARD_LISTING" SHARD_LISTING="$WORK/given/cut"
+caller "a listing that is not there" "item 1 of SHARD_LISTING" SHARD_LISTING="$WORK/given/none"
+caller "no folder for statistics" "SHARD_STATS" SHARD_STATS="$WORK/given/none/%r.json"
+caller "one slash of s3://" "write s3://bucket/prefix" SHARD_DATASET="s3:/bucket"
+env PYTHON=/bin/false LD_PRELOAD="$LIB" SHARD_DATASET="$WORK/given/d:s3://b" SHARD_LISTING="$WORK/given/l" SHARD_STATS="$WORK/given/%r.json" "$CTL" doctor >"$WORK/out"
+verdict "doctor: all is there" "$([ $? = 0 ] && grep -q "^ok *preload.*takes effect$" "$WORK/out" && grep -q "^ok *variables" "$WORK/out" || shown cat "$WORK/out")"
+env PYTHON=/bin/false SHARD_LISTING="$WORK/given/none" SHARD_LISTING_BUILD=first "$CTL" doctor >"$WORK/out"; verdict "doctor: a listing to be made" "$([ $? = 0 ] || shown cat "$WORK/out")"
+env PYTHON=/bin/false LIBSHARD_DATASET=x "$CTL" doctor >"$WORK/out"; prints "doctor: LIBSHARD_" "did you mean SHARD_DATASET"
 SHARD_LISTING=/secret/place "$CTL" doctor | grep -q secret; verdict "doctor prints no values" "$([ $? = 1 ] || echo it does)"
 # A DLIO that is not known
 mkdir -p fake/dlio_benchmark; touch fake/dlio_benchmark/{__init__,main}.py

@@ -148,14 +148,12 @@ class Code:
         """The options of a command's table in the source, with dashes."""
         source = next((text for text in self.sources.values()
                        if f'"Usage: shardctl {command} ' in text and "rows[] = {" in text), "")
-        shared = dict(re.findall(r'#define (CTL_ROW_\w+) +\{"([a-z-]+)"',
+        shared = dict(re.findall(r"#define (CTL_ROW_\w+) +(\{[^}]*)",
                                  self.sources["shim/ctl/arguments.h"]))
         rows = re.search(r"rows\[\] = \{(.*?)\};", source, re.DOTALL)
-        rows = rows.group(1) if rows else ""
-        found = {"--" + name for name in re.findall(r'\{"([a-z-]+)",', rows)
-                 + [shared[row] for row in re.findall(r"CTL_ROW_\w+", rows) if row in shared]}
-        letters = re.search(r'\.letters = "([^"]*)"', source)
-        found |= {"-" + letter for letter in re.sub("[:+]", "", letters.group(1) if letters else "")}
+        rows = re.sub(r"CTL_ROW_\w+", lambda row: shared[row.group()], rows.group(1) if rows else "")
+        found = {"--" + name for name in re.findall(r'\{"([a-z-]+)",', rows)}
+        found |= {"-" + letter for letter in re.findall(r"\{(?:NULL|\"[a-z-]+\"), '(.)'", rows)}
         found |= set(re.findall(r'#define \w+ "(--[a-z-]+)"', source))
         return found - {"--help"}
 

@@ -172,10 +172,18 @@ static void dataset_buckets(void **state) {
   assert_true(shard_dataset_has("/a:s3://b", true) && shard_dataset_has("/a:s3://b", false));
   assert_false(shard_dataset_has("s3://b/x:gs://c", false));
   assert_false(shard_dataset_has("/a:/b=s3://c", true));
-  const char *const good[] = {"s3://b",        "s3://b/x:s3://b/y", "s3://b/x:s3://b/xy",
-                              "s3://b:gs://b", "/a:s3://b/:/c",     "/mnt=s3://b/x:s3://b/x"};
+  const char *const good[] = {"s3://b",
+                              "s3://b/x:s3://b/y",
+                              "s3://b/x:s3://b/xy",
+                              "s3://b:gs://b",
+                              "/a:s3://b/:/c",
+                              "/mnt=s3://b/x:s3://b/x",
+                              "./s3:/b",
+                              "/s3:/b",
+                              "s3:b"};
   const char *const bad[] = {"s3://",          "s3:///x",         "s3://b:c",
-                             "s3://b:s3://b/", "s3://b/x:s3://b", "s3://b/x/:/a:s3://b/x/y"};
+                             "s3://b:s3://b/", "s3://b/x:s3://b", "s3://b/x/:/a:s3://b/x/y",
+                             "s3:/b",          "/a:gs:/b/x",      "/mnt=s3:/b"};
   for (size_t i = 0; i < COUNT(good); i++) {
     assert_null(shard_dataset_fault(good[i]));
   }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proof.h - what the statistics of all ranks (SHARD_STATS) prove, and what is wrong with them. What
+ * is read of them stays until the program ends.
+ */
+#ifndef SHARD_CTL_PROOF_H
+#define SHARD_CTL_PROOF_H
+
+#include <stddef.h>
+
+struct json_object;
+struct shard_listing;
+
+/*
+ * Read files, a NULL after them, and check them; with a listing that was used, or one of the same
+ * names, all shares are computed anew (NULL: none; else listing_file names it). Adds texts to the
+ * two arrays: it is proven if there is no fault. Returns how many ranks were read.
+ */
+size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const char *listing_file,
+                      struct json_object *faults, struct json_object *facts);
+
+#endif
