@@ -107,7 +107,7 @@ class Matrix:
                 return "stalled" if time.monotonic() - progress[1] > self.args.stall else ""
 
             command = processes.mpi_command(
-                ranks, [self.args.python, paths.source("dlio", "rank.py"), plan_file], preload, env)
+                ranks, [self.args.python, paths.source("dlio", "matrix_rank.py"), plan_file], preload, env)
             _, reason = processes.run_job(command, self.environment, self.workdir,
                                           os.path.join(out, "job.log"), stalled, 3600)
             started = [i for i, (name, _) in enumerate(rest)

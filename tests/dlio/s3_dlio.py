@@ -209,7 +209,7 @@ class Runs:
             if side == "shim":
                 env.update(SHARD_CACHE_DIR=os.path.join(self.work, "cache"), SHARD_LOG="debug")
                 preload = [self.args.preload]
-            command = processes.mpi_command(ranks, [self.args.python, paths.source("dlio", "rank.py"), plan],
+            command = processes.mpi_command(ranks, [self.args.python, paths.source("dlio", "matrix_rank.py"), plan],
                                          preload, env)
             environment = {k: v for k, v in self.environment.items() if not k.startswith("AWS_")}
             status, reason = processes.run_job(command, environment, self.work, log, watch.look, 600)

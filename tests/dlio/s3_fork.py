@@ -190,7 +190,7 @@ class Tests:
                            **self.args.env)
                 preload = [self.args.preload, self.args.openlog]
             command = processes.mpi_command(
-                ranks, [self.args.python, paths.source("dlio", "rank.py"), plan], preload, env)
+                ranks, [self.args.python, paths.source("dlio", "matrix_rank.py"), plan], preload, env)
             environment = {k: v for k, v in processes.environment(self.args.python).items()
                            if not k.startswith("AWS_")}
             watch = Watch()
