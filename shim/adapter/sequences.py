@@ -20,6 +20,16 @@ CHUNK = 1024  # paths that TensorFlow gets at once
 RECIPE = struct.Struct("@QPqqQQQQPQQQ")  # struct recipe of elements.c
 
 
+def _place(i, length):
+    """Where a list of this length has its element i, which may count from the end."""
+    i = operator.index(i)
+    if i < 0:
+        i += length
+    if not 0 <= i < length:
+        raise IndexError("list index out of range")
+    return i
+
+
 class FileList(ListLike):
     """Paths of a listing as a list: elements start, start + step, ... of `length`, permuted or not.
 
@@ -45,15 +55,17 @@ class FileList(ListLike):
             i = int(self._permutation.indices[i])
         return self._start + i * self._step
 
-    def view(self, prefix=None):
-        """The same elements, in the order they have now."""
-        return FileList(self.listing, self.prefix if prefix is None else prefix, self._start,
-                        self._step, self._length, self._permutation)
+    def view(self, **others):
+        """The same elements, in the order they have now; or others, by attributes that differ."""
+        made = object.__new__(FileList)
+        vars(made).update({**vars(self), **others})
+        made._forget()
+        return made
 
     def absolute(self):
         """A view with os.path.abspath() of every element; names have no '.' or '..' parts."""
         base = os.path.abspath(self.prefix)
-        return self.view(base if base.endswith("/") else base + "/")
+        return self.view(prefix=base if base.endswith("/") else base + "/")
 
     def in_order(self):
         """The same elements, in the order of the listing."""
@@ -61,7 +73,7 @@ class FileList(ListLike):
             import numpy
 
             return self.at(numpy.sort(self.positions()))
-        return FileList(self.listing, self.prefix, self._start, self._step, self._length)
+        return self.view(_permutation=None)
 
     def is_reshuffled(self):
         """Whether EpochShuffle orders it."""
@@ -86,10 +98,7 @@ class FileList(ListLike):
 
     def moved(self, places):
         """If EpochShuffle orders it: the list from so many places further on; else itself."""
-        if not self.is_reshuffled():
-            return self
-        return FileList(self.listing, self.prefix, self._start, self._step, self._length,
-                        self._permutation.moved(places))
+        return self.view(_permutation=self._permutation.moved(places)) if self.is_reshuffled() else self
 
     def positions(self):
         """Where in the listing the elements are: an array of the caller's own."""
@@ -131,15 +140,10 @@ class FileList(ListLike):
             start, stop, step = i.indices(self._length)
             length = len(range(start, stop, step))
             if self._permutation is not None:
-                return FileList(self.listing, self.prefix, self._start, self._step, length,
-                                self._permutation.part(i))
-            return FileList(self.listing, self.prefix, self._start + start * self._step,
-                            self._step * step, length)
-        i = operator.index(i)
-        if i < 0:
-            i += self._length
-        if not 0 <= i < self._length:
-            raise IndexError("list index out of range")
+                return self.view(_length=length, _permutation=self._permutation.part(i))
+            return self.view(_start=self._start + start * self._step, _step=self._step * step,
+                             _length=length)
+        i = _place(i, self._length)
         if self._recipe is None:
             self._write()
         return self.prefix + self.listing.name(self._position(i))
@@ -419,12 +423,7 @@ class ThreadSamples(ListLike):
     def __getitem__(self, k):
         if isinstance(k, slice):
             return [self._at(i) for i in range(*k.indices(self._length))]
-        k = operator.index(k)
-        if k < 0:
-            k += self._length
-        if not 0 <= k < self._length:
-            raise IndexError("list index out of range")
-        return self._at(k)
+        return self._at(_place(k, self._length))
 
     def __repr__(self):
         return "<libshard: %d samples of thread %d>" % (self._length, self._thread)
@@ -472,10 +471,7 @@ class FileSamples(ListLike):
     def __getitem__(self, k):
         if isinstance(k, slice):
             return [self._at(position) for position in self._positions[k]]
-        try:
-            return self._at(self._positions[operator.index(k)])
-        except IndexError:
-            raise IndexError("list index out of range") from None
+        return self._at(self._positions[_place(k, len(self))])
 
     def __repr__(self):
         return "<libshard: %d samples of %r>" % (len(self), self._files)

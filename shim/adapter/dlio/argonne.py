@@ -4,44 +4,26 @@
 A rank's samples end with the last one there is, sample maps hold numpy.int64 and may be shuffled,
 and each map comes with the sum of its sample numbers. The families follow one another in time.
 """
-from ..parts import derived, folder, loaders, patches, virtual
+from ..parts import derived, loaders, patches, virtual
 from ..parts.benchmark import served
 from ..patching import replace
 from ..recognise import Family, changed
 from ..sequences import Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
 from ..shuffles import advance
+from . import pypi
 
 # ---- what they are known by --------------------------------------------------------------------
 
-WINTER_2024 = {
-    "main.py": {
-        "DLIOBenchmark.initialize": ("68690ed772", "8f60488d35"),
-    },
-    "utils/config.py": {
-        "ConfigArguments.derive_configurations": ("2eb0c20bff",),
-        "ConfigArguments.get_global_map_index": ("f91d52ae32",),
-        "ConfigArguments.build_sample_map_iter": ("fc5802707f",),
-        "ConfigArguments.reconfigure": ("fbf8c72534",),
-    },
-    "data_loader/torch_data_loader.py": {
-        "dlio_sampler.__init__": ("06ebdfa4ab", "14b564afcd"),
-        "dlio_sampler.__iter__": ("e6f2068f7a",),
-        "TorchDataset.__init__": ("c6b37649cd",),
-        "TorchDataset.worker_init": ("f599b9cfa1",),
-    },
-    "data_loader/dali_data_loader.py": {
-        "DaliIndexDataset.__init__": ("8c1078f811",),
-    },
-    "reader/reader_handler.py": {
-        "FormatReader.__init__": ("3804645681",),
-        "FormatReader.next": ("fef4848d1b",),
-        "FormatReader.read_index": ("810f7f3fd2",),
-    },
-    "reader/tf_reader.py": {
-        "TFReader.next": ("06c0ef403d",),
-    },
-    **folder.KNOWN,
-}
+WINTER_2024 = changed(pypi.KNOWN, {
+    "DLIOBenchmark.initialize": ("68690ed772", "8f60488d35"),
+    "ConfigArguments.derive_configurations": ("2eb0c20bff",),
+    "ConfigArguments.get_global_map_index": ("f91d52ae32",),
+    "ConfigArguments.build_sample_map_iter": ("fc5802707f",),
+    "ConfigArguments.reconfigure": ("fbf8c72534",),
+    "dlio_sampler.__init__": ("06ebdfa4ab", "14b564afcd"),
+    "dlio_sampler.__iter__": ("e6f2068f7a",),
+    "DaliIndexDataset.__init__": ("8c1078f811",),
+})
 
 AUGUST_2024 = changed(WINTER_2024, {
     "DLIOBenchmark.initialize": ("68690ed772",),

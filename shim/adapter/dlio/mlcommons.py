@@ -16,7 +16,7 @@ from . import argonne
 # ---- what they are known by --------------------------------------------------------------------
 
 
-def _extended(known, file, functions):
+def extended(known, file, functions):
     """A table with more functions of a file."""
     return {**known, file: {**known[file], **functions}}
 
@@ -59,19 +59,19 @@ OWN_FILES = changed(URIS, {
     "FormatReader.next": ("af70c8afb5", "6efa9291a6"),
 })
 
-VIRTUAL_URIS = _extended(changed(URIS, {
+VIRTUAL_URIS = extended(changed(URIS, {
     "ConfigArguments.derive_configurations": ("4d1148fb13",),
     "ConfigArguments.get_global_map_index": ("958990130b",),
 }), "utils/config.py", virtual.KNOWN)
 
-VIRTUAL = _extended(changed(OWN_FILES, {
+VIRTUAL = extended(changed(OWN_FILES, {
     "DLIOBenchmark.initialize": ("516405a665",),
     "ConfigArguments.derive_configurations": ("6ca067c135", "248c76d288"),
     "ConfigArguments.get_global_map_index": ("958990130b",),
     "FormatReader.next": ("6efa9291a6",),
 }), "utils/config.py", virtual.KNOWN)
 
-ITERABLE = _extended(changed(VIRTUAL, {
+ITERABLE = extended(changed(VIRTUAL, {
     "ConfigArguments.derive_configurations": ("ec9f28f0cd", "acc072fd75"),
     "ConfigArguments.get_global_map_index": ("958990130b", "e1e2991d17"),
     "ConfigArguments.build_sample_map_iter": ("61d58b5a84", "36dc7787e9"),

@@ -13,7 +13,7 @@ from ..patching import replace
 from ..sequences import FileList
 from . import rank0
 from .benchmark import rely_on
-from .bucket import listed
+from .bucket import is_plain, listed, variables
 from .folder import CHUNK, include
 from .tokens import (Names, Refusal, Token, answer_walks, check_order, folder_at_hand,
                      say_refusal)
@@ -72,20 +72,7 @@ def _account(storage, server):
     else:
         path_style = ".amazonaws.com" not in server
         gone.append("AWS_SESSION_TOKEN")  # the class hands none to minio
-    values = {"AWS_ENDPOINT_URL_S3": server, "AWS_REGION": region,
-              "AWS_ACCESS_KEY_ID": storage.access_key_id,
-              "AWS_SECRET_ACCESS_KEY": storage.secret_access_key}
-    if not all(isinstance(value, str) and value for value in values.values()):
-        return None
-    if path_style:
-        values["SHARD_S3_ADDRESSING"] = "path"
-    if "SHARD_TIMEOUT" not in os.environ:
-        values["SHARD_TIMEOUT"] = "10"  # for a request: the unmodified run gives up soon, too
-    values["SHARD_LOG"] = "warn"  # only the reason of a failure is wanted
-    # "NAME" takes a variable away: nothing else may say where the bucket is.
-    return ["%s=%s" % pair for pair in values.items()] + gone + [
-        "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
-        "AWS_PROFILE"]
+    return variables(storage, server, region, path_style, gone)
 
 
 def _bucket_and_prefix(storage, folder):
@@ -100,8 +87,7 @@ def _bucket_and_prefix(storage, folder):
     prefix = parts.path.lstrip("/")
     before = storage.get_uri(os.path.join(folder, "x"))[:-1]
     if (parts.scheme != "s3" or before != "s3://%s/%s/" % (parts.netloc, prefix)
-            or not uri.isprintable()
-            or not parts.netloc.replace("-", "").replace("_", "").replace(".", "").isalnum()):
+            or not is_plain(uri, parts.netloc)):
         raise Refusal("it is not of the form s3://bucket/folder, or folder in the bucket "
                       "storage_root")
     if storage.use_full_object_uri and storage.storage_library != "s3dlio":
