@@ -29,6 +29,7 @@ import sys
 import time
 
 from tests.dlio import configs
+from tests.dlio.matrix_rank import reported
 from tests.harness import options, paths, processes
 from tests.harness.opens import opens_difference, opens_outside, read_opens
 from tests.harness.verdicts import Verdicts, printable
@@ -151,12 +152,7 @@ class Matrix:
 
     def result(self, side, ranks, name, rank):
         """What a rank reported, or that it was stopped before it could."""
-        try:
-            with open(os.path.join(self.folder(side, ranks), name, f"rank{rank}.json"),
-                      encoding="utf-8") as stream:
-                return json.load(stream)
-        except FileNotFoundError:
-            return {"result": "stopped"}
+        return reported(os.path.join(self.folder(side, ranks), name), rank)
 
     def opens(self, side, ranks, name, rank):
         """What a rank has opened."""

@@ -52,16 +52,19 @@ def describe(error):
             "traceback": traceback.format_exc()}
 
 
+def reported(folder, rank):
+    """What a rank has written of a configuration, or that it was stopped before it could."""
+    try:
+        with open(os.path.join(folder, f"rank{rank}.json"), encoding="utf-8") as stream:
+            return json.load(stream)
+    except FileNotFoundError:
+        return {"result": "stopped"}
+
+
 def all_fail(folder, size):
     """True if every rank of the configuration has failed within the grace time."""
-    paths = [os.path.join(folder, f"rank{i}.json") for i in range(size)]
-    if not product.wait_for_others(paths):
-        return False
-    results = []
-    for path in paths:
-        with open(path, encoding="utf-8") as stream:
-            results.append(json.load(stream)["result"])
-    return all(result == "error" for result in results)
+    product.wait_for_others([os.path.join(folder, f"rank{i}.json") for i in range(size)])
+    return all(reported(folder, rank)["result"] == "error" for rank in range(size))
 
 
 def main():

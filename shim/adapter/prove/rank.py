@@ -140,15 +140,16 @@ def release(benchmark):
 
 
 def complete(benchmark, rank):
-    """Run a benchmark to its end: {"EPOCH/BLOCK": steps}, by the results that DLIO has saved; None if it
-    only generates."""
+    """Run a benchmark to its end: its steps; None if it only generates."""
     benchmark.initialize()
     benchmark.run()
     benchmark.finalize()
-    if benchmark.generate_only:
-        return None
-    path = os.path.join(benchmark.output_folder, "%d_output.json" % rank)
-    with open(path, encoding="utf-8") as stream:
+    return None if benchmark.generate_only else steps_of(benchmark.output_folder, rank)
+
+
+def steps_of(folder, rank):
+    """{"EPOCH/BLOCK": steps}, by the results that DLIO has saved."""
+    with open(os.path.join(folder, "%d_output.json" % rank), encoding="utf-8") as stream:
         saved = json.load(stream)
     return {"%s/%s" % (epoch, block): len(loads) for epoch, values in saved.items() if epoch.isdigit()
             for block, loads in values["load"].items()}
