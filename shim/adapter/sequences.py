@@ -254,7 +254,7 @@ class Indices(ListLike):
         return "<libshard: %d samples from %d on>" % (len(self._range), self._range.start)
 
     def __reduce__(self):
-        return Indices, (self._range.start, self._range.stop, self._permutation)
+        return type(self), (self._range.start, self._range.stop, self._permutation)
 
 
 class NumpyIndices(Indices):
@@ -265,9 +265,6 @@ class NumpyIndices(Indices):
 
         made = super().__getitem__(i)
         return numpy.array(made, numpy.int64) if isinstance(i, slice) else numpy.int64(made)
-
-    def __reduce__(self):
-        return NumpyIndices, super().__reduce__()[1]
 
 
 class SampleNumbers(Indices):
@@ -509,26 +506,20 @@ class ByteCounts(collections.abc.MutableMapping):
         self._positions = array.array("I")  # ascending, as files are read
         self._counts = array.array("I")
         self._others = {}
-        self._last = None, -1  # readers ask for the same path several times
-
-    def _position(self, path):
-        if path != self._last[0]:
-            self._last = path, self._files.where(path)
-        return self._last[1]
 
     def _slot(self, path):
-        """(where the path's position is or belongs, whether it is there)."""
-        position = self._position(path)
+        """(the path's position, -1 if it has none, where that is or belongs, whether it is there)."""
+        position = self._files.where(path)
         slot = bisect.bisect_left(self._positions, position)
-        return slot, slot < len(self._positions) and self._positions[slot] == position
+        return position, slot, slot < len(self._positions) and self._positions[slot] == position
 
     def __getitem__(self, path):
-        slot, there = self._slot(path)
+        _, slot, there = self._slot(path)
         return self._counts[slot] if there else self._others[path]
 
     def __setitem__(self, path, count):
-        slot, there = self._slot(path)
-        fits = (self._position(path) >= 0 and type(count) is int and 0 <= count < self.LIMIT)
+        position, slot, there = self._slot(path)
+        fits = position >= 0 and type(count) is int and 0 <= count < self.LIMIT
         if not fits:
             if there:
                 del self._positions[slot], self._counts[slot]
@@ -537,18 +528,18 @@ class ByteCounts(collections.abc.MutableMapping):
             self._counts[slot] = count
         else:
             self._others.pop(path, None)
-            self._positions.insert(slot, self._position(path))
+            self._positions.insert(slot, position)
             self._counts.insert(slot, count)
 
     def __delitem__(self, path):
-        slot, there = self._slot(path)
+        _, slot, there = self._slot(path)
         if there:
             del self._positions[slot], self._counts[slot]
         else:
             del self._others[path]
 
     def __contains__(self, path):
-        return self._slot(path)[1] or path in self._others
+        return self._slot(path)[2] or path in self._others
 
     def __iter__(self):
         files = self._files

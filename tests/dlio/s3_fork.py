@@ -19,7 +19,7 @@ import urllib.parse
 from tests.dlio.matrix import summary
 from tests.dlio.matrix_rank import reported
 from tests.dlio.s3_dlio import ACCESS, BUCKET, ODD, SECRET, Watch, common, content
-from tests.harness import options, paths, processes, s3
+from tests.harness import paths, processes, s3
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.processes import tail
 from tests.harness.proxy import Proxy

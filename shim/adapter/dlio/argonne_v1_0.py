@@ -4,7 +4,7 @@
 Sample maps are of all ranks' samples, and each is made when its dataset's turn comes. File maps
 walk all files, rank after rank, and take each file's samples from the first ones of the order.
 """
-from ..parts import derived, loaders, patches
+from ..parts import derived, patches
 from ..parts.benchmark import served
 from ..patching import replace
 from ..recognise import Family, changed

@@ -5,7 +5,7 @@ have a function of their own.
 """
 from functools import partial
 
-from . import bucket, derived, epochs, folder, loaders, object_store, tensorflow, workers
+from . import bucket, derived, epochs, folder, loaders, tensorflow, workers
 
 # What is done to every DLIO, before the patches of its family.
 EVERYWHERE = {

@@ -9,7 +9,7 @@ from ..native import native
 from ..sequences import FileList
 from .benchmark import rely_on
 from .folder import include
-from .tokens import (Names, Refusal, Token, answer_walks, check_order, folder_at_hand,
+from .tokens import (ARGUMENT, Refusal, answer_walks, check_order, folder_at_hand, names_of,
                      say_refusal)
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
@@ -102,7 +102,7 @@ def _walk(storage, benchmark, kind, node, use_pattern):
 
     args = benchmark.args
     folder = os.path.join(args.data_folder, kind)
-    subfolders = getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval"))
+    subfolders = getattr(benchmark, "num_subfolders_" + ARGUMENT[kind])
     if use_pattern or node != folder or subfolders != 0:
         return None  # DLIO itself stops at sub-folders
     try:
@@ -119,18 +119,21 @@ def _walk(storage, benchmark, kind, node, use_pattern):
     if environment is None:
         return None  # DLIO stops, too
     listing = listed("s3://%s/%s/" % (parts.netloc, node), args, environment)
-    if listing is None:
-        return None
-    files = FileList(listing, folder + "/")
-    name = listing.name(0)
-    return Names(name, Token(name, files))
+    return None if listing is None else names_of(FileList(listing, folder + "/"))
+
+
+def is_known(tree, known):
+    """Whether a storage class is as a table of functions says, which is relied upon then; else that is
+    said."""
+    different = tree.differences(known)
+    if different:
+        say_refusal("storage_type s3", different[0][-1])
+    else:
+        rely_on(known)
+    return not different
 
 
 def patch(module, tree):
     """Patch dlio_benchmark.storage.s3_torch_storage."""
-    different = tree.differences(KNOWN)
-    if different:
-        say_refusal("storage_type s3", different[0][-1])
-        return
-    rely_on(KNOWN)
-    answer_walks(module.S3PyTorchConnectorStorage, _walk, folder_at_hand)
+    if is_known(tree, KNOWN):
+        answer_walks(module.S3PyTorchConnectorStorage, _walk, folder_at_hand)

@@ -77,7 +77,8 @@ def draw_maps(at):
 
 
 def make_maps(at, method):
-    """A method of ConfigArguments, by list and FileList: (its arguments, what came of them)."""
+    """A method of ConfigArguments that makes maps, by list and FileList: (list, FileList, its other
+    arguments, what came of it unmodified)."""
     real, lazy, total, epoch = draw_maps(at)
     at.takes_the_same(original(method), method)
     at.note(files=len(real), total_samples=total, epoch=epoch)

@@ -8,6 +8,8 @@ The plan: {"out": folder, "log": this rank's log of SHARD_STATS, with %d for the
 "list" ends after initialize() and some reconfigure(): its result is all that DLIO has derived. One
 of kind "run" is a whole run: its result is the steps, and the files that were opened.
 
+It is no module of a package: the tests' own ranks (tests/dlio/matrix_rank.py) use its functions, too.
+
 Each rank writes OUT/NAME.N.json. If only some ranks fail, the others are stuck: the job is aborted,
 and whoever has started it runs the rest of the plan in another one.
 """
