@@ -223,7 +223,8 @@ class Matrix:
 
 def lists_on_rank0(args):
     """Whether DLIO lists on rank 0 alone; it is these versions that read ahead, too."""
-    with open(os.path.join(package(args), "utils", "config.py"), encoding="utf-8") as stream:
+    config = os.path.join(configs.package(args.python, args.dlio), "utils", "config.py")
+    with open(config, encoding="utf-8") as stream:
         return "files_pre_sharded" in stream.read()
 
 
@@ -250,15 +251,6 @@ def has(args, module):
     return subprocess.run(command, check=False).returncode == 0
 
 
-def package(args):
-    """The folder of DLIO's package."""
-    if args.dlio:
-        return os.path.join(args.dlio, "dlio_benchmark")
-    command = [args.python, "-c", "import importlib.util as u;"
-               "print(u.find_spec('dlio_benchmark').submodule_search_locations[0])"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
 def is_there(folder, needed):
     """Whether a DLIO has a file, or an argument of that name."""
     if "/" in needed:
@@ -272,7 +264,7 @@ def choose(args):
     chosen = configs.control() if args.control else configs.matrix()
     chosen = [config for config in chosen if re.search(args.filter, config.name)
               and (config.quick or not args.quick or args.control)]
-    folder = package(args) if any(config.needs for config in chosen) else ""
+    folder = configs.package(args.python, args.dlio) if any(config.needs for config in chosen) else ""
     chosen = [config for config in chosen if not config.needs or is_there(folder, config.needs)]
     skipped = []
     if not has(args, "nvidia") or not has(args, "nvidia.dali"):  # a venv of its own has it

@@ -5,7 +5,7 @@ A rank's samples end with the last one there is, sample maps hold numpy.int64 an
 and each map comes with the sum of its sample numbers. The families follow one another in time.
 """
 from ..parts import derived, loaders, patches, virtual
-from ..parts.benchmark import served
+from ..parts.benchmark import where_lazy
 from ..patching import replace
 from ..recognise import Family, changed
 from ..sequences import Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
@@ -81,11 +81,8 @@ def uris(module, args, files):
 def index_map(named, total=derived.sum_of):
     """What replaces get_global_map_index(); named: absolute or uris."""
     def install(module, cls):
-        original = cls.get_global_map_index
-
+        @where_lazy(cls)
         def get_global_map_index(self, file_list, total_samples, epoch_number):
-            if not served(file_list):
-                return original(self, file_list, total_samples, epoch_number)
             import numpy
 
             first, end, _ = _own_samples(self, total_samples)
@@ -105,11 +102,8 @@ def index_map(named, total=derived.sum_of):
 def file_map(kind):
     """What replaces build_sample_map_iter(); kind: ThreadSamples or a class of its shape."""
     def install(module, cls):
-        original = cls.build_sample_map_iter
-
+        @where_lazy(cls)
         def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-            if not served(file_list):
-                return original(self, file_list, total_samples, epoch_number)
             first, end, each = _own_samples(self, total_samples)
             return (derived.deal(module, self, file_list, Indices(first, end), each, epoch_number,
                                  kind), derived.sum_of(first, end))
@@ -122,21 +116,17 @@ def file_map(kind):
 FAMILIES = (
     # A few days: only DALI's samples end with the last one, the sampler's do not yet.
     Family("argonne-lcf, August 2024", AUGUST_2024,
-           patches(index_map(absolute), file_map(ThreadSamples), loaders.past_end,
-                   loaders.clipped)),
+           patches(index_map(absolute), file_map(ThreadSamples), loaders.past_end)),
     # September 2024 to February 2025.
     Family("argonne-lcf, winter 2024", WINTER_2024,
-           patches(index_map(absolute), file_map(ThreadSamples), loaders.clipped,
-                   loaders.clipped)),
+           patches(index_map(absolute), file_map(ThreadSamples))),
     # To November 2025, and the branch mlperf_storage_v2.0.
     Family("argonne-lcf, v2.0", V2_0,
-           patches(index_map(absolute), file_map(ThreadSamples), loaders.clipped,
-                   loaders.clipped)),
+           patches(index_map(absolute), file_map(ThreadSamples))),
     # To June 2026: index maps have URIs.
     Family("argonne-lcf, winter 2025", WINTER_2025,
-           patches(index_map(uris), file_map(ThreadSamples), loaders.clipped, loaders.clipped)),
+           patches(index_map(uris), file_map(ThreadSamples))),
     # Since then: file maps count by position.
     Family("argonne-lcf, June 2026", JUNE_2026,
-           patches(index_map(uris), file_map(ThreadSamplesByPosition), loaders.clipped,
-                   loaders.clipped)),
+           patches(index_map(uris), file_map(ThreadSamplesByPosition))),
 )

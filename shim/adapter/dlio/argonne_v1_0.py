@@ -5,7 +5,7 @@ Sample maps are of all ranks' samples, and each is made when its dataset's turn 
 walk all files, rank after rank, and take each file's samples from the first ones of the order.
 """
 from ..parts import derived, patches
-from ..parts.benchmark import served
+from ..parts.benchmark import where_lazy
 from ..patching import replace
 from ..recognise import Family, changed
 from ..sequences import FileSamples, Indices, NumpyIndices, SampleMap
@@ -30,11 +30,8 @@ KNOWN = changed(pypi.KNOWN, {
 
 def index_map(_module, cls):
     """Replace get_global_map_index()."""
-    original = cls.get_global_map_index
-
+    @where_lazy(cls)
     def get_global_map_index(self, file_list, total_samples):
-        if not served(file_list):
-            return original(self, file_list, total_samples)
         if total_samples > len(file_list) * self.num_samples_per_file:
             raise IndexError("list index out of range")
         return SampleMap(file_list.absolute(), 0, total_samples, self.num_samples_per_file)
@@ -44,11 +41,8 @@ def index_map(_module, cls):
 
 def file_map(module, cls):
     """Replace build_sample_map_iter(): {rank: {thread: its samples}}."""
-    original = cls.build_sample_map_iter
-
+    @where_lazy(cls)
     def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-        if not served(file_list):
-            return original(self, file_list, total_samples, epoch_number)
         import numpy
 
         threads = 1

@@ -115,23 +115,19 @@ FAMILIES = (
     Family("MLCommons, April 2026, virtual", VIRTUAL_URIS, _virtual(ThreadSamples)),
     # A few days in April: file maps go on from the rank's first file.
     Family("MLCommons, mid-April 2026", OWN_FILES,
-           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamplesFromOwnFile),
-                   loaders.clipped, loaders.clipped)),
+           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamplesFromOwnFile))),
     # To the middle of April: file maps have URIs, too.
     Family("MLCommons, April 2026", URIS,
-           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamples),
-                   loaders.clipped, loaders.clipped)),
+           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamples))),
     # March 2026: argonne-lcf's main, but other data generation and checkpoints.
     Family("MLCommons, March 2026", MARCH,
-           patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples),
-                   loaders.clipped, loaders.clipped)),
+           patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples))),
     # Two branches of February and March: an index map that is made of vectors.
     Family("MLCommons, vectorized", VECTORS,
            patches(argonne.index_map(argonne.absolute, _vector_sum),
-                   argonne.file_map(ThreadSamples), loaders.clipped, loaders.clipped)),
+                   argonne.file_map(ThreadSamples))),
     # A branch of January 2026: sub-folders' files are sorted by their paths.
     Family("MLCommons, January 2026", BY_PATH,
-           {**patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples),
-                      loaders.clipped, loaders.clipped),
+           {**patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples)),
             "dlio_benchmark.storage.file_storage": partial(folder.patch, order="path")}),
 )

@@ -15,7 +15,7 @@ EVERYWHERE = {
 }
 
 
-def patches(index_map, file_map, sampler_indices, dali_indices):
+def patches(index_map, file_map, sampler_indices=loaders.clipped, dali_indices=loaders.clipped):
     """The patches of a DLIO that lists its dataset on every rank.
 
     index_map, file_map            put get_global_map_index() and build_sample_map_iter() into

@@ -111,6 +111,21 @@ def served(*lists):
     return why is None
 
 
+def where_lazy(cls):
+    """Decorates a function that answers where the list of files that it is given is lazy; else the
+    class's own method of that name does."""
+    def decorate(function):
+        original = getattr(cls, function.__name__)
+
+        def method(self, file_list, *rest, **more):
+            return (function if served(file_list) else original)(self, file_list, *rest, **more)
+
+        method.__name__ = function.__name__
+        return method
+
+    return decorate
+
+
 def rely_on(known):
     """From now on the functions of this table must be those that were recognised, too."""
     _relied.append(known)

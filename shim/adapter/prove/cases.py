@@ -80,7 +80,6 @@ def make_maps(at, method):
     """A method of ConfigArguments that makes maps, by list and FileList: (list, FileList, its other
     arguments, what came of it unmodified)."""
     real, lazy, total, epoch = draw_maps(at)
-    at.takes_the_same(original(method), method)
     at.note(files=len(real), total_samples=total, epoch=epoch)
     rest, made = (total, epoch)[:len(_takes(method)) - 2], []
     for function, files in ((original(method), real), (method, lazy)):
@@ -159,7 +158,6 @@ def sampler(at):
     total = pick.choice((pick.randint(0, 200), pick.randint(0, 20) * size))
     args = [pick.choice((pick.randrange(size), size - 1)), size, total]
     theirs = original(cls.__init__)
-    at.takes_the_same(theirs, cls.__init__, more=True)
     rest = {"shuffle": pick.choice([*at.config.Shuffle, "off"]), "epochs": 2,
             "seed": pick.choice((7, 123))}
     args += [rest.get(name, 0) for name in _takes(theirs)[4:]]
@@ -315,7 +313,6 @@ def dali(at):
                          "nvidia.dali.fn", "nvidia.dali.types", "nvidia.dali.tfrecord")
     module = module_of("data_loader.dali_data_loader")
     cls, pick = module.DaliIndexDataset, at.random
-    at.takes_the_same(original(cls.__init__), cls.__init__, more=True)
     size = pick.choice((1, 2, 3, 7, pick.randint(1, 60)))
     total = pick.choice((pick.randint(0, 200), pick.randint(0, 20) * size))
     given = ["jpeg", "train", 1, pick.randrange(size), size, total,

@@ -6,7 +6,6 @@ that main.py is to know: {"say": text}, {"proven": [functions]}, or {"differs": 
 """
 import ast
 import importlib
-import inspect
 import json
 import os
 import random
@@ -159,14 +158,6 @@ class At:
         if theirs != ours:
             raise Differs(self.blamed, self.told(), "%s: %s" % (what, _short(theirs, ours)[0]),
                           "%s: %s" % (other, _short(theirs, ours)[1]))
-
-    def takes_the_same(self, theirs, ours, more=False):
-        """The adapter's function takes what DLIO's does."""
-        one, other = (list(inspect.signature(function).parameters) for function in (theirs, ours))
-        if more:  # the adapter's names the first ones only
-            other = [name for name in other if name not in ("args", "kwargs")]
-            one = one[:len(other)]
-        self.same(one, other, "DLIO's parameters", "the adapter's parameters")
 
 
 # Options that cases draw, and that no case needs to vary.

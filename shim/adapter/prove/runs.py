@@ -316,12 +316,22 @@ class Runner:
         out = os.path.join(self.scratch, "%s-%d" % (side, ranks))
         shutil.rmtree(out, ignore_errors=True)
         os.makedirs(out)
-        rest = list(cases)
 
         def path(case, rank):
             return os.path.join(out, "%s.%d.json" % (case["name"], rank))
 
+        def results(case):
+            found = []
+            for rank in range(ranks):
+                try:
+                    with open(path(case, rank), encoding="utf-8") as stream:
+                        found.append(json.load(stream))
+                except OSError:
+                    found.append(None)
+            return found
+
         names, roots = self.names() if side != "generate" else ({}, {})
+        rest = list(cases)
         while rest:
             self.jobs += 1
             variables, log = self.variables(side, ranks)
@@ -333,29 +343,16 @@ class Runner:
                                lambda rest=rest: sum(os.path.exists(path(case, 0))
                                                      for case in rest))
             # The first one that not all ranks have ended is where the job was stopped.
-            done = next((i for i, case in enumerate(rest) if not all(
-                os.path.exists(path(case, rank)) for rank in range(ranks))), len(rest))
-            if done == len(rest):
-                break
-            if reason == "time":
+            done = next((i for i, case in enumerate(rest) if None in results(case)), len(rest))
+            if done < len(rest) and reason == "time":
                 raise Fault(TOO_LONG)
-            if done == 0 and rest is not cases and not any(
-                    os.path.exists(path(rest[0], rank)) for rank in range(ranks)) and (
-                        self.jobs > 12):
+            if done == 0 and self.jobs > 12 and results(rest[0]).count(None) == ranks:
                 raise Fault("runs of this DLIO do not start: %s" % self.tail(out))
             rest = rest[done + 1:]
-        results = {}
-        for case in cases:
-            results[case["name"]] = found = []
-            for rank in range(ranks):
-                try:
-                    with open(path(case, rank), encoding="utf-8") as stream:
-                        found.append(json.load(stream))
-                except OSError:
-                    found.append(None)
-        if len(cases) > 1 and all(one is None for found in results.values() for one in found):
+        every = {case["name"]: results(case) for case in cases}
+        if len(cases) > 1 and all(found.count(None) == ranks for found in every.values()):
             raise Fault("runs of this DLIO do not start: %s" % self.tail(out))
-        return results
+        return every
 
     def tail(self, out):
         """The last line of a job's log that says something."""
