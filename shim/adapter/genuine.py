@@ -78,13 +78,17 @@ def is_genuine(value, owner, name):
     return isinstance(value, DATA)
 
 
-def names_in(code):
-    """The names that a code object uses, and those that lie in it."""
-    found = set(code.co_names)
+def inside(code):
+    """The code objects that lie in a code object, at any depth."""
     for one in code.co_consts:
         if isinstance(one, types.CodeType):
-            found |= names_in(one)
-    return found
+            yield one
+            yield from inside(one)
+
+
+def names_in(code):
+    """The names that a code object uses, and those that lie in it."""
+    return {name for one in (code, *inside(code)) for name in one.co_names}
 
 
 def _called(owners):

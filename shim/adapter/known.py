@@ -59,12 +59,6 @@ def _text(path):
         raise Distrust("%s; %s, or set SHARD_KNOWN" % (error.strerror, remedy)) from None
 
 
-def _is_table(functions):
-    return isinstance(functions, dict) and all(
-        isinstance(prints, dict) and all(isinstance(one, str) for one in prints.values())
-        for prints in functions.values())
-
-
 def _are_helpers(helpers):
     return isinstance(helpers, dict) and set(helpers) == {"listing", "others"} and all(
         isinstance(table, dict) and all(isinstance(names, list) and all(
@@ -85,7 +79,7 @@ def read(path):
         held = None
     proofs = held.get("proofs") if isinstance(held, dict) else None
     if not isinstance(proofs, list) or held.get("libshard known") != FORMAT or not all(
-            isinstance(proof, dict) and _is_table(proof.get("functions"))
+            isinstance(proof, dict) and isinstance(proof.get("functions"), dict)
             and all(isinstance(proof.get(word), str)
                     for word in ("family", "libshard", "adapter", "date")) for proof in proofs):
         raise Distrust("it is damaged; remove it, and run 'shardctl prove' again")

@@ -137,6 +137,14 @@ def _changing(name):
     return change
 
 
+def _by_a_copy(name):
+    def answer(self, other):
+        return getattr(list(self), name)(list(other)) if isinstance(other, list) else NotImplemented
+
+    answer.__name__ = name
+    return answer
+
+
 def _real(value):
     """A value as a list or dict of its own, if it acts as one."""
     if isinstance(value, (ListLike, DictLike)):
@@ -167,21 +175,6 @@ class ListLike(collections.abc.Sequence):
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
-    def __lt__(self, other):
-        return list(self) < list(other) if isinstance(other, list) else NotImplemented
-
-    def __le__(self, other):
-        return list(self) <= list(other) if isinstance(other, list) else NotImplemented
-
-    def __gt__(self, other):
-        return list(self) > list(other) if isinstance(other, list) else NotImplemented
-
-    def __ge__(self, other):
-        return list(self) >= list(other) if isinstance(other, list) else NotImplemented
-
-    def __add__(self, other):
-        return list(self) + list(other) if isinstance(other, list) else NotImplemented
-
     def __radd__(self, other):
         # Python asks for this for `other += self`, too, before it extends `other`.
         if not isinstance(other, list) or not _is_sum():
@@ -209,6 +202,8 @@ class ListLike(collections.abc.Sequence):
     for _name in ("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse",
                   "__setitem__", "__delitem__", "__iadd__", "__imul__"):
         locals()[_name] = _changing(_name)
+    for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__add__"):
+        locals()[_name] = _by_a_copy(_name)
     del _name
 
 

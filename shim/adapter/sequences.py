@@ -20,6 +20,16 @@ CHUNK = 1024  # paths that TensorFlow gets at once
 RECIPE = struct.Struct("@QPqqQQQQPQQQ")  # struct recipe of elements.c
 
 
+def _place(i, length):
+    """Where a list of this length has its element i, which may count from the end."""
+    i = operator.index(i)
+    if i < 0:
+        i += length
+    if not 0 <= i < length:
+        raise IndexError("list index out of range")
+    return i
+
+
 class FileList(ListLike):
     """Paths of a listing as a list: elements start, start + step, ... of `length`, permuted or not.
 
@@ -45,15 +55,17 @@ class FileList(ListLike):
             i = int(self._permutation.indices[i])
         return self._start + i * self._step
 
-    def view(self, prefix=None):
-        """The same elements, in the order they have now."""
-        return FileList(self.listing, self.prefix if prefix is None else prefix, self._start,
-                        self._step, self._length, self._permutation)
+    def view(self, **others):
+        """The same elements, in the order they have now; or others, by attributes that differ."""
+        made = object.__new__(FileList)
+        vars(made).update({**vars(self), **others})
+        made._forget()
+        return made
 
     def absolute(self):
         """A view with os.path.abspath() of every element; names have no '.' or '..' parts."""
         base = os.path.abspath(self.prefix)
-        return self.view(base if base.endswith("/") else base + "/")
+        return self.view(prefix=base if base.endswith("/") else base + "/")
 
     def in_order(self):
         """The same elements, in the order of the listing."""
@@ -61,7 +73,7 @@ class FileList(ListLike):
             import numpy
 
             return self.at(numpy.sort(self.positions()))
-        return FileList(self.listing, self.prefix, self._start, self._step, self._length)
+        return self.view(_permutation=None)
 
     def is_reshuffled(self):
         """Whether EpochShuffle orders it."""
@@ -86,10 +98,7 @@ class FileList(ListLike):
 
     def moved(self, places):
         """If EpochShuffle orders it: the list from so many places further on; else itself."""
-        if not self.is_reshuffled():
-            return self
-        return FileList(self.listing, self.prefix, self._start, self._step, self._length,
-                        self._permutation.moved(places))
+        return self.view(_permutation=self._permutation.moved(places)) if self.is_reshuffled() else self
 
     def positions(self):
         """Where in the listing the elements are: an array of the caller's own."""
@@ -131,15 +140,10 @@ class FileList(ListLike):
             start, stop, step = i.indices(self._length)
             length = len(range(start, stop, step))
             if self._permutation is not None:
-                return FileList(self.listing, self.prefix, self._start, self._step, length,
-                                self._permutation.part(i))
-            return FileList(self.listing, self.prefix, self._start + start * self._step,
-                            self._step * step, length)
-        i = operator.index(i)
-        if i < 0:
-            i += self._length
-        if not 0 <= i < self._length:
-            raise IndexError("list index out of range")
+                return self.view(_length=length, _permutation=self._permutation.part(i))
+            return self.view(_start=self._start + start * self._step, _step=self._step * step,
+                             _length=length)
+        i = _place(i, self._length)
         if self._recipe is None:
             self._write()
         return self.prefix + self.listing.name(self._position(i))
@@ -250,7 +254,7 @@ class Indices(ListLike):
         return "<libshard: %d samples from %d on>" % (len(self._range), self._range.start)
 
     def __reduce__(self):
-        return Indices, (self._range.start, self._range.stop, self._permutation)
+        return type(self), (self._range.start, self._range.stop, self._permutation)
 
 
 class NumpyIndices(Indices):
@@ -261,9 +265,6 @@ class NumpyIndices(Indices):
 
         made = super().__getitem__(i)
         return numpy.array(made, numpy.int64) if isinstance(i, slice) else numpy.int64(made)
-
-    def __reduce__(self):
-        return NumpyIndices, super().__reduce__()[1]
 
 
 class SampleNumbers(Indices):
@@ -419,12 +420,7 @@ class ThreadSamples(ListLike):
     def __getitem__(self, k):
         if isinstance(k, slice):
             return [self._at(i) for i in range(*k.indices(self._length))]
-        k = operator.index(k)
-        if k < 0:
-            k += self._length
-        if not 0 <= k < self._length:
-            raise IndexError("list index out of range")
-        return self._at(k)
+        return self._at(_place(k, self._length))
 
     def __repr__(self):
         return "<libshard: %d samples of thread %d>" % (self._length, self._thread)
@@ -472,10 +468,7 @@ class FileSamples(ListLike):
     def __getitem__(self, k):
         if isinstance(k, slice):
             return [self._at(position) for position in self._positions[k]]
-        try:
-            return self._at(self._positions[operator.index(k)])
-        except IndexError:
-            raise IndexError("list index out of range") from None
+        return self._at(self._positions[_place(k, len(self))])
 
     def __repr__(self):
         return "<libshard: %d samples of %r>" % (len(self), self._files)
@@ -513,26 +506,20 @@ class ByteCounts(collections.abc.MutableMapping):
         self._positions = array.array("I")  # ascending, as files are read
         self._counts = array.array("I")
         self._others = {}
-        self._last = None, -1  # readers ask for the same path several times
-
-    def _position(self, path):
-        if path != self._last[0]:
-            self._last = path, self._files.where(path)
-        return self._last[1]
 
     def _slot(self, path):
-        """(where the path's position is or belongs, whether it is there)."""
-        position = self._position(path)
+        """(the path's position, -1 if it has none, where that is or belongs, whether it is there)."""
+        position = self._files.where(path)
         slot = bisect.bisect_left(self._positions, position)
-        return slot, slot < len(self._positions) and self._positions[slot] == position
+        return position, slot, slot < len(self._positions) and self._positions[slot] == position
 
     def __getitem__(self, path):
-        slot, there = self._slot(path)
+        _, slot, there = self._slot(path)
         return self._counts[slot] if there else self._others[path]
 
     def __setitem__(self, path, count):
-        slot, there = self._slot(path)
-        fits = (self._position(path) >= 0 and type(count) is int and 0 <= count < self.LIMIT)
+        position, slot, there = self._slot(path)
+        fits = position >= 0 and type(count) is int and 0 <= count < self.LIMIT
         if not fits:
             if there:
                 del self._positions[slot], self._counts[slot]
@@ -541,18 +528,18 @@ class ByteCounts(collections.abc.MutableMapping):
             self._counts[slot] = count
         else:
             self._others.pop(path, None)
-            self._positions.insert(slot, self._position(path))
+            self._positions.insert(slot, position)
             self._counts.insert(slot, count)
 
     def __delitem__(self, path):
-        slot, there = self._slot(path)
+        _, slot, there = self._slot(path)
         if there:
             del self._positions[slot], self._counts[slot]
         else:
             del self._others[path]
 
     def __contains__(self, path):
-        return self._slot(path)[1] or path in self._others
+        return self._slot(path)[2] or path in self._others
 
     def __iter__(self):
         files = self._files

@@ -10,25 +10,26 @@ import struct
 from .native import WARN, native
 
 
+def _view(memory, n, dtype, more):
+    """The array in the memory of a file that has `more` bytes before it."""
+    import numpy
+
+    return numpy.frombuffer(memory, dtype, n, native().KEPT_HEADER + more)
+
+
 def _filed(indices_of, n, dtype, key, more=0):
     """(array of n kept in the node's cache by this key, the `more` bytes before it). If no process
     has made it, indices_of fills it, and returns those bytes."""
     import mmap
 
-    import numpy
-
     at = native().KEPT_HEADER + more
-
-    def view(memory):
-        return numpy.frombuffer(memory, dtype, n, at)
-
     fd, making = native().kept_begin(key, more + n * dtype.itemsize)
     try:
         if making:
             good = False
             try:
                 with mmap.mmap(fd, at + n * dtype.itemsize) as memory:
-                    memory[at - more:at] = indices_of(view(memory)).ljust(more, b"\0")
+                    memory[at - more:at] = indices_of(_view(memory, n, dtype, more)).ljust(more, b"\0")
                 good = True
             finally:
                 native().kept_end(making, good)
@@ -36,21 +37,18 @@ def _filed(indices_of, n, dtype, key, more=0):
         memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
     finally:
         os.close(fd)
-    return view(memory), memory[at - more:at]
+    return _view(memory, n, dtype, more), memory[at - more:at]
 
 
 def _mapped(n, dtype, key, more=0):
     """The same of what is kept already; OSError."""
     import mmap
 
-    import numpy
-
     fd = native().kept_open(key, more + n * dtype.itemsize)
     try:
-        memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+        return _view(mmap.mmap(fd, 0, prot=mmap.PROT_READ), n, dtype, more)
     finally:
         os.close(fd)
-    return numpy.frombuffer(memory, dtype, n, native().KEPT_HEADER + more)
 
 
 class Permutation:
@@ -100,7 +98,7 @@ class Permutation:
 
     def __reduce__(self):
         if self.key is None:
-            return _permutation_of, (self.indices.tobytes(), str(self.indices.dtype), self.states)
+            return _unpickled, (Permutation, self.indices.tobytes(), str(self.indices.dtype), self.states)
         return _permutation_from, (self.key, len(self.indices), self.states)
 
     @classmethod
@@ -212,20 +210,14 @@ class Kept(Permutation):
 
     def __reduce__(self):
         if self.key is None:
-            return _kept_of, (self.indices.tobytes(), str(self.indices.dtype))
+            return _unpickled, (Kept, self.indices.tobytes(), str(self.indices.dtype))
         return Kept.mapped, (self.key, len(self.indices), str(self.indices.dtype))
 
 
-def _kept_of(data, dtype):
+def _unpickled(kind, data, dtype, *states):
     import numpy
 
-    return Kept(numpy.frombuffer(data, dtype))
-
-
-def _permutation_of(data, dtype, states):
-    import numpy
-
-    return Permutation(numpy.frombuffer(data, dtype), states)
+    return kind(numpy.frombuffer(data, dtype), *states)
 
 
 def _permutation_from(key, n, states):

@@ -9,7 +9,6 @@ that the tests do not rest on our own logger alone.
 """
 import collections
 import dataclasses
-import json
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ import sys
 import time
 
 from tests.dlio import configs
+from tests.dlio.matrix_rank import product
 from tests.harness import options, processes
 from tests.harness.opens import opens_difference, read_opens, read_strace
 from tests.harness.processes import tail
@@ -55,13 +55,10 @@ def runs():
 
 def read_steps(folder, rank):
     """Steps of each epoch and block, from the results DLIO has saved; None if there are none."""
-    path = os.path.join(folder, f"{rank}_output.json")
-    if not os.path.exists(path):
+    try:
+        return product.steps_of(folder, rank)
+    except FileNotFoundError:
         return None
-    with open(path, encoding="utf-8") as stream:
-        output = json.load(stream)
-    return {f"{epoch}/{block}": len(loads) for epoch, values in output.items()
-            if epoch.isdigit() for block, loads in values["load"].items()}
 
 
 class Cli:

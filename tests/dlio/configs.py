@@ -6,6 +6,7 @@ configuration doesn't say otherwise): what a run opens then repeats exactly.
 import dataclasses
 import os
 import shutil
+import subprocess
 
 TRAIN_FILES = 32
 VALID_FILES = 16
@@ -14,6 +15,15 @@ FOLDERS = 10
 # Names that go wrong in careless code; every one sorts among DLIO's own img_*.
 ODD_NAMES = ["img_ with  spaces", "img_'quote\"", "img_new\nline", "img_back\\slash", "img_[1]*?",
              "img_é ü 日本", "img_\U0001f600", "img_%s{0}$HOME", "-img", "IMG"]
+
+
+def package(python, tree=""):
+    """The folder of DLIO's package: in a tree, or as an interpreter finds it."""
+    if tree:
+        return os.path.join(os.path.abspath(tree), "dlio_benchmark")
+    code = ("import importlib.util as u;"
+            "print(u.find_spec('dlio_benchmark').submodule_search_locations[0])")
+    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One MPI rank of epochs.py: runs configurations as rank.py does, and marks in the log of opens
+"""One MPI rank of epochs.py: runs configurations as matrix_rank.py does, and marks in the log of opens
 where training for an epoch ends, or evaluating after it.
 
     mpirun -n R python tests/dlio/epochs_rank.py PLAN.json
@@ -7,13 +7,13 @@ The plan: {"out": folder, "runs": [{"name": str, "overrides": [str], "env": {NAM
 "fresh": whether DLIO is changed so that each epoch has workers of its own}]}. A run's messages go
 to OUT/NAME/rankN.err, its opens and marks to OUT/NAME/rankN.log.
 """
-import gc
 import json
 import os
 import pickle
 import sys
 
-import rank as one_rank  # beside this file
+import matrix_rank as one_rank  # beside this file
+from matrix_rank import product
 
 fresh = False
 
@@ -69,10 +69,7 @@ def main():
     global fresh
     with open(sys.argv[1], encoding="utf-8") as stream:
         plan = json.load(stream)
-    from dlio_benchmark.utils.utility import DLIOMPI
-    DLIOMPI.get_instance().initialize()
-    from mpi4py import MPI
-    comm = MPI.COMM_WORLD.Dup()
+    comm = product.start()
     mark_epochs()
     allow_fresh_workers()
     errors = os.dup(2)
@@ -88,15 +85,14 @@ def main():
             result = one_rank.run(run["overrides"], comm.rank)
         except (Exception, SystemExit) as error:  # pylint: disable=broad-except
             result = one_rank.describe(error)
-        gc.collect()
+        product.collect(run is plan["runs"][0])
         os.dup2(errors, 2)
         for name in (*run["env"], "OPENLOG"):
             del os.environ[name]
-        one_rank.write_json(os.path.join(folder, f"rank{comm.rank}.json"), result)
+        product.write_json(os.path.join(folder, f"rank{comm.rank}.json"), result)
         if result["result"] != "ok":
             comm.Abort(3)
-    comm.Barrier()
-    MPI.Finalize()
+    product.finish(comm)
 
 
 if __name__ == "__main__":

@@ -34,13 +34,15 @@ WHY = {
 def adapter():
     """The adapter's modules `dlio` and `recognise`, without starting anything."""
     folder = os.path.join(paths.REPO, "shim", "adapter")
+    os.environ["SHARD_ADAPTER"] = "off"  # the library is loaded for its functions only
 
     def modules_of(name):
         return sorted(file[:-len(".py")] for file in os.listdir(os.path.join(folder, name))
                       if file.endswith(".py") and file != "__init__.py")
 
     package = types.ModuleType("_libshard")
-    package.__dict__.update(__path__=[folder, os.path.join(paths.BUILD, "gen", "adapter")], LIBRARY="", SOURCES={}, STARTED=0,
+    package.__dict__.update(__path__=[folder, os.path.join(paths.BUILD, "gen", "adapter")],
+                            LIBRARY=paths.LIBRARY, SOURCES={}, STARTED=0,
                             modules_of=modules_of)
     sys.modules["_libshard"] = package
     return importlib.import_module("_libshard.dlio"), importlib.import_module("_libshard.recognise")

@@ -29,6 +29,7 @@ import sys
 import time
 
 from tests.dlio import configs
+from tests.dlio.matrix_rank import reported
 from tests.harness import options, paths, processes
 from tests.harness.opens import opens_difference, opens_outside, read_opens
 from tests.harness.verdicts import Verdicts, printable
@@ -107,7 +108,7 @@ class Matrix:
                 return "stalled" if time.monotonic() - progress[1] > self.args.stall else ""
 
             command = processes.mpi_command(
-                ranks, [self.args.python, paths.source("dlio", "rank.py"), plan_file], preload, env)
+                ranks, [self.args.python, paths.source("dlio", "matrix_rank.py"), plan_file], preload, env)
             _, reason = processes.run_job(command, self.environment, self.workdir,
                                           os.path.join(out, "job.log"), stalled, 3600)
             started = [i for i, (name, _) in enumerate(rest)
@@ -151,12 +152,7 @@ class Matrix:
 
     def result(self, side, ranks, name, rank):
         """What a rank reported, or that it was stopped before it could."""
-        try:
-            with open(os.path.join(self.folder(side, ranks), name, f"rank{rank}.json"),
-                      encoding="utf-8") as stream:
-                return json.load(stream)
-        except FileNotFoundError:
-            return {"result": "stopped"}
+        return reported(os.path.join(self.folder(side, ranks), name), rank)
 
     def opens(self, side, ranks, name, rank):
         """What a rank has opened."""
@@ -227,7 +223,8 @@ class Matrix:
 
 def lists_on_rank0(args):
     """Whether DLIO lists on rank 0 alone; it is these versions that read ahead, too."""
-    with open(os.path.join(package(args), "utils", "config.py"), encoding="utf-8") as stream:
+    config = os.path.join(configs.package(args.python, args.dlio), "utils", "config.py")
+    with open(config, encoding="utf-8") as stream:
         return "files_pre_sharded" in stream.read()
 
 
@@ -254,15 +251,6 @@ def has(args, module):
     return subprocess.run(command, check=False).returncode == 0
 
 
-def package(args):
-    """The folder of DLIO's package."""
-    if args.dlio:
-        return os.path.join(args.dlio, "dlio_benchmark")
-    command = [args.python, "-c", "import importlib.util as u;"
-               "print(u.find_spec('dlio_benchmark').submodule_search_locations[0])"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
 def is_there(folder, needed):
     """Whether a DLIO has a file, or an argument of that name."""
     if "/" in needed:
@@ -276,7 +264,7 @@ def choose(args):
     chosen = configs.control() if args.control else configs.matrix()
     chosen = [config for config in chosen if re.search(args.filter, config.name)
               and (config.quick or not args.quick or args.control)]
-    folder = package(args) if any(config.needs for config in chosen) else ""
+    folder = configs.package(args.python, args.dlio) if any(config.needs for config in chosen) else ""
     chosen = [config for config in chosen if not config.needs or is_there(folder, config.needs)]
     skipped = []
     if not has(args, "nvidia") or not has(args, "nvidia.dali"):  # a venv of its own has it

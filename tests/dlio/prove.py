@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from tests.dlio import refactored
+from tests.dlio import configs, refactored
 from tests.harness import options, paths, processes
 from tests.harness.verdicts import Verdicts
 
@@ -214,15 +214,7 @@ class Prove:
 
     def __init__(self, args, workdir):
         self.args, self.workdir = args, workdir
-        self.source = self._locate()
-
-    def _locate(self):
-        if self.args.dlio:
-            return os.path.join(os.path.abspath(self.args.dlio), "dlio_benchmark")
-        code = "import importlib.util as u; print(u.find_spec('dlio_benchmark')" \
-               ".submodule_search_locations[0])"
-        return subprocess.run([self.args.python, "-c", code], capture_output=True, text=True,
-                              check=True).stdout.strip()
+        self.source = configs.package(args.python, args.dlio)
 
     def copy(self, name, *changes):
         """A copy of the tree, where each change(files) has changed {file: text}."""

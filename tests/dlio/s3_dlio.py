@@ -22,6 +22,7 @@ import urllib.parse
 import numpy
 
 from tests.dlio.matrix import summary
+from tests.dlio.matrix_rank import reported
 from tests.harness import options, paths, processes, s3
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.processes import tail
@@ -209,7 +210,7 @@ class Runs:
             if side == "shim":
                 env.update(SHARD_CACHE_DIR=os.path.join(self.work, "cache"), SHARD_LOG="debug")
                 preload = [self.args.preload]
-            command = processes.mpi_command(ranks, [self.args.python, paths.source("dlio", "rank.py"), plan],
+            command = processes.mpi_command(ranks, [self.args.python, paths.source("dlio", "matrix_rank.py"), plan],
                                          preload, env)
             environment = {k: v for k, v in self.environment.items() if not k.startswith("AWS_")}
             status, reason = processes.run_job(command, environment, self.work, log, watch.look, 600)
@@ -220,12 +221,10 @@ class Runs:
 
     def result(self, side, ranks, name, rank):
         """What a rank reported."""
-        path = os.path.join(self.work, side, f"n{ranks}", name, f"rank{rank}")
-        try:
-            with open(path + ".json", encoding="utf-8") as stream:
-                return json.load(stream), read_opens(path + ".log")
-        except FileNotFoundError:
-            return {"result": "stopped"}, collections.Counter()
+        folder = os.path.join(self.work, side, f"n{ranks}", name)
+        result = reported(folder, rank)
+        return result, (read_opens(os.path.join(folder, f"rank{rank}.log")) if result["result"] != "stopped"
+                        else collections.Counter())
 
     def compare(self, ranks, run):
         """Differences as lines, and the sums of opens and steps."""

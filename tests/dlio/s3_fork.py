@@ -17,8 +17,9 @@ import time
 import urllib.parse
 
 from tests.dlio.matrix import summary
+from tests.dlio.matrix_rank import reported
 from tests.dlio.s3_dlio import ACCESS, BUCKET, ODD, SECRET, Watch, common, content
-from tests.harness import options, paths, processes, s3
+from tests.harness import paths, processes, s3
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.processes import tail
 from tests.harness.proxy import Proxy
@@ -190,7 +191,7 @@ class Tests:
                            **self.args.env)
                 preload = [self.args.preload, self.args.openlog]
             command = processes.mpi_command(
-                ranks, [self.args.python, paths.source("dlio", "rank.py"), plan], preload, env)
+                ranks, [self.args.python, paths.source("dlio", "matrix_rank.py"), plan], preload, env)
             environment = {k: v for k, v in processes.environment(self.args.python).items()
                            if not k.startswith("AWS_")}
             watch = Watch()
@@ -199,7 +200,7 @@ class Tests:
                                [repr(watch.shown)[:300]] if watch.shown else [])
             with open(log, "rb") as stream:
                 text += stream.read()
-            done = [run for run in left if any(self.result(out, run, rank)["result"] != "stopped"
+            done = [run for run in left if any(reported(os.path.join(out, run.name), rank)["result"] != "stopped"
                                                for rank in range(ranks))]
             if status == 0 and not reason:
                 break
@@ -208,15 +209,6 @@ class Tests:
                 break
             left = left[left.index(done[-1]) + 1:]
         return text
-
-    @staticmethod
-    def result(out, run, rank):
-        """What a rank reported."""
-        try:
-            with open(os.path.join(out, run.name, f"rank{rank}.json"), encoding="utf-8") as stream:
-                return json.load(stream)
-        except FileNotFoundError:
-            return {"result": "stopped"}
 
     def requests(self, proxy, run):
         """(LIST requests by prefix, requests for objects by key) of a run at a proxy."""
@@ -236,7 +228,7 @@ class Tests:
         """Differences of one run as lines, and what is told of it."""
         lines, gets, steps = [], 0, 0
         for rank in range(ranks):
-            bare, shim = (self.result(os.path.join(self.work, side, "own"), run, rank)
+            bare, shim = (reported(os.path.join(self.work, side, "own", run.name), rank)
                           for side in ("bare", "shim"))
             # Which rank fails first, and ends the job for the others, is left to chance.
             chance = "stopped" in (bare["result"], shim["result"])
@@ -267,7 +259,7 @@ class Tests:
 
     def ends(self, side, run, ranks):
         """How those ranks ended that were not ended by another."""
-        results = [self.result(os.path.join(self.work, side, "own"), run, rank) for rank in range(ranks)]
+        results = [reported(os.path.join(self.work, side, "own", run.name), rank) for rank in range(ranks)]
         return {self.plain(result) for result in results if result["result"] != "stopped"}
 
     def plain(self, result):
@@ -313,7 +305,7 @@ class Tests:
             with Proxy(self.endpoint) as proxy:
                 self.job(side, "one", ranks, chosen, [proxy])
             for run in chosen:
-                result = self.result(os.path.join(self.work, side, "one"), run, 0)
+                result = reported(os.path.join(self.work, side, "one", run.name), 0)
                 if result["result"] != "ok":
                     continue
                 for kind in ("train", "valid"):

@@ -195,11 +195,7 @@ class Situations:
         """The installed DLIO with one function changed in a way that matters to nobody."""
         folder = os.path.join(self.work, "changed")
         if not os.path.isdir(folder):
-            where = subprocess.run(
-                [self.args.python, "-c", "import importlib.util as u;"
-                 "print(u.find_spec('dlio_benchmark').submodule_search_locations[0])"],
-                check=True, capture_output=True, text=True).stdout.strip()
-            shutil.copytree(where, os.path.join(folder, "dlio_benchmark"))
+            shutil.copytree(configs.package(self.args.python), os.path.join(folder, "dlio_benchmark"))
             path = os.path.join(folder, "dlio_benchmark", "utils", "config.py")
             with open(path, encoding="utf-8") as stream:
                 text = stream.read()
@@ -226,10 +222,7 @@ class Situations:
                                       os.path.join(folder, "checkpoints$R"))
         program = [python, "-m", "dlio_benchmark.main"]
         if start == "script":
-            found = subprocess.run([python, "-c", "import importlib.util as u;"
-                                    "print(u.find_spec('dlio_benchmark').submodule_search_locations[0])"],
-                                   check=True, capture_output=True, text=True, env=base)
-            program = [python, os.path.join(found.stdout.strip(), "main.py")]
+            program = [python, os.path.join(configs.package(python), "main.py")]
         # Each process has logs of its own; only a shell in it knows its rank.
         script = ('R=${RANK:-${OMPI_COMM_WORLD_RANK:-0}}; export OPENLOG="$0/opens$R" PROBE="$0/probe$R";'
                   ' n=$#; while [ $n -gt 0 ]; do a=$1; shift; n=$((n-1));'

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A log of SHARD_STATS, as `shardctl stats` counts it. */
-#include <getopt.h>
-
-#include "ctl/ctl.h"
-#include "fuzz.h"
+#include "command.h"
 
 static void fuzz(const char *data, size_t size) {
   char log[256], target[128];
   snprintf(log, sizeof(log), "%s", fuzz_file("stats.json.log", data, size));
   snprintf(target, sizeof(target), "%s/counted.json", fuzz_folder());
   char *argv[] = {"stats", "-o", target, log, NULL};
-  optind = 0;
-  int rc = ctl_cmd_stats(4, argv);
+  int rc = run_command(&ctl_cmd_stats, 4, argv);
   RULE(rc == CTL_DONE || access(target, F_OK) != 0);
   fuzz_remove("counted.json");
   fuzz_remove("stats.json.log");

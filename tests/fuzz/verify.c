@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What ranks wrote by SHARD_STATS, separated by NULs, as `shardctl verify` reads it. */
-#include <getopt.h>
-
-#include "ctl/ctl.h"
-#include "fuzz.h"
+#include "command.h"
 
 #define FILES 3
 
@@ -21,8 +18,7 @@ static void fuzz(const char *data, size_t size) {
     free(text);
   }
   if (count > 0) {
-    optind = 0;
-    int rc = ctl_cmd_verify(1 + count, argv);
+    int rc = run_command(&ctl_cmd_verify, 1 + count, argv);
     RULE(rc == CTL_DONE || rc == CTL_FAILED || rc == CTL_USAGE);
   }
   while (count > 0) {

@@ -4,44 +4,26 @@
 A rank's samples end with the last one there is, sample maps hold numpy.int64 and may be shuffled,
 and each map comes with the sum of its sample numbers. The families follow one another in time.
 """
-from ..parts import derived, folder, loaders, patches, virtual
-from ..parts.benchmark import served
+from ..parts import derived, loaders, patches, virtual
+from ..parts.benchmark import where_lazy
 from ..patching import replace
 from ..recognise import Family, changed
 from ..sequences import Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
 from ..shuffles import advance
+from . import pypi
 
 # ---- what they are known by --------------------------------------------------------------------
 
-WINTER_2024 = {
-    "main.py": {
-        "DLIOBenchmark.initialize": ("68690ed772", "8f60488d35"),
-    },
-    "utils/config.py": {
-        "ConfigArguments.derive_configurations": ("2eb0c20bff",),
-        "ConfigArguments.get_global_map_index": ("f91d52ae32",),
-        "ConfigArguments.build_sample_map_iter": ("fc5802707f",),
-        "ConfigArguments.reconfigure": ("fbf8c72534",),
-    },
-    "data_loader/torch_data_loader.py": {
-        "dlio_sampler.__init__": ("06ebdfa4ab", "14b564afcd"),
-        "dlio_sampler.__iter__": ("e6f2068f7a",),
-        "TorchDataset.__init__": ("c6b37649cd",),
-        "TorchDataset.worker_init": ("f599b9cfa1",),
-    },
-    "data_loader/dali_data_loader.py": {
-        "DaliIndexDataset.__init__": ("8c1078f811",),
-    },
-    "reader/reader_handler.py": {
-        "FormatReader.__init__": ("3804645681",),
-        "FormatReader.next": ("fef4848d1b",),
-        "FormatReader.read_index": ("810f7f3fd2",),
-    },
-    "reader/tf_reader.py": {
-        "TFReader.next": ("06c0ef403d",),
-    },
-    **folder.KNOWN,
-}
+WINTER_2024 = changed(pypi.KNOWN, {
+    "DLIOBenchmark.initialize": ("68690ed772", "8f60488d35"),
+    "ConfigArguments.derive_configurations": ("2eb0c20bff",),
+    "ConfigArguments.get_global_map_index": ("f91d52ae32",),
+    "ConfigArguments.build_sample_map_iter": ("fc5802707f",),
+    "ConfigArguments.reconfigure": ("fbf8c72534",),
+    "dlio_sampler.__init__": ("06ebdfa4ab", "14b564afcd"),
+    "dlio_sampler.__iter__": ("e6f2068f7a",),
+    "DaliIndexDataset.__init__": ("8c1078f811",),
+})
 
 AUGUST_2024 = changed(WINTER_2024, {
     "DLIOBenchmark.initialize": ("68690ed772",),
@@ -99,11 +81,8 @@ def uris(module, args, files):
 def index_map(named, total=derived.sum_of):
     """What replaces get_global_map_index(); named: absolute or uris."""
     def install(module, cls):
-        original = cls.get_global_map_index
-
+        @where_lazy(cls)
         def get_global_map_index(self, file_list, total_samples, epoch_number):
-            if not served(file_list):
-                return original(self, file_list, total_samples, epoch_number)
             import numpy
 
             first, end, _ = _own_samples(self, total_samples)
@@ -123,11 +102,8 @@ def index_map(named, total=derived.sum_of):
 def file_map(kind):
     """What replaces build_sample_map_iter(); kind: ThreadSamples or a class of its shape."""
     def install(module, cls):
-        original = cls.build_sample_map_iter
-
+        @where_lazy(cls)
         def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-            if not served(file_list):
-                return original(self, file_list, total_samples, epoch_number)
             first, end, each = _own_samples(self, total_samples)
             return (derived.deal(module, self, file_list, Indices(first, end), each, epoch_number,
                                  kind), derived.sum_of(first, end))
@@ -140,21 +116,17 @@ def file_map(kind):
 FAMILIES = (
     # A few days: only DALI's samples end with the last one, the sampler's do not yet.
     Family("argonne-lcf, August 2024", AUGUST_2024,
-           patches(index_map(absolute), file_map(ThreadSamples), loaders.past_end,
-                   loaders.clipped)),
+           patches(index_map(absolute), file_map(ThreadSamples), loaders.past_end)),
     # September 2024 to February 2025.
     Family("argonne-lcf, winter 2024", WINTER_2024,
-           patches(index_map(absolute), file_map(ThreadSamples), loaders.clipped,
-                   loaders.clipped)),
+           patches(index_map(absolute), file_map(ThreadSamples))),
     # To November 2025, and the branch mlperf_storage_v2.0.
     Family("argonne-lcf, v2.0", V2_0,
-           patches(index_map(absolute), file_map(ThreadSamples), loaders.clipped,
-                   loaders.clipped)),
+           patches(index_map(absolute), file_map(ThreadSamples))),
     # To June 2026: index maps have URIs.
     Family("argonne-lcf, winter 2025", WINTER_2025,
-           patches(index_map(uris), file_map(ThreadSamples), loaders.clipped, loaders.clipped)),
+           patches(index_map(uris), file_map(ThreadSamples))),
     # Since then: file maps count by position.
     Family("argonne-lcf, June 2026", JUNE_2026,
-           patches(index_map(uris), file_map(ThreadSamplesByPosition), loaders.clipped,
-                   loaders.clipped)),
+           patches(index_map(uris), file_map(ThreadSamplesByPosition))),
 )

@@ -4,50 +4,34 @@
 Sample maps are of all ranks' samples, and each is made when its dataset's turn comes. File maps
 walk all files, rank after rank, and take each file's samples from the first ones of the order.
 """
-from ..parts import derived, folder, loaders, patches
-from ..parts.benchmark import served
+from ..parts import derived, patches
+from ..parts.benchmark import where_lazy
 from ..patching import replace
-from ..recognise import Family
+from ..recognise import Family, changed
 from ..sequences import FileSamples, Indices, NumpyIndices, SampleMap
+from . import pypi
 
-KNOWN = {
-    "main.py": {
-        "DLIOBenchmark.initialize": ("68690ed772",),
-    },
-    "utils/config.py": {
-        "ConfigArguments.derive_configurations": ("17ffad0701", "c388144255"),
-        "ConfigArguments.get_global_map_index": ("1f1b23982f",),
-        "ConfigArguments.build_sample_map_iter": ("1800e14892",),
-        "ConfigArguments.reconfigure": ("86679199a6", "8339b1a08d", "b48aa6954b"),
-    },
-    "data_loader/torch_data_loader.py": {
-        "dlio_sampler.__init__": ("e1f6e28c54",),
-        "dlio_sampler.__iter__": ("927c5f9b4e",),
-        "TorchDataset.__init__": ("c6b37649cd",),
-        "TorchDataset.worker_init": ("038d5a774b", "f599b9cfa1"),
-    },
-    "data_loader/dali_data_loader.py": {
-        "DaliIndexDataset.__init__": ("e9c9b59dc9",),
-    },
-    "reader/reader_handler.py": {
-        "FormatReader.__init__": ("b6920b63d4",),
-        "FormatReader.next": ("9e8e074086",),
-        "FormatReader.read_index": ("1088f9041c",),
-    },
-    "reader/tf_reader.py": {
-        "TFReader.next": ("bf67dffcfb", "15e71894e4", "ca3dcb622e", "ffdf8666b3", "f4069c92cd"),
-    },
-    **folder.KNOWN,
-}
+KNOWN = changed(pypi.KNOWN, {
+    "DLIOBenchmark.initialize": ("68690ed772",),
+    "ConfigArguments.derive_configurations": ("17ffad0701", "c388144255"),
+    "ConfigArguments.get_global_map_index": ("1f1b23982f",),
+    "ConfigArguments.build_sample_map_iter": ("1800e14892",),
+    "ConfigArguments.reconfigure": ("86679199a6", "8339b1a08d", "b48aa6954b"),
+    "dlio_sampler.__init__": ("e1f6e28c54",),
+    "dlio_sampler.__iter__": ("927c5f9b4e",),
+    "TorchDataset.worker_init": ("038d5a774b", "f599b9cfa1"),
+    "DaliIndexDataset.__init__": ("e9c9b59dc9",),
+    "FormatReader.__init__": ("b6920b63d4",),
+    "FormatReader.next": ("9e8e074086",),
+    "FormatReader.read_index": ("1088f9041c",),
+    "TFReader.next": ("bf67dffcfb", "15e71894e4", "ca3dcb622e", "ffdf8666b3", "f4069c92cd"),
+})
 
 
 def index_map(_module, cls):
     """Replace get_global_map_index()."""
-    original = cls.get_global_map_index
-
+    @where_lazy(cls)
     def get_global_map_index(self, file_list, total_samples):
-        if not served(file_list):
-            return original(self, file_list, total_samples)
         if total_samples > len(file_list) * self.num_samples_per_file:
             raise IndexError("list index out of range")
         return SampleMap(file_list.absolute(), 0, total_samples, self.num_samples_per_file)
@@ -57,11 +41,8 @@ def index_map(_module, cls):
 
 def file_map(module, cls):
     """Replace build_sample_map_iter(): {rank: {thread: its samples}}."""
-    original = cls.build_sample_map_iter
-
+    @where_lazy(cls)
     def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-        if not served(file_list):
-            return original(self, file_list, total_samples, epoch_number)
         import numpy
 
         threads = 1

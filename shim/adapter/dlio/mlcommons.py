@@ -16,7 +16,7 @@ from . import argonne
 # ---- what they are known by --------------------------------------------------------------------
 
 
-def _extended(known, file, functions):
+def extended(known, file, functions):
     """A table with more functions of a file."""
     return {**known, file: {**known[file], **functions}}
 
@@ -59,19 +59,19 @@ OWN_FILES = changed(URIS, {
     "FormatReader.next": ("af70c8afb5", "6efa9291a6"),
 })
 
-VIRTUAL_URIS = _extended(changed(URIS, {
+VIRTUAL_URIS = extended(changed(URIS, {
     "ConfigArguments.derive_configurations": ("4d1148fb13",),
     "ConfigArguments.get_global_map_index": ("958990130b",),
 }), "utils/config.py", virtual.KNOWN)
 
-VIRTUAL = _extended(changed(OWN_FILES, {
+VIRTUAL = extended(changed(OWN_FILES, {
     "DLIOBenchmark.initialize": ("516405a665",),
     "ConfigArguments.derive_configurations": ("6ca067c135", "248c76d288"),
     "ConfigArguments.get_global_map_index": ("958990130b",),
     "FormatReader.next": ("6efa9291a6",),
 }), "utils/config.py", virtual.KNOWN)
 
-ITERABLE = _extended(changed(VIRTUAL, {
+ITERABLE = extended(changed(VIRTUAL, {
     "ConfigArguments.derive_configurations": ("ec9f28f0cd", "acc072fd75"),
     "ConfigArguments.get_global_map_index": ("958990130b", "e1e2991d17"),
     "ConfigArguments.build_sample_map_iter": ("61d58b5a84", "36dc7787e9"),
@@ -115,23 +115,19 @@ FAMILIES = (
     Family("MLCommons, April 2026, virtual", VIRTUAL_URIS, _virtual(ThreadSamples)),
     # A few days in April: file maps go on from the rank's first file.
     Family("MLCommons, mid-April 2026", OWN_FILES,
-           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamplesFromOwnFile),
-                   loaders.clipped, loaders.clipped)),
+           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamplesFromOwnFile))),
     # To the middle of April: file maps have URIs, too.
     Family("MLCommons, April 2026", URIS,
-           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamples),
-                   loaders.clipped, loaders.clipped)),
+           patches(argonne.index_map(argonne.uris), virtual.file_map(ThreadSamples))),
     # March 2026: argonne-lcf's main, but other data generation and checkpoints.
     Family("MLCommons, March 2026", MARCH,
-           patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples),
-                   loaders.clipped, loaders.clipped)),
+           patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples))),
     # Two branches of February and March: an index map that is made of vectors.
     Family("MLCommons, vectorized", VECTORS,
            patches(argonne.index_map(argonne.absolute, _vector_sum),
-                   argonne.file_map(ThreadSamples), loaders.clipped, loaders.clipped)),
+                   argonne.file_map(ThreadSamples))),
     # A branch of January 2026: sub-folders' files are sorted by their paths.
     Family("MLCommons, January 2026", BY_PATH,
-           {**patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples),
-                      loaders.clipped, loaders.clipped),
+           {**patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples)),
             "dlio_benchmark.storage.file_storage": partial(folder.patch, order="path")}),
 )

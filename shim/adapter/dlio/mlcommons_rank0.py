@@ -8,43 +8,20 @@ from ..parts import (derived, folder, iterable, loaders, object_store, rank0, re
                      virtual)
 from ..recognise import Family, changed
 from ..sequences import ThreadSamplesFromStart
+from . import mlcommons
 
-JUNE_2026 = {
-    "main.py": {
-        "DLIOBenchmark.initialize": ("476f4d2063", "81df2f0f84", "11fb212f07", "c93c8f602f"),
-    },
-    "utils/config.py": {
-        "ConfigArguments.derive_configurations": ("57611f37a5",),
-        "ConfigArguments.get_global_map_index": ("e77afda2d5",),
-        "ConfigArguments.build_sample_map_iter": ("354f8de12a",),
-        "ConfigArguments.reconfigure": ("7a956246ae",),
-        **reshard.KNOWN,
-        **virtual.KNOWN,
-    },
-    "utils/utility.py": {
-        "DLIOMPI.comm": ("47270c359d",),
-        "DLIOMPI.allreduce_min": ("cd43981f28", "6307fa9a95"),
-        "DLIOMPI.alltoall": ("3f74e76deb", "0e348920da"),
-    },
-    "data_loader/torch_data_loader.py": {
-        "dlio_sampler.__init__": ("6f250dd775", "58a6aff3d7"),
-        "dlio_sampler.__iter__": ("e6f2068f7a",),
-        "TorchDataset.__init__": ("80d7eeac14",),
-        "TorchDataset.worker_init": ("b904501b97",),
-        **iterable.KNOWN,
-    },
-    "data_loader/dali_data_loader.py": {
-        "DaliIndexDataset.__init__": ("8c1078f811",),
-    },
-    "reader/reader_handler.py": {
-        "FormatReader.__init__": ("9c3cdc530f",),
-        "FormatReader.next": ("6efa9291a6",),
-        "FormatReader.read_index": ("b20069a3f7",),
-    },
-    "reader/tf_reader.py": {
-        "TFReader.next": ("cbdb0c1ec6",),
-    },
-    **folder.KNOWN,
+JUNE_2026 = mlcommons.extended(changed(mlcommons.ITERABLE, {
+    "DLIOBenchmark.initialize": ("476f4d2063", "81df2f0f84", "11fb212f07", "c93c8f602f"),
+    "ConfigArguments.derive_configurations": ("57611f37a5",),
+    "ConfigArguments.get_global_map_index": ("e77afda2d5",),
+    "ConfigArguments.build_sample_map_iter": ("354f8de12a",),
+    "ConfigArguments.reconfigure": ("7a956246ae",),
+    "dlio_sampler.__init__": ("6f250dd775", "58a6aff3d7"),
+}), "utils/config.py", reshard.KNOWN)
+JUNE_2026["utils/utility.py"] = {
+    "DLIOMPI.comm": ("47270c359d",),
+    "DLIOMPI.allreduce_min": ("cd43981f28", "6307fa9a95"),
+    "DLIOMPI.alltoall": ("3f74e76deb", "0e348920da"),
 }
 
 SINCE_JULY_2026 = changed(JUNE_2026, {

@@ -4,7 +4,7 @@
 The last rank's samples may go past the end; sample maps hold int, and are not shuffled.
 """
 from ..parts import derived, folder, loaders, patches
-from ..parts.benchmark import served
+from ..parts.benchmark import where_lazy
 from ..patching import replace
 from ..recognise import Family
 from ..sequences import Indices, SampleMap
@@ -42,11 +42,8 @@ KNOWN = {
 
 def index_map(_module, cls):
     """Replace get_global_map_index()."""
-    original = cls.get_global_map_index
-
+    @where_lazy(cls)
     def get_global_map_index(self, file_list, total_samples):
-        if not served(file_list):
-            return original(self, file_list, total_samples)
         first, end = derived.own_samples(self, total_samples)
         if end > first and (end - 1) // self.num_samples_per_file >= len(file_list):
             raise IndexError("list index out of range")
@@ -57,11 +54,8 @@ def index_map(_module, cls):
 
 def file_map(module, cls):
     """Replace build_sample_map_iter()."""
-    original = cls.build_sample_map_iter
-
+    @where_lazy(cls)
     def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-        if not served(file_list):
-            return original(self, file_list, total_samples, epoch_number)
         first, end = derived.own_samples(self, total_samples)
         return derived.deal(module, self, file_list, Indices(first, end), end - first,
                             epoch_number)

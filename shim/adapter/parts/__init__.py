@@ -5,7 +5,7 @@ have a function of their own.
 """
 from functools import partial
 
-from . import bucket, derived, epochs, folder, loaders, object_store, tensorflow, workers
+from . import bucket, derived, epochs, folder, loaders, tensorflow, workers
 
 # What is done to every DLIO, before the patches of its family.
 EVERYWHERE = {
@@ -15,7 +15,7 @@ EVERYWHERE = {
 }
 
 
-def patches(index_map, file_map, sampler_indices, dali_indices):
+def patches(index_map, file_map, sampler_indices=loaders.clipped, dali_indices=loaders.clipped):
     """The patches of a DLIO that lists its dataset on every rank.
 
     index_map, file_map            put get_global_map_index() and build_sample_map_iter() into

@@ -14,6 +14,7 @@ HERE is left out.
 A process may run one benchmark after another, and one that fails leaves messages behind. So rank 0
 gives each a number, CALL, which all messages of that benchmark have.
 """
+import math
 import os
 import time
 
@@ -34,6 +35,17 @@ def _is_done(message):
     """mpi4py tells (whether, what came)."""
     done = message.test()
     return done[0] if isinstance(done, tuple) else done
+
+
+def comes(comm, source, tag, deadline, stop=lambda: False):
+    """Whether a message comes until then, and before stop() says that it need not."""
+    nap = NAP
+    while not comm.iprobe(source=source, tag=tag):
+        if stop() or time.monotonic() > deadline:
+            return False
+        time.sleep(nap)
+        nap = min(nap * 1.1, 0.005)
+    return True
 
 
 class Disagreement(RuntimeError):
@@ -63,18 +75,6 @@ class Ranks:
         _sent[:] = [one for one in _sent if not _is_done(one)]
         _sent.append(self._comm.isend(what, dest=rank, tag=tag))
 
-    def _wait(self, rank, tag, deadline=None):
-        """Whether there is a message, or none has come in time."""
-        nap = NAP
-        while not self._comm.iprobe(source=rank, tag=tag):
-            if tag == REPORT and self._take_call():
-                return False
-            if deadline is not None and time.monotonic() > deadline:
-                return False
-            time.sleep(nap)
-            nap = min(nap * 1.1, 0.005)
-        return True
-
     def _take_call(self):
         """Not on rank 0: take its newest number. Whether there was another one."""
         global _number
@@ -84,13 +84,13 @@ class Ranks:
             _here[0] = _here[0] == this_libshard()
         return _number != before
 
-    def _present(self, patience):
+    def _present(self):
         """Those that this rank talks to and that have this libshard."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + PATIENCE
         for rank in self._others():
             if rank in _here:
                 continue
-            there = self._wait(rank, HERE if self._comm.rank == 0 else CALL, deadline)
+            there = comes(self._comm, rank, HERE if self._comm.rank == 0 else CALL, deadline)
             if self._comm.rank:
                 self._take_call()
             elif there:
@@ -104,7 +104,7 @@ class Ranks:
 
     def _hear(self, rank):
         """What a rank has to say at this turn; None: rank 0 has called anew."""
-        while self._wait(rank, REPORT):
+        while comes(self._comm, rank, REPORT, math.inf, self._take_call):
             number, turn, what = self._comm.recv(source=rank, tag=REPORT)
             if self._take_call():
                 if number != _number:
@@ -125,7 +125,7 @@ class Ranks:
         text = "libshard: rank %d on host %s fails: %s: %s" % (
             self._comm.rank, os.uname().nodename, type(error).__name__, error)
         if self._comm.rank:
-            self._wait(0, CALL, time.monotonic() + 1)
+            comes(self._comm, 0, CALL, time.monotonic() + 1)
             self._take_call()
         for rank in self._others():
             self._send((_number, 0, text), rank)
@@ -144,7 +144,7 @@ class Ranks:
         """Disagreement, in each rank alike, if two ranks differ."""
         mine = os.uname().nodename, dict(self._found)
         self._turn += 1
-        ranks, fault = self._present(PATIENCE), None
+        ranks, fault = self._present(), None
         if self._comm.rank == 0:
             fault = _judge({0: mine, **{rank: self._hear(rank) for rank in ranks}})
             for rank in ranks:
@@ -178,15 +178,6 @@ def _told(one):
     rank, host, (_, count, digest) = one
     return "rank %d on host %s has %d files%s" % (
         rank, host, count, ", digest " + digest[:16] if digest else "")
-
-
-def comes(comm, source, tag, deadline):
-    """Whether a message comes until then."""
-    while not comm.iprobe(source=source, tag=tag):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.001)
-    return True
 
 
 def at_hand(benchmark):

@@ -12,7 +12,7 @@ import os
 import sys
 import types
 
-from ..genuine import names_in, stranger
+from ..genuine import inside, names_in, stranger
 from ..native import WARN, native, speaks
 from ..patching import is_displaced, lent, replace
 from ..recognise import file_of, module_of, unwrapped
@@ -27,14 +27,6 @@ _run = None   # the Run at hand
 _changes = None  # what tells whether something has changed since
 _relied = []  # tables of functions, as a Family has them, of modules that were imported later
 _said = set()
-
-
-def _inside(code):
-    """The code objects that lie in a code object, at any depth."""
-    for one in code.co_consts:
-        if isinstance(one, types.CodeType):
-            yield one
-            yield from _inside(one)
 
 
 def say(what, why):
@@ -56,7 +48,7 @@ class Run:
         self.benchmark, self.skip = benchmark, None
         self._changes = changes
         self._codes = [one.__code__ for one in functions]
-        self._inner = [code for one in self._codes for code in _inside(one)]
+        self._inner = [code for one in self._codes for code in inside(one)]
         self._module = functions[0].__globals__["__name__"]
 
     def _is_own(self, kind):
@@ -117,6 +109,21 @@ def served(*lists):
     if why is not None:
         say("DLIO's map of samples is made", why)
     return why is None
+
+
+def where_lazy(cls):
+    """Decorates a function that answers where the list of files that it is given is lazy; else the
+    class's own method of that name does."""
+    def decorate(function):
+        original = getattr(cls, function.__name__)
+
+        def method(self, file_list, *rest, **more):
+            return (function if served(file_list) else original)(self, file_list, *rest, **more)
+
+        method.__name__ = function.__name__
+        return method
+
+    return decorate
 
 
 def rely_on(known):

@@ -9,7 +9,7 @@ from ..native import native
 from ..sequences import FileList
 from .benchmark import rely_on
 from .folder import include
-from .tokens import (Names, Refusal, Token, answer_walks, check_order, folder_at_hand,
+from .tokens import (ARGUMENT, Refusal, answer_walks, check_order, folder_at_hand, names_of,
                      say_refusal)
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
@@ -46,23 +46,28 @@ def first_from(listing, name):
     return listing.name(low) if low < listing.count else None
 
 
-def _account(storage):
-    """Variables for shardctl: what the storage class gives to s3torchconnector, or None if that
-    is not enough for it. A session token is the environment's, for both."""
-    values = {"AWS_ENDPOINT_URL_S3": storage.endpoint, "AWS_REGION": storage.region,
+def variables(storage, server, region, path_style, gone=()):
+    """Variables for shardctl: a storage class's account at a server, without those `gone`; None if that is
+    not enough for the class."""
+    values = {"AWS_ENDPOINT_URL_S3": server, "AWS_REGION": region,
               "AWS_ACCESS_KEY_ID": storage.access_key_id,
               "AWS_SECRET_ACCESS_KEY": storage.secret_access_key}
     if not all(isinstance(value, str) and value for value in values.values()):
         return None
-    if storage.s3_client_config.force_path_style:
+    if path_style:
         values["SHARD_S3_ADDRESSING"] = "path"
     if "SHARD_TIMEOUT" not in os.environ:
         values["SHARD_TIMEOUT"] = "10"  # for a request: the unmodified run gives up soon, too
     values["SHARD_LOG"] = "warn"  # only the reason of a failure is wanted
     # "NAME" takes a variable away: nothing else may say where the bucket is.
     return ["%s=%s" % pair for pair in values.items()] + [
-        "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+        *gone, "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
         "AWS_PROFILE"]
+
+
+def is_plain(uri, bucket):
+    """Whether a URI, and its bucket's name, have none but plain characters."""
+    return uri.isprintable() and bucket.replace("-", "").replace("_", "").replace(".", "").isalnum()
 
 
 def listed(url, args, environment):
@@ -97,35 +102,38 @@ def _walk(storage, benchmark, kind, node, use_pattern):
 
     args = benchmark.args
     folder = os.path.join(args.data_folder, kind)
-    subfolders = getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval"))
+    subfolders = getattr(benchmark, "num_subfolders_" + ARGUMENT[kind])
     if use_pattern or node != folder or subfolders != 0:
         return None  # DLIO itself stops at sub-folders
     try:
         parts = urllib.parse.urlparse(node)
     except ValueError:
         return None
-    if (node != "s3://%s/%s" % (parts.netloc, parts.path.lstrip("/")) or not node.isprintable()
-            or not parts.netloc.replace("-", "").replace("_", "").replace(".", "").isalnum()):
+    if node != "s3://%s/%s" % (parts.netloc, parts.path.lstrip("/")) or not is_plain(node, parts.netloc):
         raise Refusal("data_folder is not of the form s3://bucket/folder")
     # With other loaders, or the iterative sampler, DLIO takes keys for local paths, and fails.
     if str(args.data_loader) != "pytorch" or str(args.data_loader_sampler) not in ("None", "index"):
         raise Refusal("in a bucket only the PyTorch loader with the index sampler is known")
-    environment = _account(storage)
+    # A session token is the environment's, for s3torchconnector and for shardctl.
+    environment = variables(storage, storage.endpoint, storage.region, storage.s3_client_config.force_path_style)
     if environment is None:
         return None  # DLIO stops, too
     listing = listed("s3://%s/%s/" % (parts.netloc, node), args, environment)
-    if listing is None:
-        return None
-    files = FileList(listing, folder + "/")
-    name = listing.name(0)
-    return Names(name, Token(name, files))
+    return None if listing is None else names_of(FileList(listing, folder + "/"))
+
+
+def is_known(tree, known):
+    """Whether a storage class is as a table of functions says, which is relied upon then; else that is
+    said."""
+    different = tree.differences(known)
+    if different:
+        say_refusal("storage_type s3", different[0][-1])
+    else:
+        rely_on(known)
+    return not different
 
 
 def patch(module, tree):
     """Patch dlio_benchmark.storage.s3_torch_storage."""
-    different = tree.differences(KNOWN)
-    if different:
-        say_refusal("storage_type s3", different[0][-1])
-        return
-    rely_on(KNOWN)
-    answer_walks(module.S3PyTorchConnectorStorage, _walk, folder_at_hand)
+    if is_known(tree, KNOWN):
+        answer_walks(module.S3PyTorchConnectorStorage, _walk, folder_at_hand)

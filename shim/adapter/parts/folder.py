@@ -6,7 +6,7 @@ from functools import partial
 from ..listing import Listing
 from ..sequences import FileList
 from . import rank0
-from .tokens import Names, Refusal, Token, answer_walks, check_order
+from .tokens import Names, Refusal, Token, answer_walks, check_order, names_of
 
 # Functions that are relied upon and the same in every DLIO known so far.
 KNOWN = {
@@ -92,8 +92,7 @@ def _walk(order, storage, benchmark, kind, node, use_pattern):
         if first is None or os.path.isdir(os.path.join(path, first)):
             return None  # nothing, or sub-folders: their names are few
         files = flat(storage, folder, suffix)
-        token = Token(files.listing.name(0), files) if files else None
-        answer = Names(first, token)
+        answer = names_of(files, first) if files else Names(first, None)
     return answer
 
 

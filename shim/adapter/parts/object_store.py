@@ -12,11 +12,9 @@ from ..listing import Listing
 from ..patching import replace
 from ..sequences import FileList
 from . import rank0
-from .benchmark import rely_on
-from .bucket import listed
+from .bucket import is_known, is_plain, listed, variables
 from .folder import CHUNK, include
-from .tokens import (Names, Refusal, Token, answer_walks, check_order, folder_at_hand,
-                     say_refusal)
+from .tokens import ARGUMENT, Refusal, Token, answer_walks, check_order, folder_at_hand, names_of
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
 KNOWN = {
@@ -72,20 +70,7 @@ def _account(storage, server):
     else:
         path_style = ".amazonaws.com" not in server
         gone.append("AWS_SESSION_TOKEN")  # the class hands none to minio
-    values = {"AWS_ENDPOINT_URL_S3": server, "AWS_REGION": region,
-              "AWS_ACCESS_KEY_ID": storage.access_key_id,
-              "AWS_SECRET_ACCESS_KEY": storage.secret_access_key}
-    if not all(isinstance(value, str) and value for value in values.values()):
-        return None
-    if path_style:
-        values["SHARD_S3_ADDRESSING"] = "path"
-    if "SHARD_TIMEOUT" not in os.environ:
-        values["SHARD_TIMEOUT"] = "10"  # for a request: the unmodified run gives up soon, too
-    values["SHARD_LOG"] = "warn"  # only the reason of a failure is wanted
-    # "NAME" takes a variable away: nothing else may say where the bucket is.
-    return ["%s=%s" % pair for pair in values.items()] + gone + [
-        "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
-        "AWS_PROFILE"]
+    return variables(storage, server, region, path_style, gone)
 
 
 def _bucket_and_prefix(storage, folder):
@@ -100,8 +85,7 @@ def _bucket_and_prefix(storage, folder):
     prefix = parts.path.lstrip("/")
     before = storage.get_uri(os.path.join(folder, "x"))[:-1]
     if (parts.scheme != "s3" or before != "s3://%s/%s/" % (parts.netloc, prefix)
-            or not uri.isprintable()
-            or not parts.netloc.replace("-", "").replace("_", "").replace(".", "").isalnum()):
+            or not is_plain(uri, parts.netloc)):
         raise Refusal("it is not of the form s3://bucket/folder, or folder in the bucket "
                       "storage_root")
     if storage.use_full_object_uri and storage.storage_library != "s3dlio":
@@ -174,24 +158,11 @@ def files(storage, args, folder, server=None, chunks=False):
 def _walk(storage, benchmark, kind, node, use_pattern):
     """The answer to the walk_node() of an initialize() that lists on every rank, or None."""
     folder = os.path.join(benchmark.args.data_folder, kind)
-    subfolders = getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval"))
+    subfolders = getattr(benchmark, "num_subfolders_" + ARGUMENT[kind])
     if use_pattern or node != folder or subfolders != 0:
         return None  # a bucket has no sub-folders for DLIO, which stops
     found = files(storage, benchmark.args, folder)
-    if not found:
-        return None
-    name = found.listing.name(0)
-    return Names(name, Token(name, found))
-
-
-def known(tree, functions=None):
-    """Whether the storage class is one of those; if it is not, says so."""
-    different = tree.differences(functions or KNOWN)
-    if different:
-        say_refusal("storage_type s3", different[0][-1])
-    else:
-        rely_on(functions or KNOWN)
-    return not different
+    return names_of(found) if found else None
 
 
 def _patch_uri(cls):
@@ -207,7 +178,7 @@ def _patch_uri(cls):
 
 def patch(module, tree):
     """Patch dlio_benchmark.storage.obj_store_lib of a DLIO that lists on every rank."""
-    if known(tree):
+    if is_known(tree, KNOWN):
         _patch_uri(module.ObjStoreLibStorage)
         answer_walks(module.ObjStoreLibStorage, _walk, folder_at_hand)
 
@@ -225,7 +196,7 @@ def patch_rank0(chunks, module, tree):
     def subfolders(*_arguments):
         return None  # there are none in a bucket: what DLIO makes of its names is its own
 
-    if known(tree):
+    if is_known(tree, KNOWN):
         rank0.answer_walks(module.ObjStoreLibStorage, flat, subfolders)
 
 

@@ -23,7 +23,7 @@ from . import reshard, skipped
 from .agree import comes
 from .derived import share, shard_world
 from .benchmark import at_hand
-from .tokens import Names, Refusal, Token, check, files_of, kind_of, say_refusal
+from .tokens import ARGUMENT, Refusal, Token, check, files_of, kind_of, names_of, say_refusal
 
 TAG = 22873      # of the messages that tell rank 0 which ranks have libshard
 PATIENCE = 30.0  # seconds that rank 0 waits for them; all ranks have just met in a barrier
@@ -288,16 +288,13 @@ def answer_walks(cls, flat, subfolders):
         kind = kind_of(benchmark, node)
         if kind is None or node != os.path.join(benchmark.args.data_folder, kind):
             return original(self, node)
-        if getattr(benchmark, "num_subfolders_" + ("train" if kind == "train" else "eval")) > 0:
+        if getattr(benchmark, "num_subfolders_" + ARGUMENT[kind]) > 0:
             names = original(self, node)
             files = offered(self, run, kind, node, names) if names else None
             benchmark.comm.first_folder = min(names) if files else None
             return names
         files = offered(self, run, kind, node, None)
-        if files is None:
-            return original(self, node)
-        name = files.listing.name(0)
-        return Names(name, Token(name, files))
+        return original(self, node) if files is None else names_of(files)
 
     def walk_node(self, id, use_pattern=False):
         run = at_hand(self) if type(self) is cls else None

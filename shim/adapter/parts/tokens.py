@@ -15,6 +15,9 @@ from . import agree
 from .benchmark import at_hand
 
 
+ARGUMENT = {"train": "train", "valid": "eval"}  # how DLIO's arguments call what lies in these folders
+
+
 class Token(str):
     """The one element of a list that stands for `files`; survives os.path.join()."""
 
@@ -48,6 +51,12 @@ class Names(list):
         return "<libshard: names of %r>" % (self.token.files if self.token is not None else [],)
 
     __str__ = __repr__
+
+
+def names_of(files, first=None):
+    """Names that stand for a FileList; first: what they begin with, if it is not the first file."""
+    name = files.listing.name(0)
+    return Names(first or name, Token(name, files))
 
 
 def files_of(value):
@@ -110,7 +119,7 @@ def check(run, kind):
     benchmark, changed = run.benchmark, run.changed()
     if changed is not None:
         raise Refusal(changed)
-    if getattr(benchmark, "num_files_train" if kind == "train" else "num_files_eval") < 0:
+    if getattr(benchmark, "num_files_" + ARGUMENT[kind]) < 0:
         raise Refusal("a negative number of files cuts from the end of the list")
     args = benchmark.args
     if args.reader_classname is not None or args.data_loader_classname is not None:

@@ -8,7 +8,7 @@ others. So versions that round differently need no closed forms of their own.
 from ..patching import Proxy, lent, replace
 from ..sequences import ByteCounts, Indices, SampleNumbers
 from . import derived
-from .benchmark import rely_on, served
+from .benchmark import rely_on, served, where_lazy
 
 KNOWN = {
     "VirtualIndexMap.__init__": ("b176ad76fe",),
@@ -67,9 +67,8 @@ def file_map(kind):
     def install(module, cls):
         original = cls.build_sample_map_iter
 
+        @where_lazy(cls)
         def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-            if not served(file_list):
-                return original(self, file_list, total_samples, epoch_number)
             made = []
 
             def arange(first, end):

@@ -2,11 +2,10 @@
 """functions: a process in which DLIO's functions and the adapter's are called side by side.
 
 Started by main.py, with the functions that are to be proven. Prints a line of JSON for each thing
-that main.py is to know: {"say": text}, {"proven": [functions]}, or {"differs": {...}}.
+that main.py is to know: {"say": text}, {"proven": [functions]}, or {"differs": what Differs is raised with}.
 """
 import ast
 import importlib
-import inspect
 import json
 import os
 import random
@@ -16,12 +15,11 @@ from .. import recognise
 from ..listing import Listing
 from ..sequences import FileList
 from . import fakes, shapes
+from .rank import exact, state
+from .runs import Differs
 
+SECONDS = 5  # of a case's lists
 MODULE = "dlio_benchmark."
-
-
-class Differs(Exception):
-    """What was told of one case: (function or None, input, theirs, ours)."""
 
 
 class At:
@@ -32,8 +30,7 @@ class At:
         self.index, self.random, self.args = 0, None, None
         self.noted, self.blamed = {}, None
         self._names, self._listing = [], None
-        self._tree = os.path.join(folder, "names")
-        self.tree_is_plain_tf = False
+        self.tree = os.path.join(folder, "names")
         self._options = self._find_options()
 
     # -- files
@@ -48,13 +45,10 @@ class At:
         self._listing = Listing.of_dataset(self.folder, "order=path depth=1 include=*npz")
         for path in ("sub/a.npz", "sub/B.NPZ", "sub/deep/c.npz", "sub/deep/d.NPZ", "sub/.h.npz",
                      "sub/x y.npz", "a.b/c.npz", "sub/other/e.jpeg"):
-            path = os.path.join(self._tree, path)
+            path = os.path.join(self.tree, path)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8"):
                 pass
-
-    def tree_of_names(self):
-        return self._tree
 
     def length(self):
         """Most lists are short; a few are longer than what any function may look for."""
@@ -120,14 +114,18 @@ class At:
             setattr(self.args, name, value)
             self.noted[name] = str(value)
 
-    def begin(self, title, index):
+    def anew(self, **values):
+        """DLIO's arguments as at the beginning, but for these."""
         cls = self.config.ConfigArguments
         cls.reset()
+        vars(cls.get_instance()).update(values)
+        return cls.get_instance()
+
+    def begin(self, title, index):
         self.random = random.Random("%s %d" % (title, index))
         self.index, self.noted, self.blamed = index, {}, None
-        self.args = cls.get_instance()
-        self.args.logger = fakes.logger()
-        if hasattr(cls, "files_pre_sharded"):
+        self.args = self.anew(logger=fakes.logger())
+        if hasattr(type(self.args), "files_pre_sharded"):
             self.args.files_pre_sharded = True  # initialize() sets it before there is a list
 
     # -- results
@@ -138,16 +136,6 @@ class At:
     def blame(self, function):
         self.blamed = function
 
-    def exact(self, value):
-        from .rank import exact
-
-        return exact(value)
-
-    def state(self):
-        from .rank import state
-
-        return state()
-
     def outcome(self, function):
         """(what it returns or raises, the generator's state after), from one state."""
         import numpy
@@ -155,19 +143,10 @@ class At:
         numpy.random.seed(99)
         numpy.random.normal()  # leaves half a pair of normal numbers behind: part of the state
         try:
-            result = self.exact(function())
+            result = exact(function())
         except Exception as error:  # pylint: disable=broad-except
             result = "%s: %s" % (type(error).__name__, error)
-        return result, self.state()
-
-    def outcomes(self, one, other, rest):
-        """Those of a method of ConfigArguments: by DLIO's and by ours."""
-        made = []
-        for method, files in (one, other):
-            self.args.samples_per_thread = None
-            made.append((*self.outcome(lambda method=method, files=files: method(
-                self.args, files, *rest)), self.args.samples_per_thread))
-        return made
+        return result, state()
 
     def told(self):
         """The input of this case."""
@@ -179,18 +158,6 @@ class At:
         if theirs != ours:
             raise Differs(self.blamed, self.told(), "%s: %s" % (what, _short(theirs, ours)[0]),
                           "%s: %s" % (other, _short(theirs, ours)[1]))
-
-    def takes_the_same(self, theirs, ours, more=False):
-        """The adapter's function takes what DLIO's does."""
-        one, other = (list(inspect.signature(function).parameters) for function in (theirs, ours))
-        if more:  # the adapter's names the first ones only
-            other = [name for name in other if name not in ("args", "kwargs")]
-            one = one[:len(other)]
-        self.same(one, other, "DLIO's parameters", "the adapter's parameters")
-
-    @staticmethod
-    def call_init(cls, one, *arguments):
-        cls.__init__(one, *arguments)
 
 
 # Options that cases draw, and that no case needs to vary.
@@ -226,12 +193,11 @@ def tell(**what):
 def main(request):
     """Prove functions: the exit status. `request` has "folder", "functions" (all of the family's
     table), "changed" (file -> functions that are of no known shape), "texts" ([(file, {function: numbers
-    that it may have}]) of these and what they call), and "seconds"."""
+    that it may have}]) of these and what they call), and "only look", to try none of them."""
     import _libshard
 
     if _libshard.family() != request["family"]:
-        tell(differs={"function": None, "input": {}, "theirs": request["family"],
-                      "ours": "the adapter is not active"})
+        tell(differs=(None, {}, request["family"], "the adapter is not active"))
         return 1
     config = importlib.import_module(MODULE + "utils.config")
     mpi = importlib.import_module(MODULE + "utils.utility").DLIOMPI
@@ -253,8 +219,7 @@ def main(request):
         for name, sizes in names.items():
             spots = shapes.blind_spots(nodes[name], at.options(), sizes)
             if spots:
-                tell(differs={"function": name, "input": {}, "theirs": "it depends on " + spots[0],
-                              "ours": "what no proof can try"})
+                tell(differs=(name, {}, "it depends on " + spots[0], "what no proof can try"))
                 return 1
             asked.update(shapes.options_in(nodes[name]))
     tell(options={name: values for name, values in at.numbers().items() if name in asked})
@@ -270,29 +235,28 @@ def main(request):
         started, done = time.monotonic(), 0
         if not changed & set(functions):
             count = -(-count // 4)  # the shapes of all of them are known
-        share = request["seconds"]
         try:
             for done in range(count):
                 at.begin(title, done)
                 case(at)
                 if done == 0:
                     started = time.monotonic()  # the first one imports modules
-                if time.monotonic() - started > share:
+                if time.monotonic() - started > SECONDS:
                     break
         except Differs as error:
             function, given, theirs, ours = error.args
             guilty = [name for name in functions if name in changed]
             if function is None or guilty and function not in guilty:
                 function = " or ".join(guilty) or functions[0]
-            tell(differs={"function": function, "input": given, "theirs": theirs, "ours": ours})
+            tell(differs=(function, given, theirs, ours))
             return 1
         except Exception as error:  # pylint: disable=broad-except
             if os.environ.get("PYTHONDEVMODE"):
                 raise
             if changed & set(functions) - set(LISTED):
                 guilty = " or ".join(name for name in functions if name in changed)
-                tell(differs={"function": guilty, "input": at.told(), "theirs": "%s: %s" % (
-                    type(error).__name__, error), "ours": "this function cannot be tried"})
+                tell(differs=(guilty, at.told(), "%s: %s" % (type(error).__name__, error),
+                              "this function cannot be tried"))
                 return 1
             tell(say="%s: not tried by itself (%s: %s)" % (title, type(error).__name__,
                                                            str(error)[:120]))
@@ -301,8 +265,7 @@ def main(request):
         tell(say="%s, %d lists: alike" % (title, done + 1), cases=done + 1)
     missing = sorted(changed - proven)
     if missing:
-        tell(differs={"function": missing[0], "input": {}, "theirs": "a function of a new shape",
-                      "ours": "no proof tries it"})
+        tell(differs=(missing[0], {}, "a function of a new shape", "no proof tries it"))
         return 1
     tell(proven=sorted(proven))
     return 0

@@ -16,6 +16,7 @@ from ..recognise import Tree, recognise
 from . import runs, shapes
 from .cases import LISTED
 from .reach import Reach, Unseen
+from .runs import Differs, Fault
 from .table import SHAPES
 
 LIMIT = 900  # seconds, on a machine that has other things to do
@@ -23,10 +24,6 @@ CANDIDATES = 3
 # Numbers that known families have in it, too: names in a chunk that rank 0 broadcasts.
 SIZES = (1000000,)
 ROOT = "main.py", "DLIOBenchmark.initialize"
-
-
-class NotProven(Exception):
-    """{"function", "input", "theirs", "ours"}"""
 
 
 def look(tree, family):
@@ -50,7 +47,7 @@ def look(tree, family):
 
 
 def candidates(tree):
-    """[(family, changed)], the nearest first; NotProven, with what is missing for the nearest."""
+    """[(family, changed)], the nearest first; Differs, with what is missing for the nearest."""
     found, lacking = [], None
     for family in dlio.FAMILIES:
         try:
@@ -63,8 +60,8 @@ def candidates(tree):
             lacking = len(missing), -alike, family, missing[0]
     if not found:
         _, _, family, (file, function) = lacking
-        raise NotProven({"function": function, "input": {"file": file}, "ours": "the nearest "
-                         "family is %s" % family.name, "theirs": "this DLIO has no such function"})
+        raise Differs(function, {"file": file}, "this DLIO has no such function",
+                      "the nearest family is %s" % family.name)
     found.sort(key=lambda one: one[0])
     return [(family, changed) for number, family, changed in found
             if number <= found[0][0] + 1][:CANDIDATES]
@@ -72,14 +69,10 @@ def candidates(tree):
 
 def helpers_of(tree, family, changed):
     """What the functions of a new shape call: see known.py."""
-    table = {}
-    for file, functions in family.known.items():
-        for function in functions:
-            table.setdefault(tree.home(file, function), []).append(function)
-    reach = Reach(tree, table)
-    roots = [(file, function) for file, functions in changed.items() for function in functions]
-    lists = [root for root in roots if root == ROOT]
-    return {"listing": reach.of(lists), "others": reach.of([root for root in roots if root != ROOT])}
+    reach = Reach(tree, {(tree.home(file, function), function)
+                         for file, functions in family.known.items() for function in functions})
+    roots = {(file, function) for file, functions in changed.items() for function in functions}
+    return {"listing": reach.of(roots & {ROOT}), "others": reach.of(roots - {ROOT})}
 
 
 def proof_of(tree, family, changed, evidence):
@@ -114,7 +107,7 @@ def proofs_of(path):
     try:
         return known.read(path) if os.path.lexists(path) else []
     except known.Distrust as error:
-        raise runs.Fault("%r cannot be added to: %s" % (path, error)) from None
+        raise Fault("%r cannot be added to: %s" % (path, error)) from None
 
 
 class Prover:
@@ -125,11 +118,9 @@ class Prover:
         self.deadline = self.started + LIMIT
         self.tree = self.scratch = None
         self.target = known.where()
-        self.said = []
 
     def say(self, text):
         """Progress, on stderr."""
-        self.said.append(text)
         print("shardctl: %3d s  %s" % (time.monotonic() - self.started, text), file=sys.stderr,
               flush=True)
 
@@ -140,10 +131,8 @@ class Prover:
         env.pop("LD_PRELOAD", None)
         env["PATH"] = os.path.dirname(os.path.abspath(sys.executable)) + os.pathsep + env.get(
             "PATH", "/usr/bin:/bin")
-        quiet = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "",
-                 "HYDRA_FULL_ERROR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        env.update(quiet)
-        return env
+        return {**env, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "",
+                "HYDRA_FULL_ERROR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def trust(self, family, changed):
         """Let the processes of the proof take the tree for one of the family: its helpers."""
@@ -159,8 +148,7 @@ class Prover:
                  for table in (changed, *helpers.values()) for file, names in table.items()]
         request = {"family": family.name, "folder": os.path.join(self.scratch, "functions"),
                    "functions": [name for names in family.known.values() for name in names],
-                   "changed": changed, "texts": texts, "seconds": 5,
-                   "only look": only_look}
+                   "changed": changed, "texts": texts, "only look": only_look}
         os.makedirs(request["folder"], exist_ok=True)
         env = {**self.environment(), "LD_PRELOAD": LIBRARY, "SHARD_LOG": "warn",
                "SHARD_KNOWN": os.path.join(self.scratch, "known.json"),
@@ -181,27 +169,26 @@ class Prover:
                     if "say" in told:
                         self.say(told["say"])
                     if "differs" in told:
-                        raise NotProven(told["differs"])
+                        raise Differs(*told["differs"])
                     proven, asked = told.get("proven", proven), told.get("options", asked)
                     if time.monotonic() > self.deadline:
-                        raise runs.Fault(runs.TOO_LONG)
+                        raise Fault(runs.TOO_LONG)
             finally:
                 if child.poll() is None and sys.exc_info()[0]:
                     runs.kill_tree(child.pid)
         if proven is None:
             with open(log, encoding="utf-8", errors="replace") as stream:
                 lines = [line.strip() for line in stream if line.strip()]
-            raise runs.Fault("this DLIO's modules cannot be imported: %s"
+            raise Fault("this DLIO's modules cannot be imported: %s"
                              % (lines or ["no message"])[-1][:300])
         return proven, cases, asked
 
     def one(self, family, changed):
-        """Prove that the tree is of a family: the evidence. NotProven, Fault."""
+        """Prove that the tree is of a family: the evidence. Differs, Fault."""
         try:
             helpers = self.trust(family, changed)
         except Unseen as error:
-            raise NotProven({"function": error.args[0], "input": {}, "theirs": "it uses " + error.args[1],
-                             "ours": "what no proof can look at"}) from None
+            raise Differs(error.args[0], {}, "it uses " + error.args[1], "what no proof can look at") from None
         names = sorted(name for names in changed.values() for name in names)
         self.say("nearest family: %s; %s" % (
             family.name, "of new shape: " + ", ".join(names) if names
@@ -216,12 +203,10 @@ class Prover:
             proven, cases, asked = self.functions(family, changed, helpers)
             listed = listed or proof.lists(asked)
             agreed = proof.runs()
-        except runs.Differs as error:
-            function, given, theirs, ours = error.args
+        except Differs as error:
+            function, *rest = error.args
             guilty = [name for name in names if name in LISTED] or names
-            raise NotProven({"function": function or " or ".join(guilty) or
-                             "DLIOBenchmark.initialize", "input": given, "theirs": theirs,
-                             "ours": ours}) from None
+            raise Differs(function or " or ".join(guilty) or ROOT[1], *rest) from None
         return {"host": platform.node(), "python": platform.python_version(),
                 "tree": self.tree.folder, "changed": names, "functions": len(proven),
                 "lists": cases + listed,
@@ -229,13 +214,13 @@ class Prover:
                 "seconds": round(time.monotonic() - self.started)}
 
     def prove(self):
-        """(result, its words for JSON); NotProven, Fault."""
+        """(result, its words for JSON); Differs, Fault."""
         folder = dlio._locate()
         if folder is None:
-            raise runs.Fault("%s has no dlio_benchmark; name its interpreter by --python, or a "
+            raise Fault("%s has no dlio_benchmark; name its interpreter by --python, or a "
                              "tree by --dlio" % sys.executable)
         if dlio.is_scattered():
-            raise runs.Fault("dlio_benchmark lies in several folders")
+            raise Fault("dlio_benchmark lies in several folders")
         self.tree = Tree(os.path.realpath(folder))
         family, _ = recognise(self.tree, dlio.FAMILIES)
         if family is not None and not self.options["again"]:
@@ -251,9 +236,9 @@ class Prover:
             try:
                 evidence = self.one(candidate, changed)
                 break
-            except NotProven as error:
+            except Differs as error:
                 fault = fault or error
-                self.say("not of that family: %s" % error.args[0]["function"])
+                self.say("not of that family: %s" % error.args[0])
         else:
             raise fault
         result = {"result": "proven", "family": candidate.name, "tree": self.tree.folder,
@@ -273,9 +258,10 @@ class Prover:
         self.scratch = tempfile.mkdtemp(prefix="shardctl-prove-", dir=parent)
         try:
             result = self.prove()
-        except NotProven as error:
-            result = {"result": "not proven", "tree": self.tree.folder, **error.args[0]}
-        except (runs.Fault, OSError) as error:
+        except Differs as error:
+            result = {"result": "not proven", "tree": self.tree.folder,
+                      **dict(zip(("function", "input", "theirs", "ours"), error.args))}
+        except (Fault, OSError) as error:
             result = {"result": "failed", "reason": str(error)}
         finally:
             if self.options["keep"]:

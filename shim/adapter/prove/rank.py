@@ -8,6 +8,8 @@ The plan: {"out": folder, "log": this rank's log of SHARD_STATS, with %d for the
 "list" ends after initialize() and some reconfigure(): its result is all that DLIO has derived. One
 of kind "run" is a whole run: its result is the steps, and the files that were opened.
 
+It is no module of a package: the tests' own ranks (tests/dlio/matrix_rank.py) use its functions, too.
+
 Each rank writes OUT/NAME.N.json. If only some ranks fail, the others are stuck: the job is aborted,
 and whoever has started it runs the rest of the plan in another one.
 """
@@ -30,9 +32,7 @@ class Opens:
     """What the processes of this rank open, by libshard's log of it."""
 
     def __init__(self, path, names, roots):
-        self.path, self.at = path, 0
-        self.names = {int(key): name for key, name in names.items()}
-        self.roots = {int(key): root for key, root in roots.items()}
+        self.path, self.at, self.names, self.roots = path, 0, names, roots
 
     def new(self):
         """{path: how often it was opened} since the last call."""
@@ -40,14 +40,14 @@ class Opens:
         with open(self.path, "rb") as stream:
             head = stream.read(HEAD)
             end, = struct.unpack_from("<Q", head, NOTES)
-            slots = [struct.unpack_from("<Q", stream.read(SLOT), 8)[0] for _ in range(32)]
+            slots = [str(struct.unpack_from("<Q", stream.read(SLOT), 8)[0]) for _ in range(32)]
             stream.seek(SEGMENT + self.at * NOTE)
             notes = stream.read((end - self.at) * NOTE)
         self.at = end
         for name, what in struct.iter_unpack("<QQ", notes):
-            if what >> 16 & 255 == OPENED and name in self.names:
+            if what >> 16 & 255 == OPENED and str(name) in self.names:
                 root = self.roots.get(slots[what >> 24 & 255], "?")
-                path = root + "/" + self.names[name]
+                path = root + "/" + self.names[str(name)]
                 found[path] = found.get(path, 0) + 1
         return found
 
@@ -97,6 +97,34 @@ def state():
     return hashlib.sha256(keys.tobytes() + repr((kind, rest)).encode()).hexdigest()[:16]
 
 
+def start():
+    """DLIO's MPI world: a communicator of our own."""
+    from dlio_benchmark.utils.utility import DLIOMPI
+
+    DLIOMPI.get_instance().initialize()
+    from mpi4py import MPI
+    return MPI.COMM_WORLD.Dup()
+
+
+def finish(comm):
+    """The end of all ranks."""
+    from mpi4py import MPI
+
+    comm.Barrier()
+    MPI.Finalize()
+
+
+def renew():
+    """Make DLIO's state that of a new process."""
+    from dlio_benchmark.utils.config import ConfigArguments
+    from dlio_benchmark.utils.utility import DLIOMPI
+
+    # read_threads=0 leaves DLIO's MPI state as that of a worker.
+    DLIOMPI.reset()
+    DLIOMPI.get_instance().initialize()
+    ConfigArguments.reset()
+
+
 def forget(singleton):
     """Make DLIO create this singleton anew for the next configuration."""
     cls = type(singleton)
@@ -113,6 +141,30 @@ def release(benchmark):
     forget(getattr(benchmark, "checkpointing_mechanism", None))
 
 
+def complete(benchmark, rank):
+    """Run a benchmark to its end: its steps; None if it only generates."""
+    benchmark.initialize()
+    benchmark.run()
+    benchmark.finalize()
+    return None if benchmark.generate_only else steps_of(benchmark.output_folder, rank)
+
+
+def steps_of(folder, rank):
+    """{"EPOCH/BLOCK": steps}, by the results that DLIO has saved."""
+    with open(os.path.join(folder, "%d_output.json" % rank), encoding="utf-8") as stream:
+        saved = json.load(stream)
+    return {"%s/%s" % (epoch, block): len(loads) for epoch, values in saved.items() if epoch.isdigit()
+            for block, loads in values["load"].items()}
+
+
+def collect(first):
+    """After a configuration. What is there after the first one stays: 400,000 objects of TensorFlow's and
+    torch's modules, which each later collection, here and in workers, would look at again."""
+    gc.collect()
+    if first:
+        gc.freeze()
+
+
 _composed = []  # DLIO's own settings: Hydra takes a quarter of a second for them
 
 
@@ -122,15 +174,10 @@ def make(case):
 
     import dlio_benchmark
     from dlio_benchmark.main import DLIOBenchmark
-    from dlio_benchmark.utils.config import ConfigArguments
-    from dlio_benchmark.utils.utility import DLIOMPI
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    # read_threads=0 leaves DLIO's MPI state as that of a worker.
-    DLIOMPI.reset()
-    DLIOMPI.get_instance().initialize()
-    ConfigArguments.reset()
+    renew()
     if not _composed:
         folder = os.path.join(os.path.dirname(dlio_benchmark.__file__), "configs")
         with initialize_config_dir(version_base=None, config_dir=folder):
@@ -147,31 +194,29 @@ def make(case):
 NOT_COMPARED = ("logger", "dlp_logger", "resized_image", "output_folder", "logfile_path")
 
 
-def derived(args):
-    """All that DLIO's arguments hold, the lists first."""
-    held = {name: exact(value) for name, value in vars(args).items() if name not in NOT_COMPARED}
-    return held
+def kind_of(files):
+    """The package that a list of files is of."""
+    return type(files).__module__.partition(".")[0]
 
 
 def listed(case, _rank, out):
-    """What is derived from the list of files, at the start and in each epoch."""
+    """What is derived from the list of files, at the start and in each epoch: all that DLIO's arguments
+    hold, the lists first."""
     import numpy
 
     numpy.random.seed(4711)
     benchmark = make(case)
     try:
         benchmark.initialize()
-        args = benchmark.args
-        lists = [list(args.file_list_train), list(args.file_list_eval)]
-        out["epochs"] = [[*lists, derived(args), state()]]
+        args, out["epochs"] = benchmark.args, []
         out["benchmark"] = {name: value for name, value in vars(benchmark).items()
-                            if type(value) in (bool, int, float, str)}
-        out["benchmark"].pop("output_folder", None)
-        out["type"] = type(args.file_list_train).__module__.partition(".")[0]
-        for epoch in range(1, case["epochs"] + 1):
-            args.reconfigure(epoch)
-            lists = [list(args.file_list_train), list(args.file_list_eval)]
-            out["epochs"].append([*lists, derived(args), state()])
+                            if type(value) in (bool, int, float, str) and name != "output_folder"}
+        out["type"] = kind_of(args.file_list_train)
+        for epoch in range(case["epochs"] + 1):
+            if epoch:
+                args.reconfigure(epoch)
+            held = {name: exact(value) for name, value in vars(args).items() if name not in NOT_COMPARED}
+            out["epochs"].append([list(args.file_list_train), list(args.file_list_eval), held, state()])
     finally:
         release(benchmark)
 
@@ -180,19 +225,10 @@ def ran(case, rank, out):
     """Steps of a whole run."""
     benchmark = make(case)
     try:
-        benchmark.initialize()
-        benchmark.run()
-        benchmark.finalize()
-        args = benchmark.args
-        if not benchmark.generate_only and getattr(args, "do_train", True):
-            path = os.path.join(benchmark.output_folder, "%d_output.json" % rank)
-            with open(path, encoding="utf-8") as stream:
-                saved = json.load(stream)
-            out["steps"] = {"%s/%s" % (epoch, block): len(loads)
-                            for epoch, values in saved.items() if epoch.isdigit()
-                            for block, loads in values["load"].items()}
-            out["lists"] = [len(args.file_list_train), len(args.file_list_eval)]
-            out["type"] = type(args.file_list_train).__module__.partition(".")[0]
+        steps, args = complete(benchmark, rank), benchmark.args
+        if steps is not None:
+            out.update(steps=steps, lists=[len(args.file_list_train), len(args.file_list_eval)],
+                       type=kind_of(args.file_list_train))
     finally:
         release(benchmark)
 
@@ -211,33 +247,26 @@ def main():
     """Run the plan named on the command line."""
     with open(sys.argv[1], encoding="utf-8") as stream:
         plan = json.load(stream)
-    from dlio_benchmark.utils.utility import DLIOMPI
-    DLIOMPI.get_instance().initialize()
-    from mpi4py import MPI
-    comm = MPI.COMM_WORLD.Dup()
-    rank, size = comm.rank, comm.size
+    comm = start()
+    rank = comm.rank
     opens = Opens(plan["log"] % rank, plan["names"], plan["roots"]) if plan["log"] else None
     for case in plan["cases"]:
         comm.Barrier()
-        paths = [os.path.join(plan["out"], "%s.%d.json" % (case["name"], i)) for i in range(size)]
+        paths = [os.path.join(plan["out"], "%s.%d.json" % (case["name"], i)) for i in range(comm.size)]
         out = {}
         try:
             (listed if case["kind"] == "list" else ran)(case, rank, out)
         except (Exception, SystemExit) as error:  # pylint: disable=broad-except
             out["error"] = "%s: %s" % (type(error).__name__, error)
-        gc.collect()
-        # What is there after the first one stays: modules, which each collection would look at.
-        if case is plan["cases"][0]:
-            gc.freeze()
+        collect(case is plan["cases"][0])
         if opens:
             out["opens"] = opens.new()
         write_json(paths[rank], out)
         # Only where all ranks must come together before they can fail are the others stuck.
-        if "error" in out and size > 1 and not wait_for_others(paths):
+        if "error" in out and not wait_for_others(paths):
             sys.stderr.flush()
             comm.Abort(3)
-    comm.Barrier()
-    MPI.Finalize()
+    finish(comm)
 
 
 if __name__ == "__main__":

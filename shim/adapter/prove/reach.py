@@ -55,11 +55,10 @@ class _Module:
 
 
 class Reach:
-    """Finds them in a tree. Those of `known`, {file: functions}, are looked at by themselves."""
+    """Finds them in a tree. Those of `known`, {(file, function)}, are looked at by themselves."""
 
     def __init__(self, tree, known):
-        self._tree, self._modules = tree, {}
-        self._known = {(file, name) for file, names in known.items() for name in names}
+        self._tree, self._known, self._modules = tree, known, {}
 
     def _module(self, file):
         if file not in self._modules:

@@ -2,8 +2,8 @@
 /*
  * provider.h - where servers that speak S3's protocol differ: a table with a row for each.
  *
- * To add a provider, add its row to provider.c and to the test `providers` (tests/unit/test_s3.c).
- * Nothing else names a provider, its hosts or its headers.
+ * To add a provider, add its row to provider.c and to the test `providers`
+ * (tests/unit/test_s3_providers.c). Nothing else names a provider, its hosts or its headers.
  */
 #ifndef SHARD_SOURCE_S3_PROVIDER_H
 #define SHARD_SOURCE_S3_PROVIDER_H

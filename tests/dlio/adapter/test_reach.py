@@ -5,17 +5,12 @@ import types
 import unittest
 import unittest.mock
 
-import _libshard
 from _libshard import recognise
 from _libshard.parts import benchmark
 
-from .plain import WORK
+from .plain import WORK, proofs
 
-sys.meta_path.insert(0, _libshard.Importer)
-from _libshard.prove import reach  # pylint: disable=wrong-import-position
-
-sys.meta_path.remove(_libshard.Importer)
-
+reach = proofs("reach")
 ROOT = "main.py", "Benchmark.initialize"
 HELPER = "def paths(names):\n    return list(names)\n"
 

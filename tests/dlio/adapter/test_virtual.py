@@ -6,7 +6,7 @@ import warnings
 from _libshard.parts import derived, iterable, virtual
 
 from . import test_maps
-from .case import Case, config, np, outcome, pair, sequences, shuffle_both, state
+from .case import Case, at, cases, config, np, outcome, pair, sequences, shuffle_both, state
 from .plain import again, exact, replaced
 
 FORK = hasattr(config, "VirtualIndexMap")
@@ -33,29 +33,29 @@ def content(index_map):
 class TestVirtual(Case):
     """Maps from a list and from a FileList."""
 
-    draw, told = test_maps.TestMaps.draw, test_maps.TestMaps.told
-
-    def arguments(self):
+    def arguments(self, rounds):
         """(arguments object, list, FileList, total, epoch), drawn."""
-        real, lazy, total, epoch = self.draw()
-        if FORK:
-            return self.args, real, lazy, total, epoch
-        args = TESTED()
-        args.__dict__.update({name: getattr(self.args, name) for name in (
-            "num_samples_per_file", "comm_size", "my_rank", "read_threads", "sample_shuffle",
-            "seed_change_epoch", "data_loader", "storage_type", "seed")})
-        args.up = self.random.random() < .5
-        return args, real, lazy, total, epoch
+        for i in range(rounds):
+            at.begin(self.id(), i)
+            real, lazy, total, epoch = cases.draw_maps(at)
+            args = at.args
+            if not FORK:
+                args = TESTED()
+                args.__dict__.update({name: getattr(at.args, name) for name in (
+                    "num_samples_per_file", "comm_size", "my_rank", "read_threads", "sample_shuffle",
+                    "seed_change_epoch", "data_loader", "storage_type", "seed")})
+                args.up = self.random.random() < .5
+            if real:
+                yield args, real, lazy, total, epoch
 
     def test_map(self):
-        for _ in range(300):
-            args, real, lazy, total, epoch = self.arguments()
+        for args, real, lazy, total, epoch in self.arguments(300):
             made = []
             for files in (real, lazy):
                 np.random.seed(99)
                 index_map, total_of_all = TESTED.get_global_map_index(args, files, total, epoch)
                 made.append((index_map, exact(total_of_all), state()))
-            what = (len(real), total, epoch, self.told())
+            what = (len(real), total, epoch, at.told())
             self.same(made[1][1:], made[0][1:], what)
             for index_map in (made[1][0], again(made[1][0])):
                 self.assertIs(type(index_map), module.VirtualIndexMap)
@@ -70,15 +70,14 @@ class TestVirtual(Case):
     def test_file_map(self):
         """Also where nothing is shuffled, and with more ranks than files."""
         raised = 0
-        for _ in range(0 if FORK else 300):  # test_maps.py has that of the DLIO at hand
-            args, real, lazy, total, epoch = self.arguments()
+        for args, real, lazy, total, epoch in self.arguments(0 if FORK else 300):  # test_maps.py has DLIO's
             made = []
             for files in (real, lazy):
                 args.samples_per_thread = None
                 found = outcome(lambda files=files: TESTED.build_sample_map_iter(
                     args, files, total, epoch))
                 made.append((*found, args.samples_per_thread))
-            self.same(made[1], made[0], len(real), total, epoch, self.told())
+            self.same(made[1], made[0], len(real), total, epoch, at.told())
             if made[0][0][0].endswith("Error"):
                 raised += 1
                 continue
