@@ -72,6 +72,7 @@ done
 ways() {
   local r=$1 s=$2; shift 2
   export HOME=$dataset
+  # shellcheck disable=SC2016  # expanded by wordexp
   view $r 2 $s env "$@" "$WORK/patterns" refused '*' 'sub/*' './*' '../served/*.txt' "$dataset/*.txt" "/usr/* $dataset/*.txt" \
     'none*' 'sub/none*' '~/*' '$HOME/s*/*' '"$HOME"/?.txt' 'link_to_sub/*' "$WORK/link/[a-c].txt" '../ser*/a.txt' '../ser*/sub/../../*' \
     "$WORK/who*/*/*" 'many/../../../whole/*/many/f*' '/usr/$(echo "*")/* a.txt' "$dataset//*" 'a.txt /usr/*' 2>"$WORK/err"
@@ -83,6 +84,7 @@ for s in range stride hash; do
     verdict "the same without IFS, rank $r, $s" "$(ways $r $s IFS=)"
   done
 done
+# shellcheck disable=SC2016
 for what in a.txt 'sub/x.txt $HOME/a.txt' "$dataset/a.txt" '/usr/*' "$WORK/nasty/*.txt" "$WORK/nasty/*/* /dev/nul*" "$WORK/who*" "/usr/x'*'"; do
   (cd "$WORK/nasty" && "$WORK/patterns" list wordexp "$what"; echo $?) >"$WORK/want"
   (case $what in /usr/x*) cd "$WORK/nasty" ;; esac && view 0 2 hash "$WORK/patterns" list wordexp "$what"; echo $?) >"$WORK/got"
