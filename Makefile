@@ -22,10 +22,10 @@ BOTH := $(addprefix base/,crc32c error file filesystem path peek plain size trus
         $(addprefix config/,config dataset launcher listings log pattern) \
         $(addprefix listing/,identity names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir filenames prebuilt safe stream)
+        $(addprefix cache/,cachedir filenames judge safe stream)
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
-       $(addprefix cache/,cache elect entry fetch first given kept lock produce wanted) \
+       $(addprefix cache/,cache kept lock make named store) \
        $(addprefix stats/,keeper notes opens run stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
        $(addprefix adapter/,adapter elements python) \

@@ -2,10 +2,10 @@
 /*
  * cache.c - how a call gets its listing:
  *
- *   what SHARD_LISTING names (prebuilt.h), if it is the one; else
- *   what this job has already, true or not; else
- *   what is current, and true; else
- *   elected (elect.h): look again, and make it (produce.h), or take rank 0's (first.h); and pin it.
+ *   set_up()  what is asked for
+ *   named.h   what SHARD_LISTING names, if it is the one; else
+ *   look()    what this job has already, true or not; else what is current, and true; else
+ *   make()    wait for the lock, look again, and make it, or wait for rank 0's; and pin it.
  *
  * Whoever has a listing mapped, or its versioned path, keeps exactly that listing.
  */
@@ -23,13 +23,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/filesystem.h"
-#include "cache/elect.h"
-#include "cache/entry.h"
-#include "cache/fetch.h"
-#include "cache/first.h"
-#include "cache/given.h"
-#include "cache/prebuilt.h"
-#include "cache/produce.h"
+#include "base/fnv.h"
+#include "cache/judge.h"
+#include "cache/lock.h"
+#include "cache/make.h"
+#include "cache/named.h"
+#include "cache/store.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "config/launcher.h"
@@ -38,141 +37,295 @@
 #include "libshard.h"
 #include "listing/listing.h"
 
+#define TICK_MS 20    /* a file's ctime may be so old when it is set */
+#define SKEW_MS 10000 /* between a server's clock and this host's */
+#define REWRITES 10   /* of a manifest while it is read */
+
 /* The remedies where hosts may differ. */
 #define GIVE_ONE "SHARD_LISTING with SHARD_LISTING_BUILD=first give all hosts one listing"
 #define GIVE_EACH "SHARD_LISTING name a folder, which gives all hosts one listing of each dataset"
 
-#define REWRITES 10 /* of a manifest while it is read */
-
-/* One call. On the heap, with room for every path: a host's thread may have a small stack. */
-struct call {
-  struct shard_wanted wanted;
-  struct shard_entry entry;
-  struct shard_first first;
-  bool compared; /* the caller sees to it that all hosts have the same */
-  char cache[PATH_MAX];
-  char *err;
-  size_t size;
-};
-
-static struct call *new_call(char *err, size_t size) {
-  struct call *c = calloc(1, sizeof(*c));
-  if (!c) {
-    shard_error_set(err, size, -ENOMEM, "out of memory");
-    return NULL;
-  }
-  c->first.rank = -1;
-  c->err = err;
-  c->size = size;
-  return c;
+static int no_memory(char *err, size_t size) {
+  shard_error_set(err, size, -ENOMEM, "out of memory");
+  return -ENOMEM;
 }
 
-/* ---- from the cache ---- */
+/* ---- what is asked for ---- */
 
-/* rc, or -EAGAIN if *found may be of a part of the manifest only. */
-static int check_unchanged(struct call *c, int rc, struct shard_found *found) {
-  if (!shard_wanted_was_rewritten(&c->wanted)) {
-    return rc;
-  }
-  if (rc == 0) {
-    shard_listing_close(found->listing);
-    found->listing = NULL;
-  }
-  return shard_error_set(c->err, c->size, -EAGAIN,
-                         "SHARD_LISTING='%.300s' is being written; write it elsewhere, and rename "
-                         "it when it is complete",
-                         c->wanted.origin);
-}
+static bool has_job(const struct shard_request *r) { return r->pin == r->job; }
 
-/* Under the lock, and nothing is ready. */
-static int obtain(struct call *c, const struct shard_first_got *got, int lock, int64_t deadline,
-                  struct shard_found *found) {
-  const struct shard_entry *e = &c->entry;
-  if (got->file) {
-    return shard_entry_install(e, got->file, found, c->err, c->size);
-  }
-  if (got->listing) {
-    return shard_first_take(e, got->listing, found, c->err, c->size);
-  }
-  if (got->taken) {
-    return shard_error_set(c->err, c->size, -EAGAIN,
-                           "the listing of '%.300s' has gone from '%.300s' while it was waited for",
-                           shard_wanted_source(&c->wanted), c->cache);
-  }
-  return c->first.rank == 0 && !c->first.object
-             ? shard_first_share(&c->first, e, lock, deadline, found, c->err, c->size)
-             : shard_produce_listing(e, lock, deadline, c->first.object ? c->first.listing : NULL,
-                                     found, c->err, c->size);
-}
-
-/* Take the lock, or find that another process has finished meanwhile. Pins; *first: before others.
- */
-static int build_or_wait(struct call *c, struct shard_found *found, bool *first) {
-  const char *job = c->wanted.job, *pinned = job ? job : c->first.object ? c->first.listing : NULL;
-  struct shard_first_got got = {.lock = -1};
-  int lock = -1;
-  int64_t deadline = 0;
-  bool waits = c->first.rank > 0;
-  int rc = waits ? shard_first_await(&c->first, &c->entry, job, &got, c->err, c->size) : 0;
-  rc = rc ? rc : shard_elect(&c->entry, &lock, &deadline, c->err, c->size);
-  if (rc == -ETIMEDOUT && waits && c->first.object && lock >= 0) {
-    shard_first_timed_out(&c->first, &c->entry, c->err, c->size);
-  }
-  if (rc == 0) {
-    if (!shard_first_find_ready(&c->first, &c->entry, job, found)) {
-      rc = obtain(c, &got, lock, deadline, found);
-    }
-    rc = check_unchanged(c, rc, found);
-    if (rc == 0 && pinned) {
-      *first = shard_entry_pin(&c->entry, pinned, found);
+static int set_up(struct shard_request *r, const struct shard_cache_source *s, char *err,
+                  size_t size) {
+  r->asked = shard_clock_real_ns();
+  r->dir = s->dir;
+  r->environment = s->environment;
+  if (s->for_job && shard_launcher_job(r->job, SHARD_LAUNCHER_JOB_SIZE)) {
+    r->pin = r->job;
+    if (s->round > 0) {
+      sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)s->round);
     }
   }
-  shard_first_clear(&got);
-  shard_elect_release(lock);
+  if (s->anew) {
+    r->since = r->pin && s->since > 0 ? s->since : r->asked;
+  }
+  if (s->dir && !realpath(s->dir, r->real)) {
+    return shard_error_set(err, size, -errno, "cannot find directory '%.300s': %s", s->dir,
+                           strerror(errno));
+  }
+  int rc = 0;
+  if (s->list && shard_pattern_is_manifest(s->list)) {
+    r->kind = SHARD_REQUEST_MANIFEST;
+    r->options =
+        (struct shard_options){.order = SHARD_ORDER_DIRECTORY, .hidden = true, .attributes = true};
+  } else if (s->options) {
+    r->options = *s->options;
+  } else {
+    rc = shard_options_parse(&r->options, s->words, err, size);
+  }
+  shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
+  if (s->url && !s->list) {
+    size_t n = strlen(s->url);
+    const char *slash = n > 0 && s->url[n - 1] == '/' ? "" : "/"; /* a folder there */
+    r->kind = SHARD_REQUEST_BUCKET;
+    if (n + strlen(slash) >= sizeof(r->origin)) {
+      return shard_error_set(err, size, -ENAMETOOLONG, "SHARD_DATASET='%.200s...' is too long",
+                             s->url);
+    }
+    sprintf(r->origin, "%s%s", s->url, slash);
+  }
   return rc;
 }
+
+static bool same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Take the manifest's identity, once a later change is sure to change it. While it is written all
+ * the time that is never: see check_unchanged(). */
+static int identify(struct shard_request *r, const char *manifest, char *err, size_t size) {
+  struct timespec now, seen = {0};
+  for (int k = 0; k < 50; k++) {
+    if (!realpath(manifest, r->origin) || stat(r->origin, &r->identity) != 0) {
+      return shard_error_set(err, size, -errno,
+                             "SHARD_LISTING='%.300s': %s; make it with shardctl manifest", manifest,
+                             strerror(errno));
+    }
+    const struct timespec *at = &r->identity.st_ctim;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t age = (now.tv_sec - at->tv_sec) * 1000 + (now.tv_nsec - at->tv_nsec) / 1000000;
+    /* Old by a server's clock, too; or seen for so long. */
+    if (age >= SKEW_MS || (k > 0 && same_time(seen, *at))) {
+      break;
+    }
+    seen = *at;
+    nanosleep(&(struct timespec){0, TICK_MS * 1000000L}, NULL);
+  }
+  return S_ISREG(r->identity.st_mode)
+             ? 0
+             : shard_error_set(err, size, -EINVAL, "SHARD_LISTING='%.300s' is not a regular file",
+                               manifest);
+}
+
+/* 0, or -EAGAIN if the manifest has changed since: *found, closed then, may be of a part of it. */
+static int check_unchanged(const struct shard_request *r, struct shard_found *found, char *err,
+                           size_t size) {
+  const struct stat *was = &r->identity;
+  struct stat st;
+  if (r->kind != SHARD_REQUEST_MANIFEST ||
+      (stat(r->origin, &st) == 0 && st.st_ino == was->st_ino && st.st_size == was->st_size &&
+       same_time(st.st_mtim, was->st_mtim) && same_time(st.st_ctim, was->st_ctim))) {
+    return 0;
+  }
+  shard_listing_close(found->listing);
+  found->listing = NULL;
+  return shard_error_set(err, size, -EAGAIN,
+                         "SHARD_LISTING='%.300s' is being written; write it elsewhere, and rename "
+                         "it when it is complete",
+                         r->origin);
+}
+
+/* ---- is there one? ---- */
+
+/*
+ * The file where rank 0 puts the listing. 1: it is there; where no job is known, so that no process
+ * can tell that another one has taken it already, each uses the file itself. 0: it is not there, or
+ * is to be copied; or it is of another dataset, and left alone: from now on nothing is shared.
+ */
+static int look_at_file(struct shard_request *r, struct shard_found *found, char *err,
+                        size_t size) {
+  const char *source = shard_request_source(r);
+  struct shard_listing *l;
+  char why[1100];
+  int rc = shard_listing_open(r->shared, &l);
+  if (rc != 0) {
+    return !r->waits || shard_judge_may_come(rc)
+               ? 0
+               : shard_error_set(err, size, rc, "SHARD_LISTING='%.300s': %s; %s", r->shared,
+                                 shard_listing_strerror(rc), shard_judge_remedy(rc));
+  }
+  rc = shard_judge(l, r->shared, source, &r->options, why, sizeof(why));
+  if (rc > 0 && !r->pin) {
+    found->listing = l;
+    return 1;
+  }
+  shard_listing_close(l);
+  if (rc != 0) {
+    return 0;
+  }
+  if (why[0]) {
+    shard_log(SHARD_LOG_WARN, why);
+  }
+  if (r->shared_own) {
+    return shard_error_set(err, size, -EINVAL,
+                           "SHARD_LISTING='%.300s' is of another dataset than '%.300s', "
+                           "or was made with other options; name a folder, or move it",
+                           r->shared, source);
+  }
+  r->shared[0] = 0;
+  r->waits = false;
+  return 0;
+}
+
+/* An answer of shard_store_find(), or a negative errno and a line. */
+static int look(struct shard_request *r, struct shard_found *found, char *err, size_t size) {
+  int rc = (int)shard_store_find(r, found);
+  if (rc != SHARD_STORE_NONE || !r->shared[0] || shard_listings_is_object(r->shared)) {
+    return rc;
+  }
+  rc = look_at_file(r, found, err, size);
+  return rc < 0          ? rc
+         : rc > 0        ? SHARD_STORE_CURRENT
+         : !r->shared[0] ? (int)shard_store_find(r, found)
+                         : SHARD_STORE_NONE;
+}
+
+/* ---- else it is made ---- */
+
+/* What this process has got while it waited for rank 0. */
+struct waited {
+  int lock;   /* to be released once the file is in the cache */
+  char *file; /* NULL: none */
+  bool taken; /* another process of the node has put it into the cache */
+};
+
+/*
+ * Of each node one process waits, by a shardctl that asks where rank 0 puts the listing. It has the
+ * lock of a key of its own: rank 0 of this node may need the listing's.
+ */
+static int await_rank0(struct shard_request *r, struct waited *w, char *err, size_t size) {
+  struct shard_making m = {.how = SHARD_MAKE_WAIT};
+  struct shard_found ready = {.listing = NULL};
+  char key[SHARD_CACHE_KEY];
+  uint64_t a = shard_fnv(SHARD_FNV_BASIS, r->key, sizeof(r->key)),
+           b = shard_fnv(a, r->key, sizeof(r->key));
+  memcpy(key, r->key, sizeof(key));
+  snprintf(r->key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
+  int rc = shard_make_lock(r, &w->lock, &m.deadline, err, size);
+  if (rc == -ETIMEDOUT) {
+    shard_error_set(
+        err, size, rc,
+        "SHARD_LISTING='%.300s': rank 0 has not put the listing of '%.300s' there for %u s "
+        "(SHARD_LISTING_BUILD=first); raise SHARD_TIMEOUT, or make the listing beforehand with "
+        "shardctl index",
+        r->shared, shard_request_source(r), shard_config()->timeout);
+  }
+  rc = rc ? rc : look(r, &ready, err, size);
+  if (rc > 0) {
+    shard_listing_close(ready.listing);
+    w->taken = true;
+    rc = 0;
+  } else if (rc == 0 && r->shared[0]) {
+    m.lock = w->lock;
+    w->file = shard_store_file(r, SHARD_CACHE_NEW, (uint64_t)getpid());
+    rc = w->file ? shard_make(r, &m, w->file, err, size) : no_memory(err, size);
+    w->taken = m.needless;
+  }
+  memcpy(r->key, key, sizeof(key));
+  return rc;
+}
+
+/* Under the lock, and there is none. */
+static int make_one(const struct shard_request *r, struct shard_making *m, const struct waited *w,
+                    struct shard_found *found, char *err, size_t size) {
+  if (w->taken) {
+    return shard_error_set(err, size, -EAGAIN,
+                           "the listing of '%.300s' has gone from '%.300s' while it was waited for",
+                           shard_request_source(r), r->cache);
+  }
+  if (w->file) {
+    return shard_store_install(r, w->file, found, err, size);
+  }
+  char *file = shard_store_file(r, SHARD_CACHE_NEW, (uint64_t)getpid());
+  int rc = file ? shard_make(r, m, file, err, size) : no_memory(err, size);
+  rc = rc ? rc : shard_store_install(r, file, found, err, size);
+  free(file);
+  return rc;
+}
+
+/* *first: pinned before others. */
+static int make(struct shard_request *r, struct shard_found *found, bool *first, char *err,
+                size_t size) {
+  struct shard_making m = {.how = SHARD_MAKE_FILE, .lock = -1};
+  struct waited w = {.lock = -1};
+  int rc = r->waits ? await_rank0(r, &w, err, size) : 0;
+  rc = rc ? rc : shard_make_lock(r, &m.lock, &m.deadline, err, size);
+  rc = rc ? rc : look(r, found, err, size); /* another process may have finished meanwhile */
+  rc = rc == 0 ? make_one(r, &m, &w, found, err, size) : rc;
+  int changed = check_unchanged(r, found, err, size); /* that may be why it failed */
+  rc = changed ? changed : rc < 0 ? rc : 0;
+  if (rc == 0 && r->pin) {
+    *first = shard_store_pin(r, found);
+  }
+  if (w.file) {
+    unlink(w.file); /* if it has no other name by now */
+  }
+  free(w.file);
+  shard_lock_release(w.lock);
+  shard_lock_release(m.lock);
+  return rc;
+}
+
+/* ---- what is said where ranks may have different ones ---- */
 
 /*
  * Whether all hosts have the listing from SHARD_LISTING, by SHARD_LISTING_BUILD=first: a file that
  * is of another dataset, or of this one by another path, is left alone, and each host lists for
  * itself.
  */
-static bool is_first_shared(const struct call *c) {
-  const struct shard_wanted *w = &c->wanted;
+static bool is_shared(const struct shard_request *r) {
   struct shard_listing *l;
-  if (c->first.rank < 0 || c->first.object || shard_listing_open(c->first.listing, &l) != 0) {
-    return c->first.rank >= 0;
+  if (!r->shared[0] || shard_listings_is_object(r->shared) ||
+      shard_listing_open(r->shared, &l) != 0) {
+    return r->shared[0];
   }
-  bool ours = shard_prebuilt_serves(l, shard_wanted_source(w), &w->options);
+  bool ours = shard_judge_serves(l, shard_request_source(r), &r->options);
   shard_listing_close(l);
   return ours;
 }
 
 /* What to do where hosts may differ. */
-static const char *get_remedy(const struct call *c) {
-  return c->first.rank >= 0 ? GIVE_EACH : GIVE_ONE;
-}
+static const char *get_remedy(void) { return shard_config()->listing_first ? GIVE_EACH : GIVE_ONE; }
 
 /* A job keeps what it began with, and says so if that is not what is there now. */
-static void tell_of_change(const struct call *c, const struct shard_found *found) {
-  if (shard_wanted_is_remote(&c->wanted)) {
+static void tell_of_change(const struct shard_request *r, const struct shard_found *found) {
+  if (shard_request_is_remote(r)) {
     return;
   }
-  if (strncmp(found->name, c->entry.key, strlen(c->entry.key)) != 0) {
-    shard_entry_say_digest(&c->entry, found->listing,
+  if (strncmp(found->name, r->key, strlen(r->key)) != 0) {
+    shard_store_say_digest(r, found->listing,
                            "has a manifest that was written anew since this job began; all ranks "
                            "keep the first one");
-  } else if (!shard_prebuilt_is_true(found->listing, c->wanted.real)) {
+  } else if (!shard_judge_is_true(found->listing, r->real, false)) {
     int64_t since;
     bool numbered;
     char what[400] = "has changed since this job listed it; all ranks keep the listing";
-    if (!is_first_shared(c) && shard_launcher_is_on_hosts(&since, &numbered)) {
+    if (!is_shared(r) && shard_launcher_is_on_hosts(&since, &numbered)) {
       snprintf(what, sizeof(what),
                "has changed since this job listed it on this host, whose ranks keep the listing; "
                "other hosts may have another one: let %s",
-               get_remedy(c));
+               get_remedy());
     }
-    shard_entry_say_digest(&c->entry, found->listing, what);
+    shard_store_say_digest(r, found->listing, what);
   }
 }
 
@@ -193,22 +346,22 @@ static int64_t newest_change(const struct shard_listing *l) {
  * been changed between two hosts' listings, and nothing tells one host what another one has: so it
  * is said. What was changed before is the same everywhere.
  */
-static void tell_of_hosts(const struct call *c, const struct shard_found *found) {
+static void tell_of_hosts(const struct shard_request *r, const struct shard_found *found) {
   int64_t since;
   bool numbered;
   char what[400], host[HOST_NAME_MAX + 1] = "";
-  bool other = c->compared || c->wanted.kind != SHARD_WANTED_DIRECTORY || !found->listing;
-  if (other || !shard_launcher_is_on_hosts(&since, &numbered) ||
-      newest_change(found->listing) <= since || is_first_shared(c) ||
-      (numbered && shard_filesystem_is_shared(c->cache))) { /* then the job has one listing */
+  if (r->kind != SHARD_REQUEST_DIRECTORY || !found->listing ||
+      !shard_launcher_is_on_hosts(&since, &numbered) || newest_change(found->listing) <= since ||
+      is_shared(r) ||
+      (numbered && shard_filesystem_is_shared(r->cache))) { /* then the job has one listing */
     return;
   }
   gethostname(host, sizeof(host) - 1);
   snprintf(what, sizeof(what),
            "changed after this job had started on host '%.64s', and other hosts may have listed it "
            "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let %s",
-           host, get_remedy(c));
-  shard_entry_say_digest(&c->entry, found->listing, what);
+           host, get_remedy());
+  shard_store_say_digest(r, found->listing, what);
 }
 
 /* Where no job is known, which its first process on the host could speak for: rank 0 does, once. */
@@ -220,156 +373,77 @@ static bool speaks_for_host(void) {
          !atomic_flag_test_and_set(&spoken);
 }
 
-/* The listing from the cache, built if need be. */
-static int open_cached(struct call *c, struct shard_listing **out) {
+/* ---- the way ---- */
+
+/* The listing from the cache, made if need be. compared: hosts need not be told of. */
+static int open_cached(struct shard_request *r, bool compared, struct shard_listing **out,
+                       char *err, size_t size) {
   struct shard_found found = {.listing = NULL};
-  const char *job = c->wanted.job;
   bool first = false;
-  int rc = shard_entry_locate(&c->entry, &c->wanted, c->cache, c->err, c->size);
-  c->entry.any_options = c->first.rank >= 0;
-  if (rc != 0) {
-    return rc;
+  int rc = shard_store_locate(r, err, size);
+  rc = rc ? rc : look(r, &found, err, size);
+  if (rc == SHARD_STORE_PINNED && has_job(r)) {
+    tell_of_change(r, &found);
+    rc = 0;
+  } else if (rc > 0) {
+    rc = check_unchanged(r, &found, err, size);
+    first = rc == 0 && has_job(r) && shard_store_pin(r, &found);
+  } else if (rc == 0) {
+    rc = make(r, &found, &first, err, size);
   }
-  if (job && shard_entry_find_pinned(&c->entry, job, &found)) {
-    tell_of_change(c, &found);
-  } else if (shard_first_find_ready(&c->first, &c->entry, job, &found)) {
-    rc = check_unchanged(c, 0, &found);
-    first = rc == 0 && job && shard_entry_pin(&c->entry, job, &found);
-  } else {
-    rc = build_or_wait(c, &found, &first);
+  if (rc == 0 && !compared && (has_job(r) ? first : speaks_for_host())) {
+    tell_of_hosts(r, &found);
   }
-  if (rc == 0) {
-    if (job ? first : speaks_for_host()) {
-      tell_of_hosts(c, &found);
-    }
-    *out = found.listing;
-  }
+  *out = found.listing;
   return rc;
 }
 
-/* ---- SHARD_LISTING ---- */
-
-/* Whether it can be had at all in this way. */
-static int check_given(const struct call *c, const struct shard_config *config) {
-  if (shard_pattern_is_manifest(c->first.listing) || shard_pattern_has(config->listing, 'r') ||
-      shard_pattern_has(config->listing, 'e')) {
-    return shard_error_set(c->err, c->size, -EINVAL,
-                           "SHARD_LISTING='%.300s' gives ranks lists of their own, which is for "
-                           "the shard view; here all ranks need one listing (shardctl index)",
-                           config->listing);
+/* Let a message about a file of the cache name the object that it is. */
+static void name_object(const char *file, const char *url, char *err, size_t size) {
+  char *at = strstr(err, file), *tail = at ? strdup(at + strlen(file)) : NULL;
+  if (tail) {
+    snprintf(at, size - (size_t)(at - err), "%.300s%s", url, tail);
   }
-  if (config->listing_first && c->wanted.kind == SHARD_WANTED_BUCKET && !*c->wanted.real) {
-    return shard_error_set(c->err, c->size, -EINVAL,
-                           "SHARD_LISTING_BUILD=first is not for a bucket, which does not tell "
-                           "whether the listing that is there is old; make it with shardctl index");
-  }
-  return 0;
+  free(tail);
 }
 
-/* An object that was made beforehand. 1: *out is open. 0: it is of another directory or kind. */
-static int open_given_object(struct call *c, const char *dir, struct shard_listing **out) {
-  struct shard_wanted *w = &c->wanted;
-  char *url = strdup(c->first.listing), *file = malloc(PATH_MAX);
-  int rc = url && file ? shard_fetch(dir, url, w->job, file, PATH_MAX, c->err, c->size)
-                       : shard_error_set(c->err, c->size, -ENOMEM, "out of memory");
-  if (rc == 0) {
-    rc = shard_prebuilt_open(file, url, shard_wanted_source(w), &w->options, out, c->err, c->size);
-    if (rc < 0) {
-      shard_fetch_rename(file, url, c->err, c->size);
-    }
+static int open_manifest(struct shard_request *r, const char *manifest, struct shard_listing **out,
+                         char *err, size_t size) {
+  char *file = malloc(PATH_MAX);
+  if (!file) {
+    return no_memory(err, size);
   }
-  free(url);
+  int got = shard_named_get(r, manifest, file, err, size), rc = got ? got : -EAGAIN;
+  for (int tries = 0; tries < REWRITES && rc == -EAGAIN; tries++) {
+    rc = identify(r, file, err, size);
+    rc = rc == 0 ? open_cached(r, false, out, err, size) : rc;
+  }
+  if (got == 0 && rc != 0) {
+    name_object(file, manifest, err, size);
+  }
   free(file);
-  return rc;
+  return rc == -EAGAIN ? -EIO : rc;
 }
 
-/* With SHARD_LISTING_BUILD=first, a file, and no job is known: no process can tell that another
- * one has taken it already. 1: *out is open. 0: it is of another directory or kind. */
-static int share_file_directly(struct call *c, int rank, struct shard_listing **out) {
-  const struct shard_wanted *w = &c->wanted;
-  const char *file = c->first.listing, *source = shard_wanted_source(w);
-  if (rank > 0) {
-    int rc = shard_prebuilt_await(file, source, &w->options, NULL, out, c->err, c->size);
-    return rc != 0 ? rc : shard_first_refuse(&c->first, w, c->err, c->size);
+static int open_listing(struct shard_request *r, const struct shard_cache_source *s,
+                        struct shard_listing **out, char *err, size_t size) {
+  if (r->kind == SHARD_REQUEST_MANIFEST) {
+    return open_manifest(r, s->list, out, err, size);
   }
-  int rc = shard_prebuilt_try(file, source, &w->options, out);
-  if (rc >= 0) {
-    return rc > 0 ? rc : shard_first_refuse(&c->first, w, c->err, c->size);
+  if (s->list) {
+    return shard_named_open_own(r, s->list, out, err, size);
   }
-  rc = open_cached(c, out);
-  if (rc == 0) {
-    rc = shard_prebuilt_put(*out, file, c->err, c->size);
-    if (rc != 0) {
-      shard_listing_close(*out);
-      *out = NULL;
-    }
-  }
-  return rc ? rc : 1;
+  int rc = shard_config()->listing ? shard_named_open(r, out, err, size) : 0;
+  return rc == 0 ? open_cached(r, s->compared, out, err, size) : rc < 0 ? rc : 0;
 }
 
-/* What SHARD_LISTING names. 1: *out is open. 0: it is of another directory or kind, or the cache is
- * to be asked first. */
-static int open_given(struct call *c, const char *dir, struct shard_listing **out) {
-  const struct shard_config *config = shard_config();
-  const struct shard_wanted *w = &c->wanted;
-  char *file = c->first.listing;
-  struct shard_world world;
-  enum shard_given_kind kind;
-  int rc = shard_given_find(w, dir, config->listing_first, &kind, file, sizeof(c->first.listing),
-                            c->err, c->size);
-  rc = rc ? rc : check_given(c, config);
-  if (rc != 0) {
-    return rc;
-  }
-  if (kind == SHARD_GIVEN_AMONG) {
-    return shard_given_open_among(w, dir, out, c->err, c->size);
-  }
-  c->first.strict = kind == SHARD_GIVEN_OWN;
-  bool object = shard_listings_is_object(file);
-  if (!config->listing_first) {
-    return object ? open_given_object(c, dir, out)
-                  : shard_prebuilt_open(file, file, shard_wanted_source(w), &w->options, out,
-                                        c->err, c->size);
-  }
-  rc = shard_world_get(&world, c->err, c->size);
-  if (rc != 0) {
-    return rc != -ENOENT
-               ? rc
-               : shard_error_set(c->err, c->size, -EINVAL,
-                                 "SHARD_LISTING_BUILD=first: no rank is known; set SHARD_RANK and "
-                                 "SHARD_SIZE");
-  }
-  if (w->job || object) {
-    c->first.object = object;
-    c->first.rank = world.rank;
-    return 0; /* once it is clear that the cache has none for the job */
-  }
-  return share_file_directly(c, world.rank, out);
-}
-
-/* What SHARD_LISTING names, or the cache's. dir: as the caller has it; NULL: none. */
-static int open_wanted(struct call *c, const char *dir, const char *options,
-                       struct shard_listing **out) {
-  int rc = shard_wanted_parse(&c->wanted, options, c->err, c->size);
-  if (rc == 0) {
-    rc = shard_config()->listing ? open_given(c, dir, out) : 0;
-    rc = rc == 0 ? open_cached(c, out) : rc < 0 ? rc : 0;
-  }
-  return rc;
-}
-
-/* ---- calls ---- */
-
-static int open_directory(const char *dir, const char *options, const char *job, bool compared,
-                          struct shard_listing **out, char *err, size_t size) {
+int shard_cache_open(const struct shard_cache_source *s, struct shard_listing **out, char *err,
+                     size_t size) {
   int saved = errno;
-  struct call *c = new_call(err, size);
-  int rc = c ? shard_wanted_directory(&c->wanted, dir, job, err, size) : -ENOMEM;
-  if (rc == 0) {
-    c->compared = compared;
-    rc = open_wanted(c, dir, options, out);
-  }
-  free(c);
+  struct shard_request *r = calloc(1, sizeof(*r));
+  int rc = r ? set_up(r, s, err, size) : no_memory(err, size);
+  rc = rc ? rc : open_listing(r, s, out, err, size);
+  free(r);
   errno = saved;
   return rc;
 }
@@ -377,102 +451,39 @@ static int open_directory(const char *dir, const char *options, const char *job,
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
                        size_t size) {
   /* DLIO's ranks compare what they have, unless each is a world of its own. */
-  return open_directory(dir, options, NULL, shard_config()->view != SHARD_VIEW_SHARD, out, err,
-                        size);
-}
-
-int shard_cache_open(const char *dir, const char *options, const char *job,
-                     struct shard_listing **out, char *err, size_t size) {
-  return open_directory(dir, options, job, false, out, err, size);
-}
-
-static int open_bucket(const char *dir, const char *url, const char *options,
-                       const char *const *environment, const char *job, struct shard_listing **out,
-                       char *err, size_t size) {
-  int saved = errno;
-  struct call *c = new_call(err, size);
-  int rc = c ? shard_wanted_bucket(&c->wanted, dir, url, job, err, size) : -ENOMEM;
-  if (rc == 0) {
-    c->wanted.environment = environment;
-    rc = open_wanted(c, dir, options, out);
-  }
-  free(c);
-  errno = saved;
-  return rc;
-}
-
-int shard_cache_open_bucket(const char *dir, const char *url, const char *options, const char *job,
-                            struct shard_listing **out, char *err, size_t size) {
-  return open_bucket(dir, url, options, NULL, job, out, err, size);
-}
-
-int shard_cache_open_keys(const char *url, const char *options, const char *const *environment,
-                          const char *job, struct shard_listing **out, char *err, size_t size) {
-  return open_bucket(NULL, url, options, environment, job, out, err, size);
-}
-
-/* The job and the round; malloc'd. NULL: the job is not known. */
-static char *round_of_job(uint64_t round) {
-  char *job = round > 0 ? malloc(SHARD_LAUNCHER_JOB_SIZE + 32) : NULL;
-  if (job && shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE)) {
-    sprintf(job + strlen(job), "\nround %llu", (unsigned long long)round);
-    return job;
-  }
-  free(job);
-  return NULL;
+  const struct shard_cache_source source = {
+      .dir = dir, .words = options, .compared = shard_config()->view != SHARD_VIEW_SHARD};
+  return shard_cache_open(&source, out, err, size);
 }
 
 int shard_dataset_open_s3(const char *url, const char *options, const char *const *environment,
                           uint64_t round, int64_t since, struct shard_listing **out, char *err,
                           size_t size) {
-  int saved = errno;
-  struct call *c = new_call(err, size);
-  char *job = c ? round_of_job(round) : NULL;
-  int rc = c ? shard_wanted_bucket(&c->wanted, NULL, url, job, err, size) : -ENOMEM;
-  if (rc == 0) {
-    c->wanted.environment = environment;
-    c->wanted.since = job && since > 0 ? since : shard_clock_real_ns();
-    rc = open_wanted(c, NULL, options, out);
-  }
-  free(job);
-  free(c);
-  errno = saved;
-  return rc;
-}
-
-int shard_cache_open_manifest(const char *dir, const char *manifest, const char *job,
-                              struct shard_listing **out, char *err, size_t size) {
-  int saved = errno;
-  struct call *c = new_call(err, size);
-  int rc = c ? -EAGAIN : -ENOMEM;
-  for (int tries = 0; tries < REWRITES && rc == -EAGAIN; tries++) {
-    rc = shard_wanted_manifest(&c->wanted, dir, manifest, job, err, size);
-    rc = rc == 0 ? open_cached(c, out) : rc;
-  }
-  free(c);
-  errno = saved;
-  return rc == -EAGAIN ? -EIO : rc;
+  const struct shard_cache_source source = {.url = url,
+                                            .words = options,
+                                            .environment = environment,
+                                            .for_job = round > 0,
+                                            .round = round,
+                                            .anew = true,
+                                            .since = since};
+  return shard_cache_open(&source, out, err, size);
 }
 
 /* ---- streams ---- */
 
 /* Where a job reads; malloc'd, NULL: nowhere yet, or it cannot go on there. */
-static char *find_stream(const struct call *c) {
+static char *find_stream(const struct shard_request *r) {
   struct stat st;
-  char name[SHARD_CACHE_NAME], target[SHARD_CACHE_NAME];
-  const char *job = c->wanted.job;
-  time_t now = time(NULL);
-  shard_cache_name_print(SHARD_CACHE_STREAM, c->entry.key, shard_wanted_job_id(job), name);
-  char *link = shard_entry_path(&c->entry, name), *base = NULL;
+  char target[SHARD_CACHE_NAME], *base = NULL;
+  char *link = shard_store_file(r, SHARD_CACHE_STREAM, shard_store_pin_id(r->pin));
   ssize_t n = link ? readlink(link, target, sizeof(target) - 1) : -1;
   target[n > 0 ? n : 0] = 0;
   if (n > 0 && !strchr(target, '/') && lstat(link, &st) == 0 && st.st_uid == geteuid()) {
-    base = shard_entry_path(&c->entry, target);
+    base = shard_store_path(r, target);
   }
   free(link);
   /* Without a job it gets old. */
-  bool young = shard_wanted_job_id(job) != 0 ||
-               (base && st.st_mtim.tv_sec <= now && st.st_mtim.tv_sec > now - SHARD_WANTED_FRESH);
+  bool young = r->pin || (base && shard_store_is_fresh(&st));
   if (base && (shard_stream_get_state(base) == SHARD_STREAM_BROKEN || !young)) {
     free(base);
     base = NULL;
@@ -481,56 +492,41 @@ static char *find_stream(const struct call *c) {
 }
 
 /* Begin a stream, and let the job read there. The lock is ours. */
-static int begin_stream(struct call *c, int lock, int64_t deadline, char **base) {
+static int begin_stream(const struct shard_request *r, struct shard_making *m, char **base,
+                        char *err, size_t size) {
   uint64_t nonce = (uint64_t)shard_clock_real_ns() ^ (uint64_t)getpid() << 40;
   char target[SHARD_CACHE_NAME], name[SHARD_CACHE_NAME];
-  shard_cache_name_print(SHARD_CACHE_PART, c->entry.key, nonce, target);
-  *base = shard_entry_path(&c->entry, target);
-  struct shard_production *p = calloc(1, sizeof(*p));
-  int rc = -ENOMEM;
-  if (!*base || !p) {
-    shard_error_set(c->err, c->size, rc, "out of memory");
-  } else {
-    p->entry = &c->entry;
-    p->lock = lock;
-    p->deadline = deadline;
-    rc = shard_produce_stream(p, *base, c->err, c->size);
-    if (rc == 0) {
-      shard_cache_name_print(SHARD_CACHE_STREAM, c->entry.key, shard_wanted_job_id(c->wanted.job),
-                             name);
-      rc = shard_entry_link(&c->entry, target, name);
-      if (rc != 0) {
-        shard_error_set(c->err, c->size, rc, "cannot write to the cache directory '%.300s': %s",
-                        c->cache, strerror(-rc));
-      }
-    }
+  shard_cache_name_print(SHARD_CACHE_PART, r->key, nonce, target);
+  shard_cache_name_print(SHARD_CACHE_STREAM, r->key, shard_store_pin_id(r->pin), name);
+  *base = shard_store_path(r, target);
+  int rc = *base ? shard_make(r, m, *base, err, size) : no_memory(err, size);
+  if (rc == 0 && (rc = shard_store_link(r, target, name)) != 0) {
+    shard_error_set(err, size, rc, "cannot write to the cache directory '%.300s': %s", r->cache,
+                    strerror(-rc));
   }
-  free(p);
   return rc;
 }
 
-int shard_cache_open_stream(const char *dir, const char *url, const char *options, const char *job,
-                            struct shard_stream **out, char *err, size_t size) {
-  int saved = errno, lock = -1;
-  int64_t deadline;
+int shard_cache_open_stream(const struct shard_cache_source *s, struct shard_stream **out,
+                            char *err, size_t size) {
+  int saved = errno;
+  struct shard_making m = {.how = SHARD_MAKE_PARTS, .lock = -1};
   char *base = NULL;
-  struct call *c = new_call(err, size);
-  int rc = c ? shard_wanted_bucket(&c->wanted, dir, url, job, err, size) : -ENOMEM;
-  rc = rc ? rc : shard_wanted_parse(&c->wanted, options, err, size);
-  rc = rc ? rc : shard_entry_locate(&c->entry, &c->wanted, c->cache, err, size);
-  if (rc == 0 && !(base = find_stream(c))) {
-    rc = shard_elect(&c->entry, &lock, &deadline, err, size);
-    if (rc == 0 && !(base = find_stream(c))) {
-      rc = begin_stream(c, lock, deadline, &base);
+  struct shard_request *r = calloc(1, sizeof(*r));
+  int rc = r ? set_up(r, s, err, size) : no_memory(err, size);
+  rc = rc ? rc : shard_store_locate(r, err, size);
+  if (rc == 0 && !(base = find_stream(r))) {
+    rc = shard_make_lock(r, &m.lock, &m.deadline, err, size);
+    if (rc == 0 && !(base = find_stream(r))) {
+      rc = begin_stream(r, &m, &base, err, size);
     }
-    shard_elect_release(lock);
+    shard_lock_release(m.lock);
   }
-  if (rc == 0) {
-    rc = shard_stream_open(base, c->wanted.origin, c->wanted.options_text, out);
-    rc = rc ? shard_error_set(err, size, rc, "out of memory") : 0;
+  if (rc == 0 && (rc = shard_stream_open(base, r->origin, r->options_text, out)) != 0) {
+    no_memory(err, size);
   }
   free(base);
-  free(c);
+  free(r);
   errno = saved;
   return rc;
 }

@@ -3,60 +3,65 @@
  * cache.h - listings for the ranks of a job: found in the node's cache, checked, or built by one
  * process while the others wait.
  *
- *   wanted.h    which listing is asked for, and its key
- *   filenames.h the names of files in the cache
- *   entry.h     where a listing lies there
- *   elect.h     the lock under which one process builds
- *   produce.h   shardctl at work
- *   prebuilt.h  a listing that was made elsewhere: is it the one, and true?
- *   given.h     SHARD_LISTING as a list: which one is of this dataset
- *   first.h     SHARD_LISTING_BUILD=first
- *   fetch.h     objects that SHARD_LISTING names
+ *   cache.c     the way of a call
+ *   store.h     what identifies a listing, and where it lies: find, put, pin
+ *   judge.h     is it the one, and true?
+ *   make.h      who makes it: the lock, and shardctl at work
+ *   named.h     what SHARD_LISTING names
  *   stream.h    a bucket's listing that is read while it is made
+ *   filenames.h, cachedir.h, lock.h, safe.h   files of the cache
  *
  * All functions return 0, or a negative errno and one line for people in err[size] that names the
- * path or variable at fault and the remedy. Thread-safe. They may start a process (host/builder.h).
- *
- * job: the identity of a job, all of whose processes on this node shall have one listing, the first
- * that any of them had, though the directory changes meanwhile (then a warning tells the digest);
- * NULL: the listing as it is now.
+ * path or variable at fault and the remedy. Thread-safe; errno is left alone. They may start a
+ * process (host/builder.h).
  */
 #ifndef SHARD_CACHE_CACHE_H
 #define SHARD_CACHE_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct shard_listing;
+struct shard_options;
 struct shard_stream;
 
-/* As shard_dataset_open(). */
-int shard_cache_open(const char *dir, const char *options, const char *job,
-                     struct shard_listing **out, char *err, size_t size);
+/*
+ * What a listing is of. What is not set is 0.
+ *
+ *   a directory   dir: as shard_dataset_open()
+ *   a bucket      url: the keys below s3://bucket/prefix are the names; dir: the directory that
+ *                 stands for it, or NULL. A bucket does not tell that it has changed: each job
+ *                 lists it anew
+ *   a manifest    dir, list: the names of a text with a name a line that lie below dir, in its own
+ *                 order within each directory, those that come twice too. Its listing is made when
+ *                 it is first used on a node
+ *   a listing     dir, list: one of this rank's or epoch's own; it is used as it is
+ */
+struct shard_cache_source {
+  const char *dir, *url;
+  const char *list; /* what SHARD_LISTING names for this rank and epoch: a file or an object */
+  const struct shard_options *options; /* NULL: `words` tells; a manifest has none of its own */
+  const char *words;                   /* the options of shard_dataset_open() */
+  const char *const *environment;      /* for shardctl, see shard_dataset_open_s3(); or NULL */
+  /* Where the job is known, all of its processes on this node have one listing, the first that any
+   * of them had, though the directory changes meanwhile (then a warning tells the digest). Else:
+   * the listing as it is now. */
+  bool for_job;
+  uint64_t round; /* not 0: all that ask for the same time (shard_dataset_open_s3()) */
+  bool anew;      /* begun at `since` or later; where no job is known, or `since` is 0, now */
+  int64_t since;
+  bool compared; /* the caller sees to it that all hosts have the same */
+};
+
+int shard_cache_open(const struct shard_cache_source *source, struct shard_listing **out, char *err,
+                     size_t size);
 
 /*
- * The same for a directory that stands for a prefix of a bucket (s3://bucket/prefix): the keys
- * below it are the names. A bucket does not tell that it has changed: each job lists it anew.
+ * A bucket's listing while it is made, in the order in which names come (stream.h): shardctl goes
+ * on in the background once there is a first part. All of a job on this node read one stream.
  */
-int shard_cache_open_bucket(const char *dir, const char *url, const char *options, const char *job,
-                            struct shard_listing **out, char *err, size_t size);
-
-/* The same without a directory. environment: for shardctl, see shard_dataset_open_s3(). */
-int shard_cache_open_keys(const char *url, const char *options, const char *const *environment,
-                          const char *job, struct shard_listing **out, char *err, size_t size);
-
-/*
- * The same listing while it is made, in the order in which names come (stream.h): shardctl goes on
- * in the background once there is a first part. All of a job on this node read one stream.
- */
-int shard_cache_open_stream(const char *dir, const char *url, const char *options, const char *job,
-                            struct shard_stream **out, char *err, size_t size);
-
-/*
- * A listing of the names of a manifest, a text with a name a line, that lie below directory `dir`:
- * in the manifest's own order within each directory, those that come twice too. It is made when the
- * manifest is first used on a node; all of a job (NULL: none is known) keep that one.
- */
-int shard_cache_open_manifest(const char *dir, const char *manifest, const char *job,
-                              struct shard_listing **out, char *err, size_t size);
+int shard_cache_open_stream(const struct shard_cache_source *source, struct shard_stream **out,
+                            char *err, size_t size);
 
 #endif

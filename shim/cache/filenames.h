@@ -17,7 +17,7 @@
  *   perm-KEY.perm.tmp.PID        the same, while it is made
  *   perm-KEY.lock
  *
- * KEY is 32 hexadecimal digits (wanted.h); VERSION, JOB and NONCE are 16; PID is decimal.
+ * KEY is 32 hexadecimal digits (store.h); VERSION, JOB and NONCE are 16; PID is decimal.
  */
 #ifndef SHARD_CACHE_FILENAMES_H
 #define SHARD_CACHE_FILENAMES_H

@@ -56,8 +56,8 @@ static const char usage[] =
     "      --no-sign-request\n"
     "                       a bucket that all may list: no credentials are used\n"
     "      --no-replace     of -o s3://: fail if there is such an object\n"
-    "      --share s3://BUCKET/KEY\n"
-    "                       one listing for many nodes: FILE is a copy of the one that is there,\n"
+    "      --share WHERE    one listing for many nodes, an object s3://BUCKET/KEY or a file that\n"
+    "                       all nodes see: FILE is a copy of the one that is there,\n"
     "                       if that is of SOURCE, a directory or a bucket's prefix, and true;\n"
     "                       else it is made, and put there in place of an old one\n"
     "      --wait SECONDS   with --share: do not make it, wait until it is there\n"
@@ -227,7 +227,7 @@ static int choose_file(void) {
 static int find_shared(enum ctl_shared_listing *what, struct shard_build_result *result) {
   struct shard_listing *l;
   char *canonical = NULL;
-  int rc = ctl_buckets_object(x.share);
+  int rc = shard_s3_url_is(x.share) ? ctl_buckets_object(x.share) : CTL_DONE;
   if (rc == CTL_DONE && x.source == FROM_BUCKET) {
     rc = ctl_buckets_source(x.path, &canonical);
   } else if (rc == CTL_DONE && !(canonical = realpath(x.path, NULL))) {
@@ -278,17 +278,19 @@ static int build(struct shard_build_result *result) {
   return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
 }
 
-/* Check the listing, and put it into a bucket. */
-static int put(const char *file, const char *url, bool only_new) {
+/* Check the listing, and put it into a bucket, or a file that all nodes see. */
+static int put(const char *file, const char *where, bool only_new) {
   struct shard_listing *l;
-  const struct ctl_buckets_file one = {.url = url, .file = file};
+  const struct ctl_buckets_file one = {.url = where, .file = file};
   int rc = ctl_building_open_checked(file, &l);
-  if (rc == 0) {
-    shard_listing_close(l);
+  if (rc != 0) {
+    return ctl_fail("cannot read back the listing for '%.300s': %s", where,
+                    shard_listing_strerror(rc));
   }
-  return rc == 0 ? ctl_buckets_put(&one, 1, only_new)
-                 : ctl_fail("cannot read back the listing for '%.300s': %s", url,
-                            shard_listing_strerror(rc));
+  rc = shard_s3_url_is(where) ? ctl_buckets_put(&one, 1, only_new)
+                              : ctl_shared_listing_put(l, where);
+  shard_listing_close(l);
+  return rc;
 }
 
 /* Make the listing, or get the shared one, and put it where it belongs. */

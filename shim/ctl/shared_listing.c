@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shared_listing.c - what shardctl index --share finds in the bucket.
+ * shared_listing.c - what shardctl index --share finds in the bucket, or in a folder of all nodes.
  *
- * Rank 0's node makes the listing if need be. The other nodes wait: they ask for the object more
- * and more seldom, down to every other second. The server sends it again only if it has changed
+ * Rank 0's node makes the listing if need be. The other nodes wait: they ask for it more and more
+ * seldom, down to every other second. The server sends an object again only if it has changed
  * (If-None-Match).
  */
 #include "ctl/shared_listing.h"
@@ -11,41 +11,72 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/clock.h"
-#include "cache/prebuilt.h"
+#include "cache/judge.h"
 #include "ctl/buckets.h"
 #include "ctl/ctl.h"
 #include "ctl/output.h"
 #include "libshard.h"
 #include "listing/listing.h"
+#include "source/s3/s3.h"
 
 #define NAP_FIRST 100 /* milliseconds */
 #define NAP_MOST 2000
+#define NAP_FILE 500 /* at most: a file is asked for more cheaply than an object */
 
-/* The object that is looked at. */
+/* The object or file that is looked at. */
 struct candidate {
   const char *url, *source;
   const struct shard_options *options;
-  const char *file;
-  bool have;      /* an object has been got */
-  bool checked;   /* every block of it is right */
-  char why[1100]; /* why it is of another source */
+  double seconds;                  /* how long to wait; negative: look once */
+  struct ctl_buckets_watch *watch; /* of an object */
+  const char *file;                /* where an object is put */
+  bool have;                       /* one has been got */
+  char why[1100];                  /* why it is of another source */
 };
 
-/* Is what was got the listing that is wanted? 1, 0 or a negative errno, as shard_prebuilt_try(). */
-static int judge(struct candidate *k) {
+static int copy(const struct shard_listing *l, int fd) {
+  int rc = lseek(fd, 0, SEEK_SET) == 0 && ftruncate(fd, 0) == 0 ? 0 : -errno;
+  for (size_t done = 0; rc == 0 && done < l->map_size;) {
+    ssize_t n = write(fd, l->map + done, l->map_size - done);
+    done += n > 0 ? (size_t)n : 0;
+    rc = n >= 0 || errno == EINTR ? 0 : -errno;
+  }
+  return rc == -EFAULT ? -EBADMSG : rc; /* the file has been cut */
+}
+
+/* Is it the listing that is wanted, and whole? 1, 0 or a negative errno, as shard_judge(). If it
+ * is, it is copied into fd; -1: it is there. */
+static int judge(struct candidate *k, const char *file, int fd) {
   struct shard_listing *l;
-  int rc = k->have ? shard_listing_open(k->file, &l) : -ENOENT;
+  int rc = shard_listing_open(file, &l);
   if (rc != 0) {
     return rc;
   }
-  rc = k->checked ? 0 : shard_listing_verify(l);
-  k->checked = rc == 0;
-  rc =
-      rc == 0 ? shard_prebuilt_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why)) : rc;
+  rc = shard_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why));
+  if (rc > 0) {
+    int fault = shard_listing_verify(l);
+    fault = fault == 0 && fd >= 0 ? copy(l, fd) : fault;
+    rc = fault ? fault : rc;
+  }
   shard_listing_close(l);
+  return rc;
+}
+
+/* Look, and judge. CTL_DONE and *state, or CTL_FAILED after a message. */
+static int look(struct candidate *k, int fd, int *state) {
+  enum ctl_buckets_seen seen;
+  if (!k->watch) {
+    *state = judge(k, k->url, fd);
+    return CTL_DONE;
+  }
+  int rc = ctl_buckets_watch_look(k->watch, fd, &seen);
+  k->have = seen == CTL_BUCKETS_NEW || (k->have && seen == CTL_BUCKETS_SAME);
+  *state = k->have ? judge(k, k->file, -1) : -ENOENT;
   return rc;
 }
 
@@ -62,44 +93,42 @@ static bool nap(int64_t ms) {
   return poll(&reader, 1, (int)((double)ms * (0.5 + n / 8589934592.0)) + 1) <= 0;
 }
 
-static int give_up(const struct candidate *k, int state, double seconds) {
+static int give_up(const struct candidate *k, int state) {
   return ctl_fail(
       "%.300s: rank 0 has not put the listing of '%.300s' there for %.0f s "
       "(SHARD_LISTING_BUILD=first); %s Raise SHARD_TIMEOUT, or make the listing beforehand with "
-      "shardctl index -o s3://...",
-      k->url, k->source, seconds,
+      "shardctl index%s",
+      k->url, k->source, k->seconds,
       state == -ESTALE   ? "the one that is there is older than the directory: does something "
                            "change it while the job runs?"
-      : state == -ENOENT ? "has it failed, or does it use another bucket or endpoint?"
-                         : "what is there is damaged, or of another version of libshard.");
+      : state == -ENOENT ? k->watch ? "has it failed, or does it use another bucket or endpoint?"
+                                    : "does it see the same file system?"
+                         : "what is there is damaged, or of another version of libshard.",
+      k->watch ? " -o s3://..." : "");
 }
 
-/* Ask for the object until it is there, or the time is over. */
-static int await(struct candidate *k, struct ctl_buckets_watch *watch, int fd, double seconds,
-                 enum ctl_shared_listing *what) {
-  int64_t end = shard_clock_ms() + (int64_t)(seconds * 1000);
-  for (int64_t ms = NAP_FIRST;; ms = ms * 3 / 2 < NAP_MOST ? ms * 3 / 2 : NAP_MOST) {
-    enum ctl_buckets_seen seen;
-    int rc = ctl_buckets_watch_look(watch, fd, &seen);
+/* Ask for it until it is there, or the time is over. */
+static int await(struct candidate *k, int fd, enum ctl_shared_listing *what) {
+  int64_t end = shard_clock_ms() + (int64_t)(k->seconds * 1000);
+  int64_t most = k->watch ? NAP_MOST : NAP_FILE;
+  for (int64_t ms = NAP_FIRST;; ms = ms * 3 / 2 < most ? ms * 3 / 2 : most) {
+    int state, rc = look(k, fd, &state);
     if (rc != CTL_DONE) {
       return rc;
     }
-    if (seen != CTL_BUCKETS_SAME) {
-      k->have = seen == CTL_BUCKETS_NEW;
-      k->checked = false;
-    }
-    /* An old listing may turn out true later: some file systems tell of changes late. */
-    int state = judge(k);
-    if (state < 0 && !shard_prebuilt_may_come(state)) {
+    /* An old listing may turn out true later: some file systems tell of changes late. A file that
+     * rank 0 cannot open it may replace. */
+    bool replaced = !k->watch && k->seconds < 0;
+    if (state < 0 && !replaced && !shard_judge_may_come(state)) {
       return ctl_fail("%.300s: %s", k->url, shard_listing_strerror(state));
     }
-    if (state >= 0 || seconds < 0) {
+    if (state >= 0 || k->seconds < 0) {
       *what = state > 0 ? CTL_SHARED_HERE : state == 0 ? CTL_SHARED_APART : CTL_SHARED_PUT;
       return CTL_DONE;
     }
     int64_t left = end - shard_clock_ms();
     if (left <= 0) {
-      return give_up(k, state, seconds);
+      return give_up(k, state);
     }
     if (!nap(ms < left ? ms : left)) {
       return CTL_FAILED;
@@ -115,15 +144,29 @@ int ctl_shared_listing_find(const char *url, const char *source,
   if (rc != CTL_DONE) {
     return rc;
   }
-  struct candidate k = {.url = url, .source = source, .options = options, .file = out.temporary};
-  struct ctl_buckets_watch *watch = NULL;
-  rc = ctl_buckets_watch_open(url, &watch);
-  rc = rc == CTL_DONE ? await(&k, watch, out.whole.fd, seconds, what) : rc;
-  ctl_buckets_watch_close(watch);
+  struct candidate k = {
+      .url = url, .source = source, .options = options, .file = out.temporary, .seconds = seconds};
+  rc = shard_s3_url_is(url) ? ctl_buckets_watch_open(url, &k.watch) : CTL_DONE;
+  rc = rc == CTL_DONE ? await(&k, out.whole.fd, what) : rc;
+  ctl_buckets_watch_close(k.watch);
   ended = ctl_output_end(&out, rc == CTL_DONE && *what == CTL_SHARED_HERE);
   rc = rc == CTL_DONE ? ended : rc;
   if (rc == CTL_DONE && *what == CTL_SHARED_APART && k.why[0]) {
     ctl_warn("%s", k.why);
   }
   return rc;
+}
+
+int ctl_shared_listing_put(const struct shard_listing *l, const char *file) {
+  struct shard_whole out;
+  int rc = shard_whole_open(&out, file, SHARD_WHOLE_SHARED, SHARD_WHOLE_SYNCED);
+  if (rc == 0 && (rc = copy(l, out.fd)) != 0) {
+    shard_whole_abort(&out);
+  } else if (rc == 0) {
+    rc = shard_whole_publish(&out);
+  }
+  return rc == 0 ? CTL_DONE
+                 : ctl_fail("cannot write SHARD_LISTING='%.300s' (SHARD_LISTING_BUILD=first): %s; "
+                            "name a place where rank 0 can write and all ranks can read",
+                            file, strerror(-rc));
 }

@@ -15,7 +15,7 @@
  *   environment   the host's, without LD_PRELOAD, and without SHARD_ variables that are empty or
  *                 not ours; and variables for it alone, such as keys
  *   arguments     first SHARD_BUILDER_MARK and the pid of who started it; then
- *                 index SOURCE -o FILE --options TEXT --quiet [--root DIR] [--share URL
+ *                 index SOURCE -o FILE --options TEXT --quiet [--root DIR] [--share WHERE
  *                 [--wait SECONDS]]      make a listing; or, with --wait, take what rank 0 puts
  *                 get URL -o FILE        fetch an object
  *                 stream URL -o BASE --options TEXT

@@ -127,8 +127,6 @@ static int set_up(void) {
   if (config->include) {
     strcpy(shard_datasets_all.options.include, config->include);
   }
-  shard_options_format(&shard_datasets_all.options, shard_datasets_all.options_text,
-                       sizeof(shard_datasets_all.options_text));
   int rc = add_datasets(config->dataset);
   judge_listing(config);
   return rc;

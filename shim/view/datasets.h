@@ -47,7 +47,6 @@ struct shard_datasets {
   size_t count;
   struct shard_world world;
   struct shard_options options;
-  char options_text[SHARD_OPTIONS_TEXT]; /* the same */
   bool is_manifest, per_rank, per_epoch; /* SHARD_LISTING: a manifest; with %r; with %e */
   int error;                             /* why no dataset can be served, or 0; negative errno */
   char fault[500]; /* the same for people, to be said once a dataset is listed; or "" */

@@ -14,7 +14,6 @@
 #include "cache/cache.h"
 #include "config/config.h"
 #include "config/dataset.h"
-#include "config/launcher.h"
 #include "libshard.h"
 #include "listing/listing.h"
 #include "listing/options.h"
@@ -56,21 +55,12 @@ int shard_bucket_open(const char *url, const char *const *environment, struct sh
                       char *err, size_t size) {
   const struct shard_config *config = shard_config();
   struct shard_options options = {.hidden = true};
-  char *text = malloc(SHARD_OPTIONS_TEXT), *job = malloc(SHARD_LAUNCHER_JOB_SIZE);
-  int rc = -ENOMEM;
-  if (text && job) {
-    if (config->include) {
-      snprintf(options.include, sizeof(options.include), "%s", config->include);
-    }
-    shard_options_format(&options, text, SHARD_OPTIONS_TEXT);
-    bool known = shard_launcher_job(job, SHARD_LAUNCHER_JOB_SIZE);
-    rc = shard_cache_open_keys(url, text, environment, known ? job : NULL, out, err, size);
-  } else {
-    shard_error_set(err, size, rc, "out of memory");
+  if (config->include) {
+    snprintf(options.include, sizeof(options.include), "%s", config->include);
   }
-  free(text);
-  free(job);
-  return rc;
+  const struct shard_cache_source source = {
+      .url = url, .options = &options, .environment = environment, .for_job = true};
+  return shard_cache_open(&source, out, err, size);
 }
 
 int shard_bucket_pass(const char *url, const struct shard_listing *listing, uint64_t epoch) {

@@ -14,12 +14,8 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "cache/cache.h"
-#include "cache/fetch.h"
-#include "cache/prebuilt.h"
 #include "cache/stream.h"
 #include "config/config.h"
-#include "config/launcher.h"
-#include "config/listings.h"
 #include "config/pattern.h"
 #include "listing/listing.h"
 #include "view/datasets.h"
@@ -35,60 +31,21 @@ struct shard_edition {
   int error;                     /* why there is none; reported */
 };
 
-/* The identity of the job, malloc'd in *job; NULL if it has none. 0 or -ENOMEM. */
-static int get_job(char **job, char *err, size_t size) {
-  *job = malloc(SHARD_LAUNCHER_JOB_SIZE);
-  if (!*job) {
-    return shard_error_set(err, size, -ENOMEM, "out of memory");
-  }
-  if (!shard_launcher_job(*job, SHARD_LAUNCHER_JOB_SIZE)) {
-    free(*job);
-    *job = NULL;
-  }
-  return 0;
-}
-
-/* Open a listing that was made elsewhere; `name`: what messages call it. */
-static int open_given(const struct shard_view_dataset *d, const char *file, const char *name,
-                      struct shard_listing **out, char *err, size_t size) {
-  char real[PATH_MAX];
-  if (!realpath(d->path, real)) {
-    return shard_error_set(err, size, -errno, "SHARD_DATASET='%.256s': %s", d->path,
-                           strerror(errno));
-  }
-  int rc = shard_prebuilt_open(file, name, real, &shard_datasets_get()->options, out, err, size);
-  if (rc == 0) {
-    return shard_error_set(
-        err, size, -EINVAL,
-        "SHARD_LISTING='%.300s' is of another directory, or was made with other options", file);
-  }
-  return rc > 0 ? 0 : rc;
-}
-
 /* Open what SHARD_LISTING names for this rank and epoch; it is a manifest, or has %r or %e. */
 static int open_named(const struct shard_view_dataset *d, uint64_t epoch,
                       struct shard_listing **out, char *err, size_t size) {
   const struct shard_datasets *all = shard_datasets_get();
-  char *file = malloc(PATH_MAX), *job, *url = NULL;
-  int rc = get_job(&job, err, size);
-  if (rc == 0 && (!file || shard_pattern_expand(shard_config()->listing, (uint64_t)all->world.rank,
-                                                epoch, file, PATH_MAX) < 0)) {
-    rc = shard_error_set(err, size, -ENOMEM, "SHARD_LISTING: too long, or out of memory");
-  } else if (rc == 0 && shard_listings_is_object(file)) {
-    url = strdup(file);
-    rc = url ? shard_fetch(d->path, url, job, file, PATH_MAX, err, size)
-             : shard_error_set(err, size, -ENOMEM, "out of memory");
+  char *list = malloc(PATH_MAX);
+  int rc = -ENOMEM;
+  if (list && shard_pattern_expand(shard_config()->listing, (uint64_t)all->world.rank, epoch, list,
+                                   PATH_MAX) >= 0) {
+    const struct shard_cache_source source = {
+        .dir = d->path, .list = list, .options = &all->options, .for_job = true};
+    rc = shard_cache_open(&source, out, err, size);
+  } else {
+    shard_error_set(err, size, rc, "SHARD_LISTING: too long, or out of memory");
   }
-  if (rc == 0) {
-    rc = all->is_manifest ? shard_cache_open_manifest(d->path, file, job, out, err, size)
-                          : open_given(d, file, url ? url : file, out, err, size);
-  }
-  if (rc < 0 && url) {
-    shard_fetch_rename(file, url, err, size);
-  }
-  free(url);
-  free(job);
-  free(file);
+  free(list);
   return rc;
 }
 
@@ -148,20 +105,10 @@ static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
   if (all->is_manifest || all->per_rank) {
     return open_named(d, shard_config()->epoch, &d->listing, err, size);
   }
-  const char *options = all->options_text;
-  char *job;
-  int rc = get_job(&job, err, size);
-  if (rc != 0) {
-    return rc;
-  }
-  if (shard_loading_is_streamed(d)) {
-    rc = shard_cache_open_stream(d->path, d->url, options, job, &d->stream, err, size);
-  } else if (d->url) {
-    rc = shard_cache_open_bucket(d->path, d->url, options, job, &d->listing, err, size);
-  } else {
-    rc = shard_cache_open(d->path, options, job, &d->listing, err, size);
-  }
-  free(job);
+  const struct shard_cache_source source = {
+      .dir = d->path, .url = d->url, .options = &all->options, .for_job = true};
+  int rc = shard_loading_is_streamed(d) ? shard_cache_open_stream(&source, &d->stream, err, size)
+                                        : shard_cache_open(&source, &d->listing, err, size);
   if (rc == 0 && d->listing) {
     rc = shard_datasets_find_nested(d);
     if (rc != 0) {

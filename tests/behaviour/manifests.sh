@@ -190,7 +190,16 @@ node() { SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node1 as "$1" 2 shared/
 node 1 >got1 2>err1 & one=$!
 sleep 0.5; node 0 >got0 2>err0; wait $one
 verdict "first: two ranks on a node" "$(cat got[01] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[01])"
+# What a job's nodes take is the very file; and by hand.
+verdict "first: a node has a copy" "$(cmp node1/*.current shared/x.listing 2>&1)"
 unset SHARD_JOB SHARD_TIMEOUT
+share() { "$CTL" index "$D" -o "$1.listing" --share shared/hand.listing --quiet "${@:2}" >got 2>err; }
+share one --wait 0.1; verdict "index --share of a file: none" "$([ $? = 1 ] || echo "status $?"; [ ! -e one.listing ] || echo made; grep -q 'rank 0 has not put.*same file system' err || shown cat err)"
+share one; share two --wait 0; verdict "index --share of a file" "$(cmp one.listing shared/hand.listing 2>&1; cmp two.listing shared/hand.listing 2>&1; cat err)"
+head -c 200 one.listing >shared/hand.listing; share two --wait 0.1; verdict "index --share of a file: a damaged one" "$([ $? = 1 ] || echo "status $?"; grep -q 'rank 0 has not put.*damaged' err || shown cat err)"
+share two; verdict "index --share of a file: it is replaced" "$(cmp two.listing shared/hand.listing 2>&1; "$CTL" ls two.listing | diff -a - <("$CTL" ls one.listing) | head -3)"
+mkdir shared/folder; "$CTL" index "$D" -o one.listing --share shared/folder >got 2>err; verdict "index --share of a folder" "$([ $? = 1 ] || echo "status $?"; grep -q "shared/folder.*Is a directory" err || shown cat err)"
+rm -r shared/folder shared/hand.listing
 chmod 500 shared; mkdir nodeu; chmod 777 nodeu "$WORK"
 # As nobody, from where nobody can read them; who is not root is somebody who cannot write there.
 mkdir tools; cp "$LIB" "$CTL" tools; LIB=$WORK/tools/libshard.so; nobody=()

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * prebuilt.c - judges a listing that was made elsewhere, and opens the one that SHARD_LISTING
- * names.
- *
- * With SHARD_LISTING_BUILD=first rank 0 makes the listing that SHARD_LISTING names, if there is
- * none or an old one. All other ranks wait for it: one listing for all nodes.
- */
-#include "cache/prebuilt.h"
+#include "cache/judge.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,20 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/path.h"
-#include "base/whole.h"
+#include "base/error.h"
 #include "config/config.h"
 #include "config/dataset.h"
 #include "listing/codec.h"
 #include "listing/identity.h"
 #include "listing/listing.h"
 
-/* here: see shard_prebuilt_is_true_here(). */
-static bool is_true(const struct shard_listing *l, const char *real, bool here) {
+bool shard_judge_is_true(const struct shard_listing *l, const char *real, bool here) {
   if (l->header->directories == 0) {
     return true; /* of a text or a bucket, which do not tell whether they have changed */
   }
@@ -52,14 +41,6 @@ static bool is_true(const struct shard_listing *l, const char *real, bool here) 
   }
   close(root);
   return same;
-}
-
-bool shard_prebuilt_is_true(const struct shard_listing *l, const char *real) {
-  return is_true(l, real, false);
-}
-
-bool shard_prebuilt_is_true_here(const struct shard_listing *l, const char *real) {
-  return is_true(l, real, true);
 }
 
 /* Whether the header proves that all names of `l` match one of the asked patterns. */
@@ -148,8 +129,8 @@ static bool has_same_names(const struct shard_listing *l, const struct shard_opt
   return true;
 }
 
-bool shard_prebuilt_serves(const struct shard_listing *l, const char *real,
-                           const struct shard_options *asked) {
+bool shard_judge_serves(const struct shard_listing *l, const char *real,
+                        const struct shard_options *asked) {
   return strcmp(l->source, real) == 0 && has_same_names(l, asked);
 }
 
@@ -198,124 +179,46 @@ static void explain_refusal(const struct shard_listing *l, const char *name, con
   }
 }
 
-int shard_prebuilt_judge(const struct shard_listing *l, const char *name, const char *real,
-                         const struct shard_options *asked, char *why, size_t size) {
-  if (!shard_prebuilt_serves(l, real, asked)) {
+int shard_judge(const struct shard_listing *l, const char *name, const char *real,
+                const struct shard_options *asked, char *why, size_t size) {
+  if (!shard_judge_serves(l, real, asked)) {
     explain_refusal(l, name, real, asked, why, size);
     return 0;
   }
-  return shard_prebuilt_is_true(l, real) ? 1 : -ESTALE;
+  return shard_judge_is_true(l, real, false) ? 1 : -ESTALE;
 }
 
-/* Open a listing if it is to be used; print a warning if it is of another directory or options. */
-static int open_if_fit(const char *file, const char *name, const char *real,
-                       const struct shard_options *asked, struct shard_listing **out) {
+int shard_judge_open(const char *file, const char *name, const char *real,
+                     const struct shard_options *asked, struct shard_listing **out, char *err,
+                     size_t size) {
   struct shard_listing *l;
-  char why[1100];
+  char why[1100] = "";
   int rc = shard_listing_open(file, &l);
   if (rc != 0) {
-    return rc;
+    return shard_error_set(err, size, rc, "SHARD_LISTING='%.300s': %s; %s", name,
+                           shard_listing_strerror(rc), shard_judge_remedy(rc));
   }
-  rc = shard_prebuilt_judge(l, name, real, asked, why, sizeof(why));
+  rc = shard_judge(l, name, real, asked, why, sizeof(why));
   if (rc > 0) {
     *out = l;
     return rc;
   }
-  if (rc == 0 && why[0]) {
+  shard_listing_close(l);
+  if (why[0]) {
     shard_log(SHARD_LOG_WARN, why);
   }
-  shard_listing_close(l);
-  return rc;
+  return rc == 0 ? 0
+                 : shard_error_set(err, size, rc,
+                                   "SHARD_LISTING='%.300s': directory '%.300s' has changed since; "
+                                   "make it anew with shardctl index",
+                                   name, real);
 }
 
-int shard_prebuilt_try(const char *file, const char *real, const struct shard_options *asked,
-                       struct shard_listing **out) {
-  return open_if_fit(file, file, real, asked, out);
-}
-
-int shard_prebuilt_open(const char *file, const char *name, const char *real,
-                        const struct shard_options *asked, struct shard_listing **out, char *err,
-                        size_t size) {
-  int rc = open_if_fit(file, name, real, asked, out);
-  if (rc == -ESTALE) {
-    snprintf(err, size,
-             "SHARD_LISTING='%.300s': directory '%.300s' has changed since; make it anew with "
-             "shardctl index",
-             file, real);
-  } else if (rc < 0) {
-    snprintf(err, size, "SHARD_LISTING='%.300s': %s; %s", file, shard_listing_strerror(rc),
-             shard_prebuilt_remedy(rc));
-  }
-  return rc;
-}
-
-const char *shard_prebuilt_remedy(int rc) {
+const char *shard_judge_remedy(int rc) {
   return rc == -EACCES || rc == -EPERM ? "let this user read it"
                                        : "make it anew with shardctl index";
 }
 
-bool shard_prebuilt_may_come(int rc) {
+bool shard_judge_may_come(int rc) {
   return rc == -ENOENT || rc == -ESTALE || rc == -EBADMSG || rc == -EPROTONOSUPPORT;
-}
-
-int shard_prebuilt_await(const char *file, const char *real, const struct shard_options *asked,
-                         const struct shard_prebuilt_watch *watch, struct shard_listing **out,
-                         char *err, size_t size) {
-  unsigned timeout = shard_config()->timeout;
-  int64_t deadline = shard_clock_ms() + (int64_t)timeout * 1000;
-  for (long nap_ms = 10;; nap_ms = nap_ms < 500 ? nap_ms * 2 : nap_ms) {
-    if (watch && watch->enough(watch->context)) {
-      return SHARD_PREBUILT_ENOUGH;
-    }
-    int rc = shard_prebuilt_try(file, real, asked, out);
-    if (!shard_prebuilt_may_come(rc)) {
-      if (rc < 0) {
-        snprintf(err, size, "SHARD_LISTING='%.300s': %s; %s", file, shard_listing_strerror(rc),
-                 shard_prebuilt_remedy(rc));
-      }
-      return rc;
-    }
-    if (shard_clock_ms() >= deadline) {
-      snprintf(err, size,
-               "SHARD_LISTING='%.300s': rank 0 has not put the listing of '%.200s' there for %u s "
-               "(SHARD_LISTING_BUILD=first); %s Raise SHARD_TIMEOUT, "
-               "or make the listing beforehand with shardctl index",
-               file, real, timeout,
-               rc == -ESTALE ? "the one that is there is older than the directory: does something "
-                               "change it while the job runs?"
-                             : "does it see the same file system?");
-      return -ETIMEDOUT;
-    }
-    nanosleep(&(struct timespec){nap_ms / 1000, nap_ms % 1000 * 1000000L}, NULL);
-  }
-}
-
-/* Write the mapped listing to a new file. */
-static int copy_listing(const struct shard_listing *l, int fd) {
-  for (size_t done = 0; done < l->map_size;) {
-    ssize_t n = write(fd, l->map + done, l->map_size - done);
-    if (n < 0 && errno != EINTR) {
-      return -errno;
-    }
-    done += n > 0 ? (size_t)n : 0;
-  }
-  return 0;
-}
-
-int shard_prebuilt_put(const struct shard_listing *l, const char *file, char *err, size_t size) {
-  struct shard_whole out;
-  int rc = shard_whole_open(&out, file, SHARD_WHOLE_SHARED, SHARD_WHOLE_SYNCED);
-  if (rc == 0 && (rc = copy_listing(l, out.fd)) != 0) {
-    shard_whole_abort(&out);
-  } else if (rc == 0) {
-    rc = shard_whole_publish(&out);
-  }
-  if (rc != 0) {
-    snprintf(
-        err, size,
-        "cannot write SHARD_LISTING='%.300s' (SHARD_LISTING_BUILD=first): %s; name a place where "
-        "rank 0 can write and all ranks can read",
-        file, strerror(-rc));
-  }
-  return rc;
 }

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store.h - which listing a call asks for, and where that lies in the node's cache: found there, or
+ * put there. The names of the files are in filenames.h.
+ *
+ * Reading needs no lock: a listing never changes, and links are renamed into place. What puts a
+ * listing there, or removes leftovers, holds the lock of its key (make.h); pinning does not.
+ */
+#ifndef SHARD_CACHE_STORE_H
+#define SHARD_CACHE_STORE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "cache/filenames.h"
+#include "config/launcher.h"
+#include "listing/options.h"
+
+struct shard_listing;
+
+enum shard_request_kind {
+  SHARD_REQUEST_DIRECTORY, /* the names below `real` */
+  SHARD_REQUEST_MANIFEST,  /* those of the text `origin` that lie below `real` */
+  SHARD_REQUEST_BUCKET,    /* the keys below `origin`, for `real`, or for no directory */
+  SHARD_REQUEST_OBJECT     /* `origin`, a listing or manifest, itself */
+};
+
+/*
+ * Which listing is asked for: of what, with which options, for whom; and where it lies. Set up by
+ * cache.c, and by fetch in named.c. Large: on the heap, for a host's thread may have a small stack.
+ */
+struct shard_request {
+  enum shard_request_kind kind;
+  const char *dir;       /* as the caller has it; NULL: there is none */
+  char real[PATH_MAX];   /* the canonical directory; "": there is none */
+  char origin[PATH_MAX]; /* s3:// prefix (with a slash at its end) or object, or manifest; or "" */
+  struct stat identity;  /* of a manifest */
+  struct shard_options options;
+  char options_text[SHARD_OPTIONS_TEXT]; /* the same */
+  char job[SHARD_LAUNCHER_JOB_SIZE + 32];
+  const char *pin; /* those of this name keep one listing: the job; NULL: none is known */
+  const char *const *environment; /* for shardctl (host/builder.h); or NULL */
+  int64_t since; /* a bucket's listing must have begun then, ns; 0: it may be some minutes old */
+  int64_t asked; /* start of this call, ns; age counts from here, so waiting makes nothing stale */
+  /* SHARD_LISTING_BUILD=first: the file or object where rank 0 puts the listing; "": each node
+   * makes its own. */
+  char shared[PATH_MAX];
+  bool shared_own; /* a file there of another dataset is an error */
+  bool waits;      /* this process is not rank 0 */
+  /* What shard_store_locate() fills in. */
+  char cache[PATH_MAX];
+  char key[SHARD_CACHE_KEY];
+  char job_key[SHARD_CACHE_KEY]; /* of a job's links: the manifest's path, the bucket's URL */
+};
+
+/* Whether names come from a bucket. */
+static inline bool shard_request_is_remote(const struct shard_request *r) {
+  return r->kind == SHARD_REQUEST_BUCKET || r->kind == SHARD_REQUEST_OBJECT;
+}
+
+/* What the listing says it is of. */
+static inline const char *shard_request_source(const struct shard_request *r) {
+  return shard_request_is_remote(r) ? r->origin : r->real;
+}
+
+/*
+ * A bucket does not tell whether it has changed. Ranks that no launcher has started, so that no job
+ * keeps a listing for them, share one if they start within some minutes; unless it is said since
+ * when it must have been made.
+ */
+#define SHARD_STORE_FRESH 600 /* seconds */
+
+/* Whether a file or link that no job has is so young. */
+bool shard_store_is_fresh(const struct stat *st);
+
+/* A number for those of a name; NULL: 0. */
+uint64_t shard_store_pin_id(const char *pin);
+
+/*
+ * Find the cache directory, made if need be, and the request's keys there: hashes of all that the
+ * listing depends on. 0, or a negative errno and a line in err[size].
+ */
+int shard_store_locate(struct shard_request *r, char *err, size_t size);
+
+/* The path of a name in the cache directory; malloc'd, NULL: no memory. */
+char *shard_store_path(const struct shard_request *r, const char *name);
+
+/* The same of the name of this kind that the key and a number give (filenames.h). */
+char *shard_store_file(const struct shard_request *r, enum shard_cache_kind kind, uint64_t number);
+
+/* ---- finding ---- */
+
+/* A listing of the cache, open, and its name there. */
+struct shard_found {
+  struct shard_listing *listing; /* NULL: none */
+  char name[SHARD_CACHE_NAME];
+};
+
+enum shard_store_answer { SHARD_STORE_NONE, SHARD_STORE_CURRENT, SHARD_STORE_PINNED };
+
+/*
+ * Is there one? Pinned: the one that the job began with, true or not; of another pin than a job,
+ * for some minutes, and as long as it is true. Current: the newest, if it is true still. But a job
+ * looks once at a bucket, and at what rank 0 shares, whatever earlier jobs saw. *found is the
+ * caller's, to be closed, if there is one.
+ */
+enum shard_store_answer shard_store_find(const struct shard_request *r, struct shard_found *found);
+
+/* Whether a listing is pinned, and has not been removed. */
+bool shard_store_is_pinned(const struct shard_request *r);
+
+/* ---- putting ---- */
+
+/* Pin *found, unless another one is pinned, which *found is then. Whether it was the first. */
+bool shard_store_pin(const struct shard_request *r, struct shard_found *found);
+
+/*
+ * Give a new listing, `file`, its name, and make it the current one. The file is gone in any case.
+ * 0, or a negative errno and a line in err[size].
+ */
+int shard_store_install(const struct shard_request *r, const char *file, struct shard_found *found,
+                        char *err, size_t size);
+
+/* Make a symbolic link that appears at once, over an older one. 0, or a negative errno. */
+int shard_store_link(const struct shard_request *r, const char *target, const char *name);
+
+/* Remove what builders of this key have left that died, and what jobs of a month ago have. */
+void shard_store_remove_leftovers(const struct shard_request *r);
+
+/* Warn of a listing, whose digest tells it apart. */
+void shard_store_say_digest(const struct shard_request *r, const struct shard_listing *listing,
+                            const char *what);
+
+#endif
