@@ -196,6 +196,13 @@ soak:
 	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built
 	$(Q)$(VENV_PYTHON) -m tests.soak $(if $(ROUNDS),--rounds $(ROUNDS))
 
+# Small faults, one at a time in a copy of the tree: which does no test see? Not a part of make test.
+.PHONY: planted
+planted:
+	$(Q)bash scripts/setup.sh test
+	$(Q)$(MAKE) --no-print-directory $(JOBS) tests-built
+	$(Q)python3 -m tests.planted $(if $(FAULT),--filter "$(FAULT)")
+
 # Any bytes for what reads other people's bytes: make fuzz FUZZ_SECONDS=600 [FUZZ=page]. Not a part of
 # make test, which replays tests/fuzz/inputs.
 .PHONY: fuzz

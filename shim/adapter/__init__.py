@@ -38,6 +38,7 @@ libshard-dlio(7) lists every change ("What it changes in DLIO").
 """
 import importlib
 import linecache
+import os
 import sys
 import time
 from importlib.machinery import ModuleSpec
@@ -119,15 +120,33 @@ def prove(arguments):
         sys.meta_path.remove(Importer)
 
 
-_begun = set()
+BEGUN = {}       # product -> True, once it is there; adapter.c looks here, and calls begin() no more
+_beginning = {}  # product -> (process, thread) that is at it, or the error by which it has ended
+PATIENCE = 60.0  # seconds that a thread waits for another one which is at it
 
 
 def begin(product):
     """Import a product and start it, if this interpreter has not; adapter.c calls this at each import
-    that asks for it."""
-    if product in _begun:
+    that asks for it. ImportError where that cannot be told to have been done: what is imported then
+    might not be changed."""
+    from _thread import get_ident
+
+    me, end = (os.getpid(), get_ident()), time.monotonic() + PATIENCE
+    while product not in BEGUN:
+        state = _beginning.setdefault(product, me)
+        if isinstance(state, BaseException):
+            raise ImportError("libshard could not start before: %s: %s" % (type(state).__name__, state)) from state
+        if state is me:
+            break
+        if state == me:
+            return  # an import of begin()'s own
+        if state[0] != me[0]:
+            raise ImportError("this process was forked while another thread started libshard")
+        if time.monotonic() >= end:
+            raise ImportError("libshard is still being started by another thread")
+        time.sleep(0.01)
+    else:
         return
-    _begun.add(product)
     try:
         sys.meta_path.insert(0, Importer)
         try:
@@ -136,9 +155,10 @@ def begin(product):
         finally:
             sys.meta_path.remove(Importer)
         module.start()  # last: what it needs is there, and it decides whether anything is changed
-    except BaseException:
-        _begun.discard(product)  # the next import asks again, and fails, too
+    except BaseException as error:
+        _beginning[product] = error  # the next import fails, too
         raise
+    BEGUN[product] = True
 
 
 __spec__ = Importer.find_spec(__name__)

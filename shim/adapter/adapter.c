@@ -47,11 +47,12 @@ static const char *const bucket_packages[] = {BUCKETS_PACKAGE,
                                               NULL};
 
 struct product {
+  const char *name;
   const char *begin; /* Python, run in the package's namespace */
   const char *const *packages;
 };
-static const struct product dlio = {"begin('dlio')", dlio_packages};
-static const struct product buckets = {"begin('buckets')", bucket_packages};
+static const struct product dlio = {"dlio", "begin('dlio')", dlio_packages};
+static const struct product buckets = {"buckets", "begin('buckets')", bucket_packages};
 
 static bool is_of(const char *name, const struct product *product) {
   for (const char *const *p = product->packages; *p; p++) {
@@ -122,7 +123,8 @@ static bool run_init(object *dict) {
   return ran;
 }
 
-/* Bring in a product, unless it is there: the package first. false: with an exception. */
+/* Bring in a product, unless it is there: the package first. false: with an exception. Once it is
+ * there no Python is run any more, which could be interrupted. */
 static bool begin(object *modules, const struct product *product) {
   object *package = py.PyDict_GetItemString(modules, PACKAGE); /* borrowed */
   bool there = package;
@@ -130,6 +132,10 @@ static bool begin(object *modules, const struct product *product) {
     package = py.PyImport_AddModule(PACKAGE); /* borrowed */
   }
   object *dict = package ? py.PyModule_GetDict(package) : NULL;
+  object *begun = there && dict ? py.PyDict_GetItemString(dict, "BEGUN") : NULL; /* borrowed */
+  if (begun && py.PyDict_GetItemString(begun, product->name)) {
+    return true;
+  }
   return dict && (there || run_init(dict)) && run_text(dict, product->begin, "<libshard>");
 }
 

@@ -207,7 +207,7 @@ static object *getitem(object *self, object *index) {
 
 int shard_adapter_quicken(void *type) {
   static struct method method = {"__getitem__", getitem, METH_O, NULL};
-  if (attribute) {
+  if (attribute || !shard_python_find()) {
     return 0; /* another interpreter of this process has it: what is static is not for two */
   }
   attribute = py.PyUnicode_InternFromString("_recipe");

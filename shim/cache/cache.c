@@ -216,8 +216,9 @@ static int await_rank0(struct shard_request *r, struct waited *w, char *err, siz
   struct shard_making m = {.how = SHARD_MAKE_WAIT};
   struct shard_found ready = {.listing = NULL};
   char key[SHARD_CACHE_KEY];
-  uint64_t a = shard_fnv(SHARD_FNV_BASIS, r->key, sizeof(r->key)),
-           b = shard_fnv(a, r->key, sizeof(r->key));
+  uint64_t a = shard_fnv(SHARD_FNV_BASIS, r->key, sizeof(r->key));
+  a = shard_fnv(a, r->shared, strlen(r->shared) + 1); /* jobs may have files of their own */
+  uint64_t b = shard_fnv(a, r->key, sizeof(r->key));
   memcpy(key, r->key, sizeof(key));
   snprintf(r->key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
   int rc = shard_make_lock(r, &w->lock, &m.deadline, err, size);
@@ -271,7 +272,8 @@ static int make(struct shard_request *r, struct shard_found *found, bool *first,
   rc = rc ? rc : shard_make_lock(r, &m.lock, &m.deadline, err, size);
   rc = rc ? rc : look(r, found, err, size); /* another process may have finished meanwhile */
   rc = rc == 0 ? make_one(r, &m, &w, found, err, size) : rc;
-  int changed = check_unchanged(r, found, err, size); /* that may be why it failed */
+  /* That may be why it failed. */
+  int changed = rc == -ETIMEDOUT ? 0 : check_unchanged(r, found, err, size);
   rc = changed ? changed : rc < 0 ? rc : 0;
   if (rc == 0 && r->pin) {
     *first = shard_store_pin(r, found);
@@ -379,8 +381,14 @@ static bool speaks_for_host(void) {
 static int open_cached(struct shard_request *r, bool compared, struct shard_listing **out,
                        char *err, size_t size) {
   struct shard_found found = {.listing = NULL};
-  bool first = false;
-  int rc = shard_store_locate(r, err, size);
+  bool first = false, is_file = r->shared[0] && !shard_listings_is_object(r->shared);
+  /* Where no job is known a shared file is used itself, which takes no cache. */
+  int rc = is_file && !r->pin ? look_at_file(r, &found, err, size) : 0;
+  if (rc > 0) {
+    *out = found.listing;
+    return 0;
+  }
+  rc = rc ? rc : shard_store_locate(r, err, size);
   rc = rc ? rc : look(r, &found, err, size);
   if (rc == SHARD_STORE_PINNED && has_job(r)) {
     tell_of_change(r, &found);

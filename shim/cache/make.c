@@ -88,7 +88,7 @@ static int fail(const struct shard_request *r, const struct shard_builder *b, ch
   const char *source = shard_request_source(r), *shared = r->shared;
   bool prefixed = *shared && !strstr(words, "SHARD_LISTING='");
   bool named = *shared || strstr(words, source);
-  bool full = strstr(words, SHARD_BUILDER_NO_SPACE);
+  bool full = strstr(words, SHARD_BUILDER_NO_SPACE) && !strstr(words, "SHARD_LISTING='");
   return shard_error_set(
       err, size, -EIO, "%s%.300s%s%s%s%.300s%s", prefixed ? "SHARD_LISTING='" : "",
       prefixed ? shared : "", prefixed ? "': " : "", words, named ? "" : " while it listed ",

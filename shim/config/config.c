@@ -128,7 +128,8 @@ static bool take_absolute(const struct variable *v, const char *value) {
 
 static bool take_pattern(const struct variable *v, const char *value) {
   char expanded[4096];
-  return shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) >= 0 &&
+  return !shard_listings_is_object(value) && /* it would be a folder "s3:" */
+         shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) >= 0 &&
          (!shard_pattern_has(value, 'e') || strchr(v->letters, 'e')) && store_text(v, value);
 }
 
@@ -158,7 +159,7 @@ static bool take_epoch(const struct variable *v, const char *value) {
 /* Percent signs of the directory are doubled. */
 static size_t make_pattern_absolute(const char *value, const char *directory, char *buf,
                                     size_t size) {
-  bool relative = *value != '/' && strncmp(value, "s3://", 5) != 0;
+  bool relative = *value != '/';
   size_t used = 0;
   for (const char *p = directory; relative && *p && used + 4 < size; p++) {
     used += (size_t)snprintf(buf + used, 3, *p == '%' ? "%%%%" : "%c", *p);
@@ -337,7 +338,10 @@ static void make_absolute(char *const *environment) {
       COMPLAIN("%s is too long", v->name);
     } else if (line[before] && strcmp(line + before, value) != 0) {
       store_text(v, line + before);
-      replace_in_environment(environment, before - 1, line);
+      /* A child is to find the same fault: made absolute, a bad value may look good. */
+      if (!config.error[0]) {
+        replace_in_environment(environment, before - 1, line);
+      }
     }
   }
 }

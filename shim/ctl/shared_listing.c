@@ -36,6 +36,7 @@ struct candidate {
   struct ctl_buckets_watch *watch; /* of an object */
   const char *file;                /* where an object is put */
   bool have;                       /* one has been got */
+  int failed;                      /* a negative errno: a good one could not be copied */
   char why[1100];                  /* why it is of another source */
 };
 
@@ -60,7 +61,10 @@ static int judge(struct candidate *k, const char *file, int fd) {
   rc = shard_judge(l, k->url, k->source, k->options, k->why, sizeof(k->why));
   if (rc > 0) {
     int fault = shard_listing_verify(l);
-    fault = fault == 0 && fd >= 0 ? copy(l, fd) : fault;
+    if (fault == 0 && fd >= 0) {
+      fault = copy(l, fd);
+      k->failed = fault == -EBADMSG ? 0 : fault;
+    }
     rc = fault ? fault : rc;
   }
   shard_listing_close(l);
@@ -115,6 +119,9 @@ static int await(struct candidate *k, int fd, enum ctl_shared_listing *what) {
     int state, rc = look(k, fd, &state);
     if (rc != CTL_DONE) {
       return rc;
+    }
+    if (k->failed) { /* what is there is good, and stays */
+      return ctl_fail("cannot write '%.300s': %s", k->file, strerror(-k->failed));
     }
     /* An old listing may turn out true later: some file systems tell of changes late. A file that
      * rank 0 cannot open it may replace. */

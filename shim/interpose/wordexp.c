@@ -22,12 +22,18 @@
 #include "view/view.h"
 
 struct judge {
-  bool joined; /* IFS is empty: libc makes one word of all names found, with blanks between */
   const char
       *seen; /* the directory that was looked at last, after those above it; no NUL ends it */
   size_t length;
   bool seen_here; /* the current directory was looked at */
 };
+
+static int refuse(void) {
+  static atomic_bool said;
+  shard_once_complain(&said, "wordexp() expands no pattern if one of its words leads into a "
+                             "directory of SHARD_DATASET: that fails; glob() does expand it");
+  return -ENOTSUP;
+}
 
 /* Look at the directory that the first `length` bytes of path lead to; none: the current one. 0: it
  * is of no dataset, or cannot be listed. Else a negative errno. */
@@ -47,16 +53,13 @@ static int look_at(const char *path, size_t length) {
   rc = shard_guard_open(fd, &served);
   close(fd);
   if (served) {
-    static atomic_bool said;
-    shard_once_complain(&said, "wordexp() expands no pattern if one of its words leads into a "
-                               "directory of SHARD_DATASET: that fails; glob() does expand it");
     shard_view_close(served);
-    rc = -ENOTSUP;
+    rc = refuse();
   }
   return rc;
 }
 
-/* Look at all directories in the path that a word is, or in those that are joined in it. */
+/* Look at all directories in the path that a word is. */
 static int judge(struct judge *j, const char *word) {
   int rc = 0;
   const char *begin = word;
@@ -71,9 +74,6 @@ static int judge(struct judge *j, const char *word) {
       j->seen = begin;
       j->length = length;
     }
-    if (*p == ' ' && j->joined) {
-      begin = p + 1;
-    }
   }
   return rc;
 }
@@ -83,7 +83,10 @@ SHARD_EXPORT int wordexp(const char *restrict words, wordexp_t *restrict result,
     return shard_real()->wordexp(words, result, flags);
   }
   const char *ifs = getenv("IFS");
-  struct judge j = {.joined = ifs && !*ifs, .seen = ""};
+  /* If IFS is empty libc makes one word of all names found, with blanks between: which paths are in
+   * it cannot be told. */
+  bool joined = ifs && !*ifs;
+  struct judge j = {.seen = ""};
   size_t before = flags & WRDE_APPEND ? result->we_wordc : 0;
   int rc = shard_real()->wordexp(words, result, flags), saved = errno, error = 0;
   if ((rc != 0 && rc != WRDE_NOSPACE) || !result->we_wordv) {
@@ -91,7 +94,7 @@ SHARD_EXPORT int wordexp(const char *restrict words, wordexp_t *restrict result,
   }
   char **made = result->we_wordv + result->we_offs + before;
   for (char **word = made; *word && error == 0; word++) {
-    error = judge(&j, *word);
+    error = joined && strchr(*word, ' ') ? refuse() : judge(&j, *word);
   }
   errno = saved;
   if (error != 0) {

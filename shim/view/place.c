@@ -203,13 +203,14 @@ __attribute__((noinline)) static int find_unseen(int fd, const struct statx *st,
   return rc;
 }
 
-/* Whether a path from the root leads to another directory than *st, or to none. */
-static bool leads_elsewhere(const struct shard_climb_root *root, const char *path,
-                            const struct statx *st) {
+/* 1: a path from the root leads to another directory than *st, or to none. 0: it does not, or this
+ * user cannot see where it leads. Or -ENOMEM. */
+static int leads_elsewhere(const struct shard_climb_root *root, const char *path,
+                           const struct statx *st) {
   struct stat there;
   char *whole = NULL;
   if (asprintf(&whole, "%s/%s", root->path, path) < 0) {
-    return false; /* that is not known */
+    return -ENOMEM;
   }
   int rc = shard_path_stat(AT_FDCWD, whole, &there);
   bool gone = rc != 0 && (errno == ENOENT || errno == ENOTDIR);
@@ -231,7 +232,12 @@ static int name_place(int fd, const struct statx *st, const struct shard_climb_r
   if (rc != 0 || !mounted || (rc = join(mounted, &out->path)) != 0) {
     return rc;
   }
-  out->covered = leads_elsewhere(&roots[climb->which], out->path, st);
+  rc = leads_elsewhere(&roots[climb->which], out->path, st);
+  if (rc < 0) {
+    free(out->path);
+    return rc;
+  }
+  out->covered = rc > 0;
   if (!out->covered || !met) {
     return 0;
   }

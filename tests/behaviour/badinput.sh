@@ -53,6 +53,10 @@ for v in VIEW=shrad STRATEGY=hsah SEED=x SEED=-1 EPOCH=never EPOCH=1.5 WINDOW=0 
   bad "SHARD_$v" "SHARD_${v%%=*}" "SHARD_$v"
 done
 bad "long SHARD_INCLUDE" SHARD_INCLUDE SHARD_INCLUDE="$(printf '%02000d')"
+run SHARD_DATASET=s3://bucket/a:other -- sh -c 'ls "$1"' - "$WORK/other" >"$WORK/out" 2>"$WORK/err"; got=$?
+verdict "a fault is one in children, too" "$([ $got = 2 ] && [ ! -s "$WORK/out" ] && grep -q 'SHARD_DATASET' "$WORK/err" || echo "status $got, $(cat "$WORK/out" "$WORK/err")")"
+run SHARD_DATASET=s3:/bucket -- sh -c 'ls "$1"' - "$WORK/other" >"$WORK/out" 2>"$WORK/err"
+verdict "a slash that is missing: in children, too" "$(grep -q "SHARD_DATASET='s3:/bucket'" "$WORK/err" || shown cat "$WORK/err")"
 bad "no rank" "SHARD_RANK" -SHARD_RANK -SHARD_SIZE
 bad "no size" "SHARD_SIZE" -SHARD_SIZE
 bad "launcher's rank too large" OMPI_COMM_WORLD_RANK -SHARD_RANK -SHARD_SIZE OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4

@@ -188,8 +188,17 @@ verdict "first: the next job has the new file" "$(cat got[012] | LC_ALL=C sort |
 rm -rf shared/x.listing node?; export SHARD_JOB=j3 SHARD_TIMEOUT=20
 node() { SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node1 as "$1" 2 shared/x.listing "$PYTHON" -c "$walk" "$D"; }
 node 1 >got1 2>err1 & one=$!
-sleep 0.5; node 0 >got0 2>err0; wait $one
+sleep 0.5; node 0 >got0 2>err0; wait $one; cp got1 got1x
 verdict "first: two ranks on a node" "$(cat got[01] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[01])"
+# Two jobs on one node with a file each: neither waits for the other's. A node with the file needs no cache, if no job is known.
+cp shared/x.listing shared/b.listing
+SHARD_JOB=j4 SHARD_TIMEOUT=6 SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node1 as 1 2 shared/a.listing ls "$D" >got1 2>err1 & one=$!
+sleep 0.5; SHARD_JOB=j5 SHARD_TIMEOUT=3 SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node1 as 1 2 shared/b.listing "$PYTHON" -c "$walk" "$D" >got 2>err
+verdict "first: another job's file is not waited for" "$([ -s got ] || echo nothing; cat err)"
+wait $one; verdict "first: its own job fails" "$([ ! -s got1 ] || shown cat got1; grep -q 'a.listing.*rank 0 has not put' err1 || shown cat err1)"
+rm shared/b.listing
+(unset SHARD_JOB; SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=/proc/none as 1 2 shared/x.listing "$PYTHON" -c "$walk" "$D") >got2 2>err2
+verdict "first: no job, and the file is there" "$(diff -a got1x got2 2>&1 | head -3; cat err2)"
 # What a job's nodes take is the very file; and by hand.
 verdict "first: a node has a copy" "$(cmp node1/*.current shared/x.listing 2>&1)"
 unset SHARD_JOB SHARD_TIMEOUT

@@ -78,6 +78,9 @@ ways() {
     "$WORK/who*/*/*" 'many/../../../whole/*/many/f*' '/usr/$(echo "*")/* a.txt' "$dataset//*" 'a.txt /usr/*' 2>"$WORK/err"
 }
 ln -s "$dataset" "$WORK/link"
+mkdir "$WORK/data set" && touch "$WORK/data set/"{a,b,c,d}.txt
+verdict "wordexp without IFS, a blank in the dataset's path" "$(dataset="$WORK/data set" view 0 2 range env IFS= "$WORK/patterns" refused \
+  "$WORK/data\\ set/*.txt" "'$WORK/data set'/a*" "$WORK/data\\ set/none*" 2>/dev/null)"
 for s in range stride hash; do
   for r in 0 1; do
     verdict "wordexp expands nothing in a dataset, rank $r, $s" "$(ways $r $s; grep -q 'rank .*wordexp() expands no pattern' "$WORK/err" || shown cat "$WORK/err")"

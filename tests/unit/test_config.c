@@ -454,6 +454,7 @@ static void stats(void **state) {
   assert_string_equal(seen->stats, "/tmp/test_config.50%%r/b/%r.json");
   refused("SHARD_STATS=/a/%x.json", "SHARD_STATS");
   refused("SHARD_STATS=/a/%", "SHARD_STATS");
+  refused("SHARD_STATS=s3://bucket/%r.json", "SHARD_STATS");
   refused("SHARD_STATS=", "SHARD_STATS");
   assert_true(shard_pattern_has("%r", 'r') && shard_pattern_has("/a%%%rb", 'r'));
   assert_false(shard_pattern_has("/a", 'r') || shard_pattern_has("/%%r", 'r'));

@@ -61,8 +61,9 @@ def _listing(name, method, is_cli):
                             "to it, for 'sync --delete' from a share would delete the others' objects"
                             % bucket)
             return method(self, **kwargs)
-        is_async = inspect.iscoroutinefunction(method) or any(
-            cls.__module__.partition(".")[0] == "aiobotocore" for cls in type(self).__mro__)
+        is_async = (inspect.iscoroutinefunction(method)
+                    or inspect.iscoroutinefunction(getattr(self, "_make_api_call", None))
+                    or any("aiobotocore" in cls.__module__.split(".") for cls in type(self).__mro__))
         page = _page(self, name, method, kwargs, of, is_async)
         with BOTO.errors(name):
             return page if is_async else keys.finish(page)

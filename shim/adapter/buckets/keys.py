@@ -76,10 +76,15 @@ def within(method, block):
             with block():
                 return await method(*args, **kwargs)
     else:
+        async def later(answer):
+            with block():
+                return await answer
+
         @functools.wraps(method)
         def inside(*args, **kwargs):
             with block():
-                return method(*args, **kwargs)
+                answer = method(*args, **kwargs)
+            return later(answer) if inspect.isawaitable(answer) else answer
     return inside
 
 

@@ -293,7 +293,7 @@ class _Passes:
     one begins when it is listed from its beginning again. As shim/view/passes.h has it."""
 
     def __init__(self):
-        self._epoch, self._ended = None, False
+        self._epoch, self._ended = None, set()  # epochs that have ended
 
     def now(self, rules):
         """The epoch."""
@@ -305,14 +305,18 @@ class _Passes:
 
     def begin(self, rules):
         """The same at the beginning of the root."""
-        if rules.epoch_auto and self._ended:
-            self._epoch, self._ended = self.now(rules) + 1, False
-        return self.now(rules)
+        epoch = self.now(rules)
+        try:
+            self._ended.remove(epoch)  # by one thread only
+        except KeyError:
+            return epoch
+        self._epoch = epoch + 1
+        return self._epoch
 
     def end(self, epoch):
         """The root has been listed to its end in this epoch."""
         if epoch == self._epoch:
-            self._ended = True
+            self._ended.add(epoch)
 
 
 class Pass:
@@ -385,6 +389,9 @@ class Pass:
         """The items of a page whose keys are this rank's, and those that have none, as a common
         prefix: key_of(item) is None."""
         keys = [key_of(item) for item in items]
+        if None in keys:
+            for part in self._parts:
+                part.shown = True
         flags = iter(self.owned([key for key in keys if key is not None]))
         return [item for item, key in zip(items, keys) if key is None or next(flags)]
 

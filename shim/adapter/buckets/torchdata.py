@@ -53,7 +53,7 @@ def patch(module):
                     _passes.pop(id(self), None)
                     found.end()
                     return urls
-                urls = found.kept(urls, lambda one: split_url(one)[1])
+                urls = found.kept(urls, lambda one: split_url(one)[1] or "")
                 if urls:
                     return urls  # an empty page would be the end
 

@@ -188,11 +188,12 @@ def torch_dataset(at):
     fmt = pick.choice(list(at.config.FormatType))
     worker, workers = pick.randrange(5), pick.choice((0, 1, 2, 5))
     at.note(files=len(real), worker=worker, workers=workers, kind=str(kind))
-    first = dict(vars(at.args), **dict.fromkeys(("train_global_index_map", "val_global_index_map",
-                                                 "train_file_map", "val_file_map"), {}))
+    maps = ("train_global_index_map", "val_global_index_map", "train_file_map", "val_file_map")
+    first = dict(vars(at.args))
     made, told = [], []
     for files in (list(real), lazy):
-        vars(at.anew(**{**first, "file_list_train": files, "file_list_eval": files})).pop("logger")
+        vars(at.anew(**{**first, **{name: {} for name in maps}, "file_list_train": files,
+                        "file_list_eval": files})).pop("logger")
         calls = []
 
         def get_reader(*given, calls=calls, **named):

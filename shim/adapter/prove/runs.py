@@ -395,11 +395,11 @@ class Runner:
 # ---- comparing -----------------------------------------------------------------------------------
 
 
-def leaves(value, where=""):
+def leaves(value, where=()):
     """(where, value) of all that a JSON value is made of."""
     if isinstance(value, (dict, list)) and value:
         for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(one, "%s.%s" % (where, key) if where else str(key))
+            yield from leaves(one, where + (key,))
     else:
         yield where, value
 
@@ -417,10 +417,11 @@ def same_result(case, rank, theirs, ours):
     """Differs where two results of a rank do; opens are compared by themselves."""
     one, other = (dict(leaves({key: value for key, value in (result or {"error": "no result"}).items()
                                if key not in ("opens", "type")})) for result in (theirs, ours))
-    for where in sorted({**one, **other}, key=lambda where: where != "error"):
-        plain, adapted = (found.get(where, "nothing") for found in (one, other))
-        if repr(plain) != repr(adapted):
-            raise Differs(None, dict(case["about"], rank=rank, at=where), clipped(plain), clipped(adapted))
+    for where in sorted({**one, **other}, key=lambda where: where != ("error",)):
+        plain, adapted = (repr(found[where]) if where in found else None for found in (one, other))
+        if plain != adapted:
+            raise Differs(None, dict(case["about"], rank=rank, at=".".join(map(str, where))),
+                          *(clipped(found.get(where, "nothing")) for found in (one, other)))
 
 
 def compare_lists(cases, theirs, ours):

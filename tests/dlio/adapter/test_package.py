@@ -163,10 +163,29 @@ class TestPackages(unittest.TestCase):
             "_libshard.SOURCES['buckets/__init__.py'] = 'raise ValueError(\"broken\")'\n"
             "for _ in range(2):\n"
             "    try:\n        import ssl\n        print('imported')\n"
-            "    except ValueError as error:\n        print(error)",
+            "    except (ValueError, ImportError) as error:\n        print(error)",
             env={"SHARD_DATASET": "s3://bucket/train", "SHARD_RANK": "0", "SHARD_SIZE": "2"})
-        self.assertEqual(said, "broken\nbroken\n")
+        self.assertEqual(said, "broken\nlibshard could not start before: ValueError: broken\n")
         self.assertEqual(warned.count("cannot be divided"), 2)
+
+    def test_buckets_begun_elsewhere(self):
+        """While a thread starts libshard, a second one waits, and a process that is forked imports no client."""
+        said, warned = run_python(
+            "import os, threading, time, _libshard\n"
+            "text = _libshard.SOURCES['buckets/ended.py']\n"
+            "_libshard.SOURCES['buckets/ended.py'] = 'import time\\ntime.sleep(1)\\n' + text\n"
+            "def client():\n    import ssl\n"
+            "first = threading.Thread(target=client)\nfirst.start()\ntime.sleep(0.3)\n"
+            "pid = os.fork()\n"
+            "if pid == 0:\n"
+            "    try:\n        import ssl\n        os.write(1, b'imported\\n')\n"
+            "    except ImportError as error:\n        os.write(1, str(error).encode() + b'\\n')\n"
+            "    os._exit(0)\n"
+            "os.waitpid(pid, 0)\n"
+            "import ssl\nprint(_libshard.BEGUN)\nfirst.join()",
+            env={"SHARD_DATASET": "s3://bucket/train", "SHARD_RANK": "0", "SHARD_SIZE": "2"})
+        self.assertEqual(said, "this process was forked while another thread started libshard\n"
+                         "{'dlio': True, 'buckets': True}\n", warned)
 
     def test_absent(self):
         """A program that only tries to import DLIO keeps its shard view."""

@@ -1,0 +1,217 @@
+"""Small faults, planted one at a time in a copy of this tree: the tests of their area must fail.
+
+    python3 -m tests.planted [--filter RE] [--keep]     make planted
+
+Each is a piece of text that occurs once in a file, another piece in its place, and the tests that are to
+see it. A fault that no test sees survives, and is named: it gets a test, or the code goes. The last line
+counts. Not a part of make test.
+"""
+import argparse
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests.harness import paths, processes
+
+LIMIT = 600  # seconds of an area's tests
+
+
+@dataclasses.dataclass
+class Fault:
+    """What is planted where, and who is to see it: "unit NAME", "behaviour NAME", "adapter CLASS"."""
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple
+
+
+def fault(name, file, old, new, *tests):
+    """A row of the table."""
+    return Fault(name, "shim/" + file, old, new, tests)
+
+
+FAULTS = [
+    # What is believed.
+    fault("anybody's file is trusted", "base/trust.c", "st->st_uid != 0 && st->st_uid != geteuid()",
+          "st->st_uid == (uid_t)-2", "unit cache", "behaviour badinput", "behaviour stats"),
+    fault("a file that others may write to is trusted", "base/trust.c", "return group || (st->st_mode & S_IWOTH)",
+          "return group && (st->st_mode & S_IWOTH)", "unit cache", "behaviour badinput"),
+    fault("a link in the cache is followed", "cache/safe.c", "(links ? 0 : O_NOFOLLOW)", "(links ? 0 : 0)",
+          "unit cache", "behaviour badinput"),
+    fault("a lock counts though its file has lost the name", "cache/lock.c", "own.st_ino == named.st_ino &&",
+          "(own.st_ino == named.st_ino || true) &&", "unit cache", "behaviour races"),
+    fault("a lock that others can open stays", "cache/lock.c", "!common || renewed || unlink(file) != 0",
+          "!common || renewed || true", "unit cache", "behaviour badinput"),
+    fault("a ctime is not compared", "listing/identity.c", "a->ctime_nsec == b->ctime_nsec", "true",
+          "behaviour identity"),
+    fault("a changed directory is true", "cache/judge.c", "shard_identity_is_equal(&id, &d.id) &&",
+          "(shard_identity_is_equal(&id, &d.id) || true) &&", "behaviour identity"),
+    fault("another file system is true", "cache/judge.c", "id.dev == d.id.dev && id.instance == d.id.instance",
+          "true", "behaviour identity"),
+    fault("a directory of this clock tick is not waited for", "source/walk.c", "  wait_a_tick(fd, before);\n", "",
+          "unit walk", "behaviour identity"),
+    fault("a listing of other options is asked for", "cache/store.c",
+          "strcmp(l->source, source) == 0 && strcmp(l->options, r->options_text) == 0",
+          "strcmp(l->source, source) == 0", "unit cache", "behaviour listings"),
+    fault("a pinned listing is not kept to", "cache/store.c", "bool pinned = r->pin && find_pinned(r, link, found);",
+          "bool pinned = false; (void)find_pinned;", "behaviour shardview", "behaviour listings"),
+    # Bounds.
+    fault("a record may be longer than the runs", "listing/names.c", "out->size > t->runs_size ||", "",
+          "unit unchecked"),
+    fault("a record may lie behind the runs", "listing/names.c", "out->where > t->runs_size - out->size", "false",
+          "unit unchecked"),
+    fault("an extent may have more names than there are", "listing/names.c", "out->count <= t->count - out->first",
+          "true", "unit unchecked"),
+    fault("a name may be shorter than its directory", "view/serve.c", "if (w->p.length <= s->base) {",
+          "if (w->p.length < 1) {", "unit serve"),
+    # Shares.
+    fault("a range ends one too early", "shard/shard.c", "*end = bound(n, rank + 1, size);",
+          "*end = bound(n, rank + 1, size) - (rank == 1);", "unit shard"),
+    fault("stride takes the next rank's", "shard/shard.c", "i % s->size == s->rank;", "(i + 1) % s->size == s->rank;",
+          "unit shard"),
+    fault("a hash's owner is of the half of the hash", "shard/shard.c", "shard_xxh64(name, length, key) * size >> 64",
+          "(shard_xxh64(name, length, key) >> 1) * size >> 64", "unit shard"),
+    fault("holes are counted", "view/serve.c", "  return i - less;", "  return i;", "behaviour calls",
+          "behaviour shardview"),
+    fault("a shuffle has two rounds less", "shard/permute.c", "for (int r = 0; r < SHARD_PERMUTE_ROUNDS; r += 2) {",
+          "for (int r = 2; r < SHARD_PERMUTE_ROUNDS; r += 2) {", "unit permute"),
+    # Failing closed.
+    fault("a part that is mounted elsewhere is taken for what its path leads to", "view/place.c",
+          "return gone || (rc == 0 &&", "return rc == 0 && (gone &&", "behaviour closed"),
+    fault("wordexp shows what it has found", "interpose/wordexp.c", "    rc = WRDE_NOSPACE;\n", "    rc = 0;\n",
+          "behaviour patterns"),
+    fault("wordexp looks at the first word only", "interpose/wordexp.c", "*word && error == 0; word++) {\n    error",
+          "*word == *made && *word; word++) {\n    error", "behaviour patterns"),
+    fault("glob forgets why a listing call failed", "interpose/dir.c", "errno = shard_dir_refused = -rc;",
+          "errno = -rc;", "behaviour closed", "behaviour patterns"),
+    fault("a fork does not count up the generation", "interpose/dir.c", "atomic_fetch_add(&generation, 1);",
+          "(void)generation;", "behaviour races", "behaviour calls"),
+    fault("a builder that was killed has no successor", "cache/make.c", "tries == 0 || (tries == 1 && rc != 0 && b->signal)",
+          "tries == 0", "behaviour races", "behaviour badinput", "behaviour faults"),
+    fault("nothing is looked for behind a builder's end", "cache/make.c", "access(file, F_OK) != 0) {", "false) {",
+          "behaviour races", "behaviour badinput", "behaviour tools", "behaviour faults"),
+    fault("waiting ends never", "cache/lock.c", "if (now >= deadline) {", "if (now >= deadline + 3600000) {",
+          "unit cache", "behaviour badinput"),
+    # Names.
+    fault("a CR before the line's end is a name's", "source/text.c", "text[length - 1] == '\\r'",
+          "text[length - 1] == 1", "behaviour manifests", "behaviour shardctl"),
+    fault("a manifest may lead out of its root", "source/text.c", "n == 2 && part[0] == '.' && part[1] == '.'",
+          "n == 2 && part[0] == 1", "behaviour manifests", "behaviour closed"),
+    # Statistics.
+    fault("what is not noted is not counted", "stats/notes.c",
+          "    atomic_fetch_add(&shard_notes_head->lost, 1);\n    return;\n  }\n", "    return;\n  }\n", "behaviour stats"),
+    # The adapter.
+    fault("any function is a known one", "adapter/recognise.py",
+          "elif self.fingerprint(file, function) in known:", "elif self.fingerprint(file, function):",
+          "adapter TestFingerprints", "adapter TestWhatRuns"),
+    fault("a list that differs between ranks is none", "adapter/parts/agree.py", "digest = files.listing.digest if len(files) else None",
+          "digest = None", "adapter TestAgree"),
+    fault("a permutation's state is not given back", "adapter/shuffles.py",
+          'random.set_state(("MT19937", numpy.frombuffer(words, numpy.uint32), *rest))', "pass", "adapter TestShuffle"),
+    fault("a slice's step is the list's", "adapter/sequences.py", "_step=self._step * step,", "_step=step,",
+          "adapter TestFileList", "adapter TestElements"),
+    fault("a name is another one's for C", "adapter/elements.c", "*position = start + i * step;",
+          "*position = start + i * step + 1;",
+          "adapter TestFileList", "adapter TestElements"),
+]
+
+
+def command(test):
+    """The command of a test in the copy, and whether it can be one of this tree."""
+    kind, _, name = test.partition(" ")
+    if kind == "unit":
+        return [f"build/tests/test_{name}"]
+    if kind == "behaviour":
+        script = f"tests/behaviour/{name}.sh"
+        return ["bash", script] if os.path.exists(script) else [sys.executable, "-m", f"tests.behaviour.{name}"]
+    if kind == "adapter":
+        return [".venv/bin/python", "tests/dlio/adapter_units.py", "-k", name]
+    raise ValueError(test)
+
+
+def run(words, limit=LIMIT):
+    """(whether it passed, its output)"""
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, errors="backslashreplace", start_new_session=True)
+    try:
+        text, _ = process.communicate(timeout=limit)
+        return process.returncode == 0, text
+    except subprocess.TimeoutExpired:
+        processes.kill_tree(process.pid)
+        return False, process.communicate()[0] + "it did not end"
+
+
+def copy_tree():
+    """A copy of what git has, with this build, in a folder of its own; its path."""
+    folder = tempfile.mkdtemp(prefix="shard-planted-")
+    os.chmod(folder, 0o755)  # other users' tests reach it
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=paths.REPO, stdout=subprocess.PIPE, text=True, check=True)
+    for name in filter(None, names.stdout.split("\0")):
+        target = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy2(os.path.join(paths.REPO, name), target)  # with its time: what is built stays
+    shutil.copytree(os.path.join(paths.REPO, "build"), os.path.join(folder, "build"), symlinks=True)
+    for name in os.listdir(paths.REPO):
+        if name.startswith(".venv"):
+            os.symlink(os.path.join(paths.REPO, name), os.path.join(folder, name))
+    return folder
+
+
+def plant(one):
+    """What becomes of a fault: "seen by TEST", or what is wrong."""
+    with open(one.file, encoding="utf-8") as stream:
+        text = stream.read()
+    if text.count(one.old) != 1:
+        return f"WRONG: {one.file} has {text.count(one.old)} times {one.old!r}"
+    with open(one.file, "w", encoding="utf-8") as stream:
+        stream.write(text.replace(one.old, one.new))
+    try:
+        built, output = run(["make", f"-j{os.cpu_count()}", "tests-built"])
+        if not built:
+            return f"WRONG: it does not compile\n{output[-2000:]}"
+        for test in one.tests:
+            if not run(command(test))[0]:
+                return f"seen by {test}"
+        return f"SURVIVES {', '.join(one.tests)}"
+    finally:
+        with open(one.file, "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+def main():
+    """Plant all; the exit status is 1 if one survives."""
+    processes.end_jobs_on_signals()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--filter", default="", help="only faults whose name this regex is found in")
+    parser.add_argument("--keep", action="store_true", help="leave the copy of the tree")
+    args = parser.parse_args()
+    folder = copy_tree()
+    os.chdir(folder)
+    seen = failed = 0
+    try:
+        for one in FAULTS:
+            if not re.search(args.filter, one.name):
+                continue
+            begin = time.monotonic()
+            outcome = plant(one)
+            seen += outcome.startswith("seen")
+            failed += not outcome.startswith("seen")
+            print(f"{one.name}: {outcome} ({time.monotonic() - begin:.0f} s)", flush=True)
+    finally:
+        os.chdir("/")
+        if args.keep:
+            print(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(f"{seen} passed, {failed} failed")
+    return 1 if failed or not seen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
