@@ -21,11 +21,14 @@
 #include "view/once.h"
 #include "view/view.h"
 
+#define LOOKS 20000 /* more are not made: the call fails */
+
 struct judge {
   const char
       *seen; /* the directory that was looked at last, after those above it; no NUL ends it */
   size_t length;
   bool seen_here; /* the current directory was looked at */
+  unsigned looks;
 };
 
 static int refuse(void) {
@@ -62,18 +65,27 @@ static int look_at(const char *path, size_t length) {
 /* Look at all directories in the path that a word is. */
 static int judge(struct judge *j, const char *word) {
   int rc = 0;
-  const char *begin = word;
   for (const char *p = word; *p && rc == 0; p++) {
-    size_t length = (size_t)(p + 1 - begin);
+    size_t length = (size_t)(p + 1 - word);
     if (length == 1 && *p != '/' && !j->seen_here) {
       rc = look_at("", 0);
       j->seen_here = true;
     }
-    if (*p == '/' && (length > j->length || memcmp(begin, j->seen, length) != 0)) {
-      rc = look_at(begin, length);
-      j->seen = begin;
+    if (*p == '/' && (length > j->length || memcmp(word, j->seen, length) != 0)) {
+      rc = ++j->looks > LOOKS ? refuse() : look_at(word, length);
+      j->seen = word;
       j->length = length;
     }
+  }
+  return rc;
+}
+
+/* If IFS is empty libc makes one word of all names found, with blanks between. A name may have
+ * blanks, too, so one may begin behind each of them. */
+static int judge_joined(struct judge *j, const char *word) {
+  int rc = judge(j, word);
+  for (const char *p = strchr(word, ' '); p && rc == 0; p = strchr(p + 1, ' ')) {
+    rc = judge(j, p + 1);
   }
   return rc;
 }
@@ -83,8 +95,6 @@ SHARD_EXPORT int wordexp(const char *restrict words, wordexp_t *restrict result,
     return shard_real()->wordexp(words, result, flags);
   }
   const char *ifs = getenv("IFS");
-  /* If IFS is empty libc makes one word of all names found, with blanks between: which paths are in
-   * it cannot be told. */
   bool joined = ifs && !*ifs;
   struct judge j = {.seen = ""};
   size_t before = flags & WRDE_APPEND ? result->we_wordc : 0;
@@ -94,7 +104,7 @@ SHARD_EXPORT int wordexp(const char *restrict words, wordexp_t *restrict result,
   }
   char **made = result->we_wordv + result->we_offs + before;
   for (char **word = made; *word && error == 0; word++) {
-    error = joined && strchr(*word, ' ') ? refuse() : judge(&j, *word);
+    error = joined ? judge_joined(&j, *word) : judge(&j, *word);
   }
   errno = saved;
   if (error != 0) {
