@@ -5,6 +5,9 @@
 A round is one pass of each race, from an empty cache. A pass that takes ten times as long as the
 median of those before is a failure, too: something waited for what did not come. Not a part of
 make test.
+
+The hang of torch/readers that `readers` and `trained` were made for is PyTorch's: on 2026-11-25 it was
+seen in a job without libshard (tests/torch/__main__.py, HANGS_IN_FORK).
 """
 import argparse
 import os

@@ -180,6 +180,10 @@ def judged(verdict, results, texts, epochs=2):
 
 # ---- the jobs ------------------------------------------------------------------------------
 
+# PyTorch forks a DataLoader's workers while gloo's threads and autograd's run. Once in some hundred jobs
+# a worker never comes back from os.fork(), without libshard, too: the last thing that it has called.
+HANGS_IN_FORK = re.compile(r"^Current thread .*\n  File \".*popen_fork.py\", line \d+ in _launch$", re.MULTILINE)
+
 class Torch:
     """Folders and jobs, and the sums."""
 
@@ -191,7 +195,17 @@ class Torch:
 
     def start(self, name, dataset, program):
         """torchrun of a program, under the preload if there is a dataset: its output, and lines
-        if it failed or the library said anything."""
+        if it failed or the library said anything. One without the preload that hangs as PyTorch alone
+        does is tried again."""
+        text, lines = self._start(name, dataset, program)
+        for again in range(1, 3):
+            if dataset or not lines or not HANGS_IN_FORK.search(text):
+                break
+            print(f"{name}: a worker has not come back from os.fork(), without libshard; again", flush=True)
+            text, lines = self._start(f"{name}-{again}", dataset, program)
+        return text, lines
+
+    def _start(self, name, dataset, program):
         folder = os.path.join(self.work, name)
         os.makedirs(folder)
         env = {key: value for key, value in processes.environment(self.args.python).items()
