@@ -148,7 +148,7 @@ $(FUZZ_BIN): $(T)/fuzz_%: tests/fuzz/%.c $(FUZZ_MAIN) $(BUILD)/libshard.a
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(FUZZ_LINK) -Itests/fuzz -o $@ $< $(FUZZ_MAIN) $(BUILD)/libshard.a -lm -lcurl -lexpat -lcrypto -ljson-c -ldl
 
 .PHONY: tests-built fuzz-built unit setup
-tests-built: all fuzz-built $(UNIT_BIN) $(PROGRAM_BIN) $(LINKED_BIN) $(PRELOADS)
+tests-built: all $(UNIT_BIN) $(PROGRAM_BIN) $(LINKED_BIN) $(PRELOADS)
 fuzz-built: $(FUZZ_BIN)
 
 # Run the unit tests of this tree one by one; the sanitizers' targets call this.
@@ -175,7 +175,7 @@ test-sanitizers: run-sanitizers
 
 run-%:
 	$(Q)bash scripts/setup.sh $(if $(filter unit,$*),build,test)
-	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built
+	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built fuzz-built
 	$(Q)python3 -m tests.run $*
 
 # make test-dlio DLIO=/path/to/tree [PYTHON=...]: the same-run matrix on another DLIO; from a bucket
@@ -226,7 +226,7 @@ test-aarch64:
 .PHONY: asan ubsan tsan
 asan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-asan WERROR=1 \
-	  SANITIZE="-fsanitize=address -fno-sanitize-recover=all -fno-omit-frame-pointer" unit
+	  SANITIZE="-fsanitize=address -fno-sanitize-recover=all -fno-omit-frame-pointer" unit fuzz-built
 	$(Q)bash tests/sanitized.sh build-asan address
 	$(Q)BUILD=build-asan bash tests/fuzz.sh replay
 ubsan:
