@@ -112,11 +112,28 @@ static void many_ranks(void **state) {
   assert_int_equal(begin, end);
 }
 
+/* By hash, ranks have about as many names each. */
+static void owners_by_name(void **state) {
+  (void)state;
+  enum { SIZE = 7, NAMES = 7000 };
+  unsigned has[SIZE] = {0};
+  char name[32];
+  for (unsigned i = 0; i < NAMES; i++) {
+    int n = snprintf(name, sizeof(name), "a/img_%05u.jpeg", i);
+    uint32_t owner = shard_owner_by_name(name, (size_t)n, 3, SIZE);
+    assert_true(owner < SIZE);
+    has[owner]++;
+  }
+  for (unsigned r = 0; r < SIZE; r++) {
+    assert_in_range(has[r], NAMES / SIZE * 8 / 10, NAMES / SIZE * 12 / 10);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(range_covers), cmocka_unit_test(owner_agrees_with_range),
       cmocka_unit_test(owner_large),  cmocka_unit_test(stride),
-      cmocka_unit_test(many_ranks),
+      cmocka_unit_test(many_ranks),   cmocka_unit_test(owners_by_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
