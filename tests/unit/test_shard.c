@@ -6,6 +6,7 @@
 #include "libshard.h"
 #include "shard/shard.h"
 #include "unit.h"
+#include <stdio.h>
 
 static bool owns(enum shard_strategy strategy, uint64_t i, uint64_t n, uint32_t size,
                  uint32_t rank) {
