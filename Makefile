@@ -15,7 +15,8 @@ Q := $(if $(V),,@)
 CPPFLAGS += -D_GNU_SOURCE -DSHARD_VERSION='"$(VERSION)"' -Iinclude -Ishim
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
         -Wno-format-truncation $(if $(WERROR),-Werror)
-ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -pthread -MD -MP
+# The same bytes wherever the source lies.
+ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-map="$(CURDIR)"=. -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
 BOTH := $(addprefix base/,crc32c error file filesystem path peek plain size trust version whole words) \
@@ -92,9 +93,10 @@ $(EXPORTS): shim/host/exports.def scripts/exports.sh Makefile
 # -Bsymbolic-functions: our scandir calls our opendir, as libc's calls libc's.
 $(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 	@echo "  LD   $@"
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so \
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so.1 \
 	  -Wl,--version-script=$(BUILD)/gen/libshard.map -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions -Wl,-z,relro,-z,lazy \
 	  -Wl,--no-undefined -Wl,--as-needed -o $@ $(LIB_OBJ) -ldl -pthread
+	$(Q)ln -sf libshard.so $@.1
 
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
@@ -161,13 +163,14 @@ setup:
 
 # make check: some tests of each area, for every edit. make test: all. make test-AREA: one area.
 # tests/run.py has the table of what they run; logs are in build/test-logs/.
-.PHONY: check test test-hosts test-unit test-behaviour test-docs test-clients test-torch test-s3 test-sanitizers test-dlio
+.PHONY: check test test-hosts test-unit test-behaviour test-docs test-clients test-packages test-torch test-s3 test-sanitizers test-dlio
 check: run-check
 test: run-all
 test-unit: run-unit
 test-behaviour: run-behaviour
 test-docs: run-docs
 test-clients: run-clients
+test-packages: run-packages
 test-torch: run-torch
 test-s3: run-s3
 test-hosts: run-hosts
@@ -278,21 +281,40 @@ bench: setup
 
 # ---- installation -------------------------------------------------------------------------
 
-.PHONY: install uninstall clean
+COMPLETIONS := bash-completion/completions/shardctl zsh/site-functions/_shardctl fish/vendor_completions.d/shardctl.fish
+SHARE = $(DESTDIR)$(PREFIX)/share
+.PHONY: install uninstall deb wheel dist clean
 install: all
 	install -D -m 755 $(BUILD)/libshard.so $(DESTDIR)$(LIBDIR)/libshard.so
+	ln -sf libshard.so $(DESTDIR)$(LIBDIR)/libshard.so.1
 	install -D -m 755 $(BUILD)/shardctl $(DESTDIR)$(PREFIX)/bin/shardctl
 	install -D -m 644 include/libshard.h $(DESTDIR)$(PREFIX)/include/libshard.h
 	install -D -m 644 shim/man/shardctl.1 $(DESTDIR)$(MANDIR)/man1/shardctl.1
 	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-dlio.7 \
 	  shim/man/libshard-pytorch.7 shim/man/libshard-s3.7
+	mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig $(dir $(COMPLETIONS:%=$(SHARE)/%))
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' scripts/package/libshard.pc \
+	  >$(DESTDIR)$(LIBDIR)/pkgconfig/libshard.pc
+	set -e; for shell in bash zsh fish; do for file in $(COMPLETIONS:%=$(SHARE)/%); do \
+	  case $$file in $(SHARE)/$$shell*) $(BUILD)/shardctl --completion $$shell >$$file ;; esac; done; done
 
 uninstall:
-	rm -f $(DESTDIR)$(LIBDIR)/libshard.so $(DESTDIR)$(PREFIX)/bin/shardctl \
+	rm -f $(DESTDIR)$(LIBDIR)/libshard.so $(DESTDIR)$(LIBDIR)/libshard.so.1 $(DESTDIR)$(PREFIX)/bin/shardctl \
+	  $(DESTDIR)$(LIBDIR)/pkgconfig/libshard.pc $(COMPLETIONS:%=$(SHARE)/%) \
 	  $(DESTDIR)$(PREFIX)/include/libshard.h \
 	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7 \
 	  $(DESTDIR)$(MANDIR)/man7/libshard-dlio.7 \
 	  $(DESTDIR)$(MANDIR)/man7/libshard-pytorch.7 $(DESTDIR)$(MANDIR)/man7/libshard-s3.7
+
+# Packages of what is built, in build/packages. dist: the source of the last commit.
+deb: all
+	$(Q)bash scripts/package/deb.sh
+wheel: all
+	$(Q)BUILD=$(BUILD) python3 scripts/package/wheel.py
+dist:
+	$(Q)mkdir -p build/packages
+	$(Q)git archive --format=tar --prefix=libshard-$(VERSION)/ HEAD | gzip -9n >build/packages/libshard-$(VERSION).tar.gz
+	@echo build/packages/libshard-$(VERSION).tar.gz
 
 clean:
 	rm -rf $(BUILD) build-asan build-ubsan build-tsan build-fuzz

@@ -1,5 +1,5 @@
-"""The parts `dlio-c`, `dlio-f` and `dlio-skip` of make bench: MLCommons' fork of DLIO before June 2026,
-since then, and the latter with skip_listing, as mlpstorage 3 runs it.
+"""The parts `dlio-c`, `dlio-f`, `dlio-skip`, `dlio-sizes` and `dlio-cpu` of make bench: MLCommons' fork of DLIO
+before June 2026, since then, and the latter with skip_listing, as mlpstorage 3 runs it.
 
 They need the fork's source, and an interpreter that has what it imports:
 
@@ -162,10 +162,24 @@ def part_dlio_skip(args, report):
                bare[1] / 1e9, shim[1] / bare[1],
                f"at most 0.1 GB more than with 1,000 files, {short[1] / 1e9:.3g} GB",
                shim[1] - short[1] <= 1e8)
-    bare, shim = rounds(args, lambda: measure_cpu(args, few, 600, ""),
-                        lambda: measure_cpu(args, few, 600, args.preload))
-    report.add(f"dlio-skip: CPU of all processes, {few:,} files", "us/sample", shim, "unmodified", bare,
-               shim / bare, "<= 1.02", shim <= 1.02 * bare)
+
+
+def part_dlio_cpu(args, report):
+    """CPU a sample of each family: PyPI's DLIO, the fork before June 2026 and since then, with workers and without."""
+    many, few, steps = 200_000, 1024, 600
+    for workers in (args.workers, 0):
+        for name, kind, options in (("", "PyPI's", {}), ("c", "C", {}), ("f", "F", {}), ("f", "F, skip_listing", SHUFFLED)):
+            side = fork(args, name) if name else args
+            if side is None:
+                continue
+            # An epoch of the fork after the first reads nothing. PyPI's takes longer for each file, the more there are.
+            names, epochs = (many, 1) if name else (few, 1 + 700 * args.batch * args.ranks // few)
+            side = argparse.Namespace(**{**vars(side), "workers": workers, "options": options,
+                                         "batch": 24 if name else args.batch})
+            bare, shim = rounds(side, *[lambda s=side, n=names, e=epochs, p=p: measure_cpu(s, n, steps, p, e)
+                                        for p in ("", args.preload)])
+            report.add(f"dlio-cpu: {kind}, {workers} workers, {names:,} files", "us/sample", shim, "unmodified", bare,
+                       shim / bare, "<= 1.02", shim <= 1.02 * bare)
 
 
 CUT = 200  # steps of an epoch

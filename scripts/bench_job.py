@@ -176,7 +176,7 @@ def measure_speed(args, names, steps, preload, files=None):
         job.stop()
 
 
-def measure_cpu(args, names, steps, preload):
+def measure_cpu(args, names, steps, preload, epochs=1):
     """CPU microseconds a sample of all processes, over `steps` steps after the first few."""
     def spent(pid):
         ticks = 0
@@ -189,13 +189,13 @@ def measure_cpu(args, names, steps, preload):
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
-    job = Job(args, make_data(args, names), names, 0, preload)
+    job = Job(args, make_data(args, names), names, 0, preload, epochs)
     try:
         first = 4 * args.workers + 4
         seen = []
         for until in (first, first + steps):
-            job.wait(lambda n=until: len(job.steps()) >= n)
-            seen.append((spent(job.process.pid), len(job.steps())))
+            job.wait(lambda n=until: len(job.all_steps()) >= n)
+            seen.append((spent(job.process.pid), len(job.all_steps())))
         (before, begin), (after, end) = seen
         return (after - before) * 1e6 / ((end - begin) * args.batch * args.ranks)
     finally:

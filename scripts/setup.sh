@@ -33,6 +33,9 @@ tests="$tests radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl p
 # munged, slurmctld and slurmd themselves, with a configuration of their own.
 tests="$tests mpich slurmctld slurmd slurm-client munge iproute2 util-linux"
 
+# What tests/packages tries packages, completion and the module file with.
+tests="$tests lintian dpkg-dev zsh fish pkg-config lmod python3-venv"
+
 # The packages of .venv/. Demo and tests need the same, as DLIO imports TensorFlow at every start.
 requirements=scripts/requirements.txt
 # Packages installed without their dependencies, which the requirements name.

@@ -111,7 +111,7 @@ def all_steps():
         Step("dlio/adapter", [VENV, paths.source("dlio", "adapter_units.py")]),
         Step("clients/run", python("clients.run", "--all", "--python",
                                    os.path.join(paths.REPO, ".venv-clients", "bin", "python"))),
-        *scripts("behaviour"), *unit_tests(),
+        *scripts("behaviour"), *scripts("packages"), *unit_tests(),
         Step("unit/fuzz", ["bash", paths.source("fuzz.sh"), "replay"]),
         Step("unit/symbols", ["sh", "scripts/symbols.sh", os.path.join(paths.BUILD, "libshard.so"),
                               os.path.join(paths.BUILD, "shardctl")]),

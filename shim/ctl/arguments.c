@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "ctl/human.h"
 #include "shard/shard.h"
 
 #define OPTIONS_MOST 30
@@ -44,7 +45,9 @@ static int take(const struct ctl_option *o, const char *command) {
   if (o->take) {
     return o->take(o);
   }
-  if (o->number && (!ctl_arguments_number(optarg, o->most, o->number) || *o->number < o->least)) {
+  bool counted = o->count && ctl_human_count_parse(optarg, o->number);
+  if (o->number && ((!counted && !ctl_arguments_number(optarg, o->most, o->number)) ||
+                    *o->number < o->least || *o->number > o->most)) {
     return ctl_arguments_refuse(o);
   }
   if (o->bytes && (!shard_size_parse(optarg, o->bytes) || *o->bytes < o->least)) {

@@ -22,6 +22,7 @@ struct ctl_option {
   bool *flag;        /* it takes no argument, and sets this */
   const char **text; /* the argument; may be NULL */
   uint64_t *number;  /* decimal digits */
+  bool count;        /* and as people write it: 8,345,048 or 8.3M (ctl_human_count_parse()) */
   uint64_t *bytes;   /* a size, as base/size.h parses it */
   uint64_t least, most;
   const char *takes;                        /* what a number or a size is to be, for messages */

@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* cmd_ls.c - shardctl ls: the names of a listing, or of what a listing can be made of. */
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "build/build.h"
-#include "config/config.h"
-#include "config/pattern.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
-#include "ctl/scratch.h"
+#include "ctl/opening.h"
 #include "libshard.h"
 #include "listing/codec.h"
 #include "listing/listing.h"
 #include "shard/shard.h"
-#include "source/directory.h"
-#include "source/s3/s3.h"
-#include "source/text.h"
 
 static const char usage[] =
     "Usage: shardctl ls FILE|DIR|s3://BUCKET/PREFIX [OPTIONS]\n"
@@ -123,81 +113,10 @@ static int print_share(const struct shard_listing *l) {
                                                           : print_sifted(l, &share, key);
 }
 
-/* ---- listing -----------------------------------------------------------------------------------
- */
-
-enum source { IS_LISTING, IS_DIRECTORY, IS_MANIFEST, IS_BUCKET };
-
-/* List a source into `file`. CTL_DONE, or another status after a message. */
-static int build(enum source kind, const char *source, const char *file) {
-  struct shard_build_means means;
-  struct shard_build_result result;
-  struct shard_options o;
-  char err[700];
-  int rc;
-  ctl_building_means(&means);
-  shard_options_parse(&o, "", err, sizeof(err));
-  if (kind == IS_BUCKET) {
-    struct ctl_buckets s3 = {.start_after = ctl_given.start_after,
-                             .end_before = ctl_given.end_before,
-                             .anonymous = ctl_given.anonymous};
-    return ctl_buckets_build(source, &s3, &o, &means, file, &result);
-  }
-  if (kind == IS_MANIFEST) {
-    struct shard_text_options how = {.separator = '\n',
-                                     .unpacked_max = shard_config()->manifest_max};
-    o.order = SHARD_ORDER_KEEP;
-    rc = shard_text_build(source, &how, &o, &means, file, &result, err, sizeof(err));
-  } else {
-    rc = shard_directory_build(source, &o, &means, file, &result, err, sizeof(err));
-  }
-  return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
-}
-
-/* Make a listing of a source in a temporary folder, and open it: its file is gone afterwards. */
-static int open_source(enum source kind, const char *source, struct shard_listing **out) {
-  struct ctl_scratch scratch = {0};
-  char file[PATH_MAX];
-  int rc = ctl_scratch_make(&scratch);
-  if (rc == CTL_DONE) {
-    snprintf(file, sizeof(file), "%s/listing", scratch.path);
-    rc = build(kind, source, file);
-  }
-  int opened = rc == CTL_DONE ? shard_listing_open(file, out) : 0;
-  if (opened != 0) {
-    rc = ctl_fail("cannot open '%s': %s", file, shard_listing_strerror(opened));
-  }
-  ctl_scratch_remove(&scratch);
-  return rc;
-}
-
-/* Open `file`, or a listing made of it. CTL_DONE and *out, or another status after a message. */
-static int open_any(const char *file, struct shard_listing **out) {
-  struct stat st;
-  bool bucket = shard_s3_url_is(file);
-  if (bucket && manifest) {
-    return ctl_usage("--manifest is for files");
-  }
-  if (!bucket && (ctl_given.start_after || ctl_given.end_before || ctl_given.anonymous)) {
-    return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://");
-  }
-  enum source kind = bucket                                        ? IS_BUCKET
-                     : manifest                                    ? IS_MANIFEST
-                     : stat(file, &st) == 0 && S_ISDIR(st.st_mode) ? IS_DIRECTORY
-                                                                   : IS_LISTING;
-  int opened = kind == IS_LISTING ? shard_listing_open(file, out) : 0;
-  if (opened == -EBADMSG && shard_pattern_is_manifest(file)) {
-    kind = IS_MANIFEST;
-  } else if (opened != 0) {
-    return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
-  }
-  return kind == IS_LISTING ? CTL_DONE : open_source(kind, file, out);
-}
-
 static int run(char **operands) {
   struct shard_listing *l = NULL;
   int rc = ctl_arguments_check_rank();
-  rc = rc == CTL_DONE ? open_any(operands[0], &l) : rc;
+  rc = rc == CTL_DONE ? ctl_opening(operands[0], manifest, &l) : rc;
   if (rc != CTL_DONE) {
     return rc;
   }

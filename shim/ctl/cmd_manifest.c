@@ -15,6 +15,7 @@
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
 #include "ctl/ctl.h"
+#include "ctl/opening.h"
 #include "ctl/output.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
@@ -23,9 +24,10 @@
 #include "source/s3/s3.h"
 
 static const char usage[] =
-    "Usage: shardctl manifest LISTING --size P -o PATTERN [OPTIONS]\n"
+    "Usage: shardctl manifest FILE|DIR|s3://BUCKET/PREFIX --size P -o PATTERN [OPTIONS]\n"
     "\n"
-    "Writes the names of each rank's share into a text of its own, one a line.\n"
+    "Writes the names of each rank's share of a listing, a directory or a bucket into a text of\n"
+    "its own, one a line.\n"
     "\n"
     "      --size P             number of ranks\n"
     "  -o, --output PATTERN     path of the texts: %r is the rank, %e the epoch, %% a '%';\n"
@@ -255,9 +257,9 @@ static int run(char **operands) {
   if (rc != CTL_DONE) {
     return rc;
   }
-  rc = shard_listing_open(operands[0], &l);
-  if (rc != 0) {
-    return ctl_fail("cannot open listing '%s': %s", operands[0], shard_listing_strerror(rc));
+  rc = ctl_opening(operands[0], false, &l);
+  if (rc != CTL_DONE) {
+    return rc;
   }
   asked.listing = l;
   rc = write_manifests(&asked);
@@ -265,5 +267,5 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_manifest = {usage, rows, CTL_ONE,
-                                             "one listing, --size P and -o PATTERN", run};
+const struct ctl_command ctl_cmd_manifest = {
+    usage, rows, CTL_ONE, "one listing or directory, --size P and -o PATTERN", run};

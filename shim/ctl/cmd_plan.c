@@ -69,15 +69,16 @@ static const struct version {
 };
 
 static const char usage[] =
-    "Usage: shardctl plan --files N --ranks R [--nodes M] [--workers W] [OPTIONS]\n"
+    "Usage: shardctl plan --files N --ranks R|--ranks-per-node K [--nodes M] [OPTIONS]\n"
     "\n"
     "Tells what the list of files will take of a node's memory: in the unmodified benchmark, "
     "where\n"
     "every rank and every worker keeps it, and under libshard, where a node has one listing.\n"
     "Interpreters, batches and the page cache come on top, with and without libshard.\n"
     "\n"
-    "      --files N        files in the dataset\n"
-    "      --ranks R        ranks of the job (accelerators)\n"
+    "      --files N        files in the dataset: 8345048, 8,345,048 or 8.3M (of 1,000,000)\n"
+    "      --ranks R        ranks of the whole job (accelerators)\n"
+    "      --ranks-per-node K  or those of each node\n"
     "      --nodes M        nodes they are spread over (default 1); the fullest one is planned\n"
     "      --workers W      workers of each rank, DLIO's reader.read_threads (default 0)\n"
     "      --memory SIZE    a node's memory: tell whether it fits, and the most files that do\n"
@@ -129,8 +130,10 @@ static int take_version(const struct ctl_option *of) {
 
 static const struct ctl_option rows[] = {
     CTL_ROW_JSON,
-    {"files", NUMBER(files, 1, 1000000000000000), .needed = true},
-    {"ranks", NUMBER(ranks, 1, 100000000), .needed = true},
+    {"files", NUMBER(files, 1, 1000000000000000) ", such as 8345048 or 8.3M", .needed = true,
+     .count = true},
+    {"ranks", NUMBER(ranks, 1, 100000000)},
+    {"ranks-per-node", NUMBER(ranks_per_node, 1, 1000000)},
     {"nodes", NUMBER(nodes, 1, 100000000)},
     {"workers", NUMBER(workers, 0, 1000000)},
     {"memory", .text = &plan.memory_text, .bytes = &plan.memory, .least = 1,
@@ -219,8 +222,10 @@ static void print_need(const struct plan *p, const char *who, const struct need 
   printf("%-11s %8s a node: %s\n", who, ctl_human_bytes(n->bytes).text, what);
   if (p->memory) {
     bool fits = n->bytes <= (double)p->memory;
-    printf("%20s %s %s; the most that fits is %s files\n", "", fits ? "fits" : "does NOT fit",
-           p->memory_text, ctl_human_count(n->most).text);
+    bool ample = n->most / 1000 > p->files;
+    printf("%20s %s %s; %s%s\n", "", fits ? "fits" : "does NOT fit", p->memory_text,
+           ample ? "a thousand times as many files would, too" : "the most files that do: ",
+           ample ? "" : ctl_human_count(n->most).text);
   }
 }
 
@@ -243,6 +248,10 @@ static int print_text(const struct plan *p, const struct need *bare, const struc
 
 static int run(char **operands) {
   (void)operands; /* none */
+  if (!plan.ranks == !plan.ranks_per_node) {
+    return ctl_usage("plan takes --ranks, those of the whole job, or --ranks-per-node");
+  }
+  plan.ranks = plan.ranks ? plan.ranks : plan.ranks_per_node * plan.nodes;
   if (plan.nodes > plan.ranks) {
     return ctl_usage("--nodes %" PRIu64 " is more than --ranks %" PRIu64
                      ": --ranks counts those of the whole job",
@@ -257,4 +266,4 @@ static int run(char **operands) {
 }
 
 const struct ctl_command ctl_cmd_plan = {usage, rows, CTL_NONE,
-                                         "--files N and --ranks R, and no other arguments", run};
+                                         "--files N, and no arguments but options", run};

@@ -4,17 +4,19 @@
 
 #include "base/words.h"
 #include "ctl/arguments.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
+#include "ctl/opening.h"
 #include "libshard.h"
 #include "listing/listing.h"
+#include "listing/options.h"
 
-static const char usage[] = "Usage: shardctl stat FILE [--json]\n"
+static const char usage[] = "Usage: shardctl stat FILE|DIR|s3://BUCKET/PREFIX [--json]\n"
                             "\n"
                             "Prints the facts of a listing after checking every checksum and\n"
-                            "the order of the names.\n";
+                            "the order of the names; or those of a listing that is made of a\n"
+                            "directory, a bucket or a manifest (.txt), and not kept.\n";
 
 static const struct ctl_option rows[] = {CTL_ROW_JSON, CTL_ROW_END};
 
@@ -35,10 +37,28 @@ static int print_json(const struct shard_listing_info *i) {
   return ctl_json_print(o, stdout);
 }
 
+/* Which names the listing has, in words; a text of options that is not understood as it is. */
+static void print_which(const char *text) {
+  struct shard_options o;
+  char err[700], depth[40];
+  if (shard_options_parse(&o, text, err, sizeof(err)) != 0) {
+    ctl_human_line("options     %s", text);
+    return;
+  }
+  snprintf(depth, sizeof(depth),
+           o.exact   ? "at depth %u only"
+           : o.depth ? "to depth %u"
+                     : "at any depth",
+           o.exact ? o.exact : o.depth);
+  ctl_human_line("names       %s, %s hidden ones%s%s%s%s", depth, o.hidden ? "with" : "without",
+                 o.follow ? ", behind links to directories too" : "",
+                 o.include[0] ? ", that match '" : "", o.include, o.include[0] ? "'" : "");
+}
+
 static int print_text(const struct shard_listing_info *i) {
   double each = i->entries ? (double)i->bytes / (double)i->entries : 0;
   ctl_human_line("source      %s", i->source);
-  ctl_human_line("options     %s", i->options);
+  print_which(i->options);
   printf("entries     %llu\nbytes       %llu (%.2f per entry)\n"
          "directories %llu\norder       %s\nlongest     %u\ndigest      %s\n",
          (unsigned long long)i->entries, (unsigned long long)i->bytes, each,
@@ -50,14 +70,20 @@ static int print_text(const struct shard_listing_info *i) {
 static int run(char **operands) {
   struct shard_listing *l;
   struct shard_listing_info info;
-  int rc = ctl_building_open_checked(operands[0], &l);
-  if (rc != 0) {
-    return ctl_fail("cannot use listing '%s': %s", operands[0], shard_listing_strerror(rc));
+  int rc = ctl_opening(operands[0], false, &l);
+  if (rc != CTL_DONE) {
+    return rc;
   }
-  shard_listing_info(l, &info);
-  rc = (ctl_given.json ? print_json : print_text)(&info);
+  int wrong = shard_listing_verify(l);
+  if (wrong == 0) {
+    shard_listing_info(l, &info);
+    rc = (ctl_given.json ? print_json : print_text)(&info);
+  } else {
+    rc = ctl_fail("cannot use listing '%s': %s", operands[0], shard_listing_strerror(wrong));
+  }
   shard_listing_close(l);
   return rc;
 }
 
-const struct ctl_command ctl_cmd_stat = {usage, rows, CTL_ONE, "one listing", run};
+const struct ctl_command ctl_cmd_stat = {usage, rows, CTL_ONE, "one listing, directory or bucket",
+                                         run};

@@ -23,7 +23,7 @@ static const char usage[] =
     "                       computed anew from it. Needed for SHARD_STRATEGY=hash, and where\n"
     "                       ranks have lists of their own (SHARD_LISTING with %r): do they have\n"
     "                       all of it together, each name once?\n"
-    "      --json           print one JSON object: proven, faults, facts\n"
+    "      --json           print one JSON object: proven, unproven, faults, facts\n"
     "      --help\n"
     "Exit status: 0 proven, 1 not, 2 wrong usage.\n";
 
@@ -36,12 +36,14 @@ static const char *text_at(const struct json_object *list, size_t i) {
   return json_object_get_string(json_object_array_get_idx(list, i));
 }
 
-static int show(size_t ranks, struct json_object *faults, struct json_object *facts) {
+static int show(size_t ranks, struct json_object *faults, struct json_object *facts,
+                size_t unproven) {
   size_t wrong = json_object_array_length(faults);
   int rc = CTL_DONE;
   if (ctl_given.json) {
     struct json_object *o = ctl_json_object();
     ctl_json_add_bool(o, "proven", wrong == 0);
+    ctl_json_add_number(o, "unproven", unproven);
     ctl_json_add_number(o, "ranks", ranks);
     ctl_json_add(o, "faults", json_object_get(faults));
     ctl_json_add(o, "facts", facts);
@@ -51,7 +53,8 @@ static int show(size_t ranks, struct json_object *faults, struct json_object *fa
       ctl_human_line("%s", text_at(facts, i));
     }
     if (wrong == 0) {
-      printf("proven, for %zu ranks\n", ranks);
+      printf("proven, for %zu ranks%s\n", ranks,
+             unproven ? ", but for what a line above calls not proven" : "");
     }
   }
   fflush(stdout); /* facts come before faults */
@@ -74,9 +77,10 @@ static int run(char **operands) {
   if (!faults || !facts) {
     return ctl_fail("no memory left");
   }
-  size_t ranks = ctl_proof_make(operands, listing, listing_file, faults, facts);
+  size_t unproven = 0;
+  size_t ranks = ctl_proof_make(operands, listing, listing_file, faults, facts, &unproven);
   shard_listing_close(listing);
-  return show(ranks, faults, facts);
+  return show(ranks, faults, facts, unproven);
 }
 
 const struct ctl_command ctl_cmd_verify = {usage, rows, CTL_SOME, "the statistics of all ranks",

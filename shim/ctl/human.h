@@ -3,6 +3,7 @@
 #ifndef SHARD_CTL_HUMAN_H
 #define SHARD_CTL_HUMAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ctl_human {
@@ -11,6 +12,9 @@ struct ctl_human {
 struct ctl_human ctl_human_bytes(double bytes);   /* "430 GB", "4.7 MB" */
 struct ctl_human ctl_human_age(double seconds);   /* "3 h" */
 struct ctl_human ctl_human_count(uint64_t count); /* "7,646,857" */
+
+/* The same read: "7,646,857", "7646857", "7.6M"; K, M, G: powers of 1,000. false: it is none. */
+bool ctl_human_count_parse(const char *text, uint64_t *count);
 
 /*
  * Print a line to stdout. What controls a terminal, and backslashes, become \xHH, so that it stays

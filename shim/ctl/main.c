@@ -14,6 +14,7 @@
 
 #include "config/config.h"
 #include "ctl/arguments.h"
+#include "ctl/completion.h"
 #include "ctl/ctl.h"
 #include "ctl/descriptors.h"
 #include "host/builder.h"
@@ -52,7 +53,8 @@ static void print_help(FILE *out) {
   for (size_t i = 0; i < COMMANDS; i++) {
     print_command(&commands[i], out);
   }
-  fputs("\nshardctl COMMAND --help tells the options. --version prints the version.\n"
+  fputs("\nshardctl COMMAND --help tells the options. --version prints the version,\n"
+        "--completion bash|zsh|fish what makes a shell complete commands and options.\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage; run: the command's.\n",
         out);
 }
@@ -124,6 +126,10 @@ int main(int argc, char **argv) {
   if (strcmp(word, "--version") == 0) {
     printf("shardctl %s\n", shard_version());
     return finish();
+  }
+  if (strcmp(word, "--completion") == 0) {
+    int rc = ctl_completion_print(argc == 3 ? argv[2] : NULL);
+    return rc == CTL_DONE ? finish() : rc;
   }
   for (size_t i = 0; i < COMMANDS; i++) {
     if (strcmp(word, commands[i].name) == 0) {

@@ -24,6 +24,7 @@
 #include "ctl/nameset.h"
 #include "libshard.h"
 #include "listing/listing.h"
+#include "stats/log.h"
 
 #define RANKS_MOST (1 << 24)
 #define INSIDE_MOST 64 /* as many datasets as are noted */
@@ -60,6 +61,7 @@ static struct {
   struct rank *ranks; /* in the order of their numbers, once read */
   size_t count;
   struct json_object *faults, *facts;
+  size_t unproven;               /* facts that say "not proven" */
   struct shard_listing *listing; /* of the dataset that is being checked; NULL: none is given */
   const char *listing_file;
 } job;
@@ -177,9 +179,14 @@ static struct json_object *parse(const char *file) {
   size_t n = 0;
   char *text = shard_file_read(file, &n);
   struct json_tokener *tokener = text ? json_tokener_new() : NULL;
+  const uint64_t magic = SHARD_LOG_MAGIC;
   struct json_object *o = NULL;
   if (!tokener) {
     FAULT("cannot use '%s': %s", file, strerror(errno));
+  } else if (n >= sizeof(magic) && memcmp(text, &magic, sizeof(magic)) == 0) {
+    FAULT("'%s' is the log of a rank that has not ended, or was killed: if it was killed, make its "
+          "statistics by shardctl stats '%s'",
+          file, file);
   } else if (n == 0 || memchr(text, 0, n) || n > INT_MAX / 2) {
     FAULT("cannot use '%s': it is %s", file, n == 0 ? "empty" : "damaged");
   } else {
@@ -454,6 +461,7 @@ static void check_partition(size_t k, uint64_t number, const struct ctl_nameset 
           "as the listing's, %" PRIu64 ", but not the same",
           number, shares, path, whole->count);
   } else {
+    job.unproven += !exact;
     FACT("epoch %" PRIu64 ": the %s of '%s' partition its %" PRIu64 " names; %s", number, shares,
          path, whole->count,
          exact && opens == opened.count ? "each was opened once, by the rank that owns it"
@@ -504,11 +512,12 @@ static void tell_epoch(size_t k, uint64_t number) {
       add(&opened, e->distinct);
     }
   }
-  bool whole = first->summed && first->used == first->entries;
+  bool whole = first->summed && first->used == first->entries && equal(opened, first->whole);
+  job.unproven += !whole && opened.count >= first->used;
   FACT("epoch %" PRIu64 " of '%s': %" PRIu64 " opens, of %" PRIu64
        " files when those of each rank are added up; the program uses %" PRIu64 ": %s",
        number, first->path, opens, opened.count, first->used,
-       whole && equal(opened, first->whole) ? "each was opened by exactly one rank"
+       whole ? "each was opened by exactly one rank"
        : opened.count < first->used
            ? "some were opened by none (as where the last, partial batch is dropped)"
            : "not proven: which were opened by several ranks");
@@ -561,6 +570,7 @@ static void check_epochs(size_t k) {
           d->path);
     return;
   } else if (lists) {
+    job.unproven++;
     FACT("not proven without --listing: that the list of each epoch has all of '%s'", d->path);
   } else if (shared && (hash || !d->summed)) {
     FAULT("cannot prove without --listing that nothing of '%s' was left out: %s", d->path,
@@ -618,7 +628,7 @@ static void check(struct shard_listing *listing) {
 }
 
 size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const char *listing_file,
-                      struct json_object *faults, struct json_object *facts) {
+                      struct json_object *faults, struct json_object *facts, size_t *unproven) {
   size_t given = 0;
   while (files[given]) {
     given++;
@@ -638,5 +648,6 @@ size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const c
     check(listing);
   }
   free(job.ranks);
+  *unproven = job.unproven;
   return job.count;
 }

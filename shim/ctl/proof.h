@@ -14,9 +14,10 @@ struct shard_listing;
 /*
  * Read files, a NULL after them, and check them; with a listing that was used, or one of the same
  * names, all shares are computed anew (NULL: none; else listing_file names it). Adds texts to the
- * two arrays: it is proven if there is no fault. Returns how many ranks were read.
+ * two arrays: it is proven if there is no fault, but for *unproven facts that say what is not
+ * proven. Returns how many ranks were read.
  */
 size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const char *listing_file,
-                      struct json_object *faults, struct json_object *facts);
+                      struct json_object *faults, struct json_object *facts, size_t *unproven);
 
 #endif

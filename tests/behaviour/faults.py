@@ -54,6 +54,7 @@ os.chdir(WORK)
 os.mkdir("bin")  # where another user can reach them
 LIB, CTL, FAILING = (shutil.copy(f, "bin") and os.path.join(WORK, "bin", os.path.basename(f))
                      for f in (paths.LIBRARY, paths.SHARDCTL, paths.preload("failing")))
+os.symlink("libshard.so", "bin/libshard.so.1")
 DATASET = os.path.join(WORK, "bin", "dataset")
 subprocess.run(["gcc", "-O1", "-D_GNU_SOURCE", "-I", paths.REPO + "/include", "-o", DATASET,
                 paths.source("programs", "dataset.c"), LIB, "-Wl,-rpath," + WORK + "/bin"], check=True)

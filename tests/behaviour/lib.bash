@@ -15,7 +15,7 @@ BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd) || exit 2
 PYTHON=$(${PYTHON:-python3} -c 'import sys; print(sys.executable)')
 case $BUILD in *[[:space:]:]*) # LD_PRELOAD cannot hold its path
   COPY=$(mktemp -d /tmp/shard-build.XXXXXX) && chmod 755 "$COPY" && trap 'rm -rf "$COPY"' EXIT &&
-    cp -r "$BUILD"/{libshard.so,shardctl,tests,gen} "$COPY"; BUILD=$COPY ;;
+    cp -r "$BUILD"/{libshard.so,libshard.so.1,shardctl,tests,gen} "$COPY"; BUILD=$COPY ;;
 esac
 LIB=$BUILD/libshard.so
 CTL=$BUILD/shardctl

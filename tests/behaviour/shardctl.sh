@@ -20,6 +20,7 @@ status() {
 }
 # says NAME WORD: the message of the last status names it
 says() { verdict "$1" "$(grep -qF -- "$2" "$WORK/err" || shown cat "$WORK/err")"; }
+prints() { verdict "$1" "$(grep -qF -- "$2" "$WORK/out" || shown cat "$WORK/out")"; }
 
 status "index" 0 index "$D" -o "$L"
 status "stat" 0 stat "$L"
@@ -72,6 +73,12 @@ status "ls, bad strategy" 2 ls "$L" --rank 0 --size 2 --strategy size
 status "ls, bad seed" 2 ls "$L" --seed 1x
 status "ls, seed past 64 bits" 2 ls "$L" --seed 18446744073709551616
 status "ls, bad epoch" 2 ls "$L" --epoch auto
+status "stat of a directory" 0 stat "$D"; prints "stat of a directory: which names" "at any depth"
+"$CTL" stat "$D" --json >"$WORK/of-directory"; "$CTL" stat "$L" --json >"$WORK/of-listing"
+verdict "stat of a directory: as of its listing" "$(diff <(sed 's/attributes=.//' "$WORK/of-directory" | grep -oE '"(source|options|entries|digest)": [^,]*') \
+  <(sed 's/attributes=.//' "$WORK/of-listing" | grep -oE '"(source|options|entries|digest)": [^,]*'))"
+status "manifest of a directory" 0 manifest "$D" --size 2 -o "$WORK/of-d.%r"; "$CTL" manifest "$L" --size 2 -o "$WORK/of-l.%r"
+verdict "manifest of a directory: as of its listing" "$(for r in 0 1; do cmp "$WORK/of-d.$r" "$WORK/of-l.$r"; done 2>&1)"
 status "stat, missing" 1 stat "$WORK/none"; says "names it" "$WORK/none"
 "$CTL" ls "$L" >/dev/full 2>"$WORK/err"; verdict "ls to a full device" "$([ $? = 1 ] && [ -s "$WORK/err" ] || echo "status, or no message")"
 "$CTL" stat "$L" --json >/dev/full 2>"$WORK/err"; verdict "stat to a full device" "$([ $? = 1 ] || echo status)"

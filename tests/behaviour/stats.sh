@@ -181,6 +181,7 @@ sleep 0.3; truncate -s 512K "$WORK/moved/big.log"; { wait $reader; } 2>/dev/null
 verdict "stats: a log that is cut while it is read" "$([ $got = 1 ] && grep -q "big.log' was cut while it was read" "$WORK/err" || { echo "status $got"; cat "$WORK/err"; })"
 rm -r "$WORK/moved" "$S"
 { rank "$O" kill "$D" "$D"/a/*.bin; } 2>/dev/null; verdict "killed: no statistics" "$(ls "$WORK/out" | grep -vx 0.json.log)"
+"$CTL" verify "$S.log" 2>"$WORK/err"; verdict "killed: verify names the remedy" "$(grep -qF "shardctl stats '$S.log'" "$WORK/err" || cat "$WORK/err")"
 "$CTL" stats "$S.log" 2>"$WORK/err"; facts "killed: made of what was noted" "e['opened'] == 7"
 echo '{"stale": 1}' >"$S"; (SHARD_STATS=$S SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB "$O" kill "$D" "$D/1.txt"; true) >/dev/null 2>&1
 verdict "killed: the last run's are gone" "$(ls "$WORK/out" | grep -vx 0.json.log)"
@@ -285,7 +286,9 @@ job 40 1; verify "more ranks than files" 0 "proven, for 40 ranks" "$WORK"/out/*.
 job 2 1 SHARD_EPOCH=77 SHARD_SEED=18446744073709551615; verify "a set epoch, the largest seed" 0 "epoch 77" "$WORK"/out/*.json
 # A pass that is not read to its end: the shares are right all the same.
 cp "$WORK/read.py" "$WORK/read.all"; echo 'import os; os.listdir(sys.argv[1])' >>"$WORK/read.py"; sed -i 's/^    for d/    if sys.argv[1]: break\n    for d/' "$WORK/read.py"
-job 2 1; verify "nothing opened" 0 "not proven: that ranks opened their own" "$WORK"/out/*.json; mv "$WORK/read.all" "$WORK/read.py"
+job 2 1; verify "nothing opened" 0 "not proven: that ranks opened their own" "$WORK"/out/*.json
+verify "... is not called proven" 0 "proven, for 2 ranks, but for what" "$WORK"/out/*.json
+mv "$WORK/read.all" "$WORK/read.py"
 
 # ---- what a script has set between the launcher and the program
 script() { # SIZE COMMANDS [VARIABLE=VALUE...]

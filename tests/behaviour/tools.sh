@@ -57,6 +57,14 @@ for size in 1073741824:1073741824 1K:1024 1KiB:1024 1KB:1000 3M:3145728 2GB:2000
   "$CTL" plan --files 1 --ranks 1 --memory ${size%:*} --json >"$WORK/out"; json "size ${size%:*}" 'j["memory"] == '${size#*:}
 done
 for size in "" G 0 -1 1X 1.5G 1GiBB 1kb 99999999999999T 18446744073709551617; do status "bad size '$size'" 2 plan --files 1 --ranks 1 --memory "$size"; done
+for count in 8345048:8345048 8,345,048:8345048 8.3M:8300000 50M:50000000 1.5K:1500 999,999:999999 2G:2000000000; do
+  "$CTL" plan --files ${count%:*} --ranks 1 --json >"$WORK/out"; json "files ${count%:*}" 'j["files"] == '${count#*:}
+done
+for count in "" M 0 -1 8.3 8,34 1234,567 1,2345 ,123 8M8 8m 0.0001K 2000000000000000 1.1234567890M 99999999999G; do status "bad count '$count'" 2 plan --files "$count" --ranks 1; done
+status "plan, ranks of each node" 0 plan --files 10 --ranks-per-node 64 --nodes 3 --json
+json "plan: ranks of each node" 'j["ranks"] == 192 and j["ranks_per_node"] == 64'
+status "plan, both kinds of ranks" 2 plan --files 10 --ranks-per-node 64 --ranks 64; says "names both kinds" "--ranks-per-node"
+status "plan, ample memory" 0 plan --files 1000 --ranks 1 --memory 256G; prints "plan: ample" "a thousand times as many"
 status "plan, nothing" 2 plan; says "names the options" "--files"
 status "plan, no ranks" 2 plan --files 3
 status "plan, files 0" 2 plan --files 0 --ranks 1; says "names it" "--files"

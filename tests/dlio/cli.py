@@ -125,11 +125,15 @@ class Cli:
         status, bare, folder = self.observe(run, "bare", logger, {})
         if status != 0:
             return [f"fails unmodified ({status}):", tail(os.path.join(folder, "job.log"))], 0
-        status, shim, folder = self.observe(run, "shim", preload + logger, env)
+        status, shim, folder = self.observe(run, "shim", preload + logger, {"SHARD_LOG": "info", **env})
         if status != 0:
             return [f"fails under the preload ({status}):",
                     tail(os.path.join(folder, "job.log"))], 0
         lines = []
+        with open(os.path.join(folder, "job.log"), encoding="utf-8", errors="replace") as stream:
+            told = stream.read().count("the list of train is libshard's: ")
+        if preload and told != RANKS:
+            lines.append(f"{told} ranks told that their list is libshard's")
         for rank, (one, other) in enumerate(zip(bare, shim)):
             if one[0] is None or one[0] != other[0]:
                 lines.append(f"rank {rank}: steps {one[0]} unmodified, {other[0]}"

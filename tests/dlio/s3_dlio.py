@@ -62,7 +62,7 @@ def runs(ranks):
         ("npz-no-workers", zipped, no_workers, True),
         ("npz-spawn", zipped, spawn, True),
         ("npy-4", arrays, {}, True),
-        ("npz-shuffled", zipped, {"dataset.sample_shuffle": "seed", "dataset.file_shuffle": "seed"}, True),
+        ("npz-shuffled", zipped, {"reader.sample_shuffle": "seed", "reader.file_shuffle": "seed"}, True),
         ("npz-again", zipped, {"train.epochs": 1}, True),  # the bucket has got more objects
         ("npz-fewer", zipped, {"dataset.num_files_train": 20, "workflow.evaluation": False}, True),
         ("npz-too-many", zipped, {"dataset.num_files_train": 1000}, False),

@@ -44,6 +44,7 @@ class Run:
         self.says = settings.pop("says", None)
         self.put = settings.pop("put", True)
         self.direct = settings.pop("direct", False)  # storage_type: direct_fs
+        self.missing = settings.pop("missing", None)  # the number of a file that is not there
         self.options = {"storage.storage_options.storage_library": library,
                         **{key.replace("__", "."): value for key, value in settings.items()}}
 
@@ -54,13 +55,27 @@ class Run:
             key = f"s3://{BUCKET}/{key}"
         return key.strip("/")
 
+    def stem(self, kind, number, count):
+        """A file's name below its kind, without its suffix, as DLIO makes it."""
+        folders = self.options.get("dataset.num_subfolders_" + kind.replace("valid", "eval"), 0)
+        folder = f"{number % folders:0{len(str(folders - 1))}d}/" if folders and self.skips() else ""
+        return f"{folder}img_{number:0{len(str(count))}d}_of_{count}"
+
+    def skips(self):
+        """Whether DLIO makes the names, and lists nothing."""
+        return self.options.get("dataset.skip_listing", False)
+
 
 def runs():
     """What is run."""
     made = []
     for library in LIBRARIES:
         quick = {"reader__read_threads": 0}
+        skip = {"dataset__skip_listing": True, "reader__file_shuffle": "seed", "reader__sample_shuffle": "seed", **quick}
         made += [
+            Run("skip-" + library, library, **{**skip, "reader__read_threads": 2}),
+            Run("skip-folders-" + library, library, dataset__num_subfolders_train=4, dataset__num_subfolders_eval=2,
+                dataset__listing_validation_interval=5, **skip),
             Run("npz-" + library, library),
             Run("npz-alone-" + library, library, **quick),
             Run("hdf5-" + library, library, "hdf5", **quick),
@@ -75,10 +90,13 @@ def runs():
         ]
     quick = {"reader__read_threads": 0, "storage__storage_options__s3_max_attempts": "'2'"}
     made += [
-        Run("shuffled", "s3dlio", dataset__file_shuffle="seed", dataset__sample_shuffle="seed", **quick),
+        Run("shuffled", "s3dlio", reader__file_shuffle="seed", reader__sample_shuffle="seed", **quick),
         Run("slash", "s3dlio", folder="{name}/", **quick),
         Run("hostile", "s3dlio", keys=("/lead",), lazy=False, says="two slashes", **quick),
         Run("other-uri", "s3dlio", keys=("a://b",), lazy=False, says="for a URI", **quick),
+        Run("skip-missing", "s3dlio", missing=5, dataset__skip_listing=True,
+            dataset__listing_validation_interval=5, lazy=False, **quick),
+        Run("skip-whole", "s3dlio", folder=f"s3://{BUCKET}/a/{{name}}", dataset__skip_listing=True, **quick),
         Run("direct", "s3dlio", keys=("sub/img", "sub-x"), direct=True, **quick),
         Run("direct-links", "s3dlio", keys=("linked",), direct=True, lazy=False,
             says="links to directories", dataset__num_files_train=15,
@@ -134,7 +152,7 @@ class Tests:
             self.fill_folder(run)
             return
         for kind, count in zip(("train", "valid"), run.counts):
-            stems = [f"img_{i:02d}_of_{count}" for i in range(count)]
+            stems = [run.stem(kind, i, count) for i in range(count) if i != run.missing]
             stems[1:1 + len(run.keys)] = run.keys[:count - 1]
             for stem in stems:
                 self.client.put_object(Bucket=BUCKET, Key=f"{run.prefix()}/{kind}/{stem}.{run.format}",
@@ -253,7 +271,7 @@ class Tests:
                          for side in ("bare", "shim")]
                 gets += sum(opens[0].values())
                 lines += opens_difference(*opens) or ["nothing was opened"] * (not opens[0])
-            if shim["result"] == "ok" and (shim["list_type"] == "FileList") != run.lazy:
+            if shim["result"] == "ok" and (shim["list_type"] != "list") != run.lazy:
                 lines.append(f"rank {rank}: its list is a {shim['list_type']}")
         return lines, f"{gets} requests, {steps} steps, {' or '.join(self.ends('bare', run, ranks))[:150]}"
 

@@ -7,6 +7,7 @@ job: rank, size, local rank; one identity in ranks, wrappers, workers and grandc
 one than any job before; the shares are a partition, which shardctl verify proves. It takes root.
 """
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -91,7 +92,24 @@ def torchrun(fixture):
     of_launcher(fixture, "torchrun", "torchrun", fixture.run_torchrun)
 
 
-PARTS = [openmpi, mpich, torchrun, slurm, changing, dlio]
+def mlpstorage(fixture):
+    """What mlpstorage 3 runs before DLIO, with the same words for mpirun; then a run, whose dataset it has touched."""
+    job, printed = Job(fixture, "mlpstorage"), {}
+    program = paths.source("hosts", "before.py")
+    for kind, text in (("bare", re.sub(r"-x LD_PRELOAD\S* ", "", recipe("openmpi"))), ("preloaded", recipe("openmpi"))):
+        faults = fixture.run(job, text.replace("train.py", program))
+        printed[kind] = job.output
+        fixture.verdicts.tell(f"mlpstorage: helper jobs, {kind}", faults or (
+            [] if '"files": 1,' in job.output and job.output.count('"host"') == 4 else [job.output]))
+    fixture.verdicts.check("mlpstorage: the same under libshard", printed["bare"] == printed["preloaded"], str(printed))
+    for turn in ("first", "second"):
+        faults = fixture.run(job, recipe("openmpi")) or job.faults("Open MPI", 4, jobs=None) + job.said()
+        fixture.verdicts.tell(f"mlpstorage: {turn} run", faults)
+        if turn == "first":
+            fixture.run(job, recipe("openmpi").replace("train.py", program))
+
+
+PARTS = [openmpi, mpich, torchrun, slurm, mlpstorage, changing, dlio]
 
 
 def main():

@@ -13,7 +13,7 @@ import sys
 import types
 
 from ..genuine import inside, names_in, stranger
-from ..native import WARN, native, speaks
+from ..native import INFO, WARN, native, speaks
 from ..patching import is_displaced, lent, replace
 from ..recognise import file_of, module_of, unwrapped
 from ..sequences import FileList
@@ -138,6 +138,19 @@ def _range(*arguments):
     return _run.skip.range(_run.place(sys._getframe(1)), *arguments)
 
 
+def _tell(args):
+    """One line of a rank with SHARD_LOG=info: which lists DLIO has now, and whose they are."""
+    texts = []
+    for kind in "train", "eval":
+        files = getattr(args, "file_list_" + kind, None)
+        if isinstance(files, FileList):
+            texts.append("%s is libshard's: %d files of '%s', digest %.16s"
+                         % (kind, len(files), files.prefix, files.listing.digest))
+        elif files:
+            texts.append("%s is DLIO's own, of %d files" % (kind, len(files)))
+    native().log(INFO, "libshard %s; the list of %s" % (native().version(), "; of ".join(texts) or "DLIO is empty"))
+
+
 def patch_initialize(cls, functions, changes, length):
     """Put initialize() of a class into a Run.
 
@@ -161,7 +174,9 @@ def patch_initialize(cls, functions, changes, length):
             with contextlib.ExitStack() as stack:
                 for scope in {id(one.__globals__): one.__globals__ for one in running}.values():
                     stack.enter_context(lent(scope, len=length, range=_range))
-                return original(self, *args, **kwargs)
+                result = original(self, *args, **kwargs)
+            _tell(self.args)
+            return result
         finally:
             _run = before
 
