@@ -51,6 +51,7 @@ depends() {
 }
 strip --strip-unneeded --remove-section=.comment "$work/libshard1/usr/lib/$triplet/libshard.so"
 strip --remove-section=.comment "$work/shardctl/usr/bin/shardctl"
+chmod 644 "$work/libshard1/usr/lib/$triplet/libshard.so"
 libc=$(depends "libshard1/usr/lib/$triplet/libshard.so")
 libraries=$(depends shardctl/usr/bin/shardctl)
 

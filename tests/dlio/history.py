@@ -42,10 +42,25 @@ def adapter():
 
     package = types.ModuleType("_libshard")
     package.__dict__.update(__path__=[folder, os.path.join(paths.BUILD, "gen", "adapter")],
-                            LIBRARY=paths.LIBRARY, SOURCES={}, STARTED=0,
+                            LIBRARY=paths.LIBRARY, SOURCES={}, STARTED=0, begin=lambda *_: None,
                             modules_of=modules_of)
     sys.modules["_libshard"] = package
     return importlib.import_module("_libshard.dlio"), importlib.import_module("_libshard.recognise")
+
+
+def tables(dlio):
+    """All tables of fingerprints: of the families, and of what their parts compare by themselves."""
+    parts = [importlib.import_module("_libshard.parts." + name[:-len(".py")])
+             for name in sorted(os.listdir(os.path.join(paths.REPO, "shim", "adapter", "parts")))
+             if name.endswith(".py") and name != "__init__.py"]
+    found = [family.known for family in dlio.FAMILIES]
+    for part in parts:
+        known = getattr(part, "KNOWN", {})
+        by_class = any(isinstance(prints, dict) for functions in known.values() for prints in functions.values()
+                       ) if all(isinstance(one, dict) for one in known.values()) else None
+        if by_class is not None:
+            found += list(known.values()) if by_class else [known]
+    return found
 
 
 class Repository:
@@ -89,6 +104,16 @@ class Repository:
                 self._found[blob] = {}  # it cannot be imported either
         return self._found[blob]
 
+    def all_files(self, names):
+        """[(blob, file)] of all that these files of the package have been, in any commit."""
+        found = set()
+        for line in self._lines("log", "--all", "--format=", "--raw", "--no-abbrev", "-m", "--",
+                                *(PACKAGE + "/" + name for name in names)):
+            if line.startswith(":"):
+                words, _, path = line.partition("\t")
+                found.add((words.split()[3], path.split("\t")[-1].partition("/")[2]))
+        return [one for one in sorted(found) if one[0].strip("0")]
+
     def export(self, commit, folder):
         """Write the package of a commit into a new folder."""
         os.makedirs(folder)
@@ -117,6 +142,19 @@ def groups(repository, families, since):
                      for name in functions)
         found.setdefault(told, []).append((commit, day))
     return found.items()
+
+
+def stale(repositories, tables):
+    """Lines about fingerprints of the adapter's tables that no file of these repositories has: a table that is
+    forgotten when fingerprints change lets libshard serve nothing, without any test of another DLIO."""
+    found = {}
+    for repository in repositories:
+        for blob, file in repository.all_files({file for table in tables for file in table}):
+            for function, print_ in repository.fingerprints(blob).items():
+                found.setdefault((file, function), set()).add(print_)
+    return sorted({f"{file}: {function} has never been {print_}" for table in tables
+                   for file, functions in table.items() for function, prints in functions.items()
+                   for print_ in prints if print_ not in found.get((file, function), ())})
 
 
 def judge(told, families, recognise):
@@ -153,6 +191,8 @@ def main():
     """Print the groups; 1 if a commit is of two families."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repo", required=True, help="a clone, with pull requests if wanted")
+    parser.add_argument("--also", metavar="REPO", default=[], action="append",
+                        help="another clone: is each fingerprint of the adapter's in one of them?")
     parser.add_argument("--since", default="", metavar="DAY", help="no commits before it")
     parser.add_argument("--commits", action="store_true", help="name every commit")
     parser.add_argument("--export", metavar="FOLDER", help="write a tree of each known group here")
@@ -177,11 +217,16 @@ def main():
                 print("    " + " ".join(commit[:7] for commit, _ in commits))
             if args.export and matching:
                 repository.export(first[0], os.path.join(args.export, first[0][:7]))
+        more = [Repository(path, recognise) for path in args.also]
+        lines = stale([repository, *more], tables(dlio)) if more else []
     finally:
         repository.close()
+    for one in more:
+        one.close()
+    print("".join(f"{line}\n" for line in lines), end="")
     print("%d commits of known families, %d refused, %d groups of two families"
           % (known, refused, twice))
-    return 1 if twice else 0
+    return 1 if twice or lines else 0
 
 
 if __name__ == "__main__":

@@ -15,15 +15,15 @@ from .tokens import (ARGUMENT, Refusal, answer_walks, check_order, folder_at_han
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
 KNOWN = {
     "storage/s3_torch_storage.py": {
-        "S3PyTorchConnectorStorage.__init__": ("751dbfeaad",),
-        "S3PyTorchConnectorStorage.get_uri": ("66b6e858e4",),
-        "S3PyTorchConnectorStorage.get_node": ("c6b3021f1d",),
-        "S3PyTorchConnectorStorage.walk_node": ("1f321c847e",),
-        "S3PyTorchConnectorStorage.list_objects": ("be47e90a73",),
+        "S3PyTorchConnectorStorage.__init__": ("886ea454dd",),
+        "S3PyTorchConnectorStorage.get_uri": ("01171c7ce1",),
+        "S3PyTorchConnectorStorage.get_node": ("2c65b2946b",),
+        "S3PyTorchConnectorStorage.walk_node": ("7115db634e",),
+        "S3PyTorchConnectorStorage.list_objects": ("7c8fe31bca",),
     },
     "storage/s3_storage.py": {
-        "S3Storage.__init__": ("d199fbdb96",),
-        "S3Storage.get_node": ("c6b3021f1d",),
+        "S3Storage.__init__": ("0f02e5488f",),
+        "S3Storage.get_node": ("2c65b2946b",),
     },
     "storage/storage_handler.py": {
         "DataStorage.__init__": ("c1d4ed2810",),

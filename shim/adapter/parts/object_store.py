@@ -21,15 +21,15 @@ KNOWN = {
     "storage/obj_store_lib.py": {
         "MinIOAdapter.__init__": ("a5b6ab4b5b", "566946fb5b"),
         "MinIOAdapter.list_objects": ("25f6d17e87",),
-        "ObjStoreLibStorage.__init__": ("789cb06c9b", "5ba2a4ffbf", "760ffdeb89", "9461d4200a", "bec1b44778", "a49aec9aa8", "01894f26a6", "a22df5f7a5", "e70c0eef19"),
+        "ObjStoreLibStorage.__init__": ("5ba2a4ffbf", "760ffdeb89", "9461d4200a", "bec1b44778", "a49aec9aa8", "01894f26a6", "a22df5f7a5", "e70c0eef19"),
         "ObjStoreLibStorage.get_uri": ("daefc985e9",),
         "ObjStoreLibStorage.get_node": ("2c65b2946b",),
         "ObjStoreLibStorage.walk_node": ("f87eded86e",),
         "ObjStoreLibStorage.list_objects": ("2ea817993c", "fdd9764e32"),
     },
     "storage/s3_storage.py": {
-        "S3Storage.__init__": ("d199fbdb96",),
-        "S3Storage.get_node": ("c6b3021f1d",),
+        "S3Storage.__init__": ("0f02e5488f",),
+        "S3Storage.get_node": ("2c65b2946b",),
     },
     "storage/storage_handler.py": {
         "DataStorage.__init__": ("c1d4ed2810", "1ad10003e6"),

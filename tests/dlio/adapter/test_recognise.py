@@ -17,7 +17,7 @@ import dlio_benchmark.main as dlio_main
 import dlio_benchmark.utils.config as config
 import numpy
 from _libshard import dlio, genuine, recognise
-from _libshard.parts import benchmark
+from _libshard.parts import benchmark, bucket, object_store
 from dlio_benchmark.storage import file_storage
 
 from .case import pair
@@ -119,6 +119,18 @@ def wrapped(function):
     def wrapper(*args, **kwargs):
         return function(*args, **kwargs)
     return wrapper
+
+
+class TestStorages(unittest.TestCase):
+    """The tables that are compared when a storage class is imported: PyPI's DLIO has the classes below those of
+    the object stores, and they have never changed."""
+
+    def test_below(self):
+        for known in bucket.KNOWN, object_store.KNOWN:
+            for file in "storage/s3_storage.py", "storage/storage_handler.py":
+                for function, prints in known[file].items():
+                    self.assertIn(dlio.tree.fingerprint(file, function), prints, "%s: see tests/dlio/history.py"
+                                  % function)
 
 
 class Pretender:
