@@ -281,8 +281,8 @@ class Tests:
         return {self.plain(result) for result in results if result["result"] != "stopped"}
 
     def plain(self, result):
-        """How it ended, without ports."""
-        return re.sub(r"127\.0\.0\.1:[0-9]+|localhost:[0-9]+|tx[0-9a-f-]{20,}[^ ]*", "#",
+        """How it ended, without ports and times."""
+        return re.sub(r"127\.0\.0\.1:[0-9]+|localhost:[0-9]+|tx[0-9a-f-]{20,}[^ ]*|after [0-9.]+s", "#",
                       summary(result).replace(self.work, "#"))
 
     def both(self, ranks, chosen):
