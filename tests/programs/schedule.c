@@ -479,7 +479,7 @@ static void perform(char **words) {
   }
   struct actor *a = find_actor(words[1]);
   if (strcmp(what, "kill") == 0) {
-    if (stopped) {
+    if (stopped && stopped->actor == a) {
       printf("%s killed\n", a->name);
       syscall(SYS_tkill, stopped->id, SIGKILL);
       stopped = NULL;
