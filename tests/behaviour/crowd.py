@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from tests.harness import paths
+from tests.harness import paths, processes
 from tests.harness.verdicts import Verdicts
 
 MEMORY = 8 << 30
@@ -44,6 +44,19 @@ def content(path):
 def of_shardctl(rank):
     """Whether the rank has said that it runs shardctl."""
     return "listing '" in content(f"{TOLD}/{rank}.err")
+
+
+def left():
+    """Processes that have to do with the dataset: {pid: command line}."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = content(f"/proc/{pid}/cmdline").replace("\0", " ")
+        except OSError:
+            continue  # it has ended meanwhile
+        if DATA in command:
+            found[int(pid)] = command
+    return found
 
 
 class Round:
@@ -105,9 +118,9 @@ class Round:
                 yield f"rank {rank}: {len(lines)} names, not {len(shares[rank])}"
         if not 1 <= self.builds <= 1 + self.wasted:
             yield f"{self.builds} listings were made, and {self.wasted} who made one were killed"
-        left = [name for name in os.listdir(CACHE) if not re.fullmatch(OWN, name)]
+        others = [name for name in os.listdir(CACHE) if not re.fullmatch(OWN, name)]
         listings = [name for name in os.listdir(CACHE) if name.endswith(".listing")]
-        if left or len(listings) != 1 or len(os.listdir(CACHE)) != 4:
+        if others or len(listings) != 1 or len(os.listdir(CACHE)) != 4:
             yield f"in the cache: {sorted(os.listdir(CACHE))}"
         for name in os.listdir(CACHE):
             with open(os.path.join(CACHE, name), "rb") as stream:
@@ -115,12 +128,7 @@ class Round:
                     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     yield f"{name} is locked"
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                if DATA in content(f"/proc/{pid}/cmdline"):
-                    yield f"process {pid} is left: {content(f'/proc/{pid}/cmdline')}"
-            except OSError:
-                pass
+        yield from (f"process {pid} is left: {command}" for pid, command in left().items())
 
 
 def list_slowly(nap):
@@ -134,6 +142,7 @@ def list_slowly(nap):
 
 
 def main():
+    processes.end_jobs_on_signals()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--processes", type=int, default=128)
     parser.add_argument("--files", type=int, default=20000)
@@ -160,11 +169,11 @@ def main():
         took = told["seconds"]
         for name, dead, builder in (("nobody is killed", 0, False), (f"{killed} are killed", killed, False),
                                     (f"{killed} are killed, who makes it first", killed, True)):
-            for left in reversed(range(TRIES)):
+            for more in reversed(range(TRIES)):
                 crowd = Round(args.processes, dead, builder, chance, took)
                 wrong = list(crowd.wrong(shares))
                 most = crowd.late + took + SPARE
-                if wrong or crowd.longest <= most or not left:
+                if wrong or crowd.longest <= most or not more:
                     break
             if builder and not crowd.wasted:
                 wrong.append("who made it was not killed in time")
@@ -175,6 +184,8 @@ def main():
             verdicts.tell(f"{args.processes} processes, {name}: {crowd.builds} listings, {crowd.longest:.2f} s "
                           f"({took:.2f} s alone), {crowd.memory >> 20} MiB", wrong)
     finally:
+        for pid in left():
+            os.kill(pid, signal.SIGKILL)
         shutil.rmtree(WORK, ignore_errors=True)
     return verdicts.conclude()
 

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from tests.harness import paths
+from tests.harness import paths, processes
 from tests.harness.verdicts import Verdicts
 
 STRIDE = 24
@@ -322,6 +322,7 @@ class Explorer:
 
 
 def main():
+    processes.end_jobs_on_signals()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--all", action="store_true", help="all points, and pairs of points")
     parser.add_argument("--filter", default="", help="only cases that this regex is found in")

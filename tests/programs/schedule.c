@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * schedule FOLDER OPERATION [, OPERATION]...: lets programs run in turn, system call by system call.
+ * schedule FOLDER OPERATION [, OPERATION]...: lets programs run in turn, system call by system
+ * call.
  *
  *   start X [NAME=VALUE]... PROGRAM [ARGUMENT]...
  *                    X is this process and all that come of it. Nothing of it runs yet. Its output
@@ -11,9 +12,9 @@
  *   do PROGRAM [ARGUMENT]...  it runs to its end, and is not watched
  *   end X...         all of these go on until they have ended, SECONDS (20) at most
  *
- * A point is a system call that has to do with FOLDER, or starts, ends or awaits a process. One that
- * comes again and again (a lock that is taken, a file that is not there yet) counts three times. X
- * waits if it tries to lock a file more often, or comes to no point for 0.3 s.
+ * A point is a system call that has to do with FOLDER, or starts, ends or awaits a process. One
+ * that comes again and again (a lock that is taken, a file that is not there yet) counts three
+ * times. X waits if it tries to lock a file more often, or comes to no point for 0.3 s.
  *
  * A line for each operation tells what came of it: "at POINTS PROGRAM CALL", "waits POINTS",
  * "ended POINTS", "killed PROGRAM CALL", "exit N" or "signal N" of each X that `end` names. Status
@@ -253,8 +254,9 @@ static bool describe(pid_t id, char *text) {
   close(file);
   program[length > 0 ? length - 1 : 0] = 0;
   bool lock = c->number == SYS_flock;
-  snprintf(text, TEXT, "%s %s%s%s%.200s", program, c->name, lock ? (argument[1] & 8 ? "-un" : "") : "",
-           c->where == ALWAYS ? "" : " ", c->where == ALWAYS ? "" : path + k);
+  snprintf(text, TEXT, "%s %s%s%s%.200s", program, c->name,
+           lock ? (argument[1] & 8 ? "-un" : "") : "", c->where == ALWAYS ? "" : " ",
+           c->where == ALWAYS ? "" : path + k);
   return true;
 }
 
@@ -387,9 +389,11 @@ static bool go(int64_t patient) {
 static void filter_calls(void) {
   struct sock_filter filter[2 * COUNT(calls) + 2];
   size_t n = 0;
-  filter[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  filter[n++] =
+      (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
   for (size_t i = 0; i < COUNT(calls); i++) {
-    filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i].number, 0, 1);
+    filter[n++] =
+        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i].number, 0, 1);
     filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
   }
   filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -509,8 +513,11 @@ static void perform(char **words) {
   if (stopped) {
     describe(stopped->id, text);
   }
-  printf("%s %s %lu %s\n", a->name, stopped ? "at" : a->threads == 0 ? "ended" : "waits", a->points,
-         text);
+  printf("%s %s %lu %s\n", a->name,
+         stopped           ? "at"
+         : a->threads == 0 ? "ended"
+                           : "waits",
+         a->points, text);
 }
 
 int main(int argc, char **argv) {
