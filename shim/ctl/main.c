@@ -85,6 +85,7 @@ static void unlock_after_host(void) {
   }
 }
 
+/* On Linux all of these are system calls, and no more. */
 static void end(int number) {
   unlock_after_host();
   signal(number, SIG_DFL);
@@ -94,8 +95,9 @@ static void end(int number) {
 /* Nobody takes what is made for a dead host, but all who want the lock would wait for it. The
  * kernel tells when the thread ends that has started us, and waits for us. */
 static int end_with_host(void) {
+  const struct sigaction action = {.sa_handler = end};
   atexit(unlock_after_host);
-  signal(SIGTERM, end);
+  sigaction(SIGTERM, &action, NULL);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   return host_is_dead() ? CTL_FAILED : CTL_DONE;
 }
