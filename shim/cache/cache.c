@@ -170,6 +170,7 @@ static int look_at_file(struct shard_request *r, struct shard_found *found, char
   }
   shard_listing_close(l);
   if (rc != 0) {
+    r->replaces = !r->waits;
     return 0;
   }
   if (why[0]) {
@@ -346,23 +347,33 @@ static int64_t newest_change(const struct shard_listing *l) {
 /*
  * Each host of a job lists for itself. A directory that was changed after the job's start may have
  * been changed between two hosts' listings, and nothing tells one host what another one has: so it
- * is said. What was changed before is the same everywhere.
+ * is said. What was changed before is the same everywhere. So it is where rank 0 shares a listing
+ * and has found one that was true when the job started.
  */
 static void tell_of_hosts(const struct shard_request *r, const struct shard_found *found) {
   int64_t since;
   bool numbered;
-  char what[400], host[HOST_NAME_MAX + 1] = "";
+  char what[800], host[HOST_NAME_MAX + 1] = "";
   if (r->kind != SHARD_REQUEST_DIRECTORY || !found->listing ||
       !shard_launcher_is_on_hosts(&since, &numbered) || newest_change(found->listing) <= since ||
-      is_shared(r) ||
+      (is_shared(r) && !r->replaces) ||
       (numbered && shard_filesystem_is_shared(r->cache))) { /* then the job has one listing */
     return;
   }
   gethostname(host, sizeof(host) - 1);
-  snprintf(what, sizeof(what),
-           "changed after this job had started on host '%.64s', and other hosts may have listed it "
-           "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let %s",
-           host, get_remedy());
+  if (r->replaces) {
+    snprintf(what, sizeof(what),
+             "changed after this job had started on host '%.64s', and other hosts may have taken "
+             "what SHARD_LISTING='%.300s' was before: compare their digests (SHARD_LOG=info, or "
+             "shardctl verify), or change no dataset while a job starts",
+             host, r->shared);
+  } else {
+    snprintf(what, sizeof(what),
+             "changed after this job had started on host '%.64s', and other hosts may have listed "
+             "it before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let "
+             "%s",
+             host, get_remedy());
+  }
   shard_store_say_digest(r, found->listing, what);
 }
 
@@ -399,7 +410,7 @@ static int open_cached(struct shard_request *r, bool compared, struct shard_list
   } else if (rc == 0) {
     rc = make(r, &found, &first, err, size);
   }
-  if (rc == 0 && !compared && (has_job(r) ? first : speaks_for_host())) {
+  if (rc == 0 && !compared && (r->replaces || (has_job(r) ? first : speaks_for_host()))) {
     tell_of_hosts(r, &found);
   }
   *out = found.listing;

@@ -226,10 +226,11 @@ enum shard_store_answer shard_store_find(const struct shard_request *r, struct s
 }
 
 bool shard_store_is_pinned(const struct shard_request *r) {
-  struct stat st;
+  struct shard_found found;
   char *link = r->pin ? pin_link(r) : NULL;
-  bool there = link && stat(link, &st) == 0;
+  bool there = open_link(r, link, &found);
   free(link);
+  shard_listing_close(found.listing);
   return there;
 }
 
@@ -238,9 +239,9 @@ bool shard_store_is_pinned(const struct shard_request *r) {
 void shard_store_say_digest(const struct shard_request *r, const struct shard_listing *l,
                             const char *what) {
   struct shard_listing_info info;
-  char text[900];
+  char text[1300];
   shard_listing_info(l, &info);
-  snprintf(text, sizeof(text), "directory '%.300s' %s (%llu entries, digest %.16s)",
+  snprintf(text, sizeof(text), "directory '%.300s' %.800s (%llu entries, digest %.16s)",
            *r->real ? r->real : r->origin, what, (unsigned long long)info.entries, info.digest);
   shard_log(SHARD_LOG_WARN, text);
 }

@@ -50,6 +50,7 @@ struct shard_request {
   char shared[PATH_MAX];
   bool shared_own; /* a file there of another dataset is an error */
   bool waits;      /* this process is not rank 0 */
+  bool replaces;   /* it is, and has found an old one, which other hosts may have taken before */
   /* What shard_store_locate() fills in. */
   char cache[PATH_MAX];
   char key[SHARD_CACHE_KEY];
@@ -109,7 +110,7 @@ enum shard_store_answer { SHARD_STORE_NONE, SHARD_STORE_CURRENT, SHARD_STORE_PIN
  */
 enum shard_store_answer shard_store_find(const struct shard_request *r, struct shard_found *found);
 
-/* Whether a listing is pinned, and has not been removed. */
+/* Whether a listing is pinned that can be opened. */
 bool shard_store_is_pinned(const struct shard_request *r);
 
 /* ---- putting ---- */

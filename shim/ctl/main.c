@@ -73,13 +73,35 @@ static int read_variables(int argc, char **argv) {
 
 static pid_t host; /* that has started this process as its builder */
 
-/* Where the host has died before its builder, children that it has forked may have the lock open. A
- * host of another PID namespace (0) is not seen. */
-static void unlock_after_host(void) {
+/* A host of another PID namespace (0) is not seen. */
+static bool host_is_dead(void) {
   pid_t parent = getppid();
-  if (parent != host && parent != 0) {
+  return parent != host && parent != 0;
+}
+
+/* Where the host has died before its builder, children that it has forked may have the lock open.
+ */
+static void unlock_after_host(void) {
+  if (host_is_dead()) {
     flock(SHARD_BUILDER_LOCK, LOCK_UN);
   }
+}
+
+/* On Linux all of these are system calls, and no more. */
+static void end(int number) {
+  unlock_after_host();
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+/* Nobody takes what is made for a dead host, but all who want the lock would wait for it. The
+ * kernel tells when the thread ends that has started us, and waits for us. */
+static int end_with_host(void) {
+  const struct sigaction action = {.sa_handler = end};
+  atexit(unlock_after_host);
+  sigaction(SIGTERM, &action, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  return host_is_dead() ? CTL_FAILED : CTL_DONE;
 }
 
 /* Flush stdout. CTL_DONE, or CTL_FAILED after a message. */
@@ -104,7 +126,9 @@ int main(int argc, char **argv) {
   if (argc > 1 && strncmp(argv[1], SHARD_BUILDER_MARK, strlen(SHARD_BUILDER_MARK)) == 0) {
     ctl_close_from(SHARD_BUILDER_LOCK + 1, 0);
     host = (pid_t)strtol(argv[1] + strlen(SHARD_BUILDER_MARK), NULL, 10);
-    atexit(unlock_after_host);
+    if (end_with_host() != CTL_DONE) {
+      return CTL_FAILED;
+    }
     umask(umask(0) | (S_IWGRP | S_IWOTH)); /* nobody else may write to what the cache has */
     argv[1] = argv[0];
     argv++;

@@ -166,6 +166,7 @@ int ctl_shared_listing_find(const char *url, const char *source,
 
 int ctl_shared_listing_put(const struct shard_listing *l, const char *file) {
   struct shard_whole out;
+  shard_whole_remove_dead(file);
   int rc = shard_whole_open(&out, file, SHARD_WHOLE_SHARED, SHARD_WHOLE_SYNCED);
   if (rc == 0 && (rc = copy(l, out.fd)) != 0) {
     shard_whole_abort(&out);

@@ -11,7 +11,9 @@
  *                 child that the host has forked has the descriptors, too, so the one that ends
  *                 last unlocks it, and no end of a pipe is waited for. 4: the program itself. All
  *                 others it closes itself, before anything else (ctl/descriptors.h).
- *   signals       all as they are by default, none blocked; a process group of its own
+ *   signals       all as they are by default, none blocked; a process group of its own. It asks the
+ *                 kernel for SIGTERM at the end of the thread that has started it: nobody would
+ *                 take what it makes
  *   environment   the host's, without LD_PRELOAD, and without SHARD_ variables that are empty or
  *                 not ours; and variables for it alone, such as keys
  *   arguments     first SHARD_BUILDER_MARK and the pid of who started it; then
