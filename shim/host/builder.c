@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -55,7 +56,7 @@ const char *shard_builder_find_variable(const char *const *list, const char *nam
  */
 static char **make_environment(const char *const *more) {
   size_t n = 0, m = 0, k = 0;
-  while (environ && environ[n]) {
+  while (environ && !getauxval(AT_SECURE) && environ[n]) { /* a set-uid program's is anybody's */
     n++;
   }
   while (more && more[m]) {
