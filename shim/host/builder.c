@@ -54,7 +54,7 @@ const char *shard_builder_find_variable(const char *const *list, const char *nam
  * go over the others: that is how keys get to it, and they get nowhere else. A program may have set
  * SHARD_ variables of its own meanwhile, such as SHARD_ID: the builder would refuse them.
  */
-static char **make_environment(const char *const *more) {
+static char **make_environment(const struct shard_builder *b, const char *const *more) {
   size_t n = 0, m = 0, k = 0;
   while (environ && !getauxval(AT_SECURE) && environ[n]) { /* a set-uid program's is anybody's */
     n++;
@@ -64,7 +64,9 @@ static char **make_environment(const char *const *more) {
   }
   char **copy = calloc(n + m + 1, sizeof(*copy));
   for (size_t i = 0; copy && i < n; i++) {
-    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && !shard_config_is_foreign(environ[i]) &&
+    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
+        !(b->own && strncmp(environ[i], "LD_LIBRARY_PATH=", 16) == 0) &&
+        !shard_config_is_foreign(environ[i]) &&
         !shard_builder_find_variable(more, environ[i], strcspn(environ[i], "="))) {
       copy[k++] = environ[i];
     }
@@ -138,7 +140,7 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
   while (arguments[n]) {
     n++;
   }
-  char **whole = calloc(n + 3, sizeof(*whole)), **variables = make_environment(environment);
+  char **whole = calloc(n + 3, sizeof(*whole)), **variables = make_environment(b, environment);
   int rc = pipes[0] < 0 || pipes[1] < 0 || !whole || !variables ? -EMFILE : 0;
   if (rc != 0) {
     shard_error_set(err, size, rc, "no file descriptor left to start shardctl");
@@ -277,6 +279,17 @@ enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadl
     return SHARD_BUILDER_KILLED;
   }
   return got == b->pid && WEXITSTATUS(status) != 0 ? SHARD_BUILDER_FAILED : SHARD_BUILDER_DONE;
+}
+
+bool shard_builder_lacks_libraries(const struct shard_builder *b) {
+  static const char *const marks[] = {"error while loading shared libraries: ",
+                                      "symbol lookup error: ", "' not found (required by "};
+  for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+    if (strstr(b->words, marks[i])) {
+      return true;
+    }
+  }
+  return false;
 }
 
 const char *shard_builder_last_line(const struct shard_builder *b) {

@@ -51,6 +51,7 @@ struct shard_builder {
   int errors;      /* the pipe */
   char words[600]; /* its last ones, in whole lines as far as they fit */
   int signal;      /* that has ended it */
+  bool own;        /* set by the caller: without the host's LD_LIBRARY_PATH */
 };
 
 /* What has become of it. */
@@ -87,6 +88,9 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
  */
 enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadline,
                                           bool (*enough)(void *context), void *context);
+
+/* Whether it did not begin, for the loader has found libraries that it cannot use. */
+bool shard_builder_lacks_libraries(const struct shard_builder *b);
 
 /* The last line of its words. */
 const char *shard_builder_last_line(const struct shard_builder *b);

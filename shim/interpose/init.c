@@ -27,8 +27,8 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
   shard_real();
   shard_dents_resolve();
   shard_dir_enable();
-  /* A program that has more rights than who has started it takes no orders from his environment. The
-   * loader gives it no preload of his, but /etc/ld.so.preload is the system's. */
+  /* A program that has more rights than who has started it takes no orders from his environment.
+   * The loader gives it no preload of his, but /etc/ld.so.preload is the system's. */
   bool secure = getauxval(AT_SECURE) != 0;
   shard_config_init(secure ? NULL : environment ? environment : environ);
   if (secure) {

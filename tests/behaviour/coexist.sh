@@ -69,16 +69,34 @@ beside libstdbuf.so _STDBUF_O=L
 for time in -400d +400d "2001-01-01 00:00:00" "@2040-01-01 00:00:00" "+0 x1000"; do
   beside libfaketime.so.1 FAKETIME="$time"
 done
-# fakeroot's own library needs its daemon; as another user, for root's it has nothing to fake.
-as=()
-if [ "$(id -u)" = 0 ]; then as=(setpriv --reuid 65534 --regid 65534 --clear-groups); chmod 1777 "$WORK" "$WORK/stats"; fi
-for order in 'LD_PRELOAD=$LD_PRELOAD:$0' 'LD_PRELOAD=$0:$LD_PRELOAD'; do
-  alike "fakeroot, $order" "" "${as[@]}" fakeroot sh -c "$order; export LD_PRELOAD; exec \"\$@\"" "$LIB" "${reads[@]}"
+# Of a file that changes libfaketime tells nothing: the next job sees it all the same.
+faketime=$(ls /usr/lib/*/faketime/libfaketime.so.1)
+listed() { SHARD_DATASET=$D SHARD_LISTING=$WORK/m.txt SHARD_RANK=0 SHARD_SIZE=1 SHARD_CACHE_DIR=$C FAKETIME="2001-01-01 00:00:00" LD_PRELOAD=$1 find "$D" -type f -printf '%P\n' 2>&1; }
+for preloads in "$faketime:$LIB" "$LIB:$faketime"; do
+  verdict "a manifest that changes while the clock stands" "$(for names in f1 f2 f7; do echo $names >"$WORK/m.txt"; listed "$preloads" | diff - "$WORK/m.txt"; done)"
 done
-rm -rf "$C"; chmod 755 "$WORK" "$WORK/stats"
+# fakeroot's own library needs its daemon. Every file seems to be root's there, and its user root; libshard knows better.
+if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then
+  user() { setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"; }
+  chmod 1777 "$WORK"
+  rooted() { user 65534 env SHARD_DATASET="$D" SHARD_RANK=1 SHARD_SIZE=2 SHARD_CACHE_DIR="$1" fakeroot sh -c "$2; export LD_PRELOAD; exec find \"\$1\" -type f" "$LIB" "$D" 2>&1 | sort; }
+  sed -n "s/b''$//p" "$WORK/want1" | sort >"$WORK/want"
+  for order in 'LD_PRELOAD=$LD_PRELOAD:$0' 'LD_PRELOAD=$0:$LD_PRELOAD'; do
+    rm -rf "$C"; rooted "$C" "$order" >"$WORK/got"; same "fakeroot, $order" "$WORK/want" "$WORK/got"
+    mkdir -m 1777 "$WORK/shm"
+    verdict "fakeroot, $order: whose cache" "$(rooted "$WORK/shm" "$order" | diff - "$WORK/want" | head -3; ls "$WORK/shm" | grep -vx libshard-65534)"
+    rm -rf "$WORK/shm"
+    rm -rf "$C"; user 4242 env SHARD_DATASET="$D" SHARD_RANK=1 SHARD_SIZE=2 SHARD_CACHE_DIR="$C" LD_PRELOAD="$LIB" find "$D" >/dev/null
+    chmod 755 "$C"; rooted "$C" "$order" >"$WORK/got"
+    verdict "fakeroot, $order: another user's cache" "$(grep -q "belongs to another user (uid 4242)" "$WORK/got" || shown cat "$WORK/got")"
+  done
+  rm -rf "$C"; chmod 755 "$WORK"
+else
+  skip "fakeroot of another user" "cannot become one"
+fi
 
 # ---- what wraps a program, or watches it ----
-alike "fakeroot" "$LIB" fakeroot "${reads[@]}"
+alike "fakeroot" "$LIB" fakeroot -- "${reads[@]}"
 alike "eatmydata" "$LIB" eatmydata "${reads[@]}"
 alike "faketime" "$LIB" faketime -f -1y "${reads[@]}"
 alike "stdbuf" "$LIB" stdbuf -oL "${reads[@]}"
@@ -104,7 +122,7 @@ ranked 1 "$LIB" "$WORK/walk" "$D" | sort >"$WORK/want"
 debugged() { SHARD_DATASET=$D SHARD_RANK=1 SHARD_SIZE=2 SHARD_CACHE_DIR=$C timeout 60 gdb -nx -q -batch -iex "set environment LD_PRELOAD $LIB" "$@" --args "$WORK/walk" "$D" 2>&1; }
 debugged -ex run | grep "^$D" | sort >"$WORK/got"; same "gdb, run" "$WORK/want" "$WORK/got"
 STOP=1 debugged -ex run -ex bt >"$WORK/out"
-verdict "gdb, backtrace" "$(grep -oE '\bin (found|nftw|main) |^#[0-9]+ +(found|nftw|main) ' "$WORK/out" | grep -oE 'found|nftw|main' | tr '\n' ' ' | grep -qx 'found nftw main ' || tail -15 "$WORK/out")"
+verdict "gdb, backtrace" "$(grep -oE '^#.*\b(found \(|main \(|interpose/ftw.c)' "$WORK/out" | grep -oE '[^ (]*[(c]$|[a-z]+ \($' | uniq | tr '\n' ' ' | grep -qx 'found ( .*ftw.c main ( ' || tail -15 "$WORK/out")"
 
 # memcheck: no error and no lost memory in any of the calls that list.
 program dirs
@@ -116,7 +134,12 @@ for mode in readdir64 readdir_r fdopendir rewind seek fork threads; do
 done
 
 # ---- other libraries in the loader's path ----
-# shardctl is started with the program's LD_LIBRARY_PATH.
+# shardctl is started with the program's LD_LIBRARY_PATH; if the libraries there are none for it, without. libcurl with
+# GnuTLS is another library than the one with OpenSSL, of the same functions.
+mkdir "$WORK/other" "$WORK/broken"; ln -s /usr/lib/*/libcurl-gnutls.so.4 "$WORK/other/libcurl.so.4"; echo text >"$WORK/broken/libcrypto.so.3"
+verdict "another libcurl" "$(LD_LIBRARY_PATH=$WORK/other "$CTL" --version 2>&1 | grep -q 'CURL_OPENSSL_4. not found' || echo "shardctl can use it")"
+alike "another libcurl in LD_LIBRARY_PATH" "$LIB" env LD_LIBRARY_PATH="$WORK/other" "${reads[@]}"
+alike "a library that is none in LD_LIBRARY_PATH" "$LIB" env LD_LIBRARY_PATH="$WORK/broken" "${reads[@]}"
 
 # ---- programs without glibc's loader ----
 cat >"$WORK/list.c" <<'C'
