@@ -227,6 +227,11 @@ test-systems:
 test-aarch64:
 	$(Q)bash tests/aarch64.sh
 
+# Beside Darshan's runtime, which is built for it: make test-darshan DARSHAN=/path/to/source
+.PHONY: test-darshan
+test-darshan: all
+	$(Q)bash tests/darshan.sh $(DARSHAN)
+
 # The tests that can run under a sanitizer; each sanitizer has its own build tree.
 .PHONY: asan ubsan tsan
 asan:
