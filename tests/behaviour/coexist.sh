@@ -66,6 +66,7 @@ beside libtcmalloc_minimal.so.4
 beside libmimalloc.so.2.0
 beside libeatmydata.so
 beside libstdbuf.so _STDBUF_O=L
+beside libc_malloc_debug.so.0 MALLOC_CHECK_=3 MALLOC_PERTURB_=165
 for time in -400d +400d "2001-01-01 00:00:00" "@2040-01-01 00:00:00" "+0 x1000"; do
   beside libfaketime.so.1 FAKETIME="$time"
 done
@@ -97,6 +98,8 @@ fi
 
 # ---- what wraps a program, or watches it ----
 alike "fakeroot" "$LIB" fakeroot -- "${reads[@]}"
+alike "LD_BIND_NOW" "$LIB" env LD_BIND_NOW=1 "${reads[@]}"
+if unshare -r true 2>/dev/null; then alike "a user namespace" "$LIB" unshare -r "${reads[@]}"; else skip "a user namespace" "cannot be made"; fi
 alike "eatmydata" "$LIB" eatmydata "${reads[@]}"
 alike "faketime" "$LIB" faketime -f -1y "${reads[@]}"
 alike "stdbuf" "$LIB" stdbuf -oL "${reads[@]}"
@@ -131,6 +134,13 @@ for mode in readdir64 readdir_r fdopendir rewind seek fork threads; do
     --errors-for-leak-kinds=definite --trace-children=no "$WORK/dirs" $mode "$D" >"$WORK/got" 2>"$WORK/err"; got=$?
   SHARD_DATASET=$D SHARD_RANK=1 SHARD_SIZE=2 SHARD_CACHE_DIR=$C LD_PRELOAD=$LIB "$WORK/dirs" $mode "$D" >"$WORK/want"
   verdict "memcheck, $mode" "$([ $got = 0 ] || echo "status $got"; head -20 "$WORK/err"; cmp "$WORK/want" "$WORK/got")"
+done
+
+# A program with AddressSanitizer, whose runtime must come first: it has wrappers of the same calls.
+gcc -g -w -D_GNU_SOURCE -fsanitize=address -o "$WORK/sanitized" "$ROOT/tests/programs/dirs.c" -pthread
+for mode in readdir64 threads; do
+  ranked 1 "$LIB" "$WORK/dirs" $mode "$D" >"$WORK/want"
+  ranked 1 "$(gcc -print-file-name=libasan.so):$LIB" "$WORK/sanitized" $mode "$D" >"$WORK/got" 2>&1; same "AddressSanitizer, $mode" "$WORK/want" "$WORK/got"
 done
 
 # ---- other libraries in the loader's path ----
