@@ -315,9 +315,10 @@ void shard_builder_pass_warnings(const struct shard_builder *b) {
 
 /* ---- SHARD_STATS ---- */
 
-/* Wait for the end of a process until the deadline. 0 or -ETIMEDOUT: it was killed. */
+/* Wait for the end of a process until the deadline. 0, or -ETIMEDOUT: it was killed; -EIO: its exit
+ * status is not 0. */
 static int end_by(pid_t pid, int64_t deadline) {
-  int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, pid, 0)), status;
+  int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, pid, 0)), status = 0;
   bool late = false;
   while (!has_ended(pid) && !late) {
     int64_t left = deadline - shard_clock_ms(), most = process < 0 ? 5 : 1000;
@@ -335,7 +336,7 @@ static int end_by(pid_t pid, int64_t deadline) {
   }
   while (waitpid(pid, &status, WNOHANG) < 0 && errno == EINTR) {
   }
-  return late ? -ETIMEDOUT : 0;
+  return late ? -ETIMEDOUT : WIFEXITED(status) && WEXITSTATUS(status) != 0 ? -EIO : 0;
 }
 
 int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
@@ -362,5 +363,7 @@ int shard_builder_run(char **arguments, char *const *environment, int64_t deadli
     return shard_error_set(err, size, rc, "cannot start '%.300s': %s", path, strerror(-rc));
   }
   rc = end_by(pid, deadline);
-  return rc ? shard_error_set(err, size, rc, "'%.300s' did not end within SHARD_TIMEOUT", path) : 0;
+  return rc == -ETIMEDOUT
+             ? shard_error_set(err, size, rc, "'%.300s' did not end within SHARD_TIMEOUT", path)
+             : rc;
 }

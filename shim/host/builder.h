@@ -101,7 +101,8 @@ void shard_builder_pass_warnings(const struct shard_builder *b);
 /*
  * Run shardctl with the host's descriptors and this environment, signals as above, until `deadline`
  * at the latest. arguments[0] is filled in. Allocates nothing. 0, or a negative errno and a line in
- * err[size] if it could not be started, or had to be killed (-ETIMEDOUT).
+ * err[size] if it could not be started, or had to be killed (-ETIMEDOUT); -EIO, and no line, if it
+ * has failed and said why.
  */
 int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
                       size_t size);

@@ -266,7 +266,12 @@ static void make_statistics(void) {
   }
   char err[700];
   int64_t deadline = shard_clock_ms() + (int64_t)shard_config()->timeout * 1000;
-  if (shard_builder_run(arguments, environment, deadline, err, sizeof(err)) != 0) {
+  int rc = shard_builder_run(arguments, environment, deadline, err, sizeof(err));
+  if (rc == -EIO && environment[1]) { /* the libraries there may be none for it */
+    environment[1] = NULL;
+    rc = shard_builder_run(arguments, environment, deadline, err, sizeof(err));
+  }
+  if (rc != 0 && rc != -EIO) {
     char text[PATH_MAX + 200];
     snprintf(text, sizeof(text), "%s; run shardctl stats '%.900s'", err, shard_notes_file);
     shard_log(SHARD_LOG_ERROR, text);

@@ -149,6 +149,7 @@ done
 mkdir "$WORK/other" "$WORK/broken"; ln -s /usr/lib/*/libcurl-gnutls.so.4 "$WORK/other/libcurl.so.4"; echo text >"$WORK/broken/libcrypto.so.3"
 verdict "another libcurl" "$(LD_LIBRARY_PATH=$WORK/other "$CTL" --version 2>&1 | grep -q 'CURL_OPENSSL_4. not found' || echo "shardctl can use it")"
 alike "another libcurl in LD_LIBRARY_PATH" "$LIB" env LD_LIBRARY_PATH="$WORK/other" "${reads[@]}"
+verdict "another libcurl in LD_LIBRARY_PATH: statistics" "$(LD_LIBRARY_PATH=$WORK/other ranked 0 "$LIB" true 2>&1; ls "$WORK/stats" | grep -vx 0.json; ls "$WORK/stats/0.json" 2>&1 >/dev/null; rm -f "$WORK/stats"/*)"
 alike "a library that is none in LD_LIBRARY_PATH" "$LIB" env LD_LIBRARY_PATH="$WORK/broken" "${reads[@]}"
 
 # ---- programs without glibc's loader ----
