@@ -44,8 +44,6 @@ FAULTS = [
           "return group && (st->st_mode & S_IWOTH)", "unit cache", "behaviour badinput"),
     fault("a link in the cache is followed", "cache/safe.c", "(links ? 0 : O_NOFOLLOW)", "(links ? 0 : 0)",
           "unit cache", "behaviour badinput"),
-    fault("a link in a directory's place is followed", "source/walk.c", "follow ? 0 : O_NOFOLLOW", "follow ? 0 : 0",
-          "behaviour threats"),
     fault("what fakeroot says of owners is believed", "base/kernel.h", "syscall(SYS_newfstatat, at, path, st, flags)",
           "fstatat(at, path, st, flags)", "behaviour coexist"),
     fault("what libfaketime says of times is believed", "cache/cache.c",

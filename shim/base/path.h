@@ -24,8 +24,8 @@ static inline const char *shard_path_below(const char *path, const char *top) {
 
 /*
  * Open the directory `path`, relative to descriptor `root` ("" is root itself). The path may be
- * longer than PATH_MAX. flags: O_RDONLY or O_PATH; with O_NOFOLLOW no component may be a link
- * (ELOOP, ENOTDIR). A new descriptor with O_CLOEXEC, or -1 and errno of open(2).
+ * longer than PATH_MAX. flags: O_RDONLY or O_PATH. A new descriptor with O_CLOEXEC, or -1 and errno
+ * of open(2).
  */
 int shard_path_open(int root, const char *path, int flags);
 

@@ -426,8 +426,7 @@ static bool end_part(struct tree *t, const struct part_reader *r, int rc) {
 
 static int fail_to_open(struct walker *w, const char *path) {
   /* The directory was there a moment ago. */
-  bool link = errno == ELOOP && !w->tree->options->follow;
-  bool changing = *path && (errno == ENOENT || errno == ENOTDIR || link);
+  bool changing = *path && (errno == ENOENT || errno == ENOTDIR);
   return fail(w, changing ? -EAGAIN : -errno, "cannot open directory '%.300s': %s%s",
               *path ? path : ".", strerror(errno),
               changing          ? "; the tree is changing"
@@ -537,8 +536,7 @@ static int read_directory(struct walker *w, const struct pending_directory *dir)
   if (base) {
     w->path[base++] = '/';
   }
-  /* A link that has taken a directory's place since leads where its owner likes. */
-  int fd = shard_path_open(t->root, dir->path, O_RDONLY | (t->options->follow ? 0 : O_NOFOLLOW));
+  int fd = shard_path_open(t->root, dir->path, O_RDONLY);
   int rc = fd < 0 ? fail_to_open(w, dir->path) : begin_directory(w, fd, &r, dir, &before);
   if (rc == 0) {
     rc = t->options->chunk ? read_by_patterns(w, fd, &r, dir, base)
