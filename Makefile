@@ -15,8 +15,13 @@ Q := $(if $(V),,@)
 CPPFLAGS += -D_GNU_SOURCE -DSHARD_VERSION='"$(VERSION)"' -Iinclude -Ishim
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
         -Wno-format-truncation $(if $(WERROR),-Werror)
+# Against faults of memory; shim/README.md says what is left off. Sanitizers watch in their own way.
+MACHINE := $(shell $(CC) -dumpmachine)
+HARDEN := -fstack-protector-strong -fstack-clash-protection $(if $(filter x86_64-%,$(MACHINE)),-fcf-protection) \
+          $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
+FORTIFY = $(if $(SANITIZE),,$(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 # The same bytes wherever the source lies.
-ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-map="$(CURDIR)"=. -fPIC -fvisibility=hidden -pthread -MD -MP
+ALL_CFLAGS = -std=gnu17 $(HARDEN) $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-map="$(CURDIR)"=. -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
 BOTH := $(addprefix base/,crc32c error file filesystem path peek plain size trust version whole words) \
@@ -60,7 +65,7 @@ $(BUILD)/gen/cmocka.ok: scripts/libraries.sh
 $(BUILD)/obj/%.o: shim/%.c Makefile
 	@mkdir -p $(@D)
 	@echo "  CC   $*.c"
-	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -ftls-model=initial-exec -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(FORTIFY) $(ALL_CFLAGS) -ftls-model=initial-exec -c -o $@ $<
 
 # What C declares, as Python.
 CONTRACT := $(BUILD)/gen/adapter/contract.py
@@ -94,13 +99,13 @@ $(EXPORTS): shim/host/exports.def scripts/exports.sh Makefile
 $(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 	@echo "  LD   $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libshard.so.1 \
-	  -Wl,--version-script=$(BUILD)/gen/libshard.map -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions -Wl,-z,relro,-z,lazy \
+	  -Wl,--version-script=$(BUILD)/gen/libshard.map -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions -Wl,-z,relro,-z,lazy,-z,noexecstack \
 	  -Wl,--no-undefined -Wl,--as-needed -o $@ $(LIB_OBJ) -ldl -pthread
 	$(Q)ln -sf libshard.so $@.1
 
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -Wl,-z,relro,-z,now -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
 
 # ---- tests --------------------------------------------------------------------------------
 
@@ -224,6 +229,11 @@ test-systems:
 .PHONY: test-aarch64
 test-aarch64:
 	$(Q)bash tests/aarch64.sh
+
+# Beside Darshan's runtime, which is built for it: make test-darshan DARSHAN=/path/to/source
+.PHONY: test-darshan
+test-darshan: all
+	$(Q)bash tests/darshan.sh $(DARSHAN)
 
 # The tests that can run under a sanitizer; each sanitizer has its own build tree.
 .PHONY: asan ubsan tsan

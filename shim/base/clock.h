@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* clock.h - the clocks of deadlines and of ages. Async-signal-safe; errno is left alone. */
+/* clock.h - the kernel's clocks, for deadlines and ages: libfaketime may be preloaded, and files
+ * have the kernel's times. Async-signal-safe; errno is left alone. */
 #ifndef SHARD_BASE_CLOCK_H
 #define SHARD_BASE_CLOCK_H
 
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
+
+static inline void shard_clock_read(clockid_t clock, struct timespec *t) {
+  syscall(SYS_clock_gettime, clock, t);
+}
 
 /* Milliseconds of the monotonic clock. */
 static inline int64_t shard_clock_ms(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  shard_clock_read(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* Nanoseconds since 1970. */
 static inline int64_t shard_clock_real_ns(void) {
   struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
+  shard_clock_read(CLOCK_REALTIME, &t);
   return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 

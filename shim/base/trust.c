@@ -3,15 +3,16 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/kernel.h"
 
 enum shard_trust shard_trust_judge(const struct stat *st, const struct stat *beside) {
   if (!S_ISREG(st->st_mode)) {
     return SHARD_TRUST_KIND;
   }
-  if (st->st_uid != 0 && st->st_uid != geteuid() && !(beside && st->st_uid == beside->st_uid)) {
+  if (st->st_uid != 0 && st->st_uid != shard_kernel_user() &&
+      !(beside && st->st_uid == beside->st_uid)) {
     return SHARD_TRUST_OWNER;
   }
   bool group = (st->st_mode & S_IWGRP) &&

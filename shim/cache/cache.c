@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "base/fnv.h"
+#include "base/kernel.h"
 #include "cache/judge.h"
 #include "cache/lock.h"
 #include "cache/make.h"
@@ -105,13 +106,14 @@ static bool same_time(struct timespec a, struct timespec b) {
 static int identify(struct shard_request *r, const char *manifest, char *err, size_t size) {
   struct timespec now, seen = {0};
   for (int k = 0; k < 50; k++) {
-    if (!realpath(manifest, r->origin) || stat(r->origin, &r->identity) != 0) {
+    if (!realpath(manifest, r->origin) ||
+        shard_kernel_stat(AT_FDCWD, r->origin, &r->identity, 0) != 0) {
       return shard_error_set(err, size, -errno,
                              "SHARD_LISTING='%.300s': %s; make it with shardctl manifest", manifest,
                              strerror(errno));
     }
     const struct timespec *at = &r->identity.st_ctim;
-    clock_gettime(CLOCK_REALTIME, &now);
+    shard_clock_read(CLOCK_REALTIME, &now);
     int64_t age = (now.tv_sec - at->tv_sec) * 1000 + (now.tv_nsec - at->tv_nsec) / 1000000;
     /* Old by a server's clock, too; or seen for so long. */
     if (age >= SKEW_MS || (k > 0 && same_time(seen, *at))) {
@@ -132,8 +134,9 @@ static int check_unchanged(const struct shard_request *r, struct shard_found *fo
   const struct stat *was = &r->identity;
   struct stat st;
   if (r->kind != SHARD_REQUEST_MANIFEST ||
-      (stat(r->origin, &st) == 0 && st.st_ino == was->st_ino && st.st_size == was->st_size &&
-       same_time(st.st_mtim, was->st_mtim) && same_time(st.st_ctim, was->st_ctim))) {
+      (shard_kernel_stat(AT_FDCWD, r->origin, &st, 0) == 0 && st.st_ino == was->st_ino &&
+       st.st_size == was->st_size && same_time(st.st_mtim, was->st_mtim) &&
+       same_time(st.st_ctim, was->st_ctim))) {
     return 0;
   }
   shard_listing_close(found->listing);
@@ -497,7 +500,9 @@ static char *find_stream(const struct shard_request *r) {
   char *link = shard_store_file(r, SHARD_CACHE_STREAM, shard_store_pin_id(r->pin));
   ssize_t n = link ? readlink(link, target, sizeof(target) - 1) : -1;
   target[n > 0 ? n : 0] = 0;
-  if (n > 0 && !strchr(target, '/') && lstat(link, &st) == 0 && st.st_uid == geteuid()) {
+  if (n > 0 && !strchr(target, '/') &&
+      shard_kernel_stat(AT_FDCWD, link, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+      st.st_uid == shard_kernel_user()) {
     base = shard_store_path(r, target);
   }
   free(link);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/kernel.h"
 #include "config/config.h"
 
 #define OTHERS_WRITE (S_IWGRP | S_IWOTH)
@@ -18,14 +19,15 @@
 /* Where all users may make files, and nobody may touch another's: /dev/shm, /tmp. */
 static bool is_common(const struct stat *st) {
   return S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && (st->st_mode & OTHERS_WRITE) &&
-         (st->st_uid == 0 || st->st_uid == geteuid());
+         (st->st_uid == 0 || st->st_uid == shard_kernel_user());
 }
 
 /* A folder of this user's in a common one, "/dev/shm" for the default. */
 static size_t print_own(const char *common, char *buf, size_t size) {
   size_t n = strlen(common);
   const char *slash = n > 0 && common[n - 1] == '/' ? "" : "/";
-  int length = snprintf(buf, size, "%s%slibshard-%lu", common, slash, (unsigned long)geteuid());
+  int length =
+      snprintf(buf, size, "%s%slibshard-%lu", common, slash, (unsigned long)shard_kernel_user());
   return length < 0 ? size : (size_t)length;
 }
 
@@ -34,8 +36,11 @@ static size_t print_own(const char *common, char *buf, size_t size) {
 static int judge(const char *dir, bool own, char *err, size_t size) {
   struct stat st, link;
   /* Who owns a link may lead it elsewhere. */
-  int rc = lstat(dir, &link) == 0 && (own || stat(dir, &st) == 0) ? 0 : -errno;
-  bool foreign_link = rc == 0 && link.st_uid != geteuid() && link.st_uid != 0;
+  int rc = shard_kernel_stat(AT_FDCWD, dir, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   (own || shard_kernel_stat(AT_FDCWD, dir, &st, 0) == 0)
+               ? 0
+               : -errno;
+  bool foreign_link = rc == 0 && link.st_uid != shard_kernel_user() && link.st_uid != 0;
   if (rc != 0) {
     return shard_error_set(err, size, rc,
                            "cannot use the cache directory '%.300s': %s; set SHARD_CACHE_DIR", dir,
@@ -47,7 +52,7 @@ static int judge(const char *dir, bool own, char *err, size_t size) {
                            "the cache directory '%.300s' is not a directory; set SHARD_CACHE_DIR",
                            dir);
   }
-  if (st.st_uid != geteuid() && (own || st.st_uid != 0)) {
+  if (st.st_uid != shard_kernel_user() && (own || st.st_uid != 0)) {
     return shard_error_set(err, size, -EPERM,
                            "the cache directory '%.300s' belongs to another user (uid %lu); set "
                            "SHARD_CACHE_DIR to a directory of your own",
@@ -77,7 +82,7 @@ ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t
     }
   }
   struct stat st;
-  bool own = !set || (stat(set, &st) == 0 && is_common(&st));
+  bool own = !set || (shard_kernel_stat(AT_FDCWD, set, &st, 0) == 0 && is_common(&st));
   size_t length =
       own ? print_own(set ? set : "/dev/shm", buf, size) : (size_t)snprintf(buf, size, "%s", set);
   if (length >= size) {

@@ -153,10 +153,15 @@ static int run(const struct shard_request *r, struct shard_making *m, struct sha
   int64_t deadline = m->deadline + (grace ? GRACE_MS : 0);
   int rc = 0;
   m->needless = false;
-  /* One that is killed gets a successor: this rank waits like the others. */
-  for (int tries = 0; tries == 0 || (tries == 1 && rc != 0 && b->signal); tries++) {
+  /* One that is killed gets a successor: this rank waits like the others. One that cannot use what
+   * the program's LD_LIBRARY_PATH leads to gets the system's libraries. */
+  bool again = true;
+  for (int tries = 0; again; tries++) {
     shard_store_remove_leftovers(r);
     rc = run_once(r, m, b, arguments, deadline, err, size);
+    bool lacks = rc == -EIO && getenv("LD_LIBRARY_PATH") && shard_builder_lacks_libraries(b);
+    again = tries == 0 && rc != 0 && (b->signal || lacks);
+    b->own = lacks;
   }
   if (rc == 0 && r->shared[0]) {
     shard_builder_pass_warnings(b);

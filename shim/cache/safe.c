@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/kernel.h"
 #include "base/trust.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -35,12 +36,14 @@ int shard_safe_open(const char *path, int flags, mode_t mode, bool links, struct
   if (fd < 0) {
     int rc = -errno;
     /* Another user's may not even be opened: say whose it is. */
-    bool told =
-        (rc == -EACCES || rc == -EPERM) && lstat(path, st) == 0 && judge(st, err, size) != 0;
+    bool told = (rc == -EACCES || rc == -EPERM) &&
+                shard_kernel_stat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                judge(st, err, size) != 0;
     return told ? rc : shard_error_set(err, size, rc, "%s", strerror(-rc));
   }
-  int rc = fstat(fd, st) == 0 ? judge(st, err, size)
-                              : shard_error_set(err, size, -errno, "%s", strerror(errno));
+  int rc = shard_kernel_fstat(fd, st) == 0
+               ? judge(st, err, size)
+               : shard_error_set(err, size, -errno, "%s", strerror(errno));
   if (rc != 0) {
     close(fd);
   }

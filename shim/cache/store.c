@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fnv.h"
+#include "base/kernel.h"
 #include "base/path.h"
 #include "cache/judge.h"
 #include "cache/safe.h"
@@ -125,7 +126,7 @@ char *shard_store_file(const struct shard_request *r, enum shard_cache_kind kind
 /* ---- finding ---- */
 
 bool shard_store_is_fresh(const struct stat *st) {
-  time_t now = time(NULL);
+  time_t now = (time_t)(shard_clock_real_ns() / 1000000000);
   return st->st_mtim.tv_sec <= now && st->st_mtim.tv_sec > now - SHARD_STORE_FRESH;
 }
 
@@ -207,8 +208,9 @@ static bool find_pinned(const struct shard_request *r, const char *link,
     return open_link(r, link, found) &&
            keep_if(!r->since || is_listed_since(found->listing, r->since), found);
   }
-  bool there = link && lstat(link, &st) == 0 && shard_store_is_fresh(&st) &&
-               open_link(r, link, found) && keep_if(is_true(r, found->listing), found);
+  bool there = link && shard_kernel_stat(AT_FDCWD, link, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+               shard_store_is_fresh(&st) && open_link(r, link, found) &&
+               keep_if(is_true(r, found->listing), found);
   if (!there && link) {
     unlink(link);
   }
@@ -367,8 +369,8 @@ static bool is_leftover(const struct shard_request *r, int dir, const char *name
   case SHARD_CACHE_JOB:
   case SHARD_CACHE_OBJECT:
     return (kind == SHARD_CACHE_STREAM ? own : jobs) &&
-           fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-           st.st_mtim.tv_sec < time(NULL) - MONTH;
+           shard_kernel_stat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           st.st_mtim.tv_sec < shard_clock_real_ns() / 1000000000 - MONTH;
   default:
     return false;
   }

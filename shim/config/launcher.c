@@ -442,7 +442,7 @@ static const char *get_mark(const struct launcher *l) { return l->if_set ? l->if
 static int64_t convert_start(unsigned long long start) {
   struct timespec boot;
   long ticks = sysconf(_SC_CLK_TCK);
-  clock_gettime(CLOCK_BOOTTIME, &boot);
+  shard_clock_read(CLOCK_BOOTTIME, &boot);
   int64_t since_boot = boot.tv_sec * 1000000000LL + boot.tv_nsec;
   return shard_clock_real_ns() - since_boot +
          (int64_t)(start + 1) * (1000000000LL / (ticks > 0 ? ticks : 100));

@@ -15,6 +15,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "base/words.h"
 #include "config/dataset.h"
 #include "ctl/arguments.h"
@@ -127,12 +128,12 @@ static struct shard_log_head *read_head(int fd) {
 static int open_log(const char *file, bool own, struct stats *s) {
   struct stat st;
   int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (own ? O_NOFOLLOW : 0));
-  if (fd < 0 || fstat(fd, &st) != 0) {
+  if (fd < 0 || shard_kernel_fstat(fd, &st) != 0) {
     return errno == ELOOP
                ? ctl_fail("log '%s' is a link; name what it leads to, or use -o FILE", file)
                : ctl_fail("cannot read log '%s': %s", file, strerror(errno));
   }
-  if (own && st.st_uid != geteuid()) {
+  if (own && st.st_uid != shard_kernel_user()) {
     close(fd);
     return ctl_fail("log '%s' is user %u's; use -o FILE to say where its statistics go", file,
                     (unsigned)st.st_uid);

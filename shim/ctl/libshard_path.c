@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/kernel.h"
 #include "base/trust.h"
 
 /* Whether libshard.so may be loaded by whoever runs this shardctl, which host/self.h judges so. */
 static bool is_trusted(const char *path, char *err, size_t size) {
   struct stat own, library;
-  if (stat("/proc/self/exe", &own) != 0 || stat(path, &library) != 0) {
+  if (shard_kernel_stat(AT_FDCWD, "/proc/self/exe", &own, 0) != 0 ||
+      shard_kernel_stat(AT_FDCWD, path, &library, 0) != 0) {
     return shard_error_set(err, size, 0, "cannot look at '%.300s': %s", path, strerror(errno));
   }
   return shard_trust_product(&library, path, "loaded", &own, "shardctl", err, size) == 0;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -53,9 +54,9 @@ const char *shard_builder_find_variable(const char *const *list, const char *nam
  * go over the others: that is how keys get to it, and they get nowhere else. A program may have set
  * SHARD_ variables of its own meanwhile, such as SHARD_ID: the builder would refuse them.
  */
-static char **make_environment(const char *const *more) {
+static char **make_environment(const struct shard_builder *b, const char *const *more) {
   size_t n = 0, m = 0, k = 0;
-  while (environ && environ[n]) {
+  while (environ && !getauxval(AT_SECURE) && environ[n]) { /* a set-uid program's is anybody's */
     n++;
   }
   while (more && more[m]) {
@@ -63,7 +64,9 @@ static char **make_environment(const char *const *more) {
   }
   char **copy = calloc(n + m + 1, sizeof(*copy));
   for (size_t i = 0; copy && i < n; i++) {
-    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && !shard_config_is_foreign(environ[i]) &&
+    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
+        !(b->own && strncmp(environ[i], "LD_LIBRARY_PATH=", 16) == 0) &&
+        !shard_config_is_foreign(environ[i]) &&
         !shard_builder_find_variable(more, environ[i], strcspn(environ[i], "="))) {
       copy[k++] = environ[i];
     }
@@ -137,7 +140,7 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
   while (arguments[n]) {
     n++;
   }
-  char **whole = calloc(n + 3, sizeof(*whole)), **variables = make_environment(environment);
+  char **whole = calloc(n + 3, sizeof(*whole)), **variables = make_environment(b, environment);
   int rc = pipes[0] < 0 || pipes[1] < 0 || !whole || !variables ? -EMFILE : 0;
   if (rc != 0) {
     shard_error_set(err, size, rc, "no file descriptor left to start shardctl");
@@ -278,6 +281,17 @@ enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadl
   return got == b->pid && WEXITSTATUS(status) != 0 ? SHARD_BUILDER_FAILED : SHARD_BUILDER_DONE;
 }
 
+bool shard_builder_lacks_libraries(const struct shard_builder *b) {
+  static const char *const marks[] = {"error while loading shared libraries: ",
+                                      "symbol lookup error: ", "' not found (required by "};
+  for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+    if (strstr(b->words, marks[i])) {
+      return true;
+    }
+  }
+  return false;
+}
+
 const char *shard_builder_last_line(const struct shard_builder *b) {
   const char *line = strrchr(b->words, '\n');
   return line ? line + 1 : b->words;
@@ -301,9 +315,10 @@ void shard_builder_pass_warnings(const struct shard_builder *b) {
 
 /* ---- SHARD_STATS ---- */
 
-/* Wait for the end of a process until the deadline. 0 or -ETIMEDOUT: it was killed. */
+/* Wait for the end of a process until the deadline. 0, or -ETIMEDOUT: it was killed; -EIO: its exit
+ * status is not 0. */
 static int end_by(pid_t pid, int64_t deadline) {
-  int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, pid, 0)), status;
+  int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, pid, 0)), status = 0;
   bool late = false;
   while (!has_ended(pid) && !late) {
     int64_t left = deadline - shard_clock_ms(), most = process < 0 ? 5 : 1000;
@@ -321,7 +336,7 @@ static int end_by(pid_t pid, int64_t deadline) {
   }
   while (waitpid(pid, &status, WNOHANG) < 0 && errno == EINTR) {
   }
-  return late ? -ETIMEDOUT : 0;
+  return late ? -ETIMEDOUT : WIFEXITED(status) && WEXITSTATUS(status) != 0 ? -EIO : 0;
 }
 
 int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
@@ -348,5 +363,7 @@ int shard_builder_run(char **arguments, char *const *environment, int64_t deadli
     return shard_error_set(err, size, rc, "cannot start '%.300s': %s", path, strerror(-rc));
   }
   rc = end_by(pid, deadline);
-  return rc ? shard_error_set(err, size, rc, "'%.300s' did not end within SHARD_TIMEOUT", path) : 0;
+  return rc == -ETIMEDOUT
+             ? shard_error_set(err, size, rc, "'%.300s' did not end within SHARD_TIMEOUT", path)
+             : rc;
 }

@@ -53,6 +53,7 @@ struct shard_builder {
   int errors;      /* the pipe */
   char words[600]; /* its last ones, in whole lines as far as they fit */
   int signal;      /* that has ended it */
+  bool own;        /* set by the caller: without the host's LD_LIBRARY_PATH */
 };
 
 /* What has become of it. */
@@ -90,6 +91,9 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
 enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadline,
                                           bool (*enough)(void *context), void *context);
 
+/* Whether it did not begin, for the loader has found libraries that it cannot use. */
+bool shard_builder_lacks_libraries(const struct shard_builder *b);
+
 /* The last line of its words. */
 const char *shard_builder_last_line(const struct shard_builder *b);
 
@@ -99,7 +103,8 @@ void shard_builder_pass_warnings(const struct shard_builder *b);
 /*
  * Run shardctl with the host's descriptors and this environment, signals as above, until `deadline`
  * at the latest. arguments[0] is filled in. Allocates nothing. 0, or a negative errno and a line in
- * err[size] if it could not be started, or had to be killed (-ETIMEDOUT).
+ * err[size] if it could not be started, or had to be killed (-ETIMEDOUT); -EIO, and no line, if it
+ * has failed and said why.
  */
 int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
                       size_t size);

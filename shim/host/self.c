@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/kernel.h"
 #include "base/trust.h"
 #include "host/builder.h"
 
@@ -107,7 +108,7 @@ static int open_program(const struct stat *library, const char *path, char *err,
                            "cannot open '%.300s': %s", path, strerror(fault));
   }
   struct stat st;
-  int rc = fstat(fd, &st) == 0
+  int rc = shard_kernel_fstat(fd, &st) == 0
                ? shard_trust_product(&st, path, "run", library, "libshard.so", err, size)
                : shard_error_set(err, size, -errno, "'%.300s': %s", path, strerror(errno));
   if (rc != 0) {
@@ -118,7 +119,7 @@ static int open_program(const struct stat *library, const char *path, char *err,
 
 int shard_self_program(char *path, size_t size, char *err, size_t err_size) {
   struct stat library;
-  if (shard_self_path(path, size) != 0 || stat(path, &library) != 0) {
+  if (shard_self_path(path, size) != 0 || shard_kernel_stat(AT_FDCWD, path, &library, 0) != 0) {
     return shard_error_set(
         err, err_size, -ENOENT,
         "shardctl was not found, for it is not known where libshard.so lies ('%.300s')", loaded);

@@ -7,6 +7,8 @@
  * allocates nothing itself, unless SHARD_STATS asks for a log (stats/stats.h), or a rank has
  * started this process (stats/run.h).
  */
+#include <stdbool.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "adapter/adapter.h"
@@ -25,7 +27,13 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
   shard_real();
   shard_dents_resolve();
   shard_dir_enable();
-  shard_config_init(environment ? environment : environ);
+  /* A program that has more rights than who has started it takes no orders from his environment.
+   * The loader gives it no preload of his, but /etc/ld.so.preload is the system's. */
+  bool secure = getauxval(AT_SECURE) != 0;
+  shard_config_init(secure ? NULL : environment ? environment : environ);
+  if (secure) {
+    return;
+  }
   shard_stats_init();
   shard_run_init();
   shard_adapter_init();

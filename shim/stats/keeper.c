@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/kernel.h"
 #include "base/trust.h"
 #include "base/whole.h"
 #include "base/words.h"
@@ -178,7 +179,8 @@ static int make_log(const struct shard_world *world, const char *target) {
   uint64_t nonce = (uint64_t)shard_clock_real_ns() + (uint64_t)getpid() * SHARD_XXH_PRIME1;
   rc = shard_notes_reserve(log.fd, 0);
   /* Where files do not have the owner and mode that they are made with, no child could join. */
-  if (rc == 0 && (fstat(log.fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD)) {
+  if (rc == 0 &&
+      (shard_kernel_fstat(log.fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD)) {
     rc = EPERM;
   }
   if (rc == 0 && !shard_notes_map(log.fd)) {
@@ -264,7 +266,12 @@ static void make_statistics(void) {
   }
   char err[700];
   int64_t deadline = shard_clock_ms() + (int64_t)shard_config()->timeout * 1000;
-  if (shard_builder_run(arguments, environment, deadline, err, sizeof(err)) != 0) {
+  int rc = shard_builder_run(arguments, environment, deadline, err, sizeof(err));
+  if (rc == -EIO && environment[1]) { /* the libraries there may be none for it */
+    environment[1] = NULL;
+    rc = shard_builder_run(arguments, environment, deadline, err, sizeof(err));
+  }
+  if (rc != 0 && rc != -EIO) {
     char text[PATH_MAX + 200];
     snprintf(text, sizeof(text), "%s; run shardctl stats '%.900s'", err, shard_notes_file);
     shard_log(SHARD_LOG_ERROR, text);

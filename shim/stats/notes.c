@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "base/trust.h"
 
 struct shard_log_head *shard_notes_head;
@@ -51,7 +52,7 @@ int shard_notes_open_log(const char *path, uint64_t *nonce) {
   if (fd < 0) {
     return -1;
   }
-  int rc = fstat(fd, &st) != 0                                ? errno
+  int rc = shard_kernel_fstat(fd, &st) != 0                   ? errno
            : shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD ? EPERM
            : syscall(SYS_pread64, fd, found, sizeof(found), 0) != (long)sizeof(found) ||
                    found[0] != SHARD_LOG_MAGIC

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/kernel.h"
 #include "base/trust.h"
 #include "base/words.h"
 #include "base/xxh64.h"
@@ -59,7 +60,7 @@ void shard_run_init(void) {
   int page = shard_notes_open_file(path, O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (page >= 0) {
     /* The process may have ended, and another one have its number, of whatever user. */
-    if (fstat(page, &st) == 0 && shard_trust_judge(&st, NULL) == SHARD_TRUST_GOOD &&
+    if (shard_kernel_fstat(page, &st) == 0 && shard_trust_judge(&st, NULL) == SHARD_TRUST_GOOD &&
         st.st_size == (off_t)sizeof(struct shard_run) &&
         syscall(SYS_pread64, page, found, sizeof(found), 0) == (long)sizeof(found) &&
         found[0] == SHARD_RUN_MAGIC && found[1] == nonce) {

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 static _Thread_local int cancelable; /* as it was before the slot was taken */
 
 /*
@@ -36,7 +38,7 @@ static int get_mark(void) {
     return (int)getpid();
   }
   /* Not the pid: that returns once a process has gone, and this may be a vforked child. */
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  shard_clock_read(CLOCK_MONOTONIC, &now);
   int empty = 0, fresh = (int)(((unsigned)now.tv_nsec * 2654435761U + (unsigned)getpid()) >> 1 | 1);
   return atomic_compare_exchange_strong(mark, &empty, fresh) ? fresh : empty;
 }

@@ -363,6 +363,32 @@ def cache_files(code, documents):
     return both_ways(printed, told, "libshard.7, FILES,", "name KEY")
 
 
+def threats(_, documents):
+    """Each sentence of libshard.7's SECURITY has checks that are there: tests/docs/threats.txt."""
+    sentences, begun, checks, lines = [], [], {}, []
+    for line in documents.pages["libshard.7"].partition("\n.SH SECURITY\n")[2].partition("\n.SH ")[0].splitlines():
+        if not line.startswith((".SS", ".PP", ".IP", ".TP")):
+            begun.append(plain(line))
+            if line.endswith("."):
+                sentences.append(" ".join(begun))
+                begun = []
+    sentence = ""
+    for line in documents.threats.splitlines():
+        if line.startswith(" "):
+            checks[sentence].append(line.strip())
+        elif line and not line.startswith("#"):
+            sentence = line
+            checks[sentence] = []
+    for sentence, named in checks.items():
+        lines += [] if named else [f"threats.txt has no check of: {sentence}"]
+        for file, _, name in (check.partition(": ") for check in named):
+            path = os.path.join(REPO, "tests", file)
+            text = read("tests", file) if os.path.isfile(path) else ""
+            if not name or not re.search(rf"[\"'(]{re.escape(name)}", text):
+                lines.append(f"threats.txt: {file} has no check '{name}'")
+    return lines + both_ways(sentences or ["of SECURITY"], checks, "threats.txt", "sentence:")
+
+
 def figures(_, documents):
     """README's figures are MEASURED.md's."""
     lines = []
@@ -420,7 +446,7 @@ def troff(_, documents):
 
 
 COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, options, errors,
-               provoked_errors, launchers, functions, patches, clients, cache_files, figures, size, places,
+               provoked_errors, launchers, functions, patches, clients, cache_files, threats, figures, size, places,
                troff)
 
 

@@ -185,6 +185,7 @@ class Documents:
         self.readme = read("README.md")
         self.measured = read("shim", "MEASURED.md")
         self.pages = {name: read("shim", "man", name) for name in PAGES}
+        self.threats = read("tests", "docs", "threats.txt")
 
     def page(self, name):
         """A man page."""

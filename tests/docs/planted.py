@@ -77,6 +77,9 @@ PLANTED = (
     (drift.clients, page_edit("libshard-pytorch.7", "26.0.1", "26.0.2")),
     (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I current\n")),
     (drift.cache_files, source_edit("shim/cache/", '".stream-"', '".flow-"')),
+    (drift.threats, page_edit("libshard.7", ".SS The dataset\n", "Nobody can do any harm.\n.SS The dataset\n")),
+    (drift.threats, lambda _, documents: setattr(
+        documents, "threats", documents.threats.replace("behaviour/threats.sh: no file of", "behaviour/threats.sh: No file of"))),
     (drift.places, fact_edit(lambda code: setattr(
         code, "makefile", code.makefile.replace("libshard-s3.7", "other.7")))),
     # Documents have it, the code does not.

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kernel.h - what the kernel says of files and users, past the C library. What else is preloaded
+ * may say something else there: under fakeroot every file seems to be this user's, under
+ * libfaketime a file that changes seems to stay as it was.
+ */
+#ifndef SHARD_BASE_KERNEL_H
+#define SHARD_BASE_KERNEL_H
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* fstatat(2): 0, or -1 and errno. */
+static inline int shard_kernel_stat(int at, const char *path, struct stat *st, int flags) {
+  return (int)syscall(SYS_newfstatat, at, path, st, flags);
+}
+
+/* fstat(2). */
+static inline int shard_kernel_fstat(int fd, struct stat *st) {
+  return (int)syscall(SYS_fstat, fd, st);
+}
+
+/* geteuid(2). */
+static inline uid_t shard_kernel_user(void) { return (uid_t)syscall(SYS_geteuid); }
+
+#endif
