@@ -241,8 +241,8 @@ int shard_listing_open(const char *file, struct shard_listing **out) {
   return open_as(fd < 0 ? rc : fd, file, true, out);
 }
 
-int shard_listing_map(int fd, const char *file, struct shard_listing **out) {
-  return open_as(fd, file, false, out);
+int shard_listing_map(int fd, const char *file, bool guarded, struct shard_listing **out) {
+  return open_as(fd, file, guarded, out);
 }
 
 const char *shard_listing_strerror(int rc) {
