@@ -151,9 +151,9 @@ static int keep_if(bool good, struct shard_found *found) {
 }
 
 /*
- * Open the listing that a link leads to, if it is the one that is asked for. 1; 0: there is none, or
- * it cannot be used; a negative errno: that cannot be told, and another one in its place would let
- * the ranks of a job differ.
+ * Open the listing that a link leads to, if it is the one that is asked for. 1; 0: there is none,
+ * or it cannot be used; a negative errno: that cannot be told, and another one in its place would
+ * let the ranks of a job differ.
  */
 static int open_link(const struct shard_request *r, const char *link, struct shard_found *found) {
   found->listing = NULL;

@@ -106,8 +106,7 @@ static int spawn(struct shard_builder *b, int program, char *const *arguments,
   rc = rc ? rc : posix_spawn_file_actions_adddup2(&actions, program, PROGRAM);
   init_attributes(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0); /* to be killed with whatever it starts */
-  rc = rc ? rc
-          : posix_spawn(&b->pid, PROGRAM_PATH, &actions, &attributes, arguments, environment);
+  rc = rc ? rc : posix_spawn(&b->pid, PROGRAM_PATH, &actions, &attributes, arguments, environment);
   if (rc == ENOENT) { /* there is no /proc here: by the path that was judged a moment ago */
     rc = posix_spawn(&b->pid, b->program, &actions, &attributes, arguments, environment);
   }

@@ -156,6 +156,16 @@ class Matrix:
         os.symlink("f000", self.data + "/file")
         os.makedirs(self.path("shared"))
 
+    def make_big(self):
+        """A folder whose listing is too large to be read at once."""
+        big = self.path("big")
+        if not os.path.isdir(big):
+            os.makedirs(big)
+            for i in range(15000):
+                with open(os.path.join(big, f"{random.Random(i).getrandbits(128):032x}"), "wb"):
+                    pass
+        return big
+
     def put(self, name):
         """An object."""
         self.s3.put_object(Bucket="matrix", Key="data/" + name, Body=b"")
@@ -591,11 +601,7 @@ def closed(m, way):
 @row("given")
 def cut(m, way):
     """SHARD_LISTING is emptied while it is mapped: an error, and no SIGBUS."""
-    big = m.path("big")
-    os.makedirs(big)
-    for i in range(9000):
-        with open(os.path.join(big, "%032x" % random.Random(i).getrandbits(128)), "wb"):
-            pass
+    big = m.make_big()
     for size in ("small", "large"):
         data = m.data if size == "small" else big
         m.begin(way)
@@ -604,7 +610,36 @@ def cut(m, way):
                       for what in ((), ("cut=" + m.path("given.listing"), "again")))
         good = end.status == 0 and end.lines == whole.lines or end.status == 1 and end.said
         yield f"{size} listing", [] if good and whole.status == 0 else [tell(whole), tell(end)]
-    shutil.rmtree(big)
+
+
+@row("range")
+def server_gone(m, way):
+    """The server of a shared SHARD_CACHE_DIR goes (FUSE) while its listing is mapped: an error, and no SIGBUS."""
+    if os.environ.get("MATRIX_USER") != "0":
+        yield "skip", "it takes root"
+        return
+    big = m.make_big()
+    m.begin(way)
+    served, cache = m.cache, m.path("served")
+    os.makedirs(cache, exist_ok=True)
+    env = {"SHARD_DATASET": big}
+    whole = m.finish(m.start(way, 0, data=big, env=env))
+    server = subprocess.Popen(["bindfs", "-f", served, cache], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 20
+        while not os.path.ismount(cache) and time.monotonic() < end:
+            time.sleep(0.02)
+        device = os.stat(cache).st_dev
+        with open(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb", "w", encoding="ascii") as stream:
+            stream.write("4")
+        m.cache = cache
+        gone = m.finish(m.start(way, 0, [f"kill={server.pid}", "again"], data=big, env=env))
+    finally:
+        server.kill()
+        server.wait()
+        subprocess.run(["umount", "-l", cache], stderr=subprocess.DEVNULL, check=False)
+    good = gone.status == 0 and gone.lines == whole.lines or gone.status == 1 and gone.said
+    yield "killed in the middle", [] if good and whole.status == 0 else [tell(whole), tell(gone)]
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * forbid ERRNO NUMBER COMMAND...: runs a command that the kernel answers ERRNO to this system call,
- * as a container's seccomp filter does; so it does to all that the command starts. Both are numbers.
- * Status 77: seccomp is not allowed.
+ * as a container's seccomp filter does; so it does to all that the command starts. Both are
+ * numbers. Status 77: seccomp is not allowed.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * shares DIR [WHAT...]: lists the tree DIR as a loader does, and then prints the paths of its files
- * from DIR, sorted, a line each; a link to a directory has an "@" behind it. What goes wrong is said
- * on stderr, and the status is 1. It allocates nothing itself. WHAT disturbs the listing:
+ * from DIR, sorted, a line each; a link to a directory has an "@" behind it. What goes wrong is
+ * said on stderr, and the status is 1. It allocates nothing itself. WHAT disturbs the listing:
  *
  *   mark           a call that traces show, right before it
  *   again          list twice, and say so if the second list is another one; it may succeed alone
@@ -13,6 +13,7 @@
  *   fork=LIST      a thread forks children, who list, too: they must see the lines of LIST, or fail
  *   setuid=UID     list, become that user, and list again, in this process and a new one
  *   cut=FILE       FILE is emptied in the middle
+ *   kill=PID       that process is killed in the middle
  */
 #include <dirent.h>
 #include <errno.h>
@@ -42,6 +43,7 @@ struct list {
 static struct list first, second;
 static const char *dir, *cut, *expected;
 static bool closes;
+static pid_t victim;
 static atomic_bool over;
 
 static int add(struct list *l, const char *path, const char *mark) {
@@ -59,6 +61,10 @@ static void disturb(void) {
   if (cut && truncate(cut, 0) != 0) {
     perror(cut);
     exit(2);
+  }
+  if (victim > 0) {
+    kill(victim, SIGKILL);
+    usleep(300000);
   }
   if (closes) {
     for (int fd = 3; fd < 1024; fd++) {
@@ -230,6 +236,7 @@ int main(int argc, char **argv) {
     storm |= strcmp(argv[i], "storm") == 0;
     closes |= strcmp(argv[i], "close") == 0;
     cut = strncmp(argv[i], "cut=", 4) == 0 ? value : cut;
+    victim = strncmp(argv[i], "kill=", 5) == 0 ? atoi(value) : victim;
     expected = strncmp(argv[i], "fork=", 5) == 0 ? value : expected;
     if (strncmp(argv[i], "memory=", 7) == 0) {
       limit(RLIMIT_AS, measure_space() + (rlim_t)atol(value));

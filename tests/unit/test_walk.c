@@ -306,11 +306,8 @@ static void untold(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(in_parts),
-      cmocka_unit_test(emptied),
-      cmocka_unit_test(by_one),
-      cmocka_unit_test(longest),
-      cmocka_unit_test(untold),
+      cmocka_unit_test(in_parts), cmocka_unit_test(emptied), cmocka_unit_test(by_one),
+      cmocka_unit_test(longest),  cmocka_unit_test(untold),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
