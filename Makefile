@@ -115,10 +115,10 @@ NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob 
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
 UNIT := cache crc32c options shard permute run launcher config listing damage unchecked whole sort walk faults json nameset stream climb serve descriptors once $(addprefix s3_,accounts answers client pages providers ranges signatures splits url)
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
-PROGRAMS := getdents count names
+PROGRAMS := getdents count names shares forbid
 LINKED_BIN := $(T)/access
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
-PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing clock)
+PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing starving clock)
 VENV_PYTHON := .venv/bin/python
 # One job for each CPU, unless the user has given -j.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))

@@ -20,7 +20,7 @@ products="gcc make libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-o
 checks="python3 libcmocka-dev clang-format clang-tidy"
 fuzzer="clang libclang-rt-dev zstd"
 mpi="openmpi-bin libopenmpi-dev"
-tests="strace e2fsprogs git"
+tests="strace e2fsprogs git bindfs"
 # The programs that tests/behaviour/clients.sh, shardctl.sh and overhead.sh run under the shim: about
 # 450 MB, 380 of them Java (only the JRE) and node.js. fzf is a small Go program.
 tests="$tests rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd man-db"

@@ -103,6 +103,7 @@ def all_steps():
         Step("dlio/matrix-1", python("dlio.matrix", "--active", "--quick", "--ranks", "1")),
         Step("s3/buckets", python("buckets")),
         Step("s3/pages", python("buckets.core")),
+        Step("s3/faultmatrix", python("behaviour.faultmatrix", "--s3")),
         Step("sanitizers/thread", ["make", "tsan"]),
         Step("sanitizers/address", ["make", "asan"]),
         Step("sanitizers/undefined", ["make", "ubsan"]),

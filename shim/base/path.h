@@ -3,6 +3,8 @@
 #ifndef SHARD_BASE_PATH_H
 #define SHARD_BASE_PATH_H
 
+#include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -20,6 +22,15 @@ static inline const char *shard_path_below(const char *path, const char *top) {
   }
   path += n;
   return path + strspn(path, "/");
+}
+
+/*
+ * Whether stat(2) has failed with this errno because a name leads nowhere, or where this user may
+ * not go: then it is no directory, for anybody. After another errno that is not known.
+ */
+static inline bool shard_path_leads_nowhere(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EACCES ||
+         error == ENAMETOOLONG;
 }
 
 /*

@@ -40,13 +40,14 @@ int shard_whole_may_replace(const char *path) {
   return S_ISDIR(st.st_mode) ? -EISDIR : -EEXIST;
 }
 
-/* Lock the new temporary. Whether it is ours: locked, and still there. */
-static bool is_ours(int fd) {
+/* Lock the new temporary. 1: it is ours, locked, and still there. 0: it is another's. Or a negative
+ * errno. */
+static int make_ours(int fd) {
   struct stat st;
   /* Before we lock it, another writer may take it for a dead writer's: the other then holds the
    * lock and is about to remove the file, or has removed it. */
   bool taken = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  return !taken && fstat(fd, &st) == 0 && st.st_nlink > 0;
+  return taken ? 0 : fstat(fd, &st) != 0 ? -errno : st.st_nlink > 0;
 }
 
 int shard_whole_open(struct shard_whole *w, const char *path, enum shard_whole_mode mode,
@@ -65,12 +66,19 @@ int shard_whole_open(struct shard_whole *w, const char *path, enum shard_whole_m
     if (fd < 0) {
       return -errno;
     }
-    if (is_ours(fd)) {
+    int ours = make_ours(fd);
+    if (ours > 0) {
       w->fd = fd;
       memcpy(w->letters, temporary + n - strlen(PLACES), sizeof(PLACES));
       return 0;
     }
+    if (ours < 0) {
+      unlink(temporary);
+    }
     close(fd);
+    if (ours < 0) {
+      return ours;
+    }
   }
   return -EBUSY;
 }

@@ -190,16 +190,16 @@ static int look_at_file(struct shard_request *r, struct shard_found *found, char
   return 0;
 }
 
-/* An answer of shard_store_find(), or a negative errno and a line. */
+/* As shard_store_find(). */
 static int look(struct shard_request *r, struct shard_found *found, char *err, size_t size) {
-  int rc = (int)shard_store_find(r, found);
+  int rc = shard_store_find(r, found, err, size);
   if (rc != SHARD_STORE_NONE || !r->shared[0] || shard_listings_is_object(r->shared)) {
     return rc;
   }
   rc = look_at_file(r, found, err, size);
   return rc < 0          ? rc
          : rc > 0        ? SHARD_STORE_CURRENT
-         : !r->shared[0] ? (int)shard_store_find(r, found)
+         : !r->shared[0] ? shard_store_find(r, found, err, size)
                          : SHARD_STORE_NONE;
 }
 
@@ -280,7 +280,7 @@ static int make(struct shard_request *r, struct shard_found *found, bool *first,
   int changed = rc == -ETIMEDOUT ? 0 : check_unchanged(r, found, err, size);
   rc = changed ? changed : rc < 0 ? rc : 0;
   if (rc == 0 && r->pin) {
-    *first = shard_store_pin(r, found);
+    rc = shard_store_pin(r, found, first, err, size);
   }
   if (w.file) {
     unlink(w.file); /* if it has no other name by now */
@@ -409,7 +409,7 @@ static int open_cached(struct shard_request *r, bool compared, struct shard_list
     rc = 0;
   } else if (rc > 0) {
     rc = check_unchanged(r, &found, err, size);
-    first = rc == 0 && has_job(r) && shard_store_pin(r, &found);
+    rc = rc == 0 && has_job(r) ? shard_store_pin(r, &found, &first, err, size) : rc;
   } else if (rc == 0) {
     rc = make(r, &found, &first, err, size);
   }

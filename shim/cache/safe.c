@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/filesystem.h"
 #include "base/kernel.h"
 #include "base/trust.h"
 #include "libshard.h"
@@ -63,7 +64,8 @@ int shard_safe_read(const char *path) {
 
 int shard_safe_listing(const char *path, struct shard_listing **out) {
   int saved = errno, fd = shard_safe_read(path);
-  int rc = shard_listing_map(fd, path, out);
+  /* Another host may remove it there, and a server may go: SIGBUS. */
+  int rc = shard_listing_map(fd, path, fd >= 0 && shard_filesystem_is_shared(path), out);
   errno = saved;
   return rc;
 }

@@ -142,33 +142,40 @@ static bool is_asked_for(const struct shard_request *r, const struct shard_listi
          (r->shared[0] && shard_judge_serves(l, source, &r->options));
 }
 
-/* Open the listing that a link leads to, if it is the one that is asked for. */
-static bool open_link(const struct shard_request *r, const char *link, struct shard_found *found) {
-  char *file = NULL;
-  ssize_t n = link ? readlink(link, found->name, sizeof(found->name) - 1) : -1;
-  found->listing = NULL;
-  if (n <= 0) {
-    return false;
-  }
-  found->name[n] = 0;
-  if (strchr(found->name, '/') || !(file = shard_store_path(r, found->name))) {
-    return false;
-  }
-  if (shard_safe_listing(file, &found->listing) == 0 && !is_asked_for(r, found->listing)) {
-    shard_listing_close(found->listing);
-    found->listing = NULL;
-  }
-  free(file);
-  return found->listing != NULL;
-}
-
-/* Keep what was found, or close it. */
-static bool keep_if(bool good, struct shard_found *found) {
+/* Keep what was found, or close it. Whether it is kept. */
+static int keep_if(bool good, struct shard_found *found) {
   if (!good) {
     shard_listing_close(found->listing);
     found->listing = NULL;
   }
   return good;
+}
+
+/*
+ * Open the listing that a link leads to, if it is the one that is asked for. 1; 0: there is none,
+ * or it cannot be used; a negative errno: that cannot be told, and another one in its place would
+ * let the ranks of a job differ.
+ */
+static int open_link(const struct shard_request *r, const char *link, struct shard_found *found) {
+  found->listing = NULL;
+  if (!link) {
+    return -ENOMEM;
+  }
+  ssize_t n = readlink(link, found->name, sizeof(found->name) - 1);
+  if (n <= 0) {
+    return n == 0 || errno == ENOENT || errno == EINVAL || errno == ENOTDIR ? 0 : -errno;
+  }
+  found->name[n] = 0;
+  if (strchr(found->name, '/')) {
+    return 0;
+  }
+  char *file = shard_store_path(r, found->name);
+  int rc = file ? shard_safe_listing(file, &found->listing) : -ENOMEM;
+  free(file);
+  if (rc != 0) {
+    return shard_error_is_shortage(rc) || rc == -EINTR || rc == -EAGAIN ? rc : 0;
+  }
+  return keep_if(is_asked_for(r, found->listing), found);
 }
 
 static bool is_listed_since(const struct shard_listing *l, int64_t since) {
@@ -182,15 +189,18 @@ static bool is_true(const struct shard_request *r, const struct shard_listing *l
          (is_listed_since(l, r->asked) && shard_judge_is_true(l, r->real, false));
 }
 
-static bool find_current(const struct shard_request *r, struct shard_found *found) {
+/* As open_link(). */
+static int find_current(const struct shard_request *r, struct shard_found *found) {
   char *link = shard_store_file(r, SHARD_CACHE_CURRENT, 0);
   int64_t since = r->since ? r->since : r->asked - SHARD_STORE_FRESH * 1000000000LL;
-  bool there = open_link(r, link, found) &&
-               keep_if(shard_request_is_remote(r) ? is_listed_since(found->listing, since)
-                                                  : is_true(r, found->listing),
-                       found);
+  int rc = open_link(r, link, found);
+  if (rc > 0) {
+    rc = keep_if(shard_request_is_remote(r) ? is_listed_since(found->listing, since)
+                                            : is_true(r, found->listing),
+                 found);
+  }
   free(link);
-  return there;
+  return rc;
 }
 
 /* The path of the link that pins a listing; malloc'd. */
@@ -200,37 +210,43 @@ static char *pin_link(const struct shard_request *r) {
   return shard_store_path(r, name);
 }
 
-static bool find_pinned(const struct shard_request *r, const char *link,
-                        struct shard_found *found) {
+/* As open_link(). */
+static int find_pinned(const struct shard_request *r, const char *link, struct shard_found *found) {
   struct stat st;
   if (r->pin == r->job) {
+    int rc = open_link(r, link, found);
     /* One that is older than what is asked for is of an earlier program of the job. */
-    return open_link(r, link, found) &&
-           keep_if(!r->since || is_listed_since(found->listing, r->since), found);
+    return rc > 0 ? keep_if(!r->since || is_listed_since(found->listing, r->since), found) : rc;
   }
-  bool there = link && shard_kernel_stat(AT_FDCWD, link, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-               shard_store_is_fresh(&st) && open_link(r, link, found) &&
-               keep_if(is_true(r, found->listing), found);
-  if (!there && link) {
+  bool young = link && shard_kernel_stat(AT_FDCWD, link, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+               shard_store_is_fresh(&st);
+  int rc = young || !link ? open_link(r, link, found) : 0;
+  rc = rc > 0 ? keep_if(is_true(r, found->listing), found) : rc;
+  if (rc == 0 && link) {
     unlink(link);
   }
-  return there;
+  return rc;
 }
 
-enum shard_store_answer shard_store_find(const struct shard_request *r, struct shard_found *found) {
+int shard_store_find(const struct shard_request *r, struct shard_found *found, char *err,
+                     size_t size) {
   bool once = r->shared[0] || (shard_request_is_remote(r) && r->pin);
   char *link = r->pin ? pin_link(r) : NULL;
-  bool pinned = r->pin && find_pinned(r, link, found);
+  int pinned = r->pin ? find_pinned(r, link, found) : 0;
+  int current = pinned == 0 && !once ? find_current(r, found) : 0;
+  int rc = pinned < 0 ? pinned : current;
   free(link);
-  return pinned                            ? SHARD_STORE_PINNED
-         : !once && find_current(r, found) ? SHARD_STORE_CURRENT
-                                           : SHARD_STORE_NONE;
+  if (rc < 0) {
+    return shard_error_set(err, size, rc, "cannot look into the cache directory '%.300s': %s",
+                           r->cache, strerror(-rc));
+  }
+  return pinned > 0 ? SHARD_STORE_PINNED : current > 0 ? SHARD_STORE_CURRENT : SHARD_STORE_NONE;
 }
 
 bool shard_store_is_pinned(const struct shard_request *r) {
   struct shard_found found;
   char *link = r->pin ? pin_link(r) : NULL;
-  bool there = open_link(r, link, &found);
+  bool there = open_link(r, link, &found) > 0;
   free(link);
   shard_listing_close(found.listing);
   return there;
@@ -248,24 +264,53 @@ void shard_store_say_digest(const struct shard_request *r, const struct shard_li
   shard_log(SHARD_LOG_WARN, text);
 }
 
-bool shard_store_pin(const struct shard_request *r, struct shard_found *found) {
+/* 1: made. 0: this user may not write to the cache, and so can make no listing either: it has what
+ * is current for all. Or a negative errno. */
+static int make_pin(const struct shard_request *r, const char *name, const char *link) {
+  if (symlink(name, link) == 0) {
+    return 1;
+  }
+  int rc = -errno;
+  bool closed = euidaccess(r->cache, W_OK) != 0 && (errno == EROFS || errno == EACCES);
+  return closed ? 0 : rc;
+}
+
+int shard_store_pin(const struct shard_request *r, struct shard_found *found, bool *first,
+                    char *err, size_t size) {
   char *link = pin_link(r);
   struct shard_found theirs;
-  bool others = find_pinned(r, link, &theirs), first = false;
-  if (!others && link && !(first = symlink(found->name, link) == 0) && errno == EEXIST) {
-    others = find_pinned(r, link, &theirs);
-    if (!others && unlink(link) == 0 && symlink(found->name, link) == 0 && !r->since) {
-      shard_store_say_digest(
-          r, found->listing,
-          "has lost the listing that this job began with; from now on ranks have a new one");
+  int others, rc = 0;
+  bool was_there = false, lost = false;
+  while ((others = find_pinned(r, link, &theirs)) == 0) {
+    if (was_there) { /* and cannot be used */
+      lost = unlink(link) == 0;
     }
+    rc = make_pin(r, found->name, link);
+    if (rc != -EEXIST || (was_there && !lost)) {
+      break;
+    }
+    was_there = true; /* another process may have made it just now */
   }
   free(link);
-  if (others) {
+  *first = others == 0 && rc > 0 && !lost;
+  if (rc > 0 && lost && !r->since) {
+    shard_store_say_digest(
+        r, found->listing,
+        "has lost the listing that this job began with; from now on ranks have a new one");
+  }
+  rc = others < 0 ? others : others == 0 && rc < 0 ? rc : 0;
+  if (others > 0 || rc != 0) {
     shard_listing_close(found->listing);
+    found->listing = NULL;
+  }
+  if (others > 0) {
     *found = theirs;
   }
-  return first;
+  return rc == 0 ? 0
+                 : shard_error_set(err, size, rc,
+                                   "cannot note in the cache directory '%.300s' which listing this "
+                                   "job has: %s",
+                                   r->cache, strerror(-rc));
 }
 
 int shard_store_link(const struct shard_request *r, const char *target, const char *name) {

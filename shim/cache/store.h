@@ -106,17 +106,24 @@ enum shard_store_answer { SHARD_STORE_NONE, SHARD_STORE_CURRENT, SHARD_STORE_PIN
  * Is there one? Pinned: the one that the job began with, true or not; of another pin than a job,
  * for some minutes, and as long as it is true. Current: the newest, if it is true still. But a job
  * looks once at a bucket, and at what rank 0 shares, whatever earlier jobs saw. *found is the
- * caller's, to be closed, if there is one.
+ * caller's, to be closed, if there is one. An enum shard_store_answer, or a negative errno and a
+ * line in err[size]: that cannot be told now.
  */
-enum shard_store_answer shard_store_find(const struct shard_request *r, struct shard_found *found);
+int shard_store_find(const struct shard_request *r, struct shard_found *found, char *err,
+                     size_t size);
 
 /* Whether a listing is pinned that can be opened. */
 bool shard_store_is_pinned(const struct shard_request *r);
 
 /* ---- putting ---- */
 
-/* Pin *found, unless another one is pinned, which *found is then. Whether it was the first. */
-bool shard_store_pin(const struct shard_request *r, struct shard_found *found);
+/*
+ * Pin *found, unless another one is pinned, which *found is then. *first: it was the first. 0, or a
+ * negative errno and a line in err[size], and *found is closed: another rank could not know which
+ * one the job has.
+ */
+int shard_store_pin(const struct shard_request *r, struct shard_found *found, bool *first,
+                    char *err, size_t size);
 
 /*
  * Give a new listing, `file`, its name, and make it the current one. The file is gone in any case.

@@ -76,10 +76,11 @@ struct shard_listing {
 };
 
 /*
- * shard_listing_open() of an open file that nobody writes to, such as those of the cache. The
- * descriptor is closed, whatever is returned; `file` is what the file is called in messages.
+ * shard_listing_open() of an open file that nobody writes to, such as those of the cache. guarded:
+ * but its pages may go, as its file system is another host's. The descriptor is closed, whatever is
+ * returned; `file` is what the file is called in messages.
  */
-int shard_listing_map(int fd, const char *file, struct shard_listing **out);
+int shard_listing_map(int fd, const char *file, bool guarded, struct shard_listing **out);
 
 /*
  * shard_names_*() (names.c) read a table, and return -EBADMSG for damage. p->name is the caller's:

@@ -135,7 +135,7 @@ static const uint8_t *read_text(const struct shard_listing *l, const uint8_t *at
     char piece[TEXT_PIECE], *more;
     const uint8_t *p = shard_listing_get(l->guarded, at, n, piece), *nul = p ? memchr(p, 0, n) : p;
     n = nul ? (size_t)(nul - p) + 1 : n;
-    if (!p || length + n > SHARD_NAME_MAX) {
+    if (!p || n == 0 || length + n > SHARD_NAME_MAX) {
       return NULL;
     }
     if (length + n > room) {
@@ -241,8 +241,8 @@ int shard_listing_open(const char *file, struct shard_listing **out) {
   return open_as(fd < 0 ? rc : fd, file, true, out);
 }
 
-int shard_listing_map(int fd, const char *file, struct shard_listing **out) {
-  return open_as(fd, file, false, out);
+int shard_listing_map(int fd, const char *file, bool guarded, struct shard_listing **out) {
+  return open_as(fd, file, guarded, out);
 }
 
 const char *shard_listing_strerror(int rc) {

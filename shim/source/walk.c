@@ -142,19 +142,21 @@ static int push_directory(struct walker *w, const char *path, size_t length, uin
 
 enum entry_kind { KIND_FILE, KIND_DIR, KIND_DIR_LINK };
 
-/* The kind of an entry; what stat(2) fails on is a file. *type: DT_UNKNOWN is replaced. */
-static enum entry_kind find_kind(int fd, const char *name, unsigned char *type) {
+/* The kind of an entry, or a negative errno if that cannot be told: a directory that was taken for
+ * a file would be a listing without its files. *type: DT_UNKNOWN is replaced. */
+static int find_kind(int fd, const char *name, unsigned char *type) {
   struct stat st;
-  if (*type == DT_UNKNOWN && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+  int rc = 0;
+  if (*type == DT_UNKNOWN && (rc = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW)) == 0) {
     *type = IFTODT(st.st_mode);
   }
-  if (*type == DT_DIR) {
+  if (rc == 0 && *type == DT_DIR) {
     return KIND_DIR;
   }
-  if (*type == DT_LNK && fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode)) {
+  if (rc == 0 && *type == DT_LNK && (rc = fstatat(fd, name, &st, 0)) == 0 && S_ISDIR(st.st_mode)) {
     return KIND_DIR_LINK;
   }
-  return KIND_FILE;
+  return rc == 0 || shard_path_leads_nowhere(errno) ? KIND_FILE : -errno;
 }
 
 static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size_t base,
@@ -177,11 +179,14 @@ static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size
                 sizeof(w->path) - 1);
   }
   unsigned char type = d->type;
-  enum entry_kind kind = find_kind(fd, name, &type);
   const char *path = name;
   if (base > 0) {
     memcpy(w->path + base, name, length + 1);
     path = w->path;
+  }
+  int kind = find_kind(fd, name, &type);
+  if (kind < 0) {
+    return fail(w, kind, "cannot tell whether '%.300s' is a directory: %s", path, strerror(-kind));
   }
   bool matches = shard_options_match(w->match, name, length);
   if (kind == KIND_FILE && matches && o->chunk && o->depth == 2 && level == 2) {

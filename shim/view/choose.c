@@ -158,7 +158,11 @@ int shard_choose_all(struct shard_served *s, struct shard_view_dataset *d, int f
   s->options = &shard_datasets_get()->options;
   s->epoch = config->epoch;
   if (config->epoch_auto) {
-    bool begins = s->base == 0 && lseek(fd, 0, SEEK_CUR) == 0;
+    off_t at = s->base == 0 ? lseek(fd, 0, SEEK_CUR) : 1;
+    if (at < 0) {
+      return -EIO; /* whether a pass begins is not known */
+    }
+    bool begins = at == 0;
     s->passes = &d->passes;
     s->epoch = begins ? shard_passes_begin(s->passes) : shard_passes_epoch(s->passes);
   }

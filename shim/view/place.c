@@ -204,7 +204,7 @@ __attribute__((noinline)) static int find_unseen(int fd, const struct statx *st,
 }
 
 /* 1: a path from the root leads to another directory than *st, or to none. 0: it does not, or this
- * user cannot see where it leads. Or -ENOMEM. */
+ * user may not see where it leads. Or a negative errno. */
 static int leads_elsewhere(const struct shard_climb_root *root, const char *path,
                            const struct statx *st) {
   struct stat there;
@@ -212,11 +212,13 @@ static int leads_elsewhere(const struct shard_climb_root *root, const char *path
   if (asprintf(&whole, "%s/%s", root->path, path) < 0) {
     return -ENOMEM;
   }
-  int rc = shard_path_stat(AT_FDCWD, whole, &there);
-  bool gone = rc != 0 && (errno == ENOENT || errno == ENOTDIR);
+  int error = shard_path_stat(AT_FDCWD, whole, &there) == 0 ? 0 : errno;
   free(whole);
-  return gone || (rc == 0 && (there.st_ino != st->stx_ino ||
-                              there.st_dev != makedev(st->stx_dev_major, st->stx_dev_minor)));
+  if (error != 0) {
+    return error == EACCES ? 0 : shard_path_leads_nowhere(error) ? 1 : -error;
+  }
+  return there.st_ino != st->stx_ino ||
+         there.st_dev != makedev(st->stx_dev_major, st->stx_dev_minor);
 }
 
 /*

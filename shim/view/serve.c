@@ -27,6 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "host/real.h"
 #include "stats/stats.h"
 
@@ -391,9 +392,7 @@ static int is_directory(int fd, const char *name, unsigned char type) {
   if (fstatat(fd, name, &st, 0) == 0) {
     return S_ISDIR(st.st_mode);
   }
-  bool nowhere = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES ||
-                 errno == ENAMETOOLONG;
-  return nowhere ? 0 : -errno;
+  return shard_path_leads_nowhere(errno) ? 0 : -errno;
 }
 
 /*

@@ -71,7 +71,7 @@ static void fuzz(const char *data, size_t size) {
   }
   struct shard_listing *l = NULL;
   const char *file = fuzz_file("listing", data + 1, size - 1);
-  int rc = data[0] & 1 ? shard_listing_map(open(file, O_RDONLY | O_CLOEXEC), file, &l)
+  int rc = data[0] & 1 ? shard_listing_map(open(file, O_RDONLY | O_CLOEXEC), file, false, &l)
                        : shard_listing_open(file, &l);
   if (rc == 0) {
     l->names.guarded = l->others.guarded = (data[0] & 2) != 0;

@@ -149,7 +149,8 @@ static void make(struct subject *s, int order) {
   int fd = open(file, O_RDONLY | O_CLOEXEC);
   assert_int_equal(read(fd, s->bytes, s->size), s->size);
   close(fd);
-  assert_int_equal(shard_listing_map(open(file, O_RDONLY | O_CLOEXEC), file, &s->listing), 0);
+  assert_int_equal(shard_listing_map(open(file, O_RDONLY | O_CLOEXEC), file, false, &s->listing),
+                   0);
 }
 
 static void drop(struct subject *s) {

@@ -3,13 +3,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
 #include <linux/magic.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -249,12 +254,60 @@ static void longest(void **state) {
   }
 }
 
+/* Let stat(2) of what a link leads to fail, in this process. */
+static bool forbid_following(int error) {
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_newfstatat, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])), /* flags */
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {.len = COUNT(filter), .filter = filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* What a link leads to cannot be told: that is no file, but an error. Where it leads nowhere, or
+ * where nobody may go, it is one. */
+static void untold(void **state) {
+  (void)state;
+  static const int errors[] = {ESTALE, EIO, ENOMEM, EACCES, ENOENT};
+  char folder[] = "/tmp/shard-unit-walk.XXXXXX", link[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(link, sizeof(link), "%s/link", folder);
+  assert_int_equal(symlink("/usr", link), 0);
+  for (size_t i = 0; i < COUNT(errors); i++) {
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+      size_t length = 0;
+      struct shard_options options = {.hidden = true};
+      struct shard_walk_facts facts;
+      struct shard_walk_sink sink = {&length, on_deep, on_deep, on_any_directory, NULL};
+      if (!forbid_following(errors[i])) {
+        _exit(77);
+      }
+      int rc = shard_walk(folder, &options, &sink, 1, false, &facts);
+      bool told = rc == -errors[i] && strstr(facts.error, "'link' is a directory");
+      _exit(i < 3 ? !told : rc != 0 || length != 4);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+      print_message("skip: seccomp is not allowed\n");
+      break;
+    }
+    assert_int_equal(status, 0);
+  }
+  unlink(link);
+  rmdir(folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(in_parts),
-      cmocka_unit_test(emptied),
-      cmocka_unit_test(by_one),
-      cmocka_unit_test(longest),
+      cmocka_unit_test(in_parts), cmocka_unit_test(emptied), cmocka_unit_test(by_one),
+      cmocka_unit_test(longest),  cmocka_unit_test(untold),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
