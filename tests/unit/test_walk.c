@@ -237,7 +237,7 @@ static void by_one(void **state) {
  * time: it is listed after that. */
 static void within_a_tick(void **state) {
   (void)state;
-  tick = 4000000;
+  tick = 10000000;
   for (int k = 0; k < 10; k++) {
     char folder[] = "/var/tmp/test_walk-XXXXXX";
     make(folder, 3);
