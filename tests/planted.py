@@ -178,7 +178,7 @@ FAULTS = [
           "behaviour stats"),
     # What is built, and kept.
     fault("the last names are not merged", "build/merge.c", "r->chunks[r->filled % CHUNKS]->used > 0) {",
-          "r->chunks[r->filled % CHUNKS]->used > 64) {", "unit sort", "unit listing", "behaviour build"),
+          "r->chunks[r->filled % CHUNKS]->used > 64) {", "behaviour build"),
     fault("a directory that changes is listed", "source/walk.c",
           "after.ctime_sec != before->st_ctim.tv_sec || after.ctime_nsec", "after.ctime_nsec == -1 && after.ctime_nsec",
           "unit walk", "behaviour races"),
@@ -188,7 +188,7 @@ FAULTS = [
           "unit stream"),
     fault("a listing through links serves for one without", "cache/judge.c",
           "if (made.follow != asked->follow && (made.follow || h->dir_links != 0)) {",
-          "if (made.follow != asked->follow && h->dir_links != 0) {", "behaviour listings", "unit cache"),
+          "if (made.follow != asked->follow && h->dir_links != 0) {", "behaviour badinput"),
     fault("a kept permutation may be damaged", "cache/kept.c", "    wanted.crc = crc;", "    wanted.crc = h.crc;",
           "unit cache", "adapter TestShuffle"),
 ]
