@@ -28,8 +28,8 @@ VENV = paths.VENV_PYTHON
 VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
 TIMED = ("badinput", "tools")  # they say how many seconds something may take
 # Of situations in which libshard does the same, for another reason, one is enough for make test.
-ONCE = ("^(?!view-global|adapter-off$|unknown-version-|bad-timeout|cache-missing|cache-is-a|listing-given-f"
-        "|listing-truncated|plugin-sorted)")
+ONCE = ("^(?!view-global|adapter-off$|unknown-version-|misspelt|bad-timeout|cache-missing|cache-is-a|listing-given-f"
+        "|listing-missing|listing-truncated|plugin-sorted)")
 # What four ranks do as two do, which costs the most.
 FOUR = "^(?!.*-random|tensorflow-.*(sample_shuffle|folders-file))"
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
@@ -94,7 +94,7 @@ def all_steps():
              less=("--quick",)),
         # Two planted differences are left out: a third one of their kind, which takes as long, is there.
         Step("dlio/prove", python("dlio.prove"), cores=2, limit=1800, less=("--filter", "^(?!a folder's last|another order)")),
-        Step("dlio/cli", python("dlio.cli"), cores=1.5, less=("--filter", "^(?!module-jpeg-folders)")),
+        Step("dlio/cli", python("dlio.cli"), cores=1.5, less=("--filter", "^(?!module-jpeg-folders|script-jpeg$)")),
         Step("dlio/stats", python("dlio.stats"), cores=1.5),
         Step("dlio/epochs", python("dlio.epochs"), cores=2, limit=1800, less=("--quick", "--ranks", "2")),
         Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), cores=1.5),

@@ -68,7 +68,7 @@ class Cli:
         self.args = args
         self.workdir = workdir
         self.data = os.path.join(workdir, "data")
-        self.env = processes.environment(args.python, args.dlio)
+        self.env = {**processes.environment(args.python, args.dlio), "DFTRACER_ENABLE": "1"}  # as users have it
         os.makedirs(self.data, exist_ok=True)
 
     def start(self, run, side, preload, env, ranks=RANKS):
