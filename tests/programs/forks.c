@@ -4,7 +4,8 @@
  * each US microseconds. The children do nothing until the directory has been read, and have copies
  * of all descriptors that were open when they were made.
  *
- * forks shared DIRECTORY: a thread reads one stream again and again; each of 200 children reads it, too.
+ * forks shared DIRECTORY: a thread reads one stream again and again; each of 200 children reads it,
+ * too.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Names that are longer than struct dirent has room for, as buckets, FUSE and FAT have them: they
- * pass through a hashed stream and its window whole, and harm nothing. And a listing whose names are
- * shorter than the directory that they are said to lie in: damage.
+ * pass through a hashed stream and its window whole, and harm nothing. And a listing whose names
+ * are shorter than the directory that they are said to lie in: damage.
  *
  * Links: view, shard, host/real.o
  */

@@ -297,11 +297,8 @@ static void longest(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(in_parts),
-      cmocka_unit_test(emptied),
-      cmocka_unit_test(by_one),
-      cmocka_unit_test(within_a_tick),
-      cmocka_unit_test(longest),
+      cmocka_unit_test(in_parts),      cmocka_unit_test(emptied), cmocka_unit_test(by_one),
+      cmocka_unit_test(within_a_tick), cmocka_unit_test(longest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
