@@ -6,7 +6,6 @@ REQUEST is JSON: [[NAME, {ARGUMENT: VALUE}], ...]. Each NAME is a function below
 an answer each: {"keys": [[KEY, SIZE, ETAG]], "whole": [PREFIX], "wrong": [TEXT], "error": [TYPE, TEXT]}.
 This runs bare, to know what the client makes of the bucket, and under libshard, in each rank.
 """
-import functools
 import importlib
 import json
 import os
@@ -46,14 +45,11 @@ def way(function):
     return function
 
 
-def new_boto(kind="client", endpoint=None):
+def boto(kind="client", endpoint=None):
     """A client, or a resource, of boto3's: also of one that does not know AWS_ENDPOINT_URL."""
     boto3 = importlib.import_module("boto3")
     return getattr(boto3, kind)("s3", endpoint_url=endpoint or os.environ.get("AWS_ENDPOINT_URL"),
                                 region_name=os.environ.get("AWS_REGION"))
-
-
-boto = functools.lru_cache(None)(new_boto)  # it takes boto3 longer to make one than to list
 
 
 def entries(found, page):
@@ -154,7 +150,7 @@ def by_token(bucket, size, other_client=False, **asked):
             return found
         more = {"ContinuationToken": page["NextContinuationToken"]}
         if other_client:
-            client = new_boto()
+            client = boto()
 
 
 @way
