@@ -67,7 +67,7 @@ class Job:
             program = [args.python, script]
         command = processes.mpi_command(
             args.ranks, program + [f"++workload.{k}={v}" for k, v in options.items()],
-            [preload] if preload else [], {"SHARD_CACHE_DIR": self.cache} if preload else {})
+            [preload] if preload else [], {"SHARD_CACHE_DIR": self.cache} if preload else {}, patient=False)
         env = {**processes.environment(args.python, args.dlio), "DLIO_LOG_LEVEL": "info"}
         self.start = time.time()
         with open(os.path.join(self.folder, "job.log"), "wb") as output:

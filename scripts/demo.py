@@ -76,7 +76,7 @@ def run(args, name, options, preload):
         RANKS, ["sh", "-c", script, folder,
                 os.path.join(os.path.dirname(args.python), "dlio_benchmark")]
         + [f"++workload.{key}={value}" for key, value in options.items()],
-        preload, {"OPENLOG_ROOT": os.path.join(args.folder, "data") + "/"})
+        preload, {"OPENLOG_ROOT": os.path.join(args.folder, "data") + "/"}, patient=False)
 
     start = time.time()
     peak = 0

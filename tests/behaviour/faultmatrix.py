@@ -134,6 +134,7 @@ class Matrix:
         os.makedirs(folder)
         for file in (paths.LIBRARY, paths.SHARDCTL):
             shutil.copy(file, folder)
+        os.symlink("libshard.so", folder + "/libshard.so.1")
         if script:
             os.rename(folder + "/shardctl", folder + "/real")
             with open(folder + "/shardctl", "w", encoding="utf-8") as stream:

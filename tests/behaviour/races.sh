@@ -20,6 +20,9 @@ for ((round = 1; round <= ROUNDS; round++)); do
   done
 done
 
+SHARD_DATASET=$WORK/set01 SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB timeout 60 "$WORK/forks" shared "$WORK/set01" >"$WORK/out" 2>&1
+verdict "children read a stream that a thread of the parent reads" "$(grep -vx "200 children, the last one's status: 0" "$WORK/out")"
+
 # A host that dies while its builder works; a child that it has forked has the lock open, and lives on.
 mkdir "$WORK/slow" "$WORK/left"; cp "$LIB" "$WORK/slow"; touch "$WORK/left"/{1..10}
 printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"

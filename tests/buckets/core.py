@@ -311,7 +311,7 @@ class Cases:
                 self.fail("other keys", self.strategy, rank, size, loop, request, got, want, server.keys)
             elif request.get("Delimiter") is None and [key for key, _ in got] != [key for key, _ in want]:
                 self.fail("another order", loop, request, got, want)
-            elif "Delimiter" not in request and loop != "version":
+            elif "Delimiter" not in request and loop != "version" and self.pages.MOST == 16:
                 self.compare(Server([key for key, _ in want], server.next_marker), loop, request, pages)
             pages, full = -(-len(everything) // PAGE), "MaxKeys" not in request
             if (full and self.strategy == "range" and not self.shuffled and loop == "token"
@@ -332,7 +332,8 @@ class Cases:
                       for every in (False, True)]
             if any(isinstance(one, list) for of in owners for one in of.values()):
                 self.fail("not one owner each", owners)
-            for _ in range(6):
+            for turn in range(6):
+                self.pages.MOST = 2 if turn == 5 else 16  # pages of the server's that are read to fill one
                 self.one(server, owners, size)
         return {"count": self.count, "faults": self.faults}
 

@@ -148,7 +148,9 @@ def versions(buckets):
             if (number + turn) % 3:
                 buckets.client.put_object(Bucket="versions", Key=f"v/{number}", Body=b"x" * (turn + 1))
     buckets.client.delete_object(Bucket="versions", Key="v/5")
+    buckets.client.put_object(Bucket="versions", Key="v/2", Body=b"xxx")  # the last key of a range
     asked = [["versions", {"bucket": "versions", "prefix": "v/"}],
+             ["versions", {"bucket": "versions", "prefix": "v/", "size": 1}],
              ["versions", {"bucket": "versions", "prefix": "v/", "size": 2}],
              ["s3fs_ls", {"bucket": "versions", "prefix": "v", "version_aware": True}]]
     present = [k["Key"] for k in buckets.client.list_objects_v2(Bucket="versions")["Contents"]]

@@ -68,7 +68,7 @@ class Cli:
         self.args = args
         self.workdir = workdir
         self.data = os.path.join(workdir, "data")
-        self.env = processes.environment(args.python, args.dlio)
+        self.env = {**processes.environment(args.python, args.dlio), "DFTRACER_ENABLE": "1"}  # as users have it
         os.makedirs(self.data, exist_ok=True)
 
     def start(self, run, side, preload, env, ranks=RANKS):
@@ -87,9 +87,8 @@ class Cli:
             # strace itself runs without the preload; -ff: one file a thread, or calls get lost.
             trace = ["strace", "-ff", "--seccomp-bpf", "-qq", "-s", "8192", "-o",
                      os.path.join(folder, "trace"), "-e", "trace=open,openat,openat2,creat"]
-            for name, value in {**env, "LD_PRELOAD": ":".join(preload)}.items():
-                if value:
-                    trace += ["-E", f"{name}={value}"]
+            for name, value in {**env, "LD_PRELOAD": ":".join([*preload, processes.PATIENT])}.items():
+                trace += ["-E", f"{name}={value}"]
             command = trace + command
             preload, env = [], {}
         # Each rank has its own log: only a shell in the rank knows its number.
@@ -145,10 +144,11 @@ class Cli:
         return lines, sum(sum(opens.values()) for _, opens in bare)
 
     def generate(self, wanted):
-        """Let DLIO generate the datasets that are not there yet."""
+        """Make the datasets that are not there yet."""
         for run in wanted:
             config = run.config
-            if config.private or os.path.isdir(os.path.join(self.data, config.dataset.name)):
+            if config.private or os.path.isdir(os.path.join(self.data, config.dataset.name)) or configs.write(
+                    config.dataset, self.data):
                 continue
             plain = configs.Config(f"generate-{config.dataset.name}", config.dataset,
                                    {"workflow.generate_data": True, "workflow.train": False})

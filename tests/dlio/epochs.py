@@ -283,14 +283,14 @@ def seeds_matter(job, wanted, verdicts):
 
 
 def generate(args, workdir, wanted):
-    """Let DLIO generate the datasets."""
+    """Make the datasets."""
     datasets = {case.config.dataset.name: case.config.dataset for case in wanted}
     job = Job(args, workdir, 1)
     made = [Case(configs.Config(name, dataset, {"workflow.generate_data": True,
                                                 "workflow.train": False,
                                                 "workflow.evaluation": False}))
             for name, dataset in datasets.items()
-            if not os.path.isdir(os.path.join(job.data, name))]
+            if not os.path.isdir(os.path.join(job.data, name)) and not configs.write(dataset, job.data)]
     os.makedirs(job.data, exist_ok=True)
     if made:
         lines = job.run("generate", made, [], {}, False)

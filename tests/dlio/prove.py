@@ -209,12 +209,28 @@ def planted():
 # ---- running -------------------------------------------------------------------------------------
 
 
+# What shardctl takes for mpirun: its ranks sleep while they wait.
+MPIRUN = """#!/bin/sh
+for word; do
+  shift
+  case $word in LD_PRELOAD=*) word=$word:%s ;; esac
+  set -- "$@" "$word"
+done
+exec %s "$@"
+"""
+
+
 class Prove:
     """The folders and commands of one invocation."""
 
     def __init__(self, args, workdir):
         self.args, self.workdir = args, workdir
         self.source = configs.package(args.python, args.dlio)
+        self.bin = os.path.join(workdir, "bin")
+        os.makedirs(self.bin)
+        with open(os.path.join(self.bin, "mpirun"), "w", encoding="utf-8") as stream:
+            stream.write(MPIRUN % (processes.PATIENT, shutil.which("mpirun")))
+        os.chmod(stream.name, 0o755)
 
     def copy(self, name, *changes):
         """A copy of the tree, where each change(files) has changed {file: text}."""
@@ -245,7 +261,7 @@ class Prove:
     def command(self, tree, known, *more, limit=1200):
         """Run shardctl prove: (exit status, its JSON, its messages)."""
         env = processes.environment(self.args.python)
-        env.update(SHARD_KNOWN=known, TMPDIR=self.workdir)
+        env.update(SHARD_KNOWN=known, TMPDIR=self.workdir, PATH=self.bin + os.pathsep + env["PATH"])
         done = subprocess.run([SHARDCTL, "prove", "--json", "--python", self.args.python, "--dlio",
                                tree, *more], env=env, capture_output=True, text=True, check=False,
                               timeout=limit, cwd=self.workdir)

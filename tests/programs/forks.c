@@ -3,6 +3,9 @@
  * forks US DIRECTORY...: counts the names of each directory, while another thread forks a child
  * each US microseconds. The children do nothing until the directory has been read, and have copies
  * of all descriptors that were open when they were made.
+ *
+ * forks shared DIRECTORY: a thread reads one stream again and again; each of 200 children reads it,
+ * too.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -54,7 +57,42 @@ static long read_all(const char *path) {
   return error ? -1 : names;
 }
 
+static void *read_again(void *dir) {
+  while (!atomic_load(&stop)) {
+    if (!readdir(dir)) {
+      rewinddir(dir);
+    }
+  }
+  return NULL;
+}
+
+/* The thread is in no child: what it had locked must keep none waiting. */
+static int share(const char *path) {
+  DIR *dir = opendir(path);
+  pthread_t thread;
+  int status = dir ? 0 : -1, made = 0;
+  pthread_create(&thread, NULL, read_again, dir);
+  while (status == 0 && made < 200) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      alarm(10);
+      readdir(dir);
+      _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    made++;
+  }
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+  closedir(dir);
+  printf("%d children, the last one's status: %d\n", made, status);
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc == 3 && strcmp(argv[1], "shared") == 0) {
+    return share(argv[2]);
+  }
   long interval = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
   for (int i = 2; i < argc; i++) {
     pthread_t thread;

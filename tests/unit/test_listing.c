@@ -412,6 +412,19 @@ static void odd(void **state) {
   }
 }
 
+/* Only the last name of three is hidden, by a folder, a file, or not at all. */
+static void dotted(void **state) {
+  (void)state;
+  static const char *const last[] = {"b/.c/d", "b/c/.d", "b/c.d", ".b", "b./c"};
+  for (size_t i = 0; i < COUNT(last); i++) {
+    struct names s = {0};
+    names_run(&s, "a/b.", 1, 0, 2, ".c");
+    names_add(&s, last[i], strlen(last[i]));
+    round_trip(&s, 0);
+    names_free(&s);
+  }
+}
+
 static void longest(void **state) {
   (void)state;
   for (int order = 0; order < 2; order++) {
@@ -572,6 +585,7 @@ int main(void) {
       cmocka_unit_test(runs),
       cmocka_unit_test(one_run),
       cmocka_unit_test(odd),
+      cmocka_unit_test(dotted),
       cmocka_unit_test(longest),
       cmocka_unit_test(utf8),
       cmocka_unit_test(same_basename),

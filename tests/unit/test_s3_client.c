@@ -230,18 +230,9 @@ static int take_key(void *context, const char *key, size_t length) {
 }
 
 /* A list in three pages: the second is cut off first, and follows one whose token is not used. */
-static void lists(void **state) {
-  (void)state;
-#define PAGE(inside)                                                                               \
-  "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListBucketResult>" inside "</ListBucketResult>"
-#define MORE "<IsTruncated>true</IsTruncated>"
-  static const char *const replies[REPLIES] = {
-      PAGE(MORE "<Contents><Key>a</Key></Contents><NextContinuationToken>a\x01"
-                "</NextContinuationToken>"),
-      "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n<ListBucketResult><Contents><Key>x</Key>",
-      PAGE(MORE
-           "<Contents><Key>b</Key></Contents><NextContinuationToken>b</NextContinuationToken>"),
-      PAGE("<IsTruncated>false</IsTruncated><Contents><Key>c</Key></Contents>")};
+/* List with these replies: the keys, and how many replies were not good. */
+static void assert_lists(const char *const replies[REPLIES], const char *wanted, unsigned requests,
+                         unsigned retries) {
   char keys[100] = "", err[600];
   start(replies);
   struct shard_s3_account account = account_there();
@@ -255,9 +246,29 @@ static void lists(void **state) {
   stop();
   assert_string_equal(err, "");
   assert_int_equal(rc, 0);
-  assert_string_equal(keys, "a b c ");
-  assert_int_equal(l.requests, 4);
-  assert_int_equal(l.retries, 1);
+  assert_string_equal(keys, wanted);
+  assert_int_equal(l.requests, requests);
+  assert_int_equal(l.retries, retries);
+}
+
+static void lists(void **state) {
+  (void)state;
+#define PAGE(inside)                                                                               \
+  "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListBucketResult>" inside "</ListBucketResult>"
+#define MORE "<IsTruncated>true</IsTruncated>"
+#define LAST "<IsTruncated>false</IsTruncated>"
+#define KEY(key) "<Contents><Key>" key "</Key></Contents>"
+#define TOKEN(token) "<NextContinuationToken>" token "</NextContinuationToken>"
+  static const char *const cut[REPLIES] = {
+      PAGE(MORE KEY("a") TOKEN("a\x01")),
+      "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n<ListBucketResult><Contents><Key>x</Key>",
+      PAGE(MORE KEY("b") TOKEN("b")), PAGE(LAST KEY("c"))};
+  assert_lists(cut, "a b c ", 4, 1);
+  static const char *const repeated[REPLIES] = {PAGE(MORE KEY("a") TOKEN("a")),
+                                                PAGE(LAST KEY("a") KEY("b")), PAGE(LAST KEY("b"))};
+  assert_lists(repeated, "a b ", 3, 1);
+  static const char *const no_token[REPLIES] = {PAGE(MORE KEY("a")), PAGE(LAST KEY("a"))};
+  assert_lists(no_token, "a ", 2, 1);
 }
 
 /* What is said of a retry is one line, and controls no terminal, whatever the server says. */

@@ -1,10 +1,12 @@
 """Which family a DLIO is recognised as."""
 import itertools
+import json
 import os
 import unittest
+import unittest.mock
 
 import _libshard
-from _libshard import dlio, recognise
+from _libshard import dlio, known, recognise
 
 from .plain import WORK, touch
 
@@ -92,9 +94,9 @@ class TestRecognise(unittest.TestCase):
     def setUp(self):
         self.families = []
         for name, texts in self.TEXTS.items():
-            known = {file: {function: (print_,) for function, print_ in recognise.fingerprints(
+            prints = {file: {function: (print_,) for function, print_ in recognise.fingerprints(
                 text % line).items()} for (file, text), line in zip(self.FILES.items(), texts)}
-            self.families.append(recognise.Family(name, known, {}))
+            self.families.append(recognise.Family(name, prints, {}))
 
     def tree(self, name, *lines):
         """A tree with a line of code in each file."""
@@ -115,6 +117,21 @@ class TestRecognise(unittest.TestCase):
         for name, texts in self.TEXTS.items():
             found, reason = recognise.recognise(self.tree(name, *texts), self.families)
             self.assertEqual((found.name, reason), (name, None))
+
+    def test_proof(self):
+        """A proof is of one tree: of its functions, and of all else that is in it."""
+        tree = self.tree("proven", "a = 1", "b = 3")
+        version, adapter = known.this_libshard()
+        file = os.path.join(WORK, "known.json")
+        with open(file, "w", encoding="utf-8") as stream:
+            json.dump({"libshard known": known.FORMAT, "proofs": [{
+                "family": "one", "libshard": version, "adapter": adapter, "date": "today", "package": tree.digest(),
+                "functions": known.functions_of(tree, self.families[0]), "helpers": {"listing": {}, "others": {}}}]}, stream)
+        with unittest.mock.patch.dict(os.environ, SHARD_KNOWN=file):
+            found, proof, reason = known.recognise(recognise.Tree(tree.folder), self.families)
+            self.assertEqual((found.name, proof["file"], reason), ("one", file, None))
+            touch(tree.path("sub/other.py"))
+            self.assertEqual(known.recognise(recognise.Tree(tree.folder), self.families), (None, None, None))
 
     def test_mixed(self):
         tree = self.tree("mixed", "a = 1", "b = 2")
