@@ -92,8 +92,10 @@ def all_steps():
         Step("torch/readers", python("torch"), cores=2),
         Step("dlio/dali", [VENV_DALI, "-m", "tests.dlio.matrix", "--active", "--ranks", "2", "--filter", "dali"], cores=2,
              less=("--quick",)),
-        # Two planted differences are left out: a third one of their kind, which takes as long, is there.
-        Step("dlio/prove", python("dlio.prove"), cores=2, limit=1800, less=("--filter", "^(?!a folder's last|another order)")),
+        # Two planted differences are left out: a third one of their kind, which takes as long, is there. What is
+        # proven, in half the time: one tree that is refactored and changed where it makes no difference.
+        Step("dlio/prove", python("dlio.prove"), cores=2, limit=1800,
+             less=("--filter", "^(?!a folder's last|another order|harmless$|helpers, a method)")),
         Step("dlio/cli", python("dlio.cli"), cores=1.5, less=("--filter", "^(?!module-jpeg-folders|script-jpeg$)")),
         Step("dlio/stats", python("dlio.stats"), cores=1.5),
         Step("dlio/epochs", python("dlio.epochs"), cores=2, limit=1800, less=("--quick", "--ranks", "2")),

@@ -355,7 +355,7 @@ static int has_directory(const struct shard_served *s) {
   struct entry_walk w = ENTRY_WALK(s, t, in->others_end);
   for (uint64_t i = in->others_begin; i < in->others_end; i++) {
     uint64_t ino;
-    uint8_t type;
+    uint8_t type = DT_UNKNOWN;
     int rc = read_attributes(&w, i, &ino, &type);
     if (rc != 0 || type == DT_DIR) {
       return rc ? rc : 1;

@@ -322,11 +322,11 @@ class Prove:
                 lines.append("another tree is served: %s %s" % (found, said))
         return lines
 
-    def accepts(self):
-        """What makes no difference; and then the file."""
-        tree = self.copy("harmless", lambda files: files.update(
+    def accepts(self, name, *changes):
+        """What makes no difference, after these changes; and then the file."""
+        tree = self.copy(name, *changes, lambda files: files.update(
             {file: harmless(file, text) for file, text in files.items()}))
-        known = os.path.join(self.workdir, "conf", "known.json")
+        known = os.path.join(self.workdir, "conf of " + name, "known.json")
         os.makedirs(os.path.dirname(known))
         found, messages = self.family(tree, SHARD_KNOWN=known)
         lines = []
@@ -345,11 +345,11 @@ class Prove:
                 lines.append("%s: %s, %r" % (what, found, messages))
 
         check("proven", True, "^$")
-        own = os.path.join(self.workdir, "config", "libshard", "known.json")
+        own = os.path.join(self.workdir, "config of " + name, "libshard", "known.json")
         os.makedirs(os.path.dirname(own))
         shutil.copy(known, own)
         check("the user's own", True, "^$", SHARD_KNOWN=None,
-              XDG_CONFIG_HOME=os.path.join(self.workdir, "config"))
+              XDG_CONFIG_HOME=os.path.join(self.workdir, "config of " + name))
         status, result, _ = self.command(tree, known)
         if (status, result.get("result")) != (0, "proven before"):
             lines.append("once more: %s %s" % (status, result))
@@ -389,7 +389,9 @@ def main():
     args = options.parse(parser)
     workdir = options.work_folder(args, "dlio-prove-")
     prove = Prove(args, workdir)
-    cases = [("harmless", prove.accepts)] + [
+    moved = next(changes for _, changes, provable in refactored.changes(prove.files()) if provable)
+    cases = [("harmless", lambda: prove.accepts("harmless")),
+             ("harmless, and refactored", lambda: prove.accepts("harmless, and refactored", *moved))] + [
         (name, lambda one=(name, *rest): prove.refuses(*one)) for name, *rest in planted()] + [
         (name, lambda one=(name, *rest): prove.decides(*one))
         for name, *rest in refactored.changes(prove.files())]
