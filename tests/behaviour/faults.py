@@ -413,6 +413,7 @@ def wrapped(text_):
     """A folder with libshard.so, the dataset program, and a shardctl that is this shell script."""
     folder = tempfile.mkdtemp(prefix="wrapped.", dir=WORK)
     shutil.copy(LIB, folder)
+    os.symlink("libshard.so", folder + "/libshard.so.1")
     shutil.copy(DATASET, folder)
     put(folder + "/shardctl", f"#!/bin/bash\ncd '{folder}'\n{text_}\n".encode())
     os.chmod(folder + "/shardctl", 0o755)

@@ -10,7 +10,7 @@ in_namespace
 needs strace gcc
 me() { env -u LD_PRELOAD setpriv --reuid 4242 --regid 4242 --clear-groups env "$@"; }
 foe() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
-mkdir -m 755 "$WORK/bin"; cp "$LIB" "$CTL" "$WORK/bin"; lib=$WORK/bin/libshard.so; ctl=$WORK/bin/shardctl
+mkdir -m 755 "$WORK/bin"; cp "$LIB" "$CTL" "$WORK/bin"; ln -s libshard.so "$WORK/bin/libshard.so.1"; lib=$WORK/bin/libshard.so; ctl=$WORK/bin/shardctl
 D=$WORK/data; mkdir -p "$D/sub"; touch "$D"/{1..6} "$D"/sub/{1..5}; find "$D" -type f | sort >"$WORK/all"
 mkdir -m 1777 "$WORK/tmp"; mkdir -m 777 "$WORK/open"; mkdir -m 700 "$WORK/mine"; chown 4242 "$WORK/mine"
 cache=$WORK/mine/cache; mkdir -m 700 "$cache"; chown 4242 "$cache"
