@@ -26,6 +26,7 @@ from tests.harness import paths, processes
 LOGS = os.path.join(paths.REPO, "build", "test-logs")
 VENV = paths.VENV_PYTHON
 VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
+WAITING = ("faultmatrix", "interleaved")  # for about half of their time
 TIMED = ("badinput", "tools")  # they say how many seconds something may take
 # Of situations in which libshard does the same, for another reason, one is enough for make test.
 ONCE = ("^(?!view-global|adapter-off$|unknown-version-|misspelt|bad-timeout|cache-missing|cache-is-a|listing-given-f"
@@ -73,7 +74,7 @@ def scripts(area):
     for path in found:
         name, kind = os.path.splitext(os.path.basename(path))
         command = ["bash", path] if kind == ".sh" else [sys.executable, "-m", f"tests.{area}.{name}"]
-        yield Step(f"{area}/{name}", command, alone=name in TIMED, limit=900)
+        yield Step(f"{area}/{name}", command, cores=0.5 if name in WAITING else 1, alone=name in TIMED, limit=900)
 
 
 def unit_tests():
@@ -106,7 +107,7 @@ def all_steps():
         Step("dlio/matrix-1", python("dlio.matrix", "--active", "--ranks", "1"), less=("--quick",)),
         Step("s3/buckets", python("buckets")),
         Step("s3/pages", python("buckets.core")),
-        Step("s3/faultmatrix", python("behaviour.faultmatrix", "--s3")),
+        Step("s3/faultmatrix", python("behaviour.faultmatrix", "--s3"), cores=0.5),
         Step("sanitizers/thread", ["make", "tsan"]),
         Step("sanitizers/address", ["make", "asan"]),
         Step("sanitizers/undefined", ["make", "ubsan"], rest=True),
