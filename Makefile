@@ -219,7 +219,7 @@ planted:
 fuzz:
 	$(Q)bash scripts/setup.sh fuzz
 	$(Q)$(MAKE) --no-print-directory $(JOBS) BUILD=build-fuzz CC=clang WARN= CFLAGS="-O1 -g" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer \
-	  SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" all fuzz-built
+	  SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" fuzz-built
 	$(Q)bash tests/fuzz.sh run $(or $(FUZZ_SECONDS),60) $(FUZZ)
 
 # Other releases of Debian, as root, in chroots that it makes and removes: make test-systems SUITES=trixie

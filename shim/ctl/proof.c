@@ -633,6 +633,7 @@ size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const c
   while (files[given]) {
     given++;
   }
+  memset(&job, 0, sizeof(job));
   job.faults = faults;
   job.facts = facts;
   job.listing_file = listing_file;
