@@ -39,7 +39,7 @@ def fault(name, file, old, new, *tests):
 
 FAULTS = [
     # What is believed.
-    fault("anybody's file is trusted", "base/trust.c", "st->st_uid != 0 && st->st_uid != geteuid()",
+    fault("anybody's file is trusted", "base/trust.c", "st->st_uid != 0 && st->st_uid != shard_kernel_user()",
           "st->st_uid == (uid_t)-2", "unit cache", "behaviour badinput", "behaviour stats"),
     fault("a file that others may write to is trusted", "base/trust.c", "return group || (st->st_mode & S_IWOTH)",
           "return group && (st->st_mode & S_IWOTH)", "unit cache", "behaviour badinput"),
@@ -67,8 +67,8 @@ FAULTS = [
     fault("a listing of other options is asked for", "cache/store.c",
           "strcmp(l->source, source) == 0 && strcmp(l->options, r->options_text) == 0",
           "strcmp(l->source, source) == 0", "unit cache", "behaviour listings"),
-    fault("a pinned listing is not kept to", "cache/store.c", "bool pinned = r->pin && find_pinned(r, link, found);",
-          "bool pinned = false; (void)find_pinned;", "behaviour shardview", "behaviour listings"),
+    fault("a pinned listing is not kept to", "cache/store.c", "int pinned = r->pin ? find_pinned(r, link, found) : 0;",
+          "int pinned = 0; (void)find_pinned;", "behaviour shardview", "behaviour listings"),
     # Bounds.
     fault("a record may be longer than the runs", "listing/names.c", "out->size > t->runs_size ||", "",
           "unit unchecked"),
@@ -91,7 +91,7 @@ FAULTS = [
           "for (int r = 2; r < SHARD_PERMUTE_ROUNDS; r += 2) {", "unit permute"),
     # Failing closed.
     fault("a part that is mounted elsewhere is taken for what its path leads to", "view/place.c",
-          "return gone || (rc == 0 &&", "return rc == 0 && (gone &&", "behaviour closed"),
+          "shard_path_leads_nowhere(error) ? 1 : -error", "shard_path_leads_nowhere(error) ? 0 : -error", "behaviour closed"),
     fault("wordexp shows what it has found", "interpose/wordexp.c", "    rc = WRDE_NOSPACE;\n", "    rc = 0;\n",
           "behaviour patterns"),
     fault("wordexp looks at the first word only", "interpose/wordexp.c", "*word && error == 0; word++) {\n    error",
@@ -101,7 +101,7 @@ FAULTS = [
     fault("a fork does not count up the generation", "interpose/dir.c", "atomic_fetch_add(&generation, 1);",
           "(void)generation;", "behaviour races", "behaviour calls"),
     fault("a builder that was killed has no successor", "cache/make.c",
-          "tries == 0 || (tries == 1 && rc != 0 && b->signal)", "tries == 0", "behaviour races", "behaviour badinput", "behaviour faults"),
+          "rc != 0 && (b->signal || lacks)", "rc != 0 && lacks", "behaviour races", "behaviour badinput", "behaviour faults"),
     fault("nothing is looked for behind a builder's end", "cache/make.c", "access(file, F_OK) != 0) {", "false) {",
           "behaviour races", "behaviour badinput", "behaviour tools", "behaviour faults"),
     fault("waiting ends never", "cache/lock.c", "if (now >= deadline) {", "if (now >= deadline + 3600000) {",
