@@ -410,6 +410,15 @@ static void redirect(const char *name, const char *suffix, int to) {
   dup2(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644), to);
 }
 
+/* In a new child: no signal is blocked, and what it prints goes into files of its name. */
+static void begin_child(const char *name) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  redirect(name, "out", 1);
+  redirect(name, "err", 2);
+}
+
 static void start(const char *name, char **words) {
   struct actor *a = actors;
   int status;
@@ -421,14 +430,10 @@ static void start(const char *name, char **words) {
   fflush(NULL);
   pid_t id = fork();
   if (id == 0) {
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    begin_child(name);
     if (ptrace(PTRACE_TRACEME, 0, 0, 0) != 0) {
       _exit(77);
     }
-    redirect(name, "out", 1);
-    redirect(name, "err", 2);
     for (; *words && strchr(*words, '='); words++) {
       putenv(*words);
     }
@@ -468,11 +473,7 @@ static void perform(char **words) {
     fflush(NULL);
     pid_t id = fork();
     if (id == 0) {
-      sigset_t none;
-      sigemptyset(&none);
-      sigprocmask(SIG_SETMASK, &none, NULL);
-      redirect("do", "out", 1);
-      redirect("do", "err", 2);
+      begin_child("do");
       execvp(words[1], words + 1);
       _exit(127);
     }

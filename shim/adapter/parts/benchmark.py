@@ -146,7 +146,7 @@ def _tell(args):
         if isinstance(files, FileList):
             texts.append("%s is libshard's: %d files of '%s', digest %.16s"
                          % (kind, len(files), files.prefix, files.listing.digest))
-        elif files:
+        elif isinstance(files, list) and files:  # a plug-in's may be anything
             texts.append("%s is DLIO's own, of %d files" % (kind, len(files)))
     native().log(INFO, "libshard %s; the list of %s" % (native().version(), "; of ".join(texts) or "DLIO is empty"))
 

@@ -133,6 +133,15 @@ class TestStorages(unittest.TestCase):
                                   % function)
 
 
+class TestTold(unittest.TestCase):
+    """The line about DLIO's lists takes whatever a plug-in has put there."""
+
+    def test_any(self):
+        for files in None, [], ["a"], numpy.arange(3), object():
+            benchmark._tell(types.SimpleNamespace(file_list_train=files, file_list_eval=files))
+        benchmark._tell(object())
+
+
 class Pretender:
     """As wrapt's: it tells of everything what the function tells."""
 
