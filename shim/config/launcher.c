@@ -168,9 +168,10 @@ static const struct launcher launchers[] = {
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
 
-/* Batch systems number their jobs: sbatch(1), qsub(1B) of PBS, bsub(1) of LSF. */
-static const char *const batch[] = {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "PBS_JOBID",
-                                    "LSB_JOBID"};
+/* Batch systems number their jobs: sbatch(1), qsub(1B) of PBS, bsub(1) of LSF. Clusters that share
+ * a cache count for themselves. */
+static const char *const batch[] = {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME",
+                                    "PBS_JOBID", "LSB_JOBID"};
 
 #define BATCH (sizeof(batch) / sizeof(batch[0]))
 

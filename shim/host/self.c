@@ -78,6 +78,14 @@ int shard_self_path(char *buf, size_t size) {
   return rc;
 }
 
+void *shard_self_handle(void) {
+  Dl_info info;
+  /* By the very name that it was loaded by, the loader looks at no file. */
+  return dladdr((const void *)&shard_self_path, &info) && info.dli_fname
+             ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+             : NULL;
+}
+
 /* Is the last component of path[length] this word? */
 static bool ends_in(const char *path, size_t length, const char *word) {
   size_t n = strlen(word);

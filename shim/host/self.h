@@ -15,6 +15,12 @@ void shard_self_init(void);
 int shard_self_path(char *buf, size_t size);
 
 /*
+ * dlopen(3)'s handle of the library that this function is in; NULL: of a program. Whoever opens its
+ * path may get another one: it was installed anew, and both would be loaded.
+ */
+void *shard_self_handle(void);
+
+/*
  * Open (O_PATH) shardctl: beside this library; or, if that lies in a folder `lib` or
  * `lib64`, in ../bin; or, in lib/x86_64-linux-gnu, in ../../bin. It must belong to root, to this
  * user or to the owner of this library, and nobody else may be able to write to it.

@@ -3,6 +3,7 @@ import glob
 import json
 import os
 import pickle
+import shutil
 import traceback
 import unittest
 
@@ -26,6 +27,21 @@ class TestModules(unittest.TestCase):
         for file, path in files.items():
             with open(path, encoding="utf-8") as stream:
                 self.assertEqual(_libshard.SOURCES[file], stream.read(), file)
+
+    def test_installed_anew(self):
+        """Python's part talks to the library that is loaded, though another one lies at its path by now."""
+        real, link = os.path.join(WORK, "real"), os.path.join(WORK, "current")
+        os.makedirs(real)
+        os.symlink(real, link)
+        for name in "libshard.so", "shardctl":
+            shutil.copy(os.path.join(os.path.dirname(_libshard.LIBRARY), name), real)
+        said, warned = run_python(
+            "import os, shutil\n"
+            "path = %r; shutil.copy(path, path + '.new'); os.rename(path + '.new', path)\n"
+            "import dlio_benchmark, _libshard\n"
+            "print(len({line.split()[4] for line in open('/proc/self/maps') if 'libshard.so' in line}))"
+            % os.path.join(real, "libshard.so"), env={"LD_PRELOAD": os.path.join(link, "libshard.so")})
+        self.assertEqual((said, warned), ("1\n", ""))
 
     def test_tracebacks(self):
         """They name the embedded file and show its line, in sub-packages, too."""
