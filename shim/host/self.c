@@ -86,6 +86,13 @@ void *shard_self_handle(void) {
              : NULL;
 }
 
+bool shard_self_is_second(void) {
+  Dl_info own, other;
+  void *first = dlsym(RTLD_DEFAULT, "shard_version");
+  return first && dladdr(first, &other) && dladdr((const void *)&shard_self_path, &own) &&
+         other.dli_fbase != own.dli_fbase;
+}
+
 /* Is the last component of path[length] this word? */
 static bool ends_in(const char *path, size_t length, const char *word) {
   size_t n = strlen(word);

@@ -3,6 +3,7 @@
 #ifndef SHARD_HOST_SELF_H
 #define SHARD_HOST_SELF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -19,6 +20,9 @@ int shard_self_path(char *buf, size_t size);
  * path may get another one: it was installed anew, and both would be loaded.
  */
 void *shard_self_handle(void);
+
+/* Whether another copy of this library comes before this one, as where LD_PRELOAD names two. */
+bool shard_self_is_second(void);
 
 /*
  * Open (O_PATH) shardctl: beside this library; or, if that lies in a folder `lib` or

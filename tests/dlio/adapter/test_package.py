@@ -28,13 +28,29 @@ class TestModules(unittest.TestCase):
             with open(path, encoding="utf-8") as stream:
                 self.assertEqual(_libshard.SOURCES[file], stream.read(), file)
 
+    def copied(self, name):
+        """Another copy of libshard.so, with its shardctl: its folder."""
+        folder = os.path.join(WORK, name)
+        os.makedirs(folder)
+        for file in "libshard.so", "shardctl":
+            shutil.copy(os.path.join(os.path.dirname(_libshard.LIBRARY), file), folder)
+        return folder
+
+    def test_two_copies(self):
+        """Of two that are preloaded one serves: neither shows DLIO a share."""
+        other = os.path.join(self.copied("other"), "libshard.so")
+        for copies in (other, _libshard.LIBRARY), (_libshard.LIBRARY, other):
+            said, warned = run_python(
+                "import os\n"
+                "before = len(os.listdir(%r)); import dlio_benchmark; print(before, len(os.listdir(%r)))" % (
+                    (data(FEW),) * 2), env={"LD_PRELOAD": ":".join(copies), "SHARD_DATASET": data(FEW),
+                                            "SHARD_RANK": "1", "SHARD_SIZE": "4"})
+            self.assertEqual((said, warned), ("%d %d\n" % (FEW // 4, FEW), ""))
+
     def test_installed_anew(self):
         """Python's part talks to the library that is loaded, though another one lies at its path by now."""
-        real, link = os.path.join(WORK, "real"), os.path.join(WORK, "current")
-        os.makedirs(real)
+        real, link = self.copied("real"), os.path.join(WORK, "current")
         os.symlink(real, link)
-        for name in "libshard.so", "shardctl":
-            shutil.copy(os.path.join(os.path.dirname(_libshard.LIBRARY), name), real)
         said, warned = run_python(
             "import os, shutil\n"
             "path = %r; shutil.copy(path, path + '.new'); os.rename(path + '.new', path)\n"
