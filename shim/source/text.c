@@ -344,7 +344,8 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
     filled += n > 0 ? (size_t)n : 0;
   }
   if (rc == 0 && filled == 0 && is_named_packed(file)) {
-    rc = fail(&r, -EBADMSG, "%s is 0 bytes long, and no packed text is; make it anew", show_name(&r));
+    rc = fail(&r, -EBADMSG, "%s is 0 bytes long, and no packed text is; make it anew",
+              show_name(&r));
   }
   if (rc == 0) {
     const char *program = find_unpacker((const uint8_t *)buffer, filled);
