@@ -118,7 +118,7 @@ static int open_program(const struct stat *library, const char *path, char *err,
   }
   int fd = shard_builder_move_fd(open(path, O_PATH | O_CLOEXEC));
   if (fd < 0) {
-    int fault = errno == EINVAL ? EMFILE : errno; /* EINVAL: so few may be open */
+    int fault = errno;
     return shard_error_set(err, size, fault == ENOENT ? -EAGAIN : -fault,
                            "cannot open '%.300s': %s", path, strerror(fault));
   }
