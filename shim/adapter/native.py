@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from . import LIBRARY, contract
+from . import HANDLE, LIBRARY, contract
 
 ERROR, WARN, INFO = contract.SHARD_LOG_ERROR, contract.SHARD_LOG_WARN, contract.SHARD_LOG_INFO
 VIEWS = {name[len("SHARD_VIEW_"):].lower(): number for name, number in vars(contract).items()
@@ -24,7 +24,7 @@ class Functions:
     """The functions, by their names in C."""
 
     def __init__(self):
-        quick, slow = ctypes.PyDLL(LIBRARY), ctypes.CDLL(LIBRARY)
+        quick, slow = (kind(LIBRARY, handle=HANDLE or None) for kind in (ctypes.PyDLL, ctypes.CDLL))
         for name, (result, parameters) in contract.FUNCTIONS.items():
             function = getattr(slow if name in SLOW else quick, name)
             function.restype, function.argtypes = result, parameters

@@ -26,6 +26,7 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(object *, PyTuple_GetItem, (object *, ssize_t))                          \
   F(const char *, PyBytes_AsString, (object *))                              \
   F(const char *, PyUnicode_AsUTF8AndSize, (object *, ssize_t *))            \
+  F(object *, PyLong_FromVoidPtr, (void *))                                  \
   F(object *, PyUnicode_FromString, (const char *))                          \
   F(object *, PyUnicode_InternFromString, (const char *))                    \
   F(object *, PyUnicode_DecodeFSDefaultAndSize, (const char *, ssize_t))     \
