@@ -6,6 +6,7 @@ REQUEST is JSON: [[NAME, {ARGUMENT: VALUE}], ...]. Each NAME is a function below
 an answer each: {"keys": [[KEY, SIZE, ETAG]], "whole": [PREFIX], "wrong": [TEXT], "error": [TYPE, TEXT]}.
 This runs bare, to know what the client makes of the bucket, and under libshard, in each rank.
 """
+import functools
 import importlib
 import json
 import os
@@ -45,8 +46,10 @@ def way(function):
     return function
 
 
+@functools.lru_cache
 def boto(kind="client", endpoint=None):
-    """A client, or a resource, of boto3's: also of one that does not know AWS_ENDPOINT_URL."""
+    """A client, or a resource, of boto3's: also of one that does not know AWS_ENDPOINT_URL. Making one takes longer
+    than listing."""
     boto3 = importlib.import_module("boto3")
     return getattr(boto3, kind)("s3", endpoint_url=endpoint or os.environ.get("AWS_ENDPOINT_URL"),
                                 region_name=os.environ.get("AWS_REGION"))
@@ -150,7 +153,7 @@ def by_token(bucket, size, other_client=False, **asked):
             return found
         more = {"ContinuationToken": page["NextContinuationToken"]}
         if other_client:
-            client = boto()
+            client = boto.__wrapped__()
 
 
 @way

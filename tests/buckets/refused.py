@@ -17,15 +17,11 @@ import threading
 import urllib.parse
 
 from tests.buckets.apart import Google, run
-from tests.buckets import client
-from tests.buckets.client import connector, file_system
+from tests.buckets.client import boto, connector, file_system
 from tests.harness.proxy import Proxy, error
 
 ENDPOINT = os.environ.get("AWS_ENDPOINT_URL", "")
 TRAIN, ROOT = "s3://train/train", {"Bucket": "train", "Prefix": "train/"}
-
-
-boto = functools.lru_cache()(client.boto)  # making one takes longer than listing
 
 
 def load(name):

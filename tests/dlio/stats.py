@@ -116,6 +116,7 @@ def main():
     args = cli.parse_arguments()
     workdir = options.work_folder(args, "dlio-stats-")
     job = cli.Cli(args, workdir)
+    job.env.update(processes.QUIET)  # tests/dlio/cli.py runs DLIO with its tracer
     wanted = [run for run in runs() if args.filter in run.config.name]
     job.generate(wanted)
 
