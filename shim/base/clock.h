@@ -4,6 +4,7 @@
 #ifndef SHARD_BASE_CLOCK_H
 #define SHARD_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -18,6 +19,17 @@ static inline int64_t shard_clock_ms(void) {
   struct timespec t;
   shard_clock_read(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Seconds of the monotonic clock. */
+static inline double shard_clock_seconds(void) {
+  struct timespec t;
+  shard_clock_read(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static inline bool shard_clock_same(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
 /* Nanoseconds since 1970. */
