@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/whole.h"
 #include "build/build.h"
 #include "config/config.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/json.h"
+#include "ctl/opening.h"
 #include "ctl/scratch.h"
 #include "ctl/shared_listing.h"
 #include "libshard.h"
@@ -253,7 +253,7 @@ static int build(struct shard_build_result *result) {
   struct shard_build_means means;
   char err[700];
   int rc;
-  ctl_building_means(&means);
+  ctl_opening_means(&means);
   means.progress = means.progress && !x.quiet;
   means.unique = x.unique;
   if (x.source == FROM_TEXT) {
@@ -282,7 +282,7 @@ static int build(struct shard_build_result *result) {
 static int put(const char *file, const char *where, bool only_new) {
   struct shard_listing *l;
   const struct ctl_buckets_file one = {.url = where, .file = file};
-  int rc = ctl_building_open_checked(file, &l);
+  int rc = ctl_opening_checked(file, &l);
   if (rc != 0) {
     return ctl_fail("cannot read back the listing for '%.300s': %s", where,
                     shard_listing_strerror(rc));
@@ -323,12 +323,6 @@ static uint64_t peak_memory(void) {
   return kilobytes * 1024;
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static int print_result(const struct shard_build_result *result, double seconds) {
   if (!ctl_given.json) {
     printf("%llu entries, %llu bytes, %.3f s\n", (unsigned long long)result->entries,
@@ -363,9 +357,9 @@ static int run(char **operands) {
   int rc = choose_options();
   rc = rc == CTL_DONE ? check_buckets() : rc;
   rc = rc == CTL_DONE ? choose_file() : rc;
-  double begin = now();
+  double begin = shard_clock_seconds();
   rc = rc == CTL_DONE ? make(&result) : rc;
-  rc = rc == CTL_DONE ? print_result(&result, now() - begin) : rc;
+  rc = rc == CTL_DONE ? print_result(&result, shard_clock_seconds() - begin) : rc;
   ctl_scratch_remove(&x.scratch);
   return rc;
 }

@@ -7,6 +7,8 @@
 #ifndef SHARD_CTL_CTL_H
 #define SHARD_CTL_CTL_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
@@ -27,6 +29,17 @@ struct ctl_command {
 #define COMMAND(name, checks, operands, summary) extern const struct ctl_command ctl_cmd_##name;
 #include "ctl/commands.def"
 #undef COMMAND
+
+/* All of them, in the order of --help; the last one has no name. */
+struct ctl_entry {
+  const char *name, *operands, *summary;
+  const struct ctl_command *command;
+  bool checks; /* a wrong SHARD_ variable ends it at once */
+};
+extern const struct ctl_entry ctl_entries[];
+
+/* Print how bash, zsh or fish complete them. An exit status; CTL_USAGE after a message. */
+int ctl_completion_print(const char *shell);
 
 /*
  * A message: its mark, the text and a newline to stderr, control characters as \xHH, so that it
