@@ -34,10 +34,7 @@ int shard_spool_open_unnamed(const char *folder) {
 int shard_spool_write_at(int fd, const void *data, size_t size, off_t at) {
   const uint8_t *p = data;
   while (size > 0) {
-    ssize_t n = pwrite(fd, p, size, at);
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
+    ssize_t n = TEMP_FAILURE_RETRY(pwrite(fd, p, size, at));
     if (n <= 0) {
       return n < 0 ? -errno : -EIO;
     }
@@ -110,10 +107,7 @@ int shard_spool_read(struct shard_spool *s,
     rc = buffer ? 0 : -ENOMEM;
     for (uint64_t at = 0; rc == 0 && at < in_file;) {
       size_t want = in_file - at < SHARD_SPOOL_MEMORY ? in_file - at : SHARD_SPOOL_MEMORY;
-      ssize_t n = pread(s->fd, buffer, want, (off_t)at);
-      if (n < 0 && errno == EINTR) {
-        continue;
-      }
+      ssize_t n = TEMP_FAILURE_RETRY(pread(s->fd, buffer, want, (off_t)at));
       rc = n > 0 ? take(context, buffer, (size_t)n) : n < 0 ? -errno : -EIO;
       at += n > 0 ? (uint64_t)n : 0;
     }

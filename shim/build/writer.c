@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
+#include "base/hex.h"
 #include "base/whole.h"
 #include "build/facts.h"
 #include "build/spool.h"
@@ -26,16 +27,6 @@
 #define RUN_LEAST 128 /* names of a run; fewer take less room in blocks */
 #define DIGEST_SIZE ((size_t)32 << 10)
 #define RESERVE_STEP ((off_t)16 << 20)
-
-/* A call's result; the call is repeated as long as signals interrupt it. */
-#define AGAIN(call)                                                                                \
-  __extension__({                                                                                  \
-    int rc_;                                                                                       \
-    do {                                                                                           \
-      rc_ = (call);                                                                                \
-    } while (rc_ != 0 && errno == EINTR);                                                          \
-    rc_;                                                                                           \
-  })
 
 /* A growing array of bytes. */
 struct bytes {
@@ -766,7 +757,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   if (rc != 0) {
     goto fail;
   }
-  if (AGAIN(ftruncate(w->whole.fd, w->written)) != 0) {
+  if (TEMP_FAILURE_RETRY(ftruncate(w->whole.fd, w->written)) != 0) {
     rc = -errno;
     goto fail;
   }
@@ -774,9 +765,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   if (rc != 0) {
     goto fail;
   }
-  for (size_t i = 0; i < sizeof(h->digest); i++) {
-    sprintf(digest_hex + 2 * i, "%02x", h->digest[i]);
-  }
+  shard_hex_print(digest_hex, h->digest, sizeof(h->digest));
   *bytes = h->file_size;
   free_writer(w);
   return 0;

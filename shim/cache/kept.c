@@ -87,13 +87,10 @@ static int sum(const struct shard_kept *k, int fd, uint32_t *crc) {
   /* Read, not mapped: that would count as this process's memory. */
   for (uint64_t at = 0; rc == 0 && at < k->size;) {
     size_t left = k->size - at < CHUNK ? (size_t)(k->size - at) : CHUNK;
-    ssize_t n = pread(fd, chunk, left, (off_t)(SHARD_KEPT_HEADER + at));
-    if (n > 0) {
-      *crc = shard_crc32c(*crc, chunk, (size_t)n);
-      at += (uint64_t)n;
-    } else if (n == 0 || errno != EINTR) {
-      rc = n == 0 ? -EBADMSG : -errno;
-    }
+    ssize_t n = TEMP_FAILURE_RETRY(pread(fd, chunk, left, (off_t)(SHARD_KEPT_HEADER + at)));
+    rc = n > 0 ? 0 : n == 0 ? -EBADMSG : -errno;
+    *crc = shard_crc32c(*crc, chunk, n > 0 ? (size_t)n : 0);
+    at += n > 0 ? (uint64_t)n : 0;
   }
   free(chunk);
   return rc;

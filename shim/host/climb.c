@@ -239,9 +239,7 @@ static void unescape(char *text) {
 }
 
 static ssize_t read_piece(int fd, char *buf, size_t size) {
-  ssize_t n;
-  while ((n = syscall(SYS_read, fd, buf, size)) < 0 && errno == EINTR) {
-  }
+  ssize_t n = TEMP_FAILURE_RETRY(syscall(SYS_read, fd, buf, size));
   return n < 0 ? -errno : n;
 }
 

@@ -8,16 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/words.h"
 #include "listing/codec.h"
-
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
-  }
-  c |= 0x20;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Replace %XX, as a word cannot have blanks, by the bytes they stand for. */
 static int unescape(char *to, size_t size, const char *from, size_t n) {
@@ -28,8 +21,8 @@ static int unescape(char *to, size_t size, const char *from, size_t n) {
     }
     to[k] = from[i];
     if (from[i] == '%') {
-      int high = i + 2 < n ? hex_digit(from[i + 1]) : -1;
-      int low = high < 0 ? -1 : hex_digit(from[i + 2]);
+      int high = i + 2 < n ? shard_hex_digit(from[i + 1]) : -1;
+      int low = high < 0 ? -1 : shard_hex_digit(from[i + 2]);
       if (low < 0 || (high == 0 && low == 0)) {
         return -1;
       }
