@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/grow.h"
+
 char *shard_spool_folder(const char *file) {
   const char *slash = strrchr(file, '/');
   return !slash ? strdup(".") : slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
@@ -68,34 +70,17 @@ static int spill_to_file(struct shard_spool *s) {
   return rc;
 }
 
-static int grow_buffer(struct shard_spool *s, size_t least) {
-  size_t room = s->room ? s->room : 4096;
-  while (room < least) {
-    room *= 2;
-  }
-  uint8_t *more = realloc(s->data, room);
+int shard_spool_add(struct shard_spool *s, const void *data, size_t size) {
+  int rc = s->filled + size > SHARD_SPOOL_MEMORY ? spill_to_file(s) : 0;
+  uint8_t *more = rc == 0 ? shard_grow(s->data, s->filled, size, &s->room, 1) : NULL;
   if (!more) {
-    return -ENOMEM;
+    return rc ? rc : -ENOMEM;
   }
   s->data = more;
-  s->room = room;
+  memcpy(s->data + s->filled, data, size);
+  s->filled += size;
+  s->size += size;
   return 0;
-}
-
-int shard_spool_add(struct shard_spool *s, const void *data, size_t size) {
-  int rc = 0;
-  if (s->filled + size > SHARD_SPOOL_MEMORY) {
-    rc = spill_to_file(s);
-  }
-  if (rc == 0 && s->filled + size > s->room) {
-    rc = grow_buffer(s, s->filled + size);
-  }
-  if (rc == 0) {
-    memcpy(s->data + s->filled, data, size);
-    s->filled += size;
-    s->size += size;
-  }
-  return rc;
 }
 
 int shard_spool_read(struct shard_spool *s,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
+#include "base/grow.h"
 #include "base/hex.h"
 #include "base/whole.h"
 #include "build/facts.h"
@@ -73,19 +74,11 @@ struct shard_writer {
 
 /* Make room for `more` bytes. */
 static int bytes_room(struct bytes *b, size_t more) {
-  if (more <= b->room - b->size) {
-    return 0;
+  uint8_t *data = shard_grow(b->data, b->size, more, &b->room, 1);
+  if (!data) {
+    return more ? -ENOMEM : 0;
   }
-  size_t room = b->room ? b->room * 2 : 4096;
-  while (room - b->size < more) {
-    room *= 2;
-  }
-  uint8_t *grown = realloc(b->data, room);
-  if (!grown) {
-    return -ENOMEM;
-  }
-  b->data = grown;
-  b->room = room;
+  b->data = data;
   return 0;
 }
 

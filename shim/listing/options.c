@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/size.h"
 #include "base/words.h"
 #include "listing/codec.h"
 
@@ -35,17 +36,12 @@ static int unescape(char *to, size_t size, const char *from, size_t n) {
 }
 
 static int parse_number(const char *value, size_t n, uint32_t max, uint32_t *out) {
-  char text[16], *end;
-  if (n == 0 || n >= sizeof(text)) {
+  char text[16] = "";
+  uint64_t number;
+  if (n >= sizeof(text) || !shard_number_parse(memcpy(text, value, n), 0, max, &number)) {
     return -1;
   }
-  memcpy(text, value, n);
-  text[n] = 0;
-  unsigned long v = strtoul(text, &end, 10);
-  if (*end || text[0] == '-' || text[0] == '+' || v > max) {
-    return -1;
-  }
-  *out = (uint32_t)v;
+  *out = (uint32_t)number;
   return 0;
 }
 
