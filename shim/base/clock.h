@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* clock.h - the kernel's clocks, for deadlines and ages: libfaketime may be preloaded, and files
  * have the kernel's times. Async-signal-safe; errno is left alone. */
-#ifndef SHARD_BASE_CLOCK_H
-#define SHARD_BASE_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ static inline int64_t shard_clock_real_ns(void) {
   shard_clock_read(CLOCK_REALTIME, &t);
   return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* hex.h - bytes as hexadecimal digits. */
-#ifndef SHARD_BASE_HEX_H
-#define SHARD_BASE_HEX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ static inline int shard_hex_digit(char c) {
   c |= 0x20;
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
-
-#endif

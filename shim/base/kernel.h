@@ -4,11 +4,9 @@
  * may say something else there: under fakeroot every file seems to be this user's, under
  * libfaketime a file that changes seems to stay as it was.
  */
-#ifndef SHARD_BASE_KERNEL_H
-#define SHARD_BASE_KERNEL_H
+#pragma once
 
 #include <fcntl.h>
-#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -26,5 +24,3 @@ static inline int shard_kernel_fstat(int fd, struct stat *st) {
 
 /* geteuid(2). */
 static inline uid_t shard_kernel_user(void) { return (uid_t)syscall(SYS_geteuid); }
-
-#endif

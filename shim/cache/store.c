@@ -22,7 +22,6 @@
 #include "host/builder.h"
 #include "host/real.h"
 #include "libshard.h"
-#include "listing/codec.h"
 #include "listing/listing.h"
 
 #define MONTH (30L * 24 * 3600) /* seconds */

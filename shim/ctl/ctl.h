@@ -4,8 +4,7 @@
  *
  * Results go to stdout, everything else to stderr.
  */
-#ifndef SHARD_CTL_CTL_H
-#define SHARD_CTL_CTL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -55,5 +54,3 @@ __attribute__((format(printf, 3, 4))) int ctl_say(int rc, const char *mark, cons
 /* Neither an error nor a warning; and a warning, which libshard.so passes on (host/builder.h). */
 #define ctl_note(...) ((void)ctl_say(CTL_DONE, CTL_MARK, __VA_ARGS__))
 #define ctl_warn(...) ((void)ctl_say(CTL_DONE, SHARD_ERROR_WARNING, __VA_ARGS__))
-
-#endif

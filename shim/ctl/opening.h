@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* opening.h - what a command's operand names, opened: a listing, or what one can be made of. */
-#ifndef SHARD_CTL_OPENING_H
-#define SHARD_CTL_OPENING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ void ctl_opening_means(struct shard_build_means *means);
  * shard_listing_open() and shard_listing_verify().
  */
 int ctl_opening_checked(const char *file, struct shard_listing **out);
-
-#endif

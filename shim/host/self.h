@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* self.h - where this library lies, and the programs that belong to it. */
-#ifndef SHARD_HOST_SELF_H
-#define SHARD_HOST_SELF_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ int shard_self_path(char *buf, size_t size);
  * line in err[err_size].
  */
 int shard_self_program(char *path, size_t size, char *err, size_t err_size);
-
-#endif

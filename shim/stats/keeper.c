@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -16,7 +15,6 @@
 #include "base/kernel.h"
 #include "base/trust.h"
 #include "base/whole.h"
-#include "base/words.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "config/pattern.h"

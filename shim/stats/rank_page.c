@@ -2,6 +2,7 @@
 #include "stats/rank_page.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,16 +8,15 @@
  * else may write to it. Nothing is left to remove, whatever kills the rank. A count is one atomic
  * addition; it may be made in a signal handler, and between (v)fork and exec.
  */
-#ifndef SHARD_STATS_RANK_PAGE_H
-#define SHARD_STATS_RANK_PAGE_H
+#pragma once
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SHARD_RANK_PAGE_MAGIC 0x316e757264726873ULL /* "shrdrun1"; other versions differ in size   \
-                                                     */
+#define SHARD_RANK_PAGE_MAGIC                                                                      \
+  0x316e757264726873ULL /* "shrdrun1"; other versions differ in size                               \
+                         */
 #define SHARD_RANK_PAGE_KINDS 2
 #define SHARD_RANK_PAGE_FOLDERS 8
 
@@ -48,5 +47,3 @@ void shard_rank_page_init(void);
 
 /* A file was opened by openat(dirfd, path, flags): counted if it is of a dataset. */
 void shard_rank_page_opened(int dirfd, const char *path, int flags);
-
-#endif

@@ -3,6 +3,7 @@
  * What the processes of a rank share: the epoch, and how many files were opened.
  * Links: stats/rank_page stats/notes
  */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

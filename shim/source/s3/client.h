@@ -6,8 +6,7 @@
  * the host's clock is wrong, it signs by the server's. One thread uses a client; it is not for a
  * forked child.
  */
-#ifndef SHARD_SOURCE_S3_CLIENT_H
-#define SHARD_SOURCE_S3_CLIENT_H
+#pragma once
 
 #include "source/s3/s3.h"
 
@@ -95,5 +94,3 @@ const char *shard_s3_client_error(const struct shard_s3_client *client);
 
 /* Requests under way are dropped. NULL is allowed. */
 void shard_s3_client_close(struct shard_s3_client *client);
-
-#endif
