@@ -3,7 +3,8 @@
  * proof.h - what the statistics of all ranks (SHARD_STATS) prove, and what is wrong with them. What
  * is read of them stays until the program ends.
  */
-#pragma once
+#ifndef SHARD_CTL_PROOF_H
+#define SHARD_CTL_PROOF_H
 
 #include <stddef.h>
 
@@ -18,3 +19,5 @@ struct shard_listing;
  */
 size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const char *listing_file,
                       struct json_object *faults, struct json_object *facts, size_t *unproven);
+
+#endif

@@ -3,7 +3,8 @@
  * guard.h - set while a thread is inside our own code. A wrapper that is called then passes the
  * call on to libc. A child of fork() has the state of the thread that forked.
  */
-#pragma once
+#ifndef SHARD_INTERPOSE_GUARD_H
+#define SHARD_INTERPOSE_GUARD_H
 
 #include <stdbool.h>
 
@@ -19,3 +20,5 @@ static inline bool shard_guard_passes(void) {
 
 /* shard_view_open() under the guard. */
 int shard_guard_open(int fd, struct shard_served **out);
+
+#endif

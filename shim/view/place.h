@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* place.h - of which root's tree a directory is, and by which path, whatever way it was reached. */
-#pragma once
+#ifndef SHARD_VIEW_PLACE_H
+#define SHARD_VIEW_PLACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,3 +28,5 @@ struct shard_place {
  */
 int shard_place_find(int fd, const struct statx *st, const struct shard_climb_root *known,
                      size_t count, struct shard_place *out);
+
+#endif
