@@ -74,7 +74,7 @@ int shard_spool_add(struct shard_spool *s, const void *data, size_t size) {
   int rc = s->filled + size > SHARD_SPOOL_MEMORY ? spill_to_file(s) : 0;
   uint8_t *more = rc == 0 ? shard_grow(s->data, s->filled, size, &s->room, 1) : NULL;
   if (!more) {
-    return rc ? rc : -ENOMEM;
+    return rc ? rc : size ? -ENOMEM : 0;
   }
   s->data = more;
   memcpy(s->data + s->filled, data, size);
