@@ -22,5 +22,13 @@ static inline int shard_kernel_fstat(int fd, struct stat *st) {
   return (int)syscall(SYS_fstat, fd, st);
 }
 
+/* openat(2), with O_CLOEXEC: a descriptor, or -1 and errno. No cancellation point, as libc's is. */
+static inline int shard_kernel_open(int at, const char *path, int flags) {
+  return (int)syscall(SYS_openat, at, path, flags | O_CLOEXEC, 0);
+}
+
+/* close(2), as above. */
+static inline void shard_kernel_close(int fd) { syscall(SYS_close, fd); }
+
 /* geteuid(2). */
 static inline uid_t shard_kernel_user(void) { return (uid_t)syscall(SYS_geteuid); }

@@ -119,12 +119,12 @@ static bool join(const char *mark, const struct shard_world *world) {
   }
   if (fd < 0 || found != nonce) {
     if (fd >= 0) {
-      shard_notes_close_file(fd);
+      shard_kernel_close(fd);
     }
     return of == as; /* the main process has ended: there is nothing to note any more */
   }
   bool mapped = shard_notes_map(fd);
-  shard_notes_close_file(fd);
+  shard_kernel_close(fd);
   if (!mapped) {
     return of == as;
   }
@@ -207,7 +207,7 @@ void shard_keeper_begin(const struct shard_world *world) {
       give_up(identity(world), text);
       return;
     }
-    shard_notes_close_file(program);
+    shard_kernel_close(program);
   }
   if (rc == 0) {
     rc = make_log(world, target);

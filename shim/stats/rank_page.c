@@ -18,7 +18,6 @@
 #include "base/words.h"
 #include "base/xxh64.h"
 #include "libshard.h"
-#include "stats/notes.h"
 
 #define MARK "LIBSHARD_RUN"
 /* Above the descriptors that a program counts on to be free. */
@@ -59,7 +58,7 @@ void shard_rank_page_init(void) {
   }
   snprintf(path, sizeof(path), "/proc/%lu/fd/%lu", pid, fd);
   /* Names in that folder are links, so O_NOFOLLOW would open none. */
-  int opened = shard_notes_open_file(path, O_RDWR | O_NOCTTY | O_NONBLOCK);
+  int opened = shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (opened >= 0) {
     /* The process may have ended, and another one have its number, of whatever user. */
     if (shard_kernel_fstat(opened, &st) == 0 && shard_trust_judge(&st, NULL) == SHARD_TRUST_GOOD &&
@@ -68,7 +67,7 @@ void shard_rank_page_init(void) {
         found[0] == SHARD_RANK_PAGE_MAGIC && found[1] == nonce) {
       atomic_store(&shard_rank_page_mapped, map(opened));
     }
-    shard_notes_close_file(opened);
+    shard_kernel_close(opened);
   }
   errno = saved;
 }
@@ -90,7 +89,7 @@ static int make(void) {
   }
   int high = fcntl(fd, F_DUPFD_CLOEXEC, LEAST_DESCRIPTOR);
   if (high >= 0) {
-    shard_notes_close_file(fd);
+    shard_kernel_close(fd);
     fd = high;
   }
   bool good = fchmod(fd, S_IRUSR | S_IWUSR) == 0 && /* all may write to a new one */
@@ -98,7 +97,7 @@ static int make(void) {
   struct shard_rank_page *page = good ? map(fd) : NULL;
   if (!page) {
     int rc = errno;
-    shard_notes_close_file(fd);
+    shard_kernel_close(fd);
     return rc;
   }
   page->nonce = (uint64_t)shard_clock_real_ns() + (uint64_t)getpid() * SHARD_XXH_PRIME1;
