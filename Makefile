@@ -32,7 +32,7 @@ BOTH := $(addprefix base/,crc32c error file filesystem path peek plain size trus
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache kept lock make named store) \
-       $(addprefix stats/,keeper notes opens run stats) \
+       $(addprefix stats/,keeper notes opens rank_page stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
        $(addprefix adapter/,adapter elements python) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
@@ -113,7 +113,7 @@ T := $(BUILD)/tests
 # Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := cache crc32c options shard permute run launcher config listing damage unchecked whole sort walk faults json nameset stream climb serve descriptors once $(addprefix s3_,accounts answers client pages providers ranges signatures splits url)
+UNIT := cache crc32c options shard permute rank_page launcher config listing damage unchecked whole sort walk faults json nameset stream climb serve descriptors once $(addprefix s3_,accounts answers client pages providers ranges signatures splits url)
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names shares forbid
 LINKED_BIN := $(T)/access

@@ -61,13 +61,6 @@ uint64_t shard_listing_count(const struct shard_listing *listing);
 ssize_t shard_listing_name(const struct shard_listing *listing, uint64_t i, char *buf, size_t size);
 
 /*
- * Copy names from position i on, each followed by NUL, as many as fit into buf[size] and at most
- * `most`. Returns how many, and in *used their bytes; errors as shard_listing_name().
- */
-ssize_t shard_listing_names(const struct shard_listing *listing, uint64_t i, size_t most, char *buf,
-                            size_t size, size_t *used);
-
-/*
  * Position of `name`. -ENOENT if the listing does not have it; -EBADMSG if a block on the way to it
  * is damaged; -ENOTSUP if the listing keeps the order of a manifest. Allocates nothing.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* adapter.h - the CPython side, if this process is a CPython. */
-#ifndef SHARD_ADAPTER_ADAPTER_H
-#define SHARD_ADAPTER_ADAPTER_H
+#pragma once
 
 /*
  * Register an audit hook (PEP 578) if the process has CPython's symbols. Costs one symbol lookup
@@ -9,5 +8,3 @@
  * worker that unpickles a handle, runs the embedded package (__init__.py).
  */
 void shard_adapter_init(void);
-
-#endif

@@ -3,8 +3,7 @@
  * python.h - CPython's functions that are used here: all of the stable ABI, and looked up by name,
  * as libshard.so is not linked to any libpython.
  */
-#ifndef SHARD_ADAPTER_PYTHON_H
-#define SHARD_ADAPTER_PYTHON_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -73,5 +72,3 @@ static inline void shard_python_end(object *reference) {
     py.Py_DecRef(reference);
   }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sources.h - the texts of the Python package _libshard; scripts/embed.sh writes them as C. */
-#ifndef SHARD_ADAPTER_SOURCES_H
-#define SHARD_ADAPTER_SOURCES_H
+#pragma once
 
 struct shard_adapter_source {
   const char *file; /* below shim/adapter, such as "dlio/argonne.py" */
@@ -10,5 +9,3 @@ struct shard_adapter_source {
 
 /* All of them, "__init__.py" included; one without a name ends the table. */
 extern const struct shard_adapter_source shard_adapter_sources[];
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* crc32c.h - CRC-32C (Castagnoli), RFC 3720 appendix B.4. */
-#ifndef SHARD_BASE_CRC32C_H
-#define SHARD_BASE_CRC32C_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ uint32_t shard_crc32c(uint32_t crc, const void *data, size_t size);
 
 /* The same without that instruction. A test compares the two. */
 uint32_t shard_crc32c_soft(uint32_t crc, const void *data, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* error.h - an error: its errno, and a line for people. */
-#ifndef SHARD_BASE_ERROR_H
-#define SHARD_BASE_ERROR_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ size_t shard_error_escape(const char *text, char *buf, size_t size);
 /* Print a line into err[size], cut off if it is too long. Returns rc. */
 __attribute__((format(printf, 4, 5))) int shard_error_set(char *err, size_t size, int rc,
                                                           const char *format, ...);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* file.h - reading small files whole, those of /proc too, whose size is not known beforehand. */
-#ifndef SHARD_BASE_FILE_H
-#define SHARD_BASE_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@
  * failure NULL and errno, of open(2), read(2) or malloc(3).
  */
 char *shard_file_read(const char *path, size_t *size);
-
-#endif

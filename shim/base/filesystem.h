@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* filesystem.h - kinds of file systems, by statfs(2)'s f_type. */
-#ifndef SHARD_BASE_FILESYSTEM_H
-#define SHARD_BASE_FILESYSTEM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ bool shard_filesystem_is_shared(const char *path);
  * is not known.
  */
 bool shard_filesystem_has_clock(unsigned type);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fnv.h - FNV-1a, 64 bits (Fowler, Noll, Vo): for names of files. An adversary can find collisions.
  */
-#ifndef SHARD_BASE_FNV_H
-#define SHARD_BASE_FNV_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ static inline uint64_t shard_fnv(uint64_t h, const void *data, size_t size) {
   }
   return h;
 }
-
-#endif

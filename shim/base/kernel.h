@@ -4,11 +4,9 @@
  * may say something else there: under fakeroot every file seems to be this user's, under
  * libfaketime a file that changes seems to stay as it was.
  */
-#ifndef SHARD_BASE_KERNEL_H
-#define SHARD_BASE_KERNEL_H
+#pragma once
 
 #include <fcntl.h>
-#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -24,7 +22,13 @@ static inline int shard_kernel_fstat(int fd, struct stat *st) {
   return (int)syscall(SYS_fstat, fd, st);
 }
 
+/* openat(2), with O_CLOEXEC: a descriptor, or -1 and errno. No cancellation point, as libc's is. */
+static inline int shard_kernel_open(int at, const char *path, int flags) {
+  return (int)syscall(SYS_openat, at, path, flags | O_CLOEXEC, 0);
+}
+
+/* close(2), as above. */
+static inline void shard_kernel_close(int fd) { syscall(SYS_close, fd); }
+
 /* geteuid(2). */
 static inline uid_t shard_kernel_user(void) { return (uid_t)syscall(SYS_geteuid); }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* path.h - comparing paths, and opening directories by paths of any length. Thread-safe. */
-#ifndef SHARD_BASE_PATH_H
-#define SHARD_BASE_PATH_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -42,5 +41,3 @@ int shard_path_open(int root, const char *path, int flags);
 
 /* fstatat(2) of such a directory; links are followed. 0, or -1 and errno. */
 int shard_path_stat(int root, const char *path, struct stat *st);
-
-#endif

@@ -5,8 +5,7 @@
  * Beyond the end of its file a mapping is a SIGBUS for whoever touches it, and the end may move at
  * any time. The kernel copies for us: for it, it is an error.
  */
-#ifndef SHARD_BASE_PEEK_H
-#define SHARD_BASE_PEEK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ bool shard_peek(void *to, const void *from, size_t size);
 
 /* The second way alone; a test compares the two. */
 bool shard_peek_by_pipe(void *to, const void *from, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* plain.h - which bytes of a text a terminal may get. Pure functions. */
-#ifndef SHARD_BASE_PLAIN_H
-#define SHARD_BASE_PLAIN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ size_t shard_plain_character(const char *p);
  * ESC [ and the like in one, and such a byte by itself.
  */
 size_t shard_plain(const char *p);
-
-#endif

@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool shard_number_parse(const char *text, uint64_t least, uint64_t most, uint64_t *number) {
+  char *end;
+  errno = 0;
+  *number = strtoull(text, &end, 10);
+  return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *number >= least && *number <= most;
+}
+
 bool shard_size_parse(const char *text, uint64_t *bytes) {
   static const char letters[] = "KMGT";
   char *end;

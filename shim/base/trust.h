@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* trust.h - whether a file is to be believed: who owns it, and who else may write to it. */
-#ifndef SHARD_BASE_TRUST_H
-#define SHARD_BASE_TRUST_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/stat.h>
@@ -27,5 +26,3 @@ enum shard_trust shard_trust_judge(const struct stat *st, const struct stat *bes
  */
 int shard_trust_product(const struct stat *st, const char *path, const char *done,
                         const struct stat *beside, const char *other, char *err, size_t size);
-
-#endif

@@ -17,16 +17,6 @@
 #define PLACES "XXXXXX"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-/* A call's result; the call is repeated as long as signals interrupt it. */
-#define AGAIN(call)                                                                                \
-  __extension__({                                                                                  \
-    int rc_;                                                                                       \
-    do {                                                                                           \
-      rc_ = (call);                                                                                \
-    } while (rc_ < 0 && errno == EINTR);                                                           \
-    rc_;                                                                                           \
-  })
-
 int shard_whole_may_replace(const char *path) {
   struct stat st;
   char link[16];
@@ -108,7 +98,7 @@ int shard_whole_finish(struct shard_whole *w) {
     return 0;
   }
   int rc = set_mode(w);
-  if (rc == 0 && w->sync == SHARD_WHOLE_SYNCED && AGAIN(fsync(w->fd)) != 0) {
+  if (rc == 0 && w->sync == SHARD_WHOLE_SYNCED && TEMP_FAILURE_RETRY(fsync(w->fd)) != 0) {
     rc = -errno;
   }
   if (close(w->fd) != 0 && rc == 0) {

@@ -10,8 +10,7 @@
  * Functions return 0 or a negative errno, print nothing and allocate nothing. One thread uses one
  * struct shard_whole. A child of fork() shares the lock, and must not call abort or publish.
  */
-#ifndef SHARD_BASE_WHOLE_H
-#define SHARD_BASE_WHOLE_H
+#pragma once
 
 #include <limits.h>
 
@@ -72,5 +71,3 @@ void shard_whole_abort(struct shard_whole *w);
  * opendir(), which would be the wrapper.
  */
 void shard_whole_remove_dead(const char *path);
-
-#endif

@@ -5,11 +5,9 @@
  * A list ends with NULL. A word's place in its list is its value in the enum. Pure functions; the
  * words are static storage.
  */
-#ifndef SHARD_BASE_WORDS_H
-#define SHARD_BASE_WORDS_H
+#pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* How the ranks share the positions of a listing. */
 enum shard_strategy { SHARD_STRATEGY_RANGE, SHARD_STRATEGY_STRIDE, SHARD_STRATEGY_HASH };
@@ -37,5 +35,3 @@ bool shard_words_alike(const char *a, const char *b);
 
 /* Print "a, b or c" into buf. Returns buf. */
 const char *shard_words_join(const char *const *words, char buf[SHARD_WORDS_ROOM]);
-
-#endif

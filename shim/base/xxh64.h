@@ -5,8 +5,7 @@
  * Little-endian machines only, as the listing file. Inline, as it is computed for every name of a
  * stream. Pure.
  */
-#ifndef SHARD_BASE_XXH64_H
-#define SHARD_BASE_XXH64_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ static inline uint64_t shard_xxh64(const void *data, size_t size, uint64_t seed)
   h = (h ^ h >> 29) * SHARD_XXH_PRIME3;
   return h ^ h >> 32;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Names fill the block from its front, each behind its inode and type if these are kept; items of
  * 16 bytes fill it from its back. Nothing is allocated. One thread at a time.
  */
-#ifndef SHARD_BUILD_BATCH_H
-#define SHARD_BUILD_BATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -122,5 +121,3 @@ static inline uint64_t shard_batch_key(const char *name, size_t length, size_t f
   }
   return __builtin_bswap64(key);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * build.h - from a source to a listing file (shardctl only).
  */
-#ifndef SHARD_BUILD_BUILD_H
-#define SHARD_BUILD_BUILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ struct shard_build_means {
 int shard_build(const struct shard_source *source, const struct shard_options *options,
                 const struct shard_build_means *means, const char *file,
                 struct shard_build_result *result, char *err, size_t size);
-
-#endif

@@ -3,34 +3,20 @@
 
 #include <string.h>
 
-/* Well-formed UTF-8 as Python decodes it: no surrogates, no overlong forms (RFC 3629). */
-static bool is_utf8(const uint8_t *p, size_t n) {
-  size_t i = 0;
-  while (i < n) {
-    uint8_t c = p[i++];
-    if (c < 0x80) {
+#include "base/plain.h"
+
+/* Well-formed UTF-8 as Python decodes it. Nothing need end the name. */
+static bool is_utf8(const char *name, size_t length) {
+  for (size_t i = 0, n = 1; i < length; i += n) {
+    char part[5] = "";
+    if ((uint8_t)name[i] < 0x80) {
+      n = 1;
       continue;
     }
-    size_t more;
-    uint8_t low = 0x80, high = 0xbf;
-    if (c >= 0xc2 && c <= 0xdf) {
-      more = 1;
-    } else if (c >= 0xe0 && c <= 0xef) {
-      more = 2;
-      low = c == 0xe0 ? 0xa0 : 0x80;
-      high = c == 0xed ? 0x9f : 0xbf;
-    } else if (c >= 0xf0 && c <= 0xf4) {
-      more = 3;
-      low = c == 0xf0 ? 0x90 : 0x80;
-      high = c == 0xf4 ? 0x8f : 0xbf;
-    } else {
+    memcpy(part, name + i, length - i < 4 ? length - i : 4);
+    n = shard_plain_character(part);
+    if (n == 0) {
       return false;
-    }
-    for (; more > 0; more--, low = 0x80, high = 0xbf) {
-      if (i >= n || p[i] < low || p[i] > high) {
-        return false;
-      }
-      i++;
     }
   }
   return true;
@@ -69,7 +55,7 @@ void shard_facts_add(struct shard_facts *f, const char *last, size_t last_length
     dot++;
   }
   /* The middle may begin or end inside a character, so the whole name is checked. */
-  if (f->high && h->utf8 && !is_utf8((const uint8_t *)name, length)) {
+  if (f->high && h->utf8 && !is_utf8(name, length)) {
     h->utf8 = 0;
   }
   if (length > h->longest) {

@@ -3,8 +3,7 @@
  * facts.h - gathers what a listing's header says of its names, as they are written (shardctl only).
  * One thread.
  */
-#ifndef SHARD_BUILD_FACTS_H
-#define SHARD_BUILD_FACTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ void shard_facts_count(struct shard_facts *f, const char *name, size_t begin, si
 
 /* All names were noted: write the rest of the facts to the header. */
 void shard_facts_end(struct shard_facts *f);
-
-#endif

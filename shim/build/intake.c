@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "build/numbered.h"
 #include "build/writer.h"
 #include "listing/codec.h"
@@ -62,18 +63,11 @@ int shard_intake_add_directory(struct shard_intake_hand *h, const struct shard_d
                                const char *path) {
   struct shard_intake *in = h->intake;
   char *copy = strdup(path);
-  int rc = copy ? 0 : -ENOMEM;
   pthread_mutex_lock(&in->mutex);
-  if (rc == 0 && in->dirs_count == in->dirs_room) {
-    size_t room = in->dirs_room ? 2 * in->dirs_room : 64;
-    struct shard_intake_directory *more = realloc(in->dirs, room * sizeof(*more));
-    if (more) {
-      in->dirs = more;
-      in->dirs_room = room;
-    } else {
-      rc = -ENOMEM;
-    }
-  }
+  struct shard_intake_directory *dirs =
+      shard_grow(in->dirs, in->dirs_count, 1, &in->dirs_room, sizeof(*dirs));
+  int rc = copy && dirs ? 0 : -ENOMEM;
+  in->dirs = dirs ? dirs : in->dirs;
   if (rc == 0) {
     in->dirs[in->dirs_count++] = (struct shard_intake_directory){*id, copy};
   } else {

@@ -9,8 +9,7 @@
  * Names are paths relative to the root of the dataset, at most SHARD_NAME_MAX - 1 bytes, in any
  * order. Functions return 0 or a negative errno; the source then stops, and returns the errno.
  */
-#ifndef SHARD_BUILD_INTAKE_H
-#define SHARD_BUILD_INTAKE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -132,5 +131,3 @@ int shard_intake_end(struct shard_intake *intake);
 
 /* What went wrong in a sorter, for people; "" if nothing. Lives as long as the sorters. */
 const char *shard_intake_sorting_error(const struct shard_intake *intake);
-
-#endif

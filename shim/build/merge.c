@@ -13,7 +13,6 @@
 
 #include "build/sorter.h"
 #include "libshard.h"
-#include "listing/codec.h"
 
 #define CHUNK_SIZE                                                                                 \
   ((size_t)64 << 10) /* fits into the CPU's cache, on its way between the threads */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* merge.h - hands sorted names from a thread that merges to the thread that writes (shardctl only).
  */
-#ifndef SHARD_BUILD_MERGE_H
-#define SHARD_BUILD_MERGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ struct shard_merged {
 int shard_merge(struct shard_sorter *sorter,
                 int (*take)(void *context, const struct shard_merged *name), void *context,
                 char *err, size_t size);
-
-#endif

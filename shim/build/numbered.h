@@ -7,8 +7,7 @@
  *
  * And names of a listing in chunks: each with its chunk's number at the front.
  */
-#ifndef SHARD_BUILD_NUMBERED_H
-#define SHARD_BUILD_NUMBERED_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ static inline size_t shard_chunked_put(char *to, const char *name, size_t length
   memcpy(to + SHARD_CHUNKED_MORE, name, length);
   return length + SHARD_CHUNKED_MORE;
 }
-
-#endif

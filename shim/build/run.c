@@ -135,10 +135,7 @@ static int read_more(const struct shard_run_merge *m, struct input *in) {
   while (left < in->room && in->from < in->to) {
     size_t want = in->room - left;
     want = (off_t)want > in->to - in->from ? (size_t)(in->to - in->from) : want;
-    ssize_t n = pread(m->fd, in->buffer + left, want, in->from);
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
+    ssize_t n = TEMP_FAILURE_RETRY(pread(m->fd, in->buffer + left, want, in->from));
     if (n <= 0) {
       return n < 0 ? -errno : -EBADMSG;
     }

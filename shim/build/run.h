@@ -8,8 +8,7 @@
  * zigzag(inode less the inode before), u8 type. Numbered names take some seven bytes each, so their
  * runs rarely need a disk. Nothing is allocated; one thread uses a run at a time.
  */
-#ifndef SHARD_BUILD_RUN_H
-#define SHARD_BUILD_RUN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ size_t shard_run_fit(const struct shard_run_merge *m, const struct shard_run *ru
  */
 int shard_run_merge(struct shard_run_merge *m, const struct shard_run *runs, size_t count,
                     shard_run_emit *emit, void *context);
-
-#endif

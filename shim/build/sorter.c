@@ -11,10 +11,10 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "build/batch.h"
 #include "build/spool.h"
 #include "libshard.h"
-#include "listing/codec.h"
 
 #define WORKERS 2
 #define BATCHES 8 /* one for each of four feeders and two workers, and two that wait */
@@ -282,15 +282,11 @@ static int note_common(struct shard_sorter *s, const struct shard_batch *b) {
 }
 
 static int add_run(struct shard_sorter *s, const struct shard_run *run) {
-  if (s->run_count == s->run_room) {
-    size_t room = s->run_room ? 2 * s->run_room : 64;
-    struct shard_run *more = realloc(s->runs, room * sizeof(*more));
-    if (!more) {
-      return fail(s, -ENOMEM, "out of memory");
-    }
-    s->runs = more;
-    s->run_room = room;
+  struct shard_run *runs = shard_grow(s->runs, s->run_count, 1, &s->run_room, sizeof(*runs));
+  if (!runs) {
+    return fail(s, -ENOMEM, "out of memory");
   }
+  s->runs = runs;
   s->runs[s->run_count++] = *run;
   return 0;
 }

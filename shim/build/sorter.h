@@ -14,8 +14,7 @@
  * bytes for each run, and one name. (A mapping and not an allocator's arena: its size alone proves
  * the bound.)
  */
-#ifndef SHARD_BUILD_SORTER_H
-#define SHARD_BUILD_SORTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ int shard_sorter_merge(struct shard_sorter *s, shard_run_emit *emit, void *conte
 
 /* What went wrong, for people; "" if nothing. Lives as long as the sorter. */
 const char *shard_sorter_error(const struct shard_sorter *s);
-
-#endif

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/grow.h"
+
 char *shard_spool_folder(const char *file) {
   const char *slash = strrchr(file, '/');
   return !slash ? strdup(".") : slash == file ? strdup("/") : strndup(file, (size_t)(slash - file));
@@ -34,10 +36,7 @@ int shard_spool_open_unnamed(const char *folder) {
 int shard_spool_write_at(int fd, const void *data, size_t size, off_t at) {
   const uint8_t *p = data;
   while (size > 0) {
-    ssize_t n = pwrite(fd, p, size, at);
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
+    ssize_t n = TEMP_FAILURE_RETRY(pwrite(fd, p, size, at));
     if (n <= 0) {
       return n < 0 ? -errno : -EIO;
     }
@@ -71,34 +70,17 @@ static int spill_to_file(struct shard_spool *s) {
   return rc;
 }
 
-static int grow_buffer(struct shard_spool *s, size_t least) {
-  size_t room = s->room ? s->room : 4096;
-  while (room < least) {
-    room *= 2;
-  }
-  uint8_t *more = realloc(s->data, room);
+int shard_spool_add(struct shard_spool *s, const void *data, size_t size) {
+  int rc = s->filled + size > SHARD_SPOOL_MEMORY ? spill_to_file(s) : 0;
+  uint8_t *more = rc == 0 ? shard_grow(s->data, s->filled, size, &s->room, 1) : NULL;
   if (!more) {
-    return -ENOMEM;
+    return rc ? rc : size ? -ENOMEM : 0;
   }
   s->data = more;
-  s->room = room;
+  memcpy(s->data + s->filled, data, size);
+  s->filled += size;
+  s->size += size;
   return 0;
-}
-
-int shard_spool_add(struct shard_spool *s, const void *data, size_t size) {
-  int rc = 0;
-  if (s->filled + size > SHARD_SPOOL_MEMORY) {
-    rc = spill_to_file(s);
-  }
-  if (rc == 0 && s->filled + size > s->room) {
-    rc = grow_buffer(s, s->filled + size);
-  }
-  if (rc == 0) {
-    memcpy(s->data + s->filled, data, size);
-    s->filled += size;
-    s->size += size;
-  }
-  return rc;
 }
 
 int shard_spool_read(struct shard_spool *s,
@@ -110,10 +92,7 @@ int shard_spool_read(struct shard_spool *s,
     rc = buffer ? 0 : -ENOMEM;
     for (uint64_t at = 0; rc == 0 && at < in_file;) {
       size_t want = in_file - at < SHARD_SPOOL_MEMORY ? in_file - at : SHARD_SPOOL_MEMORY;
-      ssize_t n = pread(s->fd, buffer, want, (off_t)at);
-      if (n < 0 && errno == EINTR) {
-        continue;
-      }
+      ssize_t n = TEMP_FAILURE_RETRY(pread(s->fd, buffer, want, (off_t)at));
       rc = n > 0 ? take(context, buffer, (size_t)n) : n < 0 ? -errno : -EIO;
       at += n > 0 ? (uint64_t)n : 0;
     }

@@ -3,8 +3,7 @@
  * spool.h - bytes that are appended now and read later: in memory while they are few, then in an
  * unnamed file (shardctl only). One thread.
  */
-#ifndef SHARD_BUILD_SPOOL_H
-#define SHARD_BUILD_SPOOL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ int shard_spool_open_unnamed(const char *folder);
 
 /* Write all of data[size] at offset `at`. 0 or negative errno. */
 int shard_spool_write_at(int fd, const void *data, size_t size, off_t at);
-
-#endif

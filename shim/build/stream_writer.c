@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "base/whole.h"
 #include "base/xxh64.h"
 #include "build/spool.h"
@@ -121,23 +122,12 @@ static int add_directory(struct directory_set *k, const char *path, size_t lengt
 
 static int append_item(struct shard_stream_writer *p, const char *name, size_t length,
                        bool directory) {
-  if (p->text_used + length > p->text_room) {
-    size_t room = p->text_room ? 2 * p->text_room : (size_t)1 << 16;
-    char *more = realloc(p->text, room);
-    if (!more) {
-      return -ENOMEM;
-    }
-    p->text = more;
-    p->text_room = room;
-  }
-  if (p->count == p->room) {
-    size_t room = p->room ? 2 * p->room : 1024;
-    struct part_item *more = realloc(p->items, room * sizeof(*more));
-    if (!more) {
-      return -ENOMEM;
-    }
-    p->items = more;
-    p->room = room;
+  char *text = shard_grow(p->text, p->text_used, length, &p->text_room, 1);
+  struct part_item *items = shard_grow(p->items, p->count, 1, &p->room, sizeof(*items));
+  p->text = text ? text : p->text;
+  p->items = items ? items : p->items;
+  if (!text || !items) {
+    return -ENOMEM;
   }
   memcpy(p->text + p->text_used, name, length);
   p->items[p->count++] = (struct part_item){p->text_used, (uint32_t)length, directory};

@@ -6,8 +6,7 @@
  * One thread. Memory: the names of one part, at most 16 MB, with 24 bytes for each name; and for
  * all parts 32 to 64 bytes for each directory.
  */
-#ifndef SHARD_BUILD_STREAM_WRITER_H
-#define SHARD_BUILD_STREAM_WRITER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ uint64_t shard_stream_writer_count(const struct shard_stream_writer *writer);
 
 /* Free the writer; the parts stay. NULL is allowed. */
 void shard_stream_writer_free(struct shard_stream_writer *writer);
-
-#endif

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
+#include "base/grow.h"
+#include "base/hex.h"
 #include "base/whole.h"
 #include "build/facts.h"
 #include "build/spool.h"
@@ -26,16 +28,6 @@
 #define RUN_LEAST 128 /* names of a run; fewer take less room in blocks */
 #define DIGEST_SIZE ((size_t)32 << 10)
 #define RESERVE_STEP ((off_t)16 << 20)
-
-/* A call's result; the call is repeated as long as signals interrupt it. */
-#define AGAIN(call)                                                                                \
-  __extension__({                                                                                  \
-    int rc_;                                                                                       \
-    do {                                                                                           \
-      rc_ = (call);                                                                                \
-    } while (rc_ != 0 && errno == EINTR);                                                          \
-    rc_;                                                                                           \
-  })
 
 /* A growing array of bytes. */
 struct bytes {
@@ -82,19 +74,11 @@ struct shard_writer {
 
 /* Make room for `more` bytes. */
 static int bytes_room(struct bytes *b, size_t more) {
-  if (more <= b->room - b->size) {
-    return 0;
+  uint8_t *data = shard_grow(b->data, b->size, more, &b->room, 1);
+  if (!data) {
+    return more ? -ENOMEM : 0;
   }
-  size_t room = b->room ? b->room * 2 : 4096;
-  while (room - b->size < more) {
-    room *= 2;
-  }
-  uint8_t *grown = realloc(b->data, room);
-  if (!grown) {
-    return -ENOMEM;
-  }
-  b->data = grown;
-  b->room = room;
+  b->data = data;
   return 0;
 }
 
@@ -766,7 +750,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   if (rc != 0) {
     goto fail;
   }
-  if (AGAIN(ftruncate(w->whole.fd, w->written)) != 0) {
+  if (TEMP_FAILURE_RETRY(ftruncate(w->whole.fd, w->written)) != 0) {
     rc = -errno;
     goto fail;
   }
@@ -774,9 +758,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   if (rc != 0) {
     goto fail;
   }
-  for (size_t i = 0; i < sizeof(h->digest); i++) {
-    sprintf(digest_hex + 2 * i, "%02x", h->digest[i]);
-  }
+  shard_hex_print(digest_hex, h->digest, sizeof(h->digest));
   *bytes = h->file_size;
   free_writer(w);
   return 0;

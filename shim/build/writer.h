@@ -5,10 +5,8 @@
  * One thread. Memory: some MB whatever the number of names, and the directories. What is written
  * behind the names waits in unnamed files beside the listing.
  */
-#ifndef SHARD_BUILD_WRITER_H
-#define SHARD_BUILD_WRITER_H
+#pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -53,5 +51,3 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
 
 /* Remove the temporary and free w. NULL is allowed. */
 void shard_writer_abort(struct shard_writer *w);
-
-#endif

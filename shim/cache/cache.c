@@ -97,10 +97,6 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
   return rc;
 }
 
-static bool same_time(struct timespec a, struct timespec b) {
-  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 /* Take the manifest's identity, once a later change is sure to change it. While it is written all
  * the time that is never: see check_unchanged(). */
 static int identify(struct shard_request *r, const char *manifest, char *err, size_t size) {
@@ -116,7 +112,7 @@ static int identify(struct shard_request *r, const char *manifest, char *err, si
     shard_clock_read(CLOCK_REALTIME, &now);
     int64_t age = (now.tv_sec - at->tv_sec) * 1000 + (now.tv_nsec - at->tv_nsec) / 1000000;
     /* Old by a server's clock, too; or seen for so long. */
-    if (age >= SKEW_MS || (k > 0 && same_time(seen, *at))) {
+    if (age >= SKEW_MS || (k > 0 && shard_clock_same(seen, *at))) {
       break;
     }
     seen = *at;
@@ -135,8 +131,8 @@ static int check_unchanged(const struct shard_request *r, struct shard_found *fo
   struct stat st;
   if (r->kind != SHARD_REQUEST_MANIFEST ||
       (shard_kernel_stat(AT_FDCWD, r->origin, &st, 0) == 0 && st.st_ino == was->st_ino &&
-       st.st_size == was->st_size && same_time(st.st_mtim, was->st_mtim) &&
-       same_time(st.st_ctim, was->st_ctim))) {
+       st.st_size == was->st_size && shard_clock_same(st.st_mtim, was->st_mtim) &&
+       shard_clock_same(st.st_ctim, was->st_ctim))) {
     return 0;
   }
   shard_listing_close(found->listing);
@@ -395,15 +391,15 @@ static bool speaks_for_host(void) {
 static int open_cached(struct shard_request *r, bool compared, struct shard_listing **out,
                        char *err, size_t size) {
   struct shard_found found = {.listing = NULL};
-  bool first = false, is_file = r->shared[0] && !shard_listings_is_object(r->shared);
   /* Where no job is known a shared file is used itself, which takes no cache. */
-  int rc = is_file && !r->pin ? look_at_file(r, &found, err, size) : 0;
+  bool first = false, looked = r->shared[0] && !shard_listings_is_object(r->shared) && !r->pin;
+  int rc = looked ? look_at_file(r, &found, err, size) : 0;
   if (rc > 0) {
     *out = found.listing;
     return 0;
   }
   rc = rc ? rc : shard_store_locate(r, err, size);
-  rc = rc ? rc : look(r, &found, err, size);
+  rc = rc ? rc : looked ? shard_store_find(r, &found, err, size) : look(r, &found, err, size);
   if (rc == SHARD_STORE_PINNED && has_job(r)) {
     tell_of_change(r, &found);
     rc = 0;

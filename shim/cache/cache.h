@@ -15,8 +15,7 @@
  * path or variable at fault and the remedy. Thread-safe; errno is left alone. They may start a
  * process (host/builder.h).
  */
-#ifndef SHARD_CACHE_CACHE_H
-#define SHARD_CACHE_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ int shard_cache_open(const struct shard_cache_source *source, struct shard_listi
  */
 int shard_cache_open_stream(const struct shard_cache_source *source, struct shard_stream **out,
                             char *err, size_t size);
-
-#endif

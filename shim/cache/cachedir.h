@@ -6,8 +6,7 @@
  * is one in which all users have files (/dev/shm, /tmp: sticky), it is the folder libshard-UID in
  * it; by default that in /dev/shm. Such a folder is open to this user alone.
  */
-#ifndef SHARD_CACHE_CACHEDIR_H
-#define SHARD_CACHE_CACHEDIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@
  * cut off if it is too long. Thread-safe; errno is left alone.
  */
 ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t errsize);
-
-#endif

@@ -13,14 +13,13 @@
  *                                txt, txt.gz or txt.zst
  *   KEY.part-NONCE.*             a bucket's listing in parts (stream.h)
  *   KEY.stream-JOB               symbolic link that says KEY.part-NONCE: what a job reads
- *   perm-KEY.perm                a shuffle or positions of the adapter's (kept.h)
+ *   perm-KEY.perm                a shuffle or positions of the adapter's (kept.c)
  *   perm-KEY.perm.tmp.PID        the same, while it is made
  *   perm-KEY.lock
  *
  * KEY is 32 hexadecimal digits (store.h); VERSION, JOB and NONCE are 16; PID is decimal.
  */
-#ifndef SHARD_CACHE_FILENAMES_H
-#define SHARD_CACHE_FILENAMES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ size_t shard_cache_name_print(enum shard_cache_kind kind, const char *key, uint6
  * (KEY, or perm-KEY); *base: of a PART, the bytes of KEY.part-NONCE. Both may be NULL.
  */
 enum shard_cache_kind shard_cache_name_parse(const char *name, size_t *group, size_t *base);
-
-#endif

@@ -6,8 +6,7 @@
  * `real` is the canonical directory that is asked for (or s3://bucket/prefix/), and `asked` the
  * options it is asked for with.
  */
-#ifndef SHARD_CACHE_JUDGE_H
-#define SHARD_CACHE_JUDGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ const char *shard_judge_remedy(int rc);
 int shard_judge_open(const char *file, const char *name, const char *real,
                      const struct shard_options *asked, struct shard_listing **out, char *err,
                      size_t size);
-
-#endif

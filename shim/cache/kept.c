@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "cache/kept.h"
-
+/*
+ * kept.c - what an adapter keeps in the node's cache, such as a permutation: bytes that one process
+ * makes, and others map (libshard.h, shard_kept_...).
+ *
+ * perm-KEY.perm is a header of SHARD_KEPT_HEADER bytes, then the bytes; perm-KEY.lock is flock'ed
+ * by the process that makes them.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +18,25 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "cache/filenames.h"
 #include "cache/lock.h"
 #include "cache/safe.h"
 #include "config/config.h"
 #include "libshard.h"
 
 #define CHUNK ((size_t)64 << 10)
+#define MAGIC "SHRDKEPT"
+#define VERSION 1
 
-_Static_assert(sizeof(struct shard_kept_header) <= SHARD_KEPT_HEADER, "there is room");
+struct header {
+  char magic[8];
+  uint32_t version;
+  uint32_t crc; /* CRC-32C of the bytes, seeded with that of this header with this field 0 */
+  uint64_t size;
+  char key[SHARD_CACHE_KEY + 7];
+};
+
+_Static_assert(sizeof(struct header) <= SHARD_KEPT_HEADER, "there is room");
 
 struct shard_kept {
   int lock, fd;
@@ -69,17 +84,17 @@ static struct shard_kept *locate(const char *key, uint64_t size, int *rc, char *
   return k;
 }
 
-static void init_header(const struct shard_kept *k, struct shard_kept_header *h) {
+static void init_header(const struct shard_kept *k, struct header *h) {
   memset(h, 0, sizeof(*h));
-  memcpy(h->magic, SHARD_KEPT_MAGIC, sizeof(h->magic));
-  h->version = SHARD_KEPT_VERSION;
+  memcpy(h->magic, MAGIC, sizeof(h->magic));
+  h->version = VERSION;
   h->size = k->size;
   memcpy(h->key, k->key, sizeof(k->key));
 }
 
 /* The checksum of the header and of the bytes in fd. 0 or a negative errno. */
 static int sum(const struct shard_kept *k, int fd, uint32_t *crc) {
-  struct shard_kept_header h;
+  struct header h;
   uint8_t *chunk = malloc(CHUNK);
   int rc = chunk ? 0 : -ENOMEM;
   init_header(k, &h);
@@ -87,13 +102,10 @@ static int sum(const struct shard_kept *k, int fd, uint32_t *crc) {
   /* Read, not mapped: that would count as this process's memory. */
   for (uint64_t at = 0; rc == 0 && at < k->size;) {
     size_t left = k->size - at < CHUNK ? (size_t)(k->size - at) : CHUNK;
-    ssize_t n = pread(fd, chunk, left, (off_t)(SHARD_KEPT_HEADER + at));
-    if (n > 0) {
-      *crc = shard_crc32c(*crc, chunk, (size_t)n);
-      at += (uint64_t)n;
-    } else if (n == 0 || errno != EINTR) {
-      rc = n == 0 ? -EBADMSG : -errno;
-    }
+    ssize_t n = TEMP_FAILURE_RETRY(pread(fd, chunk, left, (off_t)(SHARD_KEPT_HEADER + at)));
+    rc = n > 0 ? 0 : n == 0 ? -EBADMSG : -errno;
+    *crc = shard_crc32c(*crc, chunk, n > 0 ? (size_t)n : 0);
+    at += n > 0 ? (uint64_t)n : 0;
   }
   free(chunk);
   return rc;
@@ -101,7 +113,7 @@ static int sum(const struct shard_kept *k, int fd, uint32_t *crc) {
 
 /* Open what is kept, if it is whole. The descriptor or a negative errno. */
 static int open_whole(const struct shard_kept *k) {
-  struct shard_kept_header h, wanted;
+  struct header h, wanted;
   struct stat st;
   uint32_t crc;
   int fd = shard_safe_read(k->file);
@@ -178,7 +190,7 @@ int shard_kept_begin(const char *key, uint64_t size, int *fd, struct shard_kept 
 
 int shard_kept_end(struct shard_kept *k, int good, char *err, size_t errsize) {
   int saved = errno, rc = 0;
-  struct shard_kept_header h;
+  struct header h;
   uint32_t crc;
   if (good) {
     rc = sum(k, k->fd, &crc);

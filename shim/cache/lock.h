@@ -9,8 +9,7 @@
  * Lock files are this user's alone (0600): whoever can open one, if only for reading, can lock it,
  * and hold up all who want it.
  */
-#ifndef SHARD_CACHE_LOCK_H
-#define SHARD_CACHE_LOCK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ void shard_lock_release(int lock);
 
 /* Remove the file, if nobody has the lock. */
 void shard_lock_remove(const char *file);
-
-#endif

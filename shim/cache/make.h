@@ -6,8 +6,7 @@
  * It has the flock on KEY.lock. shardctl inherits that (host/builder.h), so it is held while either
  * lives, and gone when both have died: then the next process makes it.
  */
-#ifndef SHARD_CACHE_MAKE_H
-#define SHARD_CACHE_MAKE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ struct shard_making {
  */
 int shard_make(const struct shard_request *r, struct shard_making *m, const char *file, char *err,
                size_t size);
-
-#endif

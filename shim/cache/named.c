@@ -25,7 +25,6 @@
 #include "config/pattern.h"
 #include "host/real.h"
 #include "libshard.h"
-#include "listing/codec.h"
 #include "listing/listing.h"
 
 #define SUFFIX ".listing"

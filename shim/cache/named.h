@@ -3,8 +3,7 @@
  * named.h - what SHARD_LISTING names: files, folders and objects (s3://bucket/key) of listings that
  * all ranks share (config/listings.h); or a listing or manifest of the rank's own.
  */
-#ifndef SHARD_CACHE_NAMED_H
-#define SHARD_CACHE_NAMED_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ int shard_named_open_own(const struct shard_request *r, const char *list,
  */
 int shard_named_get(const struct shard_request *r, const char *name, char file[PATH_MAX], char *err,
                     size_t size);
-
-#endif

@@ -7,8 +7,7 @@
  * looked at: a regular file, of this user or of root, to which nobody else may write. Opening waits
  * for nobody: a pipe is refused.
  */
-#ifndef SHARD_CACHE_SAFE_H
-#define SHARD_CACHE_SAFE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ int shard_safe_read(const char *path);
 
 /* Open a listing so. 0, or a negative errno, of shard_listing_open() too. */
 int shard_safe_listing(const char *path, struct shard_listing **out);
-
-#endif

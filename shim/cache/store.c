@@ -22,7 +22,6 @@
 #include "host/builder.h"
 #include "host/real.h"
 #include "libshard.h"
-#include "listing/codec.h"
 #include "listing/listing.h"
 
 #define MONTH (30L * 24 * 3600) /* seconds */
@@ -213,19 +212,17 @@ static char *pin_link(const struct shard_request *r) {
 /* As open_link(). */
 static int find_pinned(const struct shard_request *r, const char *link, struct shard_found *found) {
   struct stat st;
+  found->listing = NULL;
   if (r->pin == r->job) {
     int rc = open_link(r, link, found);
     /* One that is older than what is asked for is of an earlier program of the job. */
     return rc > 0 ? keep_if(!r->since || is_listed_since(found->listing, r->since), found) : rc;
   }
-  bool young = link && shard_kernel_stat(AT_FDCWD, link, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-               shard_store_is_fresh(&st);
-  int rc = young || !link ? open_link(r, link, found) : 0;
-  rc = rc > 0 ? keep_if(is_true(r, found->listing), found) : rc;
-  if (rc == 0 && link) {
-    unlink(link);
+  if (link && shard_kernel_stat(AT_FDCWD, link, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+    return errno == ENOENT ? 0 : -errno;
   }
-  return rc;
+  int rc = !link || shard_store_is_fresh(&st) ? open_link(r, link, found) : 0;
+  return rc > 0 ? keep_if(is_true(r, found->listing), found) : rc;
 }
 
 int shard_store_find(const struct shard_request *r, struct shard_found *found, char *err,
@@ -246,7 +243,7 @@ int shard_store_find(const struct shard_request *r, struct shard_found *found, c
 bool shard_store_is_pinned(const struct shard_request *r) {
   struct shard_found found;
   char *link = r->pin ? pin_link(r) : NULL;
-  bool there = open_link(r, link, &found) > 0;
+  bool there = find_pinned(r, link, &found) > 0;
   free(link);
   shard_listing_close(found.listing);
   return there;
@@ -267,10 +264,13 @@ void shard_store_say_digest(const struct shard_request *r, const struct shard_li
 /* 1: made. 0: this user may not write to the cache, and so can make no listing either: it has what
  * is current for all. Or a negative errno. */
 static int make_pin(const struct shard_request *r, const char *name, const char *link) {
-  if (symlink(name, link) == 0) {
+  /* Of another pin than a job one that is old is replaced: the lock is ours. */
+  int rc = r->pin != r->job           ? shard_store_link(r, name, strrchr(link, '/') + 1)
+           : symlink(name, link) == 0 ? 0
+                                      : -errno;
+  if (rc == 0) {
     return 1;
   }
-  int rc = -errno;
   bool closed = euidaccess(r->cache, W_OK) != 0 && (errno == EROFS || errno == EACCES);
   return closed ? 0 : rc;
 }

@@ -6,8 +6,7 @@
  * Reading needs no lock: a listing never changes, and links are renamed into place. What puts a
  * listing there, or removes leftovers, holds the lock of its key (make.h); pinning does not.
  */
-#ifndef SHARD_CACHE_STORE_H
-#define SHARD_CACHE_STORE_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -141,5 +140,3 @@ void shard_store_remove_leftovers(const struct shard_request *r);
 /* Warn of a listing, whose digest tells it apart. */
 void shard_store_say_digest(const struct shard_request *r, const struct shard_listing *listing,
                             const char *what);
-
-#endif

@@ -13,8 +13,7 @@
  * died. A name is in one part only, and so is a directory on the way to names: in the first part
  * that has a name below it. A part never changes.
  */
-#ifndef SHARD_CACHE_STREAM_H
-#define SHARD_CACHE_STREAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void shard_stream_close(struct shard_stream *stream);
  */
 int shard_stream_next(struct shard_stream *stream, bool wait, const struct shard_stream_part **part,
                       char *err, size_t size);
-
-#endif

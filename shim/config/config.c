@@ -95,18 +95,9 @@ static bool take_word(const struct variable *v, const char *value) {
   return place >= 0 && store_number(v, v->least + (unsigned)place);
 }
 
-/* A decimal number in [least, most]. */
-static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *out) {
-  char *end;
-  errno = 0;
-  unsigned long long n = strtoull(value, &end, 10);
-  *out = n;
-  return value[0] >= '0' && value[0] <= '9' && !*end && !errno && n >= least && n <= most;
-}
-
 static bool take_number(const struct variable *v, const char *value) {
   uint64_t n;
-  return parse_number(value, v->least, v->most, &n) && store_number(v, n);
+  return shard_number_parse(value, v->least, v->most, &n) && store_number(v, n);
 }
 
 static bool take_size(const struct variable *v, const char *value) {
@@ -153,7 +144,7 @@ static bool take_datasets(const struct variable *v, const char *value) {
 static bool take_epoch(const struct variable *v, const char *value) {
   uint64_t n;
   config.epoch_auto = strcmp(value, "auto") == 0;
-  return config.epoch_auto || (parse_number(value, 0, 1ULL << 62, &n) && store_number(v, n));
+  return config.epoch_auto || (shard_number_parse(value, 0, 1ULL << 62, &n) && store_number(v, n));
 }
 
 /* Percent signs of the directory are doubled. */

@@ -6,8 +6,7 @@
  * The values are copied, as a host may overwrite its environment later. Nothing is allocated.
  * Once shard_config_init() has returned, any thread and forked child may read them.
  */
-#ifndef SHARD_CONFIG_CONFIG_H
-#define SHARD_CONFIG_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ struct shard_config_variable {
 
 /* Describe the variable at a place of the table. false past the end. */
 bool shard_config_describe(size_t place, struct shard_config_variable *out);
-
-#endif

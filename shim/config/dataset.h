@@ -3,8 +3,7 @@
  * dataset.h - SHARD_DATASET's value as a list, and which datasets lie inside others. Pure
  * functions on texts; they open no file.
  */
-#ifndef SHARD_CONFIG_DATASET_H
-#define SHARD_CONFIG_DATASET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ const char *shard_dataset_inside(const char *inner, const char *outer);
  */
 size_t shard_dataset_find_inside(const char *const *roots, size_t count, size_t outer,
                                  const char **inside, size_t most);
-
-#endif

@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "config/config.h"
 #include "libshard.h"
 
@@ -186,13 +187,11 @@ static const char *get_value(const char *name) {
 
 /* Parse a non-negative number. 0, or -EINVAL and a line that names the variable. */
 static int parse_number(const char *name, const char *value, int *out, char *err, size_t size) {
-  char *end;
-  errno = 0;
-  long v = strtol(value, &end, 10);
-  if (value[0] < '0' || value[0] > '9' || *end || errno || v > INT_MAX) {
+  uint64_t number;
+  if (!shard_number_parse(value, 0, INT_MAX, &number)) {
     return shard_error_set(err, size, -EINVAL, "%s='%.32s' is not a number from 0 on", name, value);
   }
-  *out = (int)v;
+  *out = (int)number;
   return 0;
 }
 

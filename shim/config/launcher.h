@@ -5,8 +5,7 @@
  * Each call reads the environment and /proc anew; nothing is kept. Thread-safe as getenv(3) is.
  * errno is left alone.
  */
-#ifndef SHARD_CONFIG_LAUNCHER_H
-#define SHARD_CONFIG_LAUNCHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ struct shard_launcher_variable {
 
 /* List all of them, each name once. Returns how many. */
 size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VARIABLES]);
-
-#endif

@@ -2,7 +2,6 @@
 #include "config/listings.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "config/pattern.h"

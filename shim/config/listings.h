@@ -6,8 +6,7 @@
  * folders and objects (s3://bucket/key) of listings that all ranks share, separated by ':', with
  * %d for the dataset's name, %: for a colon and %% for a percent sign.
  */
-#ifndef SHARD_CONFIG_LISTINGS_H
-#define SHARD_CONFIG_LISTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ const char *shard_listings_fault(const char *list);
  */
 size_t shard_listings_make_absolute(const char *list, const char *directory, char *buf,
                                     size_t size);
-
-#endif

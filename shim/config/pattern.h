@@ -3,8 +3,7 @@
  * pattern.h - paths with %r (rank), %e (epoch), %d (dataset) and %% (a percent sign), and which
  * paths name manifests. Pure functions.
  */
-#ifndef SHARD_CONFIG_PATTERN_H
-#define SHARD_CONFIG_PATTERN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ const char *shard_pattern_manifest_suffix(const char *file);
 /* Whether the file's name, or file[length], is that of a manifest. */
 bool shard_pattern_is_manifest(const char *file);
 bool shard_pattern_names_manifest(const char *file, size_t length);
-
-#endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/arguments.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -13,13 +11,6 @@
 #define OPTIONS_MOST 30
 
 struct ctl_arguments ctl_given;
-
-bool ctl_arguments_number(const char *text, uint64_t most, uint64_t *out) {
-  char *end;
-  errno = 0;
-  *out = strtoull(text, &end, 10);
-  return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *out <= most;
-}
 
 int ctl_arguments_refuse(const struct ctl_option *of) {
   return ctl_usage("--%s takes %s, not '%s'", of->name, of->takes, optarg);
@@ -46,8 +37,8 @@ static int take(const struct ctl_option *o, const char *command) {
     return o->take(o);
   }
   bool counted = o->count && ctl_human_count_parse(optarg, o->number);
-  if (o->number && ((!counted && !ctl_arguments_number(optarg, o->most, o->number)) ||
-                    *o->number < o->least || *o->number > o->most)) {
+  if (o->number && (counted ? *o->number < o->least || *o->number > o->most
+                            : !shard_number_parse(optarg, o->least, o->most, o->number))) {
     return ctl_arguments_refuse(o);
   }
   if (o->bytes && (!shard_size_parse(optarg, o->bytes) || *o->bytes < o->least)) {

@@ -5,8 +5,7 @@
  * -h and --help, which all commands have, print the usage. Not thread-safe, as getopt_long() is
  * not.
  */
-#ifndef SHARD_CTL_ARGUMENTS_H
-#define SHARD_CTL_ARGUMENTS_H
+#pragma once
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -88,10 +87,5 @@ uint64_t ctl_arguments_key(void);
 /* A strategy's word, up to that which is of->most. */
 int ctl_arguments_strategy(const struct ctl_option *of);
 
-/* Decimal digits, at most `most`; false if text is anything else. */
-bool ctl_arguments_number(const char *text, uint64_t most, uint64_t *out);
-
 /* Say what the option takes. */
 int ctl_arguments_refuse(const struct ctl_option *of);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/buckets.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +8,6 @@
 #include "build/build.h"
 #include "config/config.h"
 #include "ctl/ctl.h"
-#include "libshard.h"
 #include "listing/codec.h"
 #include "listing/options.h"
 #include "source/s3/bucket.h"

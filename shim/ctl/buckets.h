@@ -2,8 +2,7 @@
 /*
  * buckets.h - a bucket as the source of a command, and objects in it.
  */
-#ifndef SHARD_CTL_BUCKETS_H
-#define SHARD_CTL_BUCKETS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ struct ctl_buckets_file {
   const char *url, *file;
 };
 int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool only_new);
-
-#endif

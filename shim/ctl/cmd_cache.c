@@ -24,11 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/size.h"
 #include "cache/cachedir.h"
 #include "cache/filenames.h"
 #include "cache/stream.h"
-#include "config/config.h"
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"

@@ -176,8 +176,7 @@ static void run(struct run *r, char *const argv[], const char *const *variables,
   if (n > 0) {
     kill(-pid, SIGKILL);
   }
-  while (waitpid(pid, &r->status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(pid, &r->status, 0));
   r->status = n > 0 ? -1 : r->status;
   while (used > 0 && r->out[used - 1] == '\n') {
     used--;

@@ -2,8 +2,6 @@
 /*
  * cmd_get.c - shardctl get: a listing or manifest from a bucket, whole and checked, or not at all.
  */
-#include <stdio.h>
-#include <string.h>
 
 #include "config/pattern.h"
 #include "ctl/arguments.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/whole.h"
 #include "build/build.h"
@@ -323,12 +323,6 @@ static uint64_t peak_memory(void) {
   return kilobytes * 1024;
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static int print_result(const struct shard_build_result *result, double seconds) {
   if (!ctl_given.json) {
     printf("%llu entries, %llu bytes, %.3f s\n", (unsigned long long)result->entries,
@@ -363,9 +357,9 @@ static int run(char **operands) {
   int rc = choose_options();
   rc = rc == CTL_DONE ? check_buckets() : rc;
   rc = rc == CTL_DONE ? choose_file() : rc;
-  double begin = now();
+  double begin = shard_clock_seconds();
   rc = rc == CTL_DONE ? make(&result) : rc;
-  rc = rc == CTL_DONE ? print_result(&result, now() - begin) : rc;
+  rc = rc == CTL_DONE ? print_result(&result, shard_clock_seconds() - begin) : rc;
   ctl_scratch_remove(&x.scratch);
   return rc;
 }

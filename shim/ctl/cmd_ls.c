@@ -11,7 +11,6 @@
 #include "ctl/human.h"
 #include "ctl/opening.h"
 #include "libshard.h"
-#include "listing/codec.h"
 #include "listing/listing.h"
 #include "shard/shard.h"
 

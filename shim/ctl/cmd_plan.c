@@ -39,12 +39,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/size.h"
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
-#include "libshard.h"
 #include "listing/format.h"
 
 #define VERSIONS "mlcommons, mlcommons-f, mlcommons-skip, main, v1.0 or 2.0.0"

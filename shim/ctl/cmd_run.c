@@ -20,6 +20,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/size.h"
 #include "config/dataset.h"
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
@@ -452,8 +453,8 @@ static int take_dataset(const struct ctl_option *of) {
 }
 
 static int take_epoch(const struct ctl_option *of) {
-  bool good =
-      strcmp(optarg, "auto") == 0 || ctl_arguments_number(optarg, CTL_EPOCH_MOST, &ctl_given.epoch);
+  bool good = strcmp(optarg, "auto") == 0 ||
+              shard_number_parse(optarg, 0, CTL_EPOCH_MOST, &ctl_given.epoch);
   return good ? CTL_DONE : ctl_arguments_refuse(of);
 }
 

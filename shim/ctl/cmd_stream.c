@@ -127,14 +127,10 @@ static int start(struct stream *s) {
     _exit(list(s));
   }
   close(told[1]);
-  ssize_t n;
-  while ((n = read(told[0], &byte, 1)) < 0 && errno == EINTR) {
-  }
-  if (n == 1) {
+  if (TEMP_FAILURE_RETRY(read(told[0], &byte, 1)) == 1) {
     return CTL_DONE;
   }
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
   if (WIFSIGNALED(status)) {
     raise(WTERMSIG(status)); /* the caller is to see it */
   }

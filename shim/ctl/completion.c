@@ -1,33 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-#include "ctl/completion.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
 
-static const struct command {
-  const char *name, *summary;
-  const struct ctl_command *command;
-} commands[] = {
-#define COMMAND(name, checks, operands, summary) {#name, summary, &ctl_cmd_##name},
-#include "ctl/commands.def"
-#undef COMMAND
-};
-
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
 static const struct ctl_option help = {.name = "help", .flag = &ctl_given.json}; /* all have it */
 
-/* The i-th option of a command; NULL behind the last one. */
-static const struct ctl_option *option_at(const struct command *c, size_t i) {
-  const struct ctl_option *o = c->command->options;
-  size_t count = 0;
-  while (o[count].name || o[count].letter) {
-    count++;
+/* Print each option of a command. */
+static void print_options(const struct ctl_entry *c,
+                          void (*print)(const struct ctl_entry *c, const struct ctl_option *o)) {
+  for (const struct ctl_option *o = c->command->options; o->name || o->letter; o++) {
+    print(c, o);
   }
-  return i < count ? &o[i] : i == count ? &help : NULL;
+  print(c, &help);
 }
 
 /* A summary as one line between single quotes, without a character that stands for something there.
@@ -42,30 +28,31 @@ static void print_summary(const char *text, char left_out) {
   }
 }
 
+static void print_bash_option(const struct ctl_entry *c, const struct ctl_option *o) {
+  (void)c;
+  if (o->name) {
+    printf("--%s ", o->name);
+  } else {
+    printf("-%c ", o->letter);
+  }
+}
+
 static void print_bash(void) {
   fputs("_shardctl() {\n"
         "  local word=${COMP_WORDS[COMP_CWORD]} words=\n"
         "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
         "    words='",
         stdout);
-  for (size_t i = 0; i < COMMANDS; i++) {
-    printf("%s ", commands[i].name);
+  for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
+    printf("%s ", c->name);
   }
   fputs("--help --version'\n"
         "  else\n"
         "    case ${COMP_WORDS[1]} in\n",
         stdout);
-  for (size_t i = 0; i < COMMANDS; i++) {
-    printf("    %s) words='", commands[i].name);
-    const struct ctl_option *o;
-    for (size_t k = 0; (o = option_at(&commands[i], k)); k++) {
-      fputs(k ? " " : "", stdout);
-      if (o->name) {
-        printf("--%s", o->name);
-      } else {
-        printf("-%c", o->letter);
-      }
-    }
+  for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
+    printf("    %s) words='", c->name);
+    print_options(c, print_bash_option);
     fputs("' ;;\n", stdout);
   }
   fputs("    esac\n"
@@ -79,15 +66,26 @@ static void print_bash(void) {
         stdout);
 }
 
+static void print_zsh_option(const struct ctl_entry *c, const struct ctl_option *o) {
+  const char *argument = o->flag ? "" : ":argument:_files";
+  (void)c;
+  if (o->letter) {
+    printf(" '-%c%s'", o->letter, argument);
+  }
+  if (o->name) {
+    printf(" '--%s%s'", o->name, argument);
+  }
+}
+
 static void print_zsh(void) {
   fputs("#compdef shardctl\n"
         "if (( CURRENT == 2 )); then\n"
         "  local -a commands\n"
         "  commands=(\n",
         stdout);
-  for (size_t i = 0; i < COMMANDS; i++) {
-    printf("    '%s:", commands[i].name);
-    print_summary(commands[i].summary, ':');
+  for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
+    printf("    '%s:", c->name);
+    print_summary(c->summary, ':');
     fputs("'\n", stdout);
   }
   fputs("  )\n"
@@ -96,39 +94,31 @@ static void print_zsh(void) {
         "fi\n"
         "case $words[2] in\n",
         stdout);
-  for (size_t i = 0; i < COMMANDS; i++) {
-    printf("%s) _arguments", commands[i].name);
-    const struct ctl_option *o;
-    for (size_t k = 0; (o = option_at(&commands[i], k)); k++) {
-      const char *argument = o->flag ? "" : ":argument:_files";
-      if (o->letter) {
-        printf(" '-%c%s'", o->letter, argument);
-      }
-      if (o->name) {
-        printf(" '--%s%s'", o->name, argument);
-      }
-    }
+  for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
+    printf("%s) _arguments", c->name);
+    print_options(c, print_zsh_option);
     fputs(" '*:file:_files' ;;\n", stdout);
   }
   fputs("esac\n", stdout);
 }
 
+static void print_fish_option(const struct ctl_entry *c, const struct ctl_option *o) {
+  printf("complete -c shardctl -n '__fish_seen_subcommand_from %s'", c->name);
+  if (o->letter) {
+    printf(" -s %c", o->letter);
+  }
+  if (o->name) {
+    printf(" -l %s", o->name);
+  }
+  puts(o->flag ? "" : " -r");
+}
+
 static void print_fish(void) {
-  for (size_t i = 0; i < COMMANDS; i++) {
-    printf("complete -c shardctl -n __fish_use_subcommand -a %s -d '", commands[i].name);
-    print_summary(commands[i].summary, 0);
+  for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
+    printf("complete -c shardctl -n __fish_use_subcommand -a %s -d '", c->name);
+    print_summary(c->summary, 0);
     fputs("'\n", stdout);
-    const struct ctl_option *o;
-    for (size_t k = 0; (o = option_at(&commands[i], k)); k++) {
-      printf("complete -c shardctl -n '__fish_seen_subcommand_from %s'", commands[i].name);
-      if (o->letter) {
-        printf(" -s %c", o->letter);
-      }
-      if (o->name) {
-        printf(" -l %s", o->name);
-      }
-      puts(o->flag ? "" : " -r");
-    }
+    print_options(c, print_fish_option);
   }
 }
 

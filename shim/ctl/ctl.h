@@ -4,8 +4,9 @@
  *
  * Results go to stdout, everything else to stderr.
  */
-#ifndef SHARD_CTL_CTL_H
-#define SHARD_CTL_CTL_H
+#pragma once
+
+#include <stdbool.h>
 
 #include "base/error.h"
 
@@ -28,6 +29,17 @@ struct ctl_command {
 #include "ctl/commands.def"
 #undef COMMAND
 
+/* All of them, in the order of --help; the last one has no name. */
+struct ctl_entry {
+  const char *name, *operands, *summary;
+  const struct ctl_command *command;
+  bool checks; /* a wrong SHARD_ variable ends it at once */
+};
+extern const struct ctl_entry ctl_entries[];
+
+/* Print how bash, zsh or fish complete them. An exit status; CTL_USAGE after a message. */
+int ctl_completion_print(const char *shell);
+
 /*
  * A message: its mark, the text and a newline to stderr, control characters as \xHH, so that it
  * stays one line. Returns rc.
@@ -42,5 +54,3 @@ __attribute__((format(printf, 3, 4))) int ctl_say(int rc, const char *mark, cons
 /* Neither an error nor a warning; and a warning, which libshard.so passes on (host/builder.h). */
 #define ctl_note(...) ((void)ctl_say(CTL_DONE, CTL_MARK, __VA_ARGS__))
 #define ctl_warn(...) ((void)ctl_say(CTL_DONE, SHARD_ERROR_WARNING, __VA_ARGS__))
-
-#endif

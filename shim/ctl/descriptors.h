@@ -6,8 +6,7 @@
  * It closes them itself, first of all: posix_spawn can do so since glibc 2.34 only, and a list of
  * them, made in the host, would miss what its other threads open meanwhile.
  */
-#ifndef SHARD_CTL_DESCRIPTORS_H
-#define SHARD_CTL_DESCRIPTORS_H
+#pragma once
 
 /*
  * Close every descriptor from `first` on: by close_range (Linux 5.9), else by /proc/self/fd, else
@@ -15,5 +14,3 @@
  * kernel's own default. `without`: how many of these ways are passed over, for tests. errno stays.
  */
 void ctl_close_from(int first, unsigned without);
-
-#endif

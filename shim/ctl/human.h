@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* human.h - numbers and lines written for people. */
-#ifndef SHARD_CTL_HUMAN_H
-#define SHARD_CTL_HUMAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ bool ctl_human_count_parse(const char *text, uint64_t *count);
  * one line.
  */
 __attribute__((format(printf, 1, 2))) void ctl_human_line(const char *format, ...);
-
-#endif

@@ -5,8 +5,7 @@
  * Values are added to an object under a key, or to an array with key NULL. Without memory a value
  * is lost, and ctl_json_print() says so. One thread.
  */
-#ifndef SHARD_CTL_JSON_H
-#define SHARD_CTL_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void ctl_json_add_sum(struct json_object *to, const char *key, uint64_t sum, boo
 
 /* Print it on one line, and free it. CTL_DONE, or CTL_FAILED after a message. */
 int ctl_json_print(struct json_object *value, FILE *out);
-
-#endif

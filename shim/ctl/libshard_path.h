@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* libshard_path.h - where libshard.so lies, as shardctl sees it. */
-#ifndef SHARD_CTL_LIBSHARD_PATH_H
-#define SHARD_CTL_LIBSHARD_PATH_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -24,5 +23,3 @@ bool ctl_libshard_path_preloaded(char path[PATH_MAX]);
 
 /* Whether two paths lead to one file. */
 bool ctl_libshard_path_same(const char *a, const char *b);
-
-#endif

@@ -14,27 +14,21 @@
 
 #include "config/config.h"
 #include "ctl/arguments.h"
-#include "ctl/completion.h"
 #include "ctl/ctl.h"
 #include "ctl/descriptors.h"
 #include "host/builder.h"
 #include "libshard.h"
 
-static const struct command {
-  const char *name, *operands, *summary;
-  const struct ctl_command *command;
-  bool checks;
-} commands[] = {
+const struct ctl_entry ctl_entries[] = {
 #define COMMAND(name, checks, operands, summary)                                                   \
   {#name, operands, summary, &ctl_cmd_##name, checks},
 #include "ctl/commands.def"
 #undef COMMAND
-};
+    {NULL}};
 
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 #define COLUMN 22 /* where summaries begin */
 
-static void print_command(const struct command *c, FILE *out) {
+static void print_command(const struct ctl_entry *c, FILE *out) {
   int used = fprintf(out, "  %s%s%s", c->name, *c->operands ? " " : "", c->operands);
   if (used >= COLUMN) {
     fputc('\n', out);
@@ -50,8 +44,8 @@ static void print_command(const struct command *c, FILE *out) {
 
 static void print_help(FILE *out) {
   fputs("Usage: shardctl COMMAND [OPTIONS]\n\nCommands:\n", out);
-  for (size_t i = 0; i < COMMANDS; i++) {
-    print_command(&commands[i], out);
+  for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
+    print_command(c, out);
   }
   fputs("\nshardctl COMMAND --help tells the options. --version prints the version,\n"
         "--completion bash|zsh|fish what makes a shell complete commands and options.\n"
@@ -112,7 +106,7 @@ static int finish(void) {
 }
 
 /* argv[0] is its name. Returns its exit status. */
-static int run(const struct command *c, int argc, char **argv) {
+static int run(const struct ctl_entry *c, int argc, char **argv) {
   int rc = c->checks ? read_variables(argc, argv) : CTL_DONE;
   rc = rc == CTL_DONE ? ctl_arguments_parse(c->command, argc, argv) : rc;
   rc = rc == CTL_GO_ON ? c->command->run(argv + optind) : rc;
@@ -155,9 +149,9 @@ int main(int argc, char **argv) {
     int rc = ctl_completion_print(argc == 3 ? argv[2] : NULL);
     return rc == CTL_DONE ? finish() : rc;
   }
-  for (size_t i = 0; i < COMMANDS; i++) {
-    if (strcmp(word, commands[i].name) == 0) {
-      return run(&commands[i], argc - 1, argv + 1);
+  for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
+    if (strcmp(word, c->name) == 0) {
+      return run(c, argc - 1, argv + 1);
     }
   }
   return ctl_usage("there is no command '%s'; shardctl --help lists them", word);

@@ -5,10 +5,8 @@
  * Parts of a listing have each of its names once if their numbers and their sums add up to the
  * listing's. By chance that also happens in one case of 2^64.
  */
-#ifndef SHARD_CTL_NAMESET_H
-#define SHARD_CTL_NAMESET_H
+#pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,5 +33,3 @@ struct ctl_nameset_share {
 int ctl_nameset_sum(const struct shard_listing *listing, const char *const *inside,
                     size_t inside_count, struct ctl_nameset *whole,
                     struct ctl_nameset_share *shares, size_t count);
-
-#endif

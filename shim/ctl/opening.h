@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* opening.h - what a command's operand names, opened: a listing, or what one can be made of. */
-#ifndef SHARD_CTL_OPENING_H
-#define SHARD_CTL_OPENING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ struct shard_listing;
  * to be closed; or another status after a message.
  */
 int ctl_opening(const char *what, bool manifest, struct shard_listing **out);
-
-#endif

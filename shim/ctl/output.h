@@ -3,8 +3,7 @@
  * output.h - a command's output file, which appears whole or not at all (base/whole.h), with
  * messages. Each function returns CTL_DONE, or CTL_FAILED after a message.
  */
-#ifndef SHARD_CTL_OUTPUT_H
-#define SHARD_CTL_OUTPUT_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ int ctl_output_print(struct ctl_output *o, int (*print)(void *context, FILE *out
 
 /* Put it in its place, or remove it. After CTL_FAILED it is removed. */
 int ctl_output_end(struct ctl_output *o, bool keep);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* python.h - the benchmark's interpreter, started by shardctl to look at what it would import. */
-#ifndef SHARD_CTL_PYTHON_H
-#define SHARD_CTL_PYTHON_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ bool ctl_python_clean_path(void);
 #define CTL_PYTHON_LESS                                                                            \
   "PYTHONPATH's entries that are not absolute were left out, for they lead to the working "        \
   "directory"
-
-#endif

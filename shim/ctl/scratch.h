@@ -6,8 +6,7 @@
  * What names take beyond SHARD_BUILD_MEMORY goes to SHARD_TMPDIR, else TMPDIR, too; but in their
  * place beside the listing (build/build.h), which may be larger than /tmp.
  */
-#ifndef SHARD_CTL_SCRATCH_H
-#define SHARD_CTL_SCRATCH_H
+#pragma once
 
 struct ctl_scratch {
   char *path; /* NULL: there is none */
@@ -22,5 +21,3 @@ int ctl_scratch_make(struct ctl_scratch *scratch);
 
 /* Remove it with all files in it. Nothing is done if there is none. */
 void ctl_scratch_remove(struct ctl_scratch *scratch);
-
-#endif

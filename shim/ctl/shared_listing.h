@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* shared_listing.h - shardctl index --share: one listing, an object or a file, for all nodes. */
-#ifndef SHARD_CTL_SHARED_LISTING_H
-#define SHARD_CTL_SHARED_LISTING_H
+#pragma once
 
 struct shard_listing;
 struct shard_options;
@@ -24,5 +23,3 @@ int ctl_shared_listing_find(const char *url, const char *source,
 
 /* Put a listing into a file that all nodes see, whole. CTL_DONE, or CTL_FAILED after a message. */
 int ctl_shared_listing_put(const struct shard_listing *listing, const char *file);
-
-#endif

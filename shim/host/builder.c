@@ -207,10 +207,7 @@ static void take_words(struct shard_builder *b, size_t *used) {
  * have done that. */
 static bool has_ended(pid_t pid) {
   siginfo_t info = {0};
-  int rc;
-  do {
-    rc = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
-  } while (rc != 0 && errno == EINTR);
+  long rc = TEMP_FAILURE_RETRY(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT));
   if (rc != 0 && errno != ECHILD) { /* waitid(2) is forbidden: then nobody learns how it ended */
     return waitpid(pid, NULL, WNOHANG) != 0;
   }
@@ -262,21 +259,19 @@ enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadl
                                           bool (*enough)(void *context), void *context) {
   enum shard_builder_end end = hear(b, deadline, enough, context);
   int status = 0;
-  pid_t got;
   if (b->errors >= 0) {
     close(b->errors);
     b->errors = -1;
   }
-  if (end != SHARD_BUILDER_DONE) {
-    kill(-b->pid, SIGKILL);
+  /* One that shard_builder_run() has started leads no group. */
+  if (end != SHARD_BUILDER_DONE && kill(-b->pid, SIGKILL) != 0) {
+    kill(b->pid, SIGKILL);
   }
   /* One that hangs in the kernel outlives even a kill: it is not waited for. */
   for (int64_t most = shard_clock_ms() + DEATH_MS; !has_ended(b->pid) && shard_clock_ms() < most;) {
     nap(-1, -1, 1);
   }
-  do {
-    got = waitpid(b->pid, &status, WNOHANG);
-  } while (got < 0 && errno == EINTR);
+  pid_t got = (pid_t)TEMP_FAILURE_RETRY(waitpid(b->pid, &status, WNOHANG));
   if (end != SHARD_BUILDER_DONE) {
     return end;
   }
@@ -321,55 +316,33 @@ void shard_builder_pass_warnings(const struct shard_builder *b) {
 
 /* ---- SHARD_STATS ---- */
 
-/* Wait for the end of a process until the deadline. 0, or -ETIMEDOUT: it was killed; -EIO: its exit
- * status is not 0. */
-static int end_by(pid_t pid, int64_t deadline) {
-  int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, pid, 0)), status = 0;
-  bool late = false;
-  while (!has_ended(pid) && !late) {
-    int64_t left = deadline - shard_clock_ms(), most = process < 0 ? 5 : 1000;
-    nap(-1, process, left < most ? left : most);
-    late = left <= 0;
-  }
-  if (process >= 0) {
-    close(process);
-  }
-  if (late) {
-    kill(pid, SIGKILL);
-  }
-  for (int64_t most = shard_clock_ms() + DEATH_MS; !has_ended(pid) && shard_clock_ms() < most;) {
-    nap(-1, -1, 1);
-  }
-  while (waitpid(pid, &status, WNOHANG) < 0 && errno == EINTR) {
-  }
-  return late ? -ETIMEDOUT : WIFEXITED(status) && WEXITSTATUS(status) != 0 ? -EIO : 0;
-}
-
 int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
                       size_t size) {
   posix_spawnattr_t attributes;
-  char path[PATH_MAX], link[40];
-  pid_t pid;
-  int program = shard_self_program(path, sizeof(path), err, size);
+  struct shard_builder b = {.errors = -1};
+  char link[40];
+  int program = shard_self_program(b.program, sizeof(b.program), err, size);
   if (program < 0) {
     return program;
   }
   /* File actions would allocate. A child that another thread starts now may inherit it: no harm. */
   fcntl(program, F_SETFD, 0);
   snprintf(link, sizeof(link), "/proc/self/fd/%d", program);
-  arguments[0] = path;
+  arguments[0] = b.program;
   init_attributes(&attributes, 0);
-  int rc = -posix_spawn(&pid, link, NULL, &attributes, arguments, environment);
+  int rc = -posix_spawn(&b.pid, link, NULL, &attributes, arguments, environment);
   if (rc == -ENOENT) {
-    rc = -posix_spawn(&pid, path, NULL, &attributes, arguments, environment);
+    rc = -posix_spawn(&b.pid, b.program, NULL, &attributes, arguments, environment);
   }
   posix_spawnattr_destroy(&attributes);
   close(program);
   if (rc != 0) {
-    return shard_error_set(err, size, rc, "cannot start '%.300s': %s", path, strerror(-rc));
+    return shard_error_set(err, size, rc, "cannot start '%.300s': %s", b.program, strerror(-rc));
   }
-  rc = end_by(pid, deadline);
-  return rc == -ETIMEDOUT
-             ? shard_error_set(err, size, rc, "'%.300s' did not end within SHARD_TIMEOUT", path)
-             : rc;
+  enum shard_builder_end end = shard_builder_wait(&b, deadline, NULL, NULL);
+  return end == SHARD_BUILDER_LATE
+             ? shard_error_set(err, size, -ETIMEDOUT, "'%.300s' did not end within SHARD_TIMEOUT",
+                               b.program)
+         : end == SHARD_BUILDER_FAILED ? -EIO
+                                       : 0;
 }

@@ -34,8 +34,7 @@
  * Thread-safe: all state is the caller's. A host may reap all its children, or ignore SIGCHLD: then
  * nobody learns the exit status, and the file must tell.
  */
-#ifndef SHARD_HOST_BUILDER_H
-#define SHARD_HOST_BUILDER_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -108,5 +107,3 @@ void shard_builder_pass_warnings(const struct shard_builder *b);
  */
 int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
                       size_t size);
-
-#endif

@@ -13,16 +13,15 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "base/path.h"
 #include "base/xxh64.h"
 
-/* By the kernel's call: no wrapper, no cancellation point. A descriptor or a negative errno. */
+/* A descriptor or a negative errno. */
 static int open_at(int at, const char *path, int flags) {
-  long fd = syscall(SYS_openat, at, path, flags | O_CLOEXEC, 0);
-  return fd < 0 ? -errno : (int)fd;
+  int fd = shard_kernel_open(at, path, flags);
+  return fd < 0 ? -errno : fd;
 }
-
-static void close_fd(int fd) { syscall(SYS_close, fd); }
 
 __attribute__((noinline)) int shard_climb_stat_plainly(int at, const char *path,
                                                        struct statx *out) {
@@ -116,7 +115,7 @@ int shard_climb_find(int fd, const struct statx *st, const struct shard_climb_ro
     if (rc == 0 && n == sizeof(up) / 3) {
       int next = open_at(at, up, O_PATH | O_DIRECTORY);
       if (at != fd) {
-        close_fd(at);
+        shard_kernel_close(at);
       }
       at = next;
       n = 0;
@@ -127,7 +126,7 @@ int shard_climb_find(int fd, const struct statx *st, const struct shard_climb_ro
     }
   }
   if (at != fd && at >= 0) {
-    close_fd(at);
+    shard_kernel_close(at);
   }
   return rc;
 }
@@ -239,9 +238,7 @@ static void unescape(char *text) {
 }
 
 static ssize_t read_piece(int fd, char *buf, size_t size) {
-  ssize_t n;
-  while ((n = syscall(SYS_read, fd, buf, size)) < 0 && errno == EINTR) {
-  }
+  ssize_t n = TEMP_FAILURE_RETRY(syscall(SYS_read, fd, buf, size));
   return n < 0 ? -errno : n;
 }
 
@@ -276,7 +273,7 @@ static int read_mount(uint64_t id, int field, char *out) {
       }
     }
   }
-  close_fd(fd);
+  shard_kernel_close(fd);
   out[used] = 0;
   unescape(out);
   return n < 0 ? (int)n : !done ? -ESTALE : fits ? 0 : -ENAMETOOLONG;
@@ -291,7 +288,7 @@ static int read_mount_id(int fd, uint64_t *id) {
     return info;
   }
   ssize_t n = read_piece(info, text, sizeof(text) - 1);
-  close_fd(info);
+  shard_kernel_close(info);
   text[n > 0 ? n : 0] = 0;
   const char *found = strstr(text, "mnt_id:");
   *id = found ? strtoull(found + strlen("mnt_id:"), NULL, 10) : 0;
@@ -308,7 +305,7 @@ static int read_root(const struct shard_climb_root *root, char *buf, uint64_t *m
     *mount = root->mount;
     rc = *mount != 0 ? 0 : read_mount_id(fd, mount);
   }
-  close_fd(fd);
+  shard_kernel_close(fd);
   return n < 0 ? (int)n : rc ? rc : 1;
 }
 

@@ -14,8 +14,7 @@
  * again, for a directory more than 257 levels deep and to read the list of mounts. At most 6 KB of
  * stack. errno may change.
  */
-#ifndef SHARD_HOST_CLIMB_H
-#define SHARD_HOST_CLIMB_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -127,5 +126,3 @@ ssize_t shard_climb_read_path(int fd, char *buf, size_t size);
  * -ERANGE: the path has fewer.
  */
 ssize_t shard_climb_read_names(int fd, size_t levels, char *buf, size_t size);
-
-#endif

@@ -8,8 +8,7 @@
  * allocates nothing of ours. Several threads may do it at once; one of them writes the table.
  * errno is left alone.
  */
-#ifndef SHARD_HOST_REAL_H
-#define SHARD_HOST_REAL_H
+#pragma once
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -61,6 +60,4 @@ extern struct shard_real shard_real_table __attribute__((visibility("hidden")));
   extern typeof(wrapper) wrapper __attribute__((symver(symbol)))
 #else
 #define SHARD_VERSIONED(wrapper, symbol) __asm__(".symver " #wrapper ", " symbol)
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* self.h - where this library lies, and the programs that belong to it. */
-#ifndef SHARD_HOST_SELF_H
-#define SHARD_HOST_SELF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ bool shard_self_is_second(void);
  * line in err[err_size].
  */
 int shard_self_program(char *path, size_t size, char *err, size_t err_size);
-
-#endif

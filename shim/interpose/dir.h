@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* dir.h - the opendir family: what the constructor has to tell it, and how scandir, ftw and fts
  * read a directory by it. */
-#ifndef SHARD_INTERPOSE_DIR_H
-#define SHARD_INTERPOSE_DIR_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ void shard_dir_close(DIR *dir);
 
 /* Whether a name is "." or "..". */
 bool shard_dir_is_dot(const char *name);
-
-#endif

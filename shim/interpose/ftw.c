@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "host/real.h"
 #include "interpose/dir.h"
 #include "view/view.h"
@@ -159,15 +160,11 @@ static int walk_directory(struct walk *w, const struct stat *st, struct frame *o
 
 static int put_name(struct walk *w, const char *name) {
   size_t base = (size_t)w->ftw.base, length = strlen(name) + 1;
-  if (base + length + 1 > w->room) {
-    size_t room = (base + length) * 2;
-    char *path = realloc(w->path, room);
-    if (!path) {
-      return -1;
-    }
-    w->path = path;
-    w->room = room;
+  char *path = shard_grow(w->path, base, length + 1, &w->room, 1);
+  if (!path) {
+    return -1;
   }
+  w->path = path;
   memcpy(w->path + base, name, length);
   return 0;
 }

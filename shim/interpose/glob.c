@@ -19,7 +19,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
-#include <stddef.h>
 #include <sys/stat.h>
 
 #include "host/real.h"

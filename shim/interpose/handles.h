@@ -7,11 +7,9 @@
  * real close, after which libc may use the address again. While a table is empty a lookup costs one
  * load. Any thread may call any function.
  */
-#ifndef SHARD_INTERPOSE_HANDLES_H
-#define SHARD_INTERPOSE_HANDLES_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stddef.h>
 
 #define SHARD_HANDLES_SLOTS 256
 
@@ -34,5 +32,3 @@ void *shard_handles_find(struct shard_handles *table, const void *key);
 
 /* Forget key. Its value, or NULL. */
 void *shard_handles_remove(struct shard_handles *table, const void *key);
-
-#endif

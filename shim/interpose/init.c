@@ -5,7 +5,7 @@
  * The constructor resolves symbols, notes where the library lies, copies SHARD_ variables and, in a
  * CPython process, registers an audit hook. It starts no thread, opens no file, prints nothing and
  * allocates nothing itself, unless SHARD_STATS asks for a log (stats/stats.h), or a rank has
- * started this process (stats/run.h).
+ * started this process (stats/rank_page.h).
  */
 #include <stdbool.h>
 #include <sys/auxv.h>
@@ -17,7 +17,7 @@
 #include "host/self.h"
 #include "interpose/dents.h"
 #include "interpose/dir.h"
-#include "stats/run.h"
+#include "stats/rank_page.h"
 #include "stats/stats.h"
 
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {
@@ -40,6 +40,6 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
     return;
   }
   shard_stats_init();
-  shard_run_init();
+  shard_rank_page_init();
   shard_adapter_init();
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * open.c - the calls that open files, for SHARD_STATS and for a program whose opens are counted
- * (stats/run.h): libc's own, and then a note of what was opened. Nothing else is changed: result,
- * errno, and where a thread can be cancelled are libc's.
- * At _exit and _Exit the rank's main process writes its report.
+ * (stats/rank_page.h): libc's own, and then a note of what was opened. Nothing else is changed:
+ * result, errno, and where a thread can be cancelled are libc's. At _exit and _Exit the rank's main
+ * process writes its report.
  *
  * Not noted: raw system calls (Go, io_uring, some Rust, syscall()), openat2 (glibc has none),
  * open_by_handle_at, static binaries, opens inside libc itself.
@@ -16,25 +16,24 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "host/real.h"
 #include "interpose/guard.h"
-#include "stats/run.h"
+#include "stats/rank_page.h"
 #include "stats/stats.h"
 
 /* Nothing is noted. Never before the constructor has run: the table may be empty then. */
 static inline bool is_off(void) {
   return __builtin_expect(atomic_load_explicit(&shard_stats_state, memory_order_acquire) ==
                                   SHARD_STATS_OFF &&
-                              !shard_run(),
+                              !shard_rank_page(),
                           1);
 }
 
 static int note_open(int fd, int dirfd, const char *path, int flags) {
   if (fd >= 0 && shard_guard_depth == 0) {
-    shard_run_opened(dirfd, path, flags);
+    shard_rank_page_opened(dirfd, path, flags);
     if (shard_stats_on()) {
       shard_guard_depth++;
       shard_stats_opened(fd, dirfd, path, flags);

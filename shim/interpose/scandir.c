@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "host/real.h"
 #include "interpose/dir.h"
 #include "view/view.h"
@@ -40,18 +41,12 @@ static void free_scan(void *arg) {
 
 /* Keep a copy, which is as long as the directory's own record. 0 or an errno. */
 static int keep_entry(struct scan *scan, const struct dirent *entry) {
-  if (scan->count == scan->room) {
-    size_t room = scan->room ? 2 * scan->room : 16;
-    struct dirent **more =
-        (struct dirent **)reallocarray((void *)scan->entries, room, sizeof(void *));
-    if (!more) {
-      return ENOMEM;
-    }
-    scan->entries = more;
-    scan->room = room;
-  }
+  struct dirent **entries = (struct dirent **)shard_grow((void *)scan->entries, scan->count, 1,
+                                                         &scan->room, sizeof(void *));
   struct dirent *copy = malloc(entry->d_reclen);
-  if (!copy) {
+  scan->entries = entries ? entries : scan->entries;
+  if (!entries || !copy) {
+    free(copy);
     return ENOMEM;
   }
   scan->entries[scan->count++] = memcpy(copy, entry, entry->d_reclen);

@@ -2,8 +2,7 @@
 /*
  * codec.h - what reader and writer share: numbers inside a block, names compared, the orders. Pure.
  */
-#ifndef SHARD_LISTING_CODEC_H
-#define SHARD_LISTING_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -210,5 +209,3 @@ static inline int shard_codec_may_follow(uint32_t order, const char *a, size_t n
   return order == SHARD_ORDER_KEEP ||
          shard_codec_compare_names(order, a, na, b, nb) < (order == SHARD_ORDER_DIRECTORY);
 }
-
-#endif

@@ -48,8 +48,7 @@
  * extents, dirs and dirs by inode have each a checksum as a whole; so has the header, computed with
  * its checksum field zero.
  */
-#ifndef SHARD_LISTING_FORMAT_H
-#define SHARD_LISTING_FORMAT_H
+#pragma once
 
 #include <assert.h>
 #include <stddef.h>
@@ -154,5 +153,3 @@ struct shard_dir {
   uint64_t instance; /* of the file system (identity.h) */
 };
 static_assert(sizeof(struct shard_dir) == 56, "dir layout");
-
-#endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/filesystem.h"
+#include "base/hex.h"
 #include "base/path.h"
 
 /* Linux 6.8; older kernels leave it out of stx_mask. */
@@ -144,10 +145,9 @@ bool shard_identity_boot(uint8_t boot[SHARD_BOOT_SIZE]) {
   memset(boot, 0, SHARD_BOOT_SIZE);
   read_text("/proc/sys/kernel/random/boot_id", text, sizeof(text)); /* hexadecimal, with dashes */
   for (const char *p = text; *p && digits < (size_t)2 * SHARD_BOOT_SIZE; p++) {
-    static const char hex[] = "0123456789abcdef";
-    const char *digit = strchr(hex, *p);
-    if (digit) {
-      boot[digits / 2] = (uint8_t)(boot[digits / 2] << 4 | (digit - hex));
+    int digit = shard_hex_digit(*p);
+    if (digit >= 0) {
+      boot[digits / 2] = (uint8_t)(boot[digits / 2] << 4 | digit);
       digits++;
     }
   }

@@ -20,8 +20,7 @@
  *
  * Thread-safe; errno may change.
  */
-#ifndef SHARD_LISTING_IDENTITY_H
-#define SHARD_LISTING_IDENTITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ bool shard_identity_is_equal(const struct shard_dir *a, const struct shard_dir *
 
 /* Which boot of which host this is. false, and zeros, if it cannot be told. */
 bool shard_identity_boot(uint8_t boot[SHARD_BOOT_SIZE]);
-
-#endif

@@ -10,8 +10,7 @@
  * pieces, each copied (base/peek.h) before its checksum is looked at, which only this file's pieces
  * have. shard_listing_map() is for files that nobody writes to: it looks at them where they are.
  */
-#ifndef SHARD_LISTING_LISTING_H
-#define SHARD_LISTING_LISTING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -150,5 +149,3 @@ const char *shard_listing_strerror(int rc);
 
 /* Check every checksum, and that the names are in order. Reads the whole file. 0 or -EBADMSG. */
 int shard_listing_verify(const struct shard_listing *listing);
-
-#endif

@@ -378,37 +378,6 @@ ssize_t shard_listing_name(const struct shard_listing *l, uint64_t i, char *buf,
   return p.length;
 }
 
-ssize_t shard_listing_names(const struct shard_listing *l, uint64_t i, size_t most, char *buf,
-                            size_t size, size_t *used) {
-  if (i >= l->names.count) {
-    return -EINVAL;
-  }
-  struct shard_position p = SHARD_POSITION(&l->names);
-  int rc = shard_names_seek(&p, &l->names, i);
-  if (rc != 0) {
-    return rc;
-  }
-  size_t copied = 0;
-  for (*used = 0; copied < most; copied++) {
-    rc = next_name(&p);
-    if (rc < 0) {
-      return rc;
-    }
-    if (rc == 0) {
-      break;
-    }
-    if (p.length >= size - *used) {
-      if (copied == 0) {
-        return -ERANGE;
-      }
-      break;
-    }
-    memcpy(buf + *used, p.name, p.length + 1);
-    *used += p.length + 1;
-  }
-  return (ssize_t)copied;
-}
-
 /* ---- by name ------------------------------------------------------------------------------ */
 
 /* The name that is looked for. */

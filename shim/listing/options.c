@@ -8,16 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
+#include "base/size.h"
 #include "base/words.h"
 #include "listing/codec.h"
-
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
-  }
-  c |= 0x20;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Replace %XX, as a word cannot have blanks, by the bytes they stand for. */
 static int unescape(char *to, size_t size, const char *from, size_t n) {
@@ -28,8 +22,8 @@ static int unescape(char *to, size_t size, const char *from, size_t n) {
     }
     to[k] = from[i];
     if (from[i] == '%') {
-      int high = i + 2 < n ? hex_digit(from[i + 1]) : -1;
-      int low = high < 0 ? -1 : hex_digit(from[i + 2]);
+      int high = i + 2 < n ? shard_hex_digit(from[i + 1]) : -1;
+      int low = high < 0 ? -1 : shard_hex_digit(from[i + 2]);
       if (low < 0 || (high == 0 && low == 0)) {
         return -1;
       }
@@ -42,17 +36,12 @@ static int unescape(char *to, size_t size, const char *from, size_t n) {
 }
 
 static int parse_number(const char *value, size_t n, uint32_t max, uint32_t *out) {
-  char text[16], *end;
-  if (n == 0 || n >= sizeof(text)) {
+  char text[16] = "";
+  uint64_t number;
+  if (n >= sizeof(text) || !shard_number_parse(memcpy(text, value, n), 0, max, &number)) {
     return -1;
   }
-  memcpy(text, value, n);
-  text[n] = 0;
-  unsigned long v = strtoul(text, &end, 10);
-  if (*end || text[0] == '-' || text[0] == '+' || v > max) {
-    return -1;
-  }
-  *out = (uint32_t)v;
+  *out = (uint32_t)number;
   return 0;
 }
 

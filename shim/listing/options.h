@@ -2,8 +2,7 @@
 /*
  * options.h - what a listing contains: the words of shard_dataset_open()'s `options`. Thread-safe.
  */
-#ifndef SHARD_LISTING_OPTIONS_H
-#define SHARD_LISTING_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ bool shard_options_match(const struct shard_options *o, const char *basename, si
 
 /* The same for the basename of path[length], which a NUL follows. */
 bool shard_options_match_path(const struct shard_options *o, const char *path, size_t length);
-
-#endif

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
+#include "base/hex.h"
 #include "listing/codec.h"
 
 #define COPY_MOST (256u << 10) /* a file that may be cut is copied up to this size */
@@ -176,11 +177,11 @@ static int check_dirs(struct shard_listing *l) {
 /* Read `size` bytes from the file's beginning. 0, -EBADMSG if it is shorter, or another errno. */
 static int read_start(int fd, void *to, size_t size) {
   for (size_t done = 0; done < size;) {
-    ssize_t n = pread(fd, (char *)to + done, size - done, (off_t)done);
-    if (n <= 0 && (n == 0 || errno != EINTR)) {
+    ssize_t n = TEMP_FAILURE_RETRY(pread(fd, (char *)to + done, size - done, (off_t)done));
+    if (n <= 0) {
       return n == 0 ? -EBADMSG : -errno;
     }
-    done += n > 0 ? (size_t)n : 0;
+    done += (size_t)n;
   }
   return 0;
 }
@@ -292,11 +293,7 @@ void shard_listing_info(const struct shard_listing *l, struct shard_listing_info
   memcpy(out->bytes_used, h->bytes_used, sizeof(out->bytes_used));
   memcpy(out->suffix, h->suffix, sizeof(out->suffix));
   out->suffix[sizeof(out->suffix) - 1] = 0;
-  for (size_t i = 0; i < sizeof(h->digest); i++) {
-    static const char hex[] = "0123456789abcdef";
-    out->digest[2 * i] = hex[h->digest[i] >> 4];
-    out->digest[2 * i + 1] = hex[h->digest[i] & 15];
-  }
+  shard_hex_print(out->digest, h->digest, sizeof(h->digest));
 }
 
 /* Read the directory at `at`, which is not behind the section. Returns what follows it; NULL for

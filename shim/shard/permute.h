@@ -11,8 +11,7 @@
  *
  * Pure functions; the same on every machine.
  */
-#ifndef SHARD_SHARD_PERMUTE_H
-#define SHARD_SHARD_PERMUTE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ uint64_t shard_permute_back(const struct shard_permutation *p, uint64_t i);
 
 /* The next number of a SplitMix64 generator. */
 uint64_t shard_random(uint64_t *state);
-
-#endif

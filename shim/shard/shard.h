@@ -2,8 +2,7 @@
 /*
  * shard.h - which entries of a listing belong to a rank. Pure functions.
  */
-#ifndef SHARD_SHARD_SHARD_H
-#define SHARD_SHARD_SHARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ bool shard_share_owns(const struct shard_share *share, uint64_t position);
 void shard_share_places(const struct shard_share *share, uint64_t *begin, uint64_t *end,
                         uint64_t *step);
 uint64_t shard_share_at(const struct shard_share *share, uint64_t place);
-
-#endif

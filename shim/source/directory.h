@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* directory.h - a directory tree as the source of a listing (shardctl only). */
-#ifndef SHARD_SOURCE_DIRECTORY_H
-#define SHARD_SOURCE_DIRECTORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@
 int shard_directory_build(const char *root, const struct shard_options *options,
                           const struct shard_build_means *means, const char *file,
                           struct shard_build_result *result, char *err, size_t size);
-
-#endif

@@ -284,10 +284,7 @@ static int read_packed(struct text_reader *r, int fd, const char *program, char 
   rc = read_lines(r, pipes[0], buffer, 0);
   close(pipes[0]);
   int status;
-  pid_t got;
-  do {
-    got = waitpid(pid, &status, 0);
-  } while (got < 0 && errno == EINTR);
+  pid_t got = (pid_t)TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
   if (rc == 0 && (got != pid || status != 0)) {
     rc = fail(r, -EBADMSG, "%s could not unpack %s", program, show_name(r));
   }

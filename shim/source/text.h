@@ -9,8 +9,7 @@
  * may stand beside relative ones; but order DIRECTORY refuses them, as its listing has a root. gzip
  * or zstd is started to unpack a text that it has packed.
  */
-#ifndef SHARD_SOURCE_TEXT_H
-#define SHARD_SOURCE_TEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ struct shard_text_options {
 int shard_text_build(const char *path, const struct shard_text_options *how,
                      const struct shard_options *options, const struct shard_build_means *means,
                      const char *file, struct shard_build_result *result, char *err, size_t size);
-
-#endif

@@ -29,6 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/filesystem.h"
 #include "base/path.h"
 #include "libshard.h"
@@ -210,10 +211,6 @@ static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size
   return push_directory(w, path, base + length, level + 1, NULL, 0);
 }
 
-static bool same_time(struct timespec a, struct timespec b) {
-  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 /* Whether the clock of a server gives the directory's times. */
 static bool has_far_clock(int fd) {
   struct statfs fs;
@@ -236,7 +233,7 @@ static void wait_a_tick(int fd, struct stat *st) {
     int64_t age =
         (now.tv_sec - st->st_ctim.tv_sec) * 1000000000LL + now.tv_nsec - st->st_ctim.tv_nsec;
     bool old = age >= SKEW_NSEC || (age >= tick && !has_far_clock(fd));
-    if (old || (age < -SKEW_NSEC && whole) || (k > 0 && same_time(seen, st->st_ctim))) {
+    if (old || (age < -SKEW_NSEC && whole) || (k > 0 && shard_clock_same(seen, st->st_ctim))) {
       return;
     }
     seen = st->st_ctim;

@@ -2,8 +2,7 @@
 /*
  * walk.h - finds the names below a directory, by getdents64 in several threads (shardctl only).
  */
-#ifndef SHARD_SOURCE_WALK_H
-#define SHARD_SOURCE_WALK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ struct shard_walk_facts {
  */
 int shard_walk(const char *root, const struct shard_options *options, struct shard_walk_sink *sinks,
                size_t threads, bool in_parts, struct shard_walk_facts *facts);
-
-#endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -16,7 +15,6 @@
 #include "base/kernel.h"
 #include "base/trust.h"
 #include "base/whole.h"
-#include "base/words.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "config/pattern.h"
@@ -121,12 +119,12 @@ static bool join(const char *mark, const struct shard_world *world) {
   }
   if (fd < 0 || found != nonce) {
     if (fd >= 0) {
-      shard_notes_close_file(fd);
+      shard_kernel_close(fd);
     }
     return of == as; /* the main process has ended: there is nothing to note any more */
   }
   bool mapped = shard_notes_map(fd);
-  shard_notes_close_file(fd);
+  shard_kernel_close(fd);
   if (!mapped) {
     return of == as;
   }
@@ -209,7 +207,7 @@ void shard_keeper_begin(const struct shard_world *world) {
       give_up(identity(world), text);
       return;
     }
-    shard_notes_close_file(program);
+    shard_kernel_close(program);
   }
   if (rc == 0) {
     rc = make_log(world, target);

@@ -5,8 +5,7 @@
  *
  * shard_stats_state tells what has become of it. errno may change.
  */
-#ifndef SHARD_STATS_KEEPER_H
-#define SHARD_STATS_KEEPER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ void shard_keeper_begin(const struct shard_world *world);
 
 /* If this is the main process: make the statistics, once. */
 void shard_keeper_end(void);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * All zero bytes: nothing was noted there. Written and read on one machine.
  */
-#ifndef SHARD_STATS_LOG_H
-#define SHARD_STATS_LOG_H
+#pragma once
 
 #include <assert.h>
 #include <limits.h>
@@ -119,5 +118,3 @@ static_assert(sizeof(struct shard_log_note) == 16, "a note is 16 bytes");
 static inline uint64_t shard_log_what(uint64_t epoch, unsigned dataset, enum shard_log_kind kind) {
   return epoch << 32 | (uint64_t)dataset << 24 | (uint64_t)kind << 16 | SHARD_LOG_MARK;
 }
-
-#endif

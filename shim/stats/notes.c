@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -12,16 +11,11 @@
 
 #include "base/kernel.h"
 #include "base/trust.h"
+#include "host/climb.h"
 
 struct shard_log_head *shard_notes_head;
 char shard_notes_file[PATH_MAX + 16];
 static _Atomic(struct shard_log_note *) segments[SHARD_LOG_SEGMENTS];
-
-int shard_notes_open_file(const char *path, int flags) {
-  return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
-}
-
-void shard_notes_close_file(int fd) { syscall(SYS_close, fd); }
 
 int shard_notes_reserve(int fd, off_t at) {
   if (syscall(SYS_fallocate, fd, 0, at, (off_t)SHARD_LOG_SEGMENT) == 0) {
@@ -48,7 +42,7 @@ static bool reaches(int fd, off_t end) {
 int shard_notes_open_log(const char *path, uint64_t *nonce) {
   uint64_t found[2] = {0};
   struct stat st;
-  int fd = shard_notes_open_file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  int fd = shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     return -1;
   }
@@ -60,7 +54,7 @@ int shard_notes_open_log(const char *path, uint64_t *nonce) {
                : 0;
   *nonce = found[1];
   if (rc != 0) {
-    shard_notes_close_file(fd);
+    shard_kernel_close(fd);
     errno = rc;
   }
   return rc ? -1 : fd;
@@ -71,7 +65,7 @@ static int reopen(void) {
   uint64_t nonce;
   int fd = shard_notes_open_log(shard_notes_file, &nonce);
   if (fd >= 0 && nonce != shard_notes_head->nonce) {
-    shard_notes_close_file(fd);
+    shard_kernel_close(fd);
     fd = -1;
   }
   return fd;
@@ -99,7 +93,7 @@ static struct shard_log_note *map_segment(uint64_t k) {
       reaches(fd, at + (off_t)SHARD_LOG_SEGMENT)) {
     new = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
   }
-  shard_notes_close_file(fd);
+  shard_kernel_close(fd);
   if (new == MAP_FAILED) {
     return NULL;
   }
@@ -139,14 +133,8 @@ uint64_t shard_notes_what(int dataset, uint64_t epoch, enum shard_log_kind kind)
 }
 
 size_t shard_notes_path(int fd, char *buf) {
-  char link[40];
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-  long n = syscall(SYS_readlinkat, AT_FDCWD, link, buf, PATH_MAX);
-  if (n <= 0 || n >= PATH_MAX || buf[0] != '/') {
-    return 0;
-  }
-  buf[n] = 0;
-  return (size_t)n;
+  ssize_t n = shard_climb_read_path(fd, buf, PATH_MAX);
+  return n > 0 && buf[0] == '/' ? (size_t)n : 0;
 }
 
 bool shard_notes_map(int fd) {

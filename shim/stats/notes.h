@@ -5,8 +5,7 @@
  * No locks and no allocations, and no wrapper or cancellation point is called: all of it may be
  * done in a signal handler, and between (v)fork and exec. errno may change.
  */
-#ifndef SHARD_STATS_NOTES_H
-#define SHARD_STATS_NOTES_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -62,13 +61,5 @@ static inline bool shard_notes_is_ready(uint32_t i) {
   return atomic_load(&shard_notes_dataset(i)->state) == SHARD_LOG_READY;
 }
 
-/* ---- files, by the kernel's calls */
-
-/* A descriptor with O_CLOEXEC, or -1 and errno. */
-int shard_notes_open_file(const char *path, int flags);
-void shard_notes_close_file(int fd);
-
 /* Canonical path of an open file into buf[PATH_MAX]; its length, 0 if it has none. */
 size_t shard_notes_path(int fd, char *buf);
-
-#endif

@@ -11,10 +11,9 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/kernel.h"
 #include "base/xxh64.h"
 #include "host/climb.h"
 #include "listing/options.h"
@@ -128,7 +127,7 @@ __attribute__((noinline)) static ssize_t add_names(int fd, size_t levels, char *
 __attribute__((noinline)) static bool
 locate(int dirfd, const char *directory, const struct statx *st, struct place *out, char *path) {
   out->dataset = -1;
-  int fd = (int)syscall(SYS_openat, dirfd, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int fd = shard_kernel_open(dirfd, directory, O_PATH | O_DIRECTORY);
   if (fd < 0) {
     /* Another fault is that of a directory that has just gone. */
     atomic_fetch_add(&shard_notes_head->lost, shard_error_is_shortage(errno));
@@ -142,7 +141,7 @@ locate(int dirfd, const char *directory, const struct statx *st, struct place *o
     n = *path ? add_names(fd, climb.levels, path, strlen(path))
               : shard_climb_read_names(fd, climb.levels, path, PATH_MAX);
   }
-  shard_notes_close_file(fd);
+  shard_kernel_close(fd);
   if (rc < 0 || n < 0) { /* no descriptor is left, or there is no /proc */
     atomic_fetch_add(&shard_notes_head->lost, 1);
     return false;

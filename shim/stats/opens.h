@@ -5,10 +5,7 @@
  * No locks and no allocations; no descriptor is kept. It may be called in a signal handler, and
  * between (v)fork and exec. errno may change.
  */
-#ifndef SHARD_STATS_OPENS_H
-#define SHARD_STATS_OPENS_H
+#pragma once
 
 /* fd was opened by openat(dirfd, path). */
 void shard_opens_note(int fd, int dirfd, const char *path);
-
-#endif

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "config/dataset.h"
@@ -81,11 +82,11 @@ static int have_dataset(const char *path, bool of_program, const struct shard_op
                         uint64_t first) {
   char root[PATH_MAX];
   struct statx st;
-  int fd = shard_notes_open_file(path, O_PATH | O_DIRECTORY);
+  int fd = shard_kernel_open(AT_FDCWD, path, O_PATH | O_DIRECTORY);
   size_t n = fd < 0 ? 0 : shard_notes_path(fd, root);
   bool good = n > 0 && shard_climb_stat(fd, "", &st) == 0;
   if (fd >= 0) {
-    shard_notes_close_file(fd);
+    shard_kernel_close(fd);
   }
   if (!good) {
     return -1;
@@ -215,10 +216,10 @@ static void tell_listing(struct shard_log_dataset *d, const char digest[65], con
     atomic_store(&d->entries, entries);
     atomic_store(&d->used, used);
     memcpy(d->digest, digest, sizeof(d->digest));
-    int fd = file ? shard_notes_open_file(file, O_PATH) : -1; /* it may be a relative path */
+    int fd = file ? shard_kernel_open(AT_FDCWD, file, O_PATH) : -1; /* it may be a relative path */
     if (fd >= 0) {
       shard_notes_path(fd, d->listing);
-      shard_notes_close_file(fd);
+      shard_kernel_close(fd);
     }
     atomic_store(&d->listed, SHARD_LOG_READY);
   } else if (await(&d->listed) && memcmp(d->digest, digest, sizeof(d->digest)) != 0) {
@@ -276,10 +277,10 @@ void shard_stats_list(int i, uint64_t epoch, const struct shard_listing *listing
   memset(&list, 0, sizeof(list));
   list.entries = info.entries;
   memcpy(list.digest, info.digest, sizeof(list.digest));
-  int fd = shard_notes_open_file(info.file, O_PATH); /* it may be a relative path */
+  int fd = shard_kernel_open(AT_FDCWD, info.file, O_PATH); /* it may be a relative path */
   size_t n = fd >= 0 ? shard_notes_path(fd, list.listing) : 0;
   if (fd >= 0) {
-    shard_notes_close_file(fd);
+    shard_kernel_close(fd);
   }
   size_t words = (offsetof(struct shard_log_list, listing) + n) / 8 + 1; /* with the NUL */
   struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);

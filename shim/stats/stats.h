@@ -9,8 +9,7 @@
  * There are no locks and no allocations, and errno is kept. All but what tells of passes and
  * listings may be called in a signal handler, and between (v)fork and exec.
  */
-#ifndef SHARD_STATS_STATS_H
-#define SHARD_STATS_STATS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -62,5 +61,3 @@ void shard_stats_find_roots(void);
 
 /* The process is about to end: if it is the main process, write the statistics, once. */
 void shard_stats_end(void);
-
-#endif

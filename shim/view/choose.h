@@ -3,8 +3,7 @@
  * choose.h - how a directory is served: from the listing, a stream or the real directory, and which
  * share of it is the rank's.
  */
-#ifndef SHARD_VIEW_CHOOSE_H
-#define SHARD_VIEW_CHOOSE_H
+#pragma once
 
 struct shard_served;
 struct shard_view_dataset;
@@ -18,5 +17,3 @@ int shard_choose_all(struct shard_served *served, struct shard_view_dataset *d, 
 
 /* The same for another epoch, served->epoch. */
 int shard_choose_epoch(struct shard_served *served);
-
-#endif

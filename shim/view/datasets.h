@@ -7,8 +7,7 @@
  *
  * Thread-safe, fork-proof (once.h). Nothing is ever freed.
  */
-#ifndef SHARD_VIEW_DATASETS_H
-#define SHARD_VIEW_DATASETS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -93,5 +92,3 @@ int shard_datasets_find_listed(const struct statx *st, struct shard_datasets_pla
  * looked at, or NULL.
  */
 int shard_datasets_find(int fd, const struct statx *st, struct shard_datasets_place *out);
-
-#endif

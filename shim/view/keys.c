@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/path.h"
 #include "base/words.h"
 #include "cache/cache.h"
 #include "config/config.h"

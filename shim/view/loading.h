@@ -9,8 +9,7 @@
  *
  * Thread-safe, fork-proof (once.h). 0, or a negative errno: then a message was printed.
  */
-#ifndef SHARD_VIEW_LOADING_H
-#define SHARD_VIEW_LOADING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ int shard_loading_report_damage(const struct shard_listing *listing, int rc);
 
 /* The same for a stream that cannot be read on; err: why. */
 int shard_loading_report_broken(int rc, const char *err);
-
-#endif

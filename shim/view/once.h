@@ -6,8 +6,7 @@
  * finds the mark of another memory there, and fills it anew. A vforked child shares its parent's
  * memory, and waits for the thread.
  */
-#ifndef SHARD_VIEW_ONCE_H
-#define SHARD_VIEW_ONCE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -40,5 +39,3 @@ static inline void shard_once_complain(atomic_bool *said, const char *text) {
     shard_log(SHARD_LOG_ERROR, text);
   }
 }
-
-#endif

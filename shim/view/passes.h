@@ -6,8 +6,7 @@
  * begins when the root is read from its beginning. Lock-free, so a forked child goes on from its
  * parent's count.
  */
-#ifndef SHARD_VIEW_PASSES_H
-#define SHARD_VIEW_PASSES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ uint64_t shard_passes_begin(shard_passes *passes);
 
 /* The root has been read to its end in this epoch. */
 void shard_passes_end(shard_passes *passes, uint64_t epoch);
-
-#endif

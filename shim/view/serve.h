@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* serve.h - the entries of a directory for this rank, once it is chosen how it is served
  * (choose.h). */
-#ifndef SHARD_VIEW_SERVE_H
-#define SHARD_VIEW_SERVE_H
+#pragma once
 
 #include "cache/stream.h"
 #include "listing/listing.h"
@@ -71,5 +70,3 @@ ssize_t shard_serve_listed(const struct shard_served *served, int fd, void *buf,
 ssize_t shard_serve_streamed(const struct shard_served *served, int fd, void *buf, size_t size,
                              off_t *position, char *err, size_t err_size);
 ssize_t shard_serve_filtered(const struct shard_served *served, int fd, void *buf, size_t size);
-
-#endif

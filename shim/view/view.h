@@ -8,10 +8,8 @@
  *
  * Thread-safe. Fork-proof: a forked child finds nothing locked for ever. errno is kept.
  */
-#ifndef SHARD_VIEW_VIEW_H
-#define SHARD_VIEW_VIEW_H
+#pragma once
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -51,5 +49,3 @@ int shard_view_rewind(struct shard_served *served);
 
 /* The seed with which entries are shuffled in a window (SHARD_WINDOW); 0: they come as they are. */
 uint64_t shard_view_window_key(const struct shard_served *served);
-
-#endif

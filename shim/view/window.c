@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "shard/permute.h"
 
 struct shard_window {
@@ -55,17 +56,12 @@ int shard_window_put(struct shard_window *w, const struct dirent64 *entry) {
     w->ended = true;
     return 0;
   }
-  if (w->held == w->room) {
-    size_t room = w->room ? w->room * 2 : 16;
-    struct dirent64 **more = realloc(w->entries, room * sizeof(struct dirent64 *));
-    if (!more) {
-      return -ENOMEM;
-    }
-    w->entries = more;
-    w->room = room;
-  }
+  struct dirent64 **entries =
+      shard_grow(w->entries, w->held, 1, &w->room, sizeof(struct dirent64 *));
   struct dirent64 *copy = malloc(entry->d_reclen);
-  if (!copy) {
+  w->entries = entries ? entries : w->entries;
+  if (!entries || !copy) {
+    free(copy);
     return -ENOMEM;
   }
   w->entries[w->held++] = memcpy(copy, entry, entry->d_reclen);

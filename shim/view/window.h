@@ -5,8 +5,7 @@
  * tf.data and WebDataset). The generator is SplitMix64, so the order depends on the seed and on
  * the stream alone. One thread at a time. Memory: some 50 bytes an entry held, and its name.
  */
-#ifndef SHARD_VIEW_WINDOW_H
-#define SHARD_VIEW_WINDOW_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ struct dirent64 *shard_window_take(struct shard_window *w);
 
 /* How many have been given out. */
 uint64_t shard_window_taken(const struct shard_window *w);
-
-#endif

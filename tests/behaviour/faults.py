@@ -636,22 +636,19 @@ class Listing:
 
     api = ctypes.CDLL(LIB)
     api.shard_listing_count.restype = ctypes.c_uint64
-    api.shard_listing_names.restype = api.shard_listing_find.restype = ctypes.c_int64
+    api.shard_listing_next.restype = api.shard_listing_find.restype = ctypes.c_int64
 
     def __init__(self, path):
         self.at = ctypes.c_void_p()
         self.rc = self.api.shard_listing_open(path.encode(), ctypes.byref(self.at))
 
     def names(self):
-        count, out = self.api.shard_listing_count(self.at), []
-        buf, used = ctypes.create_string_buffer(1 << 20), ctypes.c_size_t()
-        while len(out) < count:
-            n = self.api.shard_listing_names(self.at, ctypes.c_uint64(len(out)), ctypes.c_size_t(1 << 20),
-                                             buf, ctypes.c_size_t(1 << 20), ctypes.byref(used))
-            if n <= 0:
-                return n
-            out += buf.raw[:used.value].split(b"\0")[:-1]
-        return out
+        cursor, name, out = ctypes.create_string_buffer(1 << 16), ctypes.c_char_p(), []
+        n = self.api.shard_listing_seek(cursor, self.at, ctypes.c_uint64(0))
+        while n == 0 and (n := self.api.shard_listing_next(cursor, ctypes.byref(name))) > 0:
+            out.append(name.value)
+            n = 0
+        return n if n < 0 else out
 
     def close(self):
         self.api.shard_listing_close(self.at)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* command.h - for targets that run a command of shardctl's, as its main() does. */
-#ifndef COMMAND_H
-#define COMMAND_H
+#pragma once
 
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
@@ -13,5 +12,3 @@ static int run_command(const struct ctl_command *command, int argc, char **argv)
   int rc = ctl_arguments_parse(command, argc, argv);
   return rc == CTL_GO_ON ? command->run(argv + optind) : rc;
 }
-
-#endif

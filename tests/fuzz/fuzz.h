@@ -4,8 +4,7 @@
  * any bytes, as somebody else may write them. libFuzzer looks for bytes by which it crashes, leaks
  * or breaks a rule (make fuzz); replay.c gives it the files of inputs/NAME/ (make test).
  */
-#ifndef FUZZ_H
-#define FUZZ_H
+#pragma once
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ static inline char *fuzz_text(const char **rest, const char *end, char until) {
   *rest = stop ? stop + 1 : end;
   return text;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * names.h - lists of names for the tests of listings, and a listing file made of them.
  */
-#ifndef NAMES_H
-#define NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -214,5 +213,3 @@ static inline int names_write(const struct names *s, int order, const char *file
                               uint64_t *bytes) {
   return names_write_as(s, order, true, file, digest, bytes);
 }
-
-#endif

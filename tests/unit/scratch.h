@@ -2,8 +2,7 @@
 /*
  * scratch.h - a test's folder with one file in it, removed at its end; SCRATCH may say where.
  */
-#ifndef SCRATCH_H
-#define SCRATCH_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,5 +29,3 @@ static inline int tear_down(void **state) {
   unlink(file);
   return rmdir(dir);
 }
-
-#endif

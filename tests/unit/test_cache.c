@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the cache opens, locks and keeps: of nobody else's, whole, and by one process at a time.
- * Links: cache/kept, cache/lock, cache/safe
+ * Links: cache/kept, cache/lock, cache/safe, cache/store
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "cache/lock.h"
 #include "cache/safe.h"
+#include "cache/store.h"
 #include "cache/stream.h"
 #include "config/config.h"
 #include "libshard.h"
@@ -310,11 +311,41 @@ static void inherited(void **state) {
   assert_int_equal(rc, 0);
 }
 
+/* What keeps a listing for ranks of no job: an old one is none, and stays until one that has the
+ * lock replaces it, for another process may have made it just now; one that cannot be looked at is
+ * an error. */
+static void pinned(void **state) {
+  (void)state;
+  static struct shard_request r = {.pin = "s3://bucket/x.listing", .key = KEY, .job_key = KEY};
+  static const struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+  char name[SHARD_CACHE_NAME], target[8] = "";
+  struct shard_found found;
+  snprintf(r.cache, sizeof(r.cache), "%s", folder);
+  strcpy(r.shared, r.pin);
+  shard_cache_name_print(SHARD_CACHE_JOB, KEY, shard_store_pin_id(r.pin), name);
+  char *link = shard_store_path(&r, name);
+  assert_int_equal(symlink("none", link), 0);
+  assert_int_equal(utimensat(AT_FDCWD, link, old, AT_SYMLINK_NOFOLLOW), 0);
+  assert_int_equal(shard_store_find(&r, &found, err, sizeof(err)), SHARD_STORE_NONE);
+  assert_false(shard_store_is_pinned(&r));
+  assert_int_equal(readlink(link, target, sizeof(target)), 4);
+  strcpy(found.name, "new");
+  found.listing = NULL;
+  bool first = false;
+  assert_int_equal(shard_store_pin(&r, &found, &first, err, sizeof(err)), 0);
+  assert_true(first);
+  assert_int_equal(readlink(link, target, sizeof(target)), 3);
+  unlink(link);
+  free(link);
+  memset(r.cache, 'x', sizeof(r.cache) - 1);
+  assert_int_equal(shard_store_find(&r, &found, err, sizeof(err)), -ENAMETOOLONG);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kept),      cmocka_unit_test(damaged),  cmocka_unit_test(others),
       cmocka_unit_test(late),      cmocka_unit_test(readable), cmocka_unit_test(removed),
-      cmocka_unit_test(inherited),
+      cmocka_unit_test(inherited), cmocka_unit_test(pinned),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

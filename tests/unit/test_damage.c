@@ -135,13 +135,6 @@ static void ask_listing(const struct good *g, const struct shard_listing *l, siz
       assert_true(i < s->count);
       assert_string_equal(name, s->v[i]);
     }
-    size_t used;
-    ssize_t n = shard_listing_names(l, from, 100, buf, sizeof(buf), &used);
-    assert_true(n > 0 || n == -EBADMSG);
-    for (ssize_t k = 0, off = 0; k < n; k++) {
-      assert_string_equal(buf + off, s->v[from + (size_t)k]);
-      off += (ssize_t)strlen(buf + off) + 1;
-    }
   }
   ask_table(&l->names, s, 0, step);
   ask_table(&l->others, &g->others, 1000, step);

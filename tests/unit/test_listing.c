@@ -194,40 +194,6 @@ static void check_cursor(const struct names *s, const struct shard_listing *l) {
   assert_int_equal(shard_listing_seek(&c, l, UINT64_MAX), -EINVAL);
 }
 
-static void check_names(const struct names *s, const struct shard_listing *l) {
-  static char buf[2 * SHARD_NAME_MAX];
-  size_t sizes[] = {SHARD_NAME_MAX, SHARD_NAME_MAX + 77, sizeof(buf)}, mosts[] = {1, 7, 1000000};
-  for (size_t k = 0; k < COUNT(sizes); k++) {
-    for (size_t m = 0; m < COUNT(mosts); m++) {
-      for (size_t i = 0; i < s->count;) {
-        size_t used = 0, at = 0;
-        ssize_t n = shard_listing_names(l, i, mosts[m], buf, sizes[k], &used);
-        assert_true(n > 0 && (size_t)n <= mosts[m] && used <= sizes[k]);
-        for (ssize_t j = 0; j < n; j++, at += strlen(buf + at) + 1) {
-          assert_string_equal(buf + at, s->v[i + (size_t)j]);
-        }
-        assert_int_equal(at, used);
-        i += (size_t)n;
-        /* it stopped for a reason */
-        assert_true(i == s->count || (size_t)n == mosts[m] ||
-                    used + strlen(s->v[i]) + 1 > sizes[k]);
-      }
-    }
-  }
-  size_t used = 0;
-  assert_int_equal(shard_listing_names(l, s->count, 1, buf, sizeof(buf), &used), -EINVAL);
-  if (s->count) {
-    size_t n = strlen(s->v[0]);
-    memset(buf, 'Z', n + 1);
-    assert_int_equal(shard_listing_names(l, 0, 9, buf, n, &used), -ERANGE);
-    assert_int_equal(buf[0], 'Z');
-    assert_int_equal(shard_listing_names(l, 0, 0, buf, sizeof(buf), &used), 0);
-    assert_int_equal(used, 0);
-    assert_int_equal(shard_listing_names(l, 0, 9, buf, n + 1, &used), 1);
-    assert_int_equal(used, n + 1);
-  }
-}
-
 /* A table by itself: names, where they are, and what they are; `first` of names_ino(). */
 static void check_table(const struct names *s, const struct shard_table *t, size_t first) {
   static char name[3 * SHARD_NAME_MAX];
@@ -328,7 +294,6 @@ static void round_trip(struct names *s, int order) {
   check_name_and_find(s, l);
   check_absent(s, l);
   check_cursor(s, l);
-  check_names(s, l);
   check_tables(s, order, l);
   assert_int_equal(shard_listing_verify(l), 0);
   shard_listing_close(l);

@@ -542,18 +542,7 @@ static void show_again(void) {
   memset(&peeking, 0, sizeof(peeking));
 }
 
-enum question {
-  SEEK,
-  BOUND,
-  FIND,
-  NAME,
-  NAMES,
-  CURSOR,
-  ATTRIBUTES,
-  DIRECTORIES,
-  DIRECTORY,
-  VERIFY
-};
+enum question { SEEK, BOUND, FIND, NAME, CURSOR, ATTRIBUTES, DIRECTORIES, DIRECTORY, VERIFY };
 
 /* Ask for position i, or for all. The answer, or -EBADMSG. */
 static int64_t ask(const struct shard_listing *l, const struct names *names, enum question question,
@@ -565,7 +554,6 @@ static int64_t ask(const struct shard_listing *l, const struct names *names, enu
   struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
   const uint8_t *pos = NULL;
   const char *name = names->v[i];
-  size_t used;
   int64_t rc;
   switch (question) {
   case SEEK:
@@ -580,11 +568,12 @@ static int64_t ask(const struct shard_listing *l, const struct names *names, enu
     return shard_listing_find(l, name);
   case NAME:
     return shard_listing_name(l, i, buf, sizeof(buf));
-  case NAMES:
-    return shard_listing_names(l, i, 70, buf, sizeof(buf), &used);
   case CURSOR:
     rc = shard_listing_seek(&c, l, i);
-    return rc ? rc : shard_listing_next(&c, &name);
+    for (int k = 0; rc >= 0 && k < 70; k++) {
+      rc = shard_listing_next(&c, &name);
+    }
+    return rc;
   case ATTRIBUTES:
     return shard_names_attributes(&l->names, i / SHARD_BLOCK_NAMES, &a);
   case DIRECTORIES:

@@ -3,8 +3,7 @@
  * unit.h - what the unit tests share. Each test_*.c is a program of its own; its first comment
  * says, after "Links:", which objects of shim/ and which libraries it needs.
  */
-#ifndef UNIT_H
-#define UNIT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,5 +32,3 @@ static inline uint64_t unit_random(uint64_t *state) {
   *state ^= *state >> 27;
   return *state * 0x2545f4914f6cdd1dULL;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * that the request must be sent again, later or elsewhere. client.c then does so; these functions
  * only read. They have no state of their own.
  */
-#ifndef SHARD_SOURCE_S3_ANSWER_H
-#define SHARD_SOURCE_S3_ANSWER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ enum shard_s3_target shard_s3_answer_target(const struct shard_s3_answer *answer
 
 /* Whether a text can be a region: it becomes part of a host's name. */
 bool shard_s3_answer_is_region(const char *text);
-
-#endif

@@ -5,8 +5,7 @@
  * A name is what follows the prefix's last slash in a key. A key that ends with a slash is none: a
  * console or a mount has made it, to stand for a directory.
  */
-#ifndef SHARD_SOURCE_S3_BUCKET_H
-#define SHARD_SOURCE_S3_BUCKET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_opt
 int shard_s3_bucket_stream(struct shard_s3_bucket *bucket, const struct shard_options *options,
                            const char *base, int (*begun)(void *context), void *context, char *err,
                            size_t size);
-
-#endif

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "libshard.h"
 #include "source/s3/answer.h"
@@ -86,12 +87,6 @@ struct shard_s3_client {
   int rc;
   char message[1200];
 };
-
-static double now_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* From 0 to 1. OpenSSL's numbers differ between nodes, so that they do not retry in step. */
 static double draw_random(void) {
@@ -189,11 +184,11 @@ static size_t on_header(char *line, size_t one, size_t n, void *context) {
   struct shard_s3_request *r = s->request;
   bool another = s->answer.status != 0;
   n *= one;
-  s->heard = now_seconds();
+  s->heard = shard_clock_seconds();
   enum shard_s3_line kind = shard_s3_answer_read_line(&s->answer, line, n);
   if (kind == SHARD_S3_HEAD_BEGINS && another) {
     s->received = 0;
-    s->rc = r->begin(r->context);
+    s->rc = r->begin ? r->begin(r->context) : 0;
     return s->rc == 0 ? n : 0; /* anything else than n ends it */
   }
   if (kind == SHARD_S3_HEAD_LINE && r->header) {
@@ -205,13 +200,13 @@ static size_t on_header(char *line, size_t one, size_t n, void *context) {
 static size_t on_data(char *data, size_t one, size_t n, void *context) {
   struct slot *s = context;
   n *= one;
-  s->heard = now_seconds();
+  s->heard = shard_clock_seconds();
   s->received += n;
   if (s->answer.status != 200) {
     shard_s3_answer_keep(&s->answer, data, n);
     return n;
   }
-  s->rc = s->request->data(s->request->context, data, n);
+  s->rc = s->request->data ? s->request->data(s->request->context, data, n) : 0;
   return s->rc == 0 ? n : n + 1; /* anything else than n ends it */
 }
 
@@ -224,7 +219,7 @@ static size_t on_read(char *data, size_t one, size_t n, void *context) {
   const struct shard_s3_body *body = s->request->body;
   uint64_t left = body->size - s->given;
   n *= one;
-  s->heard = now_seconds();
+  s->heard = shard_clock_seconds();
   ssize_t got = pread(body->fd, data, n < left ? n : (size_t)left, (off_t)s->given);
   if (got < 0 || (got == 0 && left > 0)) { /* the file became shorter, or the disk fails */
     s->rc = got < 0 ? -errno : -EIO;
@@ -404,7 +399,7 @@ static int send_request(struct slot *s, struct shard_s3_request *r, double now) 
   s->rc = 0;
   s->stuck[0] = s->error[0] = 0;
   s->given = s->received = 0;
-  int rc = r->begin(r->context);
+  int rc = r->begin ? r->begin(r->context) : 0;
   if (rc != 0) {
     return rc;
   }
@@ -467,7 +462,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
 
 /* Retry later, if there is time left. */
 static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
-  double now = now_seconds();
+  double now = shard_clock_seconds();
   if (r->failures++ == 0) {
     r->first_failed = now;
   }
@@ -509,7 +504,7 @@ static void retry_damaged(struct shard_s3_client *c, struct shard_s3_request *r,
 
 /* The server is overloaded: run fewer requests at a time. */
 static void narrow_width(struct shard_s3_client *c) {
-  double now = now_seconds();
+  double now = shard_clock_seconds();
   if (now - c->narrowed > 0.5) {
     c->narrowed = now;
     c->width = c->width > 2 ? c->width * 0.7 : 1;
@@ -593,7 +588,7 @@ static int act_on_answer(struct slot *s, struct shard_s3_request *r, const char 
     return -EBADMSG;
   }
   shard_s3_answer_judge(&s->answer, &asked, &v);
-  int rc = v.meaning == SHARD_S3_WHOLE ? r->end(r->context, why) : 0;
+  int rc = v.meaning == SHARD_S3_WHOLE && r->end ? r->end(r->context, why) : 0;
   if (rc != 0) {
     return rc;
   }
@@ -679,7 +674,7 @@ static void finish_request(struct slot *s, CURLcode code) {
   c->running--;
   if (c->options.log >= SHARD_LOG_DEBUG) {
     say("shardctl: s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s", r->method, s->path, r->query ? "?" : "",
-        r->query ? r->query : "", s->answer.status, 1000 * (now_seconds() - s->begun),
+        r->query ? r->query : "", s->answer.status, 1000 * (shard_clock_seconds() - s->begun),
         code ? ", " : "", code ? curl_easy_strerror(code) : "");
   }
   if (rc > 0) {
@@ -729,7 +724,7 @@ static bool is_stuck(struct slot *s, double now) {
 
 /* End requests that come to nothing. */
 static void end_stuck(struct shard_s3_client *c) {
-  double now = now_seconds();
+  double now = shard_clock_seconds();
   double lost = now - c->turned > 0.5 ? now - c->turned : 0; /* we were busy, not they */
   for (unsigned i = 0; i < c->options.connections; i++) {
     struct slot *s = &c->slots[i];
@@ -771,7 +766,7 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   c->done.last = &c->done.first;
   c->width = options->connections;
   c->home = !options->account->endpoint;
-  c->turned = now_seconds();
+  c->turned = shard_clock_seconds();
   c->slots = calloc(options->connections, sizeof(*c->slots));
   c->multi = curl_multi_init();
   bool good =
@@ -851,12 +846,12 @@ int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **do
     if (!c->waiting.first && c->running == 0) {
       return 0;
     }
-    send_waiting(c, now_seconds());
+    send_waiting(c, shard_clock_seconds());
     check_multi(c, curl_multi_perform(c->multi, &(int){0}));
     finish_done(c);
     end_stuck(c);
     if (!c->done.first && c->rc == 0) {
-      check_multi(c, curl_multi_poll(c->multi, NULL, 0, wait_time(c, now_seconds()), NULL));
+      check_multi(c, curl_multi_poll(c->multi, NULL, 0, wait_time(c, shard_clock_seconds()), NULL));
     }
   }
 }

@@ -6,8 +6,7 @@
  * the host's clock is wrong, it signs by the server's. One thread uses a client; it is not for a
  * forked child.
  */
-#ifndef SHARD_SOURCE_S3_CLIENT_H
-#define SHARD_SOURCE_S3_CLIENT_H
+#pragma once
 
 #include "source/s3/s3.h"
 
@@ -22,8 +21,8 @@ struct shard_s3_body {
 };
 
 /*
- * A request, and the functions that take its reply. The caller owns it. It must stay where it is
- * until shard_s3_client_next() hands it back.
+ * A request, and the functions that take its reply, NULL: not wanted. The caller owns it. It must
+ * stay where it is until shard_s3_client_next() hands it back.
  */
 struct shard_s3_request {
   const char *method;               /* "GET", "HEAD", or "PUT" with a body */
@@ -37,7 +36,7 @@ struct shard_s3_request {
   /* A reply begins. What came of an earlier one is void. 0, or a negative errno, which ends the
    * client. Called at least once for each try. */
   int (*begin)(void *context);
-  /* A line of the reply's head, with its line end, without a NUL. NULL: not wanted. */
+  /* A line of the reply's head, with its line end, without a NUL. */
   void (*header)(void *context, const char *line, size_t size);
   /* A piece of the body, of any size. 0; 1 if nothing more of it is wanted: the request is handed
    * back, without end(); -EBADMSG if the reply is damaged: the client retries, and asks end() why;
@@ -95,5 +94,3 @@ const char *shard_s3_client_error(const struct shard_s3_client *client);
 
 /* Requests under way are dropped. NULL is allowed. */
 void shard_s3_client_close(struct shard_s3_client *client);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fault.h - the XML that a server sends with an error. */
-#ifndef SHARD_SOURCE_S3_FAULT_H
-#define SHARD_SOURCE_S3_FAULT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@ struct shard_s3_fault {
 
 /* Read what can be read of it: a reply may be no XML at all, or cut short. */
 void shard_s3_fault_parse(struct shard_s3_fault *fault, const char *text, size_t size);
-
-#endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+
 /* The first one that is not before `name`; with `behind`, not equal to it either. */
 static size_t find_first(const struct shard_s3_folders *f, const char *name, size_t n,
                          bool behind) {
@@ -31,17 +33,11 @@ int shard_s3_folders_add(struct shard_s3_folders *f, const char *name, size_t n,
   if (f->count == SHARD_S3_FOLDERS_MOST || n > SHARD_S3_KEY_MAX) {
     return 0;
   }
-  if (f->count == f->room) {
-    size_t room = f->room ? 2 * f->room : 1024;
-    struct shard_s3_folder *more = realloc(f->list, room * sizeof(*more));
-    if (!more) {
-      return -ENOMEM;
-    }
-    f->list = more;
-    f->room = room;
-  }
+  struct shard_s3_folder *list = shard_grow(f->list, f->count, 1, &f->room, sizeof(*list));
   char *copy = malloc(n);
-  if (!copy) {
+  f->list = list ? list : f->list;
+  if (!list || !copy) {
+    free(copy);
     return -ENOMEM;
   }
   memcpy(copy, name, n);

@@ -2,8 +2,7 @@
 /*
  * folders.h - the folders of a bucket whose names are known: good places to divide a range.
  */
-#ifndef SHARD_SOURCE_S3_FOLDERS_H
-#define SHARD_SOURCE_S3_FOLDERS_H
+#pragma once
 
 #include "source/s3/split.h"
 
@@ -40,5 +39,3 @@ ssize_t shard_s3_folders_parent(const struct shard_s3_text *first, const struct 
                                 size_t prefix);
 
 void shard_s3_folders_free(struct shard_s3_folders *folders);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* head.h - a line of a reply's head, as libcurl hands it over: with its end, without a NUL. */
-#ifndef SHARD_SOURCE_S3_HEAD_H
-#define SHARD_SOURCE_S3_HEAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@
  */
 bool shard_s3_head_value(const char *line, size_t length, const char *name, char *value,
                          size_t size);
-
-#endif

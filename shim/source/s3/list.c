@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +38,14 @@
 #define SPLIT_LEAST 2.0   /* pages left in a range, so that it is split */
 #define GUESSES_MOST 7    /* parts of a range without an answer */
 
-struct range {
+/* A page that is asked for: the context of its request's functions. */
+struct asking {
   struct shard_s3_request request;
+  struct shard_s3_page page;
+};
+
+struct range {
+  struct asking ask; /* first: it leads to the range */
   struct lister *lister;
   struct range *parent; /* the range it was split from, until its first page comes; then NULL */
   bool live;
@@ -48,14 +55,12 @@ struct range {
   double left;     /* keys, about; SHARD_S3_UNKNOWN */
   bool has_end;
   struct shard_s3_text at, end, first; /* first: of the last page */
-  struct shard_s3_page page;
-  char *token; /* to go on with; NULL: by start-after */
+  char *token;                         /* to go on with; NULL: by start-after */
   uint64_t page_keys;
   unsigned empty;
   struct shard_s3_seen seen;
   struct shard_s3_text folder; /* that the last page was in */
   unsigned stays;              /* pages in a row that were in it */
-  char why[200];
 };
 
 struct lister {
@@ -69,8 +74,7 @@ struct lister {
   uint64_t hits, misses; /* new ranges with keys, and without */
   struct shard_s3_folders folders;
   struct folder_search { /* for folders */
-    struct shard_s3_request request;
-    struct shard_s3_page page;
+    struct asking ask;
     bool busy, goes_on; /* goes_on: `after` comes from the last answer */
     struct shard_s3_text parent,
         after; /* the folder whose folders are asked for; those after this one */
@@ -86,17 +90,38 @@ static void set_text(struct shard_s3_text *to, const char *bytes, size_t length)
   to->length = length;
 }
 
+static int compare(const struct shard_s3_text *a, const struct shard_s3_text *b) {
+  return shard_codec_compare_bytes(a->bytes, a->length, b->bytes, b->length);
+}
+
 /* ---- a page -----------------------------------------------------------------------------------
  */
 
 static int on_begin(void *context) {
-  struct range *r = context;
-  return shard_s3_page_begin(&r->page);
+  struct asking *a = context;
+  return shard_s3_page_begin(&a->page);
 }
 
 static int on_data(void *context, const char *data, size_t size) {
-  struct range *r = context;
-  return shard_s3_page_feed(&r->page, data, size);
+  struct asking *a = context;
+  return shard_s3_page_feed(&a->page, data, size);
+}
+
+/* Of folders; and what comes first of keys. */
+static int on_end(void *context, const char **why) {
+  struct asking *a = context;
+  *why = a->page.why;
+  return a->page.why[0] ? -EBADMSG : shard_s3_page_end(&a->page);
+}
+
+/* Say what is wrong with the page. */
+__attribute__((format(printf, 2, 3))) static int fail(struct range *r, const char *format, ...) {
+  struct shard_s3_page *p = &r->ask.page;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(p->why, sizeof(p->why), format, args);
+  va_end(args);
+  return -EBADMSG;
 }
 
 /* A key as a message of one line shows it. */
@@ -115,17 +140,14 @@ static int check_keys(struct range *r) {
   const char *before = r->at.bytes, *key;
   char buf[64];
   size_t before_length = r->at.length, at = 0, n;
-  while ((key = shard_s3_page_key(&r->page, &at, &n)) != NULL) {
+  while ((key = shard_s3_page_key(&r->ask.page, &at, &n)) != NULL) {
     if (n < r->lister->prefix || memcmp(key, l->url.prefix, r->lister->prefix) != 0) {
-      snprintf(r->why, sizeof(r->why), "the server sends the key '%s', which lacks the prefix",
-               show_key(key, n, buf));
-      return -EBADMSG;
+      return fail(r, "the server sends the key '%s', which lacks the prefix",
+                  show_key(key, n, buf));
     }
     if (shard_codec_compare_bytes(key, n, before, before_length) <= 0) {
-      snprintf(r->why, sizeof(r->why),
-               "the server repeats itself, or sends keys out of order, at '%s'",
-               show_key(key, n, buf));
-      return -EBADMSG;
+      return fail(r, "the server repeats itself, or sends keys out of order, at '%s'",
+                  show_key(key, n, buf));
     }
     before = key;
     before_length = n;
@@ -133,26 +155,17 @@ static int check_keys(struct range *r) {
   return 0;
 }
 
-static int on_end(void *context, const char **why) {
+static int on_keys_end(void *context, const char **why) {
   struct range *r = context;
-  struct shard_s3_page *p = &r->page;
-  *why = r->why;
-  int rc = p->why[0] ? -EBADMSG : shard_s3_page_end(p);
-  if (rc == -EBADMSG) {
-    snprintf(r->why, sizeof(r->why), "%s", p->why);
-  }
-  if (rc == 0) {
-    rc = check_keys(r);
-  }
+  const struct shard_s3_page *p = &r->ask.page;
+  int rc = on_end(context, why);
+  rc = rc ? rc : check_keys(r);
   if (rc == 0 && p->truncated && !p->token && (!p->token_masked || p->count == 0)) {
-    snprintf(r->why, sizeof(r->why),
-             "the server says that there is more, but not how to get it "
-             "(IsTruncated without NextContinuationToken)");
-    rc = -EBADMSG;
+    rc = fail(r, "the server says that there is more, but not how to get it "
+                 "(IsTruncated without NextContinuationToken)");
   }
   if (rc == 0 && p->truncated && p->count == 0 && r->token && strcmp(p->token, r->token) == 0) {
-    snprintf(r->why, sizeof(r->why), "the server repeats an empty page");
-    rc = -EBADMSG;
+    rc = fail(r, "the server repeats an empty page");
   }
   return rc;
 }
@@ -180,7 +193,7 @@ static FILE *begin_query(struct shard_s3_request *request, size_t *size) {
 static int ask_page(struct range *r) {
   const struct shard_s3_listing *l = r->lister->listing;
   size_t size = 0;
-  FILE *out = begin_query(&r->request, &size);
+  FILE *out = begin_query(&r->ask.request, &size);
   if (!out) {
     return -ENOMEM;
   }
@@ -194,7 +207,7 @@ static int ask_page(struct range *r) {
     return -ENOMEM;
   }
   r->lister->asked++;
-  shard_s3_client_submit(r->lister->client, &r->request);
+  shard_s3_client_submit(r->lister->client, &r->ask.request);
   return 0;
 }
 
@@ -261,8 +274,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   }
   *middle = r->folder;
   middle->bytes[middle->length - 1]++;
-  if (r->has_end &&
-      shard_codec_compare_bytes(middle->bytes, middle->length, r->end.bytes, r->end.length) >= 0) {
+  if (r->has_end && compare(middle, &r->end) >= 0) {
     return false;
   }
   struct shard_s3_span span = span_of(r);
@@ -275,7 +287,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
 static void enter_folder(struct range *r) {
   const char *first = NULL, *last = NULL, *key;
   size_t at = 0, n = 0, first_length = 0, last_length = 0;
-  while ((key = shard_s3_page_key(&r->page, &at, &n)) != NULL && !is_past(r, key, n)) {
+  while ((key = shard_s3_page_key(&r->ask.page, &at, &n)) != NULL && !is_past(r, key, n)) {
     first_length = first ? first_length : n;
     first = first ? first : key;
     last = key;
@@ -357,8 +369,7 @@ static bool split_at(const struct range *r, double part, struct shard_s3_text *m
 static void tell_others(const struct range *r, const char *key, size_t n) {
   for (unsigned i = 0; i < r->lister->count; i++) {
     struct range *o = r->lister->ranges[i];
-    if (o != r && o->live && !o->listed &&
-        shard_codec_compare_bytes(o->at.bytes, o->at.length, r->at.bytes, r->at.length) > 0 &&
+    if (o != r && o->live && !o->listed && compare(&o->at, &r->at) > 0 &&
         (!key ||
          (o->has_end && shard_codec_compare_bytes(o->end.bytes, o->end.length, key, n) <= 0))) {
       o->left = 0;
@@ -369,7 +380,7 @@ static void tell_others(const struct range *r, const char *key, size_t n) {
 /* A page has come. Hand its keys on, and ask for the next. */
 static int take_page(struct range *r) {
   struct lister *l = r->lister;
-  struct shard_s3_page *p = &r->page;
+  struct shard_s3_page *p = &r->ask.page;
   const char *key, *before = NULL;
   size_t at = 0, n, before_length = 0;
   bool past = false;
@@ -414,9 +425,7 @@ static int take_page(struct range *r) {
     set_text(&r->at, before, before_length);
   }
   r->empty = p->count > 0 ? 0 : r->empty + 1;
-  if (past || !p->truncated ||
-      (r->has_end &&
-       shard_codec_compare_bytes(r->at.bytes, r->at.length, r->end.bytes, r->end.length) >= 0)) {
+  if (past || !p->truncated || (r->has_end && compare(&r->at, &r->end) >= 0)) {
     end_range(r);
     return 0;
   }
@@ -448,35 +457,11 @@ static int take_page(struct range *r) {
  * for them by a delimiter, and divide ranges between them.
  */
 
-static int on_search_begin(void *context) {
-  struct folder_search *k = context;
-  k->page.folders = true;
-  return shard_s3_page_begin(&k->page);
-}
-
-static int on_search_data(void *context, const char *data, size_t size) {
-  struct folder_search *k = context;
-  return shard_s3_page_feed(&k->page, data, size);
-}
-
-static int on_search_end(void *context, const char **why) {
-  struct folder_search *k = context;
-  int rc = k->page.why[0] ? -EBADMSG : shard_s3_page_end(&k->page);
-  *why = k->page.why;
-  return rc;
-}
-
 /* Ask for the folders in search.parent, from search.after on. */
 static int ask_folders(struct lister *l) {
   struct folder_search *k = &l->search;
-  k->request.method = "GET";
-  k->request.begin = on_search_begin;
-  k->request.data = on_search_data;
-  k->request.end = on_search_end;
-  k->request.context = k;
-  k->request.optional = true; /* a policy may forbid it, or the server may not know it */
   size_t size = 0;
-  FILE *out = begin_query(&k->request, &size);
+  FILE *out = begin_query(&k->ask.request, &size);
   if (!out) {
     return -ENOMEM;
   }
@@ -488,7 +473,7 @@ static int ask_folders(struct lister *l) {
   k->busy = true;
   l->searches++;
   l->asked++;
-  shard_s3_client_submit(l->client, &k->request);
+  shard_s3_client_submit(l->client, &k->ask.request);
   return 0;
 }
 
@@ -529,12 +514,12 @@ static int take_folders(struct lister *l) {
   struct shard_s3_text last = k->after;
   size_t at = 0, n, taken = 0;
   k->busy = false;
-  if (k->request.failed) {
+  if (k->ask.request.failed) {
     l->searches = UINT_MAX / 2; /* never again */
     return 0;
   }
   int rc = k->goes_on ? shard_s3_folders_add(&l->folders, last.bytes, last.length, false) : 0;
-  while (rc == 0 && (name = shard_s3_page_key(&k->page, &at, &n)) != NULL) {
+  while (rc == 0 && (name = shard_s3_page_key(&k->ask.page, &at, &n)) != NULL) {
     if (shard_codec_compare_bytes(name, n, last.bytes, last.length) > 0 &&
         shard_s3_split_is_text(name, n)) {
       set_text(&last, name, n);
@@ -542,11 +527,11 @@ static int take_folders(struct lister *l) {
       rc = shard_s3_folders_add(&l->folders, name, n, false);
     }
   }
-  if (!k->page.truncated && k->parent.length > l->prefix) {
+  if (!k->ask.page.truncated && k->parent.length > l->prefix) {
     last = k->parent;
     last.bytes[last.length - 1]++; /* behind all that begin with it */
   }
-  if (rc == 0 && taken > 0 && (k->page.truncated || k->parent.length > l->prefix)) {
+  if (rc == 0 && taken > 0 && (k->ask.page.truncated || k->parent.length > l->prefix)) {
     rc = shard_s3_folders_add(&l->folders, last.bytes, last.length, true);
   }
   for (unsigned i = 0; i < l->count; i++) {
@@ -557,7 +542,7 @@ static int take_folders(struct lister *l) {
     }
   }
   double pages = (double)taken * folder_size(l) / page_of(l);
-  if (rc == 0 && k->page.truncated && pages > FOLDERS_PAGES &&
+  if (rc == 0 && k->ask.page.truncated && pages > FOLDERS_PAGES &&
       l->searches < FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
     k->after = last;
     k->goes_on = true;
@@ -581,8 +566,8 @@ static struct range *new_range(struct lister *l) {
   struct range *r = calloc(1, sizeof(*r));
   if (r) {
     r->lister = l;
-    r->request = (struct shard_s3_request){
-        .method = "GET", .begin = on_begin, .data = on_data, .end = on_end, .context = r};
+    r->ask.request = (struct shard_s3_request){
+        .method = "GET", .begin = on_begin, .data = on_data, .end = on_keys_end, .context = r};
     l->ranges[l->count++] = r;
   }
   return r;
@@ -691,10 +676,8 @@ static int split_some(struct lister *l) {
     struct shard_s3_text middle;
     double part = part_of(l, r, share);
     /* However good the guess is: only a key between is safe. */
-    if (!split_at(r, part, &middle) ||
-        shard_codec_compare_bytes(middle.bytes, middle.length, r->at.bytes, r->at.length) <= 0 ||
-        (r->has_end && shard_codec_compare_bytes(middle.bytes, middle.length, r->end.bytes,
-                                                 r->end.length) >= 0)) {
+    if (!split_at(r, part, &middle) || compare(&middle, &r->at) <= 0 ||
+        (r->has_end && compare(&middle, &r->end) >= 0)) {
       r->stuck = true;
       continue;
     }
@@ -731,9 +714,10 @@ static int list_ranges(struct lister *l) {
   int rc = ask_page(r);
   struct shard_s3_request *done;
   /* Do not wait for folders that need a retry. */
-  while (rc == 0 && (live_ranges(l) > 0 || (l->search.busy && l->search.request.failures == 0)) &&
+  while (rc == 0 &&
+         (live_ranges(l) > 0 || (l->search.busy && l->search.ask.request.failures == 0)) &&
          (rc = shard_s3_client_next(l->client, &done)) == 1) {
-    rc = done == &l->search.request ? take_folders(l) : take_page(done->context);
+    rc = done == &l->search.ask.request ? take_folders(l) : take_page(done->context);
     rc = rc ? rc : split_some(l);
   }
   return rc;
@@ -742,6 +726,14 @@ static int list_ranges(struct lister *l) {
 int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size) {
   struct lister l = {
       .listing = listing, .prefix = strlen(listing->url.prefix), .err = err, .size = size};
+  l.search.ask.page.folders = true;
+  l.search.ask.request = (struct shard_s3_request){
+      .method = "GET",
+      .begin = on_begin,
+      .data = on_data,
+      .end = on_end,
+      .context = &l.search.ask,
+      .optional = true}; /* a policy may forbid it, or the server may not know it */
   const struct shard_s3_client_options o = {.account = listing->account,
                                             .bucket = listing->url.bucket,
                                             .connections = listing->connections,
@@ -775,14 +767,14 @@ int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size)
   shard_s3_client_close(l.client);
   for (unsigned i = 0; i < l.count; i++) {
     struct range *r = l.ranges[i];
-    shard_s3_page_free(&r->page);
-    free(r->request.query);
+    shard_s3_page_free(&r->ask.page);
+    free(r->ask.request.query);
     free(r->token);
     free(r);
   }
   free(l.ranges);
-  shard_s3_page_free(&l.search.page);
-  free(l.search.request.query);
+  shard_s3_page_free(&l.search.ask.page);
+  free(l.search.ask.request.query);
   shard_s3_folders_free(&l.folders);
   return rc;
 }

@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "listing/format.h"
 #include "source/s3/client.h"
 #include "source/s3/head.h"
@@ -36,8 +37,8 @@ static bool end_digest(EVP_MD_CTX **context, char hex[SHARD_SIGV4_HASH]) {
   bool good = *context && EVP_DigestFinal_ex(*context, digest, &n) == 1 && n <= 32;
   EVP_MD_CTX_free(*context);
   *context = NULL;
-  for (unsigned i = 0; good && i < n; i++) {
-    snprintf(hex + 2 * (size_t)i, 3, "%02x", digest[i]);
+  if (good) {
+    shard_hex_print(hex, digest, n);
   }
   return good;
 }
@@ -181,11 +182,10 @@ static int get_data(void *context, const char *data, size_t size) {
   }
   g->received += size;
   while (size > 0) {
-    ssize_t n = write(g->fd, data, size);
-    if (n < 0 && errno != EINTR) {
+    ssize_t n = TEMP_FAILURE_RETRY(write(g->fd, data, size));
+    if (n < 0) {
       return -errno;
     }
-    n = n < 0 ? 0 : n;
     data += n;
     size -= (size_t)n;
   }
@@ -286,21 +286,6 @@ struct putting {
   bool asks;
 };
 
-static int put_begin(void *context) {
-  (void)context;
-  return 0;
-}
-
-static int put_data(void *context, const char *data, size_t size) {
-  (void)context, (void)data, (void)size;
-  return 0;
-}
-
-static int put_end(void *context, const char **why) {
-  (void)context, (void)why;
-  return 0;
-}
-
 static void put_header(void *context, const char *line, size_t n) {
   struct putting *p = context;
   char value[sizeof(p->there)];
@@ -346,12 +331,7 @@ static int begin_put(struct putting *p, struct shard_s3_client *client,
                      const struct shard_s3_upload *upload, const char *bucket, char *err,
                      size_t size) {
   *p = (struct putting){
-      .request = {.method = "PUT",
-                  .key = upload->key,
-                  .wants_status = upload->only_new,
-                  .begin = put_begin,
-                  .data = put_data,
-                  .end = put_end},
+      .request = {.method = "PUT", .key = upload->key, .wants_status = upload->only_new},
       .body = {.fd = open(upload->file, O_RDONLY | O_CLOEXEC), .only_new = upload->only_new}};
   p->body.hash = p->hash;
   p->request.body = &p->body;

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "source/s3/s3.h"
 
 enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING, CODE, MESSAGE, REGION, ENDPOINT };
@@ -95,17 +96,12 @@ static void on_start(void *context, const char *name, const char **attributes) {
 
 /* Make room for another key. */
 static char *reserve_key(struct shard_s3_page *p, size_t size) {
-  if (p->used + size > p->room) {
-    size_t room = p->room ? 2 * p->room : 65536;
-    room = room < p->used + size ? p->used + size : room;
-    char *more = realloc(p->keys, room);
-    if (!more) {
-      stop_parser(p, "out of memory");
-      return NULL;
-    }
-    p->keys = more;
-    p->room = room;
+  char *keys = shard_grow(p->keys, p->used, size, &p->room, 1);
+  if (!keys) {
+    stop_parser(p, "out of memory");
+    return NULL;
   }
+  p->keys = keys;
   char *at = p->keys + p->used;
   p->used += size;
   return at;

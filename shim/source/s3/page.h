@@ -2,13 +2,11 @@
 /*
  * page.h - a reply of ListObjectsV2, parsed while it arrives.
  */
-#ifndef SHARD_SOURCE_S3_PAGE_H
-#define SHARD_SOURCE_S3_PAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #define SHARD_S3_PAGE_KEYS 1000       /* asked for in a page */
 #define SHARD_S3_TOKEN_MAX 16384      /* bytes of a continuation token */
@@ -58,5 +56,3 @@ int shard_s3_page_end(struct shard_s3_page *page);
 const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size_t *length);
 
 void shard_s3_page_free(struct shard_s3_page *page);
-
-#endif

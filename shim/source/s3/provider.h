@@ -5,8 +5,7 @@
  * To add a provider, add its row to provider.c and to the test `providers`
  * (tests/unit/test_s3_providers.c). Nothing else names a provider, its hosts or its headers.
  */
-#ifndef SHARD_SOURCE_S3_PROVIDER_H
-#define SHARD_SOURCE_S3_PROVIDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ enum shard_s3_fact {
  */
 enum shard_s3_fact shard_s3_provider_read(const char *line, size_t length, char *value,
                                           size_t size);
-
-#endif

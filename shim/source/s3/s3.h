@@ -17,8 +17,7 @@
  *   bucket.c       keys become names of a listing
  *   object.c       whole objects, from and to files
  */
-#ifndef SHARD_SOURCE_S3_S3_H
-#define SHARD_SOURCE_S3_S3_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -146,5 +145,3 @@ struct shard_s3_upload {
 int shard_s3_object_put(const struct shard_s3_client_options *options,
                         const struct shard_s3_upload *uploads, size_t count, char *err,
                         size_t size);
-
-#endif

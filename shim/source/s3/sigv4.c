@@ -9,16 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_SIZE 32
+#include "base/hex.h"
 
-static void to_hex(const unsigned char *hash, char hex[SHARD_SIGV4_HASH]) {
-  static const char digits[] = "0123456789abcdef";
-  for (size_t i = 0; i < HASH_SIZE; i++) {
-    hex[2 * i] = digits[hash[i] >> 4];
-    hex[2 * i + 1] = digits[hash[i] & 15];
-  }
-  hex[(size_t)2 * HASH_SIZE] = 0;
-}
+#define HASH_SIZE 32
 
 void shard_sigv4_date(time_t when, char date[SHARD_SIGV4_DATE]) {
   struct tm tm;
@@ -33,7 +26,7 @@ bool shard_sigv4_hash(const void *data, size_t size, char hex[SHARD_SIGV4_HASH])
   if (EVP_Digest(data, size, hash, NULL, EVP_sha256(), NULL) != 1) {
     return false;
   }
-  to_hex(hash, hex);
+  shard_hex_print(hex, hash, HASH_SIZE);
   return true;
 }
 
@@ -117,7 +110,7 @@ char *shard_sigv4_sign(const struct shard_sigv4_key *key,
               compute_hmac(signature, HASH_SIZE, key->service, chain) &&
               compute_hmac(chain, HASH_SIZE, scheme->end, signature) &&
               compute_hmac(signature, HASH_SIZE, to_sign, chain);
-  to_hex(chain, hash);
+  shard_hex_print(hash, chain, HASH_SIZE);
   OPENSSL_cleanse(first, (size_t)n);
   OPENSSL_cleanse(signature, sizeof(signature));
   free(first);

@@ -3,8 +3,7 @@
  * sigv4.h - AWS Signature Version 4, in a header; Google's is the same with other words.
  * https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
  */
-#ifndef SHARD_SOURCE_S3_SIGV4_H
-#define SHARD_SOURCE_S3_SIGV4_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ bool shard_sigv4_hash(const void *data, size_t size, char hex[SHARD_SIGV4_HASH])
 /* The value of the header Authorization; malloc'd. NULL: no memory, or OpenSSL fails. */
 char *shard_sigv4_sign(const struct shard_sigv4_key *key,
                        const struct shard_sigv4_request *request);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * split.h - where to divide a range of keys, if only its beginning has been seen.
  */
-#ifndef SHARD_SOURCE_S3_SPLIT_H
-#define SHARD_SOURCE_S3_SPLIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ bool shard_s3_split_between(const struct shard_s3_span *span, double part,
 #define SHARD_S3_UNKNOWN 1e12
 double shard_s3_split_left(const struct shard_s3_span *span, const struct shard_s3_text *first,
                            uint64_t count);
-
-#endif

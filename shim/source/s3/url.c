@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/hex.h"
 #include "source/s3/s3.h"
 
 static bool is_alnum(char c) {
@@ -53,14 +53,6 @@ void shard_s3_url_escape(FILE *out, const char *text, size_t length, bool keep_s
   }
 }
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
-  }
-  c |= 0x20;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 ssize_t shard_s3_url_unescape(char *text, size_t length) {
   size_t k = 0;
   /* Some servers write a blank as +. A plus sign is %2B everywhere. */
@@ -76,8 +68,8 @@ ssize_t shard_s3_url_unescape(char *text, size_t length) {
     k += plain;
     i += plain;
     if (next) {
-      int high = i + 2 < length ? hex_digit(text[i + 1]) : -1,
-          low = high < 0 ? -1 : hex_digit(text[i + 2]);
+      int high = i + 2 < length ? shard_hex_digit(text[i + 1]) : -1,
+          low = high < 0 ? -1 : shard_hex_digit(text[i + 2]);
       if (low < 0) {
         return -1;
       }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "stats/run.h"
+#include "stats/rank_page.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +18,12 @@
 #include "base/words.h"
 #include "base/xxh64.h"
 #include "libshard.h"
-#include "stats/notes.h"
 
 #define MARK "LIBSHARD_RUN"
 /* Above the descriptors that a program counts on to be free. */
 #define LEAST_DESCRIPTOR 200
 
-_Atomic(struct shard_run *) shard_run_page;
+_Atomic(struct shard_rank_page *) shard_rank_page_mapped;
 static struct {
   pid_t pid; /* the process that made the page, if it is this one */
   int fd;
@@ -31,8 +31,9 @@ static struct {
   ino_t ino;
 } own;
 
-static struct shard_run *map(int fd) {
-  void *memory = mmap(NULL, sizeof(struct shard_run), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+static struct shard_rank_page *map(int fd) {
+  void *memory =
+      mmap(NULL, sizeof(struct shard_rank_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -45,7 +46,7 @@ static bool parse(const char *mark, unsigned long *pid, unsigned long *fd, uint6
   return after_pid != mark && after_fd != after_pid && end != after_fd && !*end;
 }
 
-void shard_run_init(void) {
+void shard_rank_page_init(void) {
   const char *mark = getenv(MARK);
   unsigned long pid, fd;
   char path[64];
@@ -57,16 +58,16 @@ void shard_run_init(void) {
   }
   snprintf(path, sizeof(path), "/proc/%lu/fd/%lu", pid, fd);
   /* Names in that folder are links, so O_NOFOLLOW would open none. */
-  int page = shard_notes_open_file(path, O_RDWR | O_NOCTTY | O_NONBLOCK);
-  if (page >= 0) {
+  int opened = shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOCTTY | O_NONBLOCK);
+  if (opened >= 0) {
     /* The process may have ended, and another one have its number, of whatever user. */
-    if (shard_kernel_fstat(page, &st) == 0 && shard_trust_judge(&st, NULL) == SHARD_TRUST_GOOD &&
-        st.st_size == (off_t)sizeof(struct shard_run) &&
-        syscall(SYS_pread64, page, found, sizeof(found), 0) == (long)sizeof(found) &&
-        found[0] == SHARD_RUN_MAGIC && found[1] == nonce) {
-      atomic_store(&shard_run_page, map(page));
+    if (shard_kernel_fstat(opened, &st) == 0 && shard_trust_judge(&st, NULL) == SHARD_TRUST_GOOD &&
+        st.st_size == (off_t)sizeof(struct shard_rank_page) &&
+        syscall(SYS_pread64, opened, found, sizeof(found), 0) == (long)sizeof(found) &&
+        found[0] == SHARD_RANK_PAGE_MAGIC && found[1] == nonce) {
+      atomic_store(&shard_rank_page_mapped, map(opened));
     }
-    shard_notes_close_file(page);
+    shard_kernel_close(opened);
   }
   errno = saved;
 }
@@ -88,24 +89,25 @@ static int make(void) {
   }
   int high = fcntl(fd, F_DUPFD_CLOEXEC, LEAST_DESCRIPTOR);
   if (high >= 0) {
-    shard_notes_close_file(fd);
+    shard_kernel_close(fd);
     fd = high;
   }
   bool good = fchmod(fd, S_IRUSR | S_IWUSR) == 0 && /* all may write to a new one */
-              ftruncate(fd, sizeof(struct shard_run)) == 0 && fstat(fd, &st) == 0;
-  struct shard_run *run = good ? map(fd) : NULL;
-  if (!run) {
+              ftruncate(fd, sizeof(struct shard_rank_page)) == 0 && fstat(fd, &st) == 0;
+  struct shard_rank_page *page = good ? map(fd) : NULL;
+  if (!page) {
     int rc = errno;
-    shard_notes_close_file(fd);
+    shard_kernel_close(fd);
     return rc;
   }
-  run->nonce = (uint64_t)shard_clock_real_ns() + (uint64_t)getpid() * SHARD_XXH_PRIME1;
-  run->magic = SHARD_RUN_MAGIC;
+  page->nonce = (uint64_t)shard_clock_real_ns() + (uint64_t)getpid() * SHARD_XXH_PRIME1;
+  page->magic = SHARD_RANK_PAGE_MAGIC;
   own.pid = getpid();
   own.fd = fd;
   own.dev = st.st_dev;
   own.ino = st.st_ino;
-  atomic_store(&shard_run_page, run); /* one of a parent stays mapped: a thread may count in it */
+  atomic_store(&shard_rank_page_mapped,
+               page); /* one of a parent stays mapped: a thread may count in it */
   return 0;
 }
 
@@ -113,10 +115,10 @@ int shard_run_begin(char *mark, size_t size) {
   int saved = errno;
   int rc = can_be_joined() ? 0 : make();
   if (rc == 0) {
-    struct shard_run *run = shard_run();
-    atomic_store(&run->folders, 0);
+    struct shard_rank_page *page = shard_rank_page();
+    atomic_store(&page->folders, 0);
     int n =
-        snprintf(mark, size, "%ld %d %llx", (long)own.pid, own.fd, (unsigned long long)run->nonce);
+        snprintf(mark, size, "%ld %d %llx", (long)own.pid, own.fd, (unsigned long long)page->nonce);
     rc = n < 0 || (size_t)n >= size ? ENAMETOOLONG : 0;
   }
   errno = saved;
@@ -124,38 +126,39 @@ int shard_run_begin(char *mark, size_t size) {
 }
 
 int shard_run_watch(unsigned kind, const char *prefix, const char *suffix) {
-  struct shard_run *run = shard_run();
+  struct shard_rank_page *page = shard_rank_page();
   size_t n = strlen(prefix), end = strlen(suffix);
-  uint32_t i = run ? atomic_load(&run->folders) : SHARD_RUN_FOLDERS;
-  if (i >= SHARD_RUN_FOLDERS || kind >= SHARD_RUN_KINDS || n == 0 || prefix[n - 1] != '/' ||
-      n >= sizeof(run->folder[i].prefix) || end >= sizeof(run->folder[i].suffix)) {
+  uint32_t i = page ? atomic_load(&page->folders) : SHARD_RANK_PAGE_FOLDERS;
+  if (i >= SHARD_RANK_PAGE_FOLDERS || kind >= SHARD_RANK_PAGE_KINDS || n == 0 ||
+      prefix[n - 1] != '/' || n >= sizeof(page->folder[i].prefix) ||
+      end >= sizeof(page->folder[i].suffix)) {
     return -EINVAL;
   }
-  struct shard_run_folder *folder = &run->folder[i];
+  struct shard_rank_page_folder *folder = &page->folder[i];
   folder->kind = kind;
   folder->length = (uint32_t)n;
   folder->suffix_length = (uint32_t)end;
   memcpy(folder->prefix, prefix, n + 1);
   memcpy(folder->suffix, suffix, end + 1);
-  atomic_store(&run->folders, i + 1);
+  atomic_store(&page->folders, i + 1);
   return 0;
 }
 
-void shard_run_opened(int dirfd, const char *path, int flags) {
-  struct shard_run *run = shard_run();
-  if (!run || flags & (O_PATH | O_DIRECTORY) || (dirfd != AT_FDCWD && *path != '/')) {
+void shard_rank_page_opened(int dirfd, const char *path, int flags) {
+  struct shard_rank_page *page = shard_rank_page();
+  if (!page || flags & (O_PATH | O_DIRECTORY) || (dirfd != AT_FDCWD && *path != '/')) {
     return;
   }
-  uint32_t n = atomic_load_explicit(&run->folders, memory_order_acquire);
-  for (uint32_t i = 0; i < n && i < SHARD_RUN_FOLDERS; i++) {
-    const struct shard_run_folder *folder = &run->folder[i];
+  uint32_t n = atomic_load_explicit(&page->folders, memory_order_acquire);
+  for (uint32_t i = 0; i < n && i < SHARD_RANK_PAGE_FOLDERS; i++) {
+    const struct shard_rank_page_folder *folder = &page->folder[i];
     if (strncmp(path, folder->prefix, folder->length) != 0) {
       continue;
     }
     size_t rest = strlen(path + folder->length);
     if (rest >= folder->suffix_length &&
         shard_words_alike(path + folder->length + rest - folder->suffix_length, folder->suffix)) {
-      atomic_fetch_add_explicit(&run->opens[folder->kind], 1, memory_order_relaxed);
+      atomic_fetch_add_explicit(&page->opens[folder->kind], 1, memory_order_relaxed);
     }
     return;
   }
@@ -163,36 +166,36 @@ void shard_run_opened(int dirfd, const char *path, int flags) {
 
 int64_t shard_run_opens(unsigned kind) {
   int saved = errno;
-  bool whole = kind < SHARD_RUN_KINDS && can_be_joined();
+  bool whole = kind < SHARD_RANK_PAGE_KINDS && can_be_joined();
   errno = saved;
-  return whole ? (int64_t)atomic_load(&shard_run()->opens[kind]) : -ENOENT;
+  return whole ? (int64_t)atomic_load(&shard_rank_page()->opens[kind]) : -ENOENT;
 }
 
 void shard_run_set_listed(unsigned bucket) {
-  struct shard_run *run = shard_run();
-  if (run && bucket < 64) {
-    atomic_fetch_or(&run->listed, UINT64_C(1) << bucket);
+  struct shard_rank_page *page = shard_rank_page();
+  if (page && bucket < 64) {
+    atomic_fetch_or(&page->listed, UINT64_C(1) << bucket);
   }
 }
 
 int shard_run_listed(unsigned bucket) {
-  struct shard_run *run = shard_run();
-  if (!run || bucket >= 64 || own.pid != getpid()) {
+  struct shard_rank_page *page = shard_rank_page();
+  if (!page || bucket >= 64 || own.pid != getpid()) {
     return -ENOENT;
   }
-  return (int)(atomic_load(&run->listed) >> bucket & 1);
+  return (int)(atomic_load(&page->listed) >> bucket & 1);
 }
 
 int shard_run_set_epoch(uint64_t epoch) {
-  struct shard_run *run = shard_run();
-  if (!run || own.pid != getpid()) { /* a worker's, or of the job that this one was started by */
+  struct shard_rank_page *page = shard_rank_page();
+  if (!page || own.pid != getpid()) { /* a worker's, or of the job that this one was started by */
     return -ENOENT;
   }
-  atomic_store(&run->epoch, epoch);
+  atomic_store(&page->epoch, epoch);
   return 0;
 }
 
 int64_t shard_run_epoch(void) {
-  struct shard_run *run = shard_run();
-  return run ? (int64_t)atomic_load(&run->epoch) : -ENOENT;
+  struct shard_rank_page *page = shard_rank_page();
+  return page ? (int64_t)atomic_load(&page->epoch) : -ENOENT;
 }

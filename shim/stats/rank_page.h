@@ -1,50 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run.h - the page that the processes of a rank share: which epoch it is in, how many files of a
- * dataset they have opened, and which buckets they have listed (libshard.h, shard_run_begin).
+ * rank_page.h - the page that the processes of a rank share: which epoch it is in, how many files
+ * of a dataset they have opened, and which buckets they have listed (libshard.h, shard_run_begin).
  *
  * The page is a memfd of the rank's main process. A forked child has it mapped; one that was
  * started anew opens it through /proc, by what LIBSHARD_RUN says, if it is this user's and nobody
  * else may write to it. Nothing is left to remove, whatever kills the rank. A count is one atomic
  * addition; it may be made in a signal handler, and between (v)fork and exec.
  */
-#ifndef SHARD_STATS_RUN_H
-#define SHARD_STATS_RUN_H
+#pragma once
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SHARD_RUN_MAGIC 0x316e757264726873ULL /* "shrdrun1"; other versions differ in size */
-#define SHARD_RUN_KINDS 2
-#define SHARD_RUN_FOLDERS 8
+#define SHARD_RANK_PAGE_MAGIC                                                                      \
+  0x316e757264726873ULL /* "shrdrun1"; other versions differ in size                               \
+                         */
+#define SHARD_RANK_PAGE_KINDS 2
+#define SHARD_RANK_PAGE_FOLDERS 8
 
-struct shard_run {
+struct shard_rank_page {
   uint64_t magic, nonce;
   _Atomic uint64_t epoch; /* 0: none has begun */
-  _Atomic uint64_t opens[SHARD_RUN_KINDS];
+  _Atomic uint64_t opens[SHARD_RANK_PAGE_KINDS];
   _Atomic uint64_t listed;  /* a bit for each bucket of SHARD_DATASET */
   _Atomic uint32_t folders; /* filled in */
-  struct shard_run_folder {
+  struct shard_rank_page_folder {
     uint32_t kind, length;  /* of prefix */
     uint32_t suffix_length; /* of suffix */
     char suffix[36];        /* in any case */
     char prefix[PATH_MAX];  /* ends with a slash */
-  } folder[SHARD_RUN_FOLDERS];
+  } folder[SHARD_RANK_PAGE_FOLDERS];
 };
 
 /* NULL: this process has none, and nothing is counted. */
-extern _Atomic(struct shard_run *) shard_run_page __attribute__((visibility("hidden")));
+extern _Atomic(struct shard_rank_page *) shard_rank_page_mapped
+    __attribute__((visibility("hidden")));
 
-static inline struct shard_run *shard_run(void) {
-  return atomic_load_explicit(&shard_run_page, memory_order_acquire);
+static inline struct shard_rank_page *shard_rank_page(void) {
+  return atomic_load_explicit(&shard_rank_page_mapped, memory_order_acquire);
 }
 
 /* If the environment names a page, map it. errno is kept. */
-void shard_run_init(void);
+void shard_rank_page_init(void);
 
 /* A file was opened by openat(dirfd, path, flags): counted if it is of a dataset. */
-void shard_run_opened(int dirfd, const char *path, int flags);
-
-#endif
+void shard_rank_page_opened(int dirfd, const char *path, int flags);

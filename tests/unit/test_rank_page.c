@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the processes of a rank share: the epoch, and how many files were opened.
- * Links: stats/run stats/notes
+ * Links: stats/rank_page stats/notes
  */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 #include "libshard.h"
-#include "stats/run.h"
+#include "stats/rank_page.h"
 #include "unit.h"
 
 static char mark[100];
@@ -21,8 +22,8 @@ static char mark[100];
 /* Before anything is shared: nothing is counted, and there is no epoch. */
 static void nothing_yet(void **state) {
   (void)state;
-  assert_null(shard_run());
-  shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_RDONLY);
+  assert_null(shard_rank_page());
+  shard_rank_page_opened(AT_FDCWD, "/data/train/a.npz", O_RDONLY);
   assert_true(shard_run_opens(0) < 0);
   assert_true(shard_run_epoch() < 0);
   assert_true(shard_run_set_epoch(1) < 0);
@@ -41,17 +42,17 @@ static void counts(void **state) {
   static const char *const ours[] = {"/data/train/a.npz", "data/train/a.npz",
                                      "/data/train/sub/b.NPZ", "/data/valid/c.npz"};
   for (size_t i = 0; i < COUNT(ours); i++) {
-    shard_run_opened(AT_FDCWD, ours[i], O_RDONLY);
+    shard_rank_page_opened(AT_FDCWD, ours[i], O_RDONLY);
   }
-  shard_run_opened(7, "/data/train/a.npz", O_RDONLY); /* the descriptor says nothing here */
+  shard_rank_page_opened(7, "/data/train/a.npz", O_RDONLY); /* the descriptor says nothing here */
   static const char *const others[] = {
       "/data/train/a.npz.idx", "/data/trainer/a.npz", "a.npz", "/data/train/", "", "/etc/passwd"};
   for (size_t i = 0; i < COUNT(others); i++) {
-    shard_run_opened(AT_FDCWD, others[i], O_RDONLY);
+    shard_rank_page_opened(AT_FDCWD, others[i], O_RDONLY);
   }
-  shard_run_opened(7, "data/train/a.npz", O_RDONLY);
-  shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_PATH);
-  shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_DIRECTORY);
+  shard_rank_page_opened(7, "data/train/a.npz", O_RDONLY);
+  shard_rank_page_opened(AT_FDCWD, "/data/train/a.npz", O_PATH);
+  shard_rank_page_opened(AT_FDCWD, "/data/train/a.npz", O_DIRECTORY);
   assert_int_equal(shard_run_opens(0), 4);
   assert_int_equal(shard_run_opens(1), 1);
   assert_true(shard_run_opens(2) < 0);
@@ -62,12 +63,12 @@ static void child(bool anew) {
   pid_t pid = fork();
   if (pid == 0) {
     if (anew) { /* as after exec: nothing is mapped */
-      atomic_store(&shard_run_page, NULL);
+      atomic_store(&shard_rank_page_mapped, NULL);
       setenv("LIBSHARD_RUN", mark, 1);
-      shard_run_init();
+      shard_rank_page_init();
     }
     bool good = shard_run_epoch() == 5;
-    shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_RDONLY);
+    shard_rank_page_opened(AT_FDCWD, "/data/train/a.npz", O_RDONLY);
     _exit(!good);
   }
   int status = 1;
@@ -86,7 +87,7 @@ static void children(void **state) {
 
 static void wrong_marks(void **state) {
   (void)state;
-  struct shard_run *before = shard_run();
+  struct shard_rank_page *before = shard_rank_page();
   char wrong[4][100];
   unsigned long pid = 0, fd = 0;
   unsigned long long nonce = 0;
@@ -96,18 +97,18 @@ static void wrong_marks(void **state) {
   snprintf(wrong[2], sizeof(wrong[2]), "%lu %lu %llx", 999999999UL, fd, nonce);
   snprintf(wrong[3], sizeof(wrong[3]), "nonsense");
   for (size_t i = 0; i < COUNT(wrong); i++) {
-    atomic_store(&shard_run_page, NULL);
+    atomic_store(&shard_rank_page_mapped, NULL);
     setenv("LIBSHARD_RUN", wrong[i], 1);
-    shard_run_init();
-    assert_null(shard_run());
+    shard_rank_page_init();
+    assert_null(shard_rank_page());
   }
-  atomic_store(&shard_run_page, before);
+  atomic_store(&shard_rank_page_mapped, before);
 }
 
 /* A file like the page that another user owns, or may write to, is not believed. */
 static void whose(void **state) {
   (void)state;
-  struct shard_run *before = shard_run();
+  struct shard_rank_page *before = shard_rank_page();
   struct stat st;
   int own = -1, fd = memfd_create("like the page", MFD_CLOEXEC);
   assert_int_equal(sscanf(mark, "%*u %d", &own), 1);
@@ -128,14 +129,15 @@ static void whose(void **state) {
     }
     assert_int_equal(fchmod(fd, all[i].mode), 0);
     assert_int_equal(fchown(fd, all[i].owner ? all[i].owner : geteuid(), (gid_t)-1), 0);
-    atomic_store(&shard_run_page, NULL);
-    shard_run_init();
-    if (!shard_run() == all[i].good) {
-      fail_msg("mode %o, owner %u: %s", all[i].mode, all[i].owner, shard_run() ? "mapped" : "not");
+    atomic_store(&shard_rank_page_mapped, NULL);
+    shard_rank_page_init();
+    if (!shard_rank_page() == all[i].good) {
+      fail_msg("mode %o, owner %u: %s", all[i].mode, all[i].owner,
+               shard_rank_page() ? "mapped" : "not");
     }
   }
   close(fd);
-  atomic_store(&shard_run_page, before);
+  atomic_store(&shard_rank_page_mapped, before);
 }
 
 /* Another initialize() in the process: other folders, the same page. */
@@ -145,7 +147,7 @@ static void again(void **state) {
   assert_int_equal(shard_run_begin(other, sizeof(other)), 0);
   assert_string_equal(other, mark);
   int64_t before = shard_run_opens(0);
-  shard_run_opened(AT_FDCWD, "/data/train/a.npz", O_RDONLY);
+  shard_rank_page_opened(AT_FDCWD, "/data/train/a.npz", O_RDONLY);
   assert_int_equal(shard_run_opens(0), before);
 }
 
