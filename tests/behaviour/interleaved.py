@@ -345,6 +345,8 @@ def main():
                 while first > 1 and not explorer.run(case, first):
                     first = chance.randint(1, first - 1)
                 points = range(first + STRIDE, 1000, STRIDE)
+                if case.change == "replaced" and not case.cache:  # between open() and libshard's look
+                    explorer.explore(case, range(4, 9))
             most = max(first, explorer.explore(case, points))
             if args.all and set("ab") <= set(case.actors) and "g" not in case.actors:
                 explorer.pairs(case, RANDOM, most)
