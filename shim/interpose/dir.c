@@ -146,6 +146,13 @@ static int new_stream(int fd, struct stream **out) {
  * A dataset's root may be replaced, and a directory moved away, between libc's opening and our look
  * at it: what is of no dataset then, and not what its name leads to any more, is opened anew, as if
  * the call had come later.
+ *
+ * A descriptor that the program has opened (fdopendir, getdents64) has no name to ask for. There
+ * roots that this process has seen tell (place.h). One that was replaced before the process has
+ * listed anything is not known, and shown whole: nothing tells what its path was when it was
+ * opened. Looking at the roots at each open() would tell, but that may be called in a signal
+ * handler, where the set-up cannot be made; and in a process that lists nothing it would be for
+ * nothing, and wait for a server that does not answer.
  */
 #define MOST_TRIES 5
 
