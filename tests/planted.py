@@ -47,6 +47,8 @@ FAULTS = [
           "unit cache", "behaviour badinput"),
     fault("what fakeroot says of owners is believed", "base/kernel.h", "syscall(SYS_newfstatat, at, path, st, flags)",
           "fstatat(at, path, st, flags)", "behaviour coexist"),
+    fault("libshard serves shardctl", "interpose/init.c", "|| &shard_is_shardctl;", "|| (&shard_is_shardctl && false);",
+          "behaviour coexist"),
     fault("what libfaketime says of times is believed", "cache/cache.c",
           "shard_kernel_stat(AT_FDCWD, r->origin, &r->identity, 0)", "stat(r->origin, &r->identity)", "behaviour coexist"),
     fault("shardctl insists on LD_LIBRARY_PATH", "cache/make.c", "b->own = lacks", "b->own = false", "behaviour coexist"),
