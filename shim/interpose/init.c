@@ -20,7 +20,8 @@
 #include "stats/run.h"
 #include "stats/stats.h"
 
-/* Exported by shardctl (ctl/main.c): its listings are of all names, whoever has preloaded us there. */
+/* Exported by shardctl (ctl/main.c): its listings are of all names, whoever has preloaded us there.
+ */
 extern const char shard_is_shardctl __attribute__((weak, visibility("default")));
 
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {
