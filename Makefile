@@ -105,7 +105,7 @@ $(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -pie -Wl,--export-dynamic-symbol=shard_is_shardctl -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
 
 # ---- tests --------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ tests="$tests rsync bfs fd-find nodejs default-jre-headless fzf valgrind zstd ma
 tests="$tests locales"
 # What coexist.sh runs libshard beside: libraries that others preload, what wraps or watches a program, and
 # programs without glibc (25 MB; gdb takes 80 more).
-tests="$tests libgoogle-perftools4 libtcmalloc-minimal4 libmimalloc2.0 eatmydata faketime fakeroot gdb ltrace"
+tests="$tests libgoogle-perftools4 libtcmalloc-minimal4 libmimalloc2.0 eatmydata fakechroot faketime fakeroot gdb ltrace"
 tests="$tests musl-tools busybox-static binutils libcurl3-gnutls"
 # An S3 server (scripts/s3-server.sh, 320 MB), and certificates for it.
 tests="$tests radosgw ceph-mon ceph-osd ceph-common python3-rados curl openssl procps"

@@ -47,6 +47,8 @@ FAULTS = [
           "unit cache", "behaviour badinput"),
     fault("what fakeroot says of owners is believed", "base/kernel.h", "syscall(SYS_newfstatat, at, path, st, flags)",
           "fstatat(at, path, st, flags)", "behaviour coexist"),
+    fault("libshard serves shardctl", "interpose/init.c", "|| &shard_is_shardctl;", "|| (&shard_is_shardctl && false);",
+          "behaviour coexist"),
     fault("what libfaketime says of times is believed", "cache/cache.c",
           "shard_kernel_stat(AT_FDCWD, r->origin, &r->identity, 0)", "stat(r->origin, &r->identity)", "behaviour coexist"),
     fault("shardctl insists on LD_LIBRARY_PATH", "cache/make.c", "b->own = lacks", "b->own = false", "behaviour coexist"),
@@ -92,6 +94,11 @@ FAULTS = [
     # Failing closed.
     fault("a part that is mounted elsewhere is taken for what its path leads to", "view/place.c",
           "shard_path_leads_nowhere(error) ? 1 : -error", "shard_path_leads_nowhere(error) ? 0 : -error", "behaviour closed"),
+    fault("what a name does not lead to any more is listed", "view/view.c", "bool same = shard_climb_stat(fd",
+          "bool same = true || shard_climb_stat(fd", "behaviour interleaved"),
+    fault("what a root was is nobody's", "view/place.c", "(s = s->older)) {\n      struct", "(s = NULL)) {\n      struct",
+          "behaviour closed"),
+    fault("a root has its number only", "host/climb.h", "born == shard_climb_birth(st)", "true", "unit climb"),
     fault("wordexp shows what it has found", "interpose/wordexp.c", "    rc = WRDE_NOSPACE;\n", "    rc = 0;\n",
           "behaviour patterns"),
     fault("wordexp looks at the first word only", "interpose/wordexp.c", "*word && error == 0; word++) {\n    error",
@@ -108,7 +115,7 @@ FAULTS = [
           "unit cache", "behaviour badinput"),
     # Names.
     fault("a CR before the line's end is a name's", "source/text.c", "text[length - 1] == '\\r'",
-          "text[length - 1] == 1", "behaviour manifests", "behaviour shardctl"),
+          "text[length - 1] == 1", "behaviour build"),
     fault("a manifest may lead out of its root", "source/text.c", "n == 2 && part[0] == '.' && part[1] == '.'",
           "n == 2 && part[0] == 1", "behaviour manifests", "behaviour closed"),
     # Statistics.

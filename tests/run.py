@@ -100,6 +100,7 @@ def all_steps():
              less=("--filter", "^(?!a folder's last|another order|harmless$|helpers, a method)")),
         Step("dlio/cli", python("dlio.cli"), cores=1.5, less=("--filter", "^(?!module-jpeg-folders|script-jpeg$)")),
         Step("dlio/stats", python("dlio.stats"), cores=1.5),
+        Step("dlio/faults", python("dlio.faults"), cores=1.5),
         Step("dlio/epochs", python("dlio.epochs"), cores=2, limit=1800, less=("--quick", "--ranks", "2")),
         Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), cores=1.5),
         Step("dlio/s3", python("dlio.s3_native")),

@@ -77,10 +77,10 @@ static int note_level(struct shard_climb *climb, const struct statx *st,
 }
 
 /* The first of the roots that is this directory, or -1. */
-static ssize_t find_equal(const struct shard_climb_root *roots, size_t count, uint64_t dev,
-                          uint64_t ino) {
+static ssize_t find_equal(const struct shard_climb_root *roots, size_t count,
+                          const struct statx *st) {
   for (size_t i = 0; i < count; i++) {
-    if (roots[i].ino == ino && roots[i].dev == dev) {
+    if (shard_climb_is_root(&roots[i], st)) {
       return (ssize_t)i;
     }
   }
@@ -105,7 +105,7 @@ int shard_climb_find(int fd, const struct statx *st, const struct shard_climb_ro
     }
     ino = st->stx_ino;
     dev = shard_climb_device(st);
-    ssize_t found = find_equal(roots, count, dev, ino);
+    ssize_t found = find_equal(roots, count, st);
     if (found >= 0) {
       out->which = (size_t)found;
       rc = 1;

@@ -30,6 +30,7 @@ struct shard_climb_root {
   const char *path;
   uint64_t dev, ino; /* dev: shard_climb_device(); ino 0: it was not there */
   uint64_t mount;    /* id of the mount it lies in; 0: not known yet */
+  int64_t born;      /* ns; 0: not known. Numbers of what has been removed return */
 };
 
 #define SHARD_CLIMB_MOUNTS 16
@@ -53,6 +54,12 @@ static inline uint64_t shard_climb_device(const struct statx *st) {
   return (uint64_t)st->stx_dev_minor << 32 | st->stx_dev_major;
 }
 
+/* When it was made, ns; 0: that is not known. */
+static inline int64_t shard_climb_birth(const struct statx *st) {
+  return st->stx_mask & STATX_BTIME ? st->stx_btime.tv_sec * 1000000000LL + st->stx_btime.tv_nsec
+                                    : 0;
+}
+
 /* shard_climb_stat() where statx(2) does not answer: without the mount. 0 or a negative errno. */
 int shard_climb_stat_plainly(int at, const char *path, struct statx *out);
 
@@ -74,6 +81,14 @@ static inline bool shard_climb_is_same(const struct statx *a, const struct statx
   return a->stx_ino == b->stx_ino && shard_climb_device(a) == shard_climb_device(b);
 }
 
+/* Whether the directory is the root as it was last seen. */
+static inline bool shard_climb_is_root(const struct shard_climb_root *root,
+                                       const struct statx *st) {
+  int64_t born = root->born;
+  return root->ino == st->stx_ino && root->dev == shard_climb_device(st) &&
+         (born == 0 || !(st->stx_mask & STATX_BTIME) || born == shard_climb_birth(st));
+}
+
 /*
  * Look at what root->path is now. 1; else the root stays as it was: 0 if there is nothing, or a
  * negative errno, -ENOTDIR for what is no directory.
@@ -87,6 +102,7 @@ static inline int shard_climb_look(struct shard_climb_root *root) {
   root->dev = shard_climb_device(&st);
   root->ino = st.stx_ino;
   root->mount = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0;
+  root->born = shard_climb_birth(&st);
   return 1;
 }
 

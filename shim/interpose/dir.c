@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -25,6 +26,7 @@
 #include "host/real.h"
 #include "interpose/guard.h"
 #include "interpose/handles.h"
+#include "view/once.h"
 #include "view/window.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -140,32 +142,68 @@ static int new_stream(int fd, struct stream **out) {
   return 0;
 }
 
-SHARD_EXPORT DIR *opendir(const char *name) {
-  const struct shard_real *real = shard_real();
-  if (shard_guard_passes()) {
-    return real->opendir(name);
-  }
-  int saved = errno;
-  DIR *dir = real->opendir(name);
-  if (!dir) {
-    return NULL;
-  }
-  drop_stream(dir);
+/*
+ * A dataset's root may be replaced, and a directory moved away, between libc's opening and our look
+ * at it: what is of no dataset then, and not what its name leads to any more, is opened anew, as if
+ * the call had come later.
+ *
+ * A descriptor that the program has opened (fdopendir, getdents64) has no name to ask for. There
+ * roots that this process has seen tell (place.h). One that was replaced before the process has
+ * listed anything is not known, and shown whole: nothing tells what its path was when it was
+ * opened. Looking at the roots at each open() would tell, but that may be called in a signal
+ * handler, where the set-up cannot be made; and in a process that lists nothing it would be for
+ * nothing, and wait for a server that does not answer.
+ */
+#define MOST_TRIES 5
+
+static int refuse_moving(const char *name) {
+  static atomic_bool said;
+  char text[700];
+  snprintf(text, sizeof(text),
+           "'%.400s' has led to another directory each time it was opened, so whether it is of "
+           "SHARD_DATASET cannot be told; listing calls on it fail: replace no dataset while it is "
+           "read",
+           name);
+  shard_once_complain(&said, text);
+  return -ESTALE;
+}
+
+/* 1: dir has its stream, or needs none. 0: it is to be opened anew. Or a negative errno. */
+static int serve_opened(DIR *dir, int at, const char *name) {
   struct stream *s;
+  drop_stream(dir);
   int rc = new_stream(dirfd(dir), &s);
   if (rc == 0 && s) {
     rc = shard_handles_insert(&streams, dir, s);
     if (rc != 0) {
       free_stream(s);
     }
+  } else if (rc == 0) {
+    return shard_guard_leads_to(at, name, dirfd(dir));
   }
-  if (rc != 0) {
+  return rc ? rc : 1;
+}
+
+SHARD_EXPORT DIR *opendir(const char *name) {
+  const struct shard_real *real = shard_real();
+  if (shard_guard_passes()) {
+    return real->opendir(name);
+  }
+  int saved = errno, rc = 0;
+  for (int tries = 0; rc == 0 && tries < MOST_TRIES; tries++) {
+    DIR *dir = real->opendir(name);
+    if (!dir) {
+      return NULL;
+    }
+    rc = serve_opened(dir, AT_FDCWD, name);
+    if (rc > 0) {
+      errno = saved;
+      return dir;
+    }
     real->closedir(dir);
-    refuse(rc);
-    return NULL;
   }
-  errno = saved;
-  return dir;
+  refuse(rc ? rc : refuse_moving(name));
+  return NULL;
 }
 
 SHARD_EXPORT DIR *fdopendir(int fd) {
@@ -357,17 +395,25 @@ SHARD_EXPORT long telldir(DIR *dir) {
 /* ---- for the calls that libc does past these ---- */
 
 DIR *shard_dir_open(int at, const char *name) {
-  int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return NULL;
+  for (int tries = 0; tries < MOST_TRIES; tries++) {
+    int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+      return NULL;
+    }
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+      int error = errno;
+      close(fd);
+      errno = error;
+    }
+    if (!dir || shard_guard_passes() || shard_handles_find(&streams, dir) ||
+        shard_guard_leads_to(at, name, fd)) {
+      return dir;
+    }
+    closedir(dir);
   }
-  DIR *dir = fdopendir(fd);
-  if (!dir) {
-    int error = errno;
-    close(fd);
-    errno = error;
-  }
-  return dir;
+  refuse(refuse_moving(name));
+  return NULL;
 }
 
 int shard_dir_next(DIR *dir, const struct dirent **entry) {

@@ -20,6 +20,10 @@
 #include "stats/rank_page.h"
 #include "stats/stats.h"
 
+/* Exported by shardctl (ctl/main.c): its listings are of all names, whoever has preloaded us there.
+ */
+extern const char shard_is_shardctl __attribute__((weak, visibility("default")));
+
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {
   (void)argc;
   (void)argv;
@@ -29,9 +33,9 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
   shard_dir_enable();
   /* A program that has more rights than who has started it takes no orders from his environment.
    * The loader gives it no preload of his, but /etc/ld.so.preload is the system's. */
-  bool secure = getauxval(AT_SECURE) != 0;
-  shard_config_init(secure ? NULL : environment ? environment : environ);
-  if (secure) {
+  bool inactive = getauxval(AT_SECURE) != 0 || &shard_is_shardctl;
+  shard_config_init(inactive ? NULL : environment ? environment : environ);
+  if (inactive) {
     return;
   }
   /* Of two copies one serves: what one knows of the program (it is DLIO), the other would not. */

@@ -91,9 +91,9 @@ static int refuse_covered(const struct shard_served *s) {
   static atomic_bool said;
   char text[900];
   snprintf(text, sizeof(text),
-           "a mount shows what was '%.*s' of SHARD_DATASET='%.256s'; that path leads to something "
-           "else now, whose names the listing has, so listing calls on it fail: list the dataset "
-           "by its own path, or unmount what covers it",
+           "a directory was '%.*s' of SHARD_DATASET='%.256s'; that path leads to something else "
+           "now, whose names the listing has, so listing calls on it fail: open what it leads to "
+           "now, replace no dataset while it is read, or unmount what covers it",
            (int)(path_length(s) < 300 ? path_length(s) : 300), s->path, s->dataset->path);
   shard_once_complain(&said, text);
   return -ESTALE;

@@ -73,12 +73,13 @@ static int add_dataset(const struct shard_dataset_item *item) {
     return -ENOMEM;
   }
   struct shard_view_dataset *d = &shard_datasets_all.items[shard_datasets_all.count];
-  struct shard_climb_root *root = &shard_datasets_all.roots[shard_datasets_all.count++];
+  struct shard_place_root *root = &shard_datasets_all.roots[shard_datasets_all.count++];
+  struct shard_climb_root now;
   shard_passes_init(&d->passes, shard_config()->epoch);
   d->path = path;
   d->url = url;
   root->path = path;
-  if (shard_climb_look(root) == 0) {
+  if (shard_place_look(root, &now) == 0) {
     warn_of_missing(path);
   }
   return 0;

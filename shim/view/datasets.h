@@ -13,11 +13,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "host/climb.h"
 #include "libshard.h"
 #include "listing/options.h"
 #include "view/once.h"
 #include "view/passes.h"
+#include "view/place.h"
 #include "view/serve.h"
 
 struct shard_edition; /* loading.c's */
@@ -42,7 +42,7 @@ struct shard_view_dataset {
 /* All of them, and what holds for each. */
 struct shard_datasets {
   struct shard_view_dataset *items;
-  struct shard_climb_root *roots; /* of the datasets, as first seen */
+  struct shard_place_root *roots; /* of the datasets */
   size_t count;
   struct shard_world world;
   struct shard_options options;

@@ -169,15 +169,70 @@ static uint64_t name_roots(const struct shard_climb_root *roots, size_t count) {
   return name;
 }
 
+/* ---- what roots have been ----------------------------------------------------------------------
+ */
+
+static bool is_seen(const struct shard_place_seen *s, const struct shard_climb_root *now) {
+  return s && s->root.ino == now->ino && s->root.dev == now->dev && s->root.born == now->born;
+}
+
+int shard_place_look(struct shard_place_root *root, struct shard_climb_root *now) {
+  const struct shard_place_seen *newest = atomic_load_explicit(&root->seen, memory_order_acquire);
+  *now = newest ? newest->root : (struct shard_climb_root){.path = root->path};
+  int rc = shard_climb_look(now);
+  if (rc <= 0 || is_seen(newest, now)) {
+    return rc < 0 && now->ino != 0 ? 0 : rc;
+  }
+  struct shard_place_seen *seen = malloc(sizeof(*seen));
+  if (!seen) {
+    return -ENOMEM;
+  }
+  *seen = (struct shard_place_seen){.older = newest, .root = *now};
+  while (!atomic_compare_exchange_weak(&root->seen, &seen->older, seen)) {
+  }
+  return 1;
+}
+
+/*
+ * Whether directory fd lies in what one of the roots has been before, as shard_place_find().
+ * -ESTALE: one had its number, and the file system does not tell when it was made.
+ */
+__attribute__((noinline)) static int find_replaced(int fd, const struct statx *st,
+                                                   struct shard_place_root *known, size_t count,
+                                                   struct shard_place *out) {
+  size_t levels = SIZE_MAX;
+  bool sure = true;
+  for (size_t i = 0; i < count; i++) {
+    const struct shard_place_seen *s = atomic_load(&known[i].seen);
+    while (s && (s = s->older)) {
+      struct shard_climb climb;
+      if (shard_climb_find(fd, st, &s->root, 1, &climb) > 0 && climb.levels < levels) {
+        levels = climb.levels;
+        sure = s->root.born != 0;
+        out->which = i;
+      }
+    }
+  }
+  if (levels == SIZE_MAX) {
+    return 0;
+  }
+  out->covered = true;
+  int rc = sure ? find_names(fd, levels, &out->path) : -ESTALE;
+  out->which = rc == 0 ? out->which : count;
+  return rc == 0 ? 1 : rc;
+}
+
 /*
  * The length of the parent's path, with its slash, of a directory that lies where its siblings lie;
  * path begins with it. 0: it may lie elsewhere.
  */
-static size_t find_parent(int fd, const struct statx *st, const struct shard_climb_root *roots,
+static size_t find_parent(int fd, const struct statx *st, struct shard_place_root *roots,
                           size_t count, char path[sizeof(outside.parent)]) {
   for (size_t i = 0; i < count; i++) {
-    if (roots[i].ino == st->stx_ino && roots[i].dev == shard_climb_device(st)) {
-      return 0;
+    for (const struct shard_place_seen *s = atomic_load(&roots[i].seen); s; s = s->older) {
+      if (shard_climb_is_root(&s->root, st)) {
+        return 0;
+      }
     }
   }
   bool apart = !(st->stx_mask & STATX_MNT_ID) || (st->stx_attributes & STATX_ATTR_MOUNT_ROOT);
@@ -248,16 +303,15 @@ static int name_place(int fd, const struct statx *st, const struct shard_climb_r
   return name_place(fd, st, roots, met, NULL, NULL, out);
 }
 
-int shard_place_find(int fd, const struct statx *st, const struct shard_climb_root *known,
-                     size_t count, struct shard_place *out) {
+int shard_place_find(int fd, const struct statx *st, struct shard_place_root *known, size_t count,
+                     struct shard_place *out) {
   struct shard_climb_root *roots = __builtin_alloca(count * sizeof(*roots));
   struct shard_climb climb, met;
   char *mounted = NULL;
   *out = (struct shard_place){.which = count};
   for (size_t i = 0; i < count; i++) {
-    roots[i] = known[i];
-    int rc = shard_climb_look(&roots[i]);
-    if (rc < 0 && roots[i].ino == 0) {
+    int rc = shard_place_look(&known[i], &roots[i]);
+    if (rc < 0) {
       out->which = i;
       return rc;
     }
@@ -265,7 +319,7 @@ int shard_place_find(int fd, const struct statx *st, const struct shard_climb_ro
   char where[sizeof(outside.parent)];
   struct statx upper;
   uint64_t named = name_roots(roots, count);
-  size_t parent = find_parent(fd, st, roots, count, where);
+  size_t parent = find_parent(fd, st, known, count, where);
   parent = parent > 0 && shard_climb_stat(fd, "..", &upper) == 0 ? parent : 0;
   if (parent > 0 && outside.length == parent && outside.mount == st->stx_mnt_id &&
       outside.roots == named && is_outside(&upper) && memcmp(outside.parent, where, parent) == 0) {
@@ -281,6 +335,9 @@ int shard_place_find(int fd, const struct statx *st, const struct shard_climb_ro
   if (rc >= 0 && climb.mount_count > 0) {
     int found = find_mounted(&climb, roots, count, &mounted);
     rc = found != 0 ? found : rc; /* it lies below the root that was met, if there is one */
+  }
+  if (rc == 0 && (rc = find_replaced(fd, st, known, count, out)) != 0) {
+    return rc;
   }
   if (rc == 0 && parent > 0) {
     outside.mount = st->stx_mnt_id;

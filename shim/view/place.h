@@ -3,16 +3,33 @@
 #ifndef SHARD_VIEW_PLACE_H
 #define SHARD_VIEW_PLACE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "host/climb.h"
 
+/* What a root's path has led to, the newest first. Nothing is ever freed. */
+struct shard_place_seen {
+  const struct shard_place_seen *older;
+  struct shard_climb_root root;
+};
+
+/* A root. seen: NULL until its path leads to a directory. */
+struct shard_place_root {
+  const char *path;
+  _Atomic(const struct shard_place_seen *) seen;
+};
+
+/* Look at a root, *now, and remember it. 1; 0: there is none now, *now is what was seen last (ino
+ * 0: nothing yet); or a negative errno. */
+int shard_place_look(struct shard_place_root *root, struct shard_climb_root *now);
+
 struct shard_place {
   size_t which; /* the root */
   char *path;   /* from there, "" for the root itself; malloc'd */
-  /* By a mount of a part of the root's tree, where that path leads to something else: another mount
-   * is over it, or it has been removed. */
+  /* That path leads to something else: a part of the root's tree is mounted here, and another mount
+   * is over it, or it has been removed; or the root is one that another has replaced. */
   bool covered;
 };
 
@@ -21,12 +38,12 @@ struct shard_place {
  * shard_climb_stat() says of fd. 1: *out tells. 0: none. Negative errno: that cannot be told;
  * out->which is the root that cannot be looked at, or `count`.
  *
- * A root is what its path leads to now, for it may be made or mounted later; or what known[] says,
- * if that path leads to no directory any more. Thread-safe. Takes descriptors only for directories
- * more than 257 levels deep, for paths longer than PATH_MAX, to read the list of mounts, and where
- * the way up is barred.
+ * A root is what its path leads to now, for it may be made or mounted later; or else what that has
+ * led to before: a directory stays the dataset's for who has seen that. Thread-safe. Takes
+ * descriptors only for directories more than 257 levels deep, for paths longer than PATH_MAX, to
+ * read the list of mounts, and where the way up is barred.
  */
-int shard_place_find(int fd, const struct statx *st, const struct shard_climb_root *known,
-                     size_t count, struct shard_place *out);
+int shard_place_find(int fd, const struct statx *st, struct shard_place_root *known, size_t count,
+                     struct shard_place *out);
 
 #endif

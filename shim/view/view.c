@@ -12,6 +12,8 @@
 #include "view/view.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,6 +199,39 @@ int shard_view_open(int fd, struct shard_served **out) {
 }
 
 void shard_view_close(struct shard_served *s) { free(s); }
+
+/* Whether the kernel has the same path for both. Not known: no. */
+static bool have_one_path(int a, int b) {
+  char *text = malloc((size_t)2 * PATH_MAX);
+  bool same = text && shard_climb_read_path(a, text, PATH_MAX) > 0 &&
+              shard_climb_read_path(b, text + PATH_MAX, PATH_MAX) > 0 &&
+              strcmp(text, text + PATH_MAX) == 0;
+  free(text);
+  return same;
+}
+
+/* By the kernel's names: a file system in user space may number a directory anew at each look. */
+__attribute__((noinline)) static bool leads_by_path(int at, const char *name, int fd,
+                                                    const struct statx *st) {
+  struct statx there;
+  int other = openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  bool same = other >= 0 && shard_climb_stat(other, "", &there) == 0 &&
+              shard_climb_device(&there) == shard_climb_device(st) && have_one_path(fd, other);
+  if (other >= 0) {
+    close(other);
+  }
+  return same;
+}
+
+bool shard_view_leads_to(int at, const char *name, int fd) {
+  int saved = errno;
+  struct statx st, there;
+  bool same = shard_climb_stat(fd, "", &st) != 0 || /* libc says so better */
+              (shard_climb_stat(at, name, &there) == 0 && shard_climb_is_same(&st, &there)) ||
+              leads_by_path(at, name, fd, &st);
+  errno = saved;
+  return same;
+}
 
 /* ---- read -------------------------------------------------------------------------------------
  */

@@ -34,6 +34,12 @@ int shard_view_open(int fd, struct shard_served **out);
 void shard_view_close(struct shard_served *served);
 
 /*
+ * Whether directory fd, which was opened as `name` from `at`, is what that leads to now. If it is
+ * not, and is of no dataset by now, it may have been of one when it was opened.
+ */
+bool shard_view_leads_to(int at, const char *name, int fd);
+
+/*
  * Read on, as getdents64(2) would: entries into buf, their bytes returned, 0 at the end, or a
  * negative errno (-EINVAL: not even one entry fits). *position, if not NULL, is where to read on
  * in place of fd's offset; both are moved. d_off is a position, for lseek(2) too.

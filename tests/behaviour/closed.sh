@@ -193,6 +193,55 @@ for how in made moved linked; do
   done
 done
 
+# A root that is replaced while a program has it open. Whose listing has it, or who takes names by
+# their hash, goes on; else the listing has other names. What has its place is the dataset's.
+mkdir "$WORK/beside"; touch "$WORK/beside/b1"
+cat >"$WORK/replaced.py" <<'P'
+import os, sys
+first, top = sys.argv[1:]
+root, gone = top + "/ds", top + "/gone"
+os.listdir(first)
+held = [os.open(path, os.O_RDONLY) for path in (root, root + "/sub", top)]
+os.rename(root, gone)
+os.rename(top + "/new", root)
+assert sorted(os.listdir(held[2])) == ["ds", "gone"]
+if os.path.isdir(os.environ.get("WANTS", "")):
+    held = [os.environ["WANTS"], os.environ["WANTS"] + "/sub"]
+for one in held[:2]:
+    print(*(name for name in os.listdir(one) if name != "sub"), sep="\n")
+P
+# replaced COMMAND...: for each of two ranks, in a place of its own
+replaced() {
+  local s=0; mkdir -p "$WORK"/t/{ds,new}/sub
+  (cd "$WORK/t" && touch ds/f{0..19} ds/sub/f{20..39} new/g{0..19} new/sub/g{20..39})
+  "$@" "$PYTHON" "$WORK/replaced.py" "${FIRST:-$WORK/beside}" "$WORK/t" || s=$?; rm -r "$WORK/t"; return $s
+}
+of() { printf "$1%d\n" {0..39}; }
+export DATASET=$WORK/t/ds
+# ranks NAME STRATEGY LETTER COMMAND...
+ranks() {
+  local name=$1 s=$2 letter=$3 r; shift 3; : >"$WORK/err"
+  for r in 0 1; do replaced view $r $s "$@" >"$WORK/$r"; done
+  verdict "$name, $s" "$(cat "$WORK"/[01] | sort | diff - <(of "$letter" | sort) | head -3; head -2 "$WORK/err")"
+}
+ranks "a root that is replaced" hash f
+ranks "what a root was is somewhere else" hash f env WANTS="$WORK/t/gone"
+FIRST=$WORK/t/ds ranks "a root that is replaced once it is listed" stride f
+for s in stride hash; do ranks "what has replaced a root" $s g env WANTS="$WORK/t/ds"; done
+for wants in "" "$WORK/t/gone"; do
+  : >"$WORK/err"
+  verdict "a root that is replaced${wants:+, by its name}, stride" "$(replaced view 0 stride env WANTS="$wants" && echo "it works"
+    grep -q 'Stale file handle' "$WORK/err" && grep -q "^libshard: .*SHARD_DATASET='$DATASET'.*replace no dataset" "$WORK/err" || shown cat "$WORK/err")"
+done
+program forbid
+statx=$(printf '#include <sys/syscall.h>\nSYS_statx\n' | gcc -E - | tail -1)
+for s in $([ ! $seccomp ] || echo stride hash); do
+  : >"$WORK/err"
+  verdict "a root that is replaced, and no time of birth, $s" "$(replaced view 0 $s "$WORK/forbid" 1 $statx && echo "it works"
+    grep -q 'Input/output error' "$WORK/err" && grep -q '^libshard: .*cannot tell whether' "$WORK/err" || shown cat "$WORK/err")"
+done
+unset DATASET
+
 # Names that lead nowhere: as find prints them they are made canonical; else they are refused, or
 # the listing is, once it is used. Never an empty directory.
 T=$WORK/train; mkdir -p "$T/tars" "$WORK/valid"; touch "$T"/f{1..4} "$T"/tars/f{5..9} "$WORK/valid/f1"

@@ -3,7 +3,7 @@
 # Beside libraries that others preload, in both orders, and under tools that watch or wrap a program, each rank lists and
 # opens what it does under libshard alone, and a program without a dataset does what it does bare.
 . "$(dirname "$0")/lib.bash"
-needs fakeroot eatmydata faketime stdbuf strace ltrace gdb valgrind musl-gcc /bin/busybox
+needs fakeroot fakechroot eatmydata faketime stdbuf strace ltrace gdb valgrind musl-gcc /bin/busybox
 D=$WORK/data C=$WORK/cache; mkdir -p "$D"/{a/deep,b} "$WORK/stats"
 touch "$D"/f{0..9} "$D"/a/{0..19} "$D"/a/deep/{0..4} "$D"/b/{0..12}
 cat >"$WORK/read.py" <<'P'
@@ -75,6 +75,16 @@ faketime=$(ls /usr/lib/*/faketime/libfaketime.so.1)
 listed() { SHARD_DATASET=$D SHARD_LISTING=$WORK/m.txt SHARD_RANK=0 SHARD_SIZE=1 SHARD_CACHE_DIR=$C FAKETIME="2001-01-01 00:00:00" LD_PRELOAD=$1 find "$D" -type f -printf '%P\n' 2>&1; }
 for preloads in "$faketime:$LIB" "$LIB:$faketime"; do
   verdict "a manifest that changes while the clock stands" "$(for names in f1 f2 f7; do echo $names >"$WORK/m.txt"; listed "$preloads" | diff - "$WORK/m.txt"; done)"
+done
+# fakechroot gives its preloads to shardctl, too, as a job's script does that exports them: it lists all the same.
+verdict "shardctl, with libshard preloaded" "$(ranked 0 "$LIB" "$CTL" ls "$D" 2>&1 | diff - <("$CTL" ls "$D"))"
+fakechroot=$(ls /usr/lib/*/fakechroot/libfakechroot.so)
+for preloads in "$fakechroot:$LIB" "$LIB:$fakechroot"; do
+  rm -rf "$C"
+  verdict "in a fakechroot, preloaded $([ "$preloads" = "$LIB:$fakechroot" ] && echo behind || echo before) libshard" "$(for r in 0 1; do
+    D=/data FAKECHROOT=true FAKECHROOT_BASE=$WORK FAKECHROOT_EXCLUDE_PATH=$(printf '%s:' /{usr,lib,lib64,bin,proc,dev,sys} "${BUILD%/*}" "$WORK/stats")$C ranked $r "" \
+      env LD_PRELOAD="$preloads" find /data -type f -printf '%P\n' >"$WORK/$r" 2>&1; [ -s "$WORK/$r" ] || echo "rank $r has nothing"; done
+    sort "$WORK"/[01] | diff - <("$CTL" ls "$D" | sort) | head -4)"
 done
 # fakeroot's own library needs its daemon. Every file seems to be root's there, and its user root; libshard knows better.
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then

@@ -92,6 +92,8 @@ mounts=(); trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf 
 bind() { mkdir -p "$2" && mount --bind "$1" "$2" 2>/dev/null && mounts=("$2" "${mounts[@]}"); }
 M="$WORK/a mount"
 if bind "$D/a" "$M"; then
+  mkdir "$WORK/small" && mount -t tmpfs -o size=900k none "$WORK/small" && mounts=("$WORK/small" "${mounts[@]}")
+  S=$WORK/small/0.json; rank SHARD_STATS="$S" "$O" plain "$D" "$M"/*.bin; facts "no room for notes: told" "e['opened'] == 0 and j['lost'] == 7"; S=$WORK/out/0.json
   bind other "$WORK/elsewhere"; ln -s "$M/deep" "$D/to_mount"
   rank "$O" plain "$D" "$M"/*.bin "$M/deep/1" "$D/a/1.bin" "$D/to_mount/1"; facts "below a bind mount" "e['opened'] == 10 and e['distinct'] == 8 and j['lost'] == 0"
   rm "$D/to_mount"; rank "$O" plain "$D" "$D/../../elsewhere/1" "$M/../to_a/1.bin"; facts "below a bind mount of something else" "e['opened'] == 1"
@@ -398,6 +400,8 @@ x['owned_sum'], y['owned_sum'] = y['owned_sum'], x['owned_sum']
 for r, j in enumerate((a, b)): json.dump(j, open('$WORK/out/%d.json' % r, 'w'))"
 verify "verify: shares exchanged add up" 0 proven "$WORK"/out/*.json
 verify "verify: and are not the listing's" 1 "is not the one it has in" "$WORK"/out/*.json --listing "$WORK/whole.listing"
+cp "$WORK/good"/* "$WORK/out"; sed -i 's/"distinct_sum": "[0-9a-f]*"/"distinct_sum": "0123456789abcdef"/' "$WORK/out/1.json"
+verify "verify: as many others were opened" 0 "not proven: that ranks opened their own" "$WORK"/out/*.json
 touch "$D/new"; "$CTL" index "$D" -o "$WORK/other.listing" --quiet >/dev/null; rm "$D/new"
 verify "verify: another listing" 1 "have used a listing" "$WORK"/good/*.json --listing "$WORK/other.listing"
 verify "verify: not a listing" 1 "cannot use listing" "$WORK"/good/*.json --listing "$O"

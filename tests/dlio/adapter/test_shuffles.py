@@ -4,9 +4,12 @@ import multiprocessing
 import os
 import pathlib
 import pickle
+import types
 
 from _libshard.native import Native, native
+from _libshard.parts import epochs
 
+from . import ranks
 from .case import Case, config, np, pair, permutation_files, short, shuffle_both, shuffles, state
 from .plain import CACHE, FEW, again, exact, replaced, run_python, stderr
 
@@ -242,6 +245,15 @@ def shuffle_with_others(lazy, barrier, answers):
     barrier.wait(30)
 
 
+def dealt(comm, lists, seeds):
+    """Whether a rank's list is dealt anew in each epoch, and whether it says why not."""
+    config.DLIOMPI.get_instance().comm = lambda: comm
+    args = types.SimpleNamespace(data_loader="pytorch", comm_size=comm.size, my_rank=comm.rank, seed=seeds[comm.rank])
+    with stderr() as said:
+        made = epochs._reshuffled(args, {"train": lists[comm.rank]}, None)
+    return made["train"] is not lists[comm.rank], "one list of train and one seed" in said[0]
+
+
 class TestEpochs(Case):
     """SHARD_SHUFFLE=epoch: an order for each epoch, of a list and of its parts."""
 
@@ -297,6 +309,12 @@ class TestEpochs(Case):
         before = list(made)
         self.assertTrue(shuffle_both(real, made, 8))
         self.same(list(made), before)
+
+    def test_ranks(self):
+        """All have one list and one seed, or nobody is dealt to."""
+        one, other = (pair(size=size)[1] for size in (20, 21))
+        for lists, seeds, agree in (((one, one), (3, 3), True), ((one, one), (3, 4), False), ((one, other), (3, 3), False)):
+            self.same(ranks.run(2, dealt, lists, seeds), [(agree, not agree)] * 2, seeds)
 
     def test_refused(self):
         _, lazy = pair(size=20)
