@@ -72,10 +72,10 @@ static struct {
 /* clang-format off */
 static const char style[] =
     ":root{color-scheme:light dark;--bg:#fff;--fg:#1f2328;--dim:#59636e;--line:#d1d9e0;--card:#f0f3f6;"
-    "--good:#1a7f37;--warn:#9a6700;--bad:#c11f2c;--bar:#2f78c0;--pale:#b4d3f0;--on:#10161d;--over:#fff;"
+    "--good:#1a7f37;--warn:#9a6700;--bad:#c11f2c;--bar:#1f5f9f;--pale:#5894d0;--on:#10161d;--over:#fff;"
     "--c1:#e3eefa;--c2:#c9ddf4;--c3:#a9caed;--c4:#86b5e5;--c5:#2f78c0;--c6:#2467a9;--c7:#17528b;--c8:#0c3a69}\n"
     "@media(prefers-color-scheme:dark){:root{--bg:#0d1117;--fg:#e6edf3;--dim:#9aa4af;--line:#3d444d;--card:#1c222a;"
-    "--good:#4ac26b;--warn:#d9a62e;--bad:#ff7b72;--bar:#58a0e0;--pale:#1f4a75;--on:#e6edf3;--over:#0d1117;"
+    "--good:#4ac26b;--warn:#d9a62e;--bad:#ff7b72;--bar:#8fc0ee;--pale:#3a70a8;--on:#e6edf3;--over:#0d1117;"
     "--c1:#12283f;--c2:#17375a;--c3:#1d4776;--c4:#235992;--c5:#5a9edb;--c6:#7fb5e8;--c7:#a8cdf2;--c8:#d2e6fb}}\n"
     "body{margin:0 auto;max-width:1000px;padding:1.2rem;background:var(--bg);color:var(--fg);font:15px/1.45 system-ui,sans-serif}"
     "h1{font-size:1.5rem;margin:0 0 .6rem}h2{font-size:1.15rem;margin:1.6rem 0 .3rem}h3{font-size:1rem;margin:.8rem 0 0}"
@@ -101,7 +101,7 @@ static const char style[] =
     "td.c8,i.c8{background:var(--c8)!important}\n"
     "figure{margin:.4rem 0}.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:.8rem}"
     "svg{width:100%;height:auto;display:block;overflow:visible}svg text{fill:var(--dim);font-size:12px}.axis{stroke:var(--line)}"
-    ".most{fill:var(--pale)}.mid{fill:var(--bar)}"
+    ".most{fill:var(--pale)}.mid{fill:var(--bar)}.key .most{background:var(--pale)}.key .mid{background:var(--bar)}"
     "footer{margin-top:2rem;border-top:1px solid var(--line);padding-top:.5rem;font-size:.85rem;color:var(--dim)}\n";
 /* clang-format on */
 
@@ -692,7 +692,8 @@ static void put_run(struct found *found) {
   put_over_time(from, span);
   PUT("<h2>By rank</h2>%s<div class=\"grid\">\n",
       page.group > 1
-          ? "<p class=\"dim\">A bar is a group of ranks: dark is its median, pale its largest.</p>"
+          ? "<p class=\"key\">A bar is a group of ranks: its <i class=\"mid\"></i> median, and its "
+            "<i class=\"most\"></i> largest.</p>"
           : "");
   for (size_t m = 0; m < MEASURES; m++) {
     if (measures[m].drawn) {

@@ -282,8 +282,10 @@ def pictures(slope, many):
     for scheme, palette in zip(("light", "dark"), palettes(content(slope))):
         pairs = [(key, "bg") for key in ("fg", "dim", "good", "warn", "bad")]
         pairs += [("on" if level < 5 else "over", f"c{level}") for level in range(1, 9)]
+        least = {**dict.fromkeys(pairs, 4.5), ("bar", "bg"): 3, ("pale", "bg"): 3, ("bar", "pale"): 2}
         told.tell(f"contrast, {scheme}", [f"{one} on {other}: {contrast(palette[one], palette[other]):.2f}"
-                                          for one, other in pairs if contrast(palette[one], palette[other]) < 4.5])
+                                          for (one, other), most in least.items()
+                                          if contrast(palette[one], palette[other]) < most])
 
     def of_slope(count, lines):
         return ([] if list(range(8, 0, -1)) in lines and list(range(1, 9)) in lines else [f"no map, or legend: {lines}"]) + \
