@@ -136,34 +136,12 @@ static void put_text(const char *text) {
   PUT("%s", *p ? "…" : "");
 }
 
-static struct ctl_human show(enum kind kind, double v) {
-  struct ctl_human out = {"not known"};
-  if (v < 0) {
-    return out;
-  }
-  v = fmin(v, 1e18);
-  if (kind == COUNT) {
-    return ctl_human_count((uint64_t)v);
-  } else if (kind == BYTES) {
-    return ctl_human_bytes(v);
-  } else if (v < 1000) {
-    snprintf(out.text, sizeof(out.text), "%.0f ms", v);
-  } else {
-    double per = v < 120e3 ? 1e3 : v < 7200e3 ? 60e3 : 3600e3;
-    snprintf(out.text, sizeof(out.text), "%.1f %s", v / per,
-             per < 2e3   ? "s"
-             : per < 1e6 ? "min"
-                         : "h");
-  }
-  return out;
-}
-
-/* The unit of an axis whose largest value is `most`, at least `from`. */
+/* The unit in which to tell of a value, or of an axis that goes up to it: at least `from`. */
 struct unit {
   double per, from;
   const char *name;
 };
-static struct unit unit_of(enum kind kind, double most) {
+static struct unit unit_of(enum kind kind, double v) {
   static const struct unit units[][4] = {
       [COUNT] = {{1, 0, ""},
                  {1e3, 1e4, "thousand "},
@@ -172,10 +150,21 @@ static struct unit unit_of(enum kind kind, double most) {
       [TIME] = {{1, 0, "ms"}, {1e3, 1e3, "s"}, {60e3, 120e3, "min"}, {3600e3, 7200e3, "h"}},
       [BYTES] = {{1, 0, "bytes"}, {1e3, 1e3, "KB"}, {1e6, 1e6, "MB"}, {1e9, 1e9, "GB"}}};
   size_t i = 3;
-  while (i > 0 && most < units[kind][i].from) {
+  while (i > 0 && v < units[kind][i].from) {
     i--;
   }
   return units[kind][i];
+}
+
+static struct ctl_human show(enum kind kind, double v) {
+  struct ctl_human out = {"not known"};
+  if (v >= 0 && kind == TIME) {
+    struct unit unit = unit_of(TIME, v = fmin(v, 1e18));
+    snprintf(out.text, sizeof(out.text), "%.*f %s", unit.per > 1, v / unit.per, unit.name);
+  } else if (v >= 0) {
+    out = kind == BYTES ? ctl_human_bytes(v) : ctl_human_count((uint64_t)fmin(v, 1e18));
+  }
+  return out;
 }
 
 /* 1, 2 or 5 times a power of ten, not less than v > 0. */
@@ -512,12 +501,13 @@ static void put_bars(const struct bar *bars, size_t count, double width, double 
   for (size_t i = 0; i < count; i++) {
     top = fmax(top, bars[i].most / per);
   }
-  double step = round_up(fmax(top, 1e-9) / 5), lines = fmax(1, ceil(top / step * 0.999));
+  double step = round_up((top > 0 ? top : 1) / 5);
+  int lines = 1 + (int)(top / step * 0.999);
   double high = (FLOOR - TOP) / (lines * step * per);
   PUT("<svg viewBox=\"0 0 %.0f %d\" role=\"img\"><title>%s by %s</title>\n", width, HEIGHT, y_axis,
       x_axis);
-  for (double k = 0; k <= lines; k++) {
-    double y = FLOOR - (FLOOR - TOP) * k / lines;
+  for (int k = 0; k <= lines; k++) {
+    double y = FLOOR - (double)(FLOOR - TOP) * k / lines;
     PUT("<path class=\"axis\" d=\"M%d %.1fH%.0f\"/><text x=\"%d\" y=\"%.1f\" "
         "text-anchor=\"end\">%.4g</text>\n",
         LEFT, y, width - RIGHT, LEFT - 5, y + 4, k * step);
