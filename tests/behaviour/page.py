@@ -212,7 +212,14 @@ def real():
     told.check("real: the table", [int(row["opens"]) for row in rows] == [FILES // RANKS * EPOCHS] * RANKS
                and all(re.fullmatch(r"\d+ ms|\d+\.\d s", row["listed"]) for row in rows), rows)
     told.check("real: once more, in place of it", verify(path, files)[0] == 0)
-    return files
+    killed = out + "/killed.json"
+    subprocess.run([sys.executable, "-S", "-c", RANK + "os.kill(os.getpid(), 9)", data], check=False,
+                   env={**env, "SHARD_SIZE": "1", "SHARD_RANK": "0", "SHARD_STATS": killed})
+    subprocess.run([paths.SHARDCTL, "stats", killed + ".log"], check=True)
+    _, xml = page_of("killed", [killed])
+    row = table(xml)[0]
+    told.check("killed: what is known", (row["end"], row["peak"], row["opens"]) == ("not known", "not known", str(FILES * EPOCHS))
+               and re.fullmatch(r"\d+ ms|\d+\.\d s", row["first"]), row)
 
 
 def shapes():
