@@ -115,6 +115,7 @@ def main():
         os.mknod(f"{DATA}/{i:020d}")
     text = [CTL, "index", "-", "-o", LISTING]
     shows("a text on standard input", READING, text, {}, fed=9000)
+    shows("a text that keeps its order", READING, [*text, "--keep-order"], {}, fed=9000)
     shows("a narrow terminal", r"reading: \d{4} name", text, {}, fed=9000, columns=19)
     shows("index of a directory", READING, [CTL, "index", DATA, "-o", WORK + "/of-data"], NAPS)
     shows("ls of a directory", READING, [CTL, "ls", DATA], NAPS)
