@@ -74,12 +74,10 @@ ssize_t shard_listing_names(const struct shard_listing *listing, uint64_t i, siz
 int64_t shard_listing_find(const struct shard_listing *listing, const char *name);
 
 /*
- * For libshard's own Python code, with the interpreter's lock held. shard_adapter_quicken(): give
- * the class FileList a __getitem__() of C; 0: this interpreter cannot have it, or there is an
- * exception. shard_adapter_find(): shard_listing_find(), fast for the name that this has made last.
+ * For libshard's own Python code, with the interpreter's lock held: give the class FileList a
+ * __getitem__() and a where() of C. 0: this interpreter cannot have them, or there is an exception.
  */
 int shard_adapter_quicken(void *type);
-int64_t shard_adapter_find(const struct shard_listing *listing, const char *name);
 
 /*
  * Sequential reading. The caller owns the cursor; its fields are private. It needs no clean-up, and

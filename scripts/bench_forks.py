@@ -173,11 +173,10 @@ def part_dlio_cpu(args, report):
             if side is None:
                 continue
             # An epoch of the fork after the first reads nothing. PyPI's takes longer for each file, the more there are.
-            names, epochs = (many, 1) if name else (few, 1 + 700 * args.batch * args.ranks // few)
+            names, epochs = (many, 1) if name else (few, 1 + 4 * steps * args.batch * args.ranks // few)
             side = argparse.Namespace(**{**vars(side), "workers": workers, "options": options,
                                          "batch": 24 if name else args.batch})
-            bare, shim = rounds(side, *[lambda s=side, n=names, e=epochs, p=p: measure_cpu(s, n, steps, p, e)
-                                        for p in ("", args.preload)])
+            (bare, shim), = rounds(side, lambda s=side, n=names, e=epochs: measure_cpu(s, n, steps, ("", args.preload), e))
             report.add(f"dlio-cpu: {kind}, {workers} workers, {names:,} files", "us/sample", shim, "unmodified", bare,
                        shim / bare, "<= 1.02", shim <= 1.02 * bare)
 

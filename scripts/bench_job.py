@@ -39,10 +39,10 @@ def memory(pid):
 class Job:
     """One run of DLIO, watched through its log."""
 
-    def __init__(self, args, data, files, steps, preload, epochs=1):
-        self.folder = os.path.join(args.folder, "run")
+    def __init__(self, args, data, files, steps, preload, epochs=1, name="run"):
+        self.folder = os.path.join(args.folder, name)
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.cache = os.path.join("/dev/shm", f"libshard-bench-{os.getpid()}")
+        self.cache = os.path.join("/dev/shm", f"libshard-bench-{os.getpid()}-{name}")
         shutil.rmtree(self.cache, ignore_errors=True)
         os.makedirs(self.folder)
         options = {"framework": "pytorch", "reader.data_loader": "pytorch",
@@ -176,30 +176,42 @@ def measure_speed(args, names, steps, preload, files=None):
         job.stop()
 
 
-def measure_cpu(args, names, steps, preload, epochs=1):
-    """CPU microseconds a sample of all processes, over `steps` steps after the first few."""
-    def spent(pid):
+def measure_cpu(args, names, steps, preloads, epochs=1):
+    """CPU microseconds a sample of all processes, for each of `preloads`, over `steps` steps after the first few.
+
+    The runs go side by side: what else the machine does, and its clock, which change CPU time by a quarter within
+    seconds, are the same for all.
+    """
+    def spent(job):
         ticks = 0
-        for member in processes.process_tree(pid)[1:]:
+        for member in processes.process_tree(job.process.pid)[1:]:
             try:
                 with open(f"/proc/{member}/stat", encoding="utf-8", errors="replace") as stream:
                     fields = stream.read().rpartition(")")[2].split()
             except OSError:
                 continue
             ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return ticks / os.sysconf("SC_CLK_TCK"), len(job.all_steps())
 
-    job = Job(args, make_data(args, names), names, 0, preload, epochs)
+    data = make_data(args, names)
+    jobs = []
     try:
-        first = 4 * args.workers + 4
-        seen = []
-        for until in (first, first + steps):
-            job.wait(lambda n=until: len(job.all_steps()) >= n)
-            seen.append((spent(job.process.pid), len(job.all_steps())))
-        (before, begin), (after, end) = seen
-        return (after - before) * 1e6 / ((end - begin) * args.batch * args.ranks)
+        for preload in preloads:
+            jobs.append(Job(args, data, names, 0, preload, epochs, f"run{len(jobs)}"))
+        begin = []
+        for more in (4 * args.workers + 4, steps):
+            least = [begin[k][1] + more if begin else more for k in range(len(jobs))]
+            for job, until in zip(jobs, least):
+                job.wait(lambda j=job, n=until: len(j.all_steps()) >= n)
+            if any(job.process.poll() is not None for job in jobs):
+                sys.exit("bench: a run ended before the other one had made its steps; its epochs are too short")
+            found = [spent(job) for job in jobs]
+            begin, end = begin or found, found
+        return [(after - before) * 1e6 / ((last - first) * args.batch * args.ranks)
+                for (before, first), (after, last) in zip(begin, end)]
     finally:
-        job.stop()
+        for job in jobs:
+            job.stop()
 
 
 def measure_epochs(args, names, epochs, preload):

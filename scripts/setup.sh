@@ -70,6 +70,14 @@ say() {
 	echo "setup: $*" >&2
 }
 
+# A venv that is a link is another checkout's: to make it anew would empty that one.
+own() {
+	[ ! -L "$1" ] || {
+		say "$1 is a link to $(readlink "$1"), which this would empty; remove the link, or run setup there"
+		exit 1
+	}
+}
+
 # install_packages NAME...: install those that are missing
 install_packages() {
 	local missing
@@ -126,6 +134,7 @@ fingerprint() {
 }
 
 make_venv() {
+	own $venv
 	if [ "$(version_of $venv/bin/python)" != "$version" ] || [ -e "$stamp" ]; then
 		say "making $venv with Python $version"
 		"$python" -m venv --clear $venv
@@ -156,6 +165,7 @@ client_packages() {
 }
 
 make_client_venv() {
+	own $client_venv
 	if [ "$(version_of $client_venv/bin/python)" != "$version" ] || [ -e $client_stamp ]; then
 		"$python" -m venv --clear $client_venv
 	elif [ ! -x $client_venv/bin/pip ]; then
@@ -177,6 +187,7 @@ dali_fingerprint() {
 make_borrowing_venv() {
 	local made=$1 packages=lib/python${version%.*}/site-packages
 	shift
+	own "$made"
 	"$python" -m venv --clear "$made"
 	"$made/bin/pip" install --quiet --upgrade pip
 	"$made/bin/pip" install --quiet --no-deps "$@"

@@ -112,6 +112,7 @@ def all_steps():
         Step("sanitizers/address", ["make", "asan"]),
         Step("sanitizers/undefined", ["make", "ubsan"], rest=True),
         Step("lint/lint", ["make", "JOBS=", "lint"]),
+        Step("lint/deep", ["make", "JOBS=", "NODES=225000", "lint"], rest=True),
         Step("dlio/pythons", python("dlio.pythons")),
         Step("dlio/adapter", [VENV, paths.source("dlio", "adapter_units.py")]),
         Step("clients/run", python("clients.run", "--all", "--python",

@@ -44,6 +44,7 @@ import time
 from importlib.machinery import ModuleSpec
 
 LIBRARY = globals()["LIBRARY"]  # path of libshard.so, put here by adapter.c
+HANDLE = globals()["HANDLE"]    # dlopen()'s of the one that is loaded, ditto: another one may lie there by now
 SOURCES = globals()["SOURCES"]  # {file: its text}, the files of this package, ditto
 STARTED = time.time_ns()
 

@@ -113,12 +113,15 @@ static bool run_init(object *dict) {
     init++;
   }
   object *path = py.PyUnicode_DecodeFSDefaultAndSize(self, (ssize_t)strlen(self));
-  object *texts = path ? sources() : NULL;
+  object *handle = py.PyLong_FromVoidPtr(shard_self_handle());
+  object *texts = path && handle ? sources() : NULL;
   bool ran = texts && py.PyDict_SetItemString(dict, "__builtins__", py.PyEval_GetBuiltins()) == 0 &&
              py.PyDict_SetItemString(dict, "LIBRARY", path) == 0 &&
+             py.PyDict_SetItemString(dict, "HANDLE", handle) == 0 &&
              py.PyDict_SetItemString(dict, "SOURCES", texts) == 0 &&
              run_text(dict, init->text, "<libshard " INIT ">");
   shard_python_end(path);
+  shard_python_end(handle);
   shard_python_end(texts);
   return ran;
 }

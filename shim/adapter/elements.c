@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elements.c - an element of a FileList (sequences.py) in little more time than a list takes.
+ * elements.c - an element of a FileList (sequences.py) in little more time than a list takes, and
+ * where that lies.
  *
- * FileList.__getitem__() is a function in C of a class in Python, whose objects have the layout of
- * all others. It reads their attribute _recipe, (recipe, permutation): FileList._write() has put
- * all that it takes to make any element into the recipe, a bytes object. That has addresses, so it
- * stays in the process and its forks; the permutation is there to keep its array. The tuple is
- * never changed, only replaced.
+ * FileList.__getitem__() and where() are functions in C of a class in Python, whose objects have
+ * the layout of all others. They read their attribute _recipe, (recipe, permutation):
+ * FileList._write() has put all that it takes to make any element into the recipe, a bytes object.
+ * That has addresses, so it stays in the process and its forks; the permutation is there to keep
+ * its array. The tuple is never changed, only replaced.
  *
  * For what is no index, where there is no recipe, and for all that goes wrong (a listing that is
  * damaged, a name that is too long) FileList._element() is called, which does all of it in Python.
+ * So does FileList._where(), for any path but the one that has just been made.
  *
  * The interpreter's lock is held, and never given away while something static is used.
  */
@@ -88,11 +90,6 @@ static bool find_listed(const struct shard_listing *listing, uint64_t i) {
   return last.listing;
 }
 
-int64_t shard_adapter_find(const struct shard_listing *listing, const char *name) {
-  bool is_last = last.listing == listing && strcmp(last.name, name) == 0;
-  return is_last ? (int64_t)last.next - 1 : shard_listing_find(listing, name);
-}
-
 /* ---- names that are made ------------------------------------------------------------------ */
 
 /* Where something is being printed, and the end of the room for it. */
@@ -154,19 +151,41 @@ static bool put_counted(struct text *t, const struct recipe *r, const char *patt
 
 /* ---- elements ----------------------------------------------------------------------------- */
 
-/* Element i, a new reference. NULL, with an exception or without: Python is to make it. */
-static object *make(const struct recipe *r, uint64_t i) {
+/* Element i, a new reference, and its position. NULL, with an exception or without: Python is to
+ * make it. */
+static object *make(const struct recipe *r, uint64_t i, uint64_t *at) {
   const char *prefix = (const char *)(r->moduli + r->numbers);
   char path[PATH_MAX];
   struct text t = {path, path + sizeof(path)};
-  uint64_t at;
-  bool made = find_position(r, i, &at) && put(&t, prefix, r->prefix) &&
-              (r->listing ? find_listed(r->listing, at) && put(&t, last.name, last.length)
-                          : put_counted(&t, r, prefix + r->prefix, at));
+  bool made = find_position(r, i, at) && put(&t, prefix, r->prefix) &&
+              (r->listing ? find_listed(r->listing, *at) && put(&t, last.name, last.length)
+                          : put_counted(&t, r, prefix + r->prefix, *at));
   return made ? py.PyUnicode_DecodeFSDefaultAndSize(path, t.at - path) : NULL;
 }
 
 static object *attribute; /* "_recipe" */
+
+/* The path that was made last, by which recipe, and its position; references that are held. */
+static struct {
+  object *bytes, *path;
+  uint64_t at;
+} made_last;
+
+static void remember(object *bytes, object *path, uint64_t at) {
+  object *old[] = {made_last.bytes, made_last.path};
+  py.Py_IncRef(bytes);
+  py.Py_IncRef(path);
+  made_last.bytes = bytes;
+  made_last.path = path;
+  made_last.at = at;
+  shard_python_end(old[0]);
+  shard_python_end(old[1]);
+}
+
+/* The recipe of a list whose attribute it is, borrowed; NULL: it has none. */
+static object *recipe_of(object *written) {
+  return written == py.None ? NULL : py.PyTuple_GetItem(written, 0);
+}
 
 /*
  * Element `index` of a list, a new reference; *told: NULL is the answer, with an exception. Else
@@ -177,7 +196,7 @@ static object *find(object *self, object *index, bool *told) {
   if (!written) {
     return NULL;
   }
-  object *bytes = written == py.None ? NULL : py.PyTuple_GetItem(written, 0); /* borrowed */
+  object *bytes = recipe_of(written);
   const struct recipe *r = bytes ? (const void *)py.PyBytes_AsString(bytes) : NULL;
   if (r) {
     ssize_t i = py.PyNumber_AsSsize_t(index, NULL); /* what does not fit is as large as fits */
@@ -188,7 +207,11 @@ static object *find(object *self, object *index, bool *told) {
       py.PyErr_SetString(*py.IndexError, "list index out of range");
       *told = true;
     } else {
-      made = make(r, (uint64_t)k);
+      uint64_t at;
+      made = make(r, (uint64_t)k, &at);
+      if (made) {
+        remember(bytes, made, at);
+      }
     }
   }
   py.Py_DecRef(written);
@@ -205,14 +228,31 @@ static object *getitem(object *self, object *index) {
   return py.PyObject_CallMethod(self, "_element", "(O)", index);
 }
 
+static object *where(object *self, object *path) {
+  if (path == made_last.path) {
+    object *written = py.PyObject_GetAttr(self, attribute);
+    bool is_its = written && recipe_of(written) == made_last.bytes;
+    shard_python_end(written);
+    if (is_its) {
+      return py.PyLong_FromUnsignedLongLong(made_last.at);
+    }
+    py.PyErr_Clear();
+  }
+  return py.PyObject_CallMethod(self, "_where", "(O)", path);
+}
+
 int shard_adapter_quicken(void *type) {
-  static struct method method = {"__getitem__", getitem, METH_O, NULL};
+  static struct method methods[] = {{"where", where, METH_O, NULL},
+                                    {"__getitem__", getitem, METH_O, NULL}};
   if (attribute || !shard_python_find()) {
     return 0; /* another interpreter of this process has it: what is static is not for two */
   }
   attribute = py.PyUnicode_InternFromString("_recipe");
-  object *function = attribute ? py.PyDescr_NewMethod(type, &method) : NULL;
-  int rc = function ? py.PyObject_SetAttrString(type, method.name, function) : -1;
-  shard_python_end(function);
+  int rc = attribute ? 0 : -1;
+  for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]) && rc == 0; i++) {
+    object *function = py.PyDescr_NewMethod(type, &methods[i]);
+    rc = function ? py.PyObject_SetAttrString(type, methods[i].name, function) : -1;
+    shard_python_end(function);
+  }
   return rc == 0;
 }

@@ -6,11 +6,13 @@ import os
 import sys
 import threading
 
-from . import LIBRARY, contract
+from . import HANDLE, LIBRARY, contract
 
 ERROR, WARN, INFO = contract.SHARD_LOG_ERROR, contract.SHARD_LOG_WARN, contract.SHARD_LOG_INFO
 VIEWS = {name[len("SHARD_VIEW_"):].lower(): number for name, number in vars(contract).items()
          if name.startswith("SHARD_VIEW_")}
+
+FS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # os.fsencode() takes longer
 
 # What may wait, or start a process: other threads run meanwhile. All else keeps the interpreter's
 # lock, for a name takes less time than giving the lock away.
@@ -22,7 +24,7 @@ class Functions:
     """The functions, by their names in C."""
 
     def __init__(self):
-        quick, slow = ctypes.PyDLL(LIBRARY), ctypes.CDLL(LIBRARY)
+        quick, slow = (kind(LIBRARY, handle=HANDLE or None) for kind in (ctypes.PyDLL, ctypes.CDLL))
         for name, (result, parameters) in contract.FUNCTIONS.items():
             function = getattr(slow if name in SLOW else quick, name)
             function.restype, function.argtypes = result, parameters
@@ -35,7 +37,6 @@ class Native:
     def __init__(self):
         self._local = threading.local()
         self._c = c = Functions()
-        self._find = c.shard_listing_find
         self.stats_epoch = c.shard_stats_epoch
         self.run_set_epoch, self.run_set_listed = c.shard_run_set_epoch, c.shard_run_set_listed
         self.shuffle, self.shuffle_back = c.shard_shuffle, c.shard_shuffle_back
@@ -241,16 +242,13 @@ class Native:
         return os.fsdecode(buffer.value)
 
     def quicken(self, cls):
-        """Give FileList a __getitem__() of C; whether this interpreter can have it."""
-        if "t" in sys.abiflags or not self._c.shard_adapter_quicken(id(cls)):  # t: there is no lock
-            return False
-        self._find = self._c.shard_adapter_find  # of the names that this makes
-        return True
+        """Give FileList a __getitem__() and a where() of C; whether this interpreter can have it."""
+        return "t" not in sys.abiflags and bool(self._c.shard_adapter_quicken(id(cls)))  # t: there is no lock
 
     def find(self, handle, name):
         """Position of `name`, -1 if it is not there."""
         try:
-            i = self._find(handle, os.fsencode(name))
+            i = self._c.shard_listing_find(handle, name.encode(*FS))
         except (UnicodeEncodeError, ValueError):
             return -1
         if i < 0 and i != -errno.ENOENT:

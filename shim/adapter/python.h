@@ -26,9 +26,11 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(object *, PyTuple_GetItem, (object *, ssize_t))                          \
   F(const char *, PyBytes_AsString, (object *))                              \
   F(const char *, PyUnicode_AsUTF8AndSize, (object *, ssize_t *))            \
+  F(object *, PyLong_FromVoidPtr, (void *))                                  \
   F(object *, PyUnicode_FromString, (const char *))                          \
   F(object *, PyUnicode_InternFromString, (const char *))                    \
   F(object *, PyUnicode_DecodeFSDefaultAndSize, (const char *, ssize_t))     \
+  F(object *, PyLong_FromUnsignedLongLong, (unsigned long long))             \
   F(int, PyIndex_Check, (object *))                                          \
   F(ssize_t, PyNumber_AsSsize_t, (object *, object *))                       \
   F(object *, PyImport_GetModuleDict, (void))                                \
@@ -49,6 +51,7 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(void, PyErr_SetString, (object *, const char *))                         \
   F(void, PyErr_WriteUnraisable, (object *))                                 \
   F(void, PyMem_SetupDebugHooks, (void))                                     \
+  F(void, Py_IncRef, (object *))                                             \
   F(void, Py_DecRef, (object *))
 /* clang-format on */
 

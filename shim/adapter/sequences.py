@@ -178,6 +178,8 @@ class FileList(ListLike):
             return -1
         return self.listing.find(path[len(self.prefix):])
 
+    _where = where  # as _element
+
     def _index(self, path):
         """Position of a path here, -1 if it is not here."""
         if not self.listing.sorted:
@@ -474,6 +476,9 @@ class FileSamples(ListLike):
         return "<libshard: %d samples of %r>" % (len(self), self._files)
 
 
+_set = dict.__setitem__  # super() takes longer than it does
+
+
 class OpenFiles(dict):
     """DLIO's open_file_map, without the keys whose file is closed: it keeps one per file read.
 
@@ -484,7 +489,7 @@ class OpenFiles(dict):
         if file is None:
             self.pop(path, None)
         else:
-            super().__setitem__(path, file)
+            _set(self, path, file)
 
     def __missing__(self, path):
         return None
@@ -506,23 +511,35 @@ class ByteCounts(collections.abc.MutableMapping):
         self._positions = array.array("I")  # ascending, as files are read
         self._counts = array.array("I")
         self._others = {}
+        self._last = None, -1, 0, False  # what _slot() told last, behind its path
 
     def _slot(self, path):
-        """(the path's position, -1 if it has none, where that is or belongs, whether it is there)."""
-        position = self._files.where(path)
-        slot = bisect.bisect_left(self._positions, position)
-        return position, slot, slot < len(self._positions) and self._positions[slot] == position
+        """(path, its position, -1 if it has none, where that is or belongs, whether it is there).
+
+        A reader asks several times for the file that it reads.
+        """
+        last = self._last
+        if type(path) is not str or path != last[0]:
+            position = self._files.where(path)
+            slot = bisect.bisect_left(self._positions, position)
+            there = slot < len(self._positions) and self._positions[slot] == position
+            self._last = last = path, position, slot, there
+        return last
 
     def __getitem__(self, path):
-        _, slot, there = self._slot(path)
+        _, _, slot, there = self._slot(path)
         return self._counts[slot] if there else self._others[path]
 
+    def get(self, path, default=None):
+        _, _, slot, there = self._slot(path)
+        return self._counts[slot] if there else self._others.get(path, default)
+
     def __setitem__(self, path, count):
-        position, slot, there = self._slot(path)
+        _, position, slot, there = self._slot(path)
         fits = position >= 0 and type(count) is int and 0 <= count < self.LIMIT
         if not fits:
             if there:
-                del self._positions[slot], self._counts[slot]
+                self._remove(slot)
             self._others[path] = count
         elif there:
             self._counts[slot] = count
@@ -530,16 +547,21 @@ class ByteCounts(collections.abc.MutableMapping):
             self._others.pop(path, None)
             self._positions.insert(slot, position)
             self._counts.insert(slot, count)
+            self._last = path, position, slot, True
+
+    def _remove(self, slot):
+        del self._positions[slot], self._counts[slot]
+        self._last = None, -1, 0, False
 
     def __delitem__(self, path):
-        _, slot, there = self._slot(path)
+        _, _, slot, there = self._slot(path)
         if there:
-            del self._positions[slot], self._counts[slot]
+            self._remove(slot)
         else:
             del self._others[path]
 
     def __contains__(self, path):
-        return self._slot(path)[2] or path in self._others
+        return self._slot(path)[3] or path in self._others
 
     def __iter__(self):
         files = self._files

@@ -426,6 +426,12 @@ void shard_config_init(char *const *environment) {
   errno = saved;
 }
 
+void shard_config_stand_by(void) {
+  config.view = SHARD_VIEW_OFF;
+  config.directories = config.buckets = false;
+  config.error[0] = 0;
+}
+
 bool shard_config_describe(size_t place, struct shard_config_variable *out) {
   if (place >= VARIABLES) {
     return false;

@@ -8,8 +8,8 @@
  * The first row that fits counts. So the innermost launcher stands first: torchrun, then MPI
  * launchers, then Slurm, which may have started them. The bare RANK and WORLD_SIZE of PyTorch's
  * env:// convention come last, for they may be left from elsewhere; but a launcher that a task of
- * Slurm's runs, such as DeepSpeed's, counts: see has_inner_ranks(). SHARD_RANK and SHARD_SIZE go
- * before the table.
+ * Slurm's runs, such as DeepSpeed's, counts: see has_inner_ranks(); a task of others,
+ * refuse_inner_ranks(). SHARD_RANK and SHARD_SIZE go before the table.
  *
  * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun reuse
  * names (torchrun's run id is "none" unless the user sets one), so there the launcher's process
@@ -168,9 +168,10 @@ static const struct launcher launchers[] = {
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
 
-/* Batch systems number their jobs: sbatch(1), qsub(1B) of PBS, bsub(1) of LSF. */
-static const char *const batch[] = {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "PBS_JOBID",
-                                    "LSB_JOBID"};
+/* Batch systems number their jobs: sbatch(1), qsub(1B) of PBS, bsub(1) of LSF. Clusters that share
+ * a cache count for themselves. */
+static const char *const batch[] = {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME",
+                                    "PBS_JOBID", "LSB_JOBID"};
 
 #define BATCH (sizeof(batch) / sizeof(batch[0]))
 
@@ -283,17 +284,18 @@ static bool row_fits(const struct launcher *l) {
 }
 
 /*
- * Whether a task of Slurm's has started ranks of its own by PyTorch's convention: they have numbers
- * that are not copies of Slurm's. Without LOCAL_RANK, and in a world of one, they prove nothing.
+ * Whether a task of a launcher's has started ranks of its own by PyTorch's convention: they have
+ * numbers that are not copies of the launcher's. Without LOCAL_RANK, and in a world of one, they
+ * prove nothing.
  */
-static bool has_inner_ranks(const struct launcher *slurm) {
+static bool has_inner_ranks(const struct launcher *outer) {
   const struct launcher *inner = &launchers[LAUNCHERS - 1];
   const char *rank = get_value(inner->rank), *size, *outer_size;
   if (!rank || !find_set(inner->size, &size) || !get_value(inner->local_rank[0])) {
     return false;
   }
-  find_set(slurm->size, &outer_size);
-  return strcmp(size, "1") != 0 && (strcmp(rank, get_value(slurm->rank)) != 0 || !outer_size ||
+  find_set(outer->size, &outer_size);
+  return strcmp(size, "1") != 0 && (strcmp(rank, get_value(outer->rank)) != 0 || !outer_size ||
                                     strcmp(size, outer_size) != 0);
 }
 
@@ -304,6 +306,20 @@ static const struct launcher *find_launcher(void) {
     }
   }
   return NULL;
+}
+
+/* Under Slurm they count (find_launcher). Beside other launchers' numbers they may be older as well
+ * as newer: one choice would give several ranks one share. 0 or -EINVAL. */
+static int refuse_inner_ranks(const struct launcher *l, char *err, size_t size) {
+  return !has_inner_ranks(l)
+             ? 0
+             : shard_error_set(
+                   err, size, -EINVAL,
+                   "%s=%.32s (%s) and RANK=%.32s of WORLD_SIZE=%.32s are two launchers', "
+                   "and either may have started the other: set SHARD_RANK and SHARD_SIZE, "
+                   "or unset RANK, WORLD_SIZE and LOCAL_RANK if they are left from elsewhere",
+                   l->rank, get_value(l->rank), l->name, get_value("RANK"),
+                   get_value("WORLD_SIZE"));
 }
 
 /* Whether rank and size are known, and fit. Their variables' names are for messages. 0 or -EINVAL.
@@ -339,7 +355,8 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   const char *own_rank = getenv("SHARD_RANK"), *own_size = getenv("SHARD_SIZE");
   const struct launcher *l = own_rank && own_size ? NULL : find_launcher();
   if (l) {
-    rc = read_launcher(l, w, own_rank, own_size, err, size);
+    rc = own_rank || own_size ? 0 : refuse_inner_ranks(l, err, size);
+    rc = rc ? rc : read_launcher(l, w, own_rank, own_size, err, size);
     rank_from = l->rank;
     size_from = find_set(l->size, &value);
     size_from = size_from ? size_from : l->size[0];

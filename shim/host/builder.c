@@ -32,7 +32,8 @@ int shard_builder_move_fd(int fd) {
   if (fd < 0 || fd >= FIRST_FREE_FD) {
     return fd;
   }
-  int high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD), saved = errno;
+  int high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+  int saved = high < 0 && errno == EINVAL ? EMFILE : errno; /* EINVAL: so few may be open */
   close(fd);
   errno = saved;
   return high;

@@ -78,6 +78,21 @@ int shard_self_path(char *buf, size_t size) {
   return rc;
 }
 
+void *shard_self_handle(void) {
+  Dl_info info;
+  /* By the very name that it was loaded by, the loader looks at no file. */
+  return dladdr((const void *)&shard_self_path, &info) && info.dli_fname
+             ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+             : NULL;
+}
+
+bool shard_self_is_second(void) {
+  Dl_info own, other;
+  void *first = dlsym(RTLD_DEFAULT, "shard_adapter_quicken"); /* a name that nobody else has */
+  return first && dladdr(first, &other) && dladdr((const void *)&shard_self_path, &own) &&
+         other.dli_fbase != own.dli_fbase;
+}
+
 /* Is the last component of path[length] this word? */
 static bool ends_in(const char *path, size_t length, const char *word) {
   size_t n = strlen(word);
@@ -103,7 +118,7 @@ static int open_program(const struct stat *library, const char *path, char *err,
   }
   int fd = shard_builder_move_fd(open(path, O_PATH | O_CLOEXEC));
   if (fd < 0) {
-    int fault = errno == EINVAL ? EMFILE : errno; /* EINVAL: so few may be open */
+    int fault = errno;
     return shard_error_set(err, size, fault == ENOENT ? -EAGAIN : -fault,
                            "cannot open '%.300s': %s", path, strerror(fault));
   }

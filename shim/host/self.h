@@ -3,6 +3,7 @@
 #ifndef SHARD_HOST_SELF_H
 #define SHARD_HOST_SELF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -13,6 +14,15 @@ void shard_self_init(void);
 
 /* Absolute path of this library (or program). 0 or -ENOENT. */
 int shard_self_path(char *buf, size_t size);
+
+/*
+ * dlopen(3)'s handle of the library that this function is in; NULL: of a program. Whoever opens its
+ * path may get another one: it was installed anew, and both would be loaded.
+ */
+void *shard_self_handle(void);
+
+/* Whether another copy of this library comes before this one, as where LD_PRELOAD names two. */
+bool shard_self_is_second(void);
 
 /*
  * Open (O_PATH) shardctl: beside this library; or, if that lies in a folder `lib` or

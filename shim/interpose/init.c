@@ -34,6 +34,11 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
   if (secure) {
     return;
   }
+  /* Of two copies one serves: what one knows of the program (it is DLIO), the other would not. */
+  if (shard_self_is_second()) {
+    shard_config_stand_by();
+    return;
+  }
   shard_stats_init();
   shard_run_init();
   shard_adapter_init();

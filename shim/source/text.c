@@ -250,6 +250,12 @@ static const char *find_unpacker(const uint8_t *p, size_t size) {
   return packed ? "zstd" : NULL;
 }
 
+/* Whether a file's name says that it is packed: then it has a header, even if it holds no line. */
+static bool is_named_packed(const char *file) {
+  const char *dot = strrchr(file, '.');
+  return dot && (strcmp(dot, ".gz") == 0 || strcmp(dot, ".zst") == 0);
+}
+
 /* Unpack fd, from its beginning, by `program -dc`, and read the lines. */
 static int read_packed(struct text_reader *r, int fd, const char *program, char *buffer) {
   int pipes[2];
@@ -336,6 +342,10 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
       rc = fail(&r, -errno, "cannot read %s: %s", show_name(&r), strerror(errno));
     }
     filled += n > 0 ? (size_t)n : 0;
+  }
+  if (rc == 0 && filled == 0 && is_named_packed(file)) {
+    rc = fail(&r, -EBADMSG, "%s is 0 bytes long, and no packed text is; make it anew",
+              show_name(&r));
   }
   if (rc == 0) {
     const char *program = find_unpacker((const uint8_t *)buffer, filled);

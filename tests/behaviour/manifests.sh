@@ -67,6 +67,10 @@ done
 : >m/none0.txt; cp m/w1.txt m/none1.txt
 as 0 2 m/none%r.txt "$PYTHON" -c "$list" "$F" >got 2>&1
 verdict "an empty manifest" "$(cat got)"
+for ext in gz zst; do
+  : >m/cut.txt.$ext; as 0 1 m/cut.txt.$ext ls "$F" >got 2>err
+  verdict "no bytes, and not an empty $ext" "$([ $? = 2 ] || echo listed; grep -q "cut.txt.$ext is 0 bytes long" err || shown cat err)"
+done
 
 # Each pass an epoch.
 for e in 0 1 2; do "$CTL" manifest f.listing --size 2 --seed 4 --epoch $e -o 'm/p%r.%e.txt'; done

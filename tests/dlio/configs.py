@@ -470,6 +470,7 @@ def overrides(config, data, output, checkpoints):
         "reader.data_loader": config.loader,
         "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
         "workflow.checkpoint": False, "workflow.profiling": False,
+        "checkpoint.layer_parameters": [],  # or the first rank draws 25 million random numbers
         "dataset.data_folder": path, "dataset.format": dataset.format,
         "dataset.num_files_train": dataset.train, "dataset.num_files_eval": dataset.valid,
         "dataset.num_samples_per_file": dataset.spf,

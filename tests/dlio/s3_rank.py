@@ -152,6 +152,7 @@ def main():
                             unknown if run["unknown"] else module)
         with open(os.path.join(plan["out"], f"{run['name']}-{comm.rank}.json"), "w", encoding="utf-8") as stream:
             json.dump(result, stream)
+        product.collect(run is plan["runs"][0])
         comm.Barrier()
     product.finish(comm)
 

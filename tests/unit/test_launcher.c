@@ -120,6 +120,12 @@ static const struct {
     /* an empty value is as good as none */
     {"OMPI_COMM_WORLD_RANK= RANK=3 WORLD_SIZE=8", "PyTorch", 3, 8, -1, -1},
     {"SLURM_PROCID=3 SLURM_STEP_NUM_TASKS= SLURM_NTASKS=8", "Slurm", 3, 8, -1, -1},
+    /* copies of the launcher's, what proves nothing, and what is told */
+    {"RANK=3 WORLD_SIZE=8 LOCAL_RANK=1 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8", "Open MPI",
+     3, 8, -1, -1},
+    {"RANK=0 WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8", "Open MPI", 3, 8, -1, -1},
+    {"RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8 SHARD_RANK=5",
+     "Open MPI", 5, 8, -1, -1},
     {"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=", "Open MPI", 3, 8,
      -1, -1},
 };
@@ -229,6 +235,10 @@ static void contradictions(void **state) {
   refused("SHARD_SIZE=2 PMI_RANK=3 PMI_SIZE=4", "SHARD_SIZE=2 PMI_RANK=3");
   refused("RANK=0 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2", "local");
   refused("RANK=0 WORLD_SIZE=4 LOCAL_RANK=zero", "LOCAL_RANK zero");
+  /* numbers of two launchers, and which is the inner one is not known */
+  refused("RANK=3 WORLD_SIZE=8 LOCAL_RANK=3 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2",
+          "OMPI_COMM_WORLD_RANK=0 RANK=3 WORLD_SIZE=8 SHARD_RANK unset");
+  refused("RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2", "FLUX_TASK_RANK=0");
 }
 
 /* One of ours is set; what is wrong with the other, the launcher's, is to be named. */
@@ -399,6 +409,12 @@ static const struct {
      "PALS_RANKID=%1$d PMI_RANK=%1$d PMI_SIZE=3 PALS_APID=a2 PBS_JOBID=7"},
     {"", "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0",
      "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=1"},
+    /* two clusters with one cache */
+    {"",
+     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0 "
+     "SLURM_CLUSTER_NAME=a",
+     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0 "
+     "SLURM_CLUSTER_NAME=b"},
     {"",
      "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0 PMI_RANK=%1$d "
      "PMI_SIZE=3 PMI_JOBID=7.0",

@@ -16,7 +16,7 @@ from ..native import ERROR, WARN, native, speaks
 from ..parts import EVERYWHERE, benchmark
 from ..parts.tokens import length
 from ..patching import Finder
-from ..recognise import Tree, recognise
+from ..recognise import Tree, file_of, recognise
 
 FAMILIES = [one for name in modules_of("dlio")
             for one in importlib.import_module("." + name, __name__).FAMILIES]
@@ -87,10 +87,11 @@ def start():
 
 def _patch(loaded, module):
     """Patch a module that has been imported. One whose functions do not run as they were read stays
-    as it is, and so does the list: see benchmark.changes_in()."""
-    file = module.partition(".")[2].replace(".", "/") + ".py"
-    if not all(tree.runs(loaded, file, name) for name in family.known.get(file, ())):
-        return
+    as it is, and so does the list: see benchmark.changes_in(), which an unpatched config never asks."""
+    file = file_of(module)
+    for name in family.known.get(file, ()):
+        if not tree.runs(loaded, file, name):
+            return benchmark.say(benchmark.LISTED, benchmark.not_as_read(tree, file, name))
     for patches in (EVERYWHERE, family.patches):
         if module in patches:
             patches[module](loaded, tree)

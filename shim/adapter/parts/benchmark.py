@@ -21,6 +21,7 @@ from ..sequences import FileList
 # Packages, and Python's own, of whose classes the callables may be that a proven function uses.
 KINDS = {"builtins", "functools", "operator", "types", "typing", "enum", "numpy", "torch", "dlio_benchmark",
          "dftracer", "dlio_profiler", __name__.partition(".")[0]}
+LISTED = "DLIO's dataset is listed"  # for say()
 DEEPEST = 12  # calls from initialize() to a helper that counts
 
 _run = None   # the Run at hand
@@ -89,6 +90,12 @@ class Run:
                 if callable(getattr(type(one), name, None)) and callable(vars(one)[name]):
                     return "%s.%s is another one's for this object" % (type(one).__name__, name)
         return self._changes()
+
+
+def not_as_read(tree, file, function):
+    """In words, that a function that runs is not the one that was read."""
+    return "%s is not the function that %s has: something has replaced or wrapped it" % (
+        function, tree.path(file))
 
 
 def at_hand(storage=None, args=None):
@@ -166,7 +173,7 @@ def patch_initialize(cls, functions, changes, length):
         global _run
         running, why = functions(), changes()
         if why is not None:
-            say("DLIO's dataset is listed", why)
+            say(LISTED, why)
             return original(self, *args, **kwargs)
         run = Run(self, running, changes)
         before, _run = _run, run
@@ -246,8 +253,7 @@ def changes_in(tree, family, main, proven=False):
             found = tree.runs(module, file, function)
             cls, _, name = function.rpartition(".")
             if found is None or is_displaced(vars(module)[cls] if cls else module, name):
-                return "%s is not the function that %s has: something has replaced or wrapped it" % (
-                    function, tree.path(file))
+                return not_as_read(tree, file, function)
             running.append(found)
     name = stranger(running) or (_replaced(tree, running) if proven else None)
     return name and "%s, which DLIO lists with, is not Python's or numpy's own" % name
@@ -262,21 +268,23 @@ def patch_config(family, proof, length, module, tree):
         rely_on(helpers)
 
     def LoadConfig(args, config):
-        result = original(args, config)
+        result, found = original(args, config), False
         for name in ("__main__", "dlio_benchmark.main"):
             main = sys.modules.get(name)
             cls = vars(main).get("DLIOBenchmark") if main is not None else None
             if (not isinstance(cls, type) or cls.__module__ != name
                     or "initialize" not in vars(cls)):
                 continue  # a script's own name for the class of the other module
-            function = tree.runs(main, "main.py", "DLIOBenchmark.initialize")
+            found, function = True, tree.runs(main, "main.py", "DLIOBenchmark.initialize")
             if function is None:
-                say("DLIO's dataset is listed", "DLIOBenchmark.initialize is not the function that %s has: "
-                    "something has replaced or wrapped it" % tree.path("main.py"))
+                say(LISTED, not_as_read(tree, "main.py", "DLIOBenchmark.initialize"))
             elif getattr(vars(cls)["initialize"], "__module__", "") != __name__:
                 patch_initialize(
                     cls, lambda main=main, own=function: [own, *_helpers(tree, listing, main)],
                     lambda main=main: changes_in(tree, family, main, proof is not None), length)
+        if not found and sys._getframe(1).f_code.co_name == "__init__":  # a benchmark's; others list nothing
+            say(LISTED, "its DLIOBenchmark is neither __main__'s nor dlio_benchmark.main's (python -m cProfile "
+                "-m ... hides it): start it by dlio_benchmark, or python -m dlio_benchmark.main")
         return result
 
     replace(module, LoadConfig)

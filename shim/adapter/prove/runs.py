@@ -88,7 +88,9 @@ def settings(data, out, fmt, loader, options):
     return {
         "framework": loader, "reader.data_loader": loader,
         "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
-        "workflow.checkpoint": False, "checkpoint.model_size": 1024, "workflow.profiling": False,
+        "workflow.checkpoint": False, "checkpoint.model_size": 1024,
+        "checkpoint.layer_parameters": [],  # or the first rank draws 25 million random numbers
+        "workflow.profiling": False,
         "dataset.data_folder": data, "dataset.format": fmt,
         "dataset.record_length": 1024, "dataset.record_length_bytes": 1024,
         "dataset.generation_buffer_size": 65536,

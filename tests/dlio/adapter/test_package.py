@@ -3,6 +3,7 @@ import glob
 import json
 import os
 import pickle
+import shutil
 import traceback
 import unittest
 
@@ -26,6 +27,37 @@ class TestModules(unittest.TestCase):
         for file, path in files.items():
             with open(path, encoding="utf-8") as stream:
                 self.assertEqual(_libshard.SOURCES[file], stream.read(), file)
+
+    def copied(self, name):
+        """Another copy of libshard.so, with its shardctl: its folder."""
+        folder = os.path.join(WORK, name)
+        os.makedirs(folder)
+        for file in "libshard.so", "shardctl":
+            shutil.copy(os.path.join(os.path.dirname(_libshard.LIBRARY), file), folder)
+        return folder
+
+    def test_two_copies(self):
+        """Of two that are preloaded one serves: neither shows DLIO a share."""
+        other = os.path.join(self.copied("other"), "libshard.so")
+        for copies in (other, _libshard.LIBRARY), (_libshard.LIBRARY, other):
+            said, warned = run_python(
+                "import os\n"
+                "before = len(os.listdir(%r)); import dlio_benchmark; print(before, len(os.listdir(%r)))" % (
+                    (data(FEW),) * 2), env={"LD_PRELOAD": ":".join(copies), "SHARD_DATASET": data(FEW),
+                                            "SHARD_RANK": "1", "SHARD_SIZE": "4"})
+            self.assertEqual((said, warned), ("%d %d\n" % (FEW // 4, FEW), ""))
+
+    def test_installed_anew(self):
+        """Python's part talks to the library that is loaded, though another one lies at its path by now."""
+        real, link = self.copied("real"), os.path.join(WORK, "current")
+        os.symlink(real, link)
+        said, warned = run_python(
+            "import os, shutil\n"
+            "path = %r; shutil.copy(path, path + '.new'); os.rename(path + '.new', path)\n"
+            "import dlio_benchmark, _libshard\n"
+            "print(len({line.split()[4] for line in open('/proc/self/maps') if 'libshard.so' in line}))"
+            % os.path.join(real, "libshard.so"), env={"LD_PRELOAD": os.path.join(link, "libshard.so")})
+        self.assertEqual((said, warned), ("1\n", ""))
 
     def test_tracebacks(self):
         """They name the embedded file and show its line, in sub-packages, too."""

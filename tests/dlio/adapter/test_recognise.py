@@ -195,6 +195,29 @@ class TestWhatRuns(unittest.TestCase):
         self.assertGreater(tried, 10)
         self.assertIsNone(self.changes())
 
+    def test_never_asked(self):
+        """Where nothing is patched that could ask later, it is said at once."""
+        said = []
+
+        class Bench:
+            """As DLIOBenchmark; in a module that nobody finds."""
+
+            def __init__(self):
+                config.LoadConfig(config.ConfigArguments.get_instance(), {})
+
+        with replaced(benchmark, "say", lambda *text: said.append(text)):
+            Bench()
+            self.assertEqual(said, [])
+            with replaced(dlio_main, "DLIOBenchmark", Bench):
+                Bench()
+                config.LoadConfig(config.ConfigArguments.get_instance(), {})  # by who has no benchmark
+            own = vars(config.ConfigArguments)["reconfigure"]
+            with replaced(config.ConfigArguments, "reconfigure", wrapped(own)):
+                dlio._patch(config, "dlio_benchmark.utils.config")
+        self.assertEqual([what for what, _ in said], [benchmark.LISTED] * 2)
+        self.assertRegex(said[0][1], "cProfile")
+        self.assertRegex(said[1][1], "ConfigArguments.reconfigure is not the function that ")
+
     def test_every_name(self):
         """Functions of Python and numpy that DLIO lists with."""
         for owner, name in ((os, "listdir"), (glob, "glob"), (builtins, "sorted"), (builtins, "len"),

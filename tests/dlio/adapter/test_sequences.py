@@ -406,6 +406,24 @@ class TestElements(Case):
                 with self.assertRaisesRegex(IndexError, "^list index out of range$"):
                     files[i]  # pylint: disable=pointless-statement
 
+    def test_positions(self):
+        """Where a path lies that has just been made: in the list that made it, and in others."""
+        counted = sequences.FileList(numbered.Numbered("%05d", (None,), 99), "/d/")
+        for files, other in (pair()[1], counted), (counted, pair()[1]):
+            shuffled = files[::-3]
+            config.np.random.shuffle(shuffled)
+            for part in files, files[5::7], shuffled, files[:60].reshuffled(1 << 63, 0, 1)[::-2]:
+                for i in range(len(part)):
+                    path = part[i]
+                    equal = path[:2] + path[2:]
+                    at = part._where(path)
+                    self.assertEqual(part.prefix + files.listing.name(at), path)
+                    self.assertEqual([one.where(path) for one in (part, files, other)], [at, at, -1])
+                    self.assertEqual([one.where(equal) for one in (part, files, other)], [at, at, -1])
+                    config.np.random.shuffle(shuffled)  # which may be the one that made it
+                    self.assertEqual([part.where(path), other.where(path)], [at, -1])
+            self.assertEqual([files.where(path) for path in (None, 3, b"", "", files)], [-1] * 5)
+
     def test_indices(self):
         """Whatever stands for a number; and what it raises."""
         real, lazy = pair()
