@@ -37,7 +37,7 @@ LIB := $(BOTH) \
        $(addprefix adapter/,adapter elements python) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
-       $(addprefix build/,batch build facts intake merge run sorter spool stream_writer writer) \
+       $(addprefix build/,batch build facts intake merge progress run sorter spool stream_writer writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders head list object page provider sigv4 split url) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))

@@ -40,6 +40,9 @@ tests="$tests mpich slurmctld slurmd slurm-client munge iproute2 util-linux"
 # What tests/packages tries packages, completion and the module file with.
 tests="$tests lintian dpkg-dev zsh fish pkg-config lmod python3-venv"
 
+# What looks at the page of shardctl verify --html (420 MB).
+tests="$tests chromium"
+
 # The packages of .venv/. Demo and tests need the same, as DLIO imports TensorFlow at every start.
 requirements=scripts/requirements.txt
 # Packages installed without their dependencies, which the requirements name.

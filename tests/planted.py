@@ -205,6 +205,13 @@ FAULTS = [
           "if (made.follow != asked->follow && h->dir_links != 0) {", "behaviour badinput"),
     fault("a kept permutation may be damaged", "cache/kept.c", "    wanted.crc = crc;", "    wanted.crc = h.crc;",
           "unit cache", "adapter TestShuffle"),
+    fault("a name is markup on the page", "ctl/page.c", """if (strchr("<>&\\"'", *p)) {""", "if (false) {", "behaviour page"),
+    fault("a text turns around what follows it", "ctl/page.c", "size_t turning = turns(p),", "size_t turning = 0,", "behaviour page"),
+    fault("a rank that stands apart is lost in its group", "ctl/page.c", "|| 2 * c->least < c->most", "", "behaviour page"),
+    fault("the page may replace a rank's file", "ctl/page.c", "&& strcmp(text, begin) == 0", "", "behaviour page"),
+    fault("times of the log are not noted", "stats/notes.c", "now - last > now / 256", "now < last", "behaviour page"),
+    fault("progress is told to a pipe", "build/progress.c", "yes && isatty(2) && terminal", "yes && terminal", "behaviour progress"),
+    fault("the line of progress stays", "build/build.c", "  shard_progress_end();\n", "", "behaviour progress"),
 ]
 
 

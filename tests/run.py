@@ -26,7 +26,7 @@ from tests.harness import paths, processes
 LOGS = os.path.join(paths.REPO, "build", "test-logs")
 VENV = paths.VENV_PYTHON
 VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
-WAITING = ("crowd", "faultmatrix", "interleaved", "manifests")  # for about half of their time, or more
+WAITING = ("crowd", "faultmatrix", "interleaved", "manifests", "progress")  # for about half of their time, or more
 TIMED = ("badinput", "tools")  # they say how many seconds something may take
 # Of situations in which libshard does the same, for another reason, one is enough for make test.
 ONCE = ("^(?!view-global|adapter-off$|unknown-version-|misspelt|bad-timeout|cache-missing|cache-is-a|listing-given-f"

@@ -22,6 +22,7 @@
 #include "build/intake.h"
 #include "build/merge.h"
 #include "build/numbered.h"
+#include "build/progress.h"
 #include "build/sorter.h"
 #include "build/spool.h"
 #include "build/writer.h"
@@ -56,6 +57,7 @@ struct output {
   struct build *b;
   struct shard_writer *writer;
   enum shard_writer_table number;
+  uint64_t *done; /* names */
 };
 
 /* Write one name more. -EAGAIN if it has come before. */
@@ -64,6 +66,7 @@ static int write_name(void *context, const struct shard_merged *m) {
   struct build *b = t->b;
   char *name = m->name;
   size_t length = m->length;
+  shard_progress_count(t->done);
   if (b->options->chunk) {
     name += SHARD_CHUNKED_MORE;
     length -= SHARD_CHUNKED_MORE;
@@ -113,7 +116,10 @@ static int write_listing(struct build *b, struct shard_writer *w) {
   uint32_t order = in->chunks > 1 ? (uint32_t)SHARD_ORDER_KEEP : b->options->order;
   int rc = written ? 0 : shard_writer_open(b->file, order, b->kept, &w);
   if (rc == 0) {
-    struct output names = {b, w, SHARD_WRITER_NAMES}, others = {b, w, SHARD_WRITER_OTHERS};
+    uint64_t done = 0, total = written ? 0 : shard_sorter_count(in->names);
+    struct output names = {b, w, SHARD_WRITER_NAMES, &done};
+    struct output others = {b, w, SHARD_WRITER_OTHERS, &done};
+    shard_progress_begin("writing", total + (in->others ? shard_sorter_count(in->others) : 0));
     rc = written ? 0 : shard_merge(in->names, write_name, &names, b->err, b->size);
     if (rc == 0 && in->others) {
       rc = shard_merge(in->others, write_name, &others, b->err, b->size);
@@ -288,6 +294,7 @@ static int build_direct(struct build *b) {
 /* Read the source once; twice if an ordered source turns out not to be in order. */
 static int build_once(struct build *b) {
   clock_gettime(CLOCK_REALTIME, &b->facts.listed);
+  shard_progress_begin("reading", 0);
   if (b->options->order == SHARD_ORDER_KEEP) {
     return build_kept(b);
   }
@@ -344,7 +351,7 @@ int shard_build(const struct shard_source *source, const struct shard_options *o
                     .size = size};
   int rc = -ENOMEM;
   shard_options_format(options, text, sizeof(text));
-  b.intake = shard_intake_new(options, b.label, means->progress);
+  b.intake = shard_intake_new(options, b.label);
   if (b.intake && folder &&
       asprintf(&words, "%s%s", text, source->more_options ? source->more_options : "") >= 0) {
     b.facts.source = source->name;
@@ -354,6 +361,7 @@ int shard_build(const struct shard_source *source, const struct shard_options *o
   } else {
     snprintf(err, size, "out of memory");
   }
+  shard_progress_end();
   shard_intake_free(b.intake);
   free(folder);
   return rc;

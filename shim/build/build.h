@@ -24,7 +24,6 @@ struct shard_build_result {
 struct shard_build_means {
   size_t memory;      /* bytes for names, at least SHARD_BUILD_MEMORY_LEAST; 0: the default */
   const char *tmpdir; /* folder for names that do not fit; NULL: TMPDIR, then the file's folder */
-  bool progress;      /* print a line to stderr now and then */
   bool unique;        /* count a name that comes twice once. Else it is an error, unless
                          options->order is SHARD_ORDER_KEEP or _DIRECTORY */
 };

@@ -8,38 +8,16 @@
 
 #include "base/grow.h"
 #include "build/numbered.h"
+#include "build/progress.h"
 #include "build/writer.h"
 #include "listing/codec.h"
-
-/* ---- progress ---- */
-
-static void tell_progress(struct shard_intake *in, uint64_t more) {
-  uint64_t seen = atomic_fetch_add(&in->seen, more) + more;
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  int64_t said = atomic_load(&in->said);
-  if (now.tv_sec > said && atomic_compare_exchange_strong(&in->said, &said, now.tv_sec)) {
-    double took =
-        (double)(now.tv_sec - in->begin.tv_sec) + (double)(now.tv_nsec - in->begin.tv_nsec) / 1e9;
-    if (took >= 1) {
-      fprintf(stderr, "shardctl: %llu names, %.0f names/s, %.0f s\n", (unsigned long long)seen,
-              (double)seen / took, took);
-    }
-  }
-}
-
-static void count_name(struct shard_intake_hand *h) {
-  if (++h->seen % 65536 == 0 && h->intake->progress) {
-    tell_progress(h->intake, 65536);
-  }
-}
 
 /* ---- names of a directory, by several threads ---- */
 
 int shard_intake_add_entry(struct shard_intake_hand *h, const char *path, size_t length,
                            uint64_t ino, uint8_t type) {
   struct shard_intake *in = h->intake;
-  count_name(h);
+  shard_progress_count(&h->seen);
   if (in->options->chunk) {
     if (length + SHARD_CHUNKED_MORE >= sizeof(in->numbered)) {
       snprintf(in->error, sizeof(in->error), "a path below '%.300s' is too long", in->label);
@@ -55,7 +33,7 @@ int shard_intake_add_entry(struct shard_intake_hand *h, const char *path, size_t
 
 int shard_intake_add_other(struct shard_intake_hand *h, const char *path, size_t length,
                            uint64_t ino, uint8_t type) {
-  count_name(h);
+  shard_progress_count(&h->seen);
   return shard_sorter_feed(&h->others, path, length, ino, type);
 }
 
@@ -113,7 +91,7 @@ static bool is_path(const char *name, size_t length) {
 int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
   in->line++;
   if (in->writer) {
-    count_name(&in->hands[0]);
+    shard_progress_count(&in->hands[0].seen);
     in->written++;
     return shard_writer_put(in->writer, SHARD_WRITER_NAMES, name, length, 0, 0);
   }
@@ -134,16 +112,12 @@ int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
 
 /* ---- for the builder ---- */
 
-struct shard_intake *shard_intake_new(const struct shard_options *options, const char *label,
-                                      bool progress) {
+struct shard_intake *shard_intake_new(const struct shard_options *options, const char *label) {
   struct shard_intake *in = calloc(1, sizeof(*in));
   if (in) {
     in->options = options;
     in->label = label;
-    in->progress = progress;
     pthread_mutex_init(&in->mutex, NULL);
-    clock_gettime(CLOCK_MONOTONIC, &in->begin);
-    atomic_init(&in->said, in->begin.tv_sec);
   }
   return in;
 }
@@ -163,7 +137,6 @@ void shard_intake_clear(struct shard_intake *in) {
   in->chunks = in->last_chunk = 0;
   in->last_length = 0;
   in->error[0] = 0;
-  atomic_store(&in->seen, 0);
 }
 
 void shard_intake_free(struct shard_intake *in) {

@@ -12,11 +12,9 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "build/sorter.h"
 #include "libshard.h"
@@ -48,7 +46,7 @@ struct shard_source {
 struct shard_intake_hand {
   struct shard_intake *intake;
   struct shard_feeder names, others;
-  uint64_t seen;  /* names so far */
+  uint64_t seen;  /* names so far (build/progress.h) */
   uint64_t chunk; /* with options->chunk: the number of the chunk that names are of */
 };
 
@@ -71,18 +69,14 @@ struct shard_intake {
 
   /* The builder's. */
   const char *label;
-  bool progress;
   struct shard_sorter *names, *others; /* others: NULL if the listing has no attributes */
   struct shard_writer *writer; /* gets names at once, in the order they come; NULL: sorters */
   uint64_t written, line;      /* names to the writer; names of shard_intake_add() */
   uint64_t chunks, last_chunk; /* that have names; the last of them */
   size_t dirs_room;
   pthread_mutex_t mutex; /* of dirs */
-  atomic_uint_fast64_t seen;
-  atomic_int_fast64_t said; /* when progress was last printed, seconds */
-  struct timespec begin;
-  char error[700];    /* what is wrong with a name, for people; "" if nothing */
-  size_t last_length; /* of `last`, the directory of the last name */
+  char error[700];       /* what is wrong with a name, for people; "" if nothing */
+  size_t last_length;    /* of `last`, the directory of the last name */
   char last[SHARD_NAME_MAX];
   char numbered[SHARD_NAME_MAX];
 };
@@ -110,8 +104,7 @@ int shard_intake_add_directory(struct shard_intake_hand *hand, const struct shar
 
 /* A new intake, for shard_intake_free(); NULL: no memory. options and label are the caller's, and
  * must live as long as the intake. */
-struct shard_intake *shard_intake_new(const struct shard_options *options, const char *label,
-                                      bool progress);
+struct shard_intake *shard_intake_new(const struct shard_options *options, const char *label);
 
 /* Forget everything that came in, and free the sorters. */
 void shard_intake_clear(struct shard_intake *intake);

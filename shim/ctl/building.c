@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/building.h"
 
-#include <unistd.h>
-
 #include "build/build.h"
 #include "config/config.h"
 #include "libshard.h"
@@ -10,9 +8,8 @@
 
 void ctl_building_means(struct shard_build_means *means) {
   const struct shard_config *config = shard_config();
-  *means = (struct shard_build_means){.memory = (size_t)config->build_memory,
-                                      .tmpdir = config->tmpdir,
-                                      .progress = isatty(2) || config->log >= SHARD_LOG_INFO};
+  *means =
+      (struct shard_build_means){.memory = (size_t)config->build_memory, .tmpdir = config->tmpdir};
 }
 
 int ctl_building_open_checked(const char *file, struct shard_listing **out) {

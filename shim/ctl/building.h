@@ -6,7 +6,7 @@
 struct shard_build_means;
 struct shard_listing;
 
-/* Memory, temporary folder and progress as the variables say. */
+/* Memory and temporary folder as the variables say. */
 void ctl_building_means(struct shard_build_means *means);
 
 /*

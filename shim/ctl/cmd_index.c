@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/whole.h"
 #include "build/build.h"
+#include "build/progress.h"
 #include "config/config.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
@@ -63,8 +64,7 @@ static const char usage[] =
     "      --wait SECONDS   with --share: do not make it, wait until it is there\n"
     "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
     "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
-    "      --quiet          no progress on stderr (there is some if it is a terminal, or with\n"
-    "                       SHARD_LOG=info)\n"
+    "      --quiet          no progress on stderr (there is some if it is a terminal)\n"
     "      --json           print the facts as one JSON object\n"
     "      --help\n"
     "\n"
@@ -254,7 +254,9 @@ static int build(struct shard_build_result *result) {
   char err[700];
   int rc;
   ctl_building_means(&means);
-  means.progress = means.progress && !x.quiet;
+  if (x.quiet) {
+    shard_progress_allow(false);
+  }
   means.unique = x.unique;
   if (x.source == FROM_TEXT) {
     struct shard_text_options how = {.separator = ctl_given.nul ? 0 : '\n',

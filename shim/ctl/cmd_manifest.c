@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "build/progress.h"
 #include "config/pattern.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
@@ -86,6 +87,8 @@ struct naming {
   uint32_t rank;
 };
 
+static uint64_t done; /* names, of all ranks */
+
 static int write_names(void *context, FILE *out) {
   const struct naming *naming = context;
   const struct manifests *o = naming->manifests;
@@ -101,6 +104,7 @@ static int write_names(void *context, FILE *out) {
     end = o->bounds[rank + 1];
   }
   for (; place < end; place += step) {
+    shard_progress_count(&done);
     ssize_t n = shard_listing_name(o->listing, shard_share_at(&share, place), name, sizeof(name));
     if (n < 0) {
       return ctl_fail("listing '%s' is damaged", o->listing->file);
@@ -141,6 +145,7 @@ static int write_all(const struct manifests *o) {
   struct shard_whole *wholes = calloc(o->size, sizeof(*wholes));
   uint32_t made = 0;
   int rc = CTL_DONE;
+  shard_progress_begin("writing", shard_listing_count(o->listing));
   if (!wholes) {
     return ctl_fail("out of memory");
   }
@@ -160,6 +165,7 @@ static int write_all(const struct manifests *o) {
     }
     free(path);
   }
+  shard_progress_end();
   free(wholes);
   return rc;
 }

@@ -36,7 +36,8 @@ static const char usage[] =
     "      --help\n"
     "\n"
     "Takes five minutes at most on two cores that do nothing else, and gives up after fifteen.\n"
-    "Progress goes to stderr. Exit status: 0 it is known or proven, 1 it is not, or could not be\n"
+    "Progress goes to stderr if that is a terminal. Exit status: 0 it is known or proven, 1 it is "
+    "not, or could not be\n"
     "tried, 2 wrong usage.\n";
 
 static const char *python, *dlio;

@@ -68,7 +68,15 @@ static_assert(sizeof(struct note) == sizeof(struct shard_log_note), "as the log 
 #define WINDOW (1U << 15)             /* notes that are read at once */
 static struct note window[2][WINDOW]; /* the same ones twice */
 
+/* Opens over time, in BINS parts of `bin` milliseconds; as time goes on, two become one. */
+#define BINS 128
+struct times {
+  uint64_t now, bin, used, first; /* first: of the first open, and 1; 0: there was none */
+  uint64_t opens[BINS];
+};
+
 struct stats {
+  struct times times;
   const struct shard_log_head *head;
   int fd;
   uint64_t count;
@@ -252,6 +260,20 @@ static bool take_list(struct stats *s, uint64_t k, const struct note *n, struct 
   return list;
 }
 
+static void count_open(struct times *t) {
+  t->bin = t->bin ? t->bin : 1;
+  while (t->now / t->bin >= BINS) {
+    for (uint64_t i = 0; i < BINS; i++) {
+      t->opens[i] = i < BINS / 2 ? t->opens[2 * i] + t->opens[2 * i + 1] : 0;
+    }
+    t->bin *= 2;
+    t->used = (t->used + 1) / 2;
+  }
+  t->opens[t->now / t->bin]++;
+  t->used = t->now / t->bin + 1 > t->used ? t->now / t->bin + 1 : t->used;
+  t->first = t->first ? t->first : t->now + 1;
+}
+
 /* Count the notes, sorting as many at a time as have a hash in one bucket. */
 static bool count_notes(struct stats *s) {
   struct note n;
@@ -266,6 +288,9 @@ static bool count_notes(struct stats *s) {
       good = make_epochs(d, epoch + 1);
       if (good && kind == SHARD_LOG_OPENED) {
         d->epochs[epoch].opened++;
+        count_open(&s->times);
+      } else if (kind == SHARD_LOG_TIME) {
+        s->times.now = n.hash > s->times.now && n.hash < UINT64_MAX / 2 ? n.hash : s->times.now;
       } else if (good && kind == SHARD_LOG_PASSED) {
         d->epochs[epoch].passed = true;
       } else if (good && kind == SHARD_LOG_LIST) {
@@ -471,9 +496,27 @@ static void add_dataset(struct json_object *o, const struct stats *s, const stru
   ctl_json_add_number(o, "owned", d ? d->owned.count : 0);
   ctl_json_add_sum(o, "owned_sum", d ? d->owned.sum : 0,
                    d && (global || hash || d->summed || summed_last(d)));
+  uint64_t at_hand = d ? atomic_load(&d->log->at_hand) : 0;
+  ctl_json_add_known(o, "listed_ms", at_hand - 1, at_hand > 0);
   ctl_json_add_bool(o, "mixed", mixed);
   ctl_json_add_text(o, "lists", lists[d ? atomic_load(&d->log->lists) % 3 : 0]);
   ctl_json_add(o, "epochs", d ? make_epochs_list(d, !global, hash || d->summed) : ctl_json_array());
+}
+
+/* When the rank began, and what it did since; null where it is not known. */
+static struct json_object *make_times(const struct stats *s) {
+  const struct times *t = &s->times;
+  uint64_t lasted = atomic_load(&s->head->lasted);
+  struct json_object *o = ctl_json_object(), *opens = ctl_json_array();
+  ctl_json_add_known(o, "begun_ms", (uint64_t)s->head->begun, s->head->begun > 0);
+  ctl_json_add_known(o, "lasted_ms", lasted - 1, lasted > 0);
+  ctl_json_add_known(o, "first_open_ms", t->first - 1, t->first > 0);
+  ctl_json_add_number(o, "bin_ms", t->bin);
+  for (uint64_t i = 0; i < t->used; i++) {
+    ctl_json_add_number(opens, NULL, t->opens[i]);
+  }
+  ctl_json_add(o, "opens", opens);
+  return o;
 }
 
 static struct json_object *make_stats(const struct stats *s) {
@@ -502,6 +545,8 @@ static struct json_object *make_stats(const struct stats *s) {
   ctl_json_add_known(o, "seed", h->seed, h->shuffled && !global);
   ctl_json_add_sum(o, "job", h->job, h->job != 0);
   ctl_json_add_number(o, "lost", atomic_load(&h->lost));
+  ctl_json_add_known(o, "peak_rss", atomic_load(&h->peak), atomic_load(&h->peak) > 0);
+  ctl_json_add(o, "times", make_times(s));
   add_dataset(o, s, first); /* most jobs have one: it stands at the top, too */
   ctl_json_add(o, "datasets", datasets);
   return o;

@@ -7,6 +7,7 @@
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
+#include "ctl/page.h"
 #include "ctl/proof.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -23,14 +24,17 @@ static const char usage[] =
     "                       computed anew from it. Needed for SHARD_STRATEGY=hash, and where\n"
     "                       ranks have lists of their own (SHARD_LISTING with %r): do they have\n"
     "                       all of it together, each name once?\n"
+    "      --html FILE      write a page for people, too: the verdicts, what was opened by rank "
+    "and\n"
+    "                       epoch, over time, times to list and to open, memory\n"
     "      --json           print one JSON object: proven, unproven, faults, facts\n"
     "      --help\n"
     "Exit status: 0 proven, 1 not, 2 wrong usage.\n";
 
-static const char *listing_file;
+static const char *listing_file, *html_file;
 
 static const struct ctl_option rows[] = {
-    CTL_ROW_JSON, {"listing", .text = &listing_file}, CTL_ROW_END};
+    CTL_ROW_JSON, {"listing", .text = &listing_file}, {"html", .text = &html_file}, CTL_ROW_END};
 
 static const char *text_at(const struct json_object *list, size_t i) {
   return json_object_get_string(json_object_array_get_idx(list, i));
@@ -77,10 +81,17 @@ static int run(char **operands) {
   if (!faults || !facts) {
     return ctl_fail("no memory left");
   }
+  if (html_file && !ctl_page_may_replace(html_file)) {
+    return ctl_usage("--html takes the page's name, and '%s' is a file that is no such page; it "
+                     "stays as it is",
+                     html_file);
+  }
   size_t unproven = 0;
   size_t ranks = ctl_proof_make(operands, listing, listing_file, faults, facts, &unproven);
   shard_listing_close(listing);
-  return show(ranks, faults, facts, unproven);
+  int written = html_file ? ctl_page_write(html_file, ranks, faults, facts, unproven) : CTL_DONE;
+  int rc = show(ranks, faults, facts, unproven);
+  return rc == CTL_DONE ? written : rc;
 }
 
 const struct ctl_command ctl_cmd_verify = {usage, rows, CTL_SOME, "the statistics of all ranks",

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "build/progress.h"
 #include "config/config.h"
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
@@ -133,6 +134,7 @@ int main(int argc, char **argv) {
     argv++;
     argc--;
   }
+  shard_progress_allow(host == 0);
   if (argc < 2) {
     print_help(stderr);
     return CTL_USAGE;

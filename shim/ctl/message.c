@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "build/progress.h"
 #include "ctl/ctl.h"
 
 int ctl_say(int rc, const char *mark, const char *format, ...) {
@@ -16,6 +17,7 @@ int ctl_say(int rc, const char *mark, const char *format, ...) {
   used += shard_error_escape(text, line + used, sizeof(line) - used - 1);
   line[used++] = '\n';
   line[used] = 0;
+  shard_progress_clear();
   fputs(line, stderr);
   return rc;
 }

@@ -48,6 +48,7 @@ struct dataset {
 };
 
 struct rank {
+  struct json_object *json;
   const char *file, *view, *strategy, *host;
   const char *job; /* NULL: not known */
   int rank, size;
@@ -216,7 +217,7 @@ static bool read_rank(const char *file, struct rank *out) {
   }
   fault = NULL;
   uint64_t rank = get_number(o, "rank"), size = get_number(o, "size");
-  *out = (struct rank){.file = file, .rank = (int)rank, .size = (int)size};
+  *out = (struct rank){.json = o, .file = file, .rank = (int)rank, .size = (int)size};
   out->view = get_text(o, "view");
   out->strategy = get_text(o, "strategy");
   out->host = get_text(o, "host");
@@ -252,7 +253,6 @@ static int by_rank(const void *pa, const void *pb) {
 static bool check_ranks(void) {
   size_t before = count_faults();
   const struct rank *first = &job.ranks[0];
-  qsort(job.ranks, job.count, sizeof(*job.ranks), by_rank);
   for (size_t i = 1; i < job.count; i++) {
     const struct rank *r = &job.ranks[i];
     if (r->size != first->size) {
@@ -633,6 +633,7 @@ size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const c
   while (files[given]) {
     given++;
   }
+  free(job.ranks);
   memset(&job, 0, sizeof(job));
   job.faults = faults;
   job.facts = facts;
@@ -645,10 +646,14 @@ size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const c
   for (size_t i = 0; i < given; i++) {
     job.count += read_rank(files[i], &job.ranks[job.count]);
   }
+  qsort(job.ranks, job.count, sizeof(*job.ranks), by_rank);
   if (job.count == given) {
     check(listing);
   }
-  free(job.ranks);
   *unproven = job.unproven;
   return job.count;
+}
+
+struct json_object *ctl_proof_rank(size_t i) {
+  return job.ranks[i].json;
 }

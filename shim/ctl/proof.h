@@ -20,4 +20,8 @@ struct shard_listing;
 size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const char *listing_file,
                       struct json_object *faults, struct json_object *facts, size_t *unproven);
 
+/* What the i-th of them wrote, in the order of their numbers; the keys that are needed for a proof
+ * are there. */
+struct json_object *ctl_proof_rank(size_t i);
+
 #endif

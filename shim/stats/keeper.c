@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -141,6 +142,8 @@ static void fill_head(const struct shard_world *world, const char *target, uint6
   const struct shard_config *config = shard_config();
   struct utsname system;
   shard_notes_head->nonce = nonce;
+  shard_notes_head->begun = shard_clock_real_ns() / 1000000;
+  shard_notes_head->clock = shard_clock_ms();
   shard_notes_head->pid = getpid();
   shard_notes_head->namespace_ino = pid_namespace();
   shard_notes_head->rank = world->rank;
@@ -252,6 +255,28 @@ void shard_keeper_init(const char *pattern) {
 /* ---- the end ------------------------------------------------------------------------------------
  */
 
+/* Kilobytes that this process had at most; getrusage() would tell of what executed it, too. */
+static uint64_t own_peak(void) {
+  char text[4096] = "";
+  int fd = shard_notes_open_file("/proc/self/status", O_RDONLY);
+  if (fd >= 0) {
+    syscall(SYS_read, fd, text, sizeof(text) - 1);
+    shard_notes_close_file(fd);
+  }
+  const char *line = strstr(text, "\nVmHWM:");
+  return line ? strtoull(line + strlen("\nVmHWM:"), NULL, 10) : 0;
+}
+
+/* Note how long it took, and what memory. */
+static void tell_end(void) {
+  struct rusage children = {0};
+  uint64_t peak = own_peak();
+  getrusage(RUSAGE_CHILDREN, &children);
+  peak = peak > (uint64_t)children.ru_maxrss ? peak : (uint64_t)children.ru_maxrss;
+  atomic_store(&shard_notes_head->peak, peak * 1024);
+  atomic_store(&shard_notes_head->lasted, shard_notes_now() + 1);
+}
+
 /* Have shardctl make the statistics of the log. */
 static void make_statistics(void) {
   static char libraries[4096];
@@ -283,6 +308,7 @@ void shard_keeper_end(void) {
   if (atomic_load(&shard_notes_head->superseded)) {
     unlink(shard_notes_file);
   } else {
+    tell_end();
     make_statistics();
   }
 }

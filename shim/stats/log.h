@@ -54,6 +54,11 @@ struct shard_log_head {
   char launcher[32], host[72];
   char target[PATH_MAX];
   _Atomic uint8_t space[SHARD_LOG_SEGMENTS]; /* enum shard_log_space */
+  int64_t begun;           /* when the main process made the log: milliseconds since 1970, */
+  int64_t clock;           /* and of the node's monotonic clock */
+  _Atomic uint64_t timed;  /* the latest time that was noted; times are milliseconds since then */
+  _Atomic uint64_t lasted; /* when the main process ended, and 1; 0: it has not */
+  _Atomic uint64_t peak;   /* bytes of its largest process: the main one, or one it waited for */
 };
 static_assert(sizeof(struct shard_log_head) <= SHARD_LOG_HEAD, "the head fits");
 
@@ -74,6 +79,7 @@ struct shard_log_dataset {
   char digest[65];
   char root[PATH_MAX]; /* canonical */
   char listing[PATH_MAX];
+  _Atomic uint64_t at_hand; /* when its first listing was, and 1; 0: it has not been */
 };
 #define SHARD_LOG_SLOT 12288
 static_assert(sizeof(struct shard_log_dataset) <= SHARD_LOG_SLOT, "a dataset fits");
@@ -85,7 +91,8 @@ enum shard_log_kind {
   SHARD_LOG_SERVED = 2, /* a name was shown to the rank, under hash */
   SHARD_LOG_PASSED = 3, /* a process began to read names */
   SHARD_LOG_LIST = 4,
-  SHARD_LOG_TEXT = 5
+  SHARD_LOG_TEXT = 5,
+  SHARD_LOG_TIME = 6 /* its hash is the time at which the notes that follow were made */
 };
 #define SHARD_LOG_MARK 0x5348
 #define SHARD_LOG_EPOCHS (1U << 20) /* from the first on */

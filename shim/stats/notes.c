@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/kernel.h"
 #include "base/trust.h"
 #include "host/climb.h"
@@ -130,6 +131,19 @@ uint64_t shard_notes_what(int dataset, uint64_t epoch, enum shard_log_kind kind)
     return 0;
   }
   return shard_log_what(after, (unsigned)dataset, kind);
+}
+
+uint64_t shard_notes_now(void) {
+  int64_t now = shard_clock_ms() - shard_notes_head->clock;
+  return now > 0 ? (uint64_t)now : 0;
+}
+
+void shard_notes_time(int dataset) {
+  uint64_t now = shard_notes_now(), last = atomic_load(&shard_notes_head->timed);
+  if (now > last && now - last > now / 256 &&
+      atomic_compare_exchange_strong(&shard_notes_head->timed, &last, now)) {
+    shard_notes_add(now, shard_log_what(0, (unsigned)dataset, SHARD_LOG_TIME));
+  }
 }
 
 size_t shard_notes_path(int fd, char *buf) {

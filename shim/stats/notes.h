@@ -40,6 +40,15 @@ int shard_notes_reserve(int fd, off_t at);
 /* What a note tells of an epoch; 0, and one more is lost, if it lies too far from the first. */
 uint64_t shard_notes_what(int dataset, uint64_t epoch, enum shard_log_kind kind);
 
+/* The time now, in the log's milliseconds. */
+uint64_t shard_notes_now(void);
+
+/*
+ * Note the time, before a note of this dataset, if 1/256 of the time since the log was made has
+ * passed since it was noted: so a day takes some 3,000 notes, and is as exact as a picture.
+ */
+void shard_notes_time(int dataset);
+
 /* Add a note. A lack of space, or of a descriptor to map it, is one more lost. */
 void shard_notes_add(uint64_t hash, uint64_t what);
 /* The same at a place that the caller has claimed from shard_notes_head->notes. */

@@ -182,6 +182,7 @@ static void note_file(int i, char *path, size_t base, const char *name, int fd) 
   memcpy(path + base, name, length + 1);
   uint64_t opened = shard_notes_what(i, shard_stats_epoch_now(i), SHARD_LOG_OPENED);
   if (opened) {
+    shard_notes_time(i);
     shard_notes_add(shard_xxh64(path, base + length, 0), opened);
   }
 }

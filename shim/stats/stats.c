@@ -146,6 +146,7 @@ void shard_stats_object(int i, const char *name, size_t length) {
   }
   uint64_t opened = shard_notes_what(i, shard_stats_epoch_now(i), SHARD_LOG_OPENED);
   if (opened) {
+    shard_notes_time(i);
     shard_notes_add(shard_xxh64(name, length, 0), opened);
   }
 }
@@ -207,6 +208,12 @@ static void tell_settings(struct shard_log_dataset *d, bool shuffled) {
   }
 }
 
+/* Note when the dataset's names were at hand for the first time. */
+static void tell_time(struct shard_log_dataset *d) {
+  uint64_t none = 0;
+  atomic_compare_exchange_strong(&d->at_hand, &none, shard_notes_now() + 1);
+}
+
 /* Note which listing is used, and its file if it has one. The first process says it, and the others
  * must agree. */
 static void tell_listing(struct shard_log_dataset *d, const char digest[65], const char *file,
@@ -216,6 +223,7 @@ static void tell_listing(struct shard_log_dataset *d, const char digest[65], con
     atomic_store(&d->entries, entries);
     atomic_store(&d->used, used);
     memcpy(d->digest, digest, sizeof(d->digest));
+    tell_time(d);
     int fd = file ? shard_kernel_open(AT_FDCWD, file, O_PATH) : -1; /* it may be a relative path */
     if (fd >= 0) {
       shard_notes_path(fd, d->listing);
@@ -284,6 +292,7 @@ void shard_stats_list(int i, uint64_t epoch, const struct shard_listing *listing
   }
   size_t words = (offsetof(struct shard_log_list, listing) + n) / 8 + 1; /* with the NUL */
   struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
+  tell_time(d);
   uint32_t lists = of_rank ? SHARD_LOG_RANKS : SHARD_LOG_BY_EPOCH, before = SHARD_LOG_ONE;
   if ((!atomic_compare_exchange_strong(&d->lists, &before, lists) && before != lists) ||
       atomic_load(&d->listed) != SHARD_LOG_NONE) {

@@ -36,7 +36,7 @@ INTERNAL_OPTIONS = {
 }
 FOREIGN_VARIABLES = {
     "HOME": "where ~ is", "IFS": "wordexp's", "LD_LIBRARY_PATH": "the loader's",
-    "PYTHONDEVMODE": "Python's", "PYTHONMALLOC": "Python's", "SLURM_STEP_ID": "a launcher's",
+    "PYTHONDEVMODE": "Python's", "PYTHONMALLOC": "Python's", "SLURM_STEP_ID": "a launcher's", "TERM": "the terminal's",
 }
 # Errors that are met inside and never reach the program that lists.
 INTERNAL_ERRORS = {

@@ -119,10 +119,23 @@ class Prover:
         self.tree = self.scratch = None
         self.target = known.where()
 
-    def say(self, text):
-        """Progress, on stderr."""
-        print("shardctl: %3d s  %s" % (time.monotonic() - self.started, text), file=sys.stderr,
-              flush=True)
+    def say(self, text, lasting=False):
+        """Progress, on stderr: a line that the next one replaces, if it is a terminal. `lasting`: what is to be
+        known in any case."""
+        self.hide()
+        if lasting:
+            print("shardctl: " + text, file=sys.stderr, flush=True)
+        elif sys.stderr.isatty():
+            line = "%d s: %s" % (time.monotonic() - self.started, text)
+            sys.stderr.write(line[:(os.get_terminal_size(2).columns or 80) - 1])
+            sys.stderr.flush()
+
+    @staticmethod
+    def hide():
+        """Remove the line of progress."""
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
     def environment(self):
         """Of the processes that are started: no SHARD_ variable but what is given then."""
@@ -238,7 +251,7 @@ class Prover:
                 break
             except Differs as error:
                 fault = fault or error
-                self.say("not of that family: %s" % error.args[0])
+                self.say("not of that family: %s" % error.args[0], True)
         else:
             raise fault
         result = {"result": "proven", "family": candidate.name, "tree": self.tree.folder,
@@ -264,8 +277,9 @@ class Prover:
         except (Fault, OSError) as error:
             result = {"result": "failed", "reason": str(error)}
         finally:
+            self.hide()
             if self.options["keep"]:
-                self.say("the proof's folder stays: %s" % self.scratch)
+                self.say("the proof's folder stays: %s" % self.scratch, True)
             else:
                 shutil.rmtree(self.scratch, ignore_errors=True)
         result["seconds"] = round(time.monotonic() - self.started)

@@ -596,8 +596,8 @@ class Proof:
         if fault is None and None in results:
             fault = "it hangs or dies"
         if fault is not None:
-            self.say("left out, as it fails unmodified: %s: %s" % (case["title"], fault[:200]))
+            self.say("left out, as it fails unmodified: %s: %s" % (case["title"], fault[:200]), True)
         elif not any(one["opens"] for one in results):
             fault = "no open was seen"
-            self.say("left out, as no open is seen: %s" % case["title"])
+            self.say("left out, as no open is seen: %s" % case["title"], True)
         return fault is None

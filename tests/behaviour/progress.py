@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What shardctl tells of its progress: one line on a terminal, that goes away, and nothing elsewhere.
+
+The terminal is a pseudo terminal. shardctl takes long as its input comes slowly, or as it naps (preloads/failing.c).
+
+    python3 -m tests.behaviour.progress
+"""
+import fcntl
+import os
+import pty
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+
+from tests.harness import paths
+from tests.harness.verdicts import Verdicts
+
+WORK = tempfile.mkdtemp(prefix="shard-progress.")
+CTL, DATA, LISTING = paths.SHARDCTL, os.path.join(WORK, "data"), os.path.join(WORK, "listing")
+NAPS = {"LD_PRELOAD": paths.preload("failing"), "FAILING_NAP": "40000"}
+CLEAR = "\r\x1b[K"
+READING = r"reading: \d+ names, \d+/s"
+WRITING = r"writing: \d+ of 9000 names, \d+/s, \d+ s left"
+PROVER = """
+import _libshard, sys
+sys.meta_path.insert(0, _libshard.Importer)
+from _libshard.prove.main import Prover
+prover = Prover({})
+prover.say("a step " * 30)
+prover.say("left out: something", True)
+prover.say("the next step")
+prover.hide()
+"""
+told = Verdicts()
+
+
+def feed(stream, names):
+    """Give names, a part after each nap; none, or one that is there twice, in the end."""
+    for part in range(5):
+        stream.write("".join(f"{part}/{i:05d}\n" for i in range(names // 5)).encode())
+        stream.flush()
+        time.sleep(0.35)
+    stream.close()
+
+
+def run(command, env, fed=0, columns=80, pipe=False, term="xterm"):
+    """(status, stdout, what came on stderr: a terminal, or a pipe)."""
+    reader, writer = os.pipe() if pipe else pty.openpty()
+    if not pipe:
+        fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    base = {name: value for name, value in os.environ.items() if not name.startswith("SHARD_")}
+    with subprocess.Popen(command, env={**base, "LC_ALL": "C", "TERM": term, "SHARD_CACHE_DIR": WORK + "/cache", **env},
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=writer) as child:
+        os.close(writer)
+        said = []
+
+        def drain():
+            try:
+                while more := os.read(reader, 65536):
+                    said.append(more)
+            except OSError:
+                pass  # a terminal that nobody has open any more
+        threads = [threading.Thread(target=drain), threading.Thread(target=feed, args=(child.stdin, fed)) if fed else None]
+        for thread in filter(None, threads):
+            thread.start()
+        if not fed:
+            child.stdin.close()
+        output = child.stdout.read().decode()
+        for thread in filter(None, threads):
+            thread.join()
+    os.close(reader)
+    return child.returncode, output, b"".join(said).decode()
+
+
+def left(text, columns=80):
+    """What a terminal shows in the end, and the lines that it has shown meanwhile."""
+    shown, line = [], ""
+    for part in re.split(r"(\r\n|\r\x1b\[K|\r|\x1b\[K)", text):
+        if part in ("\r\n", CLEAR, "\r"):
+            shown += [line] if line else []
+            line = "" if part != "\r\n" else line + "\n"
+        elif part != "\x1b[K":
+            line += part
+    return line, [one for one in shown if len(one) < columns]
+
+
+def shows(name, wanted, command, env, **how):
+    """There were lines of the kind that is wanted, at most one in a fifth of a second, and none is left."""
+    begin = time.monotonic()
+    status, output, said = run(command, env, **how)
+    took = time.monotonic() - begin
+    last, lines = left(said, how.get("columns", 80))
+    good = [line for line in lines if re.fullmatch(wanted, line)]
+    told.check(name, status == 0 and good and not last and len(lines) == said.count("\x1b[K") - said.count(CLEAR)
+               and len(lines) <= (took - 1) / 0.2 + 2 and "\x1b" not in output, f"{took:.1f} s, {status}: {said!r} {output[:300]}")
+
+
+def silent(name, command, env, wanted="", **how):
+    """Nothing was said but this."""
+    status, _, said = run(command, env, **how)
+    told.check(name, status == 0 and re.fullmatch(wanted, said), f"{status}: {said!r}")
+
+
+def main():
+    """Run all; the exit status is 1 if anything is wrong."""
+    os.mkdir(DATA)
+    for i in range(3000):
+        os.mknod(f"{DATA}/{i:020d}")
+    text = [CTL, "index", "-", "-o", LISTING]
+    shows("a text on standard input", READING, text, {}, fed=9000)
+    shows("a text that keeps its order", READING, [*text, "--keep-order"], {}, fed=9000)
+    shows("a narrow terminal", r"reading: \d{4} name", text, {}, fed=9000, columns=19)
+    shows("index of a directory", READING, [CTL, "index", DATA, "-o", WORK + "/of-data"], NAPS)
+    shows("ls of a directory", READING, [CTL, "ls", DATA], NAPS)
+    shows("manifest", WRITING, [CTL, "manifest", LISTING, "--size", "40", "-o", WORK + "/m%r"], NAPS)
+    silent("a pipe", text, {"SHARD_LOG": "info"}, fed=9000, pipe=True)
+    silent("--quiet", [*text, "--quiet"], {}, fed=9000)
+    silent("a terminal that cannot", text, {}, fed=9000, term="dumb")
+    silent("less than a second", [CTL, "index", DATA, "-o", WORK + "/quick"], {})
+    # In a host process: its shardctl naps.
+    with open(WORK + "/shardctl", "w", encoding="utf-8") as script:
+        script.write(f"#!/bin/sh\nFAILING_NAP=40000 LD_PRELOAD={NAPS['LD_PRELOAD']} exec {CTL} \"$@\"\n")
+    os.chmod(WORK + "/shardctl", 0o755)
+    shutil.copy(paths.LIBRARY, WORK)  # which runs the shardctl beside it
+    begin = time.monotonic()
+    silent("a rank", ["ls", DATA], {"LD_PRELOAD": WORK + "/libshard.so", "SHARD_DATASET": DATA, "SHARD_RANK": "0", "SHARD_SIZE": "2"})
+    told.check("... though it took long", time.monotonic() - begin > 1.2, f"{time.monotonic() - begin:.1f} s")
+    # A message takes the line's place.
+    status, _, said = run(["sh", "-c", '{ cat; echo 0/00001; } | "$0" "$@"', *text], {}, fed=9000)
+    last, lines = left(said)
+    told.check("a message meanwhile", status == 1 and last.startswith("shardctl: '0/00001' comes twice") and last.endswith("\n")
+               and any(re.fullmatch(READING, line) for line in lines), f"{status}: {said!r}")
+    prover = [sys.executable, "-c", PROVER]
+    _, _, said = run(prover, {"LD_PRELOAD": paths.LIBRARY}, columns=40)
+    last, lines = left(said, 40)
+    told.check("prove", [len(line) for line in lines if line[0].isdigit()] == [39, 18] and last == "" and "shardctl: left out: something\r\n" in said, repr(said))
+    silent("prove in a pipe", prover, {"LD_PRELOAD": paths.LIBRARY}, "shardctl: left out: something\n", pipe=True)
+    return told.conclude(WORK)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
