@@ -258,10 +258,10 @@ void shard_keeper_init(const char *pattern) {
 /* Kilobytes that this process had at most; getrusage() would tell of what executed it, too. */
 static uint64_t own_peak(void) {
   char text[4096] = "";
-  int fd = shard_notes_open_file("/proc/self/status", O_RDONLY);
+  int fd = shard_kernel_open(AT_FDCWD, "/proc/self/status", O_RDONLY);
   if (fd >= 0) {
     syscall(SYS_read, fd, text, sizeof(text) - 1);
-    shard_notes_close_file(fd);
+    shard_kernel_close(fd);
   }
   const char *line = strstr(text, "\nVmHWM:");
   return line ? strtoull(line + strlen("\nVmHWM:"), NULL, 10) : 0;
