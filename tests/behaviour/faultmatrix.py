@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 
-from tests.harness import paths, s3
+from tests.harness import paths, processes, s3
 from tests.harness.verdicts import Verdicts
 
 LIMIT = 40  # seconds for a process that waits 10 s at most
@@ -620,7 +620,7 @@ def cut(m, way):
 @row("range")
 def server_gone(m, way):
     """The server of a shared SHARD_CACHE_DIR goes (FUSE) while its listing is mapped: an error, and no SIGBUS."""
-    if os.environ.get("MATRIX_USER") != "0":
+    if os.environ["USER_OUTSIDE"] != "0":
         yield "skip", "it takes root"
         return
     big = m.make_big()
@@ -780,7 +780,7 @@ def started_anew(m, way):
 @row("range", "hash")
 def setuid(m, way):
     """A rank becomes another user once it has listed, and lists again; so does a program that it runs."""
-    if os.environ.get("MATRIX_USER") != "0":
+    if os.environ["USER_OUTSIDE"] != "0":
         yield "skip", "it takes root"
         return
     m.begin(way)
@@ -815,12 +815,7 @@ def main():
     args = parser.parse_args()
     if args.list:
         return show()
-    if "MATRIX_USER" not in os.environ:  # start anew where mounts are this test's own
-        words = ["unshare", "-m"] if os.getuid() == 0 else ["unshare", "-rm"]
-        if subprocess.run(words + ["true"], check=False).returncode != 0:
-            sys.exit("FAIL faultmatrix: unshare -m is not allowed here")
-        os.environ["MATRIX_USER"] = str(os.getuid())
-        os.execvp("unshare", words + [sys.executable, "-m", "tests.behaviour.faultmatrix", *sys.argv[1:]])
+    processes.own_mounts("tests.behaviour.faultmatrix")
     os.umask(0o022)
     work = tempfile.mkdtemp(prefix="shard-matrix.", dir="/tmp")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", work], check=True)

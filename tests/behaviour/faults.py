@@ -28,19 +28,13 @@ import tempfile
 import threading
 import time
 
-from tests.harness import paths
+from tests.harness import paths, processes
 from tests.harness.verdicts import Verdicts
 
 NOBODY = 65534
 
-if "FAULTS_USER" not in os.environ:  # start anew where mounts are this test's own
-    os.environ["FAULTS_USER"] = str(os.getuid())
-    words = ["unshare", "-m"] if os.getuid() == 0 else ["unshare", "-rm"]
-    if subprocess.run(words + ["true"]).returncode != 0:
-        sys.exit("FAIL faults: unshare -m is not allowed here, and the tests of full disks need it")
-    os.execvp("unshare", words + [sys.executable, "-m", "tests.behaviour.faults", *sys.argv[1:]])
-
-IS_ROOT = os.environ.get("FAULTS_USER") == "0"  # and not only in a namespace of its own
+# As root, and not only in a namespace of its own.
+IS_ROOT = processes.own_mounts("tests.behaviour.faults") == 0
 
 for name in list(os.environ):
     if name.startswith(

@@ -216,6 +216,7 @@ def times_put_back(jobs):
 
 def main():
     """Try all; the exit status is 1 if any is wrong."""
+    processes.own_mounts("tests.dlio.faults")
     processes.end_jobs_on_signals()
     made = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "workdir")
     made.add_argument("--all", action="store_true")

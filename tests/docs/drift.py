@@ -13,6 +13,7 @@ anything differs.
 import argparse
 import errno
 import glob
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ from facts import PAGES, REPO, Code, Documents, bold, plain, read
 from provoked import Provoked
 
 sys.path.insert(0, REPO)
+from scripts import pictures as draw  # pylint: disable=wrong-import-position
 from tests.harness import paths  # pylint: disable=wrong-import-position
 
 # What the code has and documents need not tell, or the other way round: {what: why}. An entry that
@@ -405,6 +407,22 @@ def figures(_, documents):
     return lines or ([] if table else ["README has no table of figures"])
 
 
+def pictures(_, documents):
+    """README's pictures are drawn from bench.json, whose figures MEASURED.md has."""
+    folder = os.path.join(REPO, "shim", "pictures")
+    with open(os.path.join(folder, "bench.json"), encoding="utf-8") as stream:
+        rows = json.load(stream)
+    lines = [f"bench.json has {value:,g}, MEASURED.md has not" for row in rows for value in (row["value"], row["peer_value"])
+             if not re.search(rf"(?<![\d.,]){re.escape(f'{value:,.3g}' if row['unit'] == 'GB' else f'{value:,g}')}(?![\d,])",
+                              documents.measured)]
+    for name, text in draw.pictures(rows).items():
+        if read("shim", "pictures", name) != text:
+            lines.append(f"shim/pictures/{name} is not what scripts/pictures.py makes")
+        if f'"shim/pictures/{name}"' not in documents.readme:
+            lines.append(f"README shows no shim/pictures/{name}")
+    return lines
+
+
 def size(_, documents):
     """README is short enough to be read."""
     used = len(documents.readme.encode())
@@ -446,8 +464,8 @@ def troff(_, documents):
 
 
 COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, options, errors,
-               provoked_errors, launchers, functions, patches, clients, cache_files, threats, figures, size, places,
-               troff)
+               provoked_errors, launchers, functions, patches, clients, cache_files, threats, figures, pictures, size,
+               places, troff)
 
 
 def main():

@@ -106,6 +106,7 @@ PLANTED = (
     (drift.functions, page_edit("libshard.7", '" wordexp "', '" wordexp " " wordexp2 "')),
     (drift.patches, page_edit("libshard-dlio.7", "FileStorage.walk_node", "FileStorage.walk_nodes")),
     (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I KEY.newest\n")),
+    (drift.pictures, readme_edit("shim/pictures/speed-dark.svg", "shim/pictures/speed-black.svg")),
     (drift.figures, readme_edit("| 5,297 |", "| 5,298 |")),
     (drift.figures, readme_edit("1.18 times", "1.49 times")),
     (drift.size, readme_edit("MIT licence.", 10240 * "long ")),

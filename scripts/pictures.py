@@ -1,0 +1,119 @@
+"""README's pictures, from what make bench has measured: python3 scripts/pictures.py BENCH.json FOLDER
+
+shim/pictures/bench.json has the rows that MEASURED.md tells of, rounded as there. A run of make bench with the parts
+`speed` and `dlio-sizes` has rows of the same names. Each picture is drawn for light and for dark pages.
+"""
+import json
+import math
+import os
+import re
+import sys
+from xml.sax.saxutils import escape
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, FLOOR = 720, 300, 64, 210, 44, 250
+COLOURS = {"light": {"text": "#1f2328", "dim": "#59636e", "line": "#d1d9e0", "unmodified": "#bc4c00", "libshard": "#1f5f9f"},
+           "dark": {"text": "#e6edf3", "dim": "#9aa4af", "line": "#3d444d", "unmodified": "#f0883e", "libshard": "#79b8ff"}}
+FORK = "MLCommons' DLIO, skip_listing"
+
+
+def numbers(rows, pattern):
+    """[(number in the name, row)] of the rows whose name is like this, in order."""
+    found = [(re.fullmatch(pattern, row["name"]), row) for row in rows]
+    return sorted(((int(name[1].replace(",", "")), row) for name, row in found if name), key=lambda pair: pair[0])
+
+
+def memory(rows):
+    """(title, unit, of the files' number, {(label, side): points})."""
+    found = numbers(rows, r"dlio-sizes: most memory on the node, ([\d,]+) files")
+    return ("Most memory on the node", "GB", False,
+            {(FORK, "unmodified"): [(n, row["peer_value"]) for n, row in found],
+             (FORK, "libshard"): [(n, row["value"]) for n, row in found]})
+
+
+def speed(rows):
+    """The same of samples/s. PyPI's rows count the files of one of two ranks, and the short list's, too."""
+    fork = numbers(rows, r"dlio-sizes: speed, ([\d,]+) files")
+    pypi = numbers(rows, r"speed, ([\d,]+) files per rank")
+    short = [(2 * int(found[1]), row["peer_value"]) for _, row in pypi
+             if (found := re.fullmatch(r"unmodified, (\d+) files per rank", row["peer"]))]
+    same = [(2 * n, row) for n, row in pypi if row["peer"] == "unmodified, the same"]
+    return ("Samples read in a second", "samples/s", True,
+            {(FORK, "unmodified"): [(n, row["peer_value"]) for n, row in fork],
+             (FORK, "libshard"): [(n, row["value"]) for n, row in fork],
+             ("PyPI's DLIO", "unmodified"): short + [(n, row["peer_value"]) for n, row in same],
+             ("PyPI's DLIO", "libshard"): [(n, row["value"]) for n, row in same]})
+
+
+def short(number):
+    """As people write it: 8M."""
+    for size, letter in ((1_000_000, "M"), (1000, "k")):
+        if number >= size:
+            return f"{number / size:g}{letter}"
+    return f"{number:g}"
+
+
+def axis(most, least, logarithmic):
+    """(marks, what puts a value between 0 and 1)."""
+    if logarithmic:
+        low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
+        return [10 ** k for k in range(low, high + 1)], lambda v: (math.log10(v) - low) / (high - low)
+    step = 10 ** math.floor(math.log10(most / 2))
+    step *= next(m for m in (1, 2, 5, 10) if most / (m * step) <= 6)
+    top = math.ceil(most / step)
+    return [k * step for k in range(top + 1)], lambda v: v / (top * step)
+
+
+def draw(picture, colours):
+    """A picture as SVG."""
+    title, unit, logarithmic, series = picture
+    points = [point for line in series.values() for point in line]
+    (x_marks, x_part), (y_marks, y_part) = (
+        axis(max(p[k] for p in points), min(p[k] for p in points), logarithmic) for k in (0, 1))
+
+    def at_x(v):
+        return LEFT + x_part(v) * (WIDTH - LEFT - RIGHT)
+
+    def at_y(v):
+        return FLOOR - y_part(v) * (FLOOR - TOP)
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
+           f'font-family="system-ui,sans-serif" font-size="12" fill="{colours["dim"]}"><title>{escape(title)} by number of files</title>',
+           f'<text x="{LEFT}" y="20" font-size="15" font-weight="600" fill="{colours["text"]}">{escape(title)}, {unit}</text>']
+    for mark in y_marks:
+        out.append(f'<path d="M{LEFT} {at_y(mark):.1f}H{WIDTH - RIGHT}" stroke="{colours["line"]}"/>'
+                   f'<text x="{LEFT - 8}" y="{at_y(mark) + 4:.1f}" text-anchor="end">{mark:,g}</text>')
+    for mark in x_marks:
+        out.append(f'<text x="{at_x(mark):.1f}" y="{FLOOR + 18}" text-anchor="middle">{short(mark)}</text>')
+    out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{FLOOR + 38}" text-anchor="middle">files of the dataset</text>')
+    taken = []  # labels stand beside the ends of their lines, and not over each other
+    for (name, side), line in sorted(series.items(), key=lambda pair: at_y(pair[1][-1][1])):
+        path = "M" + "L".join(f"{at_x(x):.1f} {at_y(y):.1f}" for x, y in line)
+        dash = "" if name == FORK else ' stroke-dasharray="6 4"'
+        out.append(f'<path d="{path}" fill="none" stroke="{colours[side]}" stroke-width="2.5"{dash}/>')
+        out += [f'<circle cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" r="4" fill="{colours[side]}"><title>{x:,} files: {y:,g} {unit}</title></circle>'
+                for x, y in line]
+        y = max([at_y(line[-1][1]), *(one + 34 for one in taken)])
+        taken.append(y)
+        out.append(f'<text x="{WIDTH - RIGHT + 12}" y="{y - 2:.1f}" fill="{colours[side]}" font-weight="600" font-size="13">'
+                   f'{"under libshard" if side == "libshard" else side}: {line[-1][1]:,g}</text>'
+                   f'<text x="{WIDTH - RIGHT + 12}" y="{y + 13:.1f}">{escape(name)}</text>')
+    return "\n".join([*out, "</svg>\n"])
+
+
+def pictures(rows):
+    """{file name: SVG}."""
+    return {f"{make.__name__}-{scheme}.svg": draw(make(rows), colours)
+            for make in (memory, speed) for scheme, colours in COLOURS.items()}
+
+
+def main():
+    """Draw them."""
+    with open(sys.argv[1], encoding="utf-8") as stream:
+        made = pictures(json.load(stream))
+    for name, text in made.items():
+        with open(os.path.join(sys.argv[2], name), "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+if __name__ == "__main__":
+    main()
