@@ -167,9 +167,16 @@ static struct ctl_human show(enum kind kind, double v) {
   return out;
 }
 
-/* 1, 2 or 5 times a power of ten, not less than v > 0. */
+/* 1, 2 or 5 times a power of ten, not less than v > 0. (pow() would ask for a newer glibc.) */
 static double round_up(double v) {
-  double power = pow(10, floor(log10(v))), m = v / power;
+  double power = 1;
+  while (power * 10 <= v && power < 1e300) {
+    power *= 10;
+  }
+  while (power > v && power > 1e-300) {
+    power /= 10;
+  }
+  double m = v / power;
   return power * (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10);
 }
 

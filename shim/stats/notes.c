@@ -113,7 +113,8 @@ void shard_notes_add_at(uint64_t at, uint64_t hash, uint64_t what) {
     segment = map_segment(k);
   }
   if (!segment) {
-    atomic_fetch_add(&shard_notes_head->lost, 1);
+    bool is_time = (what >> 16 & 0xff) == SHARD_LOG_TIME; /* without it no open is missing */
+    atomic_fetch_add(&shard_notes_head->lost, !is_time);
     return;
   }
   atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].hash, hash, memory_order_relaxed);
