@@ -318,6 +318,8 @@ def main():
         pictures(slope, many)
     else:
         told.check("chromium", False, "there is none; scripts/setup.sh test installs it")
+    if args.keep:
+        os.makedirs(args.keep, exist_ok=True)
     for name in os.listdir(WORK) if args.keep else ():
         if name.endswith((".html", ".png")):
             shutil.copy(os.path.join(WORK, name), args.keep)
