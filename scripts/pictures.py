@@ -34,13 +34,13 @@ def speed(rows):
     """The same of samples/s. PyPI's rows count the files of one of two ranks, and the short list's, too."""
     fork = numbers(rows, r"dlio-sizes: speed, ([\d,]+) files")
     pypi = numbers(rows, r"speed, ([\d,]+) files per rank")
-    short = [(2 * int(found[1]), row["peer_value"]) for _, row in pypi
+    few = [(2 * int(found[1]), row["peer_value"]) for _, row in pypi
              if (found := re.fullmatch(r"unmodified, (\d+) files per rank", row["peer"]))]
     same = [(2 * n, row) for n, row in pypi if row["peer"] == "unmodified, the same"]
     return ("Samples read in a second", "samples/s", True,
             {(FORK, "unmodified"): [(n, row["peer_value"]) for n, row in fork],
              (FORK, "libshard"): [(n, row["value"]) for n, row in fork],
-             ("PyPI's DLIO", "unmodified"): short + [(n, row["peer_value"]) for n, row in same],
+             ("PyPI's DLIO", "unmodified"): few + [(n, row["peer_value"]) for n, row in same],
              ("PyPI's DLIO", "libshard"): [(n, row["value"]) for n, row in same]})
 
 

@@ -120,7 +120,7 @@ FAULTS = [
           "n == 2 && part[0] == 1", "behaviour manifests", "behaviour closed"),
     # Statistics.
     fault("what is not noted is not counted", "stats/notes.c",
-          "    atomic_fetch_add(&shard_notes_head->lost, 1);\n    return;\n  }\n", "    return;\n  }\n",
+          "    atomic_fetch_add(&shard_notes_head->lost, !is_time);\n    return;\n  }\n", "    return;\n  }\n",
           "behaviour stats"),
     # The adapter.
     fault("any function is a known one", "adapter/recognise.py",

@@ -115,12 +115,12 @@ static int run(const struct ctl_entry *c, int argc, char **argv) {
   return rc == CTL_DONE ? finished : rc;
 }
 
-/* Nothing calls setlocale(): numbers, dates and letters are those of C. */
 /* By this libshard.so knows shardctl, and does nothing there: a job's script may export LD_PRELOAD,
  * and fakechroot gives it to all that a process starts. */
 extern const char shard_is_shardctl;
 __attribute__((visibility("default"))) const char shard_is_shardctl = 1;
 
+/* Nothing calls setlocale(): numbers, dates and letters are those of C. */
 int main(int argc, char **argv) {
   prctl(PR_SET_NAME, "shardctl"); /* libshard.so runs it by a descriptor, whose number is no name */
   if (argc > 1 && strncmp(argv[1], SHARD_BUILDER_MARK, strlen(SHARD_BUILDER_MARK)) == 0) {

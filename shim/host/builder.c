@@ -263,8 +263,9 @@ enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadl
     close(b->errors);
     b->errors = -1;
   }
-  /* One that shard_builder_run() has started leads no group. */
-  if (end != SHARD_BUILDER_DONE && kill(-b->pid, SIGKILL) != 0) {
+  /* One that shard_builder_run() has started leads no group. If it has ended, its number may be
+   * another process's by now. */
+  if (end != SHARD_BUILDER_DONE && kill(-b->pid, SIGKILL) != 0 && !has_ended(b->pid)) {
     kill(b->pid, SIGKILL);
   }
   /* One that hangs in the kernel outlives even a kill: it is not waited for. */

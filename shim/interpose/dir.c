@@ -184,27 +184,31 @@ static int serve_opened(DIR *dir, int at, const char *name) {
   return rc ? rc : 1;
 }
 
-SHARD_EXPORT DIR *opendir(const char *name) {
-  const struct shard_real *real = shard_real();
-  if (shard_guard_passes()) {
-    return real->opendir(name);
-  }
+/* Open a directory by `open`, and serve it. NULL and errno. */
+static DIR *open_served(int at, const char *name, DIR *(*open)(int at, const char *name)) {
   int saved = errno, rc = 0;
   for (int tries = 0; rc == 0 && tries < MOST_TRIES; tries++) {
-    DIR *dir = real->opendir(name);
-    if (!dir) {
-      return NULL;
+    DIR *dir = open(at, name);
+    if (!dir || shard_guard_passes()) {
+      return dir;
     }
-    rc = serve_opened(dir, AT_FDCWD, name);
+    rc = serve_opened(dir, at, name);
     if (rc > 0) {
       errno = saved;
       return dir;
     }
-    real->closedir(dir);
+    shard_real()->closedir(dir);
   }
   refuse(rc ? rc : refuse_moving(name));
   return NULL;
 }
+
+static DIR *open_by_libc(int at, const char *name) {
+  (void)at;
+  return shard_real()->opendir(name);
+}
+
+SHARD_EXPORT DIR *opendir(const char *name) { return open_served(AT_FDCWD, name, open_by_libc); }
 
 SHARD_EXPORT DIR *fdopendir(int fd) {
   const struct shard_real *real = shard_real();
@@ -394,27 +398,18 @@ SHARD_EXPORT long telldir(DIR *dir) {
 
 /* ---- for the calls that libc does past these ---- */
 
-DIR *shard_dir_open(int at, const char *name) {
-  for (int tries = 0; tries < MOST_TRIES; tries++) {
-    int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-      return NULL;
-    }
-    DIR *dir = fdopendir(fd);
-    if (!dir) {
-      int error = errno;
-      close(fd);
-      errno = error;
-    }
-    if (!dir || shard_guard_passes() || shard_handles_find(&streams, dir) ||
-        shard_guard_leads_to(at, name, fd)) {
-      return dir;
-    }
-    closedir(dir);
+static DIR *open_below(int at, const char *name) {
+  int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = fd < 0 ? NULL : shard_real()->fdopendir(fd);
+  if (fd >= 0 && !dir) {
+    int error = errno;
+    close(fd);
+    errno = error;
   }
-  refuse(refuse_moving(name));
-  return NULL;
+  return dir;
 }
+
+DIR *shard_dir_open(int at, const char *name) { return open_served(at, name, open_below); }
 
 int shard_dir_next(DIR *dir, const struct dirent **entry) {
   int saved = errno;
