@@ -166,7 +166,7 @@ def part_dlio_skip(args, report):
 
 def part_dlio_cpu(args, report):
     """CPU a sample of each family: PyPI's DLIO, the fork before June 2026 and since then, with workers and without."""
-    many, few, steps = 200_000, 1024, 600
+    many, few, steps = 200_000, 1024, 2400
     for workers in (args.workers, 0):
         for name, kind, options in (("", "PyPI's", {}), ("c", "C", {}), ("f", "F", {}), ("f", "F, skip_listing", SHUFFLED)):
             side = fork(args, name) if name else args

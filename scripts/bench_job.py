@@ -9,6 +9,7 @@ import datetime
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -176,12 +177,31 @@ def measure_speed(args, names, steps, preload, files=None):
         job.stop()
 
 
-def measure_cpu(args, names, steps, preloads, epochs=1):
-    """CPU microseconds a sample of all processes, for each of `preloads`, over `steps` steps after the first few.
+TURN = 0.2  # seconds
 
-    The runs go side by side: what else the machine does, and its clock, which change CPU time by a quarter within
-    seconds, are the same for all.
+
+def measure_cpu(args, names, steps, preloads, epochs=1):
+    """CPU microseconds a sample of all processes, for each of `preloads`, over at least `steps` steps after the
+    first few.
+
+    The runs take turns, and those whose turn it is not are stopped. So none has the other one's work beside it, and
+    what else changes CPU time by a quarter within seconds, the machine's clock and its other guests, is the same for
+    all.
     """
+    def signalled(job, number):
+        for member in processes.process_tree(job.process.pid)[1:]:
+            try:
+                os.kill(member, number)
+            except ProcessLookupError:
+                continue
+
+    def turn(job, done):
+        signalled(job, signal.SIGCONT)
+        job.wait(done)
+        signalled(job, signal.SIGSTOP)
+        if job.process.poll() is not None:
+            sys.exit("bench: a run ended before the other one had made its steps; its epochs are too short")
+
     def spent(job):
         ticks = 0
         for member in processes.process_tree(job.process.pid)[1:]:
@@ -198,19 +218,20 @@ def measure_cpu(args, names, steps, preloads, epochs=1):
     try:
         for preload in preloads:
             jobs.append(Job(args, data, names, 0, preload, epochs, f"run{len(jobs)}"))
-        begin = []
-        for more in (4 * args.workers + 4, steps):
-            least = [begin[k][1] + more if begin else more for k in range(len(jobs))]
-            for job, until in zip(jobs, least):
-                job.wait(lambda j=job, n=until: len(j.all_steps()) >= n)
-            if any(job.process.poll() is not None for job in jobs):
-                sys.exit("bench: a run ended before the other one had made its steps; its epochs are too short")
-            found = [spent(job) for job in jobs]
-            begin, end = begin or found, found
+            turn(jobs[-1], lambda: len(jobs[-1].all_steps()) >= 4 * args.workers + 4)
+        begin = end = [spent(job) for job in jobs]
+        order = jobs
+        while any(after - before < steps for (_, before), (_, after) in zip(begin, end)):
+            for job in order:
+                until = time.time() + TURN
+                turn(job, lambda end=until: time.time() >= end)
+            order = order[::-1]
+            end = [spent(job) for job in jobs]
         return [(after - before) * 1e6 / ((last - first) * args.batch * args.ranks)
                 for (before, first), (after, last) in zip(begin, end)]
     finally:
         for job in jobs:
+            signalled(job, signal.SIGCONT)
             job.stop()
 
 

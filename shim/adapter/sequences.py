@@ -516,26 +516,28 @@ class ByteCounts(collections.abc.MutableMapping):
     def _slot(self, path):
         """(path, its position, -1 if it has none, where that is or belongs, whether it is there).
 
-        A reader asks several times for the file that it reads.
+        A reader asks several times for the file that it reads: who asks for the same string again
+        takes the answer from _last.
         """
-        last = self._last
-        if type(path) is not str or path != last[0]:
-            position = self._files.where(path)
-            slot = bisect.bisect_left(self._positions, position)
-            there = slot < len(self._positions) and self._positions[slot] == position
-            self._last = last = path, position, slot, there
-        return last
+        position = self._files.where(path)
+        slot = bisect.bisect_left(self._positions, position)
+        there = slot < len(self._positions) and self._positions[slot] == position
+        self._last = found = path, position, slot, there
+        return found
 
     def __getitem__(self, path):
-        _, _, slot, there = self._slot(path)
+        last = self._last
+        _, _, slot, there = last if path is last[0] else self._slot(path)
         return self._counts[slot] if there else self._others[path]
 
     def get(self, path, default=None):
-        _, _, slot, there = self._slot(path)
+        last = self._last
+        _, _, slot, there = last if path is last[0] else self._slot(path)
         return self._counts[slot] if there else self._others.get(path, default)
 
     def __setitem__(self, path, count):
-        _, position, slot, there = self._slot(path)
+        last = self._last
+        _, position, slot, there = last if path is last[0] else self._slot(path)
         fits = position >= 0 and type(count) is int and 0 <= count < self.LIMIT
         if not fits:
             if there:
@@ -554,14 +556,16 @@ class ByteCounts(collections.abc.MutableMapping):
         self._last = None, -1, 0, False
 
     def __delitem__(self, path):
-        _, _, slot, there = self._slot(path)
+        last = self._last
+        _, _, slot, there = last if path is last[0] else self._slot(path)
         if there:
             self._remove(slot)
         else:
             del self._others[path]
 
     def __contains__(self, path):
-        return self._slot(path)[3] or path in self._others
+        last = self._last
+        return (last if path is last[0] else self._slot(path))[3] or path in self._others
 
     def __iter__(self):
         files = self._files
