@@ -87,7 +87,7 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size);
 /* The path of a name in the cache directory; malloc'd, NULL: no memory. */
 char *shard_store_path(const struct shard_request *r, const char *name);
 
-/* The same of the name of this kind that the key and a number give (filenames.h). */
+/* The path of the file of this kind with the request's key and this number (filenames.h). */
 char *shard_store_file(const struct shard_request *r, enum shard_cache_kind kind, uint64_t number);
 
 /* ---- finding ---- */
