@@ -149,10 +149,10 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
  *   - exact=N               only entries at level N
  *   - attributes=0|1        1: keep d_type and d_ino, and the names that are not entries, such as
  *                           sub-directories; the shard view needs them (default 0)
- *   - chunk=N               as a program lists that sorts N names at a time: the order of paths
- *                           within each chunk of N entries. Entries count as they are shown, with
- *                           depth=1 all of them; with "depth=2 exact=2" those that match, folder
- *                           by folder in the order of names, and in it pattern by pattern. Needs
+ *   - chunk=N               sort N entries at a time, as some programs list: chunks in the order
+ *                           of the walk, paths in order within each. depth=1 counts all entries
+ *                           that the directory shows; "depth=2 exact=2" those that match, folder by
+ *                           folder in the order of names, and pattern by pattern in each. Needs
  *                           order=path and attributes=0; more than one chunk cannot be searched.
  *                           A bucket has none (default 0: one chunk)
  *
@@ -171,9 +171,9 @@ int shard_dataset_open(const char *dir, const char *options, struct shard_listin
  * nowhere else.
  *
  * A bucket does not tell whether it has changed, so shardctl lists it anew after this call has
- * begun. Where the job is known, its processes on this node can share: those that pass the same
- * round > 0 get one listing, begun at `since` (ns of CLOCK_REALTIME; 0: now) or later. So a process
- * passes round 1, 2, ... as it asks for a prefix again and again, and as `since` a time before
+ * begun. Processes of one job on this node can share that: those that pass the same round > 0 get
+ * one listing, begun at `since` (ns of CLOCK_REALTIME; 0: now) or later. A process passes round 1
+ * when it asks for a prefix first, 2 when it asks again, and so on; and as `since` a time before
  * which no process has asked.
  */
 int shard_dataset_open_s3(const char *url, const char *options, const char *const *environment,
@@ -210,11 +210,11 @@ int shard_bucket_open(const char *url, const char *const *environment, struct sh
                       char *err, size_t size);
 
 /*
- * Which of `count` keys are this rank's in an epoch: owned[i] is 1 or 0. Each key ends with NUL;
- * what precedes its name in the dataset is `skip` bytes long. listing: shard_bucket_open()'s; NULL
- * under SHARD_STRATEGY=hash. A name that the listing has not is nobody's, except that folders'
- * markers go with the next name, and all such with every_name. dataset: shard_bucket_pass()'s. 0,
- * or a negative errno and a line in err[size].
+ * Which of `count` keys are this rank's in an epoch: owned[i] is 1 or 0. Each key ends with NUL,
+ * and its name in the dataset begins after `skip` bytes. listing: shard_bucket_open()'s; NULL under
+ * SHARD_STRATEGY=hash. A name that the listing does not have is nobody's; but a folder's marker, or
+ * with every_name any such name, goes to the owner of the next name. dataset:
+ * shard_bucket_pass()'s. 0, or a negative errno and a line in err[size].
  */
 int shard_bucket_owned(const struct shard_listing *listing, uint64_t epoch, const char *keys,
                        size_t count, size_t skip, int every_name, int dataset, uint8_t *owned,
@@ -330,11 +330,11 @@ ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize);
  * 32 hexadecimal digits. They lie in a file from SHARD_KEPT_HEADER on, and have a checksum.
  *
  * shard_kept_begin() waits until no other process makes them, SHARD_TIMEOUT seconds at most. Then
- * *fd is the file, the caller's to close. *making NULL: it is whole. Else the caller is to fill it,
- * and then to call shard_kept_end(), before it closes *fd: good 1, and the file gets its name; 0:
- * it is given up. shard_kept_open(): the file if it is there and whole, without waiting.
- * shard_kept_remove(): who has it mapped keeps it. 0, or a negative errno and a line in
- * err[errsize]: -ETIMEDOUT, -ENOENT, -EBADMSG.
+ * *fd is the file, the caller's to close. *making NULL: the file is whole. Else the caller fills
+ * it, and calls shard_kept_end() before it closes *fd: good 1 gives the file its name, 0 drops it.
+ * shard_kept_open(): the file if it is there and whole, without waiting. shard_kept_remove(): a
+ * process that has it mapped keeps it. 0, or a negative errno and a line in err[errsize]:
+ * -ETIMEDOUT, -ENOENT, -EBADMSG.
  */
 #define SHARD_KEPT_HEADER 4096
 struct shard_kept;

@@ -38,10 +38,10 @@ void shard_sorter_free(struct shard_sorter *s);
 
 /*
  * Give names to `emit` at once, from a thread of the sorter, as long as they come in order through
- * one feeder. `emit` returns 0, 1 if the name is out of order, or a negative errno. After a name
- * out of order it gets no more. keep: the sorter keeps all names besides, to merge them in that
- * case; without keep, feeding then fails by -ERESTART: feed all names to another sorter. Call this
- * before anything is fed.
+ * one feeder. `emit` returns 0, 1 if the name is out of order (it then gets no more), or a negative
+ * errno. keep: the sorter also keeps all names, and merges them if one is out of order. Without
+ * keep, feeding then fails by -ERESTART: feed all names to another sorter. Call this before
+ * anything is fed.
  */
 void shard_sorter_direct(struct shard_sorter *s, shard_run_emit *emit, void *context, bool keep);
 

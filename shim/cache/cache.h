@@ -43,12 +43,12 @@ struct shard_cache_source {
   const struct shard_options *options; /* NULL: `words` tells; a manifest has none of its own */
   const char *words;                   /* the options of shard_dataset_open() */
   const char *const *environment;      /* for shardctl, see shard_dataset_open_s3(); or NULL */
-  /* Where the job is known, all of its processes on this node have one listing, the first that any
-   * of them had, though the directory changes meanwhile (then a warning tells the digest). Else:
+  /* All processes of the job on this node have one listing, the first that any of them had, though
+   * the directory changes meanwhile (then a warning tells the digest). Not set, or no job is known:
    * the listing as it is now. */
   bool for_job;
-  uint64_t round; /* not 0: all that ask for the same time (shard_dataset_open_s3()) */
-  bool anew;      /* begun at `since` or later; where no job is known, or `since` is 0, now */
+  uint64_t round; /* not 0: processes that pass the same get one (shard_dataset_open_s3()) */
+  bool anew;      /* the listing must be begun at `since` or later; 0, or no job is known: now */
   int64_t since;
   bool compared; /* the caller sees to it that all hosts have the same */
 };

@@ -16,13 +16,13 @@
 struct shard_listing;
 
 /*
- * Whether every directory that was walked still has its inode, ctime and mtime: so much can be
+ * Whether every directory that was walked still has its inode, ctime and mtime. More cannot be
  * asked of a listing that another host may have made. true of a listing of a text or a bucket: it
  * has no directories.
  *
- * here: whether it is also sure that each lies on the very file system that it lay on (identity.h):
- * so much is asked of the node's cache, where nobody has said that the listing is of what is there.
- * Of one that was made elsewhere, or before a boot: that a clock gives the file system's times.
+ * here, for the node's cache: each must also lie on the very file system that it lay on
+ * (identity.h), for no user has said that the listing is of what is there. If the listing was made
+ * elsewhere, or before a boot, a clock must give the file system's times instead.
  */
 bool shard_judge_is_true(const struct shard_listing *listing, const char *real, bool here);
 
@@ -43,8 +43,8 @@ int shard_judge(const struct shard_listing *listing, const char *name, const cha
                 const struct shard_options *asked, char *why, size_t size);
 
 /*
- * Whether, after this error of shard_listing_open() or shard_judge(), rank 0 will put a usable
- * listing there: now there is none, an old one, a damaged one, or another version's.
+ * Whether rank 0 will put a usable listing there after this error of shard_listing_open() or
+ * shard_judge(): there is none, an old one, a damaged one, or another version's.
  */
 bool shard_judge_may_come(int rc);
 

@@ -2,9 +2,9 @@
 /*
  * lock.h - a lock file of the cache: flock on it, until a deadline.
  *
- * Whoever has the lock may remove the file, as the last thing under it. Who was waiting for it then
- * has the lock of a file that has no name any more: so it looks, and takes the lock of the one that
- * has.
+ * The owner of the lock may remove the file, as the last thing that it does. A process that was
+ * waiting then has the lock of a file without a name: it looks, and takes the lock of the file that
+ * has the name now.
  *
  * Lock files are this user's alone (0600): whoever can open one, if only for reading, can lock it,
  * and hold up all who want it.

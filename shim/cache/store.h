@@ -40,16 +40,16 @@ struct shard_request {
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT]; /* the same */
   char job[SHARD_LAUNCHER_JOB_SIZE + 32];
-  const char *pin; /* those of this name keep one listing: the job; NULL: none is known */
+  const char *pin; /* processes with this name keep one listing; the job, or NULL: not known */
   const char *const *environment; /* for shardctl (host/builder.h); or NULL */
-  int64_t since; /* a bucket's listing must have begun then, ns; 0: it may be some minutes old */
-  int64_t asked; /* start of this call, ns; age counts from here, so waiting makes nothing stale */
+  int64_t since; /* a bucket's listing must be begun at this time (ns) or later; 0: see FRESH */
+  int64_t asked; /* start of this call, ns; ages count from here: waiting makes nothing stale */
   /* SHARD_LISTING_BUILD=first: the file or object where rank 0 puts the listing; "": each node
    * makes its own. */
   char shared[PATH_MAX];
-  bool shared_own; /* a file there of another dataset is an error */
+  bool shared_own; /* `shared` is for this dataset alone: another one's file there is an error */
   bool waits;      /* this process is not rank 0 */
-  bool replaces;   /* it is, and has found an old one, which other hosts may have taken before */
+  bool replaces;   /* it is rank 0, and found an old listing, which other hosts may have taken */
   /* What shard_store_locate() fills in. */
   char cache[PATH_MAX];
   char key[SHARD_CACHE_KEY];
@@ -67,16 +67,15 @@ static inline const char *shard_request_source(const struct shard_request *r) {
 }
 
 /*
- * A bucket does not tell whether it has changed. Ranks that no launcher has started, so that no job
- * keeps a listing for them, share one if they start within some minutes; unless it is said since
- * when it must have been made.
+ * A bucket does not tell whether it has changed. Processes without a job, which no pin gives one
+ * listing, share what is not older than this, unless `since` asks for a newer one.
  */
 #define SHARD_STORE_FRESH 600 /* seconds */
 
-/* Whether a file or link that no job has is so young. */
+/* Whether a file or link is not older than SHARD_STORE_FRESH. */
 bool shard_store_is_fresh(const struct stat *st);
 
-/* A number for those of a name; NULL: 0. */
+/* The number of a pin, for names of files; NULL: 0. */
 uint64_t shard_store_pin_id(const char *pin);
 
 /*
@@ -88,7 +87,7 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size);
 /* The path of a name in the cache directory; malloc'd, NULL: no memory. */
 char *shard_store_path(const struct shard_request *r, const char *name);
 
-/* The same of the name of this kind that the key and a number give (filenames.h). */
+/* The path of the file of this kind with the request's key and this number (filenames.h). */
 char *shard_store_file(const struct shard_request *r, enum shard_cache_kind kind, uint64_t number);
 
 /* ---- finding ---- */
@@ -102,11 +101,14 @@ struct shard_found {
 enum shard_store_answer { SHARD_STORE_NONE, SHARD_STORE_CURRENT, SHARD_STORE_PINNED };
 
 /*
- * Is there one? Pinned: the one that the job began with, true or not; of another pin than a job,
- * for some minutes, and as long as it is true. Current: the newest, if it is true still. But a job
- * looks once at a bucket, and at what rank 0 shares, whatever earlier jobs saw. *found is the
- * caller's, to be closed, if there is one. An enum shard_store_answer, or a negative errno and a
- * line in err[size]: that cannot be told now.
+ * Look for the listing of a request.
+ *
+ * PINNED: the one that the job began with, true or not. If the pin is no job, it holds for
+ * SHARD_STORE_FRESH, and only while the listing is true. CURRENT: the newest, if it is still true;
+ * never of a bucket for a job, or with r->shared: a job ignores what earlier ones saw there.
+ *
+ * *found is the caller's, to be closed, if there is one. A negative errno and a line in err[size]:
+ * it cannot be told.
  */
 int shard_store_find(const struct shard_request *r, struct shard_found *found, char *err,
                      size_t size);
@@ -134,9 +136,9 @@ int shard_store_install(const struct shard_request *r, const char *file, struct 
 /* Make a symbolic link that appears at once, over an older one. 0, or a negative errno. */
 int shard_store_link(const struct shard_request *r, const char *target, const char *name);
 
-/* Remove what builders of this key have left that died, and what jobs of a month ago have. */
+/* Remove what dead builders of this key have left, and the links of jobs of a month ago. */
 void shard_store_remove_leftovers(const struct shard_request *r);
 
-/* Warn of a listing, whose digest tells it apart. */
+/* Warn: `what`, and the listing's digest. */
 void shard_store_say_digest(const struct shard_request *r, const struct shard_listing *listing,
                             const char *what);

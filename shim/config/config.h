@@ -47,7 +47,7 @@ struct shard_config {
  */
 void shard_config_init(char *const *environment);
 
-/* From now on it is that of a library which serves nothing, and finds no fault. */
+/* From now on the configuration is that of a library that serves nothing and finds no fault. */
 void shard_config_stand_by(void);
 
 /* The configuration, in static storage; before shard_config_init() it holds the defaults. */

@@ -6,13 +6,13 @@
  * A process of the host that needs a listing starts shardctl, found beside the library and run by
  * the descriptor that was judged (self.h):
  *
- *   descriptors   0 and 1: /dev/null. 2: a pipe that the library reads to its end. 3: the lock
- *                 under which it works (flock), which is so held while either process lives: a
- *                 child that the host has forked has the descriptors, too, so the one that ends
- *                 last unlocks it, and no end of a pipe is waited for. 4: the program itself. All
- *                 others it closes itself, before anything else (ctl/descriptors.h).
+ *   descriptors   0 and 1: /dev/null. 2: a pipe that the library reads. 3: the flock under which it
+ *                 works. The library unlocks it; if the host is dead, shardctl does so at its end.
+ *                 To close it would not do, as a child that the host has forked has the
+ *                 descriptors, too: so nobody waits for the pipe's end either. 4: the program
+ *                 itself. It closes all others, before anything else (ctl/descriptors.h).
  *   signals       all as they are by default, none blocked; a process group of its own. It asks the
- *                 kernel for SIGTERM at the end of the thread that has started it: nobody would
+ *                 kernel for SIGTERM at the end of the thread that started it, for nobody would
  *                 take what it makes
  *   environment   the host's, without LD_PRELOAD, and without SHARD_ variables that are empty or
  *                 not ours; and variables for it alone, such as keys
@@ -90,7 +90,7 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
 enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadline,
                                           bool (*enough)(void *context), void *context);
 
-/* Whether it did not begin, for the loader has found libraries that it cannot use. */
+/* Whether it did not begin, because the loader found libraries that it cannot use. */
 bool shard_builder_lacks_libraries(const struct shard_builder *b);
 
 /* The last line of its words. */
@@ -101,9 +101,9 @@ void shard_builder_pass_warnings(const struct shard_builder *b);
 
 /*
  * Run shardctl with the host's descriptors and this environment, signals as above, until `deadline`
- * at the latest. arguments[0] is filled in. Allocates nothing. 0, or a negative errno and a line in
- * err[size] if it could not be started, or had to be killed (-ETIMEDOUT); -EIO, and no line, if it
- * has failed and said why.
+ * at the latest. arguments[0] is filled in. Allocates nothing. 0. A negative errno and a line in
+ * err[size]: it could not be started, or had to be killed (-ETIMEDOUT). -EIO and no line: it has
+ * failed, and has said why itself.
  */
 int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
                       size_t size);

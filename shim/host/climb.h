@@ -30,7 +30,7 @@ struct shard_climb_root {
   const char *path;
   uint64_t dev, ino; /* dev: shard_climb_device(); ino 0: it was not there */
   uint64_t mount;    /* id of the mount it lies in; 0: not known yet */
-  int64_t born;      /* ns; 0: not known. Numbers of what has been removed return */
+  int64_t born;      /* ns; 0: not known. An inode's number is used again, its birth is not */
 };
 
 #define SHARD_CLIMB_MOUNTS 16
@@ -39,9 +39,9 @@ struct shard_climb_root {
 struct shard_climb {
   size_t which;  /* the root that was found, */
   size_t levels; /* so many levels up: 0 is the directory itself */
-  /* statx(2) is forbidden, or Linux older than 5.8: mounts may have been passed by unseen. */
+  /* Mounts may have been passed unseen: statx(2) is forbidden, or Linux is older than 5.8. */
   bool blind;
-  /* Roots of mounts below the root that was found: parts of a root's tree, perhaps. */
+  /* The mounts that were passed. Each may be a part of some root's tree, mounted elsewhere. */
   size_t mount_count;
   struct shard_climb_mount {
     uint64_t dev, ino, id; /* dev and ino 0: not known */
@@ -116,19 +116,19 @@ int shard_climb_find(int fd, const struct statx *st, const struct shard_climb_ro
                      size_t count, struct shard_climb *out);
 
 /*
- * What shard_climb_find() has not told, rc being what it returned: if the way up is barred, go by
- * the names that the kernel has of fd, of which *st is known, and of the roots; then note the
- * mounts that fd lies in, from the kernel's list. Uses room[2 * PATH_MAX]. Returns as that does; a
- * negative errno: it cannot be told.
+ * Go on where shard_climb_find(), which returned rc, could not tell. If the way up is barred,
+ * compare the kernel's paths of fd, of which *st is known, and of the roots; then note the mounts
+ * that fd lies in, from the kernel's list. Uses room[2 * PATH_MAX]. 1 or 0 as above; a negative
+ * errno: it cannot be told.
  */
 int shard_climb_find_unseen(int fd, const struct statx *st, const struct shard_climb_root *roots,
                             size_t count, struct shard_climb *climb, int rc, char *room);
 
 /*
- * Whether one of the mounts met, the lowest first, is a part of a root's tree; of nested roots, of
- * the innermost. The roots must have been looked at. 1: `which` and `levels` are set anew, for the
- * root and the mount, and buf has the path from that root to the mount's. 0: none is. A negative
- * errno: that cannot be told.
+ * Whether one of the mounts that were passed, the lowest first, is a part of a root's tree; of
+ * nested roots the innermost counts. Look at the roots before. 1: `which` is that root, `levels`
+ * leads to the mount, and buf has the path from the root to the mounted part. 0: none is. A
+ * negative errno: it cannot be told.
  */
 int shard_climb_find_mounted(struct shard_climb *climb, const struct shard_climb_root *roots,
                              size_t count, char buf[PATH_MAX]);

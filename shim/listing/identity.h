@@ -11,12 +11,12 @@
  *               and it means something on one host, from its start to its end: the "boot".
  *   instance    tells a file system from one that had the same dev before:
  *                 - of a disk, its number in the order of all that were ever attached (diskseq): so
- *                   an image that is another one by now is noticed, though its times are its own;
- *                 - where times are of a clock, statfs(2)'s f_fsid, which may be 0: what was
+ *                   another image under this dev is noticed, though it brings its own times;
+ *                 - where a clock gives the times, statfs(2)'s f_fsid, which may be 0: what was
  *                   mounted later has later times;
  *                 - else the number of the mount, which the kernel never uses again.
- *               0: it cannot be told; equals nothing. So it is on FUSE, whose times a program makes
- * up.
+ *               0: it is not known, and equals nothing. So it is on FUSE, where a program makes
+ *               up the times.
  *
  * Thread-safe; errno may change.
  */

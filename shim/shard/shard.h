@@ -23,9 +23,8 @@ uint32_t shard_owner_by_name(const char *name, size_t length, uint64_t key, uint
  * one.
  * range:  positions [floor(r n / P), floor((r + 1) n / P)) belong to rank r.
  * stride: position i belongs to rank i mod P.
- * Shuffled, the places of a permuted sequence are shared out in
- * place of positions: at place j is position shard_permute(j), and position i is at place
- * shard_permute_back(i).
+ * Shuffled: the ranks share places of a permuted sequence in place of positions. Place j has
+ * position shard_permute(j), and position i is at place shard_permute_back(i).
  */
 struct shard_share {
   enum shard_strategy strategy; /* range or stride */

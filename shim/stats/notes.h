@@ -44,8 +44,8 @@ uint64_t shard_notes_what(int dataset, uint64_t epoch, enum shard_log_kind kind)
 uint64_t shard_notes_now(void);
 
 /*
- * Note the time, before a note of this dataset, if 1/256 of the time since the log was made has
- * passed since it was noted: so a day takes some 3,000 notes, and is as exact as a picture.
+ * Note the time, before a note of this dataset, if since the last such note 1/256 of the log's age
+ * has passed: a day takes some 3,000 notes, which is exact enough for a picture.
  */
 void shard_notes_time(int dataset);
 

@@ -2,8 +2,8 @@
 /*
  * datasets.h - the datasets of SHARD_DATASET: set up once, and which of them a directory is of.
  *
- * Of nested datasets the innermost has a directory; the positions that its files have in the outer
- * one's listing are holes there, so that the shares of each are equal.
+ * Of nested datasets the innermost has a directory. The outer listing has positions for those
+ * files, too: they are holes, which no rank owns, so that the shares of each dataset are equal.
  *
  * Thread-safe, fork-proof (once.h). Nothing is ever freed.
  */
@@ -30,10 +30,10 @@ struct shard_view_dataset {
   atomic_int state; /* a slot (once.h) for what follows */
   struct shard_listing *listing;
   struct shard_stream *stream; /* under hash, of a bucket; then there is no listing */
-  char **nested;               /* where the roots of other datasets lie in this one */
+  char **nested;               /* paths from this root to those of datasets inside it */
   struct shard_hole *holes;    /* the positions that those take, ascending */
   size_t nested_count, holes_count;
-  bool told;          /* an error that may pass was printed */
+  bool told;          /* an error that a later call may not meet was printed */
   int error;          /* why there is no listing; a negative errno, printed */
   atomic_int opening; /* a slot for a new edition; never READY */
   _Atomic(struct shard_edition *) editions;

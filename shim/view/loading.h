@@ -4,8 +4,8 @@
  * need be (cache/).
  *
  * A process keeps the listing it began with, and so does a job: names that came later are not seen.
- * What went wrong is said once, and stays; a lack of descriptors or memory is tried again. An
- * EACCES of ours is EPERM, for walkers take the former for the directory's own, and go on.
+ * An error is printed once, and later calls return it again; after a lack of descriptors or memory
+ * they try again. EACCES becomes EPERM: walkers take EACCES for the directory's own, and go on.
  *
  * Thread-safe, fork-proof (once.h). 0, or a negative errno: then a message was printed.
  */

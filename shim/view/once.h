@@ -2,9 +2,9 @@
 /*
  * once.h - what a process does once: fill something in, print a message.
  *
- * Thread-safe, and fork-proof: a child that was forked while a thread of its parent filled a slot
- * finds the mark of another memory there, and fills it anew. A vforked child shares its parent's
- * memory, and waits for the thread.
+ * Thread-safe, and fork-proof. A thread that fills a slot puts a mark of its process's memory
+ * there. A child that was forked meanwhile finds the mark of another memory, and fills the slot
+ * anew. A vforked child shares its parent's memory, and waits for the thread.
  */
 #pragma once
 

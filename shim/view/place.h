@@ -28,8 +28,8 @@ int shard_place_look(struct shard_place_root *root, struct shard_climb_root *now
 struct shard_place {
   size_t which; /* the root */
   char *path;   /* from there, "" for the root itself; malloc'd */
-  /* That path leads to something else: a part of the root's tree is mounted here, and another mount
-   * is over it, or it has been removed; or the root is one that another has replaced. */
+  /* `path` leads to something else: the directory is a mounted part of the root's tree, whose place
+   * there was removed or is under another mount; or the root was replaced by another. */
   bool covered;
 };
 
@@ -38,10 +38,10 @@ struct shard_place {
  * shard_climb_stat() says of fd. 1: *out tells. 0: none. Negative errno: that cannot be told;
  * out->which is the root that cannot be looked at, or `count`.
  *
- * A root is what its path leads to now, for it may be made or mounted later; or else what that has
- * led to before: a directory stays the dataset's for who has seen that. Thread-safe. Takes
- * descriptors only for directories more than 257 levels deep, for paths longer than PATH_MAX, to
- * read the list of mounts, and where the way up is barred.
+ * A root is what its path leads to now, for it may be made or mounted later. Or it is what the path
+ * led to before: a directory that this process has seen there stays the dataset's. Thread-safe.
+ * Takes descriptors only for directories more than 257 levels deep, for paths longer than PATH_MAX,
+ * to read the list of mounts, and where the way up is barred.
  */
 int shard_place_find(int fd, const struct statx *st, struct shard_place_root *known, size_t count,
                      struct shard_place *out);

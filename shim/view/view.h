@@ -34,8 +34,8 @@ int shard_view_open(int fd, struct shard_served **out);
 void shard_view_close(struct shard_served *served);
 
 /*
- * Whether directory fd, which was opened as `name` from `at`, is what that leads to now. If it is
- * not, and is of no dataset by now, it may have been of one when it was opened.
+ * Whether `name` from `at`, by which directory fd was opened, still leads to it. If not, and fd is
+ * of no dataset now, it may have been of one when it was opened.
  */
 bool shard_view_leads_to(int at, const char *name, int fd);
 

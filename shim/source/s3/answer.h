@@ -17,7 +17,7 @@
 /* What has come of an answer. All zero at first. */
 struct shard_s3_answer {
   long status;         /* 0: no head has come */
-  bool in_head;        /* its head is not over */
+  bool in_head;        /* its head is not complete */
   time_t date;         /* the server's; 0: not told */
   char region[64];     /* of the bucket; "": not told */
   char location[1024]; /* of a redirect */

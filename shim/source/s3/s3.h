@@ -115,10 +115,10 @@ struct shard_s3_client_options;
 /*
  * Get an object into an empty file, and check it. 0, or a negative errno and a line in err[size].
  *
- * manifest_max 0: a listing. Of an object of more than 1 MiB that is none, or larger than its
- * header tells, no more than the header is got: opening it fails then, and says why. Else a
- * manifest: -EFBIG if it has more bytes than that. No object is got that the file system of `fd`
- * has no room for.
+ * manifest_max 0: it is a listing. If it has more than 1 MiB and is none, or is larger than its
+ * header tells, only the header is got: opening that fails, and says why. Else it is a manifest:
+ * -EFBIG if it has more bytes than manifest_max. No object is got for which the file system of `fd`
+ * has no room.
  */
 int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key,
                         uint64_t manifest_max, int fd, char *err, size_t size);
