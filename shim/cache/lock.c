@@ -27,7 +27,7 @@ static int open_lock(const char *file, bool *common, char *err, size_t size) {
   int fd = shard_safe_open(file, O_RDWR | O_CREAT, 0600, false, &st, why, sizeof(why));
   bool shortage = fd < 0 && shard_error_is_shortage(fd);
   *common = fd >= 0 && (st.st_mode & (S_IRWXG | S_IRWXO));
-  if (*common) {
+  if (fd >= 0 && (st.st_mode & ACCESSPERMS) != (S_IRUSR | S_IWUSR)) { /* a umask may be 0777 */
     fchmod(fd, S_IRUSR | S_IWUSR);
   }
   if (fd >= 0) {

@@ -147,6 +147,9 @@ if [ "$(id -u)" = 0 ]; then
 fi
 umask 0; rm -rf "$cache"; run -- ls "$D" >/dev/null; umask 022
 verdict "umask 0: nobody else may write" "$(find "$cache" -perm /022 ! -type l)"
+find "$cache" -type f -delete
+umask 0777; run -- ls "$D" >/dev/null 2>&1; umask 022
+verdict "umask 0777: the next process can open the lock" "$(find "$cache" -name "*.lock" ! -perm 600)"
 chmod 666 "$cache"/*.listing; good "a listing that others may write to"
 verdict "a listing that others may write to: made anew" "$(find -L "$cache" -name '*.current' -perm /022)"
 mv "$cache"/*.current "$WORK/current"; for f in "$cache"/*.listing; do mv "$f" "$f.x"; mkfifo "$f"; rm "$f.x"; done; mv "$WORK/current" "$(ls "$cache"/*.lock | sed 's/lock$/current/')"
