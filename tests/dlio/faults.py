@@ -1,6 +1,6 @@
 """Faults of the machine while the real DLIO lists: the unmodified run's opens, or an error in all ranks.
 
-    python -m tests.dlio.faults [--all] [--filter REGEX] [--dlio TREE --python PYTHON]
+    python -m tests.dlio.faults [--all] [--filter REGEX] [--dlio TREE --python PYTHON [--config skip-seed]]
 
 behaviour/faultmatrix.py has the same faults for other ways of listing, and each of them in turn. Here two
 ranks of DLIO run in each; a line tells what came of it. With --all, each in one rank alone, too, and more
@@ -112,9 +112,10 @@ class Jobs:
 
     def __init__(self, args, work, group):
         self.args, self.work, self.group, self.count = args, work, group, 0
+        self.config = next((one for one in configs.matrix() if one.name == args.config), CONFIG)
         self.data = os.path.join(work, "data")
         os.makedirs(self.data)
-        configs.write(CONFIG.dataset, self.data)
+        configs.write(self.config.dataset, self.data)
         self.bare = self.run(Fault("none"), preload=False)
         if any(result["result"] != "ok" for result in self.bare.results) or not sum(self.bare.opens[0].values()):
             sys.exit(f"DLIO fails unmodified:\n{self.bare.text[-3000:]}")
@@ -143,7 +144,7 @@ class Jobs:
             stream.write(PROBE + (PLUGGED % plugin if plugin else ""))
         plan = folder + "/plan.json"
         with open(plan, "w", encoding="utf-8") as stream:
-            overrides = configs.overrides(CONFIG, self.data, folder + "/output", folder + "/checkpoints")
+            overrides = configs.overrides(self.config, self.data, folder + "/output", folder + "/checkpoints")
             json.dump({"out": folder, "configs": [{"name": "faults", "overrides": overrides}]}, stream)
         env = {"OPENLOG_ROOT": self.data + "/", "SHARD_CACHE_DIR": cache, "CACHE": cache, "GROUP": self.group,
                "SHARD_TIMEOUT": "20", **dict(fault.env),
@@ -202,7 +203,7 @@ def times_put_back(jobs):
     """A file gets another name, and the directory's times are put back, between two jobs."""
     cache = os.path.join(jobs.work, "kept")
     first = jobs.run(Fault("none"), cache=cache)
-    train = os.path.join(jobs.data, CONFIG.dataset.name, "train")
+    train = os.path.join(jobs.data, jobs.config.dataset.name, "train")
     was = os.stat(train)
     one = min(os.listdir(train))
     os.rename(os.path.join(train, one), os.path.join(train, "a_" + one))
@@ -220,7 +221,10 @@ def main():
     processes.end_jobs_on_signals()
     made = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "workdir")
     made.add_argument("--all", action="store_true")
+    made.add_argument("--config", help="one of the matrix that reads JPEG or npz by PyTorch, instead of this driver's own")
     args = options.parse(made)
+    if args.config and args.config not in (one.name for one in configs.matrix()):
+        made.error(f"there is no configuration {args.config}")
     work = options.work_folder(args, "dlio-faults-")
     verdicts = Verdicts()
     with memory_group() as group:
