@@ -7,9 +7,9 @@
  *
  * The first row that fits counts. So the innermost launcher stands first: torchrun, then MPI
  * launchers, then Slurm, which may have started them. The bare RANK and WORLD_SIZE of PyTorch's
- * env:// convention come last, for they may be left from elsewhere; but a launcher that a task of
- * Slurm's runs, such as DeepSpeed's, counts: see has_inner_ranks(); a task of others,
- * refuse_inner_ranks(). SHARD_RANK and SHARD_SIZE go before the table.
+ * env:// convention come last, for they may be left from elsewhere. Where they, or torchrun's, and
+ * the numbers of another launcher differ, the processes above this one tell which are the newer
+ * ones: see find_launcher(). SHARD_RANK and SHARD_SIZE go before the table.
  *
  * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun reuse
  * names (torchrun's run id is "none" unless the user sets one), so there the launcher's process
@@ -147,12 +147,13 @@ static const struct launcher launchers[] = {
      .local_rank = {"PMI_LOCAL_RANK"},
      .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
      .job = {"PMI_JOBID"}},
-    /* PMIx's standard; MPI_Init sets PMIX_RANK itself where there is no launcher */
+    /* PMIx's standard; MPI_Init sets PMIX_RANK itself where there is no launcher, for a world of
+     * one: it has nothing to do with Slurm's sizes, see refuse_unsized() */
     {.name = "PMIx",
      .needs_size = true,
      .rank = "PMIX_RANK",
-     .size = {"PMIX_SIZE", "PMIX_JOB_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
-     .local_rank = {"PMIX_LOCAL_RANK", "SLURM_LOCALID"},
+     .size = {"PMIX_SIZE", "PMIX_JOB_SIZE"},
+     .local_rank = {"PMIX_LOCAL_RANK"},
      .local_size = {"PMIX_LOCAL_SIZE"},
      .job = {"PMIX_NAMESPACE"}},
     /* Slurm's batch script has rank 0's variables, too: see is_batch_script() */
@@ -282,35 +283,143 @@ static bool row_fits(const struct launcher *l) {
          (!l->needs_size || find_set(l->size, &ignored));
 }
 
-/*
- * Whether a task of a launcher's has started ranks of its own by PyTorch's convention: they have
- * numbers that are not copies of the launcher's. Without LOCAL_RANK, and in a world of one, they
- * prove nothing.
+/* ---- of two launchers --------------------------------------------------------------------------
  */
-static bool has_inner_ranks(const struct launcher *outer) {
-  const struct launcher *inner = &launchers[LAUNCHERS - 1];
-  const char *rank = get_value(inner->rank), *size, *outer_size;
-  if (!rank || !find_set(inner->size, &size) || !get_value(inner->local_rank[0])) {
-    return false;
-  }
-  find_set(outer->size, &outer_size);
-  return strcmp(size, "1") != 0 && (strcmp(rank, get_value(outer->rank)) != 0 || !outer_size ||
-                                    strcmp(size, outer_size) != 0);
-}
 
-static const struct launcher *find_launcher(void) {
-  for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++) {
-    if (row_fits(l)) {
-      return strcmp(l->name, "Slurm") == 0 && has_inner_ranks(l) ? &launchers[LAUNCHERS - 1] : l;
+/* Get a process's parent and start time, in clock ticks since boot. false if it is gone. */
+static bool read_process(long pid, long *parent, unsigned long long *start) {
+  char path[64];
+  size_t size;
+  snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+  char *text = shard_file_read(path, &size);
+  /* proc(5): the name in parentheses may hold anything; behind it, blanks separate the fields from
+   * the third on. */
+  char *p = text ? strrchr(text, ')') : NULL;
+  bool found = false;
+  for (int field = 3; p && (p = strchr(p, ' ')); field++) {
+    p++;
+    if (field == 4) {
+      *parent = strtol(p, NULL, 10);
+    } else if (field == 22) {
+      *start = strtoull(p, NULL, 10);
+      found = true;
+      break;
     }
   }
-  return NULL;
+  free(text);
+  return found;
 }
 
-/* Under Slurm they count (find_launcher). Beside other launchers' numbers they may be older as well
- * as newer: one choice would give several ranks one share. 0 or -EINVAL. */
-static int refuse_inner_ranks(const struct launcher *l, char *err, size_t size) {
-  return !has_inner_ranks(l)
+/* Whether a launcher has told a world of one, which says nothing of others. */
+static bool is_alone(const struct launcher *l) {
+  const char *size;
+  return find_set(l->size, &size) && strcmp(size, "1") == 0;
+}
+
+/* Whether rank or size of two launchers differ. What is a copy of the other's does not. */
+static bool differ(const struct launcher *a, const struct launcher *b) {
+  const char *first, *second;
+  return strcmp(get_value(a->rank), get_value(b->rank)) != 0 || !find_set(a->size, &first) ||
+         !find_set(b->size, &second) || strcmp(first, second) != 0;
+}
+
+/* The environment that a process was started with, malloc'd; NULL if it cannot be read. */
+static char *read_environment(long pid, size_t *size) {
+  char path[64];
+  snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
+  return shard_file_read(path, size);
+}
+
+/* Whether an environment has the variable with the value that it has here. One that is not set here
+ * does not matter. */
+static bool has_same(const char *text, size_t size, const char *name) {
+  const char *value = name ? get_value(name) : NULL;
+  size_t n = value ? strlen(name) : 0;
+  bool found = !value;
+  for (const char *p = text; !found && p < text + size; p += strlen(p) + 1) {
+    found = strncmp(p, name, n) == 0 && p[n] == '=' && strcmp(p + n + 1, value) == 0;
+  }
+  return found;
+}
+
+/* Whether an environment has the numbers that the launcher has told this process. */
+static bool has_numbers(const char *text, size_t size, const struct launcher *l) {
+  const char *ignored;
+  return has_same(text, size, l->rank) && has_same(text, size, find_set(l->size, &ignored)) &&
+         has_same(text, size, find_set(l->local_rank, &ignored));
+}
+
+/*
+ * Which of two launchers has told its numbers last: the nearest process, from this one upwards,
+ * that was started with one's only was started before the other. NULL: none is to be seen. A
+ * program may have set variables itself, as Ray does: then that is this process.
+ */
+static const struct launcher *find_newer(const struct launcher *a, const struct launcher *b) {
+  const struct launcher *newer = NULL;
+  long pid = getpid();
+  unsigned long long ignored;
+  for (int k = 0; k < 1000 && pid > 0 && !newer; k++) {
+    size_t size = 0;
+    char *text = read_environment(pid, &size);
+    bool of_a = text && has_numbers(text, size, a), of_b = text && has_numbers(text, size, b);
+    newer = of_a == of_b ? NULL : of_a ? b : a;
+    free(text);
+    if (!read_process(pid, &pid, &ignored)) {
+      break;
+    }
+  }
+  return newer;
+}
+
+#define PYTORCH (&launchers[LAUNCHERS - 1])
+
+/*
+ * Whether there are ranks of PyTorch's convention beside those of a launcher, and they have numbers
+ * that are not copies of the launcher's. Without LOCAL_RANK, and in a world of one, they prove
+ * nothing.
+ */
+static bool has_other_ranks(const struct launcher *l) {
+  return row_fits(PYTORCH) && get_value(PYTORCH->local_rank[0]) && get_value(PYTORCH->size[0]) &&
+         !is_alone(PYTORCH) && differ(l, PYTORCH);
+}
+
+/* Whether a step of Slurm's with one task has PyTorch's numbers: several steps may be one world. */
+static bool is_single_step(const struct launcher *l) {
+  return strcmp(l->name, "Slurm") == 0 && is_alone(l);
+}
+
+/*
+ * The first row that fits, but for two cases. PyTorch's convention goes before a launcher whose
+ * task has started such ranks, as DeepSpeed does; a launcher that a worker of torchrun's has
+ * started goes before torchrun. Both are believed only where it is seen.
+ */
+static const struct launcher *find_launcher(void) {
+  const struct launcher *l = launchers;
+  while (l <= PYTORCH && !row_fits(l)) {
+    l++;
+  }
+  if (l > PYTORCH) {
+    return NULL;
+  }
+  if (l == launchers) { /* torchrun */
+    for (const struct launcher *other = l + 1; other < PYTORCH; other++) {
+      if (row_fits(other)) {
+        return !is_alone(other) && differ(l, other) && find_newer(l, other) == other ? other : l;
+      }
+    }
+    return l;
+  }
+  if (l == PYTORCH || !has_other_ranks(l)) {
+    return l;
+  }
+  const struct launcher *newer = find_newer(l, PYTORCH);
+  return newer ? newer : is_single_step(l) ? PYTORCH : l;
+}
+
+/* Where nothing tells which numbers are the newer ones, either choice could give several ranks one
+ * share: a batch script, or the shell it was sent from, may have set RANK. 0 or -EINVAL. */
+static int refuse_other_ranks(const struct launcher *l, char *err, size_t size) {
+  return l == launchers || l == PYTORCH || !has_other_ranks(l) || find_newer(l, PYTORCH)
              ? 0
              : shard_error_set(
                    err, size, -EINVAL,
@@ -320,6 +429,25 @@ static int refuse_inner_ranks(const struct launcher *l, char *err, size_t size) 
                    l->rank, get_value(l->rank), l->name, get_value("RANK"),
                    get_value("WORLD_SIZE"));
 }
+
+/*
+ * A task of Slurm's may have been started by PMIx's prun in a step, which tells its rank and no
+ * size: Slurm's number is that of its daemon. Rank 0 may as well be a child of a task that has
+ * called MPI_Init without a launcher of MPI's. 0 or -EINVAL.
+ */
+static int refuse_unsized(const struct launcher *l, char *err, size_t size) {
+  const char *rank = get_value("PMIX_RANK");
+  bool told = !rank || strcmp(rank, "0") == 0 || strcmp(l->rank, "SLURM_PROCID") != 0 ||
+              strcmp(rank, get_value(l->rank)) == 0;
+  return told ? 0
+              : shard_error_set(err, size, -EINVAL,
+                                "PMIX_RANK=%.32s and SLURM_PROCID=%.32s are two launchers', and "
+                                "the first tells no size: set SHARD_RANK and SHARD_SIZE",
+                                rank, get_value(l->rank));
+}
+
+/* ---- both together -----------------------------------------------------------------------------
+ */
 
 /* Whether rank and size are known, and fit. Their variables' names are for messages. 0 or -EINVAL.
  */
@@ -354,7 +482,10 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   const char *own_rank = getenv("SHARD_RANK"), *own_size = getenv("SHARD_SIZE");
   const struct launcher *l = own_rank && own_size ? NULL : find_launcher();
   if (l) {
-    rc = own_rank || own_size ? 0 : refuse_inner_ranks(l, err, size);
+    if (!own_rank && !own_size) {
+      rc = refuse_other_ranks(l, err, size);
+      rc = rc ? rc : refuse_unsized(l, err, size);
+    }
     rc = rc ? rc : read_launcher(l, w, own_rank, own_size, err, size);
     rank_from = l->rank;
     size_from = find_set(l->size, &value);
@@ -389,37 +520,11 @@ static const struct launcher *find_ranks_launcher(struct shard_world *w) {
 /* ---- the job ----------------------------------------------------------------------------------
  */
 
-/* Get a process's parent and start time, in clock ticks since boot. false if it is gone. */
-static bool read_process(long pid, long *parent, unsigned long long *start) {
-  char path[64];
-  size_t size;
-  snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-  char *text = shard_file_read(path, &size);
-  /* proc(5): the name in parentheses may hold anything; behind it, blanks separate the fields from
-   * the third on. */
-  char *p = text ? strrchr(text, ')') : NULL;
-  bool found = false;
-  for (int field = 3; p && (p = strchr(p, ' ')); field++) {
-    p++;
-    if (field == 4) {
-      *parent = strtol(p, NULL, 10);
-    } else if (field == 22) {
-      *start = strtoull(p, NULL, 10);
-      found = true;
-      break;
-    }
-  }
-  free(text);
-  return found;
-}
-
 /* Whether a process was started with variable `name`; `unknown` if its environment cannot be read.
  */
 static bool has_variable(long pid, const char *name, bool unknown) {
-  char path[64];
   size_t size, length = strlen(name);
-  snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
-  char *text = shard_file_read(path, &size);
+  char *text = read_environment(pid, &size);
   bool found = !text && unknown;
   for (const char *p = text; text && !found && p < text + size; p += strlen(p) + 1) {
     found = strncmp(p, name, length) == 0 && p[length] == '=';

@@ -89,7 +89,8 @@ static const struct {
     {"PMI_RANK=5 PMI_SIZE=6 PMI_JOBID=6.0 " STEP("1"), "PMI", 5, 6, -1, -1},
     {"PMI_RANK=5 PMI_SIZE=6 " STEP("1"), "PMI", 5, 6, -1, -1},
     {"PMIX_RANK=3 PMIX_SIZE=8", "PMIx", 3, 8, -1, -1},
-    {"PMIX_RANK=3 SLURM_STEP_NUM_TASKS=8 SLURM_NTASKS=99 SLURM_LOCALID=1", "PMIx", 3, 8, 1, -1},
+    /* a child of a task that has called MPI_Init without a launcher of MPI's */
+    {"PMIX_RANK=0 PMIX_NAMESPACE=835715073 " STEP("3"), "Slurm", 3, 8, 1, 4},
     {"SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 SLURM_NTASKS=16 SLURM_LOCALID=1", "Slurm", 3, 8, 1, -1},
     {"SLURM_PROCID=3 SLURM_NTASKS=8", "Slurm", 3, 8, -1, -1},
     {"SLURM_PROCID=3 SLURM_NPROCS=8", "Slurm", 3, 8, -1, -1},
@@ -100,13 +101,9 @@ static const struct {
     {"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8 SLURM_PROCID=0 SLURM_NTASKS=1", "Open MPI", 3,
      8, -1, -1},
     {"RANK=0 WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8", "Open MPI", 3, 8, -1, -1},
-    /* DeepSpeed's in a task of Slurm's; but not what may be left from elsewhere, or is Slurm's */
+    /* several steps of one task each; but not what may be left from elsewhere, or is Slurm's */
     {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=3 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1", "PyTorch", 3,
      4, 3, -1},
-    {"RANK=9 WORLD_SIZE=16 LOCAL_RANK=1 " STEP("1"), "PyTorch", 9, 16, 1, -1},
-    {"RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 " STEP("1"), "PyTorch", 0, 8, 0, -1},
-    {"RANK=9 WORLD_SIZE=16 LOCAL_RANK=1 PMI_RANK=1 PMI_SIZE=8 PMI_JOBID=7.0 " STEP("1"), "PyTorch",
-     9, 16, 1, -1},
     {"RANK=1 WORLD_SIZE=8 LOCAL_RANK=1 " STEP("1"), "Slurm", 1, 8, 1, 4},
     {"RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 " STEP("1"), "Slurm", 1, 8, 1, 4},
     {"RANK=9 WORLD_SIZE=16 " STEP("1"), "Slurm", 1, 8, 1, 4},
@@ -239,6 +236,9 @@ static void contradictions(void **state) {
   refused("RANK=3 WORLD_SIZE=8 LOCAL_RANK=3 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2",
           "OMPI_COMM_WORLD_RANK=0 RANK=3 WORLD_SIZE=8 SHARD_RANK unset");
   refused("RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2", "FLUX_TASK_RANK=0");
+  refused("RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 " STEP("1"), "SLURM_PROCID=1 RANK=0 SHARD_RANK unset");
+  refused("RANK=9 WORLD_SIZE=16 LOCAL_RANK=1 " STEP("1"), "SLURM_PROCID=1 RANK=9");
+  refused("PMIX_RANK=5 PMIX_NAMESPACE=prterun-host-1@1 " STEP("1"), "PMIX_RANK=5 SLURM_PROCID=1");
 }
 
 /* One of ours is set; what is wrong with the other, the launcher's, is to be named. */
@@ -311,10 +311,30 @@ static int await(pid_t pid) {
   return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1;
 }
 
+/* Print which world this process finds. */
+static int tell_world(void) {
+  struct shard_world w;
+  char line[400];
+  int rc = shard_world_get(&w, err, sizeof(err));
+  int n = rc ? snprintf(line, sizeof(line), "error %d\n", -rc)
+             : snprintf(line, sizeof(line), "%s %d of %d\n", w.launcher, w.rank, w.size);
+  return write(1, line, (size_t)n) != n;
+}
+
 /* In one of those processes. */
 static int play(const char *role, const char *inner) {
   char job[SHARD_LAUNCHER_JOB_SIZE], line[SHARD_LAUNCHER_JOB_SIZE + 1];
   int rc = 0;
+  if (strcmp(role, "world") == 0) {
+    return tell_world();
+  }
+  if (strcmp(role, "setter") == 0) { /* as Ray does, and its children have it */
+    set(inner);
+    return tell_world() || await(start("world", "", inner, 0));
+  }
+  if (strcmp(role, "outer") == 0) {
+    return await(start("world", "", inner, 0));
+  }
   if (strcmp(role, "launcher") == 0) {
     pid_t pids[RANKS];
     for (int i = 0; i < RANKS; i++) {
@@ -352,18 +372,24 @@ static int play(const char *role, const char *inner) {
   return rc;
 }
 
-/* The job of all that one launcher starts, in job[size]: "none" or a line. */
-static void run_job(const char *outer, const char *inner, char *job, size_t size) {
+/* Start this test in a role, and read what it prints. */
+static FILE *start_reading(const char *role, const char *inner, const char *outer, pid_t *pid) {
   int pipes[2];
   assert_int_equal(pipe(pipes), 0);
   fflush(NULL);
   int out = dup(1);
   dup2(pipes[1], 1);
-  pid_t pid = start("launcher", inner, outer, 0);
+  *pid = start(role, inner, outer, 0);
   dup2(out, 1);
   close(out);
   close(pipes[1]);
-  FILE *lines = fdopen(pipes[0], "r");
+  return fdopen(pipes[0], "r");
+}
+
+/* The job of all that one launcher starts, in job[size]: "none" or a line. */
+static void run_job(const char *outer, const char *inner, char *job, size_t size) {
+  pid_t pid;
+  FILE *lines = start_reading("launcher", inner, outer, &pid);
   char line[SHARD_LAUNCHER_JOB_SIZE + 1];
   int count = 0;
   while (fgets(line, sizeof(line), lines)) {
@@ -376,6 +402,63 @@ static void run_job(const char *outer, const char *inner, char *job, size_t size
   fclose(lines);
   assert_int_equal(await(pid), 0);
   assert_int_equal(count, TELLERS);
+}
+
+#define OMPI "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1"
+#define TORCHRUN "TORCHELASTIC_RUN_ID=x RANK=9 WORLD_SIZE=16 LOCAL_RANK=1"
+#define RANKS9 "RANK=9 WORLD_SIZE=16 LOCAL_RANK=1"
+
+/* What a process has, what one that it starts has, and which world the latter finds. */
+static const struct {
+  const char *outer, *inner, *world;
+} nested[] = {
+    /* DeepSpeed's ranks in a launcher's task */
+    {STEP("1"), STEP("1") " " RANKS9, "PyTorch 9 of 16\n"},
+    {STEP("1"), STEP("1") " RANK=0 WORLD_SIZE=8 LOCAL_RANK=0", "PyTorch 0 of 8\n"},
+    {STEP("1") " PMI_RANK=1 PMI_SIZE=8 PMI_JOBID=7.0",
+     STEP("1") " PMI_RANK=1 PMI_SIZE=8 PMI_JOBID=7.0 " RANKS9, "PyTorch 9 of 16\n"},
+    {OMPI, OMPI " " RANKS9, "PyTorch 9 of 16\n"},
+    {"FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2", "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2 " RANKS9,
+     "PyTorch 9 of 16\n"},
+    /* in a pod that has numbers of its own */
+    {OMPI " RANK=0 WORLD_SIZE=2", OMPI " RANK=0 WORLD_SIZE=2 LOCAL_RANK=0", "PyTorch 0 of 2\n"},
+    /* a launcher where RANK has been set before */
+    {RANKS9, OMPI " " RANKS9, "Open MPI 1 of 2\n"},
+    {RANKS9, STEP("1") " " RANKS9, "Slurm 1 of 8\n"},
+    /* nobody has seen which was first: a batch script, or the shell that it was sent from */
+    {STEP("1") " " RANKS9, STEP("1") " " RANKS9, "error 22\n"},
+    {STEP("1") " RANK=0 WORLD_SIZE=8 LOCAL_RANK=0", STEP("1") " RANK=0 WORLD_SIZE=8 LOCAL_RANK=0",
+     "error 22\n"},
+    {"", STEP("1") " " RANKS9, "error 22\n"},
+    /* torchrun's agent in a task, and a launcher that its worker has started */
+    {STEP("1"), STEP("1") " " TORCHRUN, "torchrun 9 of 16\n"},
+    {OMPI, OMPI " " TORCHRUN, "torchrun 9 of 16\n"},
+    {"", OMPI " " TORCHRUN, "torchrun 9 of 16\n"},
+    {TORCHRUN, OMPI " " TORCHRUN, "Open MPI 1 of 2\n"},
+    {TORCHRUN, STEP("1") " " TORCHRUN, "Slurm 1 of 8\n"},
+    /* but no worker that has called MPI_Init, and its children */
+    {STEP("1") " " TORCHRUN, STEP("1") " " TORCHRUN " PMIX_RANK=0 PMIX_NAMESPACE=835715073",
+     "torchrun 9 of 16\n"},
+    {TORCHRUN, TORCHRUN " PMI_RANK=0 PMI_SIZE=1", "torchrun 9 of 16\n"},
+};
+
+static void innermost_counts(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 2 * COUNT(nested); i++) {
+    const char *role = i % 2 ? "setter" : "outer", *inner = nested[i / 2].inner;
+    char world[SHARD_LAUNCHER_JOB_SIZE];
+    pid_t pid;
+    int count = 0;
+    FILE *lines = start_reading(role, inner, nested[i / 2].outer, &pid);
+    for (; fgets(world, sizeof(world), lines); count++) {
+      if (strcmp(world, nested[i / 2].world) != 0) {
+        fail_msg("%s: %s, in %s: %s", role, inner, nested[i / 2].outer, world);
+      }
+    }
+    fclose(lines);
+    assert_int_equal(await(pid), 0);
+    assert_int_equal(count, 1 + i % 2);
+  }
 }
 
 /*
@@ -544,6 +627,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup(half_overridden, clean),
       cmocka_unit_test_setup(overridden_nonsense, clean),
       cmocka_unit_test_setup(nobody, clean),
+      cmocka_unit_test_setup(innermost_counts, clean),
       cmocka_unit_test_setup(jobs_told_apart, clean),
       cmocka_unit_test_setup(jobs_unknown, clean),
       cmocka_unit_test_setup(hosts_told, clean),
