@@ -7,9 +7,9 @@
  *
  * The first row that fits counts. So the innermost launcher stands first: torchrun, then MPI
  * launchers, then Slurm, which may have started them. The bare RANK and WORLD_SIZE of PyTorch's
- * env:// convention come last, for they may be left from elsewhere. Where they, or torchrun's, and
- * the numbers of another launcher differ, the processes above this one tell which are the newer
- * ones: see find_launcher(). SHARD_RANK and SHARD_SIZE go before the table.
+ * env:// convention come last, for they may be left from elsewhere. Where the numbers of two
+ * launchers differ, the processes above this one may tell which are the newer ones: then those
+ * count, see find_launcher(). SHARD_RANK and SHARD_SIZE go before the table.
  *
  * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun reuse
  * names (torchrun's run id is "none" unless the user sets one), so there the launcher's process
@@ -310,12 +310,6 @@ static bool read_process(long pid, long *parent, unsigned long long *start) {
   return found;
 }
 
-/* Whether a launcher has told a world of one, which says nothing of others. */
-static bool is_alone(const struct launcher *l) {
-  const char *size;
-  return find_set(l->size, &size) && strcmp(size, "1") == 0;
-}
-
 /* Whether rank or size of two launchers differ. What is a copy of the other's does not. */
 static bool differ(const struct launcher *a, const struct launcher *b) {
   const char *first, *second;
@@ -374,52 +368,44 @@ static const struct launcher *find_newer(const struct launcher *a, const struct 
 #define PYTORCH (&launchers[LAUNCHERS - 1])
 
 /*
- * Whether there are ranks of PyTorch's convention beside those of a launcher, and they have numbers
- * that are not copies of the launcher's. Without LOCAL_RANK, and in a world of one, they prove
- * nothing.
+ * Whether a launcher's row fits beside that of another, l, with numbers that are not copies of l's.
+ * A world of one proves nothing, for MPI_Init makes one where there is no launcher; nor do ranks of
+ * PyTorch's convention without LOCAL_RANK.
  */
-static bool has_other_ranks(const struct launcher *l) {
-  return row_fits(PYTORCH) && get_value(PYTORCH->local_rank[0]) && get_value(PYTORCH->size[0]) &&
-         !is_alone(PYTORCH) && differ(l, PYTORCH);
+static bool is_other(const struct launcher *other, const struct launcher *l) {
+  const char *size;
+  return row_fits(other) && find_set(other->size, &size) && strcmp(size, "1") != 0 &&
+         (other != PYTORCH || get_value(other->local_rank[0])) && differ(l, other);
 }
 
-/* Whether a step of Slurm's with one task has PyTorch's numbers: several steps may be one world. */
+/* Whether a step of Slurm's has one task: several such steps may be one world of PyTorch's. */
 static bool is_single_step(const struct launcher *l) {
-  return strcmp(l->name, "Slurm") == 0 && is_alone(l);
+  const char *size;
+  return strcmp(l->name, "Slurm") == 0 && find_set(l->size, &size) && strcmp(size, "1") == 0;
 }
 
 /*
- * The first row that fits, but for two cases. PyTorch's convention goes before a launcher whose
- * task has started such ranks, as DeepSpeed does; a launcher that a worker of torchrun's has
- * started goes before torchrun. Both are believed only where it is seen.
+ * The first row that fits, but if another one's numbers are seen to be newer, that: Hydra's in a
+ * task of Flux's, PyTorch's in one of Slurm's that runs DeepSpeed, mpirun's in a worker of
+ * torchrun's.
  */
 static const struct launcher *find_launcher(void) {
-  const struct launcher *l = launchers;
-  while (l <= PYTORCH && !row_fits(l)) {
-    l++;
-  }
-  if (l > PYTORCH) {
-    return NULL;
-  }
-  if (l == launchers) { /* torchrun */
-    for (const struct launcher *other = l + 1; other < PYTORCH; other++) {
-      if (row_fits(other)) {
-        return !is_alone(other) && differ(l, other) && find_newer(l, other) == other ? other : l;
-      }
+  const struct launcher *found = NULL;
+  for (const struct launcher *l = launchers; l <= PYTORCH; l++) {
+    if (!found && row_fits(l)) {
+      found = l;
+    } else if (found && is_other(l, found)) {
+      const struct launcher *newer = find_newer(found, l);
+      found = newer == l || (!newer && l == PYTORCH && is_single_step(found)) ? l : found;
     }
-    return l;
   }
-  if (l == PYTORCH || !has_other_ranks(l)) {
-    return l;
-  }
-  const struct launcher *newer = find_newer(l, PYTORCH);
-  return newer ? newer : is_single_step(l) ? PYTORCH : l;
+  return found;
 }
 
 /* Where nothing tells which numbers are the newer ones, either choice could give several ranks one
  * share: a batch script, or the shell it was sent from, may have set RANK. 0 or -EINVAL. */
 static int refuse_other_ranks(const struct launcher *l, char *err, size_t size) {
-  return l == launchers || l == PYTORCH || !has_other_ranks(l) || find_newer(l, PYTORCH)
+  return !is_other(PYTORCH, l) || find_newer(l, PYTORCH)
              ? 0
              : shard_error_set(
                    err, size, -EINVAL,

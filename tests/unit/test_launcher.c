@@ -436,6 +436,15 @@ static const struct {
     {"", OMPI " " TORCHRUN, "torchrun 9 of 16\n"},
     {TORCHRUN, OMPI " " TORCHRUN, "Open MPI 1 of 2\n"},
     {TORCHRUN, STEP("1") " " TORCHRUN, "Slurm 1 of 8\n"},
+    /* launchers of MPI's in tasks of others */
+    {"FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2",
+     "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2 PMI_RANK=3 PMI_SIZE=4 MPI_LOCALRANKID=3", "PMI 3 of 4\n"},
+    {"PMI_RANK=3 PMI_SIZE=4 MPI_LOCALRANKID=3",
+     "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2 PMI_RANK=3 PMI_SIZE=4 MPI_LOCALRANKID=3", "Flux 0 of 2\n"},
+    {OMPI, OMPI " PMI_RANK=3 PMI_SIZE=4 MPI_LOCALRANKID=3", "PMI 3 of 4\n"},
+    {STEP("1"), STEP("1") " " OMPI, "Open MPI 1 of 2\n"},
+    {"", STEP("1") " " OMPI, "Open MPI 1 of 2\n"},
+    {OMPI, STEP("1") " " OMPI, "Slurm 1 of 8\n"},
     /* but no worker that has called MPI_Init, and its children */
     {STEP("1") " " TORCHRUN, STEP("1") " " TORCHRUN " PMIX_RANK=0 PMIX_NAMESPACE=835715073",
      "torchrun 9 of 16\n"},
