@@ -135,6 +135,12 @@ static bool get_sum(struct json_object *from, const char *key, uint64_t *out) {
   return true;
 }
 
+static int by_number(const void *pa, const void *pb) {
+  const struct epoch *a = pa, *b = pb;
+  return (a->number > b->number) - (a->number < b->number);
+}
+
+/* Into d->epochs, in the order of their numbers, each of which is there once. */
 static void read_epochs(struct json_object *from, bool shared, struct dataset *d) {
   struct json_object *list = get_value(from, "epochs", json_type_array);
   d->count = list ? json_object_array_length(list) : 0;
@@ -157,6 +163,13 @@ static void read_epochs(struct json_object *from, bool shared, struct dataset *d
       e->whole.count = get_number(o, "entries");
       e->owned_known = get_sum(o, "sum", &e->whole.sum) && e->owned_known;
     }
+  }
+  qsort(d->epochs, d->count, sizeof(*d->epochs), by_number);
+  for (size_t i = 1; i < d->count && !fault; i++) {
+    fault = d->epochs[i].number == d->epochs[i - 1].number ? "epoch" : NULL;
+  }
+  if (!fault && d->count > 0 && d->epochs[d->count - 1].number == UINT64_MAX) {
+    fault = "epoch"; /* which stands for none: next_epoch() */
   }
 }
 
@@ -357,14 +370,23 @@ static bool check_dataset(size_t k) {
 /* ---- the shares ---------------------------------------------------------------------------------
  */
 
-static const struct epoch *find_epoch(const struct rank *r, size_t k, uint64_t number) {
-  const struct dataset *d = &r->datasets[k];
-  for (size_t i = 0; i < d->count; i++) {
-    if (d->epochs[i].number == number) {
-      return &d->epochs[i];
+/* The least epoch, from `number` on, that the dataset has; NULL: there is none. */
+static const struct epoch *find_from(const struct dataset *d, uint64_t number) {
+  size_t begin = 0, end = d->count;
+  while (begin < end) {
+    size_t middle = begin + (end - begin) / 2;
+    if (d->epochs[middle].number < number) {
+      begin = middle + 1;
+    } else {
+      end = middle;
     }
   }
-  return NULL;
+  return begin < d->count ? &d->epochs[begin] : NULL;
+}
+
+static const struct epoch *find_epoch(const struct rank *r, size_t k, uint64_t number) {
+  const struct epoch *e = find_from(&r->datasets[k], number);
+  return e && e->number == number ? e : NULL;
 }
 
 static bool equal(struct ctl_nameset a, struct ctl_nameset b) {
@@ -527,11 +549,8 @@ static void tell_epoch(size_t k, uint64_t number) {
 static uint64_t next_epoch(size_t k, uint64_t least) {
   uint64_t next = UINT64_MAX;
   for (size_t i = 0; i < job.count; i++) {
-    const struct dataset *d = &job.ranks[i].datasets[k];
-    for (size_t e = 0; e < d->count; e++) {
-      uint64_t number = d->epochs[e].number;
-      next = number >= least && number < next ? number : next;
-    }
+    const struct epoch *e = find_from(&job.ranks[i].datasets[k], least);
+    next = e && e->number < next ? e->number : next;
   }
   return next;
 }
@@ -584,6 +603,10 @@ static void check_epochs(size_t k) {
   if (!sorted) {
     FACT("'%s' has the same names in another order; shares are not computed anew from it",
          job.listing_file);
+  }
+  if (next_epoch(k, 0) == UINT64_MAX) {
+    job.unproven++;
+    FACT("not proven: anything that was opened of '%s', for no rank has an epoch of it", d->path);
   }
   for (uint64_t n = next_epoch(k, 0); n != UINT64_MAX; n = next_epoch(k, n + 1)) {
     if (!shared) {

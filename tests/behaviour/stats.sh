@@ -358,6 +358,19 @@ $3
 json.dump(j, open('$WORK/out/1.json', 'w'))"
   verify "verify: $1" 1 "$2" "$WORK"/out/*.json
 }
+# all_tampered NAME STATUS WORD PYTHON: the same of all ranks
+all_tampered() {
+  cp "$WORK/good"/* "$WORK/out"
+  "$PYTHON" -c "import glob, json
+for name in glob.glob('$WORK/out/*.json'):
+    j = json.load(open(name)); d = j['datasets'][0]; e = d['epochs'][0]
+    $4
+    json.dump(j, open(name, 'w'))"
+  verify "verify: $1" "$2" "$3" "$WORK"/out/*.json
+}
+all_tampered "no epoch at all is not proven" 0 "but for what a line above" 'd["epochs"] = []'
+begun=$SECONDS; all_tampered "many epochs" 0 "epoch 29999: the shares" 'd["epochs"] = [dict(e, epoch=i) for i in range(30000)]'
+verdict "... in seconds" "$([ $((SECONDS - begun)) -lt 8 ] || echo "$((SECONDS - begun)) s")"
 verify "verify: the good ones" 0 proven "$WORK"/good/*.json
 verify "verify: a rank missing" 1 "rank 1 of 3 is missing" "$WORK"/good/{0,2}.json
 verify "verify: ranks missing" 1 "ranks 1 to 2 of 3 are missing" "$WORK"/good/0.json
@@ -376,6 +389,8 @@ tampered "an overlap" "two shares" 'e["owned"] += 1'
 tampered "a name in place of another" "overlap and leave out" 'e["owned_sum"] = "%016x" % (int(e["owned_sum"], 16) ^ 1)'
 tampered "an epoch that is missing" "has no epoch 0" 'd["epochs"] = []'
 tampered "an epoch more" "has no epoch 1" 'd["epochs"].append(dict(e, epoch=1))'
+tampered "an epoch twice" "'epoch' is" 'd["epochs"].append(dict(e, opened=9))'
+tampered "no epoch's number" "'epoch' is" 'e["epoch"] = (1 << 64) - 1'
 tampered "notes lost" "could not note 3" 'j["lost"] = 3'
 tampered "two listings in a rank" "different listings" 'd["mixed"] = True'
 tampered "no datasets" "datasets: 0" 'j["datasets"] = []'

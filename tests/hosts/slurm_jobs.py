@@ -1,5 +1,6 @@
 """Jobs and steps of Slurm, on the two hosts."""
 import os
+import re
 import time
 
 from tests.harness import processes
@@ -134,6 +135,22 @@ class Cases:
         self.check("slurm: the batch script of one task has all", job.output.split()[-41:] == sorted(
             os.listdir(job.data)), job.output)
 
+    def nested(self):
+        """PyTorch's variables: of ranks that a task has started, and left from the batch script."""
+        job = Job(self.fixture, "slurm-nested")
+        job.script("for i in 0 1; do\n"
+                   "  RANK=$((SLURM_PROCID * 2 + i)) WORLD_SIZE=4 LOCAL_RANK=$i ls $SHARD_DATASET\ndone\n", "ranks.sh")
+        faults = self.submit(job, HEAD + "run -N2 -n2 --ntasks-per-node=1 bash ranks.sh\n")
+        seen = sorted(re.findall(r"^f\d+$", job.output, re.MULTILINE))
+        self.check("slurm: ranks that a task has started", not faults and seen == sorted(os.listdir(job.data)), job.output)
+
+        job = Job(self.fixture, "slurm-left")
+        self.submit(job, HEAD + "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID\n"
+                    "run -N2 -n4 ls $DATA\n")
+        names = [line for line in job.output.splitlines() if line in os.listdir(job.data)]
+        self.check("slurm: one rank's number in all tasks is an error, and no name is seen twice",
+                   len(names) == len(set(names)) and job.output.count("two launchers'") == 3, job.output)
+
     def changing(self):
         """A dataset that changes while a step starts."""
         job = Job(self.fixture, "slurm-changing", 1000)
@@ -164,5 +181,5 @@ def slurm(fixture):
     with Slurm(fixture.hosts, folder) as cluster:
         cases = Cases(fixture, cluster)
         for case in (cases.recipe, cases.kinds, cases.steps, cases.array, cases.requeued, cases.script_itself,
-                     cases.changing, cases.dlio):
+                     cases.nested, cases.changing, cases.dlio):
             case()
