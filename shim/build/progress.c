@@ -38,6 +38,13 @@ void shard_progress_begin(const char *thing, uint64_t names) {
   }
 }
 
+/* Whether this is a job in the background of the terminal: it would write into what somebody does
+ * there, and a terminal with `stty tostop` stops it for that. */
+static bool is_in_background(void) {
+  pid_t front = tcgetpgrp(2);
+  return front > 0 && front != getpgrp();
+}
+
 static void tell(uint64_t count, int64_t now) {
   char text[200], of[40] = "", left[40] = "";
   struct winsize size;
@@ -61,13 +68,14 @@ void shard_progress_add(uint64_t more) {
   }
   uint64_t count = atomic_fetch_add(&seen, more) + more;
   int64_t now = shard_clock_ms(), due = atomic_load(&next);
-  if (now >= due && atomic_compare_exchange_strong(&next, &due, now + EVERY_MS)) {
+  if (now >= due && atomic_compare_exchange_strong(&next, &due, now + EVERY_MS) &&
+      !is_in_background()) {
     tell(count, now);
   }
 }
 
 void shard_progress_clear(void) {
-  if (atomic_exchange(&shown, false)) {
+  if (atomic_exchange(&shown, false) && !is_in_background()) {
     fputs("\r\033[K", stderr);
   }
 }

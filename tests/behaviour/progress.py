@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -108,6 +109,27 @@ def silent(name, command, env, wanted="", **how):
     told.check(name, status == 0 and re.fullmatch(wanted, said), f"{status}: {said!r}")
 
 
+def background(command):
+    """A job in the background of its terminal, which stops a job that writes: (status, what the terminal got)."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ["TERM"] = "xterm"
+        os.execvp("bash", ["bash", "-c", 'set -m; stty tostop; (for part in 0 1 2 3 4; do seq -f $part/%05.0f 2000; '
+                           'sleep 0.35; done) | "$@" >/dev/null & sleep 4; jobs; kill -9 %1 2>/dev/null; wait $!', "-", *command])
+    timer = threading.Timer(20, os.kill, (child, signal.SIGKILL))
+    timer.start()
+    said = b""
+    try:
+        while more := os.read(terminal, 65536):
+            said += more
+    except OSError:
+        pass
+    status = os.waitpid(child, 0)[1]
+    timer.cancel()
+    os.close(terminal)
+    return status, said.decode()
+
+
 def main():
     """Run all; the exit status is 1 if anything is wrong."""
     os.mkdir(DATA)
@@ -124,6 +146,8 @@ def main():
     silent("--quiet", [*text, "--quiet"], {}, fed=9000)
     silent("a terminal that cannot", text, {}, fed=9000, term="dumb")
     silent("less than a second", [CTL, "index", DATA, "-o", WORK + "/quick"], {})
+    status, said = background(text)
+    told.check("in the background", status == 0 and "names" not in said and "Stopped" not in said, f"{status}: {said!r}")
     # In a host process: its shardctl naps.
     with open(WORK + "/shardctl", "w", encoding="utf-8") as script:
         script.write(f"#!/bin/sh\nFAILING_NAP=40000 LD_PRELOAD={NAPS['LD_PRELOAD']} exec {CTL} \"$@\"\n")
