@@ -2,6 +2,7 @@
 /* cmd_verify.c - shardctl verify: tells what the statistics of all ranks prove (ctl/proof.h). */
 #include <json-c/json.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
@@ -80,6 +81,10 @@ static int run(char **operands) {
   struct json_object *faults = ctl_json_array(), *facts = ctl_json_array();
   if (!faults || !facts) {
     return ctl_fail("no memory left");
+  }
+  if (html_file && (!*html_file || strcmp(html_file, "-") == 0)) {
+    return ctl_usage("--html takes the page's name, not '%s': standard output has the facts",
+                     html_file);
   }
   if (html_file && !ctl_page_may_replace(html_file)) {
     return ctl_usage("--html takes the page's name, and '%s' is a file that is no such page; it "

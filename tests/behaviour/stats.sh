@@ -372,6 +372,7 @@ all_tampered "no epoch at all is not proven" 0 "but for what a line above" 'd["e
 begun=$SECONDS; all_tampered "many epochs" 0 "epoch 29999: the shares" 'd["epochs"] = [dict(e, epoch=i) for i in range(30000)]'
 verdict "... in seconds" "$([ $((SECONDS - begun)) -lt 8 ] || echo "$((SECONDS - begun)) s")"
 verify "verify: the good ones" 0 proven "$WORK"/good/*.json
+verify "verify: a page on standard output" 2 "takes the page's name" "$WORK"/good/*.json --html -
 verify "verify: a rank missing" 1 "rank 1 of 3 is missing" "$WORK"/good/{0,2}.json
 verify "verify: ranks missing" 1 "ranks 1 to 2 of 3 are missing" "$WORK"/good/0.json
 verify "verify: a rank twice" 1 "rank 2 is there twice" "$WORK"/good/{0,1,2,2}.json
