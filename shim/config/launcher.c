@@ -378,10 +378,14 @@ static bool is_other(const struct launcher *other, const struct launcher *l) {
          (other != PYTORCH || get_value(other->local_rank[0])) && differ(l, other);
 }
 
+static bool is_alone(const struct launcher *l) {
+  const char *size;
+  return find_set(l->size, &size) && strcmp(size, "1") == 0;
+}
+
 /* Whether a step of Slurm's has one task: several such steps may be one world of PyTorch's. */
 static bool is_single_step(const struct launcher *l) {
-  const char *size;
-  return strcmp(l->name, "Slurm") == 0 && find_set(l->size, &size) && strcmp(size, "1") == 0;
+  return strcmp(l->name, "Slurm") == 0 && is_alone(l);
 }
 
 /*
@@ -432,6 +436,19 @@ static int refuse_unsized(const struct launcher *l, char *err, size_t size) {
                                 rank, get_value(l->rank));
 }
 
+/* Lightning numbers the processes that it starts by LOCAL_RANK and NODE_RANK alone: in a world of
+ * one, such as an interactive step of Slurm's, each would have all files. 0 or -EINVAL. */
+static int refuse_unnumbered(const struct launcher *l, char *err, size_t size) {
+  const char *world = get_value("WORLD_SIZE"), *local = get_value("LOCAL_RANK");
+  bool told = !is_alone(l) || get_value("RANK") || !world || !local || strcmp(world, "1") == 0;
+  return told ? 0
+              : shard_error_set(err, size, -EINVAL,
+                                "LOCAL_RANK=%.32s and WORLD_SIZE=%.32s are set, and RANK is not: "
+                                "set SHARD_RANK and SHARD_SIZE, or unset these if they are left "
+                                "from elsewhere (%s=%.32s is of a world of one)",
+                                local, world, l->rank, get_value(l->rank));
+}
+
 /* ---- both together -----------------------------------------------------------------------------
  */
 
@@ -471,6 +488,7 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
     if (!own_rank && !own_size) {
       rc = refuse_other_ranks(l, err, size);
       rc = rc ? rc : refuse_unsized(l, err, size);
+      rc = rc ? rc : refuse_unnumbered(l, err, size);
     }
     rc = rc ? rc : read_launcher(l, w, own_rank, own_size, err, size);
     rank_from = l->rank;
