@@ -10,7 +10,6 @@ file stays as it was.
 SEED, a variable of the environment, repeats a run's random choices; it is printed first.
 """
 
-import concurrent.futures
 import ctypes
 import fcntl
 import glob
@@ -680,55 +679,6 @@ def replaced():
           or ("" if min(reads) > 5 else "few reads"))
 
 
-def damaged():
-    """Every byte and every length of small listings, by ls: what it prints is right as far as it goes."""
-    for kind, names in (("numbered", numbered(70, 9999999)), ("uuids", uuids(9, 5))):
-        want = text("d.txt", names)
-        run(CTL, "index", "d.txt", "-o", "d.listing")
-        good = content("d.listing")
-        bad, seen = [], 0
-        cases = [("a byte more", good + b"\0"), ("twice", good * 2)]
-        for i in range(len(good)):
-            mask = (1, 255, chance.randrange(1, 256))[i % 3]
-            cases.append((f"byte {i} ^ {mask}", good[:i] + bytes([good[i] ^ mask]) + good[i + 1:]))
-        for n in range(0, len(good), 5):
-            cases.append((f"cut to {n}", good[:n]))
-        tried = len(cases)
-
-        def ask(case):
-            name = f"d.bad{threading.get_ident()}"
-            put(name, case[1])
-            return case[0], run(CTL, "ls", "-0", name)
-
-        def ask_all():
-            nonlocal seen
-            with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                for what, (status, out, err) in pool.map(ask, cases):
-                    got = out.split(b"\0")
-                    seen += status == 1
-                    if not (status == 0 and got == want + [b""]
-                            and not err) and not (status == 1 and got[:-1] == want[:len(got) - 1]
-                                                  and got[-1] == b"" and "d.bad" in err):
-                        bad.append(f"{what}: status {status}, {len(got)} names, {err!r}")
-
-        ask_all()
-        # A large one
-        want = text("d.txt",
-                    (uuids(9000, 6) if kind == "uuids" else
-                     [b"d%d/" % (i // 999) + n for i, n in enumerate(numbered(9000, 9999)) if i % 251]))
-        run(CTL, "index", "d.txt", "-o", "d.listing")
-        good, cases = content("d.listing"), []
-        for k in range(150):
-            n = chance.choice((1, 4, 300))
-            at, fro = chance.randrange(len(good) - n), chance.randrange(len(good) - n)
-            cases.append((f"large, {n} bytes at {at}", good[:at] + chance.choice(
-                (chance.randbytes(n), good[fro:fro + n])) + good[at + n:]))
-        tried += len(cases)
-        ask_all()
-        check(f"ls of damaged {kind}: {seen} of {tried} are seen", "; ".join(bad[:5])
-              or ("" if seen > tried / 2 else seen))
-
-
 def other_versions():
     """A listing of another format is said to be that; in the cache it is made anew, without a word."""
     want = names_of("whole.listing")
@@ -890,7 +840,7 @@ def main():
     print(f"SEED={SEED}")
     parts = [
         failing_calls, full_disk, limits, odd_targets, killed, only_its_own, elections, host_calls,
-        together, timeouts, replaced, damaged, other_versions, changing, racy, two_users
+        together, timeouts, replaced, other_versions, changing, racy, two_users
     ]
     chosen = sys.argv[1:]
     try:
