@@ -3,7 +3,7 @@
 # The shard view: over all ranks every file of the dataset once, everything else everywhere.
 . "$(dirname "$0")/lib.bash"
 program calls
-program late_fork
+program forks
 export SHARD_CACHE_DIR=$WORK/cache
 D=$WORK/top/data; mkdir -p "$D"/{a/deep/deeper,b,empty,.hid} "$WORK/top/other"
 touch "$D"/{1,2,3,4}.txt "$D"/a/{1,2,3,4,5,6,7}.jpeg "$D"/a/deep/{x,y}.jpeg "$D"/a/deep/deeper/z \
@@ -157,7 +157,7 @@ verdict "no leftovers" "$(ls "$SHARD_CACHE_DIR" | grep -E '\.new|\.tmp')"
 mkdir "$WORK/slow" "$WORK/forked"; cp "$LIB" "$WORK/slow"; touch "$WORK/forked"/{1,2,3}
 printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"
 SHARD_CACHE_DIR=$WORK/cache3 SHARD_DATASET=$WORK/forked SHARD_RANK=0 SHARD_SIZE=1 \
-  LD_PRELOAD=$WORK/slow/libshard.so timeout 30 "$WORK/late_fork" "$WORK/forked" 12 >/dev/null
+  LD_PRELOAD=$WORK/slow/libshard.so timeout 30 "$WORK/forks" late 12 "$WORK/forked" >/dev/null
 touch "$WORK/forked/4"
 out=$(SHARD_CACHE_DIR=$WORK/cache3 SHARD_TIMEOUT=4 DATASET=$WORK/forked view 0 1 range ls "$WORK/forked" 2>&1)
 verdict "a child forked meanwhile holds no lock" "$([ "$out" = $'1\n2\n3\n4' ] || shown echo "$out")"
