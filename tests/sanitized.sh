@@ -7,7 +7,7 @@ kind=$2
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d /tmp/shard-sanitized.XXXXXX)
 trap 'rm -rf "$work"' EXIT
-for program in dirs trees calls opens; do
+for program in trees calls opens; do
   gcc -O1 -g -fsanitize="$kind" -D_GNU_SOURCE -I"$here/../include" -o "$work/$program" \
     "$here/programs/$program.c" -pthread
 done
@@ -35,9 +35,9 @@ run() {
     head -30 "$work/err"
   fi
 }
-for mode in readdir readdir_r fdopendir rewind seek fork threads shared; do
+for mode in agree fork shared; do
   for rank in 0 1 2; do
-    run $rank cache dirs $mode "$work/data"
+    run $rank cache calls $mode "$work/data"
   done
 done
 for mode in "threads - 0 0" "handles - 0 0" "nftw phys,nested 2 0" "nftw chdir 1 0" "fts phys 0 1" \

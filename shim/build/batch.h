@@ -22,9 +22,8 @@ struct shard_batch_item {
 };
 
 struct shard_batch {
-  struct shard_batch *next; /* this, seq and users are the sorter's */
+  struct shard_batch *next; /* this and seq are the sorter's */
   uint64_t seq;             /* the batch's number, in the order they were filled */
-  unsigned users;
   char *block;
   size_t size, used;
   struct shard_batch_item *items; /* the last added first; after shard_batch_turn() the first */

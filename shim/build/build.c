@@ -7,8 +7,8 @@
  *
  * Threads: the source's fill batches through the intake, and the sorter's sort them. At the end one
  * thread merges, and hands the names in chunks to the calling thread, which encodes and writes
- * them. If the source says that its names are ordered, a thread of the sorter hands them from the
- * batches to the writer at once, as long as they are in order.
+ * them. If the source says that its names are ordered, the intake hands them to the writer at once,
+ * as long as they are in order.
  */
 #include "build/build.h"
 
@@ -40,7 +40,6 @@ struct build {
   struct shard_intake *intake;
   struct shard_writer_facts facts;
   enum shard_attributes_kept kept;
-  uint64_t dropped; /* names left out, as they came twice (means->unique) */
   struct shard_build_result *result;
   char *err;
   size_t size;
@@ -75,14 +74,14 @@ static int write_name(void *context, const struct shard_merged *m) {
     length = shard_numbered_strip(name, length);
   }
   int rc = shard_writer_put(t->writer, t->number, name, length, m->ino, m->type);
-  if (rc == -EINVAL && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
+  if (rc == -EEXIST && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
     return 0; /* a directory that two names share */
   }
-  if (rc == -EINVAL && b->means->unique) {
-    b->dropped++;
+  if (rc == -EEXIST && b->means->unique) {
+    b->intake->dropped++;
     return 0;
   }
-  if (rc == -EINVAL) {
+  if (rc == -EEXIST) {
     snprintf(b->err, b->size, "'%.*s' comes twice: %s", (int)(length < 300 ? length : 300), name,
              b->source->twice);
     return -EAGAIN;
@@ -130,7 +129,7 @@ static int write_listing(struct build *b, struct shard_writer *w) {
     }
   }
   if (rc == 0) {
-    b->result->entries = shard_sorter_count(in->names) - b->dropped;
+    b->result->entries = written ? in->written : shard_sorter_count(in->names) - in->dropped;
     b->result->directories = in->dirs_count;
     rc = shard_writer_commit(w, &b->facts, b->result->digest, &b->result->bytes);
   }
@@ -198,116 +197,47 @@ static int explain_failure(struct build *b, int rc) {
   return rc;
 }
 
-/* Order KEEP: names go to the writer at once, in the order they come. */
-static int build_kept(struct build *b) {
-  struct shard_writer *w = NULL;
-  int rc = shard_writer_open(b->file, SHARD_ORDER_KEEP, SHARD_ATTRIBUTES_NONE, &w);
-  b->err[0] = 0;
-  if (rc == 0) {
-    shard_intake_open(b->intake, NULL, NULL, w);
-    rc = read_source(b);
-    if (rc != 0) {
-      shard_writer_abort(w);
-    } else {
-      b->result->entries = b->intake->written;
-      rc = shard_writer_commit(w, &b->facts, b->result->digest, &b->result->bytes);
-    }
-  }
-  return rc != 0 && !b->err[0] ? explain_unwritten(b, rc) : rc;
-}
-
-static int build_sorted(struct build *b) {
-  int rc = open_sorters(b);
-  if (rc != 0) {
-    return rc;
-  }
-  rc = read_source(b);
-  int ended = shard_intake_end(b->intake);
-  rc = rc ? rc : ended;
-  return rc == 0 ? write_listing(b, NULL) : explain_failure(b, rc);
-}
-
-/* Names of an ordered source go to the writer at once. */
-struct direct_output {
-  struct build *b;
-  struct shard_writer *writer;
-  int rc;             /* the writer's error */
-  size_t last_length; /* of the last name; kept only with means->unique */
-  char last[SHARD_NAME_MAX];
-};
-
-static int write_direct(void *context, const char *name, size_t length, uint64_t ino,
-                        uint8_t type) {
-  struct direct_output *d = context;
-  int rc = shard_writer_put(d->writer, SHARD_WRITER_NAMES, name, length, ino, type);
-  if (rc == -EINVAL) {
-    /* Without means->unique the merge will report a name that comes twice. */
-    if (length != d->last_length || memcmp(name, d->last, length) != 0) {
-      return 1;
-    }
-    d->b->dropped++;
-    return 0;
-  }
-  if (d->b->means->unique) {
-    memcpy(d->last, name, length);
-    d->last_length = length;
-  }
-  d->rc = rc;
-  return rc;
-}
-
 /*
- * Build from a source that is most likely in order. If it is not, a source that can be read only
- * once is merged; of others nothing was kept: -ERESTART, read it again.
+ * Read the source, and write the listing. at_once: the writer gets the names as they come.
+ * -ERESTART: they are not in order, and were not kept; read it again.
  */
-static int build_direct(struct build *b) {
-  struct direct_output *d = calloc(1, sizeof(*d));
+static int build_names(struct build *b, bool at_once) {
+  struct shard_intake *in = b->intake;
+  struct shard_writer *w = NULL;
   b->err[0] = 0;
-  int rc = d ? open_sorters(b) : -ENOMEM;
+  int rc = b->options->order == SHARD_ORDER_KEEP ? 0 : open_sorters(b);
+  if (rc == 0 && at_once) {
+    rc = in->unwritten = shard_writer_open(b->file, b->options->order, b->kept, &w);
+    shard_intake_open(in, in->names, in->others, w);
+  }
   if (rc == 0) {
-    d->b = b;
-    rc = shard_writer_open(b->file, b->options->order, b->kept, &d->writer);
-    rc = rc ? explain_unwritten(b, rc) : 0;
+    rc = read_source(b);
+    int ended = shard_intake_end(in);
+    rc = rc ? rc : ended;
   }
-  if (rc != 0) {
-    free(d);
-    return explain_failure(b, rc);
-  }
-  shard_sorter_direct(b->intake->names, write_direct, d, b->source->once);
-  rc = read_source(b);
-  rc = rc ? rc : shard_intake_end(b->intake);
-  struct shard_writer *w = d->writer;
-  int direct = shard_sorter_direct_end(b->intake->names); /* ends the thread that uses the writer */
-  rc = rc ? rc : direct < 0 ? direct : 0;
-  if (rc != 0 || direct != 1) {
+  if (rc != 0 || !in->writer) {
     shard_writer_abort(w);
     w = NULL;
-    b->dropped = 0;
   }
-  if (d->rc != 0) {
-    rc = explain_unwritten(b, d->rc);
-  }
-  free(d);
-  return rc == 0 ? write_listing(b, w) : rc == -ERESTART ? rc : explain_failure(b, rc);
+  return rc == 0               ? write_listing(b, w)
+         : rc == -ERESTART     ? rc
+         : rc == in->unwritten ? explain_unwritten(b, rc)
+                               : explain_failure(b, rc);
 }
 
 /* Read the source once; twice if an ordered source turns out not to be in order. */
 static int build_once(struct build *b) {
+  uint32_t order = b->options->order;
   clock_gettime(CLOCK_REALTIME, &b->facts.listed);
   shard_progress_begin("reading", 0);
-  if (b->options->order == SHARD_ORDER_KEEP) {
-    return build_kept(b);
-  }
   /* In order DIRECTORY the sorter has other names than the writer (numbered.h): they are merged. */
-  if (!b->source->ordered || b->options->order == SHARD_ORDER_DIRECTORY) {
-    return build_sorted(b);
-  }
-  int rc = build_direct(b);
-  if (rc == -ERESTART && !b->source->once) {
+  int rc = build_names(b, order == SHARD_ORDER_KEEP ||
+                              (b->source->ordered && order != SHARD_ORDER_DIRECTORY));
+  if (rc == -ERESTART) {
     shard_intake_clear(b->intake);
-    rc = build_sorted(b);
+    rc = build_names(b, false);
   }
-  return rc == -ERESTART ? explain_failure(b, rc) : rc;
+  return rc;
 }
 
 /* Whether the folder is `real` or lies below it. */
@@ -354,6 +284,8 @@ int shard_build(const struct shard_source *source, const struct shard_options *o
   b.intake = shard_intake_new(options, b.label);
   if (b.intake && folder &&
       asprintf(&words, "%s%s", text, source->more_options ? source->more_options : "") >= 0) {
+    b.intake->unique = means->unique;
+    b.intake->once = source->once && options->order != SHARD_ORDER_KEEP;
     b.facts.source = source->name;
     b.facts.options = words;
     rc = build_listing(&b, folder);

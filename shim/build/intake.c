@@ -88,15 +88,33 @@ static bool is_path(const char *name, size_t length) {
   return true;
 }
 
+/* Give a name to the writer. A name that comes twice, without `unique`, is out of order: the merge
+ * reports it. */
+static int write_at_once(struct shard_intake *in, const char *name, size_t length) {
+  int rc = shard_writer_put(in->writer, SHARD_WRITER_NAMES, name, length, 0, 0);
+  if (rc == -EEXIST && in->unique) {
+    in->dropped++;
+    return 0;
+  }
+  if (rc == -EEXIST || (rc == -EINVAL && in->names)) {
+    in->writer = NULL;
+    in->dropped = 0;
+    return in->once ? 0 : -ERESTART;
+  }
+  in->unwritten = rc;
+  in->written++;
+  return rc;
+}
+
 int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
   in->line++;
-  if (in->writer) {
+  int rc = in->writer ? write_at_once(in, name, length) : 0;
+  rc = rc == 0 && in->others ? add_directories(in, name, length) : rc;
+  if (rc != 0 || (in->writer && !in->once)) {
     shard_progress_count(&in->hands[0].seen);
-    in->written++;
-    return shard_writer_put(in->writer, SHARD_WRITER_NAMES, name, length, 0, 0);
+    return rc;
   }
-  int rc = in->others ? add_directories(in, name, length) : 0;
-  if (rc == 0 && in->options->order == SHARD_ORDER_DIRECTORY) {
+  if (in->options->order == SHARD_ORDER_DIRECTORY) {
     if (!is_path(name, length) || length + SHARD_NUMBERED_MORE >= sizeof(in->numbered)) {
       snprintf(
           in->error, sizeof(in->error),
@@ -107,7 +125,7 @@ int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
     length = shard_numbered_put(in->numbered, name, length, in->line);
     name = in->numbered;
   }
-  return rc ? rc : shard_intake_add_entry(&in->hands[0], name, length, 0, 0);
+  return shard_intake_add_entry(&in->hands[0], name, length, 0, 0);
 }
 
 /* ---- for the builder ---- */
@@ -133,7 +151,8 @@ void shard_intake_clear(struct shard_intake *in) {
   in->dirs = NULL;
   in->dirs_count = in->dirs_room = 0;
   in->dirs_hidden = in->dir_links = 0;
-  in->written = in->line = 0;
+  in->written = in->line = in->dropped = 0;
+  in->unwritten = 0;
   in->chunks = in->last_chunk = 0;
   in->last_length = 0;
   in->error[0] = 0;

@@ -70,8 +70,12 @@ struct shard_intake {
   /* The builder's. */
   const char *label;
   struct shard_sorter *names, *others; /* others: NULL if the listing has no attributes */
-  struct shard_writer *writer; /* gets names at once, in the order they come; NULL: sorters */
-  uint64_t written, line;      /* names to the writer; names of shard_intake_add() */
+  struct shard_writer
+      *writer;            /* gets names at once, as long as they come in order; NULL: sorters */
+  bool unique, once;      /* of struct shard_build_means and shard_source */
+  int unwritten;          /* the writer's error */
+  uint64_t written, line; /* names that the writer has; names of shard_intake_add() */
+  uint64_t dropped;       /* names that came twice, with `unique` */
   uint64_t chunks, last_chunk; /* that have names; the last of them */
   size_t dirs_room;
   pthread_mutex_t mutex; /* of dirs */
@@ -114,7 +118,9 @@ void shard_intake_free(struct shard_intake *intake);
 
 /*
  * Begin to read the source: names go to the sorters, which the intake frees, or straight to the
- * writer, which stays the caller's.
+ * writer, which stays the caller's. After a name that is out of order in->writer is NULL, and has
+ * only some of them: the sorter has all if the source cannot be read again, else adding fails by
+ * -ERESTART.
  */
 void shard_intake_open(struct shard_intake *intake, struct shard_sorter *names,
                        struct shard_sorter *others, struct shard_writer *writer);

@@ -23,9 +23,6 @@
 #define AHEAD 8                      /* so many items ahead, names are fetched into the cache */
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Whether names are given away (shard_sorter_direct()). BROKEN: a name was out of order. */
-enum direct { DIRECT_OFF, DIRECT_ON, DIRECT_BROKEN };
-
 struct shard_sorter {
   uint32_t order;
   bool attributes;
@@ -40,8 +37,8 @@ struct shard_sorter {
 
   pthread_mutex_t mutex; /* of what follows */
   pthread_cond_t changed;
-  pthread_t threads[WORKERS + 1];
-  size_t started, working, scratches;
+  pthread_t threads[WORKERS];
+  size_t started, scratches;
   bool ending;
   struct shard_batch *waiting;    /* batches to be sorted, the oldest first */
   struct shard_batch *free;       /* empty batches */
@@ -61,13 +58,6 @@ struct shard_sorter {
   int fd;             /* an unnamed file with all runs on disk; -1: none yet */
   const char *folder; /* the file's */
   off_t size;         /* the file's */
-
-  enum direct direct;
-  bool keep;
-  shard_run_emit *emit;
-  void *context;
-  struct shard_batch *given; /* batches to be given away, in order of seq */
-  uint64_t next;             /* seq of the next of them */
 };
 
 /* Keep the first error. Under the mutex, or with the threads ended. */
@@ -324,28 +314,6 @@ static void code_batch(struct shard_sorter *s, const struct shard_batch *b) {
   pthread_mutex_unlock(&s->mutex);
 }
 
-/* A user has done with a batch; under the mutex. */
-static void release_batch(struct shard_sorter *s, struct shard_batch *b) {
-  if (--b->users == 0) {
-    shard_batch_clear(b);
-    b->next = s->free;
-    s->free = b;
-    pthread_cond_broadcast(&s->changed);
-  }
-}
-
-/* Queue a batch to be given away; under the mutex. */
-static void queue_direct(struct shard_sorter *s, struct shard_batch *b) {
-  struct shard_batch **at = &s->given;
-  while (*at && (*at)->seq < b->seq) {
-    at = &(*at)->next;
-  }
-  b->next = *at;
-  *at = b;
-  b->users++;
-  pthread_cond_broadcast(&s->changed);
-}
-
 /* A worker: sorts the batches that wait, and makes a run of each. */
 static void *sort_batches(void *context) {
   struct shard_sorter *s = context;
@@ -365,102 +333,27 @@ static void *sort_batches(void *context) {
     pthread_mutex_unlock(&s->mutex);
     if (!failed) {
       shard_batch_turn(b);
-      bool in_order = shard_batch_in_order(b);
-      pthread_mutex_lock(&s->mutex);
-      if (s->direct == DIRECT_ON && in_order) {
-        queue_direct(s, b);
-      } else if (s->direct == DIRECT_ON) {
-        s->direct = DIRECT_BROKEN;
-        pthread_cond_broadcast(&s->changed);
-      }
-      pthread_mutex_unlock(&s->mutex);
-      if (!in_order) {
+      if (!shard_batch_in_order(b)) {
         shard_batch_sort(b, scratch);
       }
       code_batch(s, b);
     }
     pthread_mutex_lock(&s->mutex);
-    release_batch(s, b);
-  }
-  s->working--;
-  pthread_cond_broadcast(&s->changed);
-  pthread_mutex_unlock(&s->mutex);
-  return NULL;
-}
-
-/* Give a batch's names away. 0; 1: a name was out of order; negative errno. */
-static int emit_batch(struct shard_sorter *s, struct shard_batch *b) {
-  int rc = 0;
-  if (!s->keep) {
-    shard_batch_turn(b);
-  }
-  for (uint32_t i = 0; i < b->count && rc == 0; i++) {
-    const struct shard_batch_item *item = &b->items[i];
-    uint64_t ino;
-    uint8_t type;
-    shard_batch_attributes(b, item, &ino, &type);
-    rc = s->emit(s->context, shard_batch_name(b, item), item->length, ino, type);
-  }
-  return rc;
-}
-
-/* The thread that gives names away. */
-static void *emit_batches(void *context) {
-  struct shard_sorter *s = context;
-  pthread_mutex_lock(&s->mutex);
-  for (;;) {
-    bool on = s->direct == DIRECT_ON && s->rc == 0;
-    struct shard_batch *b = s->given;
-    if (b && (b->seq == s->next || !on)) {
-      s->given = b->next;
-      if (on) {
-        pthread_mutex_unlock(&s->mutex);
-        int rc = emit_batch(s, b);
-        pthread_mutex_lock(&s->mutex);
-        s->next++;
-        if (rc > 0) {
-          s->direct = DIRECT_BROKEN;
-        } else if (rc < 0) {
-          fail(s, rc, "");
-        }
-        if (rc > 0 && !s->keep) {
-          fail(s, -ERESTART, "");
-        }
-      }
-      release_batch(s, b);
-    } else if (!b && s->ending && s->working == 0) {
-      break;
-    } else {
-      pthread_cond_wait(&s->changed, &s->mutex);
-    }
+    shard_batch_clear(b);
+    b->next = s->free;
+    s->free = b;
+    pthread_cond_broadcast(&s->changed);
   }
   pthread_mutex_unlock(&s->mutex);
   return NULL;
-}
-
-void shard_sorter_direct(struct shard_sorter *s, shard_run_emit *emit, void *context, bool keep) {
-  s->direct = DIRECT_ON;
-  s->emit = emit;
-  s->context = context;
-  s->keep = keep;
 }
 
 /* Start the threads; under the mutex. If only one worker starts, it does the work alone. */
 static void start_threads(struct shard_sorter *s) {
-  bool workers = s->direct == DIRECT_OFF || s->keep;
-  if (s->direct != DIRECT_OFF) {
-    int rc = pthread_create(&s->threads[s->started], NULL, emit_batches, s);
-    s->started += rc == 0;
-    if (rc != 0) {
-      fail(s, -rc, "cannot start a thread");
-    }
-  }
-  size_t before = s->started;
-  for (int i = 0; workers && i < WORKERS && s->rc == 0; i++) {
+  for (int i = 0; i < WORKERS && s->rc == 0; i++) {
     int rc = pthread_create(&s->threads[s->started], NULL, sort_batches, s);
     s->started += rc == 0;
-    s->working += rc == 0;
-    if (rc != 0 && s->started == before) {
+    if (rc != 0 && s->started == 0) {
       fail(s, -rc, "cannot start a thread");
     }
   }
@@ -499,19 +392,13 @@ static int hand_over_batch(struct shard_feeder *f) {
   }
   s->count += b->count;
   b->seq = s->seq++;
-  if (s->direct != DIRECT_OFF && !s->keep) {
-    b->users = 0;
-    queue_direct(s, b);
-  } else {
-    struct shard_batch **end = &s->waiting;
-    while (*end) {
-      end = &(*end)->next;
-    }
-    b->users = 1;
-    b->next = NULL;
-    *end = b;
-    pthread_cond_broadcast(&s->changed);
+  struct shard_batch **end = &s->waiting;
+  while (*end) {
+    end = &(*end)->next;
   }
+  b->next = NULL;
+  *end = b;
+  pthread_cond_broadcast(&s->changed);
   int rc = s->rc;
   pthread_mutex_unlock(&s->mutex);
   return rc;
@@ -541,11 +428,6 @@ int shard_sorter_end_feed(struct shard_feeder *f) {
 }
 
 uint64_t shard_sorter_count(const struct shard_sorter *s) { return s->count; }
-
-int shard_sorter_direct_end(struct shard_sorter *s) {
-  stop_threads(s);
-  return s->rc ? s->rc : s->direct == DIRECT_ON && s->next == s->seq;
-}
 
 /* ---- merging ---- */
 

@@ -36,18 +36,6 @@ struct shard_sorter *shard_sorter_new(uint32_t order, bool attributes, size_t me
 /* End the threads and free. NULL is allowed. */
 void shard_sorter_free(struct shard_sorter *s);
 
-/*
- * Give names to `emit` at once, from a thread of the sorter, as long as they come in order through
- * one feeder. `emit` returns 0, 1 if the name is out of order (it then gets no more), or a negative
- * errno. keep: the sorter also keeps all names, and merges them if one is out of order. Without
- * keep, feeding then fails by -ERESTART: feed all names to another sorter. Call this before
- * anything is fed.
- */
-void shard_sorter_direct(struct shard_sorter *s, shard_run_emit *emit, void *context, bool keep);
-
-/* All feeders have ended; end the threads. 1 if `emit` got all names, 0 if not; negative errno. */
-int shard_sorter_direct_end(struct shard_sorter *s);
-
 /* What one thread feeds names through; at most four for a sorter. At first only `sorter` is set. */
 struct shard_feeder {
   struct shard_sorter *sorter;

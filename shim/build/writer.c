@@ -515,7 +515,8 @@ static int begin_pending(struct shard_writer *w, const char *name, size_t length
                          ? (uint32_t)SHARD_ORDER_PATH
                          : h->order;
     if (!shard_codec_may_follow(order, w->last, w->last_length, name, length)) {
-      return -EINVAL;
+      bool equal = length == w->last_length && memcmp(name, w->last, length) == 0;
+      return equal ? -EEXIST : -EINVAL;
     }
     shard_codec_shared(w->last, w->last_length, name, length, &prefix, &suffix);
   }

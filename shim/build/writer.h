@@ -23,9 +23,10 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
                       struct shard_writer **out);
 
 /*
- * Append a name to a table of format.h: all names first, then all others. 0. -EINVAL, and the
- * writer goes on, if the name has a NUL or may not follow the name before it in the listing's order
- * (others of order DIRECTORY: in order PATH). -ENAMETOOLONG. Other errors: abort.
+ * Append a name to a table of format.h: all names first, then all others. 0. -EEXIST, and the
+ * writer goes on, if the name is the one before it and the listing's order takes no name twice;
+ * -EINVAL, and it goes on, if the name has a NUL or may not follow the name before it (others of
+ * order DIRECTORY: in order PATH). -ENAMETOOLONG. Other errors: abort.
  */
 enum shard_writer_table { SHARD_WRITER_NAMES, SHARD_WRITER_OTHERS };
 int shard_writer_put(struct shard_writer *w, enum shard_writer_table table, const char *name,

@@ -8,9 +8,11 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 /*
- * Close every descriptor from `first` on: by close_range (Linux 5.9), else by /proc/self/fd, else
- * one number after the other, up to the limit on open files or, if that is lower, to 1048576, the
- * kernel's own default. `without`: how many of these ways are passed over, for tests. errno stays.
+ * Close every descriptor from `first` on: by close_range (Linux 5.9), else one number after the
+ * other, up to the limit on open files or, if that is lower, to 1048576, the kernel's own default.
+ * each: in the latter way, for tests. errno stays.
  */
-void ctl_close_from(int first, unsigned without);
+void ctl_close_from(int first, bool each);

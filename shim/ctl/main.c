@@ -124,7 +124,7 @@ __attribute__((visibility("default"))) const char shard_is_shardctl = 1;
 int main(int argc, char **argv) {
   prctl(PR_SET_NAME, "shardctl"); /* libshard.so runs it by a descriptor, whose number is no name */
   if (argc > 1 && strncmp(argv[1], SHARD_BUILDER_MARK, strlen(SHARD_BUILDER_MARK)) == 0) {
-    ctl_close_from(SHARD_BUILDER_LOCK + 1, 0);
+    ctl_close_from(SHARD_BUILDER_LOCK + 1, false);
     host = (pid_t)strtol(argv[1] + strlen(SHARD_BUILDER_MARK), NULL, 10);
     if (end_with_host() != CTL_DONE) {
       return CTL_FAILED;

@@ -138,18 +138,18 @@ STOP=1 debugged -ex run -ex bt >"$WORK/out"
 verdict "gdb, backtrace" "$(grep -oE '^#.*\b(found \(|main \(|interpose/ftw.c)' "$WORK/out" | grep -oE '[^ (]*[(c]$|[a-z]+ \($' | uniq | tr '\n' ' ' | grep -qx 'found ( .*ftw.c main ( ' || tail -15 "$WORK/out")"
 
 # memcheck: no error and no lost memory in any of the calls that list.
-program dirs
-for mode in readdir64 readdir_r fdopendir rewind seek fork threads; do
+program calls
+for mode in agree fork many; do
   SHARD_DATASET=$D SHARD_RANK=1 SHARD_SIZE=2 SHARD_CACHE_DIR=$C LD_PRELOAD=$LIB timeout 120 valgrind -q --error-exitcode=9 --leak-check=full \
-    --errors-for-leak-kinds=definite --trace-children=no "$WORK/dirs" $mode "$D" >"$WORK/got" 2>"$WORK/err"; got=$?
-  SHARD_DATASET=$D SHARD_RANK=1 SHARD_SIZE=2 SHARD_CACHE_DIR=$C LD_PRELOAD=$LIB "$WORK/dirs" $mode "$D" >"$WORK/want"
+    --errors-for-leak-kinds=definite --trace-children=no "$WORK/calls" $mode "$D" >"$WORK/got" 2>"$WORK/err"; got=$?
+  SHARD_DATASET=$D SHARD_RANK=1 SHARD_SIZE=2 SHARD_CACHE_DIR=$C LD_PRELOAD=$LIB "$WORK/calls" $mode "$D" >"$WORK/want"
   verdict "memcheck, $mode" "$([ $got = 0 ] || echo "status $got"; head -20 "$WORK/err"; cmp "$WORK/want" "$WORK/got")"
 done
 
 # A program with AddressSanitizer, whose runtime must come first: it has wrappers of the same calls.
-gcc -g -w -D_GNU_SOURCE -fsanitize=address -o "$WORK/sanitized" "$ROOT/tests/programs/dirs.c" -pthread
-for mode in readdir64 threads; do
-  ranked 1 "$LIB" "$WORK/dirs" $mode "$D" >"$WORK/want"
+gcc -g -w -D_GNU_SOURCE -fsanitize=address -o "$WORK/sanitized" "$ROOT/tests/programs/calls.c" -pthread
+for mode in agree shared; do
+  ranked 1 "$LIB" "$WORK/calls" $mode "$D" >"$WORK/want"
   ranked 1 "$(gcc -print-file-name=libasan.so):$LIB" "$WORK/sanitized" $mode "$D" >"$WORK/got" 2>&1; same "AddressSanitizer, $mode" "$WORK/want" "$WORK/got"
 done
 

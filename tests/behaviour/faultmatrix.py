@@ -339,7 +339,7 @@ ROWS = []
 # Where else such faults are tested.
 ELSEWHERE = {
     "calls_in_turn": "behaviour/faults (failing_calls, host_calls), behaviour/closed, unit/test_unchecked",
-    "allocations": "behaviour/closed, unit/test_faults",
+    "allocations": "behaviour/closed",
     "descriptors": "behaviour/calls, trees, shardview, invisible; stats (ulimit -n)",
     "signals": "behaviour/faults (killed, elections)",
     "forks": "behaviour/races",

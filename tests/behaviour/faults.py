@@ -10,7 +10,6 @@ file stays as it was.
 SEED, a variable of the environment, repeats a run's random choices; it is printed first.
 """
 
-import concurrent.futures
 import ctypes
 import fcntl
 import glob
@@ -481,31 +480,6 @@ exec {CTL} "$@" """)
         count = len(content(slow + "/started").split())
         check(f"killed while ranks wait: {who}", bad or left
               or ("" if begun and count == 2 else f"{count} builders"))
-    # Random moments, of a walk that takes half a second.
-    slow = wrapped(
-        f'echo $$ >pid.new; mv pid.new pid; FAILING_NAP=8000 LD_PRELOAD={FAILING} exec {CTL} "$@"')
-    bad = []
-    for k in range(6):
-        shutil.rmtree("cache2", ignore_errors=True)
-        if os.path.exists(slow + "/pid"):
-            os.unlink(slow + "/pid")
-        ps = ranks(slow, 3, "cache2")
-        if wait_for(lambda: os.path.exists(slow + "/pid")):
-            builder = int(content(slow + "/pid"))
-            time.sleep(chance.uniform(0, 0.6))
-            try:
-                os.kill(builder, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        else:
-            bad.append("no builder")
-        bad += [
-            f"kill {k}: {e[0]}, {len(e[1])} names, {e[2]}" for e in gather(ps)
-            if e[0] or e[1] != want or e[2]
-        ]
-        left = [f for f in os.listdir("cache2") if ".new." in f or ".tmp." in f]
-        bad += left
-    check("killed at random moments while ranks wait", "; ".join(bad))
 
 
 def host_calls():
@@ -680,55 +654,6 @@ def replaced():
           or ("" if min(reads) > 5 else "few reads"))
 
 
-def damaged():
-    """Every byte and every length of small listings, by ls: what it prints is right as far as it goes."""
-    for kind, names in (("numbered", numbered(70, 9999999)), ("uuids", uuids(9, 5))):
-        want = text("d.txt", names)
-        run(CTL, "index", "d.txt", "-o", "d.listing")
-        good = content("d.listing")
-        bad, seen = [], 0
-        cases = [("a byte more", good + b"\0"), ("twice", good * 2)]
-        for i in range(len(good)):
-            mask = (1, 255, chance.randrange(1, 256))[i % 3]
-            cases.append((f"byte {i} ^ {mask}", good[:i] + bytes([good[i] ^ mask]) + good[i + 1:]))
-        for n in range(0, len(good), 5):
-            cases.append((f"cut to {n}", good[:n]))
-        tried = len(cases)
-
-        def ask(case):
-            name = f"d.bad{threading.get_ident()}"
-            put(name, case[1])
-            return case[0], run(CTL, "ls", "-0", name)
-
-        def ask_all():
-            nonlocal seen
-            with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                for what, (status, out, err) in pool.map(ask, cases):
-                    got = out.split(b"\0")
-                    seen += status == 1
-                    if not (status == 0 and got == want + [b""]
-                            and not err) and not (status == 1 and got[:-1] == want[:len(got) - 1]
-                                                  and got[-1] == b"" and "d.bad" in err):
-                        bad.append(f"{what}: status {status}, {len(got)} names, {err!r}")
-
-        ask_all()
-        # A large one
-        want = text("d.txt",
-                    (uuids(9000, 6) if kind == "uuids" else
-                     [b"d%d/" % (i // 999) + n for i, n in enumerate(numbered(9000, 9999)) if i % 251]))
-        run(CTL, "index", "d.txt", "-o", "d.listing")
-        good, cases = content("d.listing"), []
-        for k in range(150):
-            n = chance.choice((1, 4, 300))
-            at, fro = chance.randrange(len(good) - n), chance.randrange(len(good) - n)
-            cases.append((f"large, {n} bytes at {at}", good[:at] + chance.choice(
-                (chance.randbytes(n), good[fro:fro + n])) + good[at + n:]))
-        tried += len(cases)
-        ask_all()
-        check(f"ls of damaged {kind}: {seen} of {tried} are seen", "; ".join(bad[:5])
-              or ("" if seen > tried / 2 else seen))
-
-
 def other_versions():
     """A listing of another format is said to be that; in the cache it is made anew, without a word."""
     want = names_of("whole.listing")
@@ -822,75 +747,11 @@ def racy():
     check("changes in the same tick", "; ".join(bad[:4]))
 
 
-# ---- two users ----------------------------------------------------------------------------------
-
-
-def two_users():
-    if not IS_ROOT:
-        print("skip two users: needs root")
-        return
-    want = names_of("whole.listing")
-    mount("/dev/shm", "mode=1777")
-    setpriv = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
-
-    def ask(nobody, env):
-        p = subprocess.run((setpriv if nobody else []) + [DATASET, WORK + "/tree", "attributes=1"],
-                           env={
-                               **os.environ,
-                               **env
-                           },
-                           stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE,
-                           timeout=60)
-        return p.returncode, p.stdout.split(b"\0")[:-1], p.stderr.decode()
-
-    ends = [ask(n, {}) for n in (False, True, False, True)]
-    owners = {
-        d: (os.stat("/dev/shm/" + d).st_uid, stat.S_IMODE(os.stat("/dev/shm/" + d).st_mode))
-        for d in os.listdir("/dev/shm")
-    }
-    check("two users, each in a directory of their own",
-          ("" if all(e == (0, want, "") for e in ends) and owners == {
-              "libshard-0": (0, 0o700),
-              f"libshard-{NOBODY}": (NOBODY, 0o700)
-          } else (ends, owners)))
-    for first in (False, True):
-        cache = f"/dev/shm/shared{first:d}"
-        os.mkdir(cache)
-        os.chmod(cache, 0o1777)
-        env = {"SHARD_CACHE_DIR": cache}
-        good = lambda e: e == (0, want, "") or (e[0] == 1 and not e[1] and "SHARD_CACHE_DIR" in e[2])
-        one, two = ask(first, env), ask(not first, env)
-        check(f"a cache of two users, {'nobody' if first else 'root'} first",
-              "" if one == (0, want, "") and good(two) else (one, two))
-        if not first:
-            check("root's listing serves the other", "" if two == (0, want, "") else two)
-        # What the other user changes in it: root's answers stay right.
-        for f in glob.glob(cache + "/*.listing"):
-            if os.stat(f).st_uid == NOBODY:
-                os.truncate(f, 600)
-        again = ask(False, env)
-        check("and root again", "" if good(again) else again)
-    # A listing that another user planted is not taken.
-    cache = "/dev/shm/planted"
-    os.mkdir(cache)
-    os.chmod(cache, 0o1777)
-    env = {"SHARD_CACHE_DIR": cache}
-    ask(False, env)
-    other = os.path.join(WORK, "planted.listing")
-    run(CTL, "index", "tree", "-o", other, "--include", "f000")
-    for f in glob.glob(cache + "/*.listing"):
-        put(f, content(other))
-        os.chown(f, NOBODY, NOBODY)
-    check("planted by another user", "" if good(ask(False, env)) else ask(False, env))
-    run("umount", "/dev/shm")
-
-
 def main():
     print(f"SEED={SEED}")
     parts = [
         failing_calls, full_disk, limits, odd_targets, killed, only_its_own, elections, host_calls,
-        together, timeouts, replaced, damaged, other_versions, changing, racy, two_users
+        together, timeouts, replaced, other_versions, changing, racy
     ]
     chosen = sys.argv[1:]
     try:

@@ -3,7 +3,7 @@
 # Programs that list nothing of a dataset run as if libshard.so were not there.
 . "$(dirname "$0")/lib.bash"
 needs mpirun
-program dirs
+program calls
 cache=$WORK/cache
 export SHARD_CACHE_DIR=$cache
 D=$WORK/data; mkdir -p "$D/sub dir" "$WORK/dataset"
@@ -44,8 +44,8 @@ alike "ls of descriptors" ls /proc/self/fd
 alike "few descriptors" bash -c 'ulimit -n 12; ls; find . | sort'
 alike "very few descriptors" bash -c 'ulimit -n 8; ls; find . | sort'
 alike "no descriptor left" bash -c 'ulimit -n 4; ls; echo $?'
-for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads stack descriptors closed offset fault; do
-  alike "dirs $mode" "$WORK/dirs" $mode .
+for mode in agree fork stack many closed fault; do
+  alike "calls $mode" "$WORK/calls" $mode .
 done
 alike "all closed" bash -c 'ls <&- >&- 2>&-; echo $?'
 alike "stderr closed" bash -c 'ls 2>&-; find . 2>&- | sort'

@@ -8,7 +8,6 @@ export SHARD_CACHE_DIR=$WORK/cache SHARD_TIMEOUT=3
 
 # A thread of a host forks children that sleep, and inherit whatever libshard.so has open.
 program forks
-program late_fork
 sets=
 for k in {01..12}; do mkdir "$WORK/set$k"; touch "$WORK/set$k"/{1..10}; sets+=:$WORK/set$k; done
 for ((round = 1; round <= ROUNDS; round++)); do
@@ -28,7 +27,7 @@ mkdir "$WORK/slow" "$WORK/left"; cp "$LIB" "$WORK/slow"; touch "$WORK/left"/{1..
 printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"
 for ((round = 1; round <= ROUNDS; round++)); do
   rm -rf "$SHARD_CACHE_DIR"
-  SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$WORK/slow/libshard.so "$WORK/late_fork" "$WORK/left" 6 >/dev/null 2>&1 & host=$!
+  SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$WORK/slow/libshard.so "$WORK/forks" late 6 "$WORK/left" >/dev/null 2>&1 & host=$!
   sleep 0.6; kill -9 $host; wait $host 2>/dev/null
   SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB timeout 20 ls "$WORK/left" >"$WORK/out" 2>"$WORK/err"
   verdict "a host that died has left a child" "$([ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out" "$WORK/err")"

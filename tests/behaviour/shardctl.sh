@@ -376,7 +376,6 @@ build musl -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1
 build pie -pie -fPIE
 build no-pie -no-pie
 build stripped -s
-program dirs
 fails "static" 1 "'$R/static': it is statically linked; use" "$R/static"
 fails "static-pie" 1 "statically linked" "$R/static-pie"
 fails "musl" 1 "another libc" "$R/musl"

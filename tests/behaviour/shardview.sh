@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The shard view: over all ranks every file of the dataset once, everything else everywhere.
 . "$(dirname "$0")/lib.bash"
-program dirs
-program late_fork
+program calls
+program forks
 export SHARD_CACHE_DIR=$WORK/cache
 D=$WORK/top/data; mkdir -p "$D"/{a/deep/deeper,b,empty,.hid} "$WORK/top/other"
 touch "$D"/{1,2,3,4}.txt "$D"/a/{1,2,3,4,5,6,7}.jpeg "$D"/a/deep/{x,y}.jpeg "$D"/a/deep/deeper/z \
@@ -121,11 +121,11 @@ DATASET=$D shares "File::Find" "$WORK/rel" 1 perl "$WORK/walk.pl"
 
 # C programs. -U: in the order of the directory, which is that of readdir.
 ls -aU --zero "$D/b" | sort -z | sed -z '/^\.\{1,2\}$/d' >"$WORK/flat"
-for mode in readdir readdir64 readdir_r readdir64_r fdopendir end rewind seek fork threads shared stack descriptors closed offset fault; do
-  shares "dirs $mode" "$WORK/flat" 99 bash -c '"$1" "$2" "$3" >'"$WORK/raw"' || exit; sed -z "/^\.\{1,2\}$/d" '"$WORK/raw" - "$WORK/dirs" $mode "$D/b"
+for mode in agree fork shared stack many closed fault; do
+  shares "calls $mode" "$WORK/flat" 99 bash -c '"$1" "$2" "$3" >'"$WORK/raw"' || exit; sed -z "/^\.\{1,2\}$/d" '"$WORK/raw" - "$WORK/calls" $mode "$D/b"
 done
 mkdir "$WORK/many"; (cd "$WORK/many"; seq -f file_%05g 3000 | xargs touch; ls --zero | sort -z >"$WORK/flat")
-DATASET=$WORK/many shares "two threads on one stream" "$WORK/flat" 1 bash -c '"$1" shared "$2" >'"$WORK/raw"' || exit; sed -z "/^\.\{1,2\}$/d" '"$WORK/raw" - "$WORK/dirs" "$WORK/many"
+DATASET=$WORK/many shares "two threads on one stream" "$WORK/flat" 1 bash -c '"$1" shared "$2" >'"$WORK/raw"' || exit; sed -z "/^\.\{1,2\}$/d" '"$WORK/raw" - "$WORK/calls" "$WORK/many"
 DATASET=$WORK/many shares "many streams" "$WORK/flat" 1 bash -c 'ulimit -n 16; ls --zero "$1"' - "$WORK/many"
 
 # Deleting under the view fails, and what was hidden stays.
@@ -157,7 +157,7 @@ verdict "no leftovers" "$(ls "$SHARD_CACHE_DIR" | grep -E '\.new|\.tmp')"
 mkdir "$WORK/slow" "$WORK/forked"; cp "$LIB" "$WORK/slow"; touch "$WORK/forked"/{1,2,3}
 printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"
 SHARD_CACHE_DIR=$WORK/cache3 SHARD_DATASET=$WORK/forked SHARD_RANK=0 SHARD_SIZE=1 \
-  LD_PRELOAD=$WORK/slow/libshard.so timeout 30 "$WORK/late_fork" "$WORK/forked" 12 >/dev/null
+  LD_PRELOAD=$WORK/slow/libshard.so timeout 30 "$WORK/forks" late 12 "$WORK/forked" >/dev/null
 touch "$WORK/forked/4"
 out=$(SHARD_CACHE_DIR=$WORK/cache3 SHARD_TIMEOUT=4 DATASET=$WORK/forked view 0 1 range ls "$WORK/forked" 2>&1)
 verdict "a child forked meanwhile holds no lock" "$([ "$out" = $'1\n2\n3\n4' ] || shown echo "$out")"

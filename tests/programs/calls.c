@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -456,12 +457,196 @@ static void mode_agree(void) {
   struct list l;
   agree(&l);
   print(&l);
+  drop(&l);
 }
 
 static void mode_list(void) {
   struct list l = {0};
   list_fd(SYSCALL64, 1000, &l);
   print(&l);
+}
+
+static void read_child(pid_t pid) {
+  int status;
+  if (waitpid(pid, &status, 0) != pid || status != 0) {
+    die("child: status %d", status);
+  }
+}
+
+/* ---- streams in odd circumstances ------------------------------------------------------------
+ */
+
+/* A child goes on with the parent's stream, and opens one of its own. */
+static void mode_fork(void) {
+  struct list mine = {0}, rest = {0}, own = {0};
+  DIR *d = opendir_it();
+  for (int k = 0; k < 2; k++) {
+    struct dirent *e = readdir(d);
+    if (e) {
+      add(&mine, e->d_name, e->d_ino, e->d_type, e->d_off);
+    }
+  }
+  int ends[2];
+  size_t n;
+  if (pipe(ends) != 0) {
+    die("pipe");
+  }
+  fflush(stdout);
+  pid_t pid = fork();
+  if (pid == 0) {
+    read_dir(d, &mine);
+    closedir(d);
+    d = opendir_it();
+    read_dir(d, &own);
+    must_equal(&own, &mine, true, "child");
+    _exit(write(ends[1], &mine.n, sizeof(mine.n)) != sizeof(mine.n));
+  }
+  read_child(pid);
+  if (read(ends[0], &n, sizeof(n)) != sizeof(n)) {
+    die("pipe");
+  }
+  read_dir(d, &rest);
+  closedir(d);
+  /* The kernel's position is shared with the child: what libc had read ahead is ours still. */
+  if (mine.n + rest.n > n) {
+    die("the child saw %zu names, the parent %zu", n, mine.n + rest.n);
+  }
+  d = opendir_it();
+  read_dir(d, &own);
+  closedir(d);
+  print(&own);
+  drop(&mine);
+  drop(&rest);
+  drop(&own);
+}
+
+static DIR *common;
+
+static void *sharer(void *arg) {
+  struct dirent entry, *e;
+  while (readdir_r(common, &entry, &e) == 0 && e) {
+    add(arg, e->d_name, e->d_ino, e->d_type, e->d_off);
+  }
+  return NULL;
+}
+
+/* Two threads on one stream, as readdir_r allows: together they see every name once. */
+static void mode_shared(void) {
+  pthread_t t[2];
+  struct list lists[2] = {{0}};
+  common = opendir_it();
+  for (int i = 0; i < 2; i++) {
+    pthread_create(&t[i], NULL, sharer, &lists[i]);
+  }
+  for (int i = 0; i < 2; i++) {
+    pthread_join(t[i], NULL);
+    print(&lists[i]);
+    drop(&lists[i]);
+  }
+  closedir(common);
+}
+
+static void *streamer(void *unused) {
+  struct list l = {0};
+  DIR *d = opendir_it();
+  read_dir(d, &l);
+  closedir(d);
+  print(&l);
+  drop(&l);
+  return unused;
+}
+
+/* In a thread of little stack. */
+static void mode_stack(void) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN);
+  pthread_t t;
+  if (pthread_create(&t, &attributes, streamer, NULL) != 0) {
+    die("pthread_create");
+  }
+  pthread_join(t, NULL);
+}
+
+/* Open and close many times, many at once: no descriptor stays. */
+static void mode_many(void) {
+  enum { MANY = 600 }; /* more than a table of streams holds */
+  int before = descriptors();
+  struct list first = {0};
+  DIR *many[MANY];
+  for (int k = 0; k < 100; k++) {
+    closedir(opendir_it());
+  }
+  for (int k = 0; k < MANY; k++) {
+    many[k] = opendir_it();
+  }
+  for (int k = 0; k < MANY; k++) {
+    struct list l = {0};
+    read_dir(many[k], k ? &l : &first);
+    closedir(many[k]);
+    if (k) {
+      must_equal(&first, &l, true, "one of many");
+    }
+    drop(&l);
+  }
+  if (descriptors() != before) {
+    die("%d descriptors, not %d", descriptors(), before);
+  }
+  print(&first);
+  drop(&first);
+}
+
+/* With 0, 1 and 2 closed; the result goes to a descriptor opened after. */
+static void mode_closed(void) {
+  int out = fcntl(1, F_DUPFD_CLOEXEC, 50), before = descriptors();
+  close(0);
+  close(1);
+  close(2);
+  DIR *d = opendir(path);
+  if (!d || dirfd(d) != 0) {
+    _exit(d ? 3 : 1);
+  }
+  struct dirent *e;
+  while ((e = readdir(d))) {
+    if (!dot(e->d_name) && write(out, e->d_name, strlen(e->d_name) + 1) < 0) {
+      _exit(4);
+    }
+  }
+  closedir(d);
+  _exit(descriptors() == before - 3 ? 0 : 5);
+}
+
+/* A copy of a descriptor at the end, and buffers that are none. */
+static void mode_fault(void) {
+  DIR *d = opendir_it();
+  struct list l = {0}, again = {0};
+  read_dir(d, &l);
+  DIR *copy = fdopendir(dup(dirfd(d)));
+  if (!copy || readdir(copy)) {
+    die("a copy of a descriptor at the end gave a name");
+  }
+  closedir(copy);
+  if (lseek(dirfd(d), 0, SEEK_SET) != 0) {
+    die("lseek: %s", strerror(errno));
+  }
+  void *const bad[] = {NULL, (void *)8};
+  for (int k = 0; k < 2; k++) {
+    errno = 0;
+    if (getdents64(dirfd(d), bad[k], 4096) != -1 || errno != EFAULT) {
+      die("a bad buffer: errno %d", errno);
+    }
+  }
+  read_dir(d, &again); /* a stream follows its descriptor */
+  must_equal(&l, &again, true, "after lseek");
+  int fd = open_it();
+  closedir(d);
+  d = fdopendir(fd);
+  if (!d || dirfd(d) != fd || closedir(d) != 0 || fcntl(fd, F_GETFD) >= 0) {
+    die("fdopendir: another descriptor, or closedir left it open");
+  }
+  print(&l);
+  drop(&l);
+  drop(&again);
 }
 
 /* ---- descriptors that came in other ways ------------------------------------------------------
@@ -472,13 +657,6 @@ static void mode_fd(void) {
   struct list l = {0};
   read_fd(GETDENTS64, atoi(path), 1000, &l);
   print(&l);
-}
-
-static void read_child(pid_t pid) {
-  int status;
-  if (waitpid(pid, &status, 0) != pid || status != 0) {
-    die("child: status %d", status);
-  }
 }
 
 /* A few entries. */
@@ -1174,6 +1352,8 @@ static const struct {
     {"rewinding", mode_rewinding}, {"spawning", mode_spawning}, {"first", mode_first},
     {"cancelled", mode_cancelled}, {"change", mode_change},     {"passes", mode_passes},
     {"deep", mode_deep},           {"walk", mode_walk},         {"chdir", mode_chdir},
+    {"fork", mode_fork},           {"shared", mode_shared},     {"stack", mode_stack},
+    {"many", mode_many},           {"closed", mode_closed},     {"fault", mode_fault},
 };
 
 int main(int argc, char **argv) {

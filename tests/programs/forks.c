@@ -6,6 +6,10 @@
  *
  * forks shared DIRECTORY: a thread reads one stream again and again; each of 200 children reads it,
  * too.
+ *
+ * forks late SECONDS DIRECTORY: the child is forked while the directory's listing is built, and
+ * lives on for so long: what it has inherited must keep nobody waiting. Prints how many names the
+ * parent saw.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -89,9 +93,32 @@ static int share(const char *path) {
   return 0;
 }
 
+static void *fork_late(void *seconds) {
+  usleep(300000); /* the builder is at work by now */
+  if (fork() == 0) {
+    close(1);
+    close(2);
+    sleep((unsigned)atoi(seconds));
+    _exit(0);
+  }
+  return NULL;
+}
+
+static int list_meanwhile(char *seconds, const char *path) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, fork_late, seconds);
+  long names = read_all(path);
+  pthread_join(thread, NULL);
+  printf("%ld\n", names);
+  return names < 0;
+}
+
 int main(int argc, char **argv) {
   if (argc == 3 && strcmp(argv[1], "shared") == 0) {
     return share(argv[2]);
+  }
+  if (argc == 4 && strcmp(argv[1], "late") == 0) {
+    return list_meanwhile(argv[2], argv[3]);
   }
   long interval = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
   for (int i = 2; i < argc; i++) {

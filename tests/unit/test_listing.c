@@ -454,7 +454,7 @@ static void refuses_disorder(void **state) {
   assert_int_equal(shard_writer_open(file, 0, false, &w), 0);
   assert_int_equal(put(w, "b", 1), 0);
   assert_int_equal(put(w, "a", 1), -EINVAL);
-  assert_int_equal(put(w, "b", 1), -EINVAL);
+  assert_int_equal(put(w, "b", 1), -EEXIST);
   assert_int_equal(put(w, "", 0), -ENAMETOOLONG);
   assert_int_equal(put(w, big, SHARD_NAME_MAX), -ENAMETOOLONG);
   assert_int_equal(put(w, "b\x01", 2), 0);
@@ -474,6 +474,32 @@ static void refuses_disorder(void **state) {
   assert_int_equal(files_in_dir(), 0);
 }
 
+/* In the order of a manifest, with what comes more often: by position, not by name. */
+static void order_kept(void **state) {
+  (void)state;
+  static const char *const few[] = {"b", "a", "b", "b", "c/d", "a"};
+  struct names s = {0};
+  char digest[65], buf[8];
+  uint64_t bytes;
+  struct shard_listing *l;
+  for (size_t i = 0; i < 1000; i++) {
+    names_add(&s, few[i % COUNT(few)], strlen(few[i % COUNT(few)]));
+  }
+  assert_int_equal(names_write_as(&s, SHARD_ORDER_KEEP, false, file, digest, &bytes), 0);
+  assert_int_equal(shard_listing_open(file, &l), 0);
+  check_cursor(&s, l);
+  for (size_t i = 0; i < s.count; i++) {
+    assert_int_equal(shard_listing_name(l, i, buf, sizeof(buf)), strlen(s.v[i]));
+    assert_string_equal(buf, s.v[i]);
+  }
+  for (size_t k = 0; k < 3; k++) {
+    assert_int_equal(shard_listing_find(l, ((const char *[]){"a", "not there", ""})[k]), -ENOTSUP);
+  }
+  shard_listing_close(l);
+  names_free(&s);
+  unlink(file);
+}
+
 static void open_errors(void **state) {
   (void)state;
   struct shard_listing *l;
@@ -482,8 +508,14 @@ static void open_errors(void **state) {
   assert_int_equal(shard_listing_open(dir, &l), -EISDIR);
   assert_int_equal(shard_listing_open("/dev/null", &l), -EBADMSG);
   assert_int_equal(shard_listing_open("/etc/passwd", &l), -EBADMSG);
+  assert_int_equal(shard_listing_open("/dev/zero", &l), -EBADMSG);
+  assert_int_equal(shard_listing_open("/dev/null/x", &l), -ENOTDIR);
+  assert_int_equal(shard_listing_open("", &l), -ENOENT);
   assert_int_equal(mkfifo(file, 0600), 0); /* does not wait for a writer */
   assert_int_equal(shard_listing_open(file, &l), -EBADMSG);
+  unlink(file);
+  assert_int_equal(symlink("a.listing", file), 0); /* to itself */
+  assert_int_equal(shard_listing_open(file, &l), -ELOOP);
   unlink(file);
   shard_listing_close(NULL);
   struct shard_writer *w;
@@ -555,6 +587,7 @@ int main(void) {
       cmocka_unit_test(utf8),
       cmocka_unit_test(same_basename),
       cmocka_unit_test(refuses_disorder),
+      cmocka_unit_test(order_kept),
       cmocka_unit_test(open_errors),
       cmocka_unit_test(full),
       cmocka_unit_test(replaced_while_open),

@@ -255,8 +255,13 @@ static void shares(void **state) {
               assert_true(i < n && shard_share_owns(&s, i));
               owners[i]++;
             }
+            shard_range(n, rank, sizes[z], &begin, &end);
             for (uint64_t i = 0; i < n; i++) {
-              own += shard_share_owns(&s, i);
+              bool owned = shard_share_owns(&s, i);
+              own += owned;
+              assert_true(keys[k] != 0 ||
+                          owned == (strategy == SHARD_STRATEGY_RANGE ? begin <= i && i < end
+                                                                     : i % sizes[z] == rank));
             }
             assert_int_equal(own, listed);
             least = own < least ? own : least;
@@ -270,6 +275,41 @@ static void shares(void **state) {
       }
     }
   }
+}
+
+/* Ranges follow each other without a gap, and differ by one at most. */
+static void ranges(void **state) {
+  (void)state;
+  static const uint64_t large[] = {1u << 20, 999999937, (uint64_t)1 << 32, ((uint64_t)1 << 40) - 1,
+                                   (uint64_t)1 << 40};
+  struct shard_share s;
+  uint64_t begin, end;
+  for (uint32_t size = 1; size <= 17; size++) {
+    for (uint64_t k = 0; k < 200 + COUNT(large); k++) {
+      uint64_t n = k < 200 ? k : large[k - 200], expected = 0;
+      for (uint32_t rank = 0; rank < size; rank++) {
+        shard_range(n, rank, size, &begin, &end);
+        assert_int_equal(begin, expected);
+        assert_in_range(end - begin, n / size, n / size + (n % size != 0));
+        expected = end;
+        shard_share_init(&s, SHARD_STRATEGY_RANGE, rank, size, n, 0);
+        assert_true(begin == end || (shard_share_owns(&s, begin) && shard_share_owns(&s, end - 1)));
+      }
+      assert_int_equal(expected, n);
+    }
+  }
+  /* The most ranks there can be; and fewer files than ranks. */
+  uint32_t size = 0x7fffffff, ranks[] = {0, 1, size / 2, size - 2, size - 1};
+  uint64_t n = (uint64_t)1 << 40;
+  for (size_t k = 0; k < COUNT(ranks); k++) {
+    shard_range(n, ranks[k], size, &begin, &end);
+    shard_share_init(&s, SHARD_STRATEGY_RANGE, ranks[k], size, n, 0);
+    assert_in_range(end - begin, n / size, n / size + 1);
+    assert_true(shard_share_owns(&s, begin) && shard_share_owns(&s, end - 1));
+  }
+  assert_int_equal(end, n);
+  shard_range(3, 5, size, &begin, &end);
+  assert_int_equal(begin, end);
 }
 
 static void shares_large(void **state) {
@@ -338,7 +378,7 @@ int main(void) {
       cmocka_unit_test(bijection), cmocka_unit_test(large),     cmocka_unit_test(uniform),
       cmocka_unit_test(orders),    cmocka_unit_test(scatters),  cmocka_unit_test(shuffle_keys),
       cmocka_unit_test(xxh64),     cmocka_unit_test(shares),    cmocka_unit_test(shares_large),
-      cmocka_unit_test(hashed),    cmocka_unit_test(of_epochs),
+      cmocka_unit_test(hashed),    cmocka_unit_test(of_epochs), cmocka_unit_test(ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

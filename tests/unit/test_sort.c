@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sorter against qsort(3): any names, all orders, in memory and through runs on disk; that it
- * is stable; and names that are given away as they come.
+ * The sorter against qsort(3): any names, all orders, in memory and through runs on disk; and that
+ * it is stable.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -158,86 +158,6 @@ static void on_disk(void **state) {
   }
 }
 
-/* What is given away as it comes, and where it breaks. */
-struct direct {
-  size_t count, refused_at;
-  char last[64];
-};
-
-static int on_direct(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
-  struct direct *d = context;
-  (void)ino, (void)type;
-  assert_true(length < sizeof(d->last));
-  if (d->count == d->refused_at) {
-    return -ENOSPC;
-  }
-  if (d->count > 0 && strncmp(name, d->last, length + 1) <= 0) {
-    return 1;
-  }
-  memcpy(d->last, name, length + 1);
-  d->count++;
-  return 0;
-}
-
-static int count_in_order(void *context, const char *name, size_t length, uint64_t ino,
-                          uint8_t type) {
-  int rc = on_direct(context, name, length, ino, type);
-  assert_int_equal(rc, 0);
-  return rc;
-}
-
-/* n names in order, but for number `broken`, which comes first in the order. */
-static void check_direct(size_t n, size_t broken, size_t refused_at, bool keep, size_t memory) {
-  static const char *const folders[] = {"/var/tmp", NULL};
-  struct direct d = {.refused_at = refused_at}, merged = {.refused_at = SIZE_MAX};
-  struct shard_sorter *s = shard_sorter_new(0, false, memory, folders);
-  assert_non_null(s);
-  struct shard_feeder f = {s, NULL};
-  shard_sorter_direct(s, on_direct, &d, keep);
-  int rc = 0;
-  for (size_t i = 0; i < n && rc == 0; i++) {
-    char name[64];
-    int length = sprintf(name, "%s%010zu-some-name", i == broken ? "" : "f", i);
-    rc = shard_sorter_feed(&f, name, (size_t)length, 0, 0);
-  }
-  rc = rc ? rc : shard_sorter_end_feed(&f);
-  int ended = shard_sorter_direct_end(s);
-  rc = rc ? rc : ended < 0 ? ended : 0;
-  if (refused_at < n) {
-    assert_int_equal(rc, -ENOSPC);
-  } else if (broken >= n || broken == 0) {
-    assert_int_equal(rc, 0);
-    assert_int_equal(ended, 1);
-    assert_int_equal(d.count, n);
-  } else {
-    assert_int_equal(rc, keep ? 0 : -ERESTART);
-    assert_true(ended <= 0);
-  }
-  if (rc == 0 && keep) {
-    assert_int_equal(shard_sorter_merge(s, count_in_order, &merged), 0);
-    assert_int_equal(merged.count, n);
-  }
-  shard_sorter_free(s);
-}
-
-static void given_away(void **state) {
-  (void)state;
-  static const size_t n = 20000, never = SIZE_MAX;
-  for (int keep = 0; keep < 2; keep++) {
-    for (size_t memory = (size_t)1 << 20; memory <= (size_t)64 << 20; memory *= 64) {
-      check_direct(0, never, never, keep, memory);
-      check_direct(1, never, never, keep, memory);
-      check_direct(n, never, never, keep, memory);
-      check_direct(n, never, 0, keep, memory);
-      check_direct(n, never, n - 1, keep, memory);
-      for (size_t broken = 0; broken < n; broken = broken * 3 + 1) {
-        check_direct(n, broken, never, keep, memory);
-      }
-      check_direct(n, n - 1, never, keep, memory);
-    }
-  }
-}
-
 static int refuse(void *context, const char *name, size_t length, uint64_t ino, uint8_t type) {
   (void)name, (void)length, (void)ino, (void)type;
   return --*(int *)context > 0 ? 0 : -ENOSPC;
@@ -292,8 +212,10 @@ static void no_folder(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(in_memory), cmocka_unit_test(on_disk),   cmocka_unit_test(given_away),
-      cmocka_unit_test(given_up),  cmocka_unit_test(no_folder),
+      cmocka_unit_test(in_memory),
+      cmocka_unit_test(on_disk),
+      cmocka_unit_test(given_up),
+      cmocka_unit_test(no_folder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

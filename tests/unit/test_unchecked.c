@@ -811,6 +811,7 @@ static void files(void **state) {
                                old + (1ULL << 62),
                                old + (1ULL << 63),
                                old + UINT64_MAX / 12 + 1,
+                               old + UINT64_MAX / 32 + 1,
                                UINT64_MAX / 12,
                                UINT64_MAX / 32,
                                UINT64_MAX,
@@ -843,6 +844,8 @@ static void files(void **state) {
           ask_table(&l->names, &s.names);
           ask_table(&l->others, &s.others);
         }
+        int whole = shard_listing_verify(l);
+        assert_true(whole == 0 || is_error(whole));
         shard_listing_close(l);
       }
     }

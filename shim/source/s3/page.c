@@ -2,6 +2,8 @@
 /*
  * page.c - elements are known by their local names, since servers differ in the namespace.
  *
+ * Pieces are only gathered while they arrive: a page is small, and is read once it is whole.
+ *
  * Keys are percent-encoded (encoding-type=url), so that any byte can stand in XML. The rest of the
  * reply is not: radosgw repeats start-after and token as they are, with control characters that XML
  * does not allow, not even as references (&#x1;).
@@ -26,9 +28,7 @@
 enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING, CODE, MESSAGE, REGION, ENDPOINT };
 
 #define DEL '\x7f'
-
-/* The mark that comes next. */
-enum { BEFORE_ENTRY, BEFORE_KEY_END, BEFORE_ENTRY_END, STATES };
+#define PIECE ((size_t)16 << 10)
 
 __attribute__((format(printf, 2, 3))) static int fail(struct shard_s3_page *page,
                                                       const char *format, ...) {
@@ -94,22 +94,23 @@ static void on_start(void *context, const char *name, const char **attributes) {
   XML_SetCharacterDataHandler(p->parser, p->field ? on_text : NULL);
 }
 
-/* Make room for another key. */
-static char *reserve_key(struct shard_s3_page *p, size_t size) {
-  char *keys = shard_grow(p->keys, p->used, size, &p->room, 1);
+/* false: no memory. */
+static bool add_key(struct shard_s3_page *p, const char *key, uint32_t n) {
+  char *keys = shard_grow(p->keys, p->used, sizeof(n) + n, &p->room, 1);
   if (!keys) {
-    stop_parser(p, "out of memory");
-    return NULL;
+    return false;
   }
   p->keys = keys;
-  char *at = p->keys + p->used;
-  p->used += size;
-  return at;
+  memcpy(keys + p->used, &n, sizeof(n));
+  memcpy(keys + p->used + sizeof(n), key, n);
+  p->used += sizeof(n) + n;
+  p->count++;
+  return true;
 }
 
 /*
- * Undo parse_mask() in the element's text. true: the text had a character that XML does not allow;
- * or nobody can tell, for in a CDATA section "&#127;" stands for itself.
+ * Undo parse_masked() in the element's text. true: the text had a character that XML does not
+ * allow; or nobody can tell, for in a CDATA section "&#127;" stands for itself.
  */
 static bool unmask(struct shard_s3_page *p) {
   const char *from = p->text_used > 0 ? memchr(p->text, DEL, p->text_used) : NULL;
@@ -134,7 +135,6 @@ static bool unmask(struct shard_s3_page *p) {
 static void end_field(struct shard_s3_page *p) {
   bool masked = unmask(p);
   uint32_t n = (uint32_t)p->text_used;
-  char *to;
   switch (p->field) {
   case KEY:
     if (n == 0 || p->has_key) {
@@ -143,11 +143,8 @@ static void end_field(struct shard_s3_page *p) {
     }
     p->has_key = true;
     p->key_masked = p->key_masked || masked;
-    to = reserve_key(p, sizeof(n) + n);
-    if (to) {
-      memcpy(to, &n, sizeof(n));
-      memcpy(to + sizeof(n), p->text, n);
-      p->count++;
+    if (!add_key(p, p->text, n)) {
+      stop_parser(p, "out of memory");
     }
     return;
   case IS_TRUNCATED:
@@ -270,314 +267,183 @@ int shard_s3_page_begin(struct shard_s3_page *p) {
   XML_SetStartDoctypeDeclHandler(p->parser, on_doctype);
   free(p->token);
   p->token = NULL;
-  p->used = p->text_used = p->received = p->held_used = 0;
+  p->used = p->text_used = p->received = 0;
   p->count = 0;
-  p->state = BEFORE_ENTRY;
-  p->matched = p->gathered_used = 0;
   p->depth = 0;
   p->field = NOTHING;
   p->truncated = p->said_truncated = p->encoded = p->literal = p->token_masked = p->key_masked =
-      p->in_contents = p->has_key = p->ended = p->adjacent = p->direct = false;
+      p->in_contents = p->has_key = p->ended = false;
   p->parsed = p->entry_end = 0;
   p->why[0] = 0;
   return 0;
 }
 
-/* A byte that XML does not allow. */
-static bool is_control(char c) {
-  return (unsigned char)c < 0x20 && c != '\t' && c != '\n' && c != '\r';
-}
-
-/* How many bytes at the beginning need no mask. The compiler makes vectors of the strides. */
-static size_t before_mask(const char *data, size_t size) {
-  enum { STRIDE = 64 };
-  size_t n = 0;
-  for (; n + STRIDE <= size; n += STRIDE) {
-    unsigned char found = 0;
-    for (size_t i = 0; i < STRIDE; i++) {
-      unsigned char c = (unsigned char)data[n + i];
-      found |= (unsigned char)((c < 0x20) | (c == DEL));
-    }
-    if (found) {
-      break;
-    }
-  }
-  while (n < size && !is_control(data[n]) && data[n] != DEL) {
-    n++;
-  }
-  return n;
-}
-
+/* In pieces, for the parser copies what it cannot read at once. */
 static int parse_bytes(struct shard_s3_page *p, const char *data, size_t size) {
-  p->parsed += (long)size;
   parsing = p;
-  if (XML_Parse(p->parser, data, (int)size, XML_FALSE) == XML_STATUS_OK) {
-    return 0;
+  for (size_t n; size > 0; data += n, size -= n) {
+    n = size < PIECE ? size : PIECE;
+    p->parsed += (long)n;
+    if (XML_Parse(p->parser, data, (int)n, XML_FALSE) != XML_STATUS_OK) {
+      enum XML_Error why = XML_GetErrorCode(p->parser);
+      return p->refused ? fail(p, "the reply takes too much memory: no listing has such elements")
+             : why == XML_ERROR_NO_MEMORY
+                 ? -ENOMEM
+                 : fail(p, "the reply is not well-formed XML: %s", XML_ErrorString(why));
+    }
   }
-  enum XML_Error why = XML_GetErrorCode(p->parser);
-  return p->refused ? fail(p, "the reply takes too much memory: no listing has such elements")
-         : why == XML_ERROR_NO_MEMORY
-             ? -ENOMEM
-             : fail(p, "the reply is not well-formed XML: %s", XML_ErrorString(why));
+  return 0;
 }
 
-/* Give the parser the mask of a character that XML does not allow, or of a DEL: see unmask(). */
-static int parse_mask(struct shard_s3_page *p, unsigned long c) {
-  const char text[] = {DEL, c == DEL ? DEL : '?'};
-  return parse_bytes(p, text, sizeof(text));
-}
-
-/* The character that "&#...;" stands for. */
-static unsigned long read_reference(const char *text) {
-  bool hexadecimal = text[2] == 'x';
-  return strtoul(text + (hexadecimal ? 3 : 2), NULL, hexadecimal ? 16 : 10);
-}
+/* ---- masks ------------------------------------------------------------------------------------
+ */
 
 static bool needs_mask(unsigned long c) {
   return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == DEL || c == 0xfffe ||
          c == 0xffff;
 }
 
-/* ---- what is held -----------------------------------------------------------------------------
- *
- * "&#...;" and the three bytes of U+FFFE and U+FFFF may need a mask. What may become one of them is
- * held until the next byte decides.
+/*
+ * The character that begins there: as it is, or by a reference "&#...;". Returns its bytes if it
+ * needs a mask, else 0.
  */
-
-#define UTF8_FIRST '\xef' /* of U+FFFE and U+FFFF, */
-#define UTF8_SECOND '\xbf'
-
-/* Whether the third byte makes it U+FFFE or U+FFFF. */
-static bool is_third(char c) { return c == '\xbe' || c == '\xbf'; }
-
-/* Whether a byte goes on with what is held. */
-static bool goes_on(const struct shard_s3_page *p, char c) {
-  if (p->held[0] == UTF8_FIRST) {
-    return p->held_used == 1 ? c == UTF8_SECOND : is_third(c);
+static size_t read_strange(const char *data, size_t size, unsigned long *c) {
+  char reference[16] = "";
+  *c = (unsigned char)*data;
+  if (*data == '\xef' && size >= 3 && data[1] == '\xbf') { /* U+FFFE, U+FFFF */
+    *c = 0xff40UL + (unsigned char)data[2];
+    return needs_mask(*c) ? 3 : 0;
   }
-  return p->held_used + 2 < sizeof(p->held) && !is_control(c) && c != '<' && c != '&' &&
-         (p->held_used > 1 || c == '#');
+  if (*data != '&') {
+    return needs_mask(*c);
+  }
+  size_t most = size < sizeof(reference) - 1 ? size : sizeof(reference) - 1;
+  const char *end = memchr(data, ';', most);
+  size_t n = end ? (size_t)(end - data) + 1 : 0;
+  if (n < 3 || data[1] != '#') {
+    return 0;
+  }
+  memcpy(reference, data, n);
+  bool hexadecimal = reference[2] == 'x';
+  *c = strtoul(reference + (hexadecimal ? 3 : 2), NULL, hexadecimal ? 16 : 10);
+  return needs_mask(*c) && strspn(reference + 2, "x0123456789abcdefABCDEF") == n - 3 ? n : 0;
 }
 
-/* Give the parser what is held, as it is or masked. */
-static int release(struct shard_s3_page *p) {
-  size_t n = p->held_used;
-  p->held[n] = 0;
-  p->held_used = 0;
-  if (p->held[0] == UTF8_FIRST) {
-    return n == 3 ? parse_mask(p, '?') : parse_bytes(p, p->held, n);
-  }
-  bool whole = n > 2 && p->held[n - 1] == ';';
-  unsigned long named = whole ? read_reference(p->held) : '?';
-  return needs_mask(named) ? parse_mask(p, named) : parse_bytes(p, p->held, n);
+/* Whether read_strange() is to look at what begins with this byte. */
+static inline unsigned char is_suspect(unsigned char c) {
+  return (unsigned char)((c < 0x20) | (c == DEL) | (c == '&') | (c == 0xef));
 }
 
-/* Go on with what is held. *used: the bytes of data that belong to it. */
-static int finish_held(struct shard_s3_page *p, const char *data, size_t size, size_t *used) {
-  for (*used = 0; *used < size; ++*used) {
-    if (!goes_on(p, data[*used])) {
-      return release(p);
+/* How many bytes come before the first that is suspect. The compiler makes vectors of the strides.
+ */
+static size_t before_suspect(const char *data, size_t size) {
+  enum { STRIDE = 64 };
+  size_t n = 0;
+  for (unsigned char found = 0; n + STRIDE <= size; n += STRIDE) {
+    for (size_t i = 0; i < STRIDE; i++) {
+      found |= is_suspect((unsigned char)data[n + i]);
     }
-    p->held[p->held_used++] = data[*used];
-    if (data[*used] == ';' || (p->held[0] == UTF8_FIRST && p->held_used == 3)) {
-      ++*used;
-      return release(p);
-    }
-  }
-  return 0;
-}
-
-/* How many bytes come before the first that must be held. */
-static size_t before_held(const char *data, size_t size) {
-  for (const char *at = data; (at = memchr(at, '&', size - (size_t)(at - data))) != NULL; at++) {
-    if (at + 1 == data + size || at[1] == '#') {
-      size = (size_t)(at - data);
+    if (found) {
       break;
     }
   }
-  for (const char *at = data; (at = memchr(at, UTF8_FIRST, size - (size_t)(at - data))); at++) {
-    size_t left = size - (size_t)(at - data);
-    if (left == 1 || (at[1] == UTF8_SECOND && (left == 2 || is_third(at[2])))) {
-      return size - left;
-    }
+  while (n < size && !is_suspect((unsigned char)data[n])) {
+    n++;
   }
-  return size;
+  return n;
 }
 
-/* Parse a piece, with masks in place of what needs them. */
-static int feed_masked(struct shard_s3_page *p, const char *data, size_t size) {
-  for (size_t at = 0; at < size;) {
-    size_t n;
-    int rc;
-    if (p->held_used > 0) {
-      rc = finish_held(p, data + at, size - at, &n);
-    } else {
-      size_t run = before_mask(data + at, size - at);
-      n = before_held(data + at, run);
-      rc = n > 0 ? parse_bytes(p, data + at, n) : 0;
-      if (rc == 0 && n < run) {
-        p->held[0] = data[at + n];
-        p->held_used = 1;
-        n++;
-      } else if (rc == 0 && at + n < size) {
-        rc = parse_mask(p, (unsigned char)data[at + n]);
-        n++;
-      }
-    }
-    if (rc != 0) {
-      return rc;
-    }
-    at += n;
-  }
-  return 0;
-}
-
-/* ---- what is left out --------------------------------------------------------------------------
- *
- * Only the key of an entry is wanted. Dates, sizes and hashes are three quarters of a page, and
- * would cost most of the parser's time. So it does not get what stands between </Key> and
- * </Contents>. Elements with a prefix (<s3:Key>) do not match the marks: it then gets all.
- */
-
-static const struct {
-  const char *text;
-  size_t length;
-} marks[STATES] = {{"<Contents>", 10}, {"</Key>", 6}, {"</Contents>", 11}};
-
-/*
- * Go on looking for the state's mark. The number of bytes up to its end, or all if it is not found.
- * A mark's only '<' is its first byte, so a mark that breaks off does not overlap with the next.
- */
-static size_t find_mark(struct shard_s3_page *p, const char *data, size_t size, bool *found) {
-  const char *mark = marks[p->state].text;
-  size_t length = marks[p->state].length, begun = p->matched, at = 0;
-  *found = false;
-  if (begun > 0) {
-    while (at < size && begun < length && data[at] == mark[begun]) {
-      at++;
-      begun++;
-    }
-    if (begun == length || at == size) {
-      *found = begun == length;
-      p->matched = *found ? 0 : begun;
-      return at;
-    }
-    p->matched = 0;
-  }
-  const char *hit = memmem(data, size, mark, length);
-  if (hit) {
-    *found = true;
-    return (size_t)(hit - data) + length;
-  }
-  size_t tail = size < length - 1 ? size : length - 1;
-  const char *last = memrchr(data + size - tail, '<', tail);
-  size_t rest = last ? (size_t)(data + size - last) : 0;
-  p->matched = rest > 0 && memcmp(last, mark, rest) == 0 ? rest : 0;
-  return size;
-}
-
-/* Gather pieces for the parser: it is slow with many small ones. */
-static int gather_bytes(struct shard_s3_page *p, const char *data, size_t size) {
-  while (size > 0) {
-    size_t n = sizeof(p->gathered) - p->gathered_used;
-    n = n < size ? n : size;
-    memcpy(p->gathered + p->gathered_used, data, n);
-    p->gathered_used += n;
-    data += n;
-    size -= n;
-    if (p->gathered_used == sizeof(p->gathered)) {
-      p->gathered_used = 0;
-      int rc = feed_masked(p, p->gathered, sizeof(p->gathered));
+/* Parse a part of the page, with masks in place of what needs them: see unmask(). */
+static int parse_masked(struct shard_s3_page *p, const char *data, size_t size) {
+  size_t from = 0;
+  for (size_t at = before_suspect(data, size); at < size;) {
+    unsigned long c;
+    size_t n = read_strange(data + at, size - at, &c);
+    if (n > 0) {
+      const char mask[] = {DEL, c == DEL ? DEL : '?'};
+      int rc = parse_bytes(p, data + from, at - from);
+      rc = rc ? rc : parse_bytes(p, mask, sizeof(mask));
       if (rc != 0) {
         return rc;
       }
+      from = at + n;
     }
+    at += n ? n : 1;
+    at += before_suspect(data + at, size - at);
   }
-  return 0;
+  return parse_bytes(p, data + from, size - from);
 }
 
-/* Give the parser what has been gathered. */
-static int flush_gathered(struct shard_s3_page *p) {
-  size_t n = p->gathered_used;
-  p->gathered_used = 0;
-  return n > 0 ? feed_masked(p, p->gathered, n) : 0;
-}
+/* ---- entries ----------------------------------------------------------------------------------
+ *
+ * Only the key of an entry is wanted. Dates, sizes and hashes are three quarters of a page, and
+ * would cost most of the parser's time. So an entry that is as usual is read without the parser.
+ */
+
+#define ENTRY_BEGIN "<Contents><Key>"
+#define KEY_END "</Key>"
+#define ENTRY_END "</Contents>"
+#define LENGTH(text) (sizeof(text) - 1)
 
 /*
- * Take the key of an entry without the parser. That is safe if the entry follows another without a
- * gap (`adjacent`), and its key has no character with a meaning in XML. The number of bytes up to
- * the end of the key's end tag, or 0 if the parser must read the entry.
+ * Take the key of the entry that begins there. That is safe if the parser has just seen another
+ * entry end, or such a one was taken, and the key has no character with a meaning in XML. The
+ * number of bytes up to the entry's end, or 0 if the parser must read it.
  */
 static size_t take_directly(struct shard_s3_page *p, const char *data, size_t size) {
-  static const char begin[] = "<Contents><Key>";
-  const size_t before = sizeof(begin) - 1;
-  if (!p->adjacent || p->matched > 0 || p->folders || size < before ||
-      memcmp(data, begin, before) != 0) {
+  const char *key = data + LENGTH(ENTRY_BEGIN), *after = data + size;
+  if (p->folders || size < LENGTH(ENTRY_BEGIN) ||
+      memcmp(data, ENTRY_BEGIN, LENGTH(ENTRY_BEGIN)) != 0) {
     return 0;
   }
-  data += before;
-  size -= before;
-  const char *end = memchr(data, '<', size);
-  size_t n = end ? (size_t)(end - data) : 0;
+  const char *end = memchr(key, '<', (size_t)(after - key));
+  uint32_t n = end ? (uint32_t)(end - key) : 0;
   unsigned char strange = 0;
   for (size_t i = 0; i < n; i++) {
-    unsigned char c = (unsigned char)data[i];
+    unsigned char c = (unsigned char)key[i];
     strange |= (unsigned char)((c < 0x20) | (c > 0x7e) | (c == '&') | (c == '>'));
   }
-  if (n == 0 || n > SHARD_S3_TOKEN_MAX || strange || size - n < marks[BEFORE_KEY_END].length ||
-      memcmp(end, marks[BEFORE_KEY_END].text, marks[BEFORE_KEY_END].length) != 0) {
+  if (n == 0 || n > SHARD_S3_TOKEN_MAX || strange || (size_t)(after - end) < LENGTH(KEY_END) ||
+      memcmp(end, KEY_END, LENGTH(KEY_END)) != 0) {
     return 0;
   }
-  uint32_t length = (uint32_t)n;
-  char *to = reserve_key(p, sizeof(length) + n);
-  if (!to) {
+  const char *entry_end = memmem(end, (size_t)(after - end), ENTRY_END, LENGTH(ENTRY_END));
+  if (!entry_end || !add_key(p, key, n)) {
     return 0;
   }
-  memcpy(to, &length, sizeof(length));
-  memcpy(to + sizeof(length), data, n);
-  p->count++;
-  return before + n + marks[BEFORE_KEY_END].length;
+  return (size_t)(entry_end - data) + LENGTH(ENTRY_END);
 }
 
-/* </Contents> has come. */
-static int end_entry(struct shard_s3_page *p) {
+/* Read all that has come. */
+static int read_entries(struct shard_s3_page *p) {
   int rc = 0;
-  if (!p->direct) {
-    rc = gather_bytes(p, marks[BEFORE_ENTRY_END].text, marks[BEFORE_ENTRY_END].length);
-    rc = rc == 0 ? flush_gathered(p) : rc;
-    /* The parser has seen this entry end, and has been given nothing behind it. */
-    p->adjacent = p->entry_end == p->parsed && p->held_used == 0;
+  bool adjacent = false; /* nothing has come since an entry's end */
+  for (size_t at = 0, n; at < p->received && rc == 0; at += n) {
+    const char *data = p->page + at;
+    size_t left = p->received - at;
+    n = adjacent ? take_directly(p, data, left) : 0;
+    if (n == 0) {
+      const char *end = memmem(data, left, ENTRY_END, LENGTH(ENTRY_END));
+      n = end ? (size_t)(end - data) + LENGTH(ENTRY_END) : left;
+      rc = parse_masked(p, data, n);
+      adjacent = p->entry_end == p->parsed;
+    }
   }
-  p->direct = false;
   return rc;
 }
 
 int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
-  p->received += size;
-  if (p->received > SHARD_S3_PAGE_MAX) {
+  if (p->received + size > SHARD_S3_PAGE_MAX) {
     return fail(p, "the reply is larger than a page can be");
   }
-  int rc = 0;
-  for (size_t at = 0; at < size && rc == 0;) {
-    size_t n = p->state == BEFORE_ENTRY ? take_directly(p, data + at, size - at) : 0;
-    if (n > 0) {
-      p->direct = true;
-      p->state = BEFORE_ENTRY_END;
-      at += n;
-      continue;
-    }
-    bool found;
-    n = find_mark(p, data + at, size - at, &found);
-    if (p->state != BEFORE_ENTRY_END) {
-      p->adjacent = false;
-      rc = gather_bytes(p, data + at, n);
-    } else if (found) {
-      rc = end_entry(p);
-    }
-    p->state = found ? (p->state + 1) % STATES : p->state;
-    at += n;
+  char *page = shard_grow(p->page, p->received, size, &p->page_room, 1);
+  if (!page) {
+    return size ? -ENOMEM : 0;
   }
-  return rc == 0 ? flush_gathered(p) : rc;
+  p->page = page;
+  memcpy(p->page + p->received, data, size);
+  p->received += size;
+  return 0;
 }
 
 /* Decode the keys, in place: no key gets longer. */
@@ -608,8 +474,11 @@ static int decode_keys(struct shard_s3_page *p) {
 }
 
 int shard_s3_page_end(struct shard_s3_page *p) {
-  parsing = p;
-  if (XML_Parse(p->parser, p->held, (int)p->held_used, XML_TRUE) != XML_STATUS_OK || !p->ended) {
+  int rc = read_entries(p);
+  if (rc != 0) {
+    return rc;
+  }
+  if (XML_Parse(p->parser, "", 0, XML_TRUE) != XML_STATUS_OK || !p->ended) {
     return fail(p, "the reply is cut short after %zu bytes", p->received);
   }
   if (!p->said_truncated) {
@@ -641,6 +510,7 @@ void shard_s3_page_free(struct shard_s3_page *p) {
   if (p->parser) {
     free_parser(p);
   }
+  free(p->page);
   free(p->keys);
   free(p->token);
   free(p->text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page.h - a reply of ListObjectsV2, parsed while it arrives.
+ * page.h - a reply of ListObjectsV2.
  */
 #pragma once
 
@@ -25,19 +25,14 @@ struct shard_s3_page {
   size_t granted; /* bytes of memory that the parser has */
   bool refused;   /* it wanted more than it may have */
   char *text;     /* of the element that is open */
-  size_t text_used, received;
-  char held[16]; /* of what was read, what may need a mask */
-  size_t held_used;
-  unsigned state; /* the mark that is looked for; `matched` bytes of it have come */
-  size_t matched, gathered_used;
-  char gathered[16384];
+  size_t text_used;
+  char *page; /* what has come */
+  size_t received, page_room;
   unsigned depth;
   int field;
   bool said_truncated, encoded, token_masked, key_masked, in_contents, has_key;
   bool literal;           /* the open element has a CDATA section */
   bool ended;             /* the root's end tag was seen */
-  bool adjacent;          /* nothing has come since the last entry's end */
-  bool direct;            /* this entry was read without the parser */
   long parsed, entry_end; /* bytes the parser was given; ... by the end of the last entry it read */
   char why[160];          /* what is wrong with the page; "" */
 };
@@ -45,10 +40,10 @@ struct shard_s3_page {
 /* Forget the last page, and be ready for another. The struct is all zero at first. 0 or -ENOMEM. */
 int shard_s3_page_begin(struct shard_s3_page *page);
 
-/* Read a piece of the reply, of any size. 0, -EBADMSG (page->why) or -ENOMEM. */
+/* A piece of the reply has come, of any size. 0, -EBADMSG (page->why) or -ENOMEM. */
 int shard_s3_page_feed(struct shard_s3_page *page, const char *data, size_t size);
 
-/* The reply is complete: decode the keys. 0, -EBADMSG (page->why) or -ENOMEM. */
+/* The reply is complete: read it. 0, -EBADMSG (page->why) or -ENOMEM. */
 int shard_s3_page_end(struct shard_s3_page *page);
 
 /* The next key, without a NUL; it is the page's. *at is 0 for the first. NULL: there are no more.

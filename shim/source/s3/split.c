@@ -356,12 +356,6 @@ bool shard_s3_split_between(const struct shard_s3_span *s, double part,
   if (end > now && text_at(s, &r, now + part * (end - now), (end - now) / 512, middle)) {
     return true;
   }
-  /* If `end` has the next byte there, and goes on, part at that byte: "a/39", "a/45" at "a/4". */
-  int lower = from < s->at->length ? (unsigned char)s->at->bytes[from] : -1;
-  if (upper < 256 && lower >= 0 && lower + 1 == upper &&
-      try_byte(s, s->at->bytes, from, upper, middle)) {
-    return true;
-  }
   for (size_t i = varied; i <= s->at->length; i++) {
     if (halve_at(s, &r, i, i == from ? upper : 256, middle)) {
       return true;
