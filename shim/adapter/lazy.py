@@ -17,7 +17,7 @@ import sys
 import types
 
 from .native import WARN, native, speaks
-from .patching import Proxy, replace
+from .patching import Proxy, replaces
 
 _told = False
 _lock = _thread.RLock()  # threads that change a list at once change the same one
@@ -264,13 +264,12 @@ def _patch_json(cls):
     or one that it was given."""
     original = cls.iterencode
 
+    @replaces(cls)
     def iterencode(self, o, _one_shot=False):
         def default(value):
             return _real(value) if isinstance(value, (ListLike, DictLike)) else self.default(value)
 
         return original(Proxy(self, default=default), o, _one_shot)
-
-    replace(cls, iterencode)
 
 
 _patch_json(json.JSONEncoder)
@@ -290,10 +289,9 @@ def _patch_omegaconf(module):
     if original is None:
         return
 
+    @replaces(module)
     def _node_wrap(*args, **kwargs):
         return original(*map(_real, args), **{name: _real(value) for name, value in kwargs.items()})
-
-    replace(module, _node_wrap)
 
 
 def patches():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """patching: how modules are changed as they are imported, and attributes replaced."""
 import contextlib
+import functools
 import sys
 
 
@@ -63,16 +64,31 @@ class Proxy:
 _replaced = {}  # (owner, name) -> what was put there
 
 
-def replace(owner, replacement):
-    """Put a function in the place of the one of the same name; __wrapped__ keeps that."""
-    name = replacement.__name__
-    replacement.__wrapped__ = getattr(owner, name)
-    setattr(owner, name, replacement)
-    _replaced[owner, name] = replacement
+def replaces(owner):
+    """Decorates a function that takes the place of the owner's of the same name; __wrapped__ keeps that."""
+    def put(replacement):
+        name = replacement.__name__
+        replacement.__wrapped__ = getattr(owner, name)
+        setattr(owner, name, replacement)
+        _replaced[owner, name] = replacement
+        return replacement
+
+    return put
+
+
+def stands_for(owner, name=None):
+    """The same of a client's function, which looks like the owner's, to pickle and to help(). name: if it is
+    not the function's."""
+    def put(replacement):
+        own = name or replacement.__name__
+        setattr(owner, own, functools.wraps(getattr(owner, own))(replacement))
+        return replacement
+
+    return put
 
 
 def is_displaced(owner, name):
-    """Whether something else is in the place of what replace() has put there."""
+    """Whether something else is in the place of what replaces() has put there."""
     return vars(owner).get(name) is not _replaced.get((owner, name), vars(owner).get(name))
 
 

@@ -12,8 +12,8 @@ something, which is the same for all ranks: their lists are not divided.
 """
 import asyncio
 import contextvars
-import functools
 
+from ..patching import stands_for
 from . import patterns, share
 from .gcs_pages import answer
 from .google_storage import account, begin
@@ -44,7 +44,7 @@ FILES = Client("gs", _error, _endpoint, lambda fs: account(_endpoint(fs)))
 def _patch_call(cls):
     original = cls._call
 
-    @functools.wraps(original)
+    @stands_for(cls)
     async def _call(self, method, path, *args, **kwargs):
         if method.upper() != "GET" or path.rstrip("/") != PAGE or not kwargs.get("json_out"):
             return await original(self, method, path, *args, **kwargs)
@@ -58,8 +58,6 @@ def _patch_call(cls):
                 return await original(self, method, path, *args, **kwargs)
             return await answer(found, asked, lambda params: original(self, method, path, *args, **params))
 
-    cls._call = _call
-
 
 def _patch_lists(cls):
     """Fail where a list has not come past _call()."""
@@ -69,7 +67,7 @@ def _patch_lists(cls):
                           "SHARD_DATASET, or install gcsfs 2026.10.1")
     original = getattr(cls, name)
 
-    @functools.wraps(original)
+    @stands_for(cls, name)
     async def watched(self, path, *args, **kwargs):
         bucket = self.split_path(path)[0]
         with FILES.errors():
@@ -82,13 +80,11 @@ def _patch_lists(cls):
                                      "install gcsfs 2026.10.1" % path)
                 return found
 
-    setattr(cls, name, watched)
-
 
 def _patch_cache(cls):
     original = cls._ls_from_cache
 
-    @functools.wraps(original)
+    @stands_for(cls)
     def _ls_from_cache(self, path):
         bucket, key = self.split_path(path)[:2]
         folder = bucket + "/" + key.strip("/")
@@ -96,8 +92,6 @@ def _patch_cache(cls):
         if any(share.is_divided("gs", one) for one in (folder, folder.rpartition("/")[0])):
             return None
         return original(self, path)
-
-    cls._ls_from_cache = _ls_from_cache
 
 
 def _patch_probes(cls):

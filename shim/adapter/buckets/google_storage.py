@@ -5,9 +5,9 @@ The seam is documented: Client.list_blobs() returns an iterator of google.api_co
 asks for each page; Bucket.list_blobs() calls it, too. The pages are divided there, so the iterator's
 `pages`, `prefixes`, `next_page_token` and `max_results` are what they are for the server's pages.
 """
-import functools
 import os
 
+from ..patching import stands_for
 from .gcs_pages import answer
 from .keys import Client, counting, finish, variables
 from .share import ShareError
@@ -67,7 +67,7 @@ def patch(module):
     """Patch google.cloud.storage.client."""
     original = module.Client.list_blobs
 
-    @functools.wraps(original)
+    @stands_for(module.Client)
     def list_blobs(self, *args, **kwargs):
         iterator = original(self, *args, **kwargs)
         if not callable(getattr(iterator, "api_request", None)):
@@ -75,8 +75,6 @@ def patch(module):
                          "libshard knows: install google-cloud-storage 3.17.1")
         _divide(self, iterator)
         return iterator
-
-    module.Client.list_blobs = list_blobs
 
 
 def patch_blob(module):

@@ -4,11 +4,11 @@
 Its lists of version 1 and 2, of versions, flat and by folders are all made by Minio._list_objects(), a
 generator. Nobody outside sees its pages, so what it yields is divided, a server's page at a time.
 """
-import functools
 import inspect
 import itertools
 import ssl
 
+from ..patching import stands_for
 from . import share
 from .keys import Client, counting, variables
 from .share import ShareError
@@ -94,7 +94,7 @@ def patch(module):
     if signature is None or set(NEEDS).difference(signature.parameters):
         return _patch_stranger(cls)
 
-    @functools.wraps(original)
+    @stands_for(cls)
     def _list_objects(self, *args, **kwargs):
         asked = dict(signature.bind(self, *args, **kwargs).arguments)
         del asked["self"]
@@ -110,7 +110,6 @@ def patch(module):
                     asked["extra_query_params"] = dict(asked["extra_query_params"])
                 yield from _list(original, self, found, asked, versions)
 
-    cls._list_objects = _list_objects
     return None
 
 
@@ -122,17 +121,15 @@ def _count(client, bucket_name, object_name, offset=0, length=0, *_, **__):
 
 def _patch_stranger(cls):
     """A minio without that function: lists of a dataset fail."""
-    def failing(original):
-        @functools.wraps(original)
-        def list_objects(self, bucket_name, *args, **kwargs):
+    for name in ("list_objects", "list_objects_v2"):
+        original = getattr(cls, name, None)
+        if original is None:
+            continue
+
+        @stands_for(cls, name)
+        def failing(self, bucket_name, *args, original=original, **kwargs):
             with MINIO.errors(bucket_name):
                 if MINIO.find(self, bucket_name):
                     raise ShareError("this version of minio has no Minio._list_objects() that libshard "
                                      "knows: install minio 7.0.0 to 7.2.20, or list by another client")
                 return original(self, bucket_name, *args, **kwargs)
-
-        return list_objects
-
-    for name in ("list_objects", "list_objects_v2"):
-        if hasattr(cls, name):
-            setattr(cls, name, failing(getattr(cls, name)))

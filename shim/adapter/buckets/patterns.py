@@ -6,10 +6,10 @@ the object of that very name, which each rank can read. So where there is one, t
 the answer is that of a run without libshard. Where there is none, it is the rank's share. glob() and
 what is recursive list always.
 """
-import functools
 import inspect
 import os
 
+from ..patching import stands_for
 from . import share
 from .keys import awaited, finish
 
@@ -27,7 +27,8 @@ def _asked(fs, path, args, kwargs):
 def patch(cls, scheme):
     """Patch a file system's class."""
     is_async = inspect.iscoroutinefunction(getattr(cls, "_expand_path", None))
-    original = getattr(cls, "_expand_path" if is_async else "expand_path", None)
+    name = "_expand_path" if is_async else "expand_path"
+    original = getattr(cls, name, None)
     if original is None:
         return
 
@@ -56,7 +57,4 @@ def patch(cls, scheme):
                 pass
         return sorted(found)
 
-    if is_async:
-        cls._expand_path = functools.wraps(original)(expand)
-    else:
-        cls.expand_path = functools.wraps(original)(lambda *args, **kwargs: finish(expand(*args, **kwargs)))
+    stands_for(cls, name)(expand if is_async else lambda *args, **kwargs: finish(expand(*args, **kwargs)))

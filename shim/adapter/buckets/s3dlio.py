@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 
+from ..patching import stands_for
 from . import share
 from .keys import Client, counting, endpoint_of_environment, split_url, variables
 from .share import ShareError
@@ -89,7 +90,7 @@ def _patch_list(module):
     original = module.list
     strange = getattr(original, "__text_signature__", None) != KNOWN["list"]
 
-    @functools.wraps(original)
+    @stands_for(module, "list")
     def list_uris(uri, recursive=False, pattern=None):
         with S3DLIO.errors():
             flat = recursive or "**" in str(uri)
@@ -99,8 +100,6 @@ def _patch_list(module):
             uris = original(uri, recursive, pattern)
             return uris if found is None else _owned(found, uris, flat)
 
-    module.list = list_uris
-
 
 def _patch_datasets(module):
     """Both ways to make a dataset: the function, and the class itself."""
@@ -109,7 +108,7 @@ def _patch_datasets(module):
     strange = (remake is None
                or getattr(function, "__text_signature__", None) != KNOWN["create_dataset"])
 
-    @functools.wraps(function)
+    @stands_for(module)
     def create_dataset(uri, opts=None):
         with S3DLIO.errors():
             found = _begin(uri, True)
@@ -126,7 +125,6 @@ def _patch_datasets(module):
     def __new__(_cls, uri, opts=None):
         return create_dataset(uri, opts)
 
-    module.create_dataset = create_dataset
     cls.__new__ = __new__
 
 
@@ -189,12 +187,10 @@ def patch_source(module):
         return
     original = cls.start
 
-    @functools.wraps(original)
+    @stands_for(cls)
     def start(self):
         _refuse("create_async_loader()", self._uri)
         return original(self)
-
-    cls.start = start
 
 
 def patch_compat(module):
@@ -204,7 +200,7 @@ def patch_compat(module):
         return
     original = cls.list_objects
 
-    @functools.wraps(original)
+    @stands_for(cls)
     def list_objects(self, *args, **kwargs):
         _failed.error = None
         for page in original(self, *args, **kwargs):
@@ -212,8 +208,6 @@ def patch_compat(module):
                 raise _failed.error
             yield page
             _failed.error = None
-
-    cls.list_objects = list_objects
 
 
 # ---- statistics --------------------------------------------------------------------------------

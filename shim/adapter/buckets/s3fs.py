@@ -13,10 +13,10 @@ s3fs makes OSErrors of botocore's errors. walk(), and all that walks (find() to 
 takes a folder whose list raises one for an empty folder. So our own error stays botocore's.
 """
 import contextvars
-import functools
 import inspect
 import sys
 
+from ..patching import stands_for
 from . import botocore, patterns, share
 from .keys import within
 
@@ -73,11 +73,9 @@ def _patch_errors(module):
         raise ImportError("this version of s3fs makes errors by no function that libshard knows; unset "
                           "SHARD_DATASET, or install s3fs 2026.9.0")
 
-    @functools.wraps(original)
+    @stands_for(module)
     def translate_boto_error(error, *args, **kwargs):
         return error if botocore.is_ours(error) else original(error, *args, **kwargs)
-
-    module.translate_boto_error = translate_boto_error
 
 
 def patch(module):
@@ -86,15 +84,14 @@ def patch(module):
     cls = module.S3FileSystem
     original = cls.__init__
 
-    @functools.wraps(original)
-    def init(self, *args, **kwargs):
+    @stands_for(cls)
+    def __init__(self, *args, **kwargs):
         original(self, *args, **kwargs)
         cache = getattr(self, "dircache", None)
         if cache is not None and type(cache).__setitem__.__module__ != __name__:
             cache.__class__ = _cache_class(
                 type(cache), not inspect.iscoroutinefunction(cls.__dict__.get("_lsdir")))
 
-    cls.__init__ = init
     patterns.patch(cls, "s3")
     synchronous = getattr(module, "sync_wrapper", None)
     for wrap, names in ((_probing, ("info", "exists", "isdir")), (_finds, ("find",))):

@@ -7,9 +7,9 @@ a Stream, too. The filter depends on nothing that a stream keeps.
 
 This is not documented, so the functions that lists pass through are compared with those that are known.
 """
-import functools
 import os
 
+from ..patching import stands_for
 from ..recognise import Tree
 from . import share
 from .keys import Client, counting, endpoint_of_environment, variables
@@ -128,7 +128,7 @@ def patch_client(module):
     original = cls.list_objects
     _compare(module)
 
-    @functools.wraps(original)
+    @stands_for(cls)
     def list_objects(self, bucket, prefix="", delimiter="", *args, **kwargs):
         with CONNECTOR.errors():
             found = CONNECTOR.begin(self, bucket, prefix, delimiter)
@@ -142,7 +142,6 @@ def patch_client(module):
             _warn_of_dividing(bucket)
             return Stream(stream, found)
 
-    cls.list_objects = list_objects
     cls.get_object = counting(
         cls.get_object, lambda client, bucket, key, *_, **__: CONNECTOR.count(client, bucket, key))
 
@@ -155,7 +154,7 @@ def patch_stream(module):
         return  # not known, so nothing is listed
     original = cls.__setstate__
 
-    @functools.wraps(original)
+    @stands_for(cls)
     def __setstate__(self, state):
         original(self, state)
         with CONNECTOR.errors():
@@ -164,8 +163,6 @@ def patch_stream(module):
         if found is not None:
             begun = bool(state.get("complete") or state.get("continuation_token"))
             self._list_stream = Stream(self._list_stream, found, begun)
-
-    cls.__setstate__ = __setstate__
 
 
 # ---- datasets that divide once more ------------------------------------------------------------
@@ -178,7 +175,7 @@ def patch_iterable(module):
     cls = module.S3IterableDataset
     original = cls.__iter__
 
-    @functools.wraps(original)
+    @stands_for(cls)
     def __iter__(self):
         if not getattr(self, "_enable_sharding", False) or getattr(self, "_world_size", 1) < 2:
             return original(self)
@@ -187,8 +184,6 @@ def patch_iterable(module):
             return original(self)
         finally:
             _dividing.remove(self)
-
-    cls.__iter__ = __iter__
 
 
 def _warn_of_dividing(bucket):

@@ -5,9 +5,9 @@ Each S3Handler.list_files() gives the next page, as URLs; an empty one is the en
 is from the environment. (list_files_by_fsspec() lists by s3fs or gcsfs, which have modules of their
 own.)
 """
-import functools
 import os
 
+from ..patching import stands_for
 from .keys import Client, counting, split_url, variables
 
 
@@ -35,7 +35,7 @@ def patch(module):
         return  # built without it: S3FileLister says so
     list_original, clear_original = cls.list_files, cls.clear_marker
 
-    @functools.wraps(list_original)
+    @stands_for(cls)
     def list_files(self, url):
         bucket, prefix = split_url(url)
         if not bucket:
@@ -57,7 +57,7 @@ def patch(module):
                 if urls:
                     return urls  # an empty page would be the end
 
-    @functools.wraps(clear_original)
+    @stands_for(cls)
     def clear_marker(self):
         _passes.pop(id(self), None)
         return clear_original(self)
@@ -67,5 +67,4 @@ def patch(module):
         if bucket:
             HANDLER.count(handler, bucket, key)
 
-    cls.list_files, cls.clear_marker = list_files, clear_marker
     cls.s3_read = counting(cls.s3_read, count)

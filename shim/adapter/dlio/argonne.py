@@ -6,7 +6,6 @@ and each map comes with the sum of its sample numbers. The families follow one a
 """
 from ..parts import derived, loaders, patches, virtual
 from ..parts.benchmark import where_lazy
-from ..patching import replace
 from ..recognise import Family, changed
 from ..sequences import Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
 from ..shuffles import advance
@@ -94,8 +93,6 @@ def index_map(named, total=derived.sum_of):
             return (NumpySampleMap(named(module, self, file_list), first, end,
                                    self.num_samples_per_file, state), total(first, end))
 
-        replace(cls, get_global_map_index)
-
     return install
 
 
@@ -107,8 +104,6 @@ def file_map(kind):
             first, end, each = _own_samples(self, total_samples)
             return (derived.deal(module, self, file_list, Indices(first, end), each, epoch_number,
                                  kind), derived.sum_of(first, end))
-
-        replace(cls, build_sample_map_iter)
 
     return install
 

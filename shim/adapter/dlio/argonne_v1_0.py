@@ -6,7 +6,6 @@ walk all files, rank after rank, and take each file's samples from the first one
 """
 from ..parts import derived, patches
 from ..parts.benchmark import where_lazy
-from ..patching import replace
 from ..recognise import Family, changed
 from ..sequences import FileSamples, Indices, NumpyIndices, SampleMap
 from . import pypi
@@ -36,8 +35,6 @@ def index_map(_module, cls):
             raise IndexError("list index out of range")
         return SampleMap(file_list.absolute(), 0, total_samples, self.num_samples_per_file)
 
-    replace(cls, get_global_map_index)
-
 
 def file_map(module, cls):
     """Replace build_sample_map_iter(): {rank: {thread: its samples}}."""
@@ -66,8 +63,6 @@ def file_map(module, cls):
                                                   self.num_samples_per_file)
                 start += length
         return found
-
-    replace(cls, build_sample_map_iter)
 
 
 def all_samples(_part, _each, total):

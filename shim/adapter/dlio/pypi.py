@@ -5,7 +5,6 @@ The last rank's samples may go past the end; sample maps hold int, and are not s
 """
 from ..parts import derived, folder, loaders, patches
 from ..parts.benchmark import where_lazy
-from ..patching import replace
 from ..recognise import Family
 from ..sequences import Indices, SampleMap
 
@@ -49,8 +48,6 @@ def index_map(_module, cls):
             raise IndexError("list index out of range")
         return SampleMap(file_list.absolute(), first, end, self.num_samples_per_file)
 
-    replace(cls, get_global_map_index)
-
 
 def file_map(module, cls):
     """Replace build_sample_map_iter()."""
@@ -59,8 +56,6 @@ def file_map(module, cls):
         first, end = derived.own_samples(self, total_samples)
         return derived.deal(module, self, file_list, Indices(first, end), end - first,
                             epoch_number)
-
-    replace(cls, build_sample_map_iter)
 
 
 FAMILIES = (

@@ -14,7 +14,7 @@ import types
 
 from ..genuine import inside, names_in, stranger
 from ..native import INFO, WARN, native, speaks
-from ..patching import is_displaced, lent, replace
+from ..patching import is_displaced, lent, replaces
 from ..recognise import file_of, module_of, unwrapped
 from ..sequences import FileList
 
@@ -119,18 +119,18 @@ def served(*lists):
 
 
 def where_lazy(cls):
-    """Decorates a function that answers where the list of files that it is given is lazy; else the
-    class's own method of that name does."""
-    def decorate(function):
+    """Decorates a function that takes the place of the class's method of that name where the list of files
+    that it is given is lazy; else that one answers."""
+    def put(function):
         original = getattr(cls, function.__name__)
 
         def method(self, file_list, *rest, **more):
             return (function if served(file_list) else original)(self, file_list, *rest, **more)
 
         method.__name__ = function.__name__
-        return method
+        return replaces(cls)(method)
 
-    return decorate
+    return put
 
 
 def rely_on(known):
@@ -169,6 +169,7 @@ def patch_initialize(cls, functions, changes, length):
     original = vars(cls)["initialize"]
     _changes = changes
 
+    @replaces(cls)
     def initialize(self, *args, **kwargs):
         global _run
         running, why = functions(), changes()
@@ -186,8 +187,6 @@ def patch_initialize(cls, functions, changes, length):
             return result
         finally:
             _run = before
-
-    replace(cls, initialize)
 
 
 def _module(file, main):
@@ -267,6 +266,7 @@ def patch_config(family, proof, length, module, tree):
     for helpers in proof["helpers"].values() if proof else ():
         rely_on(helpers)
 
+    @replaces(module)
     def LoadConfig(args, config):
         result, found = original(args, config), False
         for name in ("__main__", "dlio_benchmark.main"):
@@ -286,5 +286,3 @@ def patch_config(family, proof, length, module, tree):
             say(LISTED, "its DLIOBenchmark is neither __main__'s nor dlio_benchmark.main's (python -m cProfile "
                 "-m ... hides it): start it by dlio_benchmark, or python -m dlio_benchmark.main")
         return result
-
-    replace(module, LoadConfig)

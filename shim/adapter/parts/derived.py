@@ -4,7 +4,7 @@ import math
 
 from ..genuine import is_genuine
 from ..native import WARN, native, speaks
-from ..patching import Proxy, replace
+from ..patching import Proxy, replaces
 from ..sequences import FileList, Indices, ThreadSamples
 from . import agree
 from .benchmark import at_hand
@@ -66,6 +66,7 @@ def _patch_derive(cls):
     has cut its list of one."""
     original = cls.derive_configurations
 
+    @replaces(cls)
     def derive_configurations(self, file_list_train=None, file_list_eval=None):
         run = at_hand(args=self)
         if run and file_list_train is not None and file_list_eval is not None:
@@ -87,8 +88,6 @@ def _patch_derive(cls):
                     files = files[:wanted]
                 given[kind] = files if files else []
         return original(self, given["train"], given["eval"])
-
-    replace(cls, derive_configurations)
 
 
 # ---- for families' own functions ---------------------------------------------------------------

@@ -11,7 +11,7 @@ import sys
 import time
 
 from ..native import INFO, WARN, native, speaks
-from ..patching import replace
+from ..patching import replaces
 from ..sequences import FileList
 from . import workers
 from .agree import comes
@@ -217,12 +217,14 @@ def patch_config(module, _tree):
     cls = module.ConfigArguments
     derive, again = cls.derive_configurations, cls.reconfigure
 
+    @replaces(cls)
     def derive_configurations(self, file_list_train=None, file_list_eval=None, *rest, **more):
         if file_list_train is not None and file_list_eval is not None:
             lists = _begin(self, {"train": file_list_train, "eval": file_list_eval})
             file_list_train, file_list_eval = lists["train"], lists["eval"]
         return derive(self, file_list_train, file_list_eval, *rest, **more)
 
+    @replaces(cls)
     def reconfigure(self, epoch_number, *rest, **more):
         # DLIO calls this before its first epoch, and after each.
         native().stats_epoch(epoch_number)
@@ -230,9 +232,6 @@ def patch_config(module, _tree):
         result = again(self, epoch_number, *rest, **more)
         workers.renew(self, epoch_number)
         return result
-
-    replace(cls, derive_configurations)
-    replace(cls, reconfigure)
 
 
 def _ended(kind, epoch, steps):
@@ -250,13 +249,12 @@ def patch_counter(module, _tree):
         return
     train, evaluation = cls.end_train, cls.end_eval
 
+    @replaces(cls)
     def end_train(self, epoch, steps, *rest, **more):
         _ended("train", epoch, steps)
         return train(self, epoch, steps, *rest, **more)
 
+    @replaces(cls)
     def end_eval(self, epoch, *rest, **more):
         _ended("eval", epoch, None)
         return evaluation(self, epoch, *rest, **more)
-
-    replace(cls, end_train)
-    replace(cls, end_eval)

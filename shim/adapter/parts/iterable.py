@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """iterable: MLCommons' iterable datasets, which copy the list in every worker, and its sampler."""
-from ..patching import lent, replace
+from ..patching import lent, replaces
 from ..sequences import FileList, Indices
 
 KNOWN = {
@@ -29,8 +29,7 @@ def patch(module, _tree):
     cls = module.dlio_sampler
     original = cls.__init__
 
+    @replaces(cls)
     def __init__(self, *args, **kwargs):
         with lent(module, list=_numbers):
             original(self, *args, **kwargs)
-
-    replace(cls, __init__)

@@ -2,7 +2,7 @@
 """loaders: the sampler's and DALI's lists of sample numbers, and the readers' map of open files."""
 import math
 
-from ..patching import replace
+from ..patching import replaces
 from ..sequences import FileList, Indices, OpenFiles
 from .derived import shuffling
 
@@ -28,12 +28,11 @@ def patch_torch(indices, module, _tree):
     cls = module.dlio_sampler
     original = cls.__init__
 
+    @replaces(cls)
     def __init__(self, rank, size, num_samples, *args, **kwargs):
         original(self, rank, size, 0, *args, **kwargs)  # its list of indices stays empty
         self.num_samples = num_samples
         self.indices = indices(self.rank, int(math.ceil(num_samples / size)), num_samples)
-
-    replace(cls, __init__)
     _patch_numpy(module)
 
 
@@ -42,14 +41,13 @@ def patch_dali(indices, module, _tree):
     cls = module.DaliIndexDataset
     original = cls.__init__
 
+    @replaces(cls)
     def __init__(self, format_type, dataset_type, epoch, worker_index, total_num_workers,
                  total_num_samples, samples_per_worker, *args, **kwargs):
         # DLIO makes its list only where there is no attribute of that name.
         self.indices = indices(worker_index, samples_per_worker, total_num_samples)
         original(self, format_type, dataset_type, epoch, worker_index, total_num_workers,
                  total_num_samples, samples_per_worker, *args, **kwargs)
-
-    replace(cls, __init__)
     _patch_numpy(module)
 
 
@@ -58,9 +56,8 @@ def patch_reader(module, _tree):
     cls = module.FormatReader
     original = cls.__init__
 
+    @replaces(cls)
     def __init__(self, *args, **kwargs):
         original(self, *args, **kwargs)
         if isinstance(self._file_list, FileList):
             self.open_file_map = OpenFiles()
-
-    replace(cls, __init__)

@@ -9,7 +9,7 @@ takes, and the prefix. With `storage_type: direct_fs` the class lists a local fo
 import os
 
 from ..listing import Listing
-from ..patching import replace
+from ..patching import replaces
 from ..sequences import FileList
 from . import rank0
 from .bucket import is_known, is_plain, listed, variables
@@ -169,11 +169,10 @@ def _patch_uri(cls):
     """get_uri() of a Token is one, too."""
     original = cls.get_uri
 
+    @replaces(cls)
     def get_uri(self, id):
         uri = original(self, id)
         return Token(uri, id.files) if type(id) is Token else uri
-
-    replace(cls, get_uri)
 
 
 def patch(module, tree):

@@ -17,7 +17,7 @@ import time
 
 from ..known import this_libshard
 from ..native import WARN, native
-from ..patching import Proxy, lent, replace
+from ..patching import Proxy, lent, replaces
 from ..sequences import FileList
 from . import reshard, skipped
 from .agree import comes
@@ -213,6 +213,7 @@ def _patch_end(cls, module):
     def copied(values=()):
         return values.view() if isinstance(values, FileList) else list(values)
 
+    @replaces(cls)
     def derive_configurations(self, file_list_train=None, file_list_eval=None):
         run = at_hand(args=self)
         benchmark = run and run.benchmark
@@ -233,8 +234,6 @@ def _patch_end(cls, module):
                     given[kind] = files if files else []
         with lent(module, list=copied):
             return original(self, given["train"], given["eval"])
-
-    replace(cls, derive_configurations)
 
 
 def patch_config(module, tree):
@@ -296,6 +295,7 @@ def answer_walks(cls, flat, subfolders):
         files = offered(self, run, kind, node, None)
         return original(self, node) if files is None else names_of(files)
 
+    @replaces(cls)
     def walk_node(self, id, use_pattern=False):
         run = at_hand(self) if type(self) is cls else None
         caller = run.calls(sys._getframe(1).f_code) if run else None
@@ -316,5 +316,3 @@ def answer_walks(cls, flat, subfolders):
             if comm.everyone():
                 comm.fail(error)
             raise
-
-    replace(cls, walk_node)

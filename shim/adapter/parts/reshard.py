@@ -4,7 +4,7 @@
 The function stays. It shuffles, deals and sends positions in the listing that all ranks have, in
 arrays, in place of lists of paths.
 """
-from ..patching import Proxy, lent, replace
+from ..patching import Proxy, lent, replaces
 from ..sequences import FileList
 from .benchmark import served
 
@@ -73,6 +73,7 @@ def patch(module, cls):
     may have a plug-in that has changed its list, or DLIO's functions, since."""
     original = cls._reshard_files
 
+    @replaces(cls)
     def _reshard_files(self, epoch_number):
         lazy = served(self.file_list_train, self.file_list_eval)
         if _agreed and self.comm_size > 1:
@@ -81,5 +82,3 @@ def patch(module, cls):
             return original(self, epoch_number)
         with lent(module, **_Exchange(self.comm_size).names(module)):
             return original(self, epoch_number)
-
-    replace(cls, _reshard_files)

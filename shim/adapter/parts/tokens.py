@@ -10,7 +10,7 @@ import os
 import sys
 
 from ..native import WARN, native, speaks
-from ..patching import replace
+from ..patching import replaces
 from . import agree
 from .benchmark import at_hand
 
@@ -153,6 +153,7 @@ def answer_walks(cls, walk, describe):
     said, with describe(node) as the name of what is listed. The ranks compare what they have."""
     original = cls.walk_node
 
+    @replaces(cls)
     def walk_node(self, id, use_pattern=False):
         run = at_hand(self)
         if run is None or type(self) is not cls or run.calls(sys._getframe(1).f_code) != "itself":
@@ -170,5 +171,3 @@ def answer_walks(cls, walk, describe):
         if not use_pattern:
             ranks.listed(kind)
         return answer
-
-    replace(cls, walk_node)

@@ -5,7 +5,7 @@ once more per rank, epoch and list, and its array of sample numbers.
 Which samples are a rank's is computed by DLIO's own functions: only the arrays that they make are
 others. So versions that round differently need no closed forms of their own.
 """
-from ..patching import Proxy, lent, replace
+from ..patching import Proxy, lent, replaces
 from ..sequences import ByteCounts, Indices, SampleNumbers
 from . import derived
 from .benchmark import rely_on, served, where_lazy
@@ -42,6 +42,7 @@ def index_map(module, _cls):
     cls = module.VirtualIndexMap
     original = cls.__init__
 
+    @replaces(cls)
     def __init__(self, file_list, num_samples_per_file, start_sample, end_sample,
                  shuffle_seed=None, storage_type=None):
         lazy = served(file_list)
@@ -50,8 +51,6 @@ def index_map(module, _cls):
                      end_sample, shuffle_seed, storage_type)
         if lazy:
             self._abs_paths = named(module, storage_type, file_list)
-
-    replace(cls, __init__)
 
 
 class _Undealt(Indices):
@@ -82,8 +81,6 @@ def file_map(kind):
             return (derived.dealt(self, files, samples, len(threads), kind),
                     derived.sum_of(first, end))
 
-        replace(cls, build_sample_map_iter)
-
     return install
 
 
@@ -95,10 +92,9 @@ def patch_readers(module, tree):
     cls = module._LocalFSIterableMixin
     original = cls._localfs_init
 
+    @replaces(cls)
     def _localfs_init(self):
         original(self)
         counts = ByteCounts.of(getattr(self.global_index_map, "_abs_paths", None))
         if counts is not None:
             self._local_cache = counts
-
-    replace(cls, _localfs_init)

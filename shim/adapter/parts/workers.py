@@ -9,7 +9,7 @@ import pickle
 import weakref
 
 from ..native import WARN, native, speaks
-from ..patching import replace
+from ..patching import replaces
 
 _loaders = []  # weak references to the loaders that have been made
 _said = False
@@ -59,13 +59,12 @@ def _renew(loader):
 def _patch_read(cls):
     original = cls.read
 
+    @replaces(cls)
     def read(self, *args, **kwargs):
         result = original(self, *args, **kwargs)
         if self not in _live():
             _loaders.append(weakref.ref(self))
         return result
-
-    replace(cls, read)
 
 
 def _patch_iterable(module, cls):
@@ -73,6 +72,7 @@ def _patch_iterable(module, cls):
     another place. (Where the list is the rank's own, all of it is read.)"""
     original = cls.worker_init
 
+    @replaces(cls)
     def worker_init(self, worker_id):
         result = original(self, worker_id)
         args = module.ConfigArguments.get_instance()
@@ -80,8 +80,6 @@ def _patch_iterable(module, cls):
         if hasattr(files, "moved") and not getattr(args, "files_pre_sharded", False):
             self.reader._file_list = files.moved(args.my_rank * (len(files) // args.comm_size))
         return result
-
-    replace(cls, worker_init)
 
 
 def patch_torch(module, _tree):
