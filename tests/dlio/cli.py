@@ -81,8 +81,7 @@ class Cli:
         command = [self.args.python, "-m", "dlio_benchmark.main"]
         if not run.module:
             command = [os.path.join(os.path.dirname(self.args.python), "dlio_benchmark")]
-        command += configs.overrides(run.config, self.data, os.path.join(folder, "output"),
-                                     os.path.join(folder, "checkpoints"))
+        command += configs.words(configs.settings(run.config, self.data, folder))
         if run.strace:
             # strace itself runs without the preload; -ff: one file a thread, or calls get lost.
             trace = ["strace", "-ff", "--seccomp-bpf", "-qq", "-s", "8192", "-o",

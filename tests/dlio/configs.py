@@ -184,7 +184,7 @@ def shuffles():
                  {"reader.file_shuffle": "seed", "reader.sample_shuffle": "seed"}, ranks=(4,))
     yield Config("tensorflow-npz-folders-file_shuffle-seed", plain("npz", 1, FOLDERS),
                  {"reader.file_shuffle": "seed"}, "tensorflow", ranks=(4,))
-    yield Config("tensorflow-npz-file_shuffle-off", zipped, {"reader.file_shuffle": "'off'"},
+    yield Config("tensorflow-npz-file_shuffle-off", zipped, {"reader.file_shuffle": "off"},
                  "tensorflow", ranks=(2,))
     yield Config("tensorflow-npz-same-seed", zipped,
                  {"reader.file_shuffle": "seed", "train.seed_change_epoch": False},
@@ -461,11 +461,12 @@ def write(dataset, data):
     return True
 
 
-def overrides(config, data, output, checkpoints):
-    """The Hydra overrides of a configuration; paths are absolute or below the working folder."""
+def settings(config, data, folder, rank=""):
+    """DLIO's options for a configuration, {name: value}, whose results go below a folder; paths are absolute or
+    below the working folder. rank: behind the names of these folders."""
     dataset = config.dataset
     path = (config.dataset_path or "{data}/{name}").format(data=data, name=dataset.name)
-    options = {
+    return {
         "framework": "pytorch" if config.dali else config.loader,
         "reader.data_loader": config.loader,
         "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
@@ -480,8 +481,12 @@ def overrides(config, data, output, checkpoints):
         "dataset.generation_buffer_size": 65536,  # or HDF5 fills 2 GiB for each file
         "reader.batch_size": 2, "reader.batch_size_eval": 2 if dataset.spf == 1 else 1,
         "reader.read_threads": 2, "train.epochs": 2, "train.computation_time": 0.0,
-        "evaluation.eval_time": 0.0, "output.folder": output,
-        "checkpoint.checkpoint_folder": checkpoints,
+        "evaluation.eval_time": 0.0, "output.folder": os.path.join(folder, "output" + rank),
+        "checkpoint.checkpoint_folder": os.path.join(folder, "checkpoints" + rank),
         **config.options,
     }
+
+
+def words(options):
+    """The same on a command line."""
     return [f"++workload.{key}={value}" for key, value in options.items()]

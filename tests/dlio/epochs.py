@@ -178,9 +178,7 @@ class Job:
         with open(plan, "w", encoding="utf-8") as stream:
             json.dump({"out": out, "runs": [
                 {"name": case.name, "env": case.env if preload else {}, "fresh": fresh,
-                 "overrides": configs.overrides(case.config, self.data,
-                                                os.path.join(out, case.name, "output"),
-                                                os.path.join(out, case.name, "checkpoints"))}
+                 "options": configs.settings(case.config, self.data, os.path.join(out, case.name))}
                 for case in wanted]}, stream)
         command = processes.mpi_command(
             self.ranks, [self.args.python, paths.source("dlio", "epochs_rank.py"), plan],

@@ -3,7 +3,7 @@ where training for an epoch ends, or evaluating after it.
 
     mpirun -n R python tests/dlio/epochs_rank.py PLAN.json
 
-The plan: {"out": folder, "runs": [{"name": str, "overrides": [str], "env": {NAME: value},
+The plan: {"out": folder, "runs": [{"name": str, "options": {name: value}, "env": {NAME: value},
 "fresh": whether DLIO is changed so that each epoch has workers of its own}]}. A run's messages go
 to OUT/NAME/rankN.err, its opens and marks to OUT/NAME/rankN.log.
 """
@@ -66,33 +66,35 @@ def allow_fresh_workers():
 
 def main():
     """Run the plan named on the command line."""
-    global fresh
     with open(sys.argv[1], encoding="utf-8") as stream:
         plan = json.load(stream)
     comm = product.start()
     mark_epochs()
     allow_fresh_workers()
     errors = os.dup(2)
-    for run in plan["runs"]:
-        folder = os.path.join(plan["out"], run["name"])
-        comm.Barrier()
-        os.makedirs(folder, exist_ok=True)
-        fresh = run["fresh"]
-        os.environ.update(run["env"], OPENLOG=os.path.join(folder, f"rank{comm.rank}.log"))
-        with open(os.path.join(folder, f"rank{comm.rank}.err"), "wb") as stream:
+
+    def path(case, rank, kind="json"):
+        return os.path.join(plan["out"], case["name"], f"rank{rank}.{kind}")
+
+    def marked(case, rank, out):
+        global fresh
+        os.makedirs(os.path.join(plan["out"], case["name"]), exist_ok=True)
+        fresh = case["fresh"]
+        os.environ.update(case["env"], OPENLOG=path(case, rank, "log"))
+        with open(path(case, rank, "err"), "wb") as stream:
             os.dup2(stream.fileno(), 2)
-        try:
-            result = one_rank.run(run["overrides"], comm.rank)
-        except (Exception, SystemExit) as error:  # pylint: disable=broad-except
-            result = one_rank.describe(error)
-        product.collect(run is plan["runs"][0])
+        one_rank.run(case, rank, out)
+
+    def ended(case, out):
         os.dup2(errors, 2)
-        for name in (*run["env"], "OPENLOG"):
+        for name in (*case["env"], "OPENLOG"):
             del os.environ[name]
-        product.write_json(os.path.join(folder, f"rank{comm.rank}.json"), result)
-        if result["result"] != "ok":
+        if out["result"] != "ok":
+            sys.stderr.write(out["traceback"])
+            sys.stderr.flush()
             comm.Abort(3)
-    product.finish(comm)
+
+    product.every(comm, plan["runs"], path, marked, ended)
 
 
 if __name__ == "__main__":

@@ -144,8 +144,8 @@ class Jobs:
             stream.write(PROBE + (PLUGGED % plugin if plugin else ""))
         plan = folder + "/plan.json"
         with open(plan, "w", encoding="utf-8") as stream:
-            overrides = configs.overrides(self.config, self.data, folder + "/output", folder + "/checkpoints")
-            json.dump({"out": folder, "configs": [{"name": "faults", "overrides": overrides}]}, stream)
+            options_of_it = configs.settings(self.config, self.data, folder)
+            json.dump({"out": folder, "configs": [{"name": "faults", "options": options_of_it}]}, stream)
         env = {"OPENLOG_ROOT": self.data + "/", "SHARD_CACHE_DIR": cache, "CACHE": cache, "GROUP": self.group,
                "SHARD_TIMEOUT": "20", **dict(fault.env),
                "PYTHONPATH": os.pathsep.join([folder + "/site", *([self.args.dlio] if self.args.dlio else [])])}

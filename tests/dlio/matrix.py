@@ -70,19 +70,16 @@ class Matrix:
         """Where the results of one side for one number of ranks are."""
         return os.path.join(self.workdir, side, f"n{ranks}")
 
-    def overrides(self, config, side, ranks, extra=None):
-        """The overrides for a run of a configuration."""
-        folder = self.folder(side, ranks)
-        lines = configs.overrides(config, self.data,
-                                  os.path.join(folder, config.name, "output"),
-                                  os.path.join(folder, config.name, "checkpoints"))
+    def settings(self, config, side, ranks):
+        """The options for a run of a configuration."""
+        options = configs.settings(config, self.data, os.path.join(self.folder(side, ranks), config.name))
         context = "reader.multiprocessing_context"
         if self.args.context and config.loader == "pytorch" and context not in config.options:
-            lines.append(f"++workload.{context}={self.args.context}")
-        return lines + [f"++workload.{key}={value}" for key, value in (extra or {}).items()]
+            options[context] = self.args.context
+        return options
 
     def run_plan(self, side, ranks, plan, preload, env):
-        """Run a list of (name, overrides), in as many MPI jobs as it takes."""
+        """Run a list of (name, options), in as many MPI jobs as it takes."""
         out = self.folder(side, ranks)
         shutil.rmtree(out, ignore_errors=True)
         os.makedirs(out)
@@ -96,8 +93,8 @@ class Matrix:
         while rest:
             plan_file = os.path.join(out, "plan.json")
             with open(plan_file, "w", encoding="utf-8") as stream:
-                json.dump({"out": out, "configs": [{"name": name, "overrides": lines}
-                                                   for name, lines in rest]}, stream)
+                json.dump({"out": out, "configs": [{"name": name, "options": options}
+                                                   for name, options in rest]}, stream)
             progress = [0, time.monotonic()]
 
             def stalled(progress=progress):
@@ -130,7 +127,7 @@ class Matrix:
             loader = "tensorflow" if config.dataset.format == "tfrecord" else "pytorch"
             plain = configs.Config(name, config.dataset, {"workflow.generate_data": True,
                                                           "workflow.train": False}, loader)
-            plan.append((name, self.overrides(plain, "generate", 1)))
+            plan.append((name, self.settings(plain, "generate", 1)))
         if plan:
             self.run_plan("generate", 1, plan, [], {})
         for name, config in missing.items():
@@ -300,11 +297,11 @@ def run_side(matrix, side, ranks, wanted, preload, env):
     matrix.remove_private(wanted)
     plan = []
     for config in wanted:
-        extra = {}
+        options = matrix.settings(config, side, ranks)
         if shim and config.name == "naive-lowered":
-            extra = {"dataset.num_files_train": config.dataset.train // ranks,
-                     "dataset.num_files_eval": config.dataset.valid // ranks}
-        plan.append((config.name, matrix.overrides(config, side, ranks, extra)))
+            options.update({"dataset.num_files_train": config.dataset.train // ranks,
+                            "dataset.num_files_eval": config.dataset.valid // ranks})
+        plan.append((config.name, options))
     matrix.run_plan(side, ranks, plan, preload if shim else preload[-1:], env if shim else {})
 
 

@@ -163,8 +163,8 @@ def common(folder, fmt, samples, counts, output):
         "storage.storage_options.access_key_id": ACCESS,
         "storage.storage_options.secret_access_key": SECRET,
         "storage.storage_options.region": "us-east-1",
-        "storage.storage_options.s3_force_path_style": "'true'",
-        "dataset.data_folder": f"'{folder}'", "dataset.format": fmt,
+        "storage.storage_options.s3_force_path_style": "true",
+        "dataset.data_folder": folder, "dataset.format": fmt,
         "dataset.num_files_train": counts[0], "dataset.num_files_eval": counts[1],
         "dataset.num_samples_per_file": samples, "dataset.num_subfolders_train": 0,
         "dataset.num_subfolders_eval": 0, "dataset.record_length_bytes": 64,
@@ -185,14 +185,13 @@ class Runs:
         self.environment = processes.environment(args.python, args.dlio)
         self.verdicts = Verdicts()
 
-    def overrides(self, run, endpoint, output):
-        """The run's configuration."""
-        _, (name, fmt, samples, train, valid), options, _ = run
-        values = {
+    def settings(self, run, endpoint, output):
+        """The run's options."""
+        _, (name, fmt, samples, train, valid), more, _ = run
+        return {
             **common(folder_of(name), fmt, samples, (train, valid), output),
             "storage.storage_options.endpoint_url": endpoint,
-            "storage.storage_options.s3_max_attempts": "'2'", **options}
-        return [f"++workload.{key}={value}" for key, value in values.items()]
+            "storage.storage_options.s3_max_attempts": "2", **more}
 
     def job(self, side, ranks, part, chosen):
         """Run them in one MPI job. (requests, what it wrote, what its processes showed)"""
@@ -203,7 +202,7 @@ class Runs:
         with Proxy(self.endpoint) as proxy:
             with open(plan, "w", encoding="utf-8") as stream:
                 json.dump({"out": out, "configs": [
-                    {"name": run[0], "overrides": self.overrides(run, proxy.endpoint, os.path.join(out, run[0], "output"))}
+                    {"name": run[0], "options": self.settings(run, proxy.endpoint, os.path.join(out, run[0], "output"))}
                     for run in chosen]}, stream)
             env = {"PYTHONPATH": os.pathsep.join([self.site, os.path.abspath(self.args.dlio)])}
             preload = []

@@ -84,11 +84,11 @@ def runs():
             Run("odd-" + library, library, counts=(12, 4), keys=KEYS, **quick),
             Run("whole-" + library, library, folder=f"s3://{BUCKET}/a/{{name}}", **quick),
             Run("uri-" + library, library,
-                storage__storage_options__use_full_object_uri="'true'", **quick),
+                storage__storage_options__use_full_object_uri="true", **quick),
             Run("fewer-" + library, library, counts=(16, 8), dataset__num_files_train=8,
                 workflow__evaluation=False, **quick),
         ]
-    quick = {"reader__read_threads": 0, "storage__storage_options__s3_max_attempts": "'2'"}
+    quick = {"reader__read_threads": 0, "storage__storage_options__s3_max_attempts": "2"}
     made += [
         Run("shuffled", "s3dlio", reader__file_shuffle="seed", reader__sample_shuffle="seed", **quick),
         Run("slash", "s3dlio", folder="{name}/", **quick),
@@ -178,14 +178,13 @@ class Tests:
         if not os.path.islink(os.path.join(self.work, "direct:")):
             os.symlink("/", os.path.join(self.work, "direct:"))
 
-    def overrides(self, run, output):
-        """The run's configuration."""
+    def settings(self, run, output):
+        """The run's options."""
         if run.direct:
             run.options.update({
                 "storage.storage_type": "direct_fs", "storage.storage_root": os.path.join(self.work, "direct"),
                 "storage.storage_options.uri_scheme": "direct"})
-        values = {**common(run.folder, run.format, run.samples, run.counts, output), **run.options}
-        return [f"++workload.{key}={value}" for key, value in values.items()]
+        return {**common(run.folder, run.format, run.samples, run.counts, output), **run.options}
 
     def job(self, side, name, ranks, chosen, proxies):
         """Run them in one MPI job, again where one has stopped it. Returns what it wrote."""
@@ -197,9 +196,8 @@ class Tests:
             log, plan = os.path.join(out, f"job{part}.log"), os.path.join(out, f"plan{part}.json")
             with open(plan, "w", encoding="utf-8") as stream:
                 json.dump({"out": out, "own": [
-                    [f"++workload.storage.storage_options.endpoint_url={proxy.endpoint}"]
-                    for proxy in proxies], "configs": [
-                    {"name": run.name, "overrides": self.overrides(run, os.path.join(out, run.name, "output"))}
+                    {"storage.storage_options.endpoint_url": proxy.endpoint} for proxy in proxies], "configs": [
+                    {"name": run.name, "options": self.settings(run, os.path.join(out, run.name, "output"))}
                     for run in left]}, stream)
             env = {"PYTHONPATH": os.path.abspath(self.args.dlio),
                    "OPENLOG_ROOT": os.path.join(self.work, "direct:")}

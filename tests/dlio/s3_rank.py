@@ -76,27 +76,18 @@ def read_by_workers(files, storage, rank, ranks, out):
 
 def initialize(run, plan, module):
     """What comes of DLIO's initialize()."""
-    import dlio_benchmark
-    from dlio_benchmark.main import DLIOBenchmark
-    from dlio_benchmark.utils.config import ConfigArguments
-    from hydra import compose, initialize_config_dir
-
     options = {
         "framework": "pytorch", "reader.data_loader": "pytorch", "workflow.generate_data": False,
         "workflow.train": True, "workflow.evaluation": True, "storage.storage_type": "s3",
-        "storage.storage_root": "bucket", "dataset.data_folder": f"'{run['folder']}'",
+        "storage.storage_root": "bucket", "dataset.data_folder": run["folder"],
         "dataset.format": "npz", "dataset.num_files_train": run["train"],
         "dataset.num_files_eval": run["valid"], "dataset.num_subfolders_train": 0,
         "dataset.num_subfolders_eval": 0, "dataset.num_samples_per_file": 1, "reader.batch_size": 1,
         "reader.batch_size_eval": 1, "output.folder": os.path.join(plan["out"], "output"),
         "checkpoint.checkpoint_folder": os.path.join(plan["out"], "checkpoints"), **run["options"]}
-    ConfigArguments.reset()
-    with initialize_config_dir(version_base=None,
-                               config_dir=os.path.join(os.path.dirname(dlio_benchmark.__file__), "configs")):
-        cfg = compose(config_name="config", overrides=[f"++workload.{k}={v}" for k, v in options.items()])
     if run["library"]:
         os.environ.pop("AWS_ENDPOINT_URL_S3", None)  # s3dlio would follow it
-    benchmark = DLIOBenchmark(cfg["workload"])
+    benchmark = product.make({"options": options})
     args = benchmark.args
     args.storage_options = {**plan["storage"], **run["storage"]}
     cls = module.ObjStoreLibStorage if run["library"] else module.S3PyTorchConnectorStorage
@@ -134,8 +125,9 @@ def main():
         del sys.modules[module.__name__]
         import dlio_benchmark.storage.s3_torch_storage as module
     stores = store_module()
-    for run in plan["runs"]:
-        if comm.rank == 0 and (run["put"] or run["remove"]):
+
+    def one(run, rank, out):
+        if rank == 0 and (run["put"] or run["remove"]):
             import boto3
             import botocore.config
 
@@ -148,13 +140,9 @@ def main():
                 client.put_object(Bucket="bucket", Key=key, Body=key.encode())
             for key in run["remove"]:
                 client.delete_object(Bucket="bucket", Key=key)
-        result = initialize(run, plan, stores if run["library"] else
-                            unknown if run["unknown"] else module)
-        with open(os.path.join(plan["out"], f"{run['name']}-{comm.rank}.json"), "w", encoding="utf-8") as stream:
-            json.dump(result, stream)
-        product.collect(run is plan["runs"][0])
-        comm.Barrier()
-    product.finish(comm)
+        out.update(initialize(run, plan, stores if run["library"] else unknown if run["unknown"] else module))
+
+    product.every(comm, plan["runs"], lambda run, rank: os.path.join(plan["out"], f"{run['name']}-{rank}.json"), one)
 
 
 if __name__ == "__main__":

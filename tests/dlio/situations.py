@@ -225,9 +225,7 @@ class Situations:
         path = [os.path.join(folder, "site")] + ([tree] if tree else [])
         exported = {**env, "PYTHONPATH": os.pathsep.join(path),
                     "OPENLOG_ROOT": self.data(config) + "/", "PYTHONUNBUFFERED": "1"}
-        overrides = configs.overrides(config, os.path.join(self.work, "data"),
-                                      os.path.join(folder, "output$R"),
-                                      os.path.join(folder, "checkpoints$R"))
+        overrides = configs.words(configs.settings(config, os.path.join(self.work, "data"), folder, "$R"))
         program = [python, "-m", "dlio_benchmark.main"]
         if start == "script":
             program = [python, os.path.join(configs.package(python), "main.py")]

@@ -135,16 +135,15 @@ def reconfigure(at):
     spf, epochs = at.args.num_samples_per_file, sorted(pick.sample(range(6), 3))
     at.note(files=len(real), eval_files=len(real_eval), epochs=epochs,
             file_shuffle=str(first["file_shuffle"]), sampler=str(first["data_loader_sampler"]))
-    results = []
-    for method, train, valid in ((original(cls.reconfigure), list(real), list(real_eval)),
-                                 (cls.reconfigure, lazy, lazy_eval)):
+
+    def run(method, train, valid):
         args = at.anew(**{**first, "file_list_train": train, "file_list_eval": valid,
                           "total_samples_train": spf * len(train), "total_samples_eval": spf * len(valid)})
-        results.append(at.outcome(lambda method=method, args=args: [
-            (method(args, epoch), exact({k: v for k, v in vars(args).items()
-                                         if k not in ("logger", "resized_image")}),
-             state()) for epoch in epochs]))
-    at.same(*results)
+        return [(method(args, epoch), exact({k: v for k, v in vars(args).items()
+                                             if k not in ("logger", "resized_image")}),
+                 state()) for epoch in epochs]
+
+    at.alike(run, (original(cls.reconfigure), list(real), list(real_eval)), (cls.reconfigure, lazy, lazy_eval))
 
 
 # ---- loaders and readers -----------------------------------------------------------------------
@@ -162,13 +161,13 @@ def sampler(at):
             "seed": pick.choice((7, 123))}
     args += [rest.get(name, 0) for name in _takes(theirs)[4:]]
     at.note(arguments=[str(arg) for arg in args])
-    made = []
-    for init in (theirs, cls.__init__):
+
+    def run(init):
         one = cls.__new__(cls)
-        made.append(at.outcome(lambda init=init, one=one: [
-            init(one, *args), sorted(one.indices), list(one), list(one), len(one),
-            one.num_samples, list(pickle.loads(pickle.dumps(one.indices)))]))
-    at.same(*made)
+        return [init(one, *args), sorted(one.indices), list(one), list(one), len(one),
+                one.num_samples, list(pickle.loads(pickle.dumps(one.indices)))]
+
+    at.alike(run, (theirs,), (cls.__init__,))
     one = cls.__new__(cls)
     cls.__init__(one, *args)
     own = sorted(one.indices)
@@ -190,13 +189,15 @@ def torch_dataset(at):
     at.note(files=len(real), worker=worker, workers=workers, kind=str(kind))
     maps = ("train_global_index_map", "val_global_index_map", "train_file_map", "val_file_map")
     first = dict(vars(at.args))
-    made, told = [], []
-    for files in (list(real), lazy):
+    told = []
+
+    def run(files):
         vars(at.anew(**{**first, **{name: {} for name in maps}, "file_list_train": files,
                         "file_list_eval": files})).pop("logger")
         calls = []
+        told.append(calls)
 
-        def get_reader(*given, calls=calls, **named):
+        def get_reader(*given, **named):
             """What a reader is made of, and what it will find."""
             now = cls.get_instance()
             calls.append([[str(one) for one in given], {k: str(v) for k, v in named.items()},
@@ -204,16 +205,14 @@ def torch_dataset(at):
                           now.comm_size])
             return types.SimpleNamespace(finalize=lambda: None)
 
-        def run(calls=calls, get_reader=get_reader):
-            with lent(module, ReaderFactory=types.SimpleNamespace(get_reader=get_reader)):
-                one = module.TorchDataset(fmt, kind, 3, total, workers, 2)
-                if workers:
-                    one.worker_init(worker)
-                one.dlp_logger = None
-                return [calls, one.num_samples, one.batch_size, one.num_images_read]
-        made.append(at.outcome(run))
-        told.append(calls)
-    at.same(*made)
+        with lent(module, ReaderFactory=types.SimpleNamespace(get_reader=get_reader)):
+            one = module.TorchDataset(fmt, kind, 3, total, workers, 2)
+            if workers:
+                one.worker_init(worker)
+            one.dlp_logger = None
+            return [calls, one.num_samples, one.batch_size, one.num_images_read]
+
+    at.alike(run, (list(real),), (lazy,))
     if told[1]:
         at.blame("TorchDataset.worker_init")
         at.same(1, len(told[1]), "a reader", "readers that are made")
@@ -273,35 +272,35 @@ def iterable(at):
                 self.calls.append(exact(entry))
                 yield entry
 
+    told = []
+
+    def run(name, files):
+        at.anew(file_list_train=files, file_list_eval=files, resized_image=7,
+                num_samples_per_file=spf, comm_size=1, my_rank=0)
+        calls = []
+        told.append(calls)
+
+        def get_reader(*_, thread_index=None, **named):
+            now = cls.get_instance()
+            calls.append(sorted((k, str(v)) for k, v in named.items()))
+            return Reader(calls, now.file_list_train if kind is enums.DatasetType.TRAIN
+                          else now.file_list_eval, thread_index)
+
+        with lent(module, ReaderFactory=types.SimpleNamespace(get_reader=get_reader)), lent(
+                module.torch.utils.data, get_worker_info=lambda: information):
+            one = getattr(module, name)("npz", kind, 1, batch, workers)
+            if workers:
+                one.worker_init(worker)
+            given = list(one)
+            if hasattr(one, "dlp_logger"):
+                one.dlp_logger = None
+            return [calls, given]
+
     for name in ITERABLE:
-        made, told = [], []
-        for files in (list(real), lazy):
-            at.anew(file_list_train=files, file_list_eval=files, resized_image=7,
-                    num_samples_per_file=spf, comm_size=1, my_rank=0)
-            calls = []
-
-            def get_reader(*_, calls=calls, thread_index=None, **named):
-                now = cls.get_instance()
-                calls.append(sorted((k, str(v)) for k, v in named.items()))
-                return Reader(calls, now.file_list_train if kind is enums.DatasetType.TRAIN
-                              else now.file_list_eval, thread_index)
-
-            def run(calls=calls, get_reader=get_reader, name=name):
-                with lent(module, ReaderFactory=types.SimpleNamespace(get_reader=get_reader)), lent(
-                        module.torch.utils.data, get_worker_info=lambda: information):
-                    one = getattr(module, name)("npz", kind, 1, batch, workers)
-                    if workers:
-                        one.worker_init(worker)
-                    given = list(one)
-                    if hasattr(one, "dlp_logger"):
-                        one.dlp_logger = None
-                    return [calls, given]
-            made.append(at.outcome(run))
-            told.append(calls)
         at.blame(name + ".__iter__")
-        at.same(*made)
-        if isinstance(made[0][0], dict):
-            read = [call[1] for call in told[1] if isinstance(call, tuple) and call[0] == "open"]
+        made, _ = at.alike(run, (name, list(real)), (name, lazy))
+        if isinstance(made, dict):
+            read = [call[1] for call in told[-1] if isinstance(call, tuple) and call[0] == "open"]
             at.same(real[worker::workers] if workers else real, list(dict.fromkeys(read)),
                     "its share of the list", "what a worker reads")
 
@@ -320,16 +319,16 @@ def dali(at):
              -(-total // size) if pick.random() < .8 else pick.randint(0, 30), pick.randint(1, 4),
              pick.choice([*at.config.Shuffle, "off"]), 7]
     at.note(arguments=[str(arg) for arg in given])
-    made = []
+
+    def run(init):
+        one = cls.__new__(cls)
+        return [init(one, *given), {name: value for name, value in vars(one).items()
+                                    if name not in ("reader", "indices", "logger")},
+                list(one.indices), one.indices[:3]]
+
     with lent(module, ReaderFactory=types.SimpleNamespace(get_reader=lambda *a, **k: types.SimpleNamespace(
             is_index_based=lambda: True, is_iterator_based=lambda: True))):
-        for init in (original(cls.__init__), cls.__init__):
-            one = cls.__new__(cls)
-            made.append(at.outcome(lambda init=init, one=one: [
-                init(one, *given), {name: value for name, value in vars(one).items()
-                                    if name not in ("reader", "indices", "logger")},
-                list(one.indices), one.indices[:3]]))
-    at.same(*made)
+        at.alike(run, (original(cls.__init__),), (cls.__init__,))
 
 
 def reader_class(module, calls):
@@ -386,31 +385,29 @@ def reader(at):
     order = pick.random()
     at.note(files=length, samples_per_file=spf, threads=threads, kind=str(kind),
             read_type=str(args.read_type))
-    made, readers, told = [], [], []
-    for files in at.pair(length):
-        calls = []
+    readers, told = [], []
 
-        def run(files=files, calls=calls):
-            args.file_list_train = args.file_list_eval = files
-            for method, names in (("get_global_map_index", ("train_global_index_map",
-                                                            "val_global_index_map")),
-                                  ("build_sample_map_iter", ("train_file_map", "val_file_map"))):
-                function = getattr(cls, method)
-                found = function(args, files, *(length * spf, 1)[:len(_takes(function)) - 2])
-                for name in names:
-                    setattr(args, name, found[0] if isinstance(found, tuple) else found)
-            one = reader_class(module, calls)(kind, 0)
-            readers.append(one)
-            one.logger = fakes.logger()
-            calls.append([batch.tolist() for batch in one.next()])
-            calls.append("index")
-            own = list(args.train_global_index_map)
-            for sample in random.Random(order).choices(own, k=3 * len(own)) if own else ():
-                one.read_index(sample, 1)
-            return [calls, sorted(k for k, v in one.open_file_map.items() if v)]
-        made.append(at.outcome(run))
+    def run(files):
+        calls = []
         told.append(calls)
-    at.same(*made)
+        args.file_list_train = args.file_list_eval = files
+        for method, names in (("get_global_map_index", ("train_global_index_map", "val_global_index_map")),
+                              ("build_sample_map_iter", ("train_file_map", "val_file_map"))):
+            function = getattr(cls, method)
+            found = function(args, files, *(length * spf, 1)[:len(_takes(function)) - 2])
+            for name in names:
+                setattr(args, name, found[0] if isinstance(found, tuple) else found)
+        one = reader_class(module, calls)(kind, 0)
+        readers.append(one)
+        one.logger = fakes.logger()
+        calls.append([batch.tolist() for batch in one.next()])
+        calls.append("index")
+        own = list(args.train_global_index_map)
+        for sample in random.Random(order).choices(own, k=3 * len(own)) if own else ():
+            one.read_index(sample, 1)
+        return [calls, sorted(k for k, v in one.open_file_map.items() if v)]
+
+    at.alike(run, *((files,) for files in at.pair(length)))
     if "index" not in told[0]:
         return None  # it has failed, alike
     # What the maps say, and nothing else.
@@ -448,10 +445,11 @@ def tf_reader(at):
     kind = pick.choice((enums.DatasetType.TRAIN, enums.DatasetType.VALID))
     real, lazy = at.pair(pick.randint(1, 40))
     at.note(files=len(real), kind=str(kind))
-    made, theirs = [], fakes.tensorflow()
+    theirs = fakes.tensorflow()
     holder = types.SimpleNamespace(tf=theirs)
     tensorflow.patch(holder, None)
-    for tf, files in ((theirs, real), (holder.tf, lazy)):
+
+    def run(tf, files):
         args.file_list_train = args.file_list_eval = files
         args.train_global_index_map = args.val_global_index_map = {}
         args.train_file_map = args.val_file_map = {}
@@ -460,8 +458,9 @@ def tf_reader(at):
             module.TFReader.__mro__[1].__init__(one, kind, 0)
             one._resized_image = one._dataset = None
             one.logger = fakes.logger()
-            made.append(at.outcome(lambda one=one: fakes.simple(one.next())))
-    at.same(*made)
+            return fakes.simple(one.next())
+
+    at.alike(run, (theirs, real), (holder.tf, lazy))
 
 
 # ---- the storage class -------------------------------------------------------------------------

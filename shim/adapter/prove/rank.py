@@ -8,10 +8,9 @@ The plan: {"out": folder, "log": this rank's log of SHARD_STATS, with %d for the
 "list" ends after initialize() and some reconfigure(): its result is all that DLIO has derived. One
 of kind "run" is a whole run: its result is the steps, and the files that were opened.
 
-It is no module of a package: the tests' own ranks (tests/dlio/matrix_rank.py) use its functions, too.
+It is no module of a package: the tests' own ranks (tests/dlio/*_rank.py) use its functions, too.
 
-Each rank writes OUT/NAME.N.json. If only some ranks fail, the others are stuck: the job is aborted,
-and whoever has started it runs the rest of the plan in another one.
+Each rank writes OUT/NAME.N.json.
 """
 import collections.abc
 import gc
@@ -168,6 +167,27 @@ def collect(first):
         gc.enable()
 
 
+def every(comm, cases, path, run, ended=lambda case, out: None):
+    """Let each rank run(case, rank, out) all cases, and write what `out` holds after ended(case, out), the
+    error in any case, to path(case, rank). If only some ranks fail, the others are stuck: the job is
+    aborted, and whoever has started it runs the rest of the cases in another one."""
+    for case in cases:
+        comm.Barrier()
+        out = {}
+        try:
+            run(case, comm.rank, out)
+        except (Exception, SystemExit) as error:  # pylint: disable=broad-except
+            out["error"] = "%s: %s" % (type(error).__name__, error)
+        collect(case is cases[0])
+        ended(case, out)
+        write_json(path(case, comm.rank), out)
+        # Only where all ranks must come together before they can fail are the others stuck.
+        if "error" in out and not wait_for_others([path(case, rank) for rank in range(comm.size)]):
+            sys.stderr.flush()
+            comm.Abort(3)
+    finish(comm)
+
+
 _composed = []  # DLIO's own settings: Hydra takes a quarter of a second for them
 
 
@@ -251,25 +271,15 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as stream:
         plan = json.load(stream)
     comm = start()
-    rank = comm.rank
-    opens = Opens(plan["log"] % rank, plan["names"], plan["roots"]) if plan["log"] else None
-    for case in plan["cases"]:
-        comm.Barrier()
-        paths = [os.path.join(plan["out"], "%s.%d.json" % (case["name"], i)) for i in range(comm.size)]
-        out = {}
-        try:
-            (listed if case["kind"] == "list" else ran)(case, rank, out)
-        except (Exception, SystemExit) as error:  # pylint: disable=broad-except
-            out["error"] = "%s: %s" % (type(error).__name__, error)
-        collect(case is plan["cases"][0])
+    opens = Opens(plan["log"] % comm.rank, plan["names"], plan["roots"]) if plan["log"] else None
+
+    def ended(_case, out):
         if opens:
             out["opens"] = opens.new()
-        write_json(paths[rank], out)
-        # Only where all ranks must come together before they can fail are the others stuck.
-        if "error" in out and not wait_for_others(paths):
-            sys.stderr.flush()
-            comm.Abort(3)
-    finish(comm)
+
+    every(comm, plan["cases"],
+          lambda case, rank: os.path.join(plan["out"], "%s.%d.json" % (case["name"], rank)),
+          lambda case, rank, out: (listed if case["kind"] == "list" else ran)(case, rank, out), ended)
 
 
 if __name__ == "__main__":
