@@ -36,7 +36,10 @@ def main():
         with s3.server(state, ACCESS, SECRET) as endpoint:
             fixture = Buckets(folder, state, endpoint)
             fill(fixture)
-            parts.run(wanted, fixture)
+            try:
+                parts.run(wanted, fixture)
+            finally:
+                fixture.close()
     return fixture.verdicts.conclude()
 
 

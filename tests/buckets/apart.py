@@ -1,8 +1,6 @@
-"""The clients that are not botocore's, where their ways differ: what they do beside listing by keys.
-
-    python -m tests.buckets.apart WAY       one of the functions below; prints {NAME: [KEY]}
-"""
+"""The clients that are not botocore's, where their ways differ: what they do beside listing by keys."""
 import collections
+import contextlib
 import http.server
 import importlib
 import json
@@ -10,10 +8,11 @@ import os
 import pickle
 import shutil
 import subprocess
-import sys
 import threading
 import urllib.parse
 
+from tests.buckets.child import needs
+from tests.buckets.client import google_client, google_files
 from tests.buckets.fixture import PYTHON
 from tests.buckets.tars import torchrun
 from tests.harness import paths
@@ -24,6 +23,15 @@ ENDPOINT = os.environ.get("AWS_ENDPOINT_URL", "")
 # ---- in a process of its own -------------------------------------------------------------------
 
 
+def found(way):
+    """{NAME: [KEY]} that one of the functions below finds."""
+    return dict(globals()[way]())
+
+
+found.imports = lambda way: getattr(globals()[way], "imports", ())
+
+
+@needs("torch")
 def pipes():
     """torchdata's own lister, in C++."""
     iters = importlib.import_module("torchdata.datapipes.iter")
@@ -38,21 +46,22 @@ def pipes():
     yield "again", handler.list_files("s3://train/train/")
 
 
+@needs("torch")
 def connector():
     """s3torchconnector: streams of small pages, and what workers get by pickle."""
     module = importlib.import_module("s3torchconnector")
     client = importlib.import_module("s3torchconnector._s3client").S3Client("us-east-1", endpoint=ENDPOINT)
     for size in (1, 3, 50):
-        found = []
+        keys = []
         for page in client.list_objects("train", "train/", "", size):
-            found += [one.key for one in page.object_info]
+            keys += [one.key for one in page.object_info]
             assert page.object_info, "an empty page"
-        yield f"pages of {size}", found
-    found, folders = [], []
+        yield f"pages of {size}", keys
+    keys, folders = [], []
     for page in client.list_objects("train", "train/", "/"):
-        found += [one.key for one in page.object_info]
+        keys += [one.key for one in page.object_info]
         folders += page.common_prefixes
-    yield "a delimiter", found
+    yield "a delimiter", keys
     yield "whole: folders", folders
     stream = importlib.import_module("s3torchconnector._s3_bucket_iterable")._PickleableListObjectStream(
         client, "train", "train/")
@@ -68,6 +77,7 @@ def connector():
     yield "outside", [one.key for page in client.list_objects("train", "valid/") for one in page.object_info]
 
 
+@needs("torch")
 def rust():
     """s3dlio: datasets, globs, its layer for s3torchconnector's API; and what it does not let see."""
     module, native = (importlib.import_module(name) for name in ("s3dlio", "s3dlio._pymod"))
@@ -90,14 +100,16 @@ def rust():
         module.create_async_loader(uri)
 
 
+def one(name, lister):
+    """A name, and the kind of an error and its text."""
+    try:
+        return name, ["listed", str(list(lister()))]
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        return name, [type(error).__name__, str(error)]
+
+
 def errors():
     """The kind of each client's error, and its text; none of them asks the server."""
-    def one(name, lister):
-        try:
-            return name, ["listed", str(list(lister()))]
-        except Exception as error:  # pylint: disable=broad-exception-caught
-            return name, [type(error).__name__, str(error)]
-
     where = urllib.parse.urlsplit(ENDPOINT).netloc
     yield one("minio", lambda: importlib.import_module("minio").Minio(
         where, "a", "b" * 8, secure=False).list_objects("train", "train/", recursive=True))
@@ -110,40 +122,29 @@ def errors():
 
 def errors_google():
     """The same of the bucket gs://train."""
-    nobody = importlib.import_module("google.auth.credentials").AnonymousCredentials()
-    client = importlib.import_module("google.cloud.storage").Client(project="test", credentials=nobody)
-    gcsfs = importlib.import_module("gcsfs")
-
-    def one(name, lister):
-        try:
-            return name, ["listed", str(list(lister()))]
-        except Exception as error:  # pylint: disable=broad-exception-caught
-            return name, [type(error).__name__, str(error)]
-
-    yield one("google-cloud-storage", lambda: client.list_blobs("train", prefix="train/"))
-    yield one("gcsfs", lambda: gcsfs.GCSFileSystem(
-        token="anon", endpoint_url=os.environ["STORAGE_EMULATOR_HOST"], skip_instance_cache=True).find("train/train/"))
+    yield one("google-cloud-storage", lambda: google_client().list_blobs("train", prefix="train/"))
+    yield one("gcsfs", lambda: google_files().find("train/train/"))
 
 
+@needs("google.cloud.storage")
 def blobs():
     """google-cloud-storage, page by page."""
-    nobody = importlib.import_module("google.auth.credentials").AnonymousCredentials()
-    client = importlib.import_module("google.cloud.storage").Client(project="test", credentials=nobody)
+    client = google_client()
     for size in (1, 2, 5, None):
         yield f"page_size={size}", [b.name for b in client.list_blobs("b", prefix="train/", page_size=size)]
         pages = client.list_blobs("b", prefix="train/", page_size=size).pages
-        found = [[b.name for b in page] for page in pages]
-        assert size is None or all(0 < len(page) <= size for page in found[:-1]), [len(page) for page in found]
-        yield f"pages of {size}", sum(found, [])
-        token, found = None, []
+        names = [[b.name for b in page] for page in pages]
+        assert size is None or all(0 < len(page) <= size for page in names[:-1]), [len(page) for page in names]
+        yield f"pages of {size}", sum(names, [])
+        token, every = None, []
         for _ in range(1000):
             some = client.list_blobs("b", prefix="train/", max_results=size, page_token=token)
             names = [b.name for b in some]
             assert size is None or len(names) <= size, names
-            found, token = found + names, some.next_page_token
+            every, token = every + names, some.next_page_token
             if not token:
                 break
-        yield f"max_results={size}, by token", found
+        yield f"max_results={size}, by token", every
         some = client.list_blobs("b", prefix="train/", delimiter="/", page_size=size)
         yield f"delimiter, {size}", [b.name for b in some]
         yield f"whole: prefixes, {size}", sorted(some.prefixes)
@@ -175,24 +176,13 @@ def twice():
 # ---- the checks --------------------------------------------------------------------------------
 
 
-def run(way, env, python=PYTHON, module="tests.buckets.apart"):
-    """({NAME: [KEY]}, stderr) of a process."""
-    done = subprocess.run([python, "-m", module, way], env=env, capture_output=True, timeout=120,
-                          check=False, cwd=env["HOME"])
-    try:
-        return json.loads(done.stdout), done.stderr.decode()
-    except ValueError:
-        return {}, f"exit status {done.returncode}: {done.stderr.decode()[-1500:]}"
-
-
 def divided(buckets, label, way, dataset, size, whole, common=(), **more):
     """Each name of a way: complete, nothing twice but what is common, in every rank."""
-    buckets.jobs += 1
-    ranks = [run(way, buckets.shard_environment(dataset, rank, size, **more)) for rank in range(size)]
-    lines = [f"rank {rank}: {err}" for rank, (found, err) in enumerate(ranks) if set(found) != set(whole)]
+    ranks = buckets.job("apart:found", [way], dataset, range(size), size, **more)
+    lines = [f"rank {rank}: {err}" for rank, (own, err) in enumerate(ranks) if set(own) != set(whole)]
     for name in whole if not lines else ():
         wanted = collections.Counter(whole[name])
-        got = collections.Counter(key for found, _ in ranks for key in found[name])
+        got = collections.Counter(key for own, _ in ranks for key in own[name])
         for key, times in wanted.items():
             seen = got.pop(key, 0)
             if name.startswith(("whole", "outside")) or key in common or (name, key) in common:
@@ -200,9 +190,9 @@ def divided(buckets, label, way, dataset, size, whole, common=(), **more):
             if seen != times:
                 lines.append(f"{name}: {key!r} seen {seen} times, not {times}")
         lines += [f"{name}: {key!r} is in no list without libshard" for key in got]
-        most = max(len(found[name]) for found, _ in ranks)
+        most = max(len(own[name]) for own, _ in ranks)
         if len(wanted) > 20 and not name.startswith("whole") and most > 0.85 * sum(wanted.values()):
-            lines.append(f"{name}: not divided: {[len(found[name]) for found, _ in ranks]}")
+            lines.append(f"{name}: not divided: {[len(own[name]) for own, _ in ranks]}")
     buckets.tell(label, lines[:8])
     return [err for _, err in ranks]
 
@@ -251,14 +241,23 @@ class Google(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def google_pages(buckets):
-    """Pages of Google's: the emulator has one page only."""
+@contextlib.contextmanager
+def google_server():
+    """with google_server() as environment: ...; gcsfs would ask Google itself what kind of bucket it is."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Google)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        env = {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{server.server_port}",
+        yield {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{server.server_port}",
                "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
-        whole, err = run("blobs", buckets.environment(**env))
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def google_pages(buckets):
+    """Pages of Google's: the emulator has one page only."""
+    with google_server() as env:
+        whole, err = buckets.without("apart:found", ["blobs"], **env)
         buckets.check("Google's pages, without libshard", len(whole.get("all", [])) == 55, (whole, err[-800:]))
         text, listing = os.path.join(buckets.folder, "b.txt"), os.path.join(buckets.folder, "b.listing")
         with open(text, "w", encoding="utf-8") as stream:
@@ -273,18 +272,15 @@ def google_pages(buckets):
                     {"SHARD_STRATEGY": "stride", "SHARD_LISTING": listing, "SHARD_SEED": "3"}):
             divided(buckets, f"Google's pages, {how['SHARD_STRATEGY']}", "blobs", "gs://b/train", 3, whole, common,
                     **how, **env)
-        found, err = run("errors_google", buckets.shard_environment(
+        told, err = buckets.call("apart:found", ["errors_google"], buckets.shard_environment(
             "gs://train/train", "x", 2, SHARD_STRATEGY="hash", **env))
-        kinds = {name: kind for name, (kind, text) in found.items() if "SHARD_RANK='x'" in text}
+        kinds = {name: kind for name, (kind, text) in told.items() if "SHARD_RANK='x'" in text}
         buckets.check("Google's clients: their own errors", kinds == {
-            "google-cloud-storage": "FailedPrecondition", "gcsfs": "HttpError"}, (found, err[-800:]))
-        found, err = run("errors_google", buckets.shard_environment(
+            "google-cloud-storage": "FailedPrecondition", "gcsfs": "HttpError"}, (told, err[-800:]))
+        told, err = buckets.call("apart:found", ["errors_google"], buckets.shard_environment(
             "gs://train/train", 0, 2, SHARD_STRATEGY="range", AWS_ACCESS_KEY_ID=None, **env))
-        buckets.check("Google's clients: no listing without HMAC keys", len(found) == 2 and all(
-            kind != "listed" and "HMAC" in text for kind, text in found.values()), (found, err[-800:]))
-    finally:
-        server.shutdown()
-        server.server_close()
+        buckets.check("Google's clients: no listing without HMAC keys", len(told) == 2 and all(
+            kind != "listed" and "HMAC" in text for kind, text in told.values()), (told, err[-800:]))
 
 
 def strangers(buckets):
@@ -303,48 +299,37 @@ def strangers(buckets):
         with open(os.path.join(target, file), "w", encoding="utf-8") as stream:
             stream.write(source.replace(old, new))
     more = {"PYTHONPATH": f"{site}:{paths.REPO}"}
-    found, err = run("errors", buckets.shard_environment("s3://train/train/", 0, 2, SHARD_STRATEGY="hash", **more))
-    kinds = {name: kind for name, (kind, text) in found.items() if "libshard" in text and "knows" in text or
+    told, err = buckets.call("apart:found", ["errors"], buckets.shard_environment(
+        "s3://train/train/", 0, 2, SHARD_STRATEGY="hash", **more))
+    kinds = {name: kind for name, (kind, text) in told.items() if "libshard" in text and "knows" in text or
              "not a version known" in text}
     buckets.check("clients that are not known: their lists fail", kinds == {
-        "minio": "S3Error", "s3torchconnector": "S3Exception"}, (found, err[-800:]))
+        "minio": "S3Error", "s3torchconnector": "S3Exception"}, (told, err[-800:]))
 
 
 def apart(buckets):
     """The clients that are not botocore's, where their ways differ."""
-    where = urllib.parse.urlsplit(buckets.endpoint).netloc
-    more = {"S3_ENDPOINT_URL": where, "S3_USE_HTTPS": "0"}
     # Beside the dataset; or called like the prefix that is asked for.
     common = {f"{start}{key}" for key in ("train", "train.txt", "trainer/x", "valid/1", "valid/2")
               for start in ("", "s3://train/")} | {("s3://train/train/cat/*", "s3://train/train/cat/")}
-    bare = {way: run(way, buckets.environment(**more)) for way in ("pipes", "connector", "rust")}
+    bare = {way: buckets.without("apart:found", [way]) for way in ("pipes", "connector", "rust")}
     for way, how in (("pipes", "range"), ("connector", "range"), ("connector", "hash"), ("rust", "stride")):
         whole, err = bare[way]
         buckets.check(f"{way}, without libshard", whole, err)
-        divided(buckets, f"{way}, {how}", way, "s3://train/train", 2, whole, common, SHARD_STRATEGY=how, **more)
-    found, err = run("errors", buckets.shard_environment("s3://train/train/", "x", 2, **more))
-    kinds = {name: kind for name, (kind, text) in found.items() if "SHARD_RANK='x'" in text}
+        divided(buckets, f"{way}, {how}", way, "s3://train/train", 2, whole, common, SHARD_STRATEGY=how)
+    told, err = buckets.call("apart:found", ["errors"], buckets.shard_environment("s3://train/train/", "x", 2))
+    kinds = {name: kind for name, (kind, text) in told.items() if "SHARD_RANK='x'" in text}
     buckets.check("errors are the clients' own", kinds == {
         "minio": "S3Error", "s3dlio": "RuntimeError", "torchdata": "ValueError", "s3torchconnector": "S3Exception"},
-        (found, err[-800:]))
+        (told, err[-800:]))
     strangers(buckets)
     arrow = os.path.join(paths.REPO, ".venv-clients", "bin", "python")
     for dataset, times in (("s3://train/train", 1), (os.path.join(buckets.folder, "nothing"), 0)):
-        found, err = run("ray_and_others", buckets.shard_environment(dataset, 0, 2), arrow)
+        _, err = buckets.call("apart:found", ["ray_and_others"], buckets.shard_environment(dataset, 0, 2), arrow)
         buckets.check(f"pyarrow.fs, {times} warnings", err.count("warning: pyarrow.fs.S3FileSystem") == times and
                       not err.startswith("exit"), err)
-    script = paths.source("buckets", "apart.py")
     env = buckets.shard_environment("s3://train/train", 0, 2, SHARD_STRATEGY="stride")
-    done = torchrun(buckets, 2, [script, "twice"], env)
+    done = torchrun(buckets, 2, ["-m", "tests.buckets.child", "tests.buckets.apart:found", "twice"], env)
     said = done.stderr.decode().count("enable_sharding=True) divides")
     buckets.check("enable_sharding: one warning", done.returncode == 0 and said == 1, done.stderr.decode()[-1500:])
     google_pages(buckets)
-
-
-def main():
-    """Print what a way has found."""
-    print(json.dumps(dict(globals()[sys.argv[1]]())))
-
-
-if __name__ == "__main__":
-    main()

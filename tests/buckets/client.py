@@ -1,14 +1,11 @@
 """What unmodified clients do in one process: each lists in its own ways, and says what it has found.
 
-    python -m tests.buckets.client < REQUEST
-
-REQUEST is JSON: [[NAME, {ARGUMENT: VALUE}], ...]. Each NAME is a function below. It prints a JSON list with
-an answer each: {"keys": [[KEY, SIZE, ETAG]], "whole": [PREFIX], "wrong": [TEXT], "error": [TYPE, TEXT]}.
+answers() is asked for [[NAME, {ARGUMENT: VALUE}], ...]. Each NAME is a function below. It returns an answer
+each: {"keys": [[KEY, SIZE, ETAG]], "whole": [PREFIX], "wrong": [TEXT], "error": [TYPE, TEXT]}.
 This runs bare, to know what the client makes of the bucket, and under libshard, in each rank.
 """
 import functools
 import importlib
-import json
 import os
 import signal
 import sys
@@ -16,7 +13,9 @@ import tempfile
 import traceback
 import urllib.parse
 
-CLIENTS = {}
+from tests.buckets.child import needs
+
+BOTO = "tests.buckets.client:boto"
 SECONDS = 25  # for one way of listing
 
 
@@ -38,12 +37,6 @@ class Found:
     def answer(self):
         """For JSON."""
         return {"keys": self.keys, "whole": self.whole, "wrong": self.wrong}
-
-
-def way(function):
-    """A function that a request can name."""
-    CLIENTS[function.__name__] = function
-    return function
 
 
 @functools.lru_cache
@@ -111,7 +104,7 @@ def page_v1(found, client, first, **asked):
     return page
 
 
-@way
+@needs(BOTO)
 def paginator(bucket, version=2, size=None, **asked):
     """boto3's paginators."""
     found, paging = Found(), {"PaginationConfig": {"PageSize": size}} if size else {}
@@ -121,7 +114,7 @@ def paginator(bucket, version=2, size=None, **asked):
     return found
 
 
-@way
+@needs(BOTO)
 def search(bucket, prefix):
     """A paginator's search, and what it builds of all pages."""
     found = Found()
@@ -133,7 +126,7 @@ def search(bucket, prefix):
     return found
 
 
-@way
+@needs(BOTO)
 def resource(bucket, prefix, size=None):
     """boto3's resource."""
     found = Found()
@@ -143,7 +136,7 @@ def resource(bucket, prefix, size=None):
     return found
 
 
-@way
+@needs(BOTO)
 def by_token(bucket, size, other_client=False, **asked):
     """A loop as people write it: on by the token, and `page["Contents"]` as it stands."""
     found, client, more = Found(), boto(), {}
@@ -156,7 +149,7 @@ def by_token(bucket, size, other_client=False, **asked):
             client = boto.__wrapped__()
 
 
-@way
+@needs(BOTO)
 def first_page(bucket, size, **asked):
     """One page; the token to go on with is printed among what stays whole."""
     found = Found()
@@ -165,7 +158,7 @@ def first_page(bucket, size, **asked):
     return found
 
 
-@way
+@needs(BOTO)
 def go_on(bucket, token, **asked):
     """The rest after another process's page."""
     found = Found()
@@ -175,7 +168,7 @@ def go_on(bucket, token, **asked):
     return found
 
 
-@way
+@needs(BOTO)
 def by_start_after(bucket, size, **asked):
     """A loop that goes on behind the last key."""
     found, client, start = Found(), boto(), {}
@@ -187,7 +180,7 @@ def by_start_after(bucket, size, **asked):
         start = {"StartAfter": page["Contents"][-1]["Key"]}
 
 
-@way
+@needs(BOTO)
 def by_marker(bucket, size, **asked):
     """The first version's loop: on by NextMarker, where there is one, else by the last key."""
     found, client, more = Found(), boto(), {}
@@ -198,7 +191,7 @@ def by_marker(bucket, size, **asked):
         more = {"Marker": page.get("NextMarker") or page["Contents"][-1]["Key"]}
 
 
-@way
+@needs(BOTO)
 def by_last(bucket, size, **asked):
     """The first version's loop: on by the last key."""
     found, client, more = Found(), boto(), {}
@@ -209,7 +202,7 @@ def by_last(bucket, size, **asked):
         more = {"Marker": page["Contents"][-1]["Key"]}
 
 
-@way
+@needs(BOTO)
 def as_url(bucket, prefix, size):
     """The program itself asks for keys as URLs have them."""
     found, client, more = Found(), boto(), {}
@@ -223,7 +216,7 @@ def as_url(bucket, prefix, size):
         more = {"ContinuationToken": page["NextContinuationToken"]}
 
 
-@way
+@needs(BOTO)
 def with_owner(bucket, **asked):
     """Entries have an owner where one asks for it, and none where one does not."""
     found, client = Found(), boto()
@@ -232,7 +225,7 @@ def with_owner(bucket, **asked):
     return found
 
 
-@way
+@needs(BOTO)
 def nothing(bucket, prefix):
     """MaxKeys=0 gives nothing, and no reason to go on."""
     found = Found()
@@ -241,7 +234,7 @@ def nothing(bucket, prefix):
     return found
 
 
-@way
+@needs(BOTO)
 def folders(bucket, prefix, size, version=2):
     """With a delimiter, from folder to folder; every folder is seen, in as many pages as it takes."""
     found = Found()
@@ -259,7 +252,7 @@ def folders(bucket, prefix, size, version=2):
     return found
 
 
-@way
+@needs(BOTO)
 def versions(bucket, prefix, size=None):
     """All versions, and what has been deleted."""
     found, paging = Found(), {"PaginationConfig": {"PageSize": size}} if size else {}
@@ -269,7 +262,7 @@ def versions(bucket, prefix, size=None):
     return found
 
 
-@way
+@needs(BOTO)
 def get_all(bucket, keys):
     """GET of keys, whosever they are: as many bytes, and the ETag, as there should be."""
     found, client = Found(), boto()
@@ -280,7 +273,7 @@ def get_all(bucket, keys):
     return found
 
 
-@way
+@needs(BOTO)
 def one_request(bucket, endpoint=None, **asked):
     """A probe; or all of a small bucket, at another endpoint."""
     found = Found()
@@ -288,7 +281,7 @@ def one_request(bucket, endpoint=None, **asked):
     return found
 
 
-@way
+@needs(BOTO)
 def head_bucket(bucket):
     """What is not a listing goes straight to the server."""
     client, found = boto(), Found()
@@ -310,16 +303,16 @@ def strip(path, bucket):
     return path[len(bucket) + 1:]
 
 
-@way
-def s3fs_find(bucket, prefix, **more):
+@needs("s3fs")
+def s3fs_find(bucket, prefix):
     """s3fs: find, with sizes."""
     found = Found()
-    for path, info in file_system().find(f"s3://{bucket}/{prefix}", detail=True, **more).items():
+    for path, info in file_system().find(f"s3://{bucket}/{prefix}", detail=True).items():
         found.add(strip(path, bucket), info["size"], info.get("ETag"))
     return found
 
 
-@way
+@needs("s3fs")
 def s3fs_glob(bucket, prefix):
     """s3fs: glob."""
     found, fs = Found(), file_system()
@@ -329,7 +322,7 @@ def s3fs_glob(bucket, prefix):
     return found
 
 
-@way
+@needs("s3fs")
 def s3fs_walk(bucket, prefix):
     """s3fs: walk, which is ls of each folder."""
     found = Found()
@@ -340,7 +333,7 @@ def s3fs_walk(bucket, prefix):
     return found
 
 
-@way
+@needs("s3fs")
 def s3fs_ls(bucket, prefix, version_aware=False):
     """s3fs: ls; of a folder that has nothing for this rank, FileNotFoundError."""
     found, fs = Found(), file_system(version_aware=version_aware)
@@ -352,10 +345,10 @@ def s3fs_ls(bucket, prefix, version_aware=False):
     return found
 
 
-@way
-def s3fs_others(bucket, prefix, keys, version_aware=False):
+@needs("s3fs")
+def s3fs_others(bucket, prefix, keys):
     """After a shard has been listed, and is in the cache: all keys are there all the same."""
-    found, fs = Found(), file_system(version_aware=version_aware)
+    found, fs = Found(), file_system()
     fs.find(f"s3://{bucket}/{prefix}")
     for path, _, _ in fs.walk(f"s3://{bucket}/{prefix}"):
         try:
@@ -378,7 +371,7 @@ def s3fs_others(bucket, prefix, keys, version_aware=False):
     return found
 
 
-@way
+@needs("s3fs")
 def s3fs_patterns(bucket, prefix, name, more):
     """cat() and get() of a pattern, which lists, and of a name that is a pattern, too: the object, and `more` keys."""
     found, fs = Found(), file_system()
@@ -394,7 +387,7 @@ def s3fs_patterns(bucket, prefix, name, more):
     return found
 
 
-@way
+@needs("smart_open.s3")
 def smart_open(bucket, prefix):
     """smart_open's iter_bucket, which lists and reads."""
     found, module = Found(), importlib.import_module("smart_open.s3")
@@ -403,7 +396,7 @@ def smart_open(bucket, prefix):
     return found
 
 
-@way
+@needs("cloudpathlib")
 def cloudpathlib(bucket, prefix, but=()):
     """cloudpathlib: rglob. It makes folders of keys, and takes for a file what is a key, too: not those."""
     found, module = Found(), importlib.import_module("cloudpathlib")
@@ -414,35 +407,31 @@ def cloudpathlib(bucket, prefix, but=()):
     return found
 
 
-@way
-def minio(bucket, prefix, size=None, **asked):
+def minio_client():
+    """minio's."""
+    return importlib.import_module("minio").Minio(
+        urllib.parse.urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc, os.environ["AWS_ACCESS_KEY_ID"],
+        os.environ["AWS_SECRET_ACCESS_KEY"], secure=False, region=os.environ["AWS_REGION"])
+
+
+@needs("minio")
+def minio(bucket, prefix, **asked):
     """minio: both versions of the API, versions of objects, with and without recursion."""
-    module = importlib.import_module("minio")
-    where = urllib.parse.urlsplit(os.environ["AWS_ENDPOINT_URL"])
-    client = module.Minio(where.netloc, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"],
-                          secure=False, region=os.environ["AWS_REGION"])
     found = Found()
-    for each in client.list_objects(bucket, prefix=prefix, **asked):
+    for each in minio_client().list_objects(bucket, prefix=prefix, **asked):
         if each.is_dir and each.etag is None:  # a marker has an ETag
             found.whole.append(each.object_name)
         else:
             found.add(each.object_name, each.size, each.etag)
-    for key, length, etag in asked.get("keys") or []:
-        reply = client.get_object(bucket, key)
-        found.check(len(reply.data) == length, "GET", key, etag, size)
     return found
 
 
-@way
-def s3dlio(bucket, prefix, recursive=True):
+@needs("torch")
+def s3dlio(bucket, prefix):
     """s3dlio's list."""
     found, module = Found(), importlib.import_module("s3dlio")
-    for uri in module.list(f"s3://{bucket}/{prefix}", recursive=recursive):
-        key = uri[len(f"s3://{bucket}/"):]
-        if key.endswith("/") and not recursive:
-            found.whole.append(key)
-        else:
-            found.add(key)
+    for uri in module.list(f"s3://{bucket}/{prefix}", recursive=True):
+        found.add(uri[len(f"s3://{bucket}/"):])
     return found
 
 
@@ -453,7 +442,14 @@ def connector():
                     "s3client_config": module.S3ClientConfig(force_path_style=True)}
 
 
-@way
+def connector_client():
+    """s3torchconnector's own client."""
+    how = connector()[1]
+    return importlib.import_module("s3torchconnector._s3client").S3Client(
+        how["region"], endpoint=how["endpoint"], s3client_config=how["s3client_config"])
+
+
+@needs("torch")
 def connector_map(bucket, prefix):
     """s3torchconnector's map-style dataset."""
     found, (module, how) = Found(), connector()
@@ -468,26 +464,25 @@ def key_and_size(item):
     return item.key, 0 if item.key.endswith("/") else len(item.read())
 
 
-@way
-def connector_iterable(bucket, prefix, workers=0, context=None, **more):
-    """s3torchconnector's iterable dataset, by itself or in a DataLoader's workers."""
+@needs("torch")
+def connector_iterable(bucket, prefix):
+    """s3torchconnector's iterable dataset."""
     found, (module, how) = Found(), connector()
-    dataset = module.S3IterableDataset.from_prefix(f"s3://{bucket}/{prefix}", transform=key_and_size, **how, **more)
-    loader = dataset
-    if workers:
-        loader = importlib.import_module("torch.utils.data").DataLoader(
-            dataset, batch_size=None, num_workers=workers, multiprocessing_context=context)
-    for key, size in loader:
+    for key, size in module.S3IterableDataset.from_prefix(f"s3://{bucket}/{prefix}", transform=key_and_size, **how):
         found.add(key, size)
     return found
 
 
-@way
+def google_client():
+    """google-cloud-storage's, of an emulator that STORAGE_EMULATOR_HOST names."""
+    nobody = importlib.import_module("google.auth.credentials").AnonymousCredentials()
+    return importlib.import_module("google.cloud.storage").Client(project="test", credentials=nobody)
+
+
+@needs("google.cloud.storage")
 def google(bucket, prefix, size=None):
-    """google-cloud-storage, against an emulator that STORAGE_EMULATOR_HOST names."""
-    storage = importlib.import_module("google.cloud.storage")
-    credentials = importlib.import_module("google.auth.credentials").AnonymousCredentials()
-    client, found = storage.Client(project="test", credentials=credentials), Found()
+    """google-cloud-storage."""
+    client, found = google_client(), Found()
     for blob in client.list_blobs(bucket, prefix=prefix, page_size=size):
         found.add(blob.name, blob.size, blob.etag)
     again = [blob.name for blob in client.bucket(bucket).list_blobs(prefix=prefix)]
@@ -495,30 +490,31 @@ def google(bucket, prefix, size=None):
     return found
 
 
-@way
+@needs("google.cloud.storage")
 def google_get(bucket, keys):
     """Reading of all keys."""
-    storage = importlib.import_module("google.cloud.storage")
-    credentials = importlib.import_module("google.auth.credentials").AnonymousCredentials()
-    client, found = storage.Client(project="test", credentials=credentials), Found()
+    client, found = google_client(), Found()
     for key in keys:
         found.check(client.bucket(bucket).blob(key).download_as_bytes() == key.encode(), "GET", key)
         found.add(key)
     return found
 
 
-@way
+def google_files(**more):
+    """gcsfs, with no cache of an instance before."""
+    return importlib.import_module("gcsfs").GCSFileSystem(
+        token="anon", endpoint_url=os.environ["STORAGE_EMULATOR_HOST"], project="test", skip_instance_cache=True, **more)
+
+
+@needs("gcsfs")
 def gcsfs(bucket, prefix):
     """gcsfs: find, and what is not this rank's."""
-    module, found = importlib.import_module("gcsfs"), Found()
-    fs = module.GCSFileSystem(token="anon", endpoint_url=os.environ["STORAGE_EMULATOR_HOST"], project="test",
-                              skip_instance_cache=True)
-    for path, info in fs.find(f"{bucket}/{prefix}", detail=True).items():
+    found = Found()
+    for path, info in google_files().find(f"{bucket}/{prefix}", detail=True).items():
         found.add(strip(path, bucket), info["size"])
     return found
 
 
-@way
 def modules():
     """Which modules of ours an import of the clients brings."""
     importlib.import_module("botocore.session")
@@ -537,21 +533,20 @@ def too_long(*_):
     raise TooLong(f"it took more than {SECONDS} s")
 
 
-def main():
+def answers(requests):
     """Answer all."""
-    answers = []
+    made = []
     signal.signal(signal.SIGALRM, too_long)
-    for name, arguments in json.load(sys.stdin):
+    for name, arguments in requests:
         signal.alarm(SECONDS)
         try:
-            answers.append(CLIENTS[name](**arguments).answer())
+            made.append(globals()[name](**arguments).answer())
         except BaseException as error:  # pylint: disable=broad-exception-caught
             where = traceback.format_exc().splitlines()[-4:]
             kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
-            answers.append({"error": [kinds, str(error)[:2000], where]})
+            made.append({"error": [kinds, str(error)[:2000], where]})
     signal.alarm(0)
-    json.dump(answers, sys.stdout)
+    return made
 
 
-if __name__ == "__main__":
-    main()
+answers.imports = lambda requests: {one for name, _ in requests for one in getattr(globals()[name], "imports", ())}

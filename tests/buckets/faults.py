@@ -23,7 +23,7 @@ def counts(buckets):
     """How many requests a rank makes."""
     whole = [["paginator", {"bucket": "many", "Prefix": "train/"}]]
     with Proxy(buckets.endpoint) as proxy:
-        buckets.finish(buckets.start(whole, buckets.environment(proxy.endpoint)))
+        buckets.call("client:answers", [whole], buckets.environment(proxy.endpoint))
         bare = listed(proxy)
     buckets.check("unfiltered: a request for each page", bare == 24000 // PAGE, bare)
     for strategy, ranks, most in (("range", (0, 3, 7), bare // 8 + 2), ("hash", (3,), bare), ("stride", (3,), bare)):
@@ -60,7 +60,7 @@ def faults(buckets):
         for strategy in (None, ("range", "hash")[number % 2]):
             with Proxy(buckets.endpoint, fault=lambda q, f=fault: f if asks(q) else None) as proxy:
                 if strategy is None:
-                    said.append(buckets.finish(buckets.start(listing, buckets.environment(proxy.endpoint, **more))))
+                    said.append(buckets.call("client:answers", [listing], buckets.environment(proxy.endpoint, **more)))
                 else:
                     said += buckets.ranks(2, "s3://train/train/", listing, some=[1], endpoint=proxy.endpoint,
                                           SHARD_STRATEGY=strategy, **more)
@@ -124,7 +124,7 @@ def others(buckets):
     bare = buckets.bare(asked)
     with Proxy(buckets.endpoint) as proxy, Proxy(buckets.endpoint) as alone:
         for how in ("range", "hash"):
-            buckets.finish(buckets.start(asked, buckets.environment(alone.endpoint)))
+            buckets.call("client:answers", [asked], buckets.environment(alone.endpoint))
             ((answers, err),) = buckets.ranks(2, "s3://train/train/", asked, some=[1], endpoint=proxy.endpoint,
                                               SHARD_STRATEGY=how)
             buckets.check(f"other buckets and prefixes, {how}", answers == bare and not err,

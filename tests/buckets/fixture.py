@@ -2,9 +2,11 @@
 import collections
 import json
 import os
+import select
 import subprocess
+import tempfile
 
-from tests.harness import paths, s3
+from tests.harness import paths, processes, s3
 from tests.harness.verdicts import Verdicts
 
 ACCESS, SECRET = "AKIDTESTTESTTEST0001", "testSecretKeyOfNoValue/+0123456789ABCDEFG"
@@ -12,7 +14,7 @@ VENV = os.path.join(paths.REPO, ".venv-buckets")
 PYTHON = os.path.join(VENV, "bin", "python")
 OLDEST = os.path.join(VENV, "oldest")
 PAGE = 1000  # keys in a reply
-LIMIT = 120  # seconds for a process
+LIMIT = 120  # seconds for a call
 
 
 def site(venv):
@@ -20,6 +22,50 @@ def site(venv):
     (found,) = [os.path.join(path, "site-packages") for path in
                 [os.path.join(venv, "lib", name) for name in os.listdir(os.path.join(venv, "lib"))]]
     return found
+
+
+class Child:
+    """A process of child.py, which calls functions of the tests."""
+
+    def __init__(self, env, python=PYTHON):
+        self._said = tempfile.TemporaryFile()  # by the process itself, as it imports clients
+        self._process = subprocess.Popen([python, "-m", "tests.buckets.child"], env=env, cwd=env["HOME"],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
+        self._ranks = ()
+
+    def ask(self, function, arguments, ranks=(None,)):
+        """Call MODULE:NAME, of tests.buckets, in forks of these ranks; the Child."""
+        self._ranks = ranks
+        self._process.stdin.write(json.dumps({"function": "tests.buckets." + function, "arguments": arguments,
+                                              "ranks": list(ranks)}).encode() + b"\n")
+        self._process.stdin.flush()
+        return self
+
+    def answers(self):
+        """[(what a fork has returned, what it and the process have written to stderr)]; None of one that died."""
+        line = b""
+        if select.select([self._process.stdout], [], [], LIMIT)[0]:
+            line = self._process.stdout.readline()  # it is written at once
+        else:
+            processes.kill_tree(self._process.pid)
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace")
+        if not line:
+            return [(None, f"exit status {self._process.wait()}: {said}")] * len(self._ranks)
+        return [(returned, said + words) for returned, words in json.loads(line)]
+
+    def end(self):
+        """Nothing more is asked."""
+        self._process.stdin.close()
+        self._process.wait(LIMIT)
+        self._process.stdout.close()
+
+    def last(self):
+        """answers(), and the end."""
+        try:
+            return self.answers()
+        finally:
+            self.end()
 
 
 class Buckets:
@@ -31,6 +77,7 @@ class Buckets:
         self.verdicts = Verdicts()
         self.check, self.tell = self.verdicts.check, self.verdicts.tell
         self.made, self.known, self.jobs = {}, {}, 0
+        self._bare = {}  # environment -> Child
         self.plain = os.path.join(folder, "plain")  # a directory, for a dataset
         os.mkdir(self.plain)
 
@@ -41,7 +88,8 @@ class Buckets:
         env.update(AWS_ACCESS_KEY_ID=ACCESS, AWS_SECRET_ACCESS_KEY=SECRET, AWS_REGION="us-east-1",
                    AWS_DEFAULT_REGION="us-east-1", AWS_ENDPOINT_URL=endpoint or self.endpoint, HOME=self.folder,
                    TMPDIR=self.folder, AWS_EC2_METADATA_DISABLED="true", PYTHONDONTWRITEBYTECODE="1",
-                   OMP_NUM_THREADS="1", PYTHONPATH=paths.REPO, PYTHONWARNINGS="ignore")
+                   OMP_NUM_THREADS="1", PYTHONPATH=paths.REPO, PYTHONWARNINGS="ignore",
+                   S3_USE_HTTPS="0", S3_ENDPOINT_URL=self.endpoint.partition("://")[2])  # torchdata's
         env.update(more)
         return {k: v for k, v in env.items() if v is not None}
 
@@ -52,45 +100,49 @@ class Buckets:
                "SHARD_CACHE_DIR": os.path.join(self.folder, "cache")}
         return self.environment(endpoint, **{**own, **more})
 
-    def start(self, requests, env, python=PYTHON):
-        """A process of client.py that has been given its requests."""
-        process = subprocess.Popen([python, "-m", "tests.buckets.client"], env=env, cwd=self.folder,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        process.stdin.write(json.dumps(requests).encode())
-        process.stdin.close()
-        process.stdin = None
-        return process
+    def without(self, function, arguments, **more):
+        """(what a function returns without libshard, its stderr): all of one environment in forks of a process."""
+        key = json.dumps(more, sort_keys=True)
+        if key not in self._bare:
+            self._bare[key] = Child(self.environment(**more))
+        ((returned, err),) = self._bare[key].ask(function, arguments).answers()
+        if returned is None:
+            self._bare.pop(key).end()
+        return returned or {}, err
 
-    @staticmethod
-    def finish(process):
-        """(answers, what it wrote to stderr). A process that dies has answered nothing."""
-        try:
-            out, err = process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = b"", b"too long: " + process.communicate()[1]
-        try:
-            return json.loads(out), err.decode(errors="replace")
-        except ValueError:
-            return [], f"exit status {process.returncode}: {err.decode(errors='replace')} {out[:300]}"
-
-    def bare(self, requests, python=PYTHON, **more):
-        """Answers without libshard."""
-        key = json.dumps([requests, python, more], sort_keys=True)
+    def bare(self, requests, **more):
+        """Answers of clients without libshard."""
+        key = json.dumps([requests, more], sort_keys=True)
         if key not in self.known:
-            answers, err = self.finish(self.start(requests, self.environment(**more), python))
+            answers, err = self.without("client:answers", [requests], **more)
             if len(answers) != len(requests):
                 self.check(f"bare: {[name for name, _ in requests]}", False, err)
                 answers = [{"error": [["none"], "", []]}] * len(requests)
             self.known[key] = answers
         return self.known[key]
 
-    def ranks(self, size, dataset, requests, python=PYTHON, some=None, **more):
-        """[(answers, stderr)] of all ranks, or of some, which run together: each time a job of its own."""
+    def call(self, function, arguments, env, python=PYTHON):
+        """(what a function returns in a process of this environment, {} if it died; stderr)."""
+        ((returned, err),) = Child(env, python).ask(function, arguments).last()
+        return returned or {}, err
+
+    def job(self, function, arguments, dataset, ranks, size, **more):
+        """[(what it returns, stderr)] of some ranks of a job of its own, which run together."""
         self.jobs += 1
-        started = [self.start(requests, self.shard_environment(dataset, rank, size, **more), python)
-                   for rank in some or range(size)]
-        return [self.finish(process) for process in started]
+        env = self.shard_environment(dataset, ranks[-1], size, **more)
+        if "SHARD_RANK" in more:
+            ranks = [None] * len(ranks)
+        return [(returned or {}, err) for returned, err in Child(env).ask(function, arguments, ranks).last()]
+
+    def ranks(self, size, dataset, requests, some=None, **more):
+        """[(answers of clients, stderr)] of all ranks, or of some."""
+        return [(returned or [], err) for returned, err in self.job(
+            "client:answers", [requests], dataset, some or range(size), size, **more)]
+
+    def close(self):
+        """End the processes that are left."""
+        for child in self._bare.values():
+            child.end()
 
     def owners(self, dataset, size, **more):
         """{KEY: rank} as `shardctl ls` divides: what directories and mounted buckets do."""

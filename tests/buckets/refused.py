@@ -1,23 +1,15 @@
-"""A share that cannot be known: every way of listing of every client raises; none ends empty, or with all.
-
-    python -m tests.buckets.refused WAYS     one of the functions below; prints {"LABEL: NAME": [KIND, TEXT]}
-
-It does so for each LABEL of the variable STAGES, {LABEL: {VARIABLE: VALUE}}: imports take the most time.
-"""
+"""A share that cannot be known: every way of listing of every client raises; none ends empty, or with all."""
 import asyncio
 import functools
-import http.server
 import importlib
 import json
 import os
 import re
-import sys
 import tempfile
-import threading
-import urllib.parse
 
-from tests.buckets.apart import Google, run
-from tests.buckets.client import boto, connector, file_system
+from tests.buckets.apart import google_server
+from tests.buckets.client import (boto, connector, connector_client, file_system, google_client, google_files,
+                                  minio_client)
 from tests.harness.proxy import Proxy, error
 
 ENDPOINT = os.environ.get("AWS_ENDPOINT_URL", "")
@@ -154,20 +146,15 @@ def rust_streams(module, name):
 
 def others():
     """The other clients of S3."""
-    where = urllib.parse.urlsplit(ENDPOINT).netloc
-    minio = lambda: load("minio").Minio(where, os.environ["AWS_ACCESS_KEY_ID"],  # noqa: E731
-                                        os.environ["AWS_SECRET_ACCESS_KEY"], secure=False, region="us-east-1")
     for name, more in (("flat", {"recursive": True}), ("v1", {"recursive": True, "use_api_v1": True}),
                        ("folders", {}), ("versions", {"recursive": True, "include_version": True})):
-        yield f"minio: {name}", lambda m=more: list(minio().list_objects("train", "train/", **m))
+        yield f"minio: {name}", lambda m=more: list(minio_client().list_objects("train", "train/", **m))
     pipes = lambda: load("torchdata.datapipes.iter").IterableWrapper([TRAIN + "/"])  # noqa: E731
     yield "torchdata", lambda: list(pipes().list_files_by_s3())
     yield "torchdata: handler", lambda: load("torchdata._torchdata").S3Handler(-1, "").list_files(TRAIN + "/")
     module, how = connector()
-    rust = lambda: load("s3torchconnector._s3client").S3Client(  # noqa: E731
-        "us-east-1", endpoint=ENDPOINT, s3client_config=how["s3client_config"])
     yield "s3torchconnector: client", lambda: [
-        one for page in rust().list_objects("train", "train/") for one in page.object_info]
+        one for page in connector_client().list_objects("train", "train/") for one in page.object_info]
     yield "s3torchconnector: map", lambda: range(len(module.S3MapDataset.from_prefix(TRAIN + "/", **how)))
     yield "s3torchconnector: iterable", lambda: list(module.S3IterableDataset.from_prefix(TRAIN + "/", **how))
     workers = lambda: load("torch.utils.data").DataLoader(  # noqa: E731
@@ -209,18 +196,13 @@ def unseen():
 
 def googles():
     """Google's, of gs://b."""
-    nobody = load("google.auth.credentials").AnonymousCredentials()
-    made = load("google.cloud.storage").Client(project="test", credentials=nobody)
+    made = google_client()
     yield "google-cloud-storage", lambda: list(made.list_blobs("b", prefix="train/"))
     yield "google-cloud-storage: folders", lambda: list(made.list_blobs("b", prefix="train/", delimiter="/"))
     yield "google-cloud-storage: bucket", lambda: list(made.bucket("b").list_blobs(prefix="train/"))
     yield "google-cloud-storage: pages", lambda: [list(page) for page in made.list_blobs("b", prefix="train/").pages]
 
-    def make(**more):
-        return load("gcsfs").GCSFileSystem(token="anon", endpoint_url=os.environ["STORAGE_EMULATOR_HOST"],
-                                           project="test", skip_instance_cache=True, **more)
-
-    for name, way in file_systems("gcs", make, "b/train"):
+    for name, way in file_systems("gcs", google_files, "b/train"):
         # The stand-in has no objects to get, and other folders.
         if not any(word in name for word in ("cat", "get", "a folder", "open_files", "depth", "prefix")):
             yield name, way
@@ -241,7 +223,15 @@ def most():
 
 
 def tried(ways):
-    """{"LABEL: NAME": [KINDS, TEXT]}, or ["listed", how many]."""
+    """{"LABEL: NAME": [KINDS, TEXT]}, or ["listed", how many], of what one of the functions above names; for each
+    LABEL of the variable STAGES, {LABEL: {VARIABLE: VALUE}}: imports take the most time."""
+    return dict(_tried(globals()[ways]))
+
+
+tried.imports = lambda ways: ["torch"] if ways in ("most", "few", "unseen") else []
+
+
+def _tried(ways):
     stages = json.loads(os.environ.get("STAGES", '{"bare": {}}'))
     for label, variables in stages.items():
         for variable, value in variables.items():
@@ -260,14 +250,8 @@ def tried(ways):
 # ---- the checks --------------------------------------------------------------------------------
 
 
-def ways_of(ways, env):
-    """What a process of this module has printed, and its stderr."""
-    return run(ways, env, module="tests.buckets.refused")
-
-
 def refused(buckets):
     """Each way of listing of each client, and each fault."""
-    where = {"S3_ENDPOINT_URL": urllib.parse.urlsplit(buckets.endpoint).netloc, "S3_USE_HTTPS": "0"}
     blocked = os.path.join(buckets.plain, "a file")
     with open(blocked, "w", encoding="utf-8"):
         pass
@@ -275,39 +259,35 @@ def refused(buckets):
     stages = {"no rank": {"SHARD_RANK": None}, "a rank beyond the size": {"SHARD_RANK": "5"}, "no cache": {"SHARD_RANK": "1"}}
     faults = {"STAGES": json.dumps(stages), "SHARD_STRATEGY": "range", "SHARD_CACHE_DIR": os.path.join(blocked, "cache")}
 
-    def each(label, ways, dataset, bare, env):
+    def each(label, ways, dataset, **env):
         """All faults, each with its line."""
+        bare = buckets.without("refused:tried", [ways], **env)
         check(buckets, f"{label}, without libshard: all ways list", *bare, lambda kind, text: kind == "listed" and text)
         names = [f"{stage}: {name.partition(': ')[2]}" for stage in stages for name in bare[0]]
-        found, err = ways_of(ways, buckets.shard_environment(dataset, 0, 2, **{**env, **faults}))
+        found, err = buckets.call("refused:tried", [ways], buckets.shard_environment(
+            dataset, 0, 2, **{**env, **faults}))
         for stage, word in words.items():
             some = {name: answer for name, answer in found.items() if name.startswith(stage)}
             check(buckets, f"{label}, {stage}: all ways raise", some, err, lambda kind, text, w=word: (
                 is_raised(kind) and w in text and (
                     re.search(r"errno=\d+$", text) or "worker process" in text)), [n for n in names if n.startswith(stage)])
 
-    each("S3", "most", "s3://train/train/", ways_of("most", buckets.environment(**where)), where)
+    each("S3", "most", "s3://train/train/")
     # For shardctl alone; or for all that list, when the client's own request fails, too.
     for fault, whose in ((error(503, "ServiceUnavailable"), "libshard/"), (error(500, "InternalError"), "")):
         with Proxy(buckets.endpoint, fault=lambda q, f=fault, w=whose: f if "prefix" in q.query and w in
                    q.headers.get("user-agent", "") else None) as proxy:
-            found, err = ways_of("few", buckets.shard_environment(
+            found, err = buckets.call("refused:tried", ["few"], buckets.shard_environment(
                 "s3://train/train/", 0, 2, endpoint=proxy.endpoint, SHARD_TIMEOUT="1", AWS_MAX_ATTEMPTS="1",
                 SHARD_STRATEGY="range"))
         check(buckets, f"5xx for {whose or 'everybody'}: all ways raise", found, err,
               lambda kind, text: is_raised(kind) and "s3://train" in text)
-    found, err = ways_of("unseen", buckets.shard_environment("s3://train/train/", 0, 2, SHARD_STRATEGY="hash"))
+    found, err = buckets.call("refused:tried", ["unseen"], buckets.shard_environment(
+        "s3://train/train/", 0, 2, SHARD_STRATEGY="hash"))
     check(buckets, "what cannot be divided raises", found, err, lambda kind, text: (
         is_raised(kind) and "SHARD_VIEW=off" in text))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Google)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        env = {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{server.server_port}",
-               "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
-        each("Google", "googles", "gs://b/train/", ways_of("googles", buckets.environment(**env)), env)
-    finally:
-        server.shutdown()
-        server.server_close()
+    with google_server() as env:
+        each("Google", "googles", "gs://b/train/", **env)
 
 
 def is_raised(kinds):
@@ -320,12 +300,3 @@ def check(buckets, label, found, err, good, names=()):
     lines = [f"{name}: {found.get(name, 'nothing')}"[:300] for name in {**found, **dict.fromkeys(names)}
              if name not in found or not good(*found[name])]
     buckets.tell(label, lines if found else [f"no answer: {err[-1500:]}"])
-
-
-def main():
-    """Print what the ways have ended in."""
-    print(json.dumps(dict(tried(globals()[sys.argv[1]]))))
-
-
-if __name__ == "__main__":
-    main()

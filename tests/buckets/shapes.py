@@ -1,16 +1,10 @@
-"""What clients are given has the shape of what a server gives of a bucket that has the rank's keys only.
-
-    python -m tests.buckets.shapes BUCKET     prints {QUESTION: SHAPE}
-"""
+"""What clients are given has the shape of what a server gives of a bucket that has the rank's keys only."""
 import asyncio
 import importlib
-import json
 import os
-import sys
-import urllib.parse
 
-from tests.buckets.apart import run
-from tests.buckets.client import boto, connector, file_system
+from tests.buckets.child import needs
+from tests.buckets.client import BOTO, boto, connector, connector_client, file_system, minio_client
 
 KEYS = [f"d/{n:02d}" for n in range(10)] + [f"d/x{n}" for n in range(4)]
 VALUES = ("IsTruncated", "KeyCount", "MaxKeys", "Delimiter", "EncodingType", "StartAfter", "Marker", "KeyMarker",
@@ -76,6 +70,7 @@ def outcome(function):
         return [type(error).__name__]
 
 
+@needs(BOTO, "s3fs", "torch")
 def answers(bucket):
     """{QUESTION: SHAPE} of all clients."""
     client, found = boto(), {}
@@ -101,11 +96,7 @@ def answers(bucket):
         for way in ("ls", "find", "glob", "walk", "du"):
             found[f"s3fs {way} {prefix}"] = outcome(lambda w=way, p=path, f=fs: (
                 list(getattr(f, w)(p + "*" if w == "glob" else p)) if w != "du" else [f.du(p)]))
-    module = importlib.import_module("minio")
-    minio = module.Minio(urllib.parse.urlsplit(ENDPOINT).netloc, os.environ["AWS_ACCESS_KEY_ID"],
-                         os.environ["AWS_SECRET_ACCESS_KEY"], secure=False, region="us-east-1")
-    rust = importlib.import_module("s3torchconnector._s3client").S3Client(
-        "us-east-1", endpoint=ENDPOINT, s3client_config=connector()[1]["s3client_config"])
+    minio, rust = minio_client(), connector_client()
     s3dlio = importlib.import_module("s3dlio")
     for prefix in ("d/", "d/none", "d/03"):
         found[f"minio {prefix}"] = outcome(lambda p=prefix: [
@@ -134,10 +125,8 @@ def shapes(buckets):
         mine = tuple(key for key in KEYS if owners[key] == rank)
         if mine not in bare:
             make(f"{strategy}-{rank}-{size}", mine)
-            bare[mine] = run(f"{strategy}-{rank}-{size}", buckets.environment(), module="tests.buckets.shapes")
-        buckets.jobs += 1
-        env = buckets.shard_environment(dataset, rank, size, SHARD_STRATEGY=strategy)
-        found, err = run("shapes", env, module="tests.buckets.shapes")
+            bare[mine] = buckets.without("shapes:answers", [f"{strategy}-{rank}-{size}"])
+        ((found, err),) = buckets.job("shapes:answers", ["shapes"], dataset, [rank], size, SHARD_STRATEGY=strategy)
         wanted, more = bare[mine]
         lines = [] if wanted and set(found) == set(wanted) else [err + more]
         # d/03 is shown to every rank that asks for it by name.
@@ -157,12 +146,3 @@ def difference(one, other, where=""):
             if both[0] != both[1]:
                 return difference(*both, f"{where}[{number}]")
     return f"{where}: {one} for {other}"
-
-
-def main():
-    """Print what a bucket looks like."""
-    print(json.dumps(answers(sys.argv[1])))
-
-
-if __name__ == "__main__":
-    main()

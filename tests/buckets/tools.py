@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from tests.buckets.fixture import ACCESS, PYTHON, SECRET, site
+from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Child, site
 from tests.harness import paths
 from tests.harness.proxy import Proxy
 from tests.s3.hosts import certificate
@@ -148,8 +148,8 @@ def statistics(buckets):
             own = [one for one in buckets.made["train"] if owners.get(one[0]) == rank]
             env = buckets.shard_environment("s3://train/train/", rank, 2, SHARD_STRATEGY=how,
                                             SHARD_STATS=os.path.join(stats, "%r.json"))
-            started.append(buckets.start([listing, [get, {"bucket": "train", "keys": own}]], env))
-        said = [buckets.finish(process)[1] for process in started]
+            started.append(Child(env).ask("client:answers", [[listing, [get, {"bucket": "train", "keys": own}]]]))
+        said = [child.last() for child in started]
         logs = sorted(os.path.join(stats, name) for name in os.listdir(stats))
         done = subprocess.run([paths.SHARDCTL, "verify", *logs, *more], env=buckets.environment(), capture_output=True,
                               timeout=60, check=False)
