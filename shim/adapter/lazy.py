@@ -16,10 +16,9 @@ import os
 import sys
 import types
 
-from .native import WARN, native, speaks
+from .native import WARN, say_once
 from .patching import Proxy, replaces
 
-_told = False
 _lock = _thread.RLock()  # threads that change a list at once change the same one
 
 
@@ -34,18 +33,13 @@ os.register_at_fork(after_in_child=_unlock)
 
 def _become(self, name):
     """Make a real list or dict of all elements; `self` then stands for that."""
-    global _told
     like = self.__class__
     with _lock:
         if type(self) is GROWN[like]:  # another thread has been faster
             return self
         held = like(self)
-        if not _told:
-            _told = True
-            if speaks():
-                native().log(WARN, "a program changes a %s that DLIO made of its files (%s): this "
-                             "process keeps all %d elements in memory from now on" % (
-                                 like.__name__, name, len(held)))
+        say_once(WARN, "a program changes a %s that DLIO made of its files (%s): this process keeps all %d "
+                 "elements in memory from now on" % (like.__name__, name, len(held)), "a program changes a list")
         self.held = held  # what was there stays, for readers that are under way
         object.__dict__["__class__"].__set__(self, GROWN[like])  # the type; __class__ says `like`
     return self

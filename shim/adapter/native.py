@@ -286,3 +286,14 @@ def speaks():
         return False
     world, _ = native().world()
     return world is None or world.local_rank <= 0
+
+
+_said = set()
+
+
+def say_once(level, text, key=None, said=_said):
+    """A line of the process that speaks for its node, once; key: of all lines with one, the first."""
+    if (key or text) not in said:
+        said.add(key or text)
+        if speaks():
+            native().log(level, text)

@@ -286,7 +286,8 @@ def google_pages(buckets):
 def strangers(buckets):
     """Versions whose functions are others: lists of a dataset fail, others do not."""
     site = os.path.join(buckets.folder, "strangers")
-    where = subprocess.run([PYTHON, "-c", "import minio, s3torchconnector as s\nprint(*minio.__path__, *s.__path__)"],
+    where = subprocess.run([PYTHON, "-c", "import importlib.util as u\nfor name in 'minio', 's3torchconnector':\n"
+                            "  print(*u.find_spec(name).submodule_search_locations)"],
                            capture_output=True, check=True, env=buckets.environment()).stdout.decode().split()
     for path, file, old, new in (
             (where[0], "api.py", "_list_objects(", "_list_all_objects("),

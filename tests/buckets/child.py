@@ -3,9 +3,9 @@
     python -m tests.buckets.child < CALLS
     python -m tests.buckets.child MODULE:NAME [ARGUMENT...]     calls it here; prints what it returns
 
-Each line of CALLS is JSON: {"function": "MODULE:NAME", "arguments": [...], "ranks": [RANK]}. What the function
-has as its `imports` (needs() below) is imported; then it is called in a fork for each rank, whose SHARD_RANK that
-is; null leaves it as it is. A line comes back: [[what the function has returned, what the fork has written], ...].
+Each line of CALLS is JSON: {"function": "MODULE:NAME", "arguments": [...], "forks": [{VARIABLE: VALUE}]}. What the
+function has as its `imports` (needs() below) is imported; then it is called in forks that have these variables.
+A line comes back: [[what the function has returned, what the fork has written], ...].
 """
 import importlib
 import json
@@ -29,7 +29,7 @@ def named(text):
     return getattr(module, name) if name else module
 
 
-def fork(function, arguments, rank):
+def fork(function, arguments, variables):
     """(pid, file of what it returns, file of what it writes) of a fork; in the fork itself, None."""
     returned, said = tempfile.TemporaryFile(), tempfile.TemporaryFile()
     pid = os.fork()
@@ -37,8 +37,7 @@ def fork(function, arguments, rank):
         return pid, returned, said
     for number in (1, 2):
         os.dup2(said.fileno(), number)
-    if rank is not None:
-        os.environ["SHARD_RANK"] = str(rank)
+    os.environ.update(variables)
     returned.write(json.dumps(function(*arguments)).encode())
     returned.close()
     return None
@@ -54,8 +53,8 @@ def answer(asked):
         else:
             named(one)
     forks, found = [], []
-    for rank in asked["ranks"]:
-        made = fork(function, asked["arguments"], rank)
+    for variables in asked["forks"]:
+        made = fork(function, asked["arguments"], variables)
         if made is None:
             return None
         forks.append(made)

@@ -15,6 +15,8 @@ PYTHON = os.path.join(VENV, "bin", "python")
 OLDEST = os.path.join(VENV, "oldest")
 PAGE = 1000  # keys in a reply
 LIMIT = 120  # seconds for a call
+LIVE = ("SHARD_JOB", "SHARD_RANK", "SHARD_SIZE")  # libshard reads these whenever it is asked, others as it is loaded
+KEPT = 8  # processes of other environments than these
 
 
 def site(venv):
@@ -28,16 +30,16 @@ class Child:
     """A process of child.py, which calls functions of the tests."""
 
     def __init__(self, env, python=PYTHON):
-        self._said = tempfile.TemporaryFile()  # by the process itself, as it imports clients
+        self._said, self._read = tempfile.TemporaryFile(), 0  # by the process itself, as it imports clients
         self._process = subprocess.Popen([python, "-m", "tests.buckets.child"], env=env, cwd=env["HOME"],
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
-        self._ranks = ()
+        self._forks = []
 
-    def ask(self, function, arguments, ranks=(None,)):
-        """Call MODULE:NAME, of tests.buckets, in forks of these ranks; the Child."""
-        self._ranks = ranks
+    def ask(self, function, arguments, forks=({},)):
+        """Call MODULE:NAME, of tests.buckets, in forks that have these variables; the Child."""
+        self._forks = list(forks)
         self._process.stdin.write(json.dumps({"function": "tests.buckets." + function, "arguments": arguments,
-                                              "ranks": list(ranks)}).encode() + b"\n")
+                                              "forks": self._forks}).encode() + b"\n")
         self._process.stdin.flush()
         return self
 
@@ -48,10 +50,11 @@ class Child:
             line = self._process.stdout.readline()  # it is written at once
         else:
             processes.kill_tree(self._process.pid)
-        self._said.seek(0)
+        self._said.seek(self._read)
         said = self._said.read().decode(errors="replace")
+        self._read = self._said.tell()
         if not line:
-            return [(None, f"exit status {self._process.wait()}: {said}")] * len(self._ranks)
+            return [(None, f"exit status {self._process.wait()}: {said}")] * len(self._forks)
         return [(returned, said + words) for returned, words in json.loads(line)]
 
     def end(self):
@@ -60,12 +63,9 @@ class Child:
         self._process.wait(LIMIT)
         self._process.stdout.close()
 
-    def last(self):
-        """answers(), and the end."""
-        try:
-            return self.answers()
-        finally:
-            self.end()
+    def has_ended(self):
+        """Whether it can be asked no more."""
+        return self._process.poll() is not None
 
 
 class Buckets:
@@ -77,7 +77,7 @@ class Buckets:
         self.verdicts = Verdicts()
         self.check, self.tell = self.verdicts.check, self.verdicts.tell
         self.made, self.known, self.jobs = {}, {}, 0
-        self._bare = {}  # environment -> Child
+        self._children = {}  # environment -> Child, the latest last
         self.plain = os.path.join(folder, "plain")  # a directory, for a dataset
         os.mkdir(self.plain)
 
@@ -100,15 +100,29 @@ class Buckets:
                "SHARD_CACHE_DIR": os.path.join(self.folder, "cache")}
         return self.environment(endpoint, **{**own, **more})
 
+    def calls(self, function, arguments, environments, python=PYTHON):
+        """[(what a function returns, {} if it died; stderr)] of forks that have these environments, which differ in
+        LIVE variables only: all that are alike come from one process."""
+        env = {k: v for k, v in environments[0].items() if k not in LIVE}
+        key = json.dumps([python, env], sort_keys=True)
+        child = self._children.pop(key, None) or Child(env, python)
+        found = child.ask(function, arguments, [{k: v for k, v in each.items() if k in LIVE}
+                                                for each in environments]).answers()
+        if child.has_ended():
+            child.end()
+        else:
+            self._children[key] = child
+        while len(self._children) > KEPT:
+            self._children.pop(next(iter(self._children))).end()
+        return [(returned or {}, err) for returned, err in found]
+
+    def call(self, function, arguments, env, python=PYTHON):
+        """The same of one."""
+        return self.calls(function, arguments, [env], python)[0]
+
     def without(self, function, arguments, **more):
-        """(what a function returns without libshard, its stderr): all of one environment in forks of a process."""
-        key = json.dumps(more, sort_keys=True)
-        if key not in self._bare:
-            self._bare[key] = Child(self.environment(**more))
-        ((returned, err),) = self._bare[key].ask(function, arguments).answers()
-        if returned is None:
-            self._bare.pop(key).end()
-        return returned or {}, err
+        """The same without libshard."""
+        return self.call(function, arguments, self.environment(**more))
 
     def bare(self, requests, **more):
         """Answers of clients without libshard."""
@@ -121,18 +135,11 @@ class Buckets:
             self.known[key] = answers
         return self.known[key]
 
-    def call(self, function, arguments, env, python=PYTHON):
-        """(what a function returns in a process of this environment, {} if it died; stderr)."""
-        ((returned, err),) = Child(env, python).ask(function, arguments).last()
-        return returned or {}, err
-
     def job(self, function, arguments, dataset, ranks, size, **more):
-        """[(what it returns, stderr)] of some ranks of a job of its own, which run together."""
+        """The same of some ranks of a job of its own, which run together."""
         self.jobs += 1
-        env = self.shard_environment(dataset, ranks[-1], size, **more)
-        if "SHARD_RANK" in more:
-            ranks = [None] * len(ranks)
-        return [(returned or {}, err) for returned, err in Child(env).ask(function, arguments, ranks).last()]
+        return self.calls(function, arguments, [
+            self.shard_environment(dataset, rank, size, **more) for rank in ranks])
 
     def ranks(self, size, dataset, requests, some=None, **more):
         """[(answers of clients, stderr)] of all ranks, or of some."""
@@ -141,7 +148,7 @@ class Buckets:
 
     def close(self):
         """End the processes that are left."""
-        for child in self._bare.values():
+        for child in self._children.values():
             child.end()
 
     def owners(self, dataset, size, **more):

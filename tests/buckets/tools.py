@@ -149,7 +149,9 @@ def statistics(buckets):
             env = buckets.shard_environment("s3://train/train/", rank, 2, SHARD_STRATEGY=how,
                                             SHARD_STATS=os.path.join(stats, "%r.json"))
             started.append(Child(env).ask("client:answers", [[listing, [get, {"bucket": "train", "keys": own}]]]))
-        said = [child.last() for child in started]
+        said = [child.answers() for child in started]
+        for child in started:
+            child.end()
         logs = sorted(os.path.join(stats, name) for name in os.listdir(stats))
         done = subprocess.run([paths.SHARDCTL, "verify", *logs, *more], env=buckets.environment(), capture_output=True,
                               timeout=60, check=False)

@@ -1,18 +1,20 @@
-"""DLIO's own `storage_type: s3`: the same run from a bucket, unmodified and under the preload.
+"""DLIO's object stores: the same run from a bucket, unmodified and under the preload.
 
-    python -m tests.dlio.s3_dlio --dlio /path/to/tree [--python ...] [--preload LIB]
+    python -m tests.dlio.s3_dlio --dlio /path/to/tree [--python ...] [--filter REGEX] [--ranks 1,2]
 
-MLCommons' fork has other object stores: s3_fork.py runs those.
-
-For trees that have it (argonne-lcf's main; PyPI's 2.0.0 has not) and an interpreter that has
-s3torchconnector. The server is scripts/s3-server.sh's, behind a proxy that sees every request; the
-objects are put there by boto3. Compared are, for each rank, the objects that all its processes
-have asked for and how often, the steps, the lists; and how often the bucket was listed.
+For trees that read buckets, and an interpreter that has what they read by: argonne-lcf's main has `storage_type: s3`
+by s3torchconnector, MLCommons' fork the class ObjStoreLibStorage, by s3dlio, s3torchconnector or minio (PyPI's 2.0.0
+has none). The server is scripts/s3-server.sh's; the objects are put there by boto3. Every rank has a proxy of its own
+before it, and every run a folder of its own: so the server's side tells which rank has asked for which object,
+whatever library asks. Compared are these requests, how a run ends, its steps and its lists. A last job has one
+endpoint for all ranks: its LIST requests are counted.
 """
 import collections
+import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,57 +34,133 @@ from tests.harness.verdicts import Verdicts
 # Of this test alone: /proc is searched for it while the runs last.
 ACCESS, SECRET = "AKIDTESTTESTTEST0003", "testSecretOfS3NativeDLIO/+0123456789"
 BUCKET = "dlio"
+LIBRARIES = ("s3dlio", "s3torchconnector", "minio")
+OTHERS = ("", "README.txt", "x/", "img.npz.tmp", "img.NPZ")
+ODD = ["blank in it", "plus+", "percent%20", "quote'\"", "and&<>", "\u00e9 \u65e5\u672c", "\U0001f600", "sub/img",
+       "sub//two", "./dot", "..", "hash#?", "~", "-", "IMG"]
 
-# Notes every object that a process asks for, workers of any kind included.
-NOTE_OPENS = '''
-import os
-try:
-    from s3torchconnector._s3client import S3Client
-except ImportError:
-    S3Client = None
-if S3Client is not None:
-    get_object = S3Client.get_object
-    def noted(self, bucket, key, **more):
-        if "OPENLOG" in os.environ:
-            log = os.open(os.environ["OPENLOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            os.write(log, ("get %s/%s\\n" % (bucket, key)).encode())
-            os.close(log)
-        return get_object(self, bucket, key, **more)
-    S3Client.get_object = noted
-'''
+# Not those that a library takes for something else when it reads: that ends the run in another place.
+KEYS = [key for key in ODD if not key.startswith(".") and "//" not in key]
 
 
-def runs(ranks):
-    """(name, dataset, options, lazy) of what is run; a dataset is (name, format, samples per file,
-    train, valid). What would stop one rank before the other, and so the job, is for one rank."""
-    zipped, arrays = ("zipped", "npz", 1, 32, 16), ("arrays", "npy", 4, 16, 8)
-    no_workers, spawn = {"reader.read_threads": 0}, {"reader.multiprocessing_context": "spawn"}
+class Run:
+    """A configuration, and the objects that it reads. library: MLCommons' fork reads by it; "": argonne-lcf's main."""
+
+    def __init__(self, name, library="", fmt="npz", counts=(16, 8), folder="{name}", samples=1, keys=(), **settings):
+        self.name, self.library, self.format = name, library, fmt
+        self.counts, self.samples = counts, samples
+        self.folder = folder.format(name=name)  # data_folder
+        self.keys = keys  # stems of more objects of each dataset
+        self.lazy = settings.pop("lazy", True)
+        self.says = settings.pop("says", None)
+        self.put = settings.pop("put", True)
+        self.whole = settings.pop("whole", False)  # keys are whole URIs
+        self.later = settings.pop("later", False)  # in a job of its own, before which its folder gets more objects
+        self.counted = settings.pop("counted", False)  # LIST requests, too
+        self.direct = settings.pop("direct", False)  # storage_type: direct_fs
+        self.missing = settings.pop("missing", None)  # the number of a file that is not there
+        self.options = {**({"storage.storage_options.storage_library": library} if library else {}),
+                        **{key.replace("__", "."): value for key, value in settings.items()}}
+
+    def plain(self):
+        """The folder in its bucket."""
+        return (self.folder.split("/", 3)[3] if self.folder.startswith("s3://") else self.folder).strip("/")
+
+    def prefix(self):
+        """The keys' common part."""
+        return f"s3://{BUCKET}/{self.plain()}" if self.whole else self.plain()
+
+    def stem(self, kind, number, count):
+        """A file's name below its kind, without its suffix, as DLIO makes it."""
+        folders = self.options.get("dataset.num_subfolders_" + kind.replace("valid", "eval"), 0)
+        folder = f"{number % folders:0{len(str(folders - 1))}d}/" if folders and self.skips() else ""
+        return f"{folder}img_{number:0{len(str(count))}d}_of_{count}"
+
+    def skips(self):
+        """Whether DLIO makes the names, and lists nothing."""
+        return self.options.get("dataset.skip_listing", False)
+
+    def sets(self):
+        """(kind, number of files) of its folders that have any."""
+        return [one for one in zip(("train", "valid"), self.counts) if one[1]]
+
+
+def connector(ranks):
+    """Of argonne-lcf's main. What would stop one rank before the other, and so the job, is for one rank."""
+    def run(name, fmt="npz", counts=(32, 16), at="{name}", **more):
+        return Run(name, "", fmt, counts, at if "://" in at else f"s3://{BUCKET}/{at}", whole=True,
+                   storage__storage_options__s3_max_attempts="2", **more)
+
+    no_workers = {"reader__read_threads": 0}
     chosen = [
-        ("npz", zipped, {}, True),
-        ("npz-no-workers", zipped, no_workers, True),
-        ("npz-spawn", zipped, spawn, True),
-        ("npy-4", arrays, {}, True),
-        ("npz-shuffled", zipped, {"reader.sample_shuffle": "seed", "reader.file_shuffle": "seed"}, True),
-        ("npz-again", zipped, {"train.epochs": 1}, True),  # the bucket has got more objects
-        ("npz-fewer", zipped, {"dataset.num_files_train": 20, "workflow.evaluation": False}, True),
-        ("npz-too-many", zipped, {"dataset.num_files_train": 1000}, False),
-        ("npz-trimmed", ("cut", "npz", 1, 27, 13), {}, True),
-        ("npz-odd", ("odd", "npz", 1, 24, 8), {}, True),
-        ("npz-hostile", ("hostile", "npz", 1, 8, 4), no_workers, False),
-        ("npz-folder-below", ("below/two levels", "npz", 1, 8, 4), {}, True),
-        ("npz-no-valid", ("alone", "npz", 1, 8, 0), {"workflow.evaluation": False}, True),
-        ("npz-iterative", zipped, {"reader.data_loader_sampler": "iterative", "reader.read_threads": 1}, False),
-        ("npz-sub-folders", zipped, {"dataset.num_subfolders_train": 4}, False),
-        ("npz-no-bucket", ("s3://nobucket/x", "npz", 1, 8, 4), {}, False),
-        ("npz-wrong-secret", zipped, {"storage.storage_options.secret_access_key": "wrongSecret/9"}, False),
+        run("npz"),
+        run("npz-no-workers", **no_workers),
+        run("npz-spawn", reader__multiprocessing_context="spawn"),
+        run("npy-4", "npy", (16, 8), samples=4),
+        run("npz-shuffled", reader__sample_shuffle="seed", reader__file_shuffle="seed"),
+        run("npz-again", at="npz-no-workers", later=True, train__epochs=1),
+        run("npz-fewer", dataset__num_files_train=20, workflow__evaluation=False),
+        run("npz-too-many", dataset__num_files_train=1000, lazy=False),
+        run("npz-trimmed", counts=(27, 13)),
+        run("npz-odd", counts=(24, 8), keys=ODD),
+        run("npz-hostile", counts=(8, 4), keys=("/img_03",), lazy=False, **no_workers),
+        run("npz-folder-below", counts=(8, 4), at="below/two levels"),
+        run("npz-no-valid", counts=(8, 0), workflow__evaluation=False, counted=True),
+        run("npz-iterative", reader__data_loader_sampler="iterative", reader__read_threads=1, lazy=False),
+        run("npz-sub-folders", dataset__num_subfolders_train=4, lazy=False),
+        run("npz-no-bucket", counts=(8, 4), at="s3://nobucket/x", lazy=False, put=False),
+        run("npz-wrong-secret", storage__storage_options__secret_access_key="wrongSecret/9", lazy=False),
     ]
     alone = ("npz-hostile", "npz-iterative")
     few = ("npz-no-workers", "npy-4", "npz-again", "npz-no-valid") + alone
-    return [run for run in chosen if (run[0] in few if ranks == 1 else run[0] not in alone)]
+    return [one for one in chosen if (one.name in few if ranks == 1 else one.name not in alone)]
 
 
-ODD = ["blank in it", "plus+", "percent%20", "quote'\"", "and&<>", "\u00e9 \u65e5\u672c", "\U0001f600", "sub/img",
-       "sub//two", "./dot", "..", "hash#?", "~", "-", "IMG"]
+def libraries():
+    """Of MLCommons' fork: each library, and what differs from one to another."""
+    made = []
+    for library in LIBRARIES:
+        quick = {"reader__read_threads": 0}
+        skip = {"dataset__skip_listing": True, "reader__file_shuffle": "seed", "reader__sample_shuffle": "seed", **quick}
+        made += [
+            Run("skip-" + library, library, **{**skip, "reader__read_threads": 2}),
+            Run("skip-folders-" + library, library, dataset__num_subfolders_train=4, dataset__num_subfolders_eval=2,
+                dataset__listing_validation_interval=5, **skip),
+            Run("npz-" + library, library),
+            Run("npz-alone-" + library, library, counted=True, **quick),
+            Run("hdf5-" + library, library, "hdf5", **quick),
+            Run("npy-4-" + library, library, "npy", (8, 8), samples=4, **quick),
+            Run("parquet-" + library, library, "parquet", (8, 8), samples=8, **quick),
+            Run("odd-" + library, library, counts=(12, 4), keys=KEYS, **quick),
+            Run("whole-" + library, library, folder=f"s3://{BUCKET}/a/{{name}}", counted=True, **quick),
+            Run("uri-" + library, library,
+                whole=library != "s3dlio", storage__storage_options__use_full_object_uri="true", **quick),
+            Run("fewer-" + library, library, counts=(16, 8), dataset__num_files_train=8,
+                workflow__evaluation=False, **quick),
+        ]
+    quick = {"reader__read_threads": 0, "storage__storage_options__s3_max_attempts": "2"}
+    made += [
+        Run("shuffled", "s3dlio", reader__file_shuffle="seed", reader__sample_shuffle="seed", **quick),
+        Run("slash", "s3dlio", folder="{name}/", **quick),
+        Run("hostile", "s3dlio", keys=("/lead",), lazy=False, says="two slashes", **quick),
+        Run("other-uri", "s3dlio", keys=("a://b",), lazy=False, says="for a URI", **quick),
+        Run("skip-missing", "s3dlio", missing=5, dataset__skip_listing=True,
+            dataset__listing_validation_interval=5, lazy=False, **quick),
+        Run("skip-whole", "s3dlio", folder=f"s3://{BUCKET}/a/{{name}}", dataset__skip_listing=True, **quick),
+        Run("direct", "s3dlio", keys=("sub/img", "sub-x"), direct=True, **quick),
+        Run("direct-links", "s3dlio", keys=("linked",), direct=True, lazy=False,
+            says="links to directories", dataset__num_files_train=15,
+            dataset__num_files_eval=7, **quick),
+        Run("too-many", "s3dlio", dataset__num_files_train=1000, lazy=False, **quick),
+        Run("sub-folders", "s3dlio", dataset__num_subfolders_train=4, lazy=False, **quick),
+        Run("iterative", "s3torchconnector", reader__data_loader_sampler="iterative", lazy=False,
+            **quick),
+        Run("no-bucket", "s3torchconnector", storage__storage_root="nobucket", lazy=False, put=False,
+            **quick),
+        Run("wrong-secret", "minio", storage__storage_options__secret_access_key="wrongSecret/9",
+            lazy=False, **quick),
+    ]
+    return made
 
 
 def content(fmt, samples):
@@ -94,43 +172,6 @@ def content(fmt, samples):
     else:
         numpy.save(data, records)
     return data.getvalue()
-
-
-def folder_of(name):
-    """data_folder of a dataset."""
-    return name if name.startswith("s3://") else f"s3://{BUCKET}/{name}"
-
-
-class Server:
-    """The bucket."""
-
-    def __init__(self, endpoint):
-        self.client = s3.client(endpoint, ACCESS, SECRET)
-        self.client.create_bucket(Bucket=BUCKET)
-
-    def put(self, name, body=b"?"):
-        """An object."""
-        self.client.put_object(Bucket=BUCKET, Key=name, Body=body)
-
-    def fill(self, dataset):
-        """A dataset; other things among it."""
-        name, fmt, samples, *counts = dataset
-        if folder_of(name) == name:
-            return
-        body = content(fmt, samples)
-        for kind, count in zip(("train", "valid"), counts):
-            stems = [f"img_{i:02d}_of_{count}" for i in range(count)]
-            if name == "odd":
-                stems[1:1 + min(len(ODD), count - 1)] = ODD[:count - 1]
-            if name == "hostile":
-                stems[3] = "/img_03"
-            for stem in stems:
-                self.put(f"{folder_of(name)}/{kind}/{stem}.{fmt}", body)
-            if count:
-                for other in ("", "README.txt", "x/", f"img.{fmt}.tmp", f"img.{fmt.upper()}"):
-                    self.put(f"{folder_of(name)}/{kind}/{other}")
-        self.put(f"{folder_of(name)}/train2/img.{fmt}")
-        self.put(f"{name}/train/img.{fmt}")
 
 
 class Watch:
@@ -173,147 +214,251 @@ def common(folder, fmt, samples, counts, output):
         "output.folder": output, "checkpoint.checkpoint_folder": output + "-checkpoints"}
 
 
-class Runs:
-    """The folders and commands of one invocation."""
+class Tests:
+    """One invocation."""
 
     def __init__(self, args, work, endpoint):
         self.args, self.work, self.endpoint = args, work, endpoint
-        self.site = os.path.join(work, "site")
-        os.makedirs(self.site)
-        with open(os.path.join(self.site, "sitecustomize.py"), "w", encoding="utf-8") as stream:
-            stream.write(NOTE_OPENS)
-        self.environment = processes.environment(args.python, args.dlio)
+        self.client = s3.client(endpoint, ACCESS, SECRET)
+        self.client.create_bucket(Bucket=BUCKET)
         self.verdicts = Verdicts()
+        self.bodies = {}
 
-    def settings(self, run, endpoint, output):
+    def put(self, key, body=b"?"):
+        """An object."""
+        self.client.put_object(Bucket=BUCKET, Key=key, Body=body)
+
+    def body(self, fmt, samples):
+        """A data file's bytes."""
+        if (fmt, samples) not in self.bodies:
+            if fmt == "hdf5":
+                made = ("import h5py, io, numpy, sys; b = io.BytesIO(); f = h5py.File(b, 'w');"
+                        "f.create_dataset('records', data=numpy.zeros((%d, 8, 8), 'u1'));"
+                        "f.create_dataset('labels', data=numpy.zeros(%d, 'i8')); f.close();"
+                        "sys.stdout.buffer.write(b.getvalue())" % (samples, samples))
+                self.bodies[fmt, samples] = subprocess.run(
+                    [self.args.python, "-c", made], stdout=subprocess.PIPE, check=True).stdout
+            elif fmt == "parquet":
+                made = ("import pyarrow, pyarrow.parquet, io, sys; b = io.BytesIO();"
+                        "t = pyarrow.table({'data': [bytes(64)] * %d});"
+                        "pyarrow.parquet.write_table(t, b, row_group_size=4);"
+                        "sys.stdout.buffer.write(b.getvalue())" % samples)
+                self.bodies[fmt, samples] = subprocess.run(
+                    [self.args.python, "-c", made], stdout=subprocess.PIPE, check=True).stdout
+            else:
+                self.bodies[fmt, samples] = content(fmt, samples)
+        return self.bodies[fmt, samples]
+
+    def fill(self, run):
+        """Its objects, and others among them."""
+        if not run.put:
+            return
+        if run.direct:
+            self.fill_folder(run)
+            return
+        body = self.body(run.format, run.samples)
+        for kind, count in run.sets():
+            stems = [run.stem(kind, i, count) for i in range(count) if i != run.missing]
+            stems[1:1 + len(run.keys)] = run.keys[:count - 1]
+            for stem in stems:
+                self.put(f"{run.prefix()}/{kind}/{stem}.{run.format}", body)
+            for other in OTHERS:
+                self.put(f"{run.prefix()}/{kind}/{other}")
+        self.put(f"{run.prefix()}/train2/x.{run.format}")
+        if run.whole:
+            self.put(f"{run.plain()}/train/img.{run.format}")
+
+    def fill_folder(self, run):
+        """The same on disk. DLIO takes a URI there for a path in the working directory, where it
+        then finds no file; a link lets it."""
+        for kind, count in zip(("train", "valid"), run.counts):
+            folder = os.path.join(self.work, "direct", run.folder, kind)
+            os.makedirs(os.path.join(folder, "sub"))
+            stems = [f"img_{i:02d}_of_{count}" for i in range(count)]
+            stems[1:1 + len(run.keys)] = run.keys
+            for stem in stems:
+                if stem == "linked":
+                    os.symlink("sub", os.path.join(folder, stem))
+                    continue
+                with open(os.path.join(folder, f"{stem}.{run.format}"), "wb") as stream:
+                    stream.write(self.body(run.format, run.samples))
+        if not os.path.islink(os.path.join(self.work, "direct:")):
+            os.symlink("/", os.path.join(self.work, "direct:"))
+
+    def settings(self, run, output):
         """The run's options."""
-        _, (name, fmt, samples, train, valid), more, _ = run
-        return {
-            **common(folder_of(name), fmt, samples, (train, valid), output),
-            "storage.storage_options.endpoint_url": endpoint,
-            "storage.storage_options.s3_max_attempts": "2", **more}
+        if run.direct:
+            run.options.update({
+                "storage.storage_type": "direct_fs", "storage.storage_root": os.path.join(self.work, "direct"),
+                "storage.storage_options.uri_scheme": "direct"})
+        return {**common(run.folder, run.format, run.samples, run.counts, output), **run.options}
 
-    def job(self, side, ranks, part, chosen):
-        """Run them in one MPI job. (requests, what it wrote, what its processes showed)"""
-        out = os.path.join(self.work, side, f"n{ranks}")
+    def job(self, side, name, ranks, chosen, proxies):
+        """Run them in one MPI job, again where one has stopped it. Returns what it wrote."""
+        out = os.path.join(self.work, side, name)
         os.makedirs(out, exist_ok=True)
-        log, plan = os.path.join(out, f"job{part}.log"), os.path.join(out, f"plan{part}.json")
-        watch = Watch()
-        with Proxy(self.endpoint) as proxy:
+        text, left, part = b"", list(chosen), 0
+        while left:
+            part += 1
+            log, plan = (os.path.join(out, f"{chosen[0].name}-{part}.{kind}") for kind in ("log", "plan"))
             with open(plan, "w", encoding="utf-8") as stream:
-                json.dump({"out": out, "configs": [
-                    {"name": run[0], "options": self.settings(run, proxy.endpoint, os.path.join(out, run[0], "output"))}
-                    for run in chosen]}, stream)
-            env = {"PYTHONPATH": os.pathsep.join([self.site, os.path.abspath(self.args.dlio)])}
-            preload = []
+                json.dump({"out": out, "own": [
+                    {"storage.storage_options.endpoint_url": proxy.endpoint} for proxy in proxies], "configs": [
+                    {"name": run.name, "options": self.settings(run, os.path.join(out, run.name, "output"))}
+                    for run in left]}, stream)
+            env = {"PYTHONPATH": os.path.abspath(self.args.dlio),
+                   "OPENLOG_ROOT": os.path.join(self.work, "direct:")}
+            preload = [self.args.openlog]
             if side == "shim":
-                env.update(SHARD_CACHE_DIR=os.path.join(self.work, "cache"), SHARD_LOG="debug")
-                preload = [self.args.preload]
-            command = processes.mpi_command(ranks, [self.args.python, paths.source("dlio", "matrix_rank.py"), plan],
-                                         preload, env)
-            environment = {k: v for k, v in self.environment.items() if not k.startswith("AWS_")}
-            status, reason = processes.run_job(command, environment, self.work, log, watch.look, 600)
-            if status != 0 or reason:
-                self.verdicts.tell(f"{side} n{ranks} part {part}", [f"the job failed: {status} {reason}", tail(log, 40)])
+                env.update(SHARD_CACHE_DIR=os.path.join(self.work, "cache"), SHARD_LOG="debug",
+                           **self.args.env)
+                preload = [self.args.preload, self.args.openlog]
+            command = processes.mpi_command(
+                ranks, [self.args.python, paths.source("dlio", "matrix_rank.py"), plan], preload, env)
+            environment = {k: v for k, v in processes.environment(self.args.python).items()
+                           if not k.startswith("AWS_")}
+            watch = Watch()
+            status, reason = processes.run_job(command, environment, self.work, log, watch.look, 900)
+            self.verdicts.tell(f"{side} {name}: no secret on a command line",
+                               [repr(watch.shown)[:300]] if watch.shown else [])
             with open(log, "rb") as stream:
-                return list(proxy.seen), stream.read(), watch.shown
+                text += stream.read()
+            done = [run for run in left if any(reported(os.path.join(out, run.name), rank)["result"] != "stopped"
+                                               for rank in range(ranks))]
+            if status == 0 and not reason:
+                break
+            if reason or not done:
+                self.verdicts.tell(f"{side} {name}", [f"the job failed: {status} {reason}", tail(log, 40)])
+                break
+            left = left[left.index(done[-1]) + 1:]
+        return text
 
-    def result(self, side, ranks, name, rank):
-        """What a rank reported."""
-        folder = os.path.join(self.work, side, f"n{ranks}", name)
-        result = reported(folder, rank)
-        return result, (read_opens(os.path.join(folder, f"rank{rank}.log")) if result["result"] != "stopped"
-                        else collections.Counter())
+    def requests(self, proxy, run):
+        """(LIST requests by prefix, requests for objects by key) of a run at a proxy."""
+        lists, gets = collections.Counter(), collections.Counter()
+        for target, headers in proxy.seen:
+            path, _, query = target.partition("?")
+            fields = dict(urllib.parse.parse_qsl(query))
+            key = urllib.parse.unquote(path).partition(f"/{BUCKET}/")[2]
+            if "list-type" in fields:
+                if fields.get("prefix", "").startswith(run.prefix() + "/"):
+                    lists[fields["prefix"]] += 1
+            elif key.startswith(run.prefix() + "/"):
+                gets[key] += 1
+        return lists, gets
 
-    def compare(self, ranks, run):
-        """Differences as lines, and the sums of opens and steps."""
-        lines, opens, steps = [], 0, 0
+    def compare(self, run, ranks, seen):
+        """Differences of one run as lines, and what is told of it."""
+        lines, gets, steps = [], 0, 0
         for rank in range(ranks):
-            bare, bare_opens = self.result("bare", ranks, run[0], rank)
-            shim, shim_opens = self.result("shim", ranks, run[0], rank)
-            opens, steps = opens + sum(bare_opens.values()), steps + sum(bare.get("steps", {}).values())
-            if summary(bare) != summary(shim):
-                lines.append(f"rank {rank}: {summary(bare)} unmodified, {summary(shim)} under the preload")
+            bare, shim = (reported(os.path.join(self.work, side, f"n{ranks}", run.name), rank)
+                          for side in ("bare", "shim"))
+            # Which rank fails first, and ends the job for the others, is left to chance.
+            chance = "stopped" in (bare["result"], shim["result"])
+            if chance and len(self.ends("bare", run, ranks) | self.ends("shim", run, ranks)) != 1:
+                lines.append(f"{self.ends('bare', run, ranks)} unmodified,"
+                             f" {self.ends('shim', run, ranks)} under the preload")
+            if not chance and self.plain(bare) != self.plain(shim):
+                lines.append(f"rank {rank}: {self.plain(bare)} unmodified, {self.plain(shim)} under the preload")
                 lines += shim.get("traceback", "").splitlines()[-8:]
             for key in ("steps", "list", "samples"):
                 if bare.get(key) != shim.get(key):
                     lines.append(f"rank {rank}: {key} {bare.get(key)} unmodified, {shim.get(key)} under the preload")
-            lines += opens_difference(bare_opens, shim_opens)
-            if shim["result"] == "ok" and (shim["list_type"] == "FileList") != run[3]:
-                lines.append(f"rank {rank}: its list is a {shim['list_type']}")
-            if run[3] and (bare["result"] != "ok" or not bare_opens):
-                lines.append(f"rank {rank}: {summary(bare)} unmodified, {sum(bare_opens.values())} opens:"
+            (_, mine), (_, theirs) = (self.requests(seen[side, run.later][rank], run) for side in ("bare", "shim"))
+            gets, steps = gets + sum(mine.values()), steps + sum(bare.get("steps", {}).values())
+            # What a library of the fork's reads ahead it does until it is stopped: the last requests are there or not.
+            ahead = run.library and (run.library == "s3dlio" or "reader.read_threads" not in run.options) and all(
+                abs(mine[key] - theirs[key]) <= 1 for key in set(mine) | set(theirs))
+            if bare["result"] == "ok" or not run.library:  # else it ends when the first rank fails
+                lines += opens_difference(mine, theirs, counts=not ahead)
+            if not run.library and run.lazy and (bare["result"] != "ok" or not mine):
+                lines.append(f"rank {rank}: {summary(bare)} unmodified, {sum(mine.values())} requests:"
                              " this comparison is worth nothing")
-        return lines, f"{opens} opens, {steps} steps, {summary(self.result('bare', ranks, run[0], 0)[0])[:120]}"
+            if run.direct:
+                opens = [read_opens(os.path.join(self.work, side, f"n{ranks}", run.name, f"rank{rank}.log"))
+                         for side in ("bare", "shim")]
+                gets += sum(opens[0].values())
+                lines += opens_difference(*opens) or ["nothing was opened"] * (not opens[0])
+            if shim["result"] == "ok" and (shim["list_type"] != "list") != run.lazy:
+                lines.append(f"rank {rank}: its list is a {shim['list_type']}")
+        return lines, f"{gets} requests, {steps} steps, {' or '.join(self.ends('bare', run, ranks))[:150]}"
+
+    def ends(self, side, run, ranks):
+        """How those ranks ended that were not ended by another."""
+        results = [reported(os.path.join(self.work, side, f"n{ranks}", run.name), rank) for rank in range(ranks)]
+        return {self.plain(result) for result in results if result["result"] != "stopped"}
+
+    def plain(self, result):
+        """How it ended, without ports and times."""
+        return re.sub(r"127\.0\.0\.1:[0-9]+|localhost:[0-9]+|tx[0-9a-f-]{20,}[^ ]*|after [0-9.]+s", "#",
+                      summary(result).replace(self.work, "#"))
+
+    def both(self, ranks, chosen):
+        """Both sides; each rank with its own proxy."""
+        for run in chosen:
+            self.fill(run)
+        seen, texts = {}, {}
+        for side in ("bare", "shim"):
+            begin, texts[side] = time.monotonic(), b""
+            for later in (False, True):
+                some = [run for run in chosen if run.later == later]
+                more = [f"{run.prefix()}/{kind}/img_000_of_more.{run.format}" for run in some for kind, _ in run.sets()]
+                for key in more if later else ():
+                    self.put(key, self.body(some[0].format, some[0].samples))
+                with contextlib.ExitStack() as stack:
+                    proxies = seen[side, later] = [stack.enter_context(Proxy(self.endpoint)) for _ in range(ranks)]
+                    texts[side] += self.job(side, f"n{ranks}", ranks, some, proxies)
+                for key in more if later else ():
+                    self.client.delete_object(Bucket=BUCKET, Key=key)
+            print(f"      n{ranks} {side}: {time.monotonic() - begin:.0f} s", flush=True)
+        for run in chosen:
+            lines, note = self.compare(run, ranks, seen)
+            if run.says and run.says.encode() not in texts["shim"]:
+                lines.append(f"nothing is said of {run.says!r}")
+            self.verdicts.tell(f"n{ranks} {run.name} ({note})", lines)
+        # What the fork's libraries print of it they print unmodified, too.
+        text = self.cached() + (b"" if chosen[0].library else texts["shim"])
+        found = [word for word in (SECRET, "wrongSecret/9") if word.encode() in text]
+        if b"listing 's3://" not in texts["shim"]:
+            found.append("the text that was looked for in vain is not the library's")
+        self.verdicts.tell(f"n{ranks}: no secret in a file of the cache, or in the library's output", found)
+
+    def cached(self):
+        """All bytes of the cache."""
+        text, cache = b"", os.path.join(self.work, "cache")
+        for name in os.listdir(cache) if os.path.isdir(cache) else ():
+            with open(os.path.join(cache, name), "rb") as stream:
+                text += stream.read()
+        return text
+
+    def counted(self, ranks, chosen):
+        """One endpoint for all: how often the bucket is listed."""
+        for side in ("bare", "shim"):
+            with Proxy(self.endpoint) as proxy:
+                self.job(side, f"one{ranks}", ranks, chosen, [proxy])
+            for run in chosen:
+                result = reported(os.path.join(self.work, side, f"one{ranks}", run.name), 0)
+                if result["result"] != "ok":
+                    continue
+                for kind, _ in run.sets():
+                    agents = [headers.get("user-agent", "") for target, headers in proxy.seen
+                              if dict(urllib.parse.parse_qsl(target.partition("?")[2])).get("prefix")
+                              == f"{run.prefix()}/{kind}/"]
+                    good = len(agents) == 1 and agents[0].startswith("libshard")
+                    if side == "bare":
+                        good = run.library or len(agents) == ranks
+                    self.verdicts.tell(f"n{ranks} {run.name}: {len(agents)} LIST requests for {kind},"
+                                       f" {side}", [] if good else [repr(agents)])
 
 
-def lists_and_gets(seen):
-    """(LIST requests by prefix, GET requests by key) of a proxy's requests."""
-    lists, gets = collections.Counter(), collections.Counter()
-    for target, _ in seen:
-        path, _, query = target.partition("?")
-        fields = dict(urllib.parse.parse_qsl(query))
-        if "list-type" in fields:
-            lists[fields.get("prefix", "")] += 1
-        else:
-            gets[urllib.parse.unquote(path)] += 1
-    return lists, gets
-
-
-def both(tests, server, ranks, chosen):
-    """Both sides, in two jobs each: between them the bucket gets more objects."""
-    more = [f"{folder_of('zipped')}/{kind}/img_000_of_more.npz" for kind in ("train", "valid")]
-    requests = {}
-    for side in ("bare", "shim"):
-        halt = [run[0] for run in chosen].index("npz-again")
-        seen, text, shown = [], b"", b""
-        for part, some in enumerate((chosen[:halt], chosen[halt:])):
-            if part:
-                for key in more:
-                    server.put(key, content("npz", 1))
-            one = tests.job(side, ranks, part, some)
-            seen, text, shown = seen + one[0], text + one[1], shown + one[2]
-        for key in more:
-            server.client.delete_object(Bucket=BUCKET, Key=key)
-        requests[side] = lists_and_gets(seen)
-        tests.verdicts.tell(f"n{ranks} {side}: no secret on a command line", [repr(shown)[:300]] if shown else [])
-        if side == "shim":
-            cache = os.path.join(tests.work, "cache")
-            for name in os.listdir(cache):
-                with open(os.path.join(cache, name), "rb") as stream:
-                    text += stream.read()
-            found = [word for word in (SECRET, "wrongSecret/9") if word.encode() in text]
-            if b"listing 's3://" not in text:
-                found.append("the text that was looked for in vain is not the library's")
-            tests.verdicts.tell(f"n{ranks}: no secret in any output or file", found)
-    for run in chosen:
-        lines, note = tests.compare(ranks, run)
-        tests.verdicts.tell(f"n{ranks} {run[0]} ({note})", lines)
-    (bare, bare_gets), (shim, shim_gets) = requests["bare"], requests["shim"]
-    tests.verdicts.tell(f"n{ranks}: the server was asked for the same objects, {sum(bare_gets.values())} requests",
-                opens_difference(bare_gets, shim_gets))
-    print(f"      n{ranks}: {sum(bare.values())} LIST requests unmodified, {sum(shim.values())} under the preload")
-    # Only of "alone": its prefixes are listed in one run, train by shardctl alone.
-    alone = f"{folder_of('alone')}/train/"
-    tests.verdicts.tell(f"n{ranks}: one listing for all ranks", [] if (bare[alone], shim[alone]) == (ranks, 1) else
-                [f"LIST requests for {alone}: {bare[alone]} unmodified, {shim[alone]} under the preload"])
-
-
-def parse_arguments():
-    """The command line."""
-    parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "workdir",
-                            "filter", "env")
-    parser.add_argument("--ranks", default="1,2")
-    args = options.parse(parser)
-    if not args.dlio:
-        parser.error("--dlio is required")
-    return args
+def has_direct(tree):
+    """Whether `storage_type: direct_fs` is read by s3dlio there."""
+    with open(os.path.join(tree, "dlio_benchmark", "storage", "storage_factory.py"), encoding="utf-8") as stream:
+        return "LOCAL_FS or storage_type == StorageType.DIRECT_FS" not in stream.read()
 
 
 def cannot(args):
     """Why there is nothing to run, or None."""
-    if not os.path.exists(os.path.join(args.dlio, "dlio_benchmark", "storage", "s3_torch_storage.py")):
-        return "this DLIO has no storage by s3torchconnector"
     done = subprocess.run([args.python, "-c", "import s3torchconnector"], env=processes.environment(args.python),
                           capture_output=True, check=False)
     return "this interpreter has no s3torchconnector (pip install s3torchconnector)" if done.returncode else None
@@ -322,14 +467,16 @@ def cannot(args):
 def main():
     """Run all; the exit status is 1 if any differs."""
     processes.end_jobs_on_signals()
-    args = parse_arguments()
-    if os.path.exists(os.path.join(args.dlio, "dlio_benchmark", "storage", "obj_store_lib.py")):
-        from tests.dlio import s3_fork  # pylint: disable=import-outside-toplevel,cyclic-import
-
-        if args.workdir:
-            shutil.rmtree(args.workdir, ignore_errors=True)
-        return s3_fork.main(args, options.work_folder(args, "dlio-s3-"))
-    why = cannot(args)
+    parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "workdir", "filter", "env")
+    parser.add_argument("--ranks", default="1,2")
+    args = options.parse(parser)
+    if not args.dlio:
+        parser.error("--dlio is required")
+    storage = os.path.join(args.dlio, "dlio_benchmark", "storage")
+    fork = os.path.exists(os.path.join(storage, "obj_store_lib.py"))
+    why = None if fork else cannot(args)
+    if not fork and not os.path.exists(os.path.join(storage, "s3_torch_storage.py")):
+        why = "this DLIO reads no buckets"
     if why:
         print(f"skip  storage_type s3: {why}")
         return 0
@@ -337,14 +484,12 @@ def main():
         shutil.rmtree(args.workdir, ignore_errors=True)
     work = options.work_folder(args, "dlio-s3-")
     with s3.server(os.path.join(work, "server"), ACCESS, SECRET) as endpoint:
-        server = Server(endpoint)
-        for dataset in {run[1][0]: run[1] for run in runs(1) + runs(2)}.values():
-            server.fill(dataset)
-        tests = Runs(args, work, endpoint)
+        tests = Tests(args, work, endpoint)
         for ranks in map(int, args.ranks.split(",")):
-            begin = time.monotonic()
-            both(tests, server, ranks, runs(ranks))
-            print(f"      n{ranks}: {time.monotonic() - begin:.0f} s", flush=True)
+            chosen = [run for run in (libraries() if fork else connector(ranks)) if re.search(args.filter, run.name)
+                      and (not run.direct or has_direct(args.dlio))]
+            tests.both(ranks, chosen)
+            tests.counted(ranks, [run for run in chosen if run.counted])
     return tests.verdicts.conclude(work, args.workdir)
 
 

@@ -88,19 +88,23 @@ def _vector_sum(first, end):
     return numpy.int64(derived.sum_of(first, end))
 
 
+READING = {
+    "dlio_benchmark.storage.aistore_storage": object_store.patch_aistore,
+    "dlio_benchmark.data_loader.torch_data_loader": iterable.patch,
+    "dlio_benchmark.data_loader.dali_data_loader": partial(loaders.patch_dali, loaders.clipped),
+    "dlio_benchmark.reader.reader_handler": loaders.patch_reader,
+    "dlio_benchmark.reader.tf_reader": tensorflow.patch,
+}
+
+
 def _virtual(kind):
     """Those of one whose index map computes a sample's file."""
     return {
+        **READING,
         "dlio_benchmark.storage.file_storage": folder.patch,
         "dlio_benchmark.storage.obj_store_lib": object_store.patch,
-        "dlio_benchmark.storage.aistore_storage": object_store.patch_aistore,
         "dlio_benchmark.utils.config": partial(derived.patch, virtual.index_map,
                                                virtual.file_map(kind)),
-        "dlio_benchmark.data_loader.torch_data_loader": iterable.patch,
-        "dlio_benchmark.data_loader.dali_data_loader": partial(loaders.patch_dali,
-                                                               loaders.clipped),
-        "dlio_benchmark.reader.reader_handler": loaders.patch_reader,
-        "dlio_benchmark.reader.tf_reader": tensorflow.patch,
         "dlio_benchmark.reader._local_fs_iterable_mixin": virtual.patch_readers,
     }
 

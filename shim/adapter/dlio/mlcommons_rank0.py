@@ -4,8 +4,7 @@ broadcasts it; every rank keeps each P-th path, and all it does with samples is 
 """
 from functools import partial
 
-from ..parts import (derived, folder, iterable, loaders, object_store, rank0, reshard, tensorflow,
-                     virtual)
+from ..parts import derived, folder, object_store, rank0, reshard, virtual
 from ..recognise import Family, changed
 from ..sequences import ThreadSamplesFromStart
 from . import mlcommons
@@ -44,15 +43,10 @@ def _patch_config(module, tree):
 
 def _patches(chunks):
     return {
+        **mlcommons.READING,
         "dlio_benchmark.storage.file_storage": partial(folder.patch_rank0, chunks),
         "dlio_benchmark.storage.obj_store_lib": partial(object_store.patch_rank0, chunks),
-        "dlio_benchmark.storage.aistore_storage": object_store.patch_aistore,
         "dlio_benchmark.utils.config": _patch_config,
-        "dlio_benchmark.data_loader.torch_data_loader": iterable.patch,
-        "dlio_benchmark.data_loader.dali_data_loader": partial(loaders.patch_dali,
-                                                               loaders.clipped),
-        "dlio_benchmark.reader.reader_handler": loaders.patch_reader,
-        "dlio_benchmark.reader.tf_reader": tensorflow.patch,
     }
 
 

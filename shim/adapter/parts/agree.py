@@ -48,6 +48,19 @@ def comes(comm, source, tag, deadline, stop=lambda: False):
     return True
 
 
+def unlike(comm, tag, mine, patience):
+    """On rank 0, where all ranks send what they have by a tag: the first that does not come, or sends something
+    else than `mine`, in words; None."""
+    deadline, why = time.monotonic() + patience, None
+    for rank in range(1, comm.size):
+        if not comes(comm, rank, tag, deadline):
+            why = ("rank %d does not run under libshard; give LD_PRELOAD to all ranks (mpirun -x "
+                   "LD_PRELOAD)" % rank)
+        elif comm.recv(source=rank, tag=tag) != mine:
+            why = why or "rank %d has other settings, or another version of libshard" % rank
+    return why
+
+
 class Disagreement(RuntimeError):
     """Why no rank goes on."""
 

@@ -13,7 +13,7 @@ import sys
 import types
 
 from ..genuine import inside, names_in, stranger
-from ..native import INFO, WARN, native, speaks
+from ..native import INFO, WARN, native, say_once
 from ..patching import is_displaced, lent, replaces
 from ..recognise import file_of, module_of, unwrapped
 from ..sequences import FileList
@@ -27,15 +27,11 @@ DEEPEST = 12  # calls from initialize() to a helper that counts
 _run = None   # the Run at hand
 _changes = None  # what tells whether something has changed since
 _relied = []  # tables of functions, as a Family has them, of modules that were imported later
-_said = set()
 
 
 def say(what, why):
     """Once per reason."""
-    if why not in _said:
-        _said.add(why)
-        if speaks():
-            native().log(WARN, "%s in the unmodified way: %s" % (what, why))
+    say_once(WARN, "%s in the unmodified way: %s" % (what, why), why)
 
 
 class Run:

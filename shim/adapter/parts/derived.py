@@ -3,7 +3,7 @@
 import math
 
 from ..genuine import is_genuine
-from ..native import WARN, native, speaks
+from ..native import WARN, native, say_once
 from ..patching import Proxy, replaces
 from ..sequences import FileList, Indices, ThreadSamples
 from . import agree
@@ -34,12 +34,8 @@ def share(files, wanted, rank, size):
     return files[begin:end]
 
 
-_said_share = False
-
-
 def shard_world(args):
     """The launcher's world if SHARD_VIEW=shard applies to this DLIO, else None."""
-    global _said_share
     if native().view_asked() != "shard":
         return None
     world, error = native().world()
@@ -54,10 +50,7 @@ def shard_world(args):
     else:
         text = ("SHARD_VIEW=shard: each of %d processes reads its own share of the files, and "
                 "num_files_train and num_files_eval count the share" % world.size)
-    if not _said_share:
-        _said_share = True
-        if speaks():
-            native().log(WARN, text)
+    say_once(WARN, text, "SHARD_VIEW=shard")
     return world
 
 

@@ -9,8 +9,9 @@ ahead it opens after it has trained for an epoch (or evaluated), so it counts fo
 import os
 import sys
 import time
+from functools import partial
 
-from ..native import INFO, WARN, native, speaks
+from ..native import INFO, WARN, native, say_once
 from ..patching import replaces
 from ..sequences import FileList
 from . import workers
@@ -22,14 +23,7 @@ FEW = 10  # an epoch that opens less than a FEWth of what it should opens far fe
 _reads = {}  # kind -> Reads, in the rank's main process
 _told = set()
 _sent = []  # messages on their way
-
-
-def _say(level, text):
-    """Once per run and node."""
-    if text not in _told:
-        _told.add(text)
-        if speaks():
-            native().log(level, text)
+_say = partial(say_once, said=_told)  # once per run
 
 
 class Reads:

@@ -13,14 +13,13 @@ wrong while rank 0 lists is broadcast too, for the others wait for nothing else.
 import itertools
 import os
 import sys
-import time
 
 from ..known import this_libshard
 from ..native import WARN, native
 from ..patching import Proxy, lent, replaces
 from ..sequences import FileList
 from . import reshard, skipped
-from .agree import comes
+from .agree import unlike
 from .derived import share, shard_world
 from .benchmark import at_hand
 from .tokens import ARGUMENT, Refusal, Token, check, files_of, kind_of, names_of, say_refusal
@@ -111,22 +110,11 @@ class Comm(Proxy):
         """On rank 0: whether all ranks have this libshard. One without would take our messages for
         paths."""
         if self._all is None:
-            self._all = self._hear(time.monotonic() + PATIENCE)
+            why = unlike(self._target, TAG, this_libshard(), PATIENCE)
+            if why:
+                native().log(WARN, "DLIO lists its dataset in the unmodified way: " + why)
+            self._all = not why
         return self._all
-
-    def _hear(self, deadline):
-        comm = self._target
-        for rank in range(1, comm.size):
-            if not comes(comm, rank, TAG, deadline):
-                native().log(WARN, "DLIO lists its dataset in the unmodified way: rank %d does not "
-                             "run under libshard; give LD_PRELOAD to all ranks (mpirun -x "
-                             "LD_PRELOAD)" % rank)
-                return False
-            if comm.recv(source=rank, tag=TAG) != this_libshard():
-                native().log(WARN, "DLIO lists its dataset in the unmodified way: rank %d has "
-                             "another version of libshard" % rank)
-                return False
-        return True
 
     def offer(self, offer):
         """On rank 0: the FileList that all ranks have opened, or None."""

@@ -16,7 +16,7 @@ from ..known import this_libshard
 from ..native import WARN, native
 from ..numbered import FIRST, Index, Unclear, label, template
 from ..sequences import FileList
-from .agree import comes
+from .agree import comes, unlike
 from .benchmark import rely_on
 from .tokens import Refusal, check, say_refusal
 
@@ -158,10 +158,9 @@ def _agreed(comm, mine):
     which would take it for something else: rank 0 hears the others, and tells them."""
     if comm.size == 1:
         return mine is not None
-    deadline = time.monotonic() + PATIENCE
     if comm.rank != 0:
         sent = comm.isend(mine, dest=0, tag=HELLO)
-        if not comes(comm, 0, VERDICT, deadline + PATIENCE):
+        if not comes(comm, 0, VERDICT, time.monotonic() + 2 * PATIENCE):
             native().log(WARN, "DLIO keeps its list of files: rank 0 does not run under libshard; give "
                          "LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)")
             return False
@@ -170,13 +169,7 @@ def _agreed(comm, mine):
         if verdict:
             comm.isend(True, dest=0, tag=TAKEN).test()
         return verdict
-    why = None
-    for rank in range(1, comm.size):
-        if not comes(comm, rank, HELLO, deadline):
-            why = ("rank %d does not run under libshard; give LD_PRELOAD to all ranks (mpirun -x "
-                   "LD_PRELOAD)" % rank)
-        elif comm.recv(source=rank, tag=HELLO) != mine:
-            why = why or "rank %d has other settings, or another version of libshard" % rank
+    why = unlike(comm, HELLO, mine, PATIENCE)
     if why and mine is not None:
         native().log(WARN, "DLIO keeps its list of files: " + why)
     verdict = mine is not None and why is None

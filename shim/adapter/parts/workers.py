@@ -8,11 +8,10 @@ import os
 import pickle
 import weakref
 
-from ..native import WARN, native, speaks
+from ..native import WARN, say_once
 from ..patching import replaces
 
 _loaders = []  # weak references to the loaders that have been made
-_said = False
 
 
 def _respawns():
@@ -32,17 +31,14 @@ def _live():
 
 def renew(args, epoch):
     """DLIO is about to begin an epoch: end the workers of the one before it."""
-    global _said
     if epoch <= 1 or not _respawns():
         return
     loaders = _live()
     for loader in loaders:
         _renew(loader)
-    if not loaders and not _said:
-        _said = True
-        if speaks():
-            native().log(WARN, "SHARD_WORKERS=respawn has no effect: the %s loader keeps no "
-                         "workers from epoch to epoch" % args.data_loader)
+    if not loaders:
+        say_once(WARN, "SHARD_WORKERS=respawn has no effect: the %s loader keeps no workers from epoch to "
+                 "epoch" % args.data_loader)
 
 
 def _renew(loader):
