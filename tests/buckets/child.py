@@ -7,11 +7,14 @@ Each line of CALLS is JSON: {"function": "MODULE:NAME", "arguments": [...], "for
 function has as its `imports` (needs() below) is imported; then it is called in forks that have these variables.
 A line comes back: [[what the function has returned, what the fork has written], ...].
 """
+import atexit
+import gc
 import importlib
 import json
 import os
 import sys
 import tempfile
+import traceback
 
 
 def needs(*imports):
@@ -30,7 +33,8 @@ def named(text):
 
 
 def fork(function, arguments, variables):
-    """(pid, file of what it returns, file of what it writes) of a fork; in the fork itself, None."""
+    """(pid, file of what it returns, file of what it writes) of a fork. It ends as a process does, but that the
+    interpreter, with all that was imported, is not taken apart: that takes longer than most calls."""
     returned, said = tempfile.TemporaryFile(), tempfile.TemporaryFile()
     pid = os.fork()
     if pid:
@@ -38,13 +42,22 @@ def fork(function, arguments, variables):
     for number in (1, 2):
         os.dup2(said.fileno(), number)
     os.environ.update(variables)
-    returned.write(json.dumps(function(*arguments)).encode())
-    returned.close()
-    return None
+    status = 1
+    try:
+        returned.write(json.dumps(function(*arguments)).encode())
+        returned.flush()
+        atexit._run_exitfuncs()
+        status = 0
+    except BaseException:  # pylint: disable=broad-exception-caught
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def answer(asked):
-    """The line for a call; in a fork, None: it ends as a process does."""
+    """The line for a call."""
     function = named(asked["function"])
     imports = getattr(function, "imports", ())
     for one in imports(*asked["arguments"]) if callable(imports) else imports:
@@ -52,13 +65,9 @@ def answer(asked):
             named(one)()
         else:
             named(one)
-    forks, found = [], []
-    for variables in asked["forks"]:
-        made = fork(function, asked["arguments"], variables)
-        if made is None:
-            return None
-        forks.append(made)
-    for pid, returned, said in forks:
+    gc.freeze()  # or each fork gets pages of its own of what is there
+    found = []
+    for pid, returned, said in [fork(function, asked["arguments"], variables) for variables in asked["forks"]]:
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         for file in (returned, said):
             file.seek(0)
@@ -76,10 +85,7 @@ def main():
         print(json.dumps(named(sys.argv[1])(*sys.argv[2:])))
         return
     for line in sys.stdin:
-        text = answer(json.loads(line))
-        if text is None:
-            return
-        print(text, flush=True)
+        print(answer(json.loads(line)), flush=True)
 
 
 if __name__ == "__main__":
