@@ -263,8 +263,7 @@ def google_pages(buckets):
         with open(text, "w", encoding="utf-8") as stream:
             stream.writelines(f"gs://b/{name}\n" for name in dict.fromkeys(n for n, _ in Google.OBJECTS)
                               if name.startswith("train/") and name != "train/")
-        done = subprocess.run([paths.SHARDCTL, "index", text, "--root", "gs://b/train/", "-o", listing],
-                              capture_output=True, check=False)
+        done = buckets.shardctl("index", text, "--root", "gs://b/train/", "-o", listing)
         buckets.check("a listing of URLs below --root gs://", done.returncode == 0, done.stderr)
         common = {"a", "trainer", "z"} | {(name, key) for name in whole if name != "all"
                                           for key in ("train/", "train/#2")}

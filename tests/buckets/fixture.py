@@ -151,21 +151,23 @@ class Buckets:
         for child in self._children.values():
             child.end()
 
+    def shardctl(self, *words):
+        """One that has ended."""
+        return subprocess.run([paths.SHARDCTL, *words], env=self.environment(), capture_output=True, timeout=60,
+                              check=False)
+
     def owners(self, dataset, size, **more):
-        """{KEY: rank} as `shardctl ls` divides: what directories and mounted buckets do."""
+        """{KEY: rank} as `shardctl ls` divides a bucket, or its listing: what directories and mounted buckets do."""
         options = [f"--{name}={more[variable]}" for name, variable in
                    (("strategy", "SHARD_STRATEGY"), ("seed", "SHARD_SEED"), ("epoch", "SHARD_EPOCH"))
                    if variable in more]
-        bucket = dataset.removeprefix("s3://").partition("/")[0]
         owners = {}
         for rank in range(size):
-            done = subprocess.run([paths.SHARDCTL, "ls", dataset, "--uri", "-0", "--rank", str(rank), "--size",
-                                   str(size), *options], env=self.environment(), capture_output=True, timeout=60,
-                                  check=False)
+            done = self.shardctl("ls", dataset, "--uri", "-0", "--rank", str(rank), "--size", str(size), *options)
             if done.returncode:
                 self.check(f"shardctl ls {dataset}", False, done.stderr)
             for uri in done.stdout.decode().split("\0")[:-1]:
-                owners[uri.removeprefix(f"s3://{bucket}/")] = rank
+                owners[uri.split("/", 3)[3]] = rank
         return owners
 
     def compare(self, label, requests, bare, ranks, owners, prefix=""):

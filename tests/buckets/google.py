@@ -6,7 +6,6 @@ import urllib.request
 
 from tests.buckets.client import google_client
 from tests.buckets.fixture import PYTHON
-from tests.harness import paths
 from tests.harness.processes import until
 
 SERVER = """
@@ -57,19 +56,13 @@ def google(buckets):
         listing, text = os.path.join(buckets.folder, "google.listing"), os.path.join(buckets.folder, "google.txt")
         with open(text, "w", encoding="utf-8") as stream:
             stream.write("".join(name + "\n" for name in names))
-        made = subprocess.run([paths.SHARDCTL, "index", text, "--root", "gs://gs-train/train/", "-o", listing], env=buckets.environment(), check=False,
-                              capture_output=True, timeout=60)
+        made = buckets.shardctl("index", text, "--root", "gs://gs-train/train/", "-o", listing)
         buckets.check("google: a listing from a text", made.returncode == 0, made.stderr)
         for how in ("hash", "range", "stride"):
-            owners = {}
-            for rank in range(2):
-                done = subprocess.run([paths.SHARDCTL, "ls", listing, "-0", "--rank", str(rank), "--size", "2",
-                                       "--strategy", how], capture_output=True, check=True, timeout=60)
-                owners.update({f"train/{name}": rank for name in done.stdout.decode().split("\0")[:-1]})
             more = {} if how == "hash" else {"SHARD_LISTING": listing}
             buckets.compare(f"google-cloud-storage and gcsfs, {how}", asked, buckets.bare(asked, **env),
                             buckets.ranks(2, "gs://gs-train/train/", asked, SHARD_STRATEGY=how, **more, **env),
-                            owners, "train/")
+                            buckets.owners(listing, 2, SHARD_STRATEGY=how), "train/")
     finally:
         server.stdin.close()
         try:

@@ -136,8 +136,7 @@ def statistics(buckets):
     """SHARD_STATS counts keys and objects; verify proves the partition, and finds a rank that is missing."""
     listing, get = ["paginator", {"bucket": "train", "Prefix": "train/"}], "get_all"
     listing_file = os.path.join(buckets.folder, "train.listing")
-    subprocess.run([paths.SHARDCTL, "index", "s3://train/train/", "-o", listing_file], env=buckets.environment(), check=True,
-                   timeout=60, capture_output=True)
+    buckets.shardctl("index", "s3://train/train/", "-o", listing_file).check_returncode()
     for how, more in (("range", ()), ("hash", ("--listing", listing_file))):
         stats = os.path.join(buckets.folder, f"stats-{how}")
         os.mkdir(stats)
@@ -153,8 +152,7 @@ def statistics(buckets):
         for child in started:
             child.end()
         logs = sorted(os.path.join(stats, name) for name in os.listdir(stats))
-        done = subprocess.run([paths.SHARDCTL, "verify", *logs, *more], env=buckets.environment(), capture_output=True,
-                              timeout=60, check=False)
+        done = buckets.shardctl("verify", *logs, *more)
         buckets.check(f"verify, {how}", len(logs) == 2 and done.returncode == 0, (logs, done.stdout, done.stderr, said))
         for rank, log in enumerate(logs):
             with open(log, encoding="utf-8") as stream:
@@ -163,6 +161,5 @@ def statistics(buckets):
             buckets.check(f"stats, {how}, rank {rank}", told["dataset"] == "s3://train/train/" and
                           (told["owned"] or epoch["owned"]) == count == epoch["distinct"], (count, told))
         if len(logs) == 2:
-            done = subprocess.run([paths.SHARDCTL, "verify", logs[0], *more], env=buckets.environment(), capture_output=True,
-                                  timeout=60, check=False)
+            done = buckets.shardctl("verify", logs[0], *more)
             buckets.check(f"verify without a rank, {how}", done.returncode != 0, done.stdout)
