@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 
+from tests.dlio.matrix_rank import product
+
 TRAIN_FILES = 32
 VALID_FILES = 16
 FOLDERS = 10
@@ -463,28 +465,19 @@ def write(dataset, data):
 
 def settings(config, data, folder, rank=""):
     """DLIO's options for a configuration, {name: value}, whose results go below a folder; paths are absolute or
-    below the working folder. rank: behind the names of these folders."""
+    below the working folder. rank: behind the names of the folders in it."""
     dataset = config.dataset
     path = (config.dataset_path or "{data}/{name}").format(data=data, name=dataset.name)
-    return {
+    return product.settings(path, folder, dataset.format, config.loader, {
         "framework": "pytorch" if config.dali else config.loader,
-        "reader.data_loader": config.loader,
-        "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
-        "workflow.checkpoint": False, "workflow.profiling": False,
-        "checkpoint.layer_parameters": [],  # or the first rank draws 25 million random numbers
-        "dataset.data_folder": path, "dataset.format": dataset.format,
         "dataset.num_files_train": dataset.train, "dataset.num_files_eval": dataset.valid,
         "dataset.num_samples_per_file": dataset.spf,
         "dataset.num_subfolders_train": dataset.folders,
         "dataset.num_subfolders_eval": dataset.folders,
-        "dataset.record_length": 1024, "dataset.record_length_bytes": 1024,
-        "dataset.generation_buffer_size": 65536,  # or HDF5 fills 2 GiB for each file
-        "reader.batch_size": 2, "reader.batch_size_eval": 2 if dataset.spf == 1 else 1,
-        "reader.read_threads": 2, "train.epochs": 2, "train.computation_time": 0.0,
-        "evaluation.eval_time": 0.0, "output.folder": os.path.join(folder, "output" + rank),
+        "reader.batch_size_eval": 2 if dataset.spf == 1 else 1, "reader.read_threads": 2,
+        "output.folder": os.path.join(folder, "output" + rank),
         "checkpoint.checkpoint_folder": os.path.join(folder, "checkpoints" + rank),
-        **config.options,
-    }
+        **config.options})
 
 
 def words(options):

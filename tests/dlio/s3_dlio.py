@@ -24,7 +24,7 @@ import urllib.parse
 import numpy
 
 from tests.dlio.matrix import summary
-from tests.dlio.matrix_rank import reported
+from tests.dlio.matrix_rank import product, reported
 from tests.harness import options, paths, processes, s3
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.processes import tail
@@ -194,24 +194,18 @@ class Watch:
         return ""
 
 
-def common(folder, fmt, samples, counts, output):
-    """The options that all runs on S3 have; counts: of the files to train and to evaluate with."""
-    return {
-        "framework": "pytorch", "reader.data_loader": "pytorch",
-        "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
-        "workflow.checkpoint": False, "workflow.profiling": False,
+def common(run, out):
+    """The options that all runs on S3 have."""
+    return product.settings(run.folder, out, run.format, "pytorch", {
         "storage.storage_type": "s3", "storage.storage_root": BUCKET,
         "storage.storage_options.access_key_id": ACCESS,
         "storage.storage_options.secret_access_key": SECRET,
         "storage.storage_options.region": "us-east-1",
         "storage.storage_options.s3_force_path_style": "true",
-        "dataset.data_folder": folder, "dataset.format": fmt,
-        "dataset.num_files_train": counts[0], "dataset.num_files_eval": counts[1],
-        "dataset.num_samples_per_file": samples, "dataset.num_subfolders_train": 0,
+        "dataset.num_files_train": run.counts[0], "dataset.num_files_eval": run.counts[1],
+        "dataset.num_samples_per_file": run.samples, "dataset.num_subfolders_train": 0,
         "dataset.num_subfolders_eval": 0, "dataset.record_length_bytes": 64,
-        "reader.batch_size": 2, "reader.batch_size_eval": 1, "reader.read_threads": 2,
-        "train.epochs": 2, "train.computation_time": 0.0, "evaluation.eval_time": 0.0,
-        "output.folder": output, "checkpoint.checkpoint_folder": output + "-checkpoints"}
+        "reader.batch_size_eval": 1, "reader.read_threads": 2, **run.options})
 
 
 class Tests:
@@ -285,13 +279,13 @@ class Tests:
         if not os.path.islink(os.path.join(self.work, "direct:")):
             os.symlink("/", os.path.join(self.work, "direct:"))
 
-    def settings(self, run, output):
+    def settings(self, run, out):
         """The run's options."""
         if run.direct:
             run.options.update({
                 "storage.storage_type": "direct_fs", "storage.storage_root": os.path.join(self.work, "direct"),
                 "storage.storage_options.uri_scheme": "direct"})
-        return {**common(run.folder, run.format, run.samples, run.counts, output), **run.options}
+        return common(run, out)
 
     def job(self, side, name, ranks, chosen, proxies):
         """Run them in one MPI job, again where one has stopped it. Returns what it wrote."""
@@ -304,7 +298,7 @@ class Tests:
             with open(plan, "w", encoding="utf-8") as stream:
                 json.dump({"out": out, "own": [
                     {"storage.storage_options.endpoint_url": proxy.endpoint} for proxy in proxies], "configs": [
-                    {"name": run.name, "options": self.settings(run, os.path.join(out, run.name, "output"))}
+                    {"name": run.name, "options": self.settings(run, os.path.join(out, run.name))}
                     for run in left]}, stream)
             env = {"PYTHONPATH": os.path.abspath(self.args.dlio),
                    "OPENLOG_ROOT": os.path.join(self.work, "direct:")}

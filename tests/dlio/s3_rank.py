@@ -76,15 +76,11 @@ def read_by_workers(files, storage, rank, ranks, out):
 
 def initialize(run, plan, module):
     """What comes of DLIO's initialize()."""
-    options = {
-        "framework": "pytorch", "reader.data_loader": "pytorch", "workflow.generate_data": False,
-        "workflow.train": True, "workflow.evaluation": True, "storage.storage_type": "s3",
-        "storage.storage_root": "bucket", "dataset.data_folder": run["folder"],
-        "dataset.format": "npz", "dataset.num_files_train": run["train"],
+    options = product.settings(run["folder"], plan["out"], "npz", "pytorch", {
+        "storage.storage_type": "s3", "storage.storage_root": "bucket", "dataset.num_files_train": run["train"],
         "dataset.num_files_eval": run["valid"], "dataset.num_subfolders_train": 0,
         "dataset.num_subfolders_eval": 0, "dataset.num_samples_per_file": 1, "reader.batch_size": 1,
-        "reader.batch_size_eval": 1, "output.folder": os.path.join(plan["out"], "output"),
-        "checkpoint.checkpoint_folder": os.path.join(plan["out"], "checkpoints"), **run["options"]}
+        "reader.batch_size_eval": 1, **run["options"]})
     if run["library"]:
         os.environ.pop("AWS_ENDPOINT_URL_S3", None)  # s3dlio would follow it
     benchmark = product.make({"options": options})

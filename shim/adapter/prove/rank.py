@@ -188,6 +188,23 @@ def every(comm, cases, path, run, ended=lambda case, out: None):
     finish(comm)
 
 
+def settings(data, out, fmt, loader, options):
+    """DLIO's options for a run, {name: value}, whose results go below a folder."""
+    return {
+        "framework": loader, "reader.data_loader": loader,
+        "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
+        "workflow.checkpoint": False, "checkpoint.model_size": 1024,
+        "checkpoint.layer_parameters": [],  # or the first rank draws 25 million random numbers
+        "workflow.profiling": False,
+        "dataset.data_folder": data, "dataset.format": fmt,
+        "dataset.record_length": 1024, "dataset.record_length_bytes": 1024,
+        "dataset.generation_buffer_size": 65536,  # or HDF5 fills 2 GiB for each file
+        "reader.batch_size": 2, "reader.batch_size_eval": 2, "reader.read_threads": 0,
+        "train.epochs": 2, "train.computation_time": 0.0, "evaluation.eval_time": 0.0,
+        "output.folder": os.path.join(out, "output"),
+        "checkpoint.checkpoint_folder": os.path.join(out, "checkpoints"), **options}
+
+
 _composed = []  # DLIO's own settings: Hydra takes a quarter of a second for them
 
 

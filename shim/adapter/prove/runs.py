@@ -16,6 +16,7 @@ import sys
 import time
 
 from .. import LIBRARY, SOURCES
+from .rank import settings
 
 MASK = (1 << 64) - 1
 P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
@@ -81,23 +82,6 @@ RUNS = (  # name, data set, loader, numbers of ranks, options
         "dataset.skip_listing": True, "dataset.listing_validation_interval": 5, **SEEDED}),
     ("TFRecord", "records", "tensorflow", (2,), {"reader.read_threads": 1}),
 )
-
-
-def settings(data, out, fmt, loader, options):
-    """The options of a run."""
-    return {
-        "framework": loader, "reader.data_loader": loader,
-        "workflow.generate_data": False, "workflow.train": True, "workflow.evaluation": True,
-        "workflow.checkpoint": False, "checkpoint.model_size": 1024,
-        "checkpoint.layer_parameters": [],  # or the first rank draws 25 million random numbers
-        "workflow.profiling": False,
-        "dataset.data_folder": data, "dataset.format": fmt,
-        "dataset.record_length": 1024, "dataset.record_length_bytes": 1024,
-        "dataset.generation_buffer_size": 65536,
-        "reader.batch_size": 2, "reader.batch_size_eval": 2, "reader.read_threads": 0,
-        "train.epochs": 2, "train.computation_time": 0.0, "evaluation.eval_time": 0.0,
-        "output.folder": os.path.join(out, "output"),
-        "checkpoint.checkpoint_folder": os.path.join(out, "checkpoints"), **options}
 
 
 def sizes(name):
