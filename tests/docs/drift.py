@@ -323,18 +323,22 @@ def functions(code, documents):
 
 def patches(code, documents):
     """What the adapter replaces in DLIO and in clients of buckets, as their pages tell it."""
-    place = re.compile(r"^ +(?:cls|module)\.(\w+) = (?!cls|module)", re.MULTILINE)
+    def put(text):
+        """The names in whose place something is put: by an assignment, or a decorator of patching.py."""
+        found = re.findall(r"^ +(?:cls|module)\.(\w+) = (?!cls|module)", text, re.MULTILINE)
+        found += re.findall(r"@(?:replaces\(cls\)|where_lazy\(cls\)|stands_for\([\w.]+\))\n +(?:async )?def (\w+)", text)
+        return set(found + re.findall(r'stands_for\(\w+, "(\w+)"\)', text))
+
     sections = documents.page("libshard-s3.7").sections
     clients_told = " ".join(sections["What libshard changes in clients"].values())
     clients_of = "\n".join(text for path, text in code.sources.items()
                            if path.endswith(".py") and "/buckets/" in path)
     lines = [f"libshard-s3.7 lacks {name}, which the adapter replaces in a client of buckets"
-             for name in sorted(set(place.findall(clients_of))) if not re.search(rf"\b{name}\b", clients_told)]
+             for name in sorted(put(clients_of)) if not re.search(rf"\b{name}\b", clients_told)]
     python = "\n".join(text for path, text in code.sources.items()
                        if path.endswith(".py") and "/prove/" not in path and "/buckets/" not in path)
     told = " ".join(documents.page("libshard-dlio.7").sections["WHAT IT CHANGES IN DLIO"])
-    replaced = set(place.findall(python))
-    replaced |= set(re.findall(r"\breplace\(cls, (\w+)\)", python))
+    replaced = put(python)
     known = set(re.findall(r'"(\w+\.\w+)": ?[{(d]', python))
     lines += [f"libshard-dlio.7 lacks {name}, which the adapter replaces" for name in sorted(replaced)
               if not re.search(rf"\b{name}\b", told)]

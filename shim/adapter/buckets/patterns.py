@@ -27,8 +27,7 @@ def _asked(fs, path, args, kwargs):
 def patch(cls, scheme):
     """Patch a file system's class."""
     is_async = inspect.iscoroutinefunction(getattr(cls, "_expand_path", None))
-    name = "_expand_path" if is_async else "expand_path"
-    original = getattr(cls, name, None)
+    original = getattr(cls, "_expand_path" if is_async else "expand_path", None)
     if original is None:
         return
 
@@ -57,4 +56,7 @@ def patch(cls, scheme):
                 pass
         return sorted(found)
 
-    stands_for(cls, name)(expand if is_async else lambda *args, **kwargs: finish(expand(*args, **kwargs)))
+    if is_async:
+        stands_for(cls, "_expand_path")(expand)
+    else:
+        stands_for(cls, "expand_path")(lambda *args, **kwargs: finish(expand(*args, **kwargs)))
