@@ -114,11 +114,11 @@ static bool add_key(struct shard_s3_page *p, const char *key, uint32_t n) {
  */
 static bool unmask(struct shard_s3_page *p) {
   const char *from = p->text_used > 0 ? memchr(p->text, DEL, p->text_used) : NULL;
-  const char *end = p->text + p->text_used;
-  bool masked = from && p->literal;
   if (!from) {
     return false;
   }
+  const char *end = p->text + p->text_used;
+  bool masked = p->literal;
   char *to = p->text + (from - p->text);
   while (from < end) {
     char c = *from++;
