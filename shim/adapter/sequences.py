@@ -496,83 +496,104 @@ class OpenFiles(dict):
 
 
 class ByteCounts(collections.abc.MutableMapping):
-    """A dict from files' paths to their sizes, in 8 bytes per file: MLCommons' readers remember of
+    """A dict from files' paths to their sizes, in some 12 bytes per file: MLCommons' readers remember of
     every file how much they read, for as long as their worker lives.
 
-    Files that are not of the list, and sizes that do not fit, are kept in a dict.
+    Sizes are in an array by their positions. Those of files that come out of order wait in a dict, for each
+    one alone would move half of the array. Files that are not of the list, and sizes that do not fit, are
+    kept in a dict of their own.
     """
 
     LIMIT = 1 << 32
+    FEW, PART = 1024, 64  # so many may wait: a PARTth of the others, but a FEW at least
 
     def __init__(self, files):
         import array
 
         self._files = files
-        self._positions = array.array("I")  # ascending, as files are read
+        self._positions = array.array("I")  # ascending
         self._counts = array.array("I")
+        self._waiting = {}  # path: its size * LIMIT + its position
         self._others = {}
-        self._last = None, -1, 0, False  # what _slot() told last, behind its path
+        self._last = None, None  # (path, size): a reader asks at once for what it has set
 
     def _slot(self, path):
-        """(path, its position, -1 if it has none, where that is or belongs, whether it is there).
-
-        A reader asks several times for the file that it reads: who asks for the same string again
-        takes the answer from _last.
-        """
+        """Where the arrays have a path; None."""
         position = self._files.where(path)
         slot = bisect.bisect_left(self._positions, position)
-        there = slot < len(self._positions) and self._positions[slot] == position
-        self._last = found = path, position, slot, there
-        return found
-
-    def __getitem__(self, path):
-        last = self._last
-        _, _, slot, there = last if path is last[0] else self._slot(path)
-        return self._counts[slot] if there else self._others[path]
+        return slot if slot < len(self._positions) and self._positions[slot] == position else None
 
     def get(self, path, default=None):
         last = self._last
-        _, _, slot, there = last if path is last[0] else self._slot(path)
-        return self._counts[slot] if there else self._others.get(path, default)
+        if path is last[0] and path is not None:
+            return last[1]
+        waiting = self._waiting.get(path)
+        if waiting is not None:
+            return waiting // self.LIMIT
+        slot = self._slot(path)
+        return self._others.get(path, default) if slot is None else self._counts[slot]
 
-    def __setitem__(self, path, count):
-        last = self._last
-        _, position, slot, there = last if path is last[0] else self._slot(path)
-        fits = position >= 0 and type(count) is int and 0 <= count < self.LIMIT
-        if not fits:
-            if there:
-                self._remove(slot)
-            self._others[path] = count
-        elif there:
-            self._counts[slot] = count
-        else:
-            self._others.pop(path, None)
-            self._positions.insert(slot, position)
-            self._counts.insert(slot, count)
-            self._last = path, position, slot, True
-
-    def _remove(self, slot):
-        del self._positions[slot], self._counts[slot]
-        self._last = None, -1, 0, False
-
-    def __delitem__(self, path):
-        last = self._last
-        _, _, slot, there = last if path is last[0] else self._slot(path)
-        if there:
-            self._remove(slot)
-        else:
-            del self._others[path]
+    def __getitem__(self, path):
+        count = self.get(path, self)  # which is no size
+        if count is self:
+            raise KeyError(path)
+        return count
 
     def __contains__(self, path):
-        last = self._last
-        return (last if path is last[0] else self._slot(path))[3] or path in self._others
+        return path in self._waiting or self._slot(path) is not None or path in self._others
+
+    def __setitem__(self, path, count):
+        position = self._files.where(path)
+        if position < 0 or type(count) is not int or not 0 <= count < self.LIMIT:
+            self.pop(path, None)
+            self._others[path] = count
+            return
+        if self._others:
+            self._others.pop(path, None)
+        if not self._waiting and (not self._positions or position > self._positions[-1]):
+            self._positions.append(position)
+            self._counts.append(count)
+        else:
+            self._waiting[path] = count * self.LIMIT + position
+            if len(self._waiting) > max(self.FEW, len(self._positions) // self.PART):
+                self._merge()
+        self._last = path, count
+
+    def _merge(self):
+        """Put what waits into the arrays."""
+        import numpy
+
+        waiting = dict(self._waiting)
+        sizes, where = numpy.divmod(numpy.fromiter(waiting.values(), numpy.uint64), numpy.uint64(self.LIMIT))
+        order = where.argsort()
+        sizes, where = sizes[order], where[order]
+        positions, counts = (numpy.array(kept, numpy.uint32) for kept in (self._positions, self._counts))
+        slots = positions.searchsorted(where)
+        new = numpy.append(positions, where[-1:] + 1)[slots] != where
+        counts[slots[~new]] = sizes[~new]
+        merged = [type(self._positions)("I", numpy.insert(kept, slots[new], more[new]).tobytes())
+                  for kept, more in ((positions, where), (counts, sizes))]
+        self._positions, self._counts = merged
+        for path in waiting:
+            self._waiting.pop(path, None)
+
+    def __delitem__(self, path):
+        self._merge()
+        self._last = None, None
+        slot = self._slot(path)
+        if slot is None:
+            del self._others[path]
+        else:
+            del self._positions[slot], self._counts[slot]
 
     def __iter__(self):
+        self._merge()
         files = self._files
         yield from (files.prefix + files.listing.name(position) for position in self._positions)
         yield from self._others
 
     def __len__(self):
+        self._merge()
         return len(self._positions) + len(self._others)
 
     def __repr__(self):

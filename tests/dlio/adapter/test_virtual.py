@@ -7,7 +7,7 @@ from _libshard.parts import derived, iterable, virtual
 
 from . import test_maps
 from .case import Case, at, cases, config, np, outcome, pair, sequences, shuffle_both, state
-from .plain import again, exact, replaced
+from .plain import MANY, again, exact, replaced
 
 FORK = hasattr(config, "VirtualIndexMap")
 
@@ -173,6 +173,11 @@ class TestByteCounts(Case):
     """What readers remember of files, against a dict."""
 
     def test_as_dict(self):
+        for few in (3, 1024):
+            with replaced(sequences.ByteCounts, "FEW", few):
+                self.as_dict()
+
+    def as_dict(self):
         real, lazy = pair(size=40)
         theirs, ours = {}, sequences.ByteCounts.of(lazy)
         paths = real + ["/elsewhere", real[0] + "x", "f"]
@@ -192,6 +197,21 @@ class TestByteCounts(Case):
         self.assertEqual(dict(ours), theirs)
         with self.assertRaisesRegex(KeyError, "nowhere"):
             ours["nowhere"]  # pylint: disable=pointless-statement
+
+    def test_in_no_order(self):
+        """Paths are kept as positions, but for a few, and are put there many at a time."""
+        real, lazy = pair(MANY)
+        order, merges = list(range(MANY)), []
+        self.random.shuffle(order)
+        merge = sequences.ByteCounts._merge
+        with replaced(sequences.ByteCounts, "FEW", 100), replaced(
+                sequences.ByteCounts, "_merge", lambda self: (merges.append(len(self._waiting)), merge(self))):
+            counts = sequences.ByteCounts.of(lazy)
+            for i in order:
+                counts[lazy[i]] = i
+                self.assertLessEqual(len(counts._waiting), 100)
+            self.assertEqual(merges, [101] * (MANY // 101))
+        self.assertEqual(dict(counts), {path: i for i, path in enumerate(real)})
 
     def test_not_for_all(self):
         """Where a position takes a search through all, and of a list of another kind."""
