@@ -1,11 +1,11 @@
-"""The part `s3` of make bench: listing a bucket of 1,000,000 keys.
+"""The parts `s3` and `s3-connections` of make bench: listing a bucket of 1,000,000 keys.
 
 shardctl index beside boto3's paginator, s3dlio's list (if it is installed) and plain requests: the
 same pages, asked for by a known division of the keys into equal ranges and read without looking at
 them, which is what the server can give. Without delay, and with 20 ms added by a proxy.
 
-    part_s3(args, report)     called by bench.py
-    python -m scripts.bench_s3 [--keys N] [--rounds R] [--only NAMES]     by itself: prints the rows
+    part_s3(args, report), part_s3_connections(args, report)     called by bench.py
+    python -m scripts.bench_s3 [--keys N] [--rounds R] [--only NAMES]     the first by itself: prints the rows
 """
 import argparse
 import concurrent.futures
@@ -47,20 +47,20 @@ class Delayed:
         return int(self.process.communicate(timeout=30)[0])
 
 
-def environment(endpoint):
+def environment(endpoint, connections=CONNECTIONS):
     """What all that lists needs."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SHARD_"))}
     env.update(AWS_ACCESS_KEY_ID=ACCESS, AWS_SECRET_ACCESS_KEY=SECRET, AWS_REGION="us-east-1",
-               AWS_ENDPOINT_URL=endpoint, SHARD_S3_CONNECTIONS=str(CONNECTIONS))
+               AWS_ENDPOINT_URL=endpoint, SHARD_S3_CONNECTIONS=str(connections))
     return env
 
 
-def by_shardctl(shardctl, endpoint, bucket, folder):
+def by_shardctl(shardctl, endpoint, bucket, folder, connections=CONNECTIONS):
     """(seconds, facts) of an index."""
     # By a shell: a process inherits the peak memory of what executes it.
     done = subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", shardctl, "index", f"s3://{bucket}",
                            "-o", os.path.join(folder, "l"), "--json"],
-                          env=environment(endpoint), stdout=subprocess.PIPE, check=True)
+                          env=environment(endpoint, connections), stdout=subprocess.PIPE, check=True)
     facts = json.loads(done.stdout)
     return facts["seconds"], facts
 
@@ -116,14 +116,15 @@ print(time.monotonic() - begin)
 """
 
 
-def by_plain_requests(endpoint, bucket, keys):
+def by_plain_requests(endpoint, bucket, keys, connections=CONNECTIONS):
     """Seconds for all pages, each begun where it is known to begin, on as many connections."""
     cuts = [""] + [keys[i - 1] for i in range(PAGE, len(keys), PAGE)]
+    number = min(2, connections)
     workers = [subprocess.Popen([sys.executable, "-c", PLAIN, endpoint, ACCESS, SECRET, bucket,
-                                 str(CONNECTIONS // 2)], stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, text=True) for _ in range(2)]
+                                 str(connections // number)], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True) for _ in range(number)]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        told = list(pool.map(lambda pair: pair[1].communicate("\n".join(cuts[pair[0]::2]))[0],
+        told = list(pool.map(lambda pair: pair[1].communicate("\n".join(cuts[pair[0]::number]))[0],
                              enumerate(workers)))
     if any(worker.returncode for worker in workers):
         raise RuntimeError("plain requests failed")
@@ -195,6 +196,30 @@ def part_s3(args, report):
                 keys.sort(key=str.encode)
                 for delay in (0, 0.02):
                     measure(args, report, endpoint, delay, name, keys)
+
+
+def part_s3_connections(args, report):
+    """Numbered keys with a delay of 20 ms, by the number of connections; the other clients as they come."""
+    from tests.s3.ranges import distributions  # pylint: disable=import-outside-toplevel
+    name, keys = next(distributions(300_000))
+    shardctl = os.path.join(os.path.dirname(args.preload), "shardctl")
+    with temporary_folder("shard-bench-s3-") as folder, s3.server(os.path.join(folder, "server"), ACCESS, SECRET) as endpoint:
+        made = s3.client(endpoint, ACCESS, SECRET)
+        made.create_bucket(Bucket=name)
+        s3.fill(made, os.path.join(folder, "server"), name, keys)
+        keys.sort(key=str.encode)
+        proxy = Delayed(endpoint, 0.02)
+        for connections in (1, 2, 4, 8, 16, 32):
+            ours, limit, boto, other = (statistics.median(found) for found in zip(*(
+                (len(keys) / by_shardctl(shardctl, proxy.endpoint, name, folder, connections)[0],
+                 len(keys) / by_plain_requests(proxy.endpoint, name, keys, connections),
+                 by_boto3(proxy.endpoint, name, 20000) if connections == 1 else 0,
+                 len(keys) / (by_s3dlio(proxy.endpoint, name) or [float("inf")])[0] if connections == 32 else 0)
+                for _ in range(args.rounds))))
+            for peer, rate in (("plain requests, ideal ranges", limit), ("boto3's paginator", boto), ("s3dlio's list", other)):
+                if rate:
+                    report.add(f"s3-connections: {connections} connections", "keys/s", ours, peer, rate, ours / rate, "", None)
+        proxy.stop()
 
 
 def main():
