@@ -99,7 +99,7 @@ def draw(picture, colours):
            f'<text x="{LEFT}" y="20" font-size="15" font-weight="600" fill="{colours["text"]}">{escape(title)}, {unit}</text>']
     for mark in y_marks:
         out.append(f'<path d="M{LEFT} {at_y(mark):.1f}H{WIDTH - RIGHT}" stroke="{colours["line"]}"/>'
-                   f'<text x="{LEFT - 8}" y="{at_y(mark) + 4:.1f}" text-anchor="end">{mark:,.10g}</text>')
+                   f'<text x="{LEFT - 8}" y="{at_y(mark) + 4:.1f}" text-anchor="end">{short(mark) if mark >= 1_000_000 else format(mark, ",g")}</text>')
     for mark in x_marks:
         out.append(f'<text x="{at_x(mark):.1f}" y="{FLOOR + 18}" text-anchor="middle">{short(mark)}</text>')
     out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{FLOOR + 38}" text-anchor="middle">{counted}</text>')
