@@ -231,7 +231,6 @@ def measure_cpu(args, names, steps, preloads, epochs=1):
                 for (before, first), (after, last) in zip(begin, end)]
     finally:
         for job in jobs:
-            signalled(job, signal.SIGCONT)
             job.stop()
 
 

@@ -181,6 +181,13 @@ def measure(args, report, endpoint, delay, name, keys):
         proxy.stop()
 
 
+def make_bucket(made, state, name, keys):
+    """A bucket with these keys; they are sorted then, as the server lists them."""
+    made.create_bucket(Bucket=name)
+    s3.fill(made, state, name, keys)
+    keys.sort(key=str.encode)
+
+
 def part_s3(args, report):
     """1,000,000 keys of each distribution, without and with delay."""
     from tests.s3.ranges import distributions  # pylint: disable=import-outside-toplevel
@@ -191,9 +198,7 @@ def part_s3(args, report):
             for name, keys in distributions(getattr(args, "keys", 1000000)):
                 if getattr(args, "names", None) and name not in args.names:
                     continue
-                made.create_bucket(Bucket=name)
-                s3.fill(made, state, name, keys)
-                keys.sort(key=str.encode)
+                make_bucket(made, state, name, keys)
                 for delay in (0, 0.02):
                     measure(args, report, endpoint, delay, name, keys)
 
@@ -204,10 +209,7 @@ def part_s3_connections(args, report):
     name, keys = next(distributions(300_000))
     shardctl = os.path.join(os.path.dirname(args.preload), "shardctl")
     with temporary_folder("shard-bench-s3-") as folder, s3.server(os.path.join(folder, "server"), ACCESS, SECRET) as endpoint:
-        made = s3.client(endpoint, ACCESS, SECRET)
-        made.create_bucket(Bucket=name)
-        s3.fill(made, os.path.join(folder, "server"), name, keys)
-        keys.sort(key=str.encode)
+        make_bucket(s3.client(endpoint, ACCESS, SECRET), os.path.join(folder, "server"), name, keys)
         proxy = Delayed(endpoint, 0.02)
         for connections in (1, 2, 4, 8, 16, 32):
             ours, limit, boto, other = (statistics.median(found) for found in zip(*(

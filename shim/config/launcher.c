@@ -324,16 +324,23 @@ static char *read_environment(long pid, size_t *size) {
   return shard_file_read(path, size);
 }
 
-/* Whether an environment has the variable with the value that it has here. One that is not set here
- * does not matter. */
+/* What a variable is in an environment; NULL: it is not there. */
+static const char *find_variable(const char *text, size_t size, const char *name) {
+  size_t n = strlen(name);
+  for (const char *p = text; p < text + size; p += strlen(p) + 1) {
+    if (strncmp(p, name, n) == 0 && p[n] == '=') {
+      return p + n + 1;
+    }
+  }
+  return NULL;
+}
+
+/* Whether a variable is in an environment what it is here. One that is not set here does not
+ * matter. */
 static bool has_same(const char *text, size_t size, const char *name) {
   const char *value = name ? get_value(name) : NULL;
-  size_t n = value ? strlen(name) : 0;
-  bool found = !value;
-  for (const char *p = text; !found && p < text + size; p += strlen(p) + 1) {
-    found = strncmp(p, name, n) == 0 && p[n] == '=' && strcmp(p + n + 1, value) == 0;
-  }
-  return found;
+  const char *there = value ? find_variable(text, size, name) : NULL;
+  return !value || (there && strcmp(there, value) == 0);
 }
 
 /* Whether an environment has the numbers that the launcher has told this process. */
@@ -391,33 +398,33 @@ static bool is_single_step(const struct launcher *l) {
 /*
  * The first row that fits, but if another one's numbers are seen to be newer, that: Hydra's in a
  * task of Flux's, PyTorch's in one of Slurm's that runs DeepSpeed, mpirun's in a worker of
- * torchrun's.
+ * torchrun's. *unclear: PyTorch's numbers stand beside it, and nothing tells which are newer.
  */
-static const struct launcher *find_launcher(void) {
+static const struct launcher *find_launcher(bool *unclear) {
   const struct launcher *found = NULL;
+  *unclear = false;
   for (const struct launcher *l = launchers; l <= PYTORCH; l++) {
     if (!found && row_fits(l)) {
       found = l;
     } else if (found && is_other(l, found)) {
       const struct launcher *newer = find_newer(found, l);
-      found = newer == l || (!newer && l == PYTORCH && is_single_step(found)) ? l : found;
+      bool one_world = !newer && l == PYTORCH && is_single_step(found);
+      *unclear = !newer && l == PYTORCH && !one_world;
+      found = newer == l || one_world ? l : found;
     }
   }
   return found;
 }
 
 /* Where nothing tells which numbers are the newer ones, either choice could give several ranks one
- * share: a batch script, or the shell it was sent from, may have set RANK. 0 or -EINVAL. */
+ * share: a batch script, or the shell it was sent from, may have set RANK. -EINVAL. */
 static int refuse_other_ranks(const struct launcher *l, char *err, size_t size) {
-  return !is_other(PYTORCH, l) || find_newer(l, PYTORCH)
-             ? 0
-             : shard_error_set(
-                   err, size, -EINVAL,
-                   "%s=%.32s (%s) and RANK=%.32s of WORLD_SIZE=%.32s are two launchers', "
-                   "and either may have started the other: set SHARD_RANK and SHARD_SIZE, "
-                   "or unset RANK, WORLD_SIZE and LOCAL_RANK if they are left from elsewhere",
-                   l->rank, get_value(l->rank), l->name, get_value("RANK"),
-                   get_value("WORLD_SIZE"));
+  return shard_error_set(
+      err, size, -EINVAL,
+      "%s=%.32s (%s) and RANK=%.32s of WORLD_SIZE=%.32s are two launchers', and either may have "
+      "started the other: set SHARD_RANK and SHARD_SIZE, or unset RANK, WORLD_SIZE and LOCAL_RANK "
+      "if they are left from elsewhere",
+      l->rank, get_value(l->rank), l->name, get_value("RANK"), get_value("WORLD_SIZE"));
 }
 
 /*
@@ -483,10 +490,11 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   *w = (struct shard_world){-1, -1, -1, -1, ""};
   const char *rank_from = NULL, *size_from = NULL, *value;
   const char *own_rank = getenv("SHARD_RANK"), *own_size = getenv("SHARD_SIZE");
-  const struct launcher *l = own_rank && own_size ? NULL : find_launcher();
+  bool unclear;
+  const struct launcher *l = own_rank && own_size ? NULL : find_launcher(&unclear);
   if (l) {
     if (!own_rank && !own_size) {
-      rc = refuse_other_ranks(l, err, size);
+      rc = unclear ? refuse_other_ranks(l, err, size) : 0;
       rc = rc ? rc : refuse_unsized(l, err, size);
       rc = rc ? rc : refuse_unnumbered(l, err, size);
     }
@@ -516,8 +524,9 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
 /* The launcher that has given this process its rank, and *w; NULL: none has, or it is not known. */
 static const struct launcher *find_ranks_launcher(struct shard_world *w) {
   char ignored[300];
+  bool unclear;
   const struct launcher *l =
-      shard_world_get(w, ignored, sizeof(ignored)) == 0 ? find_launcher() : NULL;
+      shard_world_get(w, ignored, sizeof(ignored)) == 0 ? find_launcher(&unclear) : NULL;
   return l && strcmp(l->name, w->launcher) == 0 ? l : NULL;
 }
 
@@ -527,12 +536,9 @@ static const struct launcher *find_ranks_launcher(struct shard_world *w) {
 /* Whether a process was started with variable `name`; `unknown` if its environment cannot be read.
  */
 static bool has_variable(long pid, const char *name, bool unknown) {
-  size_t size, length = strlen(name);
+  size_t size;
   char *text = read_environment(pid, &size);
-  bool found = !text && unknown;
-  for (const char *p = text; text && !found && p < text + size; p += strlen(p) + 1) {
-    found = strncmp(p, name, length) == 0 && p[length] == '=';
-  }
+  bool found = text ? find_variable(text, size, name) != NULL : unknown;
   free(text);
   return found;
 }

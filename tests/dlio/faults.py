@@ -26,6 +26,7 @@ from tests.harness.verdicts import Verdicts
 
 RANKS = 2
 CONFIG = configs.Config("faults", configs.plain("jpeg", train=16, valid=8), {"reader.read_threads": 0})
+OTHERS = [one for one in configs.matrix() if one.loader == "pytorch" and one.dataset.format in ("jpeg", "npz")]
 # Once DLIO is about to list, %d descriptors more may be opened, until the rank tells what came of it.
 LIMIT = '''
 import os, resource, sys
@@ -112,7 +113,7 @@ class Jobs:
 
     def __init__(self, args, work, group):
         self.args, self.work, self.group, self.count = args, work, group, 0
-        self.config = next((one for one in configs.matrix() if one.name == args.config), CONFIG)
+        self.config = next((one for one in OTHERS if one.name == args.config), CONFIG)
         self.data = os.path.join(work, "data")
         os.makedirs(self.data)
         configs.write(self.config.dataset, self.data)
@@ -221,10 +222,9 @@ def main():
     processes.end_jobs_on_signals()
     made = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "workdir")
     made.add_argument("--all", action="store_true")
-    made.add_argument("--config", help="one of the matrix that reads JPEG or npz by PyTorch, instead of this driver's own")
+    made.add_argument("--config", metavar="NAME", choices=[one.name for one in OTHERS],
+                      help="a configuration of the matrix's that reads JPEG or npz by PyTorch, for this driver's own")
     args = options.parse(made)
-    if args.config and args.config not in (one.name for one in configs.matrix()):
-        made.error(f"there is no configuration {args.config}")
     work = options.work_folder(args, "dlio-faults-")
     verdicts = Verdicts()
     with memory_group() as group:
