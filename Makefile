@@ -34,7 +34,7 @@ LIB := $(BOTH) \
        $(addprefix cache/,cache kept lock make named store) \
        $(addprefix stats/,keeper notes opens rank_page stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
-       $(addprefix adapter/,adapter elements python) \
+       $(addprefix adapter/,adapter elements python quicken readers) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
        $(addprefix build/,batch build facts intake merge progress run sorter spool stream_writer writer) \

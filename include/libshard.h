@@ -67,10 +67,10 @@ ssize_t shard_listing_name(const struct shard_listing *listing, uint64_t i, char
 int64_t shard_listing_find(const struct shard_listing *listing, const char *name);
 
 /*
- * For libshard's own Python code, with the interpreter's lock held: give the class FileList a
- * __getitem__() and a where() of C. 0: this interpreter cannot have them, or there is an exception.
+ * For libshard's own Python code, with the interpreter's lock held: give a class of this name, a
+ * type object, its methods of C. 0: this interpreter cannot have them, or there is an exception.
  */
-int shard_adapter_quicken(void *type);
+int shard_adapter_quicken(void *type, const char *name);
 
 /*
  * Sequential reading. The caller owns the cursor; its fields are private. It needs no clean-up, and

@@ -117,6 +117,8 @@ def all_steps():
         Step("lint/deep", ["make", "JOBS=", "NODES=225000", "lint"], rest=True),
         Step("dlio/pythons", python("dlio.pythons")),
         Step("dlio/adapter", [VENV, paths.source("dlio", "adapter_units.py")]),
+        Step("dlio/adapter-without-c", [VENV, paths.source("dlio", "adapter_units.py"), "--no-lock",
+                                        "-k", "*test_sequences*", "-k", "*test_virtual*", "-k", "*test_loaders*"]),
         Step("clients/run", python("clients.run", "--all", "--python",
                                    os.path.join(paths.REPO, ".venv-clients", "bin", "python"))),
         *scripts("behaviour"), *scripts("packages"), *unit_tests(),

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elements.c - an element of a FileList (sequences.py) in little more time than a list takes, and
- * where that lies.
+ * elements.c - an element of a FileList or of Indices (sequences.py) in little
+ * more time than a list takes, the next one (Following of lazy.py), and where a
+ * FileList's lies.
  *
- * FileList.__getitem__() and where() are functions in C of a class in Python, whose objects have
- * the layout of all others. They read their attribute _recipe, (recipe, permutation):
- * FileList._write() has put all that it takes to make any element into the recipe, a bytes object.
- * That has addresses, so it stays in the process and its forks; the permutation is there to keep
- * its array. The tuple is never changed, only replaced.
+ * These are functions in C of classes in Python, whose objects have the layout
+ * of all others. They read their attribute _recipe, (recipe, permutation):
+ * _write() has put all that it takes to make any element into the recipe, a
+ * bytes object. That has addresses, so it stays in the process and its forks;
+ * the permutation is there to keep its array. The tuple is never changed, only
+ * replaced.
  *
- * For what is no index, where there is no recipe, and for all that goes wrong (a listing that is
- * damaged, a name that is too long) FileList._element() is called, which does all of it in Python.
- * So does FileList._where(), for any path but the one that has just been made.
+ * For what is no index, where there is no recipe, and for all that goes wrong
+ * (a listing that is damaged, a name that is too long) _element() is called,
+ * which does all of it in Python. So does FileList._where(), for any path but
+ * the one that has just been made.
  *
- * The interpreter's lock is held, and never given away while something static is used.
+ * The interpreter's lock is held, and never given away while something static
+ * is used.
  */
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "adapter/python.h"
+#include "adapter/elements.h"
 #include "libshard.h"
 
 /* Which name element i is. */
@@ -30,7 +34,7 @@ enum order {
   WIDE = 8,   /* of uint64_t */
 };
 
-/* As FileList._write() packs it. */
+/* As sequences.py packs it. */
 struct recipe {
   uint64_t order; /* enum order */
   const void *indices;
@@ -60,7 +64,8 @@ static bool find_position(const struct recipe *r, uint64_t i, uint64_t *position
   return true;
 }
 
-/* ---- names of a listing ------------------------------------------------------------------- */
+/* ---- names of a listing
+ * ------------------------------------------------------------------- */
 
 /* The name that was asked for last. */
 static struct {
@@ -72,8 +77,9 @@ static struct {
 } last;
 
 /*
- * Put name i of a listing into `last`; false: it cannot be read. Most lists are read in order, by
- * steps, or the same name again: then its block is not decoded from its beginning.
+ * Put name i of a listing into `last`; false: it cannot be read. Most lists are
+ * read in order, by steps, or the same name again: then its block is not
+ * decoded from its beginning.
  */
 static bool find_listed(const struct shard_listing *listing, uint64_t i) {
   enum { NEAR = 32 }; /* half a block, which is what a seek decodes */
@@ -90,7 +96,8 @@ static bool find_listed(const struct shard_listing *listing, uint64_t i) {
   return last.listing;
 }
 
-/* ---- names that are made ------------------------------------------------------------------ */
+/* ---- names that are made
+ * ------------------------------------------------------------------ */
 
 /* Where something is being printed, and the end of the room for it. */
 struct text {
@@ -121,7 +128,8 @@ static bool put_number(struct text *t, uint64_t number, uint64_t width) {
   return put(t, first, n);
 }
 
-/* As pattern % numbers in Python. The pattern has "%%" and "%0WIDTHd" only; else this gives up. */
+/* As pattern % numbers in Python. The pattern has "%%" and "%0WIDTHd" only;
+ * else this gives up. */
 static bool put_counted(struct text *t, const struct recipe *r, const char *pattern, uint64_t i) {
   const char *p = pattern, *end = pattern + r->pattern, *mark;
   const uint64_t *modulus = r->moduli;
@@ -149,10 +157,12 @@ static bool put_counted(struct text *t, const struct recipe *r, const char *patt
   return put(t, p, (size_t)(end - p));
 }
 
-/* ---- elements ----------------------------------------------------------------------------- */
+/* ---- elements
+ * -----------------------------------------------------------------------------
+ */
 
-/* Element i, a new reference, and its position. NULL, with an exception or without: Python is to
- * make it. */
+/* Element i, a new reference, and its position. NULL, with an exception or
+ * without: Python is to make it. */
 static object *make(const struct recipe *r, uint64_t i, uint64_t *at) {
   const char *prefix = (const char *)(r->moduli + r->numbers);
   char path[PATH_MAX];
@@ -163,9 +173,15 @@ static object *make(const struct recipe *r, uint64_t i, uint64_t *at) {
   return made ? py.PyUnicode_DecodeFSDefaultAndSize(path, t.at - path) : NULL;
 }
 
-static object *attribute; /* "_recipe" */
+static struct { object *recipe, *values, *numbers, *i, *step; } named;
 
-/* The path that was made last, by which recipe, and its position; references that are held. */
+const struct attribute shard_element_attributes[] = {
+    {&named.recipe, "_recipe"}, {&named.values, "_values"}, {&named.numbers, "_numbers"},
+    {&named.i, "_i"},           {&named.step, "_step"},     {NULL, NULL},
+};
+
+/* The path that was made last, by which recipe, and its position; references
+ * that are held. */
 static struct {
   object *bytes, *path;
   uint64_t at;
@@ -187,12 +203,31 @@ static object *recipe_of(object *written) {
   return written == py.None ? NULL : py.PyTuple_GetItem(written, 0);
 }
 
+/* How an element is made of a recipe: a new reference. NULL, with an exception
+ * or without: Python is to make it. */
+typedef object *make_element(const struct recipe *r, object *bytes, uint64_t i);
+
+static object *make_path(const struct recipe *r, object *bytes, uint64_t i) {
+  uint64_t at;
+  object *made = make(r, i, &at);
+  if (made) {
+    remember(bytes, made, at);
+  }
+  return made;
+}
+
+static object *make_number(const struct recipe *r, object *bytes, uint64_t i) {
+  (void)bytes;
+  uint64_t number;
+  return find_position(r, i, &number) ? py.PyLong_FromUnsignedLongLong(number) : NULL;
+}
+
 /*
- * Element `index` of a list, a new reference; *told: NULL is the answer, with an exception. Else
- * NULL means that Python is to make it.
+ * Element `index` of a list, a new reference; *told: NULL is the answer, with
+ * an exception. Else NULL means that Python is to make it.
  */
-static object *find(object *self, object *index, bool *told) {
-  object *made = NULL, *written = py.PyObject_GetAttr(self, attribute);
+static object *find(object *self, object *index, make_element *element, bool *told) {
+  object *made = NULL, *written = py.PyObject_GetAttr(self, named.recipe);
   if (!written) {
     return NULL;
   }
@@ -207,20 +242,16 @@ static object *find(object *self, object *index, bool *told) {
       py.PyErr_SetString(*py.IndexError, "list index out of range");
       *told = true;
     } else {
-      uint64_t at;
-      made = make(r, (uint64_t)k, &at);
-      if (made) {
-        remember(bytes, made, at);
-      }
+      made = element(r, bytes, (uint64_t)k);
     }
   }
   py.Py_DecRef(written);
   return made;
 }
 
-static object *getitem(object *self, object *index) {
+static object *get_element(object *self, object *index, make_element *element) {
   bool told = false;
-  object *made = py.PyIndex_Check(index) ? find(self, index, &told) : NULL;
+  object *made = py.PyIndex_Check(index) ? find(self, index, element, &told) : NULL;
   if (made || told) {
     return made;
   }
@@ -228,31 +259,76 @@ static object *getitem(object *self, object *index) {
   return py.PyObject_CallMethod(self, "_element", "(O)", index);
 }
 
-static object *where(object *self, object *path) {
-  if (path == made_last.path) {
-    object *written = py.PyObject_GetAttr(self, attribute);
-    bool is_its = written && recipe_of(written) == made_last.bytes;
-    shard_python_end(written);
-    if (is_its) {
-      return py.PyLong_FromUnsignedLongLong(made_last.at);
-    }
-    py.PyErr_Clear();
-  }
-  return py.PyObject_CallMethod(self, "_where", "(O)", path);
+static object *get_path(object *self, object *index) { return get_element(self, index, make_path); }
+
+static object *get_number(object *self, object *index) {
+  return get_element(self, index, make_number);
 }
 
-int shard_adapter_quicken(void *type) {
-  static struct method methods[] = {{"where", where, METH_O, NULL},
-                                    {"__getitem__", getitem, METH_O, NULL}};
-  if (attribute || !shard_python_find()) {
-    return 0; /* another interpreter of this process has it: what is static is not for two */
+bool shard_element_is_last(object *files, object *path, uint64_t *position) {
+  if (path != made_last.path) {
+    return false;
   }
-  attribute = py.PyUnicode_InternFromString("_recipe");
-  int rc = attribute ? 0 : -1;
-  for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]) && rc == 0; i++) {
-    object *function = py.PyDescr_NewMethod(type, &methods[i]);
-    rc = function ? py.PyObject_SetAttrString(type, methods[i].name, function) : -1;
-    shard_python_end(function);
-  }
-  return rc == 0;
+  object *written = py.PyObject_GetAttr(files, named.recipe);
+  bool is_its = written && recipe_of(written) == made_last.bytes;
+  shard_python_end(written);
+  py.PyErr_Clear();
+  *position = made_last.at;
+  return is_its;
 }
+
+static object *where(object *self, object *path) {
+  uint64_t position;
+  return shard_element_is_last(self, path, &position)
+             ? py.PyLong_FromUnsignedLongLong(position)
+             : py.PyObject_CallMethod(self, "_where", "(O)", path);
+}
+
+struct method shard_file_list_methods[] = {
+    {"where", where, METH_O, NULL}, {"__getitem__", get_path, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+struct method shard_indices_methods[] = {{"__getitem__", get_number, METH_O, NULL},
+                                         {NULL, NULL, 0, NULL}};
+
+/* ---- iterating
+ * ----------------------------------------------------------------------------
+ */
+
+/* Set self._i to the number of the element after i. */
+static bool set_next(object *self, ssize_t i) {
+  object *by = py.PyObject_GetAttr(self, named.step);
+  object *next = by ? py.PyLong_FromSsize_t(i + py.PyLong_AsSsize_t(by)) : NULL;
+  bool set = next && py.PyObject_SetAttr(self, named.i, next) == 0;
+  shard_python_end(by);
+  shard_python_end(next);
+  return set;
+}
+
+/* Following.__next__() */
+static object *get_next(object *self, object *unused) {
+  (void)unused;
+  object *list = py.PyObject_GetAttr(self, named.values), *made = NULL;
+  object *counter = list && list != py.None ? py.PyObject_GetAttr(self, named.numbers) : NULL;
+  object *number = counter ? py.PyIter_Next(counter) : NULL;
+  ssize_t i = number ? py.PyLong_AsSsize_t(number) : -1;
+  if (i >= 0) {
+    made = py.PyObject_GetItem(list, number);
+  }
+  bool ended = list == py.None || (number && i < 0) ||
+               (i >= 0 && !made && py.PyErr_ExceptionMatches(*py.IndexError));
+  if (ended) {
+    py.PyErr_Clear();
+    if (py.PyObject_SetAttr(self, named.values, py.None) == 0) {
+      py.PyErr_SetNone(*py.StopIteration);
+    }
+  } else if (made && !set_next(self, i)) {
+    py.Py_DecRef(made);
+    made = NULL;
+  }
+  shard_python_end(list);
+  shard_python_end(counter);
+  shard_python_end(number);
+  return made;
+}
+
+struct method shard_following_methods[] = {{"__next__", get_next, METH_NOARGS, NULL},
+                                           {NULL, NULL, 0, NULL}};

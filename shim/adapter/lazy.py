@@ -16,7 +16,7 @@ import os
 import sys
 import types
 
-from .native import WARN, say_once
+from .native import WARN, native, say_once
 from .patching import Proxy, replaces
 
 _lock = _thread.RLock()  # threads that change a list at once change the same one
@@ -29,6 +29,11 @@ def _unlock():
 
 
 os.register_at_fork(after_in_child=_unlock)
+
+
+def changing():
+    """The lock of what changes."""
+    return _lock
 
 
 def _become(self, name):
@@ -86,6 +91,9 @@ class Following:
     def __copy__(self):
         made, values = self.__reduce__()
         return made(*values)
+
+
+native().quicken(Following)
 
 
 # The instructions of `a + b` and `a += b`: before Python 3.11 each has its own, then the argument tells.

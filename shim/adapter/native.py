@@ -242,8 +242,9 @@ class Native:
         return os.fsdecode(buffer.value)
 
     def quicken(self, cls):
-        """Give FileList a __getitem__() and a where() of C; whether this interpreter can have it."""
-        return "t" not in sys.abiflags and bool(self._c.shard_adapter_quicken(id(cls)))  # t: there is no lock
+        """Give a class its methods of C (quicken.c); whether this interpreter can have them."""
+        threads_alone = "t" in sys.abiflags  # there is no lock
+        return not threads_alone and bool(self._c.shard_adapter_quicken(id(cls), cls.__name__.encode()))
 
     def find(self, handle, name):
         """Position of `name`, -1 if it is not there."""

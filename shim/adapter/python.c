@@ -14,7 +14,10 @@ static const struct {
     SHARD_PYTHON(F)
 #undef F
         {"PyExc_IndexError", (void **)&py.IndexError},
+    {"PyExc_KeyError", (void **)&py.KeyError},
+    {"PyExc_StopIteration", (void **)&py.StopIteration},
     {"_Py_NoneStruct", (void **)&py.None},
+    {"PyLong_Type", (void **)&py.int_type},
 };
 
 bool shard_python_find(void) {

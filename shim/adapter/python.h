@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * python.h - CPython's functions that are used here: all of the stable ABI, and looked up by name,
- * as libshard.so is not linked to any libpython.
+ * python.h - CPython's functions that are used here: all of the stable ABI, and
+ * looked up by name, as libshard.so is not linked to any libpython.
  */
 #pragma once
 
@@ -16,20 +16,30 @@ struct method { /* PyMethodDef */
   int flags;
   const char *doc;
 };
-enum { METH_O = 0x0008 };
+enum {
+  METH_VARARGS = 0x0001, /* the argument is a tuple */
+  METH_NOARGS = 0x0004,  /* it is NULL */
+  METH_O = 0x0008,
+};
 enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
 
 /* clang-format off */
 #define SHARD_PYTHON(F)                                                      \
   F(int, PySys_AddAuditHook, (int (*)(const char *, object *, void *), void *)) \
   F(object *, PyTuple_GetItem, (object *, ssize_t))                          \
+  F(ssize_t, PyTuple_Size, (object *))                                       \
   F(const char *, PyBytes_AsString, (object *))                              \
+  F(ssize_t, PyBytes_Size, (object *))                                       \
+  F(object *, PyBool_FromLong, (long))                                       \
   F(const char *, PyUnicode_AsUTF8AndSize, (object *, ssize_t *))            \
   F(object *, PyLong_FromVoidPtr, (void *))                                  \
   F(object *, PyUnicode_FromString, (const char *))                          \
   F(object *, PyUnicode_InternFromString, (const char *))                    \
   F(object *, PyUnicode_DecodeFSDefaultAndSize, (const char *, ssize_t))     \
   F(object *, PyLong_FromUnsignedLongLong, (unsigned long long))             \
+  F(unsigned long long, PyLong_AsUnsignedLongLong, (object *))               \
+  F(object *, PyLong_FromSsize_t, (ssize_t))                                 \
+  F(ssize_t, PyLong_AsSsize_t, (object *))                                   \
   F(int, PyIndex_Check, (object *))                                          \
   F(ssize_t, PyNumber_AsSsize_t, (object *, object *))                       \
   F(object *, PyImport_GetModuleDict, (void))                                \
@@ -38,15 +48,27 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(object *, PyDict_New, (void))                                            \
   F(object *, PyDict_GetItemString, (object *, const char *))                \
   F(int, PyDict_SetItemString, (object *, const char *, object *))           \
+  F(object *, PyDict_GetItemWithError, (object *, object *))                 \
+  F(int, PyDict_SetItem, (object *, object *, object *))                     \
+  F(int, PyDict_DelItem, (object *, object *))                               \
+  F(ssize_t, PyDict_Size, (object *))                                        \
+  F(object *, PyIter_Next, (object *))                                       \
   F(object *, PyEval_GetBuiltins, (void))                                    \
   F(object *, PyEval_EvalCode, (object *, object *, object *))               \
   F(object *, Py_CompileString, (const char *, const char *, int))           \
   F(object *, PyDescr_NewMethod, (object *, struct method *))                \
+  F(object *, PyObject_Type, (object *))                                     \
   F(object *, PyObject_GetAttr, (object *, object *))                        \
+  F(object *, PyObject_GetAttrString, (object *, const char *))              \
+  F(int, PyObject_SetAttr, (object *, object *, object *))                   \
+  F(object *, PyObject_GetItem, (object *, object *))                        \
+  F(object *, PyObject_CallObject, (object *, object *))                     \
   F(int, PyObject_SetAttrString, (object *, const char *, object *))         \
   F(object *, PyObject_CallMethod, (object *, const char *, const char *, ...)) \
   F(object *, PyErr_Occurred, (void))                                        \
   F(void, PyErr_Clear, (void))                                               \
+  F(int, PyErr_ExceptionMatches, (object *))                                 \
+  F(void, PyErr_SetNone, (object *))                                         \
   F(void, PyErr_SetString, (object *, const char *))                         \
   F(void, PyErr_WriteUnraisable, (object *))                                 \
   F(void, PyMem_SetupDebugHooks, (void))                                     \
@@ -54,13 +76,15 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(void, Py_DecRef, (object *))
 /* clang-format on */
 
-/* The functions, by their names. All are there once shard_python_find() has returned true. */
+/* The functions, by their names. All are there once shard_python_find() has
+ * returned true. */
 extern struct shard_python {
 #define F(result, name, parameters) result(*name) parameters;
   SHARD_PYTHON(F)
 #undef F
-  object **IndexError; /* &PyExc_IndexError */
-  object *None;        /* &_Py_NoneStruct */
+  object **IndexError, **KeyError, **StopIteration; /* &PyExc_IndexError ... */
+  object *None;                                     /* &_Py_NoneStruct */
+  object *int_type;                                 /* &PyLong_Type */
 } py;
 
 /* Look all of them up; false: this is not CPython, or one older than 3.8. */
@@ -71,4 +95,10 @@ static inline void shard_python_end(object *reference) {
   if (reference) {
     py.Py_DecRef(reference);
   }
+}
+
+/* One more reference. */
+static inline object *shard_python_share(object *reference) {
+  py.Py_IncRef(reference);
+  return reference;
 }

@@ -12,7 +12,7 @@ import struct
 import sys
 
 from . import objects
-from .lazy import DictLike, ListLike
+from .lazy import DictLike, ListLike, changing
 from .native import native
 from .shuffles import EpochShuffle, Kept, Permutation, advance
 
@@ -241,16 +241,40 @@ class Indices(ListLike):
 
     def shuffle(self, random):
         self._permutation = Permutation.shuffled(len(self._range), self._permutation, random)
+        vars(self).pop("_recipe", None)
 
     def __len__(self):
         return len(self._range)
 
     def __getitem__(self, i):
-        if self._permutation is None:
-            return self._range[i]
         if isinstance(i, slice):
-            return [self._range[int(k)] for k in self._permutation.indices[i]]
-        return self._range[int(self._permutation.indices[i])]
+            part = self._part(i)
+            return Indices(part.start, part.stop) if getattr(part, "step", 0) == 1 else list(part)
+        if self._recipe is None:
+            self._write()
+        i = _place(i, len(self._range))
+        return self._range[i if self._permutation is None else int(self._permutation.indices[i])]
+
+    _element = __getitem__  # as FileList's
+    _recipe = ()
+
+    def _part(self, part):
+        """The numbers of a slice: a range, or a list."""
+        if self._permutation is None:
+            return self._range[part]
+        return [self._range[int(k)] for k in self._permutation.indices[part]]
+
+    def _write(self):
+        """Write down all that it takes to make a number, as elements.c reads it."""
+        permutation, self._recipe = self._permutation, ()
+        start, length = self._range.start, len(self._range)
+        order = (0, 0, start, 1, 0, 0, 0)
+        if permutation is not None:
+            order = permutation.order(start, 1, length)
+        if order and 0 <= start < 1 << 62:
+            self._recipe = RECIPE.pack(*order, length, 0, 0, 0, 0), permutation
+        if self._permutation is not permutation:  # another thread has shuffled meanwhile
+            vars(self).pop("_recipe", None)
 
     def __repr__(self):
         return "<libshard: %d samples from %d on>" % (len(self._range), self._range.start)
@@ -259,14 +283,19 @@ class Indices(ListLike):
         return type(self), (self._range.start, self._range.stop, self._permutation)
 
 
+if native().quicken(Indices):
+    Indices._recipe = None
+
+
 class NumpyIndices(Indices):
     """numpy.arange(start, stop) likewise, for those who ask for single numbers."""
 
     def __getitem__(self, i):
         import numpy
 
-        made = super().__getitem__(i)
-        return numpy.array(made, numpy.int64) if isinstance(i, slice) else numpy.int64(made)
+        if isinstance(i, slice):
+            return numpy.array(self._part(i), numpy.int64)
+        return numpy.int64(super().__getitem__(i))
 
 
 class SampleNumbers(Indices):
@@ -476,9 +505,6 @@ class FileSamples(ListLike):
         return "<libshard: %d samples of %r>" % (len(self), self._files)
 
 
-_set = dict.__setitem__  # super() takes longer than it does
-
-
 class OpenFiles(dict):
     """DLIO's open_file_map, without the keys whose file is closed: it keeps one per file read.
 
@@ -489,49 +515,47 @@ class OpenFiles(dict):
         if file is None:
             self.pop(path, None)
         else:
-            _set(self, path, file)
+            super().__setitem__(path, file)
+
+    _set = __setitem__  # where C has taken its place, it calls this for what it does not know
 
     def __missing__(self, path):
         return None
+
+
+native().quicken(OpenFiles)
 
 
 class ByteCounts(collections.abc.MutableMapping):
     """A dict from files' paths to their sizes, in some 12 bytes per file: MLCommons' readers remember of
     every file how much they read, for as long as their worker lives.
 
-    Sizes are in an array by their positions. Those of files that come out of order wait in a dict, for each
-    one alone would move half of the array. Files that are not of the list, and sizes that do not fit, are
-    kept in a dict of their own.
+    Sizes are kept by their files' positions, in order. New ones wait in a dict, and are put there many at
+    a time. Files that are not of the list, and sizes that do not fit, are kept in a dict of their own.
     """
 
     LIMIT = 1 << 32
     FEW, PART = 1024, 64  # so many may wait: a PARTth of the others, but a FEW at least
 
     def __init__(self, files):
-        import array
-
         self._files = files
-        self._positions = array.array("I")  # ascending
-        self._counts = array.array("I")
-        self._waiting = {}  # path: its size * LIMIT + its position
+        self._kept = b"", b""  # positions, ascending; sizes: of 4 bytes each
+        self._waiting = {}     # path: its size * LIMIT + its position
         self._others = {}
-        self._last = None, None  # (path, size): a reader asks at once for what it has set
+        self._room = self.FEW
 
-    def _slot(self, path):
-        """Where the arrays have a path; None."""
-        position = self._files.where(path)
-        slot = bisect.bisect_left(self._positions, position)
-        return slot if slot < len(self._positions) and self._positions[slot] == position else None
+    def _size(self, position):
+        """The size that is kept of a position; None."""
+        positions, sizes = (memoryview(one).cast("I") for one in self._kept)
+        slot = bisect.bisect_left(positions, position)
+        return sizes[slot] if slot < len(positions) and positions[slot] == position else None
 
     def get(self, path, default=None):
-        last = self._last
-        if path is last[0] and path is not None:
-            return last[1]
         waiting = self._waiting.get(path)
         if waiting is not None:
             return waiting // self.LIMIT
-        slot = self._slot(path)
-        return self._others.get(path, default) if slot is None else self._counts[slot]
+        size = self._size(self._files.where(path))
+        return self._others.get(path, default) if size is None else size
 
     def __getitem__(self, path):
         count = self.get(path, self)  # which is no size
@@ -540,61 +564,69 @@ class ByteCounts(collections.abc.MutableMapping):
         return count
 
     def __contains__(self, path):
-        return path in self._waiting or self._slot(path) is not None or path in self._others
+        return self.get(path, self) is not self
 
     def __setitem__(self, path, count):
         position = self._files.where(path)
+        self._others.pop(path, None)
         if position < 0 or type(count) is not int or not 0 <= count < self.LIMIT:
-            self.pop(path, None)
+            if position >= 0:
+                self.pop(path, None)
             self._others[path] = count
             return
-        if self._others:
-            self._others.pop(path, None)
-        if not self._waiting and (not self._positions or position > self._positions[-1]):
-            self._positions.append(position)
-            self._counts.append(count)
-        else:
-            self._waiting[path] = count * self.LIMIT + position
-            if len(self._waiting) > max(self.FEW, len(self._positions) // self.PART):
-                self._merge()
-        self._last = path, count
+        self._waiting[path] = count * self.LIMIT + position
+        if len(self._waiting) > self._room:
+            self._merge()
+
+    _get, _has, _set = get, __contains__, __setitem__  # as OpenFiles'
 
     def _merge(self):
-        """Put what waits into the arrays."""
+        """Put what waits to what is kept."""
         import numpy
 
-        waiting = dict(self._waiting)
-        sizes, where = numpy.divmod(numpy.fromiter(waiting.values(), numpy.uint64), numpy.uint64(self.LIMIT))
-        order = where.argsort()
-        sizes, where = sizes[order], where[order]
-        positions, counts = (numpy.array(kept, numpy.uint32) for kept in (self._positions, self._counts))
-        slots = positions.searchsorted(where)
-        new = numpy.append(positions, where[-1:] + 1)[slots] != where
-        counts[slots[~new]] = sizes[~new]
-        merged = [type(self._positions)("I", numpy.insert(kept, slots[new], more[new]).tobytes())
-                  for kept, more in ((positions, where), (counts, sizes))]
-        self._positions, self._counts = merged
-        for path in waiting:
-            self._waiting.pop(path, None)
+        with changing():
+            waiting = dict(self._waiting)
+            if not waiting:
+                return
+            packed = numpy.fromiter(waiting.values(), numpy.uint64, len(waiting))
+            sizes, where = numpy.divmod(packed, numpy.uint64(self.LIMIT))
+            order = where.argsort()
+            sizes, where = sizes[order], where[order]
+            positions, counts = (numpy.array(numpy.frombuffer(one, numpy.uint32)) for one in self._kept)
+            slots = positions.searchsorted(where)
+            new = numpy.append(positions, where[-1:] + 1)[slots] != where
+            counts[slots[~new]] = sizes[~new]
+            self._kept = tuple(numpy.insert(one, slots[new], more[new]).tobytes()
+                               for one, more in ((positions, where), (counts, sizes)))
+            self._room = max(self.FEW, len(positions) // self.PART)
+            for path, one in waiting.items():
+                now = self._waiting.pop(path, one)
+                if now != one:  # another thread has set it meanwhile
+                    self._waiting.setdefault(path, now)
 
     def __delitem__(self, path):
         self._merge()
-        self._last = None, None
-        slot = self._slot(path)
-        if slot is None:
+        position = self._files.where(path)
+        if self._size(position) is None:
             del self._others[path]
         else:
-            del self._positions[slot], self._counts[slot]
+            import numpy
+
+            with changing():
+                positions, counts = (numpy.frombuffer(one, numpy.uint32) for one in self._kept)
+                rest = positions != position
+                self._kept = positions[rest].tobytes(), counts[rest].tobytes()
 
     def __iter__(self):
         self._merge()
         files = self._files
-        yield from (files.prefix + files.listing.name(position) for position in self._positions)
+        yield from (files.prefix + files.listing.name(position)
+                    for position in memoryview(self._kept[0]).cast("I"))
         yield from self._others
 
     def __len__(self):
         self._merge()
-        return len(self._positions) + len(self._others)
+        return len(self._kept[0]) // 4 + len(self._others)
 
     def __repr__(self):
         return "<libshard: sizes of %d files>" % len(self)
@@ -605,3 +637,6 @@ class ByteCounts(collections.abc.MutableMapping):
         fits = (isinstance(files, FileList) and files.listing.sorted
                 and files.listing.count < cls.LIMIT)
         return cls(files) if fits else None
+
+
+native().quicken(ByteCounts)

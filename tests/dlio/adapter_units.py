@@ -36,15 +36,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preload", help="default: the build's libshard.so")
+    parser.add_argument("--no-lock", action="store_true",
+                        help="as in an interpreter of free threads, for which there are no functions of C")
     options, rest = parser.parse_known_args()
     if not WORK:
         sys.path.insert(0, REPO)  # not where the tests are: there are other packages of this name
         from tests.harness import paths  # pylint: disable=import-outside-toplevel
 
         return restart(":".join(map(os.path.abspath, (options.preload or paths.LIBRARY).split(":"))))
+    flags = sys.abiflags
     try:
+        sys.abiflags += "t" if options.no_lock else ""
         import dlio_benchmark.utils.config  # pylint: disable=unused-import
         import _libshard
+
+        sys.abiflags = flags
 
         if not _libshard.family():
             raise ImportError("the adapter does not know this DLIO")

@@ -16,6 +16,7 @@ from .plain import CACHE, FEW, WORK, data, exact, proofs, replaced
 if multiprocessing.parent_process() is None:
     DLIOMPI.get_instance().set_parent_values(0, 1)
 
+IN_C = sequences.FileList._recipe is None  # not so with --no-lock
 cases = proofs("cases")
 at = proofs("functions").At(os.path.join(WORK, "prove"), config)  # what the cases of a proof work with
 at.prepare(3 * FEW)

@@ -31,8 +31,13 @@ class TestLoaders(Case):
             path = self.random.choice("abcdef")
             for files in (theirs, ours):
                 files[path] = None if i % 3 else i
+                self.assertIsNone(files.__setitem__(path, files.get(path)))
             for path in "abcdefg":
                 closed = [path not in files or files[path] is None for files in (theirs, ours)]
                 self.assertEqual(closed[0], closed[1])
                 self.assertIs(ours[path], theirs.get(path))
         self.assertEqual(ours, {k: v for k, v in theirs.items() if v is not None})
+        for wrong in (), ("a",), ("a", 1, 2), ([], 1):
+            for files in (theirs, ours):
+                with self.assertRaises(TypeError):
+                    files.__setitem__(*wrong)

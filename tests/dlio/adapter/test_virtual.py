@@ -174,15 +174,19 @@ class TestByteCounts(Case):
 
     def test_as_dict(self):
         for few in (3, 1024):
-            with replaced(sequences.ByteCounts, "FEW", few):
-                self.as_dict()
+            for others in (), (1 << 32, 1 << 64, 1 << 70, -1, None, True, 2.0):
+                with replaced(sequences.ByteCounts, "FEW", few):
+                    self.as_dict((0, 7, (1 << 32) - 1, *others))
 
-    def as_dict(self):
+    def as_dict(self, counts):
         real, lazy = pair(size=40)
         theirs, ours = {}, sequences.ByteCounts.of(lazy)
         paths = real + ["/elsewhere", real[0] + "x", "f"]
-        for _ in range(3000):
-            path, count = self.random.choice(paths), self.random.choice((0, 7, 1 << 33, -1, None))
+        for _ in range(1500):
+            at, count = self.random.randrange(len(paths)), self.random.choice(counts)
+            path = lazy[at] if at < len(lazy) else paths[at]
+            self.assertEqual([path in ours, ours.get(path), ours.get(path, 0)],
+                             [path in theirs, theirs.get(path), theirs.get(path, 0)])
             if self.random.random() < .2:
                 self.same(outcome(ours.pop, path, "none"), outcome(theirs.pop, path, "none"), path)
             elif self.random.random() < .3:
@@ -195,6 +199,10 @@ class TestByteCounts(Case):
                 self.assertEqual(ours.get(path, 0), theirs.get(path, 0))
             self.assertEqual(len(ours), len(theirs))
         self.assertEqual(dict(ours), theirs)
+        for wrong in (), ("f", 1, 2), ([],), ([], 0):
+            self.same(*[outcome(one.get, *wrong)[0][0] for one in (ours, theirs)], wrong)
+        for wrong in (), ("f",), ("f", 1, 2), ([], 0):
+            self.same(*[outcome(one.__setitem__, *wrong)[0][0] for one in (ours, theirs)], wrong)
         with self.assertRaisesRegex(KeyError, "nowhere"):
             ours["nowhere"]  # pylint: disable=pointless-statement
 

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdbool.h>
+#include <string.h>
+
+#include "adapter/elements.h"
+#include "libshard.h"
+
+static struct kind {
+  const char *name;
+  struct method *methods;
+  const struct attribute *attributes;
+  bool taken;
+} kinds[] = {
+    {"FileList", shard_file_list_methods, shard_element_attributes, false},
+    {"Indices", shard_indices_methods, shard_element_attributes, false},
+    {"Following", shard_following_methods, shard_element_attributes, false},
+    {"OpenFiles", shard_open_files_methods, shard_reader_attributes, false},
+    {"ByteCounts", shard_byte_counts_methods, shard_reader_attributes, false},
+};
+
+static bool intern(const struct attribute *attributes) {
+  for (const struct attribute *a = attributes; a->name; a++) {
+    if (!*a->name && !(*a->name = py.PyUnicode_InternFromString(a->text))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool give(object *type, struct method *method) {
+  object *function = py.PyDescr_NewMethod(type, method);
+  bool given = function && py.PyObject_SetAttrString(type, method->name, function) == 0;
+  shard_python_end(function);
+  return given;
+}
+
+int shard_adapter_quicken(void *type, const char *name) {
+  struct kind *kind = kinds, *end = kinds + sizeof(kinds) / sizeof(kinds[0]);
+  while (kind < end && strcmp(kind->name, name) != 0) {
+    kind++;
+  }
+  if (kind == end || kind->taken || !shard_python_find()) {
+    return 0; /* another interpreter of this process has it: what is static is
+                 not for two */
+  }
+  kind->taken = true;
+  bool given = intern(kind->attributes);
+  for (struct method *m = kind->methods; given && m->name; m++) {
+    given = give(type, m);
+  }
+  return given;
+}
+
+object *shard_python_instead(object *self, const char *name, object *arguments) {
+  py.PyErr_Clear();
+  object *method = py.PyObject_GetAttrString(self, name);
+  object *answer = method ? py.PyObject_CallObject(method, arguments) : NULL;
+  shard_python_end(method);
+  return answer;
+}
