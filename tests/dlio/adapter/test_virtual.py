@@ -174,14 +174,17 @@ class TestByteCounts(Case):
 
     def test_as_dict(self):
         for few in (3, 1024):
-            for others in (), (1 << 32, 1 << 64, 1 << 70, -1, None, True, 2.0):
+            for odd in False, True:
                 with replaced(sequences.ByteCounts, "FEW", few):
-                    self.as_dict((0, 7, (1 << 32) - 1, *others))
+                    self.as_dict(odd)
 
-    def as_dict(self, counts):
+    def as_dict(self, odd):
         real, lazy = pair(size=40)
         theirs, ours = {}, sequences.ByteCounts.of(lazy)
-        paths = real + ["/elsewhere", real[0] + "x", "f"]
+        paths, counts = list(real), [0, 7, (1 << 32) - 1]
+        if odd:
+            paths += ["/elsewhere", real[0] + "x", "f"]
+            counts += [1 << 32, 1 << 64, 1 << 70, -1, None, True, 2.0]
         for _ in range(1500):
             at, count = self.random.randrange(len(paths)), self.random.choice(counts)
             path = lazy[at] if at < len(lazy) else paths[at]
