@@ -22,8 +22,8 @@ import time
 
 from scripts.bench_buckets import part_buckets
 from scripts.bench_forks import part_dlio_c, part_dlio_cpu, part_dlio_f, part_dlio_sizes, part_dlio_skip
-from scripts.bench_job import (make_data, measure_epochs, measure_memory, measure_speed, measure_start,
-                               memory, rounds)
+from scripts.bench_job import (make_data, measure_epochs, measure_speed, measure_start, memory, part_memory,
+                               rounds)
 from scripts.bench_s3 import part_s3, part_s3_connections
 from tests.harness import paths
 
@@ -79,19 +79,6 @@ class Report:
         widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
         for line in lines:
             print("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip())
-
-
-def part_memory(args, report):
-    """List memory: the slope between 200,000 and 1,000,000 names."""
-    few, many = 200_000, 1_000_000
-    sides = rounds(args, *[lambda n=n, p=p: measure_memory(args, n, p)
-                           for p in ("", args.preload) for n in (few, many)])
-    bare, shim = [[(high[k] - low[k]) / (many - few) for k in range(2)]
-                  for low, high in (sides[:2], sides[2:])]
-    report.add("list memory on the node", "B/file", shim[0], "unmodified", bare[0],
-               shim[0] / bare[0], "<= 10 B/file", shim[0] <= 10)
-    report.add("list memory, own share of a process", "B/file", shim[1], "unmodified", bare[1],
-               shim[1] / bare[1], "0 B/file (under 0.5)", shim[1] < 0.5)
 
 
 def part_speed(args, report):

@@ -14,7 +14,7 @@ import sys
 import time
 
 from scripts.bench_job import (Job, make_data, measure_cpu, measure_memory, measure_speed,
-                               measure_start, memory, rounds)
+                               measure_start, memory, part_memory, rounds)
 
 NODE_RANKS, NODE_WORKERS = 12, 16  # of the node that died: 204 processes
 MOST = 18e9                        # bytes; a run that takes more is stopped
@@ -57,20 +57,6 @@ def measure_peak(args, names, preload, workers=4):
         return peak, max(private, default=0), peak > MOST
     finally:
         job.stop()
-
-
-def part_memory(args, report, name):
-    """The slope of the node's memory."""
-    many = min(args.names, 1_000_000)
-    few = many // 5
-    sides = rounds(args, *[lambda n=n, p=p: measure_memory(args, n, p)
-                           for p in ("", args.preload) for n in (few, many)])
-    bare, shim = [[(high[k] - low[k]) / (many - few) for k in range(2)]
-                  for low, high in (sides[:2], sides[2:])]
-    report.add(f"{name}: list memory on the node", "B/file", shim[0], "unmodified", bare[0],
-               shim[0] / bare[0], "<= 10 B/file", shim[0] <= 10)
-    report.add(f"{name}: list memory, a process's own", "B/file", shim[1], "unmodified", bare[1],
-               shim[1] / bare[1], "0 B/file (under 0.5)", shim[1] < 0.5)
 
 
 def part_node(args, report, name):

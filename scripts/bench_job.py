@@ -162,6 +162,24 @@ def measure_memory(args, names, preload):
         job.stop()
 
 
+def part_memory(args, report, name=""):
+    """Memory of the node, and of its list by the slope between two numbers of files."""
+    many = min(args.names, 1_000_000)
+    few = many // 5
+    sides = rounds(args, *[lambda n=n, p=p: measure_memory(args, n, p)
+                           for p in ("", args.preload) for n in (few, many)])
+    bare, shim = [[(high[k] - low[k]) / (many - few) for k in range(2)]
+                  for low, high in (sides[:2], sides[2:])]
+    name = name and name + ": "
+    report.add(f"{name}list memory on the node", "B/file", shim[0], "unmodified", bare[0],
+               shim[0] / bare[0], "<= 10 B/file", shim[0] <= 10)
+    report.add(f"{name}list memory, a process's own", "B/file", shim[1], "unmodified", bare[1],
+               shim[1] / bare[1], "0 B/file (under 0.5)", shim[1] < 0.5)
+    for n, theirs, ours in zip((few, many), sides[:2], sides[2:]):
+        report.add(f"{name}memory on the node, {n:,} files", "GB", ours[0] / 1e9, "unmodified",
+                   theirs[0] / 1e9, ours[0] / theirs[0], "none", None)
+
+
 def measure_speed(args, names, steps, preload, files=None):
     """Samples/s over the steps after the first few, all ranks together.
 

@@ -1,7 +1,7 @@
 """README's and MEASURED.md's pictures, from what make bench has measured: python3 scripts/pictures.py BENCH.json FOLDER
 
 shim/pictures/bench.json has the rows that MEASURED.md tells of, rounded as there. A run of make bench with the parts
-`speed`, `dlio-sizes` and `s3-connections` has rows of the same names. Each picture is drawn for light and for dark pages.
+`speed`, `memory`, `dlio-c`, `dlio-sizes` and `s3-connections` has rows of the same names. Each picture is drawn for light and for dark pages.
 """
 import json
 import math
@@ -27,10 +27,13 @@ def numbers(rows, pattern):
 
 def memory(rows):
     """(title, unit, whether the axes are logarithmic, what the lower one counts, {(label, colour): points})."""
-    found = numbers(rows, r"dlio-sizes: most memory on the node, ([\d,]+) files")
-    return ("Most memory on the node", "GB", False, FILES,
-            {(FORK, "unmodified"): [(n, row["peer_value"]) for n, row in found],
-             (FORK, "libshard"): [(n, row["value"]) for n, row in found]})
+    series = {}
+    for label, name in ((FORK, "dlio-sizes: most memory"), ("the fork before, listing", "dlio-c: memory"),
+                        ("PyPI's DLIO", "memory")):
+        found = numbers(rows, name + r" on the node, ([\d,]+) files")
+        series[label, "unmodified"] = [(n, row["peer_value"]) for n, row in found]
+        series[label, "libshard"] = [(n, row["value"]) for n, row in found]
+    return "Most memory on the node", "GB", False, FILES, {line: points for line, points in series.items() if points}
 
 
 def speed(rows):
