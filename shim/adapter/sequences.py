@@ -617,6 +617,12 @@ class ByteCounts(collections.abc.MutableMapping):
                 rest = positions != position
                 self._kept = positions[rest].tobytes(), counts[rest].tobytes()
 
+    def clear(self):
+        with changing():
+            self._kept = b"", b""
+            self._waiting.clear()
+            self._others.clear()
+
     def __iter__(self):
         self._merge()
         files = self._files

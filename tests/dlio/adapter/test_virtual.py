@@ -1,5 +1,7 @@
 """VirtualIndexMap and what goes with it, of the DLIO at hand or of fork.py."""
 import pickle
+import sys
+import threading
 import types
 import warnings
 
@@ -223,6 +225,34 @@ class TestByteCounts(Case):
                 self.assertLessEqual(len(counts._waiting), 100)
             self.assertEqual(merges, [101] * (MANY // 101))
         self.assertEqual(dict(counts), {path: i for i, path in enumerate(real)})
+        counts.clear()
+        self.same([len(counts), list(counts), real[0] in counts], [0, [], False])
+
+    def test_by_threads(self):
+        """Threads that set at once lose nothing, nor does a file read by one seem unread to it."""
+        real, lazy = pair(MANY)
+        counts, order, wrong = sequences.ByteCounts.of(lazy), list(range(MANY)), []
+        self.random.shuffle(order)
+
+        def read(part):
+            for i in part:
+                path = lazy[i]
+                counts[path] = i
+                if counts.get(path) != i:
+                    wrong.append(path)
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            with replaced(sequences.ByteCounts, "FEW", 20):
+                threads = [threading.Thread(target=read, args=(order[k::4],)) for k in range(4)]
+                for one in threads:
+                    one.start()
+                for one in threads:
+                    one.join()
+        finally:
+            sys.setswitchinterval(interval)
+        self.same([wrong, dict(counts)], [[], {path: i for i, path in enumerate(real)}])
 
     def test_not_for_all(self):
         """Where a position takes a search through all, and of a list of another kind."""
