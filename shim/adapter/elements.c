@@ -176,8 +176,11 @@ static object *make(const struct recipe *r, uint64_t i, uint64_t *at) {
 static struct { object *recipe, *values, *numbers, *i, *step; } named;
 
 const struct attribute shard_element_attributes[] = {
-    {&named.recipe, "_recipe"}, {&named.values, "_values"}, {&named.numbers, "_numbers"},
-    {&named.i, "_i"},           {&named.step, "_step"},     {NULL, NULL},
+    {&named.recipe, "_recipe"},
+    {&named.values, "_values"},
+    {&named.i, "_i"},
+    {&named.step, "_step"},
+    {NULL, NULL},
 };
 
 /* The path that was made last, by which recipe, and its position; references
@@ -293,39 +296,41 @@ struct method shard_indices_methods[] = {{"__getitem__", get_number, METH_O, NUL
  * ----------------------------------------------------------------------------
  */
 
-/* Set self._i to the number of the element after i. */
-static bool set_next(object *self, ssize_t i) {
-  object *by = py.PyObject_GetAttr(self, named.step);
-  object *next = by ? py.PyLong_FromSsize_t(i + py.PyLong_AsSsize_t(by)) : NULL;
-  bool set = next && py.PyObject_SetAttr(self, named.i, next) == 0;
+/* Take self._i, a new reference, and set it to that of the element after it; no other thread can be
+ * in between. NULL: with an exception. */
+static object *take_number(object *self) {
+  object *number = py.PyObject_GetAttr(self, named.i), *by = py.PyObject_GetAttr(self, named.step);
+  object *next = number && by
+                     ? py.PyLong_FromSsize_t(py.PyLong_AsSsize_t(number) + py.PyLong_AsSsize_t(by))
+                     : NULL;
+  bool taken = next && py.PyObject_SetAttr(self, named.i, next) == 0;
   shard_python_end(by);
   shard_python_end(next);
-  return set;
+  if (!taken) {
+    shard_python_end(number);
+    number = NULL;
+  }
+  return number;
 }
 
 /* Following.__next__() */
 static object *get_next(object *self, object *unused) {
   (void)unused;
   object *list = py.PyObject_GetAttr(self, named.values), *made = NULL;
-  object *counter = list && list != py.None ? py.PyObject_GetAttr(self, named.numbers) : NULL;
-  object *number = counter ? py.PyIter_Next(counter) : NULL;
-  ssize_t i = number ? py.PyLong_AsSsize_t(number) : -1;
-  if (i >= 0) {
-    made = py.PyObject_GetItem(list, number);
+  bool ended = list == py.None;
+  object *number = list && !ended ? take_number(self) : NULL;
+  if (number) {
+    ended = py.PyLong_AsSsize_t(number) < 0;
+    made = ended ? NULL : py.PyObject_GetItem(list, number);
+    ended = ended || (!made && py.PyErr_ExceptionMatches(*py.IndexError));
   }
-  bool ended = list == py.None || (number && i < 0) ||
-               (i >= 0 && !made && py.PyErr_ExceptionMatches(*py.IndexError));
   if (ended) {
     py.PyErr_Clear();
     if (py.PyObject_SetAttr(self, named.values, py.None) == 0) {
       py.PyErr_SetNone(*py.StopIteration);
     }
-  } else if (made && !set_next(self, i)) {
-    py.Py_DecRef(made);
-    made = NULL;
   }
   shard_python_end(list);
-  shard_python_end(counter);
   shard_python_end(number);
   return made;
 }

@@ -9,7 +9,6 @@ heapq is of that kind, and marshal, whose error is a ValueError: they want list(
 """
 import _thread
 import collections.abc
-import itertools
 import json
 import opcode
 import os
@@ -54,10 +53,10 @@ class Following:
     """An iterator over a list that is lazy, or becomes one that is not: as a list's, it shows what is
     changed meanwhile, and may be shared by threads, copied and pickled."""
 
-    __slots__ = "_values", "_numbers", "_i", "_step"
+    __slots__ = "_values", "_i", "_step"
 
     def __init__(self, values, i, step):
-        self._values, self._numbers = values, itertools.count(i, step)  # which threads can share
+        self._values = values  # None: it has ended
         self._i, self._step = i, step  # of the next element
 
     def __iter__(self):
@@ -67,16 +66,16 @@ class Following:
         values = self._values
         if values is None:
             raise StopIteration
-        i = next(self._numbers)
+        with _lock:  # threads that share it get one element each
+            i = self._i
+            self._i = i + self._step
         try:
             if i < 0:
                 raise IndexError(i)
-            value = values[i]
+            return values[i]
         except IndexError:
             self._values = None
             raise StopIteration from None
-        self._i = i + self._step
-        return value
 
     def __length_hint__(self):
         values = self._values

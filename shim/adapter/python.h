@@ -52,7 +52,6 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(int, PyDict_SetItem, (object *, object *, object *))                     \
   F(int, PyDict_DelItem, (object *, object *))                               \
   F(ssize_t, PyDict_Size, (object *))                                        \
-  F(object *, PyIter_Next, (object *))                                       \
   F(object *, PyEval_GetBuiltins, (void))                                    \
   F(object *, PyEval_EvalCode, (object *, object *, object *))               \
   F(object *, Py_CompileString, (const char *, const char *, int))           \

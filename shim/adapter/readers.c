@@ -3,22 +3,17 @@
  * readers.c - what DLIO's readers remember of files (OpenFiles and ByteCounts
  * of sequences.py), for the questions that they ask of each sample.
  *
- * A ByteCounts is asked for the path that its FileList has just made. Its sizes
- * are in two places: _waiting, a dict {path: size << 32 | position}, and _kept,
- * (positions, sizes), two bytes objects of uint32_t, positions ascending. Both
- * bytes objects are never changed, only replaced, together.
+ * A ByteCounts is asked for the path that its FileList has just made. What it knows is its
+ * attribute _parts, a tuple that is never changed, only replaced; enum part says of what.
  */
 #include <stdbool.h>
 #include <string.h>
 
 #include "adapter/elements.h"
 
-static struct { object *files, *waiting, *kept, *others, *room; } named;
+static object *parts_name;
 
-const struct attribute shard_reader_attributes[] = {
-    {&named.files, "_files"},   {&named.waiting, "_waiting"}, {&named.kept, "_kept"},
-    {&named.others, "_others"}, {&named.room, "_room"},       {NULL, NULL},
-};
+const struct attribute shard_reader_attributes[] = {{&parts_name, "_parts"}, {NULL, NULL}};
 
 /* ---- OpenFiles
  * ------------------------------------------------------------------------------
@@ -45,57 +40,65 @@ struct method shard_open_files_methods[] = {{"__setitem__", set_open, METH_VARAR
  * -----------------------------------------------------------------------------
  */
 
+/* In _parts, which ByteCounts makes. */
+enum part {
+  FILES,
+  WAITING,   /* a dict {path: size << 32 | position} */
+  POSITIONS, /* bytes, of uint32_t: of the others, ascending */
+  SIZES,     /* likewise, of each position */
+  OTHERS,    /* a dict; while it has anything Python answers */
+  ROOM,      /* an int: so many may wait */
+};
+
+/* A borrowed reference. */
+static object *get_part(object *parts, enum part part) {
+  return py.PyTuple_GetItem(parts, (ssize_t)part);
+}
+
 enum known { ABSENT, PRESENT, UNKNOWN }; /* UNKNOWN: Python is to say, or there is an exception */
 
-/* Where the path is in the listing, if it has just been made and nothing is in
- * _others. */
-static bool find_position(object *self, object *path, uint64_t *position) {
-  object *list = py.PyObject_GetAttr(self, named.files),
-         *odd = py.PyObject_GetAttr(self, named.others);
-  bool found =
-      list && odd && py.PyDict_Size(odd) == 0 && shard_element_is_last(list, path, position);
-  shard_python_end(list);
-  shard_python_end(odd);
-  return found;
+/* Where the path is in the listing, if it has just been made and there are no others. */
+static bool find_position(object *parts, object *path, uint64_t *position) {
+  return py.PyDict_Size(get_part(parts, OTHERS)) == 0 &&
+         shard_element_is_last(get_part(parts, FILES), path, position);
 }
 
 /* The size of the file at a position, among those that do not wait. */
-static enum known find_kept(object *self, uint64_t position, uint64_t *size) {
-  object *both = py.PyObject_GetAttr(self, named.kept);
-  object *at = both ? py.PyTuple_GetItem(both, 0) : NULL;
-  object *of = at ? py.PyTuple_GetItem(both, 1) : NULL;
-  const uint32_t *positions = of ? (const void *)py.PyBytes_AsString(at) : NULL;
-  const uint32_t *sizes = of ? (const void *)py.PyBytes_AsString(of) : NULL;
-  enum known known = UNKNOWN;
-  if (positions && sizes) {
-    size_t low = 0, n = (size_t)py.PyBytes_Size(at) / sizeof(*positions), high = n;
-    while (low < high) {
-      size_t middle = low + (high - low) / 2;
-      if (positions[middle] < position) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
+static enum known find_kept(object *parts, uint64_t position, uint64_t *size) {
+  object *ascending = get_part(parts, POSITIONS);
+  const uint32_t *positions = (const void *)py.PyBytes_AsString(ascending);
+  const uint32_t *sizes = (const void *)py.PyBytes_AsString(get_part(parts, SIZES));
+  size_t low = 0, n = (size_t)py.PyBytes_Size(ascending) / sizeof(*positions), high = n;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (positions[middle] < position) {
+      low = middle + 1;
+    } else {
+      high = middle;
     }
-    known = low < n && positions[low] == position ? PRESENT : ABSENT;
-    *size = known == PRESENT ? sizes[low] : 0;
   }
-  shard_python_end(both);
-  return known;
+  if (low < n && positions[low] == position) {
+    *size = sizes[low];
+    return PRESENT;
+  }
+  return ABSENT;
 }
 
 static enum known find_size(object *self, object *path, uint64_t *size) {
-  object *dict = py.PyObject_GetAttr(self, named.waiting);
-  object *packed = dict ? py.PyDict_GetItemWithError(dict, path) : NULL; /* borrowed */
+  object *parts = py.PyObject_GetAttr(self, parts_name);
+  if (!parts) {
+    return UNKNOWN;
+  }
+  object *packed = py.PyDict_GetItemWithError(get_part(parts, WAITING), path); /* borrowed */
   uint64_t position;
   enum known known = UNKNOWN;
   if (packed) {
     *size = py.PyLong_AsUnsignedLongLong(packed) >> 32;
     known = PRESENT;
-  } else if (dict && !py.PyErr_Occurred() && find_position(self, path, &position)) {
-    known = find_kept(self, position, size);
+  } else if (!py.PyErr_Occurred() && find_position(parts, path, &position)) {
+    known = find_kept(parts, position, size);
   }
-  shard_python_end(dict);
+  py.Py_DecRef(parts);
   return known;
 }
 
@@ -134,27 +137,27 @@ static bool read_size(object *value, uint64_t *size) {
   return fits;
 }
 
-/* Let a size wait; false: Python is to do it, or there is an exception. *full:
- * too many wait. */
-static bool add_waiting(object *self, object *path, uint64_t size, uint64_t position, bool *full) {
-  object *dict = py.PyObject_GetAttr(self, named.waiting),
-         *most = py.PyObject_GetAttr(self, named.room);
-  object *packed = py.PyLong_FromUnsignedLongLong(size << 32 | position);
-  bool added = dict && most && packed && py.PyDict_SetItem(dict, path, packed) == 0;
-  *full = added && py.PyDict_Size(dict) > py.PyLong_AsSsize_t(most);
-  shard_python_end(dict);
-  shard_python_end(most);
+/* Let a size wait; false: Python is to do it, or there is an exception. *full: too many wait. */
+static bool add_waiting(object *self, object *path, uint64_t size, bool *full) {
+  object *parts = py.PyObject_GetAttr(self, parts_name), *packed = NULL;
+  uint64_t position;
+  if (parts && find_position(parts, path, &position)) {
+    packed = py.PyLong_FromUnsignedLongLong(size << 32 | position);
+  }
+  object *waiting = packed ? get_part(parts, WAITING) : NULL;
+  bool added = waiting && py.PyDict_SetItem(waiting, path, packed) == 0;
+  *full = added && py.PyDict_Size(waiting) > py.PyLong_AsSsize_t(get_part(parts, ROOM));
   shard_python_end(packed);
+  shard_python_end(parts);
   return added;
 }
 
 /* __setitem__(path, size) */
 static object *set_size(object *self, object *arguments) {
-  uint64_t size, position;
-  bool full, two = py.PyTuple_Size(arguments) == 2;
-  object *path = two ? py.PyTuple_GetItem(arguments, 0) : NULL;
-  if (!two || !read_size(py.PyTuple_GetItem(arguments, 1), &size) ||
-      !find_position(self, path, &position) || !add_waiting(self, path, size, position, &full)) {
+  uint64_t size;
+  bool full;
+  if (py.PyTuple_Size(arguments) != 2 || !read_size(py.PyTuple_GetItem(arguments, 1), &size) ||
+      !add_waiting(self, py.PyTuple_GetItem(arguments, 0), size, &full)) {
     return shard_python_instead(self, "_set", arguments);
   }
   return full ? py.PyObject_CallMethod(self, "_merge", NULL) : shard_python_share(py.None);

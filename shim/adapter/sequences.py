@@ -538,24 +538,28 @@ class ByteCounts(collections.abc.MutableMapping):
     FEW, PART = 1024, 64  # so many may wait: a PARTth of the others, but a FEW at least
 
     def __init__(self, files):
-        self._files = files
-        self._kept = b"", b""  # positions, ascending; sizes: of 4 bytes each
-        self._waiting = {}     # path: its size * LIMIT + its position
-        self._others = {}
-        self._room = self.FEW
+        # As readers.c reads them. What waits is {path: its size * LIMIT + its position}; the others are by
+        # positions, ascending, and sizes, of 4 bytes each.
+        self._parts = files, {}, b"", b"", {}, self.FEW
 
-    def _size(self, position):
-        """The size that is kept of a position; None."""
-        positions, sizes = (memoryview(one).cast("I") for one in self._kept)
-        slot = bisect.bisect_left(positions, position)
-        return sizes[slot] if slot < len(positions) and positions[slot] == position else None
+    @property
+    def _waiting(self):
+        return self._parts[1]
 
     def get(self, path, default=None):
-        waiting = self._waiting.get(path)
-        if waiting is not None:
-            return waiting // self.LIMIT
-        size = self._size(self._files.where(path))
-        return self._others.get(path, default) if size is None else size
+        files, waiting, positions, sizes, others, _ = self._parts
+        packed = waiting.get(path)
+        if packed is not None:
+            return packed // self.LIMIT
+        slot = self._slot(positions, files.where(path))
+        return others.get(path, default) if slot is None else memoryview(sizes).cast("I")[slot]
+
+    @staticmethod
+    def _slot(positions, position):
+        """Which of the positions it is, None."""
+        positions = memoryview(positions).cast("I")
+        slot = bisect.bisect_left(positions, position)
+        return slot if slot < len(positions) and positions[slot] == position else None
 
     def __getitem__(self, path):
         count = self.get(path, self)  # which is no size
@@ -567,72 +571,69 @@ class ByteCounts(collections.abc.MutableMapping):
         return self.get(path, self) is not self
 
     def __setitem__(self, path, count):
-        position = self._files.where(path)
-        self._others.pop(path, None)
+        files, waiting, _, _, others, room = self._parts
+        position = files.where(path)
+        others.pop(path, None)
         if position < 0 or type(count) is not int or not 0 <= count < self.LIMIT:
             if position >= 0:
                 self.pop(path, None)
-            self._others[path] = count
+            others[path] = count
             return
-        self._waiting[path] = count * self.LIMIT + position
-        if len(self._waiting) > self._room:
+        waiting[path] = count * self.LIMIT + position
+        if len(waiting) > room:
             self._merge()
 
     _get, _has, _set = get, __contains__, __setitem__  # as OpenFiles'
 
     def _merge(self):
-        """Put what waits to what is kept."""
+        """Put what waits to the others."""
         import numpy
 
         with changing():
-            waiting = dict(self._waiting)
-            if not waiting:
+            files, waiting, positions, counts, others, _ = self._parts
+            taken = dict(waiting)
+            if not taken:
                 return
-            packed = numpy.fromiter(waiting.values(), numpy.uint64, len(waiting))
-            sizes, where = numpy.divmod(packed, numpy.uint64(self.LIMIT))
+            sizes, where = numpy.divmod(numpy.fromiter(taken.values(), numpy.uint64, len(taken)),
+                                        numpy.uint64(self.LIMIT))
             order = where.argsort()
             sizes, where = sizes[order], where[order]
-            positions, counts = (numpy.array(numpy.frombuffer(one, numpy.uint32)) for one in self._kept)
+            positions, counts = (numpy.array(numpy.frombuffer(one, numpy.uint32)) for one in (positions, counts))
             slots = positions.searchsorted(where)
             new = numpy.append(positions, where[-1:] + 1)[slots] != where
             counts[slots[~new]] = sizes[~new]
-            self._kept = tuple(numpy.insert(one, slots[new], more[new]).tobytes()
-                               for one, more in ((positions, where), (counts, sizes)))
-            self._room = max(self.FEW, len(positions) // self.PART)
-            for path, one in waiting.items():
-                now = self._waiting.pop(path, one)
-                if now != one:  # another thread has set it meanwhile
-                    self._waiting.setdefault(path, now)
+            merged = (numpy.insert(one, slots[new], more[new]).tobytes()
+                      for one, more in ((positions, where), (counts, sizes)))
+            self._parts = files, waiting, *merged, others, max(self.FEW, len(positions) // self.PART)
+            for path, packed in taken.items():
+                now = waiting.pop(path, packed)
+                if now != packed:  # another thread has set it meanwhile
+                    waiting.setdefault(path, now)
 
     def __delitem__(self, path):
         self._merge()
-        position = self._files.where(path)
-        if self._size(position) is None:
-            del self._others[path]
-        else:
-            import numpy
-
-            with changing():
-                positions, counts = (numpy.frombuffer(one, numpy.uint32) for one in self._kept)
-                rest = positions != position
-                self._kept = positions[rest].tobytes(), counts[rest].tobytes()
+        with changing():
+            files, waiting, *both, others, room = self._parts
+            slot = self._slot(both[0], files.where(path))
+            if slot is None:
+                del others[path]
+                return
+            kept = (one[:4 * slot] + one[4 * slot + 4:] for one in both)
+            self._parts = files, waiting, *kept, others, room
 
     def clear(self):
         with changing():
-            self._kept = b"", b""
-            self._waiting.clear()
-            self._others.clear()
+            self._parts = self._parts[0], {}, b"", b"", {}, self.FEW
 
     def __iter__(self):
         self._merge()
-        files = self._files
-        yield from (files.prefix + files.listing.name(position)
-                    for position in memoryview(self._kept[0]).cast("I"))
-        yield from self._others
+        files, _, positions, _, others, _ = self._parts
+        yield from (files.prefix + files.listing.name(position) for position in memoryview(positions).cast("I"))
+        yield from others
 
     def __len__(self):
         self._merge()
-        return len(self._kept[0]) // 4 + len(self._others)
+        return len(self._parts[2]) // 4 + len(self._parts[4])
 
     def __repr__(self):
         return "<libshard: sizes of %d files>" % len(self)
