@@ -135,7 +135,7 @@ FAULTS = [
     fault("a name is another one's for C", "adapter/elements.c", "*position = start + i * step;",
           "*position = start + i * step + 1;",
           "adapter TestFileList", "adapter TestElements"),
-    fault("a reader's size is another file's", "adapter/readers.c", "? sizes[low] : 0", "? sizes[0] : 0",
+    fault("a reader's size is another file's", "adapter/readers.c", "*size = sizes[low];", "*size = sizes[0];",
           "adapter TestByteCounts"),
     fault("a file that was not read counts as read", "adapter/readers.c", "low < n && positions[low] == position",
           "low < n", "adapter TestByteCounts"),

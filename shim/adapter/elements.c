@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elements.c - an element of a FileList or of Indices (sequences.py) in little
- * more time than a list takes, the next one (Following of lazy.py), and where a
- * FileList's lies.
+ * elements.c - an element of a FileList or of Indices (sequences.py) in little more time than a
+ * list takes, the next one (Following of lazy.py), and where a FileList's lies.
  *
- * These are functions in C of classes in Python, whose objects have the layout
- * of all others. They read their attribute _recipe, (recipe, permutation):
- * _write() has put all that it takes to make any element into the recipe, a
- * bytes object. That has addresses, so it stays in the process and its forks;
- * the permutation is there to keep its array. The tuple is never changed, only
- * replaced.
+ * These are functions in C of classes in Python, whose objects have the layout of all others. They
+ * read their attribute _recipe, (recipe, permutation): _write() has put all that it takes to make
+ * any element into the recipe, a bytes object. That has addresses, so it stays in the process and
+ * its forks; the permutation is there to keep its array. The tuple is never changed, only replaced.
  *
- * For what is no index, where there is no recipe, and for all that goes wrong
- * (a listing that is damaged, a name that is too long) _element() is called,
- * which does all of it in Python. So does FileList._where(), for any path but
- * the one that has just been made.
+ * For what is no index, where there is no recipe, and for all that goes wrong (a listing that is
+ * damaged, a name that is too long) _element() is called, which does all of it in Python. So does
+ * FileList._where(), for any path but the one that has just been made.
  *
- * The interpreter's lock is held, and never given away while something static
- * is used.
+ * The interpreter's lock is held, and never given away while something static is used.
  */
 #include <limits.h>
 #include <stdbool.h>
@@ -64,8 +59,7 @@ static bool find_position(const struct recipe *r, uint64_t i, uint64_t *position
   return true;
 }
 
-/* ---- names of a listing
- * ------------------------------------------------------------------- */
+/* ---- names of a listing ------------------------------------------------------------------- */
 
 /* The name that was asked for last. */
 static struct {
@@ -77,9 +71,8 @@ static struct {
 } last;
 
 /*
- * Put name i of a listing into `last`; false: it cannot be read. Most lists are
- * read in order, by steps, or the same name again: then its block is not
- * decoded from its beginning.
+ * Put name i of a listing into `last`; false: it cannot be read. Most lists are read in order, by
+ * steps, or the same name again: then its block is not decoded from its beginning.
  */
 static bool find_listed(const struct shard_listing *listing, uint64_t i) {
   enum { NEAR = 32 }; /* half a block, which is what a seek decodes */
@@ -96,8 +89,7 @@ static bool find_listed(const struct shard_listing *listing, uint64_t i) {
   return last.listing;
 }
 
-/* ---- names that are made
- * ------------------------------------------------------------------ */
+/* ---- names that are made ------------------------------------------------------------------ */
 
 /* Where something is being printed, and the end of the room for it. */
 struct text {
@@ -128,8 +120,7 @@ static bool put_number(struct text *t, uint64_t number, uint64_t width) {
   return put(t, first, n);
 }
 
-/* As pattern % numbers in Python. The pattern has "%%" and "%0WIDTHd" only;
- * else this gives up. */
+/* As pattern % numbers in Python. The pattern has "%%" and "%0WIDTHd" only; else this gives up. */
 static bool put_counted(struct text *t, const struct recipe *r, const char *pattern, uint64_t i) {
   const char *p = pattern, *end = pattern + r->pattern, *mark;
   const uint64_t *modulus = r->moduli;
@@ -157,12 +148,10 @@ static bool put_counted(struct text *t, const struct recipe *r, const char *patt
   return put(t, p, (size_t)(end - p));
 }
 
-/* ---- elements
- * -----------------------------------------------------------------------------
- */
+/* ---- elements -------------------------------------------------------------------------------- */
 
-/* Element i, a new reference, and its position. NULL, with an exception or
- * without: Python is to make it. */
+/* Element i, a new reference, and its position. NULL, with an exception or without: Python is to
+ * make it. */
 static object *make(const struct recipe *r, uint64_t i, uint64_t *at) {
   const char *prefix = (const char *)(r->moduli + r->numbers);
   char path[PATH_MAX];
@@ -173,18 +162,14 @@ static object *make(const struct recipe *r, uint64_t i, uint64_t *at) {
   return made ? py.PyUnicode_DecodeFSDefaultAndSize(path, t.at - path) : NULL;
 }
 
-static struct { object *recipe, *values, *numbers, *i, *step; } named;
+static struct { object *recipe, *length, *values, *i, *step; } named;
 
 const struct attribute shard_element_attributes[] = {
-    {&named.recipe, "_recipe"},
-    {&named.values, "_values"},
-    {&named.i, "_i"},
-    {&named.step, "_step"},
-    {NULL, NULL},
+    {&named.recipe, "_recipe"}, {&named.length, "_length"}, {&named.values, "_values"},
+    {&named.i, "_i"},           {&named.step, "_step"},     {NULL, NULL},
 };
 
-/* The path that was made last, by which recipe, and its position; references
- * that are held. */
+/* The path that was made last, by which recipe, and its position; references that are held. */
 static struct {
   object *bytes, *path;
   uint64_t at;
@@ -206,8 +191,8 @@ static object *recipe_of(object *written) {
   return written == py.None ? NULL : py.PyTuple_GetItem(written, 0);
 }
 
-/* How an element is made of a recipe: a new reference. NULL, with an exception
- * or without: Python is to make it. */
+/* How an element is made of a recipe: a new reference. NULL, with an exception or without: Python
+ * is to make it. */
 typedef object *make_element(const struct recipe *r, object *bytes, uint64_t i);
 
 static object *make_path(const struct recipe *r, object *bytes, uint64_t i) {
@@ -226,8 +211,8 @@ static object *make_number(const struct recipe *r, object *bytes, uint64_t i) {
 }
 
 /*
- * Element `index` of a list, a new reference; *told: NULL is the answer, with
- * an exception. Else NULL means that Python is to make it.
+ * Element `index` of a list, a new reference; *told: NULL is the answer, with an exception. Else
+ * NULL means that Python is to make it.
  */
 static object *find(object *self, object *index, make_element *element, bool *told) {
   object *made = NULL, *written = py.PyObject_GetAttr(self, named.recipe);
@@ -287,14 +272,20 @@ static object *where(object *self, object *path) {
              : py.PyObject_CallMethod(self, "_where", "(O)", path);
 }
 
-struct method shard_file_list_methods[] = {
-    {"where", where, METH_O, NULL}, {"__getitem__", get_path, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+static object *get_length(object *self, object *unused) {
+  (void)unused;
+  return py.PyObject_GetAttr(self, named.length);
+}
+
+struct method shard_file_list_methods[] = {{"where", where, METH_O, NULL},
+                                           {"__getitem__", get_path, METH_O, NULL},
+                                           {"__len__", get_length, METH_NOARGS, NULL},
+                                           {NULL, NULL, 0, NULL}};
 struct method shard_indices_methods[] = {{"__getitem__", get_number, METH_O, NULL},
+                                         {"__len__", get_length, METH_NOARGS, NULL},
                                          {NULL, NULL, 0, NULL}};
 
-/* ---- iterating
- * ----------------------------------------------------------------------------
- */
+/* ---- iterating ---------------------------------------------------------------------------- */
 
 /* Take self._i, a new reference, and set it to that of the element after it; no other thread can be
  * in between. NULL: with an exception. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elements.h - methods in C of the classes of sequences.py and lazy.py. Each
- * has one in Python, too, which does all that C does not; quicken.c puts those
- * of C in their places.
+ * elements.h - methods in C of the classes of sequences.py and lazy.py. Each has one in Python,
+ * too, which does all that C does not; quicken.c puts those of C in their places.
  */
 #pragma once
 
@@ -22,12 +21,10 @@ extern struct method shard_open_files_methods[], shard_byte_counts_methods[];
 extern const struct attribute shard_element_attributes[], shard_reader_attributes[];
 
 /*
- * Whether `path` is the object that the FileList made last; *position is then
- * the one of its name in the listing. The interpreter's lock is held. No
- * exception is left.
+ * Whether `path` is the object that the FileList made last; *position is then the one of its name
+ * in the listing. The interpreter's lock is held. No exception is left.
  */
 bool shard_element_is_last(object *files, object *path, uint64_t *position);
 
-/* What the method `name` of Python answers; whatever C's has left as an
- * exception is forgotten. */
+/* What the method `name` of Python answers; whatever C's has left as an exception is forgotten. */
 object *shard_python_instead(object *self, const char *name, object *arguments);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * python.h - CPython's functions that are used here: all of the stable ABI, and
- * looked up by name, as libshard.so is not linked to any libpython.
+ * python.h - CPython's functions that are used here: all of the stable ABI, and looked up by name,
+ * as libshard.so is not linked to any libpython.
  */
 #pragma once
 
@@ -75,8 +75,7 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(void, Py_DecRef, (object *))
 /* clang-format on */
 
-/* The functions, by their names. All are there once shard_python_find() has
- * returned true. */
+/* The functions, by their names. All are there once shard_python_find() has returned true. */
 extern struct shard_python {
 #define F(result, name, parameters) result(*name) parameters;
   SHARD_PYTHON(F)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * readers.c - what DLIO's readers remember of files (OpenFiles and ByteCounts
- * of sequences.py), for the questions that they ask of each sample.
+ * readers.c - what DLIO's readers remember of files (OpenFiles and ByteCounts of sequences.py), for
+ * the questions that they ask of each sample.
  *
  * A ByteCounts is asked for the path that its FileList has just made. What it knows is its
  * attribute _parts, a tuple that is never changed, only replaced; enum part says of what.
@@ -15,9 +15,7 @@ static object *parts_name;
 
 const struct attribute shard_reader_attributes[] = {{&parts_name, "_parts"}, {NULL, NULL}};
 
-/* ---- OpenFiles
- * ------------------------------------------------------------------------------
- */
+/* ---- OpenFiles ------------------------------------------------------------------------------- */
 
 /* __setitem__(path, file): a dict's, but None removes. */
 static object *set_open(object *self, object *arguments) {
@@ -36,9 +34,7 @@ static object *set_open(object *self, object *arguments) {
 struct method shard_open_files_methods[] = {{"__setitem__", set_open, METH_VARARGS, NULL},
                                             {NULL, NULL, 0, NULL}};
 
-/* ---- ByteCounts
- * -----------------------------------------------------------------------------
- */
+/* ---- ByteCounts ------------------------------------------------------------------------------ */
 
 /* In _parts, which ByteCounts makes. */
 enum part {

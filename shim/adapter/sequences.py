@@ -237,14 +237,15 @@ class Indices(ListLike):
 
     def __init__(self, start, stop, permutation=None):
         self._range = range(start, stop)
+        self._length = len(self._range)
         self._permutation = permutation
 
     def shuffle(self, random):
-        self._permutation = Permutation.shuffled(len(self._range), self._permutation, random)
+        self._permutation = Permutation.shuffled(self._length, self._permutation, random)
         vars(self).pop("_recipe", None)
 
     def __len__(self):
-        return len(self._range)
+        return self._length
 
     def __getitem__(self, i):
         if isinstance(i, slice):
@@ -252,7 +253,7 @@ class Indices(ListLike):
             return Indices(part.start, part.stop) if getattr(part, "step", 0) == 1 else list(part)
         if self._recipe is None:
             self._write()
-        i = _place(i, len(self._range))
+        i = _place(i, self._length)
         return self._range[i if self._permutation is None else int(self._permutation.indices[i])]
 
     _element = __getitem__  # as FileList's
@@ -267,7 +268,7 @@ class Indices(ListLike):
     def _write(self):
         """Write down all that it takes to make a number, as elements.c reads it."""
         permutation, self._recipe = self._permutation, ()
-        start, length = self._range.start, len(self._range)
+        start, length = self._range.start, self._length
         order = (0, 0, start, 1, 0, 0, 0)
         if permutation is not None:
             order = permutation.order(start, 1, length)
