@@ -169,18 +169,18 @@ const struct attribute shard_element_attributes[] = {
     {&named.i, "_i"},           {&named.step, "_step"},     {NULL, NULL},
 };
 
-/* The path that was made last, by which recipe, and its position; references that are held. */
+/* The path that was made last, for which element of which recipe, and its position; references that
+ * are held. Readers ask for it again at once, and their dicts know its hash. */
 static struct {
   object *bytes, *path;
-  uint64_t at;
+  uint64_t i, at;
 } made_last;
 
-static void remember(object *bytes, object *path, uint64_t at) {
+static void remember(object *bytes, object *path, uint64_t i, uint64_t at) {
   object *old[] = {made_last.bytes, made_last.path};
-  py.Py_IncRef(bytes);
-  py.Py_IncRef(path);
-  made_last.bytes = bytes;
-  made_last.path = path;
+  made_last.bytes = shard_python_share(bytes);
+  made_last.path = shard_python_share(path);
+  made_last.i = i;
   made_last.at = at;
   shard_python_end(old[0]);
   shard_python_end(old[1]);
@@ -197,9 +197,12 @@ typedef object *make_element(const struct recipe *r, object *bytes, uint64_t i);
 
 static object *make_path(const struct recipe *r, object *bytes, uint64_t i) {
   uint64_t at;
+  if (bytes == made_last.bytes && i == made_last.i && r->order != EPOCH) {
+    return shard_python_share(made_last.path);
+  }
   object *made = make(r, i, &at);
   if (made) {
-    remember(bytes, made, at);
+    remember(bytes, made, i, at);
   }
   return made;
 }
