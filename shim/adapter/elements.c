@@ -162,11 +162,14 @@ static object *make(const struct recipe *r, uint64_t i, uint64_t *at) {
   return made ? py.PyUnicode_DecodeFSDefaultAndSize(path, t.at - path) : NULL;
 }
 
-static struct { object *recipe, *length, *values, *i, *step; } named;
+static struct { object *recipe, *length, *values, *at; } named;
 
 const struct attribute shard_element_attributes[] = {
-    {&named.recipe, "_recipe"}, {&named.length, "_length"}, {&named.values, "_values"},
-    {&named.i, "_i"},           {&named.step, "_step"},     {NULL, NULL},
+    {&named.recipe, "_recipe"},
+    {&named.length, "_length"},
+    {&named.values, "_values"},
+    {&named.at, "_at"},
+    {NULL, NULL},
 };
 
 /* The path that was made last, for which element of which recipe, and its position; references that
@@ -290,32 +293,32 @@ struct method shard_indices_methods[] = {{"__getitem__", get_number, METH_O, NUL
 
 /* ---- iterating ---------------------------------------------------------------------------- */
 
-/* Take self._i, a new reference, and set it to that of the element after it; no other thread can be
- * in between. NULL: with an exception. */
-static object *take_number(object *self) {
-  object *number = py.PyObject_GetAttr(self, named.i), *by = py.PyObject_GetAttr(self, named.step);
-  object *next = number && by
-                     ? py.PyLong_FromSsize_t(py.PyLong_AsSsize_t(number) + py.PyLong_AsSsize_t(by))
-                     : NULL;
-  bool taken = next && py.PyObject_SetAttr(self, named.i, next) == 0;
-  shard_python_end(by);
-  shard_python_end(next);
-  if (!taken) {
-    shard_python_end(number);
-    number = NULL;
+/* Element i of a list: by the functions above, if it is one of theirs. */
+static object *get_ith(object *list, ssize_t i) {
+  object *number = py.PyLong_FromSsize_t(i), *type = py.PyObject_Type(list), *made = NULL;
+  if (number && type == shard_quick_file_list) {
+    made = get_path(list, number);
+  } else if (number && type == shard_quick_indices) {
+    made = get_number(list, number);
+  } else if (number) {
+    made = py.PyObject_GetItem(list, number);
   }
-  return number;
+  shard_python_end(type);
+  shard_python_end(number);
+  return made;
 }
 
 /* Following.__next__() */
 static object *get_next(object *self, object *unused) {
   (void)unused;
   object *list = py.PyObject_GetAttr(self, named.values), *made = NULL;
+  object *memory = list ? py.PyObject_GetAttr(self, named.at) : NULL;
   bool ended = list == py.None;
-  object *number = list && !ended ? take_number(self) : NULL;
-  if (number) {
-    ended = py.PyLong_AsSsize_t(number) < 0;
-    made = ended ? NULL : py.PyObject_GetItem(list, number);
+  if (memory && !ended) {
+    int64_t *at = (void *)py.PyByteArray_AsString(memory), i = at[0];
+    at[0] += at[1]; /* no other thread can be in between */
+    ended = i < 0;
+    made = ended ? NULL : get_ith(list, i);
     ended = ended || (!made && py.PyErr_ExceptionMatches(*py.IndexError));
   }
   if (ended) {
@@ -325,7 +328,7 @@ static object *get_next(object *self, object *unused) {
     }
   }
   shard_python_end(list);
-  shard_python_end(number);
+  shard_python_end(memory);
   return made;
 }
 

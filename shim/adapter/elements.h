@@ -15,6 +15,10 @@ struct attribute {
   const char *text;
 };
 
+/* The classes of these names that have their methods of C; NULL: none has. No references are held.
+ */
+extern object *shard_quick_file_list, *shard_quick_indices;
+
 /* Each list ends with an element of NULLs. */
 extern struct method shard_file_list_methods[], shard_indices_methods[], shard_following_methods[];
 extern struct method shard_open_files_methods[], shard_byte_counts_methods[];

@@ -12,6 +12,7 @@ import collections.abc
 import json
 import opcode
 import os
+import struct
 import sys
 import types
 
@@ -53,11 +54,11 @@ class Following:
     """An iterator over a list that is lazy, or becomes one that is not: as a list's, it shows what is
     changed meanwhile, and may be shared by threads, copied and pickled."""
 
-    __slots__ = "_values", "_i", "_step"
+    __slots__ = "_values", "_at"
 
     def __init__(self, values, i, step):
         self._values = values  # None: it has ended
-        self._i, self._step = i, step  # of the next element
+        self._at = bytearray(struct.pack("2q", i, step))  # the next element's number, and what is added to it
 
     def __iter__(self):
         return self
@@ -67,8 +68,8 @@ class Following:
         if values is None:
             raise StopIteration
         with _lock:  # threads that share it get one element each
-            i = self._i
-            self._i = i + self._step
+            i, step = struct.unpack("2q", self._at)
+            struct.pack_into("q", self._at, 0, i + step)
         try:
             if i < 0:
                 raise IndexError(i)
@@ -78,14 +79,14 @@ class Following:
             raise StopIteration from None
 
     def __length_hint__(self):
-        values = self._values
-        return 0 if values is None else max(len(values) - self._i if self._step > 0 else self._i + 1, 0)
+        values, (i, step) = self._values, struct.unpack("2q", self._at)
+        return 0 if values is None else max(len(values) - i if step > 0 else i + 1, 0)
 
     def __reduce__(self):
-        values, i = self._values, self._i
+        values, (i, step) = self._values, struct.unpack("2q", self._at)
         if values is None:
             return iter, ([],)
-        return iter, (values[i:] if self._step > 0 else values[i::-1] if i >= 0 else [],)
+        return iter, (values[i:] if step > 0 else values[i::-1] if i >= 0 else [],)
 
     def __copy__(self):
         made, values = self.__reduce__()

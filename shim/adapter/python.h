@@ -30,6 +30,7 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(ssize_t, PyTuple_Size, (object *))                                       \
   F(const char *, PyBytes_AsString, (object *))                              \
   F(ssize_t, PyBytes_Size, (object *))                                       \
+  F(char *, PyByteArray_AsString, (object *))                                \
   F(object *, PyBool_FromLong, (long))                                       \
   F(const char *, PyUnicode_AsUTF8AndSize, (object *, ssize_t *))            \
   F(object *, PyLong_FromVoidPtr, (void *))                                  \

@@ -5,17 +5,20 @@
 #include "adapter/elements.h"
 #include "libshard.h"
 
-static struct kind {
+object *shard_quick_file_list, *shard_quick_indices;
+static object *following, *open_files, *byte_counts;
+
+static const struct kind {
   const char *name;
+  object **class;
   struct method *methods;
   const struct attribute *attributes;
-  bool taken;
 } kinds[] = {
-    {"FileList", shard_file_list_methods, shard_element_attributes, false},
-    {"Indices", shard_indices_methods, shard_element_attributes, false},
-    {"Following", shard_following_methods, shard_element_attributes, false},
-    {"OpenFiles", shard_open_files_methods, shard_reader_attributes, false},
-    {"ByteCounts", shard_byte_counts_methods, shard_reader_attributes, false},
+    {"FileList", &shard_quick_file_list, shard_file_list_methods, shard_element_attributes},
+    {"Indices", &shard_quick_indices, shard_indices_methods, shard_element_attributes},
+    {"Following", &following, shard_following_methods, shard_element_attributes},
+    {"OpenFiles", &open_files, shard_open_files_methods, shard_reader_attributes},
+    {"ByteCounts", &byte_counts, shard_byte_counts_methods, shard_reader_attributes},
 };
 
 static bool intern(const struct attribute *attributes) {
@@ -35,15 +38,15 @@ static bool give(object *type, struct method *method) {
 }
 
 int shard_adapter_quicken(void *type, const char *name) {
-  struct kind *kind = kinds, *end = kinds + sizeof(kinds) / sizeof(kinds[0]);
+  const struct kind *kind = kinds, *end = kinds + sizeof(kinds) / sizeof(kinds[0]);
   while (kind < end && strcmp(kind->name, name) != 0) {
     kind++;
   }
-  if (kind == end || kind->taken || !shard_python_find()) {
+  if (kind == end || *kind->class || !shard_python_find()) {
     return 0; /* another interpreter of this process has it: what is static is
                  not for two */
   }
-  kind->taken = true;
+  *kind->class = type;
   bool given = intern(kind->attributes);
   for (struct method *m = kind->methods; given && m->name; m++) {
     given = give(type, m);
