@@ -15,7 +15,9 @@ Q := $(if $(V),,@)
 CPPFLAGS += -D_GNU_SOURCE -DSHARD_VERSION='"$(VERSION)"' -Iinclude -Ishim
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
         -Wno-format-truncation $(if $(WERROR),-Werror)
-# Against faults of memory; shim/README.md says what is left off. Sanitizers watch in their own way.
+# Against faults of memory (tests/behaviour/hardened.sh). Left off: -z now of libshard.so, which costs each process; its mark
+# of shadow stacks where libc's crti.o has none, as on Debian; _FORTIFY_SOURCE without optimization, and under sanitizers,
+# which watch in their own way.
 MACHINE := $(shell $(CC) -dumpmachine)
 HARDEN := -fstack-protector-strong -fstack-clash-protection $(if $(filter x86_64-%,$(MACHINE)),-fcf-protection) \
           $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)

@@ -32,6 +32,10 @@ from tests.harness import paths  # pylint: disable=wrong-import-position
 INTERNAL_VARIABLES = {
     "LIBSHARD_STATS": "how processes of a rank find their common log; made and read by libshard.so",
     "LIBSHARD_RUN": "how they find the page that they share; made by the adapter",
+    "LIBSHARD_OBJECTS": "which buckets of a DLIO the processes of a rank count objects of; the adapter's",
+    "LIBSHARD_S3_ENDPOINT": "where a parent has listed a bucket; the adapter's",
+    "LIBSHARD_NO_SIGN_REQUEST": "the adapter tells shardctl that the client signs nothing",
+    "LIBSHARD_NO_VERIFY_SSL": "the adapter tells shardctl that the client verifies no certificate",
 }
 INTERNAL_OPTIONS = {
     ("doctor", "--trial"): "how doctor starts itself",

@@ -1,4 +1,4 @@
-"""Training over tar shards with webdataset and DDP. libshard-pytorch(7) shows it from here on."""
+"""Training over tar shards with webdataset and DDP. libshard-pytorch(7) shows some lines of main()."""
 import glob
 import json
 import sys

@@ -13,7 +13,7 @@ strategy needs one: it may take a while (run it in a thread where there is an ev
 
 A dataset s3://bucket/prefix is all keys below "prefix/". A key belongs to the innermost dataset
 that it lies in. Keys outside of all, keys that SHARD_INCLUDE leaves out, and a key that is equal to
-the request's prefix are shown to every rank.
+the request's prefix (so clients ask whether it is there) are shown to every rank.
 
 A key that ends with a slash (a folder's marker) is in no listing: with a strategy that needs one it
 goes to the rank of the next key (the last one, if there is none); by hash it is a key like others.
