@@ -27,13 +27,11 @@ def numbers(rows, pattern):
 
 def memory(rows):
     """(title, unit, whether the axes are logarithmic, what the lower one counts, {(label, colour): points})."""
-    series = {}
-    for label, name in ((FORK, "dlio-sizes: most memory"), ("the fork before, listing", "dlio-c: memory"),
-                        ("PyPI's DLIO", "memory")):
-        found = numbers(rows, name + r" on the node, ([\d,]+) files")
-        series[label, "unmodified"] = [(n, row["peer_value"]) for n, row in found]
-        series[label, "libshard"] = [(n, row["value"]) for n, row in found]
-    return "Most memory on the node", "GB", False, FILES, {line: points for line, points in series.items() if points}
+    names = {FORK: "dlio-sizes: most memory", "the fork before, listing": "dlio-c: memory", "PyPI's DLIO": "memory"}
+    found = {label: numbers(rows, name + r" on the node, ([\d,]+) files") for label, name in names.items()}
+    series = {(label, "unmodified"): [(n, row["peer_value"]) for n, row in line] for label, line in found.items() if line}
+    series[FORK, "libshard"] = [(n, row["value"]) for n, row in found[FORK]]
+    return "Most memory on the node", "GB", False, FILES, series
 
 
 def speed(rows):
