@@ -109,6 +109,7 @@ def all_steps():
         Step("dlio/matrix-1", python("dlio.matrix", "--active", "--ranks", "1"), less=("--quick",)),
         Step("s3/buckets", python("buckets")),
         Step("s3/pages", python("buckets.core")),
+        Step("s3/bodies", python("buckets.bodies")),
         Step("s3/faultmatrix", python("behaviour.faultmatrix", "--s3"), cores=0.5),
         Step("sanitizers/thread", ["make", "tsan"]),
         Step("sanitizers/address", ["make", "asan"]),

@@ -26,9 +26,10 @@ struct shard_table {
   uint64_t names_size, runs_size, attributes_size;
   uint64_t count, blocks, extent_count;
   uint32_t longest, order, seed;
-  bool others;  /* which of the two */
-  bool made;    /* SHARD_ATTRIBUTES_MADE */
-  bool guarded; /* the map may be cut: what is read is copied first */
+  bool others;   /* which of the two */
+  bool made;     /* SHARD_ATTRIBUTES_MADE */
+  bool guarded;  /* the map may be cut: what is read is copied first */
+  uint8_t *copy; /* of the extents, where `extents` leads to then; malloc'd, or NULL */
 };
 
 /*

@@ -21,10 +21,13 @@ static uint8_t *block_room(const struct shard_position *p) {
   return p->table->guarded ? (uint8_t *)p->name + p->table->longest + 2 : NULL;
 }
 
+/* Whether extents are in a map that may be cut. */
+static bool extents_guarded(const struct shard_table *t) { return t->guarded && !t->copy; }
+
 /* The first position of extent k; NULL: it cannot be read. */
 static const uint64_t *extent_first(const struct shard_table *t, uint64_t k, uint64_t *first) {
-  const uint8_t *p = shard_listing_get(t->guarded, t->extents + k * sizeof(struct shard_extent),
-                                       sizeof(*first), first);
+  const uint8_t *p = shard_listing_get(
+      extents_guarded(t), t->extents + k * sizeof(struct shard_extent), sizeof(*first), first);
   return p ? memcpy(first, p, sizeof(*first)) : NULL;
 }
 
@@ -33,11 +36,11 @@ static int read_extent(const struct shard_position *p, uint64_t k, struct shard_
                        const uint8_t **record) {
   const struct shard_table *t = p->table;
   const uint8_t *at =
-      shard_listing_get(t->guarded, t->extents + k * sizeof(*out), sizeof(*out), out);
+      shard_listing_get(extents_guarded(t), t->extents + k * sizeof(*out), sizeof(*out), out);
   if (!at) {
     return -EBADMSG;
   }
-  if (!t->guarded) {
+  if (!extents_guarded(t)) {
     memcpy(out, at, sizeof(*out));
   }
   *record = NULL;
@@ -48,9 +51,9 @@ static int read_extent(const struct shard_position *p, uint64_t k, struct shard_
         out->where > t->runs_size - out->size) {
       return -EBADMSG;
     }
-    *record =
-        shard_listing_get(t->guarded, t->extents + t->extent_count * sizeof(*out) + out->where,
-                          out->size, block_room(p));
+    *record = shard_listing_get(extents_guarded(t),
+                                t->extents + t->extent_count * sizeof(*out) + out->where, out->size,
+                                block_room(p));
     if (!*record) {
       return -EBADMSG;
     }

@@ -6,8 +6,8 @@
  * Nothing is trusted unchecked, checksums included: anybody can compute them. Opening checks the
  * header's checksum, the bounds of the sections, and the dirs. Decoding checks the checksum of each
  * block and extent, each time anew: that takes 40 ns for 300 bytes, and a process need not remember
- * what it has checked. Opening does not read the tables, which grow with the listing: a wrong entry
- * leads to a checksum that does not fit.
+ * what it has checked. Opening does not read the tables, which grow with the listing (a few extents
+ * aside): a wrong entry leads to a checksum that does not fit.
  */
 #include "listing/listing.h"
 
@@ -24,6 +24,7 @@
 #include "listing/codec.h"
 
 #define COPY_MOST (256u << 10) /* a file that may be cut is copied up to this size */
+#define EXTENTS_MOST 65536     /* else its extents are, up to this size */
 #define PIECE 65536            /* bytes that are copied at a time */
 #define TEXT_PIECE 256 /* the same of a text: on the stack, of which a host's thread has 16 KiB */
 
@@ -44,6 +45,17 @@ static bool is_array(const struct shard_section *s, uint64_t n, size_t element) 
 
 static bool index_fits(const struct shard_section *index, uint64_t blocks) {
   return blocks < UINT64_MAX && is_array(index, blocks + 1, SHARD_INDEX_ENTRY);
+}
+
+/* Copy the extents of a table that is guarded: each name would have two or more copied by the
+ * kernel. */
+static void copy_extents(struct shard_table *t, size_t size) {
+  uint8_t *copy = size <= EXTENTS_MOST ? malloc(size) : NULL;
+  if (copy && shard_peek(copy, t->extents, size)) {
+    t->extents = t->copy = copy;
+  } else {
+    free(copy);
+  }
 }
 
 /* Fill a table from its header. */
@@ -77,6 +89,9 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
                             .order = header->order,
                             .others = others,
                             .guarded = l->guarded};
+  if (l->guarded) {
+    copy_extents(t, h->extent.size);
+  }
   if (others && header->order == SHARD_ORDER_DIRECTORY) {
     t->order = SHARD_ORDER_PATH;
   }
@@ -260,6 +275,8 @@ void shard_listing_close(struct shard_listing *listing) {
     } else if (listing->map) {
       munmap((void *)listing->map, listing->map_size);
     }
+    free(listing->names.copy);
+    free(listing->others.copy);
     free(listing->source);
     free(listing->options);
     free(listing->file);

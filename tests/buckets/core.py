@@ -217,7 +217,7 @@ class Cases:
             def __init__(self, name):
                 self.name = name
 
-            async def send(self, request):
+            async def send(self, request, _own=None):
                 """The server's answer."""
                 return server.page(self.name, request)
 

@@ -4,6 +4,7 @@
     share        which keys are this rank's; every seam asks here
     keys         what the clients have in common
     pages        pages of S3's listings that a client cannot tell from the server's
+    bodies       what botocore need not parse of them
     botocore     boto3, aiobotocore, s3fs and all else that is built on botocore
     s3fs         its cache of listings
     patterns     paths of s3fs's and gcsfs's that are patterns, and objects' names

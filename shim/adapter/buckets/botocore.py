@@ -6,12 +6,13 @@ are wrapped where botocore lets one change a client's class: in the event creati
 to which each new session gets a handler (botocore.register_initializer; before 1.27, where there is
 none, BUILTIN_HANDLERS).
 """
+import contextvars
 import functools
 import inspect
 import os
 import sys
 
-from . import keys, pages, share
+from . import bodies, keys, pages, share
 
 EVENT = "creating-client-class.s3"
 
@@ -22,9 +23,15 @@ EVENT = "creating-client-class.s3"
 def patch(module):
     """Patch botocore."""
     if hasattr(module, "register_initializer"):
-        module.register_initializer(lambda session: session.register(
-            EVENT, lambda class_attributes, **_: _wrap(
-                class_attributes, lambda: getattr(session, "user_agent_name", "") == "aws-cli")))
+        module.register_initializer(_enter)
+
+
+def _enter(session):
+    session.register(EVENT, lambda class_attributes, **_: _wrap(
+        class_attributes, lambda: getattr(session, "user_agent_name", "") == "aws-cli"))
+    for operation in ("ListObjectsV2", "ListObjects"):
+        # The star: so it is called before botocore's own of before-parse.s3.*, which parses the body, too.
+        session.register("before-parse.*." + operation, _before_parse)
 
 
 def patch_handlers(module):
@@ -47,20 +54,22 @@ def _wrap(attributes, is_cli):
 
 
 def _listing(name, method, is_cli):
+    whole = keys.within(method, lambda: share.held(_cut, None))
+
     @functools.wraps(method)
     def listing(self, *args, **kwargs):
         bucket = kwargs.get("Bucket")
         if args or not isinstance(bucket, str):
-            return method(self, *args, **kwargs)
+            return whole(self, *args, **kwargs)
         of = BOTO.find(self, bucket)
         if of is None:
-            return method(self, **kwargs)
+            return whole(self, **kwargs)
         if is_cli():
             # It would delete at the target, or overwrite, what the others' shares are.
             share.warn_once("the aws command lists s3://%s as a whole: SHARD_DATASET is not applied "
                             "to it, for 'sync --delete' from a share would delete the others' objects"
                             % bucket)
-            return method(self, **kwargs)
+            return whole(self, **kwargs)
         is_async = (inspect.iscoroutinefunction(method)
                     or inspect.iscoroutinefunction(getattr(self, "_make_api_call", None))
                     or any("aiobotocore" in cls.__module__.split(".") for cls in type(self).__mro__))
@@ -69,6 +78,16 @@ def _listing(name, method, is_cli):
             return page if is_async else keys.finish(page)
 
     return listing
+
+
+_cut = contextvars.ContextVar("libshard_cut", default=None)  # the bodies.Cut of the request that is sent
+
+
+def _before_parse(response_dict, **_):
+    """What a botocore calls, but an old one, when an answer to a listing has come."""
+    cut = _cut.get()
+    if cut is not None and response_dict["status_code"] == 200 and isinstance(response_dict["body"], bytes):
+        response_dict["body"] = cut.body(response_dict["body"])
 
 
 CODE = "LibshardError"
@@ -99,8 +118,14 @@ class _Calls:
     def __init__(self, client, method, is_async):
         self._client, self._method, self._is_async = client, method, is_async
 
-    async def send(self, request):
-        return await keys.awaited(self._method(self._client, **request))
+    async def send(self, request, own=None):
+        is_interval = own is not None and (own.after is not None or own.last is not None)  # most is the rank's
+        cut = bodies.Cut(own) if own and not is_interval and "EncodingType" not in request else None
+        with share.held(_cut, cut):
+            response = await keys.awaited(self._method(self._client, **request))
+        if cut and not cut.is_as_read(response):
+            return await self.send(request)
+        return response
 
     async def begin(self, function):
         """In a thread where there is an event loop."""

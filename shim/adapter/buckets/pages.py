@@ -180,7 +180,8 @@ async def page(name, request, share, client, ahead):
     """The page that a call of the operation `name` gets. ahead: the client's Ahead. client has four
     methods; the first three can be awaited:
 
-        send(request)       the server's response to a request
+        send(request, own)  the server's response to a request; without an own that it is divided by, all
+                            of it
         begin(function)     what a function returns that may block
         account()           for share.begin()
         is_refused(error)   whether what send() has raised says that the server will not list
@@ -203,7 +204,7 @@ async def page(name, request, share, client, ahead):
             if client.is_refused(answer):
                 raise
         raise error
-    return await _divided(listing, own, client.send, ahead)
+    return await _divided(listing, own, lambda request: client.send(request, own), ahead)
 
 
 class Ahead:

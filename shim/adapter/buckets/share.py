@@ -362,12 +362,12 @@ class Pass:
             self.empty, last = True, after
         self.after, self.last = after, last
 
-    def owned(self, keys):
-        """A flag (0 or 1) for each key of a page, as bytes."""
+    def owned(self, keys, shown=True):
+        """A flag (0 or 1) for each key of a page, as bytes. shown: the client is given those of 1."""
         if not keys:
             return b""
         if self._inside:
-            flags = self._flags(self._parts[0], keys)
+            flags = self._flags(self._parts[0], keys, shown)
         else:
             flags = bytearray(b"\1") * len(keys)
             innermost = sorted(self._parts, key=lambda one: -len(one.root))
@@ -376,7 +376,7 @@ class Pass:
             for part in innermost:
                 places = [i for i, one in enumerate(of) if one is part]
                 if places:
-                    for i, flag in zip(places, self._flags(part, [keys[i] for i in places])):
+                    for i, flag in zip(places, self._flags(part, [keys[i] for i in places], shown)):
                         flags[i] = flag
         if keys[0] == self.prefix or self.prefix in keys:
             flags = bytearray(flags)
@@ -399,13 +399,13 @@ class Pass:
         """Whether none of the rank's keys follows one that follows this."""
         return self.last is not None and key > self.last
 
-    def _flags(self, part, keys):
+    def _flags(self, part, keys, shown):
         try:
             flags = native().owned(self._handle(part), self.epoch, keys, len(part.root.encode()),
-                                   self._strays, part.stats)
+                                   self._strays, part.stats if shown else -1)
         except OSError as error:
             raise ShareError("%s: %s" % (part.url, error.strerror), error.errno) from None
-        part.shown = part.shown or any(flags)
+        part.shown = part.shown or (shown and any(flags))
         return flags
 
     def end(self):
