@@ -46,7 +46,7 @@ def adapted(chunks=True):
         reshard.patch(module, module.ConfigArguments)
         folder.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), None)
         own = [module.Benchmark.initialize, helpers.own_numbers]
-        benchmark.patch_initialize(module.Benchmark, lambda: own, lambda: None, tokens.length)
+        benchmark.patch_initialize(module.Benchmark, lambda: own, lambda *_: None, tokens.length)
         yield
 
 
