@@ -98,10 +98,10 @@ def lent(module, **names):
     instead of their own."""
     scope = module if isinstance(module, dict) else vars(module)
     own = {name: scope[name] for name in names if name in scope}
-    scope.update(names)
     try:
+        scope.update(names)
         yield
     finally:
-        for name in names:
+        scope.update(own)  # at no time is a name missing: other threads may run the functions, too
+        for name in names.keys() - own.keys():
             del scope[name]
-        scope.update(own)

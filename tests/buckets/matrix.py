@@ -137,6 +137,17 @@ def empty(buckets):
         said = sum(err.count("more ranks than keys") for _, err in ranks)
         buckets.check(f"more ranks than keys: said, {named(how)}", 1 <= said <= 8 and all(
             err.count("more ranks than keys") <= 1 for _, err in ranks), [err[-300:] for _, err in ranks])
+    # The key that is the prefix itself is everybody's: of those, too, that have no other one.
+    buckets.client.create_bucket(Bucket="named")
+    for key in ("d", "d/", "d/1", "d/2"):
+        buckets.client.put_object(Bucket="named", Key=key, Body=b"x")
+    for dataset, prefix in ("d/", "d/"), ("", "d/"), ("", "d"):
+        named_so = {"bucket": "named", "prefix": prefix}
+        asked = [["paginator", {"bucket": "named", "Prefix": prefix}], ["minio", {**named_so, "recursive": True}],
+                 ["connector_iterable", named_so], ["s3dlio", named_so]]
+        buckets.compare(f"an empty share of s3://named/{dataset}, by its own name {prefix}", asked, buckets.bare(asked),
+                        buckets.ranks(6, "s3://named/" + dataset, asked, SHARD_STRATEGY="range"),
+                        buckets.owners("s3://named/" + dataset, 6, SHARD_STRATEGY="range"), dataset)
     behind = [["one_request", {"bucket": "few", "Prefix": "d/", "StartAfter": "d/9"}]]
     ((answers, err),) = buckets.ranks(2, "s3://few/d", behind, some=[0], SHARD_STRATEGY="hash")
     buckets.check("a listing from behind the last key says nothing", answers == buckets.bare(behind) and not err, (answers, err))

@@ -48,7 +48,10 @@ def _first(found, request):
     start, prefix = request.get("startOffset") or "", request.get("prefix") or ""
     if found.after is None or found.after < start or request.get("pageToken"):
         return None, False
-    return found.after, bool(prefix) and start <= prefix <= found.after
+    named = bool(prefix) and start <= prefix <= found.after
+    if named and (request.get("versions") or request.get("softDeleted")):
+        return None, False  # it may have several generations
+    return found.after, named
 
 
 async def answer(found, params, fetch):

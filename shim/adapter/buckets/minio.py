@@ -65,11 +65,12 @@ def _divide(found, items, most, versions):
     items = iter(items)
     while True:
         page = list(itertools.islice(items, most))
-        if not page or found.empty:
+        if not page:
             return found.end()
         yield from found.kept(page, _key)
-        # (Of versions a page yields those that mark a deletion last.)
-        if not versions and found.is_past(page[-1].object_name):
+        # Of an empty share the first page may have the prefix's own key. (Of versions a page yields those
+        # that mark a deletion last.)
+        if not versions and (found.empty or found.is_past(page[-1].object_name)):
             return found.end()
 
 

@@ -85,7 +85,7 @@ class Stream:
 
     def __init__(self, stream, found, shown=False):
         self._stream, self._found = stream, found
-        self._ended = found.empty  # before the server's last page
+        self._ended = False  # before the server's last page
         self._shown = shown  # whether a page has been given
 
     @property
@@ -104,7 +104,8 @@ class Stream:
                     break
                 objects, prefixes = page.object_info, page.common_prefixes
                 mine = self._found.kept(objects, lambda one: one.key)
-                self._ended = bool(objects) and self._found.is_past(objects[-1].key)
+                # Of an empty share the first page may have the prefix's own key.
+                self._ended = self._found.empty or bool(objects) and self._found.is_past(objects[-1].key)
                 if len(mine) < len(objects):
                     page = Page(mine, prefixes)
                 if mine or prefixes:

@@ -85,7 +85,7 @@ class Run:
             for name in getattr(one, "__dict__", ()):
                 if callable(getattr(type(one), name, None)) and callable(vars(one)[name]):
                     return "%s.%s is another one's for this object" % (type(one).__name__, name)
-        return self._changes()
+        return self._changes(args, storage, self.benchmark)
 
 
 def not_as_read(tree, file, function):
@@ -158,7 +158,7 @@ def patch_initialize(cls, functions, changes, length):
     """Put initialize() of a class into a Run.
 
     functions  returns DLIO's own, behind all decorators, and its helpers
-    changes    tells what is not as it was recognised, in words, or None
+    changes    tells what is not as it was recognised, of some objects' methods too, in words, or None
     length     len() while it runs
     """
     global _changes
@@ -235,11 +235,20 @@ def _replaced(tree, running):
     return None
 
 
-def changes_in(tree, family, main, proven=False):
+def _overridden(one, methods):
+    """The first of some methods, {(class, name)}, that an object has from a class made of that one; None."""
+    for cls, name in methods:
+        owner = next((kind for kind in type(one).__mro__ if name in vars(kind)), cls)
+        if isinstance(one, cls) and (owner, name) not in methods:
+            return "%s.%s" % (owner.__qualname__, name)
+    return None
+
+
+def changes_in(tree, family, main, *objects, proven=False):
     """The first function, of those that are loaded, that is not the one that was recognised, in
-    words; None. main: the module of DLIOBenchmark; proven: the tree is known by a proof, so that what
-    its functions call is no known version's."""
-    running = []
+    words; None. main: the module of DLIOBenchmark; objects: whose methods must be those; proven: the
+    tree is known by a proof, so that what its functions call is no known version's."""
+    running, methods = [], set()
     for file, functions in [one for known in (family.known, *_relied) for one in known.items()]:
         module = _module(file, main)
         if module is None:
@@ -250,6 +259,12 @@ def changes_in(tree, family, main, proven=False):
             if found is None or is_displaced(vars(module)[cls] if cls else module, name):
                 return not_as_read(tree, file, function)
             running.append(found)
+            if cls and file in family.known:  # DLIO's own storage classes are made of one another
+                methods.add((vars(module)[cls], name))
+    for one in objects:
+        name = _overridden(one, methods)
+        if name is not None:
+            return "%s takes the place of a function that was recognised" % name
     name = stranger(running) or (_replaced(tree, running) if proven else None)
     return name and "%s, which DLIO lists with, is not Python's or numpy's own" % name
 
@@ -277,7 +292,8 @@ def patch_config(family, proof, length, module, tree):
             elif getattr(vars(cls)["initialize"], "__module__", "") != __name__:
                 patch_initialize(
                     cls, lambda main=main, own=function: [own, *_helpers(tree, listing, main)],
-                    lambda main=main: changes_in(tree, family, main, proof is not None), length)
+                    lambda *objects, main=main: changes_in(tree, family, main, *objects,
+                                                           proven=proof is not None), length)
         if not found and sys._getframe(1).f_code.co_name == "__init__":  # a benchmark's; others list nothing
             say(LISTED, "its DLIOBenchmark is neither __main__'s nor dlio_benchmark.main's (python -m cProfile "
                 "-m ... hides it): start it by dlio_benchmark, or python -m dlio_benchmark.main")

@@ -14,8 +14,8 @@ KNOWN = {
 
 
 def _list(values=()):
-    """list() for a module that only reads what it gets: a FileList is as good as its copy."""
-    return values if isinstance(values, FileList) else list(values)
+    """list() for a module whose known functions only read what they get: of a FileList a view is a copy."""
+    return values.view() if isinstance(values, FileList) else list(values)
 
 
 def _numbers(values=()):

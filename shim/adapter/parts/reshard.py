@@ -68,16 +68,25 @@ def agree():
     _agreed = True
 
 
+def _lazy(*lists):
+    """A number that tells which of a rank's lists are lazy, and may be; 0: none."""
+    if not served(*lists):
+        return 0
+    return sum(isinstance(files, FileList) << bit for bit, files in enumerate(lists))
+
+
 def patch(module, cls):
-    """Let _reshard_files() exchange positions where a list is lazy: on all ranks, or on none. A rank
-    may have a plug-in that has changed its list, or DLIO's functions, since."""
+    """Let _reshard_files() exchange positions where a list is lazy: the same lists on all ranks, or none.
+    A rank may have a plug-in that has changed one of them, or DLIO's functions, since."""
     original = cls._reshard_files
 
     @replaces(cls)
     def _reshard_files(self, epoch_number):
-        lazy = served(self.file_list_train, self.file_list_eval)
+        lazy = _lazy(self.file_list_train, self.file_list_eval)
         if _agreed and self.comm_size > 1:
-            lazy = bool(module.DLIOMPI.get_instance().allreduce_min(int(lazy)))
+            least = module.DLIOMPI.get_instance().allreduce_min
+            if least(lazy) != -least(-lazy):
+                lazy = 0
         if not lazy:
             return original(self, epoch_number)
         with lent(module, **_Exchange(self.comm_size).names(module)):

@@ -75,13 +75,12 @@ def helpers_of(tree, family, changed):
     return {"listing": reach.of(roots & {ROOT}), "others": reach.of(roots - {ROOT})}
 
 
-def proof_of(tree, family, changed, evidence):
+def proof_of(tree, family, changed):
     version, adapter = known.this_libshard()
     return {"family": family.name, "libshard": version, "adapter": adapter,
             "functions": known.functions_of(tree, family), "package": tree.digest(),
             "helpers": helpers_of(tree, family, changed),
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "evidence": evidence}
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
 def write(path, proofs):
@@ -117,6 +116,7 @@ class Prover:
         self.options, self.started = options, time.monotonic()
         self.deadline = self.started + LIMIT
         self.tree = self.scratch = None
+        self.proof = None  # of the tree as it was when the candidate's processes were to take it
         self.target = known.where()
 
     def say(self, text, lasting=False):
@@ -149,9 +149,9 @@ class Prover:
 
     def trust(self, family, changed):
         """Let the processes of the proof take the tree for one of the family: its helpers."""
-        proof = proof_of(self.tree, family, changed, {})
-        write(os.path.join(self.scratch, "known.json"), [proof])
-        return proof["helpers"]
+        self.proof = proof_of(self.tree, family, changed)
+        write(os.path.join(self.scratch, "known.json"), [self.proof])
+        return self.proof["helpers"]
 
     def functions(self, family, changed, helpers, only_look=False):
         """DLIO's functions and the adapter's side by side: (proven functions, number of cases, options
@@ -254,10 +254,12 @@ class Prover:
                 self.say("not of that family: %s" % error.args[0], True)
         else:
             raise fault
+        if self.tree.digest() != self.proof["package"]:
+            raise Fault("%s was changed meanwhile; run it again" % self.tree.folder)
         result = {"result": "proven", "family": candidate.name, "tree": self.tree.folder,
                   "evidence": evidence}
         if family is None:
-            proof = proof_of(self.tree, candidate, changed, evidence)
+            proof = {**self.proof, "evidence": evidence}
             proofs = [one for one in proofs_of(self.target)
                       if any(one.get(word) != proof[word] for word in (
                           "family", "libshard", "adapter", "functions", "package"))]

@@ -71,7 +71,7 @@ def adapted():
         agree.PATIENCE, agree._ranks = 1.0, None
         derived._patch_derive(ConfigArguments)
         folder.patch(types.SimpleNamespace(FileStorage=FileStorage), None)
-        benchmark.patch_initialize(Benchmark, lambda own=Benchmark.initialize: [own], lambda: None, tokens.length)
+        benchmark.patch_initialize(Benchmark, lambda own=Benchmark.initialize: [own], lambda *_: None, tokens.length)
         yield
 
 

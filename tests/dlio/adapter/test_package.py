@@ -108,6 +108,30 @@ class TestModules(unittest.TestCase):
         self.assertEqual((said, warned), ("[]\n", ""))
 
 
+class TestPatching(unittest.TestCase):
+    """How names are replaced."""
+
+    def test_lent(self):
+        """A name is there all the time, and what it was afterwards, also where the block fails."""
+        class Scope(dict):
+            """A module's, that tells which names were missing for a while."""
+
+            def __delitem__(self, name):
+                gone.append(name)
+                super().__delitem__(name)
+
+        for fails in False, True:
+            gone, scope = [], Scope(np=1)
+            try:
+                with _libshard.patching.lent(scope, np=2, more=3):
+                    self.assertEqual(scope, {"np": 2, "more": 3})
+                    if fails:
+                        raise KeyError
+            except KeyError:
+                self.assertTrue(fails)
+            self.assertEqual((scope, gone), ({"np": 1}, ["more"]))
+
+
 class TestUnpickling(unittest.TestCase):
     """A worker's first import may be any module of the package."""
 

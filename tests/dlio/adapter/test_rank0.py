@@ -46,7 +46,7 @@ def adapted(chunks=True):
         reshard.patch(module, module.ConfigArguments)
         folder.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), None)
         own = [module.Benchmark.initialize, helpers.own_numbers]
-        benchmark.patch_initialize(module.Benchmark, lambda: own, lambda: None, tokens.length)
+        benchmark.patch_initialize(module.Benchmark, lambda: own, lambda *_: None, tokens.length)
         yield
 
 
@@ -262,11 +262,13 @@ class TestSkipped(Case):
                          [(found, kinds) for found, kinds, _ in bare])
 
     def test_one_rank_changes_its_list(self):
-        """Then no rank exchanges positions."""
-        def sort(comm, args):
-            if comm.rank == 0:
-                args.file_list_train.sort(reverse=True)
-        self.compare(3, ("FileList", "list"), meddle=sort)
+        """Then no rank exchanges positions, though the rank's other list is as it was."""
+        for who in 0, 2:
+            def sort(comm, args, who=who):
+                if comm.rank == who:
+                    args.file_list_train.sort(reverse=True)
+            for given in {}, {"num_files_train": 300, "num_files_eval": 30}:
+                self.compare(3, ("FileList", "list"), meddle=sort, given=given)
 
     def test_odd_parts(self):
         """A prefix that is no part of a name."""

@@ -1,11 +1,13 @@
 """Which helpers a proof looks at, and what is not proven because nobody can look at it."""
 import os
+import re
+import shutil
 import sys
 import types
 import unittest
 import unittest.mock
 
-from _libshard import recognise
+from _libshard import dlio, recognise
 from _libshard.parts import benchmark
 
 from .plain import WORK, proofs
@@ -115,3 +117,39 @@ class TestReach(unittest.TestCase):
             self.assertIsNone(benchmark._replaced(one, running))
         finally:
             sys.modules.update({module.__name__: before} if before else {})
+
+
+class TestWritten(unittest.TestCase):
+    """What a proof is written of."""
+
+    def test_changed_meanwhile(self):
+        """The tree that was tried, and no other one."""
+        main, edit, tried = proofs("main"), [False], []
+        copy = os.path.join(WORK, "reach", "meanwhile")
+        shutil.copytree(dlio.tree.folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        with open(os.path.join(copy, "utils", "config.py"), "r+", encoding="utf-8", newline="") as stream:
+            text = re.sub(r"(def get_global_map_index.*\n)", r"\1        changed = True\n", stream.read())
+            stream.seek(0)
+            stream.write(text)
+
+        def one(self, family, changed):
+            self.trust(family, changed)
+            tried.append(self.tree.digest())
+            if edit[0]:
+                with open(os.path.join(copy, "utils", "own.py"), "w", encoding="utf-8"):
+                    pass
+            return {"lists": 1}
+
+        with unittest.mock.patch.object(main.Prover, "one", one), unittest.mock.patch.object(
+                dlio, "_locate", lambda: copy):
+            for edit[0] in True, False:
+                prover = main.Prover({"again": False})
+                prover.target, prover.scratch = os.path.join(WORK, "reach", "known.json"), WORK
+                if edit[0]:
+                    with self.assertRaisesRegex(main.Fault, "changed meanwhile"):
+                        prover.prove()
+                    self.assertFalse(os.path.exists(prover.target))
+                else:
+                    self.assertEqual(prover.prove()["result"], "proven")
+                    proof, = main.known.read(prover.target)
+                    self.assertEqual((proof["package"], proof["evidence"]), (tried[-1], {"lists": 1}))

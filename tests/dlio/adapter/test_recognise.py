@@ -265,7 +265,7 @@ class TestWhatRuns(unittest.TestCase):
                                                          file_storage.FileStorage))
         one = dlio_main.DLIOBenchmark.__new__(dlio_main.DLIOBenchmark)
         one.args, one.storage = args, storage
-        run = benchmark.Run(one, [recognise.unwrapped(dlio_main.DLIOBenchmark.initialize)], lambda: None)
+        run = benchmark.Run(one, [recognise.unwrapped(dlio_main.DLIOBenchmark.initialize)], lambda *_: None)
         self.assertIsNone(run.changed())
         for owner, attribute in ((args, "derive_configurations"), (storage, "walk_node"),
                                  (one, "initialize")):
@@ -280,6 +280,17 @@ class TestWhatRuns(unittest.TestCase):
         with replaced(config.ConfigArguments, "__getattr__", lambda *_: None, new=True):
             self.assertIn("computed", run.changed())
         self.assertIsNone(run.changed())
+
+    def test_classes_of_dlio(self):
+        """A class that DLIO's package has made of a known one, and that has its own version of a known
+        function."""
+        for kind, name in ((config.ConfigArguments, "derive_configurations"), (file_storage.FileStorage, "get_uri"),
+                           (dlio_main.DLIOBenchmark, "initialize")):
+            for more, said in ({name: lambda *_: None}, name), ({"another": lambda *_: None}, None):
+                made = type("Site", (kind,), {"__module__": "dlio_benchmark.utils.site", **more})
+                for one in made, type("Below", (made,), {}):
+                    told = benchmark.changes_in(dlio.tree, dlio.family, dlio_main, object(), one.__new__(one))
+                    self.assertEqual(told and told.split()[0], said and "Site." + said)
 
     def test_later(self):
         """What is replaced after initialize() has listed."""

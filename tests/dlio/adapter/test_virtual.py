@@ -117,10 +117,17 @@ class TestIterable(Case):
         return loader
 
     def test_list(self):
-        """list() of a FileList is as good as a copy; of all else it is Python's."""
+        """list() of a FileList is a copy in O(1); of all else it is Python's."""
         copy = self.module().list
         real, lazy = pair()
-        self.assertIs(copy(lazy), lazy)
+        for change in (lambda files: shuffle_both(list(real), files, 5), lambda files: files.pop(0),
+                       lambda files: files.sort(key=hash)):
+            other = copy(lazy)
+            self.assertEqual(exact(other), exact(real))
+            change(other)
+            self.assertNotEqual(exact(other), exact(real))
+        self.assertIs(type(lazy), sequences.FileList)
+        self.same(exact(lazy), exact(real))
         self.same(exact(copy(lazy)[1::3]), exact(real[1::3]))
         self.assertIsInstance(copy(lazy)[1::3], sequences.FileList)
         shuffle_both(real, lazy, 3)
