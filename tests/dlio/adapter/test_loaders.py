@@ -1,5 +1,14 @@
 """The sampler's indices and the readers' map of open files."""
+import importlib
+import os
+import pkgutil
+import sys
+import tempfile
+
+from _libshard.parts import loaders
+
 from .case import Case, at, cases, sequences, short
+from .plain import WORK
 
 
 class TestLoaders(Case):
@@ -23,6 +32,48 @@ class TestLoaders(Case):
                 self.assertNotIn(None, reader.open_file_map.values())
                 read += 1
         self.assertGreater(read, 30)
+
+    def test_readers_that_tell_closed_files(self):
+        """A reader for which a closed file is another thing than one it has not opened keeps a dict."""
+        from dlio_benchmark.reader import reader_handler
+
+        ways = {"a in self.open_file_map or self.open_file_map[a] is None": True,
+                "self.open_file_map.get(a) is None": True, "self.open_file_map.clear()": True,
+                "a not in self.open_file_map": False, "self.open_file_map.pop(a)": False,
+                "a not in self.open_file_map or b is None": False, "list(self.open_file_map)": False,
+                "len(self.open_file_map)": False, "self.open_file_map.setdefault(a, 1)": False}
+        folder = tempfile.mkdtemp(dir=WORK)
+        sys.path.insert(0, folder)
+        try:
+            for i, (way, forgets) in enumerate(ways.items()):
+                name = "own_reader_%d" % i
+                with open(os.path.join(folder, name + ".py"), "w", encoding="utf-8") as file:
+                    file.write("from dlio_benchmark.reader.reader_handler import FormatReader\n\n\n"
+                               "class Own(FormatReader):\n    def open(self, a, b=None):\n        return %s\n" % way)
+                own = importlib.import_module(name).Own
+                self.assertIs(loaders._forgets_closed(own), forgets, way)
+        finally:
+            sys.path.remove(folder)
+        self.assertTrue(loaders._forgets_closed(reader_handler.FormatReader))
+        scope = {}
+        exec("class Own(Base):\n    pass", {"Base": reader_handler.FormatReader, "__name__": "nowhere"}, scope)  # pylint: disable=exec-used
+        self.assertFalse(loaders._forgets_closed(scope["Own"]))
+
+    def test_dlios_readers(self):
+        """Each of this DLIO's readers that can be imported is of those that forget."""
+        import dlio_benchmark.reader as package
+        from dlio_benchmark.reader.reader_handler import FormatReader
+
+        for one in pkgutil.iter_modules(package.__path__):
+            try:
+                importlib.import_module("dlio_benchmark.reader." + one.name)
+            except ImportError:  # of a package that is not installed
+                pass
+        kinds = FormatReader.__subclasses__()
+        self.assertGreater(len(kinds), 4)
+        for cls in kinds:
+            if cls.__module__.startswith("dlio_benchmark."):
+                self.assertTrue(loaders._forgets_closed(cls), cls)
 
     def test_open_files_as_dict(self):
         """DLIO's questions to it, against a dict."""
