@@ -14,7 +14,7 @@
  * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun reuse
  * names (torchrun's run id is "none" unless the user sets one), so there the launcher's process
  * identifies the job, by pid and start time. It is the nearest ancestor that was started without
- * the variable that marks the ranks.
+ * the variable that marks the ranks, or with another size.
  */
 #include "config/launcher.h"
 
@@ -57,12 +57,14 @@ struct launcher {
    * systems' variables. number: the variable that numbers the jobs, in place of the process.
    */
   const char *number, *job[MOST];
+  const char *process; /* this variable names the process that the launcher has started */
 };
 
 /* Slurm numbers jobs and their steps: srun(1), "OUTPUT ENVIRONMENT VARIABLES". */
 #define SLURM_STEP                                                                                 \
   .name = "Slurm", .local_rank = {"SLURM_LOCALID"}, .tasks_per_node = "SLURM_STEP_TASKS_PER_NODE", \
-  .node = "SLURM_NODEID", .number = "SLURM_JOB_ID", .job = {"SLURM_STEP_ID"}
+  .node = "SLURM_NODEID", .number = "SLURM_JOB_ID", .job = {"SLURM_STEP_ID"},                      \
+  .process = "SLURM_TASK_PID"
 #define SLURM_SIZES "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"
 
 static const struct launcher launchers[] = {
@@ -169,6 +171,7 @@ static const struct launcher launchers[] = {
 };
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
+#define PYTORCH (&launchers[LAUNCHERS - 1])
 
 /* Batch systems number their jobs: sbatch(1), qsub(1B) of PBS, bsub(1) of LSF. Clusters that share
  * a cache count for themselves. */
@@ -317,11 +320,26 @@ static bool differ(const struct launcher *a, const struct launcher *b) {
          !find_set(b->size, &second) || strcmp(first, second) != 0;
 }
 
+/* Whether a text is an environment: what a program has written its title over is none. */
+static bool is_environment(const char *text, size_t size) {
+  for (const char *p = text; p < text + size; p += strlen(p) + 1) {
+    if (!strchr(p, '=')) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /* The environment that a process was started with, malloc'd; NULL if it cannot be read. */
 static char *read_environment(long pid, size_t *size) {
   char path[64];
   snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
-  return shard_file_read(path, size);
+  char *text = shard_file_read(path, size);
+  if (text && !is_environment(text, *size)) {
+    free(text);
+    text = NULL;
+  }
+  return text;
 }
 
 /* What a variable is in an environment; NULL: it is not there. */
@@ -350,10 +368,17 @@ static bool has_numbers(const char *text, size_t size, const struct launcher *l)
          has_same(text, size, find_set(l->local_rank, &ignored));
 }
 
+/* Whether a process with this environment is the one that the launcher itself has started. */
+static bool was_started_by(const struct launcher *l, long pid, const char *text, size_t size) {
+  const char *process = l->process ? find_variable(text, size, l->process) : NULL;
+  return process && strtol(process, NULL, 10) == pid;
+}
+
 /*
  * Which of two launchers has told its numbers last: the nearest process, from this one upwards,
- * that was started with one's only was started before the other. NULL: none is to be seen. A
- * program may have set variables itself, as Ray does: then that is this process.
+ * that was started with one's only was started before the other. Of one that was started with both,
+ * a launcher may tell that it has started it. NULL: none is to be seen. A program may have set
+ * variables itself, as Ray does: then that is this process.
  */
 static const struct launcher *find_newer(const struct launcher *a, const struct launcher *b) {
   const struct launcher *newer = NULL;
@@ -363,7 +388,13 @@ static const struct launcher *find_newer(const struct launcher *a, const struct 
     size_t size = 0;
     char *text = read_environment(pid, &size);
     bool of_a = text && has_numbers(text, size, a), of_b = text && has_numbers(text, size, b);
-    newer = of_a == of_b ? NULL : of_a ? b : a;
+    if (of_a && of_b && b != PYTORCH) { /* whose numbers may be meant for several steps */
+      newer = was_started_by(a, pid, text, size)   ? a
+              : was_started_by(b, pid, text, size) ? b
+                                                   : NULL;
+    } else if (of_a != of_b) {
+      newer = of_a ? b : a;
+    }
     free(text);
     if (!read_process(pid, &pid, &ignored)) {
       break;
@@ -371,8 +402,6 @@ static const struct launcher *find_newer(const struct launcher *a, const struct 
   }
   return newer;
 }
-
-#define PYTORCH (&launchers[LAUNCHERS - 1])
 
 /*
  * Whether a launcher's row fits beside that of another, l, with numbers that are not copies of l's.
@@ -533,22 +562,32 @@ static const struct launcher *find_ranks_launcher(struct shard_world *w) {
 /* ---- the job ----------------------------------------------------------------------------------
  */
 
-/* Whether a process was started with variable `name`; `unknown` if its environment cannot be read.
+/* What all ranks of a launcher have, and the launcher has not. */
+static const char *get_mark(const struct launcher *l) { return l->if_set ? l->if_set : l->rank; }
+
+/*
+ * Whether a process was started as all ranks are: with the mark, and, as a rank of the same
+ * launcher may have started this one, with the same size. `unknown` if its environment cannot be
+ * read.
  */
-static bool has_variable(long pid, const char *name, bool unknown) {
+static bool has_mark(long pid, const struct launcher *l, bool unknown) {
   size_t size;
+  const char *ignored;
   char *text = read_environment(pid, &size);
-  bool found = text ? find_variable(text, size, name) != NULL : unknown;
+  bool found = text ? find_variable(text, size, get_mark(l)) &&
+                          has_same(text, size, find_set(l->size, &ignored))
+                    : unknown;
   free(text);
   return found;
 }
 
 /*
- * Find the nearest ancestor that was started without variable `mark`, which all ranks have. false:
- * there is none to be seen, and *pid is the last one that was started with it. unknown: what counts
- * for a process whose environment cannot be read.
+ * Find the nearest ancestor that was not started as the launcher's ranks are: the launcher. false:
+ * there is none to be seen, and *pid is the last one that was. unknown: what counts for a process
+ * whose environment cannot be read.
  */
-static bool find_process(const char *mark, bool unknown, long *pid, unsigned long long *start) {
+static bool find_process(const struct launcher *l, bool unknown, long *pid,
+                         unsigned long long *start) {
   long parent;
   *pid = getpid();
   if (!read_process(*pid, &parent, start)) {
@@ -559,15 +598,12 @@ static bool find_process(const char *mark, bool unknown, long *pid, unsigned lon
     if (!read_process(*pid, &parent, start)) {
       return false;
     }
-    if (!has_variable(*pid, mark, unknown)) {
+    if (!has_mark(*pid, l, unknown)) {
       return true;
     }
   }
   return false;
 }
-
-/* What all ranks of a launcher have, and the launcher has not. */
-static const char *get_mark(const struct launcher *l) { return l->if_set ? l->if_set : l->rank; }
 
 /* When a process started that read_process() tells of: ns since 1970, not too early. */
 static int64_t convert_start(unsigned long long start) {
@@ -590,7 +626,7 @@ bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
   long pid;
   unsigned long long start = 0;
   if (several) {
-    find_process(get_mark(l), false, &pid, &start); /* Slurm's slurmstepd is root's */
+    find_process(l, false, &pid, &start); /* Slurm's slurmstepd is root's */
     several = start > 0;
     *numbered = shard_config()->job || get_value(l->number);
     *since = convert_start(start);
@@ -610,7 +646,7 @@ static bool write_identity(const struct launcher *l, char *buf, size_t size) {
   long pid = 0;
   unsigned long long start = 0;
   if (l->unnumbered || (l->number && !get_value(l->number)) ||
-      (!l->number && !find_process(get_mark(l), true, &pid, &start))) {
+      (!l->number && !find_process(l, true, &pid, &start))) {
     return false;
   }
   int n = snprintf(buf, size, "%s %ld %llu", l->name, pid, start);
@@ -664,8 +700,8 @@ static size_t note_name(struct shard_launcher_variable *out, size_t count, const
 size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VARIABLES]) {
   size_t count = 0;
   for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++) {
-    const char *const one[] = {l->if_set,         l->step[0], l->rank, l->number,
-                               l->tasks_per_node, l->node,    l->nodes};
+    const char *const one[] = {l->if_set,         l->step[0], l->rank,  l->number,
+                               l->tasks_per_node, l->node,    l->nodes, l->process};
     for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++) {
       count = note_name(out, count, one[i], l->name);
     }
