@@ -68,7 +68,7 @@ struct launcher {
 #define SLURM_SIZES "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"
 
 static const struct launcher launchers[] = {
-    /* docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables" */
+    /* The first row: docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables" */
     {.name = "torchrun",
      .if_set = "TORCHELASTIC_RUN_ID",
      .rank = "RANK",
@@ -171,6 +171,7 @@ static const struct launcher launchers[] = {
 };
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
+#define TORCHRUN (&launchers[0])
 #define PYTORCH (&launchers[LAUNCHERS - 1])
 
 /* Batch systems number their jobs: sbatch(1), qsub(1B) of PBS, bsub(1) of LSF. Clusters that share
@@ -406,12 +407,13 @@ static const struct launcher *find_newer(const struct launcher *a, const struct 
 /*
  * Whether a launcher's row fits beside that of another, l, with numbers that are not copies of l's.
  * A world of one proves nothing, for MPI_Init makes one where there is no launcher; nor do ranks of
- * PyTorch's convention without LOCAL_RANK.
+ * PyTorch's convention without LOCAL_RANK, and torchrun's are told by its own row.
  */
 static bool is_other(const struct launcher *other, const struct launcher *l) {
   const char *size;
   return row_fits(other) && find_set(other->size, &size) && strcmp(size, "1") != 0 &&
-         (other != PYTORCH || get_value(other->local_rank[0])) && differ(l, other);
+         (other != PYTORCH || (get_value(other->local_rank[0]) && !row_fits(TORCHRUN))) &&
+         differ(l, other);
 }
 
 static bool is_alone(const struct launcher *l) {
