@@ -151,6 +151,13 @@ class Cases:
         self.check("slurm: one rank's number in all tasks is an error, and no name is seen twice",
                    len(names) == len(set(names)) and job.output.count("two launchers'") == 3, job.output)
 
+        job = Job(self.fixture, "slurm-in-mpirun")
+        faults = self.fixture.run(job, "mpirun --host host0:1 -n 1 srun -N2 -n4 --export=ALL,LD_PRELOAD=$LIBSHARD ls $DATA\n",
+                                  SHARD_DATASET=job.data, **self.cluster.env)
+        seen = sorted(re.findall(r"^f\d+$", job.output, re.MULTILINE))
+        self.check("slurm: a step that a rank of Open MPI has started", not faults and seen == sorted(
+            os.listdir(job.data)), job.output)
+
     def changing(self):
         """A dataset that changes while a step starts."""
         job = Job(self.fixture, "slurm-changing", 1000)
