@@ -44,6 +44,7 @@ struct launcher {
   const char *step[2]; /* variable step[0] has the value step[1]SLURM_JOB_ID.SLURM_STEP_ID */
   bool needs_size;     /* one of `size` is set, as the rank alone does not prove a launcher */
   bool tasks_only;     /* this is not Slurm's batch script */
+  bool script_of_one;  /* it is, and the only task of a job that tells no number of tasks */
   bool unnumbered;     /* no condition: nothing distinguishes the launcher's jobs */
   const char *rank, *size[MOST], *local_rank[MOST], *local_size[MOST];
   /*
@@ -158,6 +159,8 @@ static const struct launcher launchers[] = {
      .local_rank = {"PMIX_LOCAL_RANK"},
      .local_size = {"PMIX_LOCAL_SIZE"},
      .job = {"PMIX_NAMESPACE"}},
+    /* sbatch without -n: the job has a task on each node, and tells no SLURM_NTASKS */
+    {SLURM_STEP, .script_of_one = true, .rank = "SLURM_PROCID", .size = {"SLURM_JOB_NUM_NODES"}},
     /* Slurm's batch script has rank 0's variables, too: see is_batch_script() */
     {SLURM_STEP, .tasks_only = true, .rank = "SLURM_PROCID", .size = {SLURM_SIZES}},
     /* The last row: docs.pytorch.org/docs/stable/distributed.html, "Environment variable
@@ -270,19 +273,27 @@ static bool is_of_step(const char *name, const char *prefix) {
 /*
  * Whether this is the script of a job of several tasks, or was started by it without srun: it has
  * SLURM_PROCID=0 and the job's SLURM_NTASKS, but no step. To show it rank 0's share would be wrong.
- * In a heterogeneous job SLURM_NTASKS counts those of the first component.
+ * In a heterogeneous job SLURM_NTASKS counts those of the first component. Not set: a task a node.
  */
 static bool is_batch_script(void) {
   const char *tasks = get_value("SLURM_NTASKS");
+  tasks = tasks ? tasks : get_value("SLURM_JOB_NUM_NODES");
   bool several = (tasks && strcmp(tasks, "1") != 0) || get_value("SLURM_HET_SIZE");
   return get_value("SLURM_JOB_ID") && get_value("SLURM_PROCID") && !get_value("SLURM_STEP_ID") &&
          !get_value("SLURM_STEP_NUM_TASKS") && several;
 }
 
+static bool is_script_of_one(void) {
+  static const char *const sizes[MOST] = {SLURM_SIZES, "SLURM_STEP_ID"};
+  const char *ignored, *nodes = get_value("SLURM_JOB_NUM_NODES");
+  return nodes && strcmp(nodes, "1") == 0 && get_value("SLURM_JOB_ID") &&
+         !find_set(sizes, &ignored) && !is_batch_script();
+}
+
 static bool row_fits(const struct launcher *l) {
   const char *ignored;
   return get_value(l->rank) && (!l->if_set || getenv(l->if_set)) &&
-         (!l->tasks_only || !is_batch_script()) &&
+         (!l->tasks_only || !is_batch_script()) && (!l->script_of_one || is_script_of_one()) &&
          (!l->step[0] || is_of_step(l->step[0], l->step[1])) &&
          (!l->needs_size || find_set(l->size, &ignored));
 }

@@ -76,6 +76,9 @@ static const struct {
     {"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=8 FLUX_TASK_LOCAL_ID=3 FLUX_JOB_NNODES=1", "Flux", 3, 8, 3, 8},
     /* a batch script of one task */
     {"SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1", "Slurm", 0, 1, -1, -1},
+    {"SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=1", "Slurm", 0, 1, -1, -1},
+    {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=3 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=1",
+     "PyTorch", 3, 4, 3, -1},
     {"PALS_RANKID=3 PALS_SIZE=8 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2", "PALS", 3, 8, 1, 2},
     {"PALS_RANKID=3 PMI_RANK=3 PMI_SIZE=8 PALS_LOCAL_RANKID=1", "PALS", 3, 8, 1, -1},
     {"PMI_RANK=3 PMI_SIZE=8 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2", "PMI", 3, 8, 1, 2},
@@ -230,6 +233,9 @@ static void contradictions(void **state) {
           "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2");
   refused("OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE");
   refused("RANK=1", "RANK=1 WORLD_SIZE");
+  /* some of a task's variables */
+  refused("SLURM_JOB_ID=7 SLURM_PROCID=1 SLURM_JOB_NUM_NODES=1", "SLURM_PROCID=1 ranks");
+  refused("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=1", "SLURM_PROCID=0");
   refused("SHARD_RANK=5 PMI_RANK=0 PMI_SIZE=4", "SHARD_RANK=5 PMI_SIZE=4");
   refused("SHARD_SIZE=2 PMI_RANK=3 PMI_SIZE=4", "SHARD_SIZE=2 PMI_RANK=3");
   refused("RANK=0 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2", "local");
@@ -270,6 +276,7 @@ static void nobody(void **state) {
                                     "OMPI_COMM_WORLD_RANK=",
                                     "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4",
                                     "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_HET_SIZE=2",
+                                    "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=2",
                                     "PATH=/bin"};
   for (size_t i = 0; i < COUNT(all); i++) {
     struct shard_world w;
