@@ -55,20 +55,23 @@ static int no_memory(char *err, size_t size) {
 
 static bool has_job(const struct shard_request *r) { return r->pin == r->job; }
 
+/*
+ * A rank that is alone has nobody to agree with: the programs of its batch script, one after the
+ * other, have what is there when they begin. A bucket does not tell what is there, and
+ * what SHARD_LISTING names is the user's choice.
+ */
+static bool is_alone(const struct shard_request *r) {
+  struct shard_world world;
+  char ignored[300];
+  return r->kind == SHARD_REQUEST_DIRECTORY && !shard_config()->listing && !shard_config()->job &&
+         shard_world_get(&world, ignored, sizeof(ignored)) == 0 && world.size == 1;
+}
+
 static int set_up(struct shard_request *r, const struct shard_cache_source *s, char *err,
                   size_t size) {
   r->asked = shard_clock_real_ns();
   r->dir = s->dir;
   r->environment = s->environment;
-  if (s->for_job && shard_launcher_job(r->job, SHARD_LAUNCHER_JOB_SIZE)) {
-    r->pin = r->job;
-    if (s->round > 0) {
-      sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)s->round);
-    }
-  }
-  if (s->anew) {
-    r->since = r->pin && s->since > 0 ? s->since : r->asked;
-  }
   if (s->dir && !realpath(s->dir, r->real)) {
     return shard_error_set(err, size, -errno, "cannot find directory '%.300s': %s", s->dir,
                            strerror(errno));
@@ -93,6 +96,15 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
                              s->url);
     }
     sprintf(r->origin, "%s%s", s->url, slash);
+  }
+  if (s->for_job && !is_alone(r) && shard_launcher_job(r->job, SHARD_LAUNCHER_JOB_SIZE)) {
+    r->pin = r->job;
+    if (s->round > 0) {
+      sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)s->round);
+    }
+  }
+  if (s->anew) {
+    r->since = r->pin && s->since > 0 ? s->since : r->asked;
   }
   return rc;
 }

@@ -14,7 +14,7 @@
  * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun reuse
  * names (torchrun's run id is "none" unless the user sets one), so there the launcher's process
  * identifies the job, by pid and start time. It is the nearest ancestor that was started without
- * the variable that marks the ranks.
+ * the variable that marks the ranks, or with another size.
  */
 #include "config/launcher.h"
 
@@ -44,6 +44,7 @@ struct launcher {
   const char *step[2]; /* variable step[0] has the value step[1]SLURM_JOB_ID.SLURM_STEP_ID */
   bool needs_size;     /* one of `size` is set, as the rank alone does not prove a launcher */
   bool tasks_only;     /* this is not Slurm's batch script */
+  bool script_of_one;  /* it is, and the only task of a job that tells no number of tasks */
   bool unnumbered;     /* no condition: nothing distinguishes the launcher's jobs */
   const char *rank, *size[MOST], *local_rank[MOST], *local_size[MOST];
   /*
@@ -57,16 +58,18 @@ struct launcher {
    * systems' variables. number: the variable that numbers the jobs, in place of the process.
    */
   const char *number, *job[MOST];
+  const char *process; /* this variable names the process that the launcher has started */
 };
 
 /* Slurm numbers jobs and their steps: srun(1), "OUTPUT ENVIRONMENT VARIABLES". */
 #define SLURM_STEP                                                                                 \
   .name = "Slurm", .local_rank = {"SLURM_LOCALID"}, .tasks_per_node = "SLURM_STEP_TASKS_PER_NODE", \
-  .node = "SLURM_NODEID", .number = "SLURM_JOB_ID", .job = {"SLURM_STEP_ID"}
+  .node = "SLURM_NODEID", .number = "SLURM_JOB_ID", .job = {"SLURM_STEP_ID"},                      \
+  .process = "SLURM_TASK_PID"
 #define SLURM_SIZES "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"
 
 static const struct launcher launchers[] = {
-    /* docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables" */
+    /* The first row: docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables" */
     {.name = "torchrun",
      .if_set = "TORCHELASTIC_RUN_ID",
      .rank = "RANK",
@@ -156,6 +159,8 @@ static const struct launcher launchers[] = {
      .local_rank = {"PMIX_LOCAL_RANK"},
      .local_size = {"PMIX_LOCAL_SIZE"},
      .job = {"PMIX_NAMESPACE"}},
+    /* sbatch without -n: the job has a task on each node, and tells no SLURM_NTASKS */
+    {SLURM_STEP, .script_of_one = true, .rank = "SLURM_PROCID", .size = {"SLURM_JOB_NUM_NODES"}},
     /* Slurm's batch script has rank 0's variables, too: see is_batch_script() */
     {SLURM_STEP, .tasks_only = true, .rank = "SLURM_PROCID", .size = {SLURM_SIZES}},
     /* The last row: docs.pytorch.org/docs/stable/distributed.html, "Environment variable
@@ -169,6 +174,8 @@ static const struct launcher launchers[] = {
 };
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
+#define TORCHRUN (&launchers[0])
+#define PYTORCH (&launchers[LAUNCHERS - 1])
 
 /* Batch systems number their jobs: sbatch(1), qsub(1B) of PBS, bsub(1) of LSF. Clusters that share
  * a cache count for themselves. */
@@ -266,19 +273,27 @@ static bool is_of_step(const char *name, const char *prefix) {
 /*
  * Whether this is the script of a job of several tasks, or was started by it without srun: it has
  * SLURM_PROCID=0 and the job's SLURM_NTASKS, but no step. To show it rank 0's share would be wrong.
- * In a heterogeneous job SLURM_NTASKS counts those of the first component.
+ * In a heterogeneous job SLURM_NTASKS counts those of the first component. Not set: a task a node.
  */
 static bool is_batch_script(void) {
   const char *tasks = get_value("SLURM_NTASKS");
+  tasks = tasks ? tasks : get_value("SLURM_JOB_NUM_NODES");
   bool several = (tasks && strcmp(tasks, "1") != 0) || get_value("SLURM_HET_SIZE");
   return get_value("SLURM_JOB_ID") && get_value("SLURM_PROCID") && !get_value("SLURM_STEP_ID") &&
          !get_value("SLURM_STEP_NUM_TASKS") && several;
 }
 
+static bool is_script_of_one(void) {
+  static const char *const sizes[MOST] = {SLURM_SIZES, "SLURM_STEP_ID"};
+  const char *ignored, *nodes = get_value("SLURM_JOB_NUM_NODES");
+  return nodes && strcmp(nodes, "1") == 0 && get_value("SLURM_JOB_ID") &&
+         !find_set(sizes, &ignored) && !is_batch_script();
+}
+
 static bool row_fits(const struct launcher *l) {
   const char *ignored;
   return get_value(l->rank) && (!l->if_set || getenv(l->if_set)) &&
-         (!l->tasks_only || !is_batch_script()) &&
+         (!l->tasks_only || !is_batch_script()) && (!l->script_of_one || is_script_of_one()) &&
          (!l->step[0] || is_of_step(l->step[0], l->step[1])) &&
          (!l->needs_size || find_set(l->size, &ignored));
 }
@@ -317,11 +332,26 @@ static bool differ(const struct launcher *a, const struct launcher *b) {
          !find_set(b->size, &second) || strcmp(first, second) != 0;
 }
 
+/* Whether a text is an environment: what a program has written its title over is none. */
+static bool is_environment(const char *text, size_t size) {
+  for (const char *p = text; p < text + size; p += strlen(p) + 1) {
+    if (!strchr(p, '=')) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /* The environment that a process was started with, malloc'd; NULL if it cannot be read. */
 static char *read_environment(long pid, size_t *size) {
   char path[64];
   snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
-  return shard_file_read(path, size);
+  char *text = shard_file_read(path, size);
+  if (text && !is_environment(text, *size)) {
+    free(text);
+    text = NULL;
+  }
+  return text;
 }
 
 /* What a variable is in an environment; NULL: it is not there. */
@@ -350,10 +380,17 @@ static bool has_numbers(const char *text, size_t size, const struct launcher *l)
          has_same(text, size, find_set(l->local_rank, &ignored));
 }
 
+/* Whether a process with this environment is the one that the launcher itself has started. */
+static bool was_started_by(const struct launcher *l, long pid, const char *text, size_t size) {
+  const char *process = l->process ? find_variable(text, size, l->process) : NULL;
+  return process && strtol(process, NULL, 10) == pid;
+}
+
 /*
  * Which of two launchers has told its numbers last: the nearest process, from this one upwards,
- * that was started with one's only was started before the other. NULL: none is to be seen. A
- * program may have set variables itself, as Ray does: then that is this process.
+ * that was started with one's only was started before the other. Of one that was started with both,
+ * a launcher may tell that it has started it. NULL: none is to be seen. A program may have set
+ * variables itself, as Ray does: then that is this process.
  */
 static const struct launcher *find_newer(const struct launcher *a, const struct launcher *b) {
   const struct launcher *newer = NULL;
@@ -363,7 +400,13 @@ static const struct launcher *find_newer(const struct launcher *a, const struct 
     size_t size = 0;
     char *text = read_environment(pid, &size);
     bool of_a = text && has_numbers(text, size, a), of_b = text && has_numbers(text, size, b);
-    newer = of_a == of_b ? NULL : of_a ? b : a;
+    if (of_a && of_b && b != PYTORCH) { /* whose numbers may be meant for several steps */
+      newer = was_started_by(a, pid, text, size)   ? a
+              : was_started_by(b, pid, text, size) ? b
+                                                   : NULL;
+    } else if (of_a != of_b) {
+      newer = of_a ? b : a;
+    }
     free(text);
     if (!read_process(pid, &pid, &ignored)) {
       break;
@@ -372,17 +415,16 @@ static const struct launcher *find_newer(const struct launcher *a, const struct 
   return newer;
 }
 
-#define PYTORCH (&launchers[LAUNCHERS - 1])
-
 /*
  * Whether a launcher's row fits beside that of another, l, with numbers that are not copies of l's.
  * A world of one proves nothing, for MPI_Init makes one where there is no launcher; nor do ranks of
- * PyTorch's convention without LOCAL_RANK.
+ * PyTorch's convention without LOCAL_RANK, and torchrun's are told by its own row.
  */
 static bool is_other(const struct launcher *other, const struct launcher *l) {
   const char *size;
   return row_fits(other) && find_set(other->size, &size) && strcmp(size, "1") != 0 &&
-         (other != PYTORCH || get_value(other->local_rank[0])) && differ(l, other);
+         (other != PYTORCH || (get_value(other->local_rank[0]) && !row_fits(TORCHRUN))) &&
+         differ(l, other);
 }
 
 static bool is_alone(const struct launcher *l) {
@@ -533,22 +575,32 @@ static const struct launcher *find_ranks_launcher(struct shard_world *w) {
 /* ---- the job ----------------------------------------------------------------------------------
  */
 
-/* Whether a process was started with variable `name`; `unknown` if its environment cannot be read.
+/* What all ranks of a launcher have, and the launcher has not. */
+static const char *get_mark(const struct launcher *l) { return l->if_set ? l->if_set : l->rank; }
+
+/*
+ * Whether a process was started as all ranks are: with the mark, and, as a rank of the same
+ * launcher may have started this one, with the same size. `unknown` if its environment cannot be
+ * read.
  */
-static bool has_variable(long pid, const char *name, bool unknown) {
+static bool has_mark(long pid, const struct launcher *l, bool unknown) {
   size_t size;
+  const char *ignored;
   char *text = read_environment(pid, &size);
-  bool found = text ? find_variable(text, size, name) != NULL : unknown;
+  bool found = text ? find_variable(text, size, get_mark(l)) &&
+                          has_same(text, size, find_set(l->size, &ignored))
+                    : unknown;
   free(text);
   return found;
 }
 
 /*
- * Find the nearest ancestor that was started without variable `mark`, which all ranks have. false:
- * there is none to be seen, and *pid is the last one that was started with it. unknown: what counts
- * for a process whose environment cannot be read.
+ * Find the nearest ancestor that was not started as the launcher's ranks are: the launcher. false:
+ * there is none to be seen, and *pid is the last one that was. unknown: what counts for a process
+ * whose environment cannot be read.
  */
-static bool find_process(const char *mark, bool unknown, long *pid, unsigned long long *start) {
+static bool find_process(const struct launcher *l, bool unknown, long *pid,
+                         unsigned long long *start) {
   long parent;
   *pid = getpid();
   if (!read_process(*pid, &parent, start)) {
@@ -559,15 +611,12 @@ static bool find_process(const char *mark, bool unknown, long *pid, unsigned lon
     if (!read_process(*pid, &parent, start)) {
       return false;
     }
-    if (!has_variable(*pid, mark, unknown)) {
+    if (!has_mark(*pid, l, unknown)) {
       return true;
     }
   }
   return false;
 }
-
-/* What all ranks of a launcher have, and the launcher has not. */
-static const char *get_mark(const struct launcher *l) { return l->if_set ? l->if_set : l->rank; }
 
 /* When a process started that read_process() tells of: ns since 1970, not too early. */
 static int64_t convert_start(unsigned long long start) {
@@ -590,7 +639,7 @@ bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
   long pid;
   unsigned long long start = 0;
   if (several) {
-    find_process(get_mark(l), false, &pid, &start); /* Slurm's slurmstepd is root's */
+    find_process(l, false, &pid, &start); /* Slurm's slurmstepd is root's */
     several = start > 0;
     *numbered = shard_config()->job || get_value(l->number);
     *since = convert_start(start);
@@ -610,7 +659,7 @@ static bool write_identity(const struct launcher *l, char *buf, size_t size) {
   long pid = 0;
   unsigned long long start = 0;
   if (l->unnumbered || (l->number && !get_value(l->number)) ||
-      (!l->number && !find_process(get_mark(l), true, &pid, &start))) {
+      (!l->number && !find_process(l, true, &pid, &start))) {
     return false;
   }
   int n = snprintf(buf, size, "%s %ld %llu", l->name, pid, start);
@@ -664,8 +713,8 @@ static size_t note_name(struct shard_launcher_variable *out, size_t count, const
 size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VARIABLES]) {
   size_t count = 0;
   for (const struct launcher *l = launchers; l < launchers + LAUNCHERS; l++) {
-    const char *const one[] = {l->if_set,         l->step[0], l->rank, l->number,
-                               l->tasks_per_node, l->node,    l->nodes};
+    const char *const one[] = {l->if_set,         l->step[0], l->rank,  l->number,
+                               l->tasks_per_node, l->node,    l->nodes, l->process};
     for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++) {
       count = note_name(out, count, one[i], l->name);
     }

@@ -138,11 +138,11 @@ int shard_choose_epoch(struct shard_served *s) {
   for (size_t i = 0; i < d->holes_count; i++) {
     n -= d->holes[i].end - d->holes[i].begin;
   }
-  uint32_t rank = all->per_rank ? 0 : (uint32_t)all->world.rank;
-  uint32_t size = all->per_rank ? 1 : (uint32_t)all->world.size;
+  struct shard_datasets_rank own = shard_datasets_get_rank();
+  uint32_t rank = all->per_rank ? 0 : own.rank, size = all->per_rank ? 1 : own.size;
   shard_share_init(&s->share, config->strategy, rank, size, n, s->key);
   if (hash) {
-    return choose_hash(s, all->world.local_rank);
+    return choose_hash(s, own.local_rank);
   }
   if (all->per_rank || all->per_epoch) {
     shard_stats_list(s->stats, s->epoch, s->scope.listing, all->per_rank);

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
+#include "base/error.h"
 #include "base/path.h"
 #include "config/config.h"
 #include "config/dataset.h"
@@ -119,11 +121,7 @@ static int set_up(void) {
   const struct shard_config *config = shard_config();
   memset(&shard_datasets_all, 0,
          sizeof(shard_datasets_all)); /* what one left that found no memory */
-  /* A launcher has no rank, and may list what it likes elsewhere: said when it matters. */
-  if (config->error[0] || shard_world_get(&shard_datasets_all.world, shard_datasets_all.fault,
-                                          sizeof(shard_datasets_all.fault)) != 0) {
-    shard_datasets_all.error = -EINVAL;
-  }
+  shard_datasets_all.error = config->error[0] ? -EINVAL : 0;
   shard_datasets_all.options = (struct shard_options){.hidden = true, .attributes = true};
   if (config->include) {
     strcpy(shard_datasets_all.options.include, config->include);
@@ -140,6 +138,42 @@ const struct shard_datasets *shard_datasets_set_up(void) {
     shard_once_leave(&shard_datasets_state, rc == 0 ? SHARD_ONCE_READY : SHARD_ONCE_EMPTY);
   }
   return rc == 0 ? &shard_datasets_all : NULL;
+}
+
+/* ---- the rank ----------------------------------------------------------------------------------
+ */
+
+static _Atomic uint64_t numbers;        /* rank and size; 0: not known yet */
+static atomic_int local_rank, found_by; /* a process */
+
+int shard_datasets_find_rank(bool anew, char *err, size_t size) {
+  uint64_t before = atomic_load_explicit(&numbers, memory_order_acquire);
+  struct shard_world w;
+  if (before != 0 && !anew && atomic_load(&found_by) == getpid()) {
+    return 0;
+  }
+  /* A launcher has no rank, and may list what it likes elsewhere. */
+  int rc = shard_world_get(&w, err, size);
+  if (rc != 0) {
+    return rc == -ENOENT && before != 0 ? 0 : -EINVAL;
+  }
+  uint64_t now = (uint64_t)w.rank << 32 | (uint32_t)w.size;
+  if (before != 0 && now != before && shard_datasets_all.per_rank) {
+    return shard_error_set(err, size, -EINVAL,
+                           "this process was rank %u, whose list of SHARD_LISTING it has, and is "
+                           "rank %d now; list in a program that is started for each rank",
+                           (unsigned)(before >> 32), w.rank);
+  }
+  atomic_store(&local_rank, w.local_rank);
+  atomic_store(&found_by, getpid());
+  atomic_store_explicit(&numbers, now, memory_order_release);
+  return 0;
+}
+
+struct shard_datasets_rank shard_datasets_get_rank(void) {
+  uint64_t now = atomic_load_explicit(&numbers, memory_order_acquire);
+  return (struct shard_datasets_rank){(uint32_t)(now >> 32), (uint32_t)now,
+                                      atomic_load(&local_rank)};
 }
 
 /* ---- datasets inside others -------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "libshard.h"
 #include "listing/options.h"
@@ -44,7 +45,6 @@ struct shard_datasets {
   struct shard_view_dataset *items;
   struct shard_place_root *roots; /* of the datasets */
   size_t count;
-  struct shard_world world;
   struct shard_options options;
   bool is_manifest, per_rank, per_epoch; /* SHARD_LISTING: a manifest; with %r; with %e */
   int error;                             /* why no dataset can be served, or 0; negative errno */
@@ -66,6 +66,22 @@ static inline const struct shard_datasets *shard_datasets_get(void) {
       atomic_load_explicit(&shard_datasets_state, memory_order_acquire) == SHARD_ONCE_READY;
   return ready ? &shard_datasets_all : shard_datasets_set_up();
 }
+
+/* Which share this process has. */
+struct shard_datasets_rank {
+  uint32_t rank, size;
+  int local_rank; /* -1: not known */
+};
+
+/*
+ * Find out which. A program may set RANK itself before it lists a dataset, or in a child that it
+ * has forked: so that is asked anew whenever a root is opened (anew). One that is not told any more
+ * stays. 0, or a negative errno and a line in err[size].
+ */
+int shard_datasets_find_rank(bool anew, char *err, size_t size);
+
+/* What was found. */
+struct shard_datasets_rank shard_datasets_get_rank(void);
 
 /*
  * Fill in what other datasets lie inside of this one, whose listing is open, and the positions that

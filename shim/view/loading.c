@@ -37,8 +37,8 @@ static int open_named(const struct shard_view_dataset *d, uint64_t epoch,
   const struct shard_datasets *all = shard_datasets_get();
   char *list = malloc(PATH_MAX);
   int rc = -ENOMEM;
-  if (list && shard_pattern_expand(shard_config()->listing, (uint64_t)all->world.rank, epoch, list,
-                                   PATH_MAX) >= 0) {
+  if (list && shard_pattern_expand(shard_config()->listing, shard_datasets_get_rank().rank, epoch,
+                                   list, PATH_MAX) >= 0) {
     const struct shard_cache_source source = {
         .dir = d->path, .list = list, .options = &all->options, .for_job = true};
     rc = shard_cache_open(&source, out, err, size);
@@ -148,7 +148,8 @@ static void warn_if_empty(const struct shard_view_dataset *d) {
   bool empty = d->stream ? shard_stream_next(d->stream, false, &part, err, sizeof(err)) == 0
                          : d->listing && d->listing->names.count == 0;
   /* A rank's own list may well be empty. */
-  if (d->url && empty && !all->is_manifest && !all->per_rank && all->world.local_rank <= 0) {
+  if (d->url && empty && !all->is_manifest && !all->per_rank &&
+      shard_datasets_get_rank().local_rank <= 0) {
     snprintf(text, sizeof(text),
              "SHARD_DATASET='%.256s=%.300s': there is no key %s%.100s%sbelow that prefix, so the "
              "directory shows no files",

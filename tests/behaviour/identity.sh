@@ -64,6 +64,18 @@ else
   skip "tmpfs, overlay" "mount is not allowed"; finish
 fi
 
+# ---- a job keeps what it began with; a rank that is alone is no job ---------------------------------
+# programs RANK SIZE: two programs of a batch script, one after the other; a file is added between
+programs() {
+  rm -rf "$WORK/script"; mkdir "$WORK/script"; touch "$WORK"/script/a{0..3}
+  SLURM_JOB_ID=$1$2 SLURM_STEP_ID=0 SLURM_PROCID=$1 SLURM_NTASKS=$2 SHARD_DATASET=$WORK/script LD_PRELOAD=$LIB \
+    bash -c 'ls "$SHARD_DATASET"; : >"$SHARD_DATASET/a4"; ls "$SHARD_DATASET"' 2>"$WORK/err" | tr '\n' ' '
+}
+verdict "the next program of a rank that is alone sees a new file" "$(
+  [ "$(programs 0 1)" = "a0 a1 a2 a3 a0 a1 a2 a3 a4 " ] && [ ! -s "$WORK/err" ] || shown cat "$WORK/err")"
+verdict "that of one of two does not, and says so" "$(
+  [ "$(programs 1 2)" = "a2 a3 a2 a3 " ] && grep -q 'all ranks keep the listing' "$WORK/err" || shown cat "$WORK/err")"
+
 # ---- another file system at the same path ---------------------------------------------------------
 mkdir "$WORK"/{one,two,at}
 for k in one two; do mount -t tmpfs none "$WORK/$k"; mounts=("$WORK/$k" "${mounts[@]}"); done

@@ -153,6 +153,41 @@ same "a new name is seen" "$WORK/want" "$WORK/got"
 verdict "by a new listing" "$([ "$(versions)" = 2 ] || shown ls "$SHARD_CACHE_DIR")"
 verdict "no leftovers" "$(ls "$SHARD_CACHE_DIR" | grep -E '\.new|\.tmp')"
 
+# A program sets numbers itself, before it lists the dataset or in children that it starts.
+mkdir -p "$WORK/set/sub"; touch "$WORK"/set/{0..9} "$WORK"/set/sub/{a..j}
+cat >"$WORK/ranks.py" <<'END'
+import multiprocessing, os, sys
+data, before = sys.argv[1:]
+def child(rank, queue):
+    os.environ.update(RANK=str(rank), WORLD_SIZE="4", LOCAL_RANK=str(rank))
+    found = [os.listdir(data + "/sub")]
+    for _, _, names in os.walk(data):
+        found.append(names)
+    queue.put(found)
+if __name__ == "__main__":
+    os.listdir("/")
+    if before == "listed":
+        os.listdir(data)
+    for method in "fork", "forkserver", "spawn":
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        children = [context.Process(target=child, args=(rank, queue)) for rank in range(4)]
+        for one in children:
+            one.start()
+        found = [queue.get() for _ in children]
+        names = [sorted(sum((one[k] for one in found), [])) for k in range(3)]
+        if names != [list("abcdefghij"), sorted("0123456789"), list("abcdefghij")]:
+            print(method, names)
+        for one in children:
+            one.join()
+END
+for launcher in "" "SLURM_PROCID=0 SLURM_NTASKS=1" "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2"; do
+  for before in not ${launcher:+listed}; do
+    out=$(env $launcher SHARD_CACHE_DIR="$WORK/cache4" SHARD_DATASET="$WORK/set" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/ranks.py" "$WORK/set" $before 2>&1)
+    verdict "numbers that a program sets itself, in '$launcher', $before before" "$out"
+  done
+done
+
 # A child forked while the listing was built must not hold the lock.
 mkdir "$WORK/slow" "$WORK/forked"; cp "$LIB" "$WORK/slow"; touch "$WORK/forked"/{1,2,3}
 printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"

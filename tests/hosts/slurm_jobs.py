@@ -130,10 +130,11 @@ class Cases:
         self.submit(job, HEAD + "LD_PRELOAD=$LIBSHARD ls $DATA\nLD_PRELOAD=$LIBSHARD ls /\n")
         self.check("slurm: the batch script gets no share, but an error",
                    "batch script" in job.output and "f0000" not in job.output and "usr" in job.output, job.output)
-        job = Job(self.fixture, "slurm-script-of-one")
-        self.submit(job, HEAD.replace("--nodes=2 --ntasks=4", "--ntasks=1") + "LD_PRELOAD=$LIBSHARD ls $DATA\n")
-        self.check("slurm: the batch script of one task has all", job.output.split()[-41:] == sorted(
-            os.listdir(job.data)), job.output)
+        for number in ("--ntasks=1", "--nodes=1"):
+            job = Job(self.fixture, "slurm-script-of-one" + number)
+            self.submit(job, HEAD.replace("--nodes=2 --ntasks=4", number) + "LD_PRELOAD=$LIBSHARD ls $DATA\n")
+            self.check(f"slurm: the batch script of one task has all, {number}", job.output.split()[-41:] == sorted(
+                os.listdir(job.data)), job.output)
 
     def nested(self):
         """PyTorch's variables: of ranks that a task has started, and left from the batch script."""
@@ -150,6 +151,13 @@ class Cases:
         names = [line for line in job.output.splitlines() if line in os.listdir(job.data)]
         self.check("slurm: one rank's number in all tasks is an error, and no name is seen twice",
                    len(names) == len(set(names)) and job.output.count("two launchers'") == 3, job.output)
+
+        job = Job(self.fixture, "slurm-in-mpirun")
+        faults = self.fixture.run(job, "mpirun --host host0:1 -n 1 srun -N2 -n4 --export=ALL,LD_PRELOAD=$LIBSHARD ls $DATA\n",
+                                  SHARD_DATASET=job.data, **self.cluster.env)
+        seen = sorted(re.findall(r"^f\d+$", job.output, re.MULTILINE))
+        self.check("slurm: a step that a rank of Open MPI has started", not faults and seen == sorted(
+            os.listdir(job.data)), job.output)
 
     def changing(self):
         """A dataset that changes while a step starts."""

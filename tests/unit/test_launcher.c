@@ -76,6 +76,9 @@ static const struct {
     {"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=8 FLUX_TASK_LOCAL_ID=3 FLUX_JOB_NNODES=1", "Flux", 3, 8, 3, 8},
     /* a batch script of one task */
     {"SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1", "Slurm", 0, 1, -1, -1},
+    {"SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=1", "Slurm", 0, 1, -1, -1},
+    {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=3 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=1",
+     "PyTorch", 3, 4, 3, -1},
     {"PALS_RANKID=3 PALS_SIZE=8 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2", "PALS", 3, 8, 1, 2},
     {"PALS_RANKID=3 PMI_RANK=3 PMI_SIZE=8 PALS_LOCAL_RANKID=1", "PALS", 3, 8, 1, -1},
     {"PMI_RANK=3 PMI_SIZE=8 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2", "PMI", 3, 8, 1, 2},
@@ -230,6 +233,9 @@ static void contradictions(void **state) {
           "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2");
   refused("OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE");
   refused("RANK=1", "RANK=1 WORLD_SIZE");
+  /* some of a task's variables */
+  refused("SLURM_JOB_ID=7 SLURM_PROCID=1 SLURM_JOB_NUM_NODES=1", "SLURM_PROCID=1 ranks");
+  refused("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=1", "SLURM_PROCID=0");
   refused("SHARD_RANK=5 PMI_RANK=0 PMI_SIZE=4", "SHARD_RANK=5 PMI_SIZE=4");
   refused("SHARD_SIZE=2 PMI_RANK=3 PMI_SIZE=4", "SHARD_SIZE=2 PMI_RANK=3");
   refused("RANK=0 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2", "local");
@@ -270,6 +276,7 @@ static void nobody(void **state) {
                                     "OMPI_COMM_WORLD_RANK=",
                                     "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4",
                                     "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_HET_SIZE=2",
+                                    "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=2",
                                     "PATH=/bin"};
   for (size_t i = 0; i < COUNT(all); i++) {
     struct shard_world w;
@@ -293,13 +300,13 @@ enum { RANKS = 3, TELLERS = 3 * RANKS };
 
 static char self[4096];
 
-/* Start this test in a role with the environment "A=1 B=2", %d being `rank`. */
+/* Start this test in a role with the environment "A=1 B=2", %1$d being `rank`, and %2$d its pid. */
 static pid_t start(const char *role, const char *inner, const char *environment, int rank) {
   char text[1024], *variables[32], *save = NULL;
   size_t count = 0;
   pid_t pid = fork();
   if (pid == 0) {
-    snprintf(text, sizeof(text), environment, rank);
+    snprintf(text, sizeof(text), environment, rank, (int)getpid());
     for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
       variables[count++] = word;
     }
@@ -323,6 +330,23 @@ static int tell_world(void) {
   int n = rc ? snprintf(line, sizeof(line), "error %d\n", -rc)
              : snprintf(line, sizeof(line), "%s %d of %d\n", w.launcher, w.rank, w.size);
   return write(1, line, (size_t)n) != n;
+}
+
+/* Write a title over arguments and environment, as setproctitle(3) does. */
+static void write_title(void) {
+  extern char **environ;
+  size_t count = 0;
+  while (environ[count]) {
+    count++;
+  }
+  char *begin = environ[0], *end = environ[count - 1] + strlen(environ[count - 1]) + 1;
+  char **copies = calloc(count + 1, sizeof(*copies));
+  for (size_t i = 0; copies && i < count; i++) {
+    copies[i] = strdup(environ[i]);
+  }
+  environ = copies;
+  memset(begin, 0, (size_t)(end - begin));
+  strcpy(begin, "le");
 }
 
 /* In one of those processes. */
@@ -360,6 +384,9 @@ static int play(const char *role, const char *inner) {
     return 1;
   }
   if (strcmp(role, "rank") == 0) {
+    if (getenv("TITLED")) {
+      write_title();
+    }
     for (int i = 0; i < 2; i++) {
       pid_t pid = fork();
       if (pid == 0) {
@@ -449,6 +476,13 @@ static const struct {
     {STEP("1"), STEP("1") " " OMPI, "Open MPI 1 of 2\n"},
     {"", STEP("1") " " OMPI, "Open MPI 1 of 2\n"},
     {OMPI, STEP("1") " " OMPI, "Slurm 1 of 8\n"},
+    /* a task that Slurm has started itself: a rank, which is not above it, has called srun */
+    {"", STEP("1") " " OMPI " SLURM_TASK_PID=%2$d", "Slurm 1 of 8\n"},
+    {"", STEP("1") " OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 SLURM_TASK_PID=%2$d",
+     "Slurm 1 of 8\n"},
+    {"", STEP("1") " " TORCHRUN " SLURM_TASK_PID=%2$d", "Slurm 1 of 8\n"},
+    {"", STEP("1") " " OMPI " SLURM_TASK_PID=1", "Open MPI 1 of 2\n"},
+    {"", STEP("1") " " RANKS9 " SLURM_TASK_PID=%2$d", "error 22\n"},
     /* but no worker that has called MPI_Init, and its children */
     {STEP("1") " " TORCHRUN, STEP("1") " " TORCHRUN " PMIX_RANK=0 PMIX_NAMESPACE=835715073",
      "torchrun 9 of 16\n"},
@@ -462,6 +496,9 @@ static void innermost_counts(void **state) {
     char world[SHARD_LAUNCHER_JOB_SIZE];
     pid_t pid;
     int count = 0;
+    if (i % 2 && strstr(inner, "%2$d")) {
+      continue; /* only who starts a process sets its number */
+    }
     FILE *lines = start_reading(role, inner, nested[i / 2].outer, &pid);
     for (; fgets(world, sizeof(world), lines); count++) {
       if (strcmp(world, nested[i / 2].world) != 0) {
@@ -486,6 +523,12 @@ static const struct {
     /* after a restart an agent counts those for which its own workers were the reason */
     {"", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3 TORCHELASTIC_RESTART_COUNT=%1$d", NULL},
     {"", "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3", NULL},
+    {"", "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3 TITLED=1", NULL},
+    /* started by a rank of another one of its kind */
+    {"PMI_RANK=0 PMI_SIZE=1 MPI_LOCALRANKID=0", "PMI_RANK=%1$d PMI_SIZE=3 MPI_LOCALRANKID=%1$d",
+     NULL},
+    {"TORCHELASTIC_RUN_ID=none RANK=0 WORLD_SIZE=2",
+     "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3", NULL},
     {"SLURM_JOB_ID=7 SLURM_PROCID=0",
      "SLURM_JOB_ID=7 OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3", NULL},
     {"", "MV2_COMM_WORLD_RANK=%1$d MV2_COMM_WORLD_SIZE=3", NULL},
