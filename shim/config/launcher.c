@@ -107,6 +107,14 @@ static const struct launcher launchers[] = {
      .local_rank = {"JSM_NAMESPACE_LOCAL_RANK"},
      .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"},
      .job = {"PMIX_NAMESPACE"}},
+    /* horovodrun without MPI: horovod/runner/gloo_run.py of Horovod's source. A worker on another
+     * host is a child of its own connection. */
+    {.name = "Horovod",
+     .rank = "HOROVOD_RANK",
+     .size = {"HOROVOD_SIZE"},
+     .local_rank = {"HOROVOD_LOCAL_RANK"},
+     .local_size = {"HOROVOD_LOCAL_SIZE"},
+     .unnumbered = true},
     /* flux-environment(7) */
     {.name = "Flux",
      .rank = "FLUX_TASK_RANK",

@@ -34,7 +34,7 @@ struct shard_launcher_variable {
   char launchers[64]; /* those that set it, separated by ", " */
 };
 
-#define SHARD_LAUNCHER_VARIABLES 64 /* more than the table reads */
+#define SHARD_LAUNCHER_VARIABLES 80 /* more than the table reads */
 
 /* List all of them, each name once. Returns how many. */
 size_t shard_launcher_list(struct shard_launcher_variable out[SHARD_LAUNCHER_VARIABLES]);

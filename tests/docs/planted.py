@@ -66,7 +66,7 @@ PLANTED = (
     (drift.provoked_errors, fact_edit(lambda code: setattr(
         code, "provoked", [("unreadable", "EPERM", "EACCES")]))),
     (drift.launchers, page_edit("libshard.7", "Flux", "Fl")),
-    (drift.launchers, readme_edit("JSM, Flux", "JSM")),
+    (drift.launchers, readme_edit("JSM, Horovod", "JSM")),
     (drift.launchers, fact_edit(lambda code: code.launchers.append("New MPI"))),
     (drift.functions, page_edit("libshard.7", '" wordexp "', '" "')),
     (drift.functions, fact_edit(lambda code: code.exports.update(newcall="LISTING"))),
@@ -102,7 +102,7 @@ PLANTED = (
     (drift.errors, page_edit("libshard.7", ".B EPERM\n", ".BR EPERM \", \" EXDEV\n")),
     (drift.errors, readme_edit("`EBADMSG`, `ESTALE`", "`EBADMSG`, `EXDEV`")),
     (drift.launchers, page_edit("libshard.7", "Flux, ", "Flux, Kube, ")),
-    (drift.launchers, readme_edit("JSM, Flux", "JSM, Kube, Flux")),
+    (drift.launchers, readme_edit("JSM, Horovod", "JSM, Kube, Horovod")),
     (drift.functions, page_edit("libshard.7", '" wordexp "', '" wordexp " " wordexp2 "')),
     (drift.patches, page_edit("libshard-dlio.7", "FileStorage.walk_node", "FileStorage.walk_nodes")),
     (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I KEY.newest\n")),
