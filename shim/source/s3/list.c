@@ -337,13 +337,13 @@ static void estimate(struct range *r) {
   double size = folder_size(l);
   if (k.open || end_of_folder(r, k.count > 0 || k.inside, &end)) {
     r->left = SHARD_S3_UNKNOWN;
-  } else if (k.count > 0) {
+    return;
+  }
+  r->left = shard_s3_split_left(&span, &r->first, r->page_keys);
+  if (k.count > 0) {
     r->left = ((double)k.count + 0.5) * size;
-  } else {
-    r->left = shard_s3_split_left(&span, &r->first, r->page_keys);
-    if (k.inside && r->left > size && r->stays * page_of(l) < 4 * size) {
-      r->left = size;
-    }
+  } else if (k.inside && r->left > size && r->stays * page_of(l) < 4 * size) {
+    r->left = size;
   }
 }
 
@@ -536,7 +536,7 @@ static int take_folders(struct lister *l) {
   }
   for (unsigned i = 0; i < l->count; i++) {
     struct range *r = l->ranges[i];
-    if (r->live && (r->listed ? r->page_keys > 0 : find_known(r).count > 0)) {
+    if (r->live && r->listed && r->page_keys > 0) {
       estimate(r);
       r->stuck = false;
     }
@@ -575,8 +575,7 @@ static struct range *new_range(struct lister *l) {
 
 /*
  * Pick the range with most left, if that is more than a connection's share; NULL: none is worth a
- * split. A part may be split before its first page has come, up to a number of them; between
- * folders that are known, for that is no guess, as often as it is worth.
+ * split. A part may be split before its first page has come, up to a number of them.
  */
 static struct range *pick_range(const struct lister *l, double *share) {
   struct range *best = NULL;
@@ -591,8 +590,8 @@ static struct range *pick_range(const struct lister *l, double *share) {
   for (unsigned i = 0; i < l->count; i++) {
     struct range *r = l->ranges[i];
     const struct range *heard = r->listed ? r : r->parent;
-    if (r->live && !r->stuck && (!r->listed || r->page_keys > 0) && r->left > most &&
-        ((heard && heard->probes < guesses) || find_known(r).count > 0)) {
+    if (r->live && !r->stuck && (!r->listed || r->page_keys > 0) && r->left > most && heard &&
+        heard->probes < guesses) {
       most = r->left;
       best = r;
     }
@@ -633,9 +632,7 @@ static bool may_split(const struct lister *l, unsigned live) {
 static int split_range(struct range *r, struct range *child, const struct shard_s3_text *middle,
                        double part) {
   child->parent = r->listed ? r : r->parent;
-  if (child->parent) {
-    child->parent->probes++;
-  }
+  child->parent->probes++;
   child->live = true;
   child->listed = child->stuck = false;
   child->probes = 0;
@@ -655,7 +652,7 @@ static int split_range(struct range *r, struct range *child, const struct shard_
   if (r->left < SHARD_S3_UNKNOWN) {
     child->left = (1 - part) * r->left;
     r->left = part * r->left;
-  } else if (r->listed || find_known(r).count > 0) {
+  } else if (r->listed) {
     estimate(r);
   } else {
     r->left = 0; /* nothing is known between two guesses, until the first page */
