@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* quicken.c - gives the classes of sequences.py and lazy.py their methods of C. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -43,8 +44,7 @@ int shard_adapter_quicken(void *type, const char *name) {
     kind++;
   }
   if (kind == end || *kind->class || !shard_python_find()) {
-    return 0; /* another interpreter of this process has it: what is static is
-                 not for two */
+    return 0; /* another interpreter of this process has it: what is static is not for two */
   }
   *kind->class = type;
   bool given = intern(kind->attributes);
