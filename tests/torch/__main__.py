@@ -184,6 +184,11 @@ def judged(verdict, results, texts, epochs=2):
 # PyTorch forks a DataLoader's workers while gloo's threads and autograd's run. Once in some hundred jobs
 # a worker never comes back from os.fork(), without libshard, too: the last thing that it has called.
 HANGS_IN_FORK = re.compile(r"^Current thread .*\n  File \".*popen_fork.py\", line \d+ in _launch$", re.MULTILINE)
+# As rarely, a rank that has done all its work is aborted when Python has ended: C++ destroys a thread that
+# was not joined. libshard has no C++.
+ABORTS_AT_END = re.compile(r"^terminate called without an active exception\nFatal Python error: Aborted\n\n"
+                           r"Thread .*\n  <no Python frame>$", re.MULTILINE)
+
 
 class Torch:
     """Folders and jobs, and the sums."""
@@ -197,12 +202,15 @@ class Torch:
     def start(self, name, dataset, program):
         """torchrun of a program, under the preload if there is a dataset: its output, and lines
         if it failed or the library said anything. One without the preload that hangs as PyTorch alone
-        does is tried again."""
+        does is tried again, and any that C++ aborts at its end."""
         text, lines = self._start(name, dataset, program)
         for again in range(1, 3):
-            if dataset or not lines or not HANGS_IN_FORK.search(text):
+            if lines and ABORTS_AT_END.search(text):
+                print(f"{name}: C++ has aborted a rank at its end; again", flush=True)
+            elif lines and not dataset and HANGS_IN_FORK.search(text):
+                print(f"{name}: a worker has not come back from os.fork(), without libshard; again", flush=True)
+            else:
                 break
-            print(f"{name}: a worker has not come back from os.fork(), without libshard; again", flush=True)
             text, lines = self._start(f"{name}-{again}", dataset, program)
         return text, lines
 
