@@ -5,6 +5,7 @@ All of them read as DLIO's own would, number types and order included; they pick
 lazy.py for what happens to one that is changed.
 """
 import bisect
+import collections
 import collections.abc
 import operator
 import os
@@ -30,7 +31,30 @@ def _place(i, length):
     return i
 
 
-class FileList(ListLike):
+class Quick(ListLike):
+    """A list whose elements C makes, by what is written down of them; `_permutation` is its order, or None."""
+
+    _recipe = ()  # for elements.c: (bytes, permutation); (): none; None: not written yet
+
+    def _write(self):
+        """Write down all that it takes to make an element."""
+        permutation, self._recipe = self._permutation, ()
+        packed = self._packed(permutation)
+        if packed is not None:
+            self._recipe = packed, permutation
+        if self._permutation is not permutation:  # another thread has shuffled meanwhile
+            self._forget()
+
+    def _packed(self, permutation):
+        """RECIPE and what follows it, as bytes; None: C cannot make the elements, or not count so far."""
+        raise NotImplementedError
+
+    def _forget(self):
+        """What is written down is not so any more."""
+        vars(self).pop("_recipe", None)
+
+
+class FileList(Quick):
     """Paths of a listing as a list: elements start, start + step, ... of `length`, permuted or not.
 
     Reading works as with a list; slices and copies are views; who changes it makes a list of it.
@@ -149,28 +173,20 @@ class FileList(ListLike):
         return self.prefix + self.listing.name(self._position(i))
 
     _element = __getitem__  # where C has taken its place, it calls this
-    _recipe = ()            # of elements, for C: (bytes, permutation); (): none; None: not written yet
 
-    def _write(self):
-        """Write down all that it takes to make an element, as elements.c reads it."""
-        permutation, self._recipe = self._permutation, ()
+    def _packed(self, permutation):
         handle, pattern, moduli = self.listing.recipe()
         order = (0, 0, self._start, self._step, 0, 0, 0)
         if permutation is not None:
             order = permutation.order(self._start, self._step, self._length)
         try:
             texts = os.fsencode(self.prefix), os.fsencode(pattern)
-            if order and os.fsdecode(b"".join(texts)) == self.prefix + pattern:
-                self._recipe = RECIPE.pack(*order, self._length, handle, *map(len, (*texts, moduli))) + (
-                    struct.pack("%dQ" % len(moduli), *moduli) + b"".join(texts)), permutation
-        except (UnicodeEncodeError, struct.error):  # C cannot write that, or not count so far
-            return
-        if self._permutation is not permutation:  # another thread has shuffled meanwhile
-            self._forget()
-
-    def _forget(self):
-        """What is written down is not so any more."""
-        vars(self).pop("_recipe", None)
+            if not order or os.fsdecode(b"".join(texts)) != self.prefix + pattern:
+                return None
+            return RECIPE.pack(*order, self._length, handle, *map(len, (*texts, moduli))) + (
+                struct.pack("%dQ" % len(moduli), *moduli) + b"".join(texts))
+        except (UnicodeEncodeError, struct.error):
+            return None
 
     def where(self, path):
         """Position of a path in the listing, if that is sorted; -1 if it is not there."""
@@ -232,7 +248,7 @@ if native().quicken(FileList):
     FileList._recipe = None
 
 
-class Indices(ListLike):
+class Indices(Quick):
     """list(range(start, stop)) in O(1), shuffled or not: the sampler's own sample numbers."""
 
     def __init__(self, start, stop, permutation=None):
@@ -242,7 +258,7 @@ class Indices(ListLike):
 
     def shuffle(self, random):
         self._permutation = Permutation.shuffled(self._length, self._permutation, random)
-        vars(self).pop("_recipe", None)
+        self._forget()
 
     def __len__(self):
         return self._length
@@ -257,7 +273,6 @@ class Indices(ListLike):
         return self._range[i if self._permutation is None else int(self._permutation.indices[i])]
 
     _element = __getitem__  # as FileList's
-    _recipe = ()
 
     def _part(self, part):
         """The numbers of a slice: a range, or a list."""
@@ -265,17 +280,12 @@ class Indices(ListLike):
             return self._range[part]
         return [self._range[int(k)] for k in self._permutation.indices[part]]
 
-    def _write(self):
-        """Write down all that it takes to make a number, as elements.c reads it."""
-        permutation, self._recipe = self._permutation, ()
-        start, length = self._range.start, self._length
+    def _packed(self, permutation):
+        start = self._range.start
         order = (0, 0, start, 1, 0, 0, 0)
         if permutation is not None:
-            order = permutation.order(start, 1, length)
-        if order and 0 <= start < 1 << 62:
-            self._recipe = RECIPE.pack(*order, length, 0, 0, 0, 0), permutation
-        if self._permutation is not permutation:  # another thread has shuffled meanwhile
-            vars(self).pop("_recipe", None)
+            order = permutation.order(start, 1, self._length)
+        return RECIPE.pack(*order, self._length, 0, 0, 0, 0) if order and 0 <= start < 1 << 62 else None
 
     def __repr__(self):
         return "<libshard: %d samples from %d on>" % (len(self._range), self._range.start)
@@ -527,6 +537,11 @@ class OpenFiles(dict):
 native().quicken(OpenFiles)
 
 
+# What a ByteCounts has, as readers.c reads it. waiting: {path: its size * LIMIT + its position}; then the
+# positions of the others, ascending, and their sizes, of 4 bytes each; files of another kind; how many may wait.
+Parts = collections.namedtuple("Parts", "files waiting positions sizes others room")
+
+
 class ByteCounts(collections.abc.MutableMapping):
     """A dict from files' paths to their sizes, in some 12 bytes per file: MLCommons' readers remember of
     every file how much they read, for as long as their worker lives.
@@ -539,13 +554,7 @@ class ByteCounts(collections.abc.MutableMapping):
     FEW, PART = 1024, 64  # so many may wait: a PARTth of the others, but a FEW at least
 
     def __init__(self, files):
-        # As readers.c reads them. What waits is {path: its size * LIMIT + its position}; the others are by
-        # positions, ascending, and sizes, of 4 bytes each.
-        self._parts = files, {}, b"", b"", {}, self.FEW
-
-    @property
-    def _waiting(self):
-        return self._parts[1]
+        self._parts = Parts(files, {}, b"", b"", {}, self.FEW)
 
     def get(self, path, default=None):
         files, waiting, positions, sizes, others, _ = self._parts
@@ -605,7 +614,7 @@ class ByteCounts(collections.abc.MutableMapping):
             counts[slots[~new]] = sizes[~new]
             merged = (numpy.insert(one, slots[new], more[new]).tobytes()
                       for one, more in ((positions, where), (counts, sizes)))
-            self._parts = files, waiting, *merged, others, max(self.FEW, len(positions) // self.PART)
+            self._parts = Parts(files, waiting, *merged, others, max(self.FEW, len(positions) // self.PART))
             for path, packed in taken.items():
                 now = waiting.pop(path, packed)
                 if now != packed:  # another thread has set it meanwhile
@@ -614,27 +623,28 @@ class ByteCounts(collections.abc.MutableMapping):
     def __delitem__(self, path):
         self._merge()
         with changing():
-            files, waiting, *both, others, room = self._parts
-            slot = self._slot(both[0], files.where(path))
+            parts = self._parts
+            slot = self._slot(parts.positions, parts.files.where(path))
             if slot is None:
-                del others[path]
+                del parts.others[path]
                 return
-            kept = (one[:4 * slot] + one[4 * slot + 4:] for one in both)
-            self._parts = files, waiting, *kept, others, room
+            positions, sizes = (one[:4 * slot] + one[4 * slot + 4:] for one in (parts.positions, parts.sizes))
+            self._parts = parts._replace(positions=positions, sizes=sizes)
 
     def clear(self):
         with changing():
-            self._parts = self._parts[0], {}, b"", b"", {}, self.FEW
+            self._parts = Parts(self._parts.files, {}, b"", b"", {}, self.FEW)
 
     def __iter__(self):
         self._merge()
-        files, _, positions, _, others, _ = self._parts
-        yield from (files.prefix + files.listing.name(position) for position in memoryview(positions).cast("I"))
-        yield from others
+        parts = self._parts
+        files, positions = parts.files, memoryview(parts.positions).cast("I")
+        yield from (files.prefix + files.listing.name(position) for position in positions)
+        yield from parts.others
 
     def __len__(self):
         self._merge()
-        return len(self._parts[2]) // 4 + len(self._parts[4])
+        return len(self._parts.positions) // 4 + len(self._parts.others)
 
     def __repr__(self):
         return "<libshard: sizes of %d files>" % len(self)

@@ -71,13 +71,13 @@ bool shard_view_active(void) {
 static int have_listing(const struct statx *st, struct shard_datasets_place *place) {
   static atomic_bool said;
   const struct shard_datasets *all = shard_datasets_get();
-  char fault[500] = "";
-  int rc = all->error;
-  if (rc == 0) {
-    rc = shard_datasets_find_rank(!*place->path, fault, sizeof(fault));
-  }
-  if (rc != 0 && (all->fault[0] || *fault)) {
-    shard_once_complain(&said, all->fault[0] ? all->fault : fault);
+  char fault[500];
+  const char *why = all->error != 0 ? all->fault : fault;
+  fault[0] = 0;
+  int rc =
+      all->error != 0 ? all->error : shard_datasets_find_rank(!*place->path, fault, sizeof(fault));
+  if (rc != 0 && *why) {
+    shard_once_complain(&said, why);
   }
   bool divided = shard_config()->strategy != SHARD_STRATEGY_HASH && !all->per_epoch;
   if (rc == 0 && (divided || shard_loading_is_streamed(place->dataset))) {

@@ -225,11 +225,11 @@ class TestByteCounts(Case):
         self.random.shuffle(order)
         merge = sequences.ByteCounts._merge
         with replaced(sequences.ByteCounts, "FEW", 100), replaced(
-                sequences.ByteCounts, "_merge", lambda self: (merges.append(len(self._waiting)), merge(self))):
+                sequences.ByteCounts, "_merge", lambda self: (merges.append(len(self._parts.waiting)), merge(self))):
             counts = sequences.ByteCounts.of(lazy)
             for i in order:
                 counts[lazy[i]] = i
-                self.assertLessEqual(len(counts._waiting), 100)
+                self.assertLessEqual(len(counts._parts.waiting), 100)
             self.assertEqual(merges, [101] * (MANY // 101))
         self.assertEqual(dict(counts), {path: i for i, path in enumerate(real)})
         counts.clear()
