@@ -85,6 +85,9 @@ struct shard_position {
   uint64_t left;             /* names of the current block or run that are not decoded yet */
   uint64_t number;           /* number in a run's next name, until one is decoded */
   uint64_t extent;           /* the extent of the current block or run */
+  uint64_t held_first;       /* of the blocks that are copied, the first one's number */
+  uint32_t held;             /* how many those are */
+  uint32_t room;             /* bytes for them; 0: as many as the longest block has */
   uint32_t digits_end;       /* where the number ends in a run's names; 0: in a block */
   uint32_t length;           /* bytes in `name`; 0: no name of the block or run decoded yet */
   char *name;                /* room for the longest name of the listing, and a NUL */

@@ -54,9 +54,15 @@ static inline size_t shard_listing_block_most(uint32_t longest) {
 }
 static inline size_t shard_listing_record_most(uint32_t longest) { return (size_t)longest + 32; }
 
-/* Room for the name of a position: the longest, a NUL and a slash; and behind it for a block. */
+/* A position has so many blocks copied at a time; their entries of the index. */
+#define SHARD_AHEAD_BLOCKS 16
+#define SHARD_AHEAD_INDEX ((SHARD_AHEAD_BLOCKS + 1) * SHARD_INDEX_ENTRY)
+
+/* Room for the name of a position: the longest, a NUL and a slash; and behind it for what is copied
+ * of a map that may be cut: entries, and a block or a run's record. */
 static inline size_t shard_listing_room(const struct shard_table *t) {
-  return (size_t)t->longest + 2 + (t->guarded ? shard_listing_block_most(t->longest) + 16 : 0);
+  return (size_t)t->longest + 2 +
+         (t->guarded ? SHARD_AHEAD_INDEX + shard_listing_block_most(t->longest) : 0);
 }
 
 /* How many blocks the attributes of `count` names fill. */

@@ -110,41 +110,112 @@ struct blocks {
   bool guarded;
 };
 
-/* Find a block of at most `most` bytes, and check it; room[most] is for it. */
-static int find_block(const struct blocks *b, uint64_t block, size_t most, void *room,
-                      const uint8_t **data, size_t *size) {
-  uint8_t entry_room[2 * SHARD_INDEX_ENTRY];
-  uint64_t begin, end;
+/* An entry of an index, with the end of its block. */
+struct block {
+  uint64_t begin;
+  size_t size;
   uint32_t crc;
-  const uint8_t *entry = shard_listing_get(b->guarded, b->index + block * SHARD_INDEX_ENTRY,
-                                           sizeof(entry_room), entry_room);
-  if (!entry) {
-    return -EBADMSG;
-  }
-  memcpy(&begin, entry, sizeof(begin));
-  memcpy(&crc, entry + sizeof(begin), sizeof(crc));
+};
+
+/* Read an entry of an index of a section of `section` bytes. false: there cannot be such a block,
+ * or it has more than `most` bytes. */
+static bool read_entry(const uint8_t *entry, uint64_t section, size_t most, struct block *out) {
+  uint64_t end;
+  memcpy(&out->begin, entry, sizeof(out->begin));
+  memcpy(&out->crc, entry + sizeof(out->begin), sizeof(out->crc));
   memcpy(&end, entry + SHARD_INDEX_ENTRY, sizeof(end));
-  if (begin >= end || end > b->size || end - begin > most) {
-    return -EBADMSG;
+  if (out->begin >= end || end > section || end - out->begin > most) {
+    return false;
   }
-  *size = (size_t)(end - begin);
-  *data = shard_listing_get(b->guarded, b->section + begin, *size, room);
-  return *data && shard_listing_sum_fits(shard_crc32c(b->seed + (uint32_t)block, *data, *size), crc)
-             ? 0
-             : -EBADMSG;
+  out->size = (size_t)(end - out->begin);
+  return true;
 }
 
-/* Put p at the beginning of the n-th block of an extent. */
-static int enter_block(struct shard_position *p, const struct shard_extent *e, uint64_t n) {
+static bool sum_fits(const struct block *b, uint32_t seed, uint64_t number, const uint8_t *data) {
+  return shard_listing_sum_fits(shard_crc32c(seed + (uint32_t)number, data, b->size), b->crc);
+}
+
+/* Find a block of at most `most` bytes, and check it; room[most] is for it. */
+static int find_block(const struct blocks *b, uint64_t number, size_t most, void *room,
+                      const uint8_t **data, size_t *size) {
+  uint8_t entry_room[2 * SHARD_INDEX_ENTRY];
+  struct block block;
+  const uint8_t *entry = shard_listing_get(b->guarded, b->index + number * SHARD_INDEX_ENTRY,
+                                           sizeof(entry_room), entry_room);
+  if (!entry || !read_entry(entry, b->size, most, &block)) {
+    return -EBADMSG;
+  }
+  *size = block.size;
+  *data = shard_listing_get(b->guarded, b->section + block.begin, block.size, room);
+  return *data && sum_fits(&block, b->seed, number, *data) ? 0 : -EBADMSG;
+}
+
+/* Copy up to n > 0 blocks of names, from `number` on, as far as there is room: first their entries
+ * of the index, behind which their bytes follow. */
+static int copy_blocks(struct shard_position *p, uint64_t number, uint64_t n) {
   const struct shard_table *t = p->table;
-  const struct blocks blocks = {t->index, t->names, t->names_size, t->seed, t->guarded};
+  const size_t most = shard_listing_block_most(t->longest), room = p->room ? p->room : most;
+  uint8_t *entries = block_room(p);
+  struct block first = {0}, block;
+  size_t size = 0;
+  p->held = 0;
+  n = n < SHARD_AHEAD_BLOCKS ? n : SHARD_AHEAD_BLOCKS;
+  if (!shard_peek(entries, t->index + number * SHARD_INDEX_ENTRY, (n + 1) * SHARD_INDEX_ENTRY)) {
+    return -EBADMSG;
+  }
+  while (p->held < n &&
+         read_entry(entries + p->held * SHARD_INDEX_ENTRY, t->names_size, most, &block) &&
+         block.size <= room - size) {
+    first = p->held++ == 0 ? block : first;
+    size += block.size;
+  }
+  p->held_first = number;
+  if (size == 0 || !shard_peek(entries + SHARD_AHEAD_INDEX, t->names + first.begin, size)) {
+    p->held = 0;
+  }
+  return p->held ? 0 : -EBADMSG;
+}
+
+/* Find a block of names in a map that may be cut, and check it. A copy takes as long as decoding a
+ * block: so up to `ahead` blocks are copied at a time, for who reads on. */
+static int find_copied(struct shard_position *p, uint64_t number, uint64_t ahead,
+                       const uint8_t **data, size_t *size) {
+  const struct shard_table *t = p->table;
+  const size_t most = shard_listing_block_most(t->longest);
+  const uint8_t *entries = block_room(p);
+  struct block first, block;
+  int rc = number - p->held_first < p->held ? 0 : copy_blocks(p, number, ahead);
+  if (rc != 0 || !read_entry(entries, t->names_size, most, &first) ||
+      !read_entry(entries + (number - p->held_first) * SHARD_INDEX_ENTRY, t->names_size, most,
+                  &block)) {
+    return -EBADMSG;
+  }
+  *size = block.size;
+  *data = entries + SHARD_AHEAD_INDEX + (block.begin - first.begin);
+  return sum_fits(&block, t->seed, number, *data) ? 0 : -EBADMSG;
+}
+
+/* Put p at the beginning of the n-th block of an extent. on: the blocks behind it are asked for
+ * next. */
+static int enter_block(struct shard_position *p, const struct shard_extent *e, uint64_t n,
+                       bool on) {
+  const struct shard_table *t = p->table;
+  const struct blocks blocks = {t->index, t->names, t->names_size, t->seed, false};
   const uint8_t *data;
   size_t size;
   uint64_t block = e->where + n, before = n * SHARD_BLOCK_NAMES;
-  if (block < n || block >= t->blocks ||
-      find_block(&blocks, block, shard_listing_block_most(t->longest), block_room(p), &data,
-                 &size) != 0 ||
-      *data != SHARD_BLOCK_FRONT) {
+  if (block < n || block >= t->blocks) {
+    return -EBADMSG;
+  }
+  uint64_t left = shard_listing_attribute_blocks(e->count) - n, there = t->blocks - block;
+  int rc = t->guarded ? find_copied(p, block,
+                                    !on            ? 1
+                                    : left < there ? left
+                                                   : there,
+                                    &data, &size)
+                      : find_block(&blocks, block, shard_listing_block_most(t->longest), NULL,
+                                   &data, &size);
+  if (rc != 0 || *data != SHARD_BLOCK_FRONT) {
     return -EBADMSG;
   }
   p->next = data + 1;
@@ -202,6 +273,7 @@ static int enter_run(struct shard_position *p, const struct shard_extent *e, con
   p->position = e->first + n;
   p->left = e->count - n;
   p->number = run.number + n;
+  p->held = 0; /* its record may be where blocks were */
   p->digits_end = run.prefix_length + run.width;
   p->length = 0;
   return 0;
@@ -280,25 +352,27 @@ static inline int step_extent(struct shard_position *p) {
   return rc;
 }
 
-/* Put p at the beginning of the block that holds position i, or before i in a run. */
-static int enter_extent(struct shard_position *p, uint64_t i, uint64_t hint) {
+/* Put p at the beginning of the block that holds position i, or before i in a run. on: for who
+ * reads on. */
+static int enter_extent(struct shard_position *p, uint64_t i, uint64_t hint, bool on) {
   struct shard_extent e;
   const uint8_t *record;
   int rc = find_extent(p, i, hint, &p->extent, &e, &record);
   return rc       ? rc
          : e.size ? enter_run(p, &e, record, i - e.first)
-                  : enter_block(p, &e, (i - e.first) / SHARD_BLOCK_NAMES);
+                  : enter_block(p, &e, (i - e.first) / SHARD_BLOCK_NAMES, on);
 }
 
 int shard_names_seek(struct shard_position *p, const struct shard_table *t, uint64_t i) {
   p->table = t;
   p->position = i;
   p->left = 0;
+  p->held = 0;
   p->extent = 0;
   if (i >= t->count) {
     return 0;
   }
-  int rc = enter_extent(p, i, t->extent_count);
+  int rc = enter_extent(p, i, t->extent_count, false);
   while (rc == 0 && p->position < i) {
     rc = step_extent(p);
   }
@@ -312,7 +386,7 @@ static inline int next_name(struct shard_position *p) {
       return 0;
     }
     uint64_t at = p->position;
-    int rc = enter_extent(p, at, p->extent);
+    int rc = enter_extent(p, at, p->extent, true);
     if (rc != 0 || p->position != at) { /* extents that overlap lead back */
       return -EBADMSG;
     }
@@ -333,7 +407,13 @@ int shard_listing_seek(struct shard_cursor *c, const struct shard_listing *l, ui
     return -EINVAL;
   }
   c->at = (struct shard_position){.table = &l->names, .position = i, .name = c->name};
-  c->error = is_cramped(c) ? 0 : shard_names_seek(&c->at, &l->names, i);
+  if (is_cramped(c)) {
+    c->error = 0;
+    return 0;
+  }
+  c->at.room = (uint32_t)(sizeof(c->name) - shard_listing_room(&l->names)) +
+               (uint32_t)shard_listing_block_most(l->names.longest);
+  c->error = shard_names_seek(&c->at, &l->names, i);
   return c->error;
 }
 
@@ -425,13 +505,13 @@ static int step_to_extent(struct shard_position *p, const void *none, uint64_t k
   (void)none;
   int rc = read_extent(p, k, &e, &record);
   if (rc == 0) {
-    rc = e.size ? enter_run(p, &e, record, 0) : enter_block(p, &e, 0);
+    rc = e.size ? enter_run(p, &e, record, 0) : enter_block(p, &e, 0, false);
   }
   return rc ? rc : step_extent(p);
 }
 
 static int step_to_block(struct shard_position *p, const void *extent, uint64_t k) {
-  int rc = enter_block(p, extent, k);
+  int rc = enter_block(p, extent, k, false);
   return rc ? rc : step_extent(p);
 }
 
@@ -485,7 +565,7 @@ static int64_t find_lower_bound(const struct shard_table *t, const char *name, s
   if (k <= 0) {
     return k < 0 ? k : -EBADMSG; /* 0 is damage: the extent's first name was not after the target */
   }
-  rc = enter_block(&p, &e, (uint64_t)k - 1);
+  rc = enter_block(&p, &e, (uint64_t)k - 1, false);
   while (rc == 0 && p.left > 0) {
     rc = step_extent(&p);
     if (rc == 0) {

@@ -129,18 +129,9 @@ static struct section move(const uint8_t **place, size_t size) {
   return s;
 }
 
-static void make(struct subject *s, int order) {
+static void write_subject(struct subject *s, int order) {
   char digest[65];
   uint64_t bytes;
-  memset(s, 0, sizeof(*s));
-  names_run(&s->names, "a/img_", 4, 0, 140, ".jpeg");
-  names_run(&s->names, "", 3, 860, 140, "");
-  char text[64];
-  names_run(&s->names, "z/a_name_that_is_longer_than_any_number_", 1, 0, 3, "");
-  for (size_t i = 0; i < 140; i++) {
-    names_add(&s->names, text,
-              (size_t)snprintf(text, sizeof(text), "b/%03zu%s", i * 7, i % 3 ? "" : "xyz"));
-  }
   names_sort(&s->names, order);
   names_others(&s->names, order, &s->others);
   assert_int_equal(names_write(&s->names, order, file, digest, &bytes), 0);
@@ -151,6 +142,19 @@ static void make(struct subject *s, int order) {
   close(fd);
   assert_int_equal(shard_listing_map(open(file, O_RDONLY | O_CLOEXEC), file, false, &s->listing),
                    0);
+}
+
+static void make(struct subject *s, int order) {
+  memset(s, 0, sizeof(*s));
+  names_run(&s->names, "a/img_", 4, 0, 140, ".jpeg");
+  names_run(&s->names, "", 3, 860, 140, "");
+  char text[64];
+  names_run(&s->names, "z/a_name_that_is_longer_than_any_number_", 1, 0, 3, "");
+  for (size_t i = 0; i < 140; i++) {
+    names_add(&s->names, text,
+              (size_t)snprintf(text, sizeof(text), "b/%03zu%s", i * 7, i % 3 ? "" : "xyz"));
+  }
+  write_subject(s, order);
 }
 
 static void drop(struct subject *s) {
@@ -652,7 +656,8 @@ static void cursors(void **state) {
   make(&s, 0);
   struct shard_cursor *c = fenced(sizeof(*c));
   hide(s.listing, &l);
-  const uint32_t fits = (sizeof(c->name) - (shard_listing_block_most(0) + 18)) / 2;
+  const uint32_t fits =
+      (sizeof(c->name) - (shard_listing_block_most(0) + SHARD_AHEAD_INDEX + 2)) / 2;
   const uint32_t longest[] = {l.names.longest, fits - 1, fits, fits + 1, SHARD_NAME_MAX - 1};
   for (size_t i = 0; i < COUNT(longest); i++) {
     const char *name;
@@ -668,6 +673,47 @@ static void cursors(void **state) {
     assert_int_equal(cramped, longest[i] > fits);
     assert_true(cramped ? peeking.calls > 2 * s.names.count
                         : peeking.calls < s.names.count); /* a block is copied once */
+  }
+  show_again();
+  unfenced(c);
+  drop(&s);
+}
+
+/* A cursor that reads on has many blocks copied at a time: no name is another one, wherever it
+ * begins, however much room it has, and whichever copy fails. */
+static void reading_on(void **state) {
+  (void)state;
+  struct subject s = {0};
+  struct shard_listing l;
+  char text[3100];
+  for (uint32_t i = 0; i < 4000; i++) { /* some are so long that their block has few names */
+    int n = snprintf(text, sizeof(text), "%08x%.*d", i * 2654435761u, i % 100 ? 1 : 3000, 0);
+    names_add(&s.names, text, (size_t)n);
+  }
+  write_subject(&s, 0);
+  struct shard_cursor *c = fenced(sizeof(*c));
+  hide(s.listing, &l);
+  l.names.extents = l.names.copy = (uint8_t *)s.listing->names.extents; /* as opening does */
+  assert_true(l.names.blocks > 2 * SHARD_AHEAD_BLOCKS);
+  for (size_t from = 0; from < s.names.count; from += 997) {
+    uint64_t calls = 1, past = 0;
+    for (uint64_t fails = 0; fails <= calls; fails++) {
+      const char *name;
+      size_t at = from;
+      peeking.calls = 0;
+      peeking.fails = fails;
+      ssize_t rc = shard_listing_seek(c, &l, from);
+      while (rc >= 0 && (rc = shard_listing_next(c, &name)) > 0) {
+        assert_int_equal(rc, strlen(s.names.v[at]));
+        assert_string_equal(name, s.names.v[at++]);
+      }
+      assert_int_equal(rc, fails ? -EBADMSG : 0);
+      assert_true(fails || at == s.names.count);
+      assert_true(at >= past); /* a later copy that fails stops it no earlier */
+      past = fails ? at : 0;
+      calls = fails ? calls : peeking.calls;
+    }
+    assert_true(from || calls < l.names.blocks); /* two copies for each block, before */
   }
   show_again();
   unfenced(c);
@@ -859,7 +905,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(refused),  cmocka_unit_test(pieces),  cmocka_unit_test(headers),
       cmocka_unit_test(sections), cmocka_unit_test(files),   cmocka_unit_test(unreadable),
-      cmocka_unit_test(changing), cmocka_unit_test(cursors),
+      cmocka_unit_test(changing), cmocka_unit_test(cursors), cmocka_unit_test(reading_on),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
