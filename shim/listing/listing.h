@@ -56,7 +56,7 @@ static inline size_t shard_listing_record_most(uint32_t longest) { return (size_
 
 /* A position has so many blocks copied at a time; their entries of the index. */
 #define SHARD_AHEAD_BLOCKS 16
-#define SHARD_AHEAD_INDEX ((SHARD_AHEAD_BLOCKS + 1) * SHARD_INDEX_ENTRY)
+#define SHARD_AHEAD_INDEX ((size_t)(SHARD_AHEAD_BLOCKS + 1) * SHARD_INDEX_ENTRY)
 
 /* Room for the name of a position: the longest, a NUL and a slash; and behind it for what is copied
  * of a map that may be cut: entries, and a block or a run's record. */

@@ -155,25 +155,26 @@ static int find_block(const struct blocks *b, uint64_t number, size_t most, void
 static int copy_blocks(struct shard_position *p, uint64_t number, uint64_t n) {
   const struct shard_table *t = p->table;
   const size_t most = shard_listing_block_most(t->longest), room = p->room ? p->room : most;
-  uint8_t *entries = block_room(p);
+  uint8_t *entries = block_room(p), *entry = entries;
   struct block first = {0}, block;
   size_t size = 0;
+  uint32_t held = 0;
   p->held = 0;
   n = n < SHARD_AHEAD_BLOCKS ? n : SHARD_AHEAD_BLOCKS;
   if (!shard_peek(entries, t->index + number * SHARD_INDEX_ENTRY, (n + 1) * SHARD_INDEX_ENTRY)) {
     return -EBADMSG;
   }
-  while (p->held < n &&
-         read_entry(entries + p->held * SHARD_INDEX_ENTRY, t->names_size, most, &block) &&
-         block.size <= room - size) {
-    first = p->held++ == 0 ? block : first;
+  for (; held < n && read_entry(entry, t->names_size, most, &block) && block.size <= room - size;
+       entry += SHARD_INDEX_ENTRY) {
+    first = held++ == 0 ? block : first;
     size += block.size;
   }
-  p->held_first = number;
-  if (size == 0 || !shard_peek(entries + SHARD_AHEAD_INDEX, t->names + first.begin, size)) {
-    p->held = 0;
+  if (held == 0 || !shard_peek(entries + SHARD_AHEAD_INDEX, t->names + first.begin, size)) {
+    return -EBADMSG;
   }
-  return p->held ? 0 : -EBADMSG;
+  p->held = held;
+  p->held_first = number;
+  return 0;
 }
 
 /* Find a block of names in a map that may be cut, and check it. A copy takes as long as decoding a
