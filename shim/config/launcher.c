@@ -186,9 +186,10 @@ static const struct launcher launchers[] = {
 #define PYTORCH (&launchers[LAUNCHERS - 1])
 
 /* Batch systems number their jobs: sbatch(1), qsub(1B) of PBS, bsub(1) of LSF. Clusters that share
- * a cache count for themselves. */
-static const char *const batch[] = {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME",
-                                    "PBS_JOBID", "LSB_JOBID"};
+ * a cache count for themselves, and a Slurm that was set up anew begins anew. */
+static const char *const batch[] = {"SLURM_JOB_ID",        "SLURM_JOB_START_TIME",
+                                    "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME",
+                                    "PBS_JOBID",           "LSB_JOBID"};
 
 #define BATCH (sizeof(batch) / sizeof(batch[0]))
 
