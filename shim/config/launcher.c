@@ -13,8 +13,8 @@
  *
  * The job: batch systems and some launchers number their jobs and steps. mpirun and torchrun reuse
  * names (torchrun's run id is "none" unless the user sets one), so there the launcher's process
- * identifies the job, by pid and start time. It is the nearest ancestor that was started without
- * the variable that marks the ranks, or with another size.
+ * identifies the job, by pid, start time, pid namespace and boot. It is the nearest ancestor that
+ * was started without the variable that marks the ranks, or with another size.
  */
 #include "config/launcher.h"
 
@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/kernel.h"
 #include "base/size.h"
 #include "config/config.h"
 #include "libshard.h"
@@ -664,6 +665,19 @@ static size_t add_value(char *buf, size_t size, size_t used, const char *name) {
   return n < 0 ? size : used + (size_t)n;
 }
 
+/* Append what a process's number and start are of: a boot of the host, and a namespace. */
+static size_t add_origin(char *buf, size_t size, size_t used) {
+  size_t length;
+  struct stat space = {0};
+  char *boot = shard_file_read("/proc/sys/kernel/random/boot_id", &length);
+  shard_kernel_stat(AT_FDCWD, "/proc/self/ns/pid", &space, 0);
+  int n = used < size ? snprintf(buf + used, size - used, " %llu %.36s",
+                                 (unsigned long long)space.st_ino, boot ? boot : "")
+                      : 0;
+  free(boot);
+  return n < 0 ? size : used + (size_t)n;
+}
+
 static bool write_identity(const struct launcher *l, char *buf, size_t size) {
   long pid = 0;
   unsigned long long start = 0;
@@ -672,7 +686,9 @@ static bool write_identity(const struct launcher *l, char *buf, size_t size) {
     return false;
   }
   int n = snprintf(buf, size, "%s %ld %llu", l->name, pid, start);
-  size_t used = add_value(buf, size, n < 0 ? size : (size_t)n, l->number);
+  size_t used = n < 0 ? size : (size_t)n;
+  used = pid ? add_origin(buf, size, used) : used;
+  used = add_value(buf, size, used, l->number);
   for (size_t i = 0; i < MOST && l->job[i]; i++) {
     used = add_value(buf, size, used, l->job[i]);
   }
