@@ -35,6 +35,28 @@ static struct {
   _Atomic uint64_t listed; /* the epoch whose list was noted, and one more; 0: none */
 } reading[SHARD_LOG_DATASETS];
 
+/*
+ * Whether statistics are kept. A program may have set its rank itself since it began, or a child of
+ * it: the first process that lists a dataset is the rank's main process then. of_program: it shards
+ * by itself, and without a launcher it is the only rank.
+ */
+static bool begin(bool of_program) {
+  static _Atomic int64_t tried; /* by this process */
+  const struct shard_world one = {.rank = 0, .size = 1, .local_rank = -1, .local_size = -1};
+  struct shard_world world;
+  char ignored[300];
+  if (shard_stats_on() || !shard_config()->stats || atomic_exchange(&tried, getpid()) == getpid()) {
+    return shard_stats_on();
+  }
+  int rc = shard_world_get(&world, ignored, sizeof(ignored));
+  if (rc == 0) {
+    shard_keeper_init(shard_config()->stats);
+  } else if (rc == -ENOENT && of_program && !shard_keeper_is_marked()) {
+    shard_keeper_begin(&one);
+  }
+  return shard_stats_on();
+}
+
 /* ---- datasets ---------------------------------------------------------------------------------
  */
 
@@ -110,13 +132,12 @@ static void take_options(struct shard_options *options) {
 }
 
 int shard_stats_root(const char *path) {
-  if (!shard_stats_on()) {
-    return -1;
-  }
   struct shard_options options;
-  int saved = errno;
-  take_options(&options);
-  int found = have_dataset(path, false, &options, shard_config()->epoch);
+  int saved = errno, found = -1;
+  if (begin(false)) {
+    take_options(&options);
+    found = have_dataset(path, false, &options, shard_config()->epoch);
+  }
   errno = saved;
   return found;
 }
@@ -127,13 +148,12 @@ int shard_stats_find_bucket(const char *url) {
 
 int shard_stats_bucket(const char *url) {
   size_t n = strlen(url);
-  if (!shard_stats_on() || n >= PATH_MAX) {
-    return -1;
-  }
   struct shard_options options;
-  int saved = errno;
-  take_options(&options);
-  int found = have_root(url, n, NULL, false, &options, shard_config()->epoch);
+  int saved = errno, found = -1;
+  if (n < PATH_MAX && begin(false)) {
+    take_options(&options);
+    found = have_root(url, n, NULL, false, &options, shard_config()->epoch);
+  }
   errno = saved;
   return found;
 }
@@ -342,17 +362,6 @@ static int tell_dataset(const char *root, const struct shard_options *options, c
   return 0;
 }
 
-/* Whether statistics are kept: of a program without a launcher from its first dataset on. */
-static bool begin(void) {
-  char ignored[300];
-  if (!shard_stats_on() && shard_config()->stats && !shard_keeper_is_marked() &&
-      shard_world_get(&(struct shard_world){0}, ignored, sizeof(ignored)) == -ENOENT) {
-    shard_keeper_begin(
-        &(struct shard_world){.rank = 0, .size = 1, .local_rank = -1, .local_size = -1});
-  }
-  return shard_stats_on();
-}
-
 int shard_stats_dataset(const char *root, const struct shard_listing *listing, uint64_t used,
                         uint64_t epoch) {
   struct shard_listing_info info;
@@ -360,7 +369,7 @@ int shard_stats_dataset(const char *root, const struct shard_listing *listing, u
   char ignored[300];
   int saved = errno, rc = -ENOENT;
   shard_listing_info(listing, &info);
-  if (begin() && shard_options_parse(&options, info.options, ignored, sizeof(ignored)) == 0) {
+  if (begin(true) && shard_options_parse(&options, info.options, ignored, sizeof(ignored)) == 0) {
     rc = tell_dataset(root, &options, info.digest, info.file, info.entries, used, epoch);
   }
   errno = saved;
@@ -371,7 +380,7 @@ int shard_stats_names(const char *root, const char digest[65], uint64_t entries,
                       uint64_t epoch) {
   static const struct shard_options all = {.hidden = true};
   int saved = errno;
-  int rc = begin() ? tell_dataset(root, &all, digest, NULL, entries, used, epoch) : -ENOENT;
+  int rc = begin(true) ? tell_dataset(root, &all, digest, NULL, entries, used, epoch) : -ENOENT;
   errno = saved;
   return rc;
 }

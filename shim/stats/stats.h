@@ -3,8 +3,9 @@
  * stats.h - what a rank's processes open, for SHARD_STATS.
  *
  * The first process of a rank that loads the library is its main process: it makes the log (log.h)
- * and names it in the environment, by LIBSHARD_STATS, for whatever it starts (keeper.h). Nothing is
- * done while SHARD_STATS is not set.
+ * and names it in the environment, by LIBSHARD_STATS, for whatever it starts (keeper.h). If no rank
+ * was known then, the first process that lists a dataset is. Nothing is done while SHARD_STATS is
+ * not set.
  *
  * There are no locks and no allocations, and errno is kept. All but what tells of passes and
  * listings may be called in a signal handler, and between (v)fork and exec.

@@ -130,10 +130,8 @@ int shard_choose_epoch(struct shard_served *s) {
       return s->error;
     }
   }
-  if (shard_stats_on()) {
-    s->stats = shard_stats_root(d->path);
-    shard_stats_pass(s->stats, s->epoch, shuffle);
-  }
+  s->stats = shard_stats_root(d->path);
+  shard_stats_pass(s->stats, s->epoch, shuffle);
   uint64_t n = hash ? 0 : s->scope.listing->names.count;
   for (size_t i = 0; i < d->holes_count; i++) {
     n -= d->holes[i].end - d->holes[i].begin;

@@ -292,6 +292,25 @@ job 2 1; verify "nothing opened" 0 "not proven: that ranks opened their own" "$W
 verify "... is not called proven" 0 "proven, for 2 ranks, but for what" "$WORK"/out/*.json
 mv "$WORK/read.all" "$WORK/read.py"
 
+# ---- a rank that a program sets itself
+cat >"$WORK/own.py" <<'P'
+import multiprocessing, os, sys
+def child(rank):
+    os.environ.update(RANK=str(rank), WORLD_SIZE="3", LOCAL_RANK=str(rank))
+    for d, _, files in os.walk(sys.argv[1]):
+        for name in files: open(os.path.join(d, name), "rb").close()
+if __name__ == "__main__":
+    children = [multiprocessing.get_context(sys.argv[2]).Process(target=child, args=(rank,)) for rank in range(3)]
+    for one in children: one.start()
+    for one in children: one.join()
+P
+for method in fork spawn forkserver; do
+  rm -f "$WORK/out"/*
+  env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/own.py" "$D" $method >"$WORK/err" 2>&1
+  verify "a rank that each child sets, $method" 0 "proven, for 3 ranks" "$WORK"/out/*.json
+  verdict "... says nothing, and leaves no log" "$(cat "$WORK/err"; ls "$WORK/out" | grep -v '^[012].json$')"
+done
+
 # ---- what a script has set between the launcher and the program
 script() { # SIZE COMMANDS [VARIABLE=VALUE...]
   local size=$1 commands=$2 r; shift 2
