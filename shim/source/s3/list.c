@@ -34,6 +34,7 @@
 #define FOLDER_PAGES 8    /* left in a folder, so that asking for its end is worth a request */
 #define FOLDERS_FREE 3    /* requests for folders that are always allowed ... */
 #define FOLDERS_PAGES 100 /* ... and one more for each so many pages */
+#define FOLDERS_SMALL 3   /* in a page: they are so small that their names tell little */
 #define EMPTY_MOST 100    /* pages in a row without a key */
 #define SPLIT_LEAST 2.0   /* pages left in a range, so that it is split */
 #define GUESSES_MOST 7    /* parts of a range without an answer */
@@ -56,7 +57,7 @@ struct range {
   bool has_end;
   struct shard_s3_text at, end, first; /* first: of the last page */
   char *token;                         /* to go on with; NULL: by start-after */
-  uint64_t page_keys;
+  uint64_t page_keys, page_folders;    /* of the last page: keys, and folders that they are in */
   unsigned empty;
   struct shard_s3_seen seen;
   struct shard_s3_text folder; /* that the last page was in */
@@ -75,9 +76,12 @@ struct lister {
   struct shard_s3_folders folders;
   struct folder_search { /* for folders */
     struct asking ask;
-    bool busy, goes_on; /* goes_on: `after` comes from the last answer */
-    struct shard_s3_text parent,
-        after; /* the folder whose folders are asked for; those after this one */
+    struct shard_s3_text parent; /* the folder whose folders are asked for: */
+    struct shard_s3_text from;   /* those after this one; */
+    struct shard_s3_text after;  /* so far they are known up to this one */
+    bool busy;
+    bool goes_on; /* `after` comes from the last answer */
+    bool whole;   /* no folder follows `after` */
   } search;
   unsigned searches;
   double folder_keys, folder_count; /* listed since, and how many folders they were in */
@@ -377,6 +381,11 @@ static void tell_others(const struct range *r, const char *key, size_t n) {
   }
 }
 
+static bool in_one_folder(const char *a, size_t na, const char *b, size_t nb) {
+  size_t same = shard_s3_split_shared(a, na, b, nb);
+  return !memchr(a + same, '/', na - same) && !memchr(b + same, '/', nb - same);
+}
+
 /* A page has come. Hand its keys on, and ask for the next. */
 static int take_page(struct range *r) {
   struct lister *l = r->lister;
@@ -384,7 +393,7 @@ static int take_page(struct range *r) {
   const char *key, *before = NULL;
   size_t at = 0, n, before_length = 0;
   bool past = false;
-  r->page_keys = 0;
+  r->page_keys = r->page_folders = 0;
   enter_folder(r);
   while ((key = shard_s3_page_key(p, &at, &n)) != NULL) {
     if (!before) {
@@ -402,6 +411,7 @@ static int take_page(struct range *r) {
       set_text(&r->first, key, n);
     }
     shard_s3_split_note(&r->seen, before, before_length, key, n);
+    r->page_folders += !before || !in_one_folder(before, before_length, key, n);
     before = key;
     before_length = n;
     r->page_keys++;
@@ -477,13 +487,19 @@ static int ask_folders(struct lister *l) {
   return 0;
 }
 
-/* If guesses fail: ask for the folders around the range with most left. */
+static bool begins_with(const struct shard_s3_text *t, const struct shard_s3_text *start) {
+  return t->length >= start->length && memcmp(t->bytes, start->bytes, start->length) == 0;
+}
+
+/* If guesses fail, or lead on by small steps: ask for the folders around the range with most left,
+ * and around those beside it. */
 static int search_folders(struct lister *l) {
   struct folder_search *k = &l->search;
   struct range *best = NULL;
   size_t first;
-  if (k->busy || l->misses < 2 || l->misses <= l->hits ||
-      l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
+  bool failed = l->misses >= 2 && l->misses > l->hits,
+       slow = l->asked >= shard_s3_client_width(l->client) / 2;
+  if (k->busy || (!failed && !slow) || l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
     return 0;
   }
   for (unsigned i = 0; i < l->count; i++) {
@@ -493,16 +509,29 @@ static int search_folders(struct lister *l) {
       best = r;
     }
   }
+  if (best && !failed && best->page_folders > FOLDERS_SMALL) {
+    return 0; /* there are more of them than pages */
+  }
   ssize_t parent = best ? shard_s3_folders_parent(&best->first, &best->at, l->prefix) : -1;
-  if (parent < 0 ||
-      shard_s3_folders_between(&l->folders, &best->at, best->has_end ? &best->end : NULL, &first) >
-          0 ||
-      (l->searches > 0 && k->parent.length == (size_t)parent &&
-       memcmp(k->parent.bytes, best->at.bytes, k->parent.length) == 0)) {
+  if (parent < 0 || shard_s3_folders_between(&l->folders, &best->at,
+                                             best->has_end ? &best->end : NULL, &first) > 0) {
     return 0;
   }
-  set_text(&k->parent, best->at.bytes, (size_t)parent);
-  k->after = best->at;
+  struct shard_s3_text in = best->at;
+  in.length = (size_t)parent;
+  if (l->searches > 0 && compare(&k->parent, &in) == 0 && compare(&k->from, &best->at) <= 0 &&
+      (k->whole || compare(&best->at, &k->after) <= 0)) {
+    return 0; /* there are none */
+  }
+  k->parent = in;
+  k->from = best->at;
+  for (unsigned i = 0; i < l->count; i++) {
+    const struct range *r = l->ranges[i];
+    if (r->live && begins_with(&r->at, &in) && compare(&r->at, &k->from) < 0) {
+      k->from = r->at;
+    }
+  }
+  k->after = k->from;
   k->goes_on = false;
   return ask_folders(l);
 }
@@ -542,9 +571,10 @@ static int take_folders(struct lister *l) {
     }
   }
   double pages = (double)taken * folder_size(l) / page_of(l);
+  k->after = last;
+  k->whole = !k->ask.page.truncated;
   if (rc == 0 && k->ask.page.truncated && pages > FOLDERS_PAGES &&
       l->searches < FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
-    k->after = last;
     k->goes_on = true;
     rc = ask_folders(l);
   }
