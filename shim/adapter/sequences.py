@@ -23,7 +23,7 @@ RECIPE = struct.Struct("@QPqqQQQQPQQQ")  # struct recipe of elements.c
 
 def _place(i, length):
     """Where a list of this length has its element i, which may count from the end."""
-    i = operator.index(i)
+    i = int(operator.index(i))  # before Python 3.10 that leaves a bool one, which numpy takes for a mask
     if i < 0:
         i += length
     if not 0 <= i < length:
@@ -557,10 +557,10 @@ class ByteCounts(collections.abc.MutableMapping):
         self._parts = Parts(files, {}, b"", b"", {}, self.FEW)
 
     def get(self, path, default=None):
-        files, waiting, positions, sizes, others, _ = self._parts
-        packed = waiting.get(path)
+        packed = self._parts.waiting.get(path)
         if packed is not None:
             return packed // self.LIMIT
+        files, _, positions, sizes, others, _ = self._parts  # after that: what waits no more is here
         slot = self._slot(positions, files.where(path))
         return others.get(path, default) if slot is None else memoryview(sizes).cast("I")[slot]
 

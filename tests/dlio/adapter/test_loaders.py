@@ -37,11 +37,21 @@ class TestLoaders(Case):
         """A reader for which a closed file is another thing than one it has not opened keeps a dict."""
         from dlio_benchmark.reader import reader_handler
 
-        ways = {"a in self.open_file_map or self.open_file_map[a] is None": True,
+        ways = {"a not in self.open_file_map or self.open_file_map[a] is None": True,
                 "self.open_file_map.get(a) is None": True, "self.open_file_map.clear()": True,
+                "a not in self.open_file_map or self.open_file_map[a] is None or b": True,
+                "b or a in self.open_file_map and self.open_file_map[a] is not None": True,
+                "self.open_file_map.get(a, 0)": True,
+                "a in self.open_file_map and self.open_file_map[a] is None": False,
+                "a not in self.open_file_map or self.open_file_map[a] is not None": False,
+                "a not in self.open_file_map or self.open_file_map[a] is b": False,
+                "a not in self.open_file_map or self.open_file_map[b] is None": False,
+                "self.open_file_map.get(a, self) is None": False, "getattr(self, 'open_file_map')": False,
                 "a not in self.open_file_map": False, "self.open_file_map.pop(a)": False,
                 "a not in self.open_file_map or b is None": False, "list(self.open_file_map)": False,
-                "len(self.open_file_map)": False, "self.open_file_map.setdefault(a, 1)": False}
+                "len(self.open_file_map)": False, "self.open_file_map.setdefault(a, 1)": False,
+                "try:\n            self.open_file_map[a] = b\n        except OSError:\n            pass": True,
+                "try:\n            return self.open_file_map[a]\n        except KeyError:\n            pass": False}
         folder = tempfile.mkdtemp(dir=WORK)
         sys.path.insert(0, folder)
         try:
@@ -49,7 +59,8 @@ class TestLoaders(Case):
                 name = "own_reader_%d" % i
                 with open(os.path.join(folder, name + ".py"), "w", encoding="utf-8") as file:
                     file.write("from dlio_benchmark.reader.reader_handler import FormatReader\n\n\n"
-                               "class Own(FormatReader):\n    def open(self, a, b=None):\n        return %s\n" % way)
+                               "class Own(FormatReader):\n    def open(self, a, b=None):\n        %s%s\n"
+                               % ("" if "\n" in way else "return ", way))
                 own = importlib.import_module(name).Own
                 self.assertIs(loaders._forgets_closed(own), forgets, way)
         finally:
@@ -58,6 +69,28 @@ class TestLoaders(Case):
         scope = {}
         exec("class Own(Base):\n    pass", {"Base": reader_handler.FormatReader, "__name__": "nowhere"}, scope)  # pylint: disable=exec-used
         self.assertFalse(loaders._forgets_closed(scope["Own"]))
+
+    def test_readers_that_need_a_dict(self):
+        """Of a cache, by what a class does with it."""
+        class Cache:
+            """In most ways that are allowed."""
+
+            def use(self, a):
+                """Of a and b."""
+                self.cache: dict = {}
+                self.cache = {a: self.cache.get(a, 5)}
+                self.cache[a] = self.cache[a] if a in self.cache else a
+                self.cache.update(a)
+
+        class Oldest(Cache):
+            """It wants the key that was set first."""
+
+            def first(self):
+                """For its end."""
+                return next(iter(self.cache))
+
+        self.assertTrue(loaders.uses_only(Cache, "cache", loaders.plainly))
+        self.assertFalse(loaders.uses_only(Oldest, "cache", loaders.plainly))
 
     def test_dlios_readers(self):
         """Each of this DLIO's readers that can be imported is of those that forget."""
