@@ -61,10 +61,6 @@ class FileList(Quick):
     Pickles as a handle.
     """
 
-    def __new__(cls, listing=(), prefix=None, *_args):
-        # Code that makes a list of the type it was given: type(files)(iterable).
-        return list(listing) if prefix is None else object.__new__(cls)
-
     def __init__(self, listing, prefix, start=0, step=1, length=None, permutation=None):
         self.listing = listing
         self.prefix = prefix  # put before each name; ends with '/'
