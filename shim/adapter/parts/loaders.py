@@ -4,7 +4,7 @@ import ast
 import functools
 import inspect
 import math
-import textwrap
+import sys
 
 from ..patching import replaces
 from ..sequences import FileList, Indices, OpenFiles
@@ -117,13 +117,14 @@ def _catches(node):
 
 @functools.lru_cache(maxsize=None)
 def uses_only(cls, name, ways, not_ways=lambda node: []):
-    """Whether a class, and those it is made of, use an attribute in these ways only, by their sources."""
+    """Whether a class, and those it is made of, use an attribute in these ways only, by the sources of their
+    modules: a function beside a class may do what its methods do."""
     for kind in cls.__mro__:
         if kind.__module__.partition(".")[0] in ("builtins", "abc", "_libshard"):
             continue
         try:
-            nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kind)))))
-        except (OSError, TypeError, SyntaxError):
+            nodes = list(ast.walk(ast.parse(inspect.getsource(sys.modules[kind.__module__]))))
+        except (KeyError, OSError, TypeError, SyntaxError):
             return False
         good, bad = ({id(one) for node in nodes for one in some(node)} for some in (ways, not_ways))
         if any(_is_named(node, name) and id(node) not in good - bad for node in nodes):

@@ -297,22 +297,17 @@ class TestByteCounts(Case):
         if not getattr(init, "__module__", "").startswith("_libshard"):
             self.skipTest("its readers are not known")
 
-        class Oldest(mixin._LocalFSIterableMixin):
-            """It wants the file that was read first."""
-
-            def first(self):
-                """For its end."""
-                return next(iter(self._local_cache))
+        class Own(mixin._LocalFSIterableMixin):
+            """Of a module that does with such a cache what it likes: below."""
 
         made = []
         for files in pair(size=40):
-            oldest = Oldest()
-            reader = mixin._LocalFSIterableMixin()
-            for one in oldest, reader:
+            own, reader = Own(), mixin._LocalFSIterableMixin()
+            for one in own, reader:
                 one._args = types.SimpleNamespace(storage_options={})
                 one.global_index_map = types.SimpleNamespace(_abs_paths=files)
                 one._localfs_init()
-            self.assertIs(type(oldest._local_cache), dict)
+            self.assertIs(type(own._local_cache), dict)
             reads = []
             reader._read_local_bytes = lambda path, reads=reads: (
                 reads.append(path), os.stat(path).st_size)[1]
