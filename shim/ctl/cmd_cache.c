@@ -33,32 +33,6 @@
 #include "ctl/json.h"
 #include "listing/listing.h"
 
-static const char usage[] =
-    "Usage: shardctl cache ls [--json]\n"
-    "       shardctl cache gc [--dry-run] [--older-than DAYS] [--max-size SIZE] [--json]\n"
-    "\n"
-    "ls shows what is in the cache directory of this node: $SHARD_CACHE_DIR, or\n"
-    "/dev/shm/libshard-UID. gc removes from it\n"
-    "  - versions of listings that are neither the current one, nor mapped by a process, nor\n"
-    "    those of a job that began within a month,\n"
-    "  - what killed builders left,\n"
-    "  - permutations (perm-*) of an hour ago and more that no process maps,\n"
-    "  - objects and listings in parts that a job of a month ago has got from a bucket, or ranks\n"
-    "    without a job an hour ago,\n"
-    "and nothing that it does not recognise or that belongs to another user. It is safe while\n"
-    "benchmarks run: a listing that is being built is left alone, and whoever has a file mapped\n"
-    "keeps it.\n"
-    "\n"
-    "      --dry-run          tell what would be removed, and remove nothing\n"
-    "      --older-than DAYS  only what was made that many days ago or earlier\n"
-    "      --max-size SIZE    then remove listings that are in no use, current or not, and what\n"
-    "                         was fetched from buckets, the least recently used first, those of\n"
-    "                         jobs last, until SIZE is not exceeded\n"
-    "      --json             print one JSON object\n"
-    "      --help\n"
-    "\n" CTL_SIZE_HELP "\n"
-    "Exit status: 0 done, 1 failed, or --max-size could not be reached, 2 wrong usage.\n";
-
 enum { HOUR = 3600, DAY = 24 * HOUR, MONTH = 30 * DAY };
 
 /* A file of the cache directory. */
@@ -686,4 +660,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_cache = {usage, rows, CTL_ANY, NULL, run};
+const struct ctl_command ctl_cmd_cache = {ctl_help_cache, rows, CTL_ANY, NULL, run};

@@ -44,33 +44,6 @@
 #include "libshard.h"
 #include "listing/listing.h"
 
-static const char usage[] =
-    "Usage: shardctl doctor [--json]\n"
-    "       shardctl doctor --variables\n"
-    "\n"
-    "Checks what libshard needs here, a line each: ok, warn or FAIL, what was looked at, and what\n"
-    "was found or is to be done:\n"
-    "  library    libshard.so lies where shardctl finds it, and is of the same version\n"
-    "  preload    LD_PRELOAD takes effect; what it names now is loaded\n"
-    "  launcher   rank and size are found; start it by mpirun, srun or torchrun to see this\n"
-    "  variables  the SHARD_ variables are known and valid, and what they name is there\n"
-    "  cache      the cache directory can be used, and has room\n"
-    "  listing    a small dataset can be listed through the library (below $SHARD_TMPDIR,\n"
-    "             $TMPDIR or /tmp)\n"
-    "  python     there is a Python ($PYTHON or python3)\n"
-    "  dlio       it has a DLIO, and the adapter knows its version: which family it is of, and\n"
-    "             whether libshard knows it or 'shardctl prove' has proven it, by which file and "
-    "when\n"
-    "  limits     descriptors, and room in /dev/shm\n"
-    "\n"
-    "      --json       print one JSON object\n"
-    "      --variables  check nothing; print every variable that is read, a line each, beginning\n"
-    "                   with its name: those of libshard and those of launchers\n"
-    "      --help\n"
-    "\n"
-    "Takes 10 s at most for each program it starts. Exit status: 0 nothing FAILs, 1 something\n"
-    "does, 2 wrong usage.\n";
-
 #define TRIAL "--trial"
 #define TRIAL_FILES 3
 #define SECONDS 10
@@ -668,4 +641,4 @@ static int examine(char **operands) {
   return doctor.failed ? CTL_FAILED : rc;
 }
 
-const struct ctl_command ctl_cmd_doctor = {usage, rows, CTL_ANY, NULL, examine};
+const struct ctl_command ctl_cmd_doctor = {ctl_help_doctor, rows, CTL_ANY, NULL, examine};

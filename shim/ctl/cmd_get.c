@@ -12,20 +12,6 @@
 #include "libshard.h"
 #include "listing/listing.h"
 
-static const char usage[] =
-    "Usage: shardctl get s3://BUCKET/KEY -o FILE [OPTIONS]\n"
-    "\n"
-    "Fetches a listing from a bucket, or a manifest, if KEY ends in .txt, .txt.gz or .txt.zst. "
-    "FILE\n"
-    "appears whole and checked, or not at all: every block of a listing, and of both the SHA-256\n"
-    "that shardctl has put it with, or else the MD5 that its ETag may be, and the length. A "
-    "manifest\n"
-    "may have SHARD_MANIFEST_MAX (8G) bytes.\n"
-    "\n"
-    "  -o, --output FILE      where to; an older FILE is replaced only on success\n"
-    "      --no-sign-request  a bucket that all may read: no credentials are used\n"
-    "      --help\n";
-
 static const struct ctl_option rows[] = {CTL_ROW_OUTPUT, CTL_ROW_UNSIGNED, CTL_ROW_END};
 
 /* Is it a listing that can be used? CTL_DONE, or CTL_FAILED after a message. */
@@ -61,5 +47,5 @@ static int run(char **operands) {
   return rc == CTL_DONE ? get(operands[0], ctl_given.anonymous, ctl_given.output) : rc;
 }
 
-const struct ctl_command ctl_cmd_get = {usage, rows, CTL_ONE, "one s3://bucket/key and -o FILE",
-                                        run};
+const struct ctl_command ctl_cmd_get = {ctl_help_get, rows, CTL_ONE,
+                                        "one s3://bucket/key and -o FILE", run};

@@ -28,54 +28,6 @@
 #include "source/s3/s3.h"
 #include "source/text.h"
 
-static const char usage[] =
-    "Usage: shardctl index SOURCE -o FILE [OPTIONS]\n"
-    "\n"
-    "Makes the listing FILE. FILE appears whole or not at all; an older FILE is replaced only on\n"
-    "success. SOURCE is a directory: the files (everything but directories) below it are listed;\n"
-    "or a text file with a name a line, as it stands; gzip and zstd are unpacked; '-' is standard\n"
-    "input; or s3://BUCKET/PREFIX: all keys that begin with PREFIX, relative to its last slash.\n"
-    "FILE may be s3://BUCKET/KEY: the listing is made in SHARD_TMPDIR, checked, and put there.\n"
-    "\n"
-    "  -o, --output FILE    the listing to write\n"
-    "      --order ORDER    path (default) or basename; of a text also directory: the names of\n"
-    "                       a directory together, as they stand, those that come twice too, as\n"
-    "                       the shard view needs it for a manifest of its own\n"
-    "      --include GLOBS  only basenames that match one of the patterns, ':'-separated\n"
-    "  -0                   names of a text are ended by NUL, not newline\n"
-    "      --root DIR       names of a text are relative to DIR, or absolute and below it; './a'\n"
-    "                       and 'b//c' become 'a' and 'b/c'. Else they are kept as they are. DIR\n"
-    "                       may be s3://BUCKET/PREFIX/, or gs://: then URLs that begin so are\n"
-    "                       absolute, and keys are kept\n"
-    "      --unique         keep a name once that comes more often (else that is an error)\n"
-    "      --keep-order     keep a text's order, and names that come more often\n"
-    "      --no-attributes  without inodes, types and sub-directories: smaller; enough for\n"
-    "                       DLIO, but the shard view cannot use it. A text's names count as\n"
-    "                       files, numbered by their position\n"
-    "      --start-after KEY, --end-before KEY\n"
-    "                       only the keys of a bucket between these two, which are left out\n"
-    "      --no-sign-request\n"
-    "                       a bucket that all may list: no credentials are used\n"
-    "      --no-replace     of -o s3://: fail if there is such an object\n"
-    "      --share WHERE    one listing for many nodes, an object s3://BUCKET/KEY or a file that\n"
-    "                       all nodes see: FILE is a copy of the one that is there,\n"
-    "                       if that is of SOURCE, a directory or a bucket's prefix, and true;\n"
-    "                       else it is made, and put there in place of an old one\n"
-    "      --wait SECONDS   with --share: do not make it, wait until it is there\n"
-    "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
-    "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
-    "      --quiet          no progress on stderr (there is some if it is a terminal)\n"
-    "      --json           print the facts as one JSON object\n"
-    "      --help\n"
-    "\n"
-    "SHARD_BUILD_MEMORY (256M) is what names may take in memory; more go to a temporary file in\n"
-    "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk. SHARD_MANIFEST_MAX (8G) is what a "
-    "text\n"
-    "may have when it is unpacked. Credentials, region and endpoint of S3 come from where AWS "
-    "tools\n"
-    "take them: AWS_ACCESS_KEY_ID, AWS_PROFILE, ~/.aws/credentials...\n"
-    "SHARD_S3_CONNECTIONS (32) is how many requests are made at a time.\n";
-
 enum source { FROM_DIRECTORY, FROM_TEXT, FROM_BUCKET };
 
 static struct {
@@ -366,4 +318,5 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_index = {usage, rows, CTL_ONE, "one source and -o FILE", run};
+const struct ctl_command ctl_cmd_index = {ctl_help_index, rows, CTL_ONE, "one source and -o FILE",
+                                          run};

@@ -24,26 +24,6 @@
 #include "shard/shard.h"
 #include "source/s3/s3.h"
 
-static const char usage[] =
-    "Usage: shardctl manifest FILE|DIR|s3://BUCKET/PREFIX --size P -o PATTERN [OPTIONS]\n"
-    "\n"
-    "Writes the names of each rank's share of a listing, a directory or a bucket into a text of\n"
-    "its own, one a line.\n"
-    "\n"
-    "      --size P             number of ranks\n"
-    "  -o, --output PATTERN     path of the texts: %r is the rank, %e the epoch, %% a '%';\n"
-    "                           or s3://BUCKET/KEY with these\n"
-    "      --strategy STRATEGY  range (default) or stride\n"
-    "      --seed S, --epoch E  shuffle first; each (seed, epoch) gives other shares\n"
-    "      --weights W,W,...    a weight for each rank: shares in this proportion (range only)\n"
-    "      --prefix TEXT        what stands before each name, such as s3://bucket/train/\n"
-    "  -0                       end names with NUL, not newline\n"
-    "      --help\n"
-    "\n"
-    "Example: four ranks, the first reads twice as much, shuffled for epoch 3:\n"
-    "  shardctl manifest train.listing --size 4 --weights 2,1,1,1 --seed 7 --epoch 3 \\\n"
-    "    -o 'm/train_rank%r_epoch%e.txt'\n";
-
 /* What is to be written. */
 struct manifests {
   const struct shard_listing *listing;
@@ -274,4 +254,4 @@ static int run(char **operands) {
 }
 
 const struct ctl_command ctl_cmd_manifest = {
-    usage, rows, CTL_ONE, "one listing or directory, --size P and -o PATTERN", run};
+    ctl_help_manifest, rows, CTL_ONE, "one listing or directory, --size P and -o PATTERN", run};

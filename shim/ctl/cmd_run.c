@@ -26,21 +26,6 @@
 #include "ctl/ctl.h"
 #include "ctl/libshard_path.h"
 
-static const char usage[] =
-    "Usage: shardctl run [OPTIONS] [--] CMD [ARGS...]\n"
-    "\n"
-    "Runs CMD with LD_PRELOAD=libshard.so, unless it is a program that libshard cannot serve:\n"
-    "statically linked, set-uid, written in Go, for another machine or another libc.\n"
-    "\n"
-    "      --dataset DIR         set SHARD_DATASET; DIR or s3://BUCKET/PREFIX; may be repeated\n"
-    "      --rank R --size P     set SHARD_RANK and SHARD_SIZE\n"
-    "      --strategy STRATEGY   set SHARD_STRATEGY: range, stride or hash\n"
-    "      --seed N              set SHARD_SEED\n"
-    "      --epoch N|auto        set SHARD_EPOCH\n"
-    "      --help\n"
-    "\n"
-    "Exit status: CMD's; 1 if it is refused, 126 if it cannot be executed, 127 if there is none.\n";
-
 #define LIBRARY "libshard.so"
 #define NAMES "give it the names that 'shardctl ls' prints"
 
@@ -513,4 +498,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_run = {usage, rows, CTL_LINE, "a command", run};
+const struct ctl_command ctl_cmd_run = {ctl_help_run, rows, CTL_LINE, "a command", run};

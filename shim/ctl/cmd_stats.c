@@ -26,18 +26,6 @@
 #include "libshard.h"
 #include "stats/log.h"
 
-static const char usage[] =
-    "Usage: shardctl stats LOG [-o FILE]\n"
-    "\n"
-    "Makes the statistics of a rank from its log, as SHARD_STATS=FILE does at the end of the "
-    "rank's\n"
-    "main process, which keeps FILE.log until then: needed only for a rank that was killed. The\n"
-    "statistics of FILE.log go into FILE, and FILE.log is removed then. Another user's log needs "
-    "-o.\n"
-    "\n"
-    "  -o, --output FILE     write there, and keep LOG; - is standard output\n"
-    "      --help\n";
-
 static const struct ctl_option rows[] = {{"output", 'o', .text = &ctl_given.output}, CTL_ROW_END};
 
 #define BUCKET (1U << 22) /* notes that are sorted at once: 64 MB */
@@ -630,4 +618,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_stats = {usage, rows, CTL_ONE, "one log", run};
+const struct ctl_command ctl_cmd_stats = {ctl_help_stats, rows, CTL_ONE, "one log", run};

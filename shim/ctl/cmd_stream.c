@@ -25,23 +25,6 @@
 #include "host/builder.h"
 #include "listing/options.h"
 
-static const char usage[] =
-    "Usage: shardctl stream s3://BUCKET/PREFIX -o BASE [OPTIONS]\n"
-    "\n"
-    "List the keys that begin with PREFIX into listings BASE.0.listing, BASE.1.listing, ... that\n"
-    "appear while it goes on; BASE.end has their number once all are there. Returns when there is\n"
-    "the first, and goes on in the background: BASE.err is locked (flock) meanwhile, and tells\n"
-    "why it failed if there is no BASE.end in the end. libshard.so does this for a mounted bucket\n"
-    "under SHARD_STRATEGY=hash.\n"
-    "\n"
-    "  -o BASE              path and beginning of the names of the files\n"
-    "      --options TEXT   what libshard.so asks for: include=PATTERN:...\n"
-    "      --no-sign-request\n"
-    "                       send no credentials: for public buckets\n"
-    "      --help\n"
-    "\n"
-    "Exit status: 0 begun, or done; 1 failed; 2 wrong usage.\n";
-
 static const struct ctl_option rows[] = {{NULL, 'o', .text = &ctl_given.output, .needed = true},
                                          CTL_ROW_WORDS,
                                          CTL_ROW_UNSIGNED,
@@ -150,5 +133,5 @@ static int run(char **operands) {
   return rc == CTL_DONE ? start(&s) : rc;
 }
 
-const struct ctl_command ctl_cmd_stream = {usage, rows, CTL_ONE,
+const struct ctl_command ctl_cmd_stream = {ctl_help_stream, rows, CTL_ONE,
                                            "one s3://bucket/prefix and -o BASE", run};

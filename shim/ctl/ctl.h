@@ -19,13 +19,15 @@ enum ctl_operands { CTL_NONE, CTL_ONE, CTL_SOME, CTL_LINE, CTL_ANY };
 
 /* A command; its options are parsed before it is run (ctl/arguments.h). */
 struct ctl_command {
-  const char *usage;
+  const char *help; /* the command's sections of man/shardctl.1 (scripts/help.awk) */
   const struct ctl_option *options; /* the last one has neither name nor letter */
   enum ctl_operands operands;
   const char *takes;           /* said if there are others, or an option is missing */
   int (*run)(char **operands); /* an exit status; NULL follows the operands */
 };
-#define COMMAND(name, checks, operands, summary) extern const struct ctl_command ctl_cmd_##name;
+#define COMMAND(name, checks, operands, summary)                                                   \
+  extern const struct ctl_command ctl_cmd_##name;                                                  \
+  extern const char ctl_help_##name[];
 #include "ctl/commands.def"
 #undef COMMAND
 
