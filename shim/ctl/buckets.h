@@ -51,18 +51,18 @@ int ctl_buckets_object(const char *url);
  */
 int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd);
 
-enum ctl_buckets_seen { CTL_BUCKETS_NONE, CTL_BUCKETS_SAME, CTL_BUCKETS_NEW };
-
-/*
- * Ask for an object again and again: there is none, it is the same as last time, or it is another
- * one, which then is in `fd`. CTL_DONE, or as above. Close the watch in any case.
- */
-struct ctl_buckets_watch;
-int ctl_buckets_watch_open(const char *url, struct ctl_buckets_watch **watch);
-int ctl_buckets_watch_look(struct ctl_buckets_watch *watch, int fd, enum ctl_buckets_seen *seen);
-void ctl_buckets_watch_close(struct ctl_buckets_watch *watch);
-
 struct ctl_buckets_file {
   const char *url, *file;
 };
 int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool only_new);
+
+/*
+ * Ask for a listing again and again. *there: the object is there, and in `fd`, where it stays as
+ * long as it is the same. `count`: how many objects may be asked for at a time. CTL_DONE, or as
+ * above. Close in any case.
+ */
+struct ctl_buckets_objects;
+int ctl_buckets_open(const char *url, bool anonymous, size_t count,
+                     struct ctl_buckets_objects **objects);
+int ctl_buckets_look(struct ctl_buckets_objects *objects, int fd, bool *there);
+void ctl_buckets_close(struct ctl_buckets_objects *objects);

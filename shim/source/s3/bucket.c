@@ -24,19 +24,6 @@ char *shard_s3_bucket_name(const struct shard_s3_url *url) {
   return asprintf(&text, "s3://%s/%s", url->bucket, url->prefix) < 0 ? NULL : text;
 }
 
-/* Whether the options include a name, by what follows its last slash. */
-static bool is_included(const struct shard_options *options, const char *name, size_t length) {
-  char base[SHARD_S3_KEY_MAX + 1];
-  if (!options->include[0]) {
-    return true;
-  }
-  const char *slash = memrchr(name, '/', length), *begin = slash ? slash + 1 : name;
-  size_t n = length - (size_t)(begin - name);
-  memcpy(base, begin, n);
-  base[n] = 0;
-  return shard_options_match(options, base, n);
-}
-
 /* A key becomes a name. */
 static int add_key(void *context, const char *key, size_t length) {
   struct outlet *o = context;
@@ -47,7 +34,7 @@ static int add_key(void *context, const char *key, size_t length) {
   size_t root = o->bucket->listing.url.root;
   const char *name = key + root;
   length -= root;
-  if (!is_included(o->options, name, length)) {
+  if (!shard_options_match_path(o->options, name, length)) {
     return 0;
   }
   return o->parts ? shard_stream_writer_add(o->parts, name, length)

@@ -96,14 +96,15 @@ static void on_start(void *context, const char *name, const char **attributes) {
 
 /* false: no memory. */
 static bool add_key(struct shard_s3_page *p, const char *key, uint32_t n) {
-  char *keys = shard_grow(p->keys, p->used, sizeof(n) + n, &p->room, 1);
+  char *keys = shard_grow(p->keys, p->used, sizeof(n) + n + 1, &p->room, 1);
   if (!keys) {
     return false;
   }
   p->keys = keys;
   memcpy(keys + p->used, &n, sizeof(n));
   memcpy(keys + p->used + sizeof(n), key, n);
-  p->used += sizeof(n) + n;
+  keys[p->used + sizeof(n) + n] = 0;
+  p->used += sizeof(n) + n + 1;
   p->count++;
   return true;
 }
@@ -450,7 +451,7 @@ int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
 static int decode_keys(struct shard_s3_page *p) {
   size_t to = 0;
   uint32_t n;
-  for (size_t at = 0; at < p->used; at += sizeof(n) + n) {
+  for (size_t at = 0; at < p->used; at += sizeof(n) + n + 1) {
     memcpy(&n, p->keys + at, sizeof(n));
     char *key = p->keys + at + sizeof(n);
     ssize_t length = p->encoded ? shard_s3_url_unescape(key, n) : (ssize_t)n;
@@ -466,8 +467,9 @@ static int decode_keys(struct shard_s3_page *p) {
     }
     uint32_t kept = (uint32_t)length;
     memcpy(p->keys + to, &kept, sizeof(kept));
-    memmove(p->keys + to + sizeof(kept), key, kept);
-    to += sizeof(kept) + kept;
+    key[length] = 0;
+    memmove(p->keys + to + sizeof(kept), key, kept + 1);
+    to += sizeof(kept) + kept + 1;
   }
   p->used = to;
   return 0;
@@ -501,7 +503,7 @@ const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size
   }
   memcpy(&n, page->keys + *at, sizeof(n));
   const char *key = page->keys + *at + sizeof(n);
-  *at += sizeof(n) + n;
+  *at += sizeof(n) + n + 1;
   *length = n;
   return key;
 }
