@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -106,11 +105,10 @@ static void set_environment(const char *const *variables) {
   }
 }
 
-static void execute(char *const argv[], const char *const *variables, const char *dir, int out) {
+static void execute(char *const argv[], const char *const *variables, int out) {
   int null = open("/dev/null", O_RDONLY);
   setpgid(0, 0);
-  if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
-      (dir && chdir(dir) != 0)) {
+  if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) {
     _exit(126);
   }
   set_environment(variables);
@@ -119,8 +117,8 @@ static void execute(char *const argv[], const char *const *variables, const char
   _exit(127);
 }
 
-/* Run a program with these variables (name, value, ..., NULL), in `dir` if given. */
-static void run(struct run *r, char *const argv[], const char *const *variables, const char *dir) {
+/* Run a program with these variables (name, value, ..., NULL). */
+static void run(struct run *r, char *const argv[], const char *const *variables) {
   int pipes[2];
   *r = (struct run){.status = 126 << 8};
   pid_t pid = pipe2(pipes, O_CLOEXEC) == 0 ? fork() : -1;
@@ -129,7 +127,7 @@ static void run(struct run *r, char *const argv[], const char *const *variables,
     return;
   }
   if (pid == 0) {
-    execute(argv, variables, dir, pipes[1]);
+    execute(argv, variables, pipes[1]);
   }
   close(pipes[1]);
   struct pollfd p = {.fd = pipes[0], .events = POLLIN};
@@ -216,9 +214,9 @@ static void check_library(void) {
 
 /* Run this shardctl under the library: what it prints is `want`, or *r tells how it ended. */
 static bool try_under_library(struct run *r, char *dir, const char *const *variables,
-                              const char *want, const char *where) {
+                              const char *want) {
   char *argv[] = {doctor.self, "doctor", "--", TRIAL, dir, NULL};
-  run(r, argv, variables, where);
+  run(r, argv, variables);
   return r->status == 0 && strcmp(r->out, want) == 0;
 }
 
@@ -249,7 +247,7 @@ static void check_preload(void) {
     tell(FAIL, "preload",
          "LD_PRELOAD cannot hold the blank or colon in '%.500s'; install it elsewhere",
          doctor.library);
-  } else if (try_under_library(&r, NULL, variables, shard_version(), NULL)) {
+  } else if (try_under_library(&r, NULL, variables, shard_version())) {
     tell_of_callers_preload();
   } else if (r.status == 0 && strcmp(r.out, "none") == 0) {
     tell(FAIL, "preload",
@@ -432,20 +430,12 @@ static void check_cache(void) {
   }
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
-  (void)st;
-  (void)type;
-  (void)where;
-  return remove(path);
-}
-
-/* TRIAL_FILES files below dir/data. */
+/* TRIAL_FILES files in a folder. */
 static bool make_data(const char *dir) {
   char path[PATH_MAX];
-  bool made =
-      (size_t)snprintf(path, sizeof(path), "%s/data", dir) < sizeof(path) && mkdir(path, 0700) == 0;
+  bool made = true;
   for (int i = 0; made && i < TRIAL_FILES; i++) {
-    snprintf(path, sizeof(path), "%s/data/%d", dir, i);
+    snprintf(path, sizeof(path), "%s/%d", dir, i);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     made = fd >= 0 && close(fd) == 0;
   }
@@ -453,25 +443,19 @@ static bool make_data(const char *dir) {
 }
 
 static void check_listing(void) {
+  struct ctl_scratch data = {0}, cache = {0};
   const char *base = ctl_scratch_parent();
-  char dir[PATH_MAX], cache[PATH_MAX + 8], want[64];
-  if (base[0] != '/') {
-    base = "/tmp";
-  }
-  if ((size_t)snprintf(dir, sizeof(dir), "%s/shardctl-doctor-XXXXXX", base) >= sizeof(dir) - 16 ||
-      !mkdtemp(dir)) {
-    tell(FAIL, "listing", "cannot make a directory in '%.500s': %s; set SHARD_TMPDIR or TMPDIR",
-         base, strerror(errno));
-    return;
-  }
-  snprintf(cache, sizeof(cache), "%s/cache", dir);
+  char path[PATH_MAX], want[64];
+  struct run r;
+  bool made = ctl_scratch_make(&data) == CTL_DONE && ctl_scratch_make(&cache) == CTL_DONE &&
+              make_data(data.path) && realpath(cache.path, path);
   snprintf(want, sizeof(want), "%s %d", shard_version(), TRIAL_FILES);
   const char *const variables[] = {"LD_PRELOAD",
                                    doctor.library,
                                    "SHARD_DATASET",
-                                   "data",
+                                   data.path,
                                    "SHARD_CACHE_DIR",
-                                   cache,
+                                   path,
                                    "SHARD_RANK",
                                    "0",
                                    "SHARD_SIZE",
@@ -479,18 +463,17 @@ static void check_listing(void) {
                                    "SHARD_TIMEOUT",
                                    "8",
                                    NULL};
-  struct run r;
-  if (!make_data(dir)) {
-    tell(FAIL, "listing", "cannot make files in '%.500s': %s; set SHARD_TMPDIR or TMPDIR", dir,
-         strerror(errno));
-  } else if (try_under_library(&r, "data", variables, want, dir)) {
+  if (!made) {
+    tell(FAIL, "listing", "cannot make files in '%.500s'; set SHARD_TMPDIR or TMPDIR", base);
+  } else if (try_under_library(&r, data.path, variables, want)) {
     tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
          base);
   } else {
     tell(FAIL, "listing", "a program that lists %d files below '%.300s' %s: %.500s", TRIAL_FILES,
          base, ending(&r), r.out);
   }
-  nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  ctl_scratch_remove(&data);
+  ctl_scratch_remove(&cache);
 }
 
 /*
@@ -530,7 +513,7 @@ static void check_python(void) {
   }
   struct run r;
   bool less = ctl_python_clean_path();
-  run(&r, argv, variables, NULL);
+  run(&r, argv, variables);
   if (strncmp(r.out, "Python ", 7) != 0) {
     tell(WARN, "python", "'%.300s' %s: %.300s; set PYTHON to the benchmark's interpreter", argv[0],
          ending(&r), r.out);
