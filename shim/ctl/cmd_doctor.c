@@ -33,11 +33,11 @@
 #include "config/listings.h"
 #include "config/pattern.h"
 #include "ctl/arguments.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
 #include "ctl/libshard_path.h"
+#include "ctl/opening.h"
 #include "ctl/python.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
@@ -311,7 +311,7 @@ static bool check_listings(void) {
       continue; /* rank 0 makes it */
     }
     if (rc == 0 && !S_ISDIR(st.st_mode) && !shard_pattern_is_manifest(path)) {
-      rc = ctl_building_open_checked(path, &l);
+      rc = ctl_opening_checked(path, &l);
       shard_listing_close(rc == 0 ? l : NULL);
     }
     if (rc != 0) {

@@ -6,8 +6,8 @@
 #include "config/pattern.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
+#include "ctl/opening.h"
 #include "ctl/output.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -17,7 +17,7 @@ static const struct ctl_option rows[] = {CTL_ROW_OUTPUT, CTL_ROW_UNSIGNED, CTL_R
 /* Is it a listing that can be used? CTL_DONE, or CTL_FAILED after a message. */
 static int check_listing(const char *url, const char *file) {
   struct shard_listing *l;
-  int rc = ctl_building_open_checked(file, &l);
+  int rc = ctl_opening_checked(file, &l);
   if (rc == 0) {
     shard_listing_close(l);
   }

@@ -15,9 +15,9 @@
 #include "config/config.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/json.h"
+#include "ctl/opening.h"
 #include "ctl/scratch.h"
 #include "ctl/shared_listing.h"
 #include "libshard.h"
@@ -205,7 +205,7 @@ static int build(struct shard_build_result *result) {
   struct shard_build_means means;
   char err[700];
   int rc;
-  ctl_building_means(&means);
+  ctl_opening_means(&means);
   if (x.quiet) {
     shard_progress_allow(false);
   }
@@ -236,7 +236,7 @@ static int build(struct shard_build_result *result) {
 static int put(const char *file, const char *where, bool only_new) {
   struct shard_listing *l;
   const struct ctl_buckets_file one = {.url = where, .file = file};
-  int rc = ctl_building_open_checked(file, &l);
+  int rc = ctl_opening_checked(file, &l);
   if (rc != 0) {
     return ctl_fail("cannot read back the listing for '%.300s': %s", where,
                     shard_listing_strerror(rc));

@@ -11,7 +11,6 @@
 #include "config/pattern.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
@@ -19,6 +18,20 @@
 #include "source/directory.h"
 #include "source/s3/s3.h"
 #include "source/text.h"
+
+void ctl_opening_means(struct shard_build_means *means) {
+  const struct shard_config *config = shard_config();
+  *means =
+      (struct shard_build_means){.memory = (size_t)config->build_memory, .tmpdir = config->tmpdir};
+}
+
+int ctl_opening_checked(const char *file, struct shard_listing **out) {
+  int rc = shard_listing_open(file, out);
+  if (rc == 0 && (rc = shard_listing_verify(*out)) != 0) {
+    shard_listing_close(*out);
+  }
+  return rc;
+}
 
 enum source { IS_LISTING, IS_DIRECTORY, IS_MANIFEST, IS_BUCKET };
 
@@ -29,7 +42,7 @@ static int build(enum source kind, const char *source, const char *file) {
   struct shard_options o;
   char err[700];
   int rc;
-  ctl_building_means(&means);
+  ctl_opening_means(&means);
   shard_options_parse(&o, "", err, sizeof(err));
   if (kind == IS_BUCKET) {
     struct ctl_buckets s3 = {.start_after = ctl_given.start_after,

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+struct shard_build_means;
 struct shard_listing;
 
 /*
@@ -13,3 +14,12 @@ struct shard_listing;
  * to be closed; or another status after a message.
  */
 int ctl_opening(const char *what, bool manifest, struct shard_listing **out);
+
+/*
+ * Open a listing and check every block of it. 0 and *out, to be closed; or a negative errno as of
+ * shard_listing_open() and shard_listing_verify().
+ */
+int ctl_opening_checked(const char *file, struct shard_listing **out);
+
+/* How listings are built: memory and temporary folder, as the variables say. */
+void ctl_opening_means(struct shard_build_means *means);
