@@ -6,8 +6,7 @@
  * in the first second, and nothing at all where stderr is no terminal. One thing goes on at a time;
  * its threads may count.
  */
-#ifndef SHARD_BUILD_PROGRESS_H
-#define SHARD_BUILD_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ void shard_progress_clear(void);
 
 /* It has ended, well or not. */
 void shard_progress_end(void);
-
-#endif

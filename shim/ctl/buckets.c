@@ -108,8 +108,7 @@ char *ctl_buckets_root(const char *url) {
   return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;
 }
 
-/* ---- objects ----------------------------------------------------------------------------------
- */
+/* ---- objects ------------------------------------------------------------ */
 
 static int parse_object(const char *text, struct shard_s3_url *url) {
   char err[700];

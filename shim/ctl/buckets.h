@@ -41,8 +41,7 @@ int ctl_buckets_source(const char *url, char **out);
 /* The part of a url that names are relative to: "s3://bucket/a/" of s3://bucket/a/b. Malloc'd. */
 char *ctl_buckets_root(const char *url);
 
-/* s3://bucket/key is where an object goes to or comes from: CTL_DONE, or CTL_USAGE with a message.
- */
+/* Whether it is s3://bucket/key, the name of an object. CTL_DONE, or CTL_USAGE after a message. */
 int ctl_buckets_object(const char *url);
 
 /*

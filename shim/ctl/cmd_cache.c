@@ -80,8 +80,7 @@ static const struct ctl_option rows[] = {
      .takes = "a size such as 10G (10 GiB)"},
     CTL_ROW_END};
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names -------------------------------------------------------------- */
 
 /* Whether a builder makes files of this kind, and leaves them if it is killed. */
 static bool is_leftover(enum shard_cache_kind kind) {
@@ -100,8 +99,7 @@ static enum shard_cache_kind kind_of(struct entry *e) {
   return fits && e->st.st_uid == geteuid() ? kind : SHARD_CACHE_FOREIGN;
 }
 
-/* ---- looking ----------------------------------------------------------------------------------
- */
+/* ---- looking ------------------------------------------------------------ */
 
 static void forget(void) {
   for (size_t i = 0; i < cache.count; i++) {
@@ -340,8 +338,7 @@ static void complete_entries(void) {
   keep_streams();
 }
 
-/* ---- cleaning ---------------------------------------------------------------------------------
- */
+/* ---- cleaning ----------------------------------------------------------- */
 
 /* Why an entry can go, NULL if it is to stay. */
 static const char *why_remove(const struct entry *e) {
@@ -527,8 +524,7 @@ static int collect(void) {
   return rc;
 }
 
-/* ---- showing ----------------------------------------------------------------------------------
- */
+/* ---- showing ------------------------------------------------------------ */
 
 static void print_entry(const struct entry *e, const char *what) {
   char *facts = NULL;
@@ -613,8 +609,7 @@ static int show(void) {
   return ctl_json_print(o, stdout);
 }
 
-/* ---- the command ------------------------------------------------------------------------------
- */
+/* ---- the command -------------------------------------------------------- */
 
 /* Of a directory that is there. */
 static int show_or_clean(void) {

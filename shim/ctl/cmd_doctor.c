@@ -81,8 +81,7 @@ __attribute__((format(printf, 3, 4))) static void tell(enum result result, const
   }
 }
 
-/* ---- programs ---------------------------------------------------------------------------------
- */
+/* ---- programs ----------------------------------------------------------- */
 
 struct run {
   char out[1000]; /* the beginning of stdout and stderr, one after the other as they came */
@@ -188,8 +187,7 @@ static int try_library(const char *dir) {
   return CTL_DONE;
 }
 
-/* ---- the checks -------------------------------------------------------------------------------
- */
+/* ---- the checks --------------------------------------------------------- */
 
 /* Where shard_self_program() of the library would find this shardctl. */
 static void check_library(void) {

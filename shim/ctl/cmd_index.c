@@ -63,8 +63,7 @@ static const struct ctl_option rows[] = {CTL_ROW_OUTPUT,
                                          {"quiet", .flag = &x.quiet},
                                          CTL_ROW_END};
 
-/* ---- what was asked for ------------------------------------------------------------------------
- */
+/* ---- what was asked for ------------------------------------------------- */
 
 /* Whether an option was given that only a text has. */
 static bool is_about_texts(void) { return x.root || x.unique || x.keep_order || ctl_given.nul; }
@@ -152,8 +151,7 @@ static int check_text(void) {
   return CTL_DONE;
 }
 
-/* ---- making it ---------------------------------------------------------------------------------
- */
+/* ---- making it ---------------------------------------------------------- */
 
 /* Where the listing is made: in its place, or in a temporary folder for a bucket. */
 static int choose_file(void) {
@@ -264,8 +262,7 @@ static int make(struct shard_build_result *result) {
   return rc;
 }
 
-/* ---- telling of it -----------------------------------------------------------------------------
- */
+/* ---- telling of it ------------------------------------------------------ */
 
 /* Bytes; getrusage() would tell of what executed this program, too. */
 static uint64_t peak_memory(void) {

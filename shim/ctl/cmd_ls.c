@@ -23,8 +23,7 @@ static const struct ctl_option rows[] = {CTL_ROW_RANK,          CTL_ROW_SIZE,
                                          CTL_ROW_NUL,           {"manifest", .flag = &manifest},
                                          {"uri", .flag = &uri}, CTL_ROW_END};
 
-/* ---- printing ----------------------------------------------------------------------------------
- */
+/* ---- printing ----------------------------------------------------------- */
 
 /* What stands before each name. */
 static const char *before = "";

@@ -160,8 +160,7 @@ static const char *secure(int fd, const struct stat *st) {
   return NULL;
 }
 
-/* ---- commands -----------------------------------------------------------------------------------
- */
+/* ---- commands ----------------------------------------------------------- */
 
 /* The file that execvp would execute, in file[PATH_MAX]: 0 or an errno. */
 static int resolve(const char *cmd, char *file) {
@@ -351,8 +350,7 @@ static int inspect(const char *first, char **argv, const elf_header *library) {
   }
 }
 
-/* ---- the library --------------------------------------------------------------------------------
- */
+/* ---- the library -------------------------------------------------------- */
 
 /* The absolute path of libshard.so in path[PATH_MAX], and its header. */
 static int find_library(char *path, elf_header *header) {
@@ -391,8 +389,7 @@ static int preload(const char *path) {
   return CTL_DONE;
 }
 
-/* ---- options ------------------------------------------------------------------------------------
- */
+/* ---- options ------------------------------------------------------------ */
 
 /* What SHARD_DATASET takes for a dataset, malloc'd: a directory by its absolute path, for the
  * command may go elsewhere, or a bucket as it is. CTL_DONE, or as ctl_fail(). */

@@ -73,8 +73,7 @@ struct stats {
   struct dataset datasets[SHARD_LOG_DATASETS];
 };
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------ */
 
 static const struct shard_log_dataset *slot(const struct stats *s, uint32_t i) {
   return (const struct shard_log_dataset *)((const char *)s->head + SHARD_LOG_HEAD +
@@ -312,8 +311,7 @@ static bool count_notes(struct stats *s) {
   return good;
 }
 
-/* ---- what a dataset's listing says --------------------------------------------------------------
- */
+/* ---- what a dataset's listing says -------------------------------------- */
 
 /* Paths, from the root of dataset d, of others that lie in it. */
 static size_t find_inside(const struct stats *s, const struct dataset *d, const char **inside) {
@@ -421,8 +419,7 @@ static bool judge_dataset(struct stats *s, struct dataset *d) {
   return true;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------ */
 
 static struct json_object *make_epoch(const struct dataset *d, size_t k, bool shared, bool summed) {
   const struct epoch *e = &d->epochs[k];

@@ -13,8 +13,7 @@
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
-/* How many operands a command takes. ANY: it looks at that itself; LINE: options end at the first.
- */
+/* How many operands a command takes. ANY: it looks itself; LINE: options end at the first. */
 enum ctl_operands { CTL_NONE, CTL_ONE, CTL_SOME, CTL_LINE, CTL_ANY };
 
 /* A command; its options are parsed before it is run (ctl/arguments.h). */

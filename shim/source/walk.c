@@ -436,8 +436,7 @@ static int fail_to_open(struct walker *w, const char *path) {
                                 : "");
 }
 
-/* Go to where the part begins. A whole directory: wait until it is old enough, then maybe split it.
- */
+/* Go to where the part begins. A whole directory: wait until it is old enough, maybe split it. */
 static int begin_directory(struct walker *w, int fd, struct part_reader *r,
                            const struct pending_directory *dir, struct stat *before) {
   if (fstat(fd, before) != 0) {

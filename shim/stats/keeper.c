@@ -252,8 +252,7 @@ void shard_keeper_init(const char *pattern) {
   }
 }
 
-/* ---- the end ------------------------------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------ */
 
 /* Kilobytes that this process had at most; getrusage() would tell of what executed it, too. */
 static uint64_t own_peak(void) {

@@ -72,8 +72,7 @@ void shard_rank_page_init(void) {
   errno = saved;
 }
 
-/* Whether the page's descriptor is still open: else a process that is started now does not count.
- */
+/* Whether the page's descriptor is still open: else a process that is started now counts not. */
 static bool can_be_joined(void) {
   struct stat st;
   return own.pid == getpid() && fstat(own.fd, &st) == 0 && st.st_dev == own.dev &&

@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -57,8 +56,7 @@ static bool begin(bool of_program) {
   return shard_stats_on();
 }
 
-/* ---- datasets ---------------------------------------------------------------------------------
- */
+/* ---- datasets ----------------------------------------------------------- */
 
 /* The number of the dataset with this root, or -1. of_program: 1, 0, or -1 for either. */
 static int find_root(uint64_t id, int of_program) {
@@ -339,8 +337,7 @@ uint64_t shard_stats_epoch_now(int i) {
   return atomic_load(mine ? &reading[i].epoch : &shard_notes_dataset((uint32_t)i)->epoch);
 }
 
-/* ---- a program that shards by itself -----------------------------------------------------------
- */
+/* ---- a program that shards by itself ------------------------------------ */
 
 /* Note a dataset, of these options, and the listing of it, or what stands for one. */
 static int tell_dataset(const char *root, const struct shard_options *options, const char *digest,
@@ -393,8 +390,7 @@ void shard_stats_epoch(uint64_t epoch) {
   }
 }
 
-/* ---- opens, the beginning and the end ----------------------------------------------------------
- */
+/* ---- opens, the beginning and the end ----------------------------------- */
 
 void shard_stats_opened(int fd, int dirfd, const char *path, int flags) {
   if (flags & (O_PATH | O_DIRECTORY)) { /* O_TMPFILE has the latter */

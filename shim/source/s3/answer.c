@@ -18,8 +18,7 @@ void shard_s3_answer_clear(struct shard_s3_answer *answer) {
   *answer = (struct shard_s3_answer){0};
 }
 
-/* ---- what comes -------------------------------------------------------------------------------
- */
+/* ---- what comes --------------------------------------------------------- */
 
 /* "HTTP/1.1 200 OK", "HTTP/2 200". 0: it tells no status. */
 static long read_status(const char *line, size_t n) {
@@ -76,8 +75,7 @@ void shard_s3_answer_keep(struct shard_s3_answer *a, const char *data, size_t si
   }
 }
 
-/* ---- what it means ----------------------------------------------------------------------------
- */
+/* ---- what it means ------------------------------------------------------ */
 
 bool shard_s3_answer_is_region(const char *text) {
   return *text && strlen(text) < 64 && !strpbrk(text, "/.:@?# ");

@@ -41,8 +41,7 @@ static int add_key(void *context, const char *key, size_t length) {
                   : shard_intake_add(o->intake, name, length);
 }
 
-/* ---- a listing --------------------------------------------------------------------------------
- */
+/* ---- a listing ---------------------------------------------------------- */
 
 /* A source's read(). */
 static int read_bucket(void *context, struct shard_intake *intake, char *err, size_t size) {
@@ -99,8 +98,7 @@ int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_opt
   return rc;
 }
 
-/* ---- parts ------------------------------------------------------------------------------------
- */
+/* ---- parts -------------------------------------------------------------- */
 
 /* The first part is there: whoever waits for it may go on. */
 static int tell_begun(struct outlet *o) {

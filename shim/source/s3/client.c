@@ -122,8 +122,7 @@ give_up(struct shard_s3_client *c, struct shard_s3_request *r, int rc, const cha
   }
 }
 
-/* ---- where to ----------------------------------------------------------------------------------
- */
+/* ---- where to ----------------------------------------------------------- */
 
 static void set_region(struct shard_s3_client *c, const char *region) {
   snprintf(c->region, sizeof(c->region), "%s", region);
@@ -176,8 +175,7 @@ static char *make_path(const struct shard_s3_client *c, const struct shard_s3_re
   return path;
 }
 
-/* ---- what comes --------------------------------------------------------------------------------
- */
+/* ---- what comes --------------------------------------------------------- */
 
 static size_t on_header(char *line, size_t one, size_t n, void *context) {
   struct slot *s = context;
@@ -210,8 +208,7 @@ static size_t on_data(char *data, size_t one, size_t n, void *context) {
   return s->rc == 0 ? n : n + 1; /* anything else than n ends it */
 }
 
-/* ---- what goes ---------------------------------------------------------------------------------
- */
+/* ---- what goes ---------------------------------------------------------- */
 
 /* libcurl wants more of the body. */
 static size_t on_read(char *data, size_t one, size_t n, void *context) {
@@ -239,8 +236,7 @@ static int on_seek(void *context, curl_off_t offset, int origin) {
   return CURL_SEEKFUNC_OK;
 }
 
-/* ---- sending -----------------------------------------------------------------------------------
- */
+/* ---- sending ------------------------------------------------------------ */
 
 static bool add_header(struct slot *s, const char *name, const char *value) {
   char *line = NULL;
@@ -440,8 +436,7 @@ static void send_waiting(struct shard_s3_client *c, double now) {
   }
 }
 
-/* ---- what became of it -------------------------------------------------------------------------
- */
+/* ---- what became of it -------------------------------------------------- */
 
 /* Say a line on stderr; a server's words may hold anything. */
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
@@ -734,8 +729,7 @@ static void end_stuck(struct shard_s3_client *c) {
   c->turned = now;
 }
 
-/* ---- the interface ----------------------------------------------------------------------------
- */
+/* ---- the interface ------------------------------------------------------ */
 
 int shard_s3_client_init(char *err, size_t size) {
   if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {

@@ -98,8 +98,7 @@ static int compare(const struct shard_s3_text *a, const struct shard_s3_text *b)
   return shard_codec_compare_bytes(a->bytes, a->length, b->bytes, b->length);
 }
 
-/* ---- a page -----------------------------------------------------------------------------------
- */
+/* ---- a page ------------------------------------------------------------- */
 
 static int on_begin(void *context) {
   struct asking *a = context;
@@ -174,8 +173,7 @@ static int on_keys_end(void *context, const char **why) {
   return rc;
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------------- */
 
 /* Write what all queries have in common. What sorts before it is in `out` already. */
 static void put_query(FILE *out, const char *prefix, size_t length,
@@ -286,8 +284,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   return shard_s3_split_left(&span, &r->first, r->page_keys) > FOLDER_PAGES * page_of(l);
 }
 
-/* The page may be in another folder than the last. Its names differ: forget what names were like.
- */
+/* The page may be in another folder than the last: then forget what names were like. */
 static void enter_folder(struct range *r) {
   const char *first = NULL, *last = NULL, *key;
   size_t at = 0, n = 0, first_length = 0, last_length = 0;
@@ -581,8 +578,7 @@ static int take_folders(struct lister *l) {
   return rc;
 }
 
-/* ---- splitting --------------------------------------------------------------------------------
- */
+/* ---- splitting ---------------------------------------------------------- */
 
 static struct range *new_range(struct lister *l) {
   for (unsigned i = 0; i < l->count; i++) {
@@ -724,8 +720,7 @@ static int split_some(struct lister *l) {
   return 0;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ---------------------------------------------------------- */
 
 static int list_ranges(struct lister *l) {
   struct range *r = new_range(l);

@@ -27,8 +27,7 @@
 #define PUT_MOST (5ULL << 30) /* bytes of a PUT */
 #define SMALL (1 << 20)       /* bytes of an object that is got whole, whatever it is */
 
-/* ---- digests ----------------------------------------------------------------------------------
- */
+/* ---- digests ------------------------------------------------------------ */
 
 /* Write the digest in hexadecimal, and free the context. false: OpenSSL fails, or there is none. */
 static bool end_digest(EVP_MD_CTX **context, char hex[SHARD_SIGV4_HASH]) {
@@ -53,8 +52,7 @@ static EVP_MD_CTX *begin_digest(const EVP_MD *kind) {
   return context;
 }
 
-/* ---- get --------------------------------------------------------------------------------------
- */
+/* ---- get ---------------------------------------------------------------- */
 
 struct getting {
   int fd;
@@ -256,8 +254,7 @@ int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_
   return rc < 0 ? rc : etag && request.status == 200;
 }
 
-/* ---- put --------------------------------------------------------------------------------------
- */
+/* ---- put ---------------------------------------------------------------- */
 
 /* A PUT under way, or the HEAD that follows it. */
 struct putting {
@@ -356,8 +353,7 @@ int shard_s3_object_put(struct shard_s3_client *client, const char *bucket, unsi
   while (rc == 0 && (rc = shard_s3_client_next(client, &done)) == 1) {
     struct putting *p = done->context;
     rc = 0;
-    /* The object was to be new, and is there. It may be ours: the reply to a first try may be lost.
-     */
+    /* The object was to be new, and is there. It may be ours, if a first reply was lost. */
     if (done->status == 412 && done->failures > 0) {
       ask_owner(p, client);
       continue;

@@ -296,8 +296,7 @@ static int parse_bytes(struct shard_s3_page *p, const char *data, size_t size) {
   return 0;
 }
 
-/* ---- masks ------------------------------------------------------------------------------------
- */
+/* ---- masks -------------------------------------------------------------- */
 
 static bool needs_mask(unsigned long c) {
   return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == DEL || c == 0xfffe ||
@@ -335,8 +334,7 @@ static inline unsigned char is_suspect(unsigned char c) {
   return (unsigned char)((c < 0x20) | (c == DEL) | (c == '&') | (c == 0xef));
 }
 
-/* How many bytes come before the first that is suspect. The compiler makes vectors of the strides.
- */
+/* How many bytes come before the first suspect one. The compiler makes vectors of the strides. */
 static size_t before_suspect(const char *data, size_t size) {
   enum { STRIDE = 64 };
   size_t n = 0;

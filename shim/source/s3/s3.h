@@ -44,8 +44,7 @@ bool shard_s3_url_is(const char *text);
 /* 0, or -EINVAL and a line in err[size]. */
 int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, size_t size);
 
-/* Write text percent-encoded, as signatures want it: all but A-Z a-z 0-9 - _ . ~ and, if kept, /.
- */
+/* Write text percent-encoded, as signatures want it: not A-Z a-z 0-9 - _ . ~ and, if kept, /. */
 void shard_s3_url_escape(FILE *out, const char *text, size_t length, bool keep_slash);
 
 /* Decode %XX, and + as a blank, in place. The new length, or -1 if a % is not followed by two
@@ -66,8 +65,7 @@ int shard_s3_url_parse_endpoint(const char *text, struct shard_s3_endpoint *endp
 bool shard_s3_url_is_virtual(const struct shard_s3_endpoint *endpoint, const char *bucket,
                              enum shard_s3_addressing addressing);
 
-/* ---- account.c --------------------------------------------------------------------------------
- */
+/* ---- account.c ---------------------------------------------------------- */
 
 struct shard_s3_account {
   bool sign;                     /* false: requests are anonymous */
