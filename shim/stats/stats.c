@@ -382,6 +382,8 @@ int shard_stats_names(const char *root, const char digest[65], uint64_t entries,
   return rc;
 }
 
+uint64_t shard_stats_hash(const char *name, size_t length) { return shard_xxh64(name, length, 0); }
+
 void shard_stats_epoch(uint64_t epoch) {
   for (uint32_t i = 0; shard_stats_on() && i < shard_notes_datasets(); i++) {
     if (shard_notes_is_ready(i) && shard_notes_dataset(i)->program) {
