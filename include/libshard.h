@@ -120,7 +120,6 @@ struct shard_listing_info {
   uint32_t min_depth;     /* fewest slashes in a name; 0 if there is no entry */
   uint32_t max_depth;     /* most slashes in a name; ditto */
   uint32_t longest;       /* longest name */
-  uint32_t block;         /* names in a block */
   uint32_t order;         /* 0: path, 1: basename, then path, 2: as the manifest, 3: directory */
   uint32_t utf8;          /* 1 if every name is valid UTF-8 */
   uint32_t dotted;        /* 1 if some component of some name begins with '.' */

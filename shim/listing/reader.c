@@ -299,7 +299,6 @@ void shard_listing_info(const struct shard_listing *l, struct shard_listing_info
       .min_depth = h->min_depth,
       .max_depth = h->max_depth,
       .longest = h->longest,
-      .block = h->block_names,
       .order = h->order,
       .utf8 = h->utf8,
       .dotted = h->dotted,

@@ -105,7 +105,7 @@ static bool join(const char *mark, const struct shard_world *world) {
   }
   as = as ? as : of;
   strcpy(shard_notes_file, path);
-  int fd = shard_notes_open_log(shard_notes_file, &found);
+  int fd = shard_notes_open(shard_notes_file, O_NOFOLLOW, SHARD_LOG_MAGIC, &found);
   if (fd < 0 && (errno == EPERM || errno == ELOOP)) {
     /* Somebody else has put it there: the mark tells nothing. But if it is in the place of the
      * rank's own log, the rank has begun, and what it has made must stay. */

@@ -77,10 +77,6 @@ void shard_s3_answer_keep(struct shard_s3_answer *a, const char *data, size_t si
 
 /* ---- what it means ------------------------------------------------------ */
 
-bool shard_s3_answer_is_region(const char *text) {
-  return *text && strlen(text) < 64 && !strpbrk(text, "/.:@?# ");
-}
-
 /* Whether the status is all that the request wants to know. */
 static bool is_status_wanted(long status, const struct shard_s3_request *r,
                              const struct shard_s3_fault *fault) {
@@ -167,7 +163,7 @@ static enum shard_s3_meaning find_meaning(const struct shard_s3_answer *a,
     return SHARD_S3_MOVED;
   }
   /* AuthorizationHeaderMalformed tells the right region. */
-  if (a->status == 400 && shard_s3_answer_is_region(fault->region) &&
+  if (a->status == 400 && shard_s3_account_is_region(fault->region) &&
       strcmp(fault->region, asked->region) != 0) {
     return SHARD_S3_RESIGN;
   }

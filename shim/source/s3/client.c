@@ -516,7 +516,7 @@ static void follow_redirect(struct slot *s, struct shard_s3_request *r,
     give_up(c, r, -ELOOP, "the server redirects in a circle (HTTP %ld)", s->answer.status);
     return;
   }
-  if (c->home && shard_s3_answer_is_region(region) && strcmp(region, c->region) != 0) {
+  if (c->home && shard_s3_account_is_region(region) && strcmp(region, c->region) != 0) {
     c->moved[0] = 0;
     change_region(c, r, region);
     return;

@@ -25,7 +25,7 @@
 #include "base/grow.h"
 #include "source/s3/s3.h"
 
-enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING, CODE, MESSAGE, REGION, ENDPOINT };
+enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING };
 
 #define DEL '\x7f'
 #define PIECE ((size_t)16 << 10)

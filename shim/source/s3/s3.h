@@ -85,6 +85,9 @@ int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
                           enum shard_s3_addressing addressing, char *err, size_t size);
 void shard_s3_account_free(struct shard_s3_account *account);
 
+/* Whether a text can be a region: it becomes part of a host's name. */
+bool shard_s3_account_is_region(const char *text);
+
 /* ---- list.c --------------------------------------------------------------------------------- */
 
 struct shard_s3_listing {
