@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/error.h"
 #include "base/path.h"
 #include "build/intake.h"
 #include "build/merge.h"
@@ -46,8 +47,8 @@ struct build {
 };
 
 static int explain_unwritten(struct build *b, int rc) {
-  snprintf(b->err, b->size, "cannot write listing '%.300s': %s", b->file, strerror(-rc));
-  return rc;
+  return shard_error_set(b->err, b->size, rc, "cannot write listing '%.300s': %s", b->file,
+                         strerror(-rc));
 }
 
 /* ---- to the writer ---- */
@@ -82,9 +83,8 @@ static int write_name(void *context, const struct shard_merged *m) {
     return 0;
   }
   if (rc == -EEXIST) {
-    snprintf(b->err, b->size, "'%.*s' comes twice: %s", (int)(length < 300 ? length : 300), name,
-             b->source->twice);
-    return -EAGAIN;
+    return shard_error_set(b->err, b->size, -EAGAIN, "'%.*s' comes twice: %s",
+                           (int)(length < 300 ? length : 300), name, b->source->twice);
   }
   return rc;
 }
@@ -172,9 +172,9 @@ static int open_sorters(struct build *b) {
   if (names && (more || !attributes)) {
     return 0;
   }
-  snprintf(b->err, b->size, "cannot reserve SHARD_BUILD_MEMORY, %zu MB: %s; set it lower",
-           memory >> 20, strerror(ENOMEM));
-  return -ENOMEM;
+  return shard_error_set(b->err, b->size, -ENOMEM,
+                         "cannot reserve SHARD_BUILD_MEMORY, %zu MB: %s; set it lower",
+                         memory >> 20, strerror(ENOMEM));
 }
 
 static int read_source(struct build *b) {
@@ -250,10 +250,10 @@ static bool lies_inside(const char *folder, const char *real) {
 
 static int build_listing(struct build *b, const char *folder) {
   if (b->source->directory && lies_inside(folder, b->source->name)) {
-    snprintf(b->err, b->size,
-             "'%.300s' lies inside '%.300s', which it would change; write it elsewhere", b->file,
-             b->source->name);
-    return -EINVAL;
+    return shard_error_set(
+        b->err, b->size, -EINVAL,
+        "'%.300s' lies inside '%.300s', which it would change; write it elsewhere", b->file,
+        b->source->name);
   }
   choose_folders(b, folder);
   int rc = -EAGAIN, tries = b->source->directory ? ATTEMPTS : 1;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "build/intake.h"
 #include "listing/identity.h"
 #include "source/walk.h"
@@ -90,8 +91,8 @@ int shard_directory_build(const char *root, const struct shard_options *options,
   char *real = realpath(root, NULL);
   if (!real) {
     int rc = -errno;
-    snprintf(err, size, "cannot find directory '%.300s': %s", root, strerror(-rc));
-    return rc;
+    return shard_error_set(err, size, rc, "cannot find directory '%.300s': %s", root,
+                           strerror(-rc));
   }
   const struct shard_source source = {.name = real,
                                       .twice = "the directory changed while it was listed",

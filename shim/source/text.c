@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/xxh64.h"
 #include "build/intake.h"
 #include "config/dataset.h"
@@ -40,14 +40,7 @@ struct text_reader {
   uint64_t unpacked;    /* bytes that it has given */
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct text_reader *r, int rc,
-                                                      const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  vsnprintf(r->err, r->size, format, args);
-  va_end(args);
-  return rc;
-}
+#define fail(r, rc, ...) shard_error_set((r)->err, (r)->size, rc, __VA_ARGS__)
 
 static const char *show_name(const struct text_reader *r) {
   return strcmp(r->file, "-") == 0 ? "standard input" : r->file;

@@ -19,7 +19,6 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/filesystem.h"
 #include "base/path.h"
 #include "libshard.h"
@@ -113,14 +113,7 @@ struct walker {
   char error[sizeof(((struct shard_walk_facts *)0)->error)];
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct walker *w, int rc, const char *format,
-                                                      ...) {
-  va_list args;
-  va_start(args, format);
-  vsnprintf(w->error, sizeof(w->error), format, args);
-  va_end(args);
-  return rc;
-}
+#define fail(w, rc, ...) shard_error_set((w)->error, sizeof((w)->error), rc, __VA_ARGS__)
 
 static int push_directory(struct walker *w, const char *path, size_t length, uint32_t level,
                           struct split *split, size_t part) {

@@ -735,8 +735,7 @@ int shard_s3_client_init(char *err, size_t size) {
   if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
     return 0;
   }
-  snprintf(err, size, "libcurl cannot be used: out of memory");
-  return -ENOMEM;
+  return shard_error_set(err, size, -ENOMEM, "libcurl cannot be used: out of memory");
 }
 
 int shard_s3_client_open(const struct shard_s3_client_options *options,
@@ -744,8 +743,7 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   struct shard_s3_client *c = calloc(1, sizeof(*c));
   *client = c;
   if (!c) {
-    snprintf(err, size, "out of memory");
-    return -ENOMEM;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
   const struct sigaction ignore = {.sa_handler = SIG_IGN};
   sigaction(SIGPIPE, &ignore, &c->pipe);
@@ -771,8 +769,7 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   if (!good) {
     shard_s3_client_close(c);
     *client = NULL;
-    snprintf(err, size, "out of memory");
-    return -ENOMEM;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
   curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)options->connections);
   curl_multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)options->connections);

@@ -21,10 +21,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "source/s3/client.h"
 #include "source/s3/folders.h"
 #include "source/s3/page.h"
@@ -118,14 +118,8 @@ static int on_end(void *context, const char **why) {
 }
 
 /* Say what is wrong with the page. */
-__attribute__((format(printf, 2, 3))) static int fail(struct range *r, const char *format, ...) {
-  struct shard_s3_page *p = &r->ask.page;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(p->why, sizeof(p->why), format, args);
-  va_end(args);
-  return -EBADMSG;
-}
+#define fail(r, ...)                                                                               \
+  shard_error_set((r)->ask.page.why, sizeof((r)->ask.page.why), -EBADMSG, __VA_ARGS__)
 
 /* A key as a message of one line shows it. */
 static const char *show_key(const char *key, size_t n, char buf[64]) {
@@ -437,9 +431,9 @@ static int take_page(struct range *r) {
     return 0;
   }
   if (r->empty > EMPTY_MOST) {
-    snprintf(l->err, l->size, "s3://%s: %u pages in a row had no key; the server is at fault",
-             l->listing->url.bucket, r->empty);
-    return -EBADMSG;
+    return shard_error_set(l->err, l->size, -EBADMSG,
+                           "s3://%s: %u pages in a row had no key; the server is at fault",
+                           l->listing->url.bucket, r->empty);
   }
   if (l->page_size == 0 || p->count > l->page_size) {
     l->page_size = p->count;
@@ -769,14 +763,13 @@ int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size)
   const char *const limits[] = {listing->start_after, listing->end_before};
   for (size_t i = 0; i < 2; i++) {
     if (limits[i] && strlen(limits[i]) > SHARD_S3_KEY_MAX) {
-      snprintf(err, size, "'%.60s...' is longer than a key can be", limits[i]);
-      return -EINVAL;
+      return shard_error_set(err, size, -EINVAL, "'%.60s...' is longer than a key can be",
+                             limits[i]);
     }
   }
   l.ranges = calloc(listing->connections, sizeof(struct range *));
   if (!l.ranges) {
-    snprintf(err, size, "out of memory");
-    return -ENOMEM;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
   int rc = shard_s3_client_open(&o, &l.client, err, size);
   if (rc != 0) {

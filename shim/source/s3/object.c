@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/hex.h"
 #include "listing/format.h"
 #include "source/s3/client.h"
@@ -337,8 +338,7 @@ int shard_s3_object_put(struct shard_s3_client *client, const char *bucket, unsi
                         size_t size) {
   struct putting *all = calloc(lanes, sizeof(*all));
   if (!all) {
-    snprintf(err, size, "out of memory");
-    return -ENOMEM;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
   int rc = 0;
   size_t begun = 0;
