@@ -64,8 +64,7 @@ static bool is_of(const char *name, const struct product *product) {
   return false;
 }
 
-/* Whether this process's listings of buckets are divided; if the program is DLIO, it says so later.
- */
+/* Whether this process's listings of buckets are divided; DLIO's package says so later. */
 static bool serves_buckets(void) {
   const struct shard_config *config = shard_config();
   return config->buckets && (config->view == SHARD_VIEW_AUTO || config->view == SHARD_VIEW_SHARD);
@@ -205,8 +204,7 @@ static int on_audit(const char *event, object *args, void *unused) {
   return rc;
 }
 
-/* Whether one of CPython's own arguments is `flag`, or `-X option`; option "" for a letter alone.
- */
+/* Whether one of CPython's own arguments is `flag`, or `-X option`; option "": a letter alone. */
 static bool has_argument(const char *line, size_t size, char flag, const char *option) {
   const char *end = line + size, *arg = line + strlen(line) + 1; /* past the program's name */
   for (; arg < end && arg[0] == '-' && arg[1]; arg += strlen(arg) + 1) {

@@ -78,8 +78,7 @@ const char *shard_whole_temporary(const struct shard_whole *w, char buf[PATH_MAX
   return buf;
 }
 
-/* Set the mode that the caller asked for. UMASK: a file system may keep no modes; that is no error.
- */
+/* Set the mode that the caller asked for. UMASK: a file system may keep none; that is no error. */
 static int set_mode(const struct shard_whole *w) {
   if (w->mode == SHARD_WHOLE_PRIVATE) {
     return 0;

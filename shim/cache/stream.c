@@ -64,8 +64,7 @@ static ssize_t read_beside(const char *base, const char *suffix, char *text, siz
   return n;
 }
 
-/* Read the last line of BASE.err: why shardctl failed. With SHARD_LOG, other lines stand before it.
- */
+/* Read the last line of BASE.err: why shardctl failed. With SHARD_LOG, others stand before it. */
 static void read_last_line(const char *base, char *text, size_t size) {
   int fd = open_beside(base, "err");
   off_t length = fd < 0 ? 0 : lseek(fd, 0, SEEK_END), most = (off_t)size - 1;

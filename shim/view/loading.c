@@ -258,8 +258,7 @@ int shard_loading_have_edition(struct shard_view_dataset *d, uint64_t epoch,
   return rc;
 }
 
-/* ---- those that cannot be read on --------------------------------------------------------------
- */
+/* ---- those that cannot be read on --------------------------------------- */
 
 static atomic_bool damage_told;
 

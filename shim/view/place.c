@@ -117,8 +117,7 @@ static __attribute__((noinline)) int find_names(int fd, size_t levels, char **ou
   return rc;
 }
 
-/* ---- which root --------------------------------------------------------------------------------
- */
+/* ---- which root --------------------------------------------------------- */
 
 /* Put `first` before *path, which is malloc'd anew. */
 static int join(const char *first, char **path) {
@@ -169,8 +168,7 @@ static uint64_t name_roots(const struct shard_climb_root *roots, size_t count) {
   return name;
 }
 
-/* ---- what roots have been ----------------------------------------------------------------------
- */
+/* ---- what roots have been ----------------------------------------------- */
 
 static bool is_seen(const struct shard_place_seen *s, const struct shard_climb_root *now) {
   return s && s->root.ino == now->ino && s->root.dev == now->dev && s->root.born == now->born;

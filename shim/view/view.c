@@ -64,8 +64,7 @@ bool shard_view_active(void) {
   return config->directories && current_view() == SHARD_VIEW_SHARD;
 }
 
-/* ---- opened -----------------------------------------------------------------------------------
- */
+/* ---- opened ------------------------------------------------------------- */
 
 /* Have the listing of the dataset that directory *st was found in. 0 or negative errno. */
 static int have_listing(const struct statx *st, struct shard_datasets_place *place) {
@@ -237,8 +236,7 @@ bool shard_view_leads_to(int at, const char *name, int fd) {
   return same;
 }
 
-/* ---- read -------------------------------------------------------------------------------------
- */
+/* ---- read --------------------------------------------------------------- */
 
 /* From the listing, or a stream of parts: the position is ours, and fd's offset. */
 static ssize_t read_listed(struct shard_served *s, int fd, void *buf, size_t size,
