@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/filesystem.h"
 #include "cache/cachedir.h"
 #include "config/config.h"
@@ -380,9 +381,7 @@ static bool writable(const char *dir) {
     return access(dir, W_OK | X_OK) == 0;
   }
   int fault = fd < 0 ? errno : posix_fallocate(fd, 0, 4096);
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   errno = fault;
   return fault == 0;
 }

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cache/safe.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
@@ -49,9 +50,7 @@ static int go_on(void *context) {
     return -errno;
   }
   close(s->told);
-  if (s->inherited >= 0) {
-    close(s->inherited);
-  }
+  shard_file_close(s->inherited);
   return chdir("/") == 0 ? 0 : -errno;
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "build/intake.h"
 #include "listing/identity.h"
 #include "source/walk.h"
@@ -54,9 +55,7 @@ static int check_unchanged(const struct shard_intake *intake, const char *real, 
                *d->path ? d->path : ".");
     }
   }
-  if (root >= 0) {
-    close(root);
-  }
+  shard_file_close(root);
   return rc;
 }
 

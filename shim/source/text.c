@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/xxh64.h"
 #include "build/intake.h"
 #include "config/dataset.h"
@@ -93,9 +94,7 @@ static int check_directory(struct text_reader *r, char *path, size_t length) {
     }
     fd = next;
   }
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   *seen = rc == 0 ? hash : *seen;
   return rc;
 }
@@ -342,9 +341,7 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
     rc = program ? read_packed(&r, fd, program, buffer) : read_lines(&r, fd, buffer, filled);
   }
   free(buffer);
-  if (r.root >= 0) {
-    close(r.root);
-  }
+  shard_file_close(r.root);
   if (!standard) {
     close(fd);
   }

@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/filesystem.h"
 #include "base/path.h"
 #include "libshard.h"
@@ -543,9 +544,7 @@ static int read_directory(struct walker *w, const struct pending_directory *dir)
   if (r.split) {
     release_split(t, r.split);
   }
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   return rc;
 }
 
@@ -638,9 +637,7 @@ int shard_walk(const char *root, const struct shard_options *options, struct sha
       free(walks[i]);
     }
   }
-  if (t.root >= 0) {
-    close(t.root);
-  }
+  shard_file_close(t.root);
   pthread_mutex_destroy(&t.mutex);
   pthread_cond_destroy(&t.changed);
   return t.rc;

@@ -119,9 +119,7 @@ static bool join(const char *mark, const struct shard_world *world) {
     return true;
   }
   if (fd < 0 || found != nonce) {
-    if (fd >= 0) {
-      shard_kernel_close(fd);
-    }
+    shard_kernel_close(fd);
     return of == as; /* the main process has ended: there is nothing to note any more */
   }
   bool mapped = shard_notes_map(fd);

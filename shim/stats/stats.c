@@ -105,9 +105,7 @@ static int have_dataset(const char *path, bool of_program, const struct shard_op
   int fd = shard_kernel_open(AT_FDCWD, path, O_PATH | O_DIRECTORY);
   size_t n = fd < 0 ? 0 : shard_notes_path(fd, root);
   bool good = n > 0 && shard_climb_stat(fd, "", &st) == 0;
-  if (fd >= 0) {
-    shard_kernel_close(fd);
-  }
+  shard_kernel_close(fd);
   if (!good) {
     return -1;
   }
@@ -305,9 +303,7 @@ void shard_stats_list(int i, uint64_t epoch, const struct shard_listing *listing
   memcpy(list.digest, info.digest, sizeof(list.digest));
   int fd = shard_kernel_open(AT_FDCWD, info.file, O_PATH); /* it may be a relative path */
   size_t n = fd >= 0 ? shard_notes_path(fd, list.listing) : 0;
-  if (fd >= 0) {
-    shard_kernel_close(fd);
-  }
+  shard_kernel_close(fd);
   size_t words = (offsetof(struct shard_log_list, listing) + n) / 8 + 1; /* with the NUL */
   struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
   tell_time(d);

@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/path.h"
 #include "base/xxh64.h"
 #include "host/real.h"
@@ -69,9 +70,7 @@ static int prepend_child(int parent, const struct statx *child, struct upward *p
       }
     }
   }
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   return rc;
 }
 

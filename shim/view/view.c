@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "stats/stats.h"
@@ -220,9 +221,7 @@ __attribute__((noinline)) static bool leads_by_path(int at, const char *name, in
   int other = openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
   bool same = other >= 0 && shard_climb_stat(other, "", &there) == 0 &&
               shard_climb_device(&there) == shard_climb_device(st) && have_one_path(fd, other);
-  if (other >= 0) {
-    close(other);
-  }
+  shard_file_close(other);
   return same;
 }
 
