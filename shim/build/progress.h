@@ -29,8 +29,12 @@ static inline void shard_progress_count(uint64_t *own) {
   }
 }
 
-/* Remove the line, as something else is to be written; it comes again. */
-void shard_progress_clear(void);
+/*
+ * Say something else on stderr: a mark, the text and a newline, control characters as \xHH, so that
+ * it stays one line. The line of progress comes again. Returns rc.
+ */
+__attribute__((format(printf, 3, 4))) int shard_progress_say(int rc, const char *mark,
+                                                             const char *format, ...);
 
 /* It has ended, well or not. */
 void shard_progress_end(void);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "build/progress.h"
 
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
@@ -41,17 +42,11 @@ extern const struct ctl_entry ctl_entries[];
 /* Print how bash, zsh or fish complete them. An exit status; CTL_USAGE after a message. */
 int ctl_completion_print(const char *shell);
 
-/*
- * A message: its mark, the text and a newline to stderr, control characters as \xHH, so that it
- * stays one line. Returns rc.
- */
-__attribute__((format(printf, 3, 4))) int ctl_say(int rc, const char *mark, const char *format,
-                                                  ...);
-
+/* Messages: lines on stderr. */
 #define CTL_MARK "shardctl: "
-#define ctl_fail(...) ctl_say(CTL_FAILED, CTL_MARK, __VA_ARGS__)
-#define ctl_usage(...) ctl_say(CTL_USAGE, CTL_MARK, __VA_ARGS__)
+#define ctl_fail(...) shard_progress_say(CTL_FAILED, CTL_MARK, __VA_ARGS__)
+#define ctl_usage(...) shard_progress_say(CTL_USAGE, CTL_MARK, __VA_ARGS__)
 
 /* Neither an error nor a warning; and a warning, which libshard.so passes on (host/builder.h). */
-#define ctl_note(...) ((void)ctl_say(CTL_DONE, CTL_MARK, __VA_ARGS__))
-#define ctl_warn(...) ((void)ctl_say(CTL_DONE, SHARD_ERROR_WARNING, __VA_ARGS__))
+#define ctl_note(...) ((void)shard_progress_say(CTL_DONE, CTL_MARK, __VA_ARGS__))
+#define ctl_warn(...) ((void)shard_progress_say(CTL_DONE, SHARD_ERROR_WARNING, __VA_ARGS__))

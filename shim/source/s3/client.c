@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "build/progress.h"
 #include "libshard.h"
 #include "source/s3/answer.h"
 #include "source/s3/provider.h"
@@ -438,17 +439,7 @@ static void send_waiting(struct shard_s3_client *c, double now) {
 
 /* ---- what became of it -------------------------------------------------- */
 
-/* Say a line on stderr; a server's words may hold anything. */
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
-  char text[8192], line[4 * sizeof(text)];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(text, sizeof(text), format, args);
-  va_end(args);
-  size_t n = shard_error_escape(text, line, sizeof(line) - 1);
-  memcpy(line + n, "\n", 2);
-  fputs(line, stderr);
-}
+#define say(...) shard_progress_say(0, "shardctl: ", __VA_ARGS__)
 
 /* Retry later, if there is time left. */
 static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
@@ -468,12 +459,13 @@ static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, c
   delay = delay < left ? delay : left;
   r->not_before = now + (delay > 0 ? delay : 0);
   if (c->options.log >= SHARD_LOG_INFO) {
-    say("shardctl: s3: %s; trying again in %.2f s", why, delay > 0 ? delay : 0);
+    say("s3: %s; trying again in %.2f s", why, delay > 0 ? delay : 0);
   } else if (c->options.log >= SHARD_LOG_WARN && !c->warned && c->options.timeout > PATIENCE &&
              r->not_before > r->first_failed + PATIENCE) {
     c->warned = true; /* before the wait: the user may end us in it */
-    say(SHARD_ERROR_WARNING "%s; it is tried again for up to %u s (SHARD_TIMEOUT)", why,
-        c->options.timeout);
+    shard_progress_say(0, SHARD_ERROR_WARNING,
+                       "%s; it is tried again for up to %u s (SHARD_TIMEOUT)", why,
+                       c->options.timeout);
   }
   push_request(&c->waiting, r);
 }
@@ -553,7 +545,7 @@ static void set_clock(struct slot *s, struct shard_s3_request *r, const char *wh
   }
   c->skew = difftime(s->answer.date, time(NULL));
   if (c->options.log >= SHARD_LOG_INFO) {
-    say("shardctl: s3: the server's clock is %.0f s ahead", c->skew);
+    say("s3: the server's clock is %.0f s ahead", c->skew);
   }
   send_again(c, r);
 }
@@ -663,7 +655,7 @@ static void finish_request(struct slot *s, CURLcode code) {
   curl_multi_remove_handle(c->multi, s->easy);
   c->running--;
   if (c->options.log >= SHARD_LOG_DEBUG) {
-    say("shardctl: s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s", r->method, s->path, r->query ? "?" : "",
+    say("s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s", r->method, s->path, r->query ? "?" : "",
         r->query ? r->query : "", s->answer.status, 1000 * (shard_clock_seconds() - s->begun),
         code ? ", " : "", code ? curl_easy_strerror(code) : "");
   }
