@@ -242,11 +242,7 @@ static void tell_of_callers_preload(void) {
 static void check_preload(void) {
   const char *const variables[] = {"LD_PRELOAD", doctor.library, NULL};
   struct run r;
-  if (doctor.library[strcspn(doctor.library, ": \t\n")]) {
-    tell(FAIL, "preload",
-         "LD_PRELOAD cannot hold the blank or colon in '%.500s'; install it elsewhere",
-         doctor.library);
-  } else if (try_under_library(&r, NULL, variables, shard_version())) {
+  if (try_under_library(&r, NULL, variables, shard_version())) {
     tell_of_callers_preload();
   } else if (r.status == 0 && strcmp(r.out, "none") == 0) {
     tell(FAIL, "preload",

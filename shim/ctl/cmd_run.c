@@ -365,11 +365,6 @@ static int find_library(char *path, elf_header *header) {
   if (!good) {
     return ctl_fail("'%s' cannot be read, or is no library; install it anew", path);
   }
-  if (path[strcspn(path, ": \t\n")]) {
-    return ctl_fail("'%s' has a blank or a colon in its path, which LD_PRELOAD cannot hold; "
-                    "install it elsewhere",
-                    path);
-  }
   return CTL_DONE;
 }
 
