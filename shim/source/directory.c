@@ -20,23 +20,6 @@
 
 _Static_assert(SHARD_WALKERS <= SHARD_INTAKE_HANDS, "each walking thread has a hand of its own");
 
-static int add_entry(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
-  return shard_intake_add_entry(context, path, length, ino, type);
-}
-
-static int add_other(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
-  return shard_intake_add_other(context, path, length, ino, type);
-}
-
-static void begin_chunk(void *context, uint64_t number) {
-  struct shard_intake_hand *hand = context;
-  hand->chunk = number;
-}
-
-static int add_directory(void *context, const struct shard_dir *id, const char *path) {
-  return shard_intake_add_directory(context, id, path);
-}
-
 /*
  * Check that every directory is still as it was when it was read. Else a file that was moved during
  * the walk could be in both places, or in none. 0 or -EAGAIN.
@@ -62,17 +45,9 @@ static int check_unchanged(const struct shard_intake *intake, const char *real, 
 /* A source's read(); context: the canonical directory. */
 static int read_directory(void *context, struct shard_intake *intake, char *err, size_t size) {
   const char *real = context;
-  struct shard_walk_sink sinks[SHARD_WALKERS];
   struct shard_walk_facts facts;
-  for (size_t i = 0; i < SHARD_WALKERS; i++) {
-    sinks[i] = (struct shard_walk_sink){.context = &intake->hands[i],
-                                        .entry = add_entry,
-                                        .other = add_other,
-                                        .directory = add_directory,
-                                        .chunk = begin_chunk};
-  }
   bool in_parts = intake->attempt == 0; /* parts may be why the first attempt failed */
-  int rc = shard_walk(real, intake->options, sinks, SHARD_WALKERS, in_parts, &facts);
+  int rc = shard_walk(real, intake->options, intake->hands, SHARD_WALKERS, in_parts, &facts);
   if (rc != 0) {
     if (facts.error[0]) {
       snprintf(err, size, "'%.200s': %s", real, facts.error);
