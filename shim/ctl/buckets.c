@@ -46,8 +46,7 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
 }
 
 int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct shard_options *options,
-                      const struct shard_build_means *means, const char *file,
-                      struct shard_build_result *result) {
+                      const char *file, struct shard_build_result *result) {
   char err[1000] = "";
   struct shard_options plain = *options;
   plain.attributes = plain.attributes && plain.order == SHARD_ORDER_PATH;
@@ -57,7 +56,7 @@ int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct sha
   int done = prepare_listing(url, how->anonymous, options, &account, &bucket);
   int rc = 0;
   if (done == CTL_DONE) {
-    rc = shard_s3_bucket_build(&bucket, &plain, means, file, result, err, sizeof(err));
+    rc = shard_s3_bucket_build(&bucket, &plain, file, result, err, sizeof(err));
   }
   shard_s3_account_free(&account);
   how->markers = bucket.markers;

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 struct shard_options;
-struct shard_build_means;
 struct shard_build_result;
 
 struct ctl_buckets {
@@ -24,8 +23,7 @@ struct ctl_buckets {
  * message.
  */
 int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct shard_options *options,
-                      const struct shard_build_means *means, const char *file,
-                      struct shard_build_result *result);
+                      const char *file, struct shard_build_result *result);
 
 /*
  * List it into parts (cache/stream.h). begun is called when the first part is there, or the listing

@@ -200,32 +200,30 @@ static int find_shared(enum ctl_shared_listing *what, struct shard_build_result 
 }
 
 static int build(struct shard_build_result *result) {
-  struct shard_build_means means;
   char err[700];
   int rc;
-  ctl_opening_means(&means);
   if (x.quiet) {
     shard_progress_allow(false);
   }
-  means.unique = x.unique;
   if (x.source == FROM_TEXT) {
     struct shard_text_options how = {.separator = ctl_given.nul ? 0 : '\n',
                                      .root = x.root,
+                                     .unique = x.unique,
                                      .unpacked_max = shard_config()->manifest_max};
     rc = check_text();
     if (rc != CTL_DONE) {
       return rc;
     }
-    rc = shard_text_build(x.path, &how, &x.options, &means, x.file, result, err, sizeof(err));
+    rc = shard_text_build(x.path, &how, &x.options, x.file, result, err, sizeof(err));
   } else if (is_about_texts()) {
     return ctl_usage("-0, --root, --unique and --keep-order are for text files, and '%s' is none",
                      x.path);
   } else if (x.source == FROM_BUCKET) {
-    return ctl_buckets_build(x.path, &x.s3, &x.options, &means, x.file, result);
+    return ctl_buckets_build(x.path, &x.s3, &x.options, x.file, result);
   } else if (x.options.order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory is for text files, and '%s' is none", x.path);
   } else {
-    rc = shard_directory_build(x.path, &x.options, &means, x.file, result, err, sizeof(err));
+    rc = shard_directory_build(x.path, &x.options, x.file, result, err, sizeof(err));
   }
   return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
 }

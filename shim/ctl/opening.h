@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 
-struct shard_build_means;
 struct shard_listing;
 
 /*
@@ -20,6 +19,3 @@ int ctl_opening(const char *what, bool manifest, struct shard_listing **out);
  * shard_listing_open() and shard_listing_verify().
  */
 int ctl_opening_checked(const char *file, struct shard_listing **out);
-
-/* How listings are built: memory and temporary folder, as the variables say. */
-void ctl_opening_means(struct shard_build_means *means);

@@ -59,8 +59,7 @@ static int read_directory(void *context, struct shard_intake *intake, char *err,
   return check_unchanged(intake, real, err, size);
 }
 
-int shard_directory_build(const char *root, const struct shard_options *options,
-                          const struct shard_build_means *means, const char *file,
+int shard_directory_build(const char *root, const struct shard_options *options, const char *file,
                           struct shard_build_result *result, char *err, size_t size) {
   char *real = realpath(root, NULL);
   if (!real) {
@@ -73,7 +72,7 @@ int shard_directory_build(const char *root, const struct shard_options *options,
                                       .directory = true,
                                       .read = read_directory,
                                       .context = real};
-  int rc = shard_build(&source, options, means, file, result, err, size);
+  int rc = shard_build(&source, options, file, result, err, size);
   free(real);
   return rc;
 }

@@ -360,8 +360,8 @@ static char *bucket_name(const char *root) {
 }
 
 int shard_text_build(const char *path, const struct shard_text_options *how,
-                     const struct shard_options *options, const struct shard_build_means *means,
-                     const char *file, struct shard_build_result *result, char *err, size_t size) {
+                     const struct shard_options *options, const char *file,
+                     struct shard_build_result *result, char *err, size_t size) {
   bool standard = strcmp(path, "-") == 0;
   struct stat st;
   struct text_source text = {.file = path, .options = how};
@@ -378,9 +378,10 @@ int shard_text_build(const char *path, const struct shard_text_options *how,
       .twice = "remove one, or keep it once by --unique, or keep all by --keep-order",
       .ordered = true,
       .once = !again,
+      .unique = how->unique,
       .read = read_text,
       .context = &text};
-  int rc = shard_build(&source, options, means, file, result, err, size);
+  int rc = shard_build(&source, options, file, result, err, size);
   free(real);
   return rc;
 }

@@ -75,8 +75,8 @@ static char *limits_text(const struct shard_s3_listing *listing) {
 }
 
 int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_options *options,
-                          const struct shard_build_means *means, const char *file,
-                          struct shard_build_result *result, char *err, size_t size) {
+                          const char *file, struct shard_build_result *result, char *err,
+                          size_t size) {
   struct outlet outlet = {.bucket = bucket, .options = options};
   char *limits = limits_text(&bucket->listing), *name = shard_s3_bucket_name(&bucket->listing.url);
   bucket->listing.key = add_key;
@@ -89,7 +89,7 @@ int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_opt
                                         .twice = "the source has told it twice; it is at fault",
                                         .read = read_bucket,
                                         .context = &outlet};
-    rc = shard_build(&source, options, means, file, result, err, size);
+    rc = shard_build(&source, options, file, result, err, size);
   } else {
     snprintf(err, size, "out of memory");
   }
