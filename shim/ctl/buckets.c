@@ -6,6 +6,7 @@
 
 #include "build/build.h"
 #include "config/config.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "listing/codec.h"
 #include "listing/options.h"
@@ -25,7 +26,7 @@ static int load_account(bool anonymous, struct shard_s3_account *account) {
  * What the listing of a bucket needs: from the url, the variables and the shared files. CTL_DONE,
  * or another after a message. Free the account in either case.
  */
-static int prepare_listing(const char *url, bool anonymous, const struct shard_options *options,
+static int prepare_listing(const char *url, const struct shard_options *options,
                            struct shard_s3_account *account, struct shard_s3_bucket *bucket) {
   char err[1000] = "";
   struct shard_s3_listing *l = &bucket->listing;
@@ -39,50 +40,50 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
     return ctl_usage("of --options, only order and include are for S3");
   }
   l->account = account;
+  l->start_after = ctl_given.start_after;
+  l->end_before = ctl_given.end_before;
   l->connections = shard_config()->s3_connections;
   l->timeout = shard_config()->timeout;
   l->log = shard_config()->log;
-  return load_account(anonymous, account);
+  return load_account(ctl_given.anonymous, account);
 }
 
-int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct shard_options *options,
-                      const char *file, struct shard_build_result *result) {
+int ctl_buckets_build(const char *url, struct ctl_buckets *told,
+                      const struct shard_options *options, const char *file,
+                      struct shard_build_result *result) {
   char err[1000] = "";
   struct shard_options plain = *options;
   plain.attributes = plain.attributes && plain.order == SHARD_ORDER_PATH;
-  struct shard_s3_bucket bucket = {
-      .listing = {.start_after = how->start_after, .end_before = how->end_before}};
+  struct shard_s3_bucket bucket = {.markers = 0};
   struct shard_s3_account account = {.sign = false};
-  int done = prepare_listing(url, how->anonymous, options, &account, &bucket);
+  int done = prepare_listing(url, options, &account, &bucket);
   int rc = 0;
   if (done == CTL_DONE) {
     rc = shard_s3_bucket_build(&bucket, &plain, file, result, err, sizeof(err));
   }
   shard_s3_account_free(&account);
-  how->markers = bucket.markers;
-  how->requests = bucket.listing.requests;
-  how->retries = bucket.listing.retries;
+  *told = (struct ctl_buckets){bucket.markers, bucket.listing.requests, bucket.listing.retries};
   if (done != CTL_DONE || rc != 0) {
     return rc != 0 ? ctl_fail("%s", err) : done;
   }
-  if (how->markers > 0) {
+  if (told->markers > 0) {
     ctl_note("%llu keys that end in '/' (directory markers) were left out",
-             (unsigned long long)how->markers);
+             (unsigned long long)told->markers);
   }
   if (result->entries == 0) {
-    bool part = plain.include[0] || how->start_after || how->end_before;
+    bool part = plain.include[0] || ctl_given.start_after || ctl_given.end_before;
     ctl_warn("there is no key that begins with s3://%s/%s%s", bucket.listing.url.bucket,
              bucket.listing.url.prefix, part ? " in the part that is asked for" : "");
   }
   return CTL_DONE;
 }
 
-int ctl_buckets_stream(const char *url, bool anonymous, const struct shard_options *options,
-                       const char *base, int (*begun)(void *context), void *context) {
+int ctl_buckets_stream(const char *url, const struct shard_options *options, const char *base,
+                       int (*begun)(void *context), void *context) {
   char err[1000] = "";
-  struct shard_s3_bucket bucket = {.listing = {.start_after = NULL}};
+  struct shard_s3_bucket bucket = {.markers = 0};
   struct shard_s3_account account = {.sign = false};
-  int rc = prepare_listing(url, anonymous, options, &account, &bucket);
+  int rc = prepare_listing(url, options, &account, &bucket);
   if (rc == CTL_DONE &&
       shard_s3_bucket_stream(&bucket, options, base, begun, context, err, sizeof(err)) != 0) {
     rc = ctl_fail("%s", err);
@@ -160,11 +161,11 @@ void ctl_buckets_close(struct ctl_buckets_objects *o) {
   }
 }
 
-int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd) {
+int ctl_buckets_get(const char *url, bool listing, int fd) {
   char err[1300] = "";
   struct ctl_buckets_objects *o;
   uint64_t most = listing ? 0 : shard_config()->manifest_max;
-  int rc = ctl_buckets_open(url, anonymous, 1, &o);
+  int rc = ctl_buckets_open(url, ctl_given.anonymous, 1, &o);
   if (rc == CTL_DONE &&
       shard_s3_object_get(o->client, o->at.prefix, most, NULL, fd, err, sizeof(err)) < 0) {
     rc = ctl_fail("%s", err);

@@ -11,27 +11,26 @@
 struct shard_options;
 struct shard_build_result;
 
+/* Of a listing: keys that end in a slash; and what it took. */
 struct ctl_buckets {
-  const char *start_after, *end_before; /* whole keys; NULL: none */
-  bool anonymous;
-  /* Set by ctl_buckets_build(). */
   uint64_t markers, requests, retries;
 };
 
 /*
- * List s3://bucket/prefix into the listing `file`. CTL_DONE, or CTL_FAILED or CTL_USAGE after a
- * message.
+ * List s3://bucket/prefix into the listing `file`: between which keys, and whether without
+ * credentials, ctl_given says. CTL_DONE, or CTL_FAILED or CTL_USAGE after a message.
  */
-int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct shard_options *options,
-                      const char *file, struct shard_build_result *result);
+int ctl_buckets_build(const char *url, struct ctl_buckets *told,
+                      const struct shard_options *options, const char *file,
+                      struct shard_build_result *result);
 
 /*
  * List it into parts (cache/stream.h). begun is called when the first part is there, or the listing
  * has ended without one. A negative errno of it ends the listing. CTL_DONE, or CTL_FAILED or
  * CTL_USAGE after a message.
  */
-int ctl_buckets_stream(const char *url, bool anonymous, const struct shard_options *options,
-                       const char *base, int (*begun)(void *context), void *context);
+int ctl_buckets_stream(const char *url, const struct shard_options *options, const char *base,
+                       int (*begun)(void *context), void *context);
 
 /* s3://bucket/prefix as listings name their source; malloc'd. CTL_DONE, or as above. */
 int ctl_buckets_source(const char *url, char **out);
@@ -46,7 +45,7 @@ int ctl_buckets_object(const char *url);
  * Get the object `url` into the empty file `fd`; put files as objects, all of one bucket. CTL_DONE,
  * or CTL_FAILED or CTL_USAGE after a message.
  */
-int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd);
+int ctl_buckets_get(const char *url, bool listing, int fd);
 
 struct ctl_buckets_file {
   const char *url, *file;

@@ -27,24 +27,21 @@ static int check_listing(const char *url, const char *file) {
                             url, shard_listing_strerror(rc));
 }
 
-static int get(const char *url, bool anonymous, const char *output) {
+static int run(char **operands) {
+  const char *url = operands[0];
   struct ctl_output out;
-  int rc = ctl_output_open(output, NULL, SHARD_WHOLE_SYNCED, &out);
+  int rc = ctl_buckets_object(url);
+  rc = rc == CTL_DONE ? ctl_output_open(ctl_given.output, NULL, SHARD_WHOLE_SYNCED, &out) : rc;
   if (rc != CTL_DONE) {
     return rc;
   }
   bool listing = !shard_pattern_is_manifest(url);
-  rc = ctl_buckets_get(url, anonymous, listing, out.whole.fd);
+  rc = ctl_buckets_get(url, listing, out.whole.fd);
   if (rc == CTL_DONE && listing) {
     rc = check_listing(url, out.temporary);
   }
   int ended = ctl_output_end(&out, rc == CTL_DONE);
   return rc == CTL_DONE ? ended : rc;
-}
-
-static int run(char **operands) {
-  int rc = ctl_buckets_object(operands[0]);
-  return rc == CTL_DONE ? get(operands[0], ctl_given.anonymous, ctl_given.output) : rc;
 }
 
 const struct ctl_command ctl_cmd_get = {ctl_help_get, rows, CTL_ONE,

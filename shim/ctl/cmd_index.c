@@ -300,9 +300,6 @@ static int run(char **operands) {
   x.path = operands[0];
   x.source = kind_of_source(x.path);
   x.remote = shard_s3_url_is(ctl_given.output);
-  x.s3 = (struct ctl_buckets){.start_after = ctl_given.start_after,
-                              .end_before = ctl_given.end_before,
-                              .anonymous = ctl_given.anonymous};
   int rc = choose_options();
   rc = rc == CTL_DONE ? check_buckets() : rc;
   rc = rc == CTL_DONE ? choose_file() : rc;

@@ -34,7 +34,6 @@ static const struct ctl_option rows[] = {{NULL, 'o', .text = &ctl_given.output, 
 struct stream {
   const char *url, *base;
   struct shard_options options;
-  bool anonymous;
   int inherited; /* the caller's lock, or -1 */
   int errors;    /* BASE.err */
   int told;      /* a pipe: a byte says that the command may return */
@@ -74,7 +73,7 @@ static int list(struct stream *s) {
   } else if (locked != 0 || ftruncate(s->errors, 0) != 0) {
     ctl_fail("cannot write '%s': %s", path, strerror(errno));
   } else {
-    rc = ctl_buckets_stream(s->url, s->anonymous, &s->options, s->base, go_on, s);
+    rc = ctl_buckets_stream(s->url, &s->options, s->base, go_on, s);
   }
   free(path);
   return rc;
@@ -120,7 +119,7 @@ static int start(struct stream *s) {
 }
 
 static int run(char **operands) {
-  struct stream s = {.errors = -1, .url = operands[0], .anonymous = ctl_given.anonymous};
+  struct stream s = {.errors = -1, .url = operands[0]};
   char err[700], base[PATH_MAX];
   s.inherited = fcntl(SHARD_BUILDER_LOCK, F_GETFD) >= 0 ? SHARD_BUILDER_LOCK : -1;
   s.base = base;

@@ -37,10 +37,7 @@ static int build(enum source kind, const char *source, const char *file) {
   int rc;
   shard_options_parse(&o, "", err, sizeof(err));
   if (kind == IS_BUCKET) {
-    struct ctl_buckets s3 = {.start_after = ctl_given.start_after,
-                             .end_before = ctl_given.end_before,
-                             .anonymous = ctl_given.anonymous};
-    return ctl_buckets_build(source, &s3, &o, file, &result);
+    return ctl_buckets_build(source, &(struct ctl_buckets){0}, &o, file, &result);
   }
   if (kind == IS_MANIFEST) {
     struct shard_text_options how = {.separator = '\n',
