@@ -19,19 +19,12 @@
  *   mlcommons-f f6796ed     1080          1568   1258        B    a rank all 160, all own 320: 18 %
  *   the same, skip_listing                1235               B    all own 410
  *
- * Earlier, at 2 ranks with 2 workers: main 2.95 KB, 2.0.0 1.84 and 2.18 KB (the first is 22 % below
- * the model). The 635 and 390 are dict entries, tuples, numbers, paths, and the text that DLIO
- * makes of the whole map for each sample.
- *
- * mlcommons, MLCommons' fork until June 2026: each process has the list, a list of absolute paths,
- * and the pickle of both: four copies of a path. A report (mlcommons/storage#449) puts it at about
- * 430 GB for 7,646,857 files on nodes of 12 ranks x 16 workers, which died of it at 256 GiB: 275.6
- * B a process, what the two lists of strings alone weigh. mlcommons-f, the fork since then: rank 0
- * lists and tells all, each rank keeps its own; what is left of the telling differs from run to
- * run (from 1,000,000 to 2,000,000 files: 1335 B at 2, 2). mlcommons-skip, with skip_listing: each
- * rank makes its own names (from 200,000 to 1,000,000 files, at 2, 2; 8,345,048 took 10.3 GB).
- * libshard needs no listing for these, only what ranks exchange of positions, 4 bytes for each own
- * file, once a rank.
+ * The 635 and 390 are dict entries, tuples, numbers, paths, and the text that DLIO makes of the
+ * whole map for each sample. Of mlcommons-f, what is left of rank 0's telling all differs from run
+ * to run (from 1,000,000 to 2,000,000 files: 1335 B at 2, 2); of mlcommons-skip 8,345,048 files took
+ * 10.3 GB at 2, 2. A report of mlcommons (mlcommons/storage#449) puts it at about 430 GB for
+ * 7,646,857 files on nodes of 12 ranks x 16 workers: 275.6 B a process, what the two lists of
+ * strings alone weigh.
  *
  * A longer path counts once per copy.
  */
