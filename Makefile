@@ -41,7 +41,7 @@ LIB := $(BOTH) \
 CTL := $(BOTH) \
        $(addprefix build/,batch build facts intake merge progress run sorter spool stream_writer writer) \
        $(addprefix source/,directory text walk) \
-       $(addprefix source/s3/,account answer bucket client fault folders head list object page provider sigv4 split url) \
+       $(addprefix source/s3/,account answer bucket client fault folders list object page provider sigv4 split url) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "source/s3/head.h"
 #include "source/s3/provider.h"
 
 #define BODY_MOST 16384 /* bytes kept of an error's reply */

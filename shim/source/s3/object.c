@@ -21,7 +21,6 @@
 #include "base/hex.h"
 #include "listing/format.h"
 #include "source/s3/client.h"
-#include "source/s3/head.h"
 #include "source/s3/provider.h"
 #include "source/s3/s3.h"
 #include "source/s3/sigv4.h"

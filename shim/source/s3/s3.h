@@ -4,11 +4,10 @@
  *
  *   url.c          s3://bucket/prefix, endpoints, percent-encoding
  *   account.c      keys, region and endpoint, as AWS tools find them
- *   provider.c     where servers differ: a row for each
+ *   provider.c     where servers differ: a row for each; lines of a reply's head
  *   sigv4.c        signatures
  *   client.c       requests: connections, retries, redirects
  *   answer.c       what an answer means
- *   head.c         a line of a reply's head
  *   fault.c        the XML of an error
  *   page.c         the XML of a page of ListObjectsV2
  *   list.c         a prefix listed in ranges, in parallel
