@@ -440,13 +440,14 @@ static void check_listing(void) {
   const char *base = ctl_scratch_parent();
   char path[PATH_MAX], want[64];
   struct run r;
+  int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
   bool made = ctl_scratch_make(&data) == CTL_DONE && ctl_scratch_make(&cache) == CTL_DONE &&
-              make_data(data.path) && realpath(cache.path, path);
+              make_data(data.path) && realpath(cache.path, path) && chdir(data.path) == 0;
   snprintf(want, sizeof(want), "%s %d", shard_version(), TRIAL_FILES);
   const char *const variables[] = {"LD_PRELOAD",
                                    doctor.library,
                                    "SHARD_DATASET",
-                                   data.path,
+                                   ".", /* a path with a colon would be two */
                                    "SHARD_CACHE_DIR",
                                    path,
                                    "SHARD_RANK",
@@ -458,13 +459,17 @@ static void check_listing(void) {
                                    NULL};
   if (!made) {
     tell(FAIL, "listing", "cannot make files in '%.500s'; set SHARD_TMPDIR or TMPDIR", base);
-  } else if (try_under_library(&r, data.path, variables, want)) {
+  } else if (try_under_library(&r, ".", variables, want)) {
     tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
          base);
   } else {
     tell(FAIL, "listing", "a program that lists %d files below '%.300s' %s: %.500s", TRIAL_FILES,
          base, ending(&r), r.out);
   }
+  if (fchdir(here) != 0) {
+    tell(WARN, "listing", "cannot go back to the working directory: %s", strerror(errno));
+  }
+  shard_file_close(here);
   ctl_scratch_remove(&data);
   ctl_scratch_remove(&cache);
 }
