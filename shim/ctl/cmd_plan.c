@@ -21,8 +21,8 @@
  *
  * The 635 and 390 are dict entries, tuples, numbers, paths, and the text that DLIO makes of the
  * whole map for each sample. Of mlcommons-f, what is left of rank 0's telling all differs from run
- * to run (from 1,000,000 to 2,000,000 files: 1335 B at 2, 2); of mlcommons-skip 8,345,048 files took
- * 10.3 GB at 2, 2. A report of mlcommons (mlcommons/storage#449) puts it at about 430 GB for
+ * to run (from 1,000,000 to 2,000,000 files: 1335 B at 2, 2); of mlcommons-skip 8,345,048 files
+ * took 10.3 GB at 2, 2. A report of mlcommons (mlcommons/storage#449) puts it at about 430 GB for
  * 7,646,857 files on nodes of 12 ranks x 16 workers: 275.6 B a process, what the two lists of
  * strings alone weigh.
  *
