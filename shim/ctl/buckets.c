@@ -138,7 +138,11 @@ int ctl_buckets_open(const char *url, bool anonymous, size_t count,
   char err[1300] = "";
   unsigned most = shard_config()->s3_connections;
   struct ctl_buckets_objects *o = *out = calloc(1, sizeof(*o));
-  int rc = o ? parse_object(url, &o->at) : ctl_fail("out of memory");
+  if (!o) {
+    ctl_fail("out of memory");
+    return CTL_FAILED;
+  }
+  int rc = parse_object(url, &o->at);
   rc = rc == CTL_DONE ? load_account(anonymous, &o->account) : rc;
   if (rc == CTL_DONE) {
     o->connections = count < most ? (unsigned)count : most;
