@@ -194,8 +194,7 @@ static const char *const batch[] = {"SLURM_JOB_ID",        "SLURM_JOB_START_TIME
 
 #define BATCH (sizeof(batch) / sizeof(batch[0]))
 
-/* ---- the rank ---------------------------------------------------------------------------------
- */
+/* ---- the rank ----------------------------------------------------------- */
 
 /* The value of a variable that is set and not empty, else NULL. */
 static const char *get_value(const char *name) {
@@ -308,8 +307,7 @@ static bool row_fits(const struct launcher *l) {
          (!l->needs_size || find_set(l->size, &ignored));
 }
 
-/* ---- of two launchers --------------------------------------------------------------------------
- */
+/* ---- of two launchers --------------------------------------------------- */
 
 /* Get a process's parent and start time, in clock ticks since boot. false if it is gone. */
 static bool read_process(long pid, long *parent, unsigned long long *start) {
@@ -508,11 +506,9 @@ static int refuse_unnumbered(const struct launcher *l, char *err, size_t size) {
                                 local, world, l->rank, get_value(l->rank));
 }
 
-/* ---- both together -----------------------------------------------------------------------------
- */
+/* ---- both together ------------------------------------------------------ */
 
-/* Whether rank and size are known, and fit. Their variables' names are for messages. 0 or -EINVAL.
- */
+/* Whether rank and size are known, and fit. Their variables' names: for messages. 0 or -EINVAL. */
 static int check_world(const struct shard_world *w, const char *rank_from, const char *size_from,
                        char *err, size_t size) {
   if (w->rank < 0) {
@@ -582,8 +578,7 @@ static const struct launcher *find_ranks_launcher(struct shard_world *w) {
   return l && strcmp(l->name, w->launcher) == 0 ? l : NULL;
 }
 
-/* ---- the job ----------------------------------------------------------------------------------
- */
+/* ---- the job ------------------------------------------------------------ */
 
 /* What all ranks of a launcher have, and the launcher has not. */
 static const char *get_mark(const struct launcher *l) { return l->if_set ? l->if_set : l->rank; }
@@ -714,8 +709,7 @@ bool shard_launcher_job(char *buf, size_t size) {
   return known;
 }
 
-/* ---- the table, for others --------------------------------------------------------------------
- */
+/* ---- the table, for others ---------------------------------------------- */
 
 /* Note that `launcher` sets variable `name` (NULL: nothing to note). Returns the new count. */
 static size_t note_name(struct shard_launcher_variable *out, size_t count, const char *name,

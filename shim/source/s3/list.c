@@ -21,10 +21,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "source/s3/client.h"
 #include "source/s3/folders.h"
 #include "source/s3/page.h"
@@ -98,8 +98,7 @@ static int compare(const struct shard_s3_text *a, const struct shard_s3_text *b)
   return shard_codec_compare_bytes(a->bytes, a->length, b->bytes, b->length);
 }
 
-/* ---- a page -----------------------------------------------------------------------------------
- */
+/* ---- a page ------------------------------------------------------------- */
 
 static int on_begin(void *context) {
   struct asking *a = context;
@@ -119,14 +118,8 @@ static int on_end(void *context, const char **why) {
 }
 
 /* Say what is wrong with the page. */
-__attribute__((format(printf, 2, 3))) static int fail(struct range *r, const char *format, ...) {
-  struct shard_s3_page *p = &r->ask.page;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(p->why, sizeof(p->why), format, args);
-  va_end(args);
-  return -EBADMSG;
-}
+#define fail(r, ...)                                                                               \
+  shard_error_set((r)->ask.page.why, sizeof((r)->ask.page.why), -EBADMSG, __VA_ARGS__)
 
 /* A key as a message of one line shows it. */
 static const char *show_key(const char *key, size_t n, char buf[64]) {
@@ -174,8 +167,7 @@ static int on_keys_end(void *context, const char **why) {
   return rc;
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------------- */
 
 /* Write what all queries have in common. What sorts before it is in `out` already. */
 static void put_query(FILE *out, const char *prefix, size_t length,
@@ -286,8 +278,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   return shard_s3_split_left(&span, &r->first, r->page_keys) > FOLDER_PAGES * page_of(l);
 }
 
-/* The page may be in another folder than the last. Its names differ: forget what names were like.
- */
+/* The page may be in another folder than the last: then forget what names were like. */
 static void enter_folder(struct range *r) {
   const char *first = NULL, *last = NULL, *key;
   size_t at = 0, n = 0, first_length = 0, last_length = 0;
@@ -440,9 +431,9 @@ static int take_page(struct range *r) {
     return 0;
   }
   if (r->empty > EMPTY_MOST) {
-    snprintf(l->err, l->size, "s3://%s: %u pages in a row had no key; the server is at fault",
-             l->listing->url.bucket, r->empty);
-    return -EBADMSG;
+    return shard_error_set(l->err, l->size, -EBADMSG,
+                           "s3://%s: %u pages in a row had no key; the server is at fault",
+                           l->listing->url.bucket, r->empty);
   }
   if (l->page_size == 0 || p->count > l->page_size) {
     l->page_size = p->count;
@@ -581,8 +572,7 @@ static int take_folders(struct lister *l) {
   return rc;
 }
 
-/* ---- splitting --------------------------------------------------------------------------------
- */
+/* ---- splitting ---------------------------------------------------------- */
 
 static struct range *new_range(struct lister *l) {
   for (unsigned i = 0; i < l->count; i++) {
@@ -724,8 +714,7 @@ static int split_some(struct lister *l) {
   return 0;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ---------------------------------------------------------- */
 
 static int list_ranges(struct lister *l) {
   struct range *r = new_range(l);
@@ -774,14 +763,13 @@ int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size)
   const char *const limits[] = {listing->start_after, listing->end_before};
   for (size_t i = 0; i < 2; i++) {
     if (limits[i] && strlen(limits[i]) > SHARD_S3_KEY_MAX) {
-      snprintf(err, size, "'%.60s...' is longer than a key can be", limits[i]);
-      return -EINVAL;
+      return shard_error_set(err, size, -EINVAL, "'%.60s...' is longer than a key can be",
+                             limits[i]);
     }
   }
   l.ranges = calloc(listing->connections, sizeof(struct range *));
   if (!l.ranges) {
-    snprintf(err, size, "out of memory");
-    return -ENOMEM;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
   int rc = shard_s3_client_open(&o, &l.client, err, size);
   if (rc != 0) {
