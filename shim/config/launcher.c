@@ -116,13 +116,14 @@ static const struct launcher launchers[] = {
      .local_rank = {"HOROVOD_LOCAL_RANK"},
      .local_size = {"HOROVOD_LOCAL_SIZE"},
      .unnumbered = true},
-    /* flux-environment(7) */
+    /* flux-environment(7). Each instance, as of a batch job, numbers its jobs from its start on. */
     {.name = "Flux",
      .rank = "FLUX_TASK_RANK",
      .size = {"FLUX_JOB_SIZE"},
      .local_rank = {"FLUX_TASK_LOCAL_ID"},
      .nodes = "FLUX_JOB_NNODES",
-     .number = "FLUX_JOB_ID"},
+     .number = "FLUX_JOB_ID",
+     .job = {"FLUX_ENCLOSING_ID"}},
     /* srun --mpi=cray_shasta: plugins/mpi/cray_shasta of Slurm's source; it tells no size */
     {SLURM_STEP, .step = {"PALS_APID", ""}, .rank = "PALS_RANKID", .size = {SLURM_SIZES}},
     /* mpiexec(1) of HPE Cray PALS */
@@ -607,7 +608,7 @@ static bool has_mark(long pid, const struct launcher *l, bool unknown) {
 /*
  * Find the nearest ancestor that was not started as the launcher's ranks are: the launcher. false:
  * there is none to be seen, and *pid is the last one that was. unknown: what counts for a process
- * whose environment cannot be read.
+ * whose environment cannot be read. A container's first process may be the launcher.
  */
 static bool find_process(const struct launcher *l, bool unknown, long *pid,
                          unsigned long long *start) {
@@ -616,7 +617,7 @@ static bool find_process(const struct launcher *l, bool unknown, long *pid,
   if (!read_process(*pid, &parent, start)) {
     return false;
   }
-  for (int k = 0; k < 1000 && parent > 1; k++) {
+  for (int k = 0; k < 1000 && parent > 0; k++) {
     *pid = parent;
     if (!read_process(*pid, &parent, start)) {
       return false;
