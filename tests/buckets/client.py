@@ -6,6 +6,7 @@ This runs bare, to know what the client makes of the bucket, and under libshard,
 """
 import functools
 import importlib
+import itertools
 import os
 import signal
 import sys
@@ -111,6 +112,23 @@ def paginator(bucket, version=2, size=None, **asked):
     name = "list_objects_v2" if version == 2 else "list_objects"
     for page in boto().get_paginator(name).paginate(Bucket=bucket, **asked, **paging):
         entries(found, page)
+    return found
+
+
+@needs(BOTO)
+def together(bucket, size):
+    """Two listings by one client, in turns; what they get is changed at once, as s3fs does it."""
+    found, keys = Found(), [[], []]
+    pages = [boto().get_paginator("list_objects_v2").paginate(Bucket=bucket, PaginationConfig={"PageSize": size})
+             for _ in keys]
+    for both in itertools.zip_longest(*pages, fillvalue={}):
+        for page, mine in zip(both, keys):
+            for entry in page.get("Contents", []):
+                mine.append([entry["Key"], entry["Size"], entry["ETag"]])
+                entry["Key"] = f"{bucket}/{entry['Key']}"
+    found.check(keys[0] == keys[1], "the second listing gets", keys[1][:9])
+    for one in keys[0]:
+        found.add(*one)
     return found
 
 

@@ -233,7 +233,9 @@ class Ahead:
                 continue
             if begin == behind:
                 listing.tells_next = listing.tells_next or tells_next
-                return response, [one for one in entries if not listing.cuts or one[0] > begin]
+                # Another call may get them, too, and its caller change them, as s3fs does.
+                return response, [(key, name, dict(one)) for key, name, one in entries
+                                  if not listing.cuts or key > begin]
         return None
 
 
