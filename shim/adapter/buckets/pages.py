@@ -190,7 +190,12 @@ async def page(name, request, share, client, ahead):
     if not _may_be_divided(share, operation, request):
         if operation.token and read_token(request.get(operation.token), str, int, int):
             request = _Listing(operation, request).first()  # of one that was divided: with MaxKeys=0, say
-        return await client.send(request)
+        response = await client.send(request)
+        if any(map(response.get, operation.contents)) and share.divides(
+                *(str(request.get(text) or "") for text in ("Prefix", "Delimiter"))):
+            raise ShareError("libshard divides what texts, and a MaxKeys from 0 on, ask for: ask so, or "
+                             "set SHARD_VIEW=off")
+        return response
     listing = _Listing(operation, request)
     environment = await client.account() if share.needs_listing() else None
     try:
