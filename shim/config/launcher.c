@@ -336,6 +336,15 @@ static bool read_process(long pid, long *parent, unsigned long long *start) {
   return found;
 }
 
+/* This process, as /proc numbers it: it may be that of an outer pid namespace. 0 if it is not
+ * there. */
+static long find_self(void) {
+  char text[24];
+  ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
+  text[n > 0 ? n : 0] = 0;
+  return strtol(text, NULL, 10);
+}
+
 /* Whether rank or size of two launchers differ. What is a copy of the other's does not. */
 static bool differ(const struct launcher *a, const struct launcher *b) {
   const char *first, *second;
@@ -405,7 +414,7 @@ static bool was_started_by(const struct launcher *l, long pid, const char *text,
  */
 static const struct launcher *find_newer(const struct launcher *a, const struct launcher *b) {
   const struct launcher *newer = NULL;
-  long pid = getpid();
+  long pid = find_self();
   unsigned long long ignored;
   for (int k = 0; k < 1000 && pid > 0 && !newer; k++) {
     size_t size = 0;
@@ -613,7 +622,7 @@ static bool has_mark(long pid, const struct launcher *l, bool unknown) {
 static bool find_process(const struct launcher *l, bool unknown, long *pid,
                          unsigned long long *start) {
   long parent;
-  *pid = getpid();
+  *pid = find_self();
   if (!read_process(*pid, &parent, start)) {
     return false;
   }
