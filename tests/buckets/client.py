@@ -221,17 +221,19 @@ def by_last(bucket, size, **asked):
 
 
 @needs(BOTO)
-def as_url(bucket, prefix, size):
-    """The program itself asks for keys as URLs have them."""
+def as_url(bucket, prefix, size, version=2):
+    """The program itself asks for keys as URLs have them. (radosgw's NextMarker is none, AWS's is.)"""
     found, client, more = Found(), boto(), {}
+    get = client.list_objects_v2 if version == 2 else client.list_objects
     while True:
-        page = client.list_objects_v2(Bucket=bucket, Prefix=prefix, EncodingType="url", MaxKeys=size, **more)
+        page = get(Bucket=bucket, Prefix=prefix, EncodingType="url", MaxKeys=size, **more)
         for each in page.get("Contents", []):
             found.add(urllib.parse.unquote_plus(each["Key"]), each["Size"], each["ETag"])
         found.check(page["EncodingType"] == "url", "EncodingType", page.get("EncodingType"))
-        if not page["IsTruncated"]:
+        if not page["IsTruncated"] or len(found.keys) > 10000:
             return found
-        more = {"ContinuationToken": page["NextContinuationToken"]}
+        more = ({"ContinuationToken": page["NextContinuationToken"]} if version == 2
+                else {"Marker": page["NextMarker"]})
 
 
 @needs(BOTO)
