@@ -676,11 +676,13 @@ static size_t add_value(char *buf, size_t size, size_t used, const char *name) {
 }
 
 /* Append what a process's number and start are of: a boot of the host, and a namespace. */
-static size_t add_origin(char *buf, size_t size, size_t used) {
+static size_t add_origin(long pid, char *buf, size_t size, size_t used) {
   size_t length;
+  char path[64];
   struct stat space = {0};
   char *boot = shard_file_read("/proc/sys/kernel/random/boot_id", &length);
-  shard_kernel_stat(AT_FDCWD, "/proc/self/ns/pid", &space, 0);
+  snprintf(path, sizeof(path), "/proc/%ld/ns/pid", pid);
+  shard_kernel_stat(AT_FDCWD, path, &space, 0);
   int n = used < size ? snprintf(buf + used, size - used, " %llu %.36s",
                                  (unsigned long long)space.st_ino, boot ? boot : "")
                       : 0;
@@ -697,7 +699,7 @@ static bool write_identity(const struct launcher *l, char *buf, size_t size) {
   }
   int n = snprintf(buf, size, "%s %ld %llu", l->name, pid, start);
   size_t used = n < 0 ? size : (size_t)n;
-  used = pid ? add_origin(buf, size, used) : used;
+  used = pid ? add_origin(pid, buf, size, used) : used;
   used = add_value(buf, size, used, l->number);
   for (size_t i = 0; i < MOST && l->job[i]; i++) {
     used = add_value(buf, size, used, l->job[i]);

@@ -428,6 +428,9 @@ static int play(const char *role, const char *inner) {
           setenv("PMIX_RANK", "0", 0);
           setenv("PMIX_NAMESPACE", "singleton.99", 0);
         }
+        if (getenv("NESTED") && unshare(CLONE_NEWPID) == 0 && (pid = fork()) != 0) {
+          _exit(await(pid));
+        }
         execl(self, self, "child", "", (char *)NULL);
         _exit(126);
       }
@@ -651,6 +654,7 @@ static void jobs_told_apart(void **state) {
 static void jobs_in_containers(void **state) {
   (void)state;
   static const char *const all[] = {"OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3",
+                                    "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3 NESTED=1",
                                     "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3"};
   for (size_t i = 0; i < 2 * COUNT(all); i++) {
     char job[SHARD_LAUNCHER_JOB_SIZE + 1];
