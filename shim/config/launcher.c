@@ -116,13 +116,14 @@ static const struct launcher launchers[] = {
      .local_rank = {"HOROVOD_LOCAL_RANK"},
      .local_size = {"HOROVOD_LOCAL_SIZE"},
      .unnumbered = true},
-    /* flux-environment(7) */
+    /* flux-environment(7). Each instance, as of a batch job, numbers its jobs from its start on. */
     {.name = "Flux",
      .rank = "FLUX_TASK_RANK",
      .size = {"FLUX_JOB_SIZE"},
      .local_rank = {"FLUX_TASK_LOCAL_ID"},
      .nodes = "FLUX_JOB_NNODES",
-     .number = "FLUX_JOB_ID"},
+     .number = "FLUX_JOB_ID",
+     .job = {"FLUX_ENCLOSING_ID"}},
     /* srun --mpi=cray_shasta: plugins/mpi/cray_shasta of Slurm's source; it tells no size */
     {SLURM_STEP, .step = {"PALS_APID", ""}, .rank = "PALS_RANKID", .size = {SLURM_SIZES}},
     /* mpiexec(1) of HPE Cray PALS */
@@ -333,6 +334,15 @@ static bool read_process(long pid, long *parent, unsigned long long *start) {
   return found;
 }
 
+/* This process, as /proc numbers it: it may be that of an outer pid namespace. 0 if it is not
+ * there. */
+static long find_self(void) {
+  char text[24];
+  ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
+  text[n > 0 ? n : 0] = 0;
+  return strtol(text, NULL, 10);
+}
+
 /* Whether rank or size of two launchers differ. What is a copy of the other's does not. */
 static bool differ(const struct launcher *a, const struct launcher *b) {
   const char *first, *second;
@@ -402,7 +412,7 @@ static bool was_started_by(const struct launcher *l, long pid, const char *text,
  */
 static const struct launcher *find_newer(const struct launcher *a, const struct launcher *b) {
   const struct launcher *newer = NULL;
-  long pid = getpid();
+  long pid = find_self();
   unsigned long long ignored;
   for (int k = 0; k < 1000 && pid > 0 && !newer; k++) {
     size_t size = 0;
@@ -602,16 +612,16 @@ static bool has_mark(long pid, const struct launcher *l, bool unknown) {
 /*
  * Find the nearest ancestor that was not started as the launcher's ranks are: the launcher. false:
  * there is none to be seen, and *pid is the last one that was. unknown: what counts for a process
- * whose environment cannot be read.
+ * whose environment cannot be read. A container's first process may be the launcher.
  */
 static bool find_process(const struct launcher *l, bool unknown, long *pid,
                          unsigned long long *start) {
   long parent;
-  *pid = getpid();
+  *pid = find_self();
   if (!read_process(*pid, &parent, start)) {
     return false;
   }
-  for (int k = 0; k < 1000 && parent > 1; k++) {
+  for (int k = 0; k < 1000 && parent > 0; k++) {
     *pid = parent;
     if (!read_process(*pid, &parent, start)) {
       return false;

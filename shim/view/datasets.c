@@ -141,13 +141,24 @@ const struct shard_datasets *shard_datasets_set_up(void) {
 
 /* ---- the rank ----------------------------------------------------------- */
 
-static _Atomic uint64_t numbers;        /* rank and size; 0: not known yet */
-static atomic_int local_rank, found_by; /* a process */
+static _Atomic uint64_t numbers;  /* rank and size; 0: not known yet */
+static _Atomic uint64_t found_by; /* which process, by which variables */
+static atomic_int local_rank;
+
+/* Another number in a child, and when a variable has been set. */
+static uint64_t number_self(void) {
+  uint64_t number = (uint64_t)getpid();
+  for (char **p = environ; p && *p; p++) {
+    number = number * 0x100000001b3ULL + (uintptr_t)*p;
+  }
+  return number;
+}
 
 int shard_datasets_find_rank(bool anew, char *err, size_t size) {
   uint64_t before = atomic_load_explicit(&numbers, memory_order_acquire);
+  uint64_t self = number_self();
   struct shard_world w;
-  if (before != 0 && !anew && atomic_load(&found_by) == getpid()) {
+  if (before != 0 && !anew && atomic_load(&found_by) == self) {
     return 0;
   }
   /* A launcher has no rank, and may list what it likes elsewhere. */
@@ -163,7 +174,7 @@ int shard_datasets_find_rank(bool anew, char *err, size_t size) {
                            (unsigned)(before >> 32), w.rank);
   }
   atomic_store(&local_rank, w.local_rank);
-  atomic_store(&found_by, getpid());
+  atomic_store(&found_by, self);
   atomic_store_explicit(&numbers, now, memory_order_release);
   return 0;
 }

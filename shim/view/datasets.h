@@ -75,8 +75,8 @@ struct shard_datasets_rank {
 
 /*
  * Find out which. A program may set RANK itself before it lists a dataset, or in a child that it
- * has forked: so that is asked anew whenever a root is opened (anew). One that is not told any more
- * stays. 0, or a negative errno and a line in err[size].
+ * has forked: so that is asked anew whenever a root is opened (anew), or a variable has been set.
+ * One that is not told any more stays. 0, or a negative errno and a line in err[size].
  */
 int shard_datasets_find_rank(bool anew, char *err, size_t size);
 

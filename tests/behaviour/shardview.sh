@@ -180,6 +180,12 @@ if __name__ == "__main__":
             print(method, names)
         for one in children:
             one.join()
+    names = []
+    for rank in range(4):  # in one process, that does not list the root
+        os.environ.update(RANK=str(rank), WORLD_SIZE="4", LOCAL_RANK=str(rank))
+        names += os.listdir(data + "/sub")
+    if sorted(names) != list("abcdefghij"):
+        print("in turn", names)
 END
 for launcher in "" "SLURM_PROCID=0 SLURM_NTASKS=1" "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2"; do
   for before in not ${launcher:+listed}; do

@@ -6,6 +6,7 @@ This runs bare, to know what the client makes of the bucket, and under libshard,
 """
 import functools
 import importlib
+import itertools
 import os
 import signal
 import sys
@@ -115,6 +116,23 @@ def paginator(bucket, version=2, size=None, **asked):
 
 
 @needs(BOTO)
+def together(bucket, size):
+    """Two listings by one client, in turns; what they get is changed at once, as s3fs does it."""
+    found, keys = Found(), [[], []]
+    pages = [boto().get_paginator("list_objects_v2").paginate(Bucket=bucket, PaginationConfig={"PageSize": size})
+             for _ in keys]
+    for both in itertools.zip_longest(*pages, fillvalue={}):
+        for page, mine in zip(both, keys):
+            for entry in page.get("Contents", []):
+                mine.append([entry["Key"], entry["Size"], entry["ETag"]])
+                entry["Key"] = f"{bucket}/{entry['Key']}"
+    found.check(keys[0] == keys[1], "the second listing gets", keys[1][:9])
+    for one in keys[0]:
+        found.add(*one)
+    return found
+
+
+@needs(BOTO)
 def search(bucket, prefix):
     """A paginator's search, and what it builds of all pages."""
     found = Found()
@@ -203,17 +221,19 @@ def by_last(bucket, size, **asked):
 
 
 @needs(BOTO)
-def as_url(bucket, prefix, size):
-    """The program itself asks for keys as URLs have them."""
+def as_url(bucket, prefix, size, version=2):
+    """The program itself asks for keys as URLs have them. (radosgw's NextMarker is none, AWS's is.)"""
     found, client, more = Found(), boto(), {}
+    get = client.list_objects_v2 if version == 2 else client.list_objects
     while True:
-        page = client.list_objects_v2(Bucket=bucket, Prefix=prefix, EncodingType="url", MaxKeys=size, **more)
+        page = get(Bucket=bucket, Prefix=prefix, EncodingType="url", MaxKeys=size, **more)
         for each in page.get("Contents", []):
             found.add(urllib.parse.unquote_plus(each["Key"]), each["Size"], each["ETag"])
         found.check(page["EncodingType"] == "url", "EncodingType", page.get("EncodingType"))
-        if not page["IsTruncated"]:
+        if not page["IsTruncated"] or len(found.keys) > 10000:
             return found
-        more = {"ContinuationToken": page["NextContinuationToken"]}
+        more = ({"ContinuationToken": page["NextContinuationToken"]} if version == 2
+                else {"Marker": page["NextMarker"]})
 
 
 @needs(BOTO)

@@ -176,6 +176,10 @@ def others():
 def unseen():
     """What lists where libshard cannot divide; it is known of which URI."""
     s3dlio = load("s3dlio")
+    unchecked = load("boto3").client("s3", endpoint_url=ENDPOINT, region_name="us-east-1",
+                                     config=load("botocore.config").Config(parameter_validation=False))
+    for name in ("list_objects", "list_objects_v2", "list_object_versions"):
+        yield f"boto3: {name}, MaxKeys is a text", lambda n=name: getattr(unchecked, n)(**ROOT, MaxKeys="5")
 
     def download():
         with tempfile.TemporaryDirectory() as folder:

@@ -4,9 +4,11 @@
  * children have in common. For that the test starts itself again as launcher, rank and child.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -355,6 +357,29 @@ static void write_title(void) {
   strcpy(begin, "le");
 }
 
+#define NO_NAMESPACES 77 /* exit status: this user may make none */
+
+/* Let what this process starts next be the first process of a container. 0 or NO_NAMESPACES. */
+static int enter_container(void) {
+  bool made = unshare(CLONE_NEWPID | CLONE_NEWNS) == 0 ||
+              unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS) == 0;
+  return made && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ? 0 : NO_NAMESPACES;
+}
+
+/* A container whose first process is the launcher; own_proc: it has a /proc of its own. */
+static int contain(const char *inner, bool own_proc) {
+  int rc = enter_container(), status = NO_NAMESPACES << 8;
+  pid_t pid = rc ? -1 : fork();
+  if (pid == 0) {
+    if (own_proc && mount("proc", "/proc", "proc", 0, NULL) != 0) {
+      _exit(NO_NAMESPACES);
+    }
+    execl(self, self, "launcher", inner, (char *)NULL);
+    _exit(126);
+  }
+  return pid > 0 && waitpid(pid, &status, 0) < 0 ? 1 : WEXITSTATUS(status);
+}
+
 /* In one of those processes. */
 static int play(const char *role, const char *inner) {
   char job[SHARD_LAUNCHER_JOB_SIZE], line[SHARD_LAUNCHER_JOB_SIZE + 1];
@@ -368,6 +393,9 @@ static int play(const char *role, const char *inner) {
   }
   if (strcmp(role, "outer") == 0) {
     return await(start("world", "", inner, 0));
+  }
+  if (strcmp(role, "container") == 0 || strcmp(role, "without a /proc") == 0) {
+    return contain(inner, strcmp(role, "container") == 0);
   }
   if (strcmp(role, "launcher") == 0) {
     pid_t pids[RANKS];
@@ -400,6 +428,9 @@ static int play(const char *role, const char *inner) {
           setenv("PMIX_RANK", "0", 0);
           setenv("PMIX_NAMESPACE", "singleton.99", 0);
         }
+        if (getenv("NESTED") && unshare(CLONE_NEWPID) == 0 && (pid = fork()) != 0) {
+          _exit(await(pid));
+        }
         execl(self, self, "child", "", (char *)NULL);
         _exit(126);
       }
@@ -423,12 +454,16 @@ static FILE *start_reading(const char *role, const char *inner, const char *oute
   return fdopen(pipes[0], "r");
 }
 
-/* The job of all that one launcher starts, in job[size]: "none" or a line. */
-static void run_job(const char *outer, const char *inner, char *job, size_t size) {
+/*
+ * The job of all that one launcher, or a container of it, starts, in job[size]: "none" or a line.
+ * false: there can be no containers.
+ */
+static bool run_job(const char *role, const char *outer, const char *inner, char *job,
+                    size_t size) {
   pid_t pid;
-  FILE *lines = start_reading("launcher", inner, outer, &pid);
+  FILE *lines = start_reading(role, inner, outer, &pid);
   char line[SHARD_LAUNCHER_JOB_SIZE + 1];
-  int count = 0;
+  int count = 0, status;
   while (fgets(line, sizeof(line), lines)) {
     if (count++ == 0) {
       snprintf(job, size, "%s", line);
@@ -437,8 +472,13 @@ static void run_job(const char *outer, const char *inner, char *job, size_t size
     }
   }
   fclose(lines);
-  assert_int_equal(await(pid), 0);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == NO_NAMESPACES) {
+    return false;
+  }
+  assert_int_equal(status, 0);
   assert_int_equal(count, TELLERS);
+  return true;
 }
 
 #define OMPI "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1"
@@ -550,6 +590,9 @@ static const struct {
     {"", "PMIX_RANK=%1$d PMIX_SIZE=3 PMIX_NAMESPACE=prterun-host-1@1", NULL},
     {"", "FLUX_TASK_RANK=%1$d FLUX_JOB_SIZE=3 FLUX_JOB_ID=f1",
      "FLUX_TASK_RANK=%1$d FLUX_JOB_SIZE=3 FLUX_JOB_ID=f2"},
+    /* the first ones of two batch jobs */
+    {"", "FLUX_TASK_RANK=%1$d FLUX_JOB_SIZE=3 FLUX_JOB_ID=f1 FLUX_ENCLOSING_ID=f3",
+     "FLUX_TASK_RANK=%1$d FLUX_JOB_SIZE=3 FLUX_JOB_ID=f1 FLUX_ENCLOSING_ID=f4"},
     {"", "PALS_RANKID=%1$d PMI_RANK=%1$d PMI_SIZE=3 PALS_APID=a1 PBS_JOBID=7",
      "PALS_RANKID=%1$d PMI_RANK=%1$d PMI_SIZE=3 PALS_APID=a2 PBS_JOBID=7"},
     {"",
@@ -587,8 +630,8 @@ static void jobs_told_apart(void **state) {
   fclose(id);
   snprintf(space, sizeof(space), " %llu ", (unsigned long long)st.st_ino);
   for (size_t i = 0; i < COUNT(jobs); i++) {
-    run_job(jobs[i].outer, jobs[i].ranks, first, sizeof(first));
-    run_job(jobs[i].outer, jobs[i].ranks, second, sizeof(second));
+    run_job("launcher", jobs[i].outer, jobs[i].ranks, first, sizeof(first));
+    run_job("launcher", jobs[i].outer, jobs[i].ranks, second, sizeof(second));
     if (strcmp(first, "none\n") == 0) {
       fail_msg("%s: no job", jobs[i].ranks);
     }
@@ -601,8 +644,26 @@ static void jobs_told_apart(void **state) {
       fail_msg("%s: %s", jobs[i].ranks, first);
     }
     if (jobs[i].next) {
-      run_job(jobs[i].outer, jobs[i].next, second, sizeof(second));
+      run_job("launcher", jobs[i].outer, jobs[i].next, second, sizeof(second));
       assert_string_not_equal(first, second);
+    }
+  }
+}
+
+/* A launcher may be a container's first process. */
+static void jobs_in_containers(void **state) {
+  (void)state;
+  static const char *const all[] = {"OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3",
+                                    "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3 NESTED=1",
+                                    "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3"};
+  for (size_t i = 0; i < 2 * COUNT(all); i++) {
+    char job[SHARD_LAUNCHER_JOB_SIZE + 1];
+    const char *role = i % 2 ? "without a /proc" : "container";
+    if (!run_job(role, "", all[i / 2], job, sizeof(job))) {
+      skip();
+    }
+    if (strcmp(job, "none\n") == 0) {
+      fail_msg("%s, %s: no job", role, all[i / 2]);
     }
   }
 }
@@ -615,7 +676,7 @@ static void jobs_unknown(void **state) {
       "FLUX_TASK_RANK=%1$d FLUX_JOB_SIZE=3", "SHARD_RANK=%1$d SHARD_SIZE=3"};
   for (size_t i = 0; i < COUNT(all); i++) {
     char job[SHARD_LAUNCHER_JOB_SIZE + 1];
-    run_job("", all[i], job, sizeof(job));
+    run_job("launcher", "", all[i], job, sizeof(job));
     assert_string_equal(job, "none\n");
   }
 }
@@ -706,6 +767,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup(nobody, clean),
       cmocka_unit_test_setup(innermost_counts, clean),
       cmocka_unit_test_setup(jobs_told_apart, clean),
+      cmocka_unit_test_setup(jobs_in_containers, clean),
       cmocka_unit_test_setup(jobs_unknown, clean),
       cmocka_unit_test_setup(hosts_told, clean),
       cmocka_unit_test_setup(every_name_listed, clean),
