@@ -676,12 +676,13 @@ static size_t add_origin(char *buf, size_t size, size_t used, long pid) {
   char path[64];
   size_t length;
   struct stat space = {0};
-  char *boot = shard_file_read("/proc/sys/kernel/random/boot_id", &length);
   snprintf(path, sizeof(path), "/proc/%ld/ns/pid", pid);
   shard_kernel_stat(AT_FDCWD, path, &space, 0);
-  int n = used < size ? snprintf(buf + used, size - used, " %llu %.36s",
-                                 (unsigned long long)space.st_ino, boot ? boot : "")
-                      : 0;
+  char *boot = shard_file_read("/proc/sys/kernel/random/boot_id", &length);
+  bool told = boot || errno == ENOENT || errno == EACCES; /* alike in all ranks */
+  int n = told && used < size ? snprintf(buf + used, size - used, " %llu %.36s",
+                                         (unsigned long long)space.st_ino, boot ? boot : "")
+                              : -1;
   free(boot);
   return n < 0 ? size : used + (size_t)n;
 }
@@ -701,7 +702,9 @@ static bool write_identity(const struct launcher *l, char *buf, size_t size) {
     used = add_value(buf, size, used, l->job[i]);
   }
   for (size_t i = 0; i < BATCH; i++) {
-    used = add_value(buf, size, used, batch[i]);
+    /* The parts of a heterogeneous job may start one after the other. */
+    bool differs = strcmp(batch[i], "SLURM_JOB_START_TIME") == 0 && get_value("SLURM_HET_SIZE");
+    used = add_value(buf, size, used, differs ? NULL : batch[i]);
   }
   return used < size;
 }
