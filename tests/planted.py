@@ -153,7 +153,7 @@ FAULTS = [
     fault("another tree is the proven one", "adapter/known.py", 'if tree.digest() == proof.get("package") and',
           "if", "adapter TestRecognise", "adapter TestReach", "adapter TestFingerprints"),
     # Buckets as datasets.
-    fault("a key is in two pages", "adapter/buckets/pages.py", "or one[0] > begin]", "or one[0] >= begin]", "pages"),
+    fault("a key is in two pages", "adapter/buckets/pages.py", "or key > begin]", "or key >= begin]", "pages"),
     fault("the versions of a rank's last key end with a page", "adapter/buckets/share.py", "key > self.last",
           "key >= self.last", "pages", "buckets versions"),
     fault("a range begins behind its first key", "adapter/buckets/share.py", "listing.name(begin - 1) if begin",
