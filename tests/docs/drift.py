@@ -26,6 +26,7 @@ from provoked import Provoked
 sys.path.insert(0, REPO)
 from scripts import pictures as draw  # pylint: disable=wrong-import-position
 from tests.harness import paths  # pylint: disable=wrong-import-position
+from tests.planted import FAULTS  # pylint: disable=wrong-import-position
 
 # What the code has and documents need not tell, or the other way round: {what: why}. An entry that
 # is no longer needed is an error, too.
@@ -471,9 +472,15 @@ def troff(_, documents):
     return lines
 
 
+def plants(code, _):
+    """The lines that `make planted` changes."""
+    return [f"tests/planted.py: the text of '{one.name}' is not in {one.file}, or more than once"
+            for one in FAULTS if code.sources.get(one.file, "").count(one.old) != 1]
+
+
 COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, options, errors,
                provoked_errors, launchers, functions, patches, clients, cache_files, threats, figures, pictures, size,
-               places, troff)
+               places, troff, plants)
 
 
 def main():

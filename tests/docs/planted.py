@@ -114,6 +114,7 @@ PLANTED = (
     (drift.places, readme_edit("(tests/torch/train.py)", "(tests/torch/trains.py)")),
     (drift.places, page_edit("libshard.7", ".BR libshard\\-s3 (7)", ".BR libshard\\-s4 (7)")),
     (drift.troff, page_edit("libshard.7", ".SH LIMITS", ".SHH LIMITS")),
+    (drift.plants, source_edit("shim/config/launcher.c", "newer = of_a ? b : a;", "newer = of_a ? a : b;")),
 )
 
 
