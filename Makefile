@@ -41,11 +41,11 @@ LIB := $(BOTH) \
 CTL := $(BOTH) \
        $(addprefix build/,batch build facts intake merge progress run sorter spool stream_writer writer) \
        $(addprefix source/,directory text walk) \
-       $(addprefix source/s3/,account answer bucket client fault folders head list object page provider sigv4 split url) \
+       $(addprefix source/s3/,account answer bucket client fault folders list object page provider sigv4 split url) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
-CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o)
+CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o) $(BUILD)/obj/ctl/help.o
 
 .PHONY: all lib
 all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl
@@ -84,6 +84,14 @@ $(BUILD)/gen/adapter_sources.c: scripts/embed.sh $(CONTRACT) $(ADAPTER) $(sort $
 	$(Q)sh scripts/embed.sh $(CONTRACT) $(ADAPTER) > $@.tmp && mv $@.tmp $@
 
 $(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+
+# What each command's --help says: its sections of the man page.
+$(BUILD)/gen/help.c: scripts/help.awk shim/man/shardctl.1
+	@mkdir -p $(@D)
+	$(Q)awk -f scripts/help.awk shim/man/shardctl.1 > $@.tmp && mv $@.tmp $@
+$(BUILD)/obj/ctl/help.o: $(BUILD)/gen/help.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 

@@ -120,7 +120,6 @@ struct shard_listing_info {
   uint32_t min_depth;     /* fewest slashes in a name; 0 if there is no entry */
   uint32_t max_depth;     /* most slashes in a name; ditto */
   uint32_t longest;       /* longest name */
-  uint32_t block;         /* names in a block */
   uint32_t order;         /* 0: path, 1: basename, then path, 2: as the manifest, 3: directory */
   uint32_t utf8;          /* 1 if every name is valid UTF-8 */
   uint32_t dotted;        /* 1 if some component of some name begins with '.' */
@@ -272,13 +271,15 @@ void shard_range(uint64_t n, uint32_t rank, uint32_t size, uint64_t *begin, uint
  * s3://bucket/prefix/: of objects shard_bucket_opened() tells. 0, or -ENOENT if no statistics are
  * kept. shard_stats_names(): the same of a program that makes its names by counting, the first
  * `used` of `entries`; digest: 64 hexadecimal digits by which processes know that they make the
- * same. shard_stats_epoch(): the program begins this epoch.
+ * same. shard_stats_epoch(): the program begins this epoch. shard_stats_hash(): the XXH64 of a name
+ * or root, by which the log knows it.
  */
 int shard_stats_dataset(const char *root, const struct shard_listing *listing, uint64_t used,
                         uint64_t epoch);
 int shard_stats_names(const char *root, const char digest[65], uint64_t entries, uint64_t used,
                       uint64_t epoch);
 void shard_stats_epoch(uint64_t epoch);
+uint64_t shard_stats_hash(const char *name, size_t length);
 
 /*
  * What the processes of a rank share: for a program that shards by itself its epoch, and how many

@@ -28,6 +28,7 @@
 
 #include "adapter/python.h"
 #include "adapter/sources.h"
+#include "base/file.h"
 #include "config/config.h"
 #include "host/self.h"
 #include "libshard.h"
@@ -64,8 +65,7 @@ static bool is_of(const char *name, const struct product *product) {
   return false;
 }
 
-/* Whether this process's listings of buckets are divided; if the program is DLIO, it says so later.
- */
+/* Whether this process's listings of buckets are divided; DLIO's package says so later. */
 static bool serves_buckets(void) {
   const struct shard_config *config = shard_config();
   return config->buckets && (config->view == SHARD_VIEW_AUTO || config->view == SHARD_VIEW_SHARD);
@@ -205,8 +205,7 @@ static int on_audit(const char *event, object *args, void *unused) {
   return rc;
 }
 
-/* Whether one of CPython's own arguments is `flag`, or `-X option`; option "" for a letter alone.
- */
+/* Whether one of CPython's own arguments is `flag`, or `-X option`; option "": a letter alone. */
 static bool has_argument(const char *line, size_t size, char flag, const char *option) {
   const char *end = line + size, *arg = line + strlen(line) + 1; /* past the program's name */
   for (; arg < end && arg[0] == '-' && arg[1]; arg += strlen(arg) + 1) {
@@ -239,9 +238,7 @@ static bool debug_allocators(void) {
   char line[4096];
   int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   size_t size = n < 0 ? 0 : (size_t)n;
   line[size] = 0;
   bool reads_environment = !has_argument(line, size, 'E', "") && !has_argument(line, size, 'I', "");

@@ -15,8 +15,7 @@ struct attribute {
   const char *text;
 };
 
-/* The classes of these names that have their methods of C; NULL: none has. No references are held.
- */
+/* The classes of these names that have methods of C; NULL: none has. No references are held. */
 extern object *shard_quick_file_list, *shard_quick_indices;
 
 /* Each list ends with an element of NULLs. */

@@ -154,6 +154,14 @@ def _real(value):
     return value
 
 
+def _like_given(like):
+    """__new__() for code that makes a list or dict of the type that it was given: type(files)(iterable)."""
+    def new(cls, values=(), *rest, **more):
+        return object.__new__(cls) if rest or more else like(values)
+
+    return new
+
+
 def _again(kind, attributes):
     made = object.__new__(kind)
     vars(made).update(attributes)
@@ -164,6 +172,7 @@ class ListLike(collections.abc.Sequence):
     """Acts as a list; needs __len__() and __getitem__()."""
 
     __class__ = property(lambda self: list)
+    __new__ = _like_given(list)
     __hash__ = None
 
     def __eq__(self, other):
@@ -213,6 +222,7 @@ class DictLike(collections.abc.Mapping):
     """Acts as a dict; needs __len__(), __getitem__() and __iter__()."""
 
     __class__ = property(lambda self: dict)
+    __new__ = _like_given(dict)
     __hash__ = None
 
     def __or__(self, other):

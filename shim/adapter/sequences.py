@@ -23,7 +23,7 @@ RECIPE = struct.Struct("@QPqqQQQQPQQQ")  # struct recipe of elements.c
 
 def _place(i, length):
     """Where a list of this length has its element i, which may count from the end."""
-    i = operator.index(i)
+    i = int(operator.index(i))  # before Python 3.10 that leaves a bool one, which numpy takes for a mask
     if i < 0:
         i += length
     if not 0 <= i < length:
@@ -60,10 +60,6 @@ class FileList(Quick):
     Reading works as with a list; slices and copies are views; who changes it makes a list of it.
     Pickles as a handle.
     """
-
-    def __new__(cls, listing=(), prefix=None, *_args):
-        # Code that makes a list of the type it was given: type(files)(iterable).
-        return list(listing) if prefix is None else object.__new__(cls)
 
     def __init__(self, listing, prefix, start=0, step=1, length=None, permutation=None):
         self.listing = listing
@@ -557,10 +553,10 @@ class ByteCounts(collections.abc.MutableMapping):
         self._parts = Parts(files, {}, b"", b"", {}, self.FEW)
 
     def get(self, path, default=None):
-        files, waiting, positions, sizes, others, _ = self._parts
-        packed = waiting.get(path)
+        packed = self._parts.waiting.get(path)
         if packed is not None:
             return packed // self.LIMIT
+        files, _, positions, sizes, others, _ = self._parts  # after that: what waits no more is here
         slot = self._slot(positions, files.where(path))
         return others.get(path, default) if slot is None else memoryview(sizes).cast("I")[slot]
 

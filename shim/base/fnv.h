@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fnv.h - FNV-1a, 64 bits (Fowler, Noll, Vo): for names of files. An adversary can find collisions.
- */
+/* fnv.h - FNV-1a, 64 bits (Fowler, Noll, Vo): for names of files. Collisions can be found. */
 #pragma once
 
 #include <stddef.h>

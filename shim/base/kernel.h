@@ -27,8 +27,12 @@ static inline int shard_kernel_open(int at, const char *path, int flags) {
   return (int)syscall(SYS_openat, at, path, flags | O_CLOEXEC, 0);
 }
 
-/* close(2), as above. */
-static inline void shard_kernel_close(int fd) { syscall(SYS_close, fd); }
+/* close(2), as above, of what is open. */
+static inline void shard_kernel_close(int fd) {
+  if (fd >= 0) {
+    syscall(SYS_close, fd);
+  }
+}
 
 /* geteuid(2). */
 static inline uid_t shard_kernel_user(void) { return (uid_t)syscall(SYS_geteuid); }

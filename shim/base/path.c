@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define PART 2048
 
 int shard_path_open(int root, const char *path, int flags) {
@@ -36,9 +38,7 @@ int shard_path_stat(int root, const char *path, struct stat *st) {
   }
   int fd = shard_path_open(root, path, O_PATH);
   int rc = fd < 0 ? -1 : fstat(fd, st), saved = errno;
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   errno = saved;
   return rc;
 }

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define INFIX ".tmp."
 /* mkostemp() replaces PLACES by some of LETTERS. */
 #define PLACES "XXXXXX"
@@ -78,8 +80,7 @@ const char *shard_whole_temporary(const struct shard_whole *w, char buf[PATH_MAX
   return buf;
 }
 
-/* Set the mode that the caller asked for. UMASK: a file system may keep no modes; that is no error.
- */
+/* Set the mode that the caller asked for. UMASK: a file system may keep none; that is no error. */
 static int set_mode(const struct shard_whole *w) {
   if (w->mode == SHARD_WHOLE_PRIVATE) {
     return 0;
@@ -121,9 +122,7 @@ int shard_whole_publish(struct shard_whole *w) {
   } else {
     shard_whole_abort(w);
   }
-  if (lock >= 0) {
-    close(lock);
-  }
+  shard_file_close(lock);
   return rc;
 }
 
@@ -160,9 +159,7 @@ void shard_whole_remove_dead(const char *path) {
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
       unlinkat(dirfd(dir), found, 0);
     }
-    if (fd >= 0) {
-      close(fd);
-    }
+    shard_file_close(fd);
   }
   if (dir) {
     closedir(dir);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/error.h"
 #include "base/path.h"
 #include "build/intake.h"
 #include "build/merge.h"
@@ -26,6 +27,7 @@
 #include "build/sorter.h"
 #include "build/spool.h"
 #include "build/writer.h"
+#include "config/config.h"
 #include "listing/codec.h"
 
 #define ATTEMPTS 5
@@ -34,7 +36,6 @@
 struct build {
   const struct shard_source *source;
   const struct shard_options *options;
-  const struct shard_build_means *means;
   const char *label, *file;
   const char *folders[5]; /* for temporary files; NULL-ended */
   struct shard_intake *intake;
@@ -46,8 +47,8 @@ struct build {
 };
 
 static int explain_unwritten(struct build *b, int rc) {
-  snprintf(b->err, b->size, "cannot write listing '%.300s': %s", b->file, strerror(-rc));
-  return rc;
+  return shard_error_set(b->err, b->size, rc, "cannot write listing '%.300s': %s", b->file,
+                         strerror(-rc));
 }
 
 /* ---- to the writer ---- */
@@ -77,14 +78,13 @@ static int write_name(void *context, const struct shard_merged *m) {
   if (rc == -EEXIST && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
     return 0; /* a directory that two names share */
   }
-  if (rc == -EEXIST && b->means->unique) {
+  if (rc == -EEXIST && b->source->unique) {
     b->intake->dropped++;
     return 0;
   }
   if (rc == -EEXIST) {
-    snprintf(b->err, b->size, "'%.*s' comes twice: %s", (int)(length < 300 ? length : 300), name,
-             b->source->twice);
-    return -EAGAIN;
+    return shard_error_set(b->err, b->size, -EAGAIN, "'%.*s' comes twice: %s",
+                           (int)(length < 300 ? length : 300), name, b->source->twice);
   }
   return rc;
 }
@@ -142,8 +142,8 @@ static int write_listing(struct build *b, struct shard_writer *w) {
 static void choose_folders(struct build *b, const char *beside) {
   size_t n = 0;
   const char *tmpdir = getenv("TMPDIR");
-  if (b->means->tmpdir) {
-    b->folders[n++] = b->means->tmpdir;
+  if (shard_config()->tmpdir) {
+    b->folders[n++] = shard_config()->tmpdir;
     return;
   }
   if (tmpdir && *tmpdir) {
@@ -155,7 +155,7 @@ static void choose_folders(struct build *b, const char *beside) {
 }
 
 static int open_sorters(struct build *b) {
-  size_t memory = b->means->memory ? b->means->memory : SHARD_BUILD_MEMORY;
+  size_t memory = (size_t)shard_config()->build_memory;
   if (memory < SHARD_BUILD_MEMORY_LEAST) {
     memory = SHARD_BUILD_MEMORY_LEAST;
   }
@@ -172,9 +172,9 @@ static int open_sorters(struct build *b) {
   if (names && (more || !attributes)) {
     return 0;
   }
-  snprintf(b->err, b->size, "cannot reserve SHARD_BUILD_MEMORY, %zu MB: %s; set it lower",
-           memory >> 20, strerror(ENOMEM));
-  return -ENOMEM;
+  return shard_error_set(b->err, b->size, -ENOMEM,
+                         "cannot reserve SHARD_BUILD_MEMORY, %zu MB: %s; set it lower",
+                         memory >> 20, strerror(ENOMEM));
 }
 
 static int read_source(struct build *b) {
@@ -250,10 +250,10 @@ static bool lies_inside(const char *folder, const char *real) {
 
 static int build_listing(struct build *b, const char *folder) {
   if (b->source->directory && lies_inside(folder, b->source->name)) {
-    snprintf(b->err, b->size,
-             "'%.300s' lies inside '%.300s', which it would change; write it elsewhere", b->file,
-             b->source->name);
-    return -EINVAL;
+    return shard_error_set(
+        b->err, b->size, -EINVAL,
+        "'%.300s' lies inside '%.300s', which it would change; write it elsewhere", b->file,
+        b->source->name);
   }
   choose_folders(b, folder);
   int rc = -EAGAIN, tries = b->source->directory ? ATTEMPTS : 1;
@@ -265,12 +265,10 @@ static int build_listing(struct build *b, const char *folder) {
 }
 
 int shard_build(const struct shard_source *source, const struct shard_options *options,
-                const struct shard_build_means *means, const char *file,
-                struct shard_build_result *result, char *err, size_t size) {
+                const char *file, struct shard_build_result *result, char *err, size_t size) {
   char text[SHARD_OPTIONS_TEXT], *words = NULL, *folder = shard_spool_folder(file);
   struct build b = {.source = source,
                     .options = options,
-                    .means = means,
                     .label = source->label ? source->label : source->name,
                     .file = file,
                     .kept = !options->attributes ? SHARD_ATTRIBUTES_NONE
@@ -284,7 +282,7 @@ int shard_build(const struct shard_source *source, const struct shard_options *o
   b.intake = shard_intake_new(options, b.label);
   if (b.intake && folder &&
       asprintf(&words, "%s%s", text, source->more_options ? source->more_options : "") >= 0) {
-    b.intake->unique = means->unique;
+    b.intake->unique = source->unique;
     b.intake->once = source->once && options->order != SHARD_ORDER_KEEP;
     b.facts.source = source->name;
     b.facts.options = words;

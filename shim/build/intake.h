@@ -33,6 +33,8 @@ struct shard_source {
                                listing must not lie inside */
   bool ordered;             /* names come from one thread, and most likely in order */
   bool once;                /* the source cannot be read a second time */
+  bool unique;              /* count a name that comes twice once. Else it is an error, unless
+                               options->order is SHARD_ORDER_KEEP or _DIRECTORY */
   /*
    * Give all names to the intake. 0, or a negative errno and a line in err[size]; err stays "" if a
    * function of the intake failed. -EAGAIN of a directory: it changed meanwhile, read it again.
@@ -72,7 +74,7 @@ struct shard_intake {
   struct shard_sorter *names, *others; /* others: NULL if the listing has no attributes */
   struct shard_writer
       *writer;            /* gets names at once, as long as they come in order; NULL: sorters */
-  bool unique, once;      /* of struct shard_build_means and shard_source */
+  bool unique, once;      /* of struct shard_source */
   int unwritten;          /* the writer's error */
   uint64_t written, line; /* names that the writer has; names of shard_intake_add() */
   uint64_t dropped;       /* names that came twice, with `unique` */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* merge.h - hands sorted names from a thread that merges to the thread that writes (shardctl only).
- */
+/* merge.h - hands sorted names from a thread that merges to the one that writes (shardctl only). */
 #pragma once
 
 #include <stddef.h>

@@ -40,8 +40,7 @@ static inline size_t shard_numbered_strip(char *name, size_t length) {
 
 #define SHARD_CHUNKED_MORE ((size_t)8)
 
-/* Write the name with its chunk's number into to[length + SHARD_CHUNKED_MORE]. Returns its length.
- */
+/* Write the name with its chunk's number into to[length + SHARD_CHUNKED_MORE]: its length. */
 static inline size_t shard_chunked_put(char *to, const char *name, size_t length, uint64_t chunk) {
   for (size_t k = SHARD_CHUNKED_MORE; k > 0; k--) {
     to[k - 1] = (char)(0x80 | (chunk & 0x7f));

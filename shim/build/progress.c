@@ -2,6 +2,8 @@
 #include "build/progress.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 
 #define AFTER_MS 1000
 #define EVERY_MS 200
@@ -74,13 +77,27 @@ void shard_progress_add(uint64_t more) {
   }
 }
 
-void shard_progress_clear(void) {
+static void clear(void) {
   if (atomic_exchange(&shown, false) && !is_in_background()) {
     fputs("\r\033[K", stderr);
   }
 }
 
+int shard_progress_say(int rc, const char *mark, const char *format, ...) {
+  char text[2 * PATH_MAX + 500], line[4 * sizeof(text) + 64];
+  size_t used = (size_t)snprintf(line, sizeof(line), "%s", mark);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  used += shard_error_escape(text, line + used, sizeof(line) - used - 1);
+  memcpy(line + used, "\n", 2);
+  clear();
+  fputs(line, stderr); /* in one write */
+  return rc;
+}
+
 void shard_progress_end(void) {
   what = NULL;
-  shard_progress_clear();
+  clear();
 }

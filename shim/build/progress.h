@@ -6,8 +6,7 @@
  * in the first second, and nothing at all where stderr is no terminal. One thing goes on at a time;
  * its threads may count.
  */
-#ifndef SHARD_BUILD_PROGRESS_H
-#define SHARD_BUILD_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,10 +29,12 @@ static inline void shard_progress_count(uint64_t *own) {
   }
 }
 
-/* Remove the line, as something else is to be written; it comes again. */
-void shard_progress_clear(void);
+/*
+ * Say something else on stderr: a mark, the text and a newline, control characters as \xHH, so that
+ * it stays one line. The line of progress comes again. Returns rc.
+ */
+__attribute__((format(printf, 3, 4))) int shard_progress_say(int rc, const char *mark,
+                                                             const char *format, ...);
 
 /* It has ended, well or not. */
 void shard_progress_end(void);
-
-#endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/grow.h"
 
 char *shard_spool_folder(const char *file) {
@@ -53,9 +54,7 @@ void shard_spool_init(struct shard_spool *s, const char *folder) {
 
 void shard_spool_free(struct shard_spool *s) {
   free(s->data);
-  if (s->fd >= 0) {
-    close(s->fd);
-  }
+  shard_file_close(s->fd);
   shard_spool_init(s, s->folder);
 }
 

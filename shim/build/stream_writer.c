@@ -72,8 +72,7 @@ void shard_stream_writer_free(struct shard_stream_writer *p) {
 
 uint64_t shard_stream_writer_count(const struct shard_stream_writer *p) { return p->parts; }
 
-/* ---- directories ------------------------------------------------------------------------------
- */
+/* ---- directories -------------------------------------------------------- */
 
 /* The slot that has the hash, or would have it. */
 static size_t find_slot(const struct directory_set *k, const uint64_t hash[2]) {
@@ -117,8 +116,7 @@ static int add_directory(struct directory_set *k, const char *path, size_t lengt
   return 1;
 }
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names -------------------------------------------------------------- */
 
 static int append_item(struct shard_stream_writer *p, const char *name, size_t length,
                        bool directory) {

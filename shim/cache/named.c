@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/fnv.h"
 #include "cache/judge.h"
 #include "cache/lock.h"
@@ -36,9 +37,7 @@ static bool have_object(const char *file, bool job) {
   struct stat st;
   char ignored[1];
   int fd = shard_safe_open(file, O_RDONLY, 0, false, &st, ignored, sizeof(ignored));
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   return fd >= 0 && (job || shard_store_is_fresh(&st));
 }
 

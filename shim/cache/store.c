@@ -342,8 +342,7 @@ static void forget_salt(struct shard_header *h) {
 static uint64_t version_of(const struct shard_request *r, const struct shard_listing *l) {
   struct shard_header header = *l->header;
   if (shard_request_is_remote(r)) {
-    /* The same names again take the place of those before: no directory's mtime tells them apart.
-     */
+    /* The same names again take the place of those before: no mtime tells them apart. */
     header.listed_sec = header.listed_nsec = 0;
     forget_salt(&header);
   }
@@ -387,8 +386,7 @@ int shard_store_install(const struct shard_request *r, const char *file, struct 
   return rc;
 }
 
-/* Whether a part, whose base has so many bytes, is of a stream whose builder died before its end.
- */
+/* Whether a part, whose base has so many bytes, is of a stream whose builder died in it. */
 static bool is_broken_part(const struct shard_request *r, const char *name, size_t base) {
   char *path = NULL;
   bool broken = asprintf(&path, "%s/%.*s", r->cache, (int)base, name) >= 0 &&

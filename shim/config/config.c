@@ -26,8 +26,7 @@ static const char *const builds[] = {"first", NULL};
 static const char *const workers[] = {"keep", "respawn", NULL};
 static const char *const shuffles[] = {"off", "epoch", NULL};
 
-/* ---- a variable -------------------------------------------------------------------------------
- */
+/* ---- a variable --------------------------------------------------------- */
 
 struct variable {
   const char *name, *help;
@@ -63,8 +62,7 @@ const struct shard_config *shard_config(void) { return &config; }
     }                                                                                              \
   } while (0)
 
-/* ---- the kinds --------------------------------------------------------------------------------
- */
+/* ---- the kinds ---------------------------------------------------------- */
 
 /* Store a number into a field of any width. */
 static bool store_number(const struct variable *v, uint64_t n) {
@@ -158,8 +156,7 @@ static size_t make_pattern_absolute(const char *value, const char *directory, ch
   return used + (size_t)snprintf(buf + used, size - used, "%s%s", relative ? "/" : "", value);
 }
 
-/* ---- the table --------------------------------------------------------------------------------
- */
+/* ---- the table ---------------------------------------------------------- */
 
 /* Of a word, `least` is the value of the first in the list. */
 #define WORD(list) .take = take_word, .words = (list)
@@ -201,8 +198,7 @@ enum {
 
 static bool given[VARIABLES];
 
-/* ---- what is wrong with them ------------------------------------------------------------------
- */
+/* ---- what is wrong with them -------------------------------------------- */
 
 /* Print what a variable takes. */
 static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT]) {
@@ -300,8 +296,7 @@ void shard_config_complain(void) {
   }
 }
 
-/* ---- relative paths ---------------------------------------------------------------------------
- */
+/* ---- relative paths ----------------------------------------------------- */
 
 /* Let the environment's entry of the variable be `line`, "NAME=value". */
 static void replace_in_environment(char *const *environment, size_t name_length, char *line) {
@@ -337,8 +332,7 @@ static void make_absolute(char *const *environment) {
   }
 }
 
-/* ---- what goes with what ----------------------------------------------------------------------
- */
+/* ---- what goes with what ------------------------------------------------ */
 
 /* SHARD_LISTING and the variables that it has to do with. */
 static void check_listing(void) {
@@ -359,8 +353,7 @@ static void check_listing(void) {
   }
 }
 
-/* ---- all of them ------------------------------------------------------------------------------
- */
+/* ---- all of them -------------------------------------------------------- */
 
 static const struct variable *find_variable(const char *name, size_t n) {
   for (size_t i = 0; i < VARIABLES; i++) {

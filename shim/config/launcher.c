@@ -195,8 +195,7 @@ static const char *const batch[] = {"SLURM_JOB_ID",        "SLURM_JOB_START_TIME
 
 #define BATCH (sizeof(batch) / sizeof(batch[0]))
 
-/* ---- the rank ---------------------------------------------------------------------------------
- */
+/* ---- the rank ----------------------------------------------------------- */
 
 /* The value of a variable that is set and not empty, else NULL. */
 static const char *get_value(const char *name) {
@@ -309,8 +308,7 @@ static bool row_fits(const struct launcher *l) {
          (!l->needs_size || find_set(l->size, &ignored));
 }
 
-/* ---- of two launchers --------------------------------------------------------------------------
- */
+/* ---- of two launchers --------------------------------------------------- */
 
 /* Get a process's parent and start time, in clock ticks since boot. false if it is gone. */
 static bool read_process(long pid, long *parent, unsigned long long *start) {
@@ -518,11 +516,9 @@ static int refuse_unnumbered(const struct launcher *l, char *err, size_t size) {
                                 local, world, l->rank, get_value(l->rank));
 }
 
-/* ---- both together -----------------------------------------------------------------------------
- */
+/* ---- both together ------------------------------------------------------ */
 
-/* Whether rank and size are known, and fit. Their variables' names are for messages. 0 or -EINVAL.
- */
+/* Whether rank and size are known, and fit. Their variables' names: for messages. 0 or -EINVAL. */
 static int check_world(const struct shard_world *w, const char *rank_from, const char *size_from,
                        char *err, size_t size) {
   if (w->rank < 0) {
@@ -592,8 +588,7 @@ static const struct launcher *find_ranks_launcher(struct shard_world *w) {
   return l && strcmp(l->name, w->launcher) == 0 ? l : NULL;
 }
 
-/* ---- the job ----------------------------------------------------------------------------------
- */
+/* ---- the job ------------------------------------------------------------ */
 
 /* What all ranks of a launcher have, and the launcher has not. */
 static const char *get_mark(const struct launcher *l) { return l->if_set ? l->if_set : l->rank; }
@@ -675,10 +670,11 @@ static size_t add_value(char *buf, size_t size, size_t used, const char *name) {
   return n < 0 ? size : used + (size_t)n;
 }
 
-/* Append what a process's number and start are of: a boot of the host, and a namespace. */
-static size_t add_origin(long pid, char *buf, size_t size, size_t used) {
-  size_t length;
+/* Append what the launcher's number and start are of: a boot of the host, and a pid namespace.
+ * (This process may be in an inner one.) */
+static size_t add_origin(char *buf, size_t size, size_t used, long pid) {
   char path[64];
+  size_t length;
   struct stat space = {0};
   char *boot = shard_file_read("/proc/sys/kernel/random/boot_id", &length);
   snprintf(path, sizeof(path), "/proc/%ld/ns/pid", pid);
@@ -699,7 +695,7 @@ static bool write_identity(const struct launcher *l, char *buf, size_t size) {
   }
   int n = snprintf(buf, size, "%s %ld %llu", l->name, pid, start);
   size_t used = n < 0 ? size : (size_t)n;
-  used = pid ? add_origin(pid, buf, size, used) : used;
+  used = pid ? add_origin(buf, size, used, pid) : used;
   used = add_value(buf, size, used, l->number);
   for (size_t i = 0; i < MOST && l->job[i]; i++) {
     used = add_value(buf, size, used, l->job[i]);
@@ -723,8 +719,7 @@ bool shard_launcher_job(char *buf, size_t size) {
   return known;
 }
 
-/* ---- the table, for others --------------------------------------------------------------------
- */
+/* ---- the table, for others ---------------------------------------------- */
 
 /* Note that `launcher` sets variable `name` (NULL: nothing to note). Returns the new count. */
 static size_t note_name(struct shard_launcher_variable *out, size_t count, const char *name,

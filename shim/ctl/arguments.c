@@ -111,7 +111,7 @@ int ctl_arguments_parse(const struct ctl_command *command, int argc, char **argv
   opterr = 0;
   while (rc == CTL_DONE && (option = getopt_long(argc, argv, letters, rows, NULL)) != -1) {
     if (option == 'h') {
-      fputs(command->usage, stdout);
+      fputs(command->help, stdout);
       return CTL_DONE;
     }
     size_t i = 0;

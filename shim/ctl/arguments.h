@@ -2,8 +2,7 @@
 /*
  * arguments.h - the command line: each command has a table of its options, which is parsed here.
  *
- * -h and --help, which all commands have, print the usage. Not thread-safe, as getopt_long() is
- * not.
+ * All commands have -h and --help. Not thread-safe, as getopt_long() is not.
  */
 #pragma once
 
@@ -63,11 +62,6 @@ extern struct ctl_arguments ctl_given; /* of the command that runs */
 /* clang-format on */
 
 #define CTL_EPOCH_MOST (1ULL << 62)
-
-/* Sizes, as base/size.h parses them. */
-#define CTL_SIZE_HELP                                                                              \
-  "SIZE is bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB (powers of 1024), or with\n"   \
-  "KB, MB, GB, TB (powers of 1000). Sizes are printed in powers of 1000.\n"
 
 /* What ctl_arguments_parse() returns when the command is to go on, and is no exit status. */
 enum { CTL_GO_ON = -1 };

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "build/build.h"
 #include "config/config.h"
+#include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "listing/codec.h"
 #include "listing/options.h"
@@ -26,7 +26,7 @@ static int load_account(bool anonymous, struct shard_s3_account *account) {
  * What the listing of a bucket needs: from the url, the variables and the shared files. CTL_DONE,
  * or another after a message. Free the account in either case.
  */
-static int prepare_listing(const char *url, bool anonymous, const struct shard_options *options,
+static int prepare_listing(const char *url, const struct shard_options *options,
                            struct shard_s3_account *account, struct shard_s3_bucket *bucket) {
   char err[1000] = "";
   struct shard_s3_listing *l = &bucket->listing;
@@ -40,51 +40,50 @@ static int prepare_listing(const char *url, bool anonymous, const struct shard_o
     return ctl_usage("of --options, only order and include are for S3");
   }
   l->account = account;
+  l->start_after = ctl_given.start_after;
+  l->end_before = ctl_given.end_before;
   l->connections = shard_config()->s3_connections;
   l->timeout = shard_config()->timeout;
   l->log = shard_config()->log;
-  return load_account(anonymous, account);
+  return load_account(ctl_given.anonymous, account);
 }
 
-int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct shard_options *options,
-                      const struct shard_build_means *means, const char *file,
+int ctl_buckets_build(const char *url, struct ctl_buckets *told,
+                      const struct shard_options *options, const char *file,
                       struct shard_build_result *result) {
   char err[1000] = "";
   struct shard_options plain = *options;
   plain.attributes = plain.attributes && plain.order == SHARD_ORDER_PATH;
-  struct shard_s3_bucket bucket = {
-      .listing = {.start_after = how->start_after, .end_before = how->end_before}};
+  struct shard_s3_bucket bucket = {.markers = 0};
   struct shard_s3_account account = {.sign = false};
-  int done = prepare_listing(url, how->anonymous, options, &account, &bucket);
+  int done = prepare_listing(url, options, &account, &bucket);
   int rc = 0;
   if (done == CTL_DONE) {
-    rc = shard_s3_bucket_build(&bucket, &plain, means, file, result, err, sizeof(err));
+    rc = shard_s3_bucket_build(&bucket, &plain, file, result, err, sizeof(err));
   }
   shard_s3_account_free(&account);
-  how->markers = bucket.markers;
-  how->requests = bucket.listing.requests;
-  how->retries = bucket.listing.retries;
+  *told = (struct ctl_buckets){bucket.markers, bucket.listing.requests, bucket.listing.retries};
   if (done != CTL_DONE || rc != 0) {
     return rc != 0 ? ctl_fail("%s", err) : done;
   }
-  if (how->markers > 0) {
+  if (told->markers > 0) {
     ctl_note("%llu keys that end in '/' (directory markers) were left out",
-             (unsigned long long)how->markers);
+             (unsigned long long)told->markers);
   }
   if (result->entries == 0) {
-    bool part = plain.include[0] || how->start_after || how->end_before;
+    bool part = plain.include[0] || ctl_given.start_after || ctl_given.end_before;
     ctl_warn("there is no key that begins with s3://%s/%s%s", bucket.listing.url.bucket,
              bucket.listing.url.prefix, part ? " in the part that is asked for" : "");
   }
   return CTL_DONE;
 }
 
-int ctl_buckets_stream(const char *url, bool anonymous, const struct shard_options *options,
-                       const char *base, int (*begun)(void *context), void *context) {
+int ctl_buckets_stream(const char *url, const struct shard_options *options, const char *base,
+                       int (*begun)(void *context), void *context) {
   char err[1000] = "";
-  struct shard_s3_bucket bucket = {.listing = {.start_after = NULL}};
+  struct shard_s3_bucket bucket = {.markers = 0};
   struct shard_s3_account account = {.sign = false};
-  int rc = prepare_listing(url, anonymous, options, &account, &bucket);
+  int rc = prepare_listing(url, options, &account, &bucket);
   if (rc == CTL_DONE &&
       shard_s3_bucket_stream(&bucket, options, base, begun, context, err, sizeof(err)) != 0) {
     rc = ctl_fail("%s", err);
@@ -108,8 +107,7 @@ char *ctl_buckets_root(const char *url) {
   return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;
 }
 
-/* ---- objects ----------------------------------------------------------------------------------
- */
+/* ---- objects ------------------------------------------------------------ */
 
 static int parse_object(const char *text, struct shard_s3_url *url) {
   char err[700];
@@ -127,93 +125,85 @@ int ctl_buckets_object(const char *url) {
   return parse_object(url, &parsed);
 }
 
-/* What requests for objects of a bucket need. */
-struct access {
-  struct shard_s3_url at;
+struct ctl_buckets_objects {
+  struct shard_s3_url at; /* the first object that was named */
   struct shard_s3_account account;
-  struct shard_s3_client_options options;
+  struct shard_s3_client *client;
+  unsigned connections;
+  char etag[SHARD_S3_ETAG];
 };
 
-/* Fill it in, by the first object. CTL_DONE, or another after a message; free the account in either
- * case. */
-static int open_access(const char *url, bool anonymous, struct access *a) {
-  *a = (struct access){.options = {.account = &a->account,
-                                   .bucket = a->at.bucket,
-                                   .connections = 1,
-                                   .timeout = shard_config()->timeout,
-                                   .log = shard_config()->log}};
-  int rc = parse_object(url, &a->at);
-  return rc == CTL_DONE ? load_account(anonymous, &a->account) : rc;
+int ctl_buckets_open(const char *url, bool anonymous, size_t count,
+                     struct ctl_buckets_objects **out) {
+  char err[1300] = "";
+  unsigned most = shard_config()->s3_connections;
+  struct ctl_buckets_objects *o = *out = calloc(1, sizeof(*o));
+  if (!o) {
+    ctl_fail("out of memory");
+    return CTL_FAILED;
+  }
+  int rc = parse_object(url, &o->at);
+  rc = rc == CTL_DONE ? load_account(anonymous, &o->account) : rc;
+  if (rc == CTL_DONE) {
+    o->connections = count < most ? (unsigned)count : most;
+    const struct shard_s3_client_options options = {.account = &o->account,
+                                                    .bucket = o->at.bucket,
+                                                    .connections = o->connections,
+                                                    .timeout = shard_config()->timeout,
+                                                    .log = shard_config()->log};
+    rc = shard_s3_client_open(&options, &o->client, err, sizeof(err)) == 0 ? CTL_DONE
+                                                                           : ctl_fail("%s", err);
+  }
+  return rc;
 }
 
-int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd) {
+void ctl_buckets_close(struct ctl_buckets_objects *o) {
+  if (o) {
+    shard_s3_client_close(o->client);
+    shard_s3_account_free(&o->account);
+    free(o);
+  }
+}
+
+int ctl_buckets_get(const char *url, bool listing, int fd) {
   char err[1300] = "";
-  struct access a;
+  struct ctl_buckets_objects *o;
   uint64_t most = listing ? 0 : shard_config()->manifest_max;
-  int rc = open_access(url, anonymous, &a);
+  int rc = ctl_buckets_open(url, ctl_given.anonymous, 1, &o);
   if (rc == CTL_DONE &&
-      shard_s3_object_get(&a.options, a.at.prefix, most, fd, err, sizeof(err)) != 0) {
+      shard_s3_object_get(o->client, o->at.prefix, most, NULL, fd, err, sizeof(err)) < 0) {
     rc = ctl_fail("%s", err);
   }
-  shard_s3_account_free(&a.account);
+  ctl_buckets_close(o);
   return rc;
+}
+
+int ctl_buckets_look(struct ctl_buckets_objects *o, int fd, bool *there) {
+  char err[1300] = "";
+  int rc = shard_s3_object_get(o->client, o->at.prefix, 0, o->etag, fd, err, sizeof(err));
+  *there = o->etag[0];
+  return rc < 0 ? ctl_fail("%s", err) : CTL_DONE;
 }
 
 int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool only_new) {
   char err[1300] = "";
-  struct access a;
+  struct ctl_buckets_objects *o;
   struct shard_s3_upload *uploads = calloc(count, sizeof(*uploads));
   if (!uploads) {
     return ctl_fail("out of memory");
   }
-  int rc = open_access(files[0].url, false, &a);
+  int rc = ctl_buckets_open(files[0].url, false, count, &o);
   for (size_t i = 0; rc == CTL_DONE && i < count; i++) {
     uploads[i] =
-        (struct shard_s3_upload){.key = files[i].url + strlen("s3://") + strlen(a.at.bucket) + 1,
+        (struct shard_s3_upload){.key = files[i].url + strlen("s3://") + strlen(o->at.bucket) + 1,
                                  .file = files[i].file,
                                  .only_new = only_new};
   }
-  unsigned most = shard_config()->s3_connections;
-  a.options.connections = count < most ? (unsigned)count : most;
-  if (rc == CTL_DONE && shard_s3_object_put(&a.options, uploads, count, err, sizeof(err)) != 0) {
+  if (rc == CTL_DONE && shard_s3_object_put(o->client, o->at.bucket, o->connections, uploads, count,
+                                            err, sizeof(err)) != 0) {
     rc = ctl_fail("%s", err);
   }
-  shard_s3_account_free(&a.account);
+  ctl_buckets_close(o);
   free(uploads);
   return rc;
-}
-
-/* ---- an object that is looked at again and again -----------------------------------------------
- */
-
-struct ctl_buckets_watch {
-  struct access access;
-  struct shard_s3_client *client;
-  char etag[SHARD_S3_ETAG];
-};
-
-int ctl_buckets_watch_open(const char *url, struct ctl_buckets_watch **watch) {
-  char err[1300] = "";
-  struct ctl_buckets_watch *w = *watch = calloc(1, sizeof(*w));
-  int rc = w ? open_access(url, false, &w->access) : ctl_fail("out of memory");
-  if (rc == CTL_DONE &&
-      shard_s3_client_open(&w->access.options, &w->client, err, sizeof(err)) != 0) {
-    rc = ctl_fail("%s", err);
-  }
-  return rc;
-}
-
-int ctl_buckets_watch_look(struct ctl_buckets_watch *w, int fd, enum ctl_buckets_seen *seen) {
-  char err[1300] = "";
-  int rc = shard_s3_object_get_other(w->client, w->access.at.prefix, w->etag, fd, err, sizeof(err));
-  *seen = rc > 0 ? CTL_BUCKETS_NEW : w->etag[0] ? CTL_BUCKETS_SAME : CTL_BUCKETS_NONE;
-  return rc < 0 ? ctl_fail("%s", err) : CTL_DONE;
-}
-
-void ctl_buckets_watch_close(struct ctl_buckets_watch *w) {
-  if (w) {
-    shard_s3_client_close(w->client);
-    shard_s3_account_free(&w->access.account);
-    free(w);
-  }
 }

@@ -9,22 +9,19 @@
 #include <stdint.h>
 
 struct shard_options;
-struct shard_build_means;
 struct shard_build_result;
 
+/* Of a listing: keys that end in a slash; and what it took. */
 struct ctl_buckets {
-  const char *start_after, *end_before; /* whole keys; NULL: none */
-  bool anonymous;
-  /* Set by ctl_buckets_build(). */
   uint64_t markers, requests, retries;
 };
 
 /*
- * List s3://bucket/prefix into the listing `file`. CTL_DONE, or CTL_FAILED or CTL_USAGE after a
- * message.
+ * List s3://bucket/prefix into the listing `file`: between which keys, and whether without
+ * credentials, ctl_given says. CTL_DONE, or CTL_FAILED or CTL_USAGE after a message.
  */
-int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct shard_options *options,
-                      const struct shard_build_means *means, const char *file,
+int ctl_buckets_build(const char *url, struct ctl_buckets *told,
+                      const struct shard_options *options, const char *file,
                       struct shard_build_result *result);
 
 /*
@@ -32,8 +29,8 @@ int ctl_buckets_build(const char *url, struct ctl_buckets *how, const struct sha
  * has ended without one. A negative errno of it ends the listing. CTL_DONE, or CTL_FAILED or
  * CTL_USAGE after a message.
  */
-int ctl_buckets_stream(const char *url, bool anonymous, const struct shard_options *options,
-                       const char *base, int (*begun)(void *context), void *context);
+int ctl_buckets_stream(const char *url, const struct shard_options *options, const char *base,
+                       int (*begun)(void *context), void *context);
 
 /* s3://bucket/prefix as listings name their source; malloc'd. CTL_DONE, or as above. */
 int ctl_buckets_source(const char *url, char **out);
@@ -41,28 +38,27 @@ int ctl_buckets_source(const char *url, char **out);
 /* The part of a url that names are relative to: "s3://bucket/a/" of s3://bucket/a/b. Malloc'd. */
 char *ctl_buckets_root(const char *url);
 
-/* s3://bucket/key is where an object goes to or comes from: CTL_DONE, or CTL_USAGE with a message.
- */
+/* Whether it is s3://bucket/key, the name of an object. CTL_DONE, or CTL_USAGE after a message. */
 int ctl_buckets_object(const char *url);
 
 /*
  * Get the object `url` into the empty file `fd`; put files as objects, all of one bucket. CTL_DONE,
  * or CTL_FAILED or CTL_USAGE after a message.
  */
-int ctl_buckets_get(const char *url, bool anonymous, bool listing, int fd);
-
-enum ctl_buckets_seen { CTL_BUCKETS_NONE, CTL_BUCKETS_SAME, CTL_BUCKETS_NEW };
-
-/*
- * Ask for an object again and again: there is none, it is the same as last time, or it is another
- * one, which then is in `fd`. CTL_DONE, or as above. Close the watch in any case.
- */
-struct ctl_buckets_watch;
-int ctl_buckets_watch_open(const char *url, struct ctl_buckets_watch **watch);
-int ctl_buckets_watch_look(struct ctl_buckets_watch *watch, int fd, enum ctl_buckets_seen *seen);
-void ctl_buckets_watch_close(struct ctl_buckets_watch *watch);
+int ctl_buckets_get(const char *url, bool listing, int fd);
 
 struct ctl_buckets_file {
   const char *url, *file;
 };
 int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool only_new);
+
+/*
+ * Ask for a listing again and again. *there: the object is there, and in `fd`, where it stays as
+ * long as it is the same. `count`: how many objects may be asked for at a time. CTL_DONE, or as
+ * above. Close in any case.
+ */
+struct ctl_buckets_objects;
+int ctl_buckets_open(const char *url, bool anonymous, size_t count,
+                     struct ctl_buckets_objects **objects);
+int ctl_buckets_look(struct ctl_buckets_objects *objects, int fd, bool *there);
+void ctl_buckets_close(struct ctl_buckets_objects *objects);

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cache/cachedir.h"
 #include "cache/filenames.h"
 #include "cache/stream.h"
@@ -32,32 +33,6 @@
 #include "ctl/human.h"
 #include "ctl/json.h"
 #include "listing/listing.h"
-
-static const char usage[] =
-    "Usage: shardctl cache ls [--json]\n"
-    "       shardctl cache gc [--dry-run] [--older-than DAYS] [--max-size SIZE] [--json]\n"
-    "\n"
-    "ls shows what is in the cache directory of this node: $SHARD_CACHE_DIR, or\n"
-    "/dev/shm/libshard-UID. gc removes from it\n"
-    "  - versions of listings that are neither the current one, nor mapped by a process, nor\n"
-    "    those of a job that began within a month,\n"
-    "  - what killed builders left,\n"
-    "  - permutations (perm-*) of an hour ago and more that no process maps,\n"
-    "  - objects and listings in parts that a job of a month ago has got from a bucket, or ranks\n"
-    "    without a job an hour ago,\n"
-    "and nothing that it does not recognise or that belongs to another user. It is safe while\n"
-    "benchmarks run: a listing that is being built is left alone, and whoever has a file mapped\n"
-    "keeps it.\n"
-    "\n"
-    "      --dry-run          tell what would be removed, and remove nothing\n"
-    "      --older-than DAYS  only what was made that many days ago or earlier\n"
-    "      --max-size SIZE    then remove listings that are in no use, current or not, and what\n"
-    "                         was fetched from buckets, the least recently used first, those of\n"
-    "                         jobs last, until SIZE is not exceeded\n"
-    "      --json             print one JSON object\n"
-    "      --help\n"
-    "\n" CTL_SIZE_HELP "\n"
-    "Exit status: 0 done, 1 failed, or --max-size could not be reached, 2 wrong usage.\n";
 
 enum { HOUR = 3600, DAY = 24 * HOUR, MONTH = 30 * DAY };
 
@@ -106,8 +81,7 @@ static const struct ctl_option rows[] = {
      .takes = "a size such as 10G (10 GiB)"},
     CTL_ROW_END};
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names -------------------------------------------------------------- */
 
 /* Whether a builder makes files of this kind, and leaves them if it is killed. */
 static bool is_leftover(enum shard_cache_kind kind) {
@@ -126,8 +100,7 @@ static enum shard_cache_kind kind_of(struct entry *e) {
   return fits && e->st.st_uid == geteuid() ? kind : SHARD_CACHE_FOREIGN;
 }
 
-/* ---- looking ----------------------------------------------------------------------------------
- */
+/* ---- looking ------------------------------------------------------------ */
 
 static void forget(void) {
   for (size_t i = 0; i < cache.count; i++) {
@@ -224,9 +197,7 @@ static int lock_groups(bool gc) {
 
 static void unlock_groups(void) {
   for (size_t i = 0; i < cache.group_count; i++) {
-    if (cache.groups[i].lock >= 0) {
-      close(cache.groups[i].lock);
-    }
+    shard_file_close(cache.groups[i].lock);
   }
 }
 
@@ -366,8 +337,7 @@ static void complete_entries(void) {
   keep_streams();
 }
 
-/* ---- cleaning ---------------------------------------------------------------------------------
- */
+/* ---- cleaning ----------------------------------------------------------- */
 
 /* Why an entry can go, NULL if it is to stay. */
 static const char *why_remove(const struct entry *e) {
@@ -553,8 +523,7 @@ static int collect(void) {
   return rc;
 }
 
-/* ---- showing ----------------------------------------------------------------------------------
- */
+/* ---- showing ------------------------------------------------------------ */
 
 static void print_entry(const struct entry *e, const char *what) {
   char *facts = NULL;
@@ -639,8 +608,7 @@ static int show(void) {
   return ctl_json_print(o, stdout);
 }
 
-/* ---- the command ------------------------------------------------------------------------------
- */
+/* ---- the command -------------------------------------------------------- */
 
 /* Of a directory that is there. */
 static int show_or_clean(void) {
@@ -686,4 +654,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_cache = {usage, rows, CTL_ANY, NULL, run};
+const struct ctl_command ctl_cmd_cache = {ctl_help_cache, rows, CTL_ANY, NULL, run};

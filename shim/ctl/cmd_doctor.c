@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/filesystem.h"
 #include "cache/cachedir.h"
 #include "config/config.h"
@@ -34,42 +34,15 @@
 #include "config/listings.h"
 #include "config/pattern.h"
 #include "ctl/arguments.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
 #include "ctl/libshard_path.h"
+#include "ctl/opening.h"
 #include "ctl/python.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
 #include "listing/listing.h"
-
-static const char usage[] =
-    "Usage: shardctl doctor [--json]\n"
-    "       shardctl doctor --variables\n"
-    "\n"
-    "Checks what libshard needs here, a line each: ok, warn or FAIL, what was looked at, and what\n"
-    "was found or is to be done:\n"
-    "  library    libshard.so lies where shardctl finds it, and is of the same version\n"
-    "  preload    LD_PRELOAD takes effect; what it names now is loaded\n"
-    "  launcher   rank and size are found; start it by mpirun, srun or torchrun to see this\n"
-    "  variables  the SHARD_ variables are known and valid, and what they name is there\n"
-    "  cache      the cache directory can be used, and has room\n"
-    "  listing    a small dataset can be listed through the library (below $SHARD_TMPDIR,\n"
-    "             $TMPDIR or /tmp)\n"
-    "  python     there is a Python ($PYTHON or python3)\n"
-    "  dlio       it has a DLIO, and the adapter knows its version: which family it is of, and\n"
-    "             whether libshard knows it or 'shardctl prove' has proven it, by which file and "
-    "when\n"
-    "  limits     descriptors, and room in /dev/shm\n"
-    "\n"
-    "      --json       print one JSON object\n"
-    "      --variables  check nothing; print every variable that is read, a line each, beginning\n"
-    "                   with its name: those of libshard and those of launchers\n"
-    "      --help\n"
-    "\n"
-    "Takes 10 s at most for each program it starts. Exit status: 0 nothing FAILs, 1 something\n"
-    "does, 2 wrong usage.\n";
 
 #define TRIAL "--trial"
 #define TRIAL_FILES 3
@@ -109,8 +82,7 @@ __attribute__((format(printf, 3, 4))) static void tell(enum result result, const
   }
 }
 
-/* ---- programs ---------------------------------------------------------------------------------
- */
+/* ---- programs ----------------------------------------------------------- */
 
 struct run {
   char out[1000]; /* the beginning of stdout and stderr, one after the other as they came */
@@ -133,11 +105,10 @@ static void set_environment(const char *const *variables) {
   }
 }
 
-static void execute(char *const argv[], const char *const *variables, const char *dir, int out) {
+static void execute(char *const argv[], const char *const *variables, int out) {
   int null = open("/dev/null", O_RDONLY);
   setpgid(0, 0);
-  if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
-      (dir && chdir(dir) != 0)) {
+  if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) {
     _exit(126);
   }
   set_environment(variables);
@@ -146,8 +117,8 @@ static void execute(char *const argv[], const char *const *variables, const char
   _exit(127);
 }
 
-/* Run a program with these variables (name, value, ..., NULL), in `dir` if given. */
-static void run(struct run *r, char *const argv[], const char *const *variables, const char *dir) {
+/* Run a program with these variables (name, value, ..., NULL). */
+static void run(struct run *r, char *const argv[], const char *const *variables) {
   int pipes[2];
   *r = (struct run){.status = 126 << 8};
   pid_t pid = pipe2(pipes, O_CLOEXEC) == 0 ? fork() : -1;
@@ -156,7 +127,7 @@ static void run(struct run *r, char *const argv[], const char *const *variables,
     return;
   }
   if (pid == 0) {
-    execute(argv, variables, dir, pipes[1]);
+    execute(argv, variables, pipes[1]);
   }
   close(pipes[1]);
   struct pollfd p = {.fd = pipes[0], .events = POLLIN};
@@ -217,8 +188,7 @@ static int try_library(const char *dir) {
   return CTL_DONE;
 }
 
-/* ---- the checks -------------------------------------------------------------------------------
- */
+/* ---- the checks --------------------------------------------------------- */
 
 /* Where shard_self_program() of the library would find this shardctl. */
 static void check_library(void) {
@@ -243,9 +213,9 @@ static void check_library(void) {
 
 /* Run this shardctl under the library: what it prints is `want`, or *r tells how it ended. */
 static bool try_under_library(struct run *r, char *dir, const char *const *variables,
-                              const char *want, const char *where) {
+                              const char *want) {
   char *argv[] = {doctor.self, "doctor", "--", TRIAL, dir, NULL};
-  run(r, argv, variables, where);
+  run(r, argv, variables);
   return r->status == 0 && strcmp(r->out, want) == 0;
 }
 
@@ -272,11 +242,7 @@ static void tell_of_callers_preload(void) {
 static void check_preload(void) {
   const char *const variables[] = {"LD_PRELOAD", doctor.library, NULL};
   struct run r;
-  if (doctor.library[strcspn(doctor.library, ": \t\n")]) {
-    tell(FAIL, "preload",
-         "LD_PRELOAD cannot hold the blank or colon in '%.500s'; install it elsewhere",
-         doctor.library);
-  } else if (try_under_library(&r, NULL, variables, shard_version(), NULL)) {
+  if (try_under_library(&r, NULL, variables, shard_version())) {
     tell_of_callers_preload();
   } else if (r.status == 0 && strcmp(r.out, "none") == 0) {
     tell(FAIL, "preload",
@@ -340,7 +306,7 @@ static bool check_listings(void) {
       continue; /* rank 0 makes it */
     }
     if (rc == 0 && !S_ISDIR(st.st_mode) && !shard_pattern_is_manifest(path)) {
-      rc = ctl_building_open_checked(path, &l);
+      rc = ctl_opening_checked(path, &l);
       shard_listing_close(rc == 0 ? l : NULL);
     }
     if (rc != 0) {
@@ -411,9 +377,7 @@ static bool writable(const char *dir) {
     return access(dir, W_OK | X_OK) == 0;
   }
   int fault = fd < 0 ? errno : posix_fallocate(fd, 0, 4096);
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   errno = fault;
   return fault == 0;
 }
@@ -459,20 +423,12 @@ static void check_cache(void) {
   }
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
-  (void)st;
-  (void)type;
-  (void)where;
-  return remove(path);
-}
-
-/* TRIAL_FILES files below dir/data. */
+/* TRIAL_FILES files in a folder. */
 static bool make_data(const char *dir) {
   char path[PATH_MAX];
-  bool made =
-      (size_t)snprintf(path, sizeof(path), "%s/data", dir) < sizeof(path) && mkdir(path, 0700) == 0;
+  bool made = true;
   for (int i = 0; made && i < TRIAL_FILES; i++) {
-    snprintf(path, sizeof(path), "%s/data/%d", dir, i);
+    snprintf(path, sizeof(path), "%s/%d", dir, i);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     made = fd >= 0 && close(fd) == 0;
   }
@@ -480,25 +436,20 @@ static bool make_data(const char *dir) {
 }
 
 static void check_listing(void) {
+  struct ctl_scratch data = {0}, cache = {0};
   const char *base = ctl_scratch_parent();
-  char dir[PATH_MAX], cache[PATH_MAX + 8], want[64];
-  if (base[0] != '/') {
-    base = "/tmp";
-  }
-  if ((size_t)snprintf(dir, sizeof(dir), "%s/shardctl-doctor-XXXXXX", base) >= sizeof(dir) - 16 ||
-      !mkdtemp(dir)) {
-    tell(FAIL, "listing", "cannot make a directory in '%.500s': %s; set SHARD_TMPDIR or TMPDIR",
-         base, strerror(errno));
-    return;
-  }
-  snprintf(cache, sizeof(cache), "%s/cache", dir);
+  char path[PATH_MAX], want[64];
+  struct run r;
+  int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  bool made = ctl_scratch_make(&data) == CTL_DONE && ctl_scratch_make(&cache) == CTL_DONE &&
+              make_data(data.path) && realpath(cache.path, path) && chdir(data.path) == 0;
   snprintf(want, sizeof(want), "%s %d", shard_version(), TRIAL_FILES);
   const char *const variables[] = {"LD_PRELOAD",
                                    doctor.library,
                                    "SHARD_DATASET",
-                                   "data",
+                                   ".", /* a path with a colon would be two */
                                    "SHARD_CACHE_DIR",
-                                   cache,
+                                   path,
                                    "SHARD_RANK",
                                    "0",
                                    "SHARD_SIZE",
@@ -506,18 +457,21 @@ static void check_listing(void) {
                                    "SHARD_TIMEOUT",
                                    "8",
                                    NULL};
-  struct run r;
-  if (!make_data(dir)) {
-    tell(FAIL, "listing", "cannot make files in '%.500s': %s; set SHARD_TMPDIR or TMPDIR", dir,
-         strerror(errno));
-  } else if (try_under_library(&r, "data", variables, want, dir)) {
+  if (!made) {
+    tell(FAIL, "listing", "cannot make files in '%.500s'; set SHARD_TMPDIR or TMPDIR", base);
+  } else if (try_under_library(&r, ".", variables, want)) {
     tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
          base);
   } else {
     tell(FAIL, "listing", "a program that lists %d files below '%.300s' %s: %.500s", TRIAL_FILES,
          base, ending(&r), r.out);
   }
-  nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  if (fchdir(here) != 0) {
+    tell(WARN, "listing", "cannot go back to the working directory: %s", strerror(errno));
+  }
+  shard_file_close(here);
+  ctl_scratch_remove(&data);
+  ctl_scratch_remove(&cache);
 }
 
 /*
@@ -557,7 +511,7 @@ static void check_python(void) {
   }
   struct run r;
   bool less = ctl_python_clean_path();
-  run(&r, argv, variables, NULL);
+  run(&r, argv, variables);
   if (strncmp(r.out, "Python ", 7) != 0) {
     tell(WARN, "python", "'%.300s' %s: %.300s; set PYTHON to the benchmark's interpreter", argv[0],
          ending(&r), r.out);
@@ -668,4 +622,4 @@ static int examine(char **operands) {
   return doctor.failed ? CTL_FAILED : rc;
 }
 
-const struct ctl_command ctl_cmd_doctor = {usage, rows, CTL_ANY, NULL, examine};
+const struct ctl_command ctl_cmd_doctor = {ctl_help_doctor, rows, CTL_ANY, NULL, examine};

@@ -6,32 +6,18 @@
 #include "config/pattern.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
+#include "ctl/opening.h"
 #include "ctl/output.h"
 #include "libshard.h"
 #include "listing/listing.h"
-
-static const char usage[] =
-    "Usage: shardctl get s3://BUCKET/KEY -o FILE [OPTIONS]\n"
-    "\n"
-    "Fetches a listing from a bucket, or a manifest, if KEY ends in .txt, .txt.gz or .txt.zst. "
-    "FILE\n"
-    "appears whole and checked, or not at all: every block of a listing, and of both the SHA-256\n"
-    "that shardctl has put it with, or else the MD5 that its ETag may be, and the length. A "
-    "manifest\n"
-    "may have SHARD_MANIFEST_MAX (8G) bytes.\n"
-    "\n"
-    "  -o, --output FILE      where to; an older FILE is replaced only on success\n"
-    "      --no-sign-request  a bucket that all may read: no credentials are used\n"
-    "      --help\n";
 
 static const struct ctl_option rows[] = {CTL_ROW_OUTPUT, CTL_ROW_UNSIGNED, CTL_ROW_END};
 
 /* Is it a listing that can be used? CTL_DONE, or CTL_FAILED after a message. */
 static int check_listing(const char *url, const char *file) {
   struct shard_listing *l;
-  int rc = ctl_building_open_checked(file, &l);
+  int rc = ctl_opening_checked(file, &l);
   if (rc == 0) {
     shard_listing_close(l);
   }
@@ -41,14 +27,16 @@ static int check_listing(const char *url, const char *file) {
                             url, shard_listing_strerror(rc));
 }
 
-static int get(const char *url, bool anonymous, const char *output) {
+static int run(char **operands) {
+  const char *url = operands[0];
   struct ctl_output out;
-  int rc = ctl_output_open(output, NULL, SHARD_WHOLE_SYNCED, &out);
+  int rc = ctl_buckets_object(url);
+  rc = rc == CTL_DONE ? ctl_output_open(ctl_given.output, NULL, SHARD_WHOLE_SYNCED, &out) : rc;
   if (rc != CTL_DONE) {
     return rc;
   }
   bool listing = !shard_pattern_is_manifest(url);
-  rc = ctl_buckets_get(url, anonymous, listing, out.whole.fd);
+  rc = ctl_buckets_get(url, listing, out.whole.fd);
   if (rc == CTL_DONE && listing) {
     rc = check_listing(url, out.temporary);
   }
@@ -56,10 +44,5 @@ static int get(const char *url, bool anonymous, const char *output) {
   return rc == CTL_DONE ? ended : rc;
 }
 
-static int run(char **operands) {
-  int rc = ctl_buckets_object(operands[0]);
-  return rc == CTL_DONE ? get(operands[0], ctl_given.anonymous, ctl_given.output) : rc;
-}
-
-const struct ctl_command ctl_cmd_get = {usage, rows, CTL_ONE, "one s3://bucket/key and -o FILE",
-                                        run};
+const struct ctl_command ctl_cmd_get = {ctl_help_get, rows, CTL_ONE,
+                                        "one s3://bucket/key and -o FILE", run};

@@ -15,9 +15,9 @@
 #include "config/config.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/json.h"
+#include "ctl/opening.h"
 #include "ctl/scratch.h"
 #include "ctl/shared_listing.h"
 #include "libshard.h"
@@ -27,54 +27,6 @@
 #include "source/directory.h"
 #include "source/s3/s3.h"
 #include "source/text.h"
-
-static const char usage[] =
-    "Usage: shardctl index SOURCE -o FILE [OPTIONS]\n"
-    "\n"
-    "Makes the listing FILE. FILE appears whole or not at all; an older FILE is replaced only on\n"
-    "success. SOURCE is a directory: the files (everything but directories) below it are listed;\n"
-    "or a text file with a name a line, as it stands; gzip and zstd are unpacked; '-' is standard\n"
-    "input; or s3://BUCKET/PREFIX: all keys that begin with PREFIX, relative to its last slash.\n"
-    "FILE may be s3://BUCKET/KEY: the listing is made in SHARD_TMPDIR, checked, and put there.\n"
-    "\n"
-    "  -o, --output FILE    the listing to write\n"
-    "      --order ORDER    path (default) or basename; of a text also directory: the names of\n"
-    "                       a directory together, as they stand, those that come twice too, as\n"
-    "                       the shard view needs it for a manifest of its own\n"
-    "      --include GLOBS  only basenames that match one of the patterns, ':'-separated\n"
-    "  -0                   names of a text are ended by NUL, not newline\n"
-    "      --root DIR       names of a text are relative to DIR, or absolute and below it; './a'\n"
-    "                       and 'b//c' become 'a' and 'b/c'. Else they are kept as they are. DIR\n"
-    "                       may be s3://BUCKET/PREFIX/, or gs://: then URLs that begin so are\n"
-    "                       absolute, and keys are kept\n"
-    "      --unique         keep a name once that comes more often (else that is an error)\n"
-    "      --keep-order     keep a text's order, and names that come more often\n"
-    "      --no-attributes  without inodes, types and sub-directories: smaller; enough for\n"
-    "                       DLIO, but the shard view cannot use it. A text's names count as\n"
-    "                       files, numbered by their position\n"
-    "      --start-after KEY, --end-before KEY\n"
-    "                       only the keys of a bucket between these two, which are left out\n"
-    "      --no-sign-request\n"
-    "                       a bucket that all may list: no credentials are used\n"
-    "      --no-replace     of -o s3://: fail if there is such an object\n"
-    "      --share WHERE    one listing for many nodes, an object s3://BUCKET/KEY or a file that\n"
-    "                       all nodes see: FILE is a copy of the one that is there,\n"
-    "                       if that is of SOURCE, a directory or a bucket's prefix, and true;\n"
-    "                       else it is made, and put there in place of an old one\n"
-    "      --wait SECONDS   with --share: do not make it, wait until it is there\n"
-    "      --options WORDS  all options of a listing as libshard.so keys them, for example\n"
-    "                       'depth=1 include=*.jpeg' (see shard_dataset_open in libshard.h)\n"
-    "      --quiet          no progress on stderr (there is some if it is a terminal)\n"
-    "      --json           print the facts as one JSON object\n"
-    "      --help\n"
-    "\n"
-    "SHARD_BUILD_MEMORY (256M) is what names may take in memory; more go to a temporary file in\n"
-    "SHARD_TMPDIR, else TMPDIR, else beside FILE, on a disk. SHARD_MANIFEST_MAX (8G) is what a "
-    "text\n"
-    "may have when it is unpacked. Credentials, region and endpoint of S3 come from where AWS "
-    "tools\n"
-    "take them: AWS_ACCESS_KEY_ID, AWS_PROFILE, ~/.aws/credentials...\n"
-    "SHARD_S3_CONNECTIONS (32) is how many requests are made at a time.\n";
 
 enum source { FROM_DIRECTORY, FROM_TEXT, FROM_BUCKET };
 
@@ -111,8 +63,7 @@ static const struct ctl_option rows[] = {CTL_ROW_OUTPUT,
                                          {"quiet", .flag = &x.quiet},
                                          CTL_ROW_END};
 
-/* ---- what was asked for ------------------------------------------------------------------------
- */
+/* ---- what was asked for ------------------------------------------------- */
 
 /* Whether an option was given that only a text has. */
 static bool is_about_texts(void) { return x.root || x.unique || x.keep_order || ctl_given.nul; }
@@ -200,8 +151,7 @@ static int check_text(void) {
   return CTL_DONE;
 }
 
-/* ---- making it ---------------------------------------------------------------------------------
- */
+/* ---- making it ---------------------------------------------------------- */
 
 /* Where the listing is made: in its place, or in a temporary folder for a bucket. */
 static int choose_file(void) {
@@ -250,32 +200,30 @@ static int find_shared(enum ctl_shared_listing *what, struct shard_build_result 
 }
 
 static int build(struct shard_build_result *result) {
-  struct shard_build_means means;
   char err[700];
   int rc;
-  ctl_building_means(&means);
   if (x.quiet) {
     shard_progress_allow(false);
   }
-  means.unique = x.unique;
   if (x.source == FROM_TEXT) {
     struct shard_text_options how = {.separator = ctl_given.nul ? 0 : '\n',
                                      .root = x.root,
+                                     .unique = x.unique,
                                      .unpacked_max = shard_config()->manifest_max};
     rc = check_text();
     if (rc != CTL_DONE) {
       return rc;
     }
-    rc = shard_text_build(x.path, &how, &x.options, &means, x.file, result, err, sizeof(err));
+    rc = shard_text_build(x.path, &how, &x.options, x.file, result, err, sizeof(err));
   } else if (is_about_texts()) {
     return ctl_usage("-0, --root, --unique and --keep-order are for text files, and '%s' is none",
                      x.path);
   } else if (x.source == FROM_BUCKET) {
-    return ctl_buckets_build(x.path, &x.s3, &x.options, &means, x.file, result);
+    return ctl_buckets_build(x.path, &x.s3, &x.options, x.file, result);
   } else if (x.options.order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory is for text files, and '%s' is none", x.path);
   } else {
-    rc = shard_directory_build(x.path, &x.options, &means, x.file, result, err, sizeof(err));
+    rc = shard_directory_build(x.path, &x.options, x.file, result, err, sizeof(err));
   }
   return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
 }
@@ -284,7 +232,7 @@ static int build(struct shard_build_result *result) {
 static int put(const char *file, const char *where, bool only_new) {
   struct shard_listing *l;
   const struct ctl_buckets_file one = {.url = where, .file = file};
-  int rc = ctl_building_open_checked(file, &l);
+  int rc = ctl_opening_checked(file, &l);
   if (rc != 0) {
     return ctl_fail("cannot read back the listing for '%.300s': %s", where,
                     shard_listing_strerror(rc));
@@ -312,8 +260,7 @@ static int make(struct shard_build_result *result) {
   return rc;
 }
 
-/* ---- telling of it -----------------------------------------------------------------------------
- */
+/* ---- telling of it ------------------------------------------------------ */
 
 /* Bytes; getrusage() would tell of what executed this program, too. */
 static uint64_t peak_memory(void) {
@@ -353,9 +300,6 @@ static int run(char **operands) {
   x.path = operands[0];
   x.source = kind_of_source(x.path);
   x.remote = shard_s3_url_is(ctl_given.output);
-  x.s3 = (struct ctl_buckets){.start_after = ctl_given.start_after,
-                              .end_before = ctl_given.end_before,
-                              .anonymous = ctl_given.anonymous};
   int rc = choose_options();
   rc = rc == CTL_DONE ? check_buckets() : rc;
   rc = rc == CTL_DONE ? choose_file() : rc;
@@ -366,4 +310,5 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_index = {usage, rows, CTL_ONE, "one source and -o FILE", run};
+const struct ctl_command ctl_cmd_index = {ctl_help_index, rows, CTL_ONE, "one source and -o FILE",
+                                          run};

@@ -14,26 +14,6 @@
 #include "listing/listing.h"
 #include "shard/shard.h"
 
-static const char usage[] =
-    "Usage: shardctl ls FILE|DIR|s3://BUCKET/PREFIX [OPTIONS]\n"
-    "\n"
-    "Prints the names of a listing; of a directory tree, relative to its root; of a bucket,\n"
-    "relative to the prefix's last slash; or of a manifest, in its own order: a FILE whose name\n"
-    "ends in .txt, .txt.gz or .txt.zst, or any with --manifest. On a terminal, what would control\n"
-    "it becomes \\xHH.\n"
-    "\n"
-    "      --manifest            FILE is a manifest (- is standard input)\n"
-    "      --rank R --size P     only the share of rank R of P\n"
-    "      --strategy STRATEGY   range (default), stride or hash\n"
-    "      --seed N, --epoch N   shuffled as under SHARD_SEED and SHARD_EPOCH: range and stride\n"
-    "                            in the order of the share, hash in that of the listing\n"
-    "      --uri                 whole URIs (s3://...), of a bucket or a bucket's listing\n"
-    "      --start-after KEY, --end-before KEY\n"
-    "                            only the keys of a bucket between these two, which are left out\n"
-    "      --no-sign-request     a bucket that all may list: no credentials are used\n"
-    "  -0                        end names with NUL, not newline\n"
-    "      --help\n";
-
 static bool manifest, uri;
 
 static const struct ctl_option rows[] = {CTL_ROW_RANK,          CTL_ROW_SIZE,
@@ -43,8 +23,7 @@ static const struct ctl_option rows[] = {CTL_ROW_RANK,          CTL_ROW_SIZE,
                                          CTL_ROW_NUL,           {"manifest", .flag = &manifest},
                                          {"uri", .flag = &uri}, CTL_ROW_END};
 
-/* ---- printing ----------------------------------------------------------------------------------
- */
+/* ---- printing ----------------------------------------------------------- */
 
 /* What stands before each name. */
 static const char *before = "";
@@ -137,4 +116,4 @@ static int run(char **operands) {
   return rc == 0 ? CTL_DONE : ctl_fail("listing '%s' is damaged", operands[0]);
 }
 
-const struct ctl_command ctl_cmd_ls = {usage, rows, CTL_ONE, "one listing or directory", run};
+const struct ctl_command ctl_cmd_ls = {ctl_help_ls, rows, CTL_ONE, "one listing or directory", run};

@@ -24,36 +24,14 @@
 #include "shard/shard.h"
 #include "source/s3/s3.h"
 
-static const char usage[] =
-    "Usage: shardctl manifest FILE|DIR|s3://BUCKET/PREFIX --size P -o PATTERN [OPTIONS]\n"
-    "\n"
-    "Writes the names of each rank's share of a listing, a directory or a bucket into a text of\n"
-    "its own, one a line.\n"
-    "\n"
-    "      --size P             number of ranks\n"
-    "  -o, --output PATTERN     path of the texts: %r is the rank, %e the epoch, %% a '%';\n"
-    "                           or s3://BUCKET/KEY with these\n"
-    "      --strategy STRATEGY  range (default) or stride\n"
-    "      --seed S, --epoch E  shuffle first; each (seed, epoch) gives other shares\n"
-    "      --weights W,W,...    a weight for each rank: shares in this proportion (range only)\n"
-    "      --prefix TEXT        what stands before each name, such as s3://bucket/train/\n"
-    "  -0                       end names with NUL, not newline\n"
-    "      --help\n"
-    "\n"
-    "Example: four ranks, the first reads twice as much, shuffled for epoch 3:\n"
-    "  shardctl manifest train.listing --size 4 --weights 2,1,1,1 --seed 7 --epoch 3 \\\n"
-    "    -o 'm/train_rank%r_epoch%e.txt'\n";
-
 /* What is to be written. */
-struct manifests {
+static struct {
   const struct shard_listing *listing;
   const char *pattern, *prefix, *weights;
-  const char *folder; /* NULL: the texts are written where the pattern says */
   uint32_t size;
   uint64_t key;     /* 0: not shuffled */
   uint64_t *bounds; /* size + 1 places; NULL: equal shares */
-};
-static struct manifests asked = {.prefix = ""};
+} asked = {.prefix = ""};
 
 static const struct ctl_option rows[] = {
     {"size", CTL_NUMBER(size) " from 1 to 1000000", .least = 1, .most = 1000000, .needed = true},
@@ -68,51 +46,44 @@ static const struct ctl_option rows[] = {
     CTL_ROW_END};
 
 /*
- * The pattern with rank and epoch filled in, or a path in o->folder; malloc'd. NULL: no memory, or
- * too long.
+ * The pattern with rank and epoch filled in, or a path in `folder` if that is not NULL; malloc'd.
+ * NULL: no memory, or too long.
  */
-static char *path_of(const struct manifests *o, uint32_t rank) {
+static char *path_of(uint32_t rank, const char *folder) {
   char path[PATH_MAX];
-  if (o->folder) {
+  if (folder) {
     char *made;
-    return asprintf(&made, "%s/%u", o->folder, rank) < 0 ? NULL : made;
+    return asprintf(&made, "%s/%u", folder, rank) < 0 ? NULL : made;
   }
-  bool fits = shard_pattern_expand(o->pattern, rank, ctl_given.epoch, path, sizeof(path)) >= 0;
+  bool fits = shard_pattern_expand(asked.pattern, rank, ctl_given.epoch, path, sizeof(path)) >= 0;
   return fits ? strdup(path) : NULL;
 }
-
-/* Whose names are to be printed. */
-struct naming {
-  const struct manifests *manifests;
-  uint32_t rank;
-};
 
 static uint64_t done; /* names, of all ranks */
 
 static int write_names(void *context, FILE *out) {
-  const struct naming *naming = context;
-  const struct manifests *o = naming->manifests;
-  uint32_t rank = naming->rank;
+  uint32_t rank = *(const uint32_t *)context;
   static char name[SHARD_NAME_MAX];
   struct shard_share share;
   uint64_t place, end, step;
-  shard_share_init(&share, ctl_given.strategy, rank, o->size, shard_listing_count(o->listing),
-                   o->key);
+  shard_share_init(&share, ctl_given.strategy, rank, asked.size, shard_listing_count(asked.listing),
+                   asked.key);
   shard_share_places(&share, &place, &end, &step);
-  if (o->bounds) {
-    place = o->bounds[rank];
-    end = o->bounds[rank + 1];
+  if (asked.bounds) {
+    place = asked.bounds[rank];
+    end = asked.bounds[rank + 1];
   }
   for (; place < end; place += step) {
     shard_progress_count(&done);
-    ssize_t n = shard_listing_name(o->listing, shard_share_at(&share, place), name, sizeof(name));
+    ssize_t n =
+        shard_listing_name(asked.listing, shard_share_at(&share, place), name, sizeof(name));
     if (n < 0) {
-      return ctl_fail("listing '%s' is damaged", o->listing->file);
+      return ctl_fail("listing '%s' is damaged", asked.listing->file);
     }
     if (!ctl_given.nul && memchr(name, '\n', (size_t)n)) {
       return ctl_fail("'%.*s\\n...' has a newline in it; use -0", (int)strcspn(name, "\n"), name);
     }
-    fputs(o->prefix, out);
+    fputs(asked.prefix, out);
     fwrite(name, 1, (size_t)n, out);
     putc(ctl_given.nul ? 0 : '\n', out);
   }
@@ -120,15 +91,13 @@ static int write_names(void *context, FILE *out) {
 }
 
 /* One rank's text: complete under its temporary name, and closed. */
-static int write_one(const struct manifests *o, uint32_t rank, char *path,
-                     struct shard_whole *whole) {
+static int write_one(uint32_t rank, char *path, struct shard_whole *whole) {
   struct ctl_output out;
-  struct naming n = {o, rank};
   int rc = ctl_output_open(path, NULL, SHARD_WHOLE_LAZY, &out);
   if (rc != CTL_DONE) {
     return rc;
   }
-  rc = ctl_output_print(&out, write_names, &n);
+  rc = ctl_output_print(&out, write_names, &rank);
   int failed = rc == CTL_DONE ? shard_whole_finish(&out.whole) : 0;
   if (failed) {
     rc = ctl_fail("cannot write '%s': %s", path, strerror(-failed));
@@ -141,21 +110,21 @@ static int write_one(const struct manifests *o, uint32_t rank, char *path,
 }
 
 /* All of them, under their own names once all are complete. */
-static int write_all(const struct manifests *o) {
-  struct shard_whole *wholes = calloc(o->size, sizeof(*wholes));
+static int write_all(const char *folder) {
+  struct shard_whole *wholes = calloc(asked.size, sizeof(*wholes));
   uint32_t made = 0;
   int rc = CTL_DONE;
-  shard_progress_begin("writing", shard_listing_count(o->listing));
+  shard_progress_begin("writing", shard_listing_count(asked.listing));
   if (!wholes) {
     return ctl_fail("out of memory");
   }
-  for (; rc == CTL_DONE && made < o->size; made++) {
-    char *path = path_of(o, made);
-    rc = path ? write_one(o, made, path, &wholes[made]) : ctl_fail("out of memory");
+  for (; rc == CTL_DONE && made < asked.size; made++) {
+    char *path = path_of(made, folder);
+    rc = path ? write_one(made, path, &wholes[made]) : ctl_fail("out of memory");
     free(path);
   }
   for (uint32_t r = 0; r < made; r++) {
-    char *path = path_of(o, r);
+    char *path = path_of(r, folder);
     wholes[r].path = path;
     if (path && rc != CTL_DONE) {
       shard_whole_abort(&wholes[r]);
@@ -171,22 +140,20 @@ static int write_all(const struct manifests *o) {
 }
 
 /* Write them in a temporary folder, and put them into the bucket. */
-static int put_all(const struct manifests *o) {
+static int put_all(void) {
   struct ctl_scratch scratch = {0};
-  struct ctl_buckets_file *files = calloc(o->size, sizeof(*files));
+  struct ctl_buckets_file *files = calloc(asked.size, sizeof(*files));
   if (!files) {
     return ctl_fail("out of memory");
   }
   int rc = ctl_scratch_make(&scratch);
-  struct manifests here = *o;
-  here.folder = scratch.path;
-  rc = rc == CTL_DONE ? write_all(&here) : rc;
-  for (uint32_t r = 0; rc == CTL_DONE && r < o->size; r++) {
-    files[r] = (struct ctl_buckets_file){path_of(o, r), path_of(&here, r)};
+  rc = rc == CTL_DONE ? write_all(scratch.path) : rc;
+  for (uint32_t r = 0; rc == CTL_DONE && r < asked.size; r++) {
+    files[r] = (struct ctl_buckets_file){path_of(r, NULL), path_of(r, scratch.path)};
     rc = files[r].url && files[r].file ? CTL_DONE : ctl_fail("out of memory");
   }
-  rc = rc == CTL_DONE ? ctl_buckets_put(files, o->size, false) : rc;
-  for (uint32_t r = 0; r < o->size; r++) {
+  rc = rc == CTL_DONE ? ctl_buckets_put(files, asked.size, false) : rc;
+  for (uint32_t r = 0; r < asked.size; r++) {
     free((char *)files[r].url);
     free((char *)files[r].file);
   }
@@ -219,20 +186,20 @@ static uint64_t *weigh(const char *text, uint32_t size, uint64_t n) {
 }
 
 /* Whether the pattern gives each rank a path of its own. CTL_DONE, or CTL_USAGE after a message. */
-static int check_pattern(const struct manifests *o) {
-  char *first = path_of(o, 0), *last = path_of(o, o->size - 1);
+static int check_pattern(void) {
+  char *first = path_of(0, NULL), *last = path_of(asked.size - 1, NULL);
   int rc = CTL_DONE;
   if (!first || !last) {
-    rc = ctl_usage("-o '%s': only %%r, %%e and %%%% have a meaning", o->pattern);
-  } else if (o->size > 1 && strcmp(first, last) == 0) {
-    rc = ctl_usage("-o '%s' needs %%r, for each rank has a text of its own", o->pattern);
-  } else if (shard_s3_url_is(o->pattern)) {
-    size_t bucket = strlen("s3://") + strcspn(o->pattern + strlen("s3://"), "/");
+    rc = ctl_usage("-o '%s': only %%r, %%e and %%%% have a meaning", asked.pattern);
+  } else if (asked.size > 1 && strcmp(first, last) == 0) {
+    rc = ctl_usage("-o '%s' needs %%r, for each rank has a text of its own", asked.pattern);
+  } else if (shard_s3_url_is(asked.pattern)) {
+    size_t bucket = strlen("s3://") + strcspn(asked.pattern + strlen("s3://"), "/");
     rc = ctl_buckets_object(first);
     rc = rc == CTL_DONE ? ctl_buckets_object(last) : rc;
-    if (rc == CTL_DONE && memchr(o->pattern, '%', bucket)) {
+    if (rc == CTL_DONE && memchr(asked.pattern, '%', bucket)) {
       rc = ctl_usage("-o '%s': all manifests go to one bucket; %%r and %%e belong into the key",
-                     o->pattern);
+                     asked.pattern);
     }
   }
   free(first);
@@ -241,13 +208,14 @@ static int check_pattern(const struct manifests *o) {
 }
 
 /* Write the texts of an open listing. */
-static int write_manifests(struct manifests *o) {
-  if (o->weights && !(o->bounds = weigh(o->weights, o->size, shard_listing_count(o->listing)))) {
-    return ctl_usage("--weights takes %u numbers separated by ',', not all 0, not '%s'", o->size,
-                     o->weights);
+static int write_manifests(void) {
+  if (asked.weights &&
+      !(asked.bounds = weigh(asked.weights, asked.size, shard_listing_count(asked.listing)))) {
+    return ctl_usage("--weights takes %u numbers separated by ',', not all 0, not '%s'", asked.size,
+                     asked.weights);
   }
-  int rc = shard_s3_url_is(o->pattern) ? put_all(o) : write_all(o);
-  free(o->bounds);
+  int rc = shard_s3_url_is(asked.pattern) ? put_all() : write_all(NULL);
+  free(asked.bounds);
   return rc;
 }
 
@@ -259,7 +227,7 @@ static int run(char **operands) {
   asked.pattern = ctl_given.output;
   asked.size = (uint32_t)ctl_given.size;
   asked.key = ctl_arguments_key();
-  int rc = check_pattern(&asked);
+  int rc = check_pattern();
   if (rc != CTL_DONE) {
     return rc;
   }
@@ -268,10 +236,10 @@ static int run(char **operands) {
     return rc;
   }
   asked.listing = l;
-  rc = write_manifests(&asked);
+  rc = write_manifests();
   shard_listing_close(l);
   return rc;
 }
 
 const struct ctl_command ctl_cmd_manifest = {
-    usage, rows, CTL_ONE, "one listing or directory, --size P and -o PATTERN", run};
+    ctl_help_manifest, rows, CTL_ONE, "one listing or directory, --size P and -o PATTERN", run};

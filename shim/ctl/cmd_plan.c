@@ -19,19 +19,12 @@
  *   mlcommons-f f6796ed     1080          1568   1258        B    a rank all 160, all own 320: 18 %
  *   the same, skip_listing                1235               B    all own 410
  *
- * Earlier, at 2 ranks with 2 workers: main 2.95 KB, 2.0.0 1.84 and 2.18 KB (the first is 22 % below
- * the model). The 635 and 390 are dict entries, tuples, numbers, paths, and the text that DLIO
- * makes of the whole map for each sample.
- *
- * mlcommons, MLCommons' fork until June 2026: each process has the list, a list of absolute paths,
- * and the pickle of both: four copies of a path. A report (mlcommons/storage#449) puts it at about
- * 430 GB for 7,646,857 files on nodes of 12 ranks x 16 workers, which died of it at 256 GiB: 275.6
- * B a process, what the two lists of strings alone weigh. mlcommons-f, the fork since then: rank 0
- * lists and tells all, each rank keeps its own; what is left of the telling differs from run to
- * run (from 1,000,000 to 2,000,000 files: 1335 B at 2, 2). mlcommons-skip, with skip_listing: each
- * rank makes its own names (from 200,000 to 1,000,000 files, at 2, 2; 8,345,048 took 10.3 GB).
- * libshard needs no listing for these, only what ranks exchange of positions, 4 bytes for each own
- * file, once a rank.
+ * The 635 and 390 are dict entries, tuples, numbers, paths, and the text that DLIO makes of the
+ * whole map for each sample. Of mlcommons-f, what is left of rank 0's telling all differs from run
+ * to run (from 1,000,000 to 2,000,000 files: 1335 B at 2, 2); of mlcommons-skip 8,345,048 files
+ * took 10.3 GB at 2, 2. A report of mlcommons (mlcommons/storage#449) puts it at about 430 GB for
+ * 7,646,857 files on nodes of 12 ranks x 16 workers: 275.6 B a process, what the two lists of
+ * strings alone weigh.
  *
  * A longer path counts once per copy.
  */
@@ -65,47 +58,6 @@ static const struct version {
     {"v1.0", "MLPerf Storage v1.0", {490, 0, 2, 0}, {490, 0, 2, 0}, false},
     {"2.0.0", "PyPI's 2.0.0", {200, 390, 1, 1}, {200, 390, 1, 1}, false},
 };
-
-static const char usage[] =
-    "Usage: shardctl plan --files N --ranks R|--ranks-per-node K [--nodes M] [OPTIONS]\n"
-    "\n"
-    "Tells what the list of files will take of a node's memory: in the unmodified benchmark, "
-    "where\n"
-    "every rank and every worker keeps it, and under libshard, where a node has one listing.\n"
-    "Interpreters, batches and the page cache come on top, with and without libshard.\n"
-    "\n"
-    "      --files N        files in the dataset: 8345048, 8,345,048 or 8.3M (of 1,000,000)\n"
-    "      --ranks R        ranks of the whole job (accelerators)\n"
-    "      --ranks-per-node K  or those of each node\n"
-    "      --nodes M        nodes they are spread over (default 1); the fullest one is planned\n"
-    "      --workers W      workers of each rank, DLIO's reader.read_threads (default 0)\n"
-    "      --memory SIZE    a node's memory: tell whether it fits, and the most files that do\n"
-    "      --name-length L  bytes of a file's name (default 27, img_0000001_of_1000000.jpeg)\n"
-    "      --dlio FAMILY    which benchmark:\n"
-    "                         mlcommons    MLCommons' fork until June 2026 (default)\n"
-    "                         mlcommons-f  the same, since its listing was changed in June 2026\n"
-    "                         mlcommons-skip  the same, with dataset.skip_listing (mlpstorage 3)\n"
-    "                         main         argonne-lcf's main, MLPerf Storage v2.0\n"
-    "                         v1.0         MLPerf Storage v1.0\n"
-    "                         2.0.0        PyPI's release\n"
-    "      --json           print one JSON object\n"
-    "      --help\n"
-    "\n" CTL_SIZE_HELP "\n"
-    "Where the figures come from: the growth of the PSS of all processes was measured, with 1 to\n"
-    "4 ranks and 1 to 6 workers (PyTorch loader, paths of some 65 bytes, one sample a file). A\n"
-    "process keeps, per file of the dataset,\n"
-    "  mlcommons       430 bytes in a rank, 400 in a worker    holds to 2 % there\n"
-    "  mlcommons-f     320 / ranks, and 160 more in a rank     18 %: it varies from run to run\n"
-    "  mlcommons-skip  410 / ranks                             one point\n"
-    "  main            190 + 635 / ranks                       4 %\n"
-    "  v1.0            490                                     1 %\n"
-    "  2.0.0           200 + 390 / ranks                       15 %\n"
-    "A report of nodes of 256 GiB that died of 7,646,857 files in mlcommons, with 12 ranks of 16\n"
-    "workers each, put it at about 430 GB (mlcommons/storage issue 449).\n"
-    "The listing's size is that of the numbered names that DLIO makes; names that have nothing in\n"
-    "common take up to their length and 4 bytes. Shuffled lists take 4 bytes a file more, once a\n"
-    "node. With skip_listing there is no listing: a rank keeps the 4 bytes for each file of its "
-    "own.\n";
 
 static struct plan {
   uint64_t files, ranks, nodes, workers, memory, name_length; /* memory 0: not given */
@@ -263,5 +215,5 @@ static int run(char **operands) {
   return (ctl_given.json ? print_json : print_text)(&plan, &bare, &shim);
 }
 
-const struct ctl_command ctl_cmd_plan = {usage, rows, CTL_NONE,
+const struct ctl_command ctl_cmd_plan = {ctl_help_plan, rows, CTL_NONE,
                                          "--files N, and no arguments but options", run};

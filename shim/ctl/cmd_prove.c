@@ -18,28 +18,6 @@
 #include "ctl/libshard_path.h"
 #include "ctl/python.h"
 
-static const char usage[] =
-    "Usage: shardctl prove [--python PY] [--dlio TREE] [--again] [--keep] [--json]\n"
-    "\n"
-    "Proves that a version of DLIO that libshard does not know is like one that it knows, on this\n"
-    "machine: its functions against the adapter's on thousands of small lists, then real runs\n"
-    "under mpirun, unmodified and under libshard, on data that this DLIO generates in a temporary\n"
-    "folder. If all agree, the version is written to SHARD_KNOWN, or to\n"
-    "$XDG_CONFIG_HOME/libshard/known.json (~/.config), which libshard trusts from then on. If\n"
-    "anything differs, it says which function and which input, and changes nothing.\n"
-    "\n"
-    "      --python PY   the benchmark's interpreter; default: $PYTHON, or python3\n"
-    "      --dlio TREE   the folder that dlio_benchmark lies in, if it is not installed\n"
-    "      --again       prove a version that is known or was proven before, too\n"
-    "      --keep        keep the temporary folder (below $SHARD_TMPDIR, $TMPDIR or /tmp)\n"
-    "      --json        print one JSON object\n"
-    "      --help\n"
-    "\n"
-    "Takes five minutes at most on two cores that do nothing else, and gives up after fifteen.\n"
-    "Progress goes to stderr if that is a terminal. Exit status: 0 it is known or proven, 1 it is "
-    "not, or could not be\n"
-    "tried, 2 wrong usage.\n";
-
 static const char *python, *dlio;
 static bool again, keep;
 
@@ -122,4 +100,4 @@ static int run(char **operands) {
                   interpreter, strerror(errno));
 }
 
-const struct ctl_command ctl_cmd_prove = {usage, rows, CTL_NONE, "no arguments", run};
+const struct ctl_command ctl_cmd_prove = {ctl_help_prove, rows, CTL_NONE, "no arguments", run};

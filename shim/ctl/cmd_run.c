@@ -26,21 +26,6 @@
 #include "ctl/ctl.h"
 #include "ctl/libshard_path.h"
 
-static const char usage[] =
-    "Usage: shardctl run [OPTIONS] [--] CMD [ARGS...]\n"
-    "\n"
-    "Runs CMD with LD_PRELOAD=libshard.so, unless it is a program that libshard cannot serve:\n"
-    "statically linked, set-uid, written in Go, for another machine or another libc.\n"
-    "\n"
-    "      --dataset DIR         set SHARD_DATASET; DIR or s3://BUCKET/PREFIX; may be repeated\n"
-    "      --rank R --size P     set SHARD_RANK and SHARD_SIZE\n"
-    "      --strategy STRATEGY   set SHARD_STRATEGY: range, stride or hash\n"
-    "      --seed N              set SHARD_SEED\n"
-    "      --epoch N|auto        set SHARD_EPOCH\n"
-    "      --help\n"
-    "\n"
-    "Exit status: CMD's; 1 if it is refused, 126 if it cannot be executed, 127 if there is none.\n";
-
 #define LIBRARY "libshard.so"
 #define NAMES "give it the names that 'shardctl ls' prints"
 
@@ -175,8 +160,7 @@ static const char *secure(int fd, const struct stat *st) {
   return NULL;
 }
 
-/* ---- commands -----------------------------------------------------------------------------------
- */
+/* ---- commands ----------------------------------------------------------- */
 
 /* The file that execvp would execute, in file[PATH_MAX]: 0 or an errno. */
 static int resolve(const char *cmd, char *file) {
@@ -366,8 +350,7 @@ static int inspect(const char *first, char **argv, const elf_header *library) {
   }
 }
 
-/* ---- the library --------------------------------------------------------------------------------
- */
+/* ---- the library -------------------------------------------------------- */
 
 /* The absolute path of libshard.so in path[PATH_MAX], and its header. */
 static int find_library(char *path, elf_header *header) {
@@ -381,11 +364,6 @@ static int find_library(char *path, elf_header *header) {
   close(fd);
   if (!good) {
     return ctl_fail("'%s' cannot be read, or is no library; install it anew", path);
-  }
-  if (path[strcspn(path, ": \t\n")]) {
-    return ctl_fail("'%s' has a blank or a colon in its path, which LD_PRELOAD cannot hold; "
-                    "install it elsewhere",
-                    path);
   }
   return CTL_DONE;
 }
@@ -406,8 +384,7 @@ static int preload(const char *path) {
   return CTL_DONE;
 }
 
-/* ---- options ------------------------------------------------------------------------------------
- */
+/* ---- options ------------------------------------------------------------ */
 
 /* What SHARD_DATASET takes for a dataset, malloc'd: a directory by its absolute path, for the
  * command may go elsewhere, or a bucket as it is. CTL_DONE, or as ctl_fail(). */
@@ -513,4 +490,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_run = {usage, rows, CTL_LINE, "a command", run};
+const struct ctl_command ctl_cmd_run = {ctl_help_run, rows, CTL_LINE, "a command", run};

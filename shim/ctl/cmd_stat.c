@@ -12,12 +12,6 @@
 #include "listing/listing.h"
 #include "listing/options.h"
 
-static const char usage[] = "Usage: shardctl stat FILE|DIR|s3://BUCKET/PREFIX [--json]\n"
-                            "\n"
-                            "Prints the facts of a listing after checking every checksum and\n"
-                            "the order of the names; or those of a listing that is made of a\n"
-                            "directory, a bucket or a manifest (.txt), and not kept.\n";
-
 static const struct ctl_option rows[] = {CTL_ROW_JSON, CTL_ROW_END};
 
 static int print_json(const struct shard_listing_info *i) {
@@ -85,5 +79,5 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_stat = {usage, rows, CTL_ONE, "one listing, directory or bucket",
-                                         run};
+const struct ctl_command ctl_cmd_stat = {ctl_help_stat, rows, CTL_ONE,
+                                         "one listing, directory or bucket", run};

@@ -26,18 +26,6 @@
 #include "libshard.h"
 #include "stats/log.h"
 
-static const char usage[] =
-    "Usage: shardctl stats LOG [-o FILE]\n"
-    "\n"
-    "Makes the statistics of a rank from its log, as SHARD_STATS=FILE does at the end of the "
-    "rank's\n"
-    "main process, which keeps FILE.log until then: needed only for a rank that was killed. The\n"
-    "statistics of FILE.log go into FILE, and FILE.log is removed then. Another user's log needs "
-    "-o.\n"
-    "\n"
-    "  -o, --output FILE     write there, and keep LOG; - is standard output\n"
-    "      --help\n";
-
 static const struct ctl_option rows[] = {{"output", 'o', .text = &ctl_given.output}, CTL_ROW_END};
 
 #define BUCKET (1U << 22) /* notes that are sorted at once: 64 MB */
@@ -85,8 +73,7 @@ struct stats {
   struct dataset datasets[SHARD_LOG_DATASETS];
 };
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------ */
 
 static const struct shard_log_dataset *slot(const struct stats *s, uint32_t i) {
   return (const struct shard_log_dataset *)((const char *)s->head + SHARD_LOG_HEAD +
@@ -324,8 +311,7 @@ static bool count_notes(struct stats *s) {
   return good;
 }
 
-/* ---- what a dataset's listing says --------------------------------------------------------------
- */
+/* ---- what a dataset's listing says -------------------------------------- */
 
 /* Paths, from the root of dataset d, of others that lie in it. */
 static size_t find_inside(const struct stats *s, const struct dataset *d, const char **inside) {
@@ -433,8 +419,7 @@ static bool judge_dataset(struct stats *s, struct dataset *d) {
   return true;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------ */
 
 static struct json_object *make_epoch(const struct dataset *d, size_t k, bool shared, bool summed) {
   const struct epoch *e = &d->epochs[k];
@@ -630,4 +615,4 @@ static int run(char **operands) {
   return rc;
 }
 
-const struct ctl_command ctl_cmd_stats = {usage, rows, CTL_ONE, "one log", run};
+const struct ctl_command ctl_cmd_stats = {ctl_help_stats, rows, CTL_ONE, "one log", run};

@@ -18,29 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cache/safe.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
 #include "ctl/ctl.h"
 #include "host/builder.h"
 #include "listing/options.h"
-
-static const char usage[] =
-    "Usage: shardctl stream s3://BUCKET/PREFIX -o BASE [OPTIONS]\n"
-    "\n"
-    "List the keys that begin with PREFIX into listings BASE.0.listing, BASE.1.listing, ... that\n"
-    "appear while it goes on; BASE.end has their number once all are there. Returns when there is\n"
-    "the first, and goes on in the background: BASE.err is locked (flock) meanwhile, and tells\n"
-    "why it failed if there is no BASE.end in the end. libshard.so does this for a mounted bucket\n"
-    "under SHARD_STRATEGY=hash.\n"
-    "\n"
-    "  -o BASE              path and beginning of the names of the files\n"
-    "      --options TEXT   what libshard.so asks for: include=PATTERN:...\n"
-    "      --no-sign-request\n"
-    "                       send no credentials: for public buckets\n"
-    "      --help\n"
-    "\n"
-    "Exit status: 0 begun, or done; 1 failed; 2 wrong usage.\n";
 
 static const struct ctl_option rows[] = {{NULL, 'o', .text = &ctl_given.output, .needed = true},
                                          CTL_ROW_WORDS,
@@ -50,7 +34,6 @@ static const struct ctl_option rows[] = {{NULL, 'o', .text = &ctl_given.output, 
 struct stream {
   const char *url, *base;
   struct shard_options options;
-  bool anonymous;
   int inherited; /* the caller's lock, or -1 */
   int errors;    /* BASE.err */
   int told;      /* a pipe: a byte says that the command may return */
@@ -66,9 +49,7 @@ static int go_on(void *context) {
     return -errno;
   }
   close(s->told);
-  if (s->inherited >= 0) {
-    close(s->inherited);
-  }
+  shard_file_close(s->inherited);
   return chdir("/") == 0 ? 0 : -errno;
 }
 
@@ -92,7 +73,7 @@ static int list(struct stream *s) {
   } else if (locked != 0 || ftruncate(s->errors, 0) != 0) {
     ctl_fail("cannot write '%s': %s", path, strerror(errno));
   } else {
-    rc = ctl_buckets_stream(s->url, s->anonymous, &s->options, s->base, go_on, s);
+    rc = ctl_buckets_stream(s->url, &s->options, s->base, go_on, s);
   }
   free(path);
   return rc;
@@ -138,7 +119,7 @@ static int start(struct stream *s) {
 }
 
 static int run(char **operands) {
-  struct stream s = {.errors = -1, .url = operands[0], .anonymous = ctl_given.anonymous};
+  struct stream s = {.errors = -1, .url = operands[0]};
   char err[700], base[PATH_MAX];
   s.inherited = fcntl(SHARD_BUILDER_LOCK, F_GETFD) >= 0 ? SHARD_BUILDER_LOCK : -1;
   s.base = base;
@@ -150,5 +131,5 @@ static int run(char **operands) {
   return rc == CTL_DONE ? start(&s) : rc;
 }
 
-const struct ctl_command ctl_cmd_stream = {usage, rows, CTL_ONE,
+const struct ctl_command ctl_cmd_stream = {ctl_help_stream, rows, CTL_ONE,
                                            "one s3://bucket/prefix and -o BASE", run};

@@ -13,25 +13,6 @@
 #include "libshard.h"
 #include "listing/listing.h"
 
-static const char usage[] =
-    "Usage: shardctl verify STATS... [OPTIONS]\n"
-    "\n"
-    "STATS are the files that all ranks of a job wrote by SHARD_STATS. Proves that they used one\n"
-    "listing and, under the shard view, that in each epoch their shares partition it; tells what "
-    "was\n"
-    "opened of it.\n"
-    "\n"
-    "      --listing FILE   the listing that was used, or one of the same names: every share is\n"
-    "                       computed anew from it. Needed for SHARD_STRATEGY=hash, and where\n"
-    "                       ranks have lists of their own (SHARD_LISTING with %r): do they have\n"
-    "                       all of it together, each name once?\n"
-    "      --html FILE      write a page for people, too: the verdicts, what was opened by rank "
-    "and\n"
-    "                       epoch, over time, times to list and to open, memory\n"
-    "      --json           print one JSON object: proven, unproven, faults, facts\n"
-    "      --help\n"
-    "Exit status: 0 proven, 1 not, 2 wrong usage.\n";
-
 static const char *listing_file, *html_file;
 
 static const struct ctl_option rows[] = {
@@ -99,5 +80,5 @@ static int run(char **operands) {
   return rc == CTL_DONE ? written : rc;
 }
 
-const struct ctl_command ctl_cmd_verify = {usage, rows, CTL_SOME, "the statistics of all ranks",
-                                           run};
+const struct ctl_command ctl_cmd_verify = {ctl_help_verify, rows, CTL_SOME,
+                                           "the statistics of all ranks", run};

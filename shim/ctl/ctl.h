@@ -9,23 +9,25 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "build/progress.h"
 
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
-/* How many operands a command takes. ANY: it looks at that itself; LINE: options end at the first.
- */
+/* How many operands a command takes. ANY: it looks itself; LINE: options end at the first. */
 enum ctl_operands { CTL_NONE, CTL_ONE, CTL_SOME, CTL_LINE, CTL_ANY };
 
 /* A command; its options are parsed before it is run (ctl/arguments.h). */
 struct ctl_command {
-  const char *usage;
+  const char *help; /* the command's sections of man/shardctl.1 (scripts/help.awk) */
   const struct ctl_option *options; /* the last one has neither name nor letter */
   enum ctl_operands operands;
   const char *takes;           /* said if there are others, or an option is missing */
   int (*run)(char **operands); /* an exit status; NULL follows the operands */
 };
-#define COMMAND(name, checks, operands, summary) extern const struct ctl_command ctl_cmd_##name;
+#define COMMAND(name, checks, operands, summary)                                                   \
+  extern const struct ctl_command ctl_cmd_##name;                                                  \
+  extern const char ctl_help_##name[];
 #include "ctl/commands.def"
 #undef COMMAND
 
@@ -40,17 +42,11 @@ extern const struct ctl_entry ctl_entries[];
 /* Print how bash, zsh or fish complete them. An exit status; CTL_USAGE after a message. */
 int ctl_completion_print(const char *shell);
 
-/*
- * A message: its mark, the text and a newline to stderr, control characters as \xHH, so that it
- * stays one line. Returns rc.
- */
-__attribute__((format(printf, 3, 4))) int ctl_say(int rc, const char *mark, const char *format,
-                                                  ...);
-
+/* Messages: lines on stderr. */
 #define CTL_MARK "shardctl: "
-#define ctl_fail(...) ctl_say(CTL_FAILED, CTL_MARK, __VA_ARGS__)
-#define ctl_usage(...) ctl_say(CTL_USAGE, CTL_MARK, __VA_ARGS__)
+#define ctl_fail(...) shard_progress_say(CTL_FAILED, CTL_MARK, __VA_ARGS__)
+#define ctl_usage(...) shard_progress_say(CTL_USAGE, CTL_MARK, __VA_ARGS__)
 
 /* Neither an error nor a warning; and a warning, which libshard.so passes on (host/builder.h). */
-#define ctl_note(...) ((void)ctl_say(CTL_DONE, CTL_MARK, __VA_ARGS__))
-#define ctl_warn(...) ((void)ctl_say(CTL_DONE, SHARD_ERROR_WARNING, __VA_ARGS__))
+#define ctl_note(...) ((void)shard_progress_say(CTL_DONE, CTL_MARK, __VA_ARGS__))
+#define ctl_warn(...) ((void)shard_progress_say(CTL_DONE, SHARD_ERROR_WARNING, __VA_ARGS__))

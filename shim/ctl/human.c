@@ -47,8 +47,7 @@ struct ctl_human ctl_human_count(uint64_t count) {
   return out;
 }
 
-/* Add digits to *n, and step over them. Returns how many there are; 0 if they are more than `most`.
- */
+/* Add digits to *n, and step over them. Returns how many they are; 0: none, or more than `most`. */
 static size_t take_digits(const char **text, size_t most, uint64_t *n) {
   size_t count = strspn(*text, "0123456789");
   for (size_t i = 0; count <= most && i < count; i++) {

@@ -38,6 +38,12 @@ bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX], char *err,
     snprintf(file, sizeof(file), "%.*s%slibshard.so", (int)(slash - self) + 1, self, places[i]);
     if (realpath(file, path)) {
       bool good = is_trusted(path, err, size);
+      if (good && path[strcspn(path, ": \t\n")]) {
+        good = shard_error_set(err, size, 0,
+                               "'%.500s' has a blank or a colon in its path, which LD_PRELOAD "
+                               "cannot hold; install it elsewhere",
+                               path);
+      }
       path[0] = good ? path[0] : 0;
       return good;
     }

@@ -74,8 +74,7 @@ static bool host_is_dead(void) {
   return parent != host && parent != 0;
 }
 
-/* Where the host has died before its builder, children that it has forked may have the lock open.
- */
+/* If the host has died before its builder, children that it has forked may have the lock open. */
 static void unlock_after_host(void) {
   if (host_is_dead()) {
     flock(SHARD_BUILDER_LOCK, LOCK_UN);

@@ -11,7 +11,6 @@
 #include "config/pattern.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
-#include "ctl/building.h"
 #include "ctl/ctl.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
@@ -20,30 +19,33 @@
 #include "source/s3/s3.h"
 #include "source/text.h"
 
+int ctl_opening_checked(const char *file, struct shard_listing **out) {
+  int rc = shard_listing_open(file, out);
+  if (rc == 0 && (rc = shard_listing_verify(*out)) != 0) {
+    shard_listing_close(*out);
+  }
+  return rc;
+}
+
 enum source { IS_LISTING, IS_DIRECTORY, IS_MANIFEST, IS_BUCKET };
 
 /* List a source into `file`. CTL_DONE, or another status after a message. */
 static int build(enum source kind, const char *source, const char *file) {
-  struct shard_build_means means;
   struct shard_build_result result;
   struct shard_options o;
   char err[700];
   int rc;
-  ctl_building_means(&means);
   shard_options_parse(&o, "", err, sizeof(err));
   if (kind == IS_BUCKET) {
-    struct ctl_buckets s3 = {.start_after = ctl_given.start_after,
-                             .end_before = ctl_given.end_before,
-                             .anonymous = ctl_given.anonymous};
-    return ctl_buckets_build(source, &s3, &o, &means, file, &result);
+    return ctl_buckets_build(source, &(struct ctl_buckets){0}, &o, file, &result);
   }
   if (kind == IS_MANIFEST) {
     struct shard_text_options how = {.separator = '\n',
                                      .unpacked_max = shard_config()->manifest_max};
     o.order = SHARD_ORDER_KEEP;
-    rc = shard_text_build(source, &how, &o, &means, file, &result, err, sizeof(err));
+    rc = shard_text_build(source, &how, &o, file, &result, err, sizeof(err));
   } else {
-    rc = shard_directory_build(source, &o, &means, file, &result, err, sizeof(err));
+    rc = shard_directory_build(source, &o, file, &result, err, sizeof(err));
   }
   return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
 }

@@ -13,3 +13,9 @@ struct shard_listing;
  * to be closed; or another status after a message.
  */
 int ctl_opening(const char *what, bool manifest, struct shard_listing **out);
+
+/*
+ * Open a listing and check every block of it. 0 and *out, to be closed; or a negative errno as of
+ * shard_listing_open() and shard_listing_verify().
+ */
+int ctl_opening_checked(const char *file, struct shard_listing **out);

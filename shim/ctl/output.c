@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "ctl/ctl.h"
 
 static int cannot_write(const struct ctl_output *o, const char *why) {
@@ -33,9 +33,7 @@ int ctl_output_print(struct ctl_output *o, int (*print)(void *context, FILE *out
   FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
   if (!out) {
     int error = errno;
-    if (copy >= 0) {
-      close(copy);
-    }
+    shard_file_close(copy);
     return cannot_write(o, strerror(error));
   }
   int rc = print(context, out);

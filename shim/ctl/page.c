@@ -105,9 +105,7 @@ static const char style[] =
     "footer{margin-top:2rem;border-top:1px solid var(--line);padding-top:.5rem;font-size:.85rem;color:var(--dim)}\n";
 /* clang-format on */
 
-/* ---- texts and numbers
- * --------------------------------------------------------------------------
- */
+/* ---- texts and numbers -------------------------------------------------- */
 
 /* Bytes of a character that turns the direction of the text around it; 0: it is
  * none. */
@@ -185,8 +183,7 @@ static int by_value(const void *pa, const void *pb) {
   return (a > b) - (a < b);
 }
 
-/* ---- what was read ------------------------------------------------------------------------------
- */
+/* ---- what was read ------------------------------------------------------ */
 
 static struct json_object *get(struct json_object *o, const char *key) {
   struct json_object *value = NULL;
@@ -260,8 +257,7 @@ static struct name name_group(size_t g) {
   return out;
 }
 
-/* ---- verdicts, and what was run -----------------------------------------------------------------
- */
+/* ---- verdicts, and what was run ----------------------------------------- */
 
 /* The texts of a list; of facts those that say "not proven", or the others. Many are folded. */
 static void put_texts(struct json_object *list, const char *class, const char *mark, int unproven) {
@@ -362,8 +358,7 @@ static void put_tiles(double from, double span) {
   PUT("</dl>\n");
 }
 
-/* ---- files by rank and epoch --------------------------------------------------------------------
- */
+/* ---- files by rank and epoch -------------------------------------------- */
 
 struct cell {
   double files, opens, least, most;
@@ -490,8 +485,7 @@ static void put_map(size_t k) {
   free(m.cells);
 }
 
-/* ---- pictures -----------------------------------------------------------------------------------
- */
+/* ---- pictures ----------------------------------------------------------- */
 
 /* Of a group: its median and its largest; negative: not known. */
 struct bar {
@@ -624,8 +618,7 @@ static void put_over_time(double from, double span) {
   PUT("</figure>\n");
 }
 
-/* ---- tables -------------------------------------------------------------------------------------
- */
+/* ---- tables ------------------------------------------------------------- */
 
 /* Of each measure the least, the median and the most, and whose they are. */
 static void put_summary(struct found *found) {
@@ -663,8 +656,7 @@ static void put_ranks(void) {
   PUT("</tbody></table></div>\n");
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------
- */
+/* ---- all of it ---------------------------------------------------------- */
 
 /* What is told of ranks: there is one. */
 static void put_run(struct found *found) {

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* page.h - what a run did and what is proven of it, as one page of HTML (shardctl verify --html).
- */
-#ifndef SHARD_CTL_PAGE_H
-#define SHARD_CTL_PAGE_H
+/* page.h - what a run did and what is proven of it, as a page of HTML (shardctl verify --html). */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct json_object;
 
-/* Whether there is nothing of this name, or an older page: it may be that of a rank's statistics.
- */
+/* Whether there is nothing of this name, or an older page; and no rank's statistics, say. */
 bool ctl_page_may_replace(const char *file);
 
 /*
@@ -19,5 +16,3 @@ bool ctl_page_may_replace(const char *file);
  */
 int ctl_page_write(const char *file, size_t ranks, struct json_object *faults,
                    struct json_object *facts, size_t unproven);
-
-#endif

@@ -82,8 +82,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct json_object *list, 
 
 static size_t count_faults(void) { return json_object_array_length(job.faults); }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------ */
 
 static const char *fault; /* the first key of the file that is missing or not valid; NULL: none */
 
@@ -254,8 +253,7 @@ static bool read_rank(const char *file, struct rank *out) {
   return !fault;
 }
 
-/* ---- the ranks ----------------------------------------------------------------------------------
- */
+/* ---- the ranks ---------------------------------------------------------- */
 
 static int by_rank(const void *pa, const void *pb) {
   const struct rank *a = pa, *b = pb;
@@ -367,8 +365,7 @@ static bool check_dataset(size_t k) {
   return count_faults() == before;
 }
 
-/* ---- the shares ---------------------------------------------------------------------------------
- */
+/* ---- the shares --------------------------------------------------------- */
 
 /* The least epoch, from `number` on, that the dataset has; NULL: there is none. */
 static const struct epoch *find_from(const struct dataset *d, uint64_t number) {
@@ -497,8 +494,7 @@ static void check_partition(size_t k, uint64_t number, const struct ctl_nameset 
   }
 }
 
-/* Check an epoch for which ranks, or epochs, had lists of their own. whole: of --listing, or NULL.
- */
+/* Check an epoch for which ranks, or epochs, had own lists. whole: of --listing, or NULL. */
 static void check_lists(size_t k, uint64_t number, const struct ctl_nameset *whole) {
   const struct rank *r0 = &job.ranks[0];
   const struct dataset *d = &r0->datasets[k];
@@ -622,8 +618,7 @@ static void check_epochs(size_t k) {
   }
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------
- */
+/* ---- all of it ---------------------------------------------------------- */
 
 /* listing: --listing, or NULL. */
 static void check(struct shard_listing *listing) {

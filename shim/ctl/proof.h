@@ -3,8 +3,7 @@
  * proof.h - what the statistics of all ranks (SHARD_STATS) prove, and what is wrong with them. What
  * is read of them stays until the program ends.
  */
-#ifndef SHARD_CTL_PROOF_H
-#define SHARD_CTL_PROOF_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ size_t ctl_proof_make(char *const *files, struct shard_listing *listing, const c
 /* What the i-th of them wrote, in the order of their numbers; the keys that are needed for a proof
  * are there. */
 struct json_object *ctl_proof_rank(size_t i);
-
-#endif

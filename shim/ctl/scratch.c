@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "config/config.h"
 #include "ctl/ctl.h"
 
@@ -36,9 +37,8 @@ static void empty(int folder) {
   }
   if (dir) {
     closedir(dir);
-  } else if (copy >= 0) {
-    close(copy);
-  }
+  } else
+    shard_file_close(copy);
 }
 
 static void remove_dead(const char *parent) {
@@ -57,9 +57,7 @@ static void remove_dead(const char *parent) {
       empty(folder);
       unlinkat(dirfd(dir), d->d_name, AT_REMOVEDIR);
     }
-    if (folder >= 0) {
-      close(folder);
-    }
+    shard_file_close(folder);
   }
   if (dir) {
     closedir(dir);
@@ -96,9 +94,7 @@ int ctl_scratch_make(struct ctl_scratch *scratch) {
     if (lock_folder(scratch)) {
       return CTL_DONE;
     }
-    if (scratch->lock >= 0) {
-      close(scratch->lock);
-    }
+    shard_file_close(scratch->lock);
     free(scratch->path);
     scratch->path = NULL;
     errno = EBUSY;

@@ -32,12 +32,11 @@
 struct candidate {
   const char *url, *source;
   const struct shard_options *options;
-  double seconds;                  /* how long to wait; negative: look once */
-  struct ctl_buckets_watch *watch; /* of an object */
-  const char *file;                /* where an object is put */
-  bool have;                       /* one has been got */
-  int failed;                      /* a negative errno: a good one could not be copied */
-  char why[1100];                  /* why it is of another source */
+  double seconds;                      /* how long to wait; negative: look once */
+  struct ctl_buckets_objects *objects; /* of an object */
+  const char *file;                    /* where an object is put */
+  int failed;                          /* a negative errno: a good one could not be copied */
+  char why[1100];                      /* why it is of another source */
 };
 
 static int copy(const struct shard_listing *l, int fd) {
@@ -73,14 +72,13 @@ static int judge(struct candidate *k, const char *file, int fd) {
 
 /* Look, and judge. CTL_DONE and *state, or CTL_FAILED after a message. */
 static int look(struct candidate *k, int fd, int *state) {
-  enum ctl_buckets_seen seen;
-  if (!k->watch) {
+  bool there;
+  if (!k->objects) {
     *state = judge(k, k->url, fd);
     return CTL_DONE;
   }
-  int rc = ctl_buckets_watch_look(k->watch, fd, &seen);
-  k->have = seen == CTL_BUCKETS_NEW || (k->have && seen == CTL_BUCKETS_SAME);
-  *state = k->have ? judge(k, k->file, -1) : -ENOENT;
+  int rc = ctl_buckets_look(k->objects, fd, &there);
+  *state = there ? judge(k, k->file, -1) : -ENOENT;
   return rc;
 }
 
@@ -105,16 +103,16 @@ static int give_up(const struct candidate *k, int state) {
       k->url, k->source, k->seconds,
       state == -ESTALE   ? "the one that is there is older than the directory: does something "
                            "change it while the job runs?"
-      : state == -ENOENT ? k->watch ? "has it failed, or does it use another bucket or endpoint?"
-                                    : "does it see the same file system?"
+      : state == -ENOENT ? k->objects ? "has it failed, or does it use another bucket or endpoint?"
+                                      : "does it see the same file system?"
                          : "what is there is damaged, or of another version of libshard.",
-      k->watch ? " -o s3://..." : "");
+      k->objects ? " -o s3://..." : "");
 }
 
 /* Ask for it until it is there, or the time is over. */
 static int await(struct candidate *k, int fd, enum ctl_shared_listing *what) {
   int64_t end = shard_clock_ms() + (int64_t)(k->seconds * 1000);
-  int64_t most = k->watch ? NAP_MOST : NAP_FILE;
+  int64_t most = k->objects ? NAP_MOST : NAP_FILE;
   for (int64_t ms = NAP_FIRST;; ms = ms * 3 / 2 < most ? ms * 3 / 2 : most) {
     int state, rc = look(k, fd, &state);
     if (rc != CTL_DONE) {
@@ -125,7 +123,7 @@ static int await(struct candidate *k, int fd, enum ctl_shared_listing *what) {
     }
     /* An old listing may turn out true later: some file systems tell of changes late. A file that
      * rank 0 cannot open it may replace. */
-    bool replaced = !k->watch && k->seconds < 0;
+    bool replaced = !k->objects && k->seconds < 0;
     if (state < 0 && !replaced && !shard_judge_may_come(state)) {
       return ctl_fail("%.300s: %s", k->url, shard_listing_strerror(state));
     }
@@ -153,9 +151,9 @@ int ctl_shared_listing_find(const char *url, const char *source,
   }
   struct candidate k = {
       .url = url, .source = source, .options = options, .file = out.temporary, .seconds = seconds};
-  rc = shard_s3_url_is(url) ? ctl_buckets_watch_open(url, &k.watch) : CTL_DONE;
+  rc = shard_s3_url_is(url) ? ctl_buckets_open(url, false, 1, &k.objects) : CTL_DONE;
   rc = rc == CTL_DONE ? await(&k, out.whole.fd, what) : rc;
-  ctl_buckets_watch_close(k.watch);
+  ctl_buckets_close(k.objects);
   ended = ctl_output_end(&out, rc == CTL_DONE && *what == CTL_SHARED_HERE);
   rc = rc == CTL_DONE ? ended : rc;
   if (rc == CTL_DONE && *what == CTL_SHARED_APART && k.why[0]) {

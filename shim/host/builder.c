@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "config/config.h"
 #include "host/self.h"
 
@@ -161,9 +162,7 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
   free(whole);
   free(variables);
   close(program);
-  if (pipes[1] >= 0) {
-    close(pipes[1]);
-  }
+  shard_file_close(pipes[1]);
   if (rc != 0 && pipes[0] >= 0) {
     close(pipes[0]);
   }
@@ -245,9 +244,7 @@ static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline,
     longest = process < 0 ? most : longest;
     nap(b->errors, process, left < longest ? left : longest);
   }
-  if (process >= 0) {
-    close(process);
-  }
+  shard_file_close(process);
   while (used > 0 && b->words[used - 1] == '\n') {
     used--;
   }

@@ -41,8 +41,7 @@ __attribute__((noinline)) int shard_climb_stat_plainly(int at, const char *path,
   return 0;
 }
 
-/* ---- up ---------------------------------------------------------------------------------------
- */
+/* ---- up ----------------------------------------------------------------- */
 
 /* The last 3n bytes, with the NUL, lead n levels up; past that a descriptor is taken. */
 #define FOUR_TIMES(s) s s s s
@@ -217,8 +216,7 @@ static int find_by_path(int fd, const struct statx *st, const struct shard_climb
   return rc == 0 && !shard_climb_is_same(&now, st) ? -ESTALE : rc ? rc : 1;
 }
 
-/* ---- parts of a root's tree that are mounted elsewhere -----------------------------------------
- */
+/* ---- parts of a root's tree that are mounted elsewhere ------------------ */
 
 /* Fields of mountinfo, proc(5), counted from 0. */
 enum { FIELD_PARENT = 1, FIELD_DEVICE = 2, FIELD_ROOT = 3, FIELD_POINT = 4 };

@@ -99,8 +99,7 @@ static bool ends_in(const char *path, size_t length, const char *word) {
   return length > n && path[length - n - 1] == '/' && memcmp(path + length - n, word, n) == 0;
 }
 
-/* From the library's folder dir[length] to that of the programs, when both are installed; or NULL.
- */
+/* From the library's folder dir[length] to that of the programs, if both are installed; or NULL. */
 static const char *installed(const char *dir, size_t length) {
   if (ends_in(dir, length, "lib") || ends_in(dir, length, "lib64")) {
     return "/../bin/";

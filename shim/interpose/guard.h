@@ -3,8 +3,7 @@
  * guard.h - set while a thread is inside our own code. A wrapper that is called then passes the
  * call on to libc. A child of fork() has the state of the thread that forked.
  */
-#ifndef SHARD_INTERPOSE_GUARD_H
-#define SHARD_INTERPOSE_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ int shard_guard_open(int fd, struct shard_served **out);
 
 /* shard_view_leads_to() under the guard. */
 bool shard_guard_leads_to(int at, const char *name, int fd);
-
-#endif

@@ -20,8 +20,7 @@
 #include "stats/rank_page.h"
 #include "stats/stats.h"
 
-/* Exported by shardctl (ctl/main.c): its listings are of all names, whoever has preloaded us there.
- */
+/* Exported by shardctl (ctl/main.c): its listings are of all names, whoever has preloaded us. */
 extern const char shard_is_shardctl __attribute__((weak, visibility("default")));
 
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {

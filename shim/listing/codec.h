@@ -180,8 +180,7 @@ static inline int shard_codec_compare_directory(const char *name, size_t length,
   return size == n ? 1 : '/' != key[n] ? '/' - (unsigned char)key[n] : -(size > n + 1);
 }
 
-/* Compare two names in an order: <0, 0, >0. In order DIRECTORY, names of one directory are equal.
- */
+/* Compare two names in an order: <0, 0, >0. In order DIRECTORY, those of a directory are equal. */
 static inline int shard_codec_compare_names(uint32_t order, const char *a, size_t na, const char *b,
                                             size_t nb) {
   if (order == SHARD_ORDER_DIRECTORY) {

@@ -129,8 +129,7 @@ struct shard_attributes {
 int shard_names_attributes(const struct shard_table *table, uint64_t block,
                            struct shard_attributes *out);
 
-/* A directory of the dirs section; its path is relative to the root, and lies in the map or room.
- */
+/* A directory of the dirs section; its path is relative to the root, and lies in map or room. */
 struct shard_dir_entry {
   struct shard_dir id;
   const char *path;
@@ -150,8 +149,7 @@ bool shard_listing_dir(const struct shard_listing *listing, const uint8_t **pos,
 int shard_listing_dir_find(const struct shard_listing *listing, uint64_t dev, uint64_t ino,
                            struct shard_dir_entry *out);
 
-/* What a negative errno of shard_listing_open() means, for people: static storage or strerror(3)'s.
- */
+/* What a negative errno of shard_listing_open() means, for people: static, or strerror(3)'s. */
 const char *shard_listing_strerror(int rc);
 
 /* Check every checksum, and that the names are in order. Reads the whole file. 0 or -EBADMSG. */

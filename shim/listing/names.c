@@ -478,8 +478,7 @@ static int compare_target(const struct target *w, const struct shard_position *p
   return shard_codec_compare_names(w->table->order, p->name, p->length, w->name, w->length);
 }
 
-/* How many of n ascending names are not after the target. step_to(p, context, k) decodes the k-th.
- */
+/* How many of n ascending names are not after the target. step_to(p, context, k) decodes one. */
 static int64_t count_not_after(const struct target *w, struct shard_position *p, uint64_t n,
                                int (*step_to)(struct shard_position *p, const void *context,
                                               uint64_t k),

@@ -9,6 +9,7 @@
  * what it has checked. Opening does not read the tables, which grow with the listing (a few extents
  * aside): a wrong entry leads to a checksum that does not fit.
  */
+#include "base/file.h"
 #include "listing/listing.h"
 
 #include <errno.h>
@@ -239,9 +240,7 @@ static int open_as(int fd, const char *file, bool guarded, struct shard_listing 
     rc = rc ? rc : check_header(l);
     rc = rc ? rc : check_dirs(l);
   }
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   if (rc == 0) {
     *out = l;
   } else {
@@ -299,7 +298,6 @@ void shard_listing_info(const struct shard_listing *l, struct shard_listing_info
       .min_depth = h->min_depth,
       .max_depth = h->max_depth,
       .longest = h->longest,
-      .block = h->block_names,
       .order = h->order,
       .utf8 = h->utf8,
       .dotted = h->dotted,

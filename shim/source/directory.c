@@ -12,28 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "build/intake.h"
 #include "listing/identity.h"
 #include "source/walk.h"
 
 _Static_assert(SHARD_WALKERS <= SHARD_INTAKE_HANDS, "each walking thread has a hand of its own");
-
-static int add_entry(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
-  return shard_intake_add_entry(context, path, length, ino, type);
-}
-
-static int add_other(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
-  return shard_intake_add_other(context, path, length, ino, type);
-}
-
-static void begin_chunk(void *context, uint64_t number) {
-  struct shard_intake_hand *hand = context;
-  hand->chunk = number;
-}
-
-static int add_directory(void *context, const struct shard_dir *id, const char *path) {
-  return shard_intake_add_directory(context, id, path);
-}
 
 /*
  * Check that every directory is still as it was when it was read. Else a file that was moved during
@@ -53,26 +38,16 @@ static int check_unchanged(const struct shard_intake *intake, const char *real, 
                *d->path ? d->path : ".");
     }
   }
-  if (root >= 0) {
-    close(root);
-  }
+  shard_file_close(root);
   return rc;
 }
 
 /* A source's read(); context: the canonical directory. */
 static int read_directory(void *context, struct shard_intake *intake, char *err, size_t size) {
   const char *real = context;
-  struct shard_walk_sink sinks[SHARD_WALKERS];
   struct shard_walk_facts facts;
-  for (size_t i = 0; i < SHARD_WALKERS; i++) {
-    sinks[i] = (struct shard_walk_sink){.context = &intake->hands[i],
-                                        .entry = add_entry,
-                                        .other = add_other,
-                                        .directory = add_directory,
-                                        .chunk = begin_chunk};
-  }
   bool in_parts = intake->attempt == 0; /* parts may be why the first attempt failed */
-  int rc = shard_walk(real, intake->options, sinks, SHARD_WALKERS, in_parts, &facts);
+  int rc = shard_walk(real, intake->options, intake->hands, SHARD_WALKERS, in_parts, &facts);
   if (rc != 0) {
     if (facts.error[0]) {
       snprintf(err, size, "'%.200s': %s", real, facts.error);
@@ -84,21 +59,20 @@ static int read_directory(void *context, struct shard_intake *intake, char *err,
   return check_unchanged(intake, real, err, size);
 }
 
-int shard_directory_build(const char *root, const struct shard_options *options,
-                          const struct shard_build_means *means, const char *file,
+int shard_directory_build(const char *root, const struct shard_options *options, const char *file,
                           struct shard_build_result *result, char *err, size_t size) {
   char *real = realpath(root, NULL);
   if (!real) {
     int rc = -errno;
-    snprintf(err, size, "cannot find directory '%.300s': %s", root, strerror(-rc));
-    return rc;
+    return shard_error_set(err, size, rc, "cannot find directory '%.300s': %s", root,
+                           strerror(-rc));
   }
   const struct shard_source source = {.name = real,
                                       .twice = "the directory changed while it was listed",
                                       .directory = true,
                                       .read = read_directory,
                                       .context = real};
-  int rc = shard_build(&source, options, means, file, result, err, size);
+  int rc = shard_build(&source, options, file, result, err, size);
   free(real);
   return rc;
 }

@@ -10,6 +10,5 @@
  * List directory `root` and write the listing `file`, as shard_build() does: 0, or a negative errno
  * and a line in err[size] that names the path at fault. The listing's source is root's real path.
  */
-int shard_directory_build(const char *root, const struct shard_options *options,
-                          const struct shard_build_means *means, const char *file,
+int shard_directory_build(const char *root, const struct shard_options *options, const char *file,
                           struct shard_build_result *result, char *err, size_t size);

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "base/xxh64.h"
 #include "build/intake.h"
 #include "config/dataset.h"
@@ -40,14 +41,7 @@ struct text_reader {
   uint64_t unpacked;    /* bytes that it has given */
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct text_reader *r, int rc,
-                                                      const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  vsnprintf(r->err, r->size, format, args);
-  va_end(args);
-  return rc;
-}
+#define fail(r, rc, ...) shard_error_set((r)->err, (r)->size, rc, __VA_ARGS__)
 
 static const char *show_name(const struct text_reader *r) {
   return strcmp(r->file, "-") == 0 ? "standard input" : r->file;
@@ -100,9 +94,7 @@ static int check_directory(struct text_reader *r, char *path, size_t length) {
     }
     fd = next;
   }
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   *seen = rc == 0 ? hash : *seen;
   return rc;
 }
@@ -349,9 +341,7 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
     rc = program ? read_packed(&r, fd, program, buffer) : read_lines(&r, fd, buffer, filled);
   }
   free(buffer);
-  if (r.root >= 0) {
-    close(r.root);
-  }
+  shard_file_close(r.root);
   if (!standard) {
     close(fd);
   }
@@ -370,8 +360,8 @@ static char *bucket_name(const char *root) {
 }
 
 int shard_text_build(const char *path, const struct shard_text_options *how,
-                     const struct shard_options *options, const struct shard_build_means *means,
-                     const char *file, struct shard_build_result *result, char *err, size_t size) {
+                     const struct shard_options *options, const char *file,
+                     struct shard_build_result *result, char *err, size_t size) {
   bool standard = strcmp(path, "-") == 0;
   struct stat st;
   struct text_source text = {.file = path, .options = how};
@@ -388,9 +378,10 @@ int shard_text_build(const char *path, const struct shard_text_options *how,
       .twice = "remove one, or keep it once by --unique, or keep all by --keep-order",
       .ordered = true,
       .once = !again,
+      .unique = how->unique,
       .read = read_text,
       .context = &text};
-  int rc = shard_build(&source, options, means, file, result, err, size);
+  int rc = shard_build(&source, options, file, result, err, size);
   free(real);
   return rc;
 }

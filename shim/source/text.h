@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ struct shard_text_options {
    * all are kept as they are. */
   const char *root;
   uint64_t unpacked_max; /* bytes that a packed text may have; more is -EFBIG */
+  bool unique;           /* keep a name once that comes twice */
 };
 
 /*
@@ -29,5 +31,5 @@ struct shard_text_options {
  * does. The listing's source is the root's real path; the text's if there is no root.
  */
 int shard_text_build(const char *path, const struct shard_text_options *how,
-                     const struct shard_options *options, const struct shard_build_means *means,
-                     const char *file, struct shard_build_result *result, char *err, size_t size);
+                     const struct shard_options *options, const char *file,
+                     struct shard_build_result *result, char *err, size_t size);

@@ -19,7 +19,6 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +29,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
 #include "base/filesystem.h"
 #include "base/path.h"
+#include "build/intake.h"
 #include "libshard.h"
 #include "listing/identity.h"
 
@@ -102,7 +104,7 @@ struct tree {
 /* A thread's own. */
 struct walker {
   struct tree *tree;
-  struct shard_walk_sink *sink;
+  struct shard_intake_hand *hand;
   uint64_t dirs_hidden, dir_links;
   uint64_t counted;                  /* with options->chunk: entries so far */
   const struct shard_options *match; /* what names are compared with */
@@ -113,14 +115,7 @@ struct walker {
   char error[sizeof(((struct shard_walk_facts *)0)->error)];
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct walker *w, int rc, const char *format,
-                                                      ...) {
-  va_list args;
-  va_start(args, format);
-  vsnprintf(w->error, sizeof(w->error), format, args);
-  va_end(args);
-  return rc;
-}
+#define fail(w, rc, ...) shard_error_set((w)->error, sizeof((w)->error), rc, __VA_ARGS__)
 
 static int push_directory(struct walker *w, const char *path, size_t length, uint32_t level,
                           struct split *split, size_t part) {
@@ -163,13 +158,12 @@ static int find_kind(int fd, const char *name, unsigned char *type) {
 static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size_t base,
                       uint32_t level) {
   const struct shard_options *o = w->tree->options;
-  struct shard_walk_sink *sink = w->sink;
   const char *name = d->name;
   if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]))) {
     return 0;
   }
   if (o->chunk && o->depth == 1) {
-    sink->chunk(sink->context, w->counted++ / o->chunk);
+    w->hand->chunk = w->counted++ / o->chunk;
   }
   if (name[0] == '.' && !o->hidden) {
     return 0;
@@ -191,12 +185,12 @@ static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size
   }
   bool matches = shard_options_match(w->match, name, length);
   if (kind == KIND_FILE && matches && o->chunk && o->depth == 2 && level == 2) {
-    sink->chunk(sink->context, w->counted++ / o->chunk);
+    w->hand->chunk = w->counted++ / o->chunk;
   }
   if (kind == KIND_FILE && matches && (o->exact == 0 || o->exact == level)) {
-    return sink->entry(sink->context, path, base + length, d->ino, type);
+    return shard_intake_add_entry(w->hand, path, base + length, d->ino, type);
   }
-  int rc = o->attributes ? sink->other(sink->context, path, base + length, d->ino, type) : 0;
+  int rc = o->attributes ? shard_intake_add_other(w->hand, path, base + length, d->ino, type) : 0;
   if (rc != 0 || kind == KIND_FILE) {
     return rc;
   }
@@ -436,8 +430,7 @@ static int fail_to_open(struct walker *w, const char *path) {
                                 : "");
 }
 
-/* Go to where the part begins. A whole directory: wait until it is old enough, then maybe split it.
- */
+/* Go to where the part begins. A whole directory: wait until it is old enough, maybe split it. */
 static int begin_directory(struct walker *w, int fd, struct part_reader *r,
                            const struct pending_directory *dir, struct stat *before) {
   if (fstat(fd, before) != 0) {
@@ -465,7 +458,7 @@ static int end_directory(struct walker *w, int fd, const char *path, const struc
       after.mtime_sec != before->st_mtim.tv_sec || after.mtime_nsec != before->st_mtim.tv_nsec) {
     return fail(w, -EAGAIN, "directory '%.300s' changed while it was listed", *path ? path : ".");
   }
-  return w->sink->directory(w->sink->context, &after, path);
+  return shard_intake_add_directory(w->hand, &after, path);
 }
 
 static int compare_directories(const void *pa, const void *pb) {
@@ -551,9 +544,7 @@ static int read_directory(struct walker *w, const struct pending_directory *dir)
   if (r.split) {
     release_split(t, r.split);
   }
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   return rc;
 }
 
@@ -588,8 +579,9 @@ static void *walk_directories(void *context) {
   return NULL;
 }
 
-int shard_walk(const char *root, const struct shard_options *options, struct shard_walk_sink *sinks,
-               size_t threads, bool in_parts, struct shard_walk_facts *facts) {
+int shard_walk(const char *root, const struct shard_options *options,
+               struct shard_intake_hand *hands, size_t threads, bool in_parts,
+               struct shard_walk_facts *facts) {
   struct tree t = {
       .options = options, .facts = facts, .in_parts = in_parts && threads > 1 && !options->chunk};
   struct walker *walks[SHARD_WALKERS] = {NULL};
@@ -607,7 +599,7 @@ int shard_walk(const char *root, const struct shard_options *options, struct sha
     } else {
       walks[i]->tree = &t;
       walks[i]->match = options;
-      walks[i]->sink = &sinks[i];
+      walks[i]->hand = &hands[i];
       walks[i]->eye.lazily = true; /* the caller looks once more */
     }
   }
@@ -646,9 +638,7 @@ int shard_walk(const char *root, const struct shard_options *options, struct sha
       free(walks[i]);
     }
   }
-  if (t.root >= 0) {
-    close(t.root);
-  }
+  shard_file_close(t.root);
   pthread_mutex_destroy(&t.mutex);
   pthread_cond_destroy(&t.changed);
   return t.rc;

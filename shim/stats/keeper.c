@@ -105,7 +105,7 @@ static bool join(const char *mark, const struct shard_world *world) {
   }
   as = as ? as : of;
   strcpy(shard_notes_file, path);
-  int fd = shard_notes_open_log(shard_notes_file, &found);
+  int fd = shard_notes_open(shard_notes_file, O_NOFOLLOW, SHARD_LOG_MAGIC, &found);
   if (fd < 0 && (errno == EPERM || errno == ELOOP)) {
     /* Somebody else has put it there: the mark tells nothing. But if it is in the place of the
      * rank's own log, the rank has begun, and what it has made must stay. */
@@ -119,9 +119,7 @@ static bool join(const char *mark, const struct shard_world *world) {
     return true;
   }
   if (fd < 0 || found != nonce) {
-    if (fd >= 0) {
-      shard_kernel_close(fd);
-    }
+    shard_kernel_close(fd);
     return of == as; /* the main process has ended: there is nothing to note any more */
   }
   bool mapped = shard_notes_map(fd);
@@ -252,8 +250,7 @@ void shard_keeper_init(const char *pattern) {
   }
 }
 
-/* ---- the end ------------------------------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------ */
 
 /* Kilobytes that this process had at most; getrusage() would tell of what executed it, too. */
 static uint64_t own_peak(void) {

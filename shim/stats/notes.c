@@ -40,17 +40,17 @@ static bool reaches(int fd, off_t end) {
   return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= end;
 }
 
-int shard_notes_open_log(const char *path, uint64_t *nonce) {
+int shard_notes_open(const char *path, int flags, uint64_t magic, uint64_t *nonce) {
   uint64_t found[2] = {0};
   struct stat st;
-  int fd = shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  int fd = shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_NOCTTY | flags);
   if (fd < 0) {
     return -1;
   }
   int rc = shard_kernel_fstat(fd, &st) != 0                   ? errno
            : shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD ? EPERM
            : syscall(SYS_pread64, fd, found, sizeof(found), 0) != (long)sizeof(found) ||
-                   found[0] != SHARD_LOG_MAGIC
+                   found[0] != magic
                ? EBADMSG
                : 0;
   *nonce = found[1];
@@ -64,7 +64,7 @@ int shard_notes_open_log(const char *path, uint64_t *nonce) {
 /* The log, if its name still leads to it; else -1. */
 static int reopen(void) {
   uint64_t nonce;
-  int fd = shard_notes_open_log(shard_notes_file, &nonce);
+  int fd = shard_notes_open(shard_notes_file, O_NOFOLLOW, SHARD_LOG_MAGIC, &nonce);
   if (fd >= 0 && nonce != shard_notes_head->nonce) {
     shard_kernel_close(fd);
     fd = -1;

@@ -26,11 +26,11 @@ bool shard_notes_map(int fd);
 void shard_notes_unmap(void);
 
 /*
- * Open the log that a path leads to: no link, a regular file of this user's or root's, to which
- * nobody else may write. nonce: of the log that was found there. The descriptor; -1: errno tells
- * why not, EPERM or ELOOP that it is not to be believed, EBADMSG that it is no log.
+ * Open what processes share: a regular file of this user's or root's, to which nobody else may
+ * write, and which begins with `magic` and a nonce. flags: O_NOFOLLOW, or 0. The descriptor; -1:
+ * errno tells why not, EPERM or ELOOP that it is not to be believed, EBADMSG that it is no such.
  */
-int shard_notes_open_log(const char *path, uint64_t *nonce);
+int shard_notes_open(const char *path, int flags, uint64_t magic, uint64_t *nonce);
 
 /* Space of a file for a segment, so that storing into its mapping cannot fail. 0 or an errno. */
 int shard_notes_reserve(int fd, off_t at);

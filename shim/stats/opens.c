@@ -58,8 +58,7 @@ static void copy_roots(struct roots *out) {
  */
 static bool refresh_roots(struct roots *r, uint64_t *generation) {
   shard_stats_find_roots();
-  /* Before the roots are read: one that another process adds meanwhile must not count as looked at.
-   */
+  /* Before the roots are read: one that is added meanwhile must not count as looked at. */
   uint64_t known = *generation, now = atomic_load(&shard_notes_head->generation);
   copy_roots(r);
   for (uint32_t i = 0; i < r->count; i++) {

@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -57,8 +56,7 @@ static bool begin(bool of_program) {
   return shard_stats_on();
 }
 
-/* ---- datasets ---------------------------------------------------------------------------------
- */
+/* ---- datasets ----------------------------------------------------------- */
 
 /* The number of the dataset with this root, or -1. of_program: 1, 0, or -1 for either. */
 static int find_root(uint64_t id, int of_program) {
@@ -107,9 +105,7 @@ static int have_dataset(const char *path, bool of_program, const struct shard_op
   int fd = shard_kernel_open(AT_FDCWD, path, O_PATH | O_DIRECTORY);
   size_t n = fd < 0 ? 0 : shard_notes_path(fd, root);
   bool good = n > 0 && shard_climb_stat(fd, "", &st) == 0;
-  if (fd >= 0) {
-    shard_kernel_close(fd);
-  }
+  shard_kernel_close(fd);
   if (!good) {
     return -1;
   }
@@ -307,9 +303,7 @@ void shard_stats_list(int i, uint64_t epoch, const struct shard_listing *listing
   memcpy(list.digest, info.digest, sizeof(list.digest));
   int fd = shard_kernel_open(AT_FDCWD, info.file, O_PATH); /* it may be a relative path */
   size_t n = fd >= 0 ? shard_notes_path(fd, list.listing) : 0;
-  if (fd >= 0) {
-    shard_kernel_close(fd);
-  }
+  shard_kernel_close(fd);
   size_t words = (offsetof(struct shard_log_list, listing) + n) / 8 + 1; /* with the NUL */
   struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
   tell_time(d);
@@ -339,8 +333,7 @@ uint64_t shard_stats_epoch_now(int i) {
   return atomic_load(mine ? &reading[i].epoch : &shard_notes_dataset((uint32_t)i)->epoch);
 }
 
-/* ---- a program that shards by itself -----------------------------------------------------------
- */
+/* ---- a program that shards by itself ------------------------------------ */
 
 /* Note a dataset, of these options, and the listing of it, or what stands for one. */
 static int tell_dataset(const char *root, const struct shard_options *options, const char *digest,
@@ -385,6 +378,8 @@ int shard_stats_names(const char *root, const char digest[65], uint64_t entries,
   return rc;
 }
 
+uint64_t shard_stats_hash(const char *name, size_t length) { return shard_xxh64(name, length, 0); }
+
 void shard_stats_epoch(uint64_t epoch) {
   for (uint32_t i = 0; shard_stats_on() && i < shard_notes_datasets(); i++) {
     if (shard_notes_is_ready(i) && shard_notes_dataset(i)->program) {
@@ -393,8 +388,7 @@ void shard_stats_epoch(uint64_t epoch) {
   }
 }
 
-/* ---- opens, the beginning and the end ----------------------------------------------------------
- */
+/* ---- opens, the beginning and the end ----------------------------------- */
 
 void shard_stats_opened(int fd, int dirfd, const char *path, int flags) {
   if (flags & (O_PATH | O_DIRECTORY)) { /* O_TMPFILE has the latter */

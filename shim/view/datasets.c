@@ -22,8 +22,7 @@ atomic_int shard_datasets_state;
 struct shard_datasets shard_datasets_all;
 static atomic_int listings; /* opened */
 
-/* ---- set-up -----------------------------------------------------------------------------------
- */
+/* ---- set-up ------------------------------------------------------------- */
 
 /* What kind of thing SHARD_LISTING is, and whether the other variables go with that. */
 static void judge_listing(const struct shard_config *config) {
@@ -140,8 +139,7 @@ const struct shard_datasets *shard_datasets_set_up(void) {
   return rc == 0 ? &shard_datasets_all : NULL;
 }
 
-/* ---- the rank ----------------------------------------------------------------------------------
- */
+/* ---- the rank ----------------------------------------------------------- */
 
 static _Atomic uint64_t numbers;  /* rank and size; 0: not known yet */
 static _Atomic uint64_t found_by; /* which process, by which variables */
@@ -187,8 +185,7 @@ struct shard_datasets_rank shard_datasets_get_rank(void) {
                                       atomic_load(&local_rank)};
 }
 
-/* ---- datasets inside others -------------------------------------------------------------------
- */
+/* ---- datasets inside others --------------------------------------------- */
 
 /* Positions of the names below directory `path`. */
 static int find_positions(const struct shard_table *t, const char *path, struct shard_hole *out) {
@@ -272,8 +269,7 @@ int shard_datasets_find_nested(struct shard_view_dataset *d) {
   return rc;
 }
 
-/* ---- which dataset, and where in it ------------------------------------------------------------
- */
+/* ---- which dataset, and where in it ------------------------------------- */
 
 void shard_datasets_note_listing(void) { atomic_fetch_add(&listings, 1); }
 

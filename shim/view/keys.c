@@ -77,8 +77,7 @@ void shard_bucket_opened(const char *url, const char *name) {
   shard_stats_object(known >= 0 ? known : shard_stats_bucket(url), name, strlen(name));
 }
 
-/* ---- a page -----------------------------------------------------------------------------------
- */
+/* ---- a page ------------------------------------------------------------- */
 
 /* What holds for all names of a page. */
 struct question {

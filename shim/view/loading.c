@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "cache/cache.h"
 #include "cache/stream.h"
@@ -89,9 +90,7 @@ static int check_names(const struct shard_view_dataset *d, const struct shard_li
                            shard_config()->listing, name, d->path, strerror(fault));
     }
   }
-  if (root >= 0) {
-    close(root);
-  }
+  shard_file_close(root);
   free(name);
   return rc;
 }
@@ -258,8 +257,7 @@ int shard_loading_have_edition(struct shard_view_dataset *d, uint64_t epoch,
   return rc;
 }
 
-/* ---- those that cannot be read on --------------------------------------------------------------
- */
+/* ---- those that cannot be read on --------------------------------------- */
 
 static atomic_bool damage_told;
 

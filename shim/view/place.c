@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/path.h"
 #include "base/xxh64.h"
 #include "host/real.h"
@@ -69,9 +70,7 @@ static int prepend_child(int parent, const struct statx *child, struct upward *p
       }
     }
   }
-  if (fd >= 0) {
-    close(fd);
-  }
+  shard_file_close(fd);
   return rc;
 }
 
@@ -117,8 +116,7 @@ static __attribute__((noinline)) int find_names(int fd, size_t levels, char **ou
   return rc;
 }
 
-/* ---- which root --------------------------------------------------------------------------------
- */
+/* ---- which root --------------------------------------------------------- */
 
 /* Put `first` before *path, which is malloc'd anew. */
 static int join(const char *first, char **path) {
@@ -169,8 +167,7 @@ static uint64_t name_roots(const struct shard_climb_root *roots, size_t count) {
   return name;
 }
 
-/* ---- what roots have been ----------------------------------------------------------------------
- */
+/* ---- what roots have been ----------------------------------------------- */
 
 static bool is_seen(const struct shard_place_seen *s, const struct shard_climb_root *now) {
   return s && s->root.ino == now->ino && s->root.dev == now->dev && s->root.born == now->born;

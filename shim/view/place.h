@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* place.h - of which root's tree a directory is, and by which path, whatever way it was reached. */
-#ifndef SHARD_VIEW_PLACE_H
-#define SHARD_VIEW_PLACE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,5 +44,3 @@ struct shard_place {
  */
 int shard_place_find(int fd, const struct statx *st, struct shard_place_root *known, size_t count,
                      struct shard_place *out);
-
-#endif

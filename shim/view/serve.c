@@ -34,8 +34,7 @@
 #define PATIENCE 128   /* names of a sub-tree before it is leapt over */
 #define SMALL_READ 512 /* a buffer that holds any entry */
 
-/* ---- writing entries --------------------------------------------------------------------------
- */
+/* ---- writing entries ---------------------------------------------------- */
 
 struct entry_buffer {
   char *buf;
@@ -64,8 +63,7 @@ static bool emit(struct entry_buffer *o, const char *name, size_t length, uint64
   return true;
 }
 
-/* ---- from the listing ---------------------------------------------------------------------------
- */
+/* ---- from the listing --------------------------------------------------- */
 
 /* A position of the listing as it is counted without those in holes, and back. */
 static uint64_t without_holes(const struct shard_served *s, uint64_t i) {
@@ -378,9 +376,7 @@ int shard_serve_prepare(struct shard_served *s) {
   return rc < 0 ? rc : 0;
 }
 
-/* ---- from the real directory
- * ----------------------------------------------------------------------
- */
+/* ---- from the real directory -------------------------------------------- */
 
 /* Whether an entry is a directory, or a link to one: 1, 0, or a negative errno if that cannot be
  * told. What leads nowhere, or where this user may not go, is none: for every rank. */

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "stats/stats.h"
@@ -64,8 +65,7 @@ bool shard_view_active(void) {
   return config->directories && current_view() == SHARD_VIEW_SHARD;
 }
 
-/* ---- opened -----------------------------------------------------------------------------------
- */
+/* ---- opened ------------------------------------------------------------- */
 
 /* Have the listing of the dataset that directory *st was found in. 0 or negative errno. */
 static int have_listing(const struct statx *st, struct shard_datasets_place *place) {
@@ -221,9 +221,7 @@ __attribute__((noinline)) static bool leads_by_path(int at, const char *name, in
   int other = openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
   bool same = other >= 0 && shard_climb_stat(other, "", &there) == 0 &&
               shard_climb_device(&there) == shard_climb_device(st) && have_one_path(fd, other);
-  if (other >= 0) {
-    close(other);
-  }
+  shard_file_close(other);
   return same;
 }
 
@@ -237,8 +235,7 @@ bool shard_view_leads_to(int at, const char *name, int fd) {
   return same;
 }
 
-/* ---- read -------------------------------------------------------------------------------------
- */
+/* ---- read --------------------------------------------------------------- */
 
 /* From the listing, or a stream of parts: the position is ours, and fd's offset. */
 static ssize_t read_listed(struct shard_served *s, int fd, void *buf, size_t size,

@@ -85,7 +85,8 @@ export SHARD_CACHE_DIR=$C
 status "doctor" 0 doctor; verdict "doctor: nothing FAILs" "$(grep FAIL "$WORK/out")"
 for c in library preload launcher variables cache listing python limits; do prints "doctor: $c" " $c "; done
 verdict "doctor leaves no cache" "$(ls "$C" 2>/dev/null)"
-mkdir t; TMPDIR=$WORK/t "$CTL" doctor >/dev/null; verdict "doctor leaves nothing in TMPDIR" "$(ls t)"
+mkdir t; TMPDIR=$WORK/t "$CTL" doctor >/dev/null; verdict "doctor leaves nothing in TMPDIR" "$(ls -A t)"
+mkdir t:t; TMPDIR=$WORK/t:t "$CTL" doctor >"$WORK/out"; verdict "doctor: a TMPDIR with a colon" "$(grep "^FAIL" "$WORK/out"; ls -A t:t)"
 status "doctor --json" 0 doctor --json; json "doctor: JSON" 'j["ok"] is True and {c["check"] for c in j["checks"]} >= {"library", "preload", "listing"} and all(c["result"] in ("ok", "warn") for c in j["checks"])'
 status "doctor, an argument" 2 doctor x
 SHARD_SIZES=2 status "doctor: wrong variable" 1 doctor; prints "doctor: names the variable" "did you mean SHARD_SIZE"

@@ -89,6 +89,8 @@ def check():
                 assert outcome(files, i) == outcome(real[part], i), (part, i)
             assert list(files) == real[part] and list(reversed(files)) == real[part][::-1]
 
+assert type(sequences._place(True, 3)) is int
+
 # As C makes the elements, as Python does, and in an interpreter that must not have what is C's.
 kind = type(vars(sequences.FileList)["__getitem__"]).__name__
 assert kind == "method_descriptor", kind

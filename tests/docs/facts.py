@@ -146,8 +146,7 @@ class Code:
 
     def options(self, command):
         """The options of a command's table in the source, with dashes."""
-        source = next((text for text in self.sources.values()
-                       if f'"Usage: shardctl {command} ' in text and "rows[] = {" in text), "")
+        source = self.sources.get(f"shim/ctl/cmd_{command}.c", "")
         shared = dict(re.findall(r"#define (CTL_ROW_\w+) +(\{[^}]*)",
                                  self.sources["shim/ctl/arguments.h"]))
         rows = re.search(r"rows\[\] = \{(.*?)\};", source, re.DOTALL)

@@ -86,7 +86,7 @@ PLANTED = (
     (drift.variables, page_edit("libshard.7", ".TP\n.B SHARD_LOG\n",
                                 ".TP\n.B SHARD_MORE\nNo.\n.TP\n.B SHARD_LOG\n")),
     (drift.variables, readme_edit("`SHARD_LOG=info`", "`SHARD_LOGS=info`")),
-    (drift.variables, help_edit("index", "SHARD_BUILD_MEMORY", "SHARD_BUILD_MEMROY")),
+    (drift.variables, help_edit("prove", "SHARD_KNOWN", "SHARD_KNWON")),
     (drift.other_variables, page_edit("libshard-s3.7", "AWS_CA_BUNDLE", "AWS_CA_BUNDLE AWS_ROLE_ARN")),
     (drift.words, page_edit("libshard.7", '" info " or " debug', '" info ", " loud " or " debug')),
     (drift.ranges, page_edit("libshard.7", "1 to 256", "1 to 512")),

@@ -45,11 +45,12 @@ static void fuzz(const char *data, size_t size) {
   } else {
     RULE(shard_options_parse_order(&options, orders[data[0] & 3], strlen(orders[data[0] & 3])));
   }
-  const struct shard_text_options how = {
-      .separator = '\n', .root = data[0] & 16 ? fuzz_folder() : NULL, .unpacked_max = 1 << 20};
-  const struct shard_build_means means = {.unique = (data[0] & 32) != 0};
+  const struct shard_text_options how = {.separator = '\n',
+                                         .root = data[0] & 16 ? fuzz_folder() : NULL,
+                                         .unpacked_max = 1 << 20,
+                                         .unique = (data[0] & 32) != 0};
   struct shard_build_result result;
-  int rc = shard_text_build(path, &how, &options, &means, listing, &result, err, sizeof(err));
+  int rc = shard_text_build(path, &how, &options, listing, &result, err, sizeof(err));
   RULE(rc == 0 ? access(listing, R_OK) == 0 : rc < 0 && err[0] && access(listing, F_OK) != 0);
   if (rc == 0 && keep && !how.root && name == names[0]) {
     check(listing, data + 1, size - 1);

@@ -24,6 +24,7 @@ def distributions(count):
                    ["zz/" + name() for _ in range(count - count // 20)])
     yield "folders", [f"train/n{i // 1300 * 37:08d}/n{i // 1300 * 37:08d}_{i % 1300 * 7}.JPEG"
                       for i in range(count)]
+    yield "parts", [f"data/part-{i // 1300:05d}/img_{i % 1300:06d}.jpeg" for i in range(count)]
     yield "other-scripts", [f"\u56fe\u50cf/{chr(0x4e00 + i % 5000)}{i:06d}.png" for i in range(count)]
     yield "chains", ["x" * (i % 900) + f"/{i // 900}" for i in range(count)]
 

@@ -111,7 +111,10 @@ static int get_and_say(const char *const replies[REPLIES], enum shard_log_level 
   assert_non_null(file);
   int fd = fileno(file);
   err[0] = 0;
-  int rc = shard_s3_object_get(&o, "key", manifest_max, fd, err, size);
+  struct shard_s3_client *client;
+  int rc = shard_s3_client_open(&o, &client, err, size);
+  rc = rc == 0 ? shard_s3_object_get(client, "key", manifest_max, NULL, fd, err, size) : rc;
+  shard_s3_client_close(client);
   ssize_t n = pread(fd, text, 63, 0);
   text[n > 0 ? n : 0] = 0;
   fclose(file);

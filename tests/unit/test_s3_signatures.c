@@ -19,11 +19,13 @@
 #define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define UNRESERVED "-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
+static const struct shard_sigv4_scheme aws = SHARD_SIGV4_AWS;
+
 /* The published test suite of Signature Version 4, its requests in canonical form. */
 static void signatures(void **state) {
   (void)state;
   static const struct shard_sigv4_key key = {
-      "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1", "service", NULL};
+      "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1", "service", &aws};
   static const struct {
     const char *name, *method, *path, *query;
     struct shard_sigv4_header headers[4]; /* besides host and x-amz-date */
@@ -126,7 +128,7 @@ static void signatures(void **state) {
 static void signature_of_a_list(void **state) {
   (void)state;
   static const struct shard_sigv4_key key = {
-      "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "us-east-1", "s3", NULL};
+      "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "us-east-1", "s3", &aws};
   const struct shard_sigv4_header headers[] = {{"host", "examplebucket.s3.amazonaws.com"},
                                                {"x-amz-content-sha256", EMPTY},
                                                {"x-amz-date", "20130524T000000Z"}};

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "build/intake.h"
 #include "libshard.h"
 #include "source/walk.h"
 #include "unit.h"
@@ -67,10 +68,9 @@ struct one {
   size_t number;
 };
 
-static int on_entry(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
+static int on_entry(void *context, const char *path, size_t length) {
   struct one *one = context;
   struct found *f = one->found;
-  (void)ino, (void)type;
   assert_int_equal(length, strlen(path));
   pthread_mutex_lock(&f->mutex);
   bool first = f->entries[one->number]++ == 0;
@@ -119,18 +119,38 @@ static int on_directory(void *context, const struct shard_dir *id, const char *p
   return 0;
 }
 
+/* In place of the intake's own: what a hand calls its intake is a struct one, or a length. */
+static bool deep;
+static int on_deep(void *context, const char *path, size_t length);
+
+int shard_intake_add_entry(struct shard_intake_hand *hand, const char *path, size_t length,
+                           uint64_t ino, uint8_t type) {
+  (void)ino, (void)type;
+  return (deep ? on_deep : on_entry)(hand->intake, path, length);
+}
+
+int shard_intake_add_other(struct shard_intake_hand *hand, const char *path, size_t length,
+                           uint64_t ino, uint8_t type) {
+  return shard_intake_add_entry(hand, path, length, ino, type);
+}
+
+int shard_intake_add_directory(struct shard_intake_hand *hand, const struct shard_dir *id,
+                               const char *path) {
+  return deep ? 0 : on_directory(hand->intake, id, path);
+}
+
 static int walk(struct found *f, bool in_parts) {
   struct one ones[SHARD_WALKERS];
-  struct shard_walk_sink sinks[SHARD_WALKERS];
+  struct shard_intake_hand hands[SHARD_WALKERS];
   struct shard_walk_facts facts;
   struct shard_options options = {.hidden = true};
   pthread_mutex_init(&f->mutex, NULL);
   pthread_cond_init(&f->changed, NULL);
   for (size_t i = 0; i < SHARD_WALKERS; i++) {
     ones[i] = (struct one){f, i};
-    sinks[i] = (struct shard_walk_sink){&ones[i], on_entry, on_entry, on_directory, NULL};
+    hands[i] = (struct shard_intake_hand){.intake = (struct shard_intake *)&ones[i]};
   }
-  int rc = shard_walk(f->folder, &options, sinks, SHARD_WALKERS, in_parts, &facts);
+  int rc = shard_walk(f->folder, &options, hands, SHARD_WALKERS, in_parts, &facts);
   pthread_mutex_destroy(&f->mutex);
   pthread_cond_destroy(&f->changed);
   return rc;
@@ -257,15 +277,9 @@ static void within_a_tick(void **state) {
   tick = 0;
 }
 
-static int on_deep(void *context, const char *path, size_t length, uint64_t ino, uint8_t type) {
-  (void)ino, (void)type;
+static int on_deep(void *context, const char *path, size_t length) {
   assert_int_equal(length, strlen(path));
   *(size_t *)context = length;
-  return 0;
-}
-
-static int on_any_directory(void *context, const struct shard_dir *id, const char *path) {
-  (void)context, (void)id, (void)path;
   return 0;
 }
 
@@ -289,11 +303,12 @@ static void longest(void **state) {
   close(openat(fds[LEVELS - 1], name, O_CREAT | O_WRONLY, 0600));
   struct shard_options options = {.hidden = true};
   struct shard_walk_facts facts;
-  struct shard_walk_sink sink = {&length, on_deep, on_deep, on_any_directory, NULL};
-  assert_int_equal(shard_walk(folder, &options, &sink, 1, false, &facts), 0);
+  struct shard_intake_hand hand = {.intake = (struct shard_intake *)&length};
+  deep = true;
+  assert_int_equal(shard_walk(folder, &options, &hand, 1, false, &facts), 0);
   assert_int_equal(length, SHARD_NAME_MAX - 1);
   close(openat(fds[LEVELS], "g", O_CREAT | O_WRONLY, 0600));
-  assert_int_equal(shard_walk(folder, &options, &sink, 1, false, &facts), -ENAMETOOLONG);
+  assert_int_equal(shard_walk(folder, &options, &hand, 1, false, &facts), -ENAMETOOLONG);
   assert_non_null(strstr(facts.error, "below 'dddd"));
   unlinkat(fds[LEVELS], "g", 0);
   unlinkat(fds[LEVELS - 1], name, 0);
@@ -335,11 +350,12 @@ static void untold(void **state) {
       size_t length = 0;
       struct shard_options options = {.hidden = true};
       struct shard_walk_facts facts;
-      struct shard_walk_sink sink = {&length, on_deep, on_deep, on_any_directory, NULL};
+      struct shard_intake_hand hand = {.intake = (struct shard_intake *)&length};
+      deep = true;
       if (!forbid_following(errors[i])) {
         _exit(77);
       }
-      int rc = shard_walk(folder, &options, &sink, 1, false, &facts);
+      int rc = shard_walk(folder, &options, &hand, 1, false, &facts);
       bool told = rc == -errors[i] && strstr(facts.error, "'link' is a directory");
       _exit(i < 3 ? !told : rc != 0 || length != 4);
     }

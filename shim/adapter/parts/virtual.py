@@ -7,7 +7,7 @@ others. So versions that round differently need no closed forms of their own.
 """
 from ..patching import Proxy, lent, replaces
 from ..sequences import ByteCounts, Indices, SampleNumbers
-from . import derived
+from . import derived, loaders
 from .benchmark import rely_on, served, where_lazy
 
 KNOWN = {
@@ -96,5 +96,5 @@ def patch_readers(module, tree):
     def _localfs_init(self):
         original(self)
         counts = ByteCounts.of(getattr(self.global_index_map, "_abs_paths", None))
-        if counts is not None:
+        if counts is not None and loaders.uses_only(type(self), "_local_cache", loaders.plainly):
             self._local_cache = counts

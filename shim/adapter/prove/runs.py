@@ -10,53 +10,13 @@ import os
 import random
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
 
 from .. import LIBRARY, SOURCES
+from ..native import native
 from .rank import settings
-
-MASK = (1 << 64) - 1
-P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
-                      0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
-
-
-def _rotate(x, bits):
-    return (x << bits | x >> (64 - bits)) & MASK
-
-
-def _round(acc, lane):
-    return _rotate(acc + lane * P2 & MASK, 31) * P1 & MASK
-
-
-def xxh64(data):
-    """XXH64 with seed 0, by which the log of SHARD_STATS names files."""
-    whole = len(data) // 32 * 32
-    if whole:
-        accs = [P1 + P2 & MASK, P2, 0, -P1 & MASK]
-        for lanes in struct.iter_unpack("<4Q", data[:whole]):
-            accs = list(map(_round, accs, lanes))
-        h = sum(map(_rotate, accs, (1, 7, 12, 18))) & MASK
-        for acc in accs:
-            h = (h ^ _round(0, acc)) * P1 + P4 & MASK
-    else:
-        h = P5
-    h = h + len(data) & MASK
-    rest, words = data[whole:], len(data) % 32 // 8 * 8
-    for lane, in struct.iter_unpack("<Q", rest[:words]):
-        h = _rotate(h ^ _round(0, lane), 27) * P1 + P4 & MASK
-    rest = rest[words:]
-    if len(rest) >= 4:
-        h = _rotate(h ^ int.from_bytes(rest[:4], "little") * P1 & MASK, 23) * P2 + P3 & MASK
-        rest = rest[4:]
-    for byte in rest:
-        h = _rotate(h ^ byte * P5 & MASK, 11) * P1 & MASK
-    h = (h ^ h >> 33) * P2 & MASK
-    h = (h ^ h >> 29) * P3 & MASK
-    return h ^ h >> 32
-
 
 # ---- what is run ---------------------------------------------------------------------------------
 
@@ -278,14 +238,19 @@ class Runner:
     def names(self):
         """What the log may tell of: ({hash: name}, {hash: root})."""
         names, roots = {}, {}
+
+        def hash_of(text):
+            text = os.fsencode(text)
+            return str(native().stats_hash(text, len(text)))
+
         for folder, _, files in os.walk(self.data):
             for path in (os.path.join(folder, file) for file in files):
                 parts = os.path.relpath(path, self.data).split("/")
                 for depth in range(min(len(parts), 3)):
                     root = os.path.join(self.data, *parts[:depth])
-                    roots[str(xxh64(os.fsencode(os.path.realpath(root))))] = root
+                    roots[hash_of(os.path.realpath(root))] = root
                     name = path[len(root) + 1:]
-                    names[str(xxh64(os.fsencode(name)))] = name
+                    names[hash_of(name)] = name
         return names, roots
 
     def run(self, side, ranks, cases):

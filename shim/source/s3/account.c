@@ -195,8 +195,7 @@ static enum shard_s3_addressing find_addressing(struct files *f) {
   return way;
 }
 
-/* A region becomes part of a host's name. */
-static bool is_region(const char *text) {
+bool shard_s3_account_is_region(const char *text) {
   size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
   return n > 0 && n < 64 && !text[n];
 }
@@ -244,7 +243,7 @@ static int check_account(const struct shard_s3_account *a, struct files *f, bool
     snprintf(err, size, "the access key ID has a character that it cannot have");
   } else if (a->token && strpbrk(a->token, "\r\n")) {
     snprintf(err, size, "AWS_SESSION_TOKEN has a line break in it");
-  } else if (!a->region || !is_region(a->region)) {
+  } else if (!a->region || !shard_s3_account_is_region(a->region)) {
     snprintf(err, size, "'%.64s' is not a region: see AWS_REGION", a->region ? a->region : "");
   } else if (a->endpoint && shard_s3_url_parse_endpoint(a->endpoint, &ignored) != 0) {
     /* Not shown: it may hold a password. */

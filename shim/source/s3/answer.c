@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "source/s3/head.h"
 #include "source/s3/provider.h"
 
 #define BODY_MOST 16384 /* bytes kept of an error's reply */
@@ -18,8 +17,7 @@ void shard_s3_answer_clear(struct shard_s3_answer *answer) {
   *answer = (struct shard_s3_answer){0};
 }
 
-/* ---- what comes -------------------------------------------------------------------------------
- */
+/* ---- what comes --------------------------------------------------------- */
 
 /* "HTTP/1.1 200 OK", "HTTP/2 200". 0: it tells no status. */
 static long read_status(const char *line, size_t n) {
@@ -76,12 +74,7 @@ void shard_s3_answer_keep(struct shard_s3_answer *a, const char *data, size_t si
   }
 }
 
-/* ---- what it means ----------------------------------------------------------------------------
- */
-
-bool shard_s3_answer_is_region(const char *text) {
-  return *text && strlen(text) < 64 && !strpbrk(text, "/.:@?# ");
-}
+/* ---- what it means ------------------------------------------------------ */
 
 /* Whether the status is all that the request wants to know. */
 static bool is_status_wanted(long status, const struct shard_s3_request *r,
@@ -169,7 +162,7 @@ static enum shard_s3_meaning find_meaning(const struct shard_s3_answer *a,
     return SHARD_S3_MOVED;
   }
   /* AuthorizationHeaderMalformed tells the right region. */
-  if (a->status == 400 && shard_s3_answer_is_region(fault->region) &&
+  if (a->status == 400 && shard_s3_account_is_region(fault->region) &&
       strcmp(fault->region, asked->region) != 0) {
     return SHARD_S3_RESIGN;
   }

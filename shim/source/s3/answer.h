@@ -78,6 +78,3 @@ enum shard_s3_target { SHARD_S3_NOWHERE, SHARD_S3_HERE, SHARD_S3_ELSEWHERE };
  */
 enum shard_s3_target shard_s3_answer_target(const struct shard_s3_answer *answer, bool tls,
                                             const char *host, struct shard_s3_endpoint *to);
-
-/* Whether a text can be a region: it becomes part of a host's name. */
-bool shard_s3_answer_is_region(const char *text);

@@ -24,19 +24,6 @@ char *shard_s3_bucket_name(const struct shard_s3_url *url) {
   return asprintf(&text, "s3://%s/%s", url->bucket, url->prefix) < 0 ? NULL : text;
 }
 
-/* Whether the options include a name, by what follows its last slash. */
-static bool is_included(const struct shard_options *options, const char *name, size_t length) {
-  char base[SHARD_S3_KEY_MAX + 1];
-  if (!options->include[0]) {
-    return true;
-  }
-  const char *slash = memrchr(name, '/', length), *begin = slash ? slash + 1 : name;
-  size_t n = length - (size_t)(begin - name);
-  memcpy(base, begin, n);
-  base[n] = 0;
-  return shard_options_match(options, base, n);
-}
-
 /* A key becomes a name. */
 static int add_key(void *context, const char *key, size_t length) {
   struct outlet *o = context;
@@ -47,15 +34,14 @@ static int add_key(void *context, const char *key, size_t length) {
   size_t root = o->bucket->listing.url.root;
   const char *name = key + root;
   length -= root;
-  if (!is_included(o->options, name, length)) {
+  if (!shard_options_match_path(o->options, name, length)) {
     return 0;
   }
   return o->parts ? shard_stream_writer_add(o->parts, name, length)
                   : shard_intake_add(o->intake, name, length);
 }
 
-/* ---- a listing --------------------------------------------------------------------------------
- */
+/* ---- a listing ---------------------------------------------------------- */
 
 /* A source's read(). */
 static int read_bucket(void *context, struct shard_intake *intake, char *err, size_t size) {
@@ -89,8 +75,8 @@ static char *limits_text(const struct shard_s3_listing *listing) {
 }
 
 int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_options *options,
-                          const struct shard_build_means *means, const char *file,
-                          struct shard_build_result *result, char *err, size_t size) {
+                          const char *file, struct shard_build_result *result, char *err,
+                          size_t size) {
   struct outlet outlet = {.bucket = bucket, .options = options};
   char *limits = limits_text(&bucket->listing), *name = shard_s3_bucket_name(&bucket->listing.url);
   bucket->listing.key = add_key;
@@ -103,7 +89,7 @@ int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_opt
                                         .twice = "the source has told it twice; it is at fault",
                                         .read = read_bucket,
                                         .context = &outlet};
-    rc = shard_build(&source, options, means, file, result, err, size);
+    rc = shard_build(&source, options, file, result, err, size);
   } else {
     snprintf(err, size, "out of memory");
   }
@@ -112,8 +98,7 @@ int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_opt
   return rc;
 }
 
-/* ---- parts ------------------------------------------------------------------------------------
- */
+/* ---- parts -------------------------------------------------------------- */
 
 /* The first part is there: whoever waits for it may go on. */
 static int tell_begun(struct outlet *o) {

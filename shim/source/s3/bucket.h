@@ -24,8 +24,8 @@ char *shard_s3_bucket_name(const struct shard_s3_url *url);
 
 /* Write the listing `file` of its names, as shard_build(). */
 int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_options *options,
-                          const struct shard_build_means *means, const char *file,
-                          struct shard_build_result *result, char *err, size_t size);
+                          const char *file, struct shard_build_result *result, char *err,
+                          size_t size);
 
 /*
  * Write its names into parts (cache/stream.h) as pages come. begun is called when there is a part,

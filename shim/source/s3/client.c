@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "build/progress.h"
 #include "libshard.h"
 #include "source/s3/answer.h"
 #include "source/s3/provider.h"
@@ -122,8 +123,7 @@ give_up(struct shard_s3_client *c, struct shard_s3_request *r, int rc, const cha
   }
 }
 
-/* ---- where to ----------------------------------------------------------------------------------
- */
+/* ---- where to ----------------------------------------------------------- */
 
 static void set_region(struct shard_s3_client *c, const char *region) {
   snprintf(c->region, sizeof(c->region), "%s", region);
@@ -176,8 +176,7 @@ static char *make_path(const struct shard_s3_client *c, const struct shard_s3_re
   return path;
 }
 
-/* ---- what comes --------------------------------------------------------------------------------
- */
+/* ---- what comes --------------------------------------------------------- */
 
 static size_t on_header(char *line, size_t one, size_t n, void *context) {
   struct slot *s = context;
@@ -210,8 +209,7 @@ static size_t on_data(char *data, size_t one, size_t n, void *context) {
   return s->rc == 0 ? n : n + 1; /* anything else than n ends it */
 }
 
-/* ---- what goes ---------------------------------------------------------------------------------
- */
+/* ---- what goes ---------------------------------------------------------- */
 
 /* libcurl wants more of the body. */
 static size_t on_read(char *data, size_t one, size_t n, void *context) {
@@ -239,8 +237,7 @@ static int on_seek(void *context, curl_off_t offset, int origin) {
   return CURL_SEEKFUNC_OK;
 }
 
-/* ---- sending -----------------------------------------------------------------------------------
- */
+/* ---- sending ------------------------------------------------------------ */
 
 static bool add_header(struct slot *s, const char *name, const char *value) {
   char *line = NULL;
@@ -377,12 +374,7 @@ static bool set_transport(struct slot *s) {
     SET(CURLOPT_CAINFO, c->account->ca_bundle);
     SET(CURLOPT_CAPATH, NULL); /* no other than these */
   }
-  /* What follows is good to have, not needed: the URL names the scheme. */
-#if LIBCURL_VERSION_NUM >= 0x075500
-  curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, c->endpoint.tls ? "https" : "http");
-#else
-  curl_easy_setopt(e, CURLOPT_PROTOCOLS, c->endpoint.tls ? CURLPROTO_HTTPS : CURLPROTO_HTTP);
-#endif
+  /* What follows is good to have, not needed. */
   curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
   curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 131072L);
   return good;
@@ -445,20 +437,9 @@ static void send_waiting(struct shard_s3_client *c, double now) {
   }
 }
 
-/* ---- what became of it -------------------------------------------------------------------------
- */
+/* ---- what became of it -------------------------------------------------- */
 
-/* Say a line on stderr; a server's words may hold anything. */
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
-  char text[8192], line[4 * sizeof(text)];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(text, sizeof(text), format, args);
-  va_end(args);
-  size_t n = shard_error_escape(text, line, sizeof(line) - 1);
-  memcpy(line + n, "\n", 2);
-  fputs(line, stderr);
-}
+#define say(...) shard_progress_say(0, "shardctl: ", __VA_ARGS__)
 
 /* Retry later, if there is time left. */
 static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, const char *why) {
@@ -478,12 +459,13 @@ static void retry_later(struct shard_s3_client *c, struct shard_s3_request *r, c
   delay = delay < left ? delay : left;
   r->not_before = now + (delay > 0 ? delay : 0);
   if (c->options.log >= SHARD_LOG_INFO) {
-    say("shardctl: s3: %s; trying again in %.2f s", why, delay > 0 ? delay : 0);
+    say("s3: %s; trying again in %.2f s", why, delay > 0 ? delay : 0);
   } else if (c->options.log >= SHARD_LOG_WARN && !c->warned && c->options.timeout > PATIENCE &&
              r->not_before > r->first_failed + PATIENCE) {
     c->warned = true; /* before the wait: the user may end us in it */
-    say(SHARD_ERROR_WARNING "%s; it is tried again for up to %u s (SHARD_TIMEOUT)", why,
-        c->options.timeout);
+    shard_progress_say(0, SHARD_ERROR_WARNING,
+                       "%s; it is tried again for up to %u s (SHARD_TIMEOUT)", why,
+                       c->options.timeout);
   }
   push_request(&c->waiting, r);
 }
@@ -526,7 +508,7 @@ static void follow_redirect(struct slot *s, struct shard_s3_request *r,
     give_up(c, r, -ELOOP, "the server redirects in a circle (HTTP %ld)", s->answer.status);
     return;
   }
-  if (c->home && shard_s3_answer_is_region(region) && strcmp(region, c->region) != 0) {
+  if (c->home && shard_s3_account_is_region(region) && strcmp(region, c->region) != 0) {
     c->moved[0] = 0;
     change_region(c, r, region);
     return;
@@ -563,7 +545,7 @@ static void set_clock(struct slot *s, struct shard_s3_request *r, const char *wh
   }
   c->skew = difftime(s->answer.date, time(NULL));
   if (c->options.log >= SHARD_LOG_INFO) {
-    say("shardctl: s3: the server's clock is %.0f s ahead", c->skew);
+    say("s3: the server's clock is %.0f s ahead", c->skew);
   }
   send_again(c, r);
 }
@@ -673,7 +655,7 @@ static void finish_request(struct slot *s, CURLcode code) {
   curl_multi_remove_handle(c->multi, s->easy);
   c->running--;
   if (c->options.log >= SHARD_LOG_DEBUG) {
-    say("shardctl: s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s", r->method, s->path, r->query ? "?" : "",
+    say("s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s", r->method, s->path, r->query ? "?" : "",
         r->query ? r->query : "", s->answer.status, 1000 * (shard_clock_seconds() - s->begun),
         code ? ", " : "", code ? curl_easy_strerror(code) : "");
   }
@@ -739,15 +721,13 @@ static void end_stuck(struct shard_s3_client *c) {
   c->turned = now;
 }
 
-/* ---- the interface ----------------------------------------------------------------------------
- */
+/* ---- the interface ------------------------------------------------------ */
 
 int shard_s3_client_init(char *err, size_t size) {
   if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
     return 0;
   }
-  snprintf(err, size, "libcurl cannot be used: out of memory");
-  return -ENOMEM;
+  return shard_error_set(err, size, -ENOMEM, "libcurl cannot be used: out of memory");
 }
 
 int shard_s3_client_open(const struct shard_s3_client_options *options,
@@ -755,8 +735,7 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   struct shard_s3_client *c = calloc(1, sizeof(*c));
   *client = c;
   if (!c) {
-    snprintf(err, size, "out of memory");
-    return -ENOMEM;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
   const struct sigaction ignore = {.sa_handler = SIG_IGN};
   sigaction(SIGPIPE, &ignore, &c->pipe);
@@ -782,8 +761,7 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   if (!good) {
     shard_s3_client_close(c);
     *client = NULL;
-    snprintf(err, size, "out of memory");
-    return -ENOMEM;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
   curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)options->connections);
   curl_multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)options->connections);

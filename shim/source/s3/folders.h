@@ -24,8 +24,7 @@ struct shard_s3_folders {
 int shard_s3_folders_add(struct shard_s3_folders *folders, const char *name, size_t length,
                          bool open);
 
-/* Count those after `after` and before `end` (NULL: to the last). *first: the index of the first.
- */
+/* Count those after `after` and before `end` (NULL: to the last). *first: the first's index. */
 size_t shard_s3_folders_between(const struct shard_s3_folders *folders,
                                 const struct shard_s3_text *after, const struct shard_s3_text *end,
                                 size_t *first);

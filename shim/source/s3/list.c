@@ -21,10 +21,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "source/s3/client.h"
 #include "source/s3/folders.h"
 #include "source/s3/page.h"
@@ -34,6 +34,7 @@
 #define FOLDER_PAGES 8    /* left in a folder, so that asking for its end is worth a request */
 #define FOLDERS_FREE 3    /* requests for folders that are always allowed ... */
 #define FOLDERS_PAGES 100 /* ... and one more for each so many pages */
+#define FOLDERS_SMALL 3   /* in a page: they are so small that their names tell little */
 #define EMPTY_MOST 100    /* pages in a row without a key */
 #define SPLIT_LEAST 2.0   /* pages left in a range, so that it is split */
 #define GUESSES_MOST 7    /* parts of a range without an answer */
@@ -56,7 +57,7 @@ struct range {
   bool has_end;
   struct shard_s3_text at, end, first; /* first: of the last page */
   char *token;                         /* to go on with; NULL: by start-after */
-  uint64_t page_keys;
+  uint64_t page_keys, page_folders;    /* of the last page: keys, and folders that they are in */
   unsigned empty;
   struct shard_s3_seen seen;
   struct shard_s3_text folder; /* that the last page was in */
@@ -75,9 +76,12 @@ struct lister {
   struct shard_s3_folders folders;
   struct folder_search { /* for folders */
     struct asking ask;
-    bool busy, goes_on; /* goes_on: `after` comes from the last answer */
-    struct shard_s3_text parent,
-        after; /* the folder whose folders are asked for; those after this one */
+    struct shard_s3_text parent; /* the folder whose folders are asked for: */
+    struct shard_s3_text from;   /* those after this one; */
+    struct shard_s3_text after;  /* so far they are known up to this one */
+    bool busy;
+    bool goes_on; /* `after` comes from the last answer */
+    bool whole;   /* no folder follows `after` */
   } search;
   unsigned searches;
   double folder_keys, folder_count; /* listed since, and how many folders they were in */
@@ -94,8 +98,7 @@ static int compare(const struct shard_s3_text *a, const struct shard_s3_text *b)
   return shard_codec_compare_bytes(a->bytes, a->length, b->bytes, b->length);
 }
 
-/* ---- a page -----------------------------------------------------------------------------------
- */
+/* ---- a page ------------------------------------------------------------- */
 
 static int on_begin(void *context) {
   struct asking *a = context;
@@ -115,14 +118,8 @@ static int on_end(void *context, const char **why) {
 }
 
 /* Say what is wrong with the page. */
-__attribute__((format(printf, 2, 3))) static int fail(struct range *r, const char *format, ...) {
-  struct shard_s3_page *p = &r->ask.page;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(p->why, sizeof(p->why), format, args);
-  va_end(args);
-  return -EBADMSG;
-}
+#define fail(r, ...)                                                                               \
+  shard_error_set((r)->ask.page.why, sizeof((r)->ask.page.why), -EBADMSG, __VA_ARGS__)
 
 /* A key as a message of one line shows it. */
 static const char *show_key(const char *key, size_t n, char buf[64]) {
@@ -170,8 +167,7 @@ static int on_keys_end(void *context, const char **why) {
   return rc;
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------------- */
 
 /* Write what all queries have in common. What sorts before it is in `out` already. */
 static void put_query(FILE *out, const char *prefix, size_t length,
@@ -282,8 +278,7 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   return shard_s3_split_left(&span, &r->first, r->page_keys) > FOLDER_PAGES * page_of(l);
 }
 
-/* The page may be in another folder than the last. Its names differ: forget what names were like.
- */
+/* The page may be in another folder than the last: then forget what names were like. */
 static void enter_folder(struct range *r) {
   const char *first = NULL, *last = NULL, *key;
   size_t at = 0, n = 0, first_length = 0, last_length = 0;
@@ -377,6 +372,11 @@ static void tell_others(const struct range *r, const char *key, size_t n) {
   }
 }
 
+static bool in_one_folder(const char *a, size_t na, const char *b, size_t nb) {
+  size_t same = shard_s3_split_shared(a, na, b, nb);
+  return !memchr(a + same, '/', na - same) && !memchr(b + same, '/', nb - same);
+}
+
 /* A page has come. Hand its keys on, and ask for the next. */
 static int take_page(struct range *r) {
   struct lister *l = r->lister;
@@ -384,7 +384,7 @@ static int take_page(struct range *r) {
   const char *key, *before = NULL;
   size_t at = 0, n, before_length = 0;
   bool past = false;
-  r->page_keys = 0;
+  r->page_keys = r->page_folders = 0;
   enter_folder(r);
   while ((key = shard_s3_page_key(p, &at, &n)) != NULL) {
     if (!before) {
@@ -402,6 +402,7 @@ static int take_page(struct range *r) {
       set_text(&r->first, key, n);
     }
     shard_s3_split_note(&r->seen, before, before_length, key, n);
+    r->page_folders += !before || !in_one_folder(before, before_length, key, n);
     before = key;
     before_length = n;
     r->page_keys++;
@@ -430,9 +431,9 @@ static int take_page(struct range *r) {
     return 0;
   }
   if (r->empty > EMPTY_MOST) {
-    snprintf(l->err, l->size, "s3://%s: %u pages in a row had no key; the server is at fault",
-             l->listing->url.bucket, r->empty);
-    return -EBADMSG;
+    return shard_error_set(l->err, l->size, -EBADMSG,
+                           "s3://%s: %u pages in a row had no key; the server is at fault",
+                           l->listing->url.bucket, r->empty);
   }
   if (l->page_size == 0 || p->count > l->page_size) {
     l->page_size = p->count;
@@ -477,13 +478,19 @@ static int ask_folders(struct lister *l) {
   return 0;
 }
 
-/* If guesses fail: ask for the folders around the range with most left. */
+static bool begins_with(const struct shard_s3_text *t, const struct shard_s3_text *start) {
+  return t->length >= start->length && memcmp(t->bytes, start->bytes, start->length) == 0;
+}
+
+/* If guesses fail, or lead on by small steps: ask for the folders around the range with most left,
+ * and around those beside it. */
 static int search_folders(struct lister *l) {
   struct folder_search *k = &l->search;
   struct range *best = NULL;
   size_t first;
-  if (k->busy || l->misses < 2 || l->misses <= l->hits ||
-      l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
+  bool failed = l->misses >= 2 && l->misses > l->hits,
+       slow = l->asked >= shard_s3_client_width(l->client) / 2;
+  if (k->busy || (!failed && !slow) || l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
     return 0;
   }
   for (unsigned i = 0; i < l->count; i++) {
@@ -493,16 +500,29 @@ static int search_folders(struct lister *l) {
       best = r;
     }
   }
+  if (best && !failed && best->page_folders > FOLDERS_SMALL) {
+    return 0; /* there are more of them than pages */
+  }
   ssize_t parent = best ? shard_s3_folders_parent(&best->first, &best->at, l->prefix) : -1;
-  if (parent < 0 ||
-      shard_s3_folders_between(&l->folders, &best->at, best->has_end ? &best->end : NULL, &first) >
-          0 ||
-      (l->searches > 0 && k->parent.length == (size_t)parent &&
-       memcmp(k->parent.bytes, best->at.bytes, k->parent.length) == 0)) {
+  if (parent < 0 || shard_s3_folders_between(&l->folders, &best->at,
+                                             best->has_end ? &best->end : NULL, &first) > 0) {
     return 0;
   }
-  set_text(&k->parent, best->at.bytes, (size_t)parent);
-  k->after = best->at;
+  struct shard_s3_text in = best->at;
+  in.length = (size_t)parent;
+  if (l->searches > 0 && compare(&k->parent, &in) == 0 && compare(&k->from, &best->at) <= 0 &&
+      (k->whole || compare(&best->at, &k->after) <= 0)) {
+    return 0; /* there are none */
+  }
+  k->parent = in;
+  k->from = best->at;
+  for (unsigned i = 0; i < l->count; i++) {
+    const struct range *r = l->ranges[i];
+    if (r->live && begins_with(&r->at, &in) && compare(&r->at, &k->from) < 0) {
+      k->from = r->at;
+    }
+  }
+  k->after = k->from;
   k->goes_on = false;
   return ask_folders(l);
 }
@@ -542,17 +562,17 @@ static int take_folders(struct lister *l) {
     }
   }
   double pages = (double)taken * folder_size(l) / page_of(l);
+  k->after = last;
+  k->whole = !k->ask.page.truncated;
   if (rc == 0 && k->ask.page.truncated && pages > FOLDERS_PAGES &&
       l->searches < FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
-    k->after = last;
     k->goes_on = true;
     rc = ask_folders(l);
   }
   return rc;
 }
 
-/* ---- splitting --------------------------------------------------------------------------------
- */
+/* ---- splitting ---------------------------------------------------------- */
 
 static struct range *new_range(struct lister *l) {
   for (unsigned i = 0; i < l->count; i++) {
@@ -694,8 +714,7 @@ static int split_some(struct lister *l) {
   return 0;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ---------------------------------------------------------- */
 
 static int list_ranges(struct lister *l) {
   struct range *r = new_range(l);
@@ -744,14 +763,13 @@ int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size)
   const char *const limits[] = {listing->start_after, listing->end_before};
   for (size_t i = 0; i < 2; i++) {
     if (limits[i] && strlen(limits[i]) > SHARD_S3_KEY_MAX) {
-      snprintf(err, size, "'%.60s...' is longer than a key can be", limits[i]);
-      return -EINVAL;
+      return shard_error_set(err, size, -EINVAL, "'%.60s...' is longer than a key can be",
+                             limits[i]);
     }
   }
   l.ranges = calloc(listing->connections, sizeof(struct range *));
   if (!l.ranges) {
-    snprintf(err, size, "out of memory");
-    return -ENOMEM;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
   int rc = shard_s3_client_open(&o, &l.client, err, size);
   if (rc != 0) {

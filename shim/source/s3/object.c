@@ -16,10 +16,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "base/hex.h"
 #include "listing/format.h"
 #include "source/s3/client.h"
-#include "source/s3/head.h"
 #include "source/s3/provider.h"
 #include "source/s3/s3.h"
 #include "source/s3/sigv4.h"
@@ -27,8 +28,7 @@
 #define PUT_MOST (5ULL << 30) /* bytes of a PUT */
 #define SMALL (1 << 20)       /* bytes of an object that is got whole, whatever it is */
 
-/* ---- digests ----------------------------------------------------------------------------------
- */
+/* ---- digests ------------------------------------------------------------ */
 
 /* Write the digest in hexadecimal, and free the context. false: OpenSSL fails, or there is none. */
 static bool end_digest(EVP_MD_CTX **context, char hex[SHARD_SIGV4_HASH]) {
@@ -53,8 +53,7 @@ static EVP_MD_CTX *begin_digest(const EVP_MD *kind) {
   return context;
 }
 
-/* ---- get --------------------------------------------------------------------------------------
- */
+/* ---- get ---------------------------------------------------------------- */
 
 struct getting {
   int fd;
@@ -220,63 +219,43 @@ static int get_end(void *context, const char **why) {
   return -EBADMSG;
 }
 
-static int get_object(struct shard_s3_client *client, struct shard_s3_request *request,
-                      struct getting *g, char *err, size_t size) {
-  struct shard_s3_request *done;
-  request->begin = get_begin;
-  request->header = get_header;
-  request->data = get_data;
-  request->end = get_end;
-  request->context = g;
-  shard_s3_client_submit(client, request);
+int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_t manifest_max,
+                        char *etag, int fd, char *err, size_t size) {
+  struct getting g = {.fd = fd, .manifest_max = manifest_max};
+  struct shard_s3_request *done, request = {.method = "GET",
+                                            .key = key,
+                                            .unless = etag && *etag ? etag : NULL,
+                                            .wants_status = etag,
+                                            .begin = get_begin,
+                                            .header = get_header,
+                                            .data = get_data,
+                                            .end = get_end,
+                                            .context = &g};
+  shard_s3_client_submit(client, &request);
   int rc = shard_s3_client_next(client, &done);
   if (rc == -ENOSPC) {
     snprintf(
         err, size,
         "%s, for an object of %llu bytes; make room there, or let SHARD_CACHE_DIR be elsewhere",
-        shard_s3_client_error(client), (unsigned long long)g->length);
-  } else if (rc == -EFBIG && g->manifest_max > 0 && g->length > g->manifest_max) {
+        shard_s3_client_error(client), (unsigned long long)g.length);
+  } else if (rc == -EFBIG && manifest_max > 0 && g.length > manifest_max) {
     snprintf(err, size,
              "%s: it has %llu bytes, and a manifest may have %llu (SHARD_MANIFEST_MAX); raise that "
              "if the object is the right one, or make a listing of it by shardctl index",
-             shard_s3_client_error(client), (unsigned long long)g->length,
-             (unsigned long long)g->manifest_max);
+             shard_s3_client_error(client), (unsigned long long)g.length,
+             (unsigned long long)manifest_max);
   } else if (rc < 0) {
     snprintf(err, size, "%s", shard_s3_client_error(client));
   }
-  EVP_MD_CTX_free(g->sha256_now);
-  EVP_MD_CTX_free(g->md5_now);
-  return rc < 0 ? rc : 0;
-}
-
-int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key,
-                        uint64_t manifest_max, int fd, char *err, size_t size) {
-  struct shard_s3_client *client;
-  struct getting g = {.fd = fd, .manifest_max = manifest_max};
-  struct shard_s3_request request = {.method = "GET", .key = key};
-  int rc = shard_s3_client_open(options, &client, err, size);
-  if (rc == 0) {
-    rc = get_object(client, &request, &g, err, size);
-    shard_s3_client_close(client);
+  EVP_MD_CTX_free(g.sha256_now);
+  EVP_MD_CTX_free(g.md5_now);
+  if (rc > 0 && etag && request.status != 304) {
+    snprintf(etag, SHARD_S3_ETAG, "%s", request.status == 200 ? g.etag : "");
   }
-  return rc;
+  return rc < 0 ? rc : etag && request.status == 200;
 }
 
-int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
-                              char *err, size_t size) {
-  struct getting g = {.fd = fd};
-  struct shard_s3_request request = {
-      .method = "GET", .key = key, .unless = *etag ? etag : NULL, .wants_status = true};
-  int rc = get_object(client, &request, &g, err, size);
-  if (rc != 0 || request.status == 304) {
-    return rc;
-  }
-  snprintf(etag, SHARD_S3_ETAG, "%s", request.status == 200 ? g.etag : "");
-  return request.status == 200;
-}
-
-/* ---- put --------------------------------------------------------------------------------------
- */
+/* ---- put ---------------------------------------------------------------- */
 
 /* A PUT under way, or the HEAD that follows it. */
 struct putting {
@@ -354,35 +333,27 @@ static int begin_put(struct putting *p, struct shard_s3_client *client,
   return rc;
 }
 
-int shard_s3_object_put(const struct shard_s3_client_options *options,
+int shard_s3_object_put(struct shard_s3_client *client, const char *bucket, unsigned lanes,
                         const struct shard_s3_upload *uploads, size_t count, char *err,
                         size_t size) {
-  struct shard_s3_client *client;
-  unsigned lanes = options->connections;
   struct putting *all = calloc(lanes, sizeof(*all));
   if (!all) {
-    snprintf(err, size, "out of memory");
-    return -ENOMEM;
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
-  int rc = shard_s3_client_open(options, &client, err, size);
-  if (rc != 0) {
-    free(all);
-    return rc;
-  }
+  int rc = 0;
   size_t begun = 0;
   struct shard_s3_request *done;
   for (unsigned i = 0; i < lanes; i++) {
     all[i].body.fd = -1;
   }
   for (unsigned i = 0; rc == 0 && i < lanes && begun < count; i++) {
-    rc = begin_put(&all[i], client, &uploads[begun++], options->bucket, err, size);
+    rc = begin_put(&all[i], client, &uploads[begun++], bucket, err, size);
   }
   bool told = rc != 0;
   while (rc == 0 && (rc = shard_s3_client_next(client, &done)) == 1) {
     struct putting *p = done->context;
     rc = 0;
-    /* The object was to be new, and is there. It may be ours: the reply to a first try may be lost.
-     */
+    /* The object was to be new, and is there. It may be ours, if a first reply was lost. */
     if (done->status == 412 && done->failures > 0) {
       ask_owner(p, client);
       continue;
@@ -391,22 +362,18 @@ int shard_s3_object_put(const struct shard_s3_client_options *options,
     p->body.fd = -1;
     if (done->status == 412 || (p->asks && strcmp(p->there, p->hash) != 0)) {
       rc = -EEXIST;
-      snprintf(err, size, "s3://%s/%.400s: the object is there already", options->bucket,
-               p->request.key);
+      snprintf(err, size, "s3://%s/%.400s: the object is there already", bucket, p->request.key);
       told = true;
     } else if (begun < count) {
-      rc = begin_put(p, client, &uploads[begun++], options->bucket, err, size);
+      rc = begin_put(p, client, &uploads[begun++], bucket, err, size);
       told = rc != 0;
     }
   }
   if (rc < 0 && !told) {
     snprintf(err, size, "%s", shard_s3_client_error(client));
   }
-  shard_s3_client_close(client);
   for (unsigned i = 0; i < lanes; i++) {
-    if (all[i].body.fd >= 0) {
-      close(all[i].body.fd);
-    }
+    shard_file_close(all[i].body.fd);
   }
   free(all);
   return rc;

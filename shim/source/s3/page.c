@@ -25,7 +25,7 @@
 #include "base/grow.h"
 #include "source/s3/s3.h"
 
-enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING, CODE, MESSAGE, REGION, ENDPOINT };
+enum { NOTHING, KEY, IS_TRUNCATED, TOKEN, ENCODING };
 
 #define DEL '\x7f'
 #define PIECE ((size_t)16 << 10)
@@ -96,14 +96,15 @@ static void on_start(void *context, const char *name, const char **attributes) {
 
 /* false: no memory. */
 static bool add_key(struct shard_s3_page *p, const char *key, uint32_t n) {
-  char *keys = shard_grow(p->keys, p->used, sizeof(n) + n, &p->room, 1);
+  char *keys = shard_grow(p->keys, p->used, sizeof(n) + n + 1, &p->room, 1);
   if (!keys) {
     return false;
   }
   p->keys = keys;
   memcpy(keys + p->used, &n, sizeof(n));
   memcpy(keys + p->used + sizeof(n), key, n);
-  p->used += sizeof(n) + n;
+  keys[p->used + sizeof(n) + n] = 0;
+  p->used += sizeof(n) + n + 1;
   p->count++;
   return true;
 }
@@ -295,8 +296,7 @@ static int parse_bytes(struct shard_s3_page *p, const char *data, size_t size) {
   return 0;
 }
 
-/* ---- masks ------------------------------------------------------------------------------------
- */
+/* ---- masks -------------------------------------------------------------- */
 
 static bool needs_mask(unsigned long c) {
   return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == DEL || c == 0xfffe ||
@@ -334,8 +334,7 @@ static inline unsigned char is_suspect(unsigned char c) {
   return (unsigned char)((c < 0x20) | (c == DEL) | (c == '&') | (c == 0xef));
 }
 
-/* How many bytes come before the first that is suspect. The compiler makes vectors of the strides.
- */
+/* How many bytes come before the first suspect one. The compiler makes vectors of the strides. */
 static size_t before_suspect(const char *data, size_t size) {
   enum { STRIDE = 64 };
   size_t n = 0;
@@ -450,7 +449,7 @@ int shard_s3_page_feed(struct shard_s3_page *p, const char *data, size_t size) {
 static int decode_keys(struct shard_s3_page *p) {
   size_t to = 0;
   uint32_t n;
-  for (size_t at = 0; at < p->used; at += sizeof(n) + n) {
+  for (size_t at = 0; at < p->used; at += sizeof(n) + n + 1) {
     memcpy(&n, p->keys + at, sizeof(n));
     char *key = p->keys + at + sizeof(n);
     ssize_t length = p->encoded ? shard_s3_url_unescape(key, n) : (ssize_t)n;
@@ -466,8 +465,9 @@ static int decode_keys(struct shard_s3_page *p) {
     }
     uint32_t kept = (uint32_t)length;
     memcpy(p->keys + to, &kept, sizeof(kept));
-    memmove(p->keys + to + sizeof(kept), key, kept);
-    to += sizeof(kept) + kept;
+    key[length] = 0;
+    memmove(p->keys + to + sizeof(kept), key, kept + 1);
+    to += sizeof(kept) + kept + 1;
   }
   p->used = to;
   return 0;
@@ -501,7 +501,7 @@ const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size
   }
   memcpy(&n, page->keys + *at, sizeof(n));
   const char *key = page->keys + *at + sizeof(n);
-  *at += sizeof(n) + n;
+  *at += sizeof(n) + n + 1;
   *length = n;
   return key;
 }

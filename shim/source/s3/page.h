@@ -16,7 +16,7 @@
 struct shard_s3_page {
   bool folders; /* set by the caller: take the folders (CommonPrefixes), not the keys */
   struct XML_ParserStruct *parser;
-  char *keys; /* each as uint32_t length, bytes */
+  char *keys; /* each as uint32_t length, bytes, NUL */
   size_t used, room;
   uint64_t count;
   bool truncated;
@@ -46,8 +46,7 @@ int shard_s3_page_feed(struct shard_s3_page *page, const char *data, size_t size
 /* The reply is complete: read it. 0, -EBADMSG (page->why) or -ENOMEM. */
 int shard_s3_page_end(struct shard_s3_page *page);
 
-/* The next key, without a NUL; it is the page's. *at is 0 for the first. NULL: there are no more.
- */
+/* The next key, which is the page's. *at is 0 for the first. NULL: there are no more. */
 const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size_t *length);
 
 void shard_s3_page_free(struct shard_s3_page *page);

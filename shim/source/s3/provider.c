@@ -19,8 +19,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "source/s3/head.h"
-
 /* What Amazon's servers and those made after them have in common. */
 #define S3_ITSELF                                                                                  \
   .service = "s3", .scheme = SHARD_SIGV4_AWS, .content = "x-amz-content-sha256",                   \
@@ -91,6 +89,27 @@ void shard_s3_provider_host(const struct shard_s3_provider *provider, const char
       return;
     }
   }
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+bool shard_s3_head_value(const char *line, size_t length, const char *name, char *value,
+                         size_t size) {
+  size_t begin = strlen(name);
+  if (length <= begin || line[begin] != ':' || strncasecmp(line, name, begin) != 0) {
+    return false;
+  }
+  begin++;
+  while (begin < length && is_blank(line[begin])) {
+    begin++;
+  }
+  while (length > begin && is_blank(line[length - 1])) {
+    length--;
+  }
+  size_t n = length - begin < size ? length - begin : 0;
+  memcpy(value, line + begin, n);
+  value[n] = 0;
+  return true;
 }
 
 enum shard_s3_fact shard_s3_provider_read(const char *line, size_t length, char *value,

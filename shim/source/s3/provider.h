@@ -65,3 +65,11 @@ enum shard_s3_fact {
  */
 enum shard_s3_fact shard_s3_provider_read(const char *line, size_t length, char *value,
                                           size_t size);
+
+/*
+ * Whether a line of a reply's head, as libcurl hands it over (with its end, without a NUL), is this
+ * header, in upper or lower case. Then its value is in value[], without blanks around it, and "" if
+ * it does not fit.
+ */
+bool shard_s3_head_value(const char *line, size_t length, const char *name, char *value,
+                         size_t size);

@@ -4,11 +4,10 @@
  *
  *   url.c          s3://bucket/prefix, endpoints, percent-encoding
  *   account.c      keys, region and endpoint, as AWS tools find them
- *   provider.c     where servers differ: a row for each
+ *   provider.c     where servers differ: a row for each; lines of a reply's head
  *   sigv4.c        signatures
  *   client.c       requests: connections, retries, redirects
  *   answer.c       what an answer means
- *   head.c         a line of a reply's head
  *   fault.c        the XML of an error
  *   page.c         the XML of a page of ListObjectsV2
  *   list.c         a prefix listed in ranges, in parallel
@@ -44,8 +43,7 @@ bool shard_s3_url_is(const char *text);
 /* 0, or -EINVAL and a line in err[size]. */
 int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, size_t size);
 
-/* Write text percent-encoded, as signatures want it: all but A-Z a-z 0-9 - _ . ~ and, if kept, /.
- */
+/* Write text percent-encoded, as signatures want it: not A-Z a-z 0-9 - _ . ~ and, if kept, /. */
 void shard_s3_url_escape(FILE *out, const char *text, size_t length, bool keep_slash);
 
 /* Decode %XX, and + as a blank, in place. The new length, or -1 if a % is not followed by two
@@ -66,8 +64,7 @@ int shard_s3_url_parse_endpoint(const char *text, struct shard_s3_endpoint *endp
 bool shard_s3_url_is_virtual(const struct shard_s3_endpoint *endpoint, const char *bucket,
                              enum shard_s3_addressing addressing);
 
-/* ---- account.c --------------------------------------------------------------------------------
- */
+/* ---- account.c ---------------------------------------------------------- */
 
 struct shard_s3_account {
   bool sign;                     /* false: requests are anonymous */
@@ -87,6 +84,9 @@ int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
                           enum shard_s3_addressing addressing, char *err, size_t size);
 void shard_s3_account_free(struct shard_s3_account *account);
 
+/* Whether a text can be a region: it becomes part of a host's name. */
+bool shard_s3_account_is_region(const char *text);
+
 /* ---- list.c --------------------------------------------------------------------------------- */
 
 struct shard_s3_listing {
@@ -96,8 +96,8 @@ struct shard_s3_listing {
   unsigned timeout;         /* seconds; a page that has failed for so long is given up */
   enum shard_log_level log; /* debug: a line on stderr for each request */
   const char *start_after, *end_before; /* whole keys, exclusive; NULL: none */
-  /* Takes a key, on the caller's thread. Each key comes once; they come in no order. 0, or a
-   * negative errno, which ends the listing. */
+  /* Takes a key, which ends with NUL, on the caller's thread. Each key comes once; they come in no
+   * order. 0, or a negative errno, which ends the listing. */
   int (*key)(void *context, const char *key, size_t length);
   int (*page)(void *context); /* called after the keys of each page, as key(); NULL: nothing */
   void *context;
@@ -110,7 +110,7 @@ int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size)
 
 /* ---- object.c ------------------------------------------------------------------------------- */
 
-struct shard_s3_client_options;
+struct shard_s3_client;
 
 /*
  * Get an object into an empty file, and check it. 0, or a negative errno and a line in err[size].
@@ -119,19 +119,13 @@ struct shard_s3_client_options;
  * header tells, only the header is got: opening that fails, and says why. Else it is a manifest:
  * -EFBIG if it has more bytes than manifest_max. No object is got for which the file system of `fd`
  * has no room.
+ *
+ * etag[SHARD_S3_ETAG], if it is not NULL: not the object that has this ETag ("": any one). 1: an
+ * object is in `fd`, and its ETag in etag[]. 0: it is the same one; or, if etag[] is now "", there
+ * is none.
  */
-int shard_s3_object_get(const struct shard_s3_client_options *options, const char *key,
-                        uint64_t manifest_max, int fd, char *err, size_t size);
-
-struct shard_s3_client;
-
-/*
- * The same of a listing with an open client, unless the object has the ETag etag[] ("": in any
- * case). 1: another object is in `fd`, and its ETag in etag[]. 0: it is the same one; or, if etag[]
- * is now "", there is none. Or a negative errno and a line in err[size].
- */
-int shard_s3_object_get_other(struct shard_s3_client *client, const char *key, char *etag, int fd,
-                              char *err, size_t size);
+int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_t manifest_max,
+                        char *etag, int fd, char *err, size_t size);
 
 struct shard_s3_upload {
   const char *key, *file;
@@ -139,9 +133,9 @@ struct shard_s3_upload {
 };
 
 /*
- * Put files, several at a time. Each object appears whole or not at all. 0, or a negative errno and
- * a line in err[size]: then some of the objects may be there.
+ * Put files into the bucket, so many at a time. Each object appears whole or not at all. 0, or a
+ * negative errno and a line in err[size]: then some of the objects may be there.
  */
-int shard_s3_object_put(const struct shard_s3_client_options *options,
+int shard_s3_object_put(struct shard_s3_client *client, const char *bucket, unsigned lanes,
                         const struct shard_s3_upload *uploads, size_t count, char *err,
                         size_t size);

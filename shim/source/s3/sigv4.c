@@ -87,28 +87,26 @@ static bool hash_request(const struct shard_sigv4_request *r, char hex[SHARD_SIG
 
 char *shard_sigv4_sign(const struct shard_sigv4_key *key,
                        const struct shard_sigv4_request *request) {
-  static const struct shard_sigv4_scheme aws = SHARD_SIGV4_AWS;
-  const struct shard_sigv4_scheme *scheme = key->scheme ? key->scheme : &aws;
   char hash[SHARD_SIGV4_HASH], scope[200], to_sign[400];
   if (!hash_request(request, hash)) {
     return NULL;
   }
   snprintf(scope, sizeof(scope), "%.8s/%s/%s/%s", request->date, key->region, key->service,
-           scheme->end);
-  snprintf(to_sign, sizeof(to_sign), "%s\n%s\n%s\n%s", scheme->algorithm, request->date, scope,
+           key->scheme->end);
+  snprintf(to_sign, sizeof(to_sign), "%s\n%s\n%s\n%s", key->scheme->algorithm, request->date, scope,
            hash);
 
   unsigned char chain[HASH_SIZE] = {0}, signature[HASH_SIZE] = {0};
   char day[9], *first = NULL, *value = NULL;
   snprintf(day, sizeof(day), "%.8s", request->date);
-  int n = asprintf(&first, "%s%s", scheme->prefix, key->secret);
+  int n = asprintf(&first, "%s%s", key->scheme->prefix, key->secret);
   if (n < 0) {
     return NULL;
   }
   bool good = compute_hmac(first, (size_t)n, day, chain) &&
               compute_hmac(chain, HASH_SIZE, key->region, signature) &&
               compute_hmac(signature, HASH_SIZE, key->service, chain) &&
-              compute_hmac(chain, HASH_SIZE, scheme->end, signature) &&
+              compute_hmac(chain, HASH_SIZE, key->scheme->end, signature) &&
               compute_hmac(signature, HASH_SIZE, to_sign, chain);
   shard_hex_print(hash, chain, HASH_SIZE);
   OPENSSL_cleanse(first, (size_t)n);
@@ -120,7 +118,7 @@ char *shard_sigv4_sign(const struct shard_sigv4_key *key,
   if (!out) {
     return NULL;
   }
-  fprintf(out, "%s Credential=%s/%s, SignedHeaders=", scheme->algorithm, key->access, scope);
+  fprintf(out, "%s Credential=%s/%s, SignedHeaders=", key->scheme->algorithm, key->access, scope);
   put_names(out, request);
   fprintf(out, ", Signature=%s", hash);
   if (fclose(out) != 0) {

@@ -20,7 +20,7 @@ struct shard_sigv4_scheme {
 
 struct shard_sigv4_key {
   const char *access, *secret, *region, *service;
-  const struct shard_sigv4_scheme *scheme; /* NULL: AWS's */
+  const struct shard_sigv4_scheme *scheme;
 };
 
 /* The name is in lower case. The value is signed without blanks around it, and with single ones. */

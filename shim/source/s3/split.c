@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+#include "base/plain.h"
+
 void shard_s3_split_note(struct shard_s3_seen *seen, const char *before, size_t before_length,
                          const char *key, size_t length) {
   size_t i = before ? shard_s3_split_shared(before, before_length, key, length) : 0;
@@ -179,35 +181,21 @@ static int next_byte(int byte) {
 /* Complete a UTF-8 sequence that was cut. false: what is there is not UTF-8, from *good on. */
 static bool complete_from(struct shard_s3_text *t, size_t *good) {
   size_t i = 0;
-  while (i < t->length) {
+  for (size_t need; i < t->length; i += need) {
     *good = i;
     unsigned lead = (unsigned char)t->bytes[i];
-    size_t need = lead < 0x80                   ? 1
-                  : lead >= 0xc2 && lead < 0xe0 ? 2
-                  : lead >= 0xe0 && lead < 0xf0 ? 3
-                  : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                : 0;
-    if (need == 0 || lead == 0) {
-      return false;
-    }
+    need = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
     while (t->length < i + need) {
       bool second = t->length == i + 1;
       t->bytes[t->length++] = (char)(second && lead == 0xe0   ? 0xa0
                                      : second && lead == 0xf0 ? 0x90
                                                               : 0x80);
     }
-    for (size_t k = 1; k < need; k++) {
-      unsigned c = (unsigned char)t->bytes[i + k];
-      unsigned least = k > 1 ? 0x80 : lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-      unsigned most = k > 1 ? 0xbf : lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-      if (c < least || c > most) {
-        return false;
-      }
+    /* U+FFFE and U+FFFF cannot stand in the XML that repeats it. */
+    if (lead == 0 || shard_plain_character(t->bytes + i) == 0 ||
+        (lead == 0xef && memcmp(t->bytes + i + 1, "\xbf\xbe", 2) >= 0)) {
+      return false;
     }
-    if (lead == 0xef && memcmp(t->bytes + i + 1, "\xbf\xbe", 2) >= 0) {
-      return false; /* U+FFFE and U+FFFF cannot stand in the XML that repeats it */
-    }
-    i += need;
   }
   *good = i <= SHARD_S3_KEY_MAX ? i : *good;
   return t->length <= SHARD_S3_KEY_MAX;

@@ -25,8 +25,7 @@ struct shard_s3_seen {
 void shard_s3_split_note(struct shard_s3_seen *seen, const char *before, size_t before_length,
                          const char *key, size_t length);
 
-/* The keys after `at`, up to and including `end` (NULL: no end). `seen` tells what keys look like.
- */
+/* The keys after `at`, up to and including `end` (NULL: no end). `seen`: what keys look like. */
 struct shard_s3_span {
   const struct shard_s3_text *at, *end;
   const struct shard_s3_seen *seen;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/error.h"
 #include "base/hex.h"
 #include "source/s3/s3.h"
 
@@ -15,8 +16,8 @@ bool shard_s3_url_is(const char *text) { return strncmp(text, "s3://", 5) == 0; 
 
 int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, size_t size) {
   if (!shard_s3_url_is(text)) {
-    snprintf(err, size, "'%.300s' is not of the form s3://bucket/prefix", text);
-    return -EINVAL;
+    return shard_error_set(err, size, -EINVAL, "'%.300s' is not of the form s3://bucket/prefix",
+                           text);
   }
   const char *bucket = text + 5;
   size_t n = strcspn(bucket, "/");
@@ -25,14 +26,14 @@ int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, si
     good = is_alnum(bucket[i]) || (i > 0 && strchr("._-", bucket[i]));
   }
   if (!good) {
-    snprintf(err, size, "'%.300s' names no bucket; write s3://bucket/prefix", text);
-    return -EINVAL;
+    return shard_error_set(err, size, -EINVAL, "'%.300s' names no bucket; write s3://bucket/prefix",
+                           text);
   }
   const char *prefix = bucket[n] ? bucket + n + 1 : bucket + n;
   if (strlen(prefix) > SHARD_S3_KEY_MAX) {
-    snprintf(err, size, "the prefix of '%.300s...' is longer than a key can be (%d bytes)", text,
-             SHARD_S3_KEY_MAX);
-    return -EINVAL;
+    return shard_error_set(err, size, -EINVAL,
+                           "the prefix of '%.300s...' is longer than a key can be (%d bytes)", text,
+                           SHARD_S3_KEY_MAX);
   }
   memcpy(url->bucket, bucket, n);
   url->bucket[n] = 0;

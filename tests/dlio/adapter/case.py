@@ -75,8 +75,10 @@ class Case(unittest.TestCase):
         self.random = random.Random(self.id())
         config.ConfigArguments.reset()
         self.args = config.ConfigArguments.get_instance()
+        if hasattr(self.args, "files_pre_sharded"):
+            self.args.files_pre_sharded = True  # initialize() sets it before there is a list
         self.args.logger = types.SimpleNamespace(
-            **dict.fromkeys(("debug", "info", "warning", "error"), lambda *a, **k: None))
+            **dict.fromkeys(("debug", "info", "warning", "error", "output"), lambda *a, **k: None))
         self.addCleanup(lambda: [os.unlink(f) for f in permutation_files()])
 
     def same(self, ours, theirs, *what):

@@ -33,7 +33,7 @@ def data(count):
 
 def exact(value):
     """With the types of numbers, and the order of dicts; lists and what acts as one alike."""
-    if isinstance(value, collections.abc.Mapping):
+    if isinstance(value, collections.abc.Mapping) or hasattr(value, "items"):  # as VirtualIndexMap has
         return "dict", [(exact(k), exact(v)) for k, v in value.items()]
     if isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes)):
         return "tuple" if isinstance(value, tuple) else "list", [exact(v) for v in value]

@@ -33,31 +33,61 @@ class TestLoaders(Case):
                 read += 1
         self.assertGreater(read, 30)
 
+    def made_of(self, text):
+        """Own, of a module of this text."""
+        folder = tempfile.mkdtemp(dir=WORK)
+        name = "own_reader_%s" % os.path.basename(folder)
+        with open(os.path.join(folder, name + ".py"), "w", encoding="utf-8") as file:
+            file.write("from dlio_benchmark.reader.reader_handler import FormatReader\n\n\n" + text)
+        sys.path.insert(0, folder)
+        try:
+            return importlib.import_module(name).Own
+        finally:
+            sys.path.remove(folder)
+
     def test_readers_that_tell_closed_files(self):
         """A reader for which a closed file is another thing than one it has not opened keeps a dict."""
         from dlio_benchmark.reader import reader_handler
 
-        ways = {"a in self.open_file_map or self.open_file_map[a] is None": True,
+        ways = {"a not in self.open_file_map or self.open_file_map[a] is None": True,
                 "self.open_file_map.get(a) is None": True, "self.open_file_map.clear()": True,
+                "a not in self.open_file_map or self.open_file_map[a] is None or b": True,
+                "b or a in self.open_file_map and self.open_file_map[a] is not None": True,
+                "self.open_file_map.get(a, 0)": True,
+                "a in self.open_file_map and self.open_file_map[a] is None": False,
+                "a not in self.open_file_map or self.open_file_map[a] is not None": False,
+                "a not in self.open_file_map or self.open_file_map[a] is b": False,
+                "a not in self.open_file_map or self.open_file_map[b] is None": False,
+                "self.open_file_map.get(a, self) is None": False, "getattr(self, 'open_file_map')": False,
                 "a not in self.open_file_map": False, "self.open_file_map.pop(a)": False,
                 "a not in self.open_file_map or b is None": False, "list(self.open_file_map)": False,
-                "len(self.open_file_map)": False, "self.open_file_map.setdefault(a, 1)": False}
-        folder = tempfile.mkdtemp(dir=WORK)
-        sys.path.insert(0, folder)
-        try:
-            for i, (way, forgets) in enumerate(ways.items()):
-                name = "own_reader_%d" % i
-                with open(os.path.join(folder, name + ".py"), "w", encoding="utf-8") as file:
-                    file.write("from dlio_benchmark.reader.reader_handler import FormatReader\n\n\n"
-                               "class Own(FormatReader):\n    def open(self, a, b=None):\n        return %s\n" % way)
-                own = importlib.import_module(name).Own
-                self.assertIs(loaders._forgets_closed(own), forgets, way)
-        finally:
-            sys.path.remove(folder)
+                "len(self.open_file_map)": False, "self.open_file_map.setdefault(a, 1)": False,
+                "try:\n            self.open_file_map[a] = b\n        except OSError:\n            pass": True,
+                "try:\n            return self.open_file_map[a]\n        except KeyError:\n            pass": False}
+        for way, forgets in ways.items():
+            own = self.made_of("class Own(FormatReader):\n    def open(self, a, b=None):\n        %s%s\n"
+                               % ("" if "\n" in way else "return ", way))
+            self.assertIs(loaders._forgets_closed(own), forgets, way)
+        own = self.made_of("class Own(FormatReader):\n    def open(self, a):\n        return ask(self, a)\n\n\n"
+                           "def ask(reader, a):\n    return a in reader.open_file_map\n")
+        self.assertFalse(loaders._forgets_closed(own))
         self.assertTrue(loaders._forgets_closed(reader_handler.FormatReader))
         scope = {}
         exec("class Own(Base):\n    pass", {"Base": reader_handler.FormatReader, "__name__": "nowhere"}, scope)  # pylint: disable=exec-used
         self.assertFalse(loaders._forgets_closed(scope["Own"]))
+
+    def test_readers_that_need_a_dict(self):
+        """Of a cache, by what a class does with it."""
+        own = """class Own(FormatReader):
+    def use(self, a):
+        self.cache: dict = {}
+        self.cache = {a: self.cache.get(a, 5)}
+        self.cache[a] = self.cache[a] if a in self.cache else a
+        self.cache.update(a)
+"""
+        self.assertTrue(loaders.uses_only(self.made_of(own), "cache", loaders.plainly))
+        for way in "next(iter(self.cache))", "del self.cache[a]", "len(self.cache)", "self.cache.popitem()", "a.x(self.cache)":
+            self.assertFalse(loaders.uses_only(self.made_of(own + "        " + way), "cache", loaders.plainly), way)
 
     def test_dlios_readers(self):
         """Each of this DLIO's readers that can be imported is of those that forget."""

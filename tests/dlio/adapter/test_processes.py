@@ -8,7 +8,7 @@ from .plain import FEW, data, describe, exact
 
 
 class TestChildren(Case):
-    """Sample maps and lists in workers, which need not import DLIO for it."""
+    """Sample maps and lists in workers, which need not import DLIO for it, but for a map of DLIO's own class."""
 
     def test_start_methods(self):
         real, lazy = pair(prefix=data(FEW) + "/")
@@ -34,6 +34,6 @@ class TestChildren(Case):
                 child.join()
                 self.same(given, exact(expected), start)
                 self.same(unpickled, exact(expected), start)
-                self.assertEqual(imported, start == "fork")
+                self.assertEqual(imported, start == "fork" or hasattr(config, "VirtualIndexMap"))
                 self.assertEqual(child.exitcode, 0)
         self.same(exact(objects), exact(expected))  # a child's end takes nothing away

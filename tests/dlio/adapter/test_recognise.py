@@ -33,6 +33,12 @@ def lines_of(file, function):
     return text.split("\n")[first - 1:last]
 
 
+def is_used(name, *files):
+    """Whether the functions that are relied upon, of these files or of any, have this name in their lines."""
+    return any(re.search(r"\b%s\b" % name, "\n".join(lines_of(file, function)))
+               for file in files or dlio.family.known for function in dlio.family.known[file])
+
+
 def print_of(function, lines):
     """The fingerprint of a method with these lines; None if they are no Python."""
     cls, _, name = function.partition(".")
@@ -126,7 +132,9 @@ class TestStorages(unittest.TestCase):
     the object stores, and they have never changed."""
 
     def test_below(self):
-        for known in bucket.KNOWN, object_store.KNOWN:
+        tables = bucket.KNOWN, object_store.KNOWN
+        whole = [known for known in tables if all(os.path.isfile(dlio.tree.path(file)) for file in known)]
+        for known in whole or tables:
             for file in "storage/s3_storage.py", "storage/storage_handler.py":
                 for function, prints in known[file].items():
                     self.assertIn(dlio.tree.fingerprint(file, function), prints, "%s: see tests/dlio/history.py"
@@ -219,12 +227,15 @@ class TestWhatRuns(unittest.TestCase):
         self.assertRegex(said[1][1], "ConfigArguments.reconfigure is not the function that ")
 
     def test_every_name(self):
-        """Functions of Python and numpy that DLIO lists with."""
+        """Functions of Python and numpy that DLIO lists with; not all versions sort by numpy."""
+        sorts = is_used("argsort")
         for owner, name in ((os, "listdir"), (glob, "glob"), (builtins, "sorted"), (builtins, "len"),
                             (os, "scandir"), (glob, "iglob"), (fnmatch, "filter"), (os, "lstat"),
                             (builtins, "range"), (os.path, "join"), (os.path, "abspath"),
                             (numpy, "argsort"), (numpy.random, "shuffle"), (numpy.random, "seed"),
                             (numpy, "arange"), (config.math, "ceil")):
+            if name == "argsort" and not sorts:
+                continue
             own = getattr(owner, name)
             for other_one in (wrapped(own) if not isinstance(own, type) else type(name, (), {}),
                               functools.partial(own)):
@@ -241,14 +252,20 @@ class TestWhatRuns(unittest.TestCase):
                                        (glob, "os", types.SimpleNamespace(**vars(os))),
                                        (glob, "os", types.ModuleType("os")),
                                        (glob, "fnmatch", types.ModuleType("other"))):
+            if name == "argsort" and not sorts:
+                continue
             with replaced(owner, name, other_one):
                 self.assertIn(name, self.changes() or "", name)
         self.assertIsNone(self.changes())
 
     def test_names_of_modules(self):
-        """A module's own names come before Python's."""
-        for module, name in ((dlio_main, "len"), (dlio_main, "sorted"), (config, "range"),
-                             (file_storage, "os"), (file_storage, "glob"), (dlio_main, "np")):
+        """A module's own names come before Python's; not all versions use numpy in both modules."""
+        for module, name, file in ((dlio_main, "len", "main.py"), (dlio_main, "sorted", "main.py"),
+                                   (config, "range", "utils/config.py"), (file_storage, "os", "storage/file_storage.py"),
+                                   (file_storage, "glob", "storage/file_storage.py"),
+                                   (dlio_main, "np", "main.py"), (config, "np", "utils/config.py")):
+            if name == "np" and not is_used(name, file):
+                continue
             before = vars(module).get(name)
             vars(module)[name] = lambda *args: None
             try:

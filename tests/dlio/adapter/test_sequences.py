@@ -347,7 +347,16 @@ class TestFileList(Case):
         self.same(list(lazy), real)
 
     def test_made_by_type(self):
-        """Code that makes a list of the type it was given."""
+        """Code that makes a list, or a dict, of the type it was given."""
+        grown = pair()[1]
+        grown.append("more")
+        for files in sequences.Indices(3, 9), sequences.NumpyIndices(3, 9), grown:
+            for made in type(files)(x for x in files), type(files)(files), type(files)():
+                self.same((type(made), made), (list, list(files) if made else []))
+        samples = sequences.SampleMap(range(5), 2, 9, 2)
+        self.assertEqual(type(samples)((k, v) for k, v in samples.items()), dict(samples))
+        samples[3] = 4
+        self.same([type(samples)(samples), type(type(samples)())], [dict(samples), dict])
         real, lazy = pair()
         for made in (type(lazy)(x + "!" for x in lazy), type(lazy)(lazy), type(lazy)()):
             self.assertIs(type(made), list)

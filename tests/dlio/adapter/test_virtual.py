@@ -261,6 +261,23 @@ class TestByteCounts(Case):
             sys.setswitchinterval(interval)
         self.same([wrong, dict(counts)], [[], {path: i for i, path in enumerate(real)}])
 
+    def test_merged_meanwhile(self):
+        """What waits is put to the others, by another thread, just when it is asked for."""
+        _, lazy = pair(size=40)
+        counts = sequences.ByteCounts.of(lazy)
+
+        class Path(str):
+            """Its hash takes long."""
+
+            __eq__ = str.__eq__
+
+            def __hash__(self):
+                counts._merge()
+                return str.__hash__(self)
+
+        counts[lazy[5]] = 7
+        self.assertEqual(counts._get(Path(lazy[5])), 7)
+
     def test_not_for_all(self):
         """Where a position takes a search through all, and of a list of another kind."""
         real, lazy = pair(size=40)
@@ -279,12 +296,18 @@ class TestByteCounts(Case):
         init = mixin._LocalFSIterableMixin._localfs_init
         if not getattr(init, "__module__", "").startswith("_libshard"):
             self.skipTest("its readers are not known")
+
+        class Own(mixin._LocalFSIterableMixin):
+            """Of a module that does with such a cache what it likes: below."""
+
         made = []
         for files in pair(size=40):
-            reader = mixin._LocalFSIterableMixin()
-            reader._args = types.SimpleNamespace(storage_options={})
-            reader.global_index_map = types.SimpleNamespace(_abs_paths=files)
-            reader._localfs_init()
+            own, reader = Own(), mixin._LocalFSIterableMixin()
+            for one in own, reader:
+                one._args = types.SimpleNamespace(storage_options={})
+                one.global_index_map = types.SimpleNamespace(_abs_paths=files)
+                one._localfs_init()
+            self.assertIs(type(own._local_cache), dict)
             reads = []
             reader._read_local_bytes = lambda path, reads=reads: (
                 reads.append(path), os.stat(path).st_size)[1]
