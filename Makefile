@@ -159,6 +159,8 @@ $(PRELOADS): $(T)/%.so: tests/preloads/%.c
 # Targets of the fuzzer; as a rule they only replay inputs.
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(T)/fuzz_%,$(filter-out %/replay.c,$(wildcard tests/fuzz/*.c)))
 FUZZ_MAIN := tests/fuzz/replay.c
+# -MMD tells of one of several sources.
+$(FUZZ_BIN): $(wildcard tests/fuzz/*.h)
 $(FUZZ_BIN): $(T)/fuzz_%: tests/fuzz/%.c $(FUZZ_MAIN) $(BUILD)/libshard.a
 	@mkdir -p $(@D)
 	@echo "  CC   $<"

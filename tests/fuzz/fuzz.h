@@ -37,14 +37,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return 0;
 }
 
-/* A folder of this process for files that have to have a name. */
+/* A folder of this process for files that have to have a name; "" until it is asked for. */
+static char fuzz_made[64];
+
 static inline const char *fuzz_folder(void) {
-  static char folder[64];
-  if (!folder[0]) {
-    snprintf(folder, sizeof(folder), "/dev/shm/shard-fuzz-%ld", (long)getpid());
-    RULE(mkdir(folder, 0700) == 0);
+  if (!fuzz_made[0]) { /* a process that was killed has left its own */
+    snprintf(fuzz_made, sizeof(fuzz_made), "/dev/shm/shard-fuzz-XXXXXX");
+    RULE(mkdtemp(fuzz_made));
   }
-  return folder;
+  return fuzz_made;
 }
 
 /* Write a file of the folder anew; its path, good until the next call. */
@@ -65,9 +66,9 @@ static inline void fuzz_remove(const char *name) {
 
 /* No folder stays behind. */
 __attribute__((destructor)) static void fuzz_leave(void) {
-  char folder[64];
-  snprintf(folder, sizeof(folder), "/dev/shm/shard-fuzz-%ld", (long)getpid());
-  rmdir(folder);
+  if (fuzz_made[0]) {
+    rmdir(fuzz_made);
+  }
 }
 
 /* A text of the input up to a byte, as a string that is the caller's; *rest is behind that byte. */
