@@ -40,15 +40,15 @@ static struct {
  * by itself, and without a launcher it is the only rank.
  */
 static bool begin(bool of_program) {
-  static _Atomic int64_t tried; /* by this process */
+  static _Atomic int64_t tried; /* by this process, with a rank */
   const struct shard_world one = {.rank = 0, .size = 1, .local_rank = -1, .local_size = -1};
   struct shard_world world;
   char ignored[300];
-  if (shard_stats_on() || !shard_config()->stats || atomic_exchange(&tried, getpid()) == getpid()) {
+  if (shard_stats_on() || !shard_config()->stats || atomic_load(&tried) == getpid()) {
     return shard_stats_on();
   }
   int rc = shard_world_get(&world, ignored, sizeof(ignored));
-  if (rc == 0) {
+  if (rc == 0 && atomic_exchange(&tried, getpid()) != getpid()) {
     shard_keeper_init(shard_config()->stats);
   } else if (rc == -ENOENT && of_program && !shard_keeper_is_marked()) {
     shard_keeper_begin(&one);

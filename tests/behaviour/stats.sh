@@ -311,6 +311,14 @@ for method in fork spawn forkserver; do
   verdict "... says nothing, and leaves no log" "$(cat "$WORK/err"; ls "$WORK/out" | grep -v '^[012].json$')"
 done
 
+# A program that is the only rank, and opens an object before it says what it lists.
+rm -f "$S"
+SHARD_STATS=$S LD_PRELOAD=$LIB timeout 60 "$PYTHON" -c 'import ctypes
+api, one = ctypes.CDLL(None), ctypes.c_uint64(1)
+api.shard_bucket_opened(b"s3://b/p/", b"k")
+assert api.shard_stats_names(b"s3://b/p/", b"0" * 64, one, one, ctypes.c_uint64(0)) == 0' 2>"$WORK/err"
+facts "an object that is opened too early" "j['size'] == 1 and j['entries'] == 1"
+
 # ---- what a script has set between the launcher and the program
 script() { # SIZE COMMANDS [VARIABLE=VALUE...]
   local size=$1 commands=$2 r; shift 2
