@@ -37,8 +37,9 @@ static void empty(int folder) {
   }
   if (dir) {
     closedir(dir);
-  } else
+  } else {
     shard_file_close(copy);
+  }
 }
 
 static void remove_dead(const char *parent) {

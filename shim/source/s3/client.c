@@ -374,7 +374,12 @@ static bool set_transport(struct slot *s) {
     SET(CURLOPT_CAINFO, c->account->ca_bundle);
     SET(CURLOPT_CAPATH, NULL); /* no other than these */
   }
-  /* What follows is good to have, not needed. */
+  /* What follows is good to have, not needed: the URL names the scheme. */
+#if LIBCURL_VERSION_NUM >= 0x075500
+  curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, c->endpoint.tls ? "https" : "http");
+#else
+  curl_easy_setopt(e, CURLOPT_PROTOCOLS, c->endpoint.tls ? CURLPROTO_HTTPS : CURLPROTO_HTTP);
+#endif
   curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
   curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 131072L);
   return good;
