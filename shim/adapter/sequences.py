@@ -89,11 +89,16 @@ class FileList(Quick):
 
     def in_order(self):
         """The same elements, in the order of the listing."""
-        if isinstance(self._permutation, Kept):
+        if self._permutation is not None and self._permutation.states is None:  # it may be of a part of them
             import numpy
 
             return self.at(numpy.sort(self.positions()))
-        return self.view(_permutation=None)
+        plain = self.view(_permutation=None)
+        return plain if self._step > 0 else plain[::-1]
+
+    def is_run(self):
+        """Whether the elements follow one another in the listing, in its order."""
+        return self._permutation is None and self._step == 1
 
     def is_reshuffled(self):
         """Whether EpochShuffle orders it."""
@@ -128,8 +133,7 @@ class FileList(Quick):
         if self._permutation is None:
             return numpy.arange(self._start, self._start + self._length * self._step, self._step,
                                 dtype=dtype)
-        return (self._start + self._permutation.indices.astype(numpy.uint64) * self._step
-                ).astype(dtype)
+        return (self._start + self._permutation.indices.astype(numpy.int64) * self._step).astype(dtype)
 
     def at(self, positions):
         """The names at these positions of the listing; the array is given away."""

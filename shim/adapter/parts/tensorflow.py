@@ -19,10 +19,11 @@ def _sorted(files):
         listing.source, options.replace("order=basename", "order=path")), files.prefix)
     if len(ordered) == listing.count:
         return by_path
-    # What was trimmed away is everything after the last name by (basename, path).
-    last = ordered[-1]
-    limit = (os.path.basename(last), last)
-    return (path for path in by_path if (os.path.basename(path), path) <= limit)
+    if not ordered.is_run():
+        return sorted(ordered)
+    # What was trimmed away, or is another's share, lies before or behind these by (basename, path).
+    first, last = ((os.path.basename(path), path) for path in (ordered[0], ordered[-1]))
+    return (path for path in by_path if first <= (os.path.basename(path), path) <= last)
 
 
 class Files:

@@ -86,11 +86,14 @@ class TestTensorFlow(Case):
                             made.append(outcome(self.names, tf, files, ranks, rank))
                             lazily += self.lazily
                         self.same(made[1], made[0], what, size, ranks, rank)
-            if "folders" in what:
-                continue
-            # A rank's own part, as it is dealt out, and as the ranks have exchanged files.
-            for real, lazy in ((all_real[1::3], all_lazy[1::3]),
-                               (all_real[5:35][::-2], all_lazy.at(np.arange(5, 35)[::-2].copy()))):
+            # A rank's share (SHARD_VIEW=shard), its part as it is dealt out, and one of a shuffled list.
+            shuffled = list(all_real), all_lazy.view()
+            shuffle_both(*shuffled, 3)
+            parts = [(real[part], lazy[part]) for real, lazy in ((all_real, all_lazy), shuffled)
+                     for part in (slice(10, 30), slice(1, None, 3), slice(30, 10, -1))]
+            # As the ranks have exchanged files.
+            parts.append((all_real[5:35][::-2], all_lazy.at(np.arange(5, 35)[::-2].copy())))
+            for real, lazy in parts:
                 self.args.comm_size = 3
                 made = [outcome(self.names, tf, files, 3, 2)
                         for tf, files in ((self.theirs, real), (self.ours, lazy))]
