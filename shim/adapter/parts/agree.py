@@ -9,7 +9,8 @@ ranks differ, all of them fail, with the remedy.
 The ranks meet where initialize() has asked for valid, the second folder, and once more where it hands
 over what it has, if that is of sub-folders: each rank comes there, whatever it finds. Messages go from
 one rank to another, for a rank without libshard takes part in nothing: one that does not say that it is
-HERE is left out.
+HERE is left out. It may only be late: so rank 0 tells every rank what has come of it, and a rank that does
+not wait for rank 0 any more says that it is GONE.
 
 A process may run one benchmark after another, and one that fails leaves messages behind. So rank 0
 gives each a number, CALL, which all messages of that benchmark have.
@@ -22,6 +23,7 @@ from ..known import this_libshard
 from ..native import WARN, native, speaks
 
 HERE, CALL, REPORT = 22875, 22876, 22877  # tags
+GONE = -1        # in place of a number
 PATIENCE = 30.0  # seconds to wait for a rank to be there; all ranks have just met in a barrier
 NAP = 0.0001     # seconds between two looks for a message, at first
 
@@ -108,17 +110,27 @@ class Ranks:
                 self._take_call()
             elif there:
                 _here[rank] = self._comm.recv(source=rank, tag=HERE) == this_libshard()
-            if not _here.setdefault(rank, False) and (self._comm.rank == 0 or speaks()):
-                native().log(WARN, "rank %d %s, so nobody knows whether it has the same list of "
-                             "files as rank %d; give LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)"
-                             % (rank, "has another version of libshard" if there else
-                                "does not run under libshard", self._comm.rank))
+            if _here.setdefault(rank, False):
+                continue
+            if self._comm.rank and not there:
+                self._send((GONE, 0, None), 0)
+            if self._comm.rank == 0 or speaks():
+                self._say_unknown(rank, "has another version of libshard" if there else "does not run under libshard",
+                                  "; give LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)")
         return [rank for rank in self._others() if _here[rank]]
 
+    def _say_unknown(self, rank, why, remedy=""):
+        native().log(WARN, "rank %d %s, so nobody knows whether it has the same list of files as rank %d%s"
+                     % (rank, why, self._comm.rank, remedy))
+
     def _hear(self, rank):
-        """What a rank has to say at this turn; None: rank 0 has called anew."""
+        """What a rank has to say at this turn; None: rank 0 has called anew, or that rank is GONE."""
         while comes(self._comm, rank, REPORT, math.inf, self._take_call):
             number, turn, what = self._comm.recv(source=rank, tag=REPORT)
+            if number == GONE:
+                _here[rank] = False
+                self._say_unknown(rank, "has waited for rank 0 no longer")
+                return None
             if self._take_call():
                 if number != _number:
                     return None
@@ -159,8 +171,9 @@ class Ranks:
         self._turn += 1
         ranks, fault = self._present(), None
         if self._comm.rank == 0:
-            fault = _judge({0: mine, **{rank: self._hear(rank) for rank in ranks}})
-            for rank in ranks:
+            heard = {0: mine, **{rank: self._hear(rank) for rank in ranks}}
+            fault = _judge({rank: report for rank, report in heard.items() if report is not None})
+            for rank in self._others():
                 self._send((_number, self._turn, fault), rank)
         while self._comm.rank and ranks and fault is None:
             self._take_call()

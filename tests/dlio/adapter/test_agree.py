@@ -215,6 +215,24 @@ class TestAgree(Case):
             self.assertEqual(ranks.run(3, several, [gone, same, gone, gone, same]),
                              [["FileNotFoundError", "good", "FileNotFoundError", "FileNotFoundError", "good"]] * 3)
 
+    def test_too_late(self):
+        """A rank that others have given up on: it takes no part any more, and nobody waits for it."""
+        original = agree.Ranks.__init__
+        roots = self.roots(below="a")
+        for slow in (0, 2):
+            def late(ranks_of_it, one, slow=slow):
+                if one.comm.rank == slow:
+                    time.sleep(2.5)
+                original(ranks_of_it, one)
+
+            with self.subTest(slow=slow), replaced(agree.Ranks, "__init__", late):
+                found = self.run_ranks(roots)
+                self.assertEqual([kinds for kinds, _ in found], [["FileList"] * 2] * 3)
+                self.assertIn("so nobody knows", "".join(said for _, said in found))
+                with stderr():
+                    again = ranks.run(3, several, [roots, roots, roots])
+                self.assertEqual(again, [["good"] * 3] * 3)
+
     def test_generation(self):
         """Where data is only made, nobody reads the lists."""
         found = self.run_ranks(self.roots(lambda root: touch(root + "/train/g.npz")),
