@@ -17,10 +17,10 @@ def _sorted(files):
         return ordered
     by_path = FileList(Listing.of_dataset(
         listing.source, options.replace("order=basename", "order=path")), files.prefix)
+    if len(by_path) != listing.count or not ordered.is_run() and len(ordered) < listing.count:
+        return sorted(ordered)  # there are more files by now, or fewer; or these are of no one part
     if len(ordered) == listing.count:
         return by_path
-    if not ordered.is_run():
-        return sorted(ordered)
     # What was trimmed away, or is another's share, lies before or behind these by (basename, path).
     first, last = ((os.path.basename(path), path) for path in (ordered[0], ordered[-1]))
     return (path for path in by_path if first <= (os.path.basename(path), path) <= last)

@@ -71,6 +71,14 @@ class TestTensorFlow(Case):
             self.same(self.names(self.ours, lazy[rank::2], 2, rank),
                       self.names(self.theirs, real[rank::2], 2, rank))
 
+    def test_more_files(self):
+        """Files that came into the folders after DLIO had listed them."""
+        for what, real, lazy in self.layouts():
+            if what == "folders":
+                touch(os.path.join(os.path.dirname(real[20]), "0.tfrecord"))
+                for part in slice(40), slice(5, 25):
+                    self.same(self.names(self.ours, lazy[part], 3, 1), self.names(self.theirs, real[part], 3, 1))
+
     def test_list_files(self):
         lazily = 0
         for what, all_real, all_lazy in self.layouts():
