@@ -97,6 +97,12 @@ cp names.txt.gz tail.gz; echo garbage >>tail.gz; refuses "gzip, garbage behind" 
 { seq 100000 | gzip; } >bent.gz; printf 'XXXX' | dd of=bent.gz bs=1 seek=50000 conv=notrunc 2>/dev/null; refuses "gzip, damaged" "bent.gz" index bent.gz -o "$L"
 refuses "gzip, damaged, --keep-order" "bent.gz" index --keep-order bent.gz -o "$L"
 printf '\x1f\x8b' >magic.gz; refuses "gzip, two bytes" "magic.gz" index magic.gz -o "$L"
+# A listing of a text says of itself no more than is true.
+for o in depth=1 exact=1 "follow=1 depth=2" hidden=0 'include=*.a' "depth=1 chunk=5"; do
+  rm -f "$L"; "$CTL" index names.txt -o "$L" --options "$o" >/dev/null 2>"$WORK/err"
+  verdict "a text, --options '$o'" "$([ $? = 2 ] && ! [ -e "$L" ] && grep -q 'of --options' "$WORK/err" || shown cat "$WORK/err")"
+done
+lists "a text, --options of its own" want --options "order=path attributes=1 hidden=1 include=" names.txt
 # A packed text has no more bytes than it may; what is as large is taken, and what is not packed always.
 seq -f 'img_%07.0f' 300000 >large.txt; tr '\n' '\0' <large.txt >want; gzip -k large.txt; zstd -q large.txt
 for p in gz zst; do
