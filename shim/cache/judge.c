@@ -50,7 +50,7 @@ static bool all_names_match(const struct shard_listing *l, const struct shard_op
   const char *suffix = l->header->suffix;
   size_t have = strlen(suffix);
   for (const char *p = asked->include; *p;) {
-    size_t n = strcspn(p, ":");
+    size_t n = shard_options_pattern(p);
     bool plain = n > 0 && p[0] == '*' && strcspn(p + 1, "*?[\\:") == n - 1;
     if (plain && have >= n - 1 && memcmp(suffix + have - (n - 1), p + 1, n - 1) == 0) {
       return true;

@@ -39,7 +39,7 @@ static const char *builders_value(const struct shard_request *r, const char *nam
 static const char *const places[] = {
     "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL",   "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
     "AWS_REGION",          "AWS_DEFAULT_REGION", "AWS_PROFILE",
-    "AWS_CONFIG_FILE"};
+    "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE",    "AWS_SHARED_CREDENTIALS_FILE"};
 
 /* everywhere: one key, whatever the manifest holds by now, and wherever the bucket is. */
 static void make_key(const struct shard_request *r, bool everywhere, char key[SHARD_CACHE_KEY]) {

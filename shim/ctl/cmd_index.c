@@ -131,11 +131,12 @@ static int check_text(void) {
   if (x.unique && o->order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory keeps names that come more often; sort -u drops them");
   }
-  if (o->chunk) {
-    return ctl_usage("of --options, chunk is for directories");
-  }
   if (ctl_given.include) {
     return ctl_usage("--include is for directories; sift the text with grep");
+  }
+  if (o->depth || o->exact || o->follow || !o->hidden || o->chunk || o->include[0]) {
+    return ctl_usage("of --options, only order and attributes are for texts; sift the text with "
+                     "grep");
   }
   if (x.keep_order && (x.unique || ctl_given.order)) {
     return ctl_usage("--keep-order goes neither with --unique nor with --order");

@@ -139,6 +139,19 @@ void shard_options_format(const struct shard_options *o, char *buf, size_t size)
   }
 }
 
+size_t shard_options_pattern(const char *p) {
+  size_t n = strcspn(p, ":");
+  while (n > 0 && p[n] && p[n - 1] == '[') {
+    size_t end = n + 1 + strspn(p + n + 1, "abcdefghijklmnopqrstuvwxyz");
+    if (strncmp(p + end, ":]", 2) != 0) {
+      break;
+    }
+    n = end + 2;
+    n += strcspn(p + n, ":");
+  }
+  return n;
+}
+
 /* Match pattern[n]. "*literal", by far the most common, is spared fnmatch's cost. */
 static bool match_pattern(const char *pattern, size_t n, const char *name, size_t length) {
   if (n > 0 && pattern[0] == '*' && strcspn(pattern + 1, "*?[\\:") >= n - 1) {
@@ -162,7 +175,7 @@ bool shard_options_match(const struct shard_options *o, const char *name, size_t
     return true;
   }
   for (const char *p = o->include; *p;) {
-    size_t n = strcspn(p, ":");
+    size_t n = shard_options_pattern(p);
     if (match_pattern(p, n, name, length)) {
       return true;
     }

@@ -36,6 +36,9 @@ bool shard_options_parse_order(struct shard_options *o, const char *word, size_t
 /* Print the canonical text, part of a listing's key: every field, in a fixed order. */
 void shard_options_format(const struct shard_options *o, char *buf, size_t size);
 
+/* Bytes of the first of these patterns. It ends at a ':', but not at one of a [[:class:]]. */
+size_t shard_options_pattern(const char *patterns);
+
 /* Whether a basename matches `include`. */
 bool shard_options_match(const struct shard_options *o, const char *basename, size_t length);
 

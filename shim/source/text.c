@@ -39,6 +39,7 @@ struct text_reader {
   bool nul;             /* the buffer has a NUL somewhere; then each line is searched for one */
   const char *unpacker; /* the program that the text comes from; NULL: none */
   uint64_t unpacked;    /* bytes that it has given */
+  off_t begin;          /* where in its file the text begins; negative: it is not known */
 };
 
 #define fail(r, rc, ...) shard_error_set((r)->err, (r)->size, rc, __VA_ARGS__)
@@ -53,10 +54,21 @@ static int refuse_line(struct text_reader *r, const char *why) {
 
 enum { SCHEME = 5 }; /* the length of "s3://" */
 
-/* Whether a name is a path, or a URL, that begins with the root's name. */
+/* Whether a name begins as an object's URL does, in the words of any tool. */
+static bool is_url(const char *text, size_t length) {
+  static const char *const schemes[] = {"s3://", "gs://", "s3a://", "s3n://"};
+  bool is = false;
+  for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]) && !is; i++) {
+    size_t n = strlen(schemes[i]);
+    is = length >= n && memcmp(text, schemes[i], n) == 0;
+  }
+  return is;
+}
+
+/* Whether a name is a path, or a URL, that is to begin with the root's name. A URL of another
+ * scheme taken for a key would be one that no bucket has, and its object would be nobody's. */
 static bool is_absolute(const struct text_reader *r, const char *text, size_t length) {
-  return r->of_bucket ? length >= SCHEME && memcmp(text, r->options->root, SCHEME) == 0
-                      : *text == '/';
+  return r->of_bucket ? is_url(text, length) : *text == '/';
 }
 
 /*
@@ -153,6 +165,9 @@ static int take_line(struct text_reader *r, const char *text, size_t length) {
     if (r->nul && memchr(text, 0, length)) {
       return refuse_line(r, "it has a NUL byte; are names ended by NUL? (-0)");
     }
+    if (r->line == 1 && length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+      return refuse_line(r, "it begins with a byte order mark; convert the text (dos2unix)");
+    }
     if (text[length - 1] == '\r') {
       return refuse_line(r, "it ends with a carriage return; convert the text (dos2unix)");
     }
@@ -248,10 +263,10 @@ static bool is_named_packed(const char *file) {
   return dot && (strcmp(dot, ".gz") == 0 || strcmp(dot, ".zst") == 0);
 }
 
-/* Unpack fd, from its beginning, by `program -dc`, and read the lines. */
+/* Unpack fd, from the text's beginning, by `program -dc`, and read the lines. */
 static int read_packed(struct text_reader *r, int fd, const char *program, char *buffer) {
   int pipes[2];
-  if (lseek(fd, 0, SEEK_SET) != 0) {
+  if (r->begin < 0 || lseek(fd, r->begin, SEEK_SET) != r->begin) {
     return fail(r, -ESPIPE, "%s is packed by %s, and cannot be read twice; pipe it through %s -dc",
                 show_name(r), program, program);
   }
@@ -295,8 +310,13 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
   const struct text_source *text = context;
   const struct shard_text_options *options = text->options;
   const char *file = text->file;
-  struct text_reader r = {
-      .file = file, .options = options, .err = err, .size = size, .intake = intake, .root = -1};
+  struct text_reader r = {.file = file,
+                          .options = options,
+                          .err = err,
+                          .size = size,
+                          .intake = intake,
+                          .root = -1,
+                          .begin = text->begin};
   /* The root without slashes at its end; "/" becomes "". */
   r.root_length = options->root ? strlen(options->root) : 0;
   while (r.root_length > 0 && options->root[r.root_length - 1] == '/') {

@@ -505,7 +505,7 @@ static int read_by_patterns(struct walker *w, int fd, struct part_reader *r,
   const char *pattern = o->include;
   int rc = 0;
   do {
-    size_t n = strcspn(pattern, ":");
+    size_t n = shard_options_pattern(pattern);
     w->one = *o;
     memcpy(w->one.include, pattern, n);
     w->one.include[n] = 0;

@@ -138,7 +138,8 @@ static void unload(struct shard_view_dataset *d) {
   forget(d);
 }
 
-/* A prefix of a bucket below which there is no key is probably a wrong one. */
+/* A prefix of a bucket below which there is no key is probably a wrong one, and so are patterns
+ * that no name matches: then every rank has all of the names. */
 static void warn_if_empty(const struct shard_view_dataset *d) {
   char text[900], err[700];
   const struct shard_datasets *all = shard_datasets_get();
@@ -147,8 +148,16 @@ static void warn_if_empty(const struct shard_view_dataset *d) {
   bool empty = d->stream ? shard_stream_next(d->stream, false, &part, err, sizeof(err)) == 0
                          : d->listing && d->listing->names.count == 0;
   /* A rank's own list may well be empty. */
-  if (d->url && empty && !all->is_manifest && !all->per_rank &&
-      shard_datasets_get_rank().local_rank <= 0) {
+  bool told =
+      empty && !all->is_manifest && !all->per_rank && shard_datasets_get_rank().local_rank <= 0;
+  if (told && !d->url && *include && d->listing->others.count > 0) {
+    snprintf(
+        text, sizeof(text),
+        "SHARD_INCLUDE='%.300s': no name below '%.256s' matches, so all ranks have all of them",
+        include, d->path);
+    shard_log(SHARD_LOG_WARN, text);
+  }
+  if (told && d->url) {
     snprintf(text, sizeof(text),
              "SHARD_DATASET='%.256s=%.300s': there is no key %s%.100s%sbelow that prefix, so the "
              "directory shows no files",

@@ -33,6 +33,9 @@ gzip -k names.txt; lists "gzip" want names.txt.gz
 cat names.txt.gz names.txt.gz >twice.gz; lists "two gzip members" want --unique twice.gz
 zstd -q names.txt; lists "zstd" want names.txt.zst
 lists "gzip from a file as standard input" want - <names.txt.gz
+{ echo "not read"; cat names.txt.gz; } >begun.gz; { read -r _; lists "gzip from a file that has been read in part" want -; } <begun.gz
+cat names.txt.gz <(echo more | gzip) >begun.gz
+printf 'more\0' >want.more; { dd bs="$(stat -c %s names.txt.gz)" count=1 of=/dev/null status=none; lists "gzip, the first member has been read" want.more -; } <begun.gz
 refuses "gzip from a pipe" "gzip -dc" index - -o "$L" < <(cat names.txt.gz)
 head -c 30 names.txt.gz >cut.gz; refuses "gzip, cut" "cut.gz" index cut.gz -o "$L"
 : >empty; : >nothing; lists "empty text" nothing empty
@@ -51,8 +54,17 @@ refuses "absolute, no root, of directories" "--root" index absolute.txt --order 
 echo /data/training/x >>absolute.txt
 refuses "absolute, outside of the root" "line 6" index absolute.txt --root /data/train -o "$L"
 refuses "the root itself" "line 1" index <(echo /data/train) --root /data/train -o "$L"
+# A key that is a URL of another tool's is none of the bucket's.
+printf 's3://b/p/x\ny\n' >urls.txt; printf 'x\0y\0' >want.urls; lists "URLs, --root of a bucket" want.urls urls.txt --root s3://b/p/
+for url in s3a://b/p/z s3n://b/p/z gs://b/p/z s3://b/q/z; do
+  (cat urls.txt; echo $url) >bad.txt; refuses "$url, --root s3://b/p/" "bad.txt, line 3" index bad.txt --root s3://b/p/ -o "$L"
+done
+refuses "URLs of S3, --root gs://b/p/" "urls.txt, line 1" index urls.txt --root gs://b/p/ -o "$L"
 bad() { printf "$2" >bad.txt; refuses "$1" "bad.txt, line $3" index bad.txt -o "$L"; }
 bad "CR" 'a\nb\r\nc\n' 2
+bad "byte order mark" '\xef\xbb\xbfa\nb\n' 1
+printf 'a\n\xef\xbb\xbfb\n' >mark.txt; printf 'a\0\xef\xbb\xbfb\0' >mark0; lists "its bytes further on" mark0 mark.txt
+printf '\xef\xbb\xbfb\0' >mark0; lists "-0: its bytes" mark0 -0 mark0
 bad "empty line" 'a\n\nb\n' 2
 bad "empty first line" '\na\n' 1
 bad "NUL" 'a\nb\0c\n' 2
@@ -85,6 +97,12 @@ cp names.txt.gz tail.gz; echo garbage >>tail.gz; refuses "gzip, garbage behind" 
 { seq 100000 | gzip; } >bent.gz; printf 'XXXX' | dd of=bent.gz bs=1 seek=50000 conv=notrunc 2>/dev/null; refuses "gzip, damaged" "bent.gz" index bent.gz -o "$L"
 refuses "gzip, damaged, --keep-order" "bent.gz" index --keep-order bent.gz -o "$L"
 printf '\x1f\x8b' >magic.gz; refuses "gzip, two bytes" "magic.gz" index magic.gz -o "$L"
+# A listing of a text says of itself no more than is true.
+for o in depth=1 exact=1 "follow=1 depth=2" hidden=0 'include=*.a' "depth=1 chunk=5"; do
+  rm -f "$L"; "$CTL" index names.txt -o "$L" --options "$o" >/dev/null 2>"$WORK/err"
+  verdict "a text, --options '$o'" "$([ $? = 2 ] && ! [ -e "$L" ] && grep -q 'of --options' "$WORK/err" || shown cat "$WORK/err")"
+done
+lists "a text, --options of its own" want --options "order=path attributes=1 hidden=1 include=" names.txt
 # A packed text has no more bytes than it may; what is as large is taken, and what is not packed always.
 seq -f 'img_%07.0f' 300000 >large.txt; tr '\n' '\0' <large.txt >want; gzip -k large.txt; zstd -q large.txt
 for p in gz zst; do

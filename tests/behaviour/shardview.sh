@@ -103,6 +103,12 @@ for locale in C C.UTF-8; do
 done
 SHARD_INCLUDE="$(printf "% 600s"):*.dat"
 DATASET=$WORK/locale shares "include, of many blanks" "$WORK/flat" 99 ls --zero "$WORK/locale"
+SHARD_INCLUDE='img[[:digit:]].dat:img[^[:digit:]]*.dat'
+DATASET=$WORK/locale shares "include, with classes" "$WORK/flat" 99 ls --zero "$WORK/locale"
+SHARD_INCLUDE='*.none'
+for r in 0 1; do DATASET=$WORK/locale view $r 2 range ls --zero "$WORK/locale"; done >"$WORK/got" 2>"$WORK/err"
+cat "$WORK/flat" "$WORK/flat" >"$WORK/twice"; same "include, no name matches: every rank has all" "$WORK/twice" "$WORK/got"
+verdict "include, no name matches: a line" "$(grep -q "'\*.none': no name below '$WORK/locale' matches" "$WORK/err" || shown cat "$WORK/err")"
 unset SHARD_INCLUDE
 
 mkdir "$WORK/few"; touch "$WORK/few"/{one,two}

@@ -81,3 +81,25 @@ def mounted(s3):
              sorted(x for r in got for x in r[1]) ==
              sorted(wanted + ["top2 0"]) and all("is not used" in err and "'s3://mounted/'" in err
                                                  for _, _, err in got), got[0][2])
+    elsewhere(s3, root)
+
+
+def elsewhere(s3, root):
+    """Whatever says where a bucket is, one of the same name elsewhere is another one."""
+    with Proxy(s3.endpoint) as one, Proxy(s3.endpoint) as other:
+        config = os.path.join(s3.folder, "two-profiles")
+        with open(config, "w", encoding="ascii") as stream:
+            for name, proxy in ("one", one), ("other", other):
+                stream.write(f"[profile {name}]\nendpoint_url = {proxy.endpoint}\n")
+                with open(f"{config}-{name}", "w", encoding="ascii") as own:
+                    own.write(f"[default]\nendpoint_url = {proxy.endpoint}\n")
+        for variable, value in (("AWS_PROFILE", "%s"), ("AWS_DEFAULT_PROFILE", "%s"),
+                                ("AWS_SHARED_CREDENTIALS_FILE", config + "-%s")):
+            before, shown = (one.requests, other.requests), []
+            for name in "one", "other":
+                more = {"AWS_CONFIG_FILE": config, variable: value % name}
+                shown += s3.ranks(1, f"{root}=s3://mounted/train", ("ls", root), AWS_ENDPOINT_URL=None,
+                                  **more)
+            asked = (one.requests - before[0], other.requests - before[1])
+            s3.check(f"mounted: where {variable} says", all(asked) and all(run[1] for run in shown),
+                     f"requests {asked}: {shown}")
