@@ -44,12 +44,14 @@ static int run_glob(typeof(&glob) real, const char *pattern, int flags,
   copy.gl_stat = stat;
   copy.gl_lstat = lstat;
   copy.gl_flags &= ~GLOB_ALTDIRFUNC;
+  int before = shard_dir_refused; /* on_error() may call glob(), and this be in another's */
   shard_dir_refused = 0;
   int rc = shard_real()->glob(pattern, flags | GLOB_ALTDIRFUNC, on_error, &copy);
   if (shard_dir_refused != 0 && (rc == 0 || rc == GLOB_NOMATCH)) {
     errno = shard_dir_refused;
     rc = GLOB_ABORTED;
   }
+  shard_dir_refused = before ? before : shard_dir_refused;
   result->gl_pathc = copy.gl_pathc;
   result->gl_pathv = copy.gl_pathv;
   result->gl_offs = copy.gl_offs;

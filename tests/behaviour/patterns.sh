@@ -68,6 +68,10 @@ for how in "scandir ." "scandir many" "glob *" "glob */*" "oldglob *"; do
   done
 done
 
+# What on_error() calls does not make a glob succeed that a dataset has failed.
+SHARD_DATASET=$dataset LD_PRELOAD=$LIB timeout 60 "$WORK/patterns" list within "$WORK/*/*/*" >"$WORK/got" 2>"$WORK/err"
+verdict "glob in on_error" "$([ $? != 0 ] || echo "it works"; grep -aq "^error 22 in $dataset" "$WORK/got" || shown cat -v "$WORK/got")"
+
 # ways RANK STRATEGY [VARIABLE...]: patterns that lead into the dataset, by all ways there are
 ways() {
   local r=$1 s=$2; shift 2

@@ -612,6 +612,13 @@ static void print_all(char *const *names, size_t n) {
   }
 }
 
+/* Finds something, in no dataset. */
+static int glob_elsewhere(const char *path, int error) {
+  glob_t g;
+  printf("error %d in %s\n", error, path);
+  return glob("/pro[c]", 0, NULL, &g) == 0 ? (globfree(&g), 0) : 1;
+}
+
 static int list_names(const char *how, const char *what) {
   glob_t g = {0};
   wordexp_t w;
@@ -630,7 +637,8 @@ static int list_names(const char *how, const char *what) {
     print_all(w.we_wordv, rc == 0 && strcmp(w.we_wordv[0], what) != 0 ? w.we_wordc : 0);
     return rc;
   }
-  int rc = (strcmp(how, "glob") == 0 ? glob : old_glob)(what, GLOB_PERIOD, NULL, &g);
+  int rc = (strcmp(how, "oldglob") != 0 ? glob : old_glob)(
+      what, GLOB_PERIOD, strcmp(how, "within") == 0 ? glob_elsewhere : NULL, &g);
   print_all(g.gl_pathv, g.gl_pathc);
   return rc != GLOB_NOMATCH && rc != 0;
 }
