@@ -303,6 +303,11 @@ for o in phys phys,nochdir logical; do
   served 0 2 range "$WORK/trees" fts $o,brief 0 0 data >"$WORK/got" 2>"$WORK/err"
   verdict "damaged listing, fts $o" "$(grep -q "^DNR .* errno 5 " "$WORK/got" || shown cat "$WORK/got")"
 done
+for o in phys phys,nochdir logical; do
+  served 0 2 range "$WORK/trees" fts $o,children,brief 0 0 data >"$WORK/got" 2>"$WORK/err"
+  verdict "damaged listing, fts_children $o" "$(grep -q "^ children 100: none, errno 5" "$WORK/got" && grep -q "^ children 0: none, errno 5" "$WORK/got" \
+    && grep -q "^DNR .* errno 5 " "$WORK/got" || shown cat "$WORK/got")"
+done
 mkdir "$WORK/none"
 (export SHARD_CACHE_DIR=$WORK/none/such/file; touch "$WORK/none/such"
  served 0 2 range "$WORK/trees" nftw phys,brief 3 0 data; served 0 2 range "$WORK/trees" fts phys,brief 0 0 data) >"$WORK/got" 2>"$WORK/err"

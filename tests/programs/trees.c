@@ -8,11 +8,11 @@
  *            brief    no inodes, no sizes: lines that another copy of the tree gives, too
  *            compar   fts with a comparison
  *            nested   the callback walks by itself, and forks
- *            inherit  tell of descriptors that a program started now would inherit
- *            remove   remove what is named gone1 to gone3 while its directory is visited
- *   NUMBER   of descriptors for ftw and nftw; after so many entries fts_close (0: never)
- *   SEED     0: go on to the end; else what the callback returns, and what fts_set and
- *            fts_children are used for, is drawn from it and the path
+ *            children call fts_children before a directory is entered, with FTS_NAMEONLY and
+ * without inherit  tell of descriptors that a program started now would inherit remove   remove
+ * what is named gone1 to gone3 while its directory is visited NUMBER   of descriptors for ftw and
+ * nftw; after so many entries fts_close (0: never) SEED     0: go on to the end; else what the
+ * callback returns, and what fts_set and fts_children are used for, is drawn from it and the path
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static const struct {
 static int ftw_flags, fts_options, number;
 static unsigned seed;
 static int inherited; /* descriptors, from the start on */
-static bool brief, compar, nested, removing, inherit;
+static bool brief, compar, nested, removing, inherit, children;
 
 /* ---- printing --------------------------------------------------------------------------- */
 
@@ -378,6 +378,9 @@ static void run_fts(char **paths) {
     if (seed) {
       interfere(fts, e, count);
     }
+    for (int i = 0; children && e->fts_info == FTS_D && i < 2; i++) {
+      print_children(fts, i == 0 ? FTS_NAMEONLY : 0, 0);
+    }
     if (nested && e->fts_info == FTS_D) {
       walk_within(e->fts_accpath);
     }
@@ -480,6 +483,7 @@ int main(int argc, char **argv) {
       }
     }
     brief |= strcmp(o, "brief") == 0;
+    children |= strcmp(o, "children") == 0;
     compar |= strcmp(o, "compar") == 0;
     inherit |= strcmp(o, "inherit") == 0;
     nested |= strcmp(o, "nested") == 0;
