@@ -42,6 +42,7 @@ struct stream {
   off_t position;              /* behind the entry that was given out last */
   off_t ahead;                 /* behind the last entry in the buffer */
   bool too_long;               /* readdir_r has passed over an entry */
+  bool rewound;                /* shard_view_rewind() is to be called before the next read */
   size_t at, filled;
   char buffer[BUFFER_SIZE] __attribute__((aligned(16)));
 };
@@ -283,9 +284,26 @@ static int fetch_shuffled(struct stream *s, int fd, struct dirent64 **out) {
   return *out != NULL;
 }
 
+/* Not in rewinddir() itself: a program may rewind a directory for the next one who has its
+ * descriptor, and not read it, as Python does; and a read can say that it has failed. */
+static int begin_anew(struct stream *s) {
+  shard_guard_depth++;
+  int rc = shard_view_rewind(s->served);
+  shard_guard_depth--;
+  if (rc == 0 && s->window) {
+    shard_window_reset(s->window, shard_view_window_key(s->served));
+  }
+  s->rewound = rc != 0;
+  return rc;
+}
+
 /* The next entry for the program. The stream is locked. */
 static int next_entry(struct stream *s, int fd, struct dirent64 **out) {
-  int rc = s->window ? fetch_shuffled(s, fd, out) : fetch_entry(s, fd, out);
+  int rc = s->rewound ? begin_anew(s) : 0;
+  if (rc != 0) {
+    return rc;
+  }
+  rc = s->window ? fetch_shuffled(s, fd, out) : fetch_entry(s, fd, out);
   if (rc > 0) {
     s->position = (*out)->d_off;
   }
@@ -354,9 +372,7 @@ static void move_to(struct stream *s, DIR *dir, off_t position) {
   s->at = s->filled = 0;
   s->too_long = false;
   s->position = s->ahead = s->window ? 0 : position;
-  if (position == 0) {
-    shard_view_rewind(s->served); /* if that fails, so does the next read, which can say so */
-  }
+  s->rewound = position == 0;
   if (s->window) {
     shard_window_reset(s->window, shard_view_window_key(s->served));
     while ((off_t)shard_window_taken(s->window) < position &&
