@@ -277,11 +277,14 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
   bool listed = s->how == SHARD_SERVED_LISTED || s->how == SHARD_SERVED_STREAMED;
   ssize_t n =
       listed ? read_listed(s, fd, buf, size, position) : shard_serve_filtered(s, fd, buf, size);
-  if (n == 0 && s->passes && s->base == 0) {
-    shard_passes_end(s->passes, s->epoch);
-  }
   errno = saved;
   return n;
+}
+
+void shard_view_end(struct shard_served *s) {
+  if (s->passes && s->base == 0) {
+    shard_passes_end(s->passes, s->epoch);
+  }
 }
 
 int shard_view_rewind(struct shard_served *s) {
