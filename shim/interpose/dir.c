@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "config/config.h"
 #include "host/real.h"
 #include "interpose/guard.h"
@@ -416,12 +417,13 @@ SHARD_EXPORT long telldir(DIR *dir) {
 
 /* ---- for the calls that libc does past these ---- */
 
+/* libc, too, opens them where no thread can be cancelled. */
 static DIR *open_below(int at, const char *name) {
-  int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
+  int fd = shard_kernel_open(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY);
   DIR *dir = fd < 0 ? NULL : shard_real()->fdopendir(fd);
   if (fd >= 0 && !dir) {
     int error = errno;
-    close(fd);
+    shard_kernel_close(fd);
     errno = error;
   }
   return dir;

@@ -20,7 +20,7 @@ tree "$WORK/nasty"
 mkdir noread noexec; touch noread/x noexec/{x,y}; chmod 0 noread; chmod 444 noexec
 
 for locale in C C.UTF-8; do
-  for mode in scandir glob emfile own wordexp threads; do
+  for mode in scandir glob emfile own wordexp threads cancelled; do
     [ $locale = C ] || [ $mode = glob ] || continue
     LC_ALL=$locale timeout 60 "$WORK/patterns" $mode >"$WORK/want" 2>"$WORK/want_err"; want=$?
     LC_ALL=$locale SHARD_DATASET=$WORK/dataset SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB timeout 60 \

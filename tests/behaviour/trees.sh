@@ -68,6 +68,7 @@ for c in nftw fts; do alike "no path" $c phys 1 0 ""; alike "no path, second" $c
 for n in 1 2 5 20; do alike "closed early" fts phys $n 1 "$T"; alike "closed early" fts logical $n 16 "$T" .; done
 alike "within" nftw phys,nested 2 0 a
 alike "within" nftw chdir,nested 1 0 a
+for o in phys depth ""; do alike "to be cancelled" nftw "$o,pending" 2 0 a "$T"; done
 alike "within" fts phys,nested 0 0 a
 alike "threads" threads "" 0 0 "$T"
 alike "many handles" handles "" 0 0 a

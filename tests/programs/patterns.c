@@ -683,13 +683,22 @@ static void mode_threads(void) {
   }
 }
 
+/* libc's scandir is no point where a thread is cancelled. */
+static void mode_cancelled(void) {
+  struct dirent **list;
+  pthread_cancel(pthread_self());
+  int n = scandir(".", &list, NULL, NULL);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  printf("%d\n", n);
+}
+
 static const struct {
   const char *name;
   void (*run)(void);
 } modes[] = {
-    {"scandir", mode_scandir}, {"glob", mode_glob},       {"emfile", mode_emfile},
-    {"own", mode_own},         {"wordexp", mode_wordexp}, {"served", mode_served},
-    {"threads", mode_threads},
+    {"scandir", mode_scandir}, {"glob", mode_glob},           {"emfile", mode_emfile},
+    {"own", mode_own},         {"wordexp", mode_wordexp},     {"served", mode_served},
+    {"threads", mode_threads}, {"cancelled", mode_cancelled},
 };
 
 int main(int argc, char **argv) {

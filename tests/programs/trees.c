@@ -8,11 +8,13 @@
  *            brief    no inodes, no sizes: lines that another copy of the tree gives, too
  *            compar   fts with a comparison
  *            nested   the callback walks by itself, and forks
- *            children call fts_children before a directory is entered, with FTS_NAMEONLY and
- * without inherit  tell of descriptors that a program started now would inherit remove   remove
- * what is named gone1 to gone3 while its directory is visited NUMBER   of descriptors for ftw and
- * nftw; after so many entries fts_close (0: never) SEED     0: go on to the end; else what the
- * callback returns, and what fts_set and fts_children are used for, is drawn from it and the path
+ *            children call fts_children, with FTS_NAMEONLY and without, and then go on
+ *            inherit  tell of descriptors that a program started now would inherit
+ *            pending  the thread is to be cancelled, which libc's call puts off
+ *            remove   remove what is named gone1 to gone3 while its directory is visited
+ *   NUMBER   of descriptors for ftw and nftw; after so many entries fts_close (0: never)
+ *   SEED     0: go on to the end; else what the callback returns, and what fts_set and
+ *            fts_children are used for, is drawn from it and the path
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +52,7 @@ static const struct {
 static int ftw_flags, fts_options, number;
 static unsigned seed;
 static int inherited; /* descriptors, from the start on */
-static bool brief, compar, nested, removing, inherit, children;
+static bool brief, compar, nested, removing, inherit, children, pending;
 
 /* ---- printing --------------------------------------------------------------------------- */
 
@@ -487,7 +489,12 @@ int main(int argc, char **argv) {
     compar |= strcmp(o, "compar") == 0;
     inherit |= strcmp(o, "inherit") == 0;
     nested |= strcmp(o, "nested") == 0;
+    pending |= strcmp(o, "pending") == 0;
     removing |= strcmp(o, "remove") == 0;
+  }
+  if (pending) { /* nothing is written meanwhile, for that would be the end */
+    setvbuf(stdout, NULL, _IOFBF, 1 << 20);
+    pthread_cancel(pthread_self());
   }
   inherited = inherited_descriptors();
   number = atoi(argv[3]);
@@ -510,5 +517,6 @@ int main(int argc, char **argv) {
     fprintf(stderr, "trees: what is %s?\n", argv[1]);
     return 2;
   }
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   return fflush(stdout) != 0;
 }
