@@ -309,6 +309,11 @@ for o in phys phys,nochdir logical; do
   verdict "damaged listing, fts_children $o" "$(grep -q "^ children 100: none, errno 5" "$WORK/got" && grep -q "^ children 0: none, errno 5" "$WORK/got" \
     && grep -q "^DNR .* errno 5 " "$WORK/got" || shown cat "$WORK/got")"
 done
+# One that cannot be read on is not taken for one below it that cannot be opened.
+whole=$preload; preload="$preload $BUILD/tests/denied.so"
+served 0 1 hash "$WORK/trees" nftw phys,brief 1 0 data >"$WORK/got" 2>"$WORK/err"
+verdict "denied while names are put away" "$(grep -q '^returns -1, errno 13 ' "$WORK/got" || shown tail -2 "$WORK/got")"
+preload=$whole
 mkdir "$WORK/none"
 (export SHARD_CACHE_DIR=$WORK/none/such/file; touch "$WORK/none/such"
  served 0 2 range "$WORK/trees" nftw phys,brief 3 0 data; served 0 2 range "$WORK/trees" fts phys,brief 0 0 data) >"$WORK/got" 2>"$WORK/err"
