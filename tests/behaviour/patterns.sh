@@ -72,6 +72,9 @@ done
 SHARD_DATASET=$dataset LD_PRELOAD=$LIB timeout 60 "$WORK/patterns" list within "$WORK/*/*/*" >"$WORK/got" 2>"$WORK/err"
 verdict "glob in on_error" "$([ $? != 0 ] || echo "it works"; grep -aq "^error 22 in $dataset" "$WORK/got" || shown cat -v "$WORK/got")"
 
+SHARD_DATASET=$dataset LD_PRELOAD=$LIB timeout 60 "$WORK/patterns" list functions "$WORK/*/*/*" >"$WORK/got" 2>"$WORK/err"
+verdict "glob by the program's functions, which call opendir" "$([ $? != 0 ] || echo "it works")"
+
 # ways RANK STRATEGY [VARIABLE...]: patterns that lead into the dataset, by all ways there are
 ways() {
   local r=$1 s=$2; shift 2

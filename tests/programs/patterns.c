@@ -637,6 +637,16 @@ static int list_names(const char *how, const char *what) {
     print_all(w.we_wordv, rc == 0 && strcmp(w.we_wordv[0], what) != 0 ? w.we_wordc : 0);
     return rc;
   }
+  if (strcmp(how, "functions") == 0) {
+    g.gl_opendir = (void *(*)(const char *))opendir;
+    g.gl_readdir = (struct dirent * (*)(void *)) readdir;
+    g.gl_closedir = (void (*)(void *))closedir;
+    g.gl_stat = stat;
+    g.gl_lstat = lstat;
+    int rc = glob(what, GLOB_ALTDIRFUNC, NULL, &g);
+    print_all(g.gl_pathv, g.gl_pathc);
+    return rc;
+  }
   int rc = (strcmp(how, "oldglob") != 0 ? glob : old_glob)(
       what, GLOB_PERIOD, strcmp(how, "within") == 0 ? glob_elsewhere : NULL, &g);
   print_all(g.gl_pathv, g.gl_pathc);
