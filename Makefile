@@ -128,7 +128,7 @@ UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names shares forbid
 LINKED_BIN := $(T)/access
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
-PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing starving clock patient)
+PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing starving clock patient denied)
 VENV_PYTHON := .venv/bin/python
 # One job for each CPU, unless the user has given -j.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))

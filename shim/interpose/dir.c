@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "config/config.h"
 #include "host/real.h"
 #include "interpose/guard.h"
@@ -42,6 +43,7 @@ struct stream {
   off_t position;              /* behind the entry that was given out last */
   off_t ahead;                 /* behind the last entry in the buffer */
   bool too_long;               /* readdir_r has passed over an entry */
+  bool rewound;                /* shard_view_rewind() is to be called before the next read */
   size_t at, filled;
   char buffer[BUFFER_SIZE] __attribute__((aligned(16)));
 };
@@ -283,11 +285,30 @@ static int fetch_shuffled(struct stream *s, int fd, struct dirent64 **out) {
   return *out != NULL;
 }
 
+/* Not in rewinddir() itself: a program may rewind a directory for the next one who has its
+ * descriptor, and not read it, as Python does; and a read can say that it has failed. */
+static int begin_anew(struct stream *s) {
+  shard_guard_depth++;
+  int rc = shard_view_rewind(s->served);
+  shard_guard_depth--;
+  if (rc == 0 && s->window) {
+    shard_window_reset(s->window, shard_view_window_key(s->served));
+  }
+  s->rewound = rc != 0;
+  return rc;
+}
+
 /* The next entry for the program. The stream is locked. */
 static int next_entry(struct stream *s, int fd, struct dirent64 **out) {
-  int rc = s->window ? fetch_shuffled(s, fd, out) : fetch_entry(s, fd, out);
+  int rc = s->rewound ? begin_anew(s) : 0;
+  if (rc != 0) {
+    return rc;
+  }
+  rc = s->window ? fetch_shuffled(s, fd, out) : fetch_entry(s, fd, out);
   if (rc > 0) {
     s->position = (*out)->d_off;
+  } else if (rc == 0) {
+    shard_view_end(s->served); /* not before: a window has read ahead */
   }
   return rc;
 }
@@ -354,9 +375,7 @@ static void move_to(struct stream *s, DIR *dir, off_t position) {
   s->at = s->filled = 0;
   s->too_long = false;
   s->position = s->ahead = s->window ? 0 : position;
-  if (position == 0) {
-    shard_view_rewind(s->served); /* if that fails, so does the next read, which can say so */
-  }
+  s->rewound = position == 0;
   if (s->window) {
     shard_window_reset(s->window, shard_view_window_key(s->served));
     while ((off_t)shard_window_taken(s->window) < position &&
@@ -398,12 +417,13 @@ SHARD_EXPORT long telldir(DIR *dir) {
 
 /* ---- for the calls that libc does past these ---- */
 
+/* libc, too, opens them where no thread can be cancelled. */
 static DIR *open_below(int at, const char *name) {
-  int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
+  int fd = shard_kernel_open(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY);
   DIR *dir = fd < 0 ? NULL : shard_real()->fdopendir(fd);
   if (fd >= 0 && !dir) {
     int error = errno;
-    close(fd);
+    shard_kernel_close(fd);
     errno = error;
   }
   return dir;

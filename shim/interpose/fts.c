@@ -296,8 +296,9 @@ static int add_entry(FTS *fts, struct reading *r, const struct dirent *d) {
   return 0;
 }
 
-/* All entries; none if the directory cannot be read to its end. 0, or -1 and errno. */
-static int add_entries(FTS *fts, struct reading *r) {
+/* All entries; none if the directory cannot be read to its end: then fts_info says so, or to
+ * fts_children errno, and fts_read tries again. 0, or -1 and errno. */
+static int add_entries(FTS *fts, struct reading *r, enum purpose purpose) {
   const struct dirent *d;
   int rc, saved = errno;
   while ((rc = shard_dir_next(r->dir, &d)) > 0) {
@@ -308,12 +309,16 @@ static int add_entries(FTS *fts, struct reading *r) {
     saved = errno;
   }
   if (rc < 0) {
+    int error = errno;
     free_list(r->head);
     r->head = NULL;
     r->count = 0;
-    r->of->fts_info = FTS_DNR;
-    r->of->fts_errno = errno;
-    errno = saved;
+    errno = error;
+    if (purpose == ENTER) {
+      r->of->fts_info = FTS_DNR;
+      r->of->fts_errno = error;
+      errno = saved;
+    }
   }
   return 0;
 }
@@ -356,7 +361,7 @@ static FTSENT *read_directory(FTS *fts, enum purpose purpose) {
   if (!changes_directory(fts)) {
     fts->fts_path[r.base - 1] = '/';
   }
-  int rc = enter && !there ? 0 : add_entries(fts, &r);
+  int rc = enter && !there ? 0 : add_entries(fts, &r, purpose);
   shard_dir_close(r.dir);
   if (rc != 0) {
     return abandon(fts, &r);

@@ -142,7 +142,8 @@ static const char *locate(const struct walk *w, const struct frame *outer, int *
   return *name ? name : ".";
 }
 
-/* Open w->path, which f is for. */
+/* Open w->path, which f is for. 0. 1 and errno: that cannot be done. -1 and errno: the outermost
+ * directory cannot be read, and names of it may be lost. */
 static int open_frame(struct walk *w, struct frame *f) {
   int at;
   if (w->streams == w->most && put_away(w, f->outer) != 0) {
@@ -151,7 +152,7 @@ static int open_frame(struct walk *w, struct frame *f) {
   const char *name = locate(w, f->outer, &at);
   f->stream = shard_dir_open(at, name);
   w->streams += f->stream != NULL;
-  return f->stream ? 0 : -1;
+  return f->stream ? 0 : 1;
 }
 
 /* ---- the walk ---- */
@@ -240,8 +241,9 @@ static int walk_directory(struct walk *w, const struct stat *st, struct frame *o
   struct frame here = {.outer = outer};
   int result, base = w->ftw.base;
   bool actions = w->flags & FTW_ACTIONRETVAL;
-  if (open_frame(w, &here) != 0) {
-    return errno == EACCES ? call_program(w, st, FTW_DNR) : -1;
+  int rc = open_frame(w, &here);
+  if (rc != 0) {
+    return rc > 0 && errno == EACCES ? call_program(w, st, FTW_DNR) : -1;
   }
   if (!(w->flags & FTW_DEPTH) && (result = call_program(w, st, FTW_D)) != 0) {
     close_stream(w, &here);

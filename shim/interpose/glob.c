@@ -5,7 +5,7 @@
  * libc's glob lists directories inside libc, past our readdir. GLOB_ALTDIRFUNC makes it call our
  * functions instead, and all its rules stay libc's own. It gets a copy of the caller's struct,
  * whose function pointers are not ours to change. A program that passes GLOB_ALTDIRFUNC itself gets
- * what its own functions list.
+ * what its own functions list, which may be what opendir() gives.
  *
  * libc's glob takes a directory that cannot be listed for an empty one, unless it is asked not to.
  * Where that is for a reason of ours, the result would be another one than the program's without
@@ -32,10 +32,27 @@ static void *open_dir(const char *name) { return opendir(name); }
 static struct dirent *read_dir(void *dir) { return readdir(dir); }
 static void close_dir(void *dir) { closedir(dir); }
 
+/* Under the view, by the caller's functions or ours. */
+static int watch(typeof(&glob) real, const char *pattern, int flags,
+                 int (*on_error)(const char *, int), glob_t *result) {
+  int before = shard_dir_refused; /* on_error() may call glob(), and this be in another's */
+  shard_dir_refused = 0;
+  int rc = real(pattern, flags, on_error, result);
+  if (shard_dir_refused != 0 && (rc == 0 || rc == GLOB_NOMATCH)) {
+    errno = shard_dir_refused;
+    rc = GLOB_ABORTED;
+  }
+  shard_dir_refused = before ? before : shard_dir_refused;
+  return rc;
+}
+
 static int run_glob(typeof(&glob) real, const char *pattern, int flags,
                     int (*on_error)(const char *, int), glob_t *result) {
-  if (!shard_view_active() || (flags & GLOB_ALTDIRFUNC) || !pattern || !result) {
+  if (!shard_view_active() || !pattern || !result) {
     return real(pattern, flags, on_error, result);
+  }
+  if (flags & GLOB_ALTDIRFUNC) {
+    return watch(real, pattern, flags, on_error, result);
   }
   glob_t copy = *result;
   copy.gl_opendir = open_dir;
@@ -44,12 +61,7 @@ static int run_glob(typeof(&glob) real, const char *pattern, int flags,
   copy.gl_stat = stat;
   copy.gl_lstat = lstat;
   copy.gl_flags &= ~GLOB_ALTDIRFUNC;
-  shard_dir_refused = 0;
-  int rc = shard_real()->glob(pattern, flags | GLOB_ALTDIRFUNC, on_error, &copy);
-  if (shard_dir_refused != 0 && (rc == 0 || rc == GLOB_NOMATCH)) {
-    errno = shard_dir_refused;
-    rc = GLOB_ABORTED;
-  }
+  int rc = watch(shard_real()->glob, pattern, flags | GLOB_ALTDIRFUNC, on_error, &copy);
   result->gl_pathc = copy.gl_pathc;
   result->gl_pathv = copy.gl_pathv;
   result->gl_offs = copy.gl_offs;

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "host/real.h"
 #include "interpose/guard.h"
 #include "view/once.h"
@@ -45,7 +46,7 @@ static int look_at(const char *path, size_t length) {
   if (!name) {
     return -ENOMEM;
   }
-  int fd = open(name, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+  int fd = shard_kernel_open(AT_FDCWD, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
   int rc = fd < 0 ? -errno : 0;
   free(name);
   if (fd < 0) {
@@ -54,7 +55,7 @@ static int look_at(const char *path, size_t length) {
   }
   struct shard_served *served;
   rc = shard_guard_open(fd, &served);
-  close(fd);
+  shard_kernel_close(fd);
   if (served) {
     shard_view_close(served);
     rc = refuse();

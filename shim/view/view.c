@@ -242,7 +242,8 @@ static ssize_t read_listed(struct shard_served *s, int fd, void *buf, size_t siz
                            off_t *position) {
   char err[700] = "";
   off_t now = lseek(fd, 0, SEEK_CUR);
-  off_t own = position && (s->own_position || now < 0) ? *position : now;
+  bool open = now >= 0 || errno != EBADF; /* libc, too, reads no descriptor that is not */
+  off_t own = position && open && (s->own_position || now < 0) ? *position : now;
   ssize_t n;
   if (own < 0) {
     n = -errno;
@@ -276,11 +277,14 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
   bool listed = s->how == SHARD_SERVED_LISTED || s->how == SHARD_SERVED_STREAMED;
   ssize_t n =
       listed ? read_listed(s, fd, buf, size, position) : shard_serve_filtered(s, fd, buf, size);
-  if (n == 0 && s->passes && s->base == 0) {
-    shard_passes_end(s->passes, s->epoch);
-  }
   errno = saved;
   return n;
+}
+
+void shard_view_end(struct shard_served *s) {
+  if (s->passes && s->base == 0) {
+    shard_passes_end(s->passes, s->epoch);
+  }
 }
 
 int shard_view_rewind(struct shard_served *s) {
@@ -288,11 +292,11 @@ int shard_view_rewind(struct shard_served *s) {
   if (s->passes) {
     epoch = s->base == 0 ? shard_passes_begin(s->passes) : shard_passes_epoch(s->passes);
   }
-  if (epoch == s->epoch) {
-    return 0;
+  if (epoch != s->epoch) {
+    s->epoch = epoch;
+    s->error = shard_choose_epoch(s); /* what is left of the epoch before is not to be read */
   }
-  s->epoch = epoch;
-  return shard_choose_epoch(s);
+  return s->error;
 }
 
 uint64_t shard_view_window_key(const struct shard_served *s) {

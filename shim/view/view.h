@@ -47,6 +47,9 @@ bool shard_view_leads_to(int at, const char *name, int fd);
 ssize_t shard_view_read(struct shard_served *served, int fd, void *buf, size_t size,
                         off_t *position);
 
+/* The program has met the end: under SHARD_EPOCH=auto a root's pass has ended. */
+void shard_view_end(struct shard_served *served);
+
 /*
  * Reading begins anew, as if the directory had just been opened: under SHARD_EPOCH=auto this may be
  * another pass, with another order and window key. 0 or negative errno.

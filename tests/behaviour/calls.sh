@@ -326,6 +326,12 @@ for s in range stride hash; do
   done
 done
 B=$D/b
+for d in "$B" "$WORK"; do # as libc's: what is in memory already, and then an error
+  for s in range hash; do
+    view 0 2 $s - perl -MPOSIX -e 'opendir(D, $ARGV[0]); $a = readdir D; POSIX::close(fileno(D)); $! = 0; @a = readdir D; print $! + 0' "$d" >"$WORK/got" 2>&1
+    verdict "a closed descriptor, ${d##*/}, $s" "$(grep -qx 9 "$WORK/got" || shown cat "$WORK/got")"
+  done
+done
 for s in range stride hash; do
   for how in opendir rewinddir seekdir open lseek; do
     why=

@@ -89,6 +89,39 @@ SHARD_EPOCH=auto as 1 2 'm/p%r.%e.txt' perl -e 'opendir(D, $ARGV[0]); for (1 .. 
 verdict "rewinddir begins an epoch" "$(for e in 0 1 2; do tr '\n' ' ' <m/p1.$e.txt | sed 's/ $/\n/'; done | diff -a - <(head -3 got))"
 verdict "an epoch without a list fails" "$(tail -1 got | grep -q '^0 No such' || shown tail -1 got)"
 
+# Who rewinds it and does not read it, as Python does with a descriptor, has begun no other one.
+mkdir -p "$WORK"/auto/{a,b}; touch "$WORK"/auto/f{00..29} "$WORK"/auto/{a,b}/g{0..9}
+for e in 0 1 2; do "$CTL" index "$WORK/auto" -o m/auto.$e.listing --quiet >/dev/null; done
+fwalk='import os, sys
+for k in range(2):
+    for how in os.walk, os.fwalk:
+        if (how is os.walk) == (sys.argv[2] == "walk"):
+            print([(d, sorted(f)) for d, _, f, *_ in sorted(how(sys.argv[1]))])'
+for s in range hash; do
+  for how in walk fwalk; do
+    DATASET=$WORK/auto SHARD_STATS=$WORK/%r.$how.json SHARD_STRATEGY=$s SHARD_SEED=3 SHARD_EPOCH=auto as 0 2 m/auto.0.listing \
+      "$PYTHON" -c "$fwalk" "$WORK/auto" $how >$how.got 2>&1
+    grep -o '"epoch": [0-9]*' "0.$how.json" | sort -u >>$how.got
+  done
+  same "a walk by descriptors is one pass, $s" walk.got fwalk.got
+done
+# Who looks at the first entry only has not read it to its end, though a window has.
+for s in range hash; do
+  for first in 0 1; do
+    DATASET=$WORK/auto SHARD_STRATEGY=$s SHARD_SEED=3 SHARD_EPOCH=auto as 0 2 m/auto.0.listing perl -e '
+      if ($ARGV[1]) { opendir(D, $ARGV[0]); $a = readdir D; closedir D } opendir(D, $ARGV[0]); print join("\n", readdir D), "\n"' \
+      "$WORK/auto" $first >first.$first 2>&1
+  done
+  same "the first entry is no pass, $s" first.0 first.1
+done
+# One whose list is damaged fails, also in a directory that was open before.
+at=$(LC_ALL=C grep -obUaP '\x01a\x00' m/auto.0.listing | cut -d: -f1 | head -1)
+verdict "the name in the list" "$([ "$at" ] || echo "not found")"
+for e in 1 2; do printf '\377' | dd of=m/auto.$e.listing bs=1 seek=$((at + 1)) conv=notrunc 2>/dev/null; done
+DATASET=$WORK/auto SHARD_EPOCH=auto as 0 1 'm/auto.%e.listing' perl -e 'opendir(A, "$ARGV[0]/a"); for (0 .. 2) { $! = 0; @a = readdir A;
+  print scalar(@a), " ", $! + 0, "\n"; opendir(D, $ARGV[0]); @d = readdir D; closedir D; rewinddir A }' "$WORK/auto" >got 2>err
+verdict "rewinddir into a damaged list" "$(printf '12 0\n12 0\n0 5\n' | diff - got)"
+
 # One for all ranks: it is divided.
 "$CTL" ls f.listing | shuf --random-source="$CTL" >m/common.txt
 for s in range stride; do

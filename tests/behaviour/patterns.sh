@@ -20,7 +20,7 @@ tree "$WORK/nasty"
 mkdir noread noexec; touch noread/x noexec/{x,y}; chmod 0 noread; chmod 444 noexec
 
 for locale in C C.UTF-8; do
-  for mode in scandir glob emfile own wordexp threads; do
+  for mode in scandir glob emfile own wordexp threads cancelled; do
     [ $locale = C ] || [ $mode = glob ] || continue
     LC_ALL=$locale timeout 60 "$WORK/patterns" $mode >"$WORK/want" 2>"$WORK/want_err"; want=$?
     LC_ALL=$locale SHARD_DATASET=$WORK/dataset SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB timeout 60 \
@@ -67,6 +67,13 @@ for how in "scandir ." "scandir many" "glob *" "glob */*" "oldglob *"; do
     done
   done
 done
+
+# What on_error() calls does not make a glob succeed that a dataset has failed.
+SHARD_DATASET=$dataset LD_PRELOAD=$LIB timeout 60 "$WORK/patterns" list within "$WORK/*/*/*" >"$WORK/got" 2>"$WORK/err"
+verdict "glob in on_error" "$([ $? != 0 ] || echo "it works"; grep -aq "^error 22 in $dataset" "$WORK/got" || shown cat -v "$WORK/got")"
+
+SHARD_DATASET=$dataset LD_PRELOAD=$LIB timeout 60 "$WORK/patterns" list functions "$WORK/*/*/*" >"$WORK/got" 2>"$WORK/err"
+verdict "glob by the program's functions, which call opendir" "$([ $? != 0 ] || echo "it works")"
 
 # ways RANK STRATEGY [VARIABLE...]: patterns that lead into the dataset, by all ways there are
 ways() {

@@ -68,6 +68,7 @@ for c in nftw fts; do alike "no path" $c phys 1 0 ""; alike "no path, second" $c
 for n in 1 2 5 20; do alike "closed early" fts phys $n 1 "$T"; alike "closed early" fts logical $n 16 "$T" .; done
 alike "within" nftw phys,nested 2 0 a
 alike "within" nftw chdir,nested 1 0 a
+for o in phys depth ""; do alike "to be cancelled" nftw "$o,pending" 2 0 a "$T"; done
 alike "within" fts phys,nested 0 0 a
 alike "threads" threads "" 0 0 "$T"
 alike "many handles" handles "" 0 0 a
@@ -303,6 +304,16 @@ for o in phys phys,nochdir logical; do
   served 0 2 range "$WORK/trees" fts $o,brief 0 0 data >"$WORK/got" 2>"$WORK/err"
   verdict "damaged listing, fts $o" "$(grep -q "^DNR .* errno 5 " "$WORK/got" || shown cat "$WORK/got")"
 done
+for o in phys phys,nochdir logical; do
+  served 0 2 range "$WORK/trees" fts $o,children,brief 0 0 data >"$WORK/got" 2>"$WORK/err"
+  verdict "damaged listing, fts_children $o" "$(grep -q "^ children 100: none, errno 5" "$WORK/got" && grep -q "^ children 0: none, errno 5" "$WORK/got" \
+    && grep -q "^DNR .* errno 5 " "$WORK/got" || shown cat "$WORK/got")"
+done
+# One that cannot be read on is not taken for one below it that cannot be opened.
+whole=$preload; preload="$preload $BUILD/tests/denied.so"
+served 0 1 hash "$WORK/trees" nftw phys,brief 1 0 data >"$WORK/got" 2>"$WORK/err"
+verdict "denied while names are put away" "$(grep -q '^returns -1, errno 13 ' "$WORK/got" || shown tail -2 "$WORK/got")"
+preload=$whole
 mkdir "$WORK/none"
 (export SHARD_CACHE_DIR=$WORK/none/such/file; touch "$WORK/none/such"
  served 0 2 range "$WORK/trees" nftw phys,brief 3 0 data; served 0 2 range "$WORK/trees" fts phys,brief 0 0 data) >"$WORK/got" 2>"$WORK/err"

@@ -612,6 +612,13 @@ static void print_all(char *const *names, size_t n) {
   }
 }
 
+/* Finds something, in no dataset. */
+static int glob_elsewhere(const char *path, int error) {
+  glob_t g;
+  printf("error %d in %s\n", error, path);
+  return glob("/pro[c]", 0, NULL, &g) == 0 ? (globfree(&g), 0) : 1;
+}
+
 static int list_names(const char *how, const char *what) {
   glob_t g = {0};
   wordexp_t w;
@@ -630,7 +637,18 @@ static int list_names(const char *how, const char *what) {
     print_all(w.we_wordv, rc == 0 && strcmp(w.we_wordv[0], what) != 0 ? w.we_wordc : 0);
     return rc;
   }
-  int rc = (strcmp(how, "glob") == 0 ? glob : old_glob)(what, GLOB_PERIOD, NULL, &g);
+  if (strcmp(how, "functions") == 0) {
+    g.gl_opendir = (void *(*)(const char *))opendir;
+    g.gl_readdir = (struct dirent * (*)(void *)) readdir;
+    g.gl_closedir = (void (*)(void *))closedir;
+    g.gl_stat = stat;
+    g.gl_lstat = lstat;
+    int rc = glob(what, GLOB_ALTDIRFUNC, NULL, &g);
+    print_all(g.gl_pathv, g.gl_pathc);
+    return rc;
+  }
+  int rc = (strcmp(how, "oldglob") != 0 ? glob : old_glob)(
+      what, GLOB_PERIOD, strcmp(how, "within") == 0 ? glob_elsewhere : NULL, &g);
   print_all(g.gl_pathv, g.gl_pathc);
   return rc != GLOB_NOMATCH && rc != 0;
 }
@@ -675,13 +693,22 @@ static void mode_threads(void) {
   }
 }
 
+/* libc's scandir is no point where a thread is cancelled. */
+static void mode_cancelled(void) {
+  struct dirent **list;
+  pthread_cancel(pthread_self());
+  int n = scandir(".", &list, NULL, NULL);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  printf("%d\n", n);
+}
+
 static const struct {
   const char *name;
   void (*run)(void);
 } modes[] = {
-    {"scandir", mode_scandir}, {"glob", mode_glob},       {"emfile", mode_emfile},
-    {"own", mode_own},         {"wordexp", mode_wordexp}, {"served", mode_served},
-    {"threads", mode_threads},
+    {"scandir", mode_scandir}, {"glob", mode_glob},           {"emfile", mode_emfile},
+    {"own", mode_own},         {"wordexp", mode_wordexp},     {"served", mode_served},
+    {"threads", mode_threads}, {"cancelled", mode_cancelled},
 };
 
 int main(int argc, char **argv) {

@@ -8,7 +8,9 @@
  *            brief    no inodes, no sizes: lines that another copy of the tree gives, too
  *            compar   fts with a comparison
  *            nested   the callback walks by itself, and forks
+ *            children call fts_children, with FTS_NAMEONLY and without, and then go on
  *            inherit  tell of descriptors that a program started now would inherit
+ *            pending  the thread is to be cancelled, which libc's call puts off
  *            remove   remove what is named gone1 to gone3 while its directory is visited
  *   NUMBER   of descriptors for ftw and nftw; after so many entries fts_close (0: never)
  *   SEED     0: go on to the end; else what the callback returns, and what fts_set and
@@ -50,7 +52,7 @@ static const struct {
 static int ftw_flags, fts_options, number;
 static unsigned seed;
 static int inherited; /* descriptors, from the start on */
-static bool brief, compar, nested, removing, inherit;
+static bool brief, compar, nested, removing, inherit, children, pending;
 
 /* ---- printing --------------------------------------------------------------------------- */
 
@@ -378,6 +380,9 @@ static void run_fts(char **paths) {
     if (seed) {
       interfere(fts, e, count);
     }
+    for (int i = 0; children && e->fts_info == FTS_D && i < 2; i++) {
+      print_children(fts, i == 0 ? FTS_NAMEONLY : 0, 0);
+    }
     if (nested && e->fts_info == FTS_D) {
       walk_within(e->fts_accpath);
     }
@@ -480,10 +485,16 @@ int main(int argc, char **argv) {
       }
     }
     brief |= strcmp(o, "brief") == 0;
+    children |= strcmp(o, "children") == 0;
     compar |= strcmp(o, "compar") == 0;
     inherit |= strcmp(o, "inherit") == 0;
     nested |= strcmp(o, "nested") == 0;
+    pending |= strcmp(o, "pending") == 0;
     removing |= strcmp(o, "remove") == 0;
+  }
+  if (pending) { /* nothing is written meanwhile, for that would be the end */
+    setvbuf(stdout, NULL, _IOFBF, 1 << 20);
+    pthread_cancel(pthread_self());
   }
   inherited = inherited_descriptors();
   number = atoi(argv[3]);
@@ -506,5 +517,6 @@ int main(int argc, char **argv) {
     fprintf(stderr, "trees: what is %s?\n", argv[1]);
     return 2;
   }
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   return fflush(stdout) != 0;
 }
