@@ -310,11 +310,12 @@ static void replace_in_environment(char *const *environment, size_t name_length,
 /* Resolve relative paths against the current working directory. */
 static void make_absolute(char *const *environment) {
   static char lines[PATHS][SNAPSHOT_SIZE];
-  char directory[4096];
+  char directory[4096] = "";
+  int fault = getcwd(directory, sizeof(directory)) ? 0 : errno;
   size_t k = 0;
   for (const struct variable *v = variables; v < variables + VARIABLES; v++) {
     const char *value = v->make_absolute ? stored_text(v) : NULL;
-    if (!value || k == PATHS || !getcwd(directory, sizeof(directory))) {
+    if (!value || k == PATHS) {
       continue;
     }
     char *line = lines[k++];
@@ -322,6 +323,9 @@ static void make_absolute(char *const *environment) {
     snprintf(line, SNAPSHOT_SIZE, "%s=", v->name);
     if (v->make_absolute(value, directory, line + before, room) >= room) {
       COMPLAIN("%s is too long", v->name);
+    } else if (line[before] && strcmp(line + before, value) != 0 && fault) {
+      COMPLAIN("%s='%.200s': the working directory has no path (%s); write absolute paths", v->name,
+               value, strerror(fault));
     } else if (line[before] && strcmp(line + before, value) != 0) {
       store_text(v, line + before);
       /* A child is to find the same fault: made absolute, a bad value may look good. */

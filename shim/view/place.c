@@ -176,6 +176,9 @@ static bool is_seen(const struct shard_place_seen *s, const struct shard_climb_r
 int shard_place_look(struct shard_place_root *root, struct shard_climb_root *now) {
   const struct shard_place_seen *newest = atomic_load_explicit(&root->seen, memory_order_acquire);
   *now = newest ? newest->root : (struct shard_climb_root){.path = root->path};
+  if (*root->path != '/') {
+    return -EINVAL; /* it could not be made absolute, so any directory may be of it */
+  }
   int rc = shard_climb_look(now);
   if (rc <= 0 || is_seen(newest, now)) {
     return rc < 0 && now->ino != 0 ? 0 : rc;

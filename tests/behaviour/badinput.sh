@@ -58,6 +58,9 @@ verdict "a fault is one in children, too" "$([ $got = 2 ] && [ ! -s "$WORK/out" 
 run SHARD_DATASET=s3:/bucket -- sh -c 'ls "$1"' - "$WORK/other" >"$WORK/out" 2>"$WORK/err"
 verdict "a slash that is missing: in children, too" "$(grep -q "SHARD_DATASET='s3:/bucket'" "$WORK/err" || shown cat "$WORK/err")"
 bad "no rank" "SHARD_RANK" -SHARD_RANK -SHARD_SIZE
+mkdir "$WORK/gone"
+(cd "$WORK/gone" && rmdir ../gone && run SHARD_DATASET=data -- ls "$D" >"$WORK/out" 2>"$WORK/err")
+verdict "a relative dataset, and no working directory" "$([ ! -s "$WORK/out" ] && grep -q "SHARD_DATASET='data': the working directory has no path" "$WORK/err" || shown cat "$WORK/out" "$WORK/err")"
 bad "no size" "SHARD_SIZE" -SHARD_SIZE
 bad "launcher's rank too large" OMPI_COMM_WORLD_RANK -SHARD_RANK -SHARD_SIZE OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4
 run -SHARD_DATASET SHARD_VEIW=shard -- ls "$D" >"$WORK/out" 2>"$WORK/err"
