@@ -3,14 +3,6 @@
 #pragma once
 
 #include <stddef.h>
-#include <unistd.h>
-
-/* Close a descriptor, if it is one. */
-static inline void shard_file_close(int fd) {
-  if (fd >= 0) {
-    close(fd);
-  }
-}
 
 /*
  * The file's bytes and a NUL, malloc'd, the caller's to free; *size counts without the NUL. On

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/kernel.h"
 
 #define PART 2048
 
@@ -38,7 +38,7 @@ int shard_path_stat(int root, const char *path, struct stat *st) {
   }
   int fd = shard_path_open(root, path, O_PATH);
   int rc = fd < 0 ? -1 : fstat(fd, st), saved = errno;
-  shard_file_close(fd);
+  shard_kernel_close(fd);
   errno = saved;
   return rc;
 }

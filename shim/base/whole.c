@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/kernel.h"
 
 #define INFIX ".tmp."
 /* mkostemp() replaces PLACES by some of LETTERS. */
@@ -122,7 +122,7 @@ int shard_whole_publish(struct shard_whole *w) {
   } else {
     shard_whole_abort(w);
   }
-  shard_file_close(lock);
+  shard_kernel_close(lock);
   return rc;
 }
 
@@ -159,7 +159,7 @@ void shard_whole_remove_dead(const char *path) {
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
       unlinkat(dirfd(dir), found, 0);
     }
-    shard_file_close(fd);
+    shard_kernel_close(fd);
   }
   if (dir) {
     closedir(dir);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/kernel.h"
 #include "ctl/ctl.h"
 
 static int cannot_write(const struct ctl_output *o, const char *why) {
@@ -33,7 +33,7 @@ int ctl_output_print(struct ctl_output *o, int (*print)(void *context, FILE *out
   FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
   if (!out) {
     int error = errno;
-    shard_file_close(copy);
+    shard_kernel_close(copy);
     return cannot_write(o, strerror(error));
   }
   int rc = print(context, out);

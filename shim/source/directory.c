@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/kernel.h"
 #include "build/intake.h"
 #include "listing/identity.h"
 #include "source/walk.h"
@@ -38,7 +38,7 @@ static int check_unchanged(const struct shard_intake *intake, const char *real, 
                *d->path ? d->path : ".");
     }
   }
-  shard_file_close(root);
+  shard_kernel_close(root);
   return rc;
 }
 

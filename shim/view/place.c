@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/kernel.h"
 #include "base/path.h"
 #include "base/xxh64.h"
 #include "host/real.h"
@@ -56,7 +56,7 @@ static int prepend(struct upward *p, const char *name, size_t length) {
 /* Prepend the name that directory `child` has in the directory open as `parent`: all are tried. */
 static int prepend_child(int parent, const struct statx *child, struct upward *p) {
   char buf[1024] __attribute__((aligned(8)));
-  int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = fd < 0 ? -errno : -ENOENT;
+  int fd = shard_kernel_open(parent, ".", O_RDONLY | O_DIRECTORY), rc = fd < 0 ? -errno : -ENOENT;
   ssize_t n;
   while (fd >= 0 && rc == -ENOENT && (n = shard_real()->getdents64(fd, buf, sizeof(buf))) > 0) {
     for (ssize_t at = 0; rc == -ENOENT && at < n;) {
@@ -70,7 +70,7 @@ static int prepend_child(int parent, const struct statx *child, struct upward *p
       }
     }
   }
-  shard_file_close(fd);
+  shard_kernel_close(fd);
   return rc;
 }
 
@@ -92,19 +92,19 @@ static __attribute__((noinline)) int find_names(int fd, size_t levels, char **ou
       break;
     }
     struct statx here = {0};
-    int parent = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int parent = shard_kernel_open(at, "..", O_PATH | O_DIRECTORY);
     rc = parent < 0 ? -errno : shard_climb_stat(at, "", &here);
     if (rc == 0) {
       rc = prepend_child(parent, &here, &p);
     }
     if (at != fd) {
-      close(at);
+      shard_kernel_close(at);
     }
     at = parent;
     levels--;
   }
   if (at != fd && at >= 0) {
-    close(at);
+    shard_kernel_close(at);
   }
   free(text);
   if (rc == 0) {

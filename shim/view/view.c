@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/kernel.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "stats/stats.h"
@@ -218,10 +218,10 @@ static bool have_one_path(int a, int b) {
 __attribute__((noinline)) static bool leads_by_path(int at, const char *name, int fd,
                                                     const struct statx *st) {
   struct statx there;
-  int other = openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int other = shard_kernel_open(at, name, O_PATH | O_DIRECTORY);
   bool same = other >= 0 && shard_climb_stat(other, "", &there) == 0 &&
               shard_climb_device(&there) == shard_climb_device(st) && have_one_path(fd, other);
-  shard_file_close(other);
+  shard_kernel_close(other);
   return same;
 }
 
