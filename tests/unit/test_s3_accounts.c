@@ -79,7 +79,8 @@ static void accounts(void **state) {
   put(1,
       "[default]\nregion = eu-central-1\n[profile work]\nregion=us-west-2\ns3 =\n"
       "    addressing_style = path\n    endpoint_url = http://nested\nendpoint_url=http://work:1\n"
-      "[profile part]\nservices = "
+      "[profile aws]\nignore_configured_endpoint_urls = True\nendpoint_url = http://not\n"
+      "aws_access_key_id=AWSKEY\naws_secret_access_key=awssecret\n[profile part]\nservices = "
       "mine\naws_access_key_id=PARTKEY\naws_secret_access_key=partsecret\n"
       "[services mine]\ns3 =\n  endpoint_url = http://mine:2\nec2 =\n  endpoint_url=http://no\n");
   static const struct {
@@ -91,6 +92,10 @@ static void accounts(void **state) {
        SHARD_S3_PATH},
       {"AWS_DEFAULT_PROFILE=work AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true", "WORKKEY", "worksecret",
        "worktoken", "us-west-2", NULL, SHARD_S3_PATH},
+      {"AWS_PROFILE=aws AWS_ENDPOINT_URL=http://all", "AWSKEY", "awssecret", NULL, "us-east-1",
+       NULL, SHARD_S3_AUTO},
+      {"AWS_PROFILE=aws AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=false", "AWSKEY", "awssecret", NULL,
+       "us-east-1", "http://not", SHARD_S3_AUTO},
       {"AWS_PROFILE=part", "PARTKEY", "partsecret", NULL, "us-east-1", "http://mine:2",
        SHARD_S3_AUTO},
       {"AWS_ACCESS_KEY_ID=A AWS_SECRET_ACCESS_KEY=B AWS_PROFILE=work AWS_REGION=r-1 "

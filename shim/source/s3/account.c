@@ -166,10 +166,18 @@ static void find_keys(struct shard_s3_account *a, struct files *f) {
   }
 }
 
+/* Whether the user wants AWS's own endpoint, whatever is set. */
+static bool ignores_endpoints(struct files *f) {
+  char *value = copy_text(get_variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"));
+  value = value ? value : look_up_setting(f, NULL, "ignore_configured_endpoint_urls");
+  bool ignores = value && strcasecmp(value, "true") == 0;
+  free(value);
+  return ignores;
+}
+
 static char *find_endpoint(struct files *f) {
-  const char *given = get_variable("AWS_ENDPOINT_URL_S3"),
-             *ignore = get_variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
-  if (ignore && strcasecmp(ignore, "true") == 0) {
+  const char *given = get_variable("AWS_ENDPOINT_URL_S3");
+  if (ignores_endpoints(f)) {
     return NULL;
   }
   given = given ? given : get_variable("AWS_ENDPOINT_URL");
