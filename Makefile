@@ -26,7 +26,7 @@ FORTIFY = $(if $(SANITIZE),,$(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTI
 ALL_CFLAGS = -std=gnu17 $(HARDEN) $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-map="$(CURDIR)"=. -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c error file filesystem path peek plain size trust version whole words) \
+BOTH := $(addprefix base/,crc32c error file filesystem path peek plain process size trust version whole words) \
         $(addprefix config/,config dataset launcher listings log pattern) \
         $(addprefix listing/,identity names options reader) \
         $(addprefix shard/,permute shard) \

@@ -126,6 +126,19 @@ int shard_whole_publish(struct shard_whole *w) {
   return rc;
 }
 
+int shard_whole_publish_new(struct shard_whole *w) {
+  char temporary[PATH_MAX];
+  if (link(shard_whole_temporary(w, temporary), w->path) != 0) {
+    return errno == EEXIST ? -EEXIST : shard_whole_publish(w);
+  }
+  int rc = shard_whole_finish(w);
+  if (rc != 0) {
+    unlink(w->path);
+  }
+  shard_whole_abort(w);
+  return rc;
+}
+
 void shard_whole_abort(struct shard_whole *w) {
   char temporary[PATH_MAX];
   int saved = errno;

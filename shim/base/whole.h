@@ -60,6 +60,10 @@ int shard_whole_finish(struct shard_whole *w);
 /* Finish, if not done yet, and give the file its name. An error aborts it. */
 int shard_whole_publish(struct shard_whole *w);
 
+/* The same if nothing has the name; else -EEXIST, and nothing is done. Where files cannot have two
+ * names, it replaces. */
+int shard_whole_publish_new(struct shard_whole *w);
+
 /*
  * Remove the temporary; an older file at `path` stays. Does nothing after publish or abort, or if
  * *w is all zeros. errno is left alone.

@@ -24,13 +24,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/kernel.h"
+#include "base/process.h"
 #include "base/size.h"
 #include "config/config.h"
 #include "libshard.h"
@@ -310,39 +308,6 @@ static bool row_fits(const struct launcher *l) {
 
 /* ---- of two launchers --------------------------------------------------- */
 
-/* Get a process's parent and start time, in clock ticks since boot. false if it is gone. */
-static bool read_process(long pid, long *parent, unsigned long long *start) {
-  char path[64];
-  size_t size;
-  snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-  char *text = shard_file_read(path, &size);
-  /* proc(5): the name in parentheses may hold anything; behind it, blanks separate the fields from
-   * the third on. */
-  char *p = text ? strrchr(text, ')') : NULL;
-  bool found = false;
-  for (int field = 3; p && (p = strchr(p, ' ')); field++) {
-    p++;
-    if (field == 4) {
-      *parent = strtol(p, NULL, 10);
-    } else if (field == 22) {
-      *start = strtoull(p, NULL, 10);
-      found = true;
-      break;
-    }
-  }
-  free(text);
-  return found;
-}
-
-/* This process, as /proc numbers it: it may be that of an outer pid namespace. 0 if it is not
- * there. */
-static long find_self(void) {
-  char text[24];
-  ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
-  text[n > 0 ? n : 0] = 0;
-  return strtol(text, NULL, 10);
-}
-
 /* Whether rank or size of two launchers differ. What is a copy of the other's does not. */
 static bool differ(const struct launcher *a, const struct launcher *b) {
   const char *first, *second;
@@ -412,8 +377,8 @@ static bool was_started_by(const struct launcher *l, long pid, const char *text,
  */
 static const struct launcher *find_newer(const struct launcher *a, const struct launcher *b) {
   const struct launcher *newer = NULL;
-  long pid = find_self();
-  unsigned long long ignored;
+  struct shard_process process;
+  long pid = shard_process_self();
   for (int k = 0; k < 1000 && pid > 0 && !newer; k++) {
     size_t size = 0;
     char *text = read_environment(pid, &size);
@@ -426,9 +391,10 @@ static const struct launcher *find_newer(const struct launcher *a, const struct 
       newer = of_a ? b : a;
     }
     free(text);
-    if (!read_process(pid, &pid, &ignored)) {
+    if (!shard_process_read(pid, &process)) {
       break;
     }
+    pid = process.parent;
   }
   return newer;
 }
@@ -616,31 +582,23 @@ static bool has_mark(long pid, const struct launcher *l, bool unknown) {
  */
 static bool find_process(const struct launcher *l, bool unknown, long *pid,
                          unsigned long long *start) {
-  long parent;
-  *pid = find_self();
-  if (!read_process(*pid, &parent, start)) {
+  struct shard_process process;
+  *pid = shard_process_self();
+  if (!shard_process_read(*pid, &process)) {
     return false;
   }
-  for (int k = 0; k < 1000 && parent > 0; k++) {
-    *pid = parent;
-    if (!read_process(*pid, &parent, start)) {
+  *start = process.start;
+  for (int k = 0; k < 1000 && process.parent > 0; k++) {
+    *pid = process.parent;
+    if (!shard_process_read(*pid, &process)) {
       return false;
     }
+    *start = process.start;
     if (!has_mark(*pid, l, unknown)) {
       return true;
     }
   }
   return false;
-}
-
-/* When a process started that read_process() tells of: ns since 1970, not too early. */
-static int64_t convert_start(unsigned long long start) {
-  struct timespec boot;
-  long ticks = sysconf(_SC_CLK_TCK);
-  shard_clock_read(CLOCK_BOOTTIME, &boot);
-  int64_t since_boot = boot.tv_sec * 1000000000LL + boot.tv_nsec;
-  return shard_clock_real_ns() - since_boot +
-         (int64_t)(start + 1) * (1000000000LL / (ticks > 0 ? ticks : 100));
 }
 
 bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
@@ -657,7 +615,7 @@ bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
     find_process(l, false, &pid, &start); /* Slurm's slurmstepd is root's */
     several = start > 0;
     *numbered = shard_config()->job || get_value(l->number);
-    *since = convert_start(start);
+    *since = shard_process_started(start);
   }
   errno = saved;
   return several;

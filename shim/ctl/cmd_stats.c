@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -570,13 +571,21 @@ static int count_all(struct stats *s, const char *file) {
                 : ctl_fail("no memory left");
 }
 
-/* Whether the rank still keeps this log. */
-static bool is_kept(const struct shard_log_head *h) {
+/* The process that still keeps this log; 0: there is none. */
+static int64_t find_keeper(const struct shard_log_head *h) {
   struct utsname system;
   struct stat st;
-  return !atomic_load(&h->ended) && uname(&system) == 0 && strcmp(system.nodename, h->host) == 0 &&
-         stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == h->namespace_ino &&
-         (kill((pid_t)h->pid, 0) == 0 || errno == EPERM);
+  if (atomic_load(&h->ended) || uname(&system) != 0 || strcmp(system.nodename, h->host) != 0 ||
+      stat("/proc/self/ns/pid", &st) != 0 || st.st_ino != h->namespace_ino) {
+    return 0;
+  }
+  for (size_t i = 0; i < SHARD_LOG_KEEPERS; i++) {
+    int64_t pid = atomic_load(&h->keepers[i]);
+    if (pid > 0 && pid <= INT_MAX && (kill((pid_t)pid, 0) == 0 || errno == EPERM)) {
+      return pid;
+    }
+  }
+  return 0;
 }
 
 /* Where the statistics of a log go: its name tells, and nothing that stands in it. */
@@ -593,23 +602,30 @@ static int find_target(const char *file, char target[PATH_MAX]) {
   return CTL_DONE;
 }
 
+static bool leads_to(const char *file, int fd) {
+  struct stat is, was;
+  return lstat(file, &is) == 0 && fstat(fd, &was) == 0 && is.st_ino == was.st_ino &&
+         is.st_dev == was.st_dev;
+}
+
 static int run(char **operands) {
   const char *output = ctl_given.output, *log = operands[0];
   char target[PATH_MAX];
   static struct stats s;
   int rc = output ? CTL_DONE : find_target(log, target);
   rc = rc == CTL_DONE ? open_log(log, !output, &s) : rc;
-  if (rc == CTL_DONE && !output && is_kept(s.head)) {
+  int64_t keeper = rc == CTL_DONE && !output ? find_keeper(s.head) : 0;
+  if (keeper != 0) {
     rc = ctl_fail("process %" PRId64 ", whose log '%s' is, has not ended; use -o FILE to see what "
                   "there is by now",
-                  s.head->pid, log);
+                  keeper, log);
   }
   rc = rc == CTL_DONE ? count_all(&s, log) : rc;
   if (rc == CTL_DONE && output && strcmp(output, "-") == 0) {
     return print_to(&s, stdout);
   }
   rc = rc == CTL_DONE ? write_file(&s, output ? output : target) : rc;
-  if (rc == CTL_DONE && !output) {
+  if (rc == CTL_DONE && !output && leads_to(log, s.fd)) { /* a next run may have begun */
     unlink(log);
   }
   return rc;

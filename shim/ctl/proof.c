@@ -312,7 +312,8 @@ static bool check_settings(void) {
     if (r->lost > 0) {
       FAULT("rank %d ('%s') could not note %" PRIu64
             " things, so its counts are too low: was the disk full, a limit of descriptors "
-            "reached, or an epoch before the first?",
+            "reached, an epoch before the first, or has each of several processes begun the "
+            "rank's statistics?",
             r->rank, r->file, r->lost);
     }
     /* A launcher's process identifies the job on its own node only. */

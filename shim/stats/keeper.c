@@ -7,13 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/kernel.h"
+#include "base/process.h"
 #include "base/trust.h"
 #include "base/whole.h"
 #include "base/xxh64.h"
@@ -42,9 +46,17 @@ static uint64_t pid_namespace(void) {
   return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-static bool is_main(void) {
-  return shard_notes_head && shard_notes_head->pid == getpid() &&
-         shard_notes_head->namespace_ino == pid_namespace();
+/* The place of this process among those that keep the log; NULL: it has none. */
+static _Atomic int64_t *find_keeper(void) {
+  if (!shard_notes_head || shard_notes_head->namespace_ino != pid_namespace()) {
+    return NULL;
+  }
+  for (size_t i = 0; i < SHARD_LOG_KEEPERS; i++) {
+    if (atomic_load(&shard_notes_head->keepers[i]) == getpid()) {
+      return &shard_notes_head->keepers[i];
+    }
+  }
+  return NULL;
 }
 
 /* Where this process would keep its log; false: the name is too long. */
@@ -136,6 +148,145 @@ static bool join(const char *mark, const struct shard_world *world) {
   return true;
 }
 
+/* ---- logs that others keep ---------------------------------------------- */
+
+/* Whether a process that keeps the log lives, and was there before it. */
+static bool lives(const struct shard_log_head *log, int64_t pid, long *parent) {
+  struct shard_process process;
+  bool found = pid != 0 && shard_process_read((long)pid, &process) && !process.ended;
+  *parent = found ? process.parent : 0;
+  return found &&
+         (pid != log->pid || shard_process_started(process.start) / 1000000 <= log->begun + 1000);
+}
+
+static bool has_keeper(const struct shard_log_head *log, long *parent) {
+  for (size_t i = 0; i < SHARD_LOG_KEEPERS; i++) {
+    if (lives(log, atomic_load(&log->keepers[i]), parent)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Whether a process is this one, or one above it; not that of all processes. */
+static bool is_above(long pid) {
+  struct shard_process process = {.parent = getpid()};
+  for (int k = 0; k < 1000 && process.parent > 1 && process.parent != pid; k++) {
+    if (!shard_process_read(process.parent, &process)) {
+      return false;
+    }
+  }
+  return pid > 1 && process.parent == pid;
+}
+
+/* Keep the log, beside others. false: it has ended, or there is no place. */
+static bool become_keeper(struct shard_log_head *log) {
+  for (size_t i = 0; i < SHARD_LOG_KEEPERS; i++) {
+    int64_t none = 0;
+    if (atomic_compare_exchange_strong(&log->keepers[i], &none, getpid())) {
+      if (atomic_load(&log->ended)) {
+        atomic_store(&log->keepers[i], 0);
+        return false;
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+enum former {
+  FORMER_NONE,   /* there is no log, or it is not to be believed */
+  FORMER_DEAD,   /* nobody keeps it any more */
+  FORMER_JOINED, /* this process notes in it now */
+  FORMER_OTHERS  /* others keep it, whose notes will be in nobody's statistics */
+};
+
+/*
+ * Join the log that is mapped, of a process that lives, or tell why not. A parent's: its mark was
+ * not in the environment. A sibling's: both were started with the rank, and without a mark, by one
+ * that has set the rank itself and lists nothing.
+ */
+static enum former join_living(const struct shard_world *world, long parent) {
+  struct shard_log_head *log = shard_notes_head;
+  bool same = log->rank == world->rank && log->size == world->size;
+  bool above = is_above((long)log->pid);
+  if (atomic_load(&log->superseded)) {
+    return FORMER_DEAD;
+  }
+  if (above && !same) { /* as join() does */
+    atomic_store(&log->superseded, 1);
+    return FORMER_DEAD;
+  }
+  bool joined =
+      same && !atomic_load(&log->ended) && (above || (is_above(parent) && become_keeper(log)));
+  return joined ? FORMER_JOINED : FORMER_OTHERS;
+}
+
+/* Remove a log that nobody keeps, unless another process has just put one in its place. */
+static void remove_dead(int fd) {
+  struct stat st, now;
+  bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  if (locked && shard_kernel_fstat(fd, &st) == 0 &&
+      shard_kernel_stat(AT_FDCWD, shard_notes_file, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+      now.st_ino == st.st_ino && now.st_dev == st.st_dev) {
+    unlink(shard_notes_file);
+  }
+}
+
+/* Look at the log that stands where this rank's is to be. */
+static enum former look_at_former(const struct shard_world *world) {
+  struct utsname system;
+  uint64_t nonce;
+  long parent;
+  enum former found = FORMER_NONE;
+  int fd = shard_notes_open(shard_notes_file, O_NOFOLLOW, SHARD_LOG_MAGIC, &nonce);
+  if (fd >= 0 && shard_notes_map(fd)) {
+    const struct shard_log_head *log = shard_notes_head;
+    bool here = uname(&system) == 0 && strcmp(log->host, system.nodename) == 0 &&
+                log->namespace_ino == pid_namespace() && shard_process_self() == getpid();
+    found = here && has_keeper(log, &parent) ? join_living(world, parent) : FORMER_DEAD;
+    if (found != FORMER_JOINED) {
+      shard_notes_unmap();
+    }
+    if (found == FORMER_DEAD) {
+      remove_dead(fd);
+    }
+  }
+  shard_kernel_close(fd);
+  return found;
+}
+
+/*
+ * The ranks for which this process, or others that one without a rank has forked, have begun
+ * statistics. What the first of them has noted is not in the last one's.
+ */
+#define CLAIMS 512
+static _Atomic uint64_t *claims; /* shared with children; NULL: this process had a rank */
+
+static void share_claims(void) {
+  if (!claims) {
+    void *memory = mmap(NULL, CLAIMS * sizeof(*claims), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    claims = memory == MAP_FAILED ? NULL : memory;
+  }
+}
+
+/* Whether another process has begun them. */
+static bool was_claimed(uint64_t identity) {
+  for (size_t k = 0; claims && k < CLAIMS; k++) {
+    uint64_t before = 0;
+    if (atomic_compare_exchange_strong(&claims[(identity + k) % CLAIMS], &before, identity)) {
+      return false;
+    }
+    if (before == identity) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* ---- the beginning ------------------------------------------------------ */
+
 static void fill_head(const struct shard_world *world, const char *target, uint64_t nonce) {
   const struct shard_config *config = shard_config();
   struct utsname system;
@@ -143,6 +294,7 @@ static void fill_head(const struct shard_world *world, const char *target, uint6
   shard_notes_head->begun = shard_clock_real_ns() / 1000000;
   shard_notes_head->clock = shard_clock_ms();
   shard_notes_head->pid = getpid();
+  atomic_store(&shard_notes_head->keepers[0], getpid());
   shard_notes_head->namespace_ino = pid_namespace();
   shard_notes_head->rank = world->rank;
   shard_notes_head->size = world->size;
@@ -159,38 +311,64 @@ static void fill_head(const struct shard_world *world, const char *target, uint6
   shard_notes_head->magic = SHARD_LOG_MAGIC;
 }
 
-/* Make the log: it appears whole, in place of one that a killed run has left. 0 or an errno. */
-static int make_log(const struct shard_world *world, const char *target) {
+/* Make a log that has no name yet, and map it. 0 or an errno. */
+static int make_log(const struct shard_world *world, const char *target, struct shard_whole *log) {
+  struct stat st;
+  int rc = -shard_whole_open(log, shard_notes_file, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY);
+  if (rc != 0) {
+    return rc;
+  }
+  uint64_t nonce = (uint64_t)shard_clock_real_ns() + (uint64_t)getpid() * SHARD_XXH_PRIME1;
+  rc = shard_notes_reserve(log->fd, 0);
+  /* Where files do not have the owner and mode that they are made with, no child could join. */
+  if (rc == 0 &&
+      (shard_kernel_fstat(log->fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD)) {
+    rc = EPERM;
+  }
+  if (rc == 0 && !shard_notes_map(log->fd)) {
+    rc = errno;
+  }
+  if (rc != 0) {
+    shard_whole_abort(log);
+    return rc;
+  }
+  fill_head(world, target, nonce);
+  return 0;
+}
+
+/*
+ * Have a log: one that is kept already, or a new one, which appears whole, in place of one that a
+ * killed run has left. 0 or an errno.
+ */
+static int have_log(const struct shard_world *world, const char *target) {
   struct shard_whole log;
   struct stat st;
   if (lstat(target, &st) == 0 && !S_ISREG(st.st_mode)) {
     return S_ISDIR(st.st_mode) ? EISDIR : EEXIST; /* a device, say: it must not be replaced */
   }
-  /* What an earlier run has left must not be taken for this one's, come what may. */
-  if (unlink(target) != 0 && errno != ENOENT) {
-    return errno;
-  }
-  snprintf(shard_notes_file, sizeof(shard_notes_file), "%s.log", target);
-  int rc = -shard_whole_open(&log, shard_notes_file, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY);
-  if (rc != 0) {
-    return rc;
-  }
-  uint64_t nonce = (uint64_t)shard_clock_real_ns() + (uint64_t)getpid() * SHARD_XXH_PRIME1;
-  rc = shard_notes_reserve(log.fd, 0);
-  /* Where files do not have the owner and mode that they are made with, no child could join. */
-  if (rc == 0 &&
-      (shard_kernel_fstat(log.fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD)) {
-    rc = EPERM;
-  }
-  if (rc == 0 && !shard_notes_map(log.fd)) {
-    rc = errno;
-  }
-  if (rc != 0) {
+  for (int tries = 0;; tries++) {
+    enum former former = look_at_former(world);
+    if (former == FORMER_JOINED) {
+      return 0;
+    }
+    /* What an earlier run has left must not be taken for this one's, come what may. */
+    if (unlink(target) != 0 && errno != ENOENT) {
+      return errno;
+    }
+    int rc = make_log(world, target, &log);
+    if (rc != 0) {
+      return rc;
+    }
+    bool others = former == FORMER_OTHERS || was_claimed(identity(world));
+    atomic_fetch_add(&shard_notes_head->lost, others);
+    bool replaces = former == FORMER_OTHERS || tries == 10;
+    rc = replaces ? shard_whole_publish(&log) : shard_whole_publish_new(&log);
+    if (rc != -EEXIST) {
+      return -rc;
+    }
+    shard_notes_unmap(); /* another process was faster */
     shard_whole_abort(&log);
-    return rc;
   }
-  fill_head(world, target, nonce);
-  return -shard_whole_publish(&log);
 }
 
 void shard_keeper_begin(const struct shard_world *world) {
@@ -211,11 +389,14 @@ void shard_keeper_begin(const struct shard_world *world) {
     shard_kernel_close(program);
   }
   if (rc == 0) {
-    rc = make_log(world, target);
+    snprintf(shard_notes_file, sizeof(shard_notes_file), "%s.log", target);
+    rc = have_log(world, target);
   }
   if (rc == 0 && !mark_environment(identity(world), shard_notes_head->nonce, shard_notes_file)) {
     rc = E2BIG;
-    unlink(shard_notes_file);
+    if (shard_notes_head->pid == getpid()) {
+      unlink(shard_notes_file);
+    }
   }
   if (rc != 0) {
     snprintf(
@@ -247,6 +428,8 @@ void shard_keeper_init(const char *pattern) {
                                     "it, as in stats.%r.json (no statistics are kept)");
   } else if (ranked) { /* a launcher, and its shell, has none */
     shard_keeper_begin(&world);
+  } else {
+    share_claims();
   }
 }
 
@@ -267,10 +450,12 @@ static uint64_t own_peak(void) {
 /* Note how long it took, and what memory. */
 static void tell_end(void) {
   struct rusage children = {0};
-  uint64_t peak = own_peak();
+  uint64_t peak = own_peak(), before = atomic_load(&shard_notes_head->peak);
   getrusage(RUSAGE_CHILDREN, &children);
   peak = peak > (uint64_t)children.ru_maxrss ? peak : (uint64_t)children.ru_maxrss;
-  atomic_store(&shard_notes_head->peak, peak * 1024);
+  while (before < peak * 1024 &&
+         !atomic_compare_exchange_weak(&shard_notes_head->peak, &before, peak * 1024)) {
+  }
   atomic_store(&shard_notes_head->lasted, shard_notes_now() + 1);
 }
 
@@ -298,14 +483,34 @@ static void make_statistics(void) {
   }
 }
 
+static void tell_of_replaced(void) {
+  char text[PATH_MAX + 200];
+  snprintf(text, sizeof(text),
+           "log '%.900s' of SHARD_STATS has gone, or another process of this rank keeps one there: "
+           "what process %ld has noted is in no statistics",
+           shard_notes_file, (long)getpid());
+  shard_log(SHARD_LOG_ERROR, text);
+}
+
 void shard_keeper_end(void) {
-  if (!is_main() || atomic_exchange(&shard_notes_head->ended, 1)) {
+  _Atomic int64_t *place = find_keeper();
+  long ignored;
+  if (!place) {
     return;
   }
-  if (atomic_load(&shard_notes_head->superseded)) {
+  tell_end();
+  atomic_store(place, 0);
+  if (has_keeper(shard_notes_head, &ignored) || atomic_exchange(&shard_notes_head->ended, 1)) {
+    return;
+  }
+  int fd = shard_notes_reopen();
+  shard_kernel_close(fd);
+  bool superseded = atomic_load(&shard_notes_head->superseded);
+  if (superseded && fd >= 0) { /* else it is that of a rank, which may be needed yet */
     unlink(shard_notes_file);
-  } else {
-    tell_end();
+  } else if (fd >= 0) {
     make_statistics();
+  } else if (!superseded && atomic_load(&shard_notes_head->notes) > 0) {
+    tell_of_replaced();
   }
 }

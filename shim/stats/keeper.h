@@ -17,8 +17,12 @@ bool shard_keeper_is_marked(void);
 /* Join the log that the environment names, or make one. pattern: SHARD_STATS. */
 void shard_keeper_init(const char *pattern);
 
-/* This is the rank's main process: make the log. */
+/*
+ * This is the rank's main process: make the log. Or join the one that stands there, if a parent
+ * keeps it, or a process that has been started beside this one. What others keep there is replaced,
+ * and counts as lost.
+ */
 void shard_keeper_begin(const struct shard_world *world);
 
-/* If this is the main process: make the statistics, once. */
+/* If this is the main process, or the last one of those that are: make the statistics, once. */
 void shard_keeper_end(void);

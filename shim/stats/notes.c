@@ -61,8 +61,7 @@ int shard_notes_open(const char *path, int flags, uint64_t magic, uint64_t *nonc
   return rc ? -1 : fd;
 }
 
-/* The log, if its name still leads to it; else -1. */
-static int reopen(void) {
+int shard_notes_reopen(void) {
   uint64_t nonce;
   int fd = shard_notes_open(shard_notes_file, O_NOFOLLOW, SHARD_LOG_MAGIC, &nonce);
   if (fd >= 0 && nonce != shard_notes_head->nonce) {
@@ -75,7 +74,7 @@ static int reopen(void) {
 /* Reserve and map the k-th segment; NULL if there is none to be had. */
 static struct shard_log_note *map_segment(uint64_t k) {
   uint8_t none = SHARD_LOG_NONE;
-  int fd = reopen();
+  int fd = shard_notes_reopen();
   if (fd < 0) {
     return NULL;
   }

@@ -25,6 +25,9 @@ extern char shard_notes_file[PATH_MAX + 16] __attribute__((visibility("hidden"))
 bool shard_notes_map(int fd);
 void shard_notes_unmap(void);
 
+/* Open it, if its name still leads to it; else -1. */
+int shard_notes_reopen(void);
+
 /*
  * Open what processes share: a regular file of this user's or root's, to which nobody else may
  * write, and which begins with `magic` and a nonce. flags: O_NOFOLLOW, or 0. The descriptor; -1:

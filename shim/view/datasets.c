@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "base/xxh64.h"
 #include "config/config.h"
 #include "config/dataset.h"
 #include "config/pattern.h"
@@ -145,11 +146,20 @@ static _Atomic uint64_t numbers;  /* rank and size; 0: not known yet */
 static _Atomic uint64_t found_by; /* which process, by which variables */
 static atomic_int local_rank;
 
-/* Another number in a child, and when a variable has been set. */
+/*
+ * Another number in a child, and when a variable has been set. By the texts, not by where they lie:
+ * perl, and who has called putenv(3), put another text into the same place. bash has variables of
+ * its own, which it shows to getenv() at once.
+ */
 static uint64_t number_self(void) {
+  static const char *const shells[] = {"SHARD_RANK", "SHARD_SIZE", "RANK", "WORLD_SIZE"};
   uint64_t number = (uint64_t)getpid();
   for (char **p = environ; p && *p; p++) {
-    number = number * 0x100000001b3ULL + (uintptr_t)*p;
+    number = shard_xxh64(*p, strlen(*p), number);
+  }
+  for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
+    const char *value = getenv(shells[i]);
+    number = value ? shard_xxh64(value, strlen(value), number) : number + i;
   }
   return number;
 }

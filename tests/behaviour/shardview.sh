@@ -200,6 +200,25 @@ for launcher in "" "SLURM_PROCID=0 SLURM_NTASKS=1" "OMPI_COMM_WORLD_RANK=1 OMPI_
   done
 done
 
+# In one process, one rank after the other: by each way in which a program may set a variable.
+cat >"$WORK/inplace.py" <<'END'
+import ctypes, os, sys
+text = ctypes.create_string_buffer(b"SHARD_RANK=0")
+ctypes.CDLL(None).putenv(text)
+for rank in b"01":
+    text[11] = rank
+    print(*os.listdir(sys.argv[1]), sep="\n")
+END
+# in_turn NAME COMMAND...
+in_turn() {
+  local name=$1; shift
+  verdict "one rank after the other, $name" "$(cd "$WORK/set" && SHARD_CACHE_DIR=$WORK/cache4 SHARD_DATASET=$WORK/set SHARD_SIZE=2 SHARD_STRATEGY=stride LD_PRELOAD=$LIB \
+    timeout 60 "$@" 2>&1 | sort | diff - <(printf '%s\n' {a..j}) | head -5)"
+}
+in_turn "a text that changes in its place" "$PYTHON" "$WORK/inplace.py" sub
+in_turn "perl" perl -e 'for my $rank (0, 1) { $ENV{SHARD_RANK} = $rank; opendir(my $d, "sub"); print "$_\n" for grep { !/^\./ } readdir $d }'
+in_turn "a shell" bash -c 'cd sub; for SHARD_RANK in 0 1; do export SHARD_RANK; printf "%s\n" *; done'
+
 # A child forked while the listing was built must not hold the lock.
 mkdir "$WORK/slow" "$WORK/forked"; cp "$LIB" "$WORK/slow"; touch "$WORK/forked"/{1,2,3}
 printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"

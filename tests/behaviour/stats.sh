@@ -311,6 +311,58 @@ for method in fork spawn forkserver; do
   verdict "... says nothing, and leaves no log" "$(cat "$WORK/err"; ls "$WORK/out" | grep -v '^[012].json$')"
 done
 
+# A program that sets its rank and lists nothing itself: each of its workers opens all, which nothing must call once.
+cat >"$WORK/workers.py" <<'P'
+import multiprocessing, os, sys
+method, how, data = sys.argv[1:]
+def work(barrier):
+    names = os.listdir(data)
+    if how == "together": barrier.wait()
+    for name in names: open(os.path.join(data, name), "rb").close()
+    if how == "together": barrier.wait()
+if __name__ == "__main__":
+    os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
+    context = multiprocessing.get_context(method)
+    barrier = context.Barrier(3)
+    for _ in range(3):
+        one = context.Process(target=work, args=(barrier,)); one.start()
+        if how == "turns": one.join()
+    for one in multiprocessing.active_children(): one.join()
+P
+mkdir "$WORK/top/plain"; touch "$WORK/top/plain"/{1..8}
+# workers METHOD HOW
+workers() {
+  rm -f "$WORK/out"/*
+  env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$WORK/top/plain" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/workers.py" $1 $2 "$WORK/top/plain" >"$WORK/err" 2>&1
+  for _ in {1..100}; do [ -e "$S" ] && break; sleep 0.05; done # by a helper of Python's, which ends after the program
+}
+for method in fork spawn forkserver; do
+  workers $method together; facts "workers that list together, $method" "e['opened'] == 24 and e['distinct'] == 8 and j['lost'] == 0"
+  verify "... is proven, but not that each was opened once" 0 "each was opened by the rank that owns it alone" "$S"
+  workers $method turns
+  if [ $method = fork ]; then
+    facts "workers that list one after the other, fork" "e['opened'] == 8 and j['lost'] == 1"
+    verify "... is not proven" 1 "could not note 1 things" "$S"
+  else
+    facts "workers that list one after the other, $method" "e['opened'] == 24 and j['lost'] == 0"
+  fi
+done
+
+# Of whom the environment does not tell that a log is kept.
+rank bash -c 'env -u LIBSHARD_STATS "$@"; "$@"' - "$O" plain "$D" "$D"/b/*; facts "a child that does not know of the log" "e['opened'] == 20 and e['distinct'] == 10"
+rank bash -c 'exec env -u LIBSHARD_STATS bash -c "\"\$@\"; \"\$@\"" - "$@"' - "$O" plain "$D" "$D"/b/*; facts "the same process does not know of it" "e['opened'] == 20"
+# Another job that keeps a log there; what it notes is in no statistics.
+mkfifo "$WORK/go"; rm -f "$S"
+(exec env SHARD_STATS="$S" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 bash -c 'LD_PRELOAD=$1 bash -c "read <\"$2\"; : <\"$3\""; exit' - "$LIB" "$WORK/go" "$D/1.txt") 2>"$WORK/other" & job=$!
+until [ -e "$S.log" ]; do sleep 0.05; done
+(exec env SHARD_STATS="$S" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD="$LIB" "$O" plain "$D" "$D"/b/* >/dev/null 2>"$WORK/err")
+facts "in place of a log that another job keeps" "e['opened'] == 10 and j['lost'] == 1"
+echo >"$WORK/go"; wait $job; verdict "... which says so" "$(grep -q "is in no statistics" "$WORK/other" || shown cat "$WORK/other"; facts ... "e['opened'] == 10" | grep FAIL)"
+
+# A script of one rank starts others, one of which is killed: its log stays.
+mkdir "$WORK/nested"; (cd "$WORK/nested" && rank SHARD_STATS=%r.json bash -c 'SHARD_SIZE=2 "$@"; SHARD_RANK=1 SHARD_SIZE=2 "$@"; :' - "$O" kill "$D" "$D/1.txt") 2>/dev/null
+verdict "a wrapper leaves the logs of ranks that were killed" "$(cd "$WORK/nested" && ls | tr '\n' ' ' | grep -vx '0.json.log 1.json.log ')"
+
 # A program that is the only rank, and opens an object before it says what it lists.
 rm -f "$S"
 SHARD_STATS=$S LD_PRELOAD=$LIB timeout 60 "$PYTHON" -c 'import ctypes

@@ -93,6 +93,24 @@ static void many_at_once(void **state) {
   has(file, "finished");
 }
 
+static void only_if_it_is_new(void **state) {
+  (void)state;
+  char temporary[PATH_MAX];
+  struct shard_whole w;
+  assert_int_equal(shard_whole_open(&w, file, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY), 0);
+  write_text(w.fd, "new");
+  assert_int_equal(shard_whole_publish_new(&w), -EEXIST);
+  assert_true(w.fd >= 0);
+  assert_int_equal(access(shard_whole_temporary(&w, temporary), F_OK), 0);
+  unlink(file);
+  assert_int_equal(shard_whole_publish_new(&w), 0);
+  has(file, "new");
+  assert_int_equal(access(temporary, F_OK), -1);
+  assert_int_equal(w.fd, -1);
+  shard_whole_abort(&w);
+  has(file, "new");
+}
+
 static void dead_ones_go(void **state) {
   (void)state;
   char living[PATH_MAX], dead[PATH_MAX], other[PATH_MAX];
@@ -120,8 +138,9 @@ static void only_files(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(appears), cmocka_unit_test(does_not_appear),
-                                     cmocka_unit_test(many_at_once), cmocka_unit_test(dead_ones_go),
-                                     cmocka_unit_test(only_files)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(appears),      cmocka_unit_test(does_not_appear),
+      cmocka_unit_test(many_at_once), cmocka_unit_test(only_if_it_is_new),
+      cmocka_unit_test(dead_ones_go), cmocka_unit_test(only_files)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
