@@ -89,6 +89,11 @@ def google(buckets):
             buckets.compare(f"google-cloud-storage and gcsfs, {how}", asked, buckets.bare(asked, **env),
                             buckets.ranks(2, "gs://gs-train/train/", asked, SHARD_STRATEGY=how, **more, **env),
                             buckets.owners(listing, 2, SHARD_STRATEGY=how), "train/")
+        absent = [["google", {"bucket": "absent", "prefix": "train/"}], ["gcsfs", {"bucket": "absent", "prefix": "train/"}]]
+        said = [[one.get("error", ["listed"])[0] for one in answers] for answers in (
+            buckets.bare(absent, **env), *(found for found, _ in buckets.ranks(
+                2, "gs://absent/train/", absent, some=[1], SHARD_STRATEGY="range", **env)))]
+        buckets.check("google: a bucket that is not there, as without libshard", said[0] == said[1] and "listed" not in said[0], said)
         named = [f"train/{name}" for name in ("a", "ab", "ac", "ad")]
         given = [found for found, _ in buckets.job(
             "google:generations", ["gs-train", "train/a", named], "gs://gs-train/train/", range(2), 2,

@@ -212,6 +212,13 @@ def googles():
             yield name, way
 
 
+def absent():
+    """Lists of a bucket that the server has not."""
+    yield "boto3", lambda: boto().list_objects_v2(Bucket="absent", Prefix="train/")["Contents"]
+    yield "minio", lambda: list(minio_client().list_objects("absent", prefix="train/", recursive=True))
+    yield "minio, folders", lambda: list(minio_client().list_objects("absent", extra_query_params={"x": "y"}))
+
+
 def few():
     """One way of each client."""
     for ways, name in ((s3fs_ways, "s3fs: walk"), (s3fs_ways, "s3fs: find, maxdepth"), (botos, "boto3: objects.all"),
@@ -286,6 +293,11 @@ def refused(buckets):
                 SHARD_STRATEGY="range"))
         check(buckets, f"5xx for {whose or 'everybody'}: all ways raise", found, err,
               lambda kind, text: is_raised(kind) and "s3://train" in text)
+    found, err = buckets.call("refused:tried", ["absent"], buckets.shard_environment(
+        "s3://absent", 0, 2, SHARD_STRATEGY="range"))
+    bare = buckets.without("refused:tried", ["absent"])[0]
+    check(buckets, "a bucket that is not there: the server's own refusal", found, err, lambda kind, text: (
+        is_raised(kind) and "NoSuchBucket" in text), bare)
     found, err = buckets.call("refused:tried", ["unseen"], buckets.shard_environment(
         "s3://train/train/", 0, 2, SHARD_STRATEGY="hash"))
     check(buckets, "what cannot be divided raises", found, err, lambda kind, text: (

@@ -150,8 +150,7 @@ class _Calls:
 
         if not isinstance(error, botocore.exceptions.ClientError):
             return False
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        return 400 <= status < 500 and status not in (408, 429)
+        return keys.is_refusal(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
 
 
 async def _page(client, name, method, request, of, is_async):

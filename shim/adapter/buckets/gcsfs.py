@@ -16,7 +16,7 @@ import contextvars
 from ..patching import stands_for
 from . import patterns, share
 from .gcs_pages import answer
-from .google_storage import account, begin
+from .google_storage import account, begin, is_refused
 from .keys import Client, counting, within
 from .share import ShareError
 
@@ -41,6 +41,15 @@ def _endpoint(fs):
 FILES = Client("gs", _error, _endpoint, lambda fs: account(_endpoint(fs)))
 
 
+async def _ask(answer):
+    """Raise the server's refusal, if it is one: so it does without libshard."""
+    try:
+        await answer
+    except Exception as error:  # pylint: disable=broad-except
+        if is_refused(error):
+            raise
+
+
 def _patch_call(cls):
     original = cls._call
 
@@ -52,8 +61,12 @@ def _patch_call(cls):
             _pages.get().append(args[0])
         with FILES.errors():
             asked = {name: value for name, value in kwargs.items() if value is not None}
-            found = FILES.find(self, args[0]) and await asyncio.get_running_loop().run_in_executor(
-                None, begin, FILES, self, args[0], asked)
+            try:
+                found = FILES.find(self, args[0]) and await asyncio.get_running_loop().run_in_executor(
+                    None, begin, FILES, self, args[0], asked)
+            except ShareError as error:
+                await _ask(original(self, method, path, *args, **{**kwargs, "maxResults": 1}))
+                raise error
             if found is None:
                 return await original(self, method, path, *args, **kwargs)
             return await answer(found, asked, lambda params: original(self, method, path, *args, **params))

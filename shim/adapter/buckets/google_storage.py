@@ -9,7 +9,7 @@ import os
 
 from ..patching import stands_for
 from .gcs_pages import answer
-from .keys import Client, counting, finish, variables
+from .keys import Client, counting, finish, is_refusal, variables
 from .share import ShareError
 
 
@@ -40,9 +40,17 @@ STORAGE = Client("gs", _error, _endpoint, lambda client: account(_endpoint(clien
 
 def begin(of, client, bucket, asked):
     """The share.Pass of the list that a request asks for. of: the keys.Client."""
-    return of.begin(client, bucket, asked.get("prefix"), asked.get("delimiter"),
-                    asked.get("pageToken") or asked.get("startOffset"),
-                    bool(asked.get("versions") or asked.get("softDeleted")))
+    return of.begin(client, bucket, *_what(asked))
+
+
+def _what(asked):
+    return (asked.get("prefix"), asked.get("delimiter"), asked.get("pageToken") or asked.get("startOffset"),
+            bool(asked.get("versions") or asked.get("softDeleted")))
+
+
+def is_refused(error):
+    """Whether an error of Google's clients is the server's refusal."""
+    return isinstance(error, FileNotFoundError) or is_refusal(getattr(error, "code", None))
 
 
 def _divide(client, iterator):
@@ -57,7 +65,8 @@ def _divide(client, iterator):
         asked = query_params or {}
         with STORAGE.errors():
             if not passes:
-                passes.append(begin(STORAGE, client, bucket, asked))
+                passes.append(STORAGE.begin_or_ask(lambda: finish(fetch({**asked, "maxResults": 1})), is_refused,
+                                                   client, bucket, *_what(asked)))
             return finish(answer(passes[0], asked, fetch) if passes[0] else fetch(query_params))
 
     iterator.api_request = divided

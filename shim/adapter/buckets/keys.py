@@ -34,6 +34,19 @@ class Client:
         mine = self.find(client, bucket)
         return mine and mine.begin(prefix, delimiter, start, every_version=every_version)
 
+    def begin_or_ask(self, probe, is_refused, *asked, **more):
+        """begin(); but if there is no listing, probe() asks the server as the program does. If that is refused
+        (is_refused(error)), it is the client's own error, as without libshard."""
+        try:
+            return self.begin(*asked, **more)
+        except ShareError as error:
+            try:
+                probe()
+            except Exception as answer:  # pylint: disable=broad-except
+                if is_refused(answer):
+                    raise
+            raise error from None
+
     @contextlib.contextmanager
     def errors(self, *more):
         """Within the block a ShareError becomes the client's own kind, error(line, *more), with its
@@ -51,6 +64,11 @@ class Client:
     def count(self, client, bucket, key):
         """For SHARD_STATS: the client has opened an object."""
         share.count_opened(self.scheme, bucket, key, self._endpoint(client))
+
+
+def is_refusal(status):
+    """Whether an answer of HTTP says that the server will not list (404, 403): so it does without libshard."""
+    return isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)
 
 
 def finish(coroutine):

@@ -10,7 +10,7 @@ import ssl
 
 from ..patching import stands_for
 from . import share
-from .keys import Client, counting, variables
+from .keys import Client, counting, is_refusal, variables
 from .share import ShareError
 
 NEEDS = ("bucket_name", "prefix", "delimiter", "start_after")  # parameters of _list_objects()
@@ -47,6 +47,10 @@ def _verify(client):
     """How its pool of connections, urllib3's, verifies a certificate: as variables() takes it."""
     pool = getattr(getattr(client, "_http", None), "connection_pool_kw", {})
     return False if pool.get("cert_reqs") in ("CERT_NONE", ssl.CERT_NONE) else pool.get("ca_certs")
+
+
+def _is_refused(error):
+    return is_refusal(getattr(getattr(error, "response", None), "status", None))
 
 
 MINIO = Client("s3", _error, _endpoint, _account)
@@ -102,13 +106,18 @@ def patch(module):
         bucket = asked["bucket_name"]
         with MINIO.errors(bucket):
             versions = bool(asked.get("include_version") or asked.get("version_id_marker"))
-            found = MINIO.begin(self, bucket, asked.get("prefix"), asked.get("delimiter"),
-                                asked.get("start_after"), versions)
+            more = asked.get("extra_query_params")  # the original writes into it
+
+            def probe():
+                next(original(self, **{**asked, "max_keys": 1, **({"extra_query_params": dict(more)} if more else {})}), None)
+
+            found = MINIO.begin_or_ask(probe, _is_refused, self, bucket, asked.get("prefix"), asked.get("delimiter"),
+                                       asked.get("start_after"), versions)
             if found is None:
                 yield from original(self, *args, **kwargs)
             else:
-                if asked.get("extra_query_params"):  # the original writes into it
-                    asked["extra_query_params"] = dict(asked["extra_query_params"])
+                if more:
+                    asked["extra_query_params"] = dict(more)
                 yield from _list(original, self, found, asked, versions)
 
     return None

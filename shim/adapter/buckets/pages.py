@@ -10,8 +10,8 @@ A page is made of the server's own pages: entries are left out, never made up.
     (Ahead): a listing costs no more requests than without libshard.
  -  Of versions, and where keys have no order, the server's pages are joined, but never cut.
  -  ListObjectsV2's token is ours: it holds the key after which the server is asked to go on, so any
-    client and process can use it. v1's NextMarker is the server's, or the last key that is shown if
-    the page was cut.
+    client and process can use it. v1's NextMarker is the last key that is shown, written as the server
+    writes it; where the server's is no key (moto), it is a token of ours, too.
  -  Under `range` a rank's keys are an interval: the server is asked for what follows the key before
     it, and no more once the last one has come. The key that is equal to the prefix, which is shown
     to all ranks, is asked for first, by itself.
@@ -64,13 +64,12 @@ class _Listing:
         self.unordered = str(request.get("Bucket")).endswith("--x-s3")
         self.base = {name: value for name, value in request.items()
                      if name != operation.start and name not in operation.following.values()}
-        token = request.get(operation.token) if operation.token else None
-        self.ours = read_token(token, str, int, int)
-        self.foreign = token if self.ours is None else None
+        self.ours = _own_token(operation, request)
+        self.foreign = request.get(operation.token) if operation.token and self.ours is None else None
         start = request.get(operation.start) or None
         self.start = self.ours[0] if self.ours else start if not self.foreign else ""
-        self.after_prefix = self.start if self.ours and self.ours[2] else None
-        self.tells_next = None  # v1: whether the server says NextMarker, "decoded" (radosgw) or as entries are
+        self.after_prefix = self.start if (self.ours and self.ours[2]) or _is_folder(operation, request) else None
+        self.tells_next = None  # v1: how the server says NextMarker: see _kind()
         self.cuts = not operation.versions and not self.unordered
         # Another page of this listing is asked for by the same, but for where it begins.
         self.same = repr((operation.start, sorted(
@@ -100,8 +99,8 @@ class _Listing:
         return [request.get(name) for name in (self.operation.start,
                                                *self.operation.following.values())]
 
-    def read(self, response):
-        """[(key, list, entry)] of a response, in the order of keys."""
+    def read(self, response, request):
+        """[(key, list, entry)] of the response to a request, in the order of keys."""
         lists = [(name, "Key") for name in self.operation.contents] + [("CommonPrefixes", "Prefix")]
         encoded = self.encoded and response.get("EncodingType") == "url"
         entries = [(urllib.parse.unquote_plus(one[field]) if encoded else one[field], name, one)
@@ -109,11 +108,16 @@ class _Listing:
         if not self.unordered and len([name for name, _ in lists if response.get(name)]) > 1:
             entries.sort(key=lambda one: one[0])
         if entries and "NextMarker" in response:
-            self.tells_next = "decoded" if entries[-1][0] == response["NextMarker"] else "encoded"
-        if self.after_prefix is not None:
-            entries = [one for one in entries
-                       if one[1] != "CommonPrefixes" or one[0] != self.after_prefix]
-        return entries
+            self.tells_next = _kind(response["NextMarker"], entries[-1])
+            last = max((one[0] for one in entries if one[1] != "CommonPrefixes"), default=entries[-1][0])
+            if self.tells_next == "opaque":  # moto has all common prefixes in each page: later ones come again
+                entries = [one for one in entries if one[0] <= last]
+        start = request.get(self.operation.start) or "" if self.cuts else ""
+        return [one for one in entries if one[1] != "CommonPrefixes" or not self._is_behind(one[0], start)]
+
+    def _is_behind(self, prefix, start):
+        """Whether a common prefix has nothing that follows `start`: moto has all in each page."""
+        return prefix == self.after_prefix or (prefix < start and not start.startswith(prefix))
 
     def next_request(self, response, entries):
         """The request for what follows a response, or None: the server does not tell. v1 goes on
@@ -169,6 +173,30 @@ class _Listing:
         return page
 
 
+def _own_token(operation, request):
+    """What a request's token holds, or None: it is not ours, or there is none."""
+    if operation.versions:
+        return None
+    return read_token(request.get(operation.token or operation.start), str, int, int)
+
+
+def _is_folder(operation, request):
+    """Whether v1's Marker is a common prefix, as NextMarker may be."""
+    marker, delimiter = request.get("Marker"), request.get("Delimiter")
+    return bool(operation.start == "Marker" and marker and delimiter and marker.endswith(delimiter))
+
+
+def _shown(entry):
+    """The key, or common prefix, of an entry as the client sees it."""
+    return entry[2]["Prefix" if entry[1] == "CommonPrefixes" else "Key"]
+
+
+def _kind(marker, last):
+    """How a server says NextMarker behind this entry: "decoded" (radosgw), as entries are ("encoded"), or as
+    a token ("opaque")."""
+    return "decoded" if marker == last[0] else "encoded" if marker == _shown(last) else "opaque"
+
+
 def _may_be_divided(share, operation, request):
     limit = request.get("MaxKeys")
     texts = [request.get(name) for name in ("Prefix", "Delimiter", operation.start)]
@@ -189,7 +217,7 @@ async def page(name, request, share, client, ahead):
     """
     operation = OPERATIONS[name]
     if not _may_be_divided(share, operation, request):
-        if operation.token and read_token(request.get(operation.token), str, int, int):
+        if _own_token(operation, request):
             request = _Listing(operation, request).first()  # of one that was divided: with MaxKeys=0, say
         response = await client.send(request)
         if any(map(response.get, operation.contents)) and share.divides(
@@ -258,7 +286,7 @@ async def _divided(listing, own, send, ahead):
     if alone or (seeks and listing.prefix and listing.prefix <= after and (
             listing.start is None or listing.start < listing.prefix)):
         response = await send({**request, "MaxKeys": 1})
-        entries = listing.read(response)
+        entries = listing.read(response, request)
         kept = [one for one in entries if one[0] == listing.prefix]
         if alone or not response.get("IsTruncated"):
             kept = _keep(listing, own, entries) if not alone else kept
@@ -275,7 +303,7 @@ async def _divided(listing, own, send, ahead):
         came, entries = ahead.get(listing, own, begin) or (None, None)
         if came is None:
             came = await send(request)
-            entries = listing.read(came)
+            entries = listing.read(came, request)
         mine = _keep(listing, own, entries)
         if not listing.cuts and kept and len(kept) + len(mine) > listing.limit:
             more = True
@@ -319,15 +347,14 @@ def _with_next(listing, own, answer, response, kept):
     """Say in a truncated page where it goes on."""
     operation = listing.operation
     if not listing.cuts:
-        entries = listing.read(response)
+        entries = listing.read(response, {})
         for name in operation.following:
             if response.get(name) is not None:
                 answer[name] = listing.repaired(response, entries)[name]
-    elif operation.token and kept:
-        answer["NextContinuationToken"] = write_token(
+    elif kept and (operation.token or listing.tells_next == "opaque"
+                   or (listing.encoded and listing.delimiter and not listing.tells_next)):
+        answer["NextContinuationToken" if operation.token else "NextMarker"] = write_token(
             kept[-1][0], own.epoch, int(kept[-1][1] == "CommonPrefixes"))
     elif kept and (listing.delimiter or listing.tells_next):
-        key, of, entry = kept[-1]
-        answer["NextMarker"] = key if listing.tells_next == "decoded" else entry[
-            "Prefix" if of == "CommonPrefixes" else "Key"]
+        answer["NextMarker"] = kept[-1][0] if listing.tells_next == "decoded" else _shown(kept[-1])
     return answer

@@ -452,6 +452,20 @@ static int take_page(struct range *r) {
   return ask_page(r);
 }
 
+static unsigned live_ranges(const struct lister *l) {
+  unsigned live = 0;
+  for (unsigned i = 0; i < l->count; i++) {
+    live += l->ranges[i]->live;
+  }
+  return live;
+}
+
+/* Whether a request more is within what is promised, if each live range has another one to make. */
+static bool may_ask(const struct lister *l, unsigned live) {
+  uint64_t page = l->page_size ? l->page_size : SHARD_S3_PAGE_KEYS;
+  return l->asked + live + 1 <= 3 * (l->listing->keys / page) / 2 + REQUESTS_FREE;
+}
+
 /* ---- folders ----------------------------------------------------------------------------------
  *
  * If folders hold many keys each, their names tell where keys are, better than any guess. We ask
@@ -490,7 +504,8 @@ static int search_folders(struct lister *l) {
   size_t first;
   bool failed = l->misses >= 2 && l->misses > l->hits,
        slow = l->asked >= shard_s3_client_width(l->client) / 2;
-  if (k->busy || (!failed && !slow) || l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
+  if (k->busy || (!failed && !slow) || l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES ||
+      !may_ask(l, live_ranges(l))) {
     return 0;
   }
   for (unsigned i = 0; i < l->count; i++) {
@@ -565,7 +580,7 @@ static int take_folders(struct lister *l) {
   k->after = last;
   k->whole = !k->ask.page.truncated;
   if (rc == 0 && k->ask.page.truncated && pages > FOLDERS_PAGES &&
-      l->searches < FOLDERS_FREE + l->asked / FOLDERS_PAGES) {
+      l->searches < FOLDERS_FREE + l->asked / FOLDERS_PAGES && may_ask(l, live_ranges(l))) {
     k->goes_on = true;
     rc = ask_folders(l);
   }
@@ -634,18 +649,9 @@ static double part_of(const struct lister *l, const struct range *r, double shar
   return (kept < 1 ? 1 : kept > pages - 1 ? pages - 1 : kept) / pages;
 }
 
-static unsigned live_ranges(const struct lister *l) {
-  unsigned live = 0;
-  for (unsigned i = 0; i < l->count; i++) {
-    live += l->ranges[i]->live;
-  }
-  return live;
-}
-
 static bool may_split(const struct lister *l, unsigned live) {
-  uint64_t page = l->page_size ? l->page_size : SHARD_S3_PAGE_KEYS;
   return live < shard_s3_client_width(l->client) && live < l->listing->connections &&
-         l->asked + live + 1 <= 3 * (l->listing->keys / page) / 2 + REQUESTS_FREE;
+         may_ask(l, live);
 }
 
 /* Make what follows `middle` a range of its own. */
