@@ -87,6 +87,8 @@ class Source:
         self.imported = imported(self._syntax.body, file)
         self.constants = {name: value for one in self._syntax.body if isinstance(one, ast.Assign)
                           for name, value in _constant(one)}
+        self.attributes = {name: value for owner in self._syntax.body if isinstance(owner, ast.ClassDef)
+                           for one in owner.body if isinstance(one, ast.Assign) for name, value in _constant(one)}
         self._lines = {name: _lines(node) for name, node in functions(self._syntax).items()}
         lines = text.split("\n")
         self.fingerprints = {name: _print(lines[first - 1:last])
@@ -238,6 +240,15 @@ class Tree:
     def constants(self, file):
         """{name: value} of the literals that names of a module stand for; errors as above."""
         return self._source(file).constants
+
+    def literals(self, file):
+        """The same, and of those that it imports from other modules of the package, or that its classes have."""
+        found = dict(self._source(file).attributes)
+        for name, (module, inner) in self._source(file).imported.items():
+            if os.path.isfile(self.path(file_of(module))):
+                held = self.constants(file_of(module))
+                found.update({name: held[inner]} if inner in held else {})
+        return {**found, **self.constants(file)}
 
     def runs(self, module, file, function):
         """The function that runs as a module's `function` or Class.function, behind what is known to

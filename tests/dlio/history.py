@@ -42,7 +42,7 @@ def adapter():
 
     package = types.ModuleType("_libshard")
     package.__dict__.update(__path__=[folder, os.path.join(paths.BUILD, "gen", "adapter")],
-                            LIBRARY=paths.LIBRARY, SOURCES={}, STARTED=0, begin=lambda *_: None,
+                            LIBRARY=paths.LIBRARY, HANDLE=0, SOURCES={}, STARTED=0, begin=lambda *_: None,
                             modules_of=modules_of)
     sys.modules["_libshard"] = package
     return importlib.import_module("_libshard.dlio"), importlib.import_module("_libshard.recognise")

@@ -199,6 +199,15 @@ def planted():
             "if os.environ.get('ODD'):\n    file_list = file_list[::-1]")),
         ("many files only", CONFIG, index, first(
             "if len(file_list) > 1000000:\n    file_list = file_list[::-1]")),
+        ("an option that is a text", CONFIG, index, first(
+            "if self.checkpoint_folder == 'odd':\n    file_list = file_list[::-1]")),
+        ("an option by its name", CONFIG, index, first(
+            "if getattr(self, 'reversed_map', None):\n    file_list = file_list[::-1]")),
+        ("where links lead", CONFIG, index, swapped("os.path.realpath(_.args[0])", lambda node: is_call(node, "abspath"))),
+        ("several nodes only", CONFIG, index, first(
+            "if DLIOMPI.get_instance().nnodes() > 1:\n    file_list = file_list[::-1]")),
+        ("files of some size", "main.py", init, swapped(
+            "[one for one in _ if os.path.getsize(one) >= 0]", lambda node: is_call(node, "sorted"))),
         ("another order", "main.py", init, swapped(
             "_[::-1]", lambda node: is_call(node, "sorted"))),
         ("a cut list", "main.py", init, swapped(

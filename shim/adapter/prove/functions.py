@@ -32,6 +32,7 @@ class At:
         self._names, self._listing = [], None
         self.tree = os.path.join(folder, "names")
         self._options = self._find_options()
+        self.asked = set()  # options that functions of a new shape read
 
     # -- files
 
@@ -106,10 +107,22 @@ class At:
                 for name, values in self._options.items()
                 if name not in KNOWN_OPTIONS and isinstance(values[0], (bool, int, float))}
 
+    def own_options(self, nodes):
+        """{attribute: (option,)} of what functions of ConfigArguments read of themselves: its fields, and what
+        others may put there. nodes: the functions of its module."""
+        cls = self.config.ConfigArguments
+        every = {name for node in nodes.values() for owner, name in shapes.read_of(node) if owner == "self" and name}
+        state = {name for function, node in nodes.items() if function.startswith("ConfigArguments.")
+                 for name in shapes.assigned(node)}
+        fields = getattr(cls, "__dataclass_fields__", {})
+        return {name: (name,) for name in every
+                if name in fields or not hasattr(cls, name) and name not in state}
+
     def vary(self):
-        """Other values than the defaults' for a few options."""
+        """Other values than the defaults' for a few options, first of those that are asked for."""
         names = sorted(set(self._options) - DRAWN)
-        for name in self.random.sample(names, self.random.choice((0, 0, 1, 3))):
+        asked = [name for name in names if name in self.asked and self.random.random() < .3]
+        for name in asked or self.random.sample(names, self.random.choice((0, 0, 1, 3))):
             value = self.random.choice(self._options[name])
             setattr(self.args, name, value)
             self.noted[name] = str(value)
@@ -180,7 +193,9 @@ KNOWN_OPTIONS = DRAWN | {
     "checkpoint_mechanism_classname", "data_loader_class", "reader_class", "native_data_loader",
     "samples_per_thread", "required_samples", "eval_steps", "max_dimension", "dimension",
     "files_pre_sharded", "skip_listing", "listing_threads", "listing_validation_interval",
-    "file_prefix", "storage_library", "storage_options"}
+    "file_prefix", "storage_library", "storage_options",
+    # that derive_configurations() reads, for other things than lists:
+    "data_gen_method", "multiprocessing_context", "record_element_type", "transformed_record_element_type"}
 
 
 def _short(theirs, ours, most=160):
@@ -223,11 +238,15 @@ def main(request):
     for file, names in request["texts"]:
         nodes = recognise.functions(ast.parse(shapes.text_of(tree, file)))
         for name, sizes in names.items():
-            spots = shapes.blind_spots(nodes[name], at.options(), sizes)
+            cls = name.rpartition(".")[0]
+            own = at.own_options(nodes) if cls == "ConfigArguments" else shapes.taken_over(nodes, cls)
+            spots = shapes.blind_spots(nodes[name], at.options(), sizes, own, tree.literals(file))
             if spots:
                 tell(differs=(name, {}, "it depends on " + spots[0], "what no proof can try"))
                 return 1
-            asked.update(shapes.options_in(nodes[name]))
+            read = shapes.options_in(nodes[name], own)
+            at.asked |= read
+            asked |= read if cls != "ConfigArguments" else shapes.options_in(nodes[name])
     tell(options={name: values for name, values in at.numbers().items() if name in asked})
     changed = {name for names in request["changed"].values() for name in names}
     if request["only look"]:

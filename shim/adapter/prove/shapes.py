@@ -166,32 +166,98 @@ TRIED = 2048  # the longest lists of the proofs have more elements than this
 _ASKS = {"environ": "the environment", "getenv": "the environment", "getpid": "the process",
          "gethostname": "the node", "urandom": "chance", "random_sample": "chance",
          "uuid4": "chance", "_getframe": "its callers", "getsizeof": "sizes in memory"}
+# What a file or a node is: those of a proof are all alike. By whatever name they are imported.
+_ALIKE = {**dict.fromkeys(("stat", "lstat", "fstat", "getsize", "getmtime", "getatime", "getctime"),
+                          "what a file is, apart from its name"),
+          **dict.fromkeys(("islink", "is_symlink", "readlink", "realpath"), "links"),
+          **dict.fromkeys(("nnodes", "npernode", "local_rank", "local_size", "ranks_per_node", "Get_processor_name"),
+                          "how ranks lie on nodes")}
+ARGUMENTS = "args", "_args"
 
 
-def options_in(function):
-    """The names of DLIO's arguments that a function reads, by its text."""
+def _named(node):
+    """The name that an expression ends with; what makes DLIO's arguments is "args"."""
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "get_instance" and (
+            _named(node.func.value) == "ConfigArguments"):
+        return ARGUMENTS[0]
+    return getattr(node, "attr", getattr(node, "id", None))
+
+
+def read_of(function):
+    """[(of what, attribute)] that a function names, by getattr() too, where None is one that is computed. DLIO's
+    arguments are "args", by whatever name."""
+    assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    arguments = {*ARGUMENTS, *(_named(target) for node in assigned for target in node.targets
+                               if isinstance(target, ast.Name) and _named(node.value) in ARGUMENTS)}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute):
+            owner, name = node.value, node.attr
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "getattr" and len(node.args) > 1:
+            owner, name = node.args[0], getattr(node.args[1], "value", None)
+        else:
+            continue
+        owner = _named(owner)
+        yield ARGUMENTS[0] if owner in arguments else owner, name
+
+
+def taken_over(nodes, cls):
+    """{attribute: DLIO's arguments that it tells} of a class's objects, by its __init__. nodes: the functions of its
+    module."""
+    found = {}
+    made = nodes.get(cls + ".__init__")
+    for node in ast.walk(made) if made else ():
+        for target in getattr(node, "targets", ()):
+            if isinstance(target, ast.Attribute) and _named(target.value) == "self":
+                found.setdefault(target.attr, set()).update(
+                    name for owner, name in read_of(node.value) if owner == ARGUMENTS[0])
+    return found
+
+
+def assigned(function):
+    """The attributes of self that a function assigns."""
     return {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)
-            and getattr(node.value, "attr", getattr(node.value, "id", None)) in ("args", "_args")}
+            and isinstance(node.ctx, ast.Store) and _named(node.value) == "self"}
 
 
-def blind_spots(function, options, sizes=()):
+def options_in(function, own=()):
+    """The names of DLIO's arguments that a function reads, by its text. own: {attribute of self: those that it
+    tells}."""
+    found = set()
+    for owner, name in read_of(function):
+        if owner == "self":
+            found.update(own[name] if name in own else ())
+        elif owner == ARGUMENTS[0]:
+            found.add(name)
+    return found
+
+
+def blind_spots(function, options, sizes=(), own=(), literals=()):
     """What makes no proof by trying: [text]. `options` are those that the proofs vary or fix with
-    reason; `sizes` are numbers that the family's own versions have. The node is changed."""
+    reason; `sizes` are numbers that the family's own versions have; own: as options_in(); literals: {name of
+    the module: what it stands for}. The node is changed."""
     found = []
     clean(function)
+    for option in sorted(options_in(function, own), key=str):
+        if option is None:
+            found.append("an option whose name is computed")
+        elif option not in options:
+            found.append("the option %r, which no proof varies" % option)
     for node in ast.walk(function):
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float) and (
-                abs(node.value) > TRIED and node.value not in sizes):
-            found.append("the number %r, which is beyond the lists that are tried" % node.value)
+        value = node.value if isinstance(node, ast.Constant) else None
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+        if name is not None and name in literals:
+            value = literals[name]
+        if type(value) in (int, float) and abs(value) > TRIED and value not in sizes:
+            found.append("the number %r, which is beyond the lists that are tried" % value)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Pow, ast.LShift)):
             found.append("a power, which may be beyond the lists that are tried")
-        elif isinstance(node, ast.Attribute):
-            owner = getattr(node.value, "attr", getattr(node.value, "id", None))
-            if owner in ("args", "_args") and node.attr not in options:
-                found.append("the option %r, which no proof varies" % node.attr)
-            elif node.attr in _ASKS and owner in ("os", "socket", "sys", "uuid"):
-                found.append("%s (%s.%s)" % (_ASKS[node.attr], owner, node.attr))
+        elif name in _ALIKE:
+            found.append("%s (%s)" % (_ALIKE[name], name))
+        elif name in _ASKS and (isinstance(node, ast.Name) or _named(node.value) in ("os", "socket", "sys", "uuid")):
+            found.append("%s (%s)" % (_ASKS[name], name))
         elif isinstance(node, ast.Call) and getattr(node.func, "id", None) in (
                 "eval", "exec", "compile", "__import__"):
             found.append("code that is made at run time (%s)" % node.func.id)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "open":
+            found.append("what is in a file (open)")
     return found

@@ -1,4 +1,5 @@
 """Which helpers a proof looks at, and what is not proven because nobody can look at it."""
+import ast
 import os
 import re
 import shutil
@@ -12,7 +13,7 @@ from _libshard.parts import benchmark
 
 from .plain import WORK, proofs
 
-reach = proofs("reach")
+reach, shapes = proofs("reach"), proofs("shapes")
 ROOT = "main.py", "Benchmark.initialize"
 HELPER = "def paths(names):\n    return list(names)\n"
 
@@ -28,6 +29,52 @@ def tree(name, main, call="paths([])", **files):
         with open(path, "wb") as stream:
             stream.write(text if isinstance(text, bytes) else text.encode())
     return recognise.Tree(folder)
+
+
+class TestBlindSpots(unittest.TestCase):
+    """What a function depends on that no list which is tried can show."""
+
+    def spots(self, body, main="", made="", config="MOST = 9"):
+        """Of a method whose __init__ is `made`, in a module that begins with `main`."""
+        text = "%s\nclass B:\n    def __init__(self):\n        pass\n%s    def f(self, files):\n        %s\n" % (
+            main, "        %s\n" % made if made else "", body)
+        one = tree("spots", text, utils__config=config)
+        nodes = recognise.functions(ast.parse(shapes.text_of(one, "main.py")))
+        return shapes.blind_spots(nodes["B.f"], {"known"}, (), shapes.taken_over(nodes, "B"), one.literals("main.py"))
+
+    def test_found(self):
+        """By whatever name it is called."""
+        for body, more in (("return self.args.odd", {}), ("return self.args.known and self._args.odd", {}),
+                           ("return getattr(self.args, 'odd', 1)", {}), ("return getattr(self.args, files[0], 1)", {}),
+                           ("own = self.args\n        return own.odd", {}),
+                           ("own = ConfigArguments.get_instance()\n        return own.odd", {}),
+                           ("return ConfigArguments.get_instance().odd", {}),
+                           ("return self.mine", {"made": "self.mine = self.args.odd == 1"}),
+                           ("return getattr(self, 'mine')", {"made": "self.mine = [self.args.odd]"}),
+                           ("return len(files) > 5000", {}), ("return len(files) > MANY", {"main": "MANY = 5000"}),
+                           ("return len(files) > MOST", {"main": "from dlio_benchmark.utils.config import MOST",
+                                                         "config": "MOST = 5000"}),
+                           ("return len(files) > self.MANY", {"main": "class A:\n    MANY = 5000"}),
+                           ("return os.environ.get('ODD')", {}), ("return environ.get('ODD')", {}), ("return getenv('ODD')", {}),
+                           ("return [one for one in files if os.path.getsize(one)]", {}),
+                           ("return [one for one in files if getsize(one)]", {}),
+                           ("return [one for one in files if Path(one).stat().st_size]", {}),
+                           ("return [os.path.realpath(one) for one in files]", {}),
+                           ("return [one for one in files if not os.path.islink(one)]", {}),
+                           ("return open(files[0]).read()", {}), ("return files[self.mpi.nnodes():]", {})):
+            self.assertTrue(self.spots(body, **more), body)
+
+    def test_none(self):
+        """What a proof tries, and what DLIO's own functions do."""
+        for body, more in (("return self.args.known", {}), ("return getattr(self.args, 'known')", {}),
+                           ("return self.mine", {"made": "self.mine = self.args.known"}),
+                           ("return self.mine", {"made": "self.mine = len(self.name)"}),
+                           ("return len(files) > MOST", {"main": "from dlio_benchmark.utils.config import MOST"}),
+                           ("return len(files) > MOST", {"main": "MOST = 2000"}),
+                           ("return self.open(files[0])", {}), ("return self.stats", {}),
+                           ("return [os.path.abspath(one) for one in files if one.endswith('npz')]", {}),
+                           ("logging.info(f'{self.args.odd}')\n        return files", {})):
+            self.assertEqual(self.spots(body, **more), [], body)
 
 
 class TestReach(unittest.TestCase):
