@@ -60,7 +60,7 @@ static int add_to_chunk(void *context, const char *name, size_t length, uint64_t
   struct chunk *c = r->chunks[r->filled % CHUNKS];
   struct chunk_record record = {.ino = ino, .length = (uint32_t)length, .type = type};
   memcpy(c->data + c->used, &record, sizeof(record));
-  shard_batch_copy(c->data + c->used + sizeof(record), name, length);
+  memcpy(c->data + c->used + sizeof(record), name, length);
   c->used += sizeof(record) + length;
   return c->used + sizeof(record) >= CHUNK_SIZE ? send_chunk(r) : 0;
 }
