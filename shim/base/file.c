@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,11 +22,7 @@ char *shard_file_read(const char *path, size_t *size) {
     }
     data = more;
   }
-  if (fd >= 0) {
-    int saved = errno;
-    close(fd);
-    errno = saved;
-  }
+  shard_file_close(fd);
   if (data) {
     data[used] = 0;
     *size = used;

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "config/config.h"
 #include "host/real.h"
 #include "interpose/guard.h"
@@ -401,10 +402,8 @@ SHARD_EXPORT long telldir(DIR *dir) {
 static DIR *open_below(int at, const char *name) {
   int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC);
   DIR *dir = fd < 0 ? NULL : shard_real()->fdopendir(fd);
-  if (fd >= 0 && !dir) {
-    int error = errno;
-    close(fd);
-    errno = error;
+  if (!dir) {
+    shard_file_close(fd);
   }
   return dir;
 }
