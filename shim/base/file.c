@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/file.h"
+#include "base/kernel.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,11 +23,7 @@ char *shard_file_read(const char *path, size_t *size) {
     }
     data = more;
   }
-  if (fd >= 0) {
-    int saved = errno;
-    close(fd);
-    errno = saved;
-  }
+  shard_kernel_close(fd);
   if (data) {
     data[used] = 0;
     *size = used;

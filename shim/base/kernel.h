@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -27,11 +28,13 @@ static inline int shard_kernel_open(int at, const char *path, int flags) {
   return (int)syscall(SYS_openat, at, path, flags | O_CLOEXEC, 0);
 }
 
-/* close(2), as above, of what is open. */
+/* close(2), as above, of what is open. errno is kept. */
 static inline void shard_kernel_close(int fd) {
+  int saved = errno;
   if (fd >= 0) {
     syscall(SYS_close, fd);
   }
+  errno = saved;
 }
 
 /* geteuid(2). */

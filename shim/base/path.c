@@ -23,9 +23,7 @@ int shard_path_open(int root, const char *path, int flags) {
     memcpy(part, path, n);
     part[n] = 0;
     int next = openat(fd, part, flags | O_DIRECTORY | O_CLOEXEC);
-    int saved = errno;
-    close(fd);
-    errno = saved;
+    shard_kernel_close(fd);
     fd = next;
     path += n + (path[n] == '/');
   }
@@ -37,8 +35,7 @@ int shard_path_stat(int root, const char *path, struct stat *st) {
     return fstatat(root, *path ? path : ".", st, 0);
   }
   int fd = shard_path_open(root, path, O_PATH);
-  int rc = fd < 0 ? -1 : fstat(fd, st), saved = errno;
+  int rc = fd < 0 ? -1 : fstat(fd, st);
   shard_kernel_close(fd);
-  errno = saved;
   return rc;
 }

@@ -3,16 +3,13 @@
  * batch.c - sorting a block of names.
  *
  * Eight bytes at a time: the bytes behind the prefix that all names of a range share become a
- * number, the key. Keys are sorted by least-significant-digit radix, without the bits in which all
- * are alike. Ranges of equal keys are sorted again by the bytes that follow. Names of a dataset
- * differ in few bits, so there are few passes. (LSD radix: Knuth, TAOCP 3, 5.2.5.)
+ * number, the key. Keys are sorted by least-significant-digit radix, without the bytes in which all
+ * are alike. Ranges of equal keys are sorted again by the bytes that follow. (LSD radix: Knuth,
+ * TAOCP 3, 5.2.5.)
  */
 #include "build/batch.h"
 
-#define FEW 24    /* so many items or fewer are sorted by insertion */
-#define MANY 8192 /* with so many items or more, a digit may have DIGIT bits */
-#define PIECES 4  /* of a digit, at most */
-#define DIGIT 12  /* bits of a digit, at most */
+#define FEW 24 /* so many items or fewer are sorted by insertion */
 
 void shard_batch_init(struct shard_batch *b, char *block, size_t size, uint32_t order,
                       bool attributes) {
@@ -81,56 +78,26 @@ static size_t measure_common(const struct shard_batch *b, const struct shard_bat
   return most;
 }
 
-/* Some of a key's bits, brought together: the pieces key >> shift & mask, added. */
-struct digit {
-  unsigned shift[PIECES];
-  uint64_t mask[PIECES];
-  unsigned bits;
-};
-
-static inline size_t get_digit(const struct digit *d, uint64_t key) {
-  return (size_t)((key >> d->shift[0] & d->mask[0]) | (key >> d->shift[1] & d->mask[1]) |
-                  (key >> d->shift[2] & d->mask[2]) | (key >> d->shift[3] & d->mask[3]));
-}
-
-/* Take the lowest bits out of `bits`, as many as fit into a digit of `most` bits. */
-static struct digit next_digit(uint64_t *bits, unsigned most) {
-  struct digit d = {.bits = 0};
-  for (size_t k = 0; k < PIECES && *bits && d.bits < most; k++) {
-    unsigned from = (unsigned)__builtin_ctzll(*bits), width = 0;
-    uint64_t ones = 0;
-    for (; width < most - d.bits && (*bits >> from >> width & 1); width++) {
-      ones = ones << 1 | 1;
-    }
-    d.shift[k] = from - d.bits;
-    d.mask[k] = ones << d.bits;
-    *bits &= ~(ones << from);
-    d.bits += width;
-  }
-  return d;
-}
-
 /* Sort by key. bits: those in which the keys differ. */
 __attribute__((noinline)) static void sort_by_key(struct shard_batch_item *items,
                                                   struct shard_batch_item *scratch, size_t n,
                                                   uint64_t bits) {
-  uint32_t places[1 << DIGIT];
   struct shard_batch_item *from = items, *to = scratch;
-  while (bits) {
-    struct digit d = next_digit(&bits, n < MANY ? 8 : DIGIT);
-    size_t values = (size_t)1 << d.bits;
-    memset(places, 0, values * sizeof(*places));
-    for (size_t i = 0; i < n; i++) {
-      places[get_digit(&d, from[i].key)]++;
+  for (unsigned shift = 0; shift < 64; shift += 8) {
+    if (!(bits >> shift & 255)) {
+      continue; /* all have the same byte there */
     }
-    uint32_t at = 0;
-    for (size_t v = 0; v < values; v++) {
+    uint32_t places[256] = {0}, at = 0;
+    for (size_t i = 0; i < n; i++) {
+      places[from[i].key >> shift & 255]++;
+    }
+    for (size_t v = 0; v < 256; v++) {
       uint32_t count = places[v];
       places[v] = at;
       at += count;
     }
     for (size_t i = 0; i < n; i++) {
-      to[places[get_digit(&d, from[i].key)]++] = from[i];
+      to[places[from[i].key >> shift & 255]++] = from[i];
     }
     struct shard_batch_item *swap = from;
     from = to;

@@ -43,19 +43,6 @@ void shard_batch_clear(struct shard_batch *b);
 /* Bytes of scratch that shard_batch_sort() needs for a block of `size` bytes. */
 static inline size_t shard_batch_scratch(size_t size) { return size / 2; }
 
-/* memcpy(), made quick for the lengths that names have. */
-static inline void shard_batch_copy(char *to, const char *from, size_t n) {
-  if (n >= 16 && n <= 32) {
-    uint64_t a[2], b[2];
-    memcpy(a, from, 16);
-    memcpy(b, from + n - 16, 16);
-    memcpy(to, a, 16);
-    memcpy(to + n - 16, b, 16);
-  } else {
-    memcpy(to, from, n);
-  }
-}
-
 /* Bytes of the inode and type before a name. */
 #define SHARD_BATCH_ATTRIBUTES 9
 
@@ -72,7 +59,7 @@ static inline bool shard_batch_add(struct shard_batch *b, const char *name, size
     memcpy(to, &ino, sizeof(ino));
     memcpy(to + sizeof(ino), &type, sizeof(type));
   }
-  shard_batch_copy(to + before, name, length);
+  memcpy(to + before, name, length);
   to[before + length] = 0;
   size_t base = b->order == SHARD_ORDER_PATH ? 0 : shard_codec_basename(name, length);
   *--b->items = (struct shard_batch_item){

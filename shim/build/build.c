@@ -61,11 +61,9 @@ struct output {
 };
 
 /* Write one name more. -EAGAIN if it has come before. */
-static int write_name(void *context, const struct shard_merged *m) {
+static int write_name(void *context, char *name, size_t length, uint64_t ino, uint8_t type) {
   const struct output *t = context;
   struct build *b = t->b;
-  char *name = m->name;
-  size_t length = m->length;
   shard_progress_count(t->done);
   if (b->options->chunk) {
     name += SHARD_CHUNKED_MORE;
@@ -74,7 +72,7 @@ static int write_name(void *context, const struct shard_merged *m) {
   if (b->options->order == SHARD_ORDER_DIRECTORY && t->number == SHARD_WRITER_NAMES) {
     length = shard_numbered_strip(name, length);
   }
-  int rc = shard_writer_put(t->writer, t->number, name, length, m->ino, m->type);
+  int rc = shard_writer_put(t->writer, t->number, name, length, ino, type);
   if (rc == -EEXIST && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
     return 0; /* a directory that two names share */
   }

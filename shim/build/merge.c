@@ -60,7 +60,7 @@ static int add_to_chunk(void *context, const char *name, size_t length, uint64_t
   struct chunk *c = r->chunks[r->filled % CHUNKS];
   struct chunk_record record = {.ino = ino, .length = (uint32_t)length, .type = type};
   memcpy(c->data + c->used, &record, sizeof(record));
-  shard_batch_copy(c->data + c->used + sizeof(record), name, length);
+  memcpy(c->data + c->used + sizeof(record), name, length);
   c->used += sizeof(record) + length;
   return c->used + sizeof(record) >= CHUNK_SIZE ? send_chunk(r) : 0;
 }
@@ -81,21 +81,17 @@ static void *merge_all(void *context) {
 
 /* ---- the caller: takes chunks, in order ---- */
 
-static int take_chunk(struct chunk *c, int (*take)(void *, const struct shard_merged *),
-                      void *context) {
+static int take_chunk(struct chunk *c, shard_merge_take *take, void *context) {
   struct chunk_record r;
   int rc = 0;
   for (size_t at = 0; at < c->used && rc == 0; at += sizeof(r) + r.length) {
     memcpy(&r, c->data + at, sizeof(r));
-    const struct shard_merged name = {
-        .name = c->data + at + sizeof(r), .length = r.length, .type = r.type, .ino = r.ino};
-    rc = take(context, &name);
+    rc = take(context, c->data + at + sizeof(r), r.length, r.ino, r.type);
   }
   return rc;
 }
 
-static int take_all(struct ring *r, int (*take)(void *, const struct shard_merged *),
-                    void *context) {
+static int take_all(struct ring *r, shard_merge_take *take, void *context) {
   int rc = 0;
   for (;;) {
     pthread_mutex_lock(&r->mutex);
@@ -116,9 +112,8 @@ static int take_all(struct ring *r, int (*take)(void *, const struct shard_merge
   }
 }
 
-int shard_merge(struct shard_sorter *sorter,
-                int (*take)(void *context, const struct shard_merged *name), void *context,
-                char *err, size_t size) {
+int shard_merge(struct shard_sorter *sorter, shard_merge_take *take, void *context, char *err,
+                size_t size) {
   struct ring r = {.sorter = sorter};
   pthread_t thread;
   int rc = 0;

@@ -7,18 +7,13 @@
 
 struct shard_sorter;
 
-struct shard_merged {
-  char *name; /* not NUL-terminated; lives until `take` returns, which may change it in place */
-  uint32_t length;
-  uint8_t type;
-  uint64_t ino;
-};
+/* Takes a name, not NUL-terminated, that lives until it returns; it may change it in place. */
+typedef int shard_merge_take(void *context, char *name, size_t length, uint64_t ino, uint8_t type);
 
 /*
  * Call `take` for each name of a sorter, in order, in the calling thread; a second thread merges
  * meanwhile. A negative errno of `take` ends the merge, and is returned. If the sorter fails, its
  * negative errno is returned, and err[size] has a line.
  */
-int shard_merge(struct shard_sorter *sorter,
-                int (*take)(void *context, const struct shard_merged *name), void *context,
-                char *err, size_t size);
+int shard_merge(struct shard_sorter *sorter, shard_merge_take *take, void *context, char *err,
+                size_t size);

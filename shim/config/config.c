@@ -223,39 +223,23 @@ static void complain_of(const struct variable *v, const char *value) {
   COMPLAIN("%s='%.64s' is not valid; it takes %s", v->name, value, describe(v, text));
 }
 
-/* Levenshtein distance, for the hint; 99 if a name is longer than 60 bytes. */
-static unsigned measure_distance(const char *a, size_t na, const char *b, size_t nb) {
-  unsigned row[64];
-  if (na > 60 || nb > 60) {
-    return 99;
+/* How many bytes are left of the longer name without what both begin and end with. */
+static size_t measure_distance(const char *a, size_t na, const char *b, size_t nb) {
+  size_t least = na < nb ? na : nb, begin = 0, end = 0;
+  while (begin < least && a[begin] == b[begin]) {
+    begin++;
   }
-  for (size_t j = 0; j <= nb; j++) {
-    row[j] = (unsigned)j;
+  while (end < least - begin && a[na - 1 - end] == b[nb - 1 - end]) {
+    end++;
   }
-  for (size_t i = 1; i <= na; i++) {
-    unsigned diagonal = row[0];
-    row[0] = (unsigned)i;
-    for (size_t j = 1; j <= nb; j++) {
-      unsigned best = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      if (row[j] + 1 < best) {
-        best = row[j] + 1;
-      }
-      if (row[j - 1] + 1 < best) {
-        best = row[j - 1] + 1;
-      }
-      row[j] = best;
-    }
-  }
-  return row[nb];
+  return na + nb - least - begin - end;
 }
 
 /* Complain of a misspelt name, and hint at the nearest variable. */
 static void complain_of_name(const char *name, size_t n) {
-  size_t best = 0;
-  unsigned least = 99;
+  size_t best = 0, least = SIZE_MAX;
   for (size_t i = 0; i < VARIABLES; i++) {
-    unsigned d = measure_distance(name, n, variables[i].name, strlen(variables[i].name));
+    size_t d = measure_distance(name, n, variables[i].name, strlen(variables[i].name));
     if (d < least) {
       least = d;
       best = i;

@@ -32,9 +32,8 @@ int ctl_output_print(struct ctl_output *o, int (*print)(void *context, FILE *out
   int copy = fcntl(o->whole.fd, F_DUPFD_CLOEXEC, 0);
   FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
   if (!out) {
-    int error = errno;
     shard_kernel_close(copy);
-    return cannot_write(o, strerror(error));
+    return cannot_write(o, strerror(errno));
   }
   int rc = print(context, out);
   errno = 0;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "build/spool.h"
 #include "cache/judge.h"
 #include "ctl/buckets.h"
 #include "ctl/ctl.h"
@@ -40,12 +41,7 @@ struct candidate {
 };
 
 static int copy(const struct shard_listing *l, int fd) {
-  int rc = lseek(fd, 0, SEEK_SET) == 0 && ftruncate(fd, 0) == 0 ? 0 : -errno;
-  for (size_t done = 0; rc == 0 && done < l->map_size;) {
-    ssize_t n = write(fd, l->map + done, l->map_size - done);
-    done += n > 0 ? (size_t)n : 0;
-    rc = n >= 0 || errno == EINTR ? 0 : -errno;
-  }
+  int rc = ftruncate(fd, 0) == 0 ? shard_spool_write_at(fd, l->map, l->map_size, 0) : -errno;
   return rc == -EFAULT ? -EBADMSG : rc; /* the file has been cut */
 }
 

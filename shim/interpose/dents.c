@@ -6,8 +6,6 @@
  * offset how far it has been read (view.h). So a descriptor may come from anywhere, and lseek() and
  * dup() do what they always do.
  */
-#include "interpose/dents.h"
-
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -120,16 +118,17 @@ __attribute__((used)) long shard_dents_syscall(long number, int fd, char *buf, u
   return to_result(n);
 }
 
+#if defined(__x86_64__)
 /*
  * All other calls jump to libc's syscall() with registers and stack untouched: it is variadic, and
- * a call may return twice (fork, clone with a stack of its own).
+ * a call may return twice (fork, clone with a stack of its own). The first one looks it up.
  */
 extern long (*shard_dents_next)(long number, ...) __attribute__((visibility("hidden")));
 long (*shard_dents_next)(long number, ...);
 
+void shard_dents_resolve(void);
 __attribute__((used)) void shard_dents_resolve(void) { shard_dents_next = shard_real()->syscall; }
 
-#if defined(__x86_64__)
 static_assert(SYS_getdents64 == 217 && SYS_getdents == 78, "numbers in the assembly");
 __asm__(".text\n"
         ".globl syscall\n"
@@ -146,7 +145,7 @@ __asm__(".text\n"
         "  testq %rax, %rax\n"
         "  je 1f\n"
         "  jmp *%rax\n"
-        "1:\n" /* before the constructor ran */
+        "1:\n"
         "  pushq %rdi\n"
         "  pushq %rsi\n"
         "  pushq %rdx\n"

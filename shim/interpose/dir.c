@@ -421,10 +421,8 @@ SHARD_EXPORT long telldir(DIR *dir) {
 static DIR *open_below(int at, const char *name) {
   int fd = shard_kernel_open(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY);
   DIR *dir = fd < 0 ? NULL : shard_real()->fdopendir(fd);
-  if (fd >= 0 && !dir) {
-    int error = errno;
+  if (!dir) {
     shard_kernel_close(fd);
-    errno = error;
   }
   return dir;
 }

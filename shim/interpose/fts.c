@@ -31,6 +31,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "host/real.h"
 #include "interpose/dir.h"
 #include "interpose/handles.h"
@@ -62,12 +63,6 @@ static FTSENT *stop_walk(FTS *fts) {
 
 static int open_here(void) { return open(".", O_RDONLY | O_CLOEXEC); }
 
-static void close_quietly(int fd) {
-  int saved = errno;
-  close(fd);
-  errno = saved;
-}
-
 /* ---- entries ---- */
 
 static FTSENT *new_entry(const FTS *fts, const char *name, size_t length) {
@@ -89,7 +84,7 @@ static FTSENT *new_entry(const FTS *fts, const char *name, size_t length) {
 static void forget_link(FTSENT *e) {
   if (e->fts_flags & FTS_SYMFOLLOW) {
     e->fts_flags &= (unsigned short)~FTS_SYMFOLLOW;
-    close_quietly(e->fts_symfd);
+    shard_kernel_close(e->fts_symfd);
   }
 }
 
@@ -181,7 +176,7 @@ static int change_to(const FTS *fts, const FTSENT *e, int fd, const char *path) 
     rc = fchdir(opened);
   }
   if (path) {
-    close_quietly(opened);
+    shard_kernel_close(opened);
   }
   return rc;
 }
@@ -598,7 +593,7 @@ static FTSENT *list_children(FTS *fts, int instruction) {
   }
   fts->fts_child = read_directory(fts, purpose);
   int rc = fchdir(here);
-  close_quietly(here);
+  shard_kernel_close(here);
   return rc == 0 ? fts->fts_child : NULL;
 }
 

@@ -15,7 +15,6 @@
 #include "config/config.h"
 #include "host/real.h"
 #include "host/self.h"
-#include "interpose/dents.h"
 #include "interpose/dir.h"
 #include "stats/rank_page.h"
 #include "stats/stats.h"
@@ -28,7 +27,6 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
   (void)argv;
   shard_self_init();
   shard_real();
-  shard_dents_resolve();
   shard_dir_enable();
   /* A program that has more rights than who has started it takes no orders from his environment.
    * The loader gives it no preload of his, but /etc/ld.so.preload is the system's. */

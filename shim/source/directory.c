@@ -7,18 +7,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/kernel.h"
 #include "build/intake.h"
 #include "listing/identity.h"
 #include "source/walk.h"
-
-_Static_assert(SHARD_WALKERS <= SHARD_INTAKE_HANDS, "each walking thread has a hand of its own");
 
 /*
  * Check that every directory is still as it was when it was read. Else a file that was moved during
@@ -33,9 +29,9 @@ static int check_unchanged(const struct shard_intake *intake, const char *real, 
     struct shard_dir now;
     if (root < 0 || shard_identity_look(&eye, root, d->path, &now) != 0 ||
         memcmp(&now, &d->id, sizeof(now)) != 0) {
-      rc = -EAGAIN;
-      snprintf(err, size, "'%.200s': directory '%.300s' changed while the tree was listed", real,
-               *d->path ? d->path : ".");
+      rc = shard_error_set(err, size, -EAGAIN,
+                           "'%.200s': directory '%.300s' changed while the tree was listed", real,
+                           *d->path ? d->path : ".");
     }
   }
   shard_kernel_close(root);
@@ -44,28 +40,17 @@ static int check_unchanged(const struct shard_intake *intake, const char *real, 
 
 /* A source's read(); context: the canonical directory. */
 static int read_directory(void *context, struct shard_intake *intake, char *err, size_t size) {
-  const char *real = context;
-  struct shard_walk_facts facts;
   bool in_parts = intake->attempt == 0; /* parts may be why the first attempt failed */
-  int rc = shard_walk(real, intake->options, intake->hands, SHARD_WALKERS, in_parts, &facts);
-  if (rc != 0) {
-    if (facts.error[0]) {
-      snprintf(err, size, "'%.200s': %s", real, facts.error);
-    }
-    return rc;
-  }
-  intake->dirs_hidden = facts.dirs_hidden;
-  intake->dir_links = facts.dir_links;
-  return check_unchanged(intake, real, err, size);
+  int rc = shard_walk(context, intake, SHARD_INTAKE_HANDS, in_parts, err, size);
+  return rc ? rc : check_unchanged(intake, context, err, size);
 }
 
 int shard_directory_build(const char *root, const struct shard_options *options, const char *file,
                           struct shard_build_result *result, char *err, size_t size) {
   char *real = realpath(root, NULL);
   if (!real) {
-    int rc = -errno;
-    return shard_error_set(err, size, rc, "cannot find directory '%.300s': %s", root,
-                           strerror(-rc));
+    return shard_error_set(err, size, -errno, "cannot find directory '%.300s': %s", root,
+                           strerror(errno));
   }
   const struct shard_source source = {.name = real,
                                       .twice = "the directory changed while it was listed",

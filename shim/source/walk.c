@@ -52,7 +52,7 @@ struct dirent_raw {
 
 /* Directories of this size or more are read in parts; one takes less than 2 ms. */
 #define SPLIT_LEAST ((off_t)256 << 10)
-#define PARTS SHARD_WALKERS
+#define PARTS SHARD_INTAKE_HANDS
 
 /*
  * OPEN: nobody reads the part yet, so the reader of the part before may go on into it. BEGUN: it
@@ -90,7 +90,8 @@ struct pending_directory {
 
 /* What the threads share. */
 struct tree {
-  int root;
+  const char *name; /* the root, */
+  int root;         /* open */
   const struct shard_options *options;
   pthread_mutex_t mutex;
   pthread_cond_t changed;
@@ -98,7 +99,9 @@ struct tree {
   size_t busy; /* threads that are reading a directory */
   bool in_parts;
   int rc;
-  struct shard_walk_facts *facts;
+  struct shard_intake *intake;
+  char *err;
+  size_t size;
 };
 
 /* A thread's own. */
@@ -112,7 +115,7 @@ struct walker {
   struct shard_identity_eye eye;
   char *dents;
   char path[SHARD_NAME_MAX];
-  char error[sizeof(((struct shard_walk_facts *)0)->error)];
+  char error[512];
 };
 
 #define fail(w, rc, ...) shard_error_set((w)->error, sizeof((w)->error), rc, __VA_ARGS__)
@@ -548,6 +551,13 @@ static int read_directory(struct walker *w, const struct pending_directory *dir)
   return rc;
 }
 
+/* "": what the intake says tells more. */
+static void tell(struct tree *t, const char *error) {
+  if (*error) {
+    snprintf(t->err, t->size, "'%.200s': %s", t->name, error);
+  }
+}
+
 static void *walk_directories(void *context) {
   struct walker *w = context;
   struct tree *t = w->tree;
@@ -569,45 +579,48 @@ static void *walk_directories(void *context) {
     t->busy--;
     if (rc != 0 && t->rc == 0) {
       t->rc = rc;
-      memcpy(t->facts->error, w->error, sizeof(w->error));
+      tell(t, w->error);
     }
   }
-  t->facts->dirs_hidden += w->dirs_hidden;
-  t->facts->dir_links += w->dir_links;
+  t->intake->dirs_hidden += w->dirs_hidden;
+  t->intake->dir_links += w->dir_links;
   pthread_cond_broadcast(&t->changed);
   pthread_mutex_unlock(&t->mutex);
   return NULL;
 }
 
-int shard_walk(const char *root, const struct shard_options *options,
-               struct shard_intake_hand *hands, size_t threads, bool in_parts,
-               struct shard_walk_facts *facts) {
-  struct tree t = {
-      .options = options, .facts = facts, .in_parts = in_parts && threads > 1 && !options->chunk};
-  struct walker *walks[SHARD_WALKERS] = {NULL};
-  pthread_t ids[SHARD_WALKERS];
+int shard_walk(const char *root, struct shard_intake *intake, size_t threads, bool in_parts,
+               char *err, size_t size) {
+  bool alone = threads < 2 || intake->options->chunk;
+  struct tree t = {.name = root,
+                   .options = intake->options,
+                   .intake = intake,
+                   .in_parts = in_parts && !alone,
+                   .err = err,
+                   .size = size};
+  struct walker *walks[SHARD_INTAKE_HANDS] = {NULL};
+  pthread_t ids[SHARD_INTAKE_HANDS];
   size_t started = 1;
-  *facts = (struct shard_walk_facts){0};
+  intake->dirs_hidden = intake->dir_links = 0;
   pthread_mutex_init(&t.mutex, NULL);
   pthread_cond_init(&t.changed, NULL);
-  threads = threads > SHARD_WALKERS ? SHARD_WALKERS : threads < 1 || options->chunk ? 1 : threads;
+  threads = alone ? 1 : threads > SHARD_INTAKE_HANDS ? SHARD_INTAKE_HANDS : threads;
   for (size_t i = 0; i < threads && t.rc == 0; i++) {
     walks[i] = calloc(1, sizeof(*walks[i]));
     if (!walks[i] || !(walks[i]->dents = malloc(DENTS_SIZE))) {
-      snprintf(facts->error, sizeof(facts->error), "out of memory");
+      tell(&t, "out of memory");
       t.rc = -ENOMEM;
     } else {
       walks[i]->tree = &t;
-      walks[i]->match = options;
-      walks[i]->hand = &hands[i];
+      walks[i]->match = t.options;
+      walks[i]->hand = &intake->hands[i];
       walks[i]->eye.lazily = true; /* the caller looks once more */
     }
   }
   t.root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (t.rc == 0 && t.root < 0) {
-    t.rc = -errno;
-    snprintf(facts->error, sizeof(facts->error), "cannot open directory '%.300s': %s", root,
-             strerror(errno));
+    t.rc = shard_error_set(err, size, -errno, "cannot open directory '%.300s': %s", root,
+                           strerror(errno));
   }
   if (t.rc == 0 && walks[0]) {
     t.rc = push_directory(walks[0], "", 0, 1, NULL, 0);

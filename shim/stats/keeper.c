@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/kernel.h"
 #include "base/process.h"
 #include "base/trust.h"

@@ -52,7 +52,7 @@ struct found {
   pthread_cond_t changed;
   const char *folder;
   unsigned times[MANY];
-  size_t entries[SHARD_WALKERS], directories, readers;
+  size_t entries[SHARD_INTAKE_HANDS], directories, readers;
   bool together; /* the first reader waits for another one */
   bool unlink;   /* the first entry of the second reader goes */
   bool add;      /* a file more comes once the first entry has been read */
@@ -140,17 +140,17 @@ int shard_intake_add_directory(struct shard_intake_hand *hand, const struct shar
 }
 
 static int walk(struct found *f, bool in_parts) {
-  struct one ones[SHARD_WALKERS];
-  struct shard_intake_hand hands[SHARD_WALKERS];
-  struct shard_walk_facts facts;
+  struct one ones[SHARD_INTAKE_HANDS];
   struct shard_options options = {.hidden = true};
+  struct shard_intake intake = {.options = &options};
+  char err[600] = "";
   pthread_mutex_init(&f->mutex, NULL);
   pthread_cond_init(&f->changed, NULL);
-  for (size_t i = 0; i < SHARD_WALKERS; i++) {
+  for (size_t i = 0; i < SHARD_INTAKE_HANDS; i++) {
     ones[i] = (struct one){f, i};
-    hands[i] = (struct shard_intake_hand){.intake = (struct shard_intake *)&ones[i]};
+    intake.hands[i].intake = (struct shard_intake *)&ones[i];
   }
-  int rc = shard_walk(f->folder, &options, hands, SHARD_WALKERS, in_parts, &facts);
+  int rc = shard_walk(f->folder, &intake, SHARD_INTAKE_HANDS, in_parts, err, sizeof(err));
   pthread_mutex_destroy(&f->mutex);
   pthread_cond_destroy(&f->changed);
   return rc;
@@ -302,14 +302,15 @@ static void longest(void **state) {
   name[0] = 'f';
   close(openat(fds[LEVELS - 1], name, O_CREAT | O_WRONLY, 0600));
   struct shard_options options = {.hidden = true};
-  struct shard_walk_facts facts;
-  struct shard_intake_hand hand = {.intake = (struct shard_intake *)&length};
+  struct shard_intake intake = {.options = &options};
+  char err[600] = "";
+  intake.hands[0].intake = (struct shard_intake *)&length;
   deep = true;
-  assert_int_equal(shard_walk(folder, &options, &hand, 1, false, &facts), 0);
+  assert_int_equal(shard_walk(folder, &intake, 1, false, err, sizeof(err)), 0);
   assert_int_equal(length, SHARD_NAME_MAX - 1);
   close(openat(fds[LEVELS], "g", O_CREAT | O_WRONLY, 0600));
-  assert_int_equal(shard_walk(folder, &options, &hand, 1, false, &facts), -ENAMETOOLONG);
-  assert_non_null(strstr(facts.error, "below 'dddd"));
+  assert_int_equal(shard_walk(folder, &intake, 1, false, err, sizeof(err)), -ENAMETOOLONG);
+  assert_non_null(strstr(err, "below 'dddd"));
   unlinkat(fds[LEVELS], "g", 0);
   unlinkat(fds[LEVELS - 1], name, 0);
   name[0] = 'd';
@@ -349,14 +350,15 @@ static void untold(void **state) {
     if (pid == 0) {
       size_t length = 0;
       struct shard_options options = {.hidden = true};
-      struct shard_walk_facts facts;
-      struct shard_intake_hand hand = {.intake = (struct shard_intake *)&length};
+      struct shard_intake intake = {.options = &options};
+      char err[600] = "";
+      intake.hands[0].intake = (struct shard_intake *)&length;
       deep = true;
       if (!forbid_following(errors[i])) {
         _exit(77);
       }
-      int rc = shard_walk(folder, &options, &hand, 1, false, &facts);
-      bool told = rc == -errors[i] && strstr(facts.error, "'link' is a directory");
+      int rc = shard_walk(folder, &intake, 1, false, err, sizeof(err));
+      bool told = rc == -errors[i] && strstr(err, "'link' is a directory");
       _exit(i < 3 ? !told : rc != 0 || length != 4);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/hex.h"
 #include "base/kernel.h"
+#include "build/spool.h"
 #include "listing/format.h"
 #include "source/s3/client.h"
 #include "source/s3/provider.h"
@@ -129,7 +130,7 @@ static int begin_file(const struct getting *g) {
   if (g->manifest_max > 0 && g->length > g->manifest_max) {
     return -EFBIG;
   }
-  if (ftruncate(g->fd, 0) != 0 || lseek(g->fd, 0, SEEK_SET) != 0) {
+  if (ftruncate(g->fd, 0) != 0) {
     return -errno;
   }
   bool known = fstatvfs(g->fd, &there) == 0 && there.f_blocks > 0; /* 0: a tmpfs without a limit */
@@ -179,16 +180,9 @@ static int get_data(void *context, const char *data, size_t size) {
       (g->md5_now && EVP_DigestUpdate(g->md5_now, data, size) != 1)) {
     return -ENOMEM;
   }
+  rc = shard_spool_write_at(g->fd, data, size, (off_t)g->received);
   g->received += size;
-  while (size > 0) {
-    ssize_t n = TEMP_FAILURE_RETRY(write(g->fd, data, size));
-    if (n < 0) {
-      return -errno;
-    }
-    data += n;
-    size -= (size_t)n;
-  }
-  return g->enough;
+  return rc ? rc : g->enough;
 }
 
 static int get_end(void *context, const char **why) {
