@@ -329,11 +329,24 @@ static size_t read_strange(const char *data, size_t size, unsigned long *c) {
   return needs_mask(*c) && strspn(reference + 2, "x0123456789abcdefABCDEF") == n - 3 ? n : 0;
 }
 
-/* How many bytes come before the first that read_strange() is to look at. */
+/* Whether read_strange() is to look at what begins with this byte. */
+static inline unsigned char is_suspect(unsigned char c) {
+  return (unsigned char)((c < 0x20) | (c == DEL) | (c == '&') | (c == 0xef));
+}
+
+/* How many bytes come before the first suspect one. The compiler makes vectors of the strides. */
 static size_t before_suspect(const char *data, size_t size) {
+  enum { STRIDE = 64 };
   size_t n = 0;
-  while (n < size && (unsigned char)data[n] >= 0x20 && data[n] != DEL && data[n] != '&' &&
-         data[n] != '\xef') {
+  for (unsigned char found = 0; n + STRIDE <= size; n += STRIDE) {
+    for (size_t i = 0; i < STRIDE; i++) {
+      found |= is_suspect((unsigned char)data[n + i]);
+    }
+    if (found) {
+      break;
+    }
+  }
+  while (n < size && !is_suspect((unsigned char)data[n])) {
     n++;
   }
   return n;
