@@ -131,8 +131,15 @@ int shard_climb_find(int fd, const struct statx *st, const struct shard_climb_ro
 }
 
 ssize_t shard_climb_read_path(int fd, char *buf, size_t size) {
-  char link[40];
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+  char link[40] = "/proc/self/fd/", digits[12];
+  size_t n = 0, used = strlen("/proc/self/fd/");
+  unsigned rest = (unsigned)fd;
+  do { /* not by snprintf: it is called for every directory that is listed */
+    digits[n++] = (char)('0' + rest % 10);
+  } while ((rest /= 10) > 0);
+  while (n > 0) {
+    link[used++] = digits[--n];
+  }
   ssize_t length = readlink(link, buf, size);
   if (length < 0) {
     return -errno;
