@@ -15,6 +15,7 @@
 
 #include "base/kernel.h"
 #include "base/path.h"
+#include "base/xxh64.h"
 #include "host/real.h"
 
 /* ---- names on the way up --------------------------------------------------------------------- */
@@ -143,6 +144,29 @@ __attribute__((noinline)) static int find_mounted(struct shard_climb *climb,
   return rc;
 }
 
+/*
+ * The parent of the last directory that was found to lie outside all roots, by the kernel's path,
+ * which tells where it is now, and by its inode and ctime, which tell which one it is: numbers of
+ * mounts and names return. Its other children lie outside, too, but for roots and mounts. So a
+ * walk of a tree that is not served does not go up from each directory.
+ */
+static _Thread_local struct {
+  uint64_t mount, roots; /* roots: which they were */
+  uint64_t dev, ino;
+  int64_t sec;
+  uint32_t nsec;
+  size_t length; /* 0: there is none */
+  char parent[232];
+} outside;
+
+static uint64_t name_roots(const struct shard_climb_root *roots, size_t count) {
+  uint64_t name = 0;
+  for (size_t i = 0; i < count; i++) {
+    name = ((name ^ roots[i].dev) * SHARD_XXH_PRIME1) ^ (roots[i].ino * SHARD_XXH_PRIME2);
+  }
+  return name;
+}
+
 /* ---- what roots have been ----------------------------------------------- */
 
 static bool is_seen(const struct shard_place_seen *s, const struct shard_climb_root *now) {
@@ -196,6 +220,32 @@ __attribute__((noinline)) static int find_replaced(int fd, const struct statx *s
   int rc = sure ? find_names(fd, levels, &out->path) : -ESTALE;
   out->which = rc == 0 ? out->which : count;
   return rc == 0 ? 1 : rc;
+}
+
+/*
+ * The length of the parent's path, with its slash, of a directory that lies where its siblings lie;
+ * path begins with it. 0: it may lie elsewhere.
+ */
+static size_t find_parent(int fd, const struct statx *st, struct shard_place_root *roots,
+                          size_t count, char path[sizeof(outside.parent)]) {
+  for (size_t i = 0; i < count; i++) {
+    for (const struct shard_place_seen *s = atomic_load(&roots[i].seen); s; s = s->older) {
+      if (shard_climb_is_root(&s->root, st)) {
+        return 0;
+      }
+    }
+  }
+  bool apart = !(st->stx_mask & STATX_MNT_ID) || (st->stx_attributes & STATX_ATTR_MOUNT_ROOT);
+  ssize_t n = apart ? 0 : shard_climb_read_path(fd, path, sizeof(outside.parent));
+  while (n > 0 && path[n - 1] != '/') {
+    n--;
+  }
+  return n > 0 && *path == '/' ? (size_t)n : 0;
+}
+
+static bool is_outside(const struct statx *parent) {
+  return outside.ino == parent->stx_ino && outside.dev == shard_climb_device(parent) &&
+         outside.sec == parent->stx_ctime.tv_sec && outside.nsec == parent->stx_ctime.tv_nsec;
 }
 
 /* What the way up has not told. */
@@ -266,6 +316,15 @@ int shard_place_find(int fd, const struct statx *st, struct shard_place_root *kn
       return rc;
     }
   }
+  char where[sizeof(outside.parent)];
+  struct statx upper;
+  uint64_t named = name_roots(roots, count);
+  size_t parent = find_parent(fd, st, known, count, where);
+  parent = parent > 0 && shard_climb_stat(fd, "..", &upper) == 0 ? parent : 0;
+  if (parent > 0 && outside.length == parent && outside.mount == st->stx_mnt_id &&
+      outside.roots == named && is_outside(&upper) && memcmp(outside.parent, where, parent) == 0) {
+    return 0;
+  }
   int rc = shard_climb_find(fd, st, roots, count, &climb);
   /* Below the root that was met, mounts matter only if they are of another one. */
   if (rc < 0 || (climb.blind && (rc == 0 || count > 1))) {
@@ -279,6 +338,16 @@ int shard_place_find(int fd, const struct statx *st, struct shard_place_root *kn
   }
   if (rc == 0 && (rc = find_replaced(fd, st, known, count, out)) != 0) {
     return rc;
+  }
+  if (rc == 0 && parent > 0) {
+    outside.mount = st->stx_mnt_id;
+    outside.roots = named;
+    outside.dev = shard_climb_device(&upper);
+    outside.ino = upper.stx_ino;
+    outside.sec = upper.stx_ctime.tv_sec;
+    outside.nsec = upper.stx_ctime.tv_nsec;
+    outside.length = parent;
+    memcpy(outside.parent, where, parent);
   }
   if (rc <= 0) {
     return rc;
