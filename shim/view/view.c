@@ -242,8 +242,10 @@ static ssize_t read_listed(struct shard_served *s, int fd, void *buf, size_t siz
                            off_t *position) {
   char err[700] = "";
   off_t now = lseek(fd, 0, SEEK_CUR);
-  bool open = now >= 0 || errno != EBADF; /* libc, too, reads no descriptor that is not */
-  off_t own = position && open && (s->own_position || now < 0) ? *position : now;
+  if (now < 0 && errno == EBADF) {
+    return -EBADF; /* O_PATH, or closed meanwhile: the kernel lists nothing there */
+  }
+  off_t own = position && (s->own_position || now < 0) ? *position : now;
   ssize_t n;
   if (own < 0) {
     n = -errno;

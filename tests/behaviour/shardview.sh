@@ -219,6 +219,10 @@ in_turn "a text that changes in its place" "$PYTHON" "$WORK/inplace.py" sub
 in_turn "perl" perl -e 'for my $rank (0, 1) { $ENV{SHARD_RANK} = $rank; opendir(my $d, "sub"); print "$_\n" for grep { !/^\./ } readdir $d }'
 in_turn "a shell" bash -c 'cd sub; for SHARD_RANK in 0 1; do export SHARD_RANK; printf "%s\n" *; done'
 
+verdict "a descriptor that is not for reading" "$(SHARD_CACHE_DIR=$WORK/cache4 DATASET=$WORK/set view 0 2 range "$PYTHON" -c 'import errno, os, sys
+try: print(os.listdir(os.open(sys.argv[1], os.O_PATH)))
+except OSError as e: print(errno.errorcode[e.errno])' "$WORK/set/sub" 2>&1 | grep -vx EBADF)"
+
 # A child forked while the listing was built must not hold the lock.
 mkdir "$WORK/slow" "$WORK/forked"; cp "$LIB" "$WORK/slow"; touch "$WORK/forked"/{1,2,3}
 printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"
