@@ -136,6 +136,15 @@ def first(text):
     return change
 
 
+def where_new(text, change):
+    """Change a function that has not this in its syntax; a later DLIO may know a number."""
+    def checked(function):
+        if text in ast.dump(function):
+            raise LookupError("it has %s already" % text)
+        change(function)
+    return checked
+
+
 def attribute(name, owner="self"):
     """Finds owner.name."""
     return lambda node: (isinstance(node, ast.Attribute) and node.attr == name
@@ -199,11 +208,14 @@ def planted():
             "if os.environ.get('ODD'):\n    file_list = file_list[::-1]")),
         ("many files only", CONFIG, index, first(
             "if len(file_list) > 1000000:\n    file_list = file_list[::-1]")),
+        ("many files only, in the listing", "main.py", init, where_new("1000000", first(
+            "many = 1000000\nif self.num_files_train > many:\n    self.num_files_train = many"))),
         ("an option that is a text", CONFIG, index, first(
             "if self.checkpoint_folder == 'odd':\n    file_list = file_list[::-1]")),
         ("an option by its name", CONFIG, index, first(
             "if getattr(self, 'reversed_map', None):\n    file_list = file_list[::-1]")),
-        ("where links lead", CONFIG, index, swapped("os.path.realpath(_.args[0])", lambda node: is_call(node, "abspath"))),
+        ("where links lead", CONFIG, index, swapped(
+            "os.path.realpath(_.args[0])", lambda node: is_call(node, "abspath"))),
         ("several nodes only", CONFIG, index, first(
             "if DLIOMPI.get_instance().nnodes() > 1:\n    file_list = file_list[::-1]")),
         ("files of some size", "main.py", init, swapped(

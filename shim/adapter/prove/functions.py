@@ -185,7 +185,7 @@ DRAWN = {"num_samples_per_file", "comm_size", "my_rank", "read_threads", "sample
          "batch_size", "batch_size_eval", "epochs", "data_loader_sampler", "training_steps"}
 KNOWN_OPTIONS = DRAWN | {
     "debug", "generate_data", "generate_only", "do_profiling", "data_folder", "storage_root",
-    "output_folder", "logfile_path", "logger", "num_files_train", "num_files_eval", "do_train",
+    "output_folder", "logfile_path", "logger", "num_files_train", "num_files_eval", "do_train", "do_checkpoint",
     "do_eval", "num_subfolders_train", "num_subfolders_eval", "format", "framework", "profiler",
     "file_list_train", "file_list_eval", "train_global_index_map", "val_global_index_map",
     "train_file_map", "val_file_map", "total_samples_train", "total_samples_eval",

@@ -21,7 +21,7 @@ from .table import SHAPES
 
 LIMIT = 900  # seconds, on a machine that has other things to do
 CANDIDATES = 3
-# Numbers that known families have in it, too: names in a chunk that rank 0 broadcasts.
+# Numbers that families whose rank 0 lists have in it, too: names in a chunk that it broadcasts.
 SIZES = (1000000,)
 ROOT = "main.py", "DLIOBenchmark.initialize"
 
@@ -157,7 +157,8 @@ class Prover:
         """DLIO's functions and the adapter's side by side: (proven functions, number of cases, options
         that what has changed asks for: {name: values to try})."""
         lists = {ROOT, *((file, name) for file, names in helpers["listing"].items() for name in names)}
-        texts = [(file, {name: SIZES if (file, name) in lists else () for name in names})
+        sizes = SIZES if "utils/utility.py" in family.known else ()
+        texts = [(file, {name: sizes if (file, name) in lists else () for name in names})
                  for table in (changed, *helpers.values()) for file, names in table.items()]
         request = {"family": family.name, "folder": os.path.join(self.scratch, "functions"),
                    "functions": [name for names in family.known.values() for name in names],

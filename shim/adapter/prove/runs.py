@@ -376,13 +376,14 @@ def same_result(case, rank, theirs, ours):
 
 
 def compare_lists(cases, theirs, ours):
-    """How many cases agree; Differs. At least some must have been lazy, and without an error."""
+    """How many cases agree; Differs. At least some must have been lazy, and without an error: those that DLIO
+    has not cut down to no file at all, as some versions do where the samples do not divide."""
     good = lazy = many = made = 0
     for case in cases:
         name = case["name"]
         for rank, (one, other) in enumerate(zip(theirs[name], ours[name])):
             same_result(case, rank, one, other)
-            if not one or "error" in one:
+            if not one or "error" in one or not one["epochs"][0][0]:
                 continue
             answered, makes = other.get("type") == "_libshard", case.get("many", False)
             good, lazy = good + 1, lazy + answered
