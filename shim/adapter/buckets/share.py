@@ -292,6 +292,15 @@ def _rules():
     return native().sharing(), world
 
 
+def is_set_up():
+    """Whether the variables are right, and the rank is known."""
+    try:
+        _rules()
+        return True
+    except ShareError:
+        return False
+
+
 class _Passes:
     """SHARD_EPOCH=auto: an epoch ends when the dataset's root has been listed to its end; the next
     one begins when it is listed from its beginning again. As shim/view/passes.h has it."""
