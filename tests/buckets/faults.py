@@ -130,6 +130,10 @@ def others(buckets):
         ((answers, err),) = buckets.ranks(2, "s3://train/train/", there, some=[1])
         buckets.check("the same name at another endpoint is another bucket: all of it, and a line",
                       answers == buckets.bare(there) and err.count(proxy.endpoint) == 1 == err.count("\n"), (answers, err))
+    local = [["one_request", {"bucket": "train", "Prefix": "train/",
+                              "endpoint": buckets.endpoint.replace("127.0.0.1", "localhost")}]]
+    buckets.compare("localhost is 127.0.0.1", local, buckets.bare(local), buckets.ranks(2, "s3://train/train/", local),
+                    buckets.owners("s3://train/train/", 2), "train/")
     two = [["paginator", {"bucket": "odd", "Prefix": "marker/"}], ["paginator", {"bucket": "train", "Prefix": "train/cat/"}]]
     owners = {**buckets.owners("s3://train/train/", 2), **buckets.owners("s3://odd/marker/", 2)}
     buckets.compare("two datasets in two buckets", two, buckets.bare(two),

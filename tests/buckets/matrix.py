@@ -150,6 +150,14 @@ def empty(buckets):
         buckets.compare(f"an empty share of s3://named/{dataset}, by its own name {prefix}", asked, buckets.bare(asked),
                         buckets.ranks(6, "s3://named/" + dataset, asked, SHARD_STRATEGY="range"),
                         buckets.owners("s3://named/" + dataset, 6, SHARD_STRATEGY="range"), dataset)
+    # A folder that has folders only is every rank's common prefix, and no file of those that have nothing in it.
+    buckets.client.create_bucket(Bucket="nested")
+    for key in ("a/0", "a/deep/er/1", "a/deep/er/2"):
+        buckets.client.put_object(Bucket="nested", Key=key, Body=b"x")
+    asked = [["s3fs_find", {"bucket": "nested", "prefix": "a/deep"}], ["s3fs_walk", {"bucket": "nested", "prefix": "a/deep"}]]
+    buckets.compare("an empty share of a folder of folders", asked, buckets.bare(asked),
+                    buckets.ranks(3, "s3://nested/a/", asked, SHARD_STRATEGY="range"),
+                    buckets.owners("s3://nested/a/", 3, SHARD_STRATEGY="range"), "a/")
     behind = [["one_request", {"bucket": "few", "Prefix": "d/", "StartAfter": "d/9"}]]
     ((answers, err),) = buckets.ranks(2, "s3://few/d", behind, some=[0], SHARD_STRATEGY="hash")
     buckets.check("a listing from behind the last key says nothing", answers == buckets.bare(behind) and not err, (answers, err))

@@ -65,7 +65,8 @@ def _patch_call(cls):
                 found = FILES.find(self, args[0]) and await asyncio.get_running_loop().run_in_executor(
                     None, begin, FILES, self, args[0], asked)
             except ShareError as error:
-                await _ask(original(self, method, path, *args, **{**kwargs, "maxResults": 1}))
+                if share.is_set_up():
+                    await _ask(original(self, method, path, *args, **{**kwargs, "maxResults": 1}))
                 raise error
             if found is None:
                 return await original(self, method, path, *args, **kwargs)

@@ -41,7 +41,8 @@ class Client:
             return self.begin(*asked, **more)
         except ShareError as error:
             try:
-                probe()
+                if share.is_set_up():
+                    probe()
             except Exception as answer:  # pylint: disable=broad-except
                 if is_refused(answer):
                     raise

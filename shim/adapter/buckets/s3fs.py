@@ -7,12 +7,14 @@ for a folder that was never listed, and each find() is a listing of its own (whi
 counts).
 
 info(), exists() and isdir() ask whether there is something, which is the same for all ranks: they
-are not divided. In find() they are: a share without keys is no folder there.
+are not divided. In find() they are: a share without keys is no folder there, nor is one that has folders
+only, which every rank is shown: find() would return the folder itself.
 
 s3fs makes OSErrors of botocore's errors. walk(), and all that walks (find() to a depth, du(), glob()),
 takes a folder whose list raises one for an empty folder. So our own error stays botocore's.
 """
 import contextvars
+import functools
 import inspect
 import sys
 
@@ -20,7 +22,8 @@ from ..patching import stands_for
 from . import botocore, patterns, share
 from .keys import within
 
-_finding = contextvars.ContextVar("libshard_finding", default=False)
+_finding = contextvars.ContextVar("libshard_finding", default=False)  # FLAT: a find() that wants files only
+FLAT = "flat"
 
 
 def _is_kept(path):
@@ -61,9 +64,45 @@ def _probing(method):
     return within(method, lambda: share.untouched(not _finding.get()))
 
 
+def _informing(method):
+    """info() in the same way."""
+    original = _probing(method)
+
+    def checked(path, found):
+        if (_finding.get() == FLAT and found.get("type") == "directory"
+                and not _is_kept(path.partition("://")[2] or path)):
+            raise FileNotFoundError(path)
+        return found
+
+    if inspect.iscoroutinefunction(method):
+        @functools.wraps(method)
+        async def info(self, path, *args, **kwargs):
+            return checked(path, await original(self, path, *args, **kwargs))
+    else:
+        @functools.wraps(method)
+        def info(self, path, *args, **kwargs):
+            return checked(path, original(self, path, *args, **kwargs))
+    return info
+
+
 def _finds(method):
     """find(), and what it calls."""
-    return within(method, lambda: share.held(_finding, True))
+    flat = within(method, lambda: share.held(_finding, FLAT))
+    deep = within(method, lambda: share.held(_finding, True))
+
+    @functools.wraps(method)
+    def find(self, path, maxdepth=None, *args, **kwargs):
+        has_folders = maxdepth or (args[0] if args else kwargs.get("withdirs"))
+        return (deep if has_folders else flat)(self, path, maxdepth, *args, **kwargs)
+
+    if not inspect.iscoroutinefunction(method):
+        return find
+
+    @functools.wraps(method)
+    async def find_async(*args, **kwargs):
+        return await find(*args, **kwargs)
+
+    return find_async
 
 
 def _patch_errors(module):
@@ -94,7 +133,7 @@ def patch(module):
 
     patterns.patch(cls, "s3")
     synchronous = getattr(module, "sync_wrapper", None)
-    for wrap, names in ((_probing, ("info", "exists", "isdir")), (_finds, ("find",))):
+    for wrap, names in ((_informing, ("info",)), (_probing, ("exists", "isdir")), (_finds, ("find",))):
         for name in names:
             if "_" + name in cls.__dict__:
                 changed = wrap(cls.__dict__["_" + name])

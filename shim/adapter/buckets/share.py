@@ -105,13 +105,17 @@ def is_silent():
 # ---- a bucket -----------------------------------------------------------------------------------
 
 
+_LOOPBACK = ("127.0.0.1", "::1")  # localhost
+
+
 def _plain(endpoint):
     """An endpoint without a scheme's own port and a last slash, to be compared."""
     if not endpoint:
         return ""
     parts = urllib.parse.urlsplit(endpoint if "://" in endpoint else "https://" + endpoint)
     port = parts.port or (80 if parts.scheme == "http" else 443)
-    return "%s://%s:%d%s" % (parts.scheme, (parts.hostname or "").lower(), port,
+    host = (parts.hostname or "").lower()
+    return "%s://%s:%d%s" % (parts.scheme, "localhost" if host in _LOOPBACK else host, port,
                              parts.path.rstrip("/"))
 
 
@@ -286,6 +290,15 @@ def _rules():
     if fault:
         raise ShareError(fault)
     return native().sharing(), world
+
+
+def is_set_up():
+    """Whether the variables are right, and the rank is known."""
+    try:
+        _rules()
+        return True
+    except ShareError:
+        return False
 
 
 class _Passes:
