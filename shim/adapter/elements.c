@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * elements.c - an element of a FileList or of Indices (sequences.py) in little more time than a
- * list takes, the next one (Following of lazy.py), and where a FileList's lies.
+ * list takes, the next one (Following of list_like.py), and where a FileList's lies.
  *
  * These are functions in C of classes in Python, whose objects have the layout of all others. They
  * read their attribute _recipe, (recipe, permutation): _write() has put all that it takes to make

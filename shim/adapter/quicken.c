@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quicken.c - gives the classes of sequences.py and lazy.py their methods of C. */
+/* quicken.c - gives the classes of sequences.py and list_like.py their methods of C. */
 #include <stdbool.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 """sequences: what acts as the lists and dicts that DLIO makes of its files and samples, in O(1).
 
 All of them read as DLIO's own would, number types and order included; they pickle as handles. See
-lazy.py for what happens to one that is changed.
+list_like.py for what happens to one that is changed.
 """
 import bisect
 import collections
@@ -13,7 +13,7 @@ import struct
 import sys
 
 from . import objects
-from .lazy import DictLike, ListLike, changing
+from .list_like import DictLike, ListLike, changing
 from .native import native
 from .shuffles import EpochShuffle, Kept, Permutation, advance
 

@@ -181,10 +181,10 @@ class Cases:
     """What a process tries."""
 
     def __init__(self, strategy, seed, folder):
-        from _libshard.buckets import keys, pages, share  # pylint: disable=import-outside-toplevel,import-error
+        from _libshard.buckets import pages, seams, share  # pylint: disable=import-outside-toplevel,import-error
         from _libshard.listing import Listing  # pylint: disable=import-outside-toplevel,import-error
         from _libshard.native import native  # pylint: disable=import-outside-toplevel,import-error
-        self.finish, self.pages, self.share, self.open = keys.finish, pages, share, lambda file: Listing(native().open(file))
+        self.finish, self.pages, self.share, self.open = seams.finish, pages, share, lambda file: Listing(native().open(file))
         self.strategy, self.shuffled = strategy.split()[0], "shuffled" in strategy
         self.chance, self.folder = random.Random(seed), folder
         self.faults, self.count, self.opened = [], 0, 0

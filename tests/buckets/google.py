@@ -28,7 +28,7 @@ def make(keys):
 
 def generations(bucket, prefix, names):
     """[(name, generation)] that a list of all generations has; the server has two of each of these names."""
-    from _libshard.buckets import gcs_pages, keys, share  # pylint: disable=import-outside-toplevel,import-error
+    from _libshard.buckets import gcs_pages, seams, share  # pylint: disable=import-outside-toplevel,import-error
 
     held = [{"name": name, "generation": str(number)} for name in names for number in (1, 2)]
 
@@ -40,12 +40,12 @@ def generations(bucket, prefix, names):
         return {**page, "nextPageToken": str(end)} if end < len(rest) else page
 
     found = share.find("gs", bucket).begin(prefix, every_version=True)
-    page, got = keys.finish(gcs_pages.answer(found, {"prefix": prefix, "versions": "true"}, fetch)), []
+    page, got = seams.finish(gcs_pages.answer(found, {"prefix": prefix, "versions": "true"}, fetch)), []
     while True:
         got += [[one["name"], int(one["generation"])] for one in page.get("items", ())]
         if "nextPageToken" not in page:
             return got
-        page = keys.finish(gcs_pages.answer(found, {"prefix": prefix, "versions": "true",
+        page = seams.finish(gcs_pages.answer(found, {"prefix": prefix, "versions": "true",
                                                     "pageToken": page["nextPageToken"]}, fetch))
 
 

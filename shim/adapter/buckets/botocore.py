@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 
-from . import bodies, keys, pages, share
+from . import bodies, pages, seams, share
 
 EVENT = "creating-client-class.s3"
 
@@ -47,14 +47,14 @@ def _wrap(attributes, is_cli):
         if name in attributes:
             attributes[name] = _listing(name, attributes[name], is_cli)
     if "get_object" in attributes:
-        attributes["get_object"] = keys.counting(attributes["get_object"], _count)
+        attributes["get_object"] = seams.counting(attributes["get_object"], _count)
 
 
 # ---- listing ------------------------------------------------------------------------------------
 
 
 def _listing(name, method, is_cli):
-    whole = keys.within(method, lambda: share.held(_cut, None))
+    whole = seams.within(method, lambda: share.held(_cut, None))
 
     @functools.wraps(method)
     def listing(self, *args, **kwargs):
@@ -75,7 +75,7 @@ def _listing(name, method, is_cli):
                     or any("aiobotocore" in cls.__module__.split(".") for cls in type(self).__mro__))
         page = _page(self, name, method, kwargs, of, is_async)
         with BOTO.errors(name):
-            return page if is_async else keys.finish(page)
+            return page if is_async else seams.finish(page)
 
     return listing
 
@@ -103,7 +103,7 @@ def _error(line, name):
          "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": {}, "RetryAttempts": 0}}, operation)
 
 
-BOTO = keys.Client("s3", _error, lambda client: client.meta.endpoint_url)
+BOTO = seams.Client("s3", _error, lambda client: client.meta.endpoint_url)
 
 
 def is_ours(error):
@@ -122,7 +122,7 @@ class _Calls:
         is_interval = own is not None and (own.after is not None or own.last is not None)  # most is the rank's
         cut = bodies.Cut(own) if own and not is_interval and "EncodingType" not in request else None
         with share.held(_cut, cut):
-            response = await keys.awaited(self._method(self._client, **request))
+            response = await seams.awaited(self._method(self._client, **request))
         if cut and not cut.is_as_read(response):
             return await self.send(request)
         return response
@@ -141,7 +141,7 @@ class _Calls:
         credentials = getattr(getattr(client, "_request_signer", None), "_credentials", None)
         if credentials is None or _is_unsigned(client.meta.config.signature_version):
             return _environment(client, None)
-        return _environment(client, await keys.awaited(credentials.get_frozen_credentials()))
+        return _environment(client, await seams.awaited(credentials.get_frozen_credentials()))
 
     @staticmethod
     def is_refused(error):
@@ -150,7 +150,7 @@ class _Calls:
 
         if not isinstance(error, botocore.exceptions.ClientError):
             return False
-        return keys.is_refusal(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
+        return seams.is_refusal(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
 
 
 async def _page(client, name, method, request, of, is_async):
@@ -176,7 +176,7 @@ def _environment(client, signing):
         style = None if share.is_aws(client.meta.endpoint_url) else "path"
     region = client.meta.region_name
     verify = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
-    made = keys.variables(client.meta.endpoint_url, "us-east-1" if region == "aws-global" else region or "us-east-1",
+    made = seams.variables(client.meta.endpoint_url, "us-east-1" if region == "aws-global" else region or "us-east-1",
                           given if given and given[0] else (), addressing=style, verify=verify)
     if "SHARD_TIMEOUT" not in os.environ:
         made.append("SHARD_TIMEOUT=10")  # for a request: the client gives up soon, too

@@ -5,7 +5,7 @@ An empty page with a token is legal there, but loops written by hand stop at it:
 empty, the next one is asked for. Those ask for 1,000 objects and are cut to what the client wanted; a
 token of our own then says behind which object to go on. It holds in every client and process.
 """
-from .keys import TOKEN, read_token, write_token
+from .seams import TOKEN, read_token, write_token
 from .share import ShareError
 
 _MOST = 1000  # objects that a follow-up asks for

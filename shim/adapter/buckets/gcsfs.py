@@ -17,7 +17,7 @@ from ..patching import stands_for
 from . import patterns, share
 from .gcs_pages import answer
 from .google_storage import account, begin, is_refused
-from .keys import Client, counting, within
+from .seams import Client, counting, within
 from .share import ShareError
 
 PAGE = "b/{}/o"  # the path of a request for a page, less a last slash

@@ -9,7 +9,7 @@ import os
 
 from ..patching import stands_for
 from .gcs_pages import answer
-from .keys import Client, counting, finish, is_refusal, variables
+from .seams import Client, counting, finish, is_refusal, variables
 from .share import ShareError
 
 
@@ -39,7 +39,7 @@ STORAGE = Client("gs", _error, _endpoint, lambda client: account(_endpoint(clien
 
 
 def begin(of, client, bucket, asked):
-    """The share.Pass of the list that a request asks for. of: the keys.Client."""
+    """The share.Pass of the list that a request asks for. of: the seams.Client."""
     return of.begin(client, bucket, *_what(asked))
 
 

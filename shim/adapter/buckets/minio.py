@@ -10,7 +10,7 @@ import ssl
 
 from ..patching import stands_for
 from . import share
-from .keys import Client, counting, is_refusal, variables
+from .seams import Client, counting, is_refusal, variables
 from .share import ShareError
 
 NEEDS = ("bucket_name", "prefix", "delimiter", "start_after")  # parameters of _list_objects()

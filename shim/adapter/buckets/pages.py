@@ -21,7 +21,7 @@ import itertools
 import time
 import urllib.parse
 
-from .keys import read_token, write_token
+from .seams import read_token, write_token
 from .share import ShareError
 
 DEFAULT = 1000  # of MaxKeys

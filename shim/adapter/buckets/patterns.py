@@ -11,7 +11,7 @@ import os
 
 from ..patching import stands_for
 from . import share
-from .keys import awaited, finish
+from .seams import awaited, finish
 
 MAGIC = "*?["
 

@@ -15,7 +15,7 @@ import threading
 
 from ..patching import stands_for
 from . import share
-from .keys import Client, counting, endpoint_of_environment, split_url, variables
+from .seams import Client, counting, endpoint_of_environment, split_url, variables
 from .share import ShareError
 
 # What the functions take that are wrapped: all that can be compared of them.

@@ -20,7 +20,7 @@ import sys
 
 from ..patching import stands_for
 from . import botocore, patterns, share
-from .keys import within
+from .seams import within
 
 _finding = contextvars.ContextVar("libshard_finding", default=False)  # FLAT: a find() that wants files only
 FLAT = "flat"

@@ -12,7 +12,7 @@ import os
 from ..patching import stands_for
 from ..recognise import Tree
 from . import share
-from .keys import Client, counting, endpoint_of_environment, variables
+from .seams import Client, counting, endpoint_of_environment, variables
 from .share import ShareError
 
 # Versions 1.0.0 to 1.5.0: {module: {function: its fingerprints}}, see recognise.fingerprints(); one

@@ -8,7 +8,7 @@ own.)
 import os
 
 from ..patching import stands_for
-from .keys import Client, counting, split_url, variables
+from .seams import Client, counting, split_url, variables
 
 
 def _endpoint(_handler):

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-from .. import known, lazy, modules_of, objects
+from .. import known, list_like, modules_of, objects
 from ..native import ERROR, WARN, native, speaks
 from ..parts import EVERYWHERE, benchmark
 from ..parts.tokens import length
@@ -80,7 +80,7 @@ def start():
         return
     native().set_view("global")
     objects.start()
-    sys.meta_path.insert(0, Finder({**lazy.patches(), **{
+    sys.meta_path.insert(0, Finder({**list_like.patches(), **{
         module: lambda loaded, module=module: _patch(loaded, module)
         for module in {**EVERYWHERE, **family.patches}}}))
 

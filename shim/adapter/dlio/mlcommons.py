@@ -7,8 +7,8 @@ an object store. From June 19 on rank 0 lists alone: those are other families.
 """
 from functools import partial
 
-from ..parts import (derived, folder, iterable, loaders, object_store, patches, tensorflow,
-                     virtual)
+from ..parts import (derived, iterable, loaders, object_store, patches, tensorflow, virtual,
+                     walk_node)
 from ..recognise import Family, changed
 from ..sequences import ThreadSamples, ThreadSamplesFromOwnFile
 from . import argonne
@@ -101,7 +101,7 @@ def _virtual(kind):
     """Those of one whose index map computes a sample's file."""
     return {
         **READING,
-        "dlio_benchmark.storage.file_storage": folder.patch,
+        "dlio_benchmark.storage.file_storage": walk_node.patch,
         "dlio_benchmark.storage.obj_store_lib": object_store.patch,
         "dlio_benchmark.utils.config": partial(derived.patch, virtual.index_map,
                                                virtual.file_map(kind)),
@@ -133,5 +133,5 @@ FAMILIES = (
     # A branch of January 2026: sub-folders' files are sorted by their paths.
     Family("MLCommons, January 2026", BY_PATH,
            {**patches(argonne.index_map(argonne.uris), argonne.file_map(ThreadSamples)),
-            "dlio_benchmark.storage.file_storage": partial(folder.patch, order="path")}),
+            "dlio_benchmark.storage.file_storage": partial(walk_node.patch, order="path")}),
 )

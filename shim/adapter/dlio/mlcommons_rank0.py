@@ -4,7 +4,7 @@ broadcasts it; every rank keeps each P-th path, and all it does with samples is 
 """
 from functools import partial
 
-from ..parts import derived, folder, object_store, rank0, reshard, virtual
+from ..parts import derived, object_store, rank0, reshard, virtual, walk_node
 from ..recognise import Family, changed
 from ..sequences import ThreadSamplesFromStart
 from . import mlcommons
@@ -44,7 +44,7 @@ def _patch_config(module, tree):
 def _patches(chunks):
     return {
         **mlcommons.READING,
-        "dlio_benchmark.storage.file_storage": partial(folder.patch_rank0, chunks),
+        "dlio_benchmark.storage.file_storage": partial(walk_node.patch_rank0, chunks),
         "dlio_benchmark.storage.obj_store_lib": partial(object_store.patch_rank0, chunks),
         "dlio_benchmark.utils.config": _patch_config,
     }

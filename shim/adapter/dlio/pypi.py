@@ -3,7 +3,7 @@
 
 The last rank's samples may go past the end; sample maps hold int, and are not shuffled.
 """
-from ..parts import derived, folder, loaders, patches
+from ..parts import derived, loaders, patches, walk_node
 from ..parts.benchmark import where_lazy
 from ..recognise import Family
 from ..sequences import Indices, SampleMap
@@ -35,7 +35,7 @@ KNOWN = {
     "reader/tf_reader.py": {
         "TFReader.next": ("06c0ef403d",),
     },
-    **folder.KNOWN,
+    **walk_node.KNOWN,
 }
 
 

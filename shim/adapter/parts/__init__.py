@@ -5,7 +5,7 @@ have a function of their own.
 """
 from functools import partial
 
-from . import bucket, derived, epochs, folder, loaders, tensorflow, workers
+from . import bucket, derived, epochs, loaders, tensorflow, walk_node, workers
 
 # What is done to every DLIO, before the patches of its family.
 EVERYWHERE = {
@@ -23,7 +23,7 @@ def patches(index_map, file_map, sampler_indices=loaders.clipped, dali_indices=l
     sampler_indices, dali_indices  loaders.clipped or loaders.past_end
     """
     return {
-        "dlio_benchmark.storage.file_storage": folder.patch,
+        "dlio_benchmark.storage.file_storage": walk_node.patch,
         "dlio_benchmark.storage.s3_torch_storage": bucket.patch,
         "dlio_benchmark.utils.config": partial(derived.patch, index_map, file_map),
         "dlio_benchmark.data_loader.torch_data_loader": partial(loaders.patch_torch,

@@ -8,7 +8,7 @@ from ..listing import Listing
 from ..native import native
 from ..sequences import FileList
 from .benchmark import rely_on
-from .folder import include
+from .walk_node import include
 from .tokens import (ARGUMENT, Refusal, answer_walks, check_order, folder_at_hand, names_of,
                      say_refusal)
 

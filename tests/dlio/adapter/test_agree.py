@@ -6,7 +6,7 @@ import time
 import types
 
 from _libshard import listing
-from _libshard.parts import agree, benchmark, derived, folder, tokens
+from _libshard.parts import agree, benchmark, derived, tokens, walk_node
 
 from . import ranks
 from .case import Case
@@ -70,7 +70,7 @@ def adapted():
             stack.enter_context(replaced(owner, name, getattr(owner, name)))
         agree.PATIENCE, agree._ranks = 1.0, None
         derived._patch_derive(ConfigArguments)
-        folder.patch(types.SimpleNamespace(FileStorage=FileStorage), None)
+        walk_node.patch(types.SimpleNamespace(FileStorage=FileStorage), None)
         benchmark.patch_initialize(Benchmark, lambda own=Benchmark.initialize: [own], lambda *_: None, tokens.length)
         yield
 

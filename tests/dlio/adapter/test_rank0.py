@@ -8,7 +8,7 @@ import types
 
 import numpy as np
 from _libshard import listing, native, numbered, sequences
-from _libshard.parts import benchmark, folder, rank0, reshard, skipped, tokens
+from _libshard.parts import benchmark, rank0, reshard, skipped, tokens, walk_node
 
 from . import helpers, rank0_fork, ranks
 from .case import Case, short, state
@@ -36,15 +36,15 @@ def adapted(chunks=True):
                             (module.ConfigArguments, "derive_configurations"),
                             (module.ConfigArguments, "_reshard_files"),
                             (module.Storage, "walk_node"), (module.Benchmark, "initialize"),
-                            (folder, "CHUNK"),
+                            (walk_node, "CHUNK"),
                             (rank0, "PATIENCE"), (skipped, "PATIENCE"), (skipped, "KNOWN")):
             stack.enter_context(replaced(owner, name, owner.__dict__[name]
                                          if isinstance(owner, type) else getattr(owner, name)))
-        folder.CHUNK, rank0.PATIENCE, skipped.PATIENCE = module.CHUNK, 1.0, 1.0
+        walk_node.CHUNK, rank0.PATIENCE, skipped.PATIENCE = module.CHUNK, 1.0, 1.0
         skipped.KNOWN = {"Storage": {}}
         rank0.patch_config(module, types.SimpleNamespace(differences=lambda known: []))
         reshard.patch(module, module.ConfigArguments)
-        folder.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), None)
+        walk_node.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), None)
         own = [module.Benchmark.initialize, helpers.own_numbers]
         benchmark.patch_initialize(module.Benchmark, lambda: own, lambda *_: None, tokens.length)
         yield

@@ -5,7 +5,7 @@ import types
 import unittest
 
 from _libshard.numbered import Numbered
-from _libshard.parts import folder as folder_part
+from _libshard.parts import walk_node
 from _libshard.parts import tensorflow as tensorflow_part
 from _libshard.sequences import FileList
 
@@ -43,10 +43,10 @@ class TestTensorFlow(Case):
             if "folders" in what:
                 files = glob.glob(folder + "/*/*.tfrecord")
                 real = [files[i] for i in np.argsort([os.path.basename(x) for x in files])]
-                lazy = folder_part.subfolders(storage, folder, "tfrecord")
+                lazy = walk_node.subfolders(storage, folder, "tfrecord")
             else:
                 real = sorted(os.path.join(folder, x) for x in os.listdir(folder))
-                lazy = folder_part.flat(storage, folder, "tfrecord")
+                lazy = walk_node.flat(storage, folder, "tfrecord")
             self.same(list(lazy), real, what)
             yield what, real, lazy
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""keys: what the clients have in common.
+"""seams: what the clients have in common.
 
 What is the same for a client that blocks and one with an event loop is written as a coroutine.
 finish() runs it for the one that blocks, whose answers are there when they are asked for.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""folder: FileStorage.walk_node() answered from the listing of the node."""
+"""walk_node: FileStorage.walk_node() answered from the listing of the node."""
 import os
 from functools import partial
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""lazy: what acts as a list or a dict, in O(1) memory, and becomes one at the first use that would
+"""list_like: what acts as a list or a dict, in O(1) memory, and becomes one at the first use that would
 change it.
 
 ListLike and DictLike are no subclasses of list and dict. Code in C that is given one, and looks into
