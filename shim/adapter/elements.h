@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elements.h - methods in C of the classes of sequences.py and list_like.py. Each has one in Python,
- * too, which does all that C does not; quicken.c puts those of C in their places.
+ * elements.h - methods in C of the classes of sequences.py and list_like.py. Each has one in
+ * Python, too, which does all that C does not; quicken.c puts those of C in their places.
  */
 #pragma once
 
