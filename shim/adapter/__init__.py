@@ -16,7 +16,7 @@ The modules, each built on those above it:
     contract             what C declares: libshard.h and clients.def, by scripts/contract.awk
     native, listing      the functions of libshard.h; a listing that this process has mapped
     objects              the buckets that DLIO has listed, whose objects SHARD_STATS counts
-    lazy                 what acts as a list or dict, and becomes one when it is changed
+    list_like            what acts as a list or dict, and becomes one when it is changed
     shuffles, sequences  numpy's shuffle kept once per node; what acts as DLIO's lists and dicts, and
                          answers in C what is asked of each sample (elements.c, readers.c)
     recognise, genuine   which DLIO this is, and whether what runs is what was recognised

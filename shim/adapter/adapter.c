@@ -28,7 +28,7 @@
 
 #include "adapter/python.h"
 #include "adapter/sources.h"
-#include "base/kernel.h"
+#include "base/file.h"
 #include "config/config.h"
 #include "host/self.h"
 #include "libshard.h"
@@ -238,7 +238,7 @@ static bool debug_allocators(void) {
   char line[4096];
   int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   size_t size = n < 0 ? 0 : (size_t)n;
   line[size] = 0;
   bool reads_environment = !has_argument(line, size, 'E', "") && !has_argument(line, size, 'I', "");

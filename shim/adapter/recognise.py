@@ -63,12 +63,13 @@ def imported(nodes, file):
 
 
 def _constant(assignment):
-    """[(name, value)] of a module's name that stands for a literal."""
+    """[(name, value)] of a name that stands for a literal, of a module or of a class."""
     try:
         value = ast.literal_eval(assignment.value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return []
-    return [(target.id, value) for target in assignment.targets if isinstance(target, ast.Name)]
+    targets = getattr(assignment, "targets", None) or [assignment.target]
+    return [(target.id, value) for target in targets if isinstance(target, ast.Name)]
 
 
 def _lines(function):
@@ -85,7 +86,7 @@ class Source:
         self._syntax = ast.parse(text)
         self.classes = {one.name for one in self._syntax.body if isinstance(one, ast.ClassDef)}
         self.imported = imported(self._syntax.body, file)
-        self.constants = {name: value for one in self._syntax.body if isinstance(one, ast.Assign)
+        self.constants = {name: value for one in self._syntax.body if isinstance(one, (ast.Assign, ast.AnnAssign))
                           for name, value in _constant(one)}
         self.attributes = {name: value for owner in self._syntax.body if isinstance(owner, ast.ClassDef)
                            for one in owner.body if isinstance(one, ast.Assign) for name, value in _constant(one)}
@@ -245,7 +246,9 @@ class Tree:
         """The same, and of those that it imports from other modules of the package, or that its classes have."""
         found = dict(self._source(file).attributes)
         for name, (module, inner) in self._source(file).imported.items():
-            if os.path.isfile(self.path(file_of(module))):
+            if os.path.isfile(self.path(file_of(module + "." + inner))):  # the name is a module's
+                found.update(self.constants(file_of(module + "." + inner)))
+            elif os.path.isfile(self.path(file_of(module))):
                 held = self.constants(file_of(module))
                 found.update({name: held[inner]} if inner in held else {})
         return {**found, **self.constants(file)}

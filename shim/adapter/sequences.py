@@ -89,7 +89,8 @@ class FileList(Quick):
 
     def in_order(self):
         """The same elements, in the order of the listing."""
-        if self._permutation is not None and self._permutation.states is None:  # it may be of a part of them
+        if (self._permutation is not None and self._permutation.states is None  # it may be of a part of them
+                and not self.is_reshuffled()):
             import numpy
 
             return self.at(numpy.sort(self.positions()))

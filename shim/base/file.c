@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/file.h"
-#include "base/kernel.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@ char *shard_file_read(const char *path, size_t *size) {
     }
     data = more;
   }
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   if (data) {
     data[used] = 0;
     *size = used;

@@ -28,7 +28,7 @@ static inline int shard_kernel_open(int at, const char *path, int flags) {
   return (int)syscall(SYS_openat, at, path, flags | O_CLOEXEC, 0);
 }
 
-/* close(2), as above, of what is open. errno is kept. */
+/* close(2), as above, of what shard_kernel_open() has opened. errno is kept. */
 static inline void shard_kernel_close(int fd) {
   int saved = errno;
   if (fd >= 0) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/kernel.h"
+#include "base/file.h"
 
 #define PART 2048
 
@@ -23,7 +23,7 @@ int shard_path_open(int root, const char *path, int flags) {
     memcpy(part, path, n);
     part[n] = 0;
     int next = openat(fd, part, flags | O_DIRECTORY | O_CLOEXEC);
-    shard_kernel_close(fd);
+    shard_file_close(fd);
     fd = next;
     path += n + (path[n] == '/');
   }
@@ -36,6 +36,6 @@ int shard_path_stat(int root, const char *path, struct stat *st) {
   }
   int fd = shard_path_open(root, path, O_PATH);
   int rc = fd < 0 ? -1 : fstat(fd, st);
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   return rc;
 }

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/kernel.h"
+#include "base/file.h"
 
 #define INFIX ".tmp."
 /* mkostemp() replaces PLACES by some of LETTERS. */
@@ -122,14 +122,15 @@ int shard_whole_publish(struct shard_whole *w) {
   } else {
     shard_whole_abort(w);
   }
-  shard_kernel_close(lock);
+  shard_file_close(lock);
   return rc;
 }
 
 int shard_whole_publish_new(struct shard_whole *w) {
   char temporary[PATH_MAX];
   if (link(shard_whole_temporary(w, temporary), w->path) != 0) {
-    return errno == EEXIST ? -EEXIST : shard_whole_publish(w);
+    struct stat st;
+    return errno == EEXIST || lstat(w->path, &st) == 0 ? -EEXIST : shard_whole_publish(w);
   }
   int rc = shard_whole_finish(w);
   if (rc != 0) {
@@ -172,7 +173,7 @@ void shard_whole_remove_dead(const char *path) {
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
       unlinkat(dirfd(dir), found, 0);
     }
-    shard_kernel_close(fd);
+    shard_file_close(fd);
   }
   if (dir) {
     closedir(dir);

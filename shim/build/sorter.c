@@ -11,8 +11,8 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/grow.h"
-#include "base/kernel.h"
 #include "build/batch.h"
 #include "build/spool.h"
 #include "libshard.h"
@@ -122,7 +122,7 @@ void shard_sorter_free(struct shard_sorter *s) {
     munmap(s->mapping, s->mapped);
     free(s->runs);
     free(s->first);
-    shard_kernel_close(s->fd);
+    shard_file_close(s->fd);
     pthread_mutex_destroy(&s->mutex);
     pthread_cond_destroy(&s->changed);
     free(s);

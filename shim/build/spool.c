@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/grow.h"
-#include "base/kernel.h"
 
 char *shard_spool_folder(const char *file) {
   const char *slash = strrchr(file, '/');
@@ -54,7 +54,7 @@ void shard_spool_init(struct shard_spool *s, const char *folder) {
 
 void shard_spool_free(struct shard_spool *s) {
   free(s->data);
-  shard_kernel_close(s->fd);
+  shard_file_close(s->fd);
   shard_spool_init(s, s->folder);
 }
 

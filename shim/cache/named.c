@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/fnv.h"
-#include "base/kernel.h"
 #include "cache/judge.h"
 #include "cache/lock.h"
 #include "cache/make.h"
@@ -37,7 +37,7 @@ static bool have_object(const char *file, bool job) {
   struct stat st;
   char ignored[1];
   int fd = shard_safe_open(file, O_RDONLY, 0, false, &st, ignored, sizeof(ignored));
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   return fd >= 0 && (job || shard_store_is_fresh(&st));
 }
 

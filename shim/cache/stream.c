@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/kernel.h"
+#include "base/file.h"
 #include "cache/safe.h"
 #include "config/config.h"
 #include "listing/listing.h"
@@ -58,7 +58,7 @@ static ssize_t read_beside(const char *base, const char *suffix, char *text, siz
   int fd = open_beside(base, suffix);
   ssize_t n = fd < 0 ? -errno : read(fd, text, size - 1);
   n = fd >= 0 && n < 0 ? -errno : n;
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   text[n > 0 ? n : 0] = 0;
   return n;
 }
@@ -68,7 +68,7 @@ static void read_last_line(const char *base, char *text, size_t size) {
   int fd = open_beside(base, "err");
   off_t length = fd < 0 ? 0 : lseek(fd, 0, SEEK_END), most = (off_t)size - 1;
   ssize_t n = fd < 0 ? 0 : pread(fd, text, size - 1, length > most ? length - most : 0);
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   while (n > 0 && text[n - 1] == '\n') {
     n--;
   }

@@ -291,11 +291,16 @@ static void replace_in_environment(char *const *environment, size_t name_length,
   }
 }
 
+#define UNKNOWN "\1" /* in place of a directory that has no path */
+
 /* Resolve relative paths against the current working directory. */
 static void make_absolute(char *const *environment) {
   static char lines[PATHS][SNAPSHOT_SIZE];
-  char directory[4096] = "";
+  char directory[4096];
   int fault = getcwd(directory, sizeof(directory)) ? 0 : errno;
+  if (fault) {
+    strcpy(directory, UNKNOWN);
+  }
   size_t k = 0;
   for (const struct variable *v = variables; v < variables + VARIABLES; v++) {
     const char *value = v->make_absolute ? stored_text(v) : NULL;
@@ -307,7 +312,7 @@ static void make_absolute(char *const *environment) {
     snprintf(line, SNAPSHOT_SIZE, "%s=", v->name);
     if (v->make_absolute(value, directory, line + before, room) >= room) {
       COMPLAIN("%s is too long", v->name);
-    } else if (line[before] && strcmp(line + before, value) != 0 && fault) {
+    } else if (fault && strstr(line + before, UNKNOWN)) {
       COMPLAIN("%s='%.200s': the working directory has no path (%s); write absolute paths", v->name,
                value, strerror(fault));
     } else if (line[before] && strcmp(line + before, value) != 0) {

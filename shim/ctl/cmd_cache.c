@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/kernel.h"
+#include "base/file.h"
 #include "cache/cachedir.h"
 #include "cache/filenames.h"
 #include "cache/stream.h"
@@ -197,7 +197,7 @@ static int lock_groups(bool gc) {
 
 static void unlock_groups(void) {
   for (size_t i = 0; i < cache.group_count; i++) {
-    shard_kernel_close(cache.groups[i].lock);
+    shard_file_close(cache.groups[i].lock);
   }
 }
 

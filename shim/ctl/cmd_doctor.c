@@ -25,8 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/filesystem.h"
-#include "base/kernel.h"
 #include "cache/cachedir.h"
 #include "config/config.h"
 #include "config/dataset.h"
@@ -377,7 +377,7 @@ static bool writable(const char *dir) {
     return access(dir, W_OK | X_OK) == 0;
   }
   int fault = fd < 0 ? errno : posix_fallocate(fd, 0, 4096);
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   errno = fault;
   return fault == 0;
 }
@@ -469,7 +469,7 @@ static void check_listing(void) {
   if (fchdir(here) != 0) {
     tell(WARN, "listing", "cannot go back to the working directory: %s", strerror(errno));
   }
-  shard_kernel_close(here);
+  shard_file_close(here);
   ctl_scratch_remove(&data);
   ctl_scratch_remove(&cache);
 }

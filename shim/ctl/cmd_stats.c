@@ -580,8 +580,8 @@ static int64_t find_keeper(const struct shard_log_head *h) {
     return 0;
   }
   for (size_t i = 0; i < SHARD_LOG_KEEPERS; i++) {
-    int64_t pid = atomic_load(&h->keepers[i]);
-    if (pid > 0 && pid <= INT_MAX && (kill((pid_t)pid, 0) == 0 || errno == EPERM)) {
+    int64_t pid = SHARD_LOG_PID(atomic_load(&h->keepers[i]));
+    if (pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM)) {
       return pid;
     }
   }

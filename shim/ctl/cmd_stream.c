@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/kernel.h"
+#include "base/file.h"
 #include "cache/safe.h"
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
@@ -49,7 +49,7 @@ static int go_on(void *context) {
     return -errno;
   }
   close(s->told);
-  shard_kernel_close(s->inherited);
+  shard_file_close(s->inherited);
   return chdir("/") == 0 ? 0 : -errno;
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/kernel.h"
+#include "base/file.h"
 #include "ctl/ctl.h"
 
 static int cannot_write(const struct ctl_output *o, const char *why) {
@@ -32,7 +32,7 @@ int ctl_output_print(struct ctl_output *o, int (*print)(void *context, FILE *out
   int copy = fcntl(o->whole.fd, F_DUPFD_CLOEXEC, 0);
   FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
   if (!out) {
-    shard_kernel_close(copy);
+    shard_file_close(copy);
     return cannot_write(o, strerror(errno));
   }
   int rc = print(context, out);

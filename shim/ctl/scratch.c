@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/kernel.h"
+#include "base/file.h"
 #include "config/config.h"
 #include "ctl/ctl.h"
 
@@ -38,7 +38,7 @@ static void empty(int folder) {
   if (dir) {
     closedir(dir);
   } else {
-    shard_kernel_close(copy);
+    shard_file_close(copy);
   }
 }
 
@@ -58,7 +58,7 @@ static void remove_dead(const char *parent) {
       empty(folder);
       unlinkat(dirfd(dir), d->d_name, AT_REMOVEDIR);
     }
-    shard_kernel_close(folder);
+    shard_file_close(folder);
   }
   if (dir) {
     closedir(dir);
@@ -95,7 +95,7 @@ int ctl_scratch_make(struct ctl_scratch *scratch) {
     if (lock_folder(scratch)) {
       return CTL_DONE;
     }
-    shard_kernel_close(scratch->lock);
+    shard_file_close(scratch->lock);
     free(scratch->path);
     scratch->path = NULL;
     errno = EBUSY;

@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/kernel.h"
+#include "base/file.h"
 #include "config/config.h"
 #include "host/self.h"
 
@@ -162,7 +162,7 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
   free(whole);
   free(variables);
   close(program);
-  shard_kernel_close(pipes[1]);
+  shard_file_close(pipes[1]);
   if (rc != 0 && pipes[0] >= 0) {
     close(pipes[0]);
   }
@@ -244,7 +244,7 @@ static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline,
     longest = process < 0 ? most : longest;
     nap(b->errors, process, left < longest ? left : longest);
   }
-  shard_kernel_close(process);
+  shard_file_close(process);
   while (used > 0 && b->words[used - 1] == '\n') {
     used--;
   }

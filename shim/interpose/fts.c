@@ -31,7 +31,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/kernel.h"
+#include "base/file.h"
 #include "host/real.h"
 #include "interpose/dir.h"
 #include "interpose/handles.h"
@@ -84,7 +84,7 @@ static FTSENT *new_entry(const FTS *fts, const char *name, size_t length) {
 static void forget_link(FTSENT *e) {
   if (e->fts_flags & FTS_SYMFOLLOW) {
     e->fts_flags &= (unsigned short)~FTS_SYMFOLLOW;
-    shard_kernel_close(e->fts_symfd);
+    shard_file_close(e->fts_symfd);
   }
 }
 
@@ -176,7 +176,7 @@ static int change_to(const FTS *fts, const FTSENT *e, int fd, const char *path) 
     rc = fchdir(opened);
   }
   if (path) {
-    shard_kernel_close(opened);
+    shard_file_close(opened);
   }
   return rc;
 }
@@ -593,7 +593,7 @@ static FTSENT *list_children(FTS *fts, int instruction) {
   }
   fts->fts_child = read_directory(fts, purpose);
   int rc = fchdir(here);
-  shard_kernel_close(here);
+  shard_file_close(here);
   return rc == 0 ? fts->fts_child : NULL;
 }
 

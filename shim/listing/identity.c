@@ -12,9 +12,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/filesystem.h"
 #include "base/hex.h"
-#include "base/kernel.h"
 #include "base/path.h"
 
 /* Linux 6.8; older kernels leave it out of stx_mask. */
@@ -30,7 +30,7 @@ enum { LOOP = 7, NBD = 43 };
 static size_t read_text(const char *path, char *text, size_t size) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   text[n > 0 ? n : 0] = 0;
   return n > 0 ? (size_t)n : 0;
 }

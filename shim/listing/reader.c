@@ -9,7 +9,7 @@
  * what it has checked. Opening does not read the tables, which grow with the listing (a few extents
  * aside): a wrong entry leads to a checksum that does not fit.
  */
-#include "base/kernel.h"
+#include "base/file.h"
 #include "listing/listing.h"
 
 #include <errno.h>
@@ -240,7 +240,7 @@ static int open_as(int fd, const char *file, bool guarded, struct shard_listing 
     rc = rc ? rc : check_header(l);
     rc = rc ? rc : check_dirs(l);
   }
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   if (rc == 0) {
     *out = l;
   } else {

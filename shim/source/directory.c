@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/kernel.h"
+#include "base/file.h"
 #include "build/intake.h"
 #include "listing/identity.h"
 #include "source/walk.h"
@@ -34,7 +34,7 @@ static int check_unchanged(const struct shard_intake *intake, const char *real, 
                            *d->path ? d->path : ".");
     }
   }
-  shard_kernel_close(root);
+  shard_file_close(root);
   return rc;
 }
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/kernel.h"
+#include "base/file.h"
 #include "base/xxh64.h"
 #include "build/intake.h"
 #include "config/dataset.h"
@@ -106,7 +106,7 @@ static int check_directory(struct text_reader *r, char *path, size_t length) {
     }
     fd = next;
   }
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   *seen = rc == 0 ? hash : *seen;
   return rc;
 }
@@ -361,7 +361,7 @@ static int read_text(void *context, struct shard_intake *intake, char *err, size
     rc = program ? read_packed(&r, fd, program, buffer) : read_lines(&r, fd, buffer, filled);
   }
   free(buffer);
-  shard_kernel_close(r.root);
+  shard_file_close(r.root);
   if (!standard) {
     close(fd);
   }

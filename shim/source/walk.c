@@ -30,8 +30,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/filesystem.h"
-#include "base/kernel.h"
 #include "base/path.h"
 #include "build/intake.h"
 #include "libshard.h"
@@ -547,7 +547,7 @@ static int read_directory(struct walker *w, const struct pending_directory *dir)
   if (r.split) {
     release_split(t, r.split);
   }
-  shard_kernel_close(fd);
+  shard_file_close(fd);
   return rc;
 }
 
@@ -651,7 +651,7 @@ int shard_walk(const char *root, struct shard_intake *intake, size_t threads, bo
       free(walks[i]);
     }
   }
-  shard_kernel_close(t.root);
+  shard_file_close(t.root);
   pthread_mutex_destroy(&t.mutex);
   pthread_cond_destroy(&t.changed);
   return t.rc;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,14 +46,24 @@ static uint64_t pid_namespace(void) {
   return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
+/* Whether /proc numbers processes as this one's calls do. */
+static bool has_proc(void) { return shard_process_self() == getpid(); }
+
+/* This process, among those that keep the log: no other has its number and its start. */
+static int64_t name_self(void) {
+  struct shard_process process;
+  bool known = has_proc() && shard_process_read(getpid(), &process);
+  return (known ? (int64_t)process.start << 22 : 0) | getpid();
+}
+
 /* The place of this process among those that keep the log; NULL: it has none. */
 static _Atomic int64_t *find_keeper(void) {
-  if (!shard_notes_head || shard_notes_head->namespace_ino != pid_namespace()) {
-    return NULL;
-  }
-  for (size_t i = 0; i < SHARD_LOG_KEEPERS; i++) {
-    if (atomic_load(&shard_notes_head->keepers[i]) == getpid()) {
-      return &shard_notes_head->keepers[i];
+  for (size_t i = 0; shard_notes_head && i < SHARD_LOG_KEEPERS; i++) {
+    int64_t keeper = atomic_load(&shard_notes_head->keepers[i]);
+    if (SHARD_LOG_PID(keeper) == getpid() && shard_notes_head->namespace_ino == pid_namespace()) {
+      int64_t self = name_self();
+      bool same = keeper == self || keeper == getpid() || self == getpid();
+      return same ? &shard_notes_head->keepers[i] : NULL;
     }
   }
   return NULL;
@@ -149,18 +160,26 @@ static bool join(const char *mark, const struct shard_world *world) {
 
 /* ---- logs that others keep ---------------------------------------------- */
 
-/* Whether a process that keeps the log lives, and was there before it. */
-static bool lives(const struct shard_log_head *log, int64_t pid, long *parent) {
+/* Whether a process that keeps the log lives. *parent: its parent; 0: it is not known. */
+static bool lives(int64_t keeper, long *parent) {
   struct shard_process process;
-  bool found = pid != 0 && shard_process_read((long)pid, &process) && !process.ended;
+  int64_t pid = SHARD_LOG_PID(keeper);
+  *parent = 0;
+  if (pid == 0) {
+    return false;
+  }
+  if (!has_proc()) {
+    return kill((pid_t)pid, 0) == 0 || errno == EPERM;
+  }
+  bool found = shard_process_read((long)pid, &process) && !process.ended &&
+               (keeper == pid || (int64_t)process.start == keeper >> 22);
   *parent = found ? process.parent : 0;
-  return found &&
-         (pid != log->pid || shard_process_started(process.start) / 1000000 <= log->begun + 1000);
+  return found;
 }
 
 static bool has_keeper(const struct shard_log_head *log, long *parent) {
   for (size_t i = 0; i < SHARD_LOG_KEEPERS; i++) {
-    if (lives(log, atomic_load(&log->keepers[i]), parent)) {
+    if (lives(atomic_load(&log->keepers[i]), parent)) {
       return true;
     }
   }
@@ -175,22 +194,31 @@ static bool is_above(long pid) {
       return false;
     }
   }
-  return pid > 1 && process.parent == pid;
+  return pid > 1 && process.parent == pid && has_proc();
 }
 
-/* Keep the log, beside others. false: it has ended, or there is no place. */
+/* Keep the log, beside others. false: it has ended. */
 static bool become_keeper(struct shard_log_head *log) {
-  for (size_t i = 0; i < SHARD_LOG_KEEPERS; i++) {
-    int64_t none = 0;
-    if (atomic_compare_exchange_strong(&log->keepers[i], &none, getpid())) {
-      if (atomic_load(&log->ended)) {
-        atomic_store(&log->keepers[i], 0);
-        return false;
-      }
-      return true;
+  int64_t self = name_self();
+  long ignored;
+  bool has_place = false;
+  for (size_t i = 0; i < SHARD_LOG_KEEPERS && !has_place; i++) {
+    int64_t before = atomic_load(&log->keepers[i]);
+    if (before == 0 || !lives(before, &ignored)) {
+      has_place = atomic_compare_exchange_strong(&log->keepers[i], &before, self);
     }
   }
-  return false;
+  if (!has_place) { /* what this process notes after the others' end is nobody's */
+    atomic_fetch_add(&log->lost, 1);
+  }
+  if (atomic_load(&log->ended)) {
+    _Atomic int64_t *place = find_keeper();
+    if (place) {
+      atomic_store(place, 0);
+    }
+    return false;
+  }
+  return true;
 }
 
 enum former {
@@ -208,7 +236,10 @@ enum former {
 static enum former join_living(const struct shard_world *world, long parent) {
   struct shard_log_head *log = shard_notes_head;
   bool same = log->rank == world->rank && log->size == world->size;
-  bool above = is_above((long)log->pid);
+  int64_t first = atomic_load(&log->keepers[0]);
+  long ignored;
+  bool above =
+      SHARD_LOG_PID(first) == log->pid && lives(first, &ignored) && is_above((long)log->pid);
   if (atomic_load(&log->superseded)) {
     return FORMER_DEAD;
   }
@@ -242,7 +273,7 @@ static enum former look_at_former(const struct shard_world *world) {
   if (fd >= 0 && shard_notes_map(fd)) {
     const struct shard_log_head *log = shard_notes_head;
     bool here = uname(&system) == 0 && strcmp(log->host, system.nodename) == 0 &&
-                log->namespace_ino == pid_namespace() && shard_process_self() == getpid();
+                log->namespace_ino == pid_namespace();
     found = here && has_keeper(log, &parent) ? join_living(world, parent) : FORMER_DEAD;
     if (found != FORMER_JOINED) {
       shard_notes_unmap();
@@ -293,7 +324,7 @@ static void fill_head(const struct shard_world *world, const char *target, uint6
   shard_notes_head->begun = shard_clock_real_ns() / 1000000;
   shard_notes_head->clock = shard_clock_ms();
   shard_notes_head->pid = getpid();
-  atomic_store(&shard_notes_head->keepers[0], getpid());
+  atomic_store(&shard_notes_head->keepers[0], name_self());
   shard_notes_head->namespace_ino = pid_namespace();
   shard_notes_head->rank = world->rank;
   shard_notes_head->size = world->size;
@@ -358,10 +389,12 @@ static int have_log(const struct shard_world *world, const char *target) {
     if (rc != 0) {
       return rc;
     }
-    bool others = former == FORMER_OTHERS || was_claimed(identity(world));
-    atomic_fetch_add(&shard_notes_head->lost, others);
+    atomic_fetch_add(&shard_notes_head->lost, former == FORMER_OTHERS);
     bool replaces = former == FORMER_OTHERS || tries == 10;
     rc = replaces ? shard_whole_publish(&log) : shard_whole_publish_new(&log);
+    if (rc == 0 && was_claimed(identity(world))) {
+      atomic_fetch_add(&shard_notes_head->lost, 1);
+    }
     if (rc != -EEXIST) {
       return -rc;
     }
@@ -393,6 +426,10 @@ void shard_keeper_begin(const struct shard_world *world) {
   }
   if (rc == 0 && !mark_environment(identity(world), shard_notes_head->nonce, shard_notes_file)) {
     rc = E2BIG;
+    _Atomic int64_t *place = find_keeper();
+    if (place) {
+      atomic_store(place, 0);
+    }
     if (shard_notes_head->pid == getpid()) {
       unlink(shard_notes_file);
     }
@@ -498,10 +535,17 @@ void shard_keeper_end(void) {
     return;
   }
   tell_end();
-  atomic_store(place, 0);
-  if (has_keeper(shard_notes_head, &ignored) || atomic_exchange(&shard_notes_head->ended, 1)) {
-    return;
-  }
+  int64_t self = atomic_exchange(place, 0);
+  do {
+    if (has_keeper(shard_notes_head, &ignored) || atomic_exchange(&shard_notes_head->ended, 1)) {
+      return;
+    }
+    if (has_keeper(shard_notes_head,
+                   &ignored)) { /* it came before it could see that all has ended */
+      atomic_store(&shard_notes_head->ended, 0);
+    }
+  } while (!atomic_load(&shard_notes_head->ended));
+  atomic_store(place, self); /* until they are made: who begins meanwhile is to see it */
   int fd = shard_notes_reopen();
   shard_kernel_close(fd);
   bool superseded = atomic_load(&shard_notes_head->superseded);

@@ -29,6 +29,7 @@
 #define SHARD_LOG_DATASETS 32
 #define SHARD_LOG_HEAD 12288
 #define SHARD_LOG_KEEPERS 16
+#define SHARD_LOG_PID(keeper) ((int64_t)((keeper)&0x3fffff)) /* Linux has none above 2^22 */
 
 enum shard_log_space { SHARD_LOG_NONE, SHARD_LOG_RESERVING, SHARD_LOG_READY, SHARD_LOG_FAILED };
 
@@ -60,8 +61,8 @@ struct shard_log_head {
   _Atomic uint64_t timed;  /* the latest time that was noted; times are milliseconds since then */
   _Atomic uint64_t lasted; /* when the main process ended, and 1; 0: it has not */
   _Atomic uint64_t peak;   /* bytes of its largest process: the main one, or one it waited for */
-  /* The main process, and others beside it that keep the log, too: pids, 0: none. The last one that
-   * lives makes the statistics. */
+  /* The main process, and others beside it that keep the log, too: a pid, and above its 22 bits
+   * when it started, in ticks since boot; 0: none. The last one that lives makes the statistics. */
   _Atomic int64_t keepers[SHARD_LOG_KEEPERS];
 };
 static_assert(sizeof(struct shard_log_head) <= SHARD_LOG_HEAD, "the head fits");

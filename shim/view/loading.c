@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/kernel.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "cache/cache.h"
 #include "cache/stream.h"
@@ -90,7 +90,7 @@ static int check_names(const struct shard_view_dataset *d, const struct shard_li
                            shard_config()->listing, name, d->path, strerror(fault));
     }
   }
-  shard_kernel_close(root);
+  shard_file_close(root);
   free(name);
   return rc;
 }

@@ -294,7 +294,7 @@ int shard_view_rewind(struct shard_served *s) {
   if (s->passes) {
     epoch = s->base == 0 ? shard_passes_begin(s->passes) : shard_passes_epoch(s->passes);
   }
-  if (epoch != s->epoch) {
+  if (epoch != s->epoch || s->error) {
     s->epoch = epoch;
     s->error = shard_choose_epoch(s); /* what is left of the epoch before is not to be read */
   }

@@ -1,4 +1,5 @@
 """What the server is asked, what it answers when it is at fault, and what is said of wrong settings."""
+import os
 
 from tests.buckets.fixture import PAGE
 from tests.harness.proxy import Proxy, error, shorten
@@ -133,6 +134,13 @@ def others(buckets):
     local = [["one_request", {"bucket": "train", "Prefix": "train/",
                               "endpoint": buckets.endpoint.replace("127.0.0.1", "localhost")}]]
     buckets.compare("localhost is 127.0.0.1", local, buckets.bare(local), buckets.ranks(2, "s3://train/train/", local),
+                    buckets.owners("s3://train/train/", 2), "train/")
+    config = os.path.join(buckets.folder, "ignoring")
+    with open(config, "w", encoding="ascii") as stream:
+        stream.write("[default]\nignore_configured_endpoint_urls = true\n")
+    named = [["one_request", {"bucket": "train", "Prefix": "train/", "endpoint": buckets.endpoint}]]
+    buckets.compare("a profile that ignores endpoints, and a client's own", named, buckets.bare(named),
+                    buckets.ranks(2, "s3://train/train/", named, AWS_CONFIG_FILE=config, AWS_MAX_ATTEMPTS="1"),
                     buckets.owners("s3://train/train/", 2), "train/")
     two = [["paginator", {"bucket": "odd", "Prefix": "marker/"}], ["paginator", {"bucket": "train", "Prefix": "train/cat/"}]]
     owners = {**buckets.owners("s3://train/train/", 2), **buckets.owners("s3://odd/marker/", 2)}

@@ -2,7 +2,7 @@
 """buckets: programs that list a bucket of SHARD_DATASET by a Python client get this rank's keys.
 
     share        which keys are this rank's; every seam asks here
-    keys         what the clients have in common
+    seams        what the clients have in common
     pages        pages of S3's listings that a client cannot tell from the server's
     bodies       what botocore need not parse of them
     botocore     boto3, aiobotocore, s3fs and all else that is built on botocore

@@ -16,7 +16,7 @@ import contextvars
 from ..patching import stands_for
 from . import patterns, share
 from .gcs_pages import answer
-from .google_storage import account, begin, is_refused
+from .google_storage import account, begin, is_refused, probe
 from .seams import Client, counting, within
 from .share import ShareError
 
@@ -66,7 +66,7 @@ def _patch_call(cls):
                     None, begin, FILES, self, args[0], asked)
             except ShareError as error:
                 if share.is_set_up():
-                    await _ask(original(self, method, path, *args, **{**kwargs, "maxResults": 1}))
+                    await _ask(original(self, method, path, *args, **probe(kwargs)))
                 raise error
             if found is None:
                 return await original(self, method, path, *args, **kwargs)

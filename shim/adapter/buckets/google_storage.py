@@ -9,7 +9,7 @@ import os
 
 from ..patching import stands_for
 from .gcs_pages import answer
-from .seams import Client, counting, finish, is_refusal, variables
+from .seams import TOKEN, Client, counting, finish, is_refusal, variables
 from .share import ShareError
 
 
@@ -48,9 +48,16 @@ def _what(asked):
             bool(asked.get("versions") or asked.get("softDeleted")))
 
 
+def probe(asked):
+    """The request by which the server tells whether it refuses what is asked for."""
+    ours = str(asked.get("pageToken") or "").startswith(TOKEN)
+    return {**{name: value for name, value in asked.items() if name != "pageToken" or not ours}, "maxResults": 1}
+
+
 def is_refused(error):
-    """Whether an error of Google's clients is the server's refusal."""
-    return isinstance(error, FileNotFoundError) or is_refusal(getattr(error, "code", None))
+    """Whether an error of Google's clients is the server's refusal. gcsfs has none of its own for 403."""
+    forbidden = type(error) is OSError and str(error).startswith("Forbidden")
+    return forbidden or isinstance(error, FileNotFoundError) or is_refusal(getattr(error, "code", None))
 
 
 def _divide(client, iterator):
@@ -65,7 +72,7 @@ def _divide(client, iterator):
         asked = query_params or {}
         with STORAGE.errors():
             if not passes:
-                passes.append(STORAGE.begin_or_ask(lambda: finish(fetch({**asked, "maxResults": 1})), is_refused,
+                passes.append(STORAGE.begin_or_ask(lambda: finish(fetch(probe(asked))), is_refused,
                                                    client, bucket, *_what(asked)))
             return finish(answer(passes[0], asked, fetch) if passes[0] else fetch(query_params))
 

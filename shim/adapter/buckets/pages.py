@@ -107,7 +107,7 @@ class _Listing:
                    for name, field in lists for one in response.get(name) or ()]
         if not self.unordered and len([name for name, _ in lists if response.get(name)]) > 1:
             entries.sort(key=lambda one: one[0])
-        if entries and "NextMarker" in response:
+        if entries and response.get("NextMarker") and response.get("IsTruncated"):
             self.tells_next = _kind(response["NextMarker"], entries[-1])
             last = max((one[0] for one in entries if one[1] != "CommonPrefixes"), default=entries[-1][0])
             if self.tells_next == "opaque":  # moto has all common prefixes in each page: later ones come again
@@ -233,7 +233,8 @@ async def page(name, request, share, client, ahead):
             operation.versions, environment))
     except ShareError as error:
         try:  # if the server refuses, that is the client's error
-            await client.send({**listing.first(), "MaxKeys": 1})
+            if share.is_set_up():
+                await client.send({**listing.first(), "MaxKeys": 1})
         except Exception as answer:  # pylint: disable=broad-except
             if client.is_refused(answer):
                 raise

@@ -185,7 +185,8 @@ def variables(endpoint, region=None, keys=None, profile=None, addressing=None, v
     values, gone = {"SHARD_LOG": "warn"}, []  # only the reason of a failure is wanted
     if endpoint:
         values["AWS_ENDPOINT_URL_S3"] = endpoint
-        gone += ["AWS_ENDPOINT_URL", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"]
+        values["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "false"  # whatever a profile says
+        gone.append("AWS_ENDPOINT_URL")
     if region:
         values["AWS_REGION"] = region
         gone.append("AWS_DEFAULT_REGION")

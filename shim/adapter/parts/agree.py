@@ -129,7 +129,7 @@ class Ranks:
             number, turn, what = self._comm.recv(source=rank, tag=REPORT)
             if number == GONE:
                 _here[rank] = False
-                self._say_unknown(rank, "has waited for rank 0 no longer")
+                self._say_unknown(rank, "waits for rank 0 no longer")
                 return None
             if self._take_call():
                 if number != _number:

@@ -59,10 +59,10 @@ def variables(storage, server, region, path_style, gone=()):
     if "SHARD_TIMEOUT" not in os.environ:
         values["SHARD_TIMEOUT"] = "10"  # for a request: the unmodified run gives up soon, too
     values["SHARD_LOG"] = "warn"  # only the reason of a failure is wanted
+    values["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "false"  # whatever a profile says
     # "NAME" takes a variable away: nothing else may say where the bucket is.
     return ["%s=%s" % pair for pair in values.items()] + [
-        *gone, "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
-        "AWS_PROFILE"]
+        *gone, "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_PROFILE"]
 
 
 def is_plain(uri, bucket):

@@ -169,10 +169,13 @@ _ASKS = {"environ": "the environment", "getenv": "the environment", "getpid": "t
 # What a file or a node is: those of a proof are all alike. By whatever name they are imported.
 _ALIKE = {**dict.fromkeys(("stat", "lstat", "fstat", "getsize", "getmtime", "getatime", "getctime"),
                           "what a file is, apart from its name"),
+          **dict.fromkeys(("read_text", "read_bytes"), "what is in a file"),
           **dict.fromkeys(("islink", "is_symlink", "readlink", "realpath"), "links"),
-          **dict.fromkeys(("nnodes", "npernode", "local_rank", "local_size", "ranks_per_node", "Get_processor_name"),
+          **dict.fromkeys(("nnodes", "npernode", "local_rank", "local_size", "ranks_per_node", "Get_processor_name",
+                           "Split_type", "uname"),
                           "how ranks lie on nodes")}
 ARGUMENTS = "args", "_args"
+WHOLE = frozenset()  # in taken_over(): the attribute is DLIO's arguments
 
 
 def _named(node):
@@ -183,17 +186,28 @@ def _named(node):
     return getattr(node, "attr", getattr(node, "id", None))
 
 
-def read_of(function):
+def _assignments(node):
+    """[(target, value)] of all assignments in a node."""
+    for one in ast.walk(node):
+        if isinstance(one, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and one.value:
+            yield from ((target, one.value) for target in getattr(one, "targets", None) or [one.target])
+
+
+def read_of(function, more=()):
     """[(of what, attribute)] that a function names, by getattr() too, where None is one that is computed. DLIO's
-    arguments are "args", by whatever name."""
-    assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
-    arguments = {*ARGUMENTS, *(_named(target) for node in assigned for target in node.targets
-                               if isinstance(target, ast.Name) and _named(node.value) in ARGUMENTS)}
+    arguments are "args", by whatever name; more: such names."""
+    arguments = {*ARGUMENTS, *more}
+    for target, value in _assignments(function):
+        pairs = zip(target.elts, value.elts) if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else [
+            (target, value)]
+        arguments.update(_named(one) for one, of in pairs if _named(of) in arguments)
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute):
             owner, name = node.value, node.attr
         elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "getattr" and len(node.args) > 1:
             owner, name = node.args[0], getattr(node.args[1], "value", None)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "vars" and node.args:
+            owner, name = node.args[0], None
         else:
             continue
         owner = _named(owner)
@@ -205,11 +219,10 @@ def taken_over(nodes, cls):
     module."""
     found = {}
     made = nodes.get(cls + ".__init__")
-    for node in ast.walk(made) if made else ():
-        for target in getattr(node, "targets", ()):
-            if isinstance(target, ast.Attribute) and _named(target.value) == "self":
-                found.setdefault(target.attr, set()).update(
-                    name for owner, name in read_of(node.value) if owner == ARGUMENTS[0])
+    for target, value in _assignments(made) if made else ():
+        if isinstance(target, ast.Attribute) and _named(target.value) == "self":
+            told = {name for owner, name in read_of(value) if owner == ARGUMENTS[0]}
+            found[target.attr] = WHOLE if _named(value) in ARGUMENTS else found.get(target.attr, set()) | told
     return found
 
 
@@ -223,7 +236,7 @@ def options_in(function, own=()):
     """The names of DLIO's arguments that a function reads, by its text. own: {attribute of self: those that it
     tells}."""
     found = set()
-    for owner, name in read_of(function):
+    for owner, name in read_of(function, [name for name in own if own[name] is WHOLE]):
         if owner == "self":
             found.update(own[name] if name in own else ())
         elif owner == ARGUMENTS[0]:
@@ -258,6 +271,7 @@ def blind_spots(function, options, sizes=(), own=(), literals=()):
         elif isinstance(node, ast.Call) and getattr(node.func, "id", None) in (
                 "eval", "exec", "compile", "__import__"):
             found.append("code that is made at run time (%s)" % node.func.id)
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "open":
+        elif isinstance(node, ast.Call) and _named(node.func) == "open" and (
+                isinstance(node.func, ast.Name) or _named(node.func.value) in ("io", "os", "codecs")):
             found.append("what is in a file (open)")
     return found

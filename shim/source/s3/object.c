@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hex.h"
-#include "base/kernel.h"
 #include "build/spool.h"
 #include "listing/format.h"
 #include "source/s3/client.h"
@@ -367,7 +367,7 @@ int shard_s3_object_put(struct shard_s3_client *client, const char *bucket, unsi
     snprintf(err, size, "%s", shard_s3_client_error(client));
   }
   for (unsigned i = 0; i < lanes; i++) {
-    shard_kernel_close(all[i].body.fd);
+    shard_file_close(all[i].body.fd);
   }
   free(all);
   return rc;

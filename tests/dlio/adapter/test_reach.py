@@ -49,11 +49,18 @@ class TestBlindSpots(unittest.TestCase):
                            ("own = self.args\n        return own.odd", {}),
                            ("own = ConfigArguments.get_instance()\n        return own.odd", {}),
                            ("return ConfigArguments.get_instance().odd", {}),
+                           ("own, n = self.args, 1\n        return own.odd", {}),
+                           ("own: B = self.args\n        return own.odd", {}),
+                           ("return own.odd if (own := self.args) else files", {}),
+                           ("return vars(self.args)['odd']", {}),
+                           ("return self.cfg.odd", {"made": "self.cfg = ConfigArguments.get_instance()"}),
                            ("return self.mine", {"made": "self.mine = self.args.odd == 1"}),
                            ("return getattr(self, 'mine')", {"made": "self.mine = [self.args.odd]"}),
                            ("return len(files) > 5000", {}), ("return len(files) > MANY", {"main": "MANY = 5000"}),
                            ("return len(files) > MOST", {"main": "from dlio_benchmark.utils.config import MOST",
                                                          "config": "MOST = 5000"}),
+                           ("return len(files) > config.MOST", {"main": "from dlio_benchmark.utils import config",
+                                                                "config": "MOST: int = 5000"}),
                            ("return len(files) > self.MANY", {"main": "class A:\n    MANY = 5000"}),
                            ("return os.environ.get('ODD')", {}), ("return environ.get('ODD')", {}),
                            ("return getenv('ODD')", {}),
@@ -62,7 +69,9 @@ class TestBlindSpots(unittest.TestCase):
                            ("return [one for one in files if Path(one).stat().st_size]", {}),
                            ("return [os.path.realpath(one) for one in files]", {}),
                            ("return [one for one in files if not os.path.islink(one)]", {}),
-                           ("return open(files[0]).read()", {}), ("return files[self.mpi.nnodes():]", {})):
+                           ("return open(files[0]).read()", {}), ("return io.open(files[0]).read()", {}),
+                           ("return Path(files[0]).read_text()", {}), ("return os.uname().nodename", {}),
+                           ("return files[self.mpi.nnodes():]", {})):
             self.assertTrue(self.spots(body, **more), body)
 
     def test_none(self):
@@ -70,6 +79,7 @@ class TestBlindSpots(unittest.TestCase):
         for body, more in (("return self.args.known", {}), ("return getattr(self.args, 'known')", {}),
                            ("return self.mine", {"made": "self.mine = self.args.known"}),
                            ("return self.mine", {"made": "self.mine = len(self.name)"}),
+                           ("return self.cfg.known", {"made": "self.cfg = ConfigArguments.get_instance()"}),
                            ("return len(files) > MOST", {"main": "from dlio_benchmark.utils.config import MOST"}),
                            ("return len(files) > MOST", {"main": "MOST = 2000"}),
                            ("return self.open(files[0])", {}), ("return self.stats", {}),
