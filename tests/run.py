@@ -276,8 +276,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"check, all, everything, {', '.join(areas)}")
     parser.add_argument("--list", action="store_true", help="print the steps and stop")
-    parser.add_argument("--cores", type=float, default=min(os.cpu_count(), 4) + 0.5,
-                        help="how many cores may be used at a time; the half is for what mostly waits")
+    parser.add_argument("--cores", type=float, default=min(os.cpu_count(), 4) + 1,
+                        help="how many cores may be used at a time; one more than there are, for what waits")
     parser.add_argument("--filter", default="", help="only steps this regex is found in")
     args = parser.parse_args()
     unknown = set(args.areas) - {"check", "all", "everything", *areas}
