@@ -536,15 +536,15 @@ void shard_keeper_end(void) {
   }
   tell_end();
   int64_t self = atomic_exchange(place, 0);
-  do {
+  for (;;) {
     if (has_keeper(shard_notes_head, &ignored) || atomic_exchange(&shard_notes_head->ended, 1)) {
       return;
     }
-    if (has_keeper(shard_notes_head,
-                   &ignored)) { /* it came before it could see that all has ended */
-      atomic_store(&shard_notes_head->ended, 0);
+    if (!has_keeper(shard_notes_head, &ignored)) {
+      break;
     }
-  } while (!atomic_load(&shard_notes_head->ended));
+    atomic_store(&shard_notes_head->ended, 0); /* it came before it could see that all has ended */
+  }
   atomic_store(place, self); /* until they are made: who begins meanwhile is to see it */
   int fd = shard_notes_reopen();
   shard_kernel_close(fd);
