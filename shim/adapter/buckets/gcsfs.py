@@ -17,7 +17,7 @@ from ..patching import stands_for
 from . import patterns, share
 from .gcs_pages import answer
 from .google_storage import account, begin, is_refused, probe
-from .seams import Client, counting, within
+from .seams import Client, begin_or_ask, counting, within
 from .share import ShareError
 
 PAGE = "b/{}/o"  # the path of a request for a page, less a last slash
@@ -41,15 +41,6 @@ def _endpoint(fs):
 FILES = Client("gs", _error, _endpoint, lambda fs: account(_endpoint(fs)))
 
 
-async def _ask(answer):
-    """Raise the server's refusal, if it is one: so it does without libshard."""
-    try:
-        await answer
-    except Exception as error:  # pylint: disable=broad-except
-        if is_refused(error):
-            raise
-
-
 def _patch_call(cls):
     original = cls._call
 
@@ -61,13 +52,12 @@ def _patch_call(cls):
             _pages.get().append(args[0])
         with FILES.errors():
             asked = {name: value for name, value in kwargs.items() if value is not None}
-            try:
-                found = FILES.find(self, args[0]) and await asyncio.get_running_loop().run_in_executor(
+
+            async def begun():
+                return FILES.find(self, args[0]) and await asyncio.get_running_loop().run_in_executor(
                     None, begin, FILES, self, args[0], asked)
-            except ShareError as error:
-                if share.is_set_up():
-                    await _ask(original(self, method, path, *args, **probe(kwargs)))
-                raise error
+
+            found = await begin_or_ask(begun, lambda: original(self, method, path, *args, **probe(kwargs)), is_refused)
             if found is None:
                 return await original(self, method, path, *args, **kwargs)
             return await answer(found, asked, lambda params: original(self, method, path, *args, **params))

@@ -9,7 +9,7 @@ import os
 
 from ..patching import stands_for
 from .gcs_pages import answer
-from .seams import TOKEN, Client, counting, finish, is_refusal, variables
+from .seams import TOKEN, Client, begin_or_ask, counting, finish, is_refusal, variables
 from .share import ShareError
 
 
@@ -40,12 +40,9 @@ STORAGE = Client("gs", _error, _endpoint, lambda client: account(_endpoint(clien
 
 def begin(of, client, bucket, asked):
     """The share.Pass of the list that a request asks for. of: the seams.Client."""
-    return of.begin(client, bucket, *_what(asked))
-
-
-def _what(asked):
-    return (asked.get("prefix"), asked.get("delimiter"), asked.get("pageToken") or asked.get("startOffset"),
-            bool(asked.get("versions") or asked.get("softDeleted")))
+    return of.begin(client, bucket, asked.get("prefix"), asked.get("delimiter"),
+                    asked.get("pageToken") or asked.get("startOffset"),
+                    bool(asked.get("versions") or asked.get("softDeleted")))
 
 
 def probe(asked):
@@ -72,8 +69,8 @@ def _divide(client, iterator):
         asked = query_params or {}
         with STORAGE.errors():
             if not passes:
-                passes.append(STORAGE.begin_or_ask(lambda: finish(fetch(probe(asked))), is_refused,
-                                                   client, bucket, *_what(asked)))
+                passes.append(finish(begin_or_ask(lambda: begin(STORAGE, client, bucket, asked),
+                                                  lambda: fetch(probe(asked)), is_refused)))
             return finish(answer(passes[0], asked, fetch) if passes[0] else fetch(query_params))
 
     iterator.api_request = divided

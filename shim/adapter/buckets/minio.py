@@ -10,7 +10,7 @@ import ssl
 
 from ..patching import stands_for
 from . import share
-from .seams import Client, counting, is_refusal, variables
+from .seams import Client, begin_or_ask, counting, finish, is_refusal, variables
 from .share import ShareError
 
 NEEDS = ("bucket_name", "prefix", "delimiter", "start_after")  # parameters of _list_objects()
@@ -106,19 +106,19 @@ def patch(module):
         bucket = asked["bucket_name"]
         with MINIO.errors(bucket):
             versions = bool(asked.get("include_version") or asked.get("version_id_marker"))
-            more = asked.get("extra_query_params")  # the original writes into it
 
-            def probe():
-                next(original(self, **{**asked, "max_keys": 1, **({"extra_query_params": dict(more)} if more else {})}), None)
+            def asks():  # the original writes into the parameters
+                more = asked.get("extra_query_params")
+                return {**asked, **({"extra_query_params": dict(more)} if more else {})}
 
-            found = MINIO.begin_or_ask(probe, _is_refused, self, bucket, asked.get("prefix"), asked.get("delimiter"),
-                                       asked.get("start_after"), versions)
+            found = finish(begin_or_ask(
+                lambda: MINIO.begin(self, bucket, asked.get("prefix"), asked.get("delimiter"), asked.get("start_after"),
+                                    versions),
+                lambda: next(original(self, **{**asks(), "max_keys": 1}), None), _is_refused))
             if found is None:
                 yield from original(self, *args, **kwargs)
             else:
-                if more:
-                    asked["extra_query_params"] = dict(more)
-                yield from _list(original, self, found, asked, versions)
+                yield from _list(original, self, found, asks(), versions)
 
     return None
 

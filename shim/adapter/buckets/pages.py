@@ -21,7 +21,7 @@ import itertools
 import time
 import urllib.parse
 
-from .seams import read_token, write_token
+from .seams import begin_or_ask, read_token, write_token
 from .share import ShareError
 
 DEFAULT = 1000  # of MaxKeys
@@ -227,18 +227,11 @@ async def page(name, request, share, client, ahead):
         return response
     listing = _Listing(operation, request)
     environment = await client.account() if share.needs_listing() else None
-    try:
-        own = await client.begin(lambda: share.begin(
+    own = await begin_or_ask(
+        lambda: client.begin(lambda: share.begin(
             listing.prefix, listing.delimiter, listing.start, listing.ours[1] if listing.ours else None,
-            operation.versions, environment))
-    except ShareError as error:
-        try:  # if the server refuses, that is the client's error
-            if share.is_set_up():
-                await client.send({**listing.first(), "MaxKeys": 1})
-        except Exception as answer:  # pylint: disable=broad-except
-            if client.is_refused(answer):
-                raise
-        raise error
+            operation.versions, environment)),
+        lambda: client.send({**listing.first(), "MaxKeys": 1}), client.is_refused)
     return await _divided(listing, own, lambda request: client.send(request, own), ahead)
 
 

@@ -34,20 +34,6 @@ class Client:
         mine = self.find(client, bucket)
         return mine and mine.begin(prefix, delimiter, start, every_version=every_version)
 
-    def begin_or_ask(self, probe, is_refused, *asked, **more):
-        """begin(); but if there is no listing, probe() asks the server as the program does. If that is refused
-        (is_refused(error)), it is the client's own error, as without libshard."""
-        try:
-            return self.begin(*asked, **more)
-        except ShareError as error:
-            try:
-                if share.is_set_up():
-                    probe()
-            except Exception as answer:  # pylint: disable=broad-except
-                if is_refused(answer):
-                    raise
-            raise error from None
-
     @contextlib.contextmanager
     def errors(self, *more):
         """Within the block a ShareError becomes the client's own kind, error(line, *more), with its
@@ -85,6 +71,21 @@ def finish(coroutine):
 async def awaited(answer):
     """An answer, or what it is once it is there."""
     return await answer if inspect.isawaitable(answer) else answer
+
+
+async def begin_or_ask(begin, probe, is_refused):
+    """What begin() gives; but if there is no listing, probe() asks the server as the program does. If that is
+    refused (is_refused(error)), it is the client's own error, as without libshard."""
+    try:
+        return await awaited(begin())
+    except ShareError as error:
+        try:
+            if share.is_set_up():
+                await awaited(probe())
+        except Exception as answer:  # pylint: disable=broad-except
+            if is_refused(answer):
+                raise
+        raise error from None
 
 
 def within(method, block):

@@ -8,9 +8,9 @@ from ..listing import Listing
 from ..native import native
 from ..sequences import FileList
 from .benchmark import rely_on
-from .walk_node import include
 from .tokens import (ARGUMENT, Refusal, answer_walks, check_order, folder_at_hand, names_of,
                      say_refusal)
+from .walk_node import include
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
 KNOWN = {

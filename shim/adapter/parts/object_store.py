@@ -13,8 +13,8 @@ from ..patching import replaces
 from ..sequences import FileList
 from . import rank0
 from .bucket import is_known, is_plain, listed, variables
-from .walk_node import CHUNK, include
 from .tokens import ARGUMENT, Refusal, Token, answer_walks, check_order, folder_at_hand, names_of
+from .walk_node import CHUNK, include
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
 KNOWN = {
