@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/kernel.h"
 #include "cache/safe.h"
 #include "host/builder.h"
 
@@ -40,13 +41,6 @@ static int open_lock(const char *file, bool *common, char *err, size_t size) {
                          shortage ? "" : "; set SHARD_CACHE_DIR");
 }
 
-/* Whether the file that is open still has its name. */
-static bool has_name(int fd, const char *file) {
-  struct stat own, named;
-  return fstat(fd, &own) == 0 && lstat(file, &named) == 0 && own.st_ino == named.st_ino &&
-         own.st_dev == named.st_dev;
-}
-
 /* 1: it is ours. 0: somebody has it. Or a negative errno. */
 static int try(int fd) {
   int rc = flock(fd, LOCK_EX | LOCK_NB);
@@ -70,7 +64,7 @@ int shard_lock_take(const char *file, int64_t deadline,
       }
     }
     rc = try(*lock);
-    if (rc > 0 && has_name(*lock, file)) {
+    if (rc > 0 && shard_kernel_has_name(*lock, AT_FDCWD, file)) {
       /* Who has opened it before may lock it later: let it be another file. Once, for there are
        * file systems on which all are common. */
       if (!common || renewed || unlink(file) != 0) {
@@ -116,7 +110,7 @@ void shard_lock_release(int lock) {
 void shard_lock_remove(const char *file) {
   char ignored[1];
   int fd = shard_safe_open(file, O_RDWR, 0, false, NULL, ignored, sizeof(ignored));
-  if (fd >= 0 && try(fd) > 0 && has_name(fd, file)) {
+  if (fd >= 0 && try(fd) > 0 && shard_kernel_has_name(fd, AT_FDCWD, file)) {
     unlink(file);
   }
   if (fd >= 0) {

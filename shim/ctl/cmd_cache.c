@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/kernel.h"
 #include "cache/cachedir.h"
 #include "cache/filenames.h"
 #include "cache/stream.h"
@@ -157,14 +158,6 @@ static struct group *group_of(const struct entry *e) {
   return NULL;
 }
 
-/* Whether the lock file that is open still has its name: else somebody may have the lock of the one
- * that has it now (cache/lock.h). */
-static bool has_name(int lock, const char *name) {
-  struct stat own, named;
-  return fstat(lock, &own) == 0 && fstatat(cache.dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         own.st_ino == named.st_ino && own.st_dev == named.st_dev;
-}
-
 /* Try to take the lock of every KEY, without waiting. gc false: only see whether it is taken. 0 or
  * -errno. */
 static int lock_groups(bool gc) {
@@ -184,8 +177,8 @@ static int lock_groups(bool gc) {
     snprintf(lock, sizeof(lock), "%s.lock", g->name);
     g->lock = openat(cache.dir, lock,
                      O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (gc ? O_CREAT : 0), 0600);
-    if (g->lock >= 0 &&
-        (flock(g->lock, (gc ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0 || !has_name(g->lock, lock))) {
+    if (g->lock >= 0 && (flock(g->lock, (gc ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0 ||
+                         !shard_kernel_has_name(g->lock, cache.dir, lock))) {
       close(g->lock);
       g->lock = -1;
     } else if (g->lock < 0 && errno == ENOENT) {

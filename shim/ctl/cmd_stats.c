@@ -602,12 +602,6 @@ static int find_target(const char *file, char target[PATH_MAX]) {
   return CTL_DONE;
 }
 
-static bool leads_to(const char *file, int fd) {
-  struct stat is, was;
-  return lstat(file, &is) == 0 && fstat(fd, &was) == 0 && is.st_ino == was.st_ino &&
-         is.st_dev == was.st_dev;
-}
-
 static int run(char **operands) {
   const char *output = ctl_given.output, *log = operands[0];
   char target[PATH_MAX];
@@ -625,7 +619,8 @@ static int run(char **operands) {
     return print_to(&s, stdout);
   }
   rc = rc == CTL_DONE ? write_file(&s, output ? output : target) : rc;
-  if (rc == CTL_DONE && !output && leads_to(log, s.fd)) { /* a next run may have begun */
+  /* A next run may have begun. */
+  if (rc == CTL_DONE && !output && shard_kernel_has_name(s.fd, AT_FDCWD, log)) {
     unlink(log);
   }
   return rc;

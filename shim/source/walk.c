@@ -92,7 +92,6 @@ struct pending_directory {
 struct tree {
   const char *name; /* the root, */
   int root;         /* open */
-  const struct shard_options *options;
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   struct pending_directory *pending;
@@ -160,7 +159,7 @@ static int find_kind(int fd, const char *name, unsigned char *type) {
 
 static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size_t base,
                       uint32_t level) {
-  const struct shard_options *o = w->tree->options;
+  const struct shard_options *o = w->tree->intake->options;
   const char *name = d->name;
   if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]))) {
     return 0;
@@ -500,7 +499,7 @@ static int sort_pending(struct walker *w) {
  */
 static int read_by_patterns(struct walker *w, int fd, struct part_reader *r,
                             const struct pending_directory *dir, size_t base) {
-  const struct shard_options *o = w->tree->options;
+  const struct shard_options *o = w->tree->intake->options;
   if (o->depth == 1 || dir->level == 1) {
     int rc = read_entries(w, fd, r, dir->path, base, dir->level);
     return rc == 0 ? sort_pending(w) : rc;
@@ -537,8 +536,8 @@ static int read_directory(struct walker *w, const struct pending_directory *dir)
   int fd = shard_path_open(t->root, dir->path, O_RDONLY);
   int rc = fd < 0 ? fail_to_open(w, dir->path) : begin_directory(w, fd, &r, dir, &before);
   if (rc == 0) {
-    rc = t->options->chunk ? read_by_patterns(w, fd, &r, dir, base)
-                           : read_entries(w, fd, &r, dir->path, base, dir->level);
+    rc = t->intake->options->chunk ? read_by_patterns(w, fd, &r, dir, base)
+                                   : read_entries(w, fd, &r, dir->path, base, dir->level);
   }
   bool last = !r.split || end_part(t, &r, rc);
   if (rc == 0 && last) {
@@ -592,12 +591,8 @@ static void *walk_directories(void *context) {
 int shard_walk(const char *root, struct shard_intake *intake, size_t threads, bool in_parts,
                char *err, size_t size) {
   bool alone = threads < 2 || intake->options->chunk;
-  struct tree t = {.name = root,
-                   .options = intake->options,
-                   .intake = intake,
-                   .in_parts = in_parts && !alone,
-                   .err = err,
-                   .size = size};
+  struct tree t = {
+      .name = root, .intake = intake, .in_parts = in_parts && !alone, .err = err, .size = size};
   struct walker *walks[SHARD_INTAKE_HANDS] = {NULL};
   pthread_t ids[SHARD_INTAKE_HANDS];
   size_t started = 1;
@@ -612,7 +607,7 @@ int shard_walk(const char *root, struct shard_intake *intake, size_t threads, bo
       t.rc = -ENOMEM;
     } else {
       walks[i]->tree = &t;
-      walks[i]->match = t.options;
+      walks[i]->match = intake->options;
       walks[i]->hand = &intake->hands[i];
       walks[i]->eye.lazily = true; /* the caller looks once more */
     }

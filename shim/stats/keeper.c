@@ -69,6 +69,14 @@ static _Atomic int64_t *find_keeper(void) {
   return NULL;
 }
 
+/* Keep the log no longer. */
+static void leave(void) {
+  _Atomic int64_t *place = find_keeper();
+  if (place) {
+    atomic_store(place, 0);
+  }
+}
+
 /* Where this process would keep its log; false: the name is too long. */
 static bool own_log(const struct shard_world *world, char log[PATH_MAX]) {
   int n = (int)shard_pattern_expand(shard_config()->stats, (uint64_t)world->rank, 0, log,
@@ -211,14 +219,11 @@ static bool become_keeper(struct shard_log_head *log) {
   if (!has_place) { /* what this process notes after the others' end is nobody's */
     atomic_fetch_add(&log->lost, 1);
   }
-  if (atomic_load(&log->ended)) {
-    _Atomic int64_t *place = find_keeper();
-    if (place) {
-      atomic_store(place, 0);
-    }
-    return false;
+  bool ended = atomic_load(&log->ended);
+  if (ended) {
+    leave();
   }
-  return true;
+  return !ended;
 }
 
 enum former {
@@ -254,11 +259,8 @@ static enum former join_living(const struct shard_world *world, long parent) {
 
 /* Remove a log that nobody keeps, unless another process has just put one in its place. */
 static void remove_dead(int fd) {
-  struct stat st, now;
   bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-  if (locked && shard_kernel_fstat(fd, &st) == 0 &&
-      shard_kernel_stat(AT_FDCWD, shard_notes_file, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-      now.st_ino == st.st_ino && now.st_dev == st.st_dev) {
+  if (locked && shard_kernel_has_name(fd, AT_FDCWD, shard_notes_file)) {
     unlink(shard_notes_file);
   }
 }
@@ -426,10 +428,7 @@ void shard_keeper_begin(const struct shard_world *world) {
   }
   if (rc == 0 && !mark_environment(identity(world), shard_notes_head->nonce, shard_notes_file)) {
     rc = E2BIG;
-    _Atomic int64_t *place = find_keeper();
-    if (place) {
-      atomic_store(place, 0);
-    }
+    leave();
     if (shard_notes_head->pid == getpid()) {
       unlink(shard_notes_file);
     }
