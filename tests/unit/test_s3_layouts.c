@@ -13,10 +13,9 @@
 #include <string.h>
 
 #include "base/hex.h"
-#include "source/s3/client.h"
+#include "s3_unsent.h"
 #include "source/s3/page.h"
 #include "source/s3/split.h"
-#include "unit.h"
 
 #define KEYS_MOST 6000
 #define KEY_MOST SHARD_S3_KEY_MAX
@@ -44,7 +43,6 @@ static struct {
   size_t most; /* entries of a page */
   bool short_pages, ordered;
   unsigned folders;
-  uint64_t sent;
 } world;
 
 static size_t under(size_t n) { return (size_t)(unit_random(&world.random) % n); }
@@ -248,20 +246,6 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   return 0;
 }
 
-static char *field(const char *query, const char *name) {
-  size_t n = strlen(name);
-  for (const char *at = query; at; at = strchr(at, '&'), at = at ? at + 1 : NULL) {
-    if (strncmp(at, name, n) == 0 && at[n] == '=') {
-      char *value = strndup(at + n + 1, strcspn(at + n + 1, "&"));
-      ssize_t length = shard_s3_url_unescape(value, strlen(value));
-      assert_true(length >= 0);
-      value[length] = 0;
-      return value;
-    }
-  }
-  return strdup("");
-}
-
 static void put(FILE *out, const char *before, const char *text, const char *after) {
   fputs(before, out);
   shard_s3_url_escape(out, text, strlen(text), true);
@@ -290,8 +274,12 @@ static void put_token(FILE *out, const char *key) {
 
 /* The reply to a request, malloc'd. */
 static char *reply(const char *query, size_t *size) {
-  char *prefix = field(query, "prefix"), *token = field(query, "continuation-token"),
-       *start = field(query, "start-after"), *delimiter = field(query, "delimiter"), *text = NULL;
+  static char prefix[6000], token[6000], start[6000], delimiter[6000];
+  char *text = NULL;
+  unsent_field(query, "prefix", prefix);
+  unsent_field(query, "continuation-token", token);
+  unsent_field(query, "start-after", start);
+  unsent_field(query, "delimiter", delimiter);
   read_token(token);
   bool by_folder = delimiter[0] && world.folders != FOLDERS_IGNORED;
   const char *after = token[0]                                      ? token + 1
@@ -349,10 +337,6 @@ static char *reply(const char *query, size_t *size) {
   }
   fputs("</ListBucketResult>", out);
   fclose(out);
-  free(prefix);
-  free(token);
-  free(start);
-  free(delimiter);
   return text;
 }
 
@@ -369,7 +353,7 @@ int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **do
   unsigned i = world.ordered ? 0 : (unsigned)under(c->count);
   struct shard_s3_request *r = *done = c->waiting[i];
   memmove(c->waiting + i, c->waiting + i + 1, (--c->count - i) * sizeof(c->waiting[0]));
-  world.sent++;
+  unsent_count++;
   if (strncmp(r->query, "delimiter=", 10) == 0 && world.folders == FOLDERS_FAIL) {
     r->failed = true;
     return 1;
@@ -390,14 +374,6 @@ int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **do
 }
 
 unsigned shard_s3_client_width(const struct shard_s3_client *c) { return c->connections; }
-uint64_t shard_s3_client_sent(const struct shard_s3_client *c) {
-  (void)c;
-  return world.sent;
-}
-const char *shard_s3_client_error(const struct shard_s3_client *c) {
-  (void)c;
-  return "";
-}
 void shard_s3_client_close(struct shard_s3_client *c) { free(c); }
 
 /* ---- listings -------------------------------------------------------------------------------- */
@@ -428,6 +404,7 @@ static const char *some_key(char *to) {
 static void layout(uint64_t seed) {
   char err[700] = "", after[KEY_MOST + 1] = "", stop[KEY_MOST + 1] = "";
   memset(&world, 0, sizeof(world));
+  unsent_count = 0;
   world.random = seed * 0x9e3779b97f4a7c15ULL + 1;
   unit_random(&world.random);
   fill();
@@ -459,9 +436,9 @@ static void layout(uint64_t seed) {
   }
   assert_int_equal(l.keys, n);
   size_t pages = n / world.most + 1;
-  if (!world.short_pages && world.sent > 1.5 * (double)pages + 64) {
+  if (!world.short_pages && unsent_count > 1.5 * (double)pages + 64) {
     fail_msg("layout %llu: %llu requests for %zu pages", (unsigned long long)seed,
-             (unsigned long long)world.sent, pages);
+             (unsigned long long)unsent_count, pages);
   }
   for (size_t i = 0; i < world.count; i++) {
     free(world.keys[i]);

@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "source/s3/client.h"
+#include "s3_unsent.h"
 #include "source/s3/page.h"
-#include "unit.h"
 
 /* ---- a bucket -------------------------------------------------------------------------------- */
 
@@ -149,9 +148,9 @@ static void fill(const char *name, size_t count) {
 static struct {
   double delay; /* of a request, in seconds */
   /* What came of it. */
-  double now, full;       /* full: when all connections were first in use */
-  double idle;            /* connections, times seconds */
-  uint64_t sent, folders; /* requests; those for folders */
+  double now, full; /* full: when all connections were first in use */
+  double idle;      /* connections, times seconds */
+  uint64_t folders; /* requests for folders */
   bool trace, no_folders, short_pages;
 } world;
 
@@ -176,32 +175,17 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   return 0;
 }
 
-static const char *field(const char *query, const char *name, char value[6000]) {
-  size_t n = strlen(name);
-  value[0] = 0;
-  for (const char *at = query; at; at = strchr(at, '&'), at = at ? at + 1 : NULL) {
-    if (strncmp(at, name, n) == 0 && at[n] == '=') {
-      size_t k = strcspn(at + n + 1, "&");
-      memcpy(value, at + n + 1, k);
-      value[k] = 0;
-      value[shard_s3_url_unescape(value, k)] = 0;
-      return value;
-    }
-  }
-  return NULL;
-}
-
 /* The reply, fed to the request; the keys in it. */
 static size_t reply(struct shard_s3_request *r, bool send) {
   static char after[6000], prefix[6000], delimiter[6000], most[6000];
   char *text = NULL;
   size_t size = 0, count = 0;
   FILE *out = open_memstream(&text, &size);
-  field(r->query, "max-keys", most);
-  field(r->query, "prefix", prefix);
-  bool folders = field(r->query, "delimiter", delimiter) != NULL;
-  if (!field(r->query, "continuation-token", after)) {
-    field(r->query, "start-after", after);
+  unsent_field(r->query, "max-keys", most);
+  unsent_field(r->query, "prefix", prefix);
+  bool folders = unsent_field(r->query, "delimiter", delimiter) != NULL;
+  if (!unsent_field(r->query, "continuation-token", after)) {
+    unsent_field(r->query, "start-after", after);
   }
   size_t i = behind(after), length = strlen(prefix);
   if (!send && !folders) { /* only how many */
@@ -296,7 +280,7 @@ static void start(struct shard_s3_client *c) {
     c->slots[slot].done = c->cores[core];
     c->slots[slot].begun = world.now;
     c->running++;
-    world.sent++;
+    unsent_count++;
     if (world.trace) {
       fprintf(stderr, "%8.4f %2u %.200s\n", world.now, c->running, strstr(r->query, "prefix="));
     }
@@ -341,14 +325,6 @@ int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **do
 }
 
 unsigned shard_s3_client_width(const struct shard_s3_client *c) { return c->connections; }
-uint64_t shard_s3_client_sent(const struct shard_s3_client *c) {
-  (void)c;
-  return world.sent;
-}
-const char *shard_s3_client_error(const struct shard_s3_client *c) {
-  (void)c;
-  return "";
-}
 void shard_s3_client_close(struct shard_s3_client *c) { free(c); }
 
 /* ---- listings -------------------------------------------------------------------------------- */
@@ -392,7 +368,7 @@ static void list(const char *name, unsigned connections, double delay) {
   struct shard_s3_listing l = {.connections = connections, .key = take};
   world.delay = delay;
   world.now = world.full = world.idle = 0;
-  world.sent = world.folders = 0;
+  unsent_count = world.folders = 0;
   taken = calloc(bucket.count, 1);
   if (shard_s3_list_keys(&l, err, sizeof(err)) != 0) {
     fail_msg("%s: %s", name, err);
@@ -400,7 +376,7 @@ static void list(const char *name, unsigned connections, double delay) {
   for (size_t i = 0; i < bucket.count; i++) {
     assert_int_equal(taken[i], 1);
   }
-  assert_int_equal(l.requests, world.sent);
+  assert_int_equal(l.requests, unsent_count);
   free(taken);
 }
 
@@ -443,12 +419,12 @@ static void one(const char *name, size_t count) {
     double best = ideal(32, delays[k]);
     printf("%-14s %3.0f ms: %llu requests, %llu for folders; %.2f of the ideal speed; all busy "
            "after %.1f trips; idle %.0f %%\n",
-           name, 1000 * delays[k], (unsigned long long)world.sent,
+           name, 1000 * delays[k], (unsigned long long)unsent_count,
            (unsigned long long)world.folders, best / world.now,
            delays[k] > 0 ? world.full / delays[k] : 0, 100 * world.idle / world.now / 32);
     for (size_t i = 0; count == TESTED && i < COUNT(bounds); i++) {
       if (strcmp(name, bounds[i].name) == 0) {
-        assert_true(world.sent <= bounds[i].requests);
+        assert_true(unsent_count <= bounds[i].requests);
         assert_true(delays[k] != 0.02 || best / world.now >= bounds[i].share);
         assert_true(delays[k] != 0.1 || bounds[i].trips == NEVER ||
                     (world.full > 0 && world.full / 0.1 <= bounds[i].trips));
@@ -473,11 +449,11 @@ static void connections(void **state) {
       size_t pages = (counts[k] + SHARD_S3_PAGE_KEYS - 1) / SHARD_S3_PAGE_KEYS;
       fill(bounds[i].name, counts[k]);
       list(bounds[i].name, 1, 0);
-      assert_int_equal(world.sent, pages);
+      assert_int_equal(unsent_count, pages);
       list(bounds[i].name, 5, 0.01);
-      assert_true((double)world.sent <= 1.5 * (double)pages + 64);
+      assert_true((double)unsent_count <= 1.5 * (double)pages + 64);
       list(bounds[i].name, 256, 0.01);
-      assert_true((double)world.sent <= 1.5 * (double)pages + 64);
+      assert_true((double)unsent_count <= 1.5 * (double)pages + 64);
     }
   }
 }
