@@ -187,10 +187,14 @@ def _named(node):
 
 
 def _assignments(node):
-    """[(target, value)] of all assignments in a node."""
+    """[(target, value)] of all assignments in a node, those of tuples one by one."""
     for one in ast.walk(node):
         if isinstance(one, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and one.value:
-            yield from ((target, one.value) for target in getattr(one, "targets", None) or [one.target])
+            for target in getattr(one, "targets", None) or [one.target]:
+                if isinstance(target, ast.Tuple) and isinstance(one.value, ast.Tuple):
+                    yield from zip(target.elts, one.value.elts)
+                else:
+                    yield target, one.value
 
 
 def read_of(function, more=()):
@@ -198,9 +202,8 @@ def read_of(function, more=()):
     arguments are "args", by whatever name; more: such names."""
     arguments = {*ARGUMENTS, *more}
     for target, value in _assignments(function):
-        pairs = zip(target.elts, value.elts) if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else [
-            (target, value)]
-        arguments.update(_named(one) for one, of in pairs if _named(of) in arguments)
+        if _named(value) in arguments:
+            arguments.add(_named(target))
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute):
             owner, name = node.value, node.attr

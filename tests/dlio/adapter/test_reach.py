@@ -55,6 +55,7 @@ class TestBlindSpots(unittest.TestCase):
                            ("return vars(self.args)['odd']", {}),
                            ("return self.cfg.odd", {"made": "self.cfg = ConfigArguments.get_instance()"}),
                            ("return self.mine", {"made": "self.mine = self.args.odd == 1"}),
+                           ("return self.mine", {"made": "self.mine, n = self.args.odd, 1"}),
                            ("return getattr(self, 'mine')", {"made": "self.mine = [self.args.odd]"}),
                            ("return len(files) > 5000", {}), ("return len(files) > MANY", {"main": "MANY = 5000"}),
                            ("return len(files) > MOST", {"main": "from dlio_benchmark.utils.config import MOST",
