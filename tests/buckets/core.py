@@ -251,6 +251,11 @@ class Cases:
             async def account(self):
                 """The listings are there."""
 
+            @staticmethod
+            def is_refused(_error):
+                """This server never refuses."""
+                return False
+
         def call(name, request):
             of = self.share.find("s3", BUCKET)
             return self.finish(self.pages.page(name, {"Bucket": BUCKET, **request}, of, Client(name), ahead))
