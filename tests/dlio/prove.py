@@ -224,6 +224,10 @@ def planted():
             "_[::-1]", lambda node: is_call(node, "sorted"))),
         ("a cut list", "main.py", init, swapped(
             "(_)[1:]", lambda node: is_call(node, "sorted"))),
+        ("another order of one format", "main.py", init, swapped(
+            "_[::-1 if str(self.args.format) == 'hdf5' else 1]", lambda node: is_call(node, "sorted"))),
+        ("another order for one loader", "main.py", init, swapped(
+            "_[::-1 if str(self.args.data_loader) == 'native_dali' else 1]", lambda node: is_call(node, "sorted"))),
     ]
 
 

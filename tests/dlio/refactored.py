@@ -182,6 +182,30 @@ def option_of_the_benchmark(files):
     files[MAIN] = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
+def option_of_a_kind(files):
+    """initialize() depends on an option of an enumeration of its own."""
+    files["common/enumerations.py"] += "\n\nclass Order(Enum):\n    FORTH = 'forth'\n    BACK = 'back'\n"
+    config = ast.parse(files[CONFIG])
+    cls = next(one for one in config.body if getattr(one, "name", "") == "ConfigArguments")
+    cls.body[1:1] = ast.parse("order: Order = Order.FORTH").body
+    at = next(i for i, one in enumerate(config.body) if isinstance(one, ast.ImportFrom) and not one.module == "__future__")
+    config.body[at:at] = ast.parse("from dlio_benchmark.common.enumerations import Order").body
+    files[CONFIG] = ast.unparse(ast.fix_missing_locations(config)) + "\n"
+
+    def change(_tree, _cls, initialize):
+        class Turned(ast.NodeTransformer):
+            """What sorted() makes, in the other direction."""
+
+            def visit_Call(self, node):
+                self.generic_visit(node)
+                if getattr(node.func, "id", "") != "sorted":
+                    return node
+                step = ast.parse("-1 if self.args.order.value == 'back' else 1", mode="eval").body
+                return ast.Subscript(node, ast.Slice(None, None, step), ast.Load())
+        Turned().visit(initialize)
+    _parts(files, change)
+
+
 def swapped(old, new, file=NAMES):
     """A change of a file's text."""
     def change(files):
@@ -194,6 +218,7 @@ def swapped(old, new, file=NAMES):
 def changes(files):
     """(name, [changes], whether it is to be proven: None if either is right) that a tree can have."""
     yield "an option that the benchmark has taken over", [option_of_the_benchmark], False
+    yield "an option of an enumeration", [option_of_a_kind], False
     if "skip_listing" in files[CONFIG]:
         later = [names_by_helpers, longer]
         yield "later names", later, True

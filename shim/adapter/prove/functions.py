@@ -81,11 +81,13 @@ class At:
                  "files_pre_sharded", "skip_listing")
         found = {}
         cls = self.config.ConfigArguments
-        for name in getattr(cls, "__dataclass_fields__", {}):
+        for name, field in getattr(cls, "__dataclass_fields__", {}).items():
             default = getattr(cls, name, None)
             if name in fixed:
                 continue
-            if isinstance(default, bool):
+            if isinstance(field.type, enum.EnumMeta):  # the default may be a member's value
+                found[name] = tuple(field.type)
+            elif isinstance(default, bool):
                 found[name] = (True, False)
             elif isinstance(default, int):
                 found[name] = (default, 0, 1, 2, 3, 7)
@@ -101,11 +103,13 @@ class At:
         known = set(dir(self.config.ConfigArguments)) - set(fields)
         return known | set(self._options) | KNOWN_OPTIONS
 
-    def numbers(self):
-        """{option: values} of those that are no others' business, and that JSON can tell."""
-        return {name: [*values, 1000] if type(values[0]) is int else values
-                for name, values in self._options.items()
-                if name not in KNOWN_OPTIONS and isinstance(values[0], (bool, int, float))}
+    def in_lists(self):
+        """{option: values} of those that the lists do not vary by themselves, as JSON tells them: of enumerations,
+        their members' values."""
+        told = {name: [getattr(value, "value", value) for value in values] for name, values in self._options.items()
+                if name not in KNOWN_OPTIONS or name in FIXED_IN_LISTS}
+        return {name: [*values, 1000] if type(values[0]) is int and name not in FIXED_IN_LISTS else values
+                for name, values in told.items() if isinstance(values[0], (bool, int, float, str))}
 
     def own_options(self, nodes):
         """{attribute: (option,)} of what functions of ConfigArguments read of themselves: its fields, and what
@@ -179,6 +183,8 @@ class At:
                           "%s: %s" % (other, _short(theirs, ours)[1]))
 
 
+# Of the options below, those that have one value in all lists, if no function of a new shape reads them.
+FIXED_IN_LISTS = {"data_loader", "read_type", "epochs"}
 # Options that cases draw, and that no case needs to vary.
 DRAWN = {"num_samples_per_file", "comm_size", "my_rank", "read_threads", "sample_shuffle",
          "file_shuffle", "seed", "seed_change_epoch", "data_loader", "storage_type", "read_type",
@@ -247,7 +253,7 @@ def main(request):
             read = shapes.options_in(nodes[name], own)
             at.asked |= read
             asked |= read if cls != "ConfigArguments" else shapes.options_in(nodes[name])
-    tell(options={name: values for name, values in at.numbers().items() if name in asked})
+    tell(options={name: values for name, values in at.in_lists().items() if name in asked})
     changed = {name for names in request["changed"].values() for name in names}
     if request["only look"]:
         tell(proven=[])

@@ -13,6 +13,7 @@ It is no module of a package: the tests' own ranks (tests/dlio/*_rank.py) use it
 Each rank writes OUT/NAME.N.json.
 """
 import collections.abc
+import enum
 import gc
 import hashlib
 import json
@@ -227,7 +228,9 @@ def make(case):
     for name, value in case["options"].items():
         OmegaConf.update(workload, name, value, force_add=True)
     benchmark = DLIOBenchmark(workload)
-    vars(benchmark.args).update(case.get("arguments", {}))
+    for name, value in case.get("arguments", {}).items():
+        kind = type(getattr(benchmark.args, name, None))
+        vars(benchmark.args)[name] = kind(value) if issubclass(kind, enum.Enum) else value
     return benchmark
 
 

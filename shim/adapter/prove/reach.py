@@ -9,7 +9,7 @@ import os
 import sys
 
 from ..recognise import PACKAGE, file_of, functions, origin
-from .shapes import clean, text_of
+from .shapes import NAMES_OF_KINDS, clean, text_of
 
 # Packages that DLIO computes with. What one of another distribution does may change by itself.
 OTHERS = {"numpy", "torch", "tensorflow", "hydra", "omegaconf", "mpi4py", "pandas", "PIL", "h5py", "psutil",
@@ -18,7 +18,6 @@ OTHERS = {"numpy", "torch", "tensorflow", "hydra", "omegaconf", "mpi4py", "panda
 CLASSES = {"CheckpointingFactory", "ProfilerFactory", "FrameworkFactory", "GeneratorFactory", "StorageFactory",
            "ReaderFactory", "DataLoaderFactory", "StatsCounter", "Profile", "PerfTrace", "DLIOMPI", "DLIOLogger",
            "ConfigArguments"}
-NAMES_OF_KINDS = "common/enumerations.py"
 
 
 class Unseen(Exception):

@@ -17,6 +17,7 @@ import time
 from .. import LIBRARY, SOURCES
 from ..native import native
 from .rank import settings
+from .shapes import members
 
 # ---- what is run ---------------------------------------------------------------------------------
 
@@ -58,8 +59,9 @@ def touch(path):
         pass
 
 
-def make_layouts(folder, pick):
-    """Folders of empty files, as they come: {name: (format, folders, training files, others)}."""
+def make_layouts(folder, pick, formats):
+    """Folders of empty files, as they come: {name: (format, folders, training files, others)}. formats: all that
+    this DLIO has; a few folders of those that are not the most frequent."""
     made = {}
     words = ["img_%d", "img_%03d_of", "a b%d", "é%d", "X%d", "%d", "-%d", "z.%d"]
 
@@ -90,6 +92,9 @@ def make_layouts(folder, pick):
         for i, (folders, count) in enumerate(((1, 3), (2, 8), (3, 12), (4, 24), (10, 30))):
             make("folders%d%s" % (i, fmt[0]), fmt, ["%02d" % k for k in range(folders)], count,
                  pick.choice((folders, 2 * folders, 8)), ("notes.txt", ".hidden." + fmt) if i % 2 else ())
+    for i, fmt in enumerate(sorted(set(formats) - {"jpeg", "npz"})):
+        make("more-flat%d" % i, fmt, [""], 12, 4, ("UPPER." + fmt.upper(), "other." + fmt[::-1]))
+        make("more-folders%d" % i, fmt, ["0", "1", "2"], 12, 6, ("notes.txt",))
     return made
 
 
@@ -97,7 +102,7 @@ def list_case(name, path, fmt, ranks, loader, scratch, pick, options):
     """A case of kind "list": these options, and what does not depend on the files."""
     options.update({
         "dataset.num_samples_per_file": pick.choice((1, 1, 2, 3, 7)),
-        "reader.batch_size": pick.choice((1, 1, 2, 3)), "reader.batch_size_eval": 1,
+        "reader.batch_size": pick.choice((1, 1, 2, 3)), "reader.batch_size_eval": pick.choice((1, 1, 1, 2)),
         "reader.read_threads": pick.choice((0, 1, 2, 3)),
         "train.seed": pick.choice((123, 7)), "train.seed_change_epoch": pick.random() < .7,
         "workflow.evaluation": pick.random() < .8})
@@ -110,9 +115,11 @@ def list_case(name, path, fmt, ranks, loader, scratch, pick, options):
 
 
 def list_cases(layouts, folder, scratch, loaders, ranks, count, pick):
-    """Cases of kind "list"."""
+    """Cases of kind "list": every second one of a format that is less frequent, of which each has its turn."""
+    more = sorted(name for name in layouts if name.startswith("more-"))
+    usual = sorted(layouts.keys() - set(more))
     for number in range(count):
-        name = pick.choice(sorted(layouts))
+        name = more[number // 2 % len(more)] if more and number % 2 else pick.choice(usual)
         fmt, folders, train, valid = layouts[name]
         step = pick.choice((1, 1, 2, ranks, 2 * ranks))
         options = {
@@ -435,7 +442,7 @@ class Proof:
         pick = random.Random(12)
         folder = os.path.join(self.runner.data, "lists")
         shutil.rmtree(folder, ignore_errors=True)  # an earlier candidate's
-        layouts, total = make_layouts(folder, pick), 0
+        layouts, total = make_layouts(folder, pick, members(self.tree, "FormatType")), 0
         for ranks, count in counts:
             cases = list(list_cases(layouts, folder, self.runner.scratch, self.loaders, ranks,
                                     count, random.Random(ranks)))

@@ -10,6 +10,7 @@ from importlib.util import decode_source
 
 from ..recognise import functions
 
+NAMES_OF_KINDS = "common/enumerations.py"
 LOGGERS = ("logging", "logger")
 LEVELS = ("debug", "info", "warning", "error", "output")
 # What an argument of a log line may call: nothing that changes anything.
@@ -152,6 +153,14 @@ def text_of(tree, file):
     """The source of one of a tree's modules; OSError, ValueError."""
     with open(tree.path(file), "rb") as stream:
         return decode_source(stream.read())
+
+
+def members(tree, kind):
+    """The values of one of DLIO's enumerations, as options name them; [] if there is none of that name."""
+    owners = [one for one in ast.parse(text_of(tree, NAMES_OF_KINDS)).body
+              if isinstance(one, ast.ClassDef) and one.name == kind]
+    return [one.value.value for owner in owners for one in owner.body
+            if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant)]
 
 
 def shapes(source):
