@@ -1,6 +1,7 @@
 """Which helpers a proof looks at, and what is not proven because nobody can look at it."""
 import ast
 import os
+import random
 import re
 import shutil
 import sys
@@ -104,6 +105,17 @@ class TestCompared(unittest.TestCase):
             runs.compare_lists(cases, results("builtins", *lists), results("_libshard", *lists))
             with self.assertRaises(runs.Differs):
                 runs.compare_lists(cases, results("builtins", *lists), results("builtins", *lists))
+
+
+    def test_formats(self):
+        """Each of DLIO's formats has its lists, on the fewest that are made."""
+        formats = shapes.members(dlio.tree, "FormatType")
+        self.assertLess({"jpeg", "npz", "csv", "hdf5"}, set(formats))
+        folder = os.path.join(WORK, "reach", "layouts")
+        layouts = runs.make_layouts(folder, random.Random(1), formats)
+        made = {(case["options"]["dataset.format"], bool(case["options"]["dataset.num_subfolders_train"]))
+                for case in runs.list_cases(layouts, folder, WORK, ["pytorch"], 2, 64, random.Random(2))}
+        self.assertEqual({(fmt, folders) for fmt in formats for folders in (False, True)}, made)
 
 
 class TestReach(unittest.TestCase):
