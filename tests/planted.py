@@ -54,7 +54,7 @@ FAULTS = [
     fault("shardctl insists on LD_LIBRARY_PATH", "cache/make.c", "b->own = lacks", "b->own = false", "behaviour coexist"),
     fault("a set-uid program's environment is read", "interpose/init.c", "getauxval(AT_SECURE) != 0",
           "getauxval(AT_SECURE) > 1", "behaviour threats"),
-    fault("a lock counts though its file has lost the name", "cache/lock.c", "own.st_ino == named.st_ino &&",
+    fault("a lock counts though its file has lost the name", "base/kernel.h", "own.st_ino == named.st_ino &&",
           "(own.st_ino == named.st_ino || true) &&", "unit cache", "behaviour races"),
     fault("a lock that others can open stays", "cache/lock.c", "!common || renewed || unlink(file) != 0",
           "!common || renewed || true", "unit cache", "behaviour badinput"),
