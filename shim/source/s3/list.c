@@ -32,6 +32,8 @@
 
 #define REQUESTS_FREE 64
 #define FOLDER_PAGES 8    /* left in a folder, so that asking for its end is worth a request */
+#define FOLDER_USUAL 2    /* times the usual size: so much must have come of it */
+#define EARLY 2           /* requests: the first page, and the next */
 #define FOLDERS_FREE 3    /* requests for folders that are always allowed ... */
 #define FOLDERS_PAGES 100 /* ... and one more for each so many pages */
 #define FOLDERS_SMALL 3   /* in a page: they are so small that their names tell little */
@@ -85,6 +87,7 @@ struct lister {
   } search;
   unsigned searches;
   double folder_keys, folder_count; /* listed since, and how many folders they were in */
+  uint64_t turns;                   /* keys that were in another folder than the one before */
   char *err;
   size_t size;
 };
@@ -265,7 +268,9 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   if (r->has_end) {
     least = shard_s3_split_shared(r->end.bytes, r->end.length, r->at.bytes, r->at.length);
   }
-  if (!r->listed || l->search.busy || r->folder.length <= least || r->stays < (known ? 3 : 1)) {
+  double usual = l->turns > 0 ? (double)l->listing->keys / (double)l->turns : 0;
+  if (!r->listed || l->search.busy || r->folder.length <= least || r->stays < (known ? 3 : 1) ||
+      r->stays * page_of(l) < FOLDER_USUAL * usual) {
     return false;
   }
   *middle = r->folder;
@@ -402,7 +407,10 @@ static int take_page(struct range *r) {
       set_text(&r->first, key, n);
     }
     shard_s3_split_note(&r->seen, before, before_length, key, n);
-    r->page_folders += !before || !in_one_folder(before, before_length, key, n);
+    bool turn = before ? !in_one_folder(before, before_length, key, n)
+                       : r->listed && !in_one_folder(r->at.bytes, r->at.length, key, n);
+    l->turns += turn;
+    r->page_folders += turn || !before;
     before = key;
     before_length = n;
     r->page_keys++;
@@ -503,8 +511,8 @@ static int search_folders(struct lister *l) {
   struct range *best = NULL;
   size_t first;
   bool failed = l->misses >= 2 && l->misses > l->hits,
-       slow = l->asked >= shard_s3_client_width(l->client) / 2;
-  if (k->busy || (!failed && !slow) || l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES ||
+       slow = l->asked >= shard_s3_client_width(l->client) / 2, early = l->asked <= EARLY;
+  if (k->busy || (!failed && !slow && !early) || l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES ||
       !may_ask(l, live_ranges(l))) {
     return 0;
   }
@@ -515,7 +523,7 @@ static int search_folders(struct lister *l) {
       best = r;
     }
   }
-  if (best && !failed && best->page_folders > FOLDERS_SMALL) {
+  if (best && !failed && best->page_folders > (early ? 1 : FOLDERS_SMALL)) {
     return 0; /* there are more of them than pages */
   }
   ssize_t parent = best ? shard_s3_folders_parent(&best->first, &best->at, l->prefix) : -1;
@@ -608,9 +616,15 @@ static struct range *new_range(struct lister *l) {
   return r;
 }
 
+/* Whether it would be split between folders that are known: no guess, both parts have keys. */
+static bool is_split_known(const struct range *r) {
+  struct known_folders k = find_known(r);
+  return k.count > 0 && !k.open;
+}
+
 /*
  * Pick the range with most left, if that is more than a connection's share; NULL: none is worth a
- * split. A part may be split before its first page has come, up to a number of them.
+ * split. A part may be split before its first page has come; by guesses, up to a number of them.
  */
 static struct range *pick_range(const struct lister *l, double *share) {
   struct range *best = NULL;
@@ -626,7 +640,7 @@ static struct range *pick_range(const struct lister *l, double *share) {
     struct range *r = l->ranges[i];
     const struct range *heard = r->listed ? r : r->parent;
     if (r->live && !r->stuck && (!r->listed || r->page_keys > 0) && r->left > most && heard &&
-        heard->probes < guesses) {
+        (heard->probes < guesses || is_split_known(r))) {
       most = r->left;
       best = r;
     }
