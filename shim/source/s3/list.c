@@ -32,7 +32,7 @@
 
 #define REQUESTS_FREE 64
 #define FOLDER_PAGES 8    /* left in a folder, so that asking for its end is worth a request */
-#define FOLDER_USUAL 2    /* times the usual size: so much must have come of it */
+#define FOLDER_USUAL 2    /* times the usual folder: a folder of which so much has come is big */
 #define EARLY 2           /* requests: the first page, and the next */
 #define FOLDERS_FREE 3    /* requests for folders that are always allowed ... */
 #define FOLDERS_PAGES 100 /* ... and one more for each so many pages */
@@ -504,16 +504,16 @@ static bool begins_with(const struct shard_s3_text *t, const struct shard_s3_tex
   return t->length >= start->length && memcmp(t->bytes, start->bytes, start->length) == 0;
 }
 
-/* If guesses fail, or lead on by small steps: ask for the folders around the range with most left,
- * and around those beside it. */
+/* If the first page lies in one folder, or guesses fail later, or lead on by small steps: ask for
+ * the folders around the range with most left, and around those beside it. */
 static int search_folders(struct lister *l) {
   struct folder_search *k = &l->search;
   struct range *best = NULL;
   size_t first;
   bool failed = l->misses >= 2 && l->misses > l->hits,
        slow = l->asked >= shard_s3_client_width(l->client) / 2, early = l->asked <= EARLY;
-  if (k->busy || (!failed && !slow && !early) || l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES ||
-      !may_ask(l, live_ranges(l))) {
+  if (k->busy || (!failed && !slow && !early) ||
+      l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES || !may_ask(l, live_ranges(l))) {
     return 0;
   }
   for (unsigned i = 0; i < l->count; i++) {
