@@ -195,7 +195,7 @@ FAULTS = [
     fault("shares of as many names are a partition", "ctl/proof.c", "} else if (owned.sum != whole->sum) {",
           "} else if (false) {", "behaviour stats"),
     fault("a rank that has opened as many has opened its own", "ctl/proof.c",
-          "exact = exact && equal(e->owned, e->distinct);", "exact = exact && e->owned.count == e->distinct.count;",
+          "r->lost == 0 && equal(e->owned, e->distinct);", "r->lost == 0 && e->owned.count == e->distinct.count;",
           "behaviour stats"),
     fault("a share of as many names is that of the listing", "ctl/proof.c",
           "if (e && !equal(e->owned, shares[i].owned)) {", "if (e && e->owned.count != shares[i].owned.count) {",

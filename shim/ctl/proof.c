@@ -489,7 +489,7 @@ static void check_partition(size_t k, uint64_t number, const struct ctl_nameset 
     add(&owned, e->owned);
     add(&opened, e->distinct);
     opens += e->opened;
-    exact = exact && equal(e->owned, e->distinct);
+    exact = exact && r->lost == 0 && equal(e->owned, e->distinct);
   }
   if (!complete) {
     return;
@@ -546,14 +546,17 @@ static void tell_epoch(size_t k, uint64_t number) {
   const struct dataset *first = &job.ranks[0].datasets[k];
   struct ctl_nameset opened = {0};
   uint64_t opens = 0;
+  bool counted = true;
   for (size_t i = 0; i < job.count; i++) {
     const struct epoch *e = find_epoch(&job.ranks[i], k, number);
+    counted = counted && job.ranks[i].lost == 0;
     if (e) {
       opens += e->opened;
       add(&opened, e->distinct);
     }
   }
-  bool whole = first->summed && first->used == first->entries && equal(opened, first->whole);
+  bool whole =
+      counted && first->summed && first->used == first->entries && equal(opened, first->whole);
   job.unproven += !whole && opened.count >= first->used;
   FACT("epoch %" PRIu64 " of '%s': %" PRIu64 " opens, of %" PRIu64
        " files when those of each rank are added up; the program uses %" PRIu64 ": %s",

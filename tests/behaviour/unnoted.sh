@@ -122,6 +122,7 @@ for how in once many killed; do
   : >"$WORK/go"; await "$WORK/done"
   facts "... and opens: lost" "j['lost'] >= 1 and e['opened'] == 9"
   verify "... nothing is proven" 1 "still running at its end" "$S"
+  verdict "... nor told to be" "$(grep "each was opened" "$WORK/said")"
 done
 # Started anew after the end, it does not find the log.
 fresh; rm -f "$WORK/go" "$WORK/done"; mkfifo "$WORK/go"
