@@ -124,6 +124,7 @@ for how in once many killed; do
   verify "... nothing is proven" 1 "still running at its end" "$S"
   verdict "... nor told to be" "$(grep "each was opened" "$WORK/said")"
 done
+fresh; rank "$O" exit "$D" "$D/1"; facts "threads that open while the process exits: lost" "e['opened'] > 0 and j['lost'] >= 1"
 # Started anew after the end, it does not find the log.
 fresh; rm -f "$WORK/go" "$WORK/done"; mkfifo "$WORK/go"
 rank bash -c '"$1" "$2" "$3"; (exec >/dev/null 2>&1; read <"$4"; cat "$3/1"; : >"$5") & exit' - "$PYTHON" "$WORK/read.py" "$D" "$WORK/go" "$WORK/done"
