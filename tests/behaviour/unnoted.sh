@@ -12,12 +12,12 @@ mkdir "$D" "$D/sub" "$WORK/out" "$WORK/stage"; touch "$D"/{1..6} "$D"/sub/{7..9}
 
 # fresh: nothing is left of an earlier rank
 fresh() { rm -rf "$WORK/out"; mkdir "$WORK/out"; }
-# rank [VARIABLE=VALUE...] COMMAND...: as rank 0 of 1
+# rank [VARIABLE=VALUE...] COMMAND...: as rank 0 of 1, whose main process it is
 rank() {
   local set=()
   while [[ $1 == *=* ]]; do set+=("$1"); shift; done
-  env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD="$LIB" "${set[@]}" \
-    timeout --foreground 60 "$@" >"$WORK/stdout" 2>"$WORK/err"
+  timeout --foreground 60 env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD="$LIB" "${set[@]}" \
+    "$@" >"$WORK/stdout" 2>"$WORK/err"
 }
 # facts NAME EXPRESSION: of the object j, with its first epoch e
 facts() {
