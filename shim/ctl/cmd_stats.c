@@ -71,6 +71,7 @@ struct stats {
   uint64_t count;
   uint64_t from, held; /* which notes are in `window` */
   bool cut;            /* notes are gone, or cannot be read */
+  uint64_t unfinished; /* places that are claimed, and have no note */
   struct dataset datasets[SHARD_LOG_DATASETS];
 };
 
@@ -123,7 +124,7 @@ static struct shard_log_head *read_head(int fd) {
  */
 static int open_log(const char *file, bool own, struct stats *s) {
   struct stat st;
-  int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (own ? O_NOFOLLOW : 0));
+  int fd = open(file, (own ? O_RDWR | O_NOFOLLOW : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0 || shard_kernel_fstat(fd, &st) != 0) {
     return errno == ELOOP
                ? ctl_fail("log '%s' is a link; name what it leads to, or use -o FILE", file)
@@ -270,8 +271,10 @@ static bool count_notes(struct stats *s) {
   uint64_t buckets = s->count / (BUCKET / 2) + 1, room = s->count < BUCKET ? s->count : BUCKET;
   struct note *part = calloc(room + 1, sizeof(*part));
   bool good = part;
+  s->unfinished = atomic_load(&s->head->notes);
   for (uint64_t k = 0; good && !s->cut && k < s->count; k++) {
     if (get_note(s, k, &n, &d, &epoch)) {
+      s->unfinished--;
       unsigned kind = n.what >> 16 & 255;
       good = make_epochs(d, epoch + 1);
       if (good && kind == SHARD_LOG_OPENED) {
@@ -505,6 +508,13 @@ static struct json_object *make_times(const struct stats *s) {
   return o;
 }
 
+/* What could not be noted. A process that is killed may leave the place that it has claimed empty.
+ */
+static uint64_t count_lost(const struct stats *s) {
+  uint64_t untimed = atomic_load(&s->head->untimed);
+  return atomic_load(&s->head->lost) + (s->unfinished > untimed ? s->unfinished - untimed : 0);
+}
+
 static struct json_object *make_stats(const struct stats *s) {
   const struct shard_log_head *h = s->head;
   uint32_t view = atomic_load(&h->view);
@@ -530,7 +540,8 @@ static struct json_object *make_stats(const struct stats *s) {
                     global ? "none" : shard_words_at(shard_words_strategies, h->strategy));
   ctl_json_add_known(o, "seed", h->seed, h->shuffled && !global);
   ctl_json_add_sum(o, "job", h->job, h->job != 0);
-  ctl_json_add_number(o, "lost", atomic_load(&h->lost));
+  ctl_json_add_sum(o, "log", h->nonce, true);
+  ctl_json_add_number(o, "lost", count_lost(s)); /* see SHARD_LOG_NOTHING */
   ctl_json_add_known(o, "peak_rss", atomic_load(&h->peak), atomic_load(&h->peak) > 0);
   ctl_json_add(o, "times", make_times(s));
   add_dataset(o, s, first); /* most jobs have one: it stands at the top, too */
@@ -554,6 +565,38 @@ static int write_file(struct stats *s, const char *file) {
     rc = rc == CTL_DONE ? ended : rc;
   }
   return rc;
+}
+
+/*
+ * Processes of the rank may live on, and open files. What they have noted while the statistics were
+ * made is told here as lost; what they note later, they tell themselves (log.h).
+ */
+static void tell_late(const struct stats *s, const char *file) {
+  static_assert(offsetof(struct shard_log_head, lost) ==
+                    offsetof(struct shard_log_head, notes) + sizeof(uint64_t),
+                "both are read at once");
+  char text[SHARD_LOG_TOLD] = "";
+  uint64_t now[2];
+  const uint32_t ended = 1;
+  bool marked = atomic_load(&s->head->ended) != 0 ||
+                pwrite(s->fd, &ended, sizeof(ended), offsetof(struct shard_log_head, ended)) ==
+                    (ssize_t)sizeof(ended);
+  atomic_thread_fence(memory_order_seq_cst);
+  if (marked && read_at(s->fd, offsetof(struct shard_log_head, notes), now, sizeof(now)) &&
+      now[0] == atomic_load(&s->head->notes) && now[1] == atomic_load(&s->head->lost)) {
+    return;
+  }
+  int fd = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+  const char *nothing = n > 0 ? strstr(text, SHARD_LOG_NOTHING) : NULL;
+  bool told =
+      n > 0 && (!nothing || pwrite(fd, "1", 1, nothing - text + SHARD_LOG_NOTHING_DIGIT) == 1);
+  if (!told) {
+    unlink(file);
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
 }
 
 static int count_all(struct stats *s, const char *file) {
@@ -619,9 +662,11 @@ static int run(char **operands) {
     return print_to(&s, stdout);
   }
   rc = rc == CTL_DONE ? write_file(&s, output ? output : target) : rc;
-  /* A next run may have begun. */
-  if (rc == CTL_DONE && !output && shard_kernel_has_name(s.fd, AT_FDCWD, log)) {
-    unlink(log);
+  if (rc == CTL_DONE && !output) {
+    tell_late(&s, target);
+    if (shard_kernel_has_name(s.fd, AT_FDCWD, log)) { /* a next run may have begun */
+      unlink(log);
+    }
   }
   return rc;
 }

@@ -9,6 +9,7 @@
 #include "ctl/proof.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <limits.h>
@@ -16,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/words.h"
@@ -222,10 +225,29 @@ static struct json_object *parse(const char *file) {
   return o;
 }
 
+/* Whether the log of a process that has begun the rank's statistics anew lies beside them. */
+static bool has_log(const char *file) {
+  char log[PATH_MAX];
+  uint64_t magic = 0;
+  struct stat st;
+  int n = snprintf(log, sizeof(log), "%s.log", file);
+  bool is_file = n > 0 && (size_t)n < sizeof(log) && lstat(log, &st) == 0 && S_ISREG(st.st_mode);
+  int fd = is_file ? open(log, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+  bool known = fd >= 0 && read(fd, &magic, sizeof(magic)) == (ssize_t)sizeof(magic);
+  bool unreadable = is_file && fd < 0; /* another user's: his run has taken this one's place */
+  shard_file_close(fd);
+  return unreadable || (known && magic == SHARD_LOG_MAGIC);
+}
+
 static bool read_rank(const char *file, struct rank *out) {
   struct json_object *o = parse(file);
   if (!o) {
     return false;
+  }
+  if (has_log(file)) {
+    FAULT("beside '%s' there is '%s.log', of a process of the rank that has not ended, or was "
+          "killed: if it was killed, make the statistics by shardctl stats '%s.log'",
+          file, file, file);
   }
   fault = NULL;
   uint64_t rank = get_number(o, "rank"), size = get_number(o, "size");
@@ -312,8 +334,8 @@ static bool check_settings(void) {
     if (r->lost > 0) {
       FAULT("rank %d ('%s') could not note %" PRIu64
             " things, so its counts are too low: was the disk full, a limit of descriptors "
-            "reached, an epoch before the first, or has each of several processes begun the "
-            "rank's statistics?",
+            "reached, an epoch before the first, the rank restarted, or a process of it still "
+            "running at its end? Or has each of several processes begun its statistics?",
             r->rank, r->file, r->lost);
     }
     /* A launcher's process identifies the job on its own node only. */
@@ -359,7 +381,7 @@ static bool check_dataset(size_t k) {
     compare(r, "a listing with sum", a, b);
     if (d->mixed) {
       FAULT("processes of rank %d ('%s') used different listings of '%s', or different settings "
-            "(strategy, seed, shuffled or not)",
+            "(rank, strategy, seed, shuffled or not)",
             r->rank, r->file, d->path);
     }
   }
@@ -467,7 +489,7 @@ static void check_partition(size_t k, uint64_t number, const struct ctl_nameset 
     add(&owned, e->owned);
     add(&opened, e->distinct);
     opens += e->opened;
-    exact = exact && equal(e->owned, e->distinct);
+    exact = exact && r->lost == 0 && equal(e->owned, e->distinct);
   }
   if (!complete) {
     return;
@@ -524,14 +546,17 @@ static void tell_epoch(size_t k, uint64_t number) {
   const struct dataset *first = &job.ranks[0].datasets[k];
   struct ctl_nameset opened = {0};
   uint64_t opens = 0;
+  bool counted = true;
   for (size_t i = 0; i < job.count; i++) {
     const struct epoch *e = find_epoch(&job.ranks[i], k, number);
+    counted = counted && job.ranks[i].lost == 0;
     if (e) {
       opens += e->opened;
       add(&opened, e->distinct);
     }
   }
-  bool whole = first->summed && first->used == first->entries && equal(opened, first->whole);
+  bool whole =
+      counted && first->summed && first->used == first->entries && equal(opened, first->whole);
   job.unproven += !whole && opened.count >= first->used;
   FACT("epoch %" PRIu64 " of '%s': %" PRIu64 " opens, of %" PRIu64
        " files when those of each rank are added up; the program uses %" PRIu64 ": %s",

@@ -34,7 +34,7 @@ static inline bool is_off(void) {
 static int note_open(int fd, int dirfd, const char *path, int flags) {
   if (fd >= 0 && shard_guard_depth == 0) {
     shard_rank_page_opened(dirfd, path, flags);
-    if (shard_stats_on()) {
+    if (shard_stats_watches()) {
       shard_guard_depth++;
       shard_stats_opened(fd, dirfd, path, flags);
       shard_guard_depth--;

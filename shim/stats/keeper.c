@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/kernel.h"
 #include "base/process.h"
 #include "base/trust.h"
@@ -121,6 +122,14 @@ static void give_up(uint64_t as, const char *text) {
   }
 }
 
+/* What this process opens is in no statistics. Those that there will be, or are, tell it: see
+ * shard_notes_begin_in_memory(). */
+static void watch(uint64_t nonce) {
+  if (shard_config()->directories && shard_notes_begin_in_memory(nonce)) {
+    atomic_store(&shard_stats_state, SHARD_STATS_APART);
+  }
+}
+
 /*
  * Join the log that the mark names; if it belongs to another rank, its owner was only a wrapper:
  * mark it superseded. world: this process's; NULL: it has no rank, and is of its parent's. false:
@@ -148,13 +157,19 @@ static bool join(const char *mark, const struct shard_world *world) {
             "are kept; remove it, and name a directory that is this user's alone");
     return true;
   }
-  if (fd < 0 || found != nonce) {
-    shard_kernel_close(fd);
-    return of == as; /* the main process has ended: there is nothing to note any more */
-  }
-  bool mapped = shard_notes_map(fd);
+  int rc = fd < 0 ? errno : found != nonce ? ENOENT : shard_notes_map(fd) ? 0 : errno;
   shard_kernel_close(fd);
-  if (!mapped) {
+  if (rc != 0) {
+    if (of == as && (rc == ENOENT || rc == EBADMSG)) { /* the main process has ended */
+      watch(nonce);
+    } else if (of == as) {
+      char text[PATH_MAX + 200];
+      snprintf(text, sizeof(text),
+               "cannot use log '%.900s' of SHARD_STATS: %s; what process %ld opens, and what it "
+               "starts, is in no statistics",
+               shard_notes_file, strerror(rc), (long)getpid());
+      give_up(as, text);
+    }
     return of == as;
   }
   if (of != as) {
@@ -265,18 +280,22 @@ static void remove_dead(int fd) {
   }
 }
 
-/* Look at the log that stands where this rank's is to be. */
-static enum former look_at_former(const struct shard_world *world) {
+/* Look at the log that stands where this rank's is to be. *begun: when it began, if it is that of a
+ * rank that has noted something; else 0. */
+static enum former look_at_former(const struct shard_world *world, int64_t *begun) {
   struct utsname system;
   uint64_t nonce;
   long parent;
   enum former found = FORMER_NONE;
+  *begun = 0;
   int fd = shard_notes_open(shard_notes_file, O_NOFOLLOW, SHARD_LOG_MAGIC, &nonce);
   if (fd >= 0 && shard_notes_map(fd)) {
     const struct shard_log_head *log = shard_notes_head;
     bool here = uname(&system) == 0 && strcmp(log->host, system.nodename) == 0 &&
                 log->namespace_ino == pid_namespace();
     found = here && has_keeper(log, &parent) ? join_living(world, parent) : FORMER_DEAD;
+    bool counts = !atomic_load(&log->superseded) && atomic_load(&log->notes) > 0;
+    *begun = counts ? log->begun * 1000000 : 0;
     if (found != FORMER_JOINED) {
       shard_notes_unmap();
     }
@@ -323,6 +342,7 @@ static void fill_head(const struct shard_world *world, const char *target, uint6
   const struct shard_config *config = shard_config();
   struct utsname system;
   shard_notes_head->nonce = nonce;
+  atomic_store(&shard_notes_head->generation, nonce); /* what is kept of another log is not of it */
   shard_notes_head->begun = shard_clock_real_ns() / 1000000;
   shard_notes_head->clock = shard_clock_ms();
   shard_notes_head->pid = getpid();
@@ -368,30 +388,76 @@ static int make_log(const struct shard_world *world, const char *target, struct 
   return 0;
 }
 
+/* 0; EISDIR or EEXIST: something is there that must not be replaced, such as a device. */
+static int may_replace(const char *target) {
+  struct stat st;
+  bool other =
+      shard_kernel_stat(AT_FDCWD, target, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode);
+  return !other ? 0 : S_ISDIR(st.st_mode) ? EISDIR : EEXIST;
+}
+
+/* What an earlier run has left must not be taken for this one's, come what may. 0 or an errno. */
+static int remove_earlier(const char *target) {
+  int rc = may_replace(target);
+  return rc ? rc : unlink(target) != 0 && errno != ENOENT ? errno : 0;
+}
+
+/*
+ * Since when torchrun has started ranks: what one has opened then will not be in the statistics of
+ * the one that is started in its place. ns since 1970; INT64_MAX: the parent is no torchrun.
+ */
+static int64_t find_torchrun(const struct shard_world *world) {
+  static const char mark[] = "TORCHELASTIC_RUN_ID="; /* the agent has none */
+  struct shard_process agent;
+  char path[64];
+  size_t size = 0;
+  if (strcmp(world->launcher, "torchrun") != 0 || !has_proc() ||
+      !shard_process_read(getppid(), &agent)) {
+    return INT64_MAX;
+  }
+  snprintf(path, sizeof(path), "/proc/%ld/environ", (long)getppid());
+  char *text = shard_file_read(path, &size);
+  bool is_agent = text && !memmem(text, size, mark, strlen(mark));
+  free(text);
+  return is_agent ? shard_process_started(agent.start) : INT64_MAX;
+}
+
+/* Whether torchrun has started this rank before. Only the agent whose worker has failed counts it;
+ * so the rank's earlier statistics tell it, too. */
+static bool was_restarted(const struct shard_world *world, const char *target, int64_t since) {
+  const char *count = getenv("TORCHELASTIC_RESTART_COUNT");
+  struct stat st;
+  if (strcmp(world->launcher, "torchrun") == 0 && count && strcmp(count, "0") != 0) {
+    return true;
+  }
+  return shard_kernel_stat(AT_FDCWD, target, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+         st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec > since;
+}
+
 /*
  * Have a log: one that is kept already, or a new one, which appears whole, in place of one that a
  * killed run has left. 0 or an errno.
  */
 static int have_log(const struct shard_world *world, const char *target) {
   struct shard_whole log;
-  struct stat st;
-  if (lstat(target, &st) == 0 && !S_ISREG(st.st_mode)) {
-    return S_ISDIR(st.st_mode) ? EISDIR : EEXIST; /* a device, say: it must not be replaced */
+  int64_t since = find_torchrun(world), begun;
+  int rc = may_replace(target);
+  bool restarted = was_restarted(world, target, since);
+  if (rc != 0) {
+    return rc;
   }
   for (int tries = 0;; tries++) {
-    enum former former = look_at_former(world);
+    enum former former = look_at_former(world, &begun);
+    restarted |= begun > since;
     if (former == FORMER_JOINED) {
       return 0;
     }
-    /* What an earlier run has left must not be taken for this one's, come what may. */
-    if (unlink(target) != 0 && errno != ENOENT) {
-      return errno;
-    }
-    int rc = make_log(world, target, &log);
+    rc = remove_earlier(target);
+    rc = rc ? rc : make_log(world, target, &log);
     if (rc != 0) {
       return rc;
     }
-    atomic_fetch_add(&shard_notes_head->lost, former == FORMER_OTHERS);
+    atomic_fetch_add(&shard_notes_head->lost, former == FORMER_OTHERS || restarted);
     bool replaces = former == FORMER_OTHERS || tries == 10;
     rc = replaces ? shard_whole_publish(&log) : shard_whole_publish_new(&log);
     if (rc == 0 && was_claimed(identity(world))) {
@@ -416,6 +482,7 @@ void shard_keeper_begin(const struct shard_world *world) {
     char path[PATH_MAX], err[700];
     int program = shard_self_program(path, sizeof(path), err, sizeof(err));
     if (program < 0) {
+      remove_earlier(target);
       snprintf(text, sizeof(text), "SHARD_STATS needs shardctl: %s (no statistics are kept)", err);
       give_up(identity(world), text);
       return;
@@ -465,6 +532,7 @@ void shard_keeper_init(const char *pattern) {
     shard_keeper_begin(&world);
   } else {
     share_claims();
+    watch(0);
   }
 }
 

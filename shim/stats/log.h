@@ -5,7 +5,8 @@
  * TARGET.log is made by the rank's main process and mapped by all of its processes. A note is a
  * store into shared memory: no descriptor is kept open, nothing is locked, and what was noted stays
  * whatever kills the process. Space is reserved before it is touched, so a full disk is a count of
- * lost notes, never a SIGBUS. At the end of the main process `shardctl stats` makes TARGET of it.
+ * lost notes, never a SIGBUS. At the end of the main process `shardctl stats` makes TARGET of it;
+ * what is noted after that is told there as lost.
  *
  *   0         struct shard_log_head
  *   12 KiB    struct shard_log_dataset [SHARD_LOG_DATASETS]
@@ -38,14 +39,14 @@ struct shard_log_head {
   uint64_t nonce;              /* of this file; its name may be used again */
   int64_t pid;                 /* of the main process, */
   uint64_t namespace_ino;      /* in this PID namespace */
-  _Atomic uint64_t notes;      /* places claimed; some may have stayed zero */
-  _Atomic uint64_t lost;       /* what could not be noted */
+  _Atomic uint64_t notes;      /* places claimed; what stays zero is lost, too */
+  _Atomic uint64_t lost;       /* what could not be noted, and has no place */
   _Atomic uint64_t generation; /* of what is known about the datasets */
   _Atomic uint32_t datasets;   /* slots claimed */
   _Atomic uint32_t
-      superseded; /* the main process was a wrapper of other ranks: it writes nothing */
-  _Atomic uint32_t ended;
-  _Atomic uint32_t view; /* enum shard_view */
+      superseded;         /* the main process was a wrapper of other ranks: it writes nothing */
+  _Atomic uint32_t ended; /* 2: and the statistics tell that something was noted later */
+  _Atomic uint32_t view;  /* enum shard_view */
   int32_t rank, size;
   /* As the main process has them, until a process lists a dataset: then as that one has them. */
   _Atomic uint32_t settled; /* enum shard_log_space */
@@ -64,6 +65,7 @@ struct shard_log_head {
   /* The main process, and others beside it that keep the log, too: a pid, and above its 22 bits
    * when it started, in ticks since boot; 0: none. The last one that lives makes the statistics. */
   _Atomic int64_t keepers[SHARD_LOG_KEEPERS];
+  _Atomic uint64_t untimed; /* places of times that could not be noted: no open is missing there */
 };
 static_assert(sizeof(struct shard_log_head) <= SHARD_LOG_HEAD, "the head fits");
 
@@ -119,6 +121,16 @@ struct shard_log_list {
   char digest[64];
   char listing[PATH_MAX]; /* as much of it as there is */
 };
+
+/*
+ * What the statistics have in their first SHARD_LOG_TOLD bytes: the nonce as 16 hex digits behind
+ * SHARD_LOG_KEY and, if nothing is lost, SHARD_LOG_NOTHING, which is JSON. Who notes anything later
+ * makes that 0 a 1, in place. No text has these, for it has a backslash before each quotation mark.
+ */
+#define SHARD_LOG_TOLD 2048
+#define SHARD_LOG_KEY "\"log\": \""
+#define SHARD_LOG_NOTHING "\"lost\": 0,"
+#define SHARD_LOG_NOTHING_DIGIT 8
 
 /* One note, stored in two parts, the second of which is never zero. */
 struct shard_log_note {

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -19,15 +21,24 @@ char shard_notes_file[PATH_MAX + 16];
 static _Atomic(struct shard_log_note *) segments[SHARD_LOG_SEGMENTS];
 
 int shard_notes_reserve(int fd, off_t at) {
+  static const char zero[4096];
+  off_t end = at + (off_t)SHARD_LOG_SEGMENT;
+  struct rlimit limit;
+  /* Past the limit of a file's size the kernel sends a SIGXFSZ, which kills. */
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && (rlim_t)end > limit.rlim_cur) {
+    return EFBIG;
+  }
   if (syscall(SYS_fallocate, fd, 0, at, (off_t)SHARD_LOG_SEGMENT) == 0) {
     return 0;
   }
-  if (errno != EOPNOTSUPP && errno != ENOSYS) {
+  /* On a tmpfs each signal ends it, and there may be one each millisecond. */
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR) {
     return errno;
   }
-  static const char zero[4096];
-  for (off_t end = at + SHARD_LOG_SEGMENT; at < end; at += (off_t)sizeof(zero)) {
-    if (syscall(SYS_pwrite64, fd, zero, sizeof(zero), at) != (long)sizeof(zero)) {
+  for (; at < end; at += (off_t)sizeof(zero)) {
+    errno = 0;
+    if (TEMP_FAILURE_RETRY(syscall(SYS_pwrite64, fd, zero, sizeof(zero), at)) !=
+        (long)sizeof(zero)) {
       return errno ? errno : ENOSPC;
     }
   }
@@ -105,19 +116,67 @@ static struct shard_log_note *map_segment(uint64_t k) {
   return new;
 }
 
+/* Whether the statistics that begin with this text are of this log. */
+static bool are_own(const char *text) {
+  const char *at = strstr(text, SHARD_LOG_KEY);
+  uint64_t nonce = 0;
+  at += at ? strlen(SHARD_LOG_KEY) : 0;
+  for (int i = 0; at && i < 16; i++) {
+    char c = at[i];
+    bool letter = c >= 'a' && c <= 'f';
+    if (!letter && (c < '0' || c > '9')) {
+      return false;
+    }
+    nonce = nonce << 4 | (uint64_t)(letter ? c - 'a' + 10 : c - '0');
+  }
+  return at && nonce == shard_notes_head->nonce;
+}
+
+/* The statistics are made, of what was noted before: let them say that something is missing. While
+ * they are being made there is nothing to change, and shardctl looks once more when it is done. */
+__attribute__((noinline)) static void tell_late(void) {
+  char target[sizeof(shard_notes_file)], text[SHARD_LOG_TOLD] = "";
+  size_t n = strlen(shard_notes_file), end = strlen(".log");
+  memcpy(target, shard_notes_file, n + 1);
+  target[n > end ? n - end : 0] = 0;
+  int fd = shard_kernel_open(AT_FDCWD, target, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (fd >= 0 && syscall(SYS_pread64, fd, text, sizeof(text) - 1, 0) > 0 && are_own(text)) {
+    const char *nothing = strstr(text, SHARD_LOG_NOTHING);
+    off_t at = nothing ? nothing - text + SHARD_LOG_NOTHING_DIGIT : 0;
+    if (!nothing || syscall(SYS_pwrite64, fd, "1", (size_t)1, at) == 1) {
+      atomic_store(&shard_notes_head->ended, 2);
+    }
+  }
+  shard_kernel_close(fd);
+}
+
+static void look_at_end(void) {
+  if (__builtin_expect(atomic_load(&shard_notes_head->ended) == 1, 0)) {
+    tell_late();
+  }
+}
+
+void shard_notes_lose(void) {
+  atomic_fetch_add(&shard_notes_head->lost, 1);
+  look_at_end();
+}
+
 void shard_notes_add_at(uint64_t at, uint64_t hash, uint64_t what) {
   uint64_t k = at / SHARD_LOG_NOTES;
+  bool is_time = (what >> 16 & 0xff) == SHARD_LOG_TIME;
   struct shard_log_note *segment = k < SHARD_LOG_SEGMENTS ? atomic_load(&segments[k]) : NULL;
   if (!segment && k < SHARD_LOG_SEGMENTS) {
     segment = map_segment(k);
   }
-  if (!segment) {
-    bool is_time = (what >> 16 & 0xff) == SHARD_LOG_TIME; /* without it no open is missing */
-    atomic_fetch_add(&shard_notes_head->lost, !is_time);
-    return;
+  if (segment) {
+    atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].hash, hash, memory_order_relaxed);
+    atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].what, what, memory_order_release);
+  } else {
+    atomic_fetch_add(&shard_notes_head->untimed, is_time);
   }
-  atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].hash, hash, memory_order_relaxed);
-  atomic_store_explicit(&segment[at % SHARD_LOG_NOTES].what, what, memory_order_release);
+  if (!is_time) {
+    look_at_end();
+  }
 }
 
 void shard_notes_add(uint64_t hash, uint64_t what) {
@@ -127,7 +186,7 @@ void shard_notes_add(uint64_t hash, uint64_t what) {
 uint64_t shard_notes_what(int dataset, uint64_t epoch, enum shard_log_kind kind) {
   uint64_t after = epoch - shard_notes_dataset((uint32_t)dataset)->first; /* or before it */
   if (after >= SHARD_LOG_EPOCHS) {
-    atomic_fetch_add(&shard_notes_head->lost, 1);
+    shard_notes_lose();
     return 0;
   }
   return shard_log_what(after, (unsigned)dataset, kind);
@@ -157,11 +216,38 @@ bool shard_notes_map(int fd) {
   if (reaches(fd, (off_t)SHARD_LOG_SEGMENT)) {
     memory = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }
-  shard_notes_head = memory == MAP_FAILED ? NULL : memory;
-  return shard_notes_head;
+  if (memory != MAP_FAILED) {
+    shard_notes_head = memory;
+  }
+  return memory != MAP_FAILED;
 }
 
+static struct shard_log_head *early;
+
 void shard_notes_unmap(void) {
-  munmap(shard_notes_head, SHARD_LOG_SEGMENT);
-  shard_notes_head = NULL;
+  struct shard_log_head *head = shard_notes_head;
+  shard_notes_head = early; /* which other threads may look at */
+  munmap(head, SHARD_LOG_SEGMENT);
+}
+
+bool shard_notes_begin_in_memory(uint64_t nonce) {
+  void *memory = early ? early
+                       : mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    return false;
+  }
+  shard_notes_head = early = memory;
+  shard_notes_head->nonce = nonce;
+  atomic_store(&shard_notes_head->ended, nonce != 0);
+  if (nonce == 0) {
+    madvise(memory, SHARD_LOG_SEGMENT, MADV_WIPEONFORK);
+  }
+  return true;
+}
+
+uint64_t shard_notes_count_early(void) {
+  return early
+             ? atomic_load(&early->lost) + atomic_load(&early->notes) - atomic_load(&early->untimed)
+             : 0;
 }

@@ -25,6 +25,15 @@ extern char shard_notes_file[PATH_MAX + 16] __attribute__((visibility("hidden"))
 bool shard_notes_map(int fd);
 void shard_notes_unmap(void);
 
+/*
+ * Where there is none: one in memory, where whatever this process adds is lost. nonce: of the log
+ * that has ended, whose statistics tell it. 0: there is no rank yet, and a forked child has an
+ * empty one. false: there is no memory.
+ */
+bool shard_notes_begin_in_memory(uint64_t nonce);
+/* How much it was while there was no rank. */
+uint64_t shard_notes_count_early(void);
+
 /* Open it, if its name still leads to it; else -1. */
 int shard_notes_reopen(void);
 
@@ -54,6 +63,8 @@ void shard_notes_time(int dataset);
 
 /* Add a note. A lack of space, or of a descriptor to map it, is one more lost. */
 void shard_notes_add(uint64_t hash, uint64_t what);
+/* What was opened, or may have been, cannot be noted. */
+void shard_notes_lose(void);
 /* The same at a place that the caller has claimed from shard_notes_head->notes. */
 void shard_notes_add_at(uint64_t at, uint64_t hash, uint64_t what);
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/error.h"
+#include "base/clock.h"
 #include "base/kernel.h"
 #include "base/xxh64.h"
 #include "host/climb.h"
@@ -23,8 +23,9 @@
 /* A directory as it was reached: one that is mounted elsewhere may have another path there. */
 struct place {
   uint64_t dev, ino, mount, generation;
-  int dataset;   /* -1: none */
-  uint32_t base; /* bytes of its path from the root, with a slash at the end; "" for the root */
+  int64_t changed; /* its ctime: it may be moved, and its inode be another directory's later */
+  int dataset;     /* -1: none */
+  uint32_t base;   /* bytes of its path from the root, with a slash at the end; "" for the root */
 };
 
 #define KEPT 64
@@ -127,9 +128,8 @@ __attribute__((noinline)) static bool
 locate(int dirfd, const char *directory, const struct statx *st, struct place *out, char *path) {
   out->dataset = -1;
   int fd = shard_kernel_open(dirfd, directory, O_PATH | O_DIRECTORY);
-  if (fd < 0) {
-    /* Another fault is that of a directory that has just gone. */
-    atomic_fetch_add(&shard_notes_head->lost, shard_error_is_shortage(errno));
+  if (fd < 0) { /* no descriptor is left, or the directory has just gone */
+    shard_notes_lose();
     return false;
   }
   struct roots r;
@@ -142,7 +142,7 @@ locate(int dirfd, const char *directory, const struct statx *st, struct place *o
   }
   shard_kernel_close(fd);
   if (rc < 0 || n < 0) { /* no descriptor is left, or there is no /proc */
-    atomic_fetch_add(&shard_notes_head->lost, 1);
+    shard_notes_lose();
     return false;
   }
   if (rc > 0) {
@@ -169,14 +169,20 @@ static bool belongs(const struct shard_log_dataset *d, const char *path, size_t 
          (o->hidden || !hidden) && shard_options_match(o, name, length);
 }
 
-/* path: of the directory, with room for the name behind it. */
-static void note_file(int i, char *path, size_t base, const char *name, int fd) {
+/* path: of the directory, with room for the name behind it. false: it is no name of the dataset. */
+static bool note_file(int i, char *path, size_t base, const char *name, int fd) {
   struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
   struct stat st;
   size_t length = strlen(name);
-  if (length > NAME_MAX || !belongs(d, path, base, name, length) || fstat(fd, &st) != 0 ||
-      S_ISDIR(st.st_mode)) {
-    return;
+  if (!belongs(d, path, base, name, length)) {
+    return false;
+  }
+  if (length > NAME_MAX || shard_kernel_fstat(fd, &st) != 0) {
+    shard_notes_lose();
+    return true;
+  }
+  if (S_ISDIR(st.st_mode)) {
+    return true;
   }
   memcpy(path + base, name, length + 1);
   uint64_t opened = shard_notes_what(i, shard_stats_epoch_now(i), SHARD_LOG_OPENED);
@@ -184,6 +190,7 @@ static void note_file(int i, char *path, size_t base, const char *name, int fd) 
     shard_notes_time(i);
     shard_notes_add(shard_xxh64(path, base + length, 0), opened);
   }
+  return true;
 }
 
 /* The directory of `path`, in out[PATH_MAX], and its last name. NULL: it has none, or no room. */
@@ -201,34 +208,34 @@ static const char *split(const char *path, char *out) {
   return name;
 }
 
-void shard_opens_note(int fd, int dirfd, const char *opened) {
-  char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
-  const char *name = split(opened, directory);
-  struct statx st;
-  if (!name) {
-    return; /* a directory */
-  }
-  if (shard_climb_stat(dirfd, directory, &st) != 0) {
-    atomic_fetch_add(&shard_notes_head->lost, 1);
-    return;
-  }
+/* Whether a directory's ctime will tell a change: not within the same tick of its file system's
+ * clock, and some count in seconds. */
+static bool is_settled(const struct statx *st) {
+  return shard_clock_real_ns() / 1000000000 - st->stx_ctime.tv_sec > 2;
+}
+
+/* Find the directory, or have found it before. As locate(). */
+static void find_place(int dirfd, const char *directory, const struct statx *st, struct place *out,
+                       char *path) {
   uint64_t generation = atomic_load(&shard_notes_head->generation);
-  struct place p = {.dev = shard_climb_device(&st),
-                    .ino = st.stx_ino,
-                    .mount = st.stx_mnt_id,
-                    .generation = generation};
+  struct place p = {.dev = shard_climb_device(st),
+                    .ino = st->stx_ino,
+                    .mount = st->stx_mnt_id,
+                    .generation = generation,
+                    .changed = st->stx_ctime.tv_sec * 1000000000LL + st->stx_ctime.tv_nsec};
   struct kept *kept =
       &kept_places[(p.ino * SHARD_XXH_PRIME1 ^ p.dev * SHARD_XXH_PRIME2) >> 32 & (KEPT - 1)];
   bool held = !atomic_flag_test_and_set(&kept->held);
   if (held && kept->place.ino == p.ino && kept->place.dev == p.dev &&
-      kept->place.mount == p.mount && kept->place.generation == p.generation) {
+      kept->place.mount == p.mount && kept->place.generation == p.generation &&
+      kept->place.changed == p.changed) {
     p = kept->place;
     if (p.dataset >= 0) {
       memcpy(path, kept->path, p.base);
     }
   } else {
-    bool known = locate(dirfd, directory, &st, &p, path);
-    if (held && known && (p.dataset < 0 || p.base < sizeof(kept->path))) {
+    bool known = locate(dirfd, directory, st, &p, path);
+    if (held && known && is_settled(st) && (p.dataset < 0 || p.base < sizeof(kept->path))) {
       kept->place = p;
       if (p.dataset >= 0) {
         memcpy(kept->path, path, p.base);
@@ -238,7 +245,48 @@ void shard_opens_note(int fd, int dirfd, const char *opened) {
   if (held) {
     atomic_flag_clear(&kept->held);
   }
-  if (p.dataset >= 0) {
-    note_file(p.dataset, path, p.base, name, fd);
+  *out = p;
+}
+
+/* Note it, if it is a name of a dataset. false: it is none. */
+static bool note_in(int fd, int dirfd, const char *directory, const char *name) {
+  char path[PATH_MAX + NAME_MAX + 2];
+  struct place p;
+  struct statx st;
+  if (shard_climb_stat(dirfd, directory, &st) != 0) {
+    shard_notes_lose();
+    return true;
+  }
+  find_place(dirfd, directory, &st, &p, path);
+  return p.dataset >= 0 && note_file(p.dataset, path, p.base, name, fd);
+}
+
+/*
+ * A link elsewhere may lead to a dataset's file, such as one in /dev/fd. Within a dataset a link is
+ * a name of its own.
+ */
+__attribute__((noinline)) static void note_linked(int fd, char *directory) {
+  char real[PATH_MAX];
+  struct stat st;
+  ssize_t n = shard_climb_read_path(fd, real, sizeof(real));
+  if (n < 0 || shard_kernel_fstat(fd, &st) != 0) {
+    shard_notes_lose();
+    return;
+  }
+  bool is_file =
+      *real == '/' && !S_ISDIR(st.st_mode) && st.st_nlink > 0; /* no pipe, and not gone */
+  const char *name = is_file ? split(real, directory) : NULL;
+  if (name) {
+    note_in(fd, AT_FDCWD, directory, name);
+  }
+}
+
+void shard_opens_note(int fd, int dirfd, const char *opened) {
+  char directory[PATH_MAX];
+  const char *name = split(opened, directory);
+  struct stat st;
+  if (name && !note_in(fd, dirfd, directory, name) &&
+      shard_kernel_stat(dirfd, opened, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)) {
+    note_linked(fd, directory);
   }
 }

@@ -50,6 +50,9 @@ static bool begin(bool of_program) {
   int rc = shard_world_get(&world, ignored, sizeof(ignored));
   if (rc == 0 && atomic_exchange(&tried, getpid()) != getpid()) {
     shard_keeper_init(shard_config()->stats);
+    if (shard_stats_on()) {
+      atomic_fetch_add(&shard_notes_head->lost, shard_notes_count_early());
+    }
   } else if (rc == -ENOENT && of_program && !shard_keeper_is_marked()) {
     shard_keeper_begin(&one);
   }
@@ -79,7 +82,7 @@ static int have_root(const char *root, size_t n, const struct statx *st, bool of
   }
   uint32_t i = atomic_fetch_add(&shard_notes_head->datasets, 1);
   if (i >= SHARD_LOG_DATASETS) {
-    atomic_fetch_add(&shard_notes_head->lost, 1);
+    shard_notes_lose();
     return -1;
   }
   struct shard_log_dataset *d = shard_notes_dataset(i);
@@ -127,13 +130,14 @@ static void take_options(struct shard_options *options) {
   }
 }
 
-int shard_stats_root(const char *path) {
+static int have_root_of_config(const char *path) {
   struct shard_options options;
-  int saved = errno, found = -1;
-  if (begin(false)) {
-    take_options(&options);
-    found = have_dataset(path, false, &options, shard_config()->epoch);
-  }
+  take_options(&options);
+  return have_dataset(path, false, &options, shard_config()->epoch);
+}
+
+int shard_stats_root(const char *path) {
+  int saved = errno, found = begin(false) ? have_root_of_config(path) : -1;
   errno = saved;
   return found;
 }
@@ -167,13 +171,13 @@ void shard_stats_object(int i, const char *name, size_t length) {
   }
 }
 
-static atomic_bool all_there; /* every root of SHARD_DATASET has been seen */
+static _Atomic(struct shard_log_head *) all_there; /* the log has every root of SHARD_DATASET */
 
 __attribute__((noinline)) void shard_stats_find_roots(void) {
   char path[PATH_MAX];
   bool missing = false;
   struct shard_dataset_item item;
-  if (atomic_load(&all_there)) {
+  if (shard_notes_datasets() > 0 && atomic_load(&all_there) == shard_notes_head) {
     return;
   }
   for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
@@ -181,10 +185,10 @@ __attribute__((noinline)) void shard_stats_find_roots(void) {
         item.path_length < sizeof(path)) { /* without the bucket that it stands for */
       memcpy(path, item.path, item.path_length);
       path[item.path_length] = 0;
-      missing |= shard_stats_root(path) < 0;
+      missing |= have_root_of_config(path) < 0;
     }
   }
-  atomic_store(&all_there, !missing);
+  atomic_store(&all_there, missing ? NULL : shard_notes_head);
 }
 
 /* Wait for another process, or thread, to fill something in. false: it was killed meanwhile. */
@@ -270,13 +274,17 @@ static void begin_epoch(struct shard_log_dataset *d, uint64_t epoch) {
   }
 }
 
-void shard_stats_pass(int i, uint64_t epoch, bool shuffled) {
+void shard_stats_pass(int i, uint32_t rank, uint32_t size, uint64_t epoch, bool shuffled) {
   if (i < 0 || !shard_stats_on()) {
     return;
   }
   struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
   pid_t pid = getpid();
   tell_settings(d, shuffled);
+  /* A child of the rank's may have set another rank itself, after it had joined. */
+  if (rank != (uint32_t)shard_notes_head->rank || size != (uint32_t)shard_notes_head->size) {
+    atomic_store(&d->mixed, 1);
+  }
   if (atomic_load(&reading[i].pid) == pid && atomic_load(&reading[i].epoch) == epoch) {
     return;
   }

@@ -21,11 +21,18 @@
 
 struct shard_listing;
 
-enum { SHARD_STATS_UNKNOWN, SHARD_STATS_OFF, SHARD_STATS_ON };
+/* APART: there is no rank yet, or it has ended. What this process opens is missing in its
+ * statistics, which tell that. */
+enum { SHARD_STATS_UNKNOWN, SHARD_STATS_OFF, SHARD_STATS_APART, SHARD_STATS_ON };
 extern atomic_int shard_stats_state __attribute__((visibility("hidden")));
 
 static inline bool shard_stats_on(void) {
   return atomic_load_explicit(&shard_stats_state, memory_order_acquire) == SHARD_STATS_ON;
+}
+
+/* Whether opens are to be told. */
+static inline bool shard_stats_watches(void) {
+  return atomic_load_explicit(&shard_stats_state, memory_order_acquire) >= SHARD_STATS_APART;
 }
 
 /* After shard_config_init(): join the rank's log, or make it. */
@@ -47,8 +54,8 @@ int shard_stats_find_bucket(const char *url);
 void shard_stats_object(int dataset, const char *name, size_t length);
 /* The dataset's listing, with so many entries that are its own. */
 void shard_stats_listing(int dataset, const struct shard_listing *listing, uint64_t entries);
-/* This process reads its names for an epoch, shuffled or not. */
-void shard_stats_pass(int dataset, uint64_t epoch, bool shuffled);
+/* This process reads its names for an epoch as this rank of so many, shuffled or not. */
+void shard_stats_pass(int dataset, uint32_t rank, uint32_t size, uint64_t epoch, bool shuffled);
 /* It has a listing for the epoch, `own` if it is the rank's alone. */
 void shard_stats_list(int dataset, uint64_t epoch, const struct shard_listing *listing, bool own);
 /* This name was shown to the rank as its own. */

@@ -130,13 +130,13 @@ int shard_choose_epoch(struct shard_served *s) {
       return s->error;
     }
   }
+  struct shard_datasets_rank own = shard_datasets_get_rank();
   s->stats = shard_stats_root(d->path);
-  shard_stats_pass(s->stats, s->epoch, shuffle);
+  shard_stats_pass(s->stats, own.rank, own.size, s->epoch, shuffle);
   uint64_t n = hash ? 0 : s->scope.listing->names.count;
   for (size_t i = 0; i < d->holes_count; i++) {
     n -= d->holes[i].end - d->holes[i].begin;
   }
-  struct shard_datasets_rank own = shard_datasets_get_rank();
   uint32_t rank = all->per_rank ? 0 : own.rank, size = all->per_rank ? 1 : own.size;
   shard_share_init(&s->share, config->strategy, rank, size, n, s->key);
   if (hash) {

@@ -65,7 +65,11 @@ int shard_bucket_open(const char *url, const char *const *environment, struct sh
 int shard_bucket_pass(const char *url, const struct shard_listing *listing, uint64_t epoch) {
   const struct shard_config *config = shard_config();
   int dataset = shard_stats_bucket(url);
-  shard_stats_pass(dataset, epoch, config->shuffle);
+  struct shard_world world;
+  char ignored[300];
+  if (dataset >= 0 && shard_world_get(&world, ignored, sizeof(ignored)) == 0) {
+    shard_stats_pass(dataset, (uint32_t)world.rank, (uint32_t)world.size, epoch, config->shuffle);
+  }
   if (listing) {
     shard_stats_listing(dataset, listing, shard_listing_count(listing));
   }

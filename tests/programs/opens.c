@@ -11,6 +11,7 @@
  *   kill      every FILE, then SIGKILL
  *   segv      every FILE, in a signal handler, then SIGSEGV
  *   cancel    threads that are cancelled while they open
+ *   exit      FILE, in threads that go on while the process exits
  *   full      every FILE, when there is no other descriptor left
  *   modes     what open gives: errno, and the permissions of what it makes in DIR/new
  *   many      FILE 200,000 times
@@ -182,6 +183,12 @@ int main(int argc, char **argv) {
         pthread_join(threads[i], NULL);
       }
     }
+    puts("done");
+  } else if (strcmp(mode, "exit") == 0) {
+    for (int i = 0; i < 4; i++) {
+      pthread_create(&threads[i], NULL, open_for_ever, NULL);
+    }
+    usleep(20000);
     puts("done");
   } else if (strcmp(mode, "fork") == 0) {
     if (fork() == 0) {

@@ -32,6 +32,9 @@
 
 #define REQUESTS_FREE 64
 #define FOLDER_PAGES 8    /* left in a folder, so that asking for its end is worth a request */
+#define DEPTHS 16         /* levels of folders */
+#define FOLDER_USUAL 2    /* times the usual folder: a folder of which so much has come is big */
+#define EARLY 2           /* requests: the first page, and the next */
 #define FOLDERS_FREE 3    /* requests for folders that are always allowed ... */
 #define FOLDERS_PAGES 100 /* ... and one more for each so many pages */
 #define FOLDERS_SMALL 3   /* in a page: they are so small that their names tell little */
@@ -84,7 +87,7 @@ struct lister {
     bool whole;   /* no folder follows `after` */
   } search;
   unsigned searches;
-  double folder_keys, folder_count; /* listed since, and how many folders they were in */
+  uint64_t turns[DEPTHS]; /* keys in another folder of so many levels than the key before */
   char *err;
   size_t size;
 };
@@ -250,9 +253,33 @@ static struct shard_s3_span span_of(const struct range *r) {
                                 .guess = !r->listed && r->left >= SHARD_S3_UNKNOWN};
 }
 
-/* How many keys a folder has, on average of those listed. */
-static double folder_size(const struct lister *l) {
-  return l->folder_count > 0 ? l->folder_keys / l->folder_count : SHARD_S3_PAGE_KEYS;
+static size_t count_levels(const char *text, size_t n) {
+  size_t levels = 0;
+  for (const char *end = text + n; (text = memchr(text, '/', (size_t)(end - text))) != NULL;
+       text++) {
+    levels++;
+  }
+  return levels;
+}
+
+/* Keys in a folder of this one's level, on average of those listed; 0: none is known to have ended.
+ */
+static double usual_size(const struct lister *l, const char *folder, size_t n) {
+  size_t level = count_levels(folder, n);
+  uint64_t turns = level < DEPTHS ? l->turns[level] : 0;
+  return turns > 0 ? (double)l->listing->keys / (double)turns : 0;
+}
+
+/* Whether a key is in another folder than the one before it; note that for all levels. */
+static bool note_turn(struct lister *l, const char *a, size_t na, const char *b, size_t nb) {
+  size_t same = shard_s3_split_shared(a, na, b, nb);
+  if (!memchr(a + same, '/', na - same) && !memchr(b + same, '/', nb - same)) {
+    return false;
+  }
+  for (size_t i = count_levels(a, same) + 1; i < DEPTHS; i++) {
+    l->turns[i]++;
+  }
+  return true;
 }
 
 /*
@@ -265,7 +292,9 @@ static bool end_of_folder(const struct range *r, bool known, struct shard_s3_tex
   if (r->has_end) {
     least = shard_s3_split_shared(r->end.bytes, r->end.length, r->at.bytes, r->at.length);
   }
-  if (!r->listed || l->search.busy || r->folder.length <= least || r->stays < (known ? 3 : 1)) {
+  double usual = usual_size(l, r->folder.bytes, r->folder.length);
+  if (!r->listed || l->search.busy || r->folder.length <= least || r->stays < (known ? 3 : 1) ||
+      r->stays * page_of(l) < FOLDER_USUAL * usual) {
     return false;
   }
   *middle = r->folder;
@@ -329,15 +358,19 @@ static void estimate(struct range *r) {
   struct shard_s3_text end;
   struct shard_s3_span span = span_of(r);
   struct known_folders k = find_known(r);
-  double size = folder_size(l);
   if (k.open || end_of_folder(r, k.count > 0 || k.inside, &end)) {
     r->left = SHARD_S3_UNKNOWN;
     return;
   }
   r->left = shard_s3_split_left(&span, &r->first, r->page_keys);
+  if (k.count == 0 && !k.inside) {
+    return;
+  }
+  const struct shard_s3_folder *f = &l->folders.list[k.count > 0 ? k.first : k.first - 1];
+  double size = usual_size(l, f->name, f->length);
   if (k.count > 0) {
-    r->left = ((double)k.count + 0.5) * size;
-  } else if (k.inside && r->left > size && r->stays * page_of(l) < 4 * size) {
+    r->left = ((double)k.count + 0.5) * (size > 0 ? size : SHARD_S3_PAGE_KEYS);
+  } else if (size > 0 && r->left > size && r->stays * page_of(l) < 4 * size) {
     r->left = size;
   }
 }
@@ -372,11 +405,6 @@ static void tell_others(const struct range *r, const char *key, size_t n) {
   }
 }
 
-static bool in_one_folder(const char *a, size_t na, const char *b, size_t nb) {
-  size_t same = shard_s3_split_shared(a, na, b, nb);
-  return !memchr(a + same, '/', na - same) && !memchr(b + same, '/', nb - same);
-}
-
 /* A page has come. Hand its keys on, and ask for the next. */
 static int take_page(struct range *r) {
   struct lister *l = r->lister;
@@ -390,6 +418,8 @@ static int take_page(struct range *r) {
     if (!before) {
       tell_parent(r, key, n);
     }
+    bool turn = before ? note_turn(l, before, before_length, key, n)
+                       : r->listed && note_turn(l, r->at.bytes, r->at.length, key, n);
     past = is_past(r, key, n);
     if (past) {
       break;
@@ -402,7 +432,7 @@ static int take_page(struct range *r) {
       set_text(&r->first, key, n);
     }
     shard_s3_split_note(&r->seen, before, before_length, key, n);
-    r->page_folders += !before || !in_one_folder(before, before_length, key, n);
+    r->page_folders += turn || !before;
     before = key;
     before_length = n;
     r->page_keys++;
@@ -439,11 +469,6 @@ static int take_page(struct range *r) {
     l->page_size = p->count;
   }
   if (r->page_keys > 0) {
-    size_t i, folders = shard_s3_folders_between(&l->folders, &r->first, &r->at, &i);
-    if (l->folders.count > 0 && i + folders > 0 && i + folders < l->folders.count) {
-      l->folder_keys += (double)r->page_keys;
-      l->folder_count += (double)folders;
-    }
     estimate(r);
   }
   free(r->token);
@@ -496,16 +521,16 @@ static bool begins_with(const struct shard_s3_text *t, const struct shard_s3_tex
   return t->length >= start->length && memcmp(t->bytes, start->bytes, start->length) == 0;
 }
 
-/* If guesses fail, or lead on by small steps: ask for the folders around the range with most left,
- * and around those beside it. */
+/* If the first page lies in one folder, or guesses fail later, or lead on by small steps: ask for
+ * the folders around the range with most left, and around those beside it. */
 static int search_folders(struct lister *l) {
   struct folder_search *k = &l->search;
   struct range *best = NULL;
   size_t first;
   bool failed = l->misses >= 2 && l->misses > l->hits,
-       slow = l->asked >= shard_s3_client_width(l->client) / 2;
-  if (k->busy || (!failed && !slow) || l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES ||
-      !may_ask(l, live_ranges(l))) {
+       slow = l->asked >= shard_s3_client_width(l->client) / 2, early = l->asked <= EARLY;
+  if (k->busy || (!failed && !slow && !early) ||
+      l->searches >= FOLDERS_FREE + l->asked / FOLDERS_PAGES || !may_ask(l, live_ranges(l))) {
     return 0;
   }
   for (unsigned i = 0; i < l->count; i++) {
@@ -515,7 +540,7 @@ static int search_folders(struct lister *l) {
       best = r;
     }
   }
-  if (best && !failed && best->page_folders > FOLDERS_SMALL) {
+  if (best && !failed && best->page_folders > (early ? 1 : FOLDERS_SMALL)) {
     return 0; /* there are more of them than pages */
   }
   ssize_t parent = best ? shard_s3_folders_parent(&best->first, &best->at, l->prefix) : -1;
@@ -576,7 +601,8 @@ static int take_folders(struct lister *l) {
       r->stuck = false;
     }
   }
-  double pages = (double)taken * folder_size(l) / page_of(l);
+  double size = usual_size(l, last.bytes, last.length);
+  double pages = (double)taken * (size > 0 ? size : SHARD_S3_PAGE_KEYS) / page_of(l);
   k->after = last;
   k->whole = !k->ask.page.truncated;
   if (rc == 0 && k->ask.page.truncated && pages > FOLDERS_PAGES &&
@@ -608,9 +634,15 @@ static struct range *new_range(struct lister *l) {
   return r;
 }
 
+/* Whether it would be split between folders that are known: no guess, both parts have keys. */
+static bool is_split_known(const struct range *r) {
+  struct known_folders k = find_known(r);
+  return k.count > 0 && !k.open;
+}
+
 /*
  * Pick the range with most left, if that is more than a connection's share; NULL: none is worth a
- * split. A part may be split before its first page has come, up to a number of them.
+ * split. A part may be split before its first page has come; by guesses, up to a number of them.
  */
 static struct range *pick_range(const struct lister *l, double *share) {
   struct range *best = NULL;
@@ -626,7 +658,7 @@ static struct range *pick_range(const struct lister *l, double *share) {
     struct range *r = l->ranges[i];
     const struct range *heard = r->listed ? r : r->parent;
     if (r->live && !r->stuck && (!r->listed || r->page_keys > 0) && r->left > most && heard &&
-        heard->probes < guesses) {
+        (heard->probes < guesses || is_split_known(r))) {
       most = r->left;
       best = r;
     }
