@@ -257,10 +257,11 @@ async def page(name, request, share, client, ahead):
         if _own_token(operation, request):
             request = _Listing(operation, request).first()  # of one that was divided: with MaxKeys=0, say
         response = await client.send(request)
-        if any(map(response.get, operation.contents)) and share.divides(
-                *(str(request.get(text) or "") for text in ("Prefix", "Delimiter"))):
-            raise ShareError("libshard divides what texts, and a MaxKeys from 0 on, ask for: ask so, or "
-                             "set SHARD_VIEW=off")
+        texts = [str(request.get(text) or "") for text in ("Prefix", "Delimiter")]
+        said = texts[0] if request.get("EncodingType") else response.get("Prefix") or texts[0]
+        if any(map(response.get, operation.contents)) and (share.divides(*texts) or share.divides(said, texts[1])):
+            raise ShareError("libshard divides what texts, and a MaxKeys from 0 on, ask for, and no handler of botocore's "
+                             "events gives another Prefix: ask so, or set SHARD_VIEW=off")
         return response
     listing = _Listing(operation, request, ahead.unordered)
     environment = await client.account() if share.needs_listing() else None
