@@ -17,6 +17,7 @@ from tests.buckets.fixture import PYTHON
 from tests.buckets.tars import torchrun
 from tests.harness import paths
 
+VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
 ENDPOINT = os.environ.get("AWS_ENDPOINT_URL", "")
 
 
@@ -160,6 +161,16 @@ def ray_and_others():
     importlib.import_module("pyarrow.fs")
     importlib.import_module("pyarrow.dataset")
     return []
+
+
+def dali():
+    """A reader of DALI's, which lists a bucket in C++: how many objects it has found."""
+    fn, pipeline = importlib.import_module("nvidia.dali.fn"), importlib.import_module("nvidia.dali.pipeline")
+    made = pipeline.Pipeline(batch_size=1, num_threads=1, device_id=None)
+    with made:
+        made.set_outputs(fn.readers.file(file_root="s3://train/train/", file_filters="*", dir_filters="cat", name="r")[0])
+    made.build()
+    yield "found", ["one"] * made.reader_meta("r")["epoch_size"]
 
 
 def twice():
@@ -328,6 +339,10 @@ def apart(buckets):
         _, err = buckets.call("apart:found", ["ray_and_others"], buckets.shard_environment(dataset, 0, 2), arrow)
         buckets.check(f"pyarrow.fs, {times} warnings", err.count("warning: pyarrow.fs.S3FileSystem") == times and
                       not err.startswith("exit"), err)
+    for dataset, times in (("s3://train/train", 1), (os.path.join(buckets.folder, "nothing"), 0)):
+        found, err = buckets.call("apart:found", ["dali"], buckets.shard_environment(dataset, 0, 2), VENV_DALI)
+        buckets.check(f"a reader of DALI, {times} warnings", len(found.get("found", [])) >= 12 and
+                      err.count("warning: DALI's readers") == times, (found, err[-800:]))
     env = buckets.shard_environment("s3://train/train", 0, 2, SHARD_STRATEGY="stride")
     done = torchrun(buckets, 2, ["-m", "tests.buckets.child", "tests.buckets.apart:found", "twice"], env)
     said = done.stderr.decode().count("enable_sharding=True) divides")

@@ -22,7 +22,7 @@ from tests.harness.options import temporary_folder
 HERE = os.path.abspath(__file__)
 BUCKET, ROOT, SIZE = "bkt", "train/", 3
 XML, XMLNS = '<?xml version="1.0" encoding="UTF-8"?>', ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
-NAMES = [f"train/{number:02d}" for number in range(8)] + ["train/a b", "train/a+b", "train/ü~(1)", "train/c/d"]
+NAMES = [f"train/{number:02d}" for number in range(8)] + ["train/a b", "train/a+b", "train/c/d", "train/ü~(1)"]
 
 
 # ---- bodies --------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 import os
 
 from tests.buckets.fixture import PAGE
-from tests.harness.proxy import Proxy, error, shorten
+from tests.harness.proxy import Instead, Proxy, Reply, error, shorten
 
 OWN = "boto"  # of a client's User-Agent, not of shardctl's
 
@@ -83,6 +83,28 @@ def faults(buckets):
                 ranks = buckets.ranks(2, "s3://train/train/", asked, endpoint=proxy.endpoint, **how)
             buckets.compare(f"pages of {keep} keys, {how['SHARD_STRATEGY']}", asked, buckets.bare(asked), ranks,
                             buckets.owners("s3://train/train/", 2, **how), "train/")
+
+
+def before_prefix(buckets):
+    """A server as SeaweedFS was: a list that is to begin before its prefix is empty, and one of a single key the last."""
+    def odd(request):
+        start = request.query.get("start-after") or request.query.get("marker")
+        if request.method == "GET" and start and not start.startswith(request.query.get("prefix", "")):
+            return Instead(lambda *_: Reply(200, b"<ListBucketResult><Name>train</Name><IsTruncated>false</IsTruncated>"
+                                            b"</ListBucketResult>"))
+        return is_last if request.query.get("max-keys") == "1" else None
+
+    def is_last(_, reply):
+        return Reply(reply.status, reply.body.replace(b"<IsTruncated>true<", b"<IsTruncated>false<"))
+
+    asked = [[name, {"bucket": "train", place: f"train/{prefix}", **more}] for prefix in ("cat/", "deep/", "z", "")
+             for name, place, more in (("paginator", "Prefix", {}), ("paginator", "Prefix", {"version": 1}),
+                                       ("minio", "prefix", {"recursive": True}))]
+    bare = buckets.bare(asked)
+    with Proxy(buckets.endpoint, fault=odd) as proxy:
+        buckets.compare("a list that begins before its prefix", asked, bare,
+                        buckets.ranks(4, "s3://train/train/", asked, endpoint=proxy.endpoint, SHARD_STRATEGY="range"),
+                        buckets.owners("s3://train/train/", 4, SHARD_STRATEGY="range"), "train/")
 
 
 def errors(buckets):

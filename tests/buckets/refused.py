@@ -181,6 +181,13 @@ def unseen():
     for name in ("list_objects", "list_objects_v2", "list_object_versions"):
         yield f"boto3: {name}, MaxKeys is a text", lambda n=name: getattr(unchecked, n)(**ROOT, MaxKeys="5")
 
+    handled = load("boto3").client("s3", endpoint_url=ENDPOINT, region_name="us-east-1")
+    handled.meta.events.register("before-parameter-build.s3", lambda params, **_: params.update(
+        Prefix="train/" + params["Prefix"]) if "Prefix" in params else None)
+    for name in ("list_objects", "list_objects_v2", "list_object_versions"):
+        yield f"boto3: {name}, a handler asks for another Prefix", lambda n=name: getattr(handled, n)(
+            Bucket="train", Prefix="cat/")
+
     def download():
         with tempfile.TemporaryDirectory() as folder:
             s3dlio.download(TRAIN + "/cat/", folder)

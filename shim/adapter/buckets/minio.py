@@ -82,8 +82,8 @@ def _list(original, client, found, asked, versions):
     """What is this rank's of a list; under `range` from its first key on."""
     most = asked.get("max_keys") or PAGE
     start, prefix = asked.get("start_after") or "", asked.get("prefix") or ""
-    if found.after is not None and found.after > start:
-        if prefix and start < prefix <= found.after:  # an object of that very name is shown to all
+    if found.after is not None and found.after > start and found.after >= prefix:  # (SeaweedFS: else nothing comes)
+        if prefix and start < prefix:  # an object of that very name is shown to all
             first = original(client, **{**asked, "max_keys": 2})
             yield from itertools.takewhile(lambda item: item.object_name == prefix, first)
         asked["start_after"] = found.after

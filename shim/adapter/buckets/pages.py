@@ -8,7 +8,8 @@ A page is made of the server's own pages: entries are left out, never made up.
     no page is empty behind a truncated one, and an empty one has no Contents, as a server's.
  -  The last of the server's pages, which the client has seen in part, is kept for its next call
     (Ahead): a listing costs no more requests than without libshard.
- -  Of versions, and where keys have no order, the server's pages are joined, but never cut.
+ -  Of versions, and where keys have no order, the server's pages are joined, but never cut. (So it is from the
+    page on that does not follow the one before: SeaweedFS lists a folder before what is called "folder-2".)
  -  ListObjectsV2's token is ours: it holds the key after which the server is asked to go on, so any
     client and process can use it. v1's NextMarker is the last key that is shown, written as the server
     writes it; where the server's is no key (moto), it is a token of ours, too.
@@ -52,25 +53,27 @@ OPERATIONS = {
 
 
 class _Listing:
-    """What one call asks for, and what has come so far."""
+    """What one call asks for, and what has come so far. unordered: buckets whose pages have come in no order."""
 
-    def __init__(self, operation, request):
+    def __init__(self, operation, request, unordered=()):
         self.operation, self.request = operation, request
         self.prefix = request.get("Prefix") or ""
         self.delimiter = request.get("Delimiter") or ""
         self.encoded = request.get("EncodingType") == "url"  # the client's own, so keys stay encoded
         self.given = request.get("MaxKeys")
         self.limit = FULL if self.given is None else min(self.given, FULL)
-        self.unordered = str(request.get("Bucket")).endswith("--x-s3")
         self.base = {name: value for name, value in request.items()
                      if name != operation.start and name not in operation.following.values()}
         self.ours = _own_token(operation, request)
+        bucket = str(request.get("Bucket"))
+        self.unordered = bucket.endswith("--x-s3") or bool(bucket in unordered and not self.ours and not operation.versions)
         self.foreign = request.get(operation.token) if operation.token and self.ours is None else None
         start = request.get(operation.start) or None
         self.start = self.ours[0] if self.ours else start if not self.foreign else ""
         self.after_prefix = self.start if (self.ours and self.ours[2]) or _is_folder(operation, request) else None
         self.tells_next = None  # v1: how the server says NextMarker: see _kind()
         self.cuts = not operation.versions and not self.unordered
+        self.is_disordered = False  # the page that was read last
         # Another page of this listing is asked for by the same, but for where it begins.
         self.same = repr((operation.start, sorted(
             (name, value) for name, value in self.base.items() if name != "MaxKeys")))
@@ -94,30 +97,51 @@ class _Listing:
             request["MaxKeys"] = self.given + 1
         return request
 
+    def forgo_order(self, request, own):
+        """The server has answered this request with a page that is in no order of its keys: from now on its pages
+        are joined, and none is cut, for no key but the server's last tells where a list goes on. The request for that
+        page; ShareError."""
+        if own.after is not None or own.last is not None:
+            raise ShareError("the server's pages are in no order of their keys: set SHARD_STRATEGY=hash")
+        if self.ours and not request.get(self.operation.token):
+            raise ShareError("the server's pages are in no order of their keys, so a list goes on in the process that has "
+                             "begun it, and at once: list from the beginning")
+        self.cuts, self.unordered = False, True
+        same = {name: value for name, value in request.items() if name != "MaxKeys"}
+        return same if self.given is None else {**same, "MaxKeys": self.given}
+
     def place(self, request):
         """Where a request begins."""
         return [request.get(name) for name in (self.operation.start,
                                                *self.operation.following.values())]
 
-    def read(self, response, request):
-        """[(key, list, entry)] of the response to a request, in the order of keys."""
+    def read(self, response, request, behind=None):
+        """[(key, list, entry)] of the response to a request, in the order of keys. behind: the key that the page is
+        to follow; is_disordered says whether it does."""
         lists = [(name, "Key") for name in self.operation.contents] + [("CommonPrefixes", "Prefix")]
         encoded = self.encoded and response.get("EncodingType") == "url"
         entries = [(urllib.parse.unquote_plus(one[field]) if encoded else one[field], name, one)
                    for name, field in lists for one in response.get(name) or ()]
-        if not self.unordered and len([name for name, _ in lists if response.get(name)]) > 1:
+        keys, is_key = [one[0] for one in entries if one[1] != "CommonPrefixes"], False
+        if not self.unordered and (response.get("CommonPrefixes") or len([n for n, _ in lists if response.get(n)]) > 1):
             entries.sort(key=lambda one: one[0])
         if entries and response.get("NextMarker") and response.get("IsTruncated"):
             self.tells_next = _kind(response["NextMarker"], entries[-1])
             last = max((one[0] for one in entries if one[1] != "CommonPrefixes"), default=entries[-1][0])
-            if self.tells_next == "opaque":  # moto has all common prefixes in each page: later ones come again
+            if self.tells_next == "opaque":
+                is_key = any(response["NextMarker"] in (one[0], _shown(one)) for one in entries)  # the server's last
+            if self.tells_next == "opaque" and not is_key:
+                # moto has all common prefixes in each page: later ones come again
                 entries = [one for one in entries if one[0] <= last]
         start = request.get(self.operation.start) or "" if self.cuts else ""
-        return [one for one in entries if one[1] != "CommonPrefixes" or not self._is_behind(one[0], start)]
+        entries = [one for one in entries if one[1] != "CommonPrefixes" or not self._comes_again(one[0], start)]
+        self.is_disordered = self.cuts and (is_key or not _is_in_order(keys, entries, behind))
+        return entries
 
-    def _is_behind(self, prefix, start):
-        """Whether a common prefix has nothing that follows `start`: moto has all in each page."""
-        return prefix == self.after_prefix or (prefix < start and not start.startswith(prefix))
+    def _comes_again(self, prefix, start):
+        """Whether a common prefix has nothing that follows `start`: v1's pages of moto have all."""
+        has_all = not self.operation.token and self.tells_next not in ("decoded", "encoded")
+        return prefix == self.after_prefix or (has_all and prefix < start and not start.startswith(prefix))
 
     def next_request(self, response, entries):
         """The request for what follows a response, or None: the server does not tell. v1 goes on
@@ -126,7 +150,8 @@ class _Listing:
         response = self.repaired(response, entries)
         following = {ours: response[theirs] for theirs, ours in operation.following.items()
                      if response.get(theirs) is not None}
-        if operation.token is None and not operation.versions and entries and not self.unordered:
+        if operation.token is None and not operation.versions and entries and not (
+                self.unordered and response.get("NextMarker")):
             following = {operation.start: entries[-1][0]}
         elif self.encoded and response.get("EncodingType") == "url" and not operation.token:
             following = {name: urllib.parse.unquote_plus(value) if name == operation.start else value
@@ -171,6 +196,18 @@ class _Listing:
             for name in operation.following:
                 page.pop(name, None)
         return page
+
+
+def _is_in_order(keys, entries, behind):
+    """Whether a page's keys ascend, and all entries follow what the page follows. (What was no UTF-8 has another key
+    here than there.)"""
+    if keys != sorted(keys):
+        keys = [key for key in keys if "\ufffd" not in key]
+        if keys != sorted(keys):
+            return False
+    return not isinstance(behind, str) or not entries or entries[0][0] > behind or all(
+        key > behind or "\ufffd" in key + behind or (name == "CommonPrefixes" and behind.startswith(key))
+        for key, name, _ in entries)
 
 
 def _own_token(operation, request):
@@ -220,12 +257,13 @@ async def page(name, request, share, client, ahead):
         if _own_token(operation, request):
             request = _Listing(operation, request).first()  # of one that was divided: with MaxKeys=0, say
         response = await client.send(request)
-        if any(map(response.get, operation.contents)) and share.divides(
-                *(str(request.get(text) or "") for text in ("Prefix", "Delimiter"))):
-            raise ShareError("libshard divides what texts, and a MaxKeys from 0 on, ask for: ask so, or "
-                             "set SHARD_VIEW=off")
+        texts = [str(request.get(text) or "") for text in ("Prefix", "Delimiter")]
+        said = texts[0] if request.get("EncodingType") else response.get("Prefix") or texts[0]
+        if any(map(response.get, operation.contents)) and (share.divides(*texts) or share.divides(said, texts[1])):
+            raise ShareError("libshard divides what texts, and a MaxKeys from 0 on, ask for, and no handler of botocore's "
+                             "events gives another Prefix: ask so, or set SHARD_VIEW=off")
         return response
-    listing = _Listing(operation, request)
+    listing = _Listing(operation, request, ahead.unordered)
     environment = await client.account() if share.needs_listing() else None
     own = await begin_or_ask(
         lambda: client.begin(lambda: share.begin(
@@ -242,6 +280,7 @@ class Ahead:
     KEPT, SECONDS = 4, 10
 
     def __init__(self):
+        self.unordered = set()  # buckets whose pages have come in no order
         self._pages = []  # (for which listings, behind, response, entries, tells_next, when it came)
 
     def put(self, listing, own, behind, response, entries):
@@ -273,17 +312,15 @@ async def _divided(listing, own, send, ahead):
     after = own.after if ordered else None
     kept, request = [], listing.first()
     begin = (listing.foreign,) if listing.foreign else listing.start  # what the page will follow
-    seeks = after is not None and not listing.foreign and (
+    seeks = after is not None and not listing.foreign and after >= listing.prefix and (
         listing.start is None or listing.start < after) and not (
             listing.operation.versions and listing.start == listing.prefix)
     alone = own.empty and ordered and not listing.operation.versions
-    if alone or (seeks and listing.prefix and listing.prefix <= after and (
-            listing.start is None or listing.start < listing.prefix)):
+    if alone or (seeks and listing.prefix and (listing.start is None or listing.start < listing.prefix)):
         response = await send({**request, "MaxKeys": 1})
         entries = listing.read(response, request)
         kept = [one for one in entries if one[0] == listing.prefix]
-        if alone or not response.get("IsTruncated"):
-            kept = _keep(listing, own, entries) if not alone else kept
+        if alone:
             own.end()
             return listing.answer(response, kept, False)
         if kept and listing.operation.versions:  # it may have more of them: read on from there
@@ -297,8 +334,15 @@ async def _divided(listing, own, send, ahead):
         came, entries = ahead.get(listing, own, begin) or (None, None)
         if came is None:
             came = await send(request)
-            entries = listing.read(came, request)
+            entries = listing.read(came, request, begin)
         mine = _keep(listing, own, entries)
+        if listing.is_disordered and (came.get("IsTruncated") or len(kept) + len(mine) > listing.limit):
+            request = listing.forgo_order(request, own)
+            ahead.unordered.add(listing.request["Bucket"])
+            if kept:
+                more = True
+                break
+            continue
         if not listing.cuts and kept and len(kept) + len(mine) > listing.limit:
             more = True
             ahead.put(listing, own, begin, came, entries)
@@ -345,6 +389,8 @@ def _with_next(listing, own, answer, response, kept):
         for name in operation.following:
             if response.get(name) is not None:
                 answer[name] = listing.repaired(response, entries)[name]
+        if operation.start == "Marker" and not answer.get("NextMarker") and entries:
+            answer["NextMarker"] = _shown(entries[-1])  # it is not of those that are kept
     elif kept and (operation.token or listing.tells_next == "opaque"
                    or (listing.encoded and listing.delimiter and not listing.tells_next)):
         answer["NextContinuationToken" if operation.token else "NextMarker"] = write_token(
