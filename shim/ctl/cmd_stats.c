@@ -570,8 +570,9 @@ static int write_file(struct stats *s, const char *file) {
 /*
  * Processes of the rank may live on, and open files. What they have noted while the statistics were
  * made is told here as lost; what they note later, they tell themselves (log.h).
+ * CTL_DONE, or a failure: then the log must stay, which says so, too.
  */
-static void tell_late(const struct stats *s, const char *file) {
+static int tell_late(const struct stats *s, const char *file) {
   static_assert(offsetof(struct shard_log_head, lost) ==
                     offsetof(struct shard_log_head, notes) + sizeof(uint64_t),
                 "both are read at once");
@@ -584,19 +585,24 @@ static void tell_late(const struct stats *s, const char *file) {
   atomic_thread_fence(memory_order_seq_cst);
   if (marked && read_at(s->fd, offsetof(struct shard_log_head, notes), now, sizeof(now)) &&
       now[0] == atomic_load(&s->head->notes) && now[1] == atomic_load(&s->head->lost)) {
-    return;
+    return CTL_DONE;
   }
+  char key[sizeof(SHARD_LOG_KEY) + 17];
+  snprintf(key, sizeof(key), SHARD_LOG_KEY "%016" PRIx64 "\"", s->head->nonce);
   int fd = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
-  const char *nothing = n > 0 ? strstr(text, SHARD_LOG_NOTHING) : NULL;
+  bool own = n > 0 && strstr(text, key); /* else a next run has made its own */
+  const char *nothing = own ? strstr(text, SHARD_LOG_NOTHING) : NULL;
   bool told =
       n > 0 && (!nothing || pwrite(fd, "1", 1, nothing - text + SHARD_LOG_NOTHING_DIGIT) == 1);
-  if (!told) {
-    unlink(file);
-  }
+  int rc = told ? CTL_DONE
+                : ctl_fail("processes of the rank have opened files after its end, and '%s' cannot "
+                           "be changed to say so: %s; the log is kept, so nothing is proven",
+                           file, strerror(errno));
   if (fd >= 0) {
     close(fd);
   }
+  return rc;
 }
 
 static int count_all(struct stats *s, const char *file) {
@@ -663,8 +669,8 @@ static int run(char **operands) {
   }
   rc = rc == CTL_DONE ? write_file(&s, output ? output : target) : rc;
   if (rc == CTL_DONE && !output) {
-    tell_late(&s, target);
-    if (shard_kernel_has_name(s.fd, AT_FDCWD, log)) { /* a next run may have begun */
+    rc = tell_late(&s, target);
+    if (rc == CTL_DONE && shard_kernel_has_name(s.fd, AT_FDCWD, log)) { /* or a next run's */
       unlink(log);
     }
   }

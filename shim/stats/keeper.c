@@ -58,21 +58,21 @@ static int64_t name_self(void) {
 }
 
 /* The place of this process among those that keep the log; NULL: it has none. */
-static _Atomic int64_t *find_keeper(void) {
-  for (size_t i = 0; shard_notes_head && i < SHARD_LOG_KEEPERS; i++) {
-    int64_t keeper = atomic_load(&shard_notes_head->keepers[i]);
-    if (SHARD_LOG_PID(keeper) == getpid() && shard_notes_head->namespace_ino == pid_namespace()) {
+static _Atomic int64_t *find_keeper(struct shard_log_head *log) {
+  for (size_t i = 0; log && i < SHARD_LOG_KEEPERS; i++) {
+    int64_t keeper = atomic_load(&log->keepers[i]);
+    if (SHARD_LOG_PID(keeper) == getpid() && log->namespace_ino == pid_namespace()) {
       int64_t self = name_self();
       bool same = keeper == self || keeper == getpid() || self == getpid();
-      return same ? &shard_notes_head->keepers[i] : NULL;
+      return same ? &log->keepers[i] : NULL;
     }
   }
   return NULL;
 }
 
 /* Keep the log no longer. */
-static void leave(void) {
-  _Atomic int64_t *place = find_keeper();
+static void leave(struct shard_log_head *log) {
+  _Atomic int64_t *place = find_keeper(log);
   if (place) {
     atomic_store(place, 0);
   }
@@ -143,6 +143,9 @@ static bool join(const char *mark, const struct shard_world *world) {
     return as == 0;
   }
   as = as ? as : of;
+  if (nonce == 0) { /* no statistics are kept */
+    return of == as;
+  }
   strcpy(shard_notes_file, path);
   int fd = shard_notes_open(shard_notes_file, O_NOFOLLOW, SHARD_LOG_MAGIC, &found);
   if (fd < 0 && (errno == EPERM || errno == ELOOP)) {
@@ -157,7 +160,8 @@ static bool join(const char *mark, const struct shard_world *world) {
             "are kept; remove it, and name a directory that is this user's alone");
     return true;
   }
-  int rc = fd < 0 ? errno : found != nonce ? ENOENT : shard_notes_map(fd) ? 0 : errno;
+  struct shard_log_head *log = NULL;
+  int rc = fd < 0 ? errno : found != nonce ? ENOENT : (log = shard_notes_map(fd)) ? 0 : errno;
   shard_kernel_close(fd);
   if (rc != 0) {
     if (of == as && (rc == ENOENT || rc == EBADMSG)) { /* the main process has ended */
@@ -173,10 +177,11 @@ static bool join(const char *mark, const struct shard_world *world) {
     return of == as;
   }
   if (of != as) {
-    atomic_store(&shard_notes_head->superseded, 1);
-    shard_notes_unmap();
+    atomic_store(&log->superseded, 1);
+    shard_notes_unmap(log);
     return false;
   }
+  shard_notes_head = log;
   atomic_store(&shard_stats_state, SHARD_STATS_ON);
   return true;
 }
@@ -236,7 +241,7 @@ static bool become_keeper(struct shard_log_head *log) {
   }
   bool ended = atomic_load(&log->ended);
   if (ended) {
-    leave();
+    leave(log);
   }
   return !ended;
 }
@@ -249,12 +254,12 @@ enum former {
 };
 
 /*
- * Join the log that is mapped, of a process that lives, or tell why not. A parent's: its mark was
+ * Join a log of a process that lives, or tell why not. A parent's: its mark was
  * not in the environment. A sibling's: both were started with the rank, and without a mark, by one
  * that has set the rank itself and lists nothing.
  */
-static enum former join_living(const struct shard_world *world, long parent) {
-  struct shard_log_head *log = shard_notes_head;
+static enum former join_living(struct shard_log_head *log, const struct shard_world *world,
+                               long parent) {
   bool same = log->rank == world->rank && log->size == world->size;
   int64_t first = atomic_load(&log->keepers[0]);
   long ignored;
@@ -289,15 +294,17 @@ static enum former look_at_former(const struct shard_world *world, int64_t *begu
   enum former found = FORMER_NONE;
   *begun = 0;
   int fd = shard_notes_open(shard_notes_file, O_NOFOLLOW, SHARD_LOG_MAGIC, &nonce);
-  if (fd >= 0 && shard_notes_map(fd)) {
-    const struct shard_log_head *log = shard_notes_head;
+  struct shard_log_head *log = fd < 0 ? NULL : shard_notes_map(fd);
+  if (log) {
     bool here = uname(&system) == 0 && strcmp(log->host, system.nodename) == 0 &&
                 log->namespace_ino == pid_namespace();
-    found = here && has_keeper(log, &parent) ? join_living(world, parent) : FORMER_DEAD;
+    found = here && has_keeper(log, &parent) ? join_living(log, world, parent) : FORMER_DEAD;
     bool counts = !atomic_load(&log->superseded) && atomic_load(&log->notes) > 0;
     *begun = counts ? log->begun * 1000000 : 0;
-    if (found != FORMER_JOINED) {
-      shard_notes_unmap();
+    if (found == FORMER_JOINED) {
+      shard_notes_head = log;
+    } else {
+      shard_notes_unmap(log);
     }
     if (found == FORMER_DEAD) {
       remove_dead(fd);
@@ -338,33 +345,34 @@ static bool was_claimed(uint64_t identity) {
 
 /* ---- the beginning ------------------------------------------------------ */
 
-static void fill_head(const struct shard_world *world, const char *target, uint64_t nonce) {
+static void fill_head(struct shard_log_head *log, const struct shard_world *world,
+                      const char *target, uint64_t nonce) {
   const struct shard_config *config = shard_config();
   struct utsname system;
-  shard_notes_head->nonce = nonce;
-  atomic_store(&shard_notes_head->generation, nonce); /* what is kept of another log is not of it */
-  shard_notes_head->begun = shard_clock_real_ns() / 1000000;
-  shard_notes_head->clock = shard_clock_ms();
-  shard_notes_head->pid = getpid();
-  atomic_store(&shard_notes_head->keepers[0], name_self());
-  shard_notes_head->namespace_ino = pid_namespace();
-  shard_notes_head->rank = world->rank;
-  shard_notes_head->size = world->size;
-  shard_notes_head->strategy = config->strategy;
-  shard_notes_head->shuffled = config->shuffle;
-  shard_notes_head->seed = config->seed;
+  log->nonce = nonce;
+  atomic_store(&log->generation, nonce); /* what is kept of another log is not of it */
+  log->begun = shard_clock_real_ns() / 1000000;
+  log->clock = shard_clock_ms();
+  log->pid = getpid();
+  atomic_store(&log->keepers[0], name_self());
+  log->namespace_ino = pid_namespace();
+  log->rank = world->rank;
+  log->size = world->size;
+  log->strategy = config->strategy;
+  log->shuffled = config->shuffle;
+  log->seed = config->seed;
   bool served = config->dataset && !config->error[0] &&
                 (config->view == SHARD_VIEW_AUTO || config->view == SHARD_VIEW_SHARD);
-  atomic_store(&shard_notes_head->view, served ? SHARD_VIEW_SHARD : SHARD_VIEW_OFF);
-  snprintf(shard_notes_head->launcher, sizeof(shard_notes_head->launcher), "%s", world->launcher);
-  snprintf(shard_notes_head->host, sizeof(shard_notes_head->host), "%s",
-           uname(&system) == 0 ? system.nodename : "");
-  snprintf(shard_notes_head->target, sizeof(shard_notes_head->target), "%s", target);
-  shard_notes_head->magic = SHARD_LOG_MAGIC;
+  atomic_store(&log->view, served ? SHARD_VIEW_SHARD : SHARD_VIEW_OFF);
+  snprintf(log->launcher, sizeof(log->launcher), "%s", world->launcher);
+  snprintf(log->host, sizeof(log->host), "%s", uname(&system) == 0 ? system.nodename : "");
+  snprintf(log->target, sizeof(log->target), "%s", target);
+  log->magic = SHARD_LOG_MAGIC;
 }
 
-/* Make a log that has no name yet, and map it. 0 or an errno. */
-static int make_log(const struct shard_world *world, const char *target, struct shard_whole *log) {
+/* Make a log that has no name yet, and map it: *head. 0 or an errno. */
+static int make_log(const struct shard_world *world, const char *target, struct shard_whole *log,
+                    struct shard_log_head **head) {
   struct stat st;
   int rc = -shard_whole_open(log, shard_notes_file, SHARD_WHOLE_PRIVATE, SHARD_WHOLE_LAZY);
   if (rc != 0) {
@@ -377,14 +385,14 @@ static int make_log(const struct shard_world *world, const char *target, struct 
       (shard_kernel_fstat(log->fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD)) {
     rc = EPERM;
   }
-  if (rc == 0 && !shard_notes_map(log->fd)) {
+  if (rc == 0 && !(*head = shard_notes_map(log->fd))) {
     rc = errno;
   }
   if (rc != 0) {
     shard_whole_abort(log);
     return rc;
   }
-  fill_head(world, target, nonce);
+  fill_head(*head, world, target, nonce);
   return 0;
 }
 
@@ -440,6 +448,7 @@ static bool was_restarted(const struct shard_world *world, const char *target, i
  */
 static int have_log(const struct shard_world *world, const char *target) {
   struct shard_whole log;
+  struct shard_log_head *head;
   int64_t since = find_torchrun(world), begun;
   int rc = may_replace(target);
   bool restarted = was_restarted(world, target, since);
@@ -453,20 +462,24 @@ static int have_log(const struct shard_world *world, const char *target) {
       return 0;
     }
     rc = remove_earlier(target);
-    rc = rc ? rc : make_log(world, target, &log);
+    rc = rc ? rc : make_log(world, target, &log, &head);
     if (rc != 0) {
       return rc;
     }
-    atomic_fetch_add(&shard_notes_head->lost, former == FORMER_OTHERS || restarted);
+    atomic_fetch_add(&head->lost, former == FORMER_OTHERS || restarted);
     bool replaces = former == FORMER_OTHERS || tries == 10;
     rc = replaces ? shard_whole_publish(&log) : shard_whole_publish_new(&log);
     if (rc == 0 && was_claimed(identity(world))) {
-      atomic_fetch_add(&shard_notes_head->lost, 1);
+      atomic_fetch_add(&head->lost, 1);
     }
-    if (rc != -EEXIST) {
+    if (rc == 0) {
+      shard_notes_head = head; /* not before: other threads may look at the former one */
+      return 0;
+    }
+    shard_notes_unmap(head);
+    if (rc != -EEXIST) { /* else another process was faster */
       return -rc;
     }
-    shard_notes_unmap(); /* another process was faster */
     shard_whole_abort(&log);
   }
 }
@@ -495,7 +508,7 @@ void shard_keeper_begin(const struct shard_world *world) {
   }
   if (rc == 0 && !mark_environment(identity(world), shard_notes_head->nonce, shard_notes_file)) {
     rc = E2BIG;
-    leave();
+    leave(shard_notes_head);
     if (shard_notes_head->pid == getpid()) {
       unlink(shard_notes_file);
     }
@@ -596,7 +609,7 @@ static void tell_of_replaced(void) {
 }
 
 void shard_keeper_end(void) {
-  _Atomic int64_t *place = find_keeper();
+  _Atomic int64_t *place = find_keeper(shard_notes_head);
   long ignored;
   if (!place) {
     return;

@@ -161,11 +161,13 @@ void shard_notes_lose(void) {
   look_at_end();
 }
 
+static struct shard_log_head *early; /* in memory: what it has is lost */
+
 void shard_notes_add_at(uint64_t at, uint64_t hash, uint64_t what) {
   uint64_t k = at / SHARD_LOG_NOTES;
   bool is_time = (what >> 16 & 0xff) == SHARD_LOG_TIME;
   struct shard_log_note *segment = k < SHARD_LOG_SEGMENTS ? atomic_load(&segments[k]) : NULL;
-  if (!segment && k < SHARD_LOG_SEGMENTS) {
+  if (!segment && k < SHARD_LOG_SEGMENTS && shard_notes_head != early) {
     segment = map_segment(k);
   }
   if (segment) {
@@ -210,25 +212,16 @@ size_t shard_notes_path(int fd, char *buf) {
   return n > 0 && buf[0] == '/' ? (size_t)n : 0;
 }
 
-bool shard_notes_map(int fd) {
+struct shard_log_head *shard_notes_map(int fd) {
   void *memory = MAP_FAILED;
   errno = EBADMSG;
   if (reaches(fd, (off_t)SHARD_LOG_SEGMENT)) {
     memory = mmap(NULL, SHARD_LOG_SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }
-  if (memory != MAP_FAILED) {
-    shard_notes_head = memory;
-  }
-  return memory != MAP_FAILED;
+  return memory == MAP_FAILED ? NULL : memory;
 }
 
-static struct shard_log_head *early;
-
-void shard_notes_unmap(void) {
-  struct shard_log_head *head = shard_notes_head;
-  shard_notes_head = early; /* which other threads may look at */
-  munmap(head, SHARD_LOG_SEGMENT);
-}
+void shard_notes_unmap(struct shard_log_head *log) { munmap(log, SHARD_LOG_SEGMENT); }
 
 bool shard_notes_begin_in_memory(uint64_t nonce) {
   void *memory = early ? early

@@ -21,9 +21,10 @@ extern char shard_notes_file[PATH_MAX + 16] __attribute__((visibility("hidden"))
 
 /* ---- the log */
 
-/* Map the log that is open as fd. false: errno tells why not. */
-bool shard_notes_map(int fd);
-void shard_notes_unmap(void);
+/* Map the first segment of the log that is open as fd. NULL: errno tells why not. Who uses it sets
+ * shard_notes_head, once it is filled in, and for good: other threads may add notes meanwhile. */
+struct shard_log_head *shard_notes_map(int fd);
+void shard_notes_unmap(struct shard_log_head *log);
 
 /*
  * Where there is none: one in memory, where whatever this process adds is lost. nonce: of the log

@@ -8,9 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/kernel.h"
@@ -122,14 +126,13 @@ __attribute__((noinline)) static ssize_t add_names(int fd, size_t levels, char *
 
 /*
  * Fill in out->dataset and base, and path[PATH_MAX + 1], for a directory of which *st is known.
- * false: it cannot be told, which is counted as lost.
+ * false: it cannot be told.
  */
 __attribute__((noinline)) static bool
 locate(int dirfd, const char *directory, const struct statx *st, struct place *out, char *path) {
   out->dataset = -1;
   int fd = shard_kernel_open(dirfd, directory, O_PATH | O_DIRECTORY);
   if (fd < 0) { /* no descriptor is left, or the directory has just gone */
-    shard_notes_lose();
     return false;
   }
   struct roots r;
@@ -142,7 +145,6 @@ locate(int dirfd, const char *directory, const struct statx *st, struct place *o
   }
   shard_kernel_close(fd);
   if (rc < 0 || n < 0) { /* no descriptor is left, or there is no /proc */
-    shard_notes_lose();
     return false;
   }
   if (rc > 0) {
@@ -215,7 +217,7 @@ static bool is_settled(const struct statx *st) {
 }
 
 /* Find the directory, or have found it before. As locate(). */
-static void find_place(int dirfd, const char *directory, const struct statx *st, struct place *out,
+static bool find_place(int dirfd, const char *directory, const struct statx *st, struct place *out,
                        char *path) {
   uint64_t generation = atomic_load(&shard_notes_head->generation);
   struct place p = {.dev = shard_climb_device(st),
@@ -225,7 +227,7 @@ static void find_place(int dirfd, const char *directory, const struct statx *st,
                     .changed = st->stx_ctime.tv_sec * 1000000000LL + st->stx_ctime.tv_nsec};
   struct kept *kept =
       &kept_places[(p.ino * SHARD_XXH_PRIME1 ^ p.dev * SHARD_XXH_PRIME2) >> 32 & (KEPT - 1)];
-  bool held = !atomic_flag_test_and_set(&kept->held);
+  bool held = !atomic_flag_test_and_set(&kept->held), known = true;
   if (held && kept->place.ino == p.ino && kept->place.dev == p.dev &&
       kept->place.mount == p.mount && kept->place.generation == p.generation &&
       kept->place.changed == p.changed) {
@@ -234,7 +236,7 @@ static void find_place(int dirfd, const char *directory, const struct statx *st,
       memcpy(path, kept->path, p.base);
     }
   } else {
-    bool known = locate(dirfd, directory, st, &p, path);
+    known = locate(dirfd, directory, st, &p, path);
     if (held && known && is_settled(st) && (p.dataset < 0 || p.base < sizeof(kept->path))) {
       kept->place = p;
       if (p.dataset >= 0) {
@@ -246,6 +248,16 @@ static void find_place(int dirfd, const char *directory, const struct statx *st,
     atomic_flag_clear(&kept->held);
   }
   *out = p;
+  return known;
+}
+
+/* It cannot be told where the file is. In /proc directories come and go, and there is no dataset.
+ */
+static void lose(int fd) {
+  struct statfs system;
+  if (syscall(SYS_fstatfs, fd, &system) != 0 || system.f_type != PROC_SUPER_MAGIC) {
+    shard_notes_lose();
+  }
 }
 
 /* Note it, if it is a name of a dataset. false: it is none. */
@@ -253,11 +265,11 @@ static bool note_in(int fd, int dirfd, const char *directory, const char *name) 
   char path[PATH_MAX + NAME_MAX + 2];
   struct place p;
   struct statx st;
-  if (shard_climb_stat(dirfd, directory, &st) != 0) {
-    shard_notes_lose();
+  if (shard_climb_stat(dirfd, directory, &st) != 0 ||
+      !find_place(dirfd, directory, &st, &p, path)) {
+    lose(fd);
     return true;
   }
-  find_place(dirfd, directory, &st, &p, path);
   return p.dataset >= 0 && note_file(p.dataset, path, p.base, name, fd);
 }
 

@@ -188,6 +188,10 @@ verdict "a small limit from the beginning on" "$(grep -q done "$WORK/stdout" || 
 # Before Linux 6.10 each signal ends fallocate(2) on a tmpfs.
 fresh; rank LD_PRELOAD= strace -E LD_PRELOAD="$LIB" -f -o /dev/null -e trace=fallocate -e inject=fallocate:error=EINTR "$O" many "$D" "$D/1"
 facts "a signal while space is reserved" "e['opened'] == 200000 and j['lost'] == 0"
+# A rank without statistics, and what it starts, look for no log.
+fresh; rank LD_PRELOAD= SHARD_SIZE=2 SHARD_STATS="$WORK/out/same.json" strace -E LD_PRELOAD="$LIB" -f -o "$WORK/trace" -e trace=openat \
+  sh -c '"$@"; :' - "$O" plain "$D" "$D/1"
+verdict "no log is looked for where no statistics are kept" "$(grep -q 'has no %r' "$WORK/err" || shown cat "$WORK/err"; grep -q "$D/1" "$WORK/trace" || echo "no open is seen"; grep '"-"' "$WORK/trace")"
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then
   fresh; rank sh -c 'setpriv --reuid 65534 --clear-groups "$@"; :' - "$O" plain "$D" "$D/1"
   verdict "a child of another user says that it is not counted" "$(grep -q 'is in no statistics' "$WORK/err" || shown cat "$WORK/err")"
