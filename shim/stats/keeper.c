@@ -385,10 +385,9 @@ static int make_log(const struct shard_world *world, const char *target, struct 
       (shard_kernel_fstat(log->fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD)) {
     rc = EPERM;
   }
-  if (rc == 0 && !(*head = shard_notes_map(log->fd))) {
-    rc = errno;
-  }
-  if (rc != 0) {
+  *head = rc == 0 ? shard_notes_map(log->fd) : NULL;
+  if (!*head) {
+    rc = rc ? rc : errno;
     shard_whole_abort(log);
     return rc;
   }
@@ -448,7 +447,7 @@ static bool was_restarted(const struct shard_world *world, const char *target, i
  */
 static int have_log(const struct shard_world *world, const char *target) {
   struct shard_whole log;
-  struct shard_log_head *head;
+  struct shard_log_head *head = NULL;
   int64_t since = find_torchrun(world), begun;
   int rc = may_replace(target);
   bool restarted = was_restarted(world, target, since);
@@ -463,7 +462,7 @@ static int have_log(const struct shard_world *world, const char *target) {
     }
     rc = remove_earlier(target);
     rc = rc ? rc : make_log(world, target, &log, &head);
-    if (rc != 0) {
+    if (rc != 0 || !head) {
       return rc;
     }
     atomic_fetch_add(&head->lost, former == FORMER_OTHERS || restarted);
