@@ -25,6 +25,7 @@
 #include "ctl/nameset.h"
 #include "ctl/output.h"
 #include "libshard.h"
+#include "stats/late.h"
 #include "stats/log.h"
 
 static const struct ctl_option rows[] = {{"output", 'o', .text = &ctl_given.output}, CTL_ROW_END};
@@ -541,7 +542,7 @@ static struct json_object *make_stats(const struct stats *s) {
   ctl_json_add_known(o, "seed", h->seed, h->shuffled && !global);
   ctl_json_add_sum(o, "job", h->job, h->job != 0);
   ctl_json_add_sum(o, "log", h->nonce, true);
-  ctl_json_add_number(o, "lost", count_lost(s)); /* see SHARD_LOG_NOTHING */
+  ctl_json_add_number(o, "lost", count_lost(s)); /* see stats/late.h */
   ctl_json_add_known(o, "peak_rss", atomic_load(&h->peak), atomic_load(&h->peak) > 0);
   ctl_json_add(o, "times", make_times(s));
   add_dataset(o, s, first); /* most jobs have one: it stands at the top, too */
@@ -576,7 +577,6 @@ static int tell_late(const struct stats *s, const char *file) {
   static_assert(offsetof(struct shard_log_head, lost) ==
                     offsetof(struct shard_log_head, notes) + sizeof(uint64_t),
                 "both are read at once");
-  char text[SHARD_LOG_TOLD] = "";
   uint64_t now[2];
   const uint32_t ended = 1;
   bool marked = atomic_load(&s->head->ended) != 0 ||
@@ -588,22 +588,12 @@ static int tell_late(const struct stats *s, const char *file) {
       now[0] == atomic_load(&s->head->notes) && now[1] == atomic_load(&s->head->lost)) {
     return CTL_DONE;
   }
-  char key[sizeof(SHARD_LOG_KEY) + 17];
-  snprintf(key, sizeof(key), SHARD_LOG_KEY "%016" PRIx64 "\"", s->head->nonce);
-  int fd = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
-  bool own = n > 0 && strstr(text, key); /* else a next run has made its own */
-  const char *nothing = own ? strstr(text, SHARD_LOG_NOTHING) : NULL;
-  bool told =
-      n > 0 && (!nothing || pwrite(fd, "1", 1, nothing - text + SHARD_LOG_NOTHING_DIGIT) == 1);
-  int rc = told ? CTL_DONE
-                : ctl_fail("processes of the rank have opened files after its end, and '%s' cannot "
-                           "be changed to say so: %s; the log is kept, so nothing is proven",
-                           file, strerror(errno));
-  if (fd >= 0) {
-    close(fd);
-  }
-  return rc;
+  int rc = shard_late_tell(file, s->head->nonce);
+  return rc >= 0
+             ? CTL_DONE
+             : ctl_fail("processes of the rank have opened files after its end, and '%s' cannot "
+                        "be changed to say so: %s; the log is kept, so nothing is proven",
+                        file, strerror(-rc));
 }
 
 static int count_all(struct stats *s, const char *file) {

@@ -254,9 +254,9 @@ enum former {
 };
 
 /*
- * Join a log of a process that lives, or tell why not. A parent's: its mark was
- * not in the environment. A sibling's: both were started with the rank, and without a mark, by one
- * that has set the rank itself and lists nothing.
+ * Join a log of a process that lives, or tell why not. A parent's: its mark was not in the
+ * environment. A sibling's: both were started with the rank, and without a mark, by one that has
+ * set the rank itself and lists nothing.
  */
 static enum former join_living(struct shard_log_head *log, const struct shard_world *world,
                                long parent) {

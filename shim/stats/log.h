@@ -122,16 +122,6 @@ struct shard_log_list {
   char listing[PATH_MAX]; /* as much of it as there is */
 };
 
-/*
- * What the statistics have in their first SHARD_LOG_TOLD bytes: the nonce as 16 hex digits behind
- * SHARD_LOG_KEY and, if nothing is lost, SHARD_LOG_NOTHING, which is JSON. Who notes anything later
- * makes that 0 a 1, in place. No text has these, for it has a backslash before each quotation mark.
- */
-#define SHARD_LOG_TOLD 2048
-#define SHARD_LOG_KEY "\"log\": \""
-#define SHARD_LOG_NOTHING "\"lost\": 0,"
-#define SHARD_LOG_NOTHING_DIGIT 8
-
 /* One note, stored in two parts, the second of which is never zero. */
 struct shard_log_note {
   _Atomic uint64_t hash; /* XXH64, seed 0, of the name relative to the root */

@@ -15,6 +15,7 @@
 #include "base/kernel.h"
 #include "base/trust.h"
 #include "host/climb.h"
+#include "stats/late.h"
 
 struct shard_log_head *shard_notes_head;
 char shard_notes_file[PATH_MAX + 16];
@@ -116,38 +117,16 @@ static struct shard_log_note *map_segment(uint64_t k) {
   return new;
 }
 
-/* Whether the statistics that begin with this text are of this log. */
-static bool are_own(const char *text) {
-  const char *at = strstr(text, SHARD_LOG_KEY);
-  uint64_t nonce = 0;
-  at += at ? strlen(SHARD_LOG_KEY) : 0;
-  for (int i = 0; at && i < 16; i++) {
-    char c = at[i];
-    bool letter = c >= 'a' && c <= 'f';
-    if (!letter && (c < '0' || c > '9')) {
-      return false;
-    }
-    nonce = nonce << 4 | (uint64_t)(letter ? c - 'a' + 10 : c - '0');
-  }
-  return at && nonce == shard_notes_head->nonce;
-}
-
 /* The statistics are made, of what was noted before: let them say that something is missing. While
  * they are being made there is nothing to change, and shardctl looks once more when it is done. */
 __attribute__((noinline)) static void tell_late(void) {
-  char target[sizeof(shard_notes_file)], text[SHARD_LOG_TOLD] = "";
+  char target[sizeof(shard_notes_file)];
   size_t n = strlen(shard_notes_file), end = strlen(".log");
   memcpy(target, shard_notes_file, n + 1);
   target[n > end ? n - end : 0] = 0;
-  int fd = shard_kernel_open(AT_FDCWD, target, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-  if (fd >= 0 && syscall(SYS_pread64, fd, text, sizeof(text) - 1, 0) > 0 && are_own(text)) {
-    const char *nothing = strstr(text, SHARD_LOG_NOTHING);
-    off_t at = nothing ? nothing - text + SHARD_LOG_NOTHING_DIGIT : 0;
-    if (!nothing || syscall(SYS_pwrite64, fd, "1", (size_t)1, at) == 1) {
-      atomic_store(&shard_notes_head->ended, 2);
-    }
+  if (shard_late_tell(target, shard_notes_head->nonce) > 0) {
+    atomic_store(&shard_notes_head->ended, 2);
   }
-  shard_kernel_close(fd);
 }
 
 static void look_at_end(void) {
