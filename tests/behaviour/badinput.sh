@@ -21,7 +21,7 @@ run() {
   for v in "${unset[@]}"; do
     kept=(); for e in "${vars[@]}"; do [[ $e == "$v="* ]] || kept+=("$e"); done; vars=("${kept[@]}")
   done
-  timeout 30 env LD_PRELOAD="$lib" "${vars[@]}" "$@"
+  timeout 30 env "${unset[@]/#/--unset=}" LD_PRELOAD="$lib" "${vars[@]}" "$@"
 }
 # good NAME: both ranks together see everything
 good() {

@@ -13,8 +13,11 @@ umask 022 # the caller's may be another: other users of the tests read what is m
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd) || exit 2
 PYTHON=$(${PYTHON:-python3} -c 'import sys; print(sys.executable)')
+# LD_PRELOAD cannot hold blanks and colons, and a socket's path is short.
+SHORT=${TMPDIR:-/tmp}
+case $SHORT in *[[:space:]:]* | ?????????????????????????????????????????*) SHORT=/tmp ;; esac
 case $BUILD in *[[:space:]:]*) # LD_PRELOAD cannot hold its path
-  COPY=$(mktemp -d /tmp/shard-build.XXXXXX) && chmod 755 "$COPY" && trap 'rm -rf "$COPY"' EXIT &&
+  COPY=$(mktemp -d "$SHORT/shard-build.XXXXXX") && chmod 755 "$COPY" && trap 'rm -rf "$COPY"' EXIT &&
     cp -r "$BUILD"/{libshard.so,libshard.so.1,shardctl,tests,gen} "$COPY"; BUILD=$COPY ;;
 esac
 LIB=$BUILD/libshard.so
@@ -27,8 +30,9 @@ for v in $("$CTL" doctor --variables | sed 's/ .*//; s/_.*/_/' | sort -u) LD_PRE
   case $v in *_) unset $(compgen -e "$v") ;; *) unset "$v" ;; esac
 done
 
-WORK=$(mktemp -d /tmp/shard-test.XXXXXX) || exit 2
+WORK=$(mktemp -d "$SHORT/shard-test.XXXXXX") || exit 2
 chmod 755 "$WORK"
+export SHARD_CACHE_DIR=$WORK/.cache # where a check names no other: nothing is put into the user's own
 trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; rm -rf "$WORK" "${COPY:-}"' EXIT
 passed=0 failed=0
 

@@ -1,0 +1,199 @@
+"""Runs one step of tests/run.py where nothing else can change its result, and nothing of it can stay.
+
+    python3 -m tests.harness.confine FOLDER [--writes PATH]... -- COMMAND...
+
+FOLDER, empty at first, takes what the step writes; the caller removes it. The step has an environment of its own (KEPT
+tells what passes), no terminal, no standard input, the usual signals, limits and umask. Its TMPDIR, HOME and
+SHARD_CACHE_DIR are new and empty.
+
+Where mounts of its own are allowed (root), /tmp, /var/tmp and /dev/shm are private to the step, and the checkout is
+read-only but for the build and each --writes. So a file elsewhere cannot be written, or is seen at the end. Where they
+are not, the step has folders of its own below FOLDER, and only these are looked at.
+
+A line "FAIL left behind: ..." is printed for each process, mount and file that is there after the step has succeeded,
+and the exit status is 1. Processes are ended in any case.
+"""
+import contextlib
+import ctypes
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+from tests.harness import paths, processes
+
+# What a step has of the caller's environment. Whatever else a user, a launcher or make has set changes no result.
+KEPT = ("PATH", "BUILD", "PYTHON", "CC", "SEED", "STRICT", "CI", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+CLONE_NEWNS = 0x00020000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+PR_SET_CHILD_SUBREAPER = 36
+PRIVATE = ("/tmp", "/var/tmp")  # on disk; /dev/shm is a tmpfs
+ENDS = 60  # seconds that a process has to end by itself after the step: a server that was told to, say
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(source, target, kind="none", flags=0, data=""):
+    """mount(2)."""
+    words = [os.fsencode(word) for word in (source, target, kind)]
+    if LIBC.mount(*words, ctypes.c_ulong(flags), os.fsencode(data)) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"mount {source} on {target}: {os.strerror(error)}")
+
+
+def mounts():
+    """Where something is mounted, once for each mount."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
+        return [line.split()[4] for line in stream]
+
+
+def needed(writes):
+    """What a step must still find where it is: the checkout, the build, their links' targets, the interpreters."""
+    found = [paths.REPO, paths.BUILD, *writes, sys.prefix, sys.base_prefix, os.environ.get("PYTHON", "")]
+    found += [str(path) for path in pathlib.Path(paths.REPO).glob(".venv*")]
+    return [path for path in dict.fromkeys([*found, *map(os.path.realpath, found)]) if path and os.path.exists(path)]
+
+
+def hide(folder, target, keep):
+    """Bind a folder over a directory in which the paths to keep are those that they were."""
+    inside = [(path, os.open(path, os.O_PATH)) for path in keep
+              if os.path.realpath(path).startswith(target + "/") and not os.path.islink(path)]
+    mount(folder, target, flags=MS_BIND)
+    for path, number in sorted(inside):
+        if not os.path.exists(path):
+            os.makedirs(path)
+            mount(f"/proc/self/fd/{number}", path, flags=MS_BIND | MS_REC)
+        os.close(number)
+
+
+def confine(folder, writes):
+    """Mounts of the step's own. Returns (the folder to be TMPDIR, what to look at in the end), or nothing where they
+    are not allowed."""
+    if os.geteuid() != 0 or LIBC.unshare(CLONE_NEWNS) != 0:
+        return None
+    mount("none", "/", flags=MS_REC | MS_PRIVATE)
+    keep = needed(writes)
+    mount(paths.REPO, paths.REPO, flags=MS_BIND | MS_REC)
+    for path in dict.fromkeys([paths.BUILD, *writes]):
+        if os.path.realpath(path).startswith(os.path.realpath(paths.REPO) + "/"):
+            mount(path, path, flags=MS_BIND)
+    mount("none", paths.REPO, flags=MS_REMOUNT | MS_BIND | MS_RDONLY)
+    owns = [os.open(folder, os.O_PATH)]  # it may be hidden itself
+    for target in PRIVATE:
+        name = target.strip("/").replace("/", "-")
+        os.mkdir(name, 0o700, dir_fd=owns[0])
+        owns.append(os.open(name, os.O_RDONLY, dir_fd=owns[0]))
+        os.fchmod(owns[-1], 0o1777)
+        hide(f"/proc/self/fd/{owns[-1]}", target, keep)
+    for number in owns:
+        os.close(number)
+    mount("none", "/dev/shm", "tmpfs", 0, "mode=1777")
+    return "/tmp", [*PRIVATE, "/dev/shm"]
+
+
+def prepare(folder, writes):
+    """The environment of the step, and the folders to look at in the end."""
+    made = confine(folder, writes)
+    if made is None:
+        own = os.path.join(folder, "tmp")
+        os.mkdir(own)
+        os.chmod(own, 0o1777)
+        made = own, [own]
+    env = {name: os.environ[name] for name in KEPT if name in os.environ}
+    env["PATH"] = ":".join([env.get("PATH", "/usr/bin:/bin"), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+    env.update(TMPDIR=made[0], HOME=os.path.join(made[0], "home"), SHARD_CACHE_DIR=os.path.join(made[0], "cache"),
+               LC_ALL="C.UTF-8", TZ="UTC", PYTHONDONTWRITEBYTECODE="1")
+    env.setdefault("PYTHON", sys.executable)
+    for name in ("HOME", "SHARD_CACHE_DIR"):
+        os.mkdir(env[name], 0o700)
+    return env, made[1]
+
+
+def settle():
+    """Signals, limits and umask as in a login shell."""
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    os.umask(0o022)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024 if most == resource.RLIM_INFINITY else min(1024, most), most))
+
+
+def reap(seconds):
+    """Wait for processes of the step that are about to end. The command lines of those that stay, which are ended."""
+    end = time.monotonic() + seconds
+    with contextlib.suppress(ChildProcessError):  # there is none any more
+        while time.monotonic() < end:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.02)
+    stay = processes.process_tree(os.getpid())[1:]
+    lines = []
+    for pid in stay:
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as stream:
+                lines.append(f"process {pid}: {stream.read().replace(chr(0), ' ')[:300]}")
+    while stay:
+        for pid in stay:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+        stay = processes.process_tree(os.getpid())[1:]
+    return lines
+
+
+def wait(job):
+    """The job's exit status. Orphans of the step end here, too: init would not leave them as zombies."""
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == job.pid:
+            job.returncode = os.waitstatus_to_exitcode(status)
+            return job.returncode
+
+
+def left(folders, env, keep):
+    """The files that are there, but for what the step was given."""
+    given = {env["HOME"], env["SHARD_CACHE_DIR"], *keep}
+    given |= {str(parent) for path in keep for parent in pathlib.Path(path).parents}
+    return [f"file {entry.path}" for folder in folders for entry in os.scandir(folder) if entry.path not in given]
+
+
+def main():
+    """Run the command; its exit status, or 1 if something of it is left."""
+    own, _, command = sys.argv[1:], None, []
+    at = own.index("--")
+    own, command = own[:at], own[at + 1:]
+    folder, writes = os.path.realpath(own[0]), own[2::2]
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    keep = needed(writes)
+    env, folders = prepare(folder, writes)
+    before = mounts()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    status = 1
+    try:
+        job = subprocess.Popen(command, cwd=paths.REPO, env=env, stdin=subprocess.DEVNULL, preexec_fn=settle)
+        try:
+            status = wait(job)
+        except SystemExit:  # told to stop: a driver ends what it has started, servers too, if it is given the time
+            job.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                job.wait(20)
+            raise
+    finally:
+        lines = reap(0 if status else ENDS)
+    if status == 0:
+        after = mounts()
+        lines += [f"mount {target}" for target in after if after.count(target) > before.count(target)]
+        lines += left(folders, env, keep)
+        for line in lines:
+            print(f"FAIL left behind: {line}", flush=True)
+        status = 1 if lines else 0
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
