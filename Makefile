@@ -176,27 +176,24 @@ unit: tests-built
 
 # Install what the tests need; quick when it is all there.
 setup:
-	$(Q)bash scripts/setup.sh test
+	$(Q)bash scripts/setup.sh all
 
-# make check: some tests of each area, for every edit. make test: all. make test-AREA: one area. make
-# test-all: those, too, that show in another way what a cheaper one shows.
-# tests/run.py has the table of what they run; logs are in build/test-logs/.
-.PHONY: check test test-all test-hosts test-unit test-behaviour test-docs test-clients test-packages test-torch test-s3 test-sanitizers test-dlio
+# make check: units, some of behaviour/ and lint, for every edit. make test: what shows that the product works.
+# make test-all: all there is. make test-rest: what make test leaves out. make test-AREA: all of one area.
+# tests/run.py has the table of what they run; logs and times are in build/test-logs/. SETUP is a level of setup.sh.
+AREAS := unit behaviour docs clients packages torch s3 hosts sanitizers
+.PHONY: check test test-rest test-all test-dlio $(AREAS:%=test-%)
 check: run-check
-test: run-all
-test-all: run-everything
-test-unit: run-unit
-test-behaviour: run-behaviour
-test-docs: run-docs
-test-clients: run-clients
-test-packages: run-packages
-test-torch: run-torch
-test-s3: run-s3
-test-hosts: run-hosts
-test-sanitizers: run-sanitizers
+test: run-test
+test-rest: run-rest
+test-all: run-all
+$(AREAS:%=test-%): test-%: run-%
+run-check run-unit: SETUP := check
+run-test: SETUP := test
 
+run-%: SETUP := all
 run-%:
-	$(Q)bash scripts/setup.sh $(if $(filter unit,$*),build,test)
+	$(Q)bash scripts/setup.sh $(SETUP)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built fuzz-built
 	$(Q)python3 -m tests.run $*
 
@@ -230,9 +227,9 @@ planted:
 .PHONY: fuzz
 fuzz:
 	$(Q)bash scripts/setup.sh fuzz
-	$(Q)$(MAKE) --no-print-directory $(JOBS) BUILD=build-fuzz CC=clang WARN= CFLAGS="-O1 -g" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer \
+	$(Q)$(MAKE) --no-print-directory $(JOBS) BUILD=$(BUILD)/fuzz CC=clang WARN= CFLAGS="-O1 -g" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer \
 	  SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" fuzz-built
-	$(Q)bash tests/fuzz.sh run $(or $(FUZZ_SECONDS),60) $(FUZZ)
+	$(Q)BUILD=$(BUILD) bash tests/fuzz.sh run $(or $(FUZZ_SECONDS),60) $(FUZZ)
 
 # Other releases of Debian, as root, in chroots that it makes and removes: make test-systems SUITES=trixie
 .PHONY: test-systems
@@ -253,18 +250,18 @@ test-darshan: all
 # together unit tests try a fraction; under undefined alone the whole. Under thread: tests of what has threads.
 .PHONY: asan ubsan tsan
 asan:
-	$(Q)$(MAKE) --no-print-directory BUILD=build-asan WERROR=1 CFLAGS="-O1 -g1" \
+	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/asan WERROR=1 CFLAGS="-O1 -g1" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" unit fuzz-built
-	$(Q)bash tests/sanitized.sh build-asan address
-	$(Q)BUILD=build-asan bash tests/fuzz.sh replay
+	$(Q)bash tests/sanitized.sh $(BUILD)/asan address
+	$(Q)BUILD=$(BUILD) FUZZ_BUILD=$(BUILD)/asan bash tests/fuzz.sh replay
 ubsan:
-	$(Q)$(MAKE) --no-print-directory BUILD=build-ubsan WERROR=1 \
+	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/ubsan WERROR=1 \
 	  SANITIZE="-fsanitize=undefined -fno-sanitize-recover=all" unit
-	$(Q)BUILD=build-ubsan bash tests/behaviour/build.sh
+	$(Q)BUILD=$(BUILD)/ubsan bash tests/behaviour/build.sh
 tsan:
-	$(Q)$(MAKE) --no-print-directory BUILD=build-tsan WERROR=1 CFLAGS="-O1 -g1" UNIT="once s3_client sort stream walk" \
+	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan WERROR=1 CFLAGS="-O1 -g1" UNIT="once s3_client sort stream walk" \
 	  SANITIZE="-fsanitize=thread -fno-omit-frame-pointer" unit
-	$(Q)bash tests/sanitized.sh build-tsan thread
+	$(Q)bash tests/sanitized.sh $(BUILD)/tsan thread
 
 # clang-tidy checks a file again when the file or one of its headers has changed: when it is compiled. Its analyzer
 # follows paths through a function until they have NODES steps. clang's own number is 225000, which make test-all has:
@@ -288,7 +285,6 @@ print-LIB print-CTL:
 tidied: $(TIDY)
 lint:
 	@echo "  LINT"
-	@mkdir -p build
 	$(Q)sh scripts/lint.sh
 	$(Q)$(MAKE) --no-print-directory $(JOBS) -k tidied
 
@@ -346,6 +342,6 @@ dist:
 	@echo build/packages/libshard-$(VERSION).tar.gz
 
 clean:
-	rm -rf $(BUILD) build-asan build-ubsan build-tsan build-fuzz
+	rm -rf $(BUILD)
 
 -include $(LIB_OBJ:.o=.d) $(CTL_OBJ:.o=.d)

@@ -8,6 +8,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=${BUILD:-build}
+targets=${FUZZ_BUILD:-$build} # another build, which a sanitizer or the fuzzer watches
 passed=0 failed=0
 
 # seeds FOLDER: real files of each kind, for which inputs/ needs no copies
@@ -49,7 +50,7 @@ folders() {
 heaped() {
 	local found=tests/fuzz/inputs/$1 one
 	for one in "$found"/oom-*; do
-		[ -f "$one" ] && "$build/tests/fuzz_$1" -rss_limit_mb=512 "$one" >/dev/null 2>&1 && rm "$one"
+		[ -f "$one" ] && "$targets/tests/fuzz_$1" -rss_limit_mb=512 "$one" >/dev/null 2>&1 && rm "$one"
 	done
 	[ -z "$(find "$found" -regex '.*/\(oom\|crash\|timeout\|leak\)-[0-9a-f]+')" ]
 }
@@ -61,7 +62,7 @@ case $what in
 run)
 	seconds=${2:?tests/fuzz.sh run SECONDS [TARGET...]}
 	shift 2
-	build=build-fuzz
+	targets=$build/fuzz
 	;;
 replay) shift ;;
 *)
@@ -70,7 +71,7 @@ replay) shift ;;
 	;;
 esac
 # libshard.so with the fuzzer's parts is none to be preloaded.
-(build=build && seeds "$work") || { echo "FAIL the seeds are not made: make all first"; exit 1; }
+seeds "$work" || { echo "FAIL the seeds are not made: make all first"; exit 1; }
 [ $# -gt 0 ] || set -- $(cd tests/fuzz && ls ./*.c | sed 's|^./||; s|\.c$||' | grep -v '^replay$')
 for target; do
 	mapfile -t from < <(folders "$target")
@@ -81,10 +82,10 @@ for target; do
 	esac
 	if [ "$what" = replay ]; then
 		mapfile -t files < <(find "${from[@]}" -type f)
-		output=$(ASAN_OPTIONS=detect_leaks=$leaks "$build/tests/fuzz_$target" "${files[@]}" 2>&1 </dev/null)
+		output=$(ASAN_OPTIONS=detect_leaks=$leaks "$targets/tests/fuzz_$target" "${files[@]}" 2>&1 </dev/null)
 	else
 		mkdir -p "tests/fuzz/inputs/$target" "$work/found-$target"
-		output=$(ASAN_OPTIONS=detect_leaks=$leaks "$build/tests/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -close_fd_mask=3 \
+		output=$(ASAN_OPTIONS=detect_leaks=$leaks "$targets/tests/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -close_fd_mask=3 \
 			"${more[@]}" -artifact_prefix="tests/fuzz/inputs/$target/" -print_final_stats=1 \
 			"$work/found-$target" "${from[@]}" 2>&1 </dev/null)
 	fi
