@@ -5,31 +5,47 @@
 # Each check prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why': skipped is what this machine
 # does not allow, never what is not installed. finish prints the sums and
 # exits with 1 if anything failed, or nothing was checked. Everything is made below $WORK, which is
-# removed at the end.
+# removed at the end; so are HOME and TMPDIR, which are beside it. `timeout 300` guards what takes a
+# moment: no check is about time.
 set -u
-export LC_ALL=C
-umask 022 # the caller's may be another: other users of the tests read what is made here
+# Nothing that the caller has set, ignores or has open comes to a test; SIGHUP is left to nohup(1). USER_HOME: the user's
+# HOME, where Pythons may be.
 [ -e /proc/self/fd/0 ] || exec </dev/null # it may be closed: a file opened later would be stdin
+if [ -z "${SETTLED:-}" ]; then
+  for fd in /proc/self/fd/*; do
+    [ "${fd##*/}" -lt 3 ] || [ "$fd" -ef "$0" ] || [ "$fd" -ef "${BASH_SOURCE[0]}" ] || eval "exec ${fd##*/}>&-"
+  done
+  settled=(SETTLED=1 "USER_HOME=${HOME:-}" "PATH=$PATH" PYTHON="$("${PYTHON:-python3}" -I -c 'import sys; print(sys.executable)')")
+  for name in BUILD CC STRIP ROUNDS FUZZ FUZZ_SEED KEEP {A,L,T,UB}SAN_OPTIONS; do
+    [ -z "${!name:-}" ] || settled+=("$name=${!name}")
+  done
+  signals=--default-signal=PIPE,INT,QUIT,TERM,CHLD,ALRM,USR1,USR2
+  env $signals true 2>/dev/null || signals=
+  case $- in *x*) trace=-x ;; *) trace= ;; esac
+  # shellcheck disable=SC2086  # one word or none
+  exec env -i $signals "${settled[@]}" "$BASH" $trace "$0" "$@"
+fi
+export LC_ALL=C
+umask 022 # other users of the tests read what is made here
+ulimit -c 0
+ulimit -Sn 1024 2>/dev/null # some programs close all descriptors that there may be
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd) || exit 2
-PYTHON=$(${PYTHON:-python3} -c 'import sys; print(sys.executable)')
+
+# Not TMPDIR: other users must reach it, and LD_PRELOAD can hold no path with a blank.
+BASE=$(mktemp -d /tmp/shard-test.XXXXXX) || exit 2
+trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; rm -rf "$BASE"' EXIT
+chmod 755 "$BASE"
+WORK=$BASE/work
+export HOME=$BASE/home TMPDIR=$BASE/t
+mkdir "$WORK" "$HOME" && mkdir -m 1777 "$TMPDIR" || exit 2
 case $BUILD in *[[:space:]:]*) # LD_PRELOAD cannot hold its path
-  COPY=$(mktemp -d /tmp/shard-build.XXXXXX) && chmod 755 "$COPY" && trap 'rm -rf "$COPY"' EXIT &&
-    cp -r "$BUILD"/{libshard.so,libshard.so.1,shardctl,tests,gen} "$COPY"; BUILD=$COPY ;;
+  mkdir "$BASE/build" && cp -r "$BUILD"/{libshard.so,libshard.so.1,shardctl,tests,gen} "$BASE/build"; BUILD=$BASE/build ;;
 esac
 LIB=$BUILD/libshard.so
 CTL=$BUILD/shardctl
 [ -f "$LIB" ] && [ -x "$CTL" ] || { echo "no libshard.so or shardctl in $BUILD" >&2; exit 2; }
 
-# The tests may themselves be started by a launcher: what any may set goes, by the part of its name
-# up to the first '_'.
-for v in $("$CTL" doctor --variables | sed 's/ .*//; s/_.*/_/' | sort -u) LD_PRELOAD AWS_; do
-  case $v in *_) unset $(compgen -e "$v") ;; *) unset "$v" ;; esac
-done
-
-WORK=$(mktemp -d /tmp/shard-test.XXXXXX) || exit 2
-chmod 755 "$WORK"
-trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; rm -rf "$WORK" "${COPY:-}"' EXIT
 passed=0 failed=0
 
 ok() { echo "ok $1"; passed=$((passed + 1)); }
@@ -48,6 +64,14 @@ needs() {
     type -P "$program" >/dev/null || { fail "$program" "there is none; scripts/setup.sh test installs it"; finish; }
   done
 }
+# await WHAT COMMAND...: until the command succeeds; a failure that says for what, if that takes minutes
+await() {
+  local what=$1 end=$((SECONDS + 300)); shift
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $end ] || { fail "waiting for $what" "it has not come in 300 s"; return 1; }
+    sleep 0.02
+  done
+}
 finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ] && [ "$passed" -gt 0 ]; exit; }
 
 # program NAME: path of tests/programs/NAME.c, compiled
@@ -59,6 +83,6 @@ program() {
 # in_namespace: start this test anew where mounts are its own; returns if it is, or cannot be
 in_namespace() {
   [ -z "${IN_NAMESPACE:-}" ] && unshare -m true 2>/dev/null || return 0
-  rm -rf "$WORK" "${COPY:-}"
+  rm -rf "$BASE"
   IN_NAMESPACE=1 exec unshare -m "$BASH" "$0"
 }
