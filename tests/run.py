@@ -11,7 +11,6 @@ everything that the steps need. The last line says what this machine, or this us
 was skipped; with STRICT=1 in the environment that is a failure.
 """
 import argparse
-import contextlib
 import dataclasses
 import glob
 import os
@@ -20,12 +19,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 from tests.harness import paths, processes
 
-LOGS = os.path.join(paths.BUILD, "test-logs")
+LOGS = os.path.join(paths.MADE, "test-logs")
 VENV = paths.VENV_PYTHON
 VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
 WAITING = ("crowd", "faultmatrix", "interleaved", "manifests", "progress")  # for about half of their time, or more
@@ -145,30 +143,17 @@ def smoke():
 
 
 class Running:
-    """A step that has been started, in a folder of its own below the run's."""
+    """A step that has been started."""
 
-    def __init__(self, step, folder):
+    def __init__(self, step):
         self.step, self.begin = step, time.monotonic()
-        self.folder = os.path.join(folder, step.name.replace("/", "-"))
-        os.mkdir(self.folder, 0o755)
-        env = dict(os.environ)
         command = step.command
-        if command[0] == "make" and "BUILD" in env:  # it works on the build, and no copy
-            env.pop("BUILD")
-            env.update({"BUILD": paths.GIVEN} if paths.GIVEN else {})
-        if not shutil.which(command[0], path=env.get("PATH")):
+        if not shutil.which(command[0]):
             command = ["sh", "-c", 'echo "$0: there is no such program"; exit 127', command[0]]
         with open(step.log, "wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.harness.confine", self.folder, "--", *command], cwd=paths.REPO, env=env,
+                [sys.executable, "-m", "tests.harness.confine", *command], cwd=paths.REPO,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-
-    def clear(self, good):
-        """Remove its folder, unless the step has failed: what is there may say why."""
-        if good:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        else:
-            print(f"     its files are in {self.folder}", flush=True)
 
     def stop(self):
         """End it: a driver ends what it has started itself, servers too, if it is given the time."""
@@ -245,8 +230,8 @@ def why(text):
     return "    " + shown.rstrip().replace("\n", "\n    ")
 
 
-def run(steps, cores, folder):
-    """Run them below a folder; for each its step, (exit status, seconds, seconds of CPU), and (passed, failed)."""
+def run(steps, cores):
+    """Run them; for each its step, (exit status, seconds, seconds of CPU), and (passed, failed)."""
     waiting, running, results = list(steps), [], []
     try:
         while waiting or running:
@@ -255,18 +240,16 @@ def run(steps, cores, folder):
                 if result:
                     running.remove(one)
                     results.append((one.step, result, tell(one.step, result)))
-                    one.clear(not result[0] and not results[-1][2][1])
             free = cores - sum(min(one.step.cores, int(cores)) for one in running)
             for step in list(waiting):
                 if free >= min(step.cores, int(cores)):
                     waiting.remove(step)
-                    running.append(Running(step, folder))
+                    running.append(Running(step))
                     free -= min(step.cores, int(cores))
             time.sleep(0.05)
     finally:
         for one in running:
             one.stop()
-            one.clear(True)
     return results
 
 
@@ -276,22 +259,6 @@ def write_times(results):
         print(f"{'step':28} {'s':>6} {'s of CPU':>9} {'passed':>7} {'failed':>7}", file=stream)
         for step, (_, seconds, cpu), (passed, failed) in sorted(results, key=lambda one: -one[1][2]):
             print(f"{step.name:28} {seconds:6.0f} {cpu:9.0f} {passed:7} {failed:7}", file=stream)
-
-
-@contextlib.contextmanager
-def working_folder():
-    """Where the steps' folders are made. TMPDIR's path must be short, for sockets, and LD_PRELOAD cannot hold blanks
-    and colons. A folder that is not empty in the end is kept: a step has failed."""
-    for parent in (tempfile.gettempdir(), "/var/tmp", "/tmp"):
-        if len(parent) <= 40 and not re.search(r"[\s:]", parent) and os.access(parent, os.W_OK | os.X_OK):
-            break
-    folder = tempfile.mkdtemp(prefix="shard-run.", dir=parent)
-    os.chmod(folder, 0o755)
-    try:
-        yield folder
-    finally:
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
 
 
 def main():
@@ -322,8 +289,7 @@ def main():
         return 0
     os.makedirs(LOGS, exist_ok=True)
     begin = time.monotonic()
-    with working_folder() as folder:
-        results = run(steps, args.cores, folder)
+    results = run(steps, args.cores)
     write_times(results)
     passed, failed = sum(sums[0] for _, _, sums in results), sum(sums[1] for _, _, sums in results)
     for step, result, sums_ in results:  # once more, where whoever reads the end of a long output finds it

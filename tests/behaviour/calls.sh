@@ -6,7 +6,7 @@
 needs mpirun
 in_namespace
 mounts=()
-trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK" "${COPY:-}"' EXIT
+trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$BASE"' EXIT
 program calls
 export SHARD_CACHE_DIR=$WORK/cache
 D=$WORK/data; mkdir -p "$D"/{a/deep,b,empty,z}
@@ -20,7 +20,7 @@ view() {
   local r=$1 p=$2 s=$3 seed=$4; shift 4
   [ "$seed" = - ] || export SHARD_SEED=$seed
   SHARD_DATASET=${DATASET:-$D} SHARD_RANK=$r SHARD_SIZE=$p SHARD_STRATEGY=$s LD_PRELOAD=$LIB \
-    timeout 60 "$@" </dev/null
+    timeout 300 "$@" </dev/null
   local status=$?
   unset SHARD_SEED
   return $status
@@ -62,7 +62,7 @@ COMMON=$WORK/common
 
 # The test itself, without the library.
 for m in agree handed reused full cold chdir threads rewinding closing; do
-  verdict "bare $m" "$(timeout 60 "$WORK/calls" $m "$D/b" 100 2>&1 >/dev/null)"
+  verdict "bare $m" "$(timeout 300 "$WORK/calls" $m "$D/b" 100 2>&1 >/dev/null)"
 done
 
 # Every call, and all agree.
@@ -76,7 +76,7 @@ for m in handed chdir; do DIFFER=99 SIZES=3 all "descriptors $m" "$WORK/calls" $
 DIFFER=99 SIZES=2 all "descriptors reused" "$WORK/calls" reused "$D/b"
 for s in range hash; do # where nothing is built yet, and it takes a while
   cp "$LIB" "$WORK/libshard.so"; printf '#!/bin/sh\nsleep 0.02\nexec "%s" "$@"\n' "$CTL" >"$WORK/shardctl"; chmod 755 "$WORK/shardctl"
-  verdict "cancelled, $s" "$(SHARD_CACHE_DIR=$WORK/cancelled SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=2 SHARD_STRATEGY=$s LD_PRELOAD=$WORK/libshard.so timeout 60 "$WORK/calls" cancelled "$D/b" 2>&1 >/dev/null)"
+  verdict "cancelled, $s" "$(SHARD_CACHE_DIR=$WORK/cancelled SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=2 SHARD_STRATEGY=$s LD_PRELOAD=$WORK/libshard.so timeout 300 "$WORK/calls" cancelled "$D/b" 2>&1 >/dev/null)"
 done
 for m in threads cold closing rewinding; do DIFFER=99 SIZES=2 all "$m" "$WORK/calls" $m "$D/b" 60; done
 
@@ -291,9 +291,9 @@ unset SHARD_JOB
 # Ranks of one launcher that start at different times.
 for s in range hash; do
   fresh; tree "$C"
-  SHARD_DATASET=$C SHARD_STRATEGY=$s timeout 60 mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2 bash -c '
+  SHARD_DATASET=$C SHARD_STRATEGY=$s timeout 300 mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2 bash -c '
     cd "$1"; if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then
-      for ((i = 0; i < 200; i++)); do [ -s mpi.0.done ] && break; sleep 0.05; done; touch change/new change/sub/new; rm change/sub/k
+      for ((i = 0; i < 5000; i++)); do [ -s mpi.0.done ] && break; sleep 0.05; done; touch change/new change/sub/new; rm change/sub/k
     fi
     LD_PRELOAD=$2 ./calls walk change >mpi.$OMPI_COMM_WORLD_RANK 2>mpi.err.$OMPI_COMM_WORLD_RANK
     echo $? >mpi.$OMPI_COMM_WORLD_RANK.done' - "$WORK" "$LIB" >"$WORK/mpi.out" 2>&1

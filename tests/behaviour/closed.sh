@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.bash"
 in_namespace
 mounts=()
-trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK" "${COPY:-}"' EXIT
+trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$BASE"' EXIT
 program closed
 D=$WORK/data; mkdir -p "$D"/sub/deep "$D/readable" "$WORK/other"
 touch "$D"/f{01..20} "$D"/sub/f{21..40} "$D"/sub/deep/f{41..50} "$D"/readable/f{51..70} "$WORK"/other/f{1..9}
@@ -16,7 +16,7 @@ export SHARD_CACHE_DIR=$WORK/cache/root
 # view RANK STRATEGY COMMAND...
 view() {
   local r=$1 s=$2; shift 2
-  SHARD_DATASET=${DATASET:-$D} SHARD_RANK=$r SHARD_SIZE=2 SHARD_STRATEGY=$s LD_PRELOAD=$LIB timeout 60 "$@" 2>>"$WORK/err" </dev/null
+  SHARD_DATASET=${DATASET:-$D} SHARD_RANK=$r SHARD_SIZE=2 SHARD_STRATEGY=$s LD_PRELOAD=$LIB timeout 300 "$@" 2>>"$WORK/err" </dev/null
 }
 # shared NAME FILES COMMAND...: two ranks share out these files, by each strategy
 shared() {
@@ -77,7 +77,7 @@ subprocess.run(['mount', '-t', 'tmpfs', 'none', '$C/sub'], env={**os.environ, 'L
 print(*(f for f in os.listdir('$WORK/over') if f != 'deep'), sep='\\n')
 subprocess.run(['umount', '$C/sub'], env={**os.environ, 'LD_PRELOAD': ''}, check=True)
 END
-  STRATEGIES=stride shared "covered since this process has its listing" "$(files "$WORK/over")" python3 "$WORK/late.py"
+  STRATEGIES=stride shared "covered since this process has its listing" "$(files "$WORK/over")" "$PYTHON" "$WORK/late.py"
   mount -t tmpfs none "$C/sub"; touch "$C"/sub/f{71..74}; rm -r "$C/gone"; mkdir "$C/gone"; touch "$C"/gone/f{81..86}
   for how in 0 "1 statx"; do
     [ "$how" = 0 ] || [ $seccomp ] || continue
@@ -101,7 +101,7 @@ END
   # In another dataset it has a name there, whatever changes in it.
   A=$WORK/first B=$WORK/second; mkdir -p "$A/x" "$B/sub"; touch "$A/f0" "$B"/sub/f{1,2}; mounts+=("$A/x" "$B/sub")
   mount --bind "$B/sub" "$A/x"; mount -t tmpfs none "$B/sub"; touch "$B/sub/g1"
-  verdict "covered, and in another dataset" "$(SHARD_DATASET=$A:$B SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB python3 -c "
+  verdict "covered, and in another dataset" "$(SHARD_DATASET=$A:$B SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB "$PYTHON" -c "
 import os
 os.listdir('$A')
 assert sorted(os.listdir('$A/x')) == ['f1', 'f2']
@@ -114,7 +114,7 @@ assert sorted(os.listdir('$A/x')) == ['f1', 'f2'], os.listdir('$A/x')" 2>&1)"
     : >"$WORK/err"
     for r in 0 1; do
       mount --bind "$WORK/other" "$WORK/twice"
-      view $r $s python3 -c "
+      view $r $s "$PYTHON" -c "
 import os
 assert os.listdir('$WORK/twice/sub') == ['f99']
 os.system('LD_PRELOAD= umount $WORK/twice; LD_PRELOAD= mount --bind $D $WORK/twice')
@@ -129,7 +129,7 @@ print(*os.listdir('$WORK/twice/sub/deep'), sep='\n')"
   if mount --bind /usr "$J/usr" && mount -t proc proc "$J/proc" && mount --bind /dev "$J/dev"; then
     mounts+=("$J/usr" "$J/proc" "$J/dev"); cp "$LIB" "$BUILD/shardctl" "$J/built"
     for d in usr/lib data; do
-      jailed() { timeout 60 chroot "$J" env LD_PRELOAD=/built/libshard.so SHARD_CACHE_DIR=/cache SHARD_DATASET=/data SHARD_RANK=$1 SHARD_SIZE=2 ls "/$d"; }
+      jailed() { timeout 300 chroot "$J" env LD_PRELOAD=/built/libshard.so SHARD_CACHE_DIR=/cache SHARD_DATASET=/data SHARD_RANK=$1 SHARD_SIZE=2 ls "/$d"; }
       verdict "in a chroot: $d" "$({ jailed 0; [ $d = usr/lib ] || jailed 1; } 2>&1 | sort | diff - <(ls "$J/$d" | sort) | head -3)"
     done
   fi

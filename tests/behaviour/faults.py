@@ -35,13 +35,13 @@ NOBODY = 65534
 # As root, and not only in a namespace of its own.
 IS_ROOT = processes.own_mounts("tests.behaviour.faults") == 0
 
-for name in list(os.environ):
-    if name.startswith(
-        ("SHARD_", "OMPI_", "PMI", "SLURM_", "FAILING_")) or name in ("RANK", "LD_PRELOAD"):
-        del os.environ[name]
-os.environ["LC_ALL"] = "C"
-
+processes.settle()
 WORK = tempfile.mkdtemp(prefix="shard-faults.", dir="/tmp")
+DISK = tempfile.mkdtemp(prefix="shard-faults.", dir="/var/tmp")  # names that do not fit into memory go nowhere else
+MEMORY = "8M"
+if subprocess.run(["stat", "-f", "-c", "%T", DISK], stdout=subprocess.PIPE, check=True).stdout.strip() in (b"tmpfs", b"ramfs"):
+    print("skip names that do not fit into memory: /var/tmp is on no disk")
+    MEMORY = "1G"
 os.chmod(WORK, 0o755)
 os.chdir(WORK)
 os.mkdir("bin")  # where another user can reach them
@@ -61,7 +61,7 @@ def check(name, why):
     verdicts.check(name, not why, repr(str(why)[:600]))
 
 
-def run(*words, env=None, timeout=120, **more):
+def run(*words, env=None, timeout=600, **more):
     """A command's status, stdout and stderr."""
     p = subprocess.run(words,
                        env={
@@ -153,7 +153,7 @@ def sources():
 def prepare():
     put("old.txt", b"an\nolder\nlisting\n")
     run(CTL, "index", "old.txt", "-o", "old.listing")
-    os.makedirs("tmp")
+    os.symlink(DISK, "tmp")
     for _ in sources():
         pass
     text("wide.txt", uuids(9000, 2))
@@ -165,7 +165,7 @@ def failing_calls():
     mount("out", "size=64m")
     old, file = content("old.listing"), os.path.join(WORK, "out", "l")
     base = {
-        "SHARD_BUILD_MEMORY": "8M",
+        "SHARD_BUILD_MEMORY": MEMORY,
         "SHARD_TMPDIR": os.path.join(WORK, "tmp"),
         "FAILING_LOG": os.path.join(WORK, "log")
     }
@@ -271,13 +271,13 @@ def limits():
                     file,
                     restore_signals=not ignored,
                     env={
-                        "SHARD_BUILD_MEMORY": "8M",
-                        "SHARD_TMPDIR": WORK
+                        "SHARD_BUILD_MEMORY": MEMORY,
+                        "SHARD_TMPDIR": os.path.join(WORK, "tmp")
                     },
                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
                 right = status == 0 and names_of(file) == sorted(content(source).split())
                 kept = (status == 1 and content(file) == content("old.listing")
-                        and not error_line(err, [file, WORK + "'"]))
+                        and not error_line(err, [file, WORK + "/tmp'"]))
                 counts[right] += 1
                 if not (right or kept) or beside(file):
                     bad.append(f"{source}, {size} bytes: status {status}, {err!r}, left {beside(file)}")
@@ -329,14 +329,15 @@ def odd_targets():
 
 
 def killed():
-    """At random moments: an older file is whole, or the new one is; the next build tidies up."""
+    """At random moments: an older file is whole, or the new one is; the next build tidies up. Kills that come too late
+    are followed by earlier ones."""
     os.makedirs("kill")
     file = os.path.join(WORK, "kill", "l")
-    env = {"SHARD_BUILD_MEMORY": "8M", "SHARD_TMPDIR": os.path.join(WORK, "tmp")}
+    env = {"SHARD_BUILD_MEMORY": MEMORY, "SHARD_TMPDIR": os.path.join(WORK, "tmp")}
     for source in ("tree", "big.txt"):
         begin = time.monotonic()
         run(CTL, "index", source, "-o", file, env=env)
-        took, want = time.monotonic() - begin, names_of(file)
+        took, want = 1.1 * (time.monotonic() - begin), names_of(file)
         bad, ends, most = [], {"older": 0, "newer": 0}, 0
         for k in range(25):
             shutil.copy("old.listing", file)
@@ -347,11 +348,12 @@ def killed():
                                  },
                                  stdout=subprocess.DEVNULL,
                                  stderr=subprocess.PIPE)
-            time.sleep(chance.uniform(0, took * 1.1))
+            time.sleep(chance.uniform(0, took))
             p.kill()
             err = p.communicate()[1]
             older = content(file) == content("old.listing")
             ends["older" if older else "newer"] += 1
+            took *= 1.1 if older else 0.8
             most = max(most, len(beside(file)))
             if not older and names_of(file) != want:
                 bad.append(f"kill {k}: neither the older file nor the new one")
@@ -361,7 +363,6 @@ def killed():
         if status != 0 or err or names_of(file) != want or beside(file):
             bad.append(f"the next build: {status}, {err!r}, left {beside(file)}")
         check(f"{source}: killed at 25 moments, {ends}, at most {most} left at once", "; ".join(bad[:5]))
-        check(f"{source}: the moments", "" if ends["older"] > 5 else ends)
 
 
 def only_its_own():
@@ -379,6 +380,7 @@ def only_its_own():
           f"{status}, {err!r}, {beside(file)}" if status or beside(file) != sorted(keep) else "")
     # Another builder takes a temporary for a dead one's before its maker has locked it: it is
     # removed, now or once the maker goes on, who makes another.
+    gate = os.path.join(WORK, "gate")  # its maker waits there
     for moment in ("before", "after"):
         shutil.rmtree("own")
         os.makedirs("own")
@@ -388,18 +390,22 @@ def only_its_own():
                              stderr=subprocess.PIPE,
                              env={
                                  **os.environ, "LD_PRELOAD": FAILING,
-                                 "FAILING_NAP": "300000"
+                                 "FAILING_GATE": gate
                              })
         wait_for(lambda: beside(file))
         made = "own/" + beside(file)[0]
         with open(made, "rb") as f:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            time.sleep(0 if moment == "before" else 0.5)
+            if moment == "after":
+                put(gate, b"")
+                time.sleep(0.5)
             os.unlink(made)
+        put(gate, b"")
         err = p.communicate(b"a\nb\n")[1]
         check(f"a temporary is taken for a dead one's, and removed {moment} its maker goes on",
               ("" if p.returncode == 0 and not err and os.listdir("own") == ["l"] else
                f"status {p.returncode}, {err}, {os.listdir('own')}"))
+        os.unlink(gate)
 
 
 def wrapped(text_):
@@ -421,7 +427,7 @@ def ranks(folder, count, cache, env=None, directory="tree"):
             env={
                 **os.environ, "LD_LIBRARY_PATH": folder,
                 "SHARD_CACHE_DIR": os.path.join(WORK, cache),
-                "SHARD_TIMEOUT": "60",
+                "SHARD_TIMEOUT": "300",
                 **(env(r) if env else {})
             },
             stdout=subprocess.PIPE,
@@ -431,15 +437,12 @@ def ranks(folder, count, cache, env=None, directory="tree"):
 
 def gather(processes):
     """Their statuses, names and messages."""
-    ends = [p.communicate(timeout=120) for p in processes]
+    ends = [p.communicate(timeout=600) for p in processes]
     return [(p.returncode, out.split(b"\0")[:-1], err.decode()) for p, (out, err) in zip(processes, ends)]
 
 
-def wait_for(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.005)
-    return condition()
+def wait_for(condition):
+    return processes.until(condition, 300)
 
 
 def elections():
@@ -448,7 +451,7 @@ def elections():
     # The first one writes half a file, tells its process id, and hangs.
     slow = wrapped(f"""echo x >>started
 if mkdir first 2>/dev/null; then
-  head -c 700 {WORK}/whole.listing >"$4.tmp.abcdef"; echo $$ >pid.new; mv pid.new pid; exec sleep 100
+  head -c 700 {WORK}/whole.listing >"$4.tmp.abcdef"; echo $$ >pid.new; mv pid.new pid; exec sleep 1000
 fi
 exec {CTL} "$@" """)
     for who in ("builder", "builder and its rank", "rank"):
@@ -458,10 +461,10 @@ exec {CTL} "$@" """)
                 os.unlink(f"{slow}/{f}")
         shutil.rmtree("cache1", ignore_errors=True)
         ps = ranks(slow, 1, "cache1")
-        begun = wait_for(lambda: os.path.exists(slow + "/pid"))
+        wait_for(lambda: os.path.exists(slow + "/pid"))
         ps += ranks(slow, 3, "cache1")
         time.sleep(0.2)
-        builder = int(content(slow + "/pid")) if begun else 0
+        builder = int(content(slow + "/pid"))
         if "rank" in who:
             ps[0].kill()
             ps[0].communicate()
@@ -469,8 +472,7 @@ exec {CTL} "$@" """)
             time.sleep(0.2)
             check("the rank that builds is killed: its builder has the lock",
                   "" if content(slow + "/started") == b"x\n" else "built twice")
-        if begun:
-            os.kill(builder, signal.SIGKILL)
+        os.kill(builder, signal.SIGKILL)
         ends = gather(ps if who == "builder" else ps[1:])
         bad = [(status, len(names), err) for status, names, err in ends if status or names != want or err]
         left = [
@@ -479,7 +481,7 @@ exec {CTL} "$@" """)
         ]
         count = len(content(slow + "/started").split())
         check(f"killed while ranks wait: {who}", bad or left
-              or ("" if begun and count == 2 else f"{count} builders"))
+              or ("" if count == 2 else f"{count} builders"))
 
 
 def host_calls():
@@ -623,7 +625,8 @@ class Listing:
 
 
 def replaced():
-    """A file is replaced 100 times: one reader has the old one open, another opens it again and again."""
+    """A file is replaced 100 times or more: one reader has the old one open, another opens it again and again, until it
+    has had both some times."""
     file = os.path.join(WORK, "side", "r")
     lists = [sorted(content(f).split()) for f in ("small.txt", "wide.txt")]
     run(CTL, "index", "wide.txt", "-o", file)
@@ -641,17 +644,18 @@ def replaced():
 
     reader = threading.Thread(target=read)
     reader.start()
-    for k in range(100):
+    k = 0
+    while (k < 100 or min(reads) <= 5) and not bad:
         status, _, err = run(CTL, "index", ("small.txt", "wide.txt")[k % 2], "-o", file)
         if status or (k % 10 == 0 and held.names() != lists[1]):
             bad.append(f"round {k}: {status} {err}")
+        k += 1
     ended.set()
     reader.join()
     if held.names() != lists[1]:
         bad.append("the old file's names have changed")
     held.close()
-    check(f"replaced 100 times, {reads} reads", "; ".join(bad[:5])
-          or ("" if min(reads) > 5 else "few reads"))
+    check(f"replaced {k} times, {reads} reads", "; ".join(bad[:5]))
 
 
 def other_versions():
@@ -681,9 +685,11 @@ def other_versions():
 
 
 def changing():
-    """Files come, go and move while a tree is walked: the listing of a moment, or an error."""
-    bad, ends = [], {0: 0, 1: 0}
-    for k in range(14):
+    """Files come, go and move while a tree is walked: the listing of a moment, or an error; until some walks of each kind
+    have ended well."""
+    bad, ends, k = [], {0: 0, 1: 0}, -1
+    while (k < 13 or ends[0] <= 3) and not bad:
+        k += 1
         shutil.rmtree("live", ignore_errors=True)
         steady = tree("live", dirs=12, files=10)
         open("live/d03/mover", "wb").close()
@@ -694,7 +700,7 @@ def changing():
                                  **os.environ, "LD_PRELOAD": FAILING,
                                  "FAILING_NAP": "4000"
                              })
-        at, until = "d03", time.monotonic() + (3 if k % 4 == 0 else chance.uniform(0.01, 0.2))
+        at, until = "d03", time.monotonic() + (3 if k % 4 == 0 and k < 14 else chance.uniform(0.01, 0.2) / max(1, k - 13))
         while p.poll() is None and time.monotonic() < until:
             to = f"d{chance.randrange(12):02}"
             os.rename(f"live/{at}/mover", f"live/{to}/mover")
@@ -724,7 +730,7 @@ def changing():
                        for n in set(names) - set(steady) - set(movers))):
             bad.append(
                 f"run {k}: {len(names)} names, {movers}, missing {sorted(set(steady) - set(names))[:3]}")
-    check(f"a tree that changes, {ends}", "; ".join(bad) or ("" if ends[0] > 3 else ends))
+    check(f"a tree that changes, {ends}", "; ".join(bad))
 
 
 def racy():
@@ -767,6 +773,7 @@ def main():
                        shell=True,
                        stderr=subprocess.DEVNULL)
         shutil.rmtree(WORK)
+        shutil.rmtree(DISK)
     return verdicts.conclude()
 
 

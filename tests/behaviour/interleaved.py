@@ -33,17 +33,18 @@ RANDOM = 25  # of each case, with --all
 LOST = "has lost the listing that this job began with"
 OWN = r"[0-9a-f]{32}(\.lock|\.current|-[0-9a-f]{16}\.listing|\.job-[0-9a-f]{16})"
 
+processes.settle()
 WORK = os.path.realpath(tempfile.mkdtemp(prefix="shard-interleaved.", dir="/dev/shm"))  # fsync takes no time there
+BIN = tempfile.mkdtemp(prefix="shard-interleaved.")  # where programs may lie
 PLACE = os.path.join(WORK, "place")  # points are calls that have to do with it
 DATA, SHARED = os.path.join(PLACE, "data"), os.path.join(PLACE, "shared")
 LISTING = os.path.join(SHARED, "x.listing")
-SCHEDULE = os.path.join(WORK, "schedule")
+SCHEDULE = os.path.join(BIN, "schedule")
 NAMES = {"before": {f"f{i}" for i in range(8)}}
 NAMES["added"] = NAMES["before"] | {"a new"}
 NAMES["replaced"] = {f"g{i}" for i in range(8)}
 CHANGES = {"added": f"touch '{DATA}/a new'", "replaced": f"mv {DATA} {PLACE}/gone && mv {PLACE}/other {DATA}"}
-ENVIRONMENT = {name: value for name, value in os.environ.items()
-               if not re.match("SHARD_|OMPI_|PMI|SLURM_|RANK$|LD_PRELOAD$", name)} | {"LC_ALL": "C"}
+ENVIRONMENT = dict(os.environ)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Case:
     dead: str = ""  # who may be killed
     errors: str = ""  # who may have an error instead
     again: bool = False  # rank 0 is started once more in the end, as c
-    timeout: int = 60
+    timeout: int = 200
 
     @property
     def actors(self):
@@ -119,7 +120,7 @@ def variables(case, who):
     rank, size = {"a": (0, 2), "b": (1, 2), "c": (0, 2), "d": (0, 1)}[who]
     env = {"LD_PRELOAD": paths.LIBRARY, "SHARD_DATASET": DATA, "SHARD_RANK": rank, "SHARD_SIZE": size,
            "SHARD_CACHE_DIR": os.path.join(PLACE, f"cache{rank if case.first else 0}"),
-           "SHARD_TIMEOUT": 60 if who == "d" else case.timeout}
+           "SHARD_TIMEOUT": 200 if who == "d" else case.timeout}
     if case.job:
         env["SHARD_JOB"] = "last" if who == "d" else "job"
     if case.first:
@@ -135,7 +136,7 @@ def variables(case, who):
 def ask(case, who, **more):
     """A rank that nobody stops: its names and what it says; None if it fails."""
     done = subprocess.run(["ls", "-U", DATA], env={**ENVIRONMENT, **variables(case, who), **more}, text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
                           check=False)
     return (set(done.stdout.splitlines()) if done.returncode == 0 else None), done.stderr
 
@@ -284,7 +285,7 @@ class Explorer:
             words += [*(["do", "sh", "-c", CHANGES[case.change]] if changes else operation.split()), ","]
         env = {**ENVIRONMENT, "SHARD_CACHE_DIR": os.path.join(PLACE, "cache0")}
         done = subprocess.run([SCHEDULE, PLACE, *words[:-1]], cwd=WORK, env=env, text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600, check=False)
         if done.returncode == 77:
             print("skip interleavings: ptrace or seccomp is not allowed")
             sys.exit(0)
@@ -357,6 +358,7 @@ def main():
     finally:
         os.chdir("/")
         shutil.rmtree(WORK, ignore_errors=True)
+        shutil.rmtree(BIN, ignore_errors=True)
     return verdicts.conclude()
 
 

@@ -17,11 +17,11 @@ preload=$LIB
 # alike NAME COMMAND...: bare and preloaded; with no SHARD_ variable and with a dataset elsewhere
 alike() {
   local name=$1 mode rc; shift
-  timeout 60 "$@" >"$WORK/out" 2>"$WORK/err"; echo "status $?" >>"$WORK/out"
+  timeout 300 "$@" >"$WORK/out" 2>"$WORK/err"; echo "status $?" >>"$WORK/out"
   for mode in plain dataset; do
     local env=(env LD_PRELOAD="$preload")
     [ $mode = dataset ] && env+=(SHARD_DATASET="$WORK/dataset" SHARD_RANK=0 SHARD_SIZE=2)
-    timeout 60 "${env[@]}" "$@" >"$WORK/out2" 2>"$WORK/err2"; echo "status $?" >>"$WORK/out2"
+    timeout 300 "${env[@]}" "$@" >"$WORK/out2" 2>"$WORK/err2"; echo "status $?" >>"$WORK/out2"
     cat "$WORK/err" >"$WORK/want"; cat "$WORK/out" >>"$WORK/want"
     cat "$WORK/err2" >"$WORK/got"; cat "$WORK/out2" >>"$WORK/got"
     same "$name, $mode" "$WORK/want" "$WORK/got"
@@ -35,7 +35,7 @@ alike "git status" git status --porcelain=v2
 alike "python -c pass" "$PYTHON" -c pass
 alike "python walk" "$PYTHON" -c 'import os
 for t in os.walk("."): print(t)'
-alike "pip list" "$PYTHON" -m pip list --disable-pip-version-check
+alike "pip list" "$PYTHON" -m pip list --path . --disable-pip-version-check
 alike perl perl -e 'opendir(D, ".") or die; print join("\n", sort readdir D), "\n"; rewinddir D; print scalar(() = readdir D), "\n"'
 alike "bash glob" bash -c 'echo * .[a-z]* shim/*/*.c'
 alike "bash, false" bash -c 'exit 3'
@@ -49,7 +49,7 @@ for mode in agree fork stack many closed fault; do
 done
 alike "all closed" bash -c 'ls <&- >&- 2>&-; echo $?'
 alike "stderr closed" bash -c 'ls 2>&-; find . 2>&- | sort'
-alike "stdin closed" bash -c 'ls <&-; '"$PYTHON"' -c "import os; print(sorted(os.listdir()))" <&-'
+alike "stdin closed" bash -c 'ls <&-; '"'$PYTHON'"' -c "import os; print(sorted(os.listdir()))" <&-'
 
 jemalloc=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | sed -n 's/.*libjemalloc\.so\.2 .*=> //p' | head -1)
 if [ -n "$jemalloc" ]; then
@@ -62,7 +62,7 @@ else
   fail "beside jemalloc" "there is no libjemalloc.so.2; scripts/setup.sh installs it"
 fi
 
-pythons=("$HOME"/.pyenv/versions/3.{8,9,10,11,12,13}.*/bin/python3)
+pythons=("$USER_HOME"/.pyenv/versions/3.{8,9,10,11,12,13}.*/bin/python3)
 [ -x "${pythons[0]}" ] || pythons=("$PYTHON")
 for p in "${pythons[@]}"; do
   [ -x "$p" ] || continue

@@ -5,35 +5,30 @@
 # Each check prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why': skipped is what this machine
 # does not allow, never what is not installed. finish prints the sums and
 # exits with 1 if anything failed, or nothing was checked. Everything is made below $WORK, which is
-# removed at the end.
+# removed at the end; so are HOME and TMPDIR, which are beside it. `timeout 300` guards what takes a
+# moment: no check is about time.
 set -u
-export LC_ALL=C
-umask 022 # the caller's may be another: other users of the tests read what is made here
 [ -e /proc/self/fd/0 ] || exec </dev/null # it may be closed: a file opened later would be stdin
+export LC_ALL=C
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd) || exit 2
-PYTHON=$(${PYTHON:-python3} -c 'import sys; print(sys.executable)')
-# LD_PRELOAD cannot hold blanks and colons, and a socket's path is short.
-SHORT=${TMPDIR:-/tmp}
-case $SHORT in *[[:space:]:]* | ?????????????????????????????????????????*) SHORT=/tmp ;; esac
-case $BUILD in *[[:space:]:]*) # LD_PRELOAD cannot hold its path
-  COPY=$(mktemp -d "$SHORT/shard-build.XXXXXX") && chmod 755 "$COPY" && trap 'rm -rf "$COPY"' EXIT &&
-    cp -r "$BUILD"/{libshard.so,libshard.so.1,shardctl,tests,gen} "$COPY"; BUILD=$COPY ;;
-esac
+
+# Started by itself: begin anew, as tests/run.py would start it.
+[ -n "${CONFINED:-}" ] || {
+  script=$(realpath "$0") && case $- in *x*) trace=-x ;; *) trace= ;; esac
+  cd "$ROOT" && exec python3 -m tests.harness.confine "$BASH" $trace "$script" "$@"
+}
+
+# Below TMPDIR, which other users reach and LD_PRELOAD can hold.
+BASE=$(mktemp -d "$TMPDIR/shard-test.XXXXXX") || exit 2
+trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; rm -rf "$BASE"' EXIT
+chmod 755 "$BASE"
+WORK=$BASE/work
+mkdir "$WORK" || exit 2
 LIB=$BUILD/libshard.so
 CTL=$BUILD/shardctl
 [ -f "$LIB" ] && [ -x "$CTL" ] || { echo "no libshard.so or shardctl in $BUILD" >&2; exit 2; }
 
-# The tests may themselves be started by a launcher: what any may set goes, by the part of its name
-# up to the first '_'.
-for v in $("$CTL" doctor --variables | sed 's/ .*//; s/_.*/_/' | sort -u) LD_PRELOAD AWS_; do
-  case $v in *_) unset $(compgen -e "$v") ;; *) unset "$v" ;; esac
-done
-
-WORK=$(mktemp -d "$SHORT/shard-test.XXXXXX") || exit 2
-chmod 755 "$WORK"
-export SHARD_CACHE_DIR=$WORK/.cache # where a check names no other: nothing is put into the user's own
-trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; rm -rf "$WORK" "${COPY:-}"' EXIT
 passed=0 failed=0
 
 ok() { echo "ok $1"; passed=$((passed + 1)); }
@@ -52,6 +47,14 @@ needs() {
     type -P "$program" >/dev/null || { fail "$program" "there is none; scripts/setup.sh test installs it"; finish; }
   done
 }
+# await WHAT COMMAND...: until the command succeeds; a failure that says for what, if that takes minutes
+await() {
+  local what=$1 end=$((SECONDS + 300)); shift
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $end ] || { fail "waiting for $what" "it has not come in 300 s"; return 1; }
+    sleep 0.02
+  done
+}
 finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ] && [ "$passed" -gt 0 ]; exit; }
 
 # program NAME: path of tests/programs/NAME.c, compiled
@@ -63,6 +66,6 @@ program() {
 # in_namespace: start this test anew where mounts are its own; returns if it is, or cannot be
 in_namespace() {
   [ -z "${IN_NAMESPACE:-}" ] && unshare -m true 2>/dev/null || return 0
-  rm -rf "$WORK" "${COPY:-}"
+  rm -rf "$BASE"
   IN_NAMESPACE=1 exec unshare -m "$BASH" "$0"
 }

@@ -17,7 +17,7 @@ ranks() {
   local r
   : >err
   for r in 0 1; do
-    env SHARD_DATASET="$T:$V" SHARD_RANK=$r SHARD_SIZE=2 "$@" LD_PRELOAD="$LIB" timeout 60 find "$T" "$V" -type f -printf '%p\n' 2>>err
+    env SHARD_DATASET="$T:$V" SHARD_RANK=$r SHARD_SIZE=2 "$@" LD_PRELOAD="$LIB" timeout 300 find "$T" "$V" -type f -printf '%p\n' 2>>err
   done | sort
 }
 # served NAME VARIABLE=VALUE...: both datasets, each name once, from what is given: the cache stays empty
@@ -63,7 +63,7 @@ ls -f "$B" | sort >bare.big
 # changed NAME COMMAND: between the first name and the last; the names are right, and an error ends them
 changed() {
   cp big.listing given.listing
-  env SHARD_DATASET="$B" SHARD_RANK=0 SHARD_SIZE=1 SHARD_LISTING=given.listing LD_PRELOAD="$LIB" timeout 60 perl -e '
+  env SHARD_DATASET="$B" SHARD_RANK=0 SHARD_SIZE=1 SHARD_LISTING=given.listing LD_PRELOAD="$LIB" timeout 300 perl -e '
     opendir(D, $ARGV[0]) or die "$!"; print scalar(readdir D), "\n";
     system("env", "-u", "LD_PRELOAD", "sh", "-c", $ARGV[1]);
     while ($! = 0, defined($_ = readdir D)) { print "$_\n" } print STDERR $!{EIO} ? "EIO" : $!' "$B" "$2" >got 2>err; local status=$?
@@ -110,7 +110,7 @@ export T V LIB; export -f host
 passes() {
   local name=$1 wanted=$2 dir count; shift 2
   rm -rf trace; mkdir trace
-  env -u SHARD_CACHE_DIR SHARD_DATASET="$T:$V" SHARD_SIZE=4 SHARD_JOB="$name $RANDOM" "$@" timeout 60 \
+  env -u SHARD_CACHE_DIR SHARD_DATASET="$T:$V" SHARD_SIZE=4 SHARD_JOB="$name $RANDOM" "$@" timeout 300 \
     strace -ff -qq -y -e trace=getdents64 -o trace/of bash -c 'host 0 & host 1 & wait' 2>err | sort >got
   verdict "$name: each name once" "$(diff bare got | head -3; cat err)"
   for dir in "$T" "$T/a" "$V"; do

@@ -171,13 +171,13 @@ print(server.server_address[1], flush=True)
 server.serve_forever()
 END
 "$PYTHON" server.py >served 2>server.err & server=$!
-for ((i = 0; i < 100; i++)); do [ -s served ] && break; sleep 0.1; done
+await "the server's port" test -s served
 export AWS_ENDPOINT_URL=http://127.0.0.1:$(head -1 served) AWS_ACCESS_KEY_ID=AKIDTEST AWS_SECRET_ACCESS_KEY=secret AWS_REGION=us-east-1
 for l in C $OTHERS; do
-  LC_ALL=$l SHARD_TIMEOUT=5 "$CTL" index s3://b/p/ -o b.listing --json >json 2>err
+  LC_ALL=$l SHARD_TIMEOUT=100 "$CTL" index s3://b/p/ -o b.listing --json >json 2>err
   verdict "index of a bucket, $l" "$(cat err; "$CTL" ls b.listing | wc -l | grep -vx 22; grep -q '"seconds": [0-9.]*,' json || cat json)"
-  LC_ALL=$l SHARD_TIMEOUT=5 "$CTL" index "$D" -o "s3://b/l/$l" >out 2>err
-  LC_ALL=$l SHARD_TIMEOUT=5 "$CTL" get "s3://b/l/$l" -o back >out 2>>err
+  LC_ALL=$l SHARD_TIMEOUT=100 "$CTL" index "$D" -o "s3://b/l/$l" >out 2>err
+  LC_ALL=$l SHARD_TIMEOUT=100 "$CTL" get "s3://b/l/$l" -o back >out 2>>err
   verdict "put and get, $l" "$(cat err; "$CTL" ls back | diff -a - <("$CTL" ls d.listing) | head -3)"
   # Rank 1 waits for what rank 0 puts there: shardctl is told for how long.
   rank() { SHARD_JOB=f.$l SHARD_LISTING=s3://b/first/$l SHARD_LISTING_BUILD=first SHARD_TIMEOUT=20 SHARD_RANK=$1 SHARD_SIZE=2 \

@@ -16,7 +16,7 @@ mkdir m
 # as RANK SIZE LISTING COMMAND...: under the shard view
 as() {
   local r=$1 p=$2 l=$3; shift 3
-  SHARD_DATASET=${DATASET:-$D} SHARD_RANK=$r SHARD_SIZE=$p SHARD_LISTING=$l LD_PRELOAD=$LIB timeout 60 "$@"
+  SHARD_DATASET=${DATASET:-$D} SHARD_RANK=$r SHARD_SIZE=$p SHARD_LISTING=$l LD_PRELOAD=$LIB timeout 300 "$@"
 }
 walk='import os, sys
 for d, dirs, files in os.walk(os.fsencode(sys.argv[1])):

@@ -15,7 +15,7 @@ P
 # instructions OUTPUT VARIABLES...: of find, to OUTPUT.cost
 instructions() {
   local out=$1; shift
-  env "$@" timeout 300 valgrind --tool=callgrind --callgrind-out-file="$out.callgrind" find "$WORK/tree" >"$out" 2>"$out.err" ||
+  env "$@" timeout 800 valgrind --tool=callgrind --callgrind-out-file="$out.callgrind" find "$WORK/tree" >"$out" 2>"$out.err" ||
     fail "find under callgrind" "$(cat "$out.err")"
   sed -n 's/^==.*Collected : //p' "$out.err" >"$out.cost"
 }

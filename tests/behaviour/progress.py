@@ -6,6 +6,7 @@ The terminal is a pseudo terminal. shardctl takes long as its input comes slowly
 
     python3 -m tests.behaviour.progress
 """
+import contextlib
 import fcntl
 import os
 import pty
@@ -20,9 +21,10 @@ import termios
 import threading
 import time
 
-from tests.harness import paths
+from tests.harness import paths, processes
 from tests.harness.verdicts import Verdicts
 
+processes.settle()
 WORK = tempfile.mkdtemp(prefix="shard-progress.")
 CTL, DATA, LISTING = paths.SHARDCTL, os.path.join(WORK, "data"), os.path.join(WORK, "listing")
 NAPS = {"LD_PRELOAD": paths.preload("failing"), "FAILING_NAP": "40000"}
@@ -42,22 +44,27 @@ prover.hide()
 told = Verdicts()
 
 
-def feed(stream, names):
-    """Give names, a part after each nap; none, or one that is there twice, in the end."""
-    for part in range(5):
-        stream.write("".join(f"{part}/{i:05d}\n" for i in range(names // 5)).encode())
-        stream.flush()
-        time.sleep(0.35)
-    stream.close()
+def feed(stream, names, last):
+    """Give names, a part after each nap, in which the one before is read; so the second comes when the reader has been
+    at it for more than a second, however late it has begun. last: what comes in the end."""
+    def read():
+        return struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, b"    "))[0] == 0
+    with contextlib.suppress(BrokenPipeError):
+        for part in range(5):
+            stream.write("".join(f"{part}/{i:05d}\n" for i in range(names // 5)).encode())
+            stream.flush()
+            processes.until(read, 300)
+            time.sleep(0.25 if part else 1.1)
+        stream.write(last)
+        stream.close()
 
 
-def run(command, env, fed=0, columns=80, pipe=False, term="xterm"):
+def run(command, env, fed=0, columns=80, pipe=False, term="xterm", last=b""):
     """(status, stdout, what came on stderr: a terminal, or a pipe)."""
     reader, writer = os.pipe() if pipe else pty.openpty()
     if not pipe:
         fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    base = {name: value for name, value in os.environ.items() if not name.startswith("SHARD_")}
-    with subprocess.Popen(command, env={**base, "LC_ALL": "C", "TERM": term, "SHARD_CACHE_DIR": WORK + "/cache", **env},
+    with subprocess.Popen(command, env={**os.environ, "TERM": term, "SHARD_CACHE_DIR": WORK + "/cache", **env},
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=writer) as child:
         os.close(writer)
         said = []
@@ -68,7 +75,7 @@ def run(command, env, fed=0, columns=80, pipe=False, term="xterm"):
                     said.append(more)
             except OSError:
                 pass  # a terminal that nobody has open any more
-        threads = [threading.Thread(target=drain), threading.Thread(target=feed, args=(child.stdin, fed)) if fed else None]
+        threads = [threading.Thread(target=drain), threading.Thread(target=feed, args=(child.stdin, fed, last)) if fed else None]
         for thread in filter(None, threads):
             thread.start()
         if not fed:
@@ -115,8 +122,9 @@ def background(command):
     if child == 0:
         os.environ["TERM"] = "xterm"
         os.execvp("bash", ["bash", "-c", 'set -m; stty tostop; (for part in 0 1 2 3 4; do seq -f $part/%05.0f 2000; '
-                           'sleep 0.35; done) | "$@" >/dev/null & sleep 4; jobs; kill -9 %1 2>/dev/null; wait $!', "-", *command])
-    timer = threading.Timer(20, os.kill, (child, signal.SIGKILL))
+                           'sleep 0.35; done) | "$@" >/dev/null & while [ "$(jobs -r)" ]; do sleep 0.1; done; jobs -s; '
+                           'kill -9 %1 2>/dev/null; wait $!', "-", *command])
+    timer = threading.Timer(300, os.kill, (child, signal.SIGKILL))
     timer.start()
     said = b""
     try:
@@ -145,7 +153,7 @@ def main():
     silent("a pipe", text, {"SHARD_LOG": "info"}, fed=9000, pipe=True)
     silent("--quiet", [*text, "--quiet"], {}, fed=9000)
     silent("a terminal that cannot", text, {}, fed=9000, term="dumb")
-    silent("less than a second", [CTL, "index", DATA, "-o", WORK + "/quick"], {})
+    silent("less than a second", [CTL, "index", DATA, "-o", WORK + "/quick"], {"LD_PRELOAD": paths.preload("clock"), "TEST_STILL": "1"})
     status, said = background(text)
     told.check("in the background", status == 0 and "names" not in said and "Stopped" not in said, f"{status}: {said!r}")
     # In a host process: its shardctl naps.
@@ -157,7 +165,7 @@ def main():
     silent("a rank", ["ls", DATA], {"LD_PRELOAD": WORK + "/libshard.so", "SHARD_DATASET": DATA, "SHARD_RANK": "0", "SHARD_SIZE": "2"})
     told.check("... though it took long", time.monotonic() - begin > 1.2, f"{time.monotonic() - begin:.1f} s")
     # A message takes the line's place.
-    status, _, said = run(["sh", "-c", '{ cat; echo 0/00001; } | "$0" "$@"', *text], {}, fed=9000)
+    status, _, said = run(text, {}, fed=9000, last=b"0/00001\n")
     last, lines = left(said)
     told.check("a message meanwhile", status == 1 and last.startswith("shardctl: '0/00001' comes twice") and last.endswith("\n")
                and any(re.fullmatch(READING, line) for line in lines), f"{status}: {said!r}")

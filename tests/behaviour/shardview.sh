@@ -17,7 +17,7 @@ cd "$WORK/top" || exit 2
 view() {
   local r=$1 p=$2 s=$3; shift 3
   SHARD_DATASET=${DATASET:-$D} SHARD_RANK=$r SHARD_SIZE=$p SHARD_STRATEGY=$s LD_PRELOAD=$LIB \
-    timeout 60 "$@"
+    timeout 300 "$@"
 }
 # shares NAME WANTED DIFFER COMMAND...: COMMAND prints names ended by NUL. Over the ranks: WANTED
 # (a sorted file), nothing twice, shares that differ by at most DIFFER.
@@ -195,7 +195,7 @@ if __name__ == "__main__":
 END
 for launcher in "" "SLURM_PROCID=0 SLURM_NTASKS=1" "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2"; do
   for before in not ${launcher:+listed}; do
-    out=$(env $launcher SHARD_CACHE_DIR="$WORK/cache4" SHARD_DATASET="$WORK/set" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/ranks.py" "$WORK/set" $before 2>&1)
+    out=$(env $launcher SHARD_CACHE_DIR="$WORK/cache4" SHARD_DATASET="$WORK/set" LD_PRELOAD="$LIB" timeout 300 "$PYTHON" "$WORK/ranks.py" "$WORK/set" $before 2>&1)
     verdict "numbers that a program sets itself, in '$launcher', $before before" "$out"
   done
 done
@@ -213,7 +213,7 @@ END
 in_turn() {
   local name=$1; shift
   verdict "one rank after the other, $name" "$(cd "$WORK/set" && SHARD_CACHE_DIR=$WORK/cache4 SHARD_DATASET=$WORK/set SHARD_SIZE=2 SHARD_STRATEGY=stride LD_PRELOAD=$LIB \
-    timeout 60 "$@" 2>&1 | sort | diff - <(printf '%s\n' {a..j}) | head -5)"
+    timeout 300 "$@" 2>&1 | sort | diff - <(printf '%s\n' {a..j}) | head -5)"
 }
 in_turn "a text that changes in its place" "$PYTHON" "$WORK/inplace.py" sub
 in_turn "perl" perl -e 'for my $rank (0, 1) { $ENV{SHARD_RANK} = $rank; opendir(my $d, "sub"); print "$_\n" for grep { !/^\./ } readdir $d }'
@@ -225,10 +225,12 @@ except OSError as e: print(errno.errorcode[e.errno])' "$WORK/set/sub" 2>&1 | gre
 
 # A child forked while the listing was built must not hold the lock.
 mkdir "$WORK/slow" "$WORK/forked"; cp "$LIB" "$WORK/slow"; touch "$WORK/forked"/{1,2,3}
-printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$CTL" >"$WORK/slow/shardctl"; chmod +x "$WORK/slow/shardctl"
+printf '#!/bin/sh\n: >"%s"\nuntil [ -e "%s.forked" ]; do sleep 0.02; done\nexec "%s" "$@"\n' "$WORK/builds" "$WORK/builds" "$CTL" >"$WORK/slow/shardctl"
+chmod +x "$WORK/slow/shardctl"; mkfifo "$WORK/hold"; exec 9<>"$WORK/hold"
 SHARD_CACHE_DIR=$WORK/cache3 SHARD_DATASET=$WORK/forked SHARD_RANK=0 SHARD_SIZE=1 \
-  LD_PRELOAD=$WORK/slow/libshard.so timeout 30 "$WORK/forks" late 12 "$WORK/forked" >/dev/null
+  LD_PRELOAD=$WORK/slow/libshard.so timeout 300 "$WORK/forks" late "$WORK/builds" "$WORK/forked" <"$WORK/hold" 9>&- >/dev/null
 touch "$WORK/forked/4"
-out=$(SHARD_CACHE_DIR=$WORK/cache3 SHARD_TIMEOUT=4 DATASET=$WORK/forked view 0 1 range ls "$WORK/forked" 2>&1)
+out=$(SHARD_CACHE_DIR=$WORK/cache3 SHARD_TIMEOUT=100 DATASET=$WORK/forked view 0 1 range ls "$WORK/forked" 2>&1 9>&-)
+exec 9>&-
 verdict "a child forked meanwhile holds no lock" "$([ "$out" = $'1\n2\n3\n4' ] || shown echo "$out")"
 finish

@@ -88,7 +88,7 @@ rank SHARD_DATASET="$WORK/none:$D=s3://bucket/prefix" SHARD_VIEW=off cat "$D/1.t
 # By paths that do not lead through the root: parts of the dataset that are mounted elsewhere.
 deep=$D$(printf '/d%.0s' {1..70}); mkdir -p "$deep"; touch "$deep/1"
 rank "$O" plain "$D" "$deep/1"; facts "70 levels deep" "e['opened'] == 1"; rm -r "$D/d"
-mounts=(); trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$WORK" "${COPY:-}"' EXIT
+mounts=(); trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$BASE"' EXIT
 bind() { mkdir -p "$2" && mount --bind "$1" "$2" 2>/dev/null && mounts=("$2" "${mounts[@]}"); }
 M="$WORK/a mount"
 if bind "$D/a" "$M"; then

@@ -18,8 +18,8 @@ as=()
 # long.
 alike() {
   local name=$1; shift
-  timeout 60 "${as[@]}" "$WORK/trees" "$@" >"$WORK/want" 2>&1; echo "status $?" >>"$WORK/want"
-  timeout 60 "${as[@]}" "${view[@]}" "$WORK/trees" "$@" >"$WORK/got" 2>&1; echo "status $?" >>"$WORK/got"
+  timeout 300 "${as[@]}" "$WORK/trees" "$@" >"$WORK/want" 2>&1; echo "status $?" >>"$WORK/want"
+  timeout 300 "${as[@]}" "${view[@]}" "$WORK/trees" "$@" >"$WORK/got" 2>&1; echo "status $?" >>"$WORK/got"
   case $1,$2, in
   *,nochdir,* | *,logical,*) ;;
   fts*)
@@ -234,7 +234,7 @@ ln -s "$WORK/top/other/1" "$D/link.txt"; ln -s nowhere "$D/dangling"; ln -s a "$
 # served RANK SIZE STRATEGY COMMAND...
 served() {
   local r=$1 p=$2 s=$3; shift 3
-  SHARD_DATASET=$D SHARD_RANK=$r SHARD_SIZE=$p SHARD_STRATEGY=$s LD_PRELOAD=$preload timeout 60 "$@"
+  SHARD_DATASET=$D SHARD_RANK=$r SHARD_SIZE=$p SHARD_STRATEGY=$s LD_PRELOAD=$preload timeout 300 "$@"
 }
 ways=("nftw phys 20 0" "nftw phys 1 0" "nftw phys,depth 2 0" "nftw phys,chdir 3 0" "nftw64 phys 2 0" "nftw_old phys 9 0"
   "fts phys,compar 0 0" "fts phys,nochdir,compar 0 3" "fts phys,compar 0 1" "fts phys,compar 0 2" "fts phys,compar 0 5"

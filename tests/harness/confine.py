@@ -1,14 +1,13 @@
 """Runs one step of tests/run.py where nothing else can change its result, and nothing of it can stay.
 
-    python3 -m tests.harness.confine FOLDER [--writes PATH]... -- COMMAND...
+    python3 -m tests.harness.confine COMMAND...
 
-FOLDER, empty at first, takes what the step writes; the caller removes it. The step has an environment of its own (KEPT
-tells what passes), no terminal, no standard input, the usual signals, limits and umask. Its TMPDIR, HOME and
-SHARD_CACHE_DIR are new and empty.
+The step has an environment of its own (KEPT tells what passes), no terminal, no standard input, the usual signals,
+limits and umask. Its TMPDIR, HOME and SHARD_CACHE_DIR are new and empty, and removed when the step has succeeded.
 
 Where mounts of its own are allowed (root), /tmp, /var/tmp and /dev/shm are private to the step, and the checkout is
-read-only but for the build and each --writes. So a file elsewhere cannot be written, or is seen at the end. Where they
-are not, the step has folders of its own below FOLDER, and only these are looked at.
+read-only but for the build. So a file elsewhere cannot be written, or is seen at the end. Where they are not, only
+TMPDIR is looked at.
 
 A line "FAIL left behind: ..." is printed for each process, mount and file that is there after the step has succeeded,
 and the exit status is 1. Processes are ended in any case.
@@ -17,16 +16,20 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from tests.harness import paths, processes
 
 # What a step has of the caller's environment. Whatever else a user, a launcher or make has set changes no result.
-KEPT = ("PATH", "BUILD", "PYTHON", "CC", "SEED", "STRICT", "CI", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+KEPT = ("PATH", "BUILD", "MADE", "PYTHON", "CC", "STRIP", "SEED", "ROUNDS", "KEEP", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS",
+        "LSAN_OPTIONS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 CLONE_NEWNS = 0x00020000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 PR_SET_CHILD_SUBREAPER = 36
@@ -49,9 +52,9 @@ def mounts():
         return [line.split()[4] for line in stream]
 
 
-def needed(writes):
+def needed():
     """What a step must still find where it is: the checkout, the build, their links' targets, the interpreters."""
-    found = [paths.REPO, paths.BUILD, *writes, sys.prefix, sys.base_prefix, os.environ.get("PYTHON", "")]
+    found = [paths.REPO, paths.BUILD, paths.MADE, sys.prefix, sys.base_prefix, os.environ.get("PYTHON", "")]
     found += [str(path) for path in pathlib.Path(paths.REPO).glob(".venv*")]
     return [path for path in dict.fromkeys([*found, *map(os.path.realpath, found)]) if path and os.path.exists(path)]
 
@@ -68,17 +71,16 @@ def hide(folder, target, keep):
         os.close(number)
 
 
-def confine(folder, writes):
+def confine(folder):
     """Mounts of the step's own. Returns (the folder to be TMPDIR, what to look at in the end), or nothing where they
     are not allowed."""
     if os.geteuid() != 0 or LIBC.unshare(CLONE_NEWNS) != 0:
         return None
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
-    keep = needed(writes)
+    keep = needed()
     mount(paths.REPO, paths.REPO, flags=MS_BIND | MS_REC)
-    for path in dict.fromkeys([paths.BUILD, *writes]):
-        if os.path.realpath(path).startswith(os.path.realpath(paths.REPO) + "/"):
-            mount(path, path, flags=MS_BIND)
+    if os.path.realpath(paths.MADE).startswith(os.path.realpath(paths.REPO) + "/"):
+        mount(paths.MADE, paths.MADE, flags=MS_BIND)
     mount("none", paths.REPO, flags=MS_REMOUNT | MS_BIND | MS_RDONLY)
     owns = [os.open(folder, os.O_PATH)]  # it may be hidden itself
     for target in PRIVATE:
@@ -93,9 +95,9 @@ def confine(folder, writes):
     return "/tmp", [*PRIVATE, "/dev/shm"]
 
 
-def prepare(folder, writes):
+def prepare(folder):
     """The environment of the step, and the folders to look at in the end."""
-    made = confine(folder, writes)
+    made = confine(folder)
     if made is None:
         own = os.path.join(folder, "tmp")
         os.mkdir(own)
@@ -104,7 +106,7 @@ def prepare(folder, writes):
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env["PATH"] = ":".join([env.get("PATH", "/usr/bin:/bin"), "/usr/local/sbin", "/usr/sbin", "/sbin"])
     env.update(TMPDIR=made[0], HOME=os.path.join(made[0], "home"), SHARD_CACHE_DIR=os.path.join(made[0], "cache"),
-               LC_ALL="C.UTF-8", TZ="UTC", PYTHONDONTWRITEBYTECODE="1")
+               USER_HOME=os.path.expanduser("~"), CONFINED="1", LC_ALL="C.UTF-8", TZ="UTC", PYTHONDONTWRITEBYTECODE="1")
     env.setdefault("PYTHON", sys.executable)
     for name in ("HOME", "SHARD_CACHE_DIR"):
         os.mkdir(env[name], 0o700)
@@ -161,28 +163,40 @@ def left(folders, env, keep):
     return [f"file {entry.path}" for folder in folders for entry in os.scandir(folder) if entry.path not in given]
 
 
-def main():
+@contextlib.contextmanager
+def working_folder(keep):
+    """A new folder; removed at the end unless keep() is true. Its path is short, for sockets, and one that LD_PRELOAD
+    can hold."""
+    for parent in (tempfile.gettempdir(), "/var/tmp", "/tmp"):
+        if len(parent) <= 40 and not re.search(r"[\s:]", parent) and os.access(parent, os.W_OK | os.X_OK):
+            break
+    folder = tempfile.mkdtemp(prefix="shard-run.", dir=parent)
+    os.chmod(folder, 0o755)
+    outside = os.open(parent, os.O_PATH)  # in the step's own mounts it may be hidden
+    yield folder
+    if keep():
+        print(f"what the step has written is in {folder}", flush=True)
+    else:
+        shutil.rmtree(f"/proc/self/fd/{outside}/{os.path.basename(folder)}", ignore_errors=True)
+
+
+def run(command, folder):
     """Run the command; its exit status, or 1 if something of it is left."""
-    own, _, command = sys.argv[1:], None, []
-    at = own.index("--")
-    own, command = own[:at], own[at + 1:]
-    folder, writes = os.path.realpath(own[0]), own[2::2]
-    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    keep = needed(writes)
-    env, folders = prepare(folder, writes)
+    keep = needed()
+    env, folders = prepare(folder)
+    if command[0] == "make":  # it works on what was made, and no copy
+        env["BUILD"] = os.path.relpath(paths.MADE, paths.REPO)
     before = mounts()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    status = 1
+    lines, status = [], 1
     try:
         job = subprocess.Popen(command, cwd=paths.REPO, env=env, stdin=subprocess.DEVNULL, preexec_fn=settle)
         try:
             status = wait(job)
-        except SystemExit:  # told to stop: a driver ends what it has started, servers too, if it is given the time
+        except SystemExit as told:  # a driver ends what it has started, servers too, if it is given the time
+            status = told.code
             job.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 job.wait(20)
-            raise
     finally:
         lines = reap(0 if status else ENDS)
     if status == 0:
@@ -191,8 +205,18 @@ def main():
         lines += left(folders, env, keep)
         for line in lines:
             print(f"FAIL left behind: {line}", flush=True)
-        status = 1 if lines else 0
-    return status if status >= 0 else 128 - status
+    return status if status > 0 else 128 - status if status < 0 else 1 if lines else 0
+
+
+def main():
+    """Run the command line's."""
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    status = 1
+    with working_folder(lambda: status not in (0, 143)) as folder:
+        status = run(sys.argv[1:], folder)
+    return status
 
 
 if __name__ == "__main__":

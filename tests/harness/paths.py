@@ -18,12 +18,12 @@ def preloadable(build):
     shutil.copytree(build, folder, dirs_exist_ok=True,
                     ignore=shutil.ignore_patterns("obj", "tidy", "test-logs", "*.a"))
     os.chmod(folder, 0o755)
-    os.environ["BUILD"] = folder  # what is started from here has the same one
+    os.environ.update(BUILD=folder, MADE=build)  # what is started from here has the same one
     return folder
 
 
-GIVEN = os.environ.get("BUILD")
 BUILD = preloadable(BUILD)
+MADE = os.environ.get("MADE", BUILD)  # what make has made, if BUILD is a copy
 LIBRARY = os.path.join(BUILD, "libshard.so")
 SHARDCTL = os.path.join(BUILD, "shardctl")
 VENV_PYTHON = os.path.join(REPO, ".venv", "bin", "python")

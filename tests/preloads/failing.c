@@ -11,6 +11,7 @@
  *                 of the first that was made to fail, or "none"
  *   FAILING_NAP   microseconds to sleep before each getdents64, which then reads 2 KB at the most,
  *                 and after each mkostemp
+ *   FAILING_GATE  after each mkostemp wait until there is a file of this name
  *
  * EINTR fails only what may be interrupted (not rename and symlink), SHORT only writes, and each
  * only once. Wrapped: write (but to stdout and stderr), pwrite, fallocate, posix_fallocate,
@@ -48,7 +49,7 @@ static struct {
   long at, nap;
   bool on, cut, die; /* FAILING_ON; SHORT; KILL */
   int error;
-  const char *log;
+  const char *log, *gate;
 } how;
 static atomic_long calls;
 static _Atomic(const char *) failed;
@@ -64,6 +65,7 @@ __attribute__((constructor)) static void begin(void) {
   how.nap = nap ? atol(nap) : 0;
   how.on = on && *on == '1';
   how.log = getenv("FAILING_LOG");
+  how.gate = getenv("FAILING_GATE");
   how.cut = with && strcmp(with, "SHORT") == 0;
   how.die = with && strcmp(with, "KILL") == 0;
   for (size_t i = 0; with && i < sizeof(errors) / sizeof(errors[0]); i++) {
@@ -189,6 +191,9 @@ EXPORT int mkostemp(char *name, int flags) {
   int error = fails("mkostemp", true), fd = error ? -1 : REAL(mkostemp)(name, flags);
   if (fd >= 0) {
     nap();
+  }
+  while (fd >= 0 && how.gate && access(how.gate, F_OK) != 0) {
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
   }
   errno = error ? error : errno;
   return fd;

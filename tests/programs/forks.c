@@ -7,12 +7,13 @@
  * forks shared DIRECTORY: a thread reads one stream again and again; each of 200 children reads it,
  * too.
  *
- * forks late SECONDS DIRECTORY: the child is forked while the directory's listing is built, and
- * lives on for so long: what it has inherited must keep nobody waiting. Prints how many names the
- * parent saw.
+ * forks late SIGN DIRECTORY: a child is forked once there is a file SIGN, which the builder of the
+ * directory's listing makes. It makes SIGN.forked, and lives on until standard input ends: what it
+ * has inherited must keep nobody waiting. Prints how many names the parent saw.
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST 6000
+#define MOST 1000 /* a user may not have many more processes */
 
 static atomic_bool stop;
 static pid_t children[MOST];
@@ -79,7 +80,7 @@ static int share(const char *path) {
   while (status == 0 && made < 200) {
     pid_t pid = fork();
     if (pid == 0) {
-      alarm(10);
+      alarm(100);
       readdir(dir);
       _exit(0);
     }
@@ -93,20 +94,26 @@ static int share(const char *path) {
   return 0;
 }
 
-static void *fork_late(void *seconds) {
-  usleep(300000); /* the builder is at work by now */
+static void *fork_late(void *sign) {
+  while (access(sign, F_OK) != 0) {
+    usleep(5000);
+  }
   if (fork() == 0) {
+    char name[4096], byte;
     close(1);
     close(2);
-    sleep((unsigned)atoi(seconds));
+    snprintf(name, sizeof(name), "%s.forked", (const char *)sign);
+    close(open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    while (read(0, &byte, 1) > 0) {
+    }
     _exit(0);
   }
   return NULL;
 }
 
-static int list_meanwhile(char *seconds, const char *path) {
+static int list_meanwhile(char *sign, const char *path) {
   pthread_t thread;
-  pthread_create(&thread, NULL, fork_late, seconds);
+  pthread_create(&thread, NULL, fork_late, sign);
   long names = read_all(path);
   pthread_join(thread, NULL);
   printf("%ld\n", names);

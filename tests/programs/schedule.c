@@ -10,7 +10,7 @@
  *   run X            X goes on until it has ended, or waits for somebody else
  *   kill X           SIGKILL for the process of X that has come to the point
  *   do PROGRAM [ARGUMENT]...  it runs to its end, and is not watched
- *   end X...         all of these go on until they have ended, SECONDS (20) at most
+ *   end X...         all of these go on until they have ended, SECONDS (300) at most
  *
  * A point is a system call that has to do with FOLDER, or starts, ends or awaits a process. One
  * that comes again and again (a lock that is taken, a file that is not there yet) counts three
@@ -500,7 +500,7 @@ static void perform(char **words) {
   }
   counted = strcmp(what, "until") == 0 ? a : NULL;
   left = counted ? strtoul(words[2], NULL, 10) : 0;
-  bool done = go(end ? 1000L * atol(getenv("SECONDS") ? getenv("SECONDS") : "20") : 0);
+  bool done = go(end ? 1000L * atol(getenv("SECONDS") ? getenv("SECONDS") : "300") : 0);
   if (!done) {
     die("hangs: %s", words[1]);
   }
