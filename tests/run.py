@@ -1,14 +1,16 @@
-"""Runs tests by area: several steps at a time, a log for each, one line for each.
+"""Runs tests: several steps at a time, a log for each, one line for each.
 
-    python3 -m tests.run AREA...     check, everything, or any of the areas that --list names
-    python3 -m tests.run --list      the steps of all areas
+    python3 -m tests.run test        what shows that the product works
+    python3 -m tests.run rest        all that `test` leaves out; all: both
+    python3 -m tests.run check       for every edit
+    python3 -m tests.run AREA...     all steps of an area
+    python3 -m tests.run --list      the steps
 
 A step is a program that ends with `N passed, M failed`, a test of cmocka's or unittest's, or anything with an exit
-status. It may use as many cores as it says; steps run side by side while there are cores left, in
-the order of the table. What says that it is `alone` measures time, and shares the machine with
-nothing. `everything` has cases, too, that show in another way what a cheaper one shows. Logs are in build/test-logs/; that of a step that failed is shown. `make test-AREA` makes
-everything that the steps need. The last line says what this machine, or this user, does not allow and
-was skipped; with STRICT=1 in the environment that is a failure.
+status. harness/confine.py runs each where nothing but the machine can change its result. A step may use as many cores as
+it says; steps run side by side while there are cores left, in the order of the table. Logs are in build/test-logs/, and
+times.txt has what each took; the log of a step that failed is shown. The last line says what this machine, or this user,
+does not allow and was skipped; with STRICT=1 in the environment that is a failure.
 """
 import argparse
 import dataclasses
@@ -27,11 +29,10 @@ LOGS = os.path.join(paths.MADE, "test-logs")
 VENV = paths.VENV_PYTHON
 VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
 WAITING = ("crowd", "faultmatrix", "interleaved", "manifests", "progress")  # for about half of their time, or more
-# Of situations in which libshard does the same, for another reason, one is enough for make test.
-ONCE = ("^(?!view-global|adapter-off$|unknown-version-|misspelt|bad-timeout|cache-missing|cache-is-a|listing-given-f"
-        "|listing-missing|listing-truncated|plugin-sorted)")
-# What four ranks do as two do, which costs the most.
-FOUR = "^(?!.*-random|tensorflow-.*(sample_shuffle|folders-file))"
+# Of behaviour/: what shows rare things, what needs other programs (Java, node.js, Chromium, gdb, ...), and what falls
+# with parts of the product that are to go.
+REST = ("clients", "coexist", "crowd", "faultmatrix", "faults", "hardened", "interleaved", "locales", "overhead", "page",
+        "progress", "stats", "threats", "tools", "unnoted")
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 SKIPPED = re.compile(r"skip: .*(?=\s*\Z)")
@@ -47,8 +48,8 @@ class Step:
     command: list
     cores: float = 1  # less than it has processes, if it waits for most of the time
     limit: int = 5400  # seconds, for what hangs
-    less: tuple = ()  # arguments that leave out what only everything has
-    rest: bool = False  # only everything has it
+    rest: bool = False  # not of `test`
+    less: tuple = ()  # arguments for `test`, which leave out what another case shows
 
     @property
     def area(self):
@@ -72,7 +73,7 @@ def scripts(area):
     for path in found:
         name, kind = os.path.splitext(os.path.basename(path))
         command = ["bash", path] if kind == ".sh" else [sys.executable, "-m", f"tests.{area}.{name}"]
-        yield Step(f"{area}/{name}", command, cores=0.5 if name in WAITING else 1)
+        yield Step(f"{area}/{name}", command, cores=0.5 if name in WAITING else 1, rest=area != "behaviour" or name in REST)
 
 
 def unit_tests():
@@ -85,61 +86,63 @@ def unit_tests():
 def all_steps():
     """Everything, what takes longest first. Cores: the CPU that a step takes of its time on a quiet machine."""
     return [
-        Step("dlio/matrix", python("dlio.matrix", "--active", "--ranks", "2"), cores=2),
-        Step("s3/buckets", python("buckets")),
-        Step("hosts/launchers", python("hosts"), cores=0.25),
-        Step("s3/shardctl", python("s3"), cores=0.5),
-        # Three planted differences are left out: another one of their kind, which takes as long, is there. What is
-        # proven, in half the time: one tree that is refactored and changed where it makes no difference.
-        Step("dlio/prove", python("dlio.prove"), cores=1.5,
-             less=("--filter", "^(?!a folder's last|another order$|another order for|harmless$|helpers, a method)")),
-        Step("s3/faultmatrix", python("behaviour.faultmatrix", "--s3"), cores=0.5),
-        Step("dlio/matrix-4", python("dlio.matrix", "--active", "--ranks", "4"), cores=2, less=("--filter", FOUR)),
-        Step("dlio/situations", python("dlio.situations"), cores=1.5, less=("--filter", ONCE)),
-        # Three ranks divide as four do; and a share that is like another is one of several that differ.
-        Step("torch/readers", python("torch"), less=("--ranks", "3", "--filter", "^(?!train-even)")),
-        Step("dlio/cli", python("dlio.cli"), less=("--filter", "^(?!module-jpeg-folders|script-jpeg$)")),
-        Step("dlio/faults", python("dlio.faults")),
-        Step("dlio/epochs", python("dlio.epochs"), cores=2, less=("--quick", "--ranks", "2")),
-        Step("dlio/dali", [VENV_DALI, "-m", "tests.dlio.matrix", "--active", "--ranks", "2", "--filter", "dali"],
-             less=("--quick",)),
-        Step("dlio/stats", python("dlio.stats")),
+        Step("dlio/matrix", python("dlio.matrix", "--active", "--ranks", "2"), cores=2, less=("--quick",)),
+        Step("s3/buckets", python("buckets"), rest=True),
+        Step("hosts/launchers", python("hosts"), cores=0.5, less=("openmpi", "mpich", "slurm")),
+        Step("s3/shardctl", python("s3"), cores=0.5, less=("hostile", "addressing", "faults", "ranges", "shared", "secrets")),
+        Step("dlio/prove", python("dlio.prove"), cores=1.5, rest=True),
+        Step("s3/faultmatrix", python("behaviour.faultmatrix", "--s3"), cores=0.5, rest=True),
+        Step("dlio/matrix-4", python("dlio.matrix", "--active", "--ranks", "4"), cores=2, rest=True),
+        Step("dlio/situations", python("dlio.situations"), cores=1.5, rest=True),
+        Step("torch/readers", python("torch"), less=("--ranks", "3", "--filter", "preloaded-even")),
+        Step("dlio/cli", python("dlio.cli"), less=("--filter", "^script-jpeg$")),
+        Step("dlio/faults", python("dlio.faults"), rest=True),
+        Step("dlio/epochs", python("dlio.epochs"), cores=2, rest=True),
+        Step("dlio/dali", [VENV_DALI, "-m", "tests.dlio.matrix", "--active", "--ranks", "2", "--filter", "dali"], rest=True),
+        Step("dlio/stats", python("dlio.stats"), rest=True),
         Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2")),
-        Step("dlio/s3", python("dlio.s3_native")),
-        Step("dlio/matrix-1", python("dlio.matrix", "--active", "--ranks", "1"), less=("--quick",)),
-        Step("s3/pages", python("buckets.core")),
-        Step("s3/bodies", python("buckets.bodies")),
-        Step("sanitizers/thread", ["make", "tsan"]),
-        Step("sanitizers/address", ["make", "asan"]),
+        Step("dlio/s3", python("dlio.s3_native"), rest=True),
+        Step("dlio/matrix-1", python("dlio.matrix", "--active", "--ranks", "1"), rest=True),
+        Step("s3/pages", python("buckets.core"), rest=True),
+        Step("s3/bodies", python("buckets.bodies"), rest=True),
+        Step("sanitizers/thread", ["make", "tsan"], rest=True),
+        Step("sanitizers/address", ["make", "asan"], rest=True),
         Step("sanitizers/undefined", ["make", "ubsan"], rest=True),
-        Step("lint/lint", ["make", "JOBS=", "lint"]),
-        Step("lint/deep", ["make", "JOBS=", "NODES=225000", "lint"], rest=True),
-        Step("dlio/pythons", python("dlio.pythons")),
+        Step("lint/lint", ["make", "JOBS=", "NODES=225000", "lint"], rest=True),
+        Step("dlio/pythons", python("dlio.pythons"), rest=True),
         Step("dlio/adapter", [VENV, paths.source("dlio", "adapter_units.py")], cores=0.75),
         Step("dlio/adapter-without-c", [VENV, paths.source("dlio", "adapter_units.py"), "--no-lock",
-                                        "-k", "*test_sequences*", "-k", "*test_virtual*", "-k", "*test_loaders*"]),
+                                        "-k", "*test_sequences*", "-k", "*test_virtual*", "-k", "*test_loaders*"], rest=True),
         Step("clients/run", python("clients.run", "--all", "--python",
-                                   os.path.join(paths.REPO, ".venv-clients", "bin", "python"))),
+                                   os.path.join(paths.REPO, ".venv-clients", "bin", "python")), rest=True),
         *scripts("behaviour"), *scripts("packages"), *unit_tests(),
         Step("unit/fuzz", ["bash", paths.source("fuzz.sh"), "replay"]),
         Step("unit/symbols", ["sh", "scripts/symbols.sh", os.path.join(paths.BUILD, "libshard.so"),
                               os.path.join(paths.BUILD, "shardctl")]),
-        Step("docs/drift", [sys.executable, paths.source("docs", "drift.py"), "--self-test"]),
+        Step("docs/drift", [sys.executable, paths.source("docs", "drift.py")], less=("--self-test",)),
     ]
 
 
 def smoke():
-    """Some of each area, for every edit."""
+    """For every edit: no DLIO, no server, nothing of Python's."""
     quick = ("badinput", "manifests", "patterns", "shardview")
     return [
-        Step("dlio/matrix-quick", python("dlio.matrix", "--active", "--quick", "--ranks", "2"), cores=2),
-        Step("torch/even", python("torch", "--filter", "preloaded-even"), cores=2),
-        Step("s3/keys", python("s3", "hostile", "addressing", "secrets")),
-        Step("s3/pages", python("buckets.core", "--cases", "300")),
         Step("lint/lint", ["make", "JOBS=", "lint"]),
         *(step for step in scripts("behaviour") if step.name.rpartition("/")[2] in quick),
         *unit_tests(), Step("docs/drift", [sys.executable, paths.source("docs", "drift.py")]),
     ]
+
+
+def choose(areas):
+    """The steps of what the command line names."""
+    steps = all_steps()
+    if "check" in areas:
+        return smoke()
+    if "test" in areas:
+        return [dataclasses.replace(step, command=[*step.command, *step.less]) for step in steps if not step.rest]
+    if "rest" in areas:
+        return [step for step in steps if step.rest or step.less]
+    return [step for step in steps if step.area in areas or not areas or "all" in areas]
 
 
 class Running:
@@ -265,25 +268,17 @@ def main():
     """Run the areas; the exit status is 1 if anything fails."""
     processes.end_jobs_on_signals()
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
-    steps = all_steps()
-    areas = list(dict.fromkeys(step.area for step in steps))
+    areas = list(dict.fromkeys(step.area for step in all_steps()))
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"check, all, everything, {', '.join(areas)}")
+    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"check, test, rest, all, {', '.join(areas)}")
     parser.add_argument("--list", action="store_true", help="print the steps and stop")
     parser.add_argument("--cores", type=float, default=min(os.cpu_count(), 4) + 1,
                         help="how many cores may be used at a time; one more than there are, for what waits")
     parser.add_argument("--filter", default="", help="only steps this regex is found in")
     args = parser.parse_args()
-    unknown = set(args.areas) - {"check", "all", "everything", *areas}
-    if unknown or not (args.areas or args.list):
-        parser.error(f"areas are check, all, everything, {', '.join(areas)}")
-    if "everything" not in args.areas:
-        steps = [dataclasses.replace(step, command=[*step.command, *step.less]) for step in steps if not step.rest]
-    if "check" in args.areas:
-        steps = smoke()
-    elif args.areas and not {"all", "everything"} & set(args.areas):
-        steps = [step for step in steps if step.area in args.areas]
-    steps = [step for step in steps if re.search(args.filter, step.name)]
+    if set(args.areas) - {"check", "test", "rest", "all", *areas} or not (args.areas or args.list):
+        parser.error(f"areas are check, test, rest, all, {', '.join(areas)}")
+    steps = [step for step in choose(args.areas) if re.search(args.filter, step.name)]
     if args.list:
         print("\n".join(f"{step.name:24} {' '.join(step.command)}" for step in steps))
         return 0
