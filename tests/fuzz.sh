@@ -5,15 +5,17 @@
 #   tests/fuzz.sh replay                    give each its inputs, and real files, once
 #
 # What a run finds is written to tests/fuzz/inputs/TARGET/, as a file to be committed with its mending.
-set -u
-cd "$(dirname "$0")/.." || exit 2
-build=${BUILD:-build}
+
+# A run writes into the checkout, which is read-only otherwise.
+[ "${1:-}" != run ] || export CONFINED=1 TMPDIR="${TMPDIR:-/tmp}"
+. "$(dirname "$0")/behaviour/lib.bash"
+cd "$ROOT" || exit 2
+build=$BUILD
 targets=${FUZZ_BUILD:-$build} # another build, which a sanitizer or the fuzzer watches
-passed=0 failed=0
 
 # seeds FOLDER: real files of each kind, for which inputs/ needs no copies
 seeds() {
-	local ctl=$build/shardctl data=$1/data n
+	local ctl=$plain/shardctl data=$1/data n
 	mkdir -p "$data/a/b" "$1/listing" "$1/manifest" "$1/verify" "$1/log"
 	for n in $(seq -w 0 4 1200); do : >"$data/a/img_$n.jpeg"; done
 	for n in x yy zzz .hidden "a b" $'\xc3\xa9'; do : >"$data/a/b/$n"; done
@@ -30,11 +32,11 @@ seeds() {
 	{ printf '\10' && zstd -qc "$1/names"; } >"$1/manifest/zstd"
 	for n in 0 1; do
 		SHARD_RANK=$n SHARD_SIZE=2 SHARD_DATASET=$data SHARD_STATS=$1/rank%r.json SHARD_CACHE_DIR=$1/cache \
-			LD_PRELOAD=$build/libshard.so bash -c 'cat "$1"/a/*.jpeg' - "$data" || return 1
+			LD_PRELOAD=$plain/libshard.so bash -c 'cat "$1"/a/*.jpeg' - "$data" || return 1
 	done
 	# A process that is killed leaves its log.
 	(SHARD_RANK=0 SHARD_SIZE=1 SHARD_DATASET=$data SHARD_STATS=$1/killed.json SHARD_CACHE_DIR=$1/cache \
-		LD_PRELOAD=$build/libshard.so bash -c 'cat "$1"/a/*.jpeg; kill -KILL $$' - "$data" || true) 2>/dev/null
+		LD_PRELOAD=$plain/libshard.so bash -c 'cat "$1"/a/*.jpeg; kill -KILL $$' - "$data" || true) 2>/dev/null
 	head -c 600000 "$1/killed.json.log" >"$1/log/killed" || return 1
 	{ cat "$1/rank0.json" && printf '\0' && cat "$1/rank1.json"; } >"$1/verify/two"
 }
@@ -55,8 +57,7 @@ heaped() {
 	[ -z "$(find "$found" -regex '.*/\(oom\|crash\|timeout\|leak\)-[0-9a-f]+')" ]
 }
 
-work=$(mktemp -d /dev/shm/shard-fuzz-seeds-XXXXXX) || exit 2
-trap 'rm -rf "$work"' EXIT
+work=$WORK
 what=${1:-}
 case $what in
 run)
@@ -66,11 +67,10 @@ run)
 	;;
 replay) shift ;;
 *)
-	sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac
-# libshard.so with the fuzzer's parts is none to be preloaded.
 seeds "$work" || { echo "FAIL the seeds are not made: make all first"; exit 1; }
 [ $# -gt 0 ] || set -- $(cd tests/fuzz && ls ./*.c | sed 's|^./||; s|\.c$||' | grep -v '^replay$')
 for target; do
@@ -99,5 +99,4 @@ for target; do
 		printf 'FAIL %s\n%s\n' "$target" "$(printf '%s\n' "$output" | tail -n 40)"
 	fi
 done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+finish

@@ -15,12 +15,12 @@ import subprocess
 import sys
 
 from tests.clients import readers
-from tests.harness import options, paths
+from tests.harness import options, paths, processes
 from tests.harness.verdicts import Verdicts
 
 FOLDERS = ("a", "b", "b/deep", "c/d/e")
 FILES, ROWS = 5, 4  # in a folder, in a file
-TIMEOUT = 120       # seconds for a process
+TIMEOUT = 600       # seconds for a process
 
 # Run with --python: writes the tree, and prints {path of a file: its ids}.
 WRITER = f"""
@@ -52,8 +52,7 @@ class Clients:
 
     def environment(self, rank=None, strategy=None):
         """A process's environment; without a rank there is no preload."""
-        env = {name: value for name, value in os.environ.items()
-               if not name.startswith(("SHARD_", "LD_PRELOAD", "HF_"))}
+        env = {**os.environ}
         env.update(LC_ALL="C.UTF-8", OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1",
                    HF_HOME=os.path.join(self.work, f"hf-{strategy}"))
         if rank is not None:
@@ -133,6 +132,7 @@ def missing(python, package):
 def main():
     """Try all clients; the exit status is 1 if anything is not as it must be."""
     args = parse_arguments()
+    processes.settle()
     lacking = missing(args.python, "pyarrow")
     if lacking:
         print(f"{'FAIL' if args.all else 'skip'} all: {args.python} has no usable pyarrow ({lacking}); "

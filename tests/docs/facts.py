@@ -78,7 +78,7 @@ def run(*command, **variables):
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("SHARD_", "AWS_", "LD_PRELOAD"))}
     done = subprocess.run(command, env={**env, **variables}, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
+                          stderr=subprocess.STDOUT, text=True, check=False, timeout=300)
     return done.stdout
 
 

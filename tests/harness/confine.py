@@ -28,7 +28,7 @@ import time
 from tests.harness import paths, processes
 
 # What a step has of the caller's environment. Whatever else a user, a launcher or make has set changes no result.
-KEPT = ("PATH", "BUILD", "MADE", "PYTHON", "CC", "STRIP", "SEED", "ROUNDS", "KEEP", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS",
+KEPT = ("PATH", "BUILD", "MADE", "PYTHON", "CC", "STRIP", "SEED", "ROUNDS", "KEEP", "FUZZ_BUILD", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS",
         "LSAN_OPTIONS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 CLONE_NEWNS = 0x00020000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/../behaviour/lib.bash"
 needs lintian dpkg-deb zsh fish pkg-config
 cd "$ROOT" || exit 2
+printf '[safe]\n\tdirectory = *\n' >"$HOME/.gitconfig" # the checkout may be another user's
 P=$WORK/packages
 
 # ---- Debian's
@@ -55,8 +56,8 @@ else
 fi
 
 # ---- the wheel
-python3 scripts/package/wheel.py "$P" >"$WORK/out" 2>&1; verdict "wheel" "$([ $? = 0 ] || cat "$WORK/out")"
-python3 scripts/package/wheel.py "$WORK/again" >/dev/null 2>&1
+"$PYTHON" scripts/package/wheel.py "$P" >"$WORK/out" 2>&1; verdict "wheel" "$([ $? = 0 ] || cat "$WORK/out")"
+"$PYTHON" scripts/package/wheel.py "$WORK/again" >/dev/null 2>&1
 verdict "wheel: the same bytes again" "$(for f in "$P"/*.whl; do cmp "$f" "$WORK/again/${f##*/}"; done 2>&1)"
 "$PYTHON" -m venv "$WORK/venv" && "$WORK/venv/bin/pip" install -q --no-index --disable-pip-version-check "$P"/*.whl >"$WORK/out" 2>&1
 verdict "wheel: installed" "$([ -x "$WORK/venv/bin/libshard" ] || cat "$WORK/out")"
@@ -90,7 +91,7 @@ verdict "Lmod: loaded, unloaded" "$(LIBSHARD_PREFIX=/opt/shard bash -c '. "$1"; 
 # ---- the same elsewhere
 mkdir "$WORK/one" "$WORK/another place"
 for place in "$WORK/one" "$WORK/another place"; do
-  git archive HEAD | tar x -C "$place" && make -s -C "$place" -j2 CFLAGS="-O0 -g" lib >"$WORK/out" 2>&1 || cat "$WORK/out"
+  git archive HEAD | tar x -C "$place" && make -s -C "$place" -j2 BUILD=build CFLAGS="-O0 -g" lib >"$WORK/out" 2>&1 || cat "$WORK/out"
 done
 verdict "the same bytes from two builds in two paths" "$(cmp "$WORK/one/build/libshard.so" "$WORK/another place/build/libshard.so" 2>&1)"
 finish

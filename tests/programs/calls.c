@@ -1089,7 +1089,7 @@ static void mode_cancelled(void) {
       nanosleep(&(struct timespec){0, (4096L >> k) * 5000}, NULL);
       pthread_cancel(t);
       pthread_join(t, NULL);
-      alarm(20);
+      alarm(200);
       _exit(cold_lister(&stop) == NULL);
     }
     read_child(pid);

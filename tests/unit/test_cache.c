@@ -201,7 +201,7 @@ static void late(void **state) {
       shard_lock_take(lock, shard_clock_ms() + 1000, NULL, NULL, &held, err, sizeof(err)), 0);
   int64_t begin = shard_clock_ms();
   assert_int_equal(shard_kept_begin(KEY, SIZE, &fd, &making, err, sizeof(err)), -ETIMEDOUT);
-  assert_in_range(shard_clock_ms() - begin, 900, 5000);
+  assert_true(shard_clock_ms() - begin >= 900);
   assert_non_null(strstr(err, "SHARD_TIMEOUT"));
   assert_non_null(strstr(err, lock));
   /* It is not removed from under whoever has it. */
@@ -269,7 +269,7 @@ static void removed(void **state) {
     children[k] = fork();
     for (int i = 0; children[k] == 0 && i < ROUNDS; i++) {
       int held,
-          rc = shard_lock_take(lock, shard_clock_ms() + 60000, NULL, NULL, &held, err, sizeof(err));
+          rc = shard_lock_take(lock, shard_clock_ms() + 600000, NULL, NULL, &held, err, sizeof(err));
       if (rc != 0 || __atomic_fetch_add(inside, 1, __ATOMIC_SEQ_CST) != 0) {
         fprintf(stderr, "round %d: %s\n", i, rc ? strerror(-rc) : "two have the lock");
         _exit(1);

@@ -445,13 +445,15 @@ static void stats(void **state) {
   LOAD("SHARD_STATS=/a/%%%r.json");
   assert_int_equal(seen->rc, 0);
   assert_string_equal(seen->stats, "/a/%%%r.json");
-  assert_int_equal(mkdir("/tmp/test_config.50%r", 0700), 0);
-  assert_int_equal(chdir("/tmp/test_config.50%r"), 0);
+  char folder[] = "/tmp/test_config.50%r.XXXXXX", wanted[80];
+  assert_non_null(mkdtemp(folder));
+  assert_int_equal(chdir(folder), 0);
   LOAD("SHARD_STATS=b/%r.json");
   assert_int_equal(chdir("/"), 0);
-  assert_int_equal(rmdir("/tmp/test_config.50%r"), 0);
+  assert_int_equal(rmdir(folder), 0);
   assert_int_equal(seen->rc, 0);
-  assert_string_equal(seen->stats, "/tmp/test_config.50%%r/b/%r.json");
+  snprintf(wanted, sizeof(wanted), "/tmp/test_config.50%%%%r%s/b/%%r.json", strrchr(folder, '.'));
+  assert_string_equal(seen->stats, wanted);
   refused("SHARD_STATS=/a/%x.json", "SHARD_STATS");
   refused("SHARD_STATS=/a/%", "SHARD_STATS");
   refused("SHARD_STATS=s3://bucket/%r.json", "SHARD_STATS");
@@ -499,14 +501,18 @@ static void listings(void **state) {
 
 static void listings_absolute(void **state) {
   (void)state;
-  assert_int_equal(mkdir("/tmp/test_config.a:5%r", 0700), 0);
-  assert_int_equal(chdir("/tmp/test_config.a:5%r"), 0);
+  char folder[] = "/tmp/test_config.a:5%r.XXXXXX", wanted[80];
+  const char *end = strrchr(folder, '.');
+  assert_non_null(mkdtemp(folder));
+  assert_int_equal(chdir(folder), 0);
   LOAD("SHARD_LISTING=x/%d:/y:s3://b/k");
-  assert_string_equal(seen->listing, "/tmp/test_config.a%:5%%r/x/%d:/y:s3://b/k");
+  snprintf(wanted, sizeof(wanted), "/tmp/test_config.a%%:5%%%%r%s/x/%%d:/y:s3://b/k", end);
+  assert_string_equal(seen->listing, wanted);
   LOAD("SHARD_LISTING=m/%r.txt");
-  assert_string_equal(seen->listing, "/tmp/test_config.a:5%%r/m/%r.txt");
+  snprintf(wanted, sizeof(wanted), "/tmp/test_config.a:5%%%%r%s/m/%%r.txt", end);
+  assert_string_equal(seen->listing, wanted);
   assert_int_equal(chdir("/"), 0);
-  assert_int_equal(rmdir("/tmp/test_config.a:5%r"), 0);
+  assert_int_equal(rmdir(folder), 0);
 }
 
 /* %d: the last component; two datasets must not have the same. */

@@ -22,12 +22,11 @@ static atomic_bool entered;
 
 static void nap(long ms) { nanosleep(&(struct timespec){0, ms * 1000000}, NULL); }
 
-/* Holds the slot until go_on is 1, or for a fifth of a second. */
-static void *fill(void *arg) {
-  (void)arg;
+/* Holds the slot until go_on is 1; so long, if a time is given, in milliseconds. */
+static void *fill(void *most) {
   if (shard_once_enter(&slot) == 0) {
     atomic_store(&entered, true);
-    for (int i = 0; i < 200 && !atomic_load(&go_on); i++) {
+    for (long i = 0; !atomic_load(&go_on) && (!most || i < *(long *)most); i++) {
       nap(1);
     }
     shard_once_leave(&slot, SHARD_ONCE_READY);
@@ -35,12 +34,12 @@ static void *fill(void *arg) {
   return NULL;
 }
 
-static pthread_t begin(void) {
+static pthread_t begin(long *most) {
   pthread_t thread;
   atomic_store(&slot, SHARD_ONCE_EMPTY);
   atomic_store(&go_on, 0);
   atomic_store(&entered, false);
-  assert_int_equal(pthread_create(&thread, NULL, fill, NULL), 0);
+  assert_int_equal(pthread_create(&thread, NULL, fill, most), 0);
   while (!atomic_load(&entered)) {
     nap(1);
   }
@@ -58,7 +57,8 @@ static int status_of(pid_t pid) {
                              */
 static void vforked(void **state) {
   (void)state;
-  pthread_t thread = begin();
+  static long most = 200; /* nobody else can end it */
+  pthread_t thread = begin(&most);
   pid_t pid = vfork();
   if (pid == 0) {
     _exit(10 + shard_once_enter(&slot)); /* this thread stands still; the other goes on */
@@ -71,10 +71,10 @@ static void vforked(void **state) {
 static void forked(void **state) {
   (void)state;
   for (int raw = 0; raw < 2; raw++) {
-    pthread_t thread = begin();
+    pthread_t thread = begin(NULL);
     pid_t pid = raw ? (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) : fork();
     if (pid == 0) {
-      alarm(10);
+      alarm(100);
       _exit(10 + shard_once_enter(&slot));
     }
     assert_int_equal(status_of(pid), 10);
@@ -87,10 +87,10 @@ static void forked(void **state) {
 /* The child of a child has a memory of its own, too. */
 static void forked_twice(void **state) {
   (void)state;
-  pthread_t thread = begin();
+  pthread_t thread = begin(NULL);
   pid_t pid = fork();
   if (pid == 0) {
-    alarm(10);
+    alarm(100);
     int mine = shard_once_enter(&slot); /* and holds it */
     pid_t inner = fork();
     if (inner == 0) {

@@ -106,7 +106,7 @@ static int get_and_say(const char *const replies[REPLIES], enum shard_log_level 
   start(replies);
   struct shard_s3_account account = account_there();
   const struct shard_s3_client_options o = {
-      .account = &account, .bucket = "bucket", .connections = 1, .timeout = 3, .log = log};
+      .account = &account, .bucket = "bucket", .connections = 1, .timeout = 100, .log = log};
   FILE *file = tmpfile();
   assert_non_null(file);
   int fd = fileno(file);
@@ -242,7 +242,7 @@ static void assert_lists(const char *const replies[REPLIES], const char *wanted,
   struct shard_s3_listing l = {.url = {.bucket = "bucket"},
                                .account = &account,
                                .connections = 1,
-                               .timeout = 3,
+                               .timeout = 100,
                                .key = take_key,
                                .context = keys};
   int rc = shard_s3_list_keys(&l, err, sizeof(err));

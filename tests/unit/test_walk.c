@@ -94,7 +94,7 @@ static int on_entry(void *context, const char *path, size_t length) {
   }
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += 20;
+  until.tv_sec += 250;
   while (f->together && f->readers < 2 &&
          pthread_cond_timedwait(&f->changed, &f->mutex, &until) == 0) {
   }
