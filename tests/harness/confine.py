@@ -32,7 +32,7 @@ KEPT = ("PATH", "BUILD", "MADE", "PYTHON", "CC", "STRIP", "SEED", "ROUNDS", "KEE
         "LSAN_OPTIONS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 CLONE_NEWNS = 0x00020000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PRIVATE = ("/tmp", "/var/tmp")  # on disk; /dev/shm is a tmpfs
 ENDS = 60  # seconds that a process has to end by itself after the step: a server that was told to, say
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -211,7 +211,8 @@ def run(command, folder):
 def main():
     """Run the command line's."""
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    processes.end_jobs_on_signals()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     status = 1
     with working_folder(lambda: status not in (0, 143)) as folder:

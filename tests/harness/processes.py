@@ -23,8 +23,12 @@ QUIET = {"DFTRACER_ENABLE": "0", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL":
 
 
 def end_jobs_on_signals():
-    """Let SIGTERM, as timeout(1) sends it, unwind this program so that its jobs end with it."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    """Let SIGTERM, as timeout(1) sends it, unwind this program so that its jobs end with it. One that comes while it
+    unwinds is ignored."""
+    def end(number, _):
+        signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+    signal.signal(signal.SIGTERM, end)
 
 
 # What the caller tells a driver by variables.
