@@ -14,6 +14,7 @@ verb=${1:?start or stop} dir=${2:?a directory}
 conf=$dir/ceph.conf
 access=${ACCESS:-AKIDTESTTESTTEST0001}
 secret=${SECRET:-testSecretKeyOfNoValue/+0123456789ABCDEFG}
+limit=300 # seconds for a step that takes one on a quiet machine
 unset CEPH_ARGS CEPH_CONF
 
 # Print the pid of a pid file, if that process is still ours: another may have got its number.
@@ -32,7 +33,7 @@ stop() {
 			kill -0 "$pid" 2>/dev/null || break
 			sleep 0.1
 		done
-		! kill -0 "$pid" 2>/dev/null || kill -9 "$pid"
+		! kill -0 "$pid" 2>/dev/null || kill -9 "$pid" 2>/dev/null || true
 	done
 }
 
@@ -92,7 +93,7 @@ configure() {
 		debug_osd = 0
 		debug_rgw = 0
 		[client.rgw]
-		rgw_frontends = beast endpoint=127.0.0.1:$2 tcp_nodelay=1
+		rgw_frontends = beast endpoint=127.0.0.1:$2 tcp_nodelay=1 request_timeout_ms=0
 		rgw_data = $dir
 		rgw_dns_name = localhost
 		rgw_dynamic_resharding = false
@@ -101,38 +102,53 @@ configure() {
 	C
 }
 
-start() {
+# One try; it fails if another process has taken a port since it was found free.
+try_start() {
 	stop
 	rm -rf "$dir"
 	mkdir -p "$dir"/{mon,osd,run,log}
 	chmod 700 "$dir"
-	dir=$(cd "$dir" && pwd)
-	conf=$dir/ceph.conf
-	local monitor gateway osd
+	local monitor gateway osd pid
 	read -r monitor gateway < <(free_ports 2)
 	gateway=${PORT:-$gateway}
 	configure "$monitor" "$gateway"
 	: >"$dir/keyring"
 	osd=$(cat /proc/sys/kernel/random/uuid)
 	{
-		monmaptool --create --fsid "$(sed -n 's/^fsid = //p' "$conf")" --addv a "[v2:127.0.0.1:$monitor]" "$dir/monmap"
-		timeout 60 ceph-mon -c "$conf" -i a --mkfs --monmap "$dir/monmap"
-		timeout 60 ceph-mon -c "$conf" -i a
-		timeout 60 ceph -c "$conf" --connect-timeout 30 osd new "$osd" 0
-		timeout 60 ceph-osd -c "$conf" -i 0 --mkfs --osd-uuid "$osd"
-		timeout 60 ceph-osd -c "$conf" -i 0
-		timeout 60 radosgw-admin -c "$conf" -n client.rgw user create --uid=test --display-name=test \
-			--access-key="$access" --secret-key="$secret"
-		timeout 60 radosgw -c "$conf" -n client.rgw
-	} >"$dir/log/start" 2>&1 </dev/null
-	for _ in $(seq 300); do
-		if [ "$(curl -s -m 5 -o "$dir/log/hello" -w '%{http_code}' "http://127.0.0.1:$gateway/" || true)" = 200 ]; then
-			echo "http://127.0.0.1:$gateway" | tee "$dir/endpoint"
-			return
-		fi
+		monmaptool --create --fsid "$(sed -n 's/^fsid = //p' "$conf")" --addv a "[v2:127.0.0.1:$monitor]" "$dir/monmap" &&
+			timeout "$limit" ceph-mon -c "$conf" -i a --mkfs --monmap "$dir/monmap" &&
+			timeout "$limit" ceph-mon -c "$conf" -i a &&
+			timeout "$limit" ceph -c "$conf" --connect-timeout "$limit" osd new "$osd" 0 &&
+			timeout "$limit" ceph-osd -c "$conf" -i 0 --mkfs --osd-uuid "$osd" &&
+			timeout "$limit" ceph-osd -c "$conf" -i 0 &&
+			timeout "$limit" radosgw-admin -c "$conf" -n client.rgw user create --uid=test --display-name=test \
+				--access-key="$access" --secret-key="$secret" &&
+			timeout "$limit" radosgw -c "$conf" -n client.rgw
+	} >"$dir/log/start" 2>&1 </dev/null || return 1
+	local end=$((SECONDS + limit))
+	until [ "$(curl -s --noproxy '*' -m "$limit" -o "$dir/log/hello" -w '%{http_code}' "http://127.0.0.1:$gateway/")" = 200 ]; do
+		# It has ended, or does not answer.
+		pid=$(cat "$dir/run/client.rgw.pid" 2>/dev/null) && kill -0 "$pid" 2>/dev/null && [ $SECONDS -lt $end ] || return 1
 		sleep 0.1
 	done
-	echo "s3-server: radosgw did not come up; see $dir/log" >&2
+	echo "http://127.0.0.1:$gateway" >"$dir/endpoint"
+}
+
+start() {
+	mkdir -p "$dir"
+	dir=$(cd "$dir" && pwd)
+	conf=$dir/ceph.conf
+	local try
+	for try in 1 2 3 4 5; do
+		if try_start; then
+			cat "$dir/endpoint"
+			return
+		fi
+		# Only a port that was taken meanwhile is a reason to try again.
+		grep -qrE 'Address already in use|unable to bind|EADDRINUSE' "$dir/log" || break
+	done
+	echo "s3-server: no server after $try tries; $dir/log/start ends:" >&2
+	tail -n 5 "$dir/log/start" >&2
 	stop
 	exit 1
 }

@@ -120,7 +120,7 @@ def errors(buckets):
                 ("a rank that is too large", ["SHARD_RANK"], {"SHARD_RANK": "5"}),
                 ("no listing, range", ["s3://train/train"], {"SHARD_STRATEGY": "range", "endpoint": proxy.endpoint}),
                 ("no listing, stride", ["s3://train/train"], {"SHARD_STRATEGY": "stride", "endpoint": proxy.endpoint})):
-            ((answers, err),) = buckets.ranks(2, "s3://train/train/", asked, some=[1], SHARD_TIMEOUT="2", **how)
+            ((answers, err),) = buckets.ranks(2, "s3://train/train/", asked, some=[1], SHARD_TIMEOUT="60", **how)
             good = len(answers) == len(asked) and all("error" in one for one in answers)
             kinds = good and all("botocore.exceptions.ClientError" in one["error"][0] for one in answers[:2]) and all(
                 any(k in one["error"][0] for k in ("builtins.OSError", "botocore.exceptions.ClientError"))

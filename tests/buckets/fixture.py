@@ -14,7 +14,7 @@ VENV = os.path.join(paths.REPO, ".venv-buckets")
 PYTHON = os.path.join(VENV, "bin", "python")
 OLDEST = os.path.join(VENV, "oldest")
 PAGE = 1000  # keys in a reply
-LIMIT = 120  # seconds for a call
+LIMIT = 3600  # seconds for a call, of many ways of listing
 LIVE = ("SHARD_JOB", "SHARD_RANK", "SHARD_SIZE")  # libshard reads these whenever it is asked, others as it is loaded
 KEPT = 8  # processes of other environments than these
 
@@ -153,7 +153,7 @@ class Buckets:
 
     def shardctl(self, *words):
         """One that has ended."""
-        return subprocess.run([paths.SHARDCTL, *words], env=self.environment(), capture_output=True, timeout=60,
+        return subprocess.run([paths.SHARDCTL, *words], env=self.environment(), capture_output=True, timeout=processes.HANGS,
                               check=False)
 
     def owners(self, dataset, size, **more):

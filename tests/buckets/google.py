@@ -1,18 +1,16 @@
 """Google Cloud Storage, by an emulator."""
 import os
-import socket
 import subprocess
-import urllib.request
 
 from tests.buckets.client import google_client
 from tests.buckets.fixture import PYTHON
-from tests.harness.processes import until
 
 SERVER = """
 import sys
 from gcp_storage_emulator.server import create_server
-server = create_server("127.0.0.1", int(sys.argv[1]), in_memory=True, default_bucket=None)
+server = create_server("127.0.0.1", 0, in_memory=True, default_bucket=None)
 server.start()
+print(server._api._httpd.server_port, flush=True)
 sys.stdin.read()
 server.stop()
 """
@@ -54,23 +52,12 @@ generations.imports = ["google.cloud.storage"]
 
 def google(buckets):
     """list_blobs and gcsfs: hash by filtering, range and stride from a listing that was made before."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    host = f"http://127.0.0.1:{port}"
-    # gcsfs would ask Google itself what kind of bucket it is.
-    env = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
-    server = subprocess.Popen([PYTHON, "-c", SERVER, str(port)], stdin=subprocess.PIPE, env=buckets.environment(),
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def answers():
-        try:
-            return urllib.request.urlopen(host + "/storage/v1/b?project=test", timeout=5)
-        except OSError:
-            return None
-
+    server = subprocess.Popen([PYTHON, "-c", SERVER], stdin=subprocess.PIPE, env=buckets.environment(),
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        until(answers).close()
+        # It listens by then. gcsfs would ask Google itself what kind of bucket it is.
+        env = {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{int(server.stdout.readline())}",
+               "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
         keys = [f"train/{name}" for name in ["a b", "a+b", "\u56fe", "a", "ab"] + [f"d/{n:02d}" for n in range(20)]]
         keys += ["trainer", "valid/x"]
         made, err = buckets.without("google:make", [keys], **env)
@@ -105,7 +92,7 @@ def google(buckets):
     finally:
         server.stdin.close()
         try:
-            server.wait(10)
+            server.wait(60)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()

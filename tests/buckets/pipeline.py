@@ -1,5 +1,6 @@
 """Tars in a bucket by torchdata. libshard-pytorch(7) shows the lines that matter."""
 import json
+import multiprocessing
 import sys
 
 import torch.distributed as dist
@@ -23,6 +24,7 @@ def sample(member):
 def main():
     """Some epochs; rank 0 prints which rank has read which samples."""
     url, start, epochs = sys.argv[1:]
+    multiprocessing.set_forkserver_preload(["torchdata.datapipes.iter"])
     dist.init_process_group("gloo")
     tars = IterableWrapper([url]).list_files_by_fsspec()  # under libshard: this rank's own
     tars = tars.shuffle().sharding_filter()

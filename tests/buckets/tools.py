@@ -7,6 +7,7 @@ import subprocess
 
 from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Child, site
 from tests.harness import paths
+from tests.harness.processes import HANGS
 from tests.harness.proxy import Proxy
 from tests.s3.hosts import certificate
 
@@ -15,9 +16,9 @@ def awscli(buckets):
     """aws CLI v1 lists to mirror and to delete: it sees everything, and one line says so."""
     command = [PYTHON, "-m", "awscli", "--endpoint-url", buckets.endpoint, "s3", "ls", "--recursive", "s3://train/"]
     newest = f"{paths.REPO}:{site(os.path.dirname(os.path.dirname(paths.VENV_PYTHON)))}"
-    bare = subprocess.run(command, env=buckets.environment(PYTHONPATH=newest), capture_output=True, timeout=60, check=False)
+    bare = subprocess.run(command, env=buckets.environment(PYTHONPATH=newest), capture_output=True, timeout=HANGS, check=False)
     env = buckets.shard_environment("s3://train/train/", 1, 2, PYTHONPATH=newest)
-    done = subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, timeout=HANGS, check=False)
     lines = done.stderr.decode().splitlines()
     buckets.check("aws CLI v1: all keys", bare.returncode == 0 == done.returncode and bare.stdout == done.stdout and
                   len(bare.stdout.splitlines()) == len(buckets.made["train"]), (bare.stderr, done.stderr, len(done.stdout)))
@@ -50,7 +51,7 @@ def ended(buckets):
             stream.write(text)
         buckets.jobs += 1
         env = buckets.shard_environment("s3://train/train", rank, 2, **more)
-        done = subprocess.run([PYTHON, script], env=env, capture_output=True, timeout=60, check=False)
+        done = subprocess.run([PYTHON, script], env=env, capture_output=True, timeout=HANGS, check=False)
         said = [line for line in done.stderr.decode().splitlines() if line.startswith("libshard")]
         buckets.check(f"the end after {label}", len(said) == len(told) and (done.returncode == 0 or label == "an error") and
                       all(url in line and "has ended" in line for url, line in zip(told, said)), done.stderr[-600:])
@@ -75,7 +76,7 @@ def tls(buckets):
                 ("boto3, another bundle", boto.format(repr(unknown)), False)):
             buckets.jobs += 1
             shutil.rmtree(os.path.join(buckets.folder, "cache"), ignore_errors=True)  # each makes the listing
-            run = [subprocess.run([PYTHON, "-c", script], env=env, capture_output=True, timeout=60, check=False) for env in
+            run = [subprocess.run([PYTHON, "-c", script], env=env, capture_output=True, timeout=HANGS, check=False) for env in
                    [buckets.environment(proxy.endpoint, AWS_MAX_ATTEMPTS="1")] + [
                        buckets.shard_environment("s3://train/train", rank, 2, proxy.endpoint, AWS_MAX_ATTEMPTS="1") for rank in range(2)]]
             if good:
@@ -102,7 +103,7 @@ print(json.dumps(epochs))
     for rank in range(2):
         env = buckets.shard_environment("s3://train/train/", rank, 2, SHARD_EPOCH="auto", SHARD_SEED="3",
                                         SHARD_STRATEGY="stride")
-        done = subprocess.run([PYTHON, "-c", script], env=env, capture_output=True, timeout=60, check=False)
+        done = subprocess.run([PYTHON, "-c", script], env=env, capture_output=True, timeout=HANGS, check=False)
         if done.returncode:
             buckets.check("epochs of a client", False, done.stderr.decode()[-800:])
             return

@@ -17,6 +17,7 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
           "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none",
           "--mca", "mpi_yield_when_idle", "1"]
 PATIENT = paths.preload("patient")
+HANGS = 900  # seconds: what takes longer hangs. A quiet machine takes less than a twentieth for all that has this limit.
 # DLIO's tracer, where it is not switched off, takes half of a worker's time: it looks at all modules for its caller.
 QUIET = {"DFTRACER_ENABLE": "0", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "",
          "HYDRA_FULL_ERROR": "1", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
@@ -176,11 +177,11 @@ def tail(path, count=15):
         return "".join(stream.readlines()[-count:])
 
 
-def until(found, seconds=30):
-    """What found() gives once it gives something."""
+def until(found, what, seconds=HANGS):
+    """What found() gives once it gives something. what: is waited for, in words."""
     end = time.monotonic() + seconds
     while not (result := found()):
         if time.monotonic() > end:
-            raise TimeoutError(found)
+            raise TimeoutError(f"waited {seconds} s in vain: {what}")
         time.sleep(0.02)
     return result

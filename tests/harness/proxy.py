@@ -135,12 +135,13 @@ class Proxy:
 
     def __enter__(self):
         self.thread.start()
-        self.ready.wait(10)
+        if not self.ready.wait(600):
+            raise TimeoutError("the proxy does not listen")
         return self
 
     def __exit__(self, *_):
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
+        self.thread.join()
 
     @property
     def endpoint(self):

@@ -49,8 +49,8 @@ def accounts(s3):
                        most=lambda p=proxy: 1 <= p.requests <= 10, **more)
     s3.client.put_bucket_acl(Bucket="small", ACL="public-read")
     s3.lists("--no-sign-request of a public bucket", "s3://small", names, "--no-sign-request", **none)
-    s3.refuses("nobody listens", "s3://small", ["127.0.0.1:9", "AWS_ENDPOINT_URL"],
-               endpoint="http://127.0.0.1:9")
+    with s3.nobody() as endpoint:
+        s3.refuses("nobody listens", "s3://small", [endpoint.rpartition("/")[2], "AWS_ENDPOINT_URL"], endpoint=endpoint)
     s3.refuses("no such host", "s3://small", ["AWS_ENDPOINT_URL"],
                endpoint="http://no-such-host.invalid")
     # A proxy that refuses is asked once; its password, which libcurl's messages have, is not shown.

@@ -52,7 +52,7 @@ def main():
     conf, bucket = sys.argv[1:]
     keys = sys.stdin.buffer.read().split(b"\0")[:-1]
     cluster = rados.Rados(conffile=conf, name="client.admin")
-    cluster.connect(timeout=30)
+    cluster.connect(timeout=600)
     index, names = index_objects(cluster, bucket)
     head, tail = template_of(index, names[shard_of(keys[0], len(names))], keys[0])
     parts = [[] for _ in names]

@@ -83,7 +83,7 @@ def google(s3):
     back = os.path.join(s3.folder, "back")
     with Proxy(s3.endpoint, fault=lambda q: Instead(lambda *_: cloud.answer(q, None))) as proxy:
         more = {"endpoint": "http://storage.googleapis.com", "http_proxy": proxy.endpoint,
-                "AWS_SESSION_TOKEN": TOKEN, "SHARD_TIMEOUT": "5"}
+                "AWS_SESSION_TOKEN": TOKEN, "SHARD_TIMEOUT": "60"}
         s3.lists("Google: a list", "s3://bucket/train/", ["a b+c".encode(), "\u56fe.png".encode()],
                  **more)
         for arguments, status, words in ((["s3://bucket/train/"], 0, b""),

@@ -2,7 +2,6 @@
 import contextlib
 import os
 import subprocess
-import time
 
 from tests.harness import paths, processes
 from tests.harness.proxy import Proxy
@@ -28,7 +27,12 @@ def secrets(s3):
     for folder in folders.values():
         os.makedirs(folder)
     seen = set()
-    with Proxy(s3.endpoint, delay=0.2) as proxy:
+
+    def look(_):
+        """Who asks is there."""
+        seen.update(command_lines(os.getpid()))
+
+    with Proxy(s3.endpoint, fault=look) as proxy:
         env = s3.environment(
             proxy.endpoint, LD_PRELOAD=paths.LIBRARY, SHARD_DATASET=folders["tree"] +
             "=s3://secrets/train",
@@ -38,10 +42,7 @@ def secrets(s3):
             SHARD_TMPDIR=folders["scratch"], AWS_SESSION_TOKEN=TOKEN)
         rank = subprocess.Popen(("ls", folders["tree"]), env=env, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
-        while rank.poll() is None:
-            seen.update(command_lines(rank.pid))
-            time.sleep(0.01)
-        out, err = rank.communicate()
+        out, err = rank.communicate(timeout=processes.HANGS)
         s3.output += out + err
         check("a job with a session token", out.count(b"\n") == 20 and
               [r[0] for r in proxy.replies] == ["GET", "GET", "PUT"], (out, err, proxy.replies))

@@ -200,7 +200,7 @@ def looked_at(s3, streams):
         looks.join()
         s3.check("streamed: while it is looked at", done.returncode == 0 and held == [6],
                  [held, done.stderr])
-        until(lambda: os.path.exists(alone + ".end"))
+        until(lambda: os.path.exists(alone + ".end"), "the end of one")
 
 
 def broken_off(s3, streams):
@@ -228,7 +228,7 @@ def broken_off(s3, streams):
                                                                  SHARD_JOB="killed", SHARD_LOG="warn")))
         got = []
         lists.start()
-        until(lambda: all(os.path.exists(begun + r) for r in "01"))
+        until(lambda: all(os.path.exists(begun + r) for r in "01"), "both")
         os.kill(leader_of(cache, b"stream", b"s3://streamed/flat/"), signal.SIGKILL)
         lists.join()
         s3.check("streamed: its shardctl is killed", len(got) == 2 and

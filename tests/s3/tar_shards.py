@@ -6,6 +6,7 @@ import sys
 import tarfile
 
 from tests.harness import paths
+from tests.harness.processes import HANGS
 
 
 def tars(s3):
@@ -29,7 +30,7 @@ def tars(s3):
     done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone",
                            "--nproc-per-node", "3",
                            paths.source("s3", "tars.py"), paths.SHARDCTL, "s3://tars/train/",
-                           str(epochs)], env=env, capture_output=True, timeout=120, check=False)
+                           str(epochs)], env=env, capture_output=True, timeout=HANGS, check=False)
     s3.output += done.stdout + done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b"[{")]
     s3.check("torchrun over tars", done.returncode == 0 and len(lines) == epochs, done.stderr[-500:])

@@ -32,15 +32,18 @@ def main():
     import torch.distributed as dist  # pylint: disable=import-outside-toplevel
     import webdataset as wds  # pylint: disable=import-outside-toplevel
     shardctl, url, epochs = sys.argv[1:]
-    dist.init_process_group("gloo")
-    rank, size = dist.get_rank(), dist.get_world_size()
+    rank, size, found = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), []
     for epoch in range(int(epochs)):
         tars = own(shardctl, url, rank, size, epoch)
         pipes = [f"pipe:{shlex.join([sys.executable, os.path.abspath(__file__), 'fetch', tar])}" for tar in tars]
         dataset = wds.WebDataset(pipes, nodesplitter=None, shardshuffle=False, empty_check=False).decode()
         loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2)
-        seen, ranks = [sample["__key__"] for sample in loader], [None] * size
-        dist.all_gather_object(ranks, {"tars": tars, "samples": seen})
+        found.append({"tars": tars, "samples": [sample["__key__"] for sample in loader]})
+    # Workers have been forked by then: not while gloo's threads run, from which PyTorch's forks sometimes do not come back.
+    dist.init_process_group("gloo")
+    for own in found:
+        ranks = [None] * size
+        dist.all_gather_object(ranks, own)
         if rank == 0:
             print(json.dumps(ranks), flush=True)
     dist.destroy_process_group()

@@ -90,7 +90,7 @@ def run_python(code, *flags, data_in=b"", env=None, unset=()):
     """A child under the preload: (stdout, stderr)."""
     environment = {k: v for k, v in os.environ.items() if k not in unset}
     done = subprocess.run([sys.executable, *flags, "-c", code], input=data_in, check=False,
-                          capture_output=True, env={**environment, **(env or {})}, timeout=60)
+                          capture_output=True, env={**environment, **(env or {})}, timeout=900)
     if done.returncode:
         raise AssertionError("child failed: %s" % done.stderr.decode())
     return done.stdout.decode(), done.stderr.decode()

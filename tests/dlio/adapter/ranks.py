@@ -9,7 +9,7 @@ import os
 import pickle
 import time
 
-SECONDS = 20
+SECONDS = 600
 
 
 class Stuck(AssertionError):
@@ -85,6 +85,8 @@ def _serve(pipes):
             for rank, pipe in enumerate(pipes):
                 pipe.send([waiting[i][1] for i in range(size)])
             waiting = {}
+        elif reports and waiting and len(waiting) + len(reports) == size:
+            raise Stuck("reported: %s; wait for ever: %s" % (sorted(reports), waiting))
     return [reports[rank] for rank in range(size)]
 
 
@@ -97,8 +99,7 @@ def run(size, function, *args):
         if pid == 0:
             try:
                 ours.close()
-                if SECONDS > 10:  # else it is to hang
-                    faulthandler.dump_traceback_later(SECONDS * 0.8)  # what it waits for
+                faulthandler.dump_traceback_later(SECONDS * 0.9)  # what it waits for
                 try:
                     report = function(Comm(rank, size, theirs), *args)
                 except Exception as error:  # pylint: disable=broad-except

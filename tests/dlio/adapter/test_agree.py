@@ -2,6 +2,7 @@
 import contextlib
 import glob
 import os
+import tempfile
 import time
 import types
 
@@ -62,13 +63,22 @@ class Benchmark:
 
 
 @contextlib.contextmanager
-def adapted():
-    """Under the adapter."""
+def adapted(absent=(), given_up=lambda rank: None):
+    """Under the adapter, for which time passes only where a rank is waited for that is absent: others come, however long
+    they take. given_up: is told of the absent ones."""
+    def comes(comm, source, tag, deadline, stop=lambda: False, own=agree.comes):
+        # A rank that fails waits a little for a call which it may have had.
+        called = tag == agree.CALL and agree._ranks and agree._number != agree._ranks._before
+        there = own(comm, source, tag, 0 if called or source in absent else time.monotonic() + 300, stop)
+        if not there and source in absent:
+            given_up(source)
+        return there
+
     with contextlib.ExitStack() as stack:
         for owner, name in ((ConfigArguments, "derive_configurations"), (FileStorage, "walk_node"),
-                            (Benchmark, "initialize"), (agree, "PATIENCE"), (agree, "_ranks")):
+                            (Benchmark, "initialize"), (agree, "comes"), (agree, "_ranks")):
             stack.enter_context(replaced(owner, name, getattr(owner, name)))
-        agree.PATIENCE, agree._ranks = 1.0, None
+        agree.comes, agree._ranks = comes, None
         derived._patch_derive(ConfigArguments)
         walk_node.patch(types.SimpleNamespace(FileStorage=FileStorage), None)
         benchmark.patch_initialize(Benchmark, lambda own=Benchmark.initialize: [own], lambda *_: None, tokens.length)
@@ -80,7 +90,7 @@ def one_rank(comm, roots, bare, broken, more):
     with contextlib.ExitStack() as stack:
         said = stack.enter_context(stderr())
         if comm.rank not in bare:
-            stack.enter_context(adapted())
+            stack.enter_context(adapted(bare))
         if comm.rank in broken:
             def fail(*_arguments):
                 raise OSError(5, "it fails on purpose")
@@ -93,10 +103,10 @@ def one_rank(comm, roots, bare, broken, more):
     return kinds, said[0]
 
 
-def several(comm, rooms):
-    """One benchmark after another in one process: what comes of each."""
+def several(comm, rooms, *away):
+    """One benchmark after another in one process: what comes of each. away: what adapted() is given."""
     found = []
-    with adapted():
+    with adapted(*away):
         for roots in rooms:
             try:
                 Benchmark(comm, roots[comm.rank], {}).initialize()
@@ -186,7 +196,7 @@ class TestAgree(Case):
                 self.assertEqual(one[:2], ("error", "FileNotFoundError" if rank == failing else
                                            "Disagreement"))
                 self.assertIn("/valid", one[2])
-            with replaced(ranks, "SECONDS", 1), self.assertRaises(ranks.Stuck):
+            with self.assertRaises(ranks.Stuck):
                 self.run_ranks(roots, bare=(0, 1, 2))
             os.rename(roots[failing] + "/elsewhere", roots[failing] + "/valid")
 
@@ -217,21 +227,35 @@ class TestAgree(Case):
 
     def test_too_late(self):
         """A rank that others have given up on: it takes no part any more, and nobody waits for it."""
-        original = agree.Ranks.__init__
         roots = self.roots(below="a")
-        for slow in (0, 2):
-            def late(ranks_of_it, one, slow=slow):
-                if one.comm.rank == slow:
-                    time.sleep(2.5)
-                original(ranks_of_it, one)
+        for slow, others in (0, (1, 2)), (2, (0,)):
+            def late(comm, what, *arguments, slow=slow, others=others):
+                """The slow one begins when those that wait for it have given it up; they do so in the first benchmark."""
+                folder, original = arguments[-1], agree.Ranks.__init__
 
-            with self.subTest(slow=slow), replaced(agree.Ranks, "__init__", late):
-                found = self.run_ranks(roots)
+                def begin(ranks_of_it, one):
+                    while comm.rank == slow and not all(os.path.exists(os.path.join(folder, str(rank))) for rank in others):
+                        time.sleep(0.01)
+                    original(ranks_of_it, one)
+
+                with replaced(agree.Ranks, "__init__", begin):
+                    away = () if comm.rank == slow else (slow,)
+                    return what(comm, *arguments[:-1], away, lambda _: touch(os.path.join(folder, str(comm.rank))))
+
+            def one(comm, roots, away, given_up):
+                with stderr() as said, adapted(away, given_up):
+                    made = Benchmark(comm, roots[comm.rank], {})
+                    made.num_subfolders_train = made.num_subfolders_eval = 1
+                    made.initialize()
+                return [type(files).__name__ for files in (made.args.train, made.args.valid)], said[0]
+
+            with self.subTest(slow=slow), tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as again:
+                found = ranks.run(3, late, one, roots, first)
                 self.assertEqual([kinds for kinds, _ in found], [["FileList"] * 2] * 3)
                 self.assertIn("so nobody knows", "".join(said for _, said in found))
                 with stderr():
-                    again = ranks.run(3, several, [roots, roots, roots])
-                self.assertEqual(again, [["good"] * 3] * 3)
+                    found = ranks.run(3, late, several, [roots, roots, roots], again)
+                self.assertEqual(found, [["good"] * 3] * 3)
 
     def test_generation(self):
         """Where data is only made, nobody reads the lists."""

@@ -227,17 +227,19 @@ class TestPackages(unittest.TestCase):
     def test_buckets_begun_elsewhere(self):
         """While a thread starts libshard, a second one waits, and a process that is forked imports no client."""
         said, warned = run_python(
-            "import os, threading, time, _libshard\n"
-            "text = _libshard.SOURCES['buckets/ended.py']\n"
-            "_libshard.SOURCES['buckets/ended.py'] = 'import time\\ntime.sleep(1)\\n' + text\n"
+            "import os, threading, _libshard\n"
+            "began, go, text = threading.Event(), threading.Event(), _libshard.SOURCES['buckets/ended.py']\n"
+            "_libshard.SOURCES['buckets/ended.py'] = ('import __main__\\n__main__.began.set()\\n'\n"
+            "                                         '__main__.go.wait()\\n' + text)\n"
             "def client():\n    import ssl\n"
-            "first = threading.Thread(target=client)\nfirst.start()\ntime.sleep(0.3)\n"
+            "first = threading.Thread(target=client)\nfirst.start()\nbegan.wait()\n"
             "pid = os.fork()\n"
             "if pid == 0:\n"
             "    try:\n        import ssl\n        os.write(1, b'imported\\n')\n"
             "    except ImportError as error:\n        os.write(1, str(error).encode() + b'\\n')\n"
             "    os._exit(0)\n"
             "os.waitpid(pid, 0)\n"
+            "threading.Timer(0.2, go.set).start()\n"
             "import ssl\nprint(_libshard.BEGUN)\nfirst.join()",
             env={"SHARD_DATASET": "s3://bucket/train", "SHARD_RANK": "0", "SHARD_SIZE": "2"})
         self.assertEqual(said, "this process was forked while another thread started libshard\n"

@@ -30,7 +30,7 @@ class TestChildren(Case):
                 child = context.Process(target=describe,
                                         args=(objects, pickle.dumps(objects), answers))
                 child.start()
-                given, unpickled, imported = answers.get(timeout=60)
+                given, unpickled, imported = answers.get(timeout=900)
                 child.join()
                 self.same(given, exact(expected), start)
                 self.same(unpickled, exact(expected), start)

@@ -3,12 +3,13 @@ import contextlib
 import functools
 import os
 import pickle
+import tempfile
 import time
 import types
 
 import numpy as np
 from _libshard import listing, native, numbered, sequences
-from _libshard.parts import benchmark, rank0, reshard, skipped, tokens, walk_node
+from _libshard.parts import agree, benchmark, rank0, reshard, skipped, tokens, walk_node
 
 from . import helpers, rank0_fork, ranks
 from .case import Case, short, state
@@ -28,19 +29,27 @@ def dataset(name, train, valid=5, folders=()):
 
 
 @contextlib.contextmanager
-def adapted(chunks=True):
-    """The fork's module with the adapter's patches."""
-    module = rank0_fork
+def adapted(absent=(), given_up=lambda rank: None, chunks=True):
+    """The fork's module with the adapter's patches. Time passes only where a rank is waited for that is absent: others
+    come, however long they take. given_up: is told of the absent ones."""
+    module, original = rank0_fork, agree.comes
+
+    def comes(comm, source, tag, deadline, stop=lambda: False):
+        there = original(comm, source, tag, 0 if source in absent else time.monotonic() + 300, stop)
+        if not there:
+            given_up(source)
+        return there
+
     with contextlib.ExitStack() as stack:
         for owner, name in ((module.ConfigArguments, "files_pre_sharded"),
                             (module.ConfigArguments, "derive_configurations"),
                             (module.ConfigArguments, "_reshard_files"),
                             (module.Storage, "walk_node"), (module.Benchmark, "initialize"),
                             (walk_node, "CHUNK"),
-                            (rank0, "PATIENCE"), (skipped, "PATIENCE"), (skipped, "KNOWN")):
+                            (agree, "comes"), (skipped, "comes"), (skipped, "KNOWN")):
             stack.enter_context(replaced(owner, name, owner.__dict__[name]
                                          if isinstance(owner, type) else getattr(owner, name)))
-        walk_node.CHUNK, rank0.PATIENCE, skipped.PATIENCE = module.CHUNK, 1.0, 1.0
+        walk_node.CHUNK, agree.comes, skipped.comes = module.CHUNK, comes, comes
         skipped.KNOWN = {"Storage": {}}
         rank0.patch_config(module, types.SimpleNamespace(differences=lambda known: []))
         reshard.patch(module, module.ConfigArguments)
@@ -55,8 +64,9 @@ def paths(files):
 
 
 def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), arguments=None,
-             meddle=None):
-    """What a rank sees: its lists after initialize() and each epoch. meddle(comm, args) comes between."""
+             meddle=None, given_up=lambda rank: None):
+    """What a rank sees: its lists after initialize() and each epoch. meddle(comm, args) comes between. Nobody waits
+    long for the unmodified rank."""
     module = rank0_fork
     args = module.ConfigArguments()
     module.DLIOMPI.comm = comm
@@ -66,7 +76,7 @@ def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), 
     np.random.seed(3)
     with contextlib.ExitStack() as stack:
         if lazy and comm.rank != unmodified_rank:
-            stack.enter_context(adapted())
+            stack.enter_context(adapted((unmodified_rank,), given_up))
         if comm.rank in failing:
             def fail(*_arguments):
                 raise OSError(5, "it fails on purpose")
@@ -163,7 +173,7 @@ class TestRank0(Case):
             found = ranks.run(3, one_rank, True, root, 0, given)
             self.assertEqual({one[:2] for one in found}, {("error", "FileNotFoundError")})
             self.assertEqual(len({one[2] for one in found}), 1)
-            with replaced(ranks, "SECONDS", 1), self.assertRaises(ranks.Stuck):
+            with self.assertRaises(ranks.Stuck):
                 ranks.run(3, one_rank, False, root, 0, given)
 
 
@@ -277,23 +287,21 @@ class TestSkipped(Case):
 
     def test_late_rank(self):
         """Rank 0 has been away for so long that the others have gone on."""
-        def late(comm):
+        def late(comm, gone):
             slow = skipped._fitting
 
             def fitting(tree, run):
-                if comm.rank == 0:
-                    time.sleep(3)
+                while comm.rank == 0 and not os.path.exists(gone):
+                    time.sleep(0.01)
                 slow(tree, run)
             with replaced(skipped, "_fitting", fitting):
-                return one_rank(comm, True, "/nowhere", 1, {"num_files_train": 40}, None, (),
-                                {"skip_listing": True})
-        with replaced(ranks, "SECONDS", 8):
-            try:
-                found = ranks.run(2, late)
-            except ranks.Stuck as stuck:
-                found = [str(stuck)]
-        self.assertIn("0", str(found))
-        self.assertNotIn("FileList", str(found[-1]))
+                return one_rank(comm, True, "/nowhere", 1, {"num_files_train": 40}, 1 - comm.rank, (), {"skip_listing": True},
+                                given_up=lambda _: comm.rank and touch(gone))
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(ranks.Stuck) as stuck:
+                ranks.run(2, late, os.path.join(folder, "gone"))
+        self.assertIn("reported: [0]", str(stuck.exception))
+        self.assertNotIn("FileList", str(stuck.exception))
 
     def test_counted(self):
         """For SHARD_STATS, on each rank: where the names lie, and how many of them are read."""

@@ -85,7 +85,7 @@ class TestShuffle(Case):
                     for _ in range(2)]
         for child in children:
             child.start()
-        told = [answers.get(timeout=60) for _ in children]
+        told = [answers.get(timeout=900) for _ in children]
         for child in children:
             child.join()
         real, _ = pair()
