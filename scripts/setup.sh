@@ -25,11 +25,11 @@ lint="clang-format clang-tidy"
 fuzzer="clang libclang-rt-dev zstd"
 mpi="openmpi-bin"
 # Small programs for tests/behaviour.
-behaviour="strace e2fsprogs zstd procps perl-base util-linux"
+behaviour="strace e2fsprogs zstd procps perl util-linux"
 
 # test: what else the behaviour tests of `make test` run: other programs that list, libraries that others preload, and
 # what wraps or watches a program or has no glibc.
-tests="libopenmpi-dev git bindfs rsync man-db locales bfs fd-find fzf pkg-config binutils openssl curl"
+tests="git bindfs rsync man-db locales bfs fd-find fzf pkg-config binutils openssl curl"
 tests="$tests libgoogle-perftools4 libtcmalloc-minimal4 libmimalloc2.0 eatmydata fakechroot faketime fakeroot ltrace"
 tests="$tests musl-tools busybox-static libcurl3-gnutls"
 # An S3 server (scripts/s3-server.sh, 320 MB), and what fills a bucket.
@@ -186,7 +186,7 @@ debian_size() {
 # What is known of a venv's size: "to fetch, on disk".
 venv_size() {
 	case $1 in
-	demo) echo "$venv (DLIO and TensorFlow): 0.4 GB to fetch, 1.4 GB on disk" ;;
+	demo) echo "$venv (DLIO and TensorFlow): 0.4 GB to fetch, 1.3 to 1.7 GB on disk" ;;
 	test) echo "$venv (DLIO, TensorFlow and PyTorch): 0.7 GB to fetch, 2.3 GB on disk; PyPI's PyTorch, if no index of yours has one for CPUs, 5 GB more" ;;
 	clients) echo "$client_venv (data libraries): 0.3 GB to fetch, 1 GB on disk" ;;
 	dali) echo "$dali_venv (DALI): 0.3 GB to fetch, 0.4 GB on disk" ;;
