@@ -1,13 +1,19 @@
 """The demonstration: DLIO unmodified and under libshard.so, side by side.
 
-Two runs a side, two ranks with two workers each. The first reads every file of
-a small dataset once, and its opens are logged: do both sides open the same
-files? The second has 50 times as many names (hard links, so that making them
-takes seconds) and a limited number of steps: what does a name cost? Memory is
-the sum of PSS over all processes of the run, the highest of the samples taken
-while it trained. Nothing is extrapolated.
+Two ranks with two readers each. The first runs read every file of a small
+dataset once, twice a side, and their opens are logged: do all open the same
+files? How much does memory differ from run to run? The others have 100 times
+as many names (hard links, so that making them takes seconds) and a limited
+number of steps: what does a name cost? Memory is the sum of PSS over all
+processes of the run, the highest of the samples taken while it trained.
+Nothing is extrapolated. Then two ranks list one folder in the shard view.
+
+All is written below build/demo, but for a temporary folder that is removed.
+The exit status is 1 if libshard has not kept its promise.
 """
+import collections
 import datetime
+import importlib.util
 import json
 import os
 import re
@@ -19,6 +25,7 @@ import time
 from tests.harness import options, paths, processes
 from tests.harness.opens import read_opens
 
+BEGIN = time.monotonic()
 RANKS = 2
 WORKERS = 2
 BATCH = 4
@@ -29,8 +36,10 @@ def parse_arguments():
     """The command line."""
     parser = options.parser(__doc__, "preload", "openlog", "python")
     parser.add_argument("--files", type=int, default=2000, help="files of the small dataset")
-    parser.add_argument("--names", type=int, default=100000, help="names of the large dataset")
-    parser.add_argument("--steps", type=int, default=250, help="steps of the large run")
+    parser.add_argument("--names", type=int, default=200000, help="names of the large dataset")
+    parser.add_argument("--steps", type=int, default=100, help="steps of the runs with many names")
+    parser.add_argument("--loader", default="tensorflow", choices=["tensorflow", "pytorch"],
+                        help="DLIO's data loader; PyTorch is in .venv after scripts/setup.sh test")
     parser.add_argument("--folder", default=os.path.join(paths.BUILD, "demo"))
     return options.parse(parser)
 
@@ -58,12 +67,12 @@ def first_step(log):
     return None
 
 
-def run(args, name, options, preload):
+def run(args, name, title, options, preload):
     """Run DLIO; returns what was measured."""
     folder = os.path.join(args.folder, name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    options = {"framework": "pytorch", "reader.data_loader": "pytorch", "workflow.train": True,
+    options = {"framework": args.loader, "reader.data_loader": args.loader, "workflow.train": True,
                "workflow.generate_data": False, "workflow.evaluation": False,
                "dataset.format": "jpeg", "dataset.num_files_eval": 0,
                "dataset.num_subfolders_train": 0, "dataset.num_subfolders_eval": 0,
@@ -77,12 +86,13 @@ def run(args, name, options, preload):
                 os.path.join(os.path.dirname(args.python), "dlio_benchmark")]
         + [f"++workload.{key}={value}" for key, value in options.items()],
         preload, {"OPENLOG_ROOT": os.path.join(args.folder, "data") + "/"}, patient=False)
+    print(f"  {time.monotonic() - BEGIN:4.0f} s  {title} ...", flush=True)
 
     start = time.time()
     peak = 0
     log = os.path.join(folder, "dlio.log")
     with open(os.path.join(folder, "job.log"), "wb") as output:
-        job = subprocess.Popen(command, env=processes.environment(args.python), cwd=folder,
+        job = subprocess.Popen(command, env=args.environment, cwd=folder,
                                stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             while job.poll() is None:
@@ -92,6 +102,7 @@ def run(args, name, options, preload):
         finally:
             processes.kill_tree(job.pid)
     if job.returncode != 0:
+        print(processes.tail(os.path.join(folder, "job.log")), file=sys.stderr)
         sys.exit(f"demo: DLIO failed with status {job.returncode}: see {folder}/job.log")
     if not options["workflow.train"]:
         return None
@@ -114,14 +125,13 @@ def make_data(args):
     large = os.path.join(args.folder, "data", f"names-{args.names}")
     if not os.path.exists(small + ".made"):
         shutil.rmtree(small, ignore_errors=True)
-        print(f"DLIO generates {args.files:,} JPEG files ...", flush=True)
-        run(args, "generate", {"workflow.generate_data": True, "workflow.train": False,
+        run(args, "generate", f"DLIO makes {args.files:,} JPEG files", {"workflow.generate_data": True, "workflow.train": False,
                                "dataset.data_folder": small,
                                "dataset.num_files_train": args.files}, [])
         open(small + ".made", "w", encoding="ascii").close()
     if not os.path.exists(large + ".made"):
         shutil.rmtree(large, ignore_errors=True)
-        print(f"linking {args.names:,} names to them ...", flush=True)
+        print(f"  {time.monotonic() - BEGIN:4.0f} s  {args.names:,} names are linked to them ...", flush=True)
         os.makedirs(os.path.join(large, "train"))
         os.makedirs(os.path.join(large, "valid"))
         files = [entry.path for entry in os.scandir(os.path.join(small, "train"))]
@@ -152,52 +162,126 @@ def mebibytes(size):
     return f"{size / 2**20:,.0f} MiB"
 
 
-def main():
-    """Make the data, run both sides, print the tables."""
-    processes.end_jobs_on_signals()
-    args = parse_arguments()
+def measurable(size, noise, form):
+    """A size as text, if it is more than what runs of the same kind differ by."""
+    return form(size) if size > noise else f"none that can be measured (below {form(noise)})"
+
+
+def shares(args, folder):
+    """Two ranks list one folder by one command; prints what they see. True if the promise is kept."""
+    everything = {os.path.join(top, name) for top, _, names in os.walk(folder) for name in names}
+    seen, out = [], os.path.join(args.folder, "shard-view")
+    shutil.rmtree(out, ignore_errors=True)
+    os.makedirs(out)
+    command = processes.mpi_command(
+        RANKS, ["sh", "-c", 'exec "$@" >"$0/$OMPI_COMM_WORLD_RANK"', out, "find", folder, "-type", "f", "-print0"],
+        [args.preload], {"SHARD_DATASET": folder}, patient=False)
+    with open(os.path.join(out, "log"), "wb") as log:
+        status = subprocess.run(command, env=args.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                timeout=300, check=False).returncode
+    for rank in range(RANKS):
+        with open(os.path.join(out, str(rank)), "rb") as stream:
+            seen.append(collections.Counter(os.fsdecode(name) for name in stream.read().split(b"\0") if name))
+    union = sum(seen, collections.Counter())
+    twice, missing = [n for n in union if union[n] > 1], everything - set(union)
+    print(f"\nThe shard view: two ranks run  find {os.path.relpath(folder)} -type f  under one mpirun")
+    print(f"  of {len(everything):,} files {' and '.join(f'rank {i} sees {len(s):,}' for i, s in enumerate(seen))};"
+          f" {len(twice)} are seen by both, {len(missing)} by none, {len(set(union) - everything)} are no files of it")
+    if status:
+        print(f"  find ended with status {status}: see {out}/log")
+    return status == 0 and set(union) == everything and not twice and all(seen)
+
+
+def comparison(few, same, args):
+    """The first table."""
+    rows = []
+    for rank in range(RANKS):
+        rows.append(both(f"files opened by rank {rank}: distinct / total", [side[0]["opens"][rank] for side in few],
+                         lambda opens: f"{len(opens):,} / {sum(opens.values()):,}"))
+    first = [side[0] for side in few]
+    table(f"{args.files:,} files, one whole epoch", rows + [
+        ("the same files, as often, by the same rank", "", "yes" if same else "NO"),
+        both("steps of each rank", first, lambda r: " ".join(map(str, r["steps"]))),
+        both("samples/s (DLIO's figure)", first, lambda r: f"{r['speed']:,.0f}")])
+
+
+def cost(few, many, args):
+    """The second table: what names cost."""
+    names = args.names - args.files
+    # Two runs differ by less than twice what two others differed by, in all but a few cases.
+    noise = [2 * abs(side[0]["pss"] - side[1]["pss"]) + 2**20 for side in few]
+    noise = [max(noise)] * 2
+    more = [many[i]["pss"] - sum(r["pss"] for r in few[i]) / 2 for i in range(2)]
+    pairs = list(zip(more, noise))
+    table(f"{args.names:,} names, {args.steps} steps", [
+        both("steps of each rank", many, lambda r: " ".join(map(str, r["steps"]))),
+        both("samples/s (DLIO's figure)", many, lambda r: f"{r['speed']:,.0f}"),
+        both("start of the command to the end of the first step", many, lambda r: f"{r['first']:.1f} s"),
+        both("the whole command", many, lambda r: f"{r['seconds']:.1f} s"),
+        both("memory of all processes (PSS)", many, lambda r: mebibytes(r["pss"])),
+        both(f"... more than with {args.files:,} files", pairs, lambda p: measurable(*p, mebibytes)),
+        both("... for each further name, on this node", pairs,
+             lambda p: measurable(p[0] / names, p[1] / names, lambda size: f"{size:,.0f} B"))])
+    print(f"  (runs of the same kind differ by some {mebibytes(noise[0])}: what is less is not a figure)")
+
+
+def on_your_own():
+    """What to try next."""
+    shim, tool = (os.path.relpath(os.path.join(paths.BUILD, name)) for name in ("libshard.so", "shardctl"))
+    print(f"""
+Next, with data of your own:
+  {tool} doctor          # can libshard work here, with your DLIO?
+  mpirun -n 8 -x LD_PRELOAD=$PWD/{shim} dlio_benchmark workload=... # DLIO, as before
+  {tool} run --dataset /your/data --rank 0 --size 4 -- ls /your/data    # any program: a fourth of the files""")
+
+
+def prepare(args, home):
+    """The environment of all jobs: nothing of the user's, and nothing is left in the user's folders."""
     args.folder = os.path.abspath(args.folder)
+    args.environment = {name: value for name, value in processes.environment(args.python).items()
+                        if not re.match("SHARD_|OMPI_|PMI|SLURM_", name)}
+    args.environment.update(HOME=home, TMPDIR=home, SHARD_CACHE_DIR=os.path.join(args.folder, "listings"))
+    os.makedirs(args.folder, exist_ok=True)
+
+
+def demonstrate(args):
+    """Make the data, run both sides, print the tables."""
+    if args.loader == "pytorch" and not importlib.util.find_spec("torch"):
+        sys.exit("demo: this Python has no torch: scripts/setup.sh test installs it, or leave --loader out")
+    print(f"DLIO 2.0.0 with {'TensorFlow' if args.loader == 'tensorflow' else 'PyTorch'}'s loader on Python"
+          f" {sys.version.split()[0]}: {RANKS} ranks, {WORKERS} readers each, batch {BATCH}.\n"
+          f"Seven runs take two to four minutes on two cores; {os.path.relpath(args.folder)} gets some 50 MB.", flush=True)
     small, large = make_data(args)
-    shim = [args.preload] if args.preload else []
-    openlog = [args.openlog]
     whole = {"dataset.data_folder": small, "dataset.num_files_train": args.files}
     part = {"dataset.data_folder": large, "dataset.num_files_train": args.names,
             "train.total_training_steps": args.steps}
+    few, many = [], []
+    for side, preload in (("unmodified", []), ("libshard", [args.preload])):
+        few.append([run(args, f"few-{side}-{i}", f"{args.files:,} files, {side}, run {i} of 2", whole,
+                        preload + [args.openlog]) for i in (1, 2)])
+    for side, preload in (("unmodified", []), ("libshard", [args.preload])):
+        many.append(run(args, f"many-{side}", f"{args.names:,} names, {side}", part, preload))
 
-    print(f"four runs: {args.files:,} files and {args.names:,} names, unmodified and under"
-          " libshard ...", flush=True)
-    few = [run(args, f"few-{side}", whole, preload + openlog)
-           for side, preload in (("unmodified", []), ("libshard", shim))]
-    many = [run(args, f"many-{side}", part, preload)
-            for side, preload in (("unmodified", []), ("libshard", shim))]
+    first = few[0][0]
+    same = sum(map(len, first["opens"])) > 0 and all(r["opens"] == first["opens"] for side in few for r in side)
+    kept = same and all(r["steps"] == first["steps"] for side in few for r in side) and many[0]["steps"] == many[1]["steps"]
+    comparison(few, same, args)
+    cost(few, many, args)
+    kept &= shares(args, small)
+    if kept:
+        on_your_own()
+        return 0
+    print(f"\ndemo: libshard has not kept its promise: the runs above differ, see {args.folder}", file=sys.stderr)
+    return 1
 
-    shape = f"{RANKS} ranks, {WORKERS} workers each, batch {BATCH}"
-    same = few[0]["opens"] == few[1]["opens"]
-    rows = []
-    for rank in range(RANKS):
-        rows.append(both(f"files opened by rank {rank}: distinct / total",
-                         [result["opens"][rank] for result in few],
-                         lambda opens: f"{len(opens):,} / {sum(opens.values()):,}"))
-    rows += [("the same files, as often, by the same rank", "", "yes" if same else "NO"),
-             both("steps of each rank", few, lambda r: " ".join(map(str, r["steps"]))),
-             both("samples/s (DLIO's figure)", few, lambda r: f"{r['speed']:,.0f}"),
-             both("memory of all processes (PSS)", few, lambda r: mebibytes(r["pss"]))]
-    table(f"{args.files:,} files, one whole epoch; {shape}", rows)
 
-    names = args.names - args.files
-    table(f"{args.names:,} names, {args.steps} steps; {shape}", [
-        both("steps of each rank", many, lambda r: " ".join(map(str, r["steps"]))),
-        both("samples/s (DLIO's figure)", many, lambda r: f"{r['speed']:,.0f}"),
-        both("start of the command to the end of the first step", many,
-             lambda r: f"{r['first']:.1f} s"),
-        both("the whole command", many, lambda r: f"{r['seconds']:.1f} s"),
-        both("memory of all processes (PSS)", many, lambda r: mebibytes(r["pss"])),
-        both(f"... more than with {args.files:,} files", list(zip(few, many)),
-             lambda r: mebibytes(r[1]["pss"] - r[0]["pss"])),
-        both("... for each further name, on this node", list(zip(few, many)),
-             lambda r: f"{(r[1]['pss'] - r[0]['pss']) / names:,.0f} B"),
-    ])
-    return 0 if same and few[0]["steps"] == few[1]["steps"] and many[0]["steps"] == many[1]["steps"] else 1
+def main():
+    """The demonstration, in a temporary home."""
+    processes.end_jobs_on_signals()
+    args = parse_arguments()
+    with options.temporary_folder("shard-demo.") as home:
+        prepare(args, home)
+        return demonstrate(args)
 
 
 if __name__ == "__main__":

@@ -25,11 +25,11 @@ lint="clang-format clang-tidy"
 fuzzer="clang libclang-rt-dev zstd"
 mpi="openmpi-bin"
 # Small programs for tests/behaviour.
-behaviour="strace e2fsprogs zstd procps perl-base util-linux"
+behaviour="strace e2fsprogs zstd procps perl util-linux"
 
 # test: what else the behaviour tests of `make test` run: other programs that list, libraries that others preload, and
 # what wraps or watches a program or has no glibc.
-tests="libopenmpi-dev git bindfs rsync man-db locales bfs fd-find fzf pkg-config binutils openssl curl"
+tests="git bindfs rsync man-db locales bfs fd-find fzf pkg-config binutils openssl curl"
 tests="$tests libgoogle-perftools4 libtcmalloc-minimal4 libmimalloc2.0 eatmydata fakechroot faketime fakeroot ltrace"
 tests="$tests musl-tools busybox-static libcurl3-gnutls"
 # An S3 server (scripts/s3-server.sh, 320 MB), and what fills a bucket.
@@ -113,7 +113,7 @@ update() {
 
 # Is there a Python for .venv/? What is missing of it becomes a package. It ends here, before anything is installed, if not.
 check_python() {
-	local allowed one path has=""
+	local allowed one path
 	allowed=$(pythons_of "${venvs%% *}")
 	version=$(version_of "$python")
 	if [ -z "$version" ] && [ "$python" = python3 ] && ! command -v python3 >/dev/null; then # Debian's is to come
@@ -123,32 +123,40 @@ check_python() {
 			version=$(candidate)
 		}
 		packages="$packages python3 python3-venv"
-	elif [ -n "$version" ] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-		case $(readlink -f "$(command -v "$python")") in
-		/usr/bin/*) packages="$packages $(basename "$(readlink -f "$(command -v "$python")")")-venv" ;;
-		*)
-			say "'$python' has no module venv or ensurepip, of which .venv/ is made; install it anew with them, or set PYTHON"
-			exit 1
-			;;
-		esac
 	fi
 	minor=$(echo "$version" | cut -d. -f1,2)
 	for one in $allowed; do
-		[ "$one" != "$minor" ] || return 0
-		for path in $(type -ap "python$one"); do
-			[ -z "$(version_of "$path")" ] || has=$path
-		done
+		[ "$one" != "$minor" ] || {
+			check_venv
+			return 0
+		}
 	done
 	# shellcheck disable=SC2086 # words
 	say "$(if [ -n "$version" ]; then echo "'$python' is Python $version"; else echo "'$python' does not run"; fi)," \
-		"and this needs one of $(echo $allowed | sed 's/ /, /g'): TensorFlow, which DLIO imports, has no other"
-	if [ -n "$has" ]; then
-		say "this machine has one: PYTHON=$has make ..."
-	else
-		say "set PYTHON to such a one; Debian 11, 12 and 13 have 3.9, 3.11 and 3.13, Ubuntu 22.04 and 24.04 3.10 and 3.12"
-	fi
-	[ "$level" = demo ] || say "'make check' needs none of them, and 'make demo' runs on$(pythons_of demo)"
+		"and 'make $level' needs one of $(echo $allowed | sed 's/ /, /g'): $pins has what DLIO needs for these"
+	for path in $(for one in $allowed; do type -ap "python$one"; done | grep -v /shims/ | tac); do
+		[ -z "$(version_of "$path")" ] || {
+			say "this machine has one: make $level PYTHON=$path"
+			exit 1
+		}
+	done
+	say "name such a one by PYTHON=...; Debian 11, 12 and 13 have 3.9, 3.11 and 3.13, Ubuntu 22.04 and 24.04 3.10 and 3.12"
 	exit 1
+}
+
+# Debian's Python has its module venv in a package of its own.
+check_venv() {
+	local real
+	! command -v "$python" >/dev/null || "$python" -c 'import ensurepip, venv' 2>/dev/null || {
+		real=$(readlink -f "$(command -v "$python")")
+		case $real in
+		/usr/bin/python3*) packages="$packages $(basename "$real")-venv" ;;
+		*)
+			say "'$python' lacks its modules venv and ensurepip, of which .venv/ is made: name another one by PYTHON=..."
+			exit 1
+			;;
+		esac
+	}
 }
 
 # Those of the level's packages that are not installed.
@@ -186,7 +194,7 @@ debian_size() {
 # What is known of a venv's size: "to fetch, on disk".
 venv_size() {
 	case $1 in
-	demo) echo "$venv (DLIO and TensorFlow): 0.4 GB to fetch, 1.4 GB on disk" ;;
+	demo) echo "$venv (DLIO and TensorFlow): 0.4 GB to fetch, 1.3 to 1.7 GB on disk" ;;
 	test) echo "$venv (DLIO, TensorFlow and PyTorch): 0.7 GB to fetch, 2.3 GB on disk; PyPI's PyTorch, if no index of yours has one for CPUs, 5 GB more" ;;
 	clients) echo "$client_venv (data libraries): 0.3 GB to fetch, 1 GB on disk" ;;
 	dali) echo "$dali_venv (DALI): 0.3 GB to fetch, 0.4 GB on disk" ;;
