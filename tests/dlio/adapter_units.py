@@ -24,8 +24,11 @@ MODULES = ("package", "families", "recognise", "reach", "structures", "sequences
 
 def restart(preload):
     """This script once more, under the preload."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("SHARD_")}
-    with tempfile.TemporaryDirectory(prefix="adapter-units-") as work:
+    from tests.harness import surroundings  # pylint: disable=import-outside-toplevel
+
+    surroundings.forget()
+    env = dict(os.environ)
+    with tempfile.TemporaryDirectory(prefix="adapter-units-", dir=surroundings.preloadable()) as work:
         env.update(LD_PRELOAD=preload, ADAPTER_UNITS_WORK=work, PYTHONDONTWRITEBYTECODE="1",
                    SHARD_CACHE_DIR=os.path.join(work, "cache"), TF_CPP_MIN_LOG_LEVEL="3")
         return subprocess.run([sys.executable, *sys.argv], env=env, check=False).returncode

@@ -17,7 +17,7 @@ import time
 
 from tests.dlio import configs
 from tests.dlio.matrix_rank import product
-from tests.harness import options, processes
+from tests.harness import options, processes, surroundings
 from tests.harness.opens import opens_difference, read_opens, read_strace
 from tests.harness.processes import tail
 from tests.harness.verdicts import Verdicts
@@ -92,14 +92,19 @@ class Cli:
             preload, env = [], {}
         # Each rank has its own log: only a shell in the rank knows its number.
         script = ('prefix=$1; shift; export OPENLOG="$prefix/rank$OMPI_COMM_WORLD_RANK.log"\n'
+                  'exec 2>"$prefix/said$OMPI_COMM_WORLD_RANK"\n'
                   'for i; do\n\tshift\n'
                   '\t[ "$i" = "$prefix/trace" ] && i="$prefix/trace$OMPI_COMM_WORLD_RANK"\n'
                   '\tset -- "$@" "$i"\ndone\nexec "$@"')
         command = processes.mpi_command(ranks, ["sh", "-c", script, "sh", folder] + command, preload,
                                      {"OPENLOG_ROOT": self.data + "/", **env})
-        status, reason = processes.run_job(command, self.env, self.workdir,
-                                        os.path.join(folder, "job.log"), lambda: "",
-                                        self.args.timeout)
+        log = os.path.join(folder, "job.log")
+        status, reason = processes.run_job(command, self.env, self.workdir, log)
+        with open(log, "ab") as output:  # mpirun may put what one rank says into another's line
+            for rank in range(ranks):
+                path = os.path.join(folder, f"said{rank}")
+                with open(path if os.path.exists(path) else os.devnull, "rb") as said:
+                    output.write(said.read())
         return folder, reason or status
 
     def observe(self, run, side, preload, env):
@@ -123,7 +128,7 @@ class Cli:
         status, bare, folder = self.observe(run, "bare", logger, {})
         if status != 0:
             return [f"fails unmodified ({status}):", tail(os.path.join(folder, "job.log"))], 0
-        status, shim, folder = self.observe(run, "shim", preload + logger, {"SHARD_LOG": "info", **env})
+        status, shim, folder = self.observe(run, "shim", preload + logger, {"SHARD_LOG": "info", "SHARD_CACHE_DIR": os.path.join(self.workdir, "cache"), **env})
         if status != 0:
             return [f"fails under the preload ({status}):",
                     tail(os.path.join(folder, "job.log"))], 0
@@ -159,9 +164,7 @@ class Cli:
 
 def parse_arguments():
     """The command line."""
-    parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "env", "workdir")
-    parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one run")
-    return options.parse(parser)
+    return options.parse(options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "env", "workdir"))
 
 
 def run_all(wanted, compare, args, workdir):
@@ -176,6 +179,7 @@ def run_all(wanted, compare, args, workdir):
 
 def main():
     """Run all command lines; the exit status is 1 if any differs."""
+    surroundings.forget()
     processes.end_jobs_on_signals()
     args = parse_arguments()
     workdir = options.work_folder(args, "dlio-cli-")

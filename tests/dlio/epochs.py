@@ -19,7 +19,7 @@ import shutil
 import sys
 
 from tests.dlio import configs
-from tests.harness import options, paths, processes
+from tests.harness import options, paths, processes, surroundings
 from tests.harness.verdicts import Verdicts
 
 MEMORY = "served from memory"
@@ -180,13 +180,14 @@ class Job:
                 {"name": case.name, "env": case.env if preload else {}, "fresh": fresh,
                  "options": configs.settings(case.config, self.data, os.path.join(out, case.name))}
                 for case in wanted]}, stream)
+        env = {"SHARD_CACHE_DIR": os.path.join(self.folder, "cache"), **env}
         command = processes.mpi_command(
             self.ranks, [self.args.python, paths.source("dlio", "epochs_rank.py"), plan],
             preload + [self.args.openlog], {"OPENLOG_ROOT": self.data + "/", **env})
         log = os.path.join(out, "job.log")
         status, reason = processes.run_job(
             command, processes.environment(self.args.python, self.args.dlio), self.folder, log,
-            lambda: "", 300 + 60 * len(wanted))
+            timeout=3600)
         if status == 0:
             return []
         last = [case.name for case in wanted if os.path.isdir(os.path.join(out, case.name))]
@@ -298,6 +299,7 @@ def generate(args, workdir, wanted):
 
 def main():
     """Run all; the exit status is 1 if anything is wrong."""
+    surroundings.forget()
     processes.end_jobs_on_signals()
     parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "env",
                             "workdir")

@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 
+import later  # pylint: disable=unused-import
 import matrix_rank as one_rank  # beside this file
 from matrix_rank import product
 

@@ -14,13 +14,14 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 
 from tests.behaviour.faultmatrix import FORBID, numbers
 from tests.dlio import configs
 from tests.dlio.matrix import summary
 from tests.dlio.matrix_rank import reported
 from tests.dlio.situations import PLUGGED, PROBE
-from tests.harness import options, paths, processes
+from tests.harness import options, paths, processes, surroundings
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.verdicts import Verdicts
 
@@ -77,7 +78,7 @@ def faults():
         yield Fault(f"{count} descriptors are left", plugin=LIMIT % count, more=more)
     yield Fault("1 descriptor is left, rank 1", plugin=LIMIT % 1, rank=1)
     yield Fault("/dev/shm is full", around="mount -t tmpfs -o size=4k,nr_inodes=3,mode=1777 none /dev/shm",
-                env=(("SHARD_CACHE_DIR", ""), ("OMPI_MCA_btl_vader_backing_directory", "/tmp")))
+                env=(("SHARD_CACHE_DIR", ""), ("OMPI_MCA_btl_vader_backing_directory", "{folder}")))
     yield Fault("the cache is read-only", around='mount -t tmpfs -o ro,mode=700 none "$CACHE"')
     yield Fault("no /proc", plugin=NO_PROC)
     yield Fault("shardctl is killed", ctl="kill -9 $$")
@@ -89,6 +90,13 @@ def faults():
                 yield Fault(f"{name} is forbidden, {errno.errorcode[code]}{', rank 1' if rank > 0 else ''}",
                             wrap=(FORBID, str(code), str(number)), rank=rank,
                             more=(name, code, rank) not in {("statx", errno.EPERM, 1), ("flock", errno.ENOSYS, -1)})
+
+
+def removed(folder):
+    """Whether a folder is gone."""
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+    return not os.path.exists(folder)
 
 
 @contextlib.contextmanager
@@ -104,7 +112,7 @@ def memory_group():
                 yield folder
                 return
             finally:
-                os.rmdir(folder)
+                processes.until(lambda: removed(folder), f"the end of all processes in {folder}")
     yield ""
 
 
@@ -148,7 +156,7 @@ class Jobs:
             options_of_it = configs.settings(self.config, self.data, folder)
             json.dump({"out": folder, "configs": [{"name": "faults", "options": options_of_it}]}, stream)
         env = {"OPENLOG_ROOT": self.data + "/", "SHARD_CACHE_DIR": cache, "CACHE": cache, "GROUP": self.group,
-               "SHARD_TIMEOUT": "20", **dict(fault.env),
+               "SHARD_TIMEOUT": "60", **{name: value.format(folder=folder) for name, value in fault.env},
                "PYTHONPATH": os.pathsep.join([folder + "/site", *([self.args.dlio] if self.args.dlio else [])])}
         command = [self.args.python, paths.source("dlio", "matrix_rank.py"), plan]
         if fault.wrap and fault.rank < 0:
@@ -161,7 +169,7 @@ class Jobs:
         if fault.around:
             command = ["env", "CACHE=" + cache, "unshare", "-m", "sh", "-c", fault.around + ' && exec "$@"', "-", *command]
         log = folder + "/job.log"
-        _, reason = processes.run_job(command, processes.environment(self.args.python), folder, log, lambda: "", 60)
+        _, reason = processes.run_job(command, processes.environment(self.args.python), folder, log, idle=90)
         results = [reported(folder + "/faults", rank) for rank in range(RANKS)]
         opens = [read_opens(f"{folder}/faults/rank{rank}.log") for rank in range(RANKS)]
         with open(log, encoding="utf-8", errors="replace") as stream:
@@ -218,6 +226,7 @@ def times_put_back(jobs):
 
 def main():
     """Try all; the exit status is 1 if any is wrong."""
+    surroundings.forget()
     processes.own_mounts("tests.dlio.faults")
     processes.end_jobs_on_signals()
     made = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "workdir")
@@ -225,7 +234,8 @@ def main():
     made.add_argument("--config", metavar="NAME", choices=[one.name for one in OTHERS],
                       help="a configuration of the matrix's that reads JPEG or npz by PyTorch, for this driver's own")
     args = options.parse(made)
-    work = options.work_folder(args, "dlio-faults-")
+    # libshard.so is copied there.
+    work = args.workdir or tempfile.mkdtemp(prefix="dlio-faults-", dir=surroundings.preloadable())
     verdicts = Verdicts()
     with memory_group() as group:
         jobs = Jobs(args, work, group)

@@ -30,7 +30,7 @@ import time
 
 from tests.dlio import configs
 from tests.dlio.matrix_rank import reported
-from tests.harness import options, paths, processes
+from tests.harness import options, paths, processes, surroundings
 from tests.harness.opens import opens_difference, opens_outside, read_opens
 from tests.harness.verdicts import Verdicts, printable
 
@@ -43,8 +43,8 @@ def parse_arguments():
     parser.add_argument("--context", default="", help="start PyTorch's workers by fork or spawn, "
                         "whatever DLIO's default is; spawn takes seconds for each")
     parser.add_argument("--quick", action="store_true", help="a small subset, for 1 and 2 ranks")
-    parser.add_argument("--stall", type=float, default=60.0,
-                        help="seconds without any result after which a job is hung")
+    parser.add_argument("--stall", type=float, default=10.0,
+                        help="seconds for which no process of a job works, after which it is hung")
     parser.add_argument("--control", action="store_true",
                         help="run naive.so and expect differences")
     parser.add_argument("--active", action="store_true",
@@ -85,29 +85,16 @@ class Matrix:
         os.makedirs(out)
         env = {"OPENLOG_ROOT": self.data + "/", **env}
 
-        def finished(rank=0):
-            return [name for name, _ in plan
-                    if os.path.exists(os.path.join(out, name, f"rank{rank}.json"))]
-
         rest = plan
         while rest:
             plan_file = os.path.join(out, "plan.json")
             with open(plan_file, "w", encoding="utf-8") as stream:
                 json.dump({"out": out, "configs": [{"name": name, "options": options}
                                                    for name, options in rest]}, stream)
-            progress = [0, time.monotonic()]
-
-            def stalled(progress=progress):
-                """Says so if no rank has reported anything for too long."""
-                count = sum(len(finished(rank)) for rank in range(ranks))
-                if count != progress[0]:
-                    progress[:] = count, time.monotonic()
-                return "stalled" if time.monotonic() - progress[1] > self.args.stall else ""
-
             command = processes.mpi_command(
                 ranks, [self.args.python, paths.source("dlio", "matrix_rank.py"), plan_file], preload, env)
             _, reason = processes.run_job(command, self.environment, self.workdir,
-                                          os.path.join(out, "job.log"), stalled, 3600)
+                                          os.path.join(out, "job.log"), timeout=3600, idle=self.args.stall)
             started = [i for i, (name, _) in enumerate(rest)
                        if os.path.isdir(os.path.join(out, name))]
             if not started:
@@ -344,7 +331,7 @@ def judge(matrix, ranks, config, verdicts):
 def run(args, workdir, by_ranks):
     """Run everything; the sums."""
     matrix = Matrix(args, workdir)
-    env = dict(args.env)
+    env = {"SHARD_CACHE_DIR": os.path.join(workdir, "cache"), **args.env}
     tested = args.naive if args.control else args.preload
     if args.control:
         env["NAIVE_ROOT"] = matrix.data + "/"
@@ -369,6 +356,7 @@ def run(args, workdir, by_ranks):
 
 def main():
     """Run in the given folder, or in one that is removed if all went well."""
+    surroundings.forget()
     processes.end_jobs_on_signals()
     args = parse_arguments()
     by_ranks, skipped = choose(args)

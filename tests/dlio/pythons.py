@@ -7,11 +7,13 @@ Interpreters are those of PATH (python3.8, ...) and pyenv's. One that is not her
 """
 import glob
 import os
+import pwd
 import shutil
 import subprocess
 import sys
 
-from tests.harness import options
+from tests.harness import options, surroundings
+from tests.harness.processes import HANGS
 from tests.harness.verdicts import Verdicts
 
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
@@ -126,14 +128,15 @@ print("good")
 
 def interpreter(version):
     """Path of a CPython of this version that runs; None."""
-    found = [shutil.which("python" + version), *sorted(glob.glob(os.path.expanduser(
-        f"~/.pyenv/versions/{version}.*/bin/python")))]
+    home = os.environ.get("PYENV_ROOT") or os.path.join(pwd.getpwuid(os.getuid()).pw_dir, ".pyenv")  # HOME may be any
+    found = [shutil.which("python" + version), *sorted(glob.glob(f"{glob.escape(home)}/versions/{version}.*/bin/python"))]
     return next((one for one in found if one and subprocess.run(
         [one, "-c", ""], check=False, capture_output=True).returncode == 0), None)
 
 
 def main():
     """Try all of them."""
+    surroundings.forget()
     args = options.parse(options.parser(__doc__, "preload"))
     verdicts = Verdicts()
     for version in VERSIONS:
@@ -144,7 +147,7 @@ def main():
         env = {**os.environ, "LD_PRELOAD": args.preload, "PYTHONDONTWRITEBYTECODE": "1", "SHARD_LOG": "error",
                "PYTHONMALLOC": "debug"}
         done = subprocess.run([python, "-c", PROGRAM], env=env, check=False, capture_output=True, text=True,
-                              timeout=60)
+                              timeout=HANGS)
         good = done.stdout == "good\n" and not done.stderr
         verdicts.tell(f"CPython {version}", [] if good else [done.stdout + done.stderr])
     return verdicts.conclude()

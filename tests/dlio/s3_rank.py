@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 
+import later  # pylint: disable=unused-import
 from matrix_rank import product  # beside this file
 
 

@@ -9,6 +9,7 @@ library's line must appear on stderr (once), and whether the list must have been
 import collections
 import concurrent.futures
 import dataclasses
+import glob
 import os
 import re
 import shutil
@@ -17,21 +18,14 @@ import sys
 
 from tests.dlio import configs
 from tests.dlio.cli import read_steps
-from tests.harness import options, processes
+from tests.harness import options, paths, processes, surroundings
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.verdicts import Verdicts
 
-# Printed by a hook of the test's own at exit of the main process: what the list was. DLIO imports TensorFlow,
-# which takes four seconds, for a profiler that no run here uses: it comes when something of it is asked for.
-PROBE = '''
-import atexit, importlib, os, sys, types
-class Later(types.ModuleType):
-    def __getattr__(self, name):
-        if name.startswith("__") and name != "__path__":
-            raise AttributeError(name)
-        sys.modules.pop("tensorflow", None)
-        return getattr(importlib.import_module("tensorflow"), name)
-sys.modules["tensorflow"] = Later("tensorflow")
+# TensorFlow comes when it is used; and at exit of the main process a hook of the test's own tells what the list was.
+with open(paths.source("dlio", "later.py"), encoding="utf-8") as later:
+    PROBE = later.read() + '''
+import atexit, os, sys
 def tell():
     config = sys.modules.get("dlio_benchmark.utils.config")
     if config and os.getpid() == PID:
@@ -233,7 +227,7 @@ class Situations:
         script = ('R=${RANK:-${OMPI_COMM_WORLD_RANK:-0}}; export OPENLOG="$0/opens$R" PROBE="$0/probe$R";'
                   ' n=$#; while [ $n -gt 0 ]; do a=$1; shift; n=$((n-1));'
                   ' case $a in *\'$R\'*) a=${a%%\\$R*}$R${a#*\\$R};; esac; set -- "$@" "$a"; done;'
-                  ' exec "$@"')
+                  ' exec "$@" 2>"$0/said$R"')
         command = ["sh", "-c", script, folder] + program + overrides
         if start == "mpirun":
             command = processes.mpi_command(2, command, preload, exported)
@@ -246,9 +240,11 @@ class Situations:
             if preload:
                 environment["LD_PRELOAD"] = ":".join(preload)
         log = os.path.join(folder, "job.log")
-        status, reason = processes.run_job(command, environment, folder, log, lambda: "", 240)
-        with open(log, encoding="utf-8", errors="replace") as stream:
-            text = stream.read()
+        status, reason = processes.run_job(command, environment, folder, log)
+        text = ""
+        for said in (log, *sorted(glob.glob(glob.escape(folder) + "/said*"))):  # mpirun would mix lines
+            with open(said, encoding="utf-8", errors="replace") as stream:
+                text += stream.read()
         opens, steps, probes = [], [], []
         for rank in range(2):
             opens.append(read_opens(os.path.join(folder, f"opens{rank}")))
@@ -330,11 +326,15 @@ def parse_arguments():
 
 def main():
     """Try all; the exit status is 1 if any differs."""
+    surroundings.forget()
     processes.end_jobs_on_signals()
     args = parse_arguments()
     work = options.work_folder(args, "dlio-sit-")
     tests = Situations(args, work)
     chosen = [s for s in situations() if re.search(args.filter, s.name)]
+    if os.geteuid() != 0 and any(s.prepare is another_users for s in chosen):
+        print("skip: cache-of-another needs root")
+        chosen = [s for s in chosen if s.prepare is not another_users]
     for config in {id(s.config): s.config or tests.default for s in chosen}.values():
         configs.write(config.dataset, os.path.join(work, "data"))
     for situation in chosen:  # made before two run at a time

@@ -8,11 +8,12 @@ import collections
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 from tests.dlio import cli, configs
-from tests.harness import options, paths, processes
+from tests.harness import options, paths, processes, surroundings
 from tests.harness.opens import read_opens, read_strace
 from tests.harness.processes import tail
 
@@ -70,7 +71,8 @@ def check(job, run, preload, env):
     folder = os.path.join(job.workdir, "stats", config.name)
     logger = [] if run.strace else [job.args.openlog]
     pattern = os.path.join(job.workdir, config.name + ".%r.json")
-    folder, status = job.start(run, "stats", preload + logger, {**env, "SHARD_STATS": pattern})
+    folder, status = job.start(run, "stats", preload + logger, {
+        "SHARD_CACHE_DIR": os.path.join(job.workdir, "cache"), **env, "SHARD_STATS": pattern})
     if status != 0:
         return [f"fails ({status}):", tail(os.path.join(folder, "job.log"))], 0
     files = sorted(glob.glob(pattern.replace("%r", "*")))
@@ -112,11 +114,15 @@ def check(job, run, preload, env):
 
 def main():
     """Run all; the exit status is 1 if anything is wrong."""
+    surroundings.forget()
     processes.end_jobs_on_signals()
     args = cli.parse_arguments()
     workdir = options.work_folder(args, "dlio-stats-")
     job = cli.Cli(args, workdir)
     job.env.update(processes.QUIET)  # tests/dlio/cli.py runs DLIO with its tracer
+    job.env["PYTHONPATH"] = os.pathsep.join([os.path.join(workdir, "site"), *([args.dlio] if args.dlio else [])])
+    os.makedirs(os.path.join(workdir, "site"), exist_ok=True)
+    shutil.copy(paths.source("dlio", "later.py"), os.path.join(workdir, "site", "sitecustomize.py"))
     wanted = [run for run in runs() if args.filter in run.config.name]
     job.generate(wanted)
 

@@ -143,17 +143,20 @@ def environment(python, tree=None):
     return env
 
 
-def run_job(command, env, cwd, log, stalled, timeout):
-    """Run a job until it ends or stalled() says why it must be stopped.
+def run_job(command, env, cwd, log, stalled=lambda: "", timeout=HANGS, idle=0):
+    """Run a job until it ends or stalled() says why it must be stopped. idle: seconds for which none of its processes
+    works, and it hangs (idle.py).
 
     Returns (exit status, reason), the reason being empty if the job ended itself. Of a job that has taken
     too long, the log tells what its processes were doing; those of Python with PYTHONFAULTHANDLER say where.
     """
+    from tests.harness.idle import Idle  # pylint: disable=import-outside-toplevel,cyclic-import
+
     with open(log, "ab") as output:
         job = subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL,
                                stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
     end = time.monotonic() + timeout
-    reason = ""
+    hangs, reason = (Idle(job.pid, idle) if idle else lambda: False), ""
     while True:
         try:
             return job.wait(0.1), reason
@@ -163,7 +166,7 @@ def run_job(command, env, cwd, log, stalled, timeout):
             kill_tree(job.pid)
             raise
         if not reason:
-            reason = "timeout" if time.monotonic() > end else stalled()
+            reason = "timeout" if time.monotonic() > end else "idle" if hangs() else stalled()
             if reason == "timeout":
                 with open(log, "a", encoding="utf-8") as output:
                     output.write("\n".join(["", "hangs:", *doing(job.pid), ""]))
