@@ -250,7 +250,7 @@ def demonstrate(args):
         sys.exit("demo: this Python has no torch: scripts/setup.sh test installs it, or leave --loader out")
     print(f"DLIO 2.0.0 with {'TensorFlow' if args.loader == 'tensorflow' else 'PyTorch'}'s loader on Python"
           f" {sys.version.split()[0]}: {RANKS} ranks, {WORKERS} readers each, batch {BATCH}.\n"
-          f"Seven runs take two to four minutes on two cores; {os.path.relpath(args.folder)} gets some 50 MB.", flush=True)
+          f"Seven runs take two to four minutes on two cores; {os.path.relpath(args.folder)} gets 20 MB.", flush=True)
     small, large = make_data(args)
     whole = {"dataset.data_folder": small, "dataset.num_files_train": args.files}
     part = {"dataset.data_folder": large, "dataset.num_files_train": args.names,

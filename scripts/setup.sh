@@ -83,7 +83,7 @@ fuzz) packages="$products $units $lint $fuzzer" venvs="" takes="one minute" ;;
 demo) packages="$products $mpi" venvs="demo" takes="two minutes" ;;
 test) packages="$products $units $behaviour $mpi $tests" venvs="test" takes="five minutes" ;;
 all)
-	packages="$products $units $behaviour $lint $fuzzer $mpi $tests $rest"
+	packages="$products $units $behaviour $lint $mpi $tests $rest"
 	venvs="test clients dali buckets" takes="fifteen minutes"
 	;;
 *)
