@@ -82,7 +82,7 @@ fakechroot=$(ls /usr/lib/*/fakechroot/libfakechroot.so)
 for preloads in "$fakechroot:$LIB" "$LIB:$fakechroot"; do
   rm -rf "$C"
   verdict "in a fakechroot, preloaded $([ "$preloads" = "$LIB:$fakechroot" ] && echo behind || echo before) libshard" "$(cd /usr || exit; for r in 0 1; do # find comes back to where it was, which must be there, too
-    D=/data FAKECHROOT=true FAKECHROOT_BASE=$WORK FAKECHROOT_EXCLUDE_PATH=$(printf '%s:' /{usr,lib,lib64,bin,proc,dev,sys} "${BUILD%/*}" "$WORK/stats")$C ranked $r "" \
+    D=/data FAKECHROOT=true FAKECHROOT_BASE=$WORK FAKECHROOT_EXCLUDE_PATH=$(printf '%s:' /{usr,lib,lib64,bin,proc,dev,sys} "$BUILD" "$WORK/stats")$C ranked $r "" \
       env LD_PRELOAD="$preloads" find /data -type f -printf '%P\n' >"$WORK/$r" 2>&1; [ -s "$WORK/$r" ] || echo "rank $r has nothing"; done
     sort "$WORK"/[01] | diff - <("$CTL" ls "$D" | sort) | head -4)"
 done

@@ -34,6 +34,8 @@ passed=0 failed=0
 ok() { echo "ok $1"; passed=$((passed + 1)); }
 fail() { echo "FAIL $1: $(tr '\n\0' '  ' <<<"$2" | head -c 600)"; failed=$((failed + 1)); }
 skip() { echo "skip $1: $2"; }
+# skip_all WHY: all of this test
+skip_all() { echo "skip: $1"; exit 0; }
 # verdict NAME WHY: WHY is empty if all is well
 verdict() { if [ -z "$2" ]; then ok "$1"; else fail "$1" "$2"; fi; }
 # shown COMMAND...: what it prints, for a WHY; and that it prints nothing, for an empty WHY is a success

@@ -4,7 +4,7 @@
 # a program that has more rights than he (libshard.7, SECURITY). `me` runs what is attacked, `foe` attacks.
 . "$(dirname "$0")/lib.bash"
 if [ "$(id -u)" != 0 ] || ! setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null; then
-  skip "other users" "cannot become another user"; finish
+  skip_all "cannot become another user"
 fi
 in_namespace
 needs strace gcc
