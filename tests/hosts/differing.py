@@ -42,10 +42,10 @@ def change(fixture, job, start):
     """Add a file when both ranks of host0 have listed, and before those of host1 do; the output."""
     running = start()
     try:
-        processes.until(lambda: len(job.reports()) == 2, 60)
+        processes.until(lambda: len(job.reports()) == 2, "the reports of both ranks of host0")
         job.add("a0000")
         job.script("", "go")
-        job.output = running.communicate(timeout=60)[0].decode()
+        job.output = running.communicate(timeout=processes.HANGS)[0].decode()
         return [f"exit status {running.returncode}: {job.output}"] if running.returncode else []
     finally:
         processes.kill_tree(running.pid)

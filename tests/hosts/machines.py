@@ -30,7 +30,7 @@ class Host:
         self.holder = subprocess.Popen(["unshare", *MADE, "sleep", "infinity"],
                                        stdin=subprocess.DEVNULL)
         self.first = self.holder.pid
-        self._own = processes.until(self._find_own, 10)
+        self._own = processes.until(self._find_own, f"the namespaces of {name}")
         self.check("hostname " + name)
         self.check("mount -t tmpfs -o mode=1777 tmpfs /dev/shm")
         self.check(f"mount --bind {shlex.quote(os.path.join(folder, 'hosts'))} /etc/hosts")
@@ -66,7 +66,7 @@ class Host:
         return subprocess.Popen(self.command(words, cwd), env=env, stdin=subprocess.DEVNULL,
                                 stdout=output or subprocess.PIPE, stderr=subprocess.STDOUT)
 
-    def run(self, words, env=None, cwd=None, timeout=60):
+    def run(self, words, env=None, cwd=None, timeout=processes.HANGS):
         """Run a command to its end: (exit status, all it printed)."""
         job = self.start(words, env, cwd)
         try:

@@ -59,11 +59,11 @@ class Slurm:
         self._serve(self.hosts[0], "munged", "--foreground", "--force", f"--key-file={key}",
                     f"--socket={at}socket", f"--pid-file={at}pid", f"--log-file={at}log",
                     f"--seed-file={at}seed")
-        processes.until(lambda: os.path.exists(at + "socket"), 20)
+        processes.until(lambda: os.path.exists(at + "socket"), "munged's socket")
         self._serve(self.hosts[0], "slurmctld", "-D")
         for host in self.hosts:
             self._serve(host, "slurmd", "-D", "-N", host.name)
-        processes.until(self._is_ready, 60)
+        processes.until(self._is_ready, "two idle nodes")
         return self
 
     def __exit__(self, *_):
@@ -82,10 +82,10 @@ class Slurm:
         for service in self._services:
             if service.poll() is not None:
                 raise RuntimeError(f"{service.args} has ended: see {self.folder}")
-        status, output = self.run(["sinfo", "-h", "-o", "%t %D"], timeout=20)
+        status, output = self.run(["sinfo", "-h", "-o", "%t %D"])
         time.sleep(0.2)
         return status == 0 and output.split() == ["idle", "2"]
 
-    def run(self, words, env=None, timeout=90):
+    def run(self, words, env=None):
         """Run a command of Slurm's on the first host: (exit status, output)."""
-        return self.hosts[0].run(words, {**os.environ, **self.env, **(env or {})}, timeout=timeout)
+        return self.hosts[0].run(words, {**os.environ, **self.env, **(env or {})})

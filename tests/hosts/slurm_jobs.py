@@ -37,7 +37,7 @@ class Cases:
         output = os.path.join(job.folder, "slurm-%a.out" if options else "slurm.out")
         status, said = self.fixture.hosts[0].run(
             ["sbatch", "--wait", "--output", output, *options, job.script(text)],
-            {**job.environment(**more), **self.cluster.env}, cwd=job.folder, timeout=120)
+            {**job.environment(**more), **self.cluster.env}, cwd=job.folder)
         job.output = said
         for name in sorted(os.listdir(job.folder)):
             if name.startswith("slurm") and name.endswith(".out"):
@@ -84,7 +84,7 @@ class Cases:
 
         job = Job(self.fixture, "slurm-cancelled")
         faults = self.submit(job, HEAD + STEP + (
-            "step s0 -N2 -n4 sh -c 'ls $SHARD_DATASET >/dev/null; touch listed.$SLURM_PROCID; sleep 60' &\n"
+            "step s0 -N2 -n4 sh -c 'ls $SHARD_DATASET >/dev/null; touch listed.$SLURM_PROCID; sleep 86400' &\n"
             "while [ $(ls s0 | grep -c listed) != 4 ]; do sleep 0.1; done\n"
             "scancel $SLURM_JOB_ID.0; wait\n"
             "step s1 -N2 -n4 python3 $PWD/train.py\n"))
@@ -105,20 +105,21 @@ class Cases:
         running = self.fixture.hosts[0].start(
             ["sbatch", "--wait", "--requeue", "--output", os.path.join(job.folder, "slurm.out"),
              job.script(HEAD + STEP + "step r${SLURM_RESTART_COUNT:-0} python3 $PWD/train.py\n"
-                        "[ -n \"$SLURM_RESTART_COUNT\" ] || { echo $SLURM_JOB_ID >id.new; mv id.new id; sleep 60; }\n")],
+                        "[ -n \"$SLURM_RESTART_COUNT\" ] || { echo $SLURM_JOB_ID >id.new; mv id.new id; sleep 86400; }\n")],
             {**job.environment(), **self.cluster.env}, cwd=job.folder)
         try:
-            processes.until(lambda: os.path.exists(os.path.join(job.folder, "id")), 60)
+            processes.until(lambda: os.path.exists(os.path.join(job.folder, "id")), "the job's number")
             with open(os.path.join(job.folder, "id"), encoding="utf-8") as stream:
                 number = stream.read().strip()
             faults = job.faults("Slurm", 4, below="r0")
             job.add("later")
             self.cluster.run(["scontrol", "requeue", number])
             # It would wait for two minutes.
-            processes.until(lambda: "JobState=PENDING" in self.cluster.run(["scontrol", "show", "job", number])[1])
-            time.sleep(1.2)  # what slurmd has ended it does not start again within the same second
+            processes.until(lambda: "JobState=PENDING" in self.cluster.run(["scontrol", "show", "job", number])[1],
+                            "the end of a requeued job")
+            time.sleep(1.2)  # of slurmd's clock, however slow the machine is: what slurmd has ended it does not start again within the same second
             self.cluster.run(["scontrol", "update", "job=" + number, "StartTime=now"])
-            output = running.communicate(timeout=90)[0].decode()
+            output = running.communicate(timeout=processes.HANGS)[0].decode()
             faults += [f"exit status {running.returncode}: {output}"] if running.returncode else []
             self.tell("slurm: a job that was requeued", faults or job.faults("Slurm", 4, below="r1"))
         finally:
