@@ -202,8 +202,8 @@ static struct walker *make_walker(struct tree *t) {
   return w;
 }
 
-/* Start one thread more, under the mutex. */
-static void start_thread(struct tree *t) {
+/* Start one thread more, under the mutex. NULL: no more can be, or may be. */
+static struct walker *start_thread(struct tree *t) {
   struct walker *w = t->started < t->most && t->rc == 0 ? make_walker(t) : NULL;
   if (w && pthread_create(&w->id, &t->attributes, walk_directories, w) != 0) {
     pthread_cond_destroy(&w->wake);
@@ -214,33 +214,29 @@ static void start_thread(struct tree *t) {
   if (!w) {
     t->most = t->started; /* no further try */
   }
+  return w;
 }
 
 /*
- * Decide, here alone, how many threads walk. The calling thread has work that it could share, and
- * none is idle. If it has slept for most of the time since the last sample, and not over locks, it
- * has waited for the file system, and another thread can wait beside it: start one. So threads come
- * as long as all of them sleep, each over work of its own. Where the kernel has the directories at
- * hand, a thread works or waits for a CPU, however busy the CPUs are, and none is started.
+ * This alone decides how many threads walk. The calling thread has work that it could share, and
+ * nobody is idle: shall another thread be started? Yes, if it has slept for most of the time since
+ * the last sample, and not over locks. Then it has waited for the file system, and another thread
+ * can wait beside it. So threads come as long as all of them sleep, each over work of its own.
+ * Where the kernel has the directories at hand, a thread works or waits for a CPU, however busy the
+ * CPUs are, and none is started.
  */
-static void consider_thread(struct walker *w) {
+static bool wants_thread(struct walker *w) {
   int64_t wall = w->wall, cpu = w->cpu, away = w->away, delay = w->delay;
   if (read_clock(CLOCK_MONOTONIC) - wall < SAMPLE_NSEC) {
-    return;
+    return false;
   }
   begin_sample(w);
   int64_t most = (w->wall - wall) / 2, awake = w->cpu - cpu;
-  if (away < most && awake < most) {
-    w->delay = read_delay(); /* that takes longer than the clocks */
-    awake += w->delay - delay;
+  if (away >= most || awake >= most) {
+    return false;
   }
-  if (away < most && awake < most) {
-    pthread_mutex_lock(&w->tree->mutex);
-    if (!w->tree->idle) {
-      start_thread(w->tree);
-    }
-    pthread_mutex_unlock(&w->tree->mutex);
-  }
+  w->delay = read_delay(); /* that takes longer than the clocks */
+  return awake + w->delay - delay < most;
 }
 
 /* Wake an idle thread, under the mutex. NULL: there is none. */
@@ -406,23 +402,26 @@ static int take_entries(struct walker *w) {
   return rc;
 }
 
-/* Let an idle thread take the buffer's entries, if they cost more than to wake it. */
+/* Let an idle thread, or a new one, take the buffer's entries, if they cost more than to wake it.
+ */
 static bool pass_on(struct walker *w) {
   struct tree *t = w->tree;
   struct buffer *b = w->buffer;
-  if (!t->idle) {
-    consider_thread(w);
-    return false;
-  }
-  bool costly = b->used > BUFFER_SIZE / 2;
-  for (long at = 0; !costly && at < b->used;) {
+  bool idle = t->idle, wanted = !idle && wants_thread(w), costly = b->used > BUFFER_SIZE / 2;
+  for (long at = 0; (idle || wanted) && !costly && at < b->used;) {
     const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + at);
     at += d->reclen;
     costly = lacks_kind(w, d);
   }
+  if (!wanted && !(idle && costly)) {
+    return false;
+  }
   pthread_mutex_lock(&t->mutex);
-  struct walker *other = costly ? wake_thread(t) : NULL;
-  if (other) {
+  struct walker *other = wake_thread(t);
+  if (!other && wanted) {
+    other = start_thread(t);
+  }
+  if (other && costly) {
     w->buffer = other->buffer;
     other->buffer = b;
     other->given = true;
@@ -430,7 +429,7 @@ static bool pass_on(struct walker *w) {
     t->busy++;
   }
   pthread_mutex_unlock(&t->mutex);
-  return other;
+  return other && costly;
 }
 
 /* ---- parts of a directory ---- */
@@ -686,7 +685,11 @@ static int look_again(struct walker *w) {
       rc = fail(w, -EAGAIN, "directory '%.300s' changed while the tree was listed",
                 *d->path ? d->path : ".");
     }
-    consider_thread(w);
+    if (wants_thread(w)) {
+      pthread_mutex_lock(&t->mutex);
+      start_thread(t);
+      pthread_mutex_unlock(&t->mutex);
+    }
   }
   shard_file_close(root);
   return rc;
