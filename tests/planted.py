@@ -64,7 +64,7 @@ FAULTS = [
           "(shard_identity_is_equal(&id, &d.id) || true) &&", "behaviour identity"),
     fault("another file system is true", "cache/judge.c", "id.dev == d.id.dev && id.instance == d.id.instance",
           "true", "behaviour identity"),
-    fault("a directory of this clock tick is not waited for", "source/walk.c", "  wait_a_tick(fd, before);\n", "",
+    fault("a directory of this clock tick is not waited for", "source/walk.c", "    wait_a_tick(dir->fd, &before);\n", "",
           "unit walk", "behaviour identity"),
     fault("a listing of other options is asked for", "cache/store.c",
           "strcmp(l->source, source) == 0 && strcmp(l->options, r->options_text) == 0",

@@ -12,8 +12,10 @@
 #define PART 2048
 
 int shard_path_open(int root, const char *path, int flags) {
-  int fd = openat(root, ".", flags | O_DIRECTORY | O_CLOEXEC);
-  while (fd >= 0 && *path) {
+  if (!*path) {
+    return openat(root, ".", flags | O_DIRECTORY | O_CLOEXEC);
+  }
+  for (int from = root, fd;; from = fd) {
     size_t n = strlen(path);
     if (n > PART) {
       for (n = PART; n > 0 && path[n] != '/'; n--) {
@@ -22,12 +24,16 @@ int shard_path_open(int root, const char *path, int flags) {
     char part[PART + 1];
     memcpy(part, path, n);
     part[n] = 0;
-    int next = openat(fd, part, flags | O_DIRECTORY | O_CLOEXEC);
-    shard_file_close(fd);
-    fd = next;
     path += n + (path[n] == '/');
+    /* Only the last one is opened to be read: on a network that takes milliseconds. */
+    fd = openat(from, part, (*path ? O_PATH : flags) | O_DIRECTORY | O_CLOEXEC);
+    if (from != root) {
+      shard_file_close(from);
+    }
+    if (fd < 0 || !*path) {
+      return fd;
+    }
   }
-  return fd;
 }
 
 int shard_path_stat(int root, const char *path, struct stat *st) {

@@ -37,11 +37,30 @@ struct ring {
   uint64_t filled, taken; /* how many chunks so far */
   bool ended, given_up;
   int rc; /* the sorter's error */
+  /* Without a merging thread the caller gives each chunk to `take` as it is full. */
+  shard_merge_take *take;
+  void *context;
+  int taken_rc;
 };
+
+static int take_chunk(struct chunk *c, shard_merge_take *take, void *context) {
+  struct chunk_record r;
+  int rc = 0;
+  for (size_t at = 0; at < c->used && rc == 0; at += sizeof(r) + r.length) {
+    memcpy(&r, c->data + at, sizeof(r));
+    rc = take(context, c->data + at + sizeof(r), r.length, r.ino, r.type);
+  }
+  return rc;
+}
 
 /* ---- the merging thread: fills chunks ---- */
 
 static int send_chunk(struct ring *r) {
+  if (r->take) {
+    r->taken_rc = take_chunk(r->chunks[0], r->take, r->context);
+    r->chunks[0]->used = 0;
+    return r->taken_rc;
+  }
   pthread_mutex_lock(&r->mutex);
   r->filled++;
   pthread_cond_broadcast(&r->changed);
@@ -81,16 +100,6 @@ static void *merge_all(void *context) {
 
 /* ---- the caller: takes chunks, in order ---- */
 
-static int take_chunk(struct chunk *c, shard_merge_take *take, void *context) {
-  struct chunk_record r;
-  int rc = 0;
-  for (size_t at = 0; at < c->used && rc == 0; at += sizeof(r) + r.length) {
-    memcpy(&r, c->data + at, sizeof(r));
-    rc = take(context, c->data + at + sizeof(r), r.length, r.ino, r.type);
-  }
-  return rc;
-}
-
 static int take_all(struct ring *r, shard_merge_take *take, void *context) {
   int rc = 0;
   for (;;) {
@@ -127,11 +136,15 @@ int shard_merge(struct shard_sorter *sorter, shard_merge_take *take, void *conte
     }
   }
   if (rc == 0) {
-    rc = -pthread_create(&thread, NULL, merge_all, &r);
-  }
-  if (rc == 0) {
-    rc = take_all(&r, take, context);
-    pthread_join(thread, NULL);
+    if (pthread_create(&thread, NULL, merge_all, &r) == 0) {
+      rc = take_all(&r, take, context);
+      pthread_join(thread, NULL);
+    } else { /* slower */
+      r.take = take;
+      r.context = context;
+      merge_all(&r);
+      rc = r.taken_rc;
+    }
     if (rc == 0 && r.rc != 0) {
       rc = r.rc;
       snprintf(err, size, "%s", shard_sorter_error(sorter));

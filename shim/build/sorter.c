@@ -40,7 +40,7 @@ struct shard_sorter {
   pthread_cond_t changed;
   pthread_t threads[WORKERS];
   size_t started, scratches;
-  bool ending;
+  bool ending, tried, alone;      /* tried: to start workers; alone: a feeder's thread sorts */
   struct shard_batch *waiting;    /* batches to be sorted, the oldest first */
   struct shard_batch *free;       /* empty batches */
   struct shard_segment *segments; /* segments that are empty again */
@@ -313,47 +313,62 @@ static void code_batch(struct shard_sorter *s, const struct shard_batch *b) {
   pthread_mutex_unlock(&s->mutex);
 }
 
-/* A worker: sorts the batches that wait, and makes a run of each. */
+/* Sort the batch that has waited longest, and make a run of it; under the mutex, released
+ * meanwhile.
+ */
+static void sort_next(struct shard_sorter *s, size_t scratch) {
+  char *room = s->region + BATCHES * s->batch_size + scratch * shard_batch_scratch(s->batch_size);
+  struct shard_batch *b = s->waiting;
+  s->waiting = b->next;
+  bool failed = s->rc != 0;
+  pthread_mutex_unlock(&s->mutex);
+  if (!failed) {
+    shard_batch_turn(b);
+    if (!shard_batch_in_order(b)) {
+      shard_batch_sort(b, room);
+    }
+    code_batch(s, b);
+  }
+  pthread_mutex_lock(&s->mutex);
+  shard_batch_clear(b);
+  b->next = s->free;
+  s->free = b;
+  pthread_cond_broadcast(&s->changed);
+}
+
+/* A worker. */
 static void *sort_batches(void *context) {
   struct shard_sorter *s = context;
   pthread_mutex_lock(&s->mutex);
-  char *scratch =
-      s->region + BATCHES * s->batch_size + s->scratches++ * shard_batch_scratch(s->batch_size);
-  for (;;) {
-    while (!s->waiting && !s->ending) {
+  size_t scratch = s->scratches++;
+  while (s->waiting || !s->ending) {
+    if (s->waiting) {
+      sort_next(s, scratch);
+    } else {
       pthread_cond_wait(&s->changed, &s->mutex);
     }
-    struct shard_batch *b = s->waiting;
-    if (!b) {
-      break;
-    }
-    s->waiting = b->next;
-    bool failed = s->rc != 0;
-    pthread_mutex_unlock(&s->mutex);
-    if (!failed) {
-      shard_batch_turn(b);
-      if (!shard_batch_in_order(b)) {
-        shard_batch_sort(b, scratch);
-      }
-      code_batch(s, b);
-    }
-    pthread_mutex_lock(&s->mutex);
-    shard_batch_clear(b);
-    b->next = s->free;
-    s->free = b;
-    pthread_cond_broadcast(&s->changed);
   }
   pthread_mutex_unlock(&s->mutex);
   return NULL;
 }
 
-/* Start the threads; under the mutex. If only one worker starts, it does the work alone. */
+/* Start the workers, once; under the mutex. If only one starts, it does the work alone. */
 static void start_threads(struct shard_sorter *s) {
-  for (int i = 0; i < WORKERS && s->rc == 0; i++) {
-    int rc = pthread_create(&s->threads[s->started], NULL, sort_batches, s);
-    s->started += rc == 0;
-    if (rc != 0 && s->started == 0) {
-      fail(s, -rc, "cannot start a thread");
+  for (int i = 0; i < WORKERS && !s->tried; i++) {
+    s->started += pthread_create(&s->threads[s->started], NULL, sort_batches, s) == 0;
+  }
+  s->tried = true;
+}
+
+/* Where no worker could be started, the feeders' threads sort, one at a time; under the mutex. */
+static void sort_alone(struct shard_sorter *s) {
+  while (s->started == 0 && s->waiting) {
+    if (s->alone) {
+      pthread_cond_wait(&s->changed, &s->mutex);
+    } else {
+      s->alone = true;
+      sort_next(s, 0);
+      s->alone = false;
     }
   }
 }
@@ -380,15 +395,13 @@ static struct shard_batch *take_batch(struct shard_sorter *s) {
   return b;
 }
 
-/* Hand a feeder's batch to the threads. */
+/* Hand a feeder's batch to the workers. */
 static int hand_over_batch(struct shard_feeder *f) {
   struct shard_sorter *s = f->sorter;
   struct shard_batch *b = f->batch;
   f->batch = NULL;
   pthread_mutex_lock(&s->mutex);
-  if (s->started == 0 && s->rc == 0) {
-    start_threads(s);
-  }
+  start_threads(s);
   s->count += b->count;
   b->seq = s->seq++;
   struct shard_batch **end = &s->waiting;
@@ -398,6 +411,7 @@ static int hand_over_batch(struct shard_feeder *f) {
   b->next = NULL;
   *end = b;
   pthread_cond_broadcast(&s->changed);
+  sort_alone(s);
   int rc = s->rc;
   pthread_mutex_unlock(&s->mutex);
   return rc;

@@ -100,7 +100,7 @@ static int look(int root, const char *path, bool lazily, struct shard_dir *out, 
   int rc = fd < 0 ? -1
                   : statx(fd, fd == root ? path : "",
                           AT_EMPTY_PATH | (lazily ? AT_STATX_SYNC_AS_STAT : AT_STATX_FORCE_SYNC),
-                          STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE, &st);
+                          STATX_INO | STATX_MTIME | STATX_CTIME | STATX_MNT_ID_UNIQUE, &st);
   int saved = errno;
   if (fd >= 0 && fd != root) {
     close(fd);

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * walk.c - reads a tree's directories: each by one thread, a long one of ext4 by several.
+ * walk.c - reads a tree's directories in several threads.
  *
- * ext4 lists a directory that has an index (htree) by ascending hash of the names, and an entry's
- * position (d_off) is its hash. So a thread may begin in the middle, by lseek. But completeness
- * does not depend on this. The thread that reads the part before goes on until it meets the very
- * entry that the other thread began with: the same inode, name, type and d_off. From there on both
- * descriptors would show the same, as a d_off determines what follows it (an NFS server reads
- * directories so, call by call). If the two do not meet, or positions do not ascend, the walk fails
- * by -EAGAIN, and the caller walks again without parts. If a name is read twice, the writer
+ * One thread reads a directory, a buffer of entries at a time. An idle thread may take a buffer
+ * over, with what its entries cost: the stats where the file system gives no types, and the CPU
+ * time where the directory is long. Nothing depends on which thread takes which entry, as the
+ * sorter puts the names in order. When all directories have been read, the same threads look at
+ * each one once more.
+ *
+ * A long directory of ext4 is read in parts. ext4 lists a directory that has an index (htree) by
+ * ascending hash of the names, and an entry's position (d_off) is its hash, so that a thread may
+ * begin in the middle, by lseek. But completeness does not depend on this. Where the position says
+ * that the next part begins, a thread must meet the very entry that the next part began with: the
+ * same inode, name, type and d_off. From there on both descriptors show the same, as a d_off
+ * determines what follows it (an NFS server reads directories so, call by call). Else the walk
+ * fails by -EAGAIN, and the next attempt reads without parts. If a name is read twice, the writer
  * notices.
  */
 #include "source/walk.h"
@@ -19,10 +25,11 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -34,10 +41,15 @@
 #include "base/filesystem.h"
 #include "base/path.h"
 #include "build/intake.h"
+#include "config/config.h"
 #include "libshard.h"
 #include "listing/identity.h"
 
-#define DENTS_SIZE (256u << 10)
+/* Until the walk ends, the builder leaves a quarter of its memory to the threads' buffers. */
+#define BUFFER_SIZE (32u << 10)
+_Static_assert(SHARD_WALK_THREADS *BUFFER_SIZE <= SHARD_BUILD_MEMORY_LEAST / 4, "buffers");
+#define STACK_SIZE (256u << 10) /* a thread touches some 20 KB of it */
+#define SAMPLE_NSEC 2000000
 /* The kernel stamps ctimes by a clock that ticks every 1/CONFIG_HZ s, 10 ms at most. */
 #define TICK_NSEC 20000000L
 #define SKEW_NSEC 10000000000LL /* between a server's clock and this host's */
@@ -49,22 +61,14 @@ struct dirent_raw {
   unsigned char type;
   char name[];
 };
+#define LINK_TO_DIR 0x80 /* in `type`, beside DT_LNK: set by find_types() */
 
-/* Directories of this size or more are read in parts; one takes less than 2 ms. */
-#define SPLIT_LEAST ((off_t)256 << 10)
+#define SPLIT_LEAST ((off_t)256 << 10) /* to read a shorter directory takes less than 2 ms */
 #define PARTS SHARD_INTAKE_HANDS
+#define PART_STEP (INT64_MAX / PARTS + 1)
 
-/*
- * OPEN: nobody reads the part yet, so the reader of the part before may go on into it. BEGUN: it
- * has a reader, but its first entry is not known yet. MET: its first entry is known. ENDED: it has
- * no entry. GONE: another reader went on into it, or its own has failed.
- */
-enum part_state { PART_OPEN, PART_BEGUN, PART_MET, PART_ENDED, PART_GONE };
-
-struct split_part {
-  int64_t from; /* the position where it begins */
-  enum part_state state;
-  /* Its first entry: */
+/* What tells an entry from all others; all zeros: the directory's end. */
+struct mark {
   uint64_t ino;
   int64_t off;
   unsigned char type;
@@ -74,29 +78,44 @@ struct split_part {
 /* A directory that is read in parts. */
 struct split {
   struct stat before;
-  size_t left;  /* parts that are not read to their end */
-  size_t users; /* threads that read it, and parts among the pending */
-  struct split_part parts[PARTS];
+  size_t left;                               /* parts that are not read to their end */
+  size_t users;                              /* parts that are not released */
+  struct mark first[PARTS + 1], stop[PARTS]; /* a part's first entry; the one it did not take */
 };
 
-/* A directory that waits to be read, or a part of one. */
-struct pending_directory {
-  struct pending_directory *next;
+/* A directory, or a part of one, that waits to be read, or is being read. */
+struct directory {
+  struct directory *next;
   struct split *split; /* NULL: the whole directory */
   size_t part;
+  int fd;
   uint32_t level; /* its entries'; those of the root are at level 1 */
-  char path[];    /* relative to the root; "" for the root */
+  size_t users;   /* its reader, and buffers that have been passed on */
+  size_t length;
+  char path[]; /* relative to the root; "" for the root */
 };
+
+struct buffer {
+  struct directory *dir; /* that the entries are of */
+  long used;
+  char dents[BUFFER_SIZE - 2 * sizeof(long)];
+};
+
+struct walker;
 
 /* What the threads share. */
 struct tree {
   const char *name; /* the root, */
   int root;         /* open */
   pthread_mutex_t mutex;
-  pthread_cond_t changed;
-  struct pending_directory *pending;
-  size_t busy; /* threads that are reading a directory */
-  bool in_parts;
+  struct directory *pending;
+  _Atomic(struct walker *) idle; /* threads that wait; changed under the mutex */
+  size_t busy;                   /* threads that have a directory or a buffer */
+  size_t started, most;
+  struct walker *walkers[SHARD_WALK_THREADS];
+  pthread_attr_t attributes;
+  pthread_mutex_t hands[SHARD_INTAKE_HANDS]; /* threads share the intake's hands */
+  atomic_size_t looked;                      /* directories that a thread has looked at once more */
   int rc;
   struct shard_intake *intake;
   char *err;
@@ -106,62 +125,210 @@ struct tree {
 /* A thread's own. */
 struct walker {
   struct tree *tree;
+  pthread_t id;
+  pthread_cond_t wake;
+  struct walker *next; /* idle, too */
+  bool idle, given;    /* given: another thread has filled the buffer */
+  /* Of its time, in ns: when the present sample began; spent since then on the other threads, as on
+   * locks; and what read_delay() told last. */
+  int64_t wall, cpu, away, delay;
   struct shard_intake_hand *hand;
+  pthread_mutex_t *hand_mutex;
   uint64_t dirs_hidden, dir_links;
   uint64_t counted;                  /* with options->chunk: entries so far */
   const struct shard_options *match; /* what names are compared with */
   struct shard_options one;          /* the options with a single pattern */
   struct shard_identity_eye eye;
-  char *dents;
-  char path[SHARD_NAME_MAX];
+  struct buffer *buffer; /* its own or another thread's, which then has this one's */
   char error[512];
+  char path[SHARD_NAME_MAX];
+  struct buffer memory;
 };
 
 #define fail(w, rc, ...) shard_error_set((w)->error, sizeof((w)->error), rc, __VA_ARGS__)
 
+/* A directory cannot be opened, read or stat'ed. Below the root it was there a moment ago: if it
+ * has gone, -EAGAIN. */
+static int fail_directory(struct walker *w, const char *what, const char *path) {
+  bool gone = *path && (errno == ENOENT || errno == ENOTDIR || errno == ESTALE);
+  return fail(w, gone ? -EAGAIN : -errno, "cannot %s directory '%.300s': %s%s", what,
+              *path ? path : ".", strerror(errno),
+              gone              ? "; the tree is changing"
+              : errno == EACCES ? "; make it readable"
+                                : "");
+}
+
+/* ---- the threads ---- */
+
+static int64_t read_clock(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* For how long the calling thread has been ready to run, and others had the CPUs; 0 if the kernel
+ * does not tell. */
+static int64_t read_delay(void) {
+  char text[80] = "";
+  int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+  shard_file_close(fd);
+  const char *second = n > 0 ? strchr(text, ' ') : NULL;
+  return second ? strtoll(second, NULL, 10) : 0;
+}
+
+static void begin_sample(struct walker *w) {
+  w->wall = read_clock(CLOCK_MONOTONIC);
+  w->cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  w->away = 0;
+}
+
+static void *walk_directories(void *context);
+
+/* A new thread's; of an error nothing is told, as the walk goes on with fewer threads. */
+static struct walker *make_walker(struct tree *t) {
+  struct walker *w = calloc(1, sizeof(*w));
+  if (w) {
+    size_t hand = t->started % SHARD_INTAKE_HANDS;
+    w->tree = t;
+    w->hand = &t->intake->hands[hand];
+    w->hand_mutex = &t->hands[hand];
+    w->match = t->intake->options;
+    w->eye.lazily = true; /* it looks once more */
+    w->buffer = &w->memory;
+    pthread_cond_init(&w->wake, NULL);
+    t->walkers[t->started++] = w;
+  }
+  return w;
+}
+
+/* Start one thread more, under the mutex. NULL: no more can be, or may be. */
+static struct walker *start_thread(struct tree *t) {
+  struct walker *w = t->started < t->most && t->rc == 0 ? make_walker(t) : NULL;
+  if (w && pthread_create(&w->id, &t->attributes, walk_directories, w) != 0) {
+    pthread_cond_destroy(&w->wake);
+    free(w);
+    w = NULL;
+    t->started--;
+  }
+  if (!w) {
+    t->most = t->started; /* no further try */
+  }
+  return w;
+}
+
+/*
+ * This alone decides how many threads walk. The calling thread has work that it could share, and
+ * nobody is idle: shall another thread be started? Yes, if it has slept for most of the time since
+ * the last sample, and not over locks. Then it has waited for the file system, and another thread
+ * can wait beside it. So threads come as long as all of them sleep, each over work of its own.
+ * Where the kernel has the directories at hand, a thread works or waits for a CPU, however busy the
+ * CPUs are, and none is started.
+ */
+static bool wants_thread(struct walker *w) {
+  int64_t wall = w->wall, cpu = w->cpu, away = w->away, delay = w->delay;
+  if (read_clock(CLOCK_MONOTONIC) - wall < SAMPLE_NSEC) {
+    return false;
+  }
+  begin_sample(w);
+  int64_t most = (w->wall - wall) / 2, awake = w->cpu - cpu;
+  if (away >= most || awake >= most) {
+    return false;
+  }
+  w->delay = read_delay(); /* that takes longer than the clocks */
+  return awake + w->delay - delay < most;
+}
+
+/* Wake an idle thread, under the mutex. NULL: there is none. */
+static struct walker *wake_thread(struct tree *t) {
+  struct walker *w = t->idle;
+  if (w) {
+    t->idle = w->next;
+    w->idle = false;
+    pthread_cond_signal(&w->wake);
+  }
+  return w;
+}
+
+/* Wait for work, under the mutex. false: there is no more. */
+static bool await_work(struct walker *w) {
+  struct tree *t = w->tree;
+  while (t->rc == 0 && !w->given && !t->pending && t->busy > 0) {
+    w->next = t->idle;
+    t->idle = w;
+    w->idle = true;
+    while (w->idle) {
+      pthread_cond_wait(&w->wake, &t->mutex);
+    }
+  }
+  return t->rc == 0 && (w->given || t->pending);
+}
+
 static int push_directory(struct walker *w, const char *path, size_t length, uint32_t level,
                           struct split *split, size_t part) {
-  struct pending_directory *p = malloc(sizeof(*p) + length + 1);
-  if (!p) {
+  struct directory *d = malloc(sizeof(*d) + length + 1);
+  if (!d) {
     return fail(w, -ENOMEM, "out of memory");
   }
-  p->split = split;
-  p->part = part;
-  memcpy(p->path, path, length);
-  p->path[length] = 0;
-  p->level = level;
+  *d = (struct directory){
+      .split = split, .part = part, .fd = -1, .level = level, .users = 1, .length = length};
+  memcpy(d->path, path, length);
+  d->path[length] = 0;
   pthread_mutex_lock(&w->tree->mutex);
-  p->next = w->tree->pending;
-  w->tree->pending = p;
-  pthread_cond_signal(&w->tree->changed);
+  d->next = w->tree->pending;
+  w->tree->pending = d;
+  wake_thread(w->tree);
   pthread_mutex_unlock(&w->tree->mutex);
   return 0;
 }
 
-enum entry_kind { KIND_FILE, KIND_DIR, KIND_DIR_LINK };
-
-/* The kind of an entry, or a negative errno if that cannot be told: a directory that was taken for
- * a file would be a listing without its files. *type: DT_UNKNOWN is replaced. */
-static int find_kind(int fd, const char *name, unsigned char *type) {
-  struct stat st;
-  int rc = 0;
-  if (*type == DT_UNKNOWN && (rc = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW)) == 0) {
-    *type = IFTODT(st.st_mode);
+/* End the use of a directory. */
+static void release_directory(struct tree *t, struct directory *dir) {
+  pthread_mutex_lock(&t->mutex);
+  bool last = --dir->users == 0;
+  bool joined = last && dir->split && --dir->split->users == 0;
+  pthread_mutex_unlock(&t->mutex);
+  if (joined) {
+    free(dir->split);
   }
-  if (rc == 0 && *type == DT_DIR) {
-    return KIND_DIR;
+  if (last) {
+    shard_file_close(dir->fd);
+    free(dir);
   }
-  if (rc == 0 && *type == DT_LNK && (rc = fstatat(fd, name, &st, 0)) == 0 && S_ISDIR(st.st_mode)) {
-    return KIND_DIR_LINK;
-  }
-  return rc == 0 || shard_path_leads_nowhere(errno) ? KIND_FILE : -errno;
 }
 
-static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size_t base,
-                      uint32_t level) {
+/* ---- entries ---- */
+
+static bool is_dots(const char *name) {
+  return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
+}
+
+/* Whether only the file system can tell what kind an entry is of, by a stat. */
+static bool lacks_kind(const struct walker *w, const struct dirent_raw *d) {
+  return (d->type == DT_UNKNOWN || d->type == DT_LNK) && !is_dots(d->name) &&
+         (d->name[0] != '.' || w->tree->intake->options->hidden);
+}
+
+/* Replace DT_UNKNOWN, and mark a link that leads to a directory. 0, or a negative errno if that
+ * cannot be told: a directory that was taken for a file would be a listing without its files. */
+static int find_kind(int fd, struct dirent_raw *d) {
+  struct stat st;
+  long rc = 0;
+  if (d->type == DT_UNKNOWN &&
+      (rc = TEMP_FAILURE_RETRY(fstatat(fd, d->name, &st, AT_SYMLINK_NOFOLLOW))) == 0) {
+    d->type = IFTODT(st.st_mode);
+  }
+  if (rc == 0 && d->type == DT_LNK &&
+      (rc = TEMP_FAILURE_RETRY(fstatat(fd, d->name, &st, 0))) == 0 && S_ISDIR(st.st_mode)) {
+    d->type |= LINK_TO_DIR;
+  }
+  return rc == 0 || shard_path_leads_nowhere(errno) ? 0 : -errno;
+}
+
+static int take_entry(struct walker *w, const struct dirent_raw *d, size_t base, uint32_t level) {
   const struct shard_options *o = w->tree->intake->options;
   const char *name = d->name;
-  if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]))) {
+  if (is_dots(name)) {
     return 0;
   }
   if (o->chunk && o->depth == 1) {
@@ -175,36 +342,196 @@ static int take_entry(struct walker *w, int fd, const struct dirent_raw *d, size
     return fail(w, -ENAMETOOLONG, "a path below '%.200s...' is longer than %zu bytes", w->path,
                 sizeof(w->path) - 1);
   }
-  unsigned char type = d->type;
   const char *path = name;
   if (base > 0) {
     memcpy(w->path + base, name, length + 1);
     path = w->path;
   }
-  int kind = find_kind(fd, name, &type);
-  if (kind < 0) {
-    return fail(w, kind, "cannot tell whether '%.300s' is a directory: %s", path, strerror(-kind));
-  }
+  unsigned char type = d->type & ~LINK_TO_DIR;
+  bool file = d->type != DT_DIR && type == d->type;
   bool matches = shard_options_match(w->match, name, length);
-  if (kind == KIND_FILE && matches && o->chunk && o->depth == 2 && level == 2) {
+  if (file && matches && o->chunk && o->depth == 2 && level == 2) {
     w->hand->chunk = w->counted++ / o->chunk;
   }
-  if (kind == KIND_FILE && matches && (o->exact == 0 || o->exact == level)) {
+  if (file && matches && (o->exact == 0 || o->exact == level)) {
     return shard_intake_add_entry(w->hand, path, base + length, d->ino, type);
   }
   int rc = o->attributes ? shard_intake_add_other(w->hand, path, base + length, d->ino, type) : 0;
-  if (rc != 0 || kind == KIND_FILE) {
+  if (rc != 0 || file) {
     return rc;
   }
   if (o->depth != 0 && level >= o->depth) {
     w->dirs_hidden += matches;
     return 0;
   }
-  if (kind == KIND_DIR_LINK && !o->follow) {
+  if (type == DT_LNK && !o->follow) {
     w->dir_links++;
     return 0;
   }
   return push_directory(w, path, base + length, level + 1, NULL, 0);
+}
+
+/* Give the buffer's entries to the intake. Whoever waits for the file system has no hand. */
+static int take_entries(struct walker *w) {
+  struct buffer *b = w->buffer;
+  const struct directory *dir = b->dir;
+  size_t base = dir->length;
+  memcpy(w->path, dir->path, base);
+  if (base) {
+    w->path[base++] = '/';
+  }
+  for (long at = 0; at < b->used;) {
+    struct dirent_raw *d = (struct dirent_raw *)(b->dents + at);
+    at += d->reclen;
+    int rc = lacks_kind(w, d) ? find_kind(dir->fd, d) : 0;
+    if (rc != 0) {
+      return fail(w, rc, "cannot tell whether '%.300s%s%.255s' is a directory: %s", dir->path,
+                  base ? "/" : "", d->name, strerror(-rc));
+    }
+  }
+  int rc = 0;
+  int64_t begun = read_clock(CLOCK_MONOTONIC);
+  pthread_mutex_lock(w->hand_mutex);
+  for (long at = 0; rc == 0 && at < b->used;) {
+    const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + at);
+    at += d->reclen;
+    rc = take_entry(w, d, base, dir->level);
+  }
+  pthread_mutex_unlock(w->hand_mutex);
+  w->away += read_clock(CLOCK_MONOTONIC) - begun;
+  return rc;
+}
+
+/* Let an idle thread, or a new one, take the buffer's entries, if they cost more than to wake it.
+ */
+static bool pass_on(struct walker *w) {
+  struct tree *t = w->tree;
+  struct buffer *b = w->buffer;
+  bool idle = t->idle, wanted = !idle && wants_thread(w), costly = b->used > BUFFER_SIZE / 2;
+  for (long at = 0; (idle || wanted) && !costly && at < b->used;) {
+    const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + at);
+    at += d->reclen;
+    costly = lacks_kind(w, d);
+  }
+  if (!wanted && !(idle && costly)) {
+    return false;
+  }
+  pthread_mutex_lock(&t->mutex);
+  struct walker *other = wake_thread(t);
+  if (!other && wanted) {
+    other = start_thread(t);
+  }
+  if (other && costly) {
+    w->buffer = other->buffer;
+    other->buffer = b;
+    other->given = true;
+    b->dir->users++;
+    t->busy++;
+  }
+  pthread_mutex_unlock(&t->mutex);
+  return other && costly;
+}
+
+/* ---- parts of a directory ---- */
+
+/* Split the directory into parts if that may be worth it: any thread may read the others than the
+ * first. Where no memory is left, or no thread, what was read will not do, and the walk fails. */
+static int split_directory(struct walker *w, struct directory *dir, const struct stat *before) {
+  struct statfs fs;
+  struct split *split;
+  if (w->tree->most < 2 || w->tree->intake->attempt > 0 || before->st_size < SPLIT_LEAST ||
+      fstatfs(dir->fd, &fs) != 0 || fs.f_type != EXT4_SUPER_MAGIC ||
+      lseek(dir->fd, PART_STEP, SEEK_SET) != PART_STEP || lseek(dir->fd, 0, SEEK_SET) != 0 ||
+      !(split = calloc(1, sizeof(*split)))) {
+    return 0; /* a directory without an index refuses such positions */
+  }
+  int rc = 0;
+  split->before = *before;
+  split->left = PARTS;
+  split->users = PARTS;
+  dir->split = split;
+  for (size_t k = PARTS - 1; k > 0 && rc == 0; k--) {
+    rc = push_directory(w, dir->path, dir->length, dir->level, split, k);
+  }
+  return rc;
+}
+
+static int fail_to_meet(struct walker *w, const char *path) {
+  return fail(w, -EAGAIN, "the parts of directory '%.300s' did not meet", *path ? path : ".");
+}
+
+/* Go to where the part begins, in the directory that was split. */
+static int begin_part(struct walker *w, const struct directory *dir, const struct stat *found) {
+  const struct stat *before = &dir->split->before;
+  int64_t from = (int64_t)dir->part * PART_STEP;
+  bool same = found->st_dev == before->st_dev && found->st_ino == before->st_ino &&
+              lseek(dir->fd, from, SEEK_SET) == from;
+  return same ? 0 : fail_to_meet(w, dir->path);
+}
+
+static void set_mark(struct mark *m, const struct dirent_raw *d) {
+  m->ino = d->ino;
+  m->off = d->off;
+  m->type = d->type;
+  snprintf(m->name, sizeof(m->name), "%s", d->name);
+}
+
+/* Cut off the buffer's entries from where the next part begins. *at: the position of the first one.
+ * 1: there are such. 0, or a negative errno. */
+static int cut_buffer(struct walker *w, struct buffer *b, int64_t *at) {
+  struct split *split = b->dir->split;
+  size_t k = b->dir->part;
+  for (long i = 0; i < b->used;) {
+    const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + i);
+    if (!*split->first[k].name) {
+      set_mark(&split->first[k], d);
+    }
+    if (k + 1 < PARTS && *at >= (int64_t)(k + 1) * PART_STEP) {
+      set_mark(&split->stop[k], d);
+      b->used = i;
+      return 1;
+    }
+    if (d->off < *at) {
+      return fail_to_meet(w, b->dir->path);
+    }
+    *at = d->off;
+    i += d->reclen;
+  }
+  return 0;
+}
+
+/* A part has been read. *last: all have. */
+static int end_part(struct walker *w, const struct directory *dir, bool *last) {
+  struct split *split = dir->split;
+  pthread_mutex_lock(&w->tree->mutex);
+  *last = --split->left == 0;
+  pthread_mutex_unlock(&w->tree->mutex);
+  for (size_t k = 0; *last && k < PARTS; k++) {
+    if (memcmp(&split->stop[k], &split->first[k + 1], sizeof(struct mark)) != 0) {
+      return fail_to_meet(w, dir->path);
+    }
+  }
+  return 0;
+}
+
+/* ---- a directory ---- */
+
+/* Read entries to the end, or to the next part. */
+static int read_entries(struct walker *w, struct directory *dir) {
+  int64_t at = (int64_t)dir->part * PART_STEP;
+  for (;;) {
+    struct buffer *b = w->buffer;
+    b->dir = dir;
+    b->used = TEMP_FAILURE_RETRY(syscall(SYS_getdents64, dir->fd, b->dents, sizeof(b->dents)));
+    if (b->used <= 0) {
+      return b->used == 0 ? 0 : fail_directory(w, "read", dir->path);
+    }
+    int cut = dir->split ? cut_buffer(w, b, &at) : 0;
+    int rc = cut < 0 ? cut : pass_on(w) ? 0 : take_entries(w);
+    if (rc != 0 || cut) {
+      return rc;
+    }
+  }
 }
 
 /* Whether the clock of a server gives the directory's times. */
@@ -240,231 +567,22 @@ static void wait_a_tick(int fd, struct stat *st) {
   }
 }
 
-/* ---- parts of a directory ---- */
-
-static void release_split(struct tree *t, struct split *split) {
-  pthread_mutex_lock(&t->mutex);
-  bool last = --split->users == 0;
-  pthread_mutex_unlock(&t->mutex);
-  if (last) {
-    free(split);
-  }
-}
-
-/* Split the directory into parts if that may be worth it. The caller reads the first; any thread
- * may read the others. NULL: read it whole. */
-static struct split *split_directory(struct walker *w, int fd, const struct stat *before,
-                                     const struct pending_directory *dir) {
-  struct statfs fs;
-  static const int64_t step = INT64_MAX / PARTS + 1;
-  if (!w->tree->in_parts || before->st_size < SPLIT_LEAST || fstatfs(fd, &fs) != 0 ||
-      fs.f_type != EXT4_SUPER_MAGIC || lseek(fd, step, SEEK_SET) != step ||
-      lseek(fd, 0, SEEK_SET) != 0) {
-    return NULL; /* a directory without an index refuses such positions */
-  }
-  struct split *split = calloc(1, sizeof(*split));
-  if (!split) {
-    return NULL;
-  }
-  split->before = *before;
-  split->left = split->users = PARTS;
-  split->parts[0].state = PART_BEGUN;
-  for (size_t k = 1; k < PARTS; k++) {
-    split->parts[k].from = (int64_t)k * step;
-  }
-  for (size_t k = PARTS - 1; k > 0; k--) {
-    if (push_directory(w, dir->path, strlen(dir->path), dir->level, split, k) != 0) {
-      pthread_mutex_lock(&w->tree->mutex);
-      split->users--; /* the reader of the part before will go on into it */
-      pthread_mutex_unlock(&w->tree->mutex);
-    }
-  }
-  return split;
-}
-
-static void set_state(struct tree *t, struct split_part *part, enum part_state state) {
-  pthread_mutex_lock(&t->mutex);
-  part->state = state;
-  pthread_cond_broadcast(&t->changed);
-  pthread_mutex_unlock(&t->mutex);
-}
-
-/* Wait until the part's first entry is known. Returns its state; an OPEN part is then GONE: the
- * caller reads it. */
-static enum part_state await_state(struct tree *t, struct split_part *part) {
-  pthread_mutex_lock(&t->mutex);
-  while (part->state == PART_BEGUN) {
-    pthread_cond_wait(&t->changed, &t->mutex);
-  }
-  enum part_state state = part->state;
-  if (state == PART_OPEN) {
-    part->state = PART_GONE;
-  }
-  pthread_mutex_unlock(&t->mutex);
-  return state;
-}
-
-static bool same_entry(const struct split_part *part, const struct dirent_raw *d) {
-  return part->ino == d->ino && part->off == d->off && part->type == d->type &&
-         strcmp(part->name, d->name) == 0;
-}
-
-static int fail_to_meet(struct walker *w, const char *path) {
-  return fail(w, -EAGAIN, "the parts of directory '%.300s' did not meet", *path ? path : ".");
-}
-
-/* Where a thread is in a directory. */
-struct part_reader {
-  struct split *split; /* NULL: it reads all of it */
-  size_t part, next;   /* the part it began with; the next that it has not come to */
-  int64_t at;          /* the position of the entry at hand */
-};
-
-/* Publish the first entry of the reader's part; NULL: it has none. */
-static void begin_part(struct tree *t, struct part_reader *r, const struct dirent_raw *d) {
-  struct split_part *part = &r->split->parts[r->part];
-  if (part->state == PART_BEGUN) { /* no other thread changes this state */
-    if (d) {
-      part->ino = d->ino;
-      part->off = d->off;
-      part->type = d->type;
-      snprintf(part->name, sizeof(part->name), "%s", d->name);
-    }
-    set_state(t, part, d ? PART_MET : PART_ENDED);
-  }
-}
-
-/*
- * Before entry d, or the end (NULL), is taken: does it belong to the next part? 1: the next part
- * begins here, so stop. 0: take it. Or a negative errno.
- */
-static int meet_next_part(struct walker *w, struct part_reader *r, const struct dirent_raw *d,
-                          const char *path) {
-  struct split_part *parts = r->split->parts;
-  begin_part(w->tree, r, d);
-  while (r->next < PARTS && (!d || r->at >= parts[r->next].from)) {
-    enum part_state state = await_state(w->tree, &parts[r->next]);
-    if (state == PART_MET && d && same_entry(&parts[r->next], d)) {
-      return 1;
-    }
-    if (state == PART_ENDED && !d) {
-      return 1;
-    }
-    if (state == PART_GONE) {
-      return 1; /* the part's reader has failed, and so will the walk */
-    }
-    if (state != PART_OPEN) {
-      return fail_to_meet(w, path);
-    }
-    r->next++;
-  }
-  if (d && d->off < r->at) {
-    return fail_to_meet(w, path);
-  }
-  return 0;
-}
-
-/* Read entries to the end, or to the next part. */
-static int read_entries(struct walker *w, int fd, struct part_reader *r, const char *path,
-                        size_t base, uint32_t level) {
-  for (;;) {
-    long n = syscall(SYS_getdents64, fd, w->dents, DENTS_SIZE);
-    if (n < 0) {
-      bool gone = base && errno == ENOENT; /* removed since it was opened */
-      return fail(w, gone ? -EAGAIN : -errno, "cannot read directory '%.300s': %s%s",
-                  *path ? path : ".", strerror(errno), gone ? "; the tree is changing" : "");
-    }
-    if (n == 0) {
-      int rc = r->split ? meet_next_part(w, r, NULL, path) : 0;
-      return rc < 0 ? rc : 0;
-    }
-    for (long at = 0; at < n;) {
-      const struct dirent_raw *d = (const struct dirent_raw *)(w->dents + at);
-      at += d->reclen;
-      int rc = 0;
-      if (r->split) {
-        rc = meet_next_part(w, r, d, path);
-        if (rc != 0) {
-          return rc < 0 ? rc : 0;
-        }
-        r->at = d->off;
-      }
-      rc = take_entry(w, fd, d, base, level);
-      if (rc != 0) {
-        return rc;
-      }
-    }
-  }
-}
-
-/* Claim the part to be read. false if the reader of the part before has gone on into it. */
-static bool claim_part(struct tree *t, struct part_reader *r) {
-  struct split_part *part = &r->split->parts[r->part];
-  r->at = part->from;
-  pthread_mutex_lock(&t->mutex);
-  bool ours = part->state == PART_OPEN;
-  part->state = ours ? PART_BEGUN : part->state;
-  pthread_mutex_unlock(&t->mutex);
-  return ours;
-}
-
-/* End a part: rc says how reading it went. Whether it was the directory's last one to be read. */
-static bool end_part(struct tree *t, const struct part_reader *r, int rc) {
-  if (rc != 0) {
-    set_state(t, &r->split->parts[r->part], PART_GONE); /* no one shall wait for it */
-  }
-  pthread_mutex_lock(&t->mutex);
-  r->split->left -= r->next - r->part;
-  bool last = r->split->left == 0;
-  pthread_mutex_unlock(&t->mutex);
-  return last;
-}
-
-/* ---- a directory ---- */
-
-static int fail_to_open(struct walker *w, const char *path) {
-  /* The directory was there a moment ago. */
-  bool changing = *path && (errno == ENOENT || errno == ENOTDIR);
-  return fail(w, changing ? -EAGAIN : -errno, "cannot open directory '%.300s': %s%s",
-              *path ? path : ".", strerror(errno),
-              changing          ? "; the tree is changing"
-              : errno == EACCES ? "; make it readable"
-                                : "");
-}
-
-/* Go to where the part begins. A whole directory: wait until it is old enough, maybe split it. */
-static int begin_directory(struct walker *w, int fd, struct part_reader *r,
-                           const struct pending_directory *dir, struct stat *before) {
-  if (fstat(fd, before) != 0) {
-    return fail(w, -errno, "fstat: %s", strerror(errno));
-  }
-  if (r->split) {
-    const struct stat *whole = &r->split->before;
-    bool same = before->st_dev == whole->st_dev && before->st_ino == whole->st_ino &&
-                lseek(fd, r->at, SEEK_SET) == r->at;
-    *before = *whole;
-    return same ? 0 : fail_to_meet(w, dir->path);
-  }
-  wait_a_tick(fd, before);
-  r->split = split_directory(w, fd, before, dir);
-  return 0;
-}
-
 /* All of the directory was read: report it, unless it has changed since `before`. */
-static int end_directory(struct walker *w, int fd, const char *path, const struct stat *before) {
+static int end_directory(struct walker *w, const struct directory *dir, const struct stat *before) {
   struct shard_dir after;
-  if (shard_identity_look(&w->eye, fd, "", &after) != 0) {
-    return fail(w, -errno, "stat of directory '%.300s': %s", *path ? path : ".", strerror(errno));
+  if (TEMP_FAILURE_RETRY(shard_identity_look(&w->eye, dir->fd, "", &after)) != 0) {
+    return fail_directory(w, "stat", dir->path);
   }
   if (after.ctime_sec != before->st_ctim.tv_sec || after.ctime_nsec != before->st_ctim.tv_nsec ||
       after.mtime_sec != before->st_mtim.tv_sec || after.mtime_nsec != before->st_mtim.tv_nsec) {
-    return fail(w, -EAGAIN, "directory '%.300s' changed while it was listed", *path ? path : ".");
+    return fail(w, -EAGAIN, "directory '%.300s' changed while it was listed",
+                *dir->path ? dir->path : ".");
   }
-  return shard_intake_add_directory(w->hand, &after, path);
+  return shard_intake_add_directory(w->hand, &after, dir->path);
 }
 
 static int compare_directories(const void *pa, const void *pb) {
-  const struct pending_directory *const *a = pa, *const *b = pb;
+  const struct directory *const *a = pa, *const *b = pb;
   return strcmp((*a)->path, (*b)->path);
 }
 
@@ -472,11 +590,10 @@ static int compare_directories(const void *pa, const void *pb) {
 static int sort_pending(struct walker *w) {
   struct tree *t = w->tree;
   size_t count = 0;
-  for (const struct pending_directory *d = t->pending; d; d = d->next) {
+  for (const struct directory *d = t->pending; d; d = d->next) {
     count++;
   }
-  struct pending_directory **all =
-      count ? malloc(count * sizeof(struct pending_directory *)) : NULL;
+  struct directory **all = count ? malloc(count * sizeof(struct directory *)) : NULL;
   if (!all) {
     return count ? fail(w, -ENOMEM, "out of memory") : 0;
   }
@@ -484,7 +601,7 @@ static int sort_pending(struct walker *w) {
     all[i] = t->pending;
     t->pending = t->pending->next;
   }
-  qsort(all, count, sizeof(struct pending_directory *), compare_directories);
+  qsort(all, count, sizeof(struct directory *), compare_directories);
   for (size_t i = count; i > 0; i--) {
     all[i - 1]->next = t->pending;
     t->pending = all[i - 1];
@@ -497,11 +614,10 @@ static int sort_pending(struct walker *w) {
  * With options->chunk: a folder's names come pattern by pattern, and folders in the order of their
  * names, as a program gets them that globs one after the other.
  */
-static int read_by_patterns(struct walker *w, int fd, struct part_reader *r,
-                            const struct pending_directory *dir, size_t base) {
+static int read_by_patterns(struct walker *w, struct directory *dir) {
   const struct shard_options *o = w->tree->intake->options;
   if (o->depth == 1 || dir->level == 1) {
-    int rc = read_entries(w, fd, r, dir->path, base, dir->level);
+    int rc = read_entries(w, dir);
     return rc == 0 ? sort_pending(w) : rc;
   }
   const char *pattern = o->include;
@@ -512,142 +628,183 @@ static int read_by_patterns(struct walker *w, int fd, struct part_reader *r,
     memcpy(w->one.include, pattern, n);
     w->one.include[n] = 0;
     w->match = &w->one;
-    rc = lseek(fd, 0, SEEK_SET) == 0 ? read_entries(w, fd, r, dir->path, base, dir->level)
-                                     : fail(w, -errno, "lseek: %s", strerror(errno));
+    rc = lseek(dir->fd, 0, SEEK_SET) == 0 ? read_entries(w, dir)
+                                          : fail(w, -errno, "lseek: %s", strerror(errno));
     pattern += n + (pattern[n] == ':');
   } while (rc == 0 && *pattern);
   w->match = o;
   return rc;
 }
 
-static int read_directory(struct walker *w, const struct pending_directory *dir) {
+static int read_directory(struct walker *w, struct directory *dir) {
   struct tree *t = w->tree;
-  size_t base = strlen(dir->path);
-  struct part_reader r = {.split = dir->split, .part = dir->part, .next = dir->part + 1};
-  struct stat before = {0};
-  if (r.split && !claim_part(t, &r)) {
-    release_split(t, r.split);
-    return 0;
+  struct stat before;
+  dir->fd = (int)TEMP_FAILURE_RETRY(shard_path_open(t->root, dir->path, O_RDONLY));
+  if (dir->fd < 0) {
+    return fail_directory(w, "open", dir->path);
   }
-  memcpy(w->path, dir->path, base);
-  if (base) {
-    w->path[base++] = '/';
+  if (TEMP_FAILURE_RETRY(fstat(dir->fd, &before)) != 0) {
+    return fail_directory(w, "stat", dir->path);
   }
-  int fd = shard_path_open(t->root, dir->path, O_RDONLY);
-  int rc = fd < 0 ? fail_to_open(w, dir->path) : begin_directory(w, fd, &r, dir, &before);
+  int rc = 0;
+  if (dir->split) {
+    rc = begin_part(w, dir, &before);
+  } else {
+    wait_a_tick(dir->fd, &before);
+    rc = split_directory(w, dir, &before);
+  }
   if (rc == 0) {
-    rc = t->intake->options->chunk ? read_by_patterns(w, fd, &r, dir, base)
-                                   : read_entries(w, fd, &r, dir->path, base, dir->level);
+    rc = t->intake->options->chunk ? read_by_patterns(w, dir) : read_entries(w, dir);
   }
-  bool last = !r.split || end_part(t, &r, rc);
-  if (rc == 0 && last) {
-    rc = end_directory(w, fd, dir->path, &before);
+  bool last = true;
+  if (rc == 0 && dir->split) {
+    rc = end_part(w, dir, &last);
   }
-  if (r.split) {
-    release_split(t, r.split);
+  const struct stat *begun = dir->split ? &dir->split->before : &before;
+  return rc == 0 && last ? end_directory(w, dir, begun) : rc;
+}
+
+/* ---- the walk ---- */
+
+/*
+ * Check that every directory is still as it was when it was read. Else a file that was moved during
+ * the walk could be in both places, or in none. 0 or -EAGAIN.
+ */
+static int look_again(struct walker *w) {
+  struct tree *t = w->tree;
+  const struct shard_intake *in = t->intake;
+  int root = open(t->name, O_PATH | O_DIRECTORY | O_CLOEXEC),
+      rc = 0; /* by its name, as it is now */
+  w->eye.lazily = false;
+  for (size_t i; rc == 0 && (i = atomic_fetch_add(&t->looked, 1)) < in->dirs_count;) {
+    const struct shard_intake_directory *d = &in->dirs[i];
+    struct shard_dir now;
+    if (root < 0 || TEMP_FAILURE_RETRY(shard_identity_look(&w->eye, root, d->path, &now)) != 0 ||
+        memcmp(&now, &d->id, sizeof(now)) != 0) {
+      atomic_store(&t->looked, in->dirs_count); /* the others need not go on */
+      rc = fail(w, -EAGAIN, "directory '%.300s' changed while the tree was listed",
+                *d->path ? d->path : ".");
+    }
+    if (wants_thread(w)) {
+      pthread_mutex_lock(&t->mutex);
+      start_thread(t);
+      pthread_mutex_unlock(&t->mutex);
+    }
   }
-  shard_file_close(fd);
+  shard_file_close(root);
   return rc;
 }
 
-/* "": what the intake says tells more. */
-static void tell(struct tree *t, const char *error) {
-  if (*error) {
-    snprintf(t->err, t->size, "'%.200s': %s", t->name, error);
+/* Keep the first error; under the mutex. Its text is "" if what the intake says tells more. */
+static void keep_error(struct walker *w, int rc) {
+  struct tree *t = w->tree;
+  if (rc != 0 && t->rc == 0) {
+    t->rc = rc;
+    if (*w->error) {
+      snprintf(t->err, t->size, "'%.200s': %s", t->name, w->error);
+    }
   }
 }
 
+/* A thread: does what work there is, until all directories have been read; then looks again. */
 static void *walk_directories(void *context) {
   struct walker *w = context;
   struct tree *t = w->tree;
+  begin_sample(w);
+  int64_t left = w->wall;
   pthread_mutex_lock(&t->mutex);
-  for (;;) {
-    while (!t->pending && t->busy > 0 && t->rc == 0) {
-      pthread_cond_wait(&t->changed, &t->mutex);
+  while (await_work(w)) {
+    struct directory *dir = w->given ? w->buffer->dir : t->pending;
+    if (!w->given) {
+      t->pending = dir->next;
+      t->busy++; /* else whoever gave the buffer has counted this thread */
     }
-    struct pending_directory *dir = t->pending;
-    if (!dir || t->rc != 0) {
-      break;
-    }
-    t->pending = dir->next;
-    t->busy++;
     pthread_mutex_unlock(&t->mutex);
-    int rc = read_directory(w, dir);
-    free(dir);
+    w->away += read_clock(CLOCK_MONOTONIC) - left;
+    int rc = w->given ? take_entries(w) : read_directory(w, dir);
+    left = read_clock(CLOCK_MONOTONIC);
+    w->given = false;
+    release_directory(t, dir);
     pthread_mutex_lock(&t->mutex);
     t->busy--;
-    if (rc != 0 && t->rc == 0) {
-      t->rc = rc;
-      tell(t, w->error);
-    }
+    keep_error(w, rc);
+  }
+  while (wake_thread(t)) { /* they will find the end, too */
   }
   t->intake->dirs_hidden += w->dirs_hidden;
   t->intake->dir_links += w->dir_links;
-  pthread_cond_broadcast(&t->changed);
+  int rc = t->rc;
+  pthread_mutex_unlock(&t->mutex);
+  if (w->given) { /* another thread has failed meanwhile */
+    release_directory(t, w->buffer->dir);
+  }
+  rc = rc == 0 ? look_again(w) : 0;
+  pthread_mutex_lock(&t->mutex);
+  keep_error(w, rc);
   pthread_mutex_unlock(&t->mutex);
   return NULL;
 }
 
-int shard_walk(const char *root, struct shard_intake *intake, size_t threads, bool in_parts,
-               char *err, size_t size) {
-  bool alone = threads < 2 || intake->options->chunk;
-  struct tree t = {
-      .name = root, .intake = intake, .in_parts = in_parts && !alone, .err = err, .size = size};
-  struct walker *walks[SHARD_INTAKE_HANDS] = {NULL};
-  pthread_t ids[SHARD_INTAKE_HANDS];
-  size_t started = 1;
+/* Each has a directory open, others of this process some more: so many threads at most leave most
+ * descriptors alone. */
+static size_t count_descriptors(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (size_t)limit.rlim_cur / 4 : 1;
+}
+
+static size_t count_started(struct tree *t) {
+  pthread_mutex_lock(&t->mutex);
+  size_t started = t->started;
+  pthread_mutex_unlock(&t->mutex);
+  return started;
+}
+
+int shard_walk(const char *root, struct shard_intake *intake, size_t threads, char *err,
+               size_t size) {
+  struct tree t = {.name = root, .intake = intake, .err = err, .size = size};
+  size_t most = count_descriptors();
+  most = most > threads ? threads : most;
+  t.most = intake->options->chunk || most < 1 ? 1 : most;
   intake->dirs_hidden = intake->dir_links = 0;
   pthread_mutex_init(&t.mutex, NULL);
-  pthread_cond_init(&t.changed, NULL);
-  threads = alone ? 1 : threads > SHARD_INTAKE_HANDS ? SHARD_INTAKE_HANDS : threads;
-  for (size_t i = 0; i < threads && t.rc == 0; i++) {
-    walks[i] = calloc(1, sizeof(*walks[i]));
-    if (!walks[i] || !(walks[i]->dents = malloc(DENTS_SIZE))) {
-      tell(&t, "out of memory");
-      t.rc = -ENOMEM;
-    } else {
-      walks[i]->tree = &t;
-      walks[i]->match = intake->options;
-      walks[i]->hand = &intake->hands[i];
-      walks[i]->eye.lazily = true; /* the caller looks once more */
-    }
+  for (size_t i = 0; i < SHARD_INTAKE_HANDS; i++) {
+    pthread_mutex_init(&t.hands[i], NULL);
   }
-  t.root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (t.rc == 0 && t.root < 0) {
+  pthread_attr_init(&t.attributes);
+  pthread_attr_setstacksize(&t.attributes, STACK_SIZE);
+  t.root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  struct walker *first = make_walker(&t);
+  if (t.root < 0) {
     t.rc = shard_error_set(err, size, -errno, "cannot open directory '%.300s': %s", root,
                            strerror(errno));
+  } else if (!first || push_directory(first, "", 0, 1, NULL, 0) != 0) {
+    t.rc = shard_error_set(err, size, -ENOMEM, "'%.200s': out of memory", root);
+  } else {
+    /* So many can work at once where none waits: each has a hand of its own. */
+    pthread_mutex_lock(&t.mutex);
+    while (t.started < t.most && t.started < SHARD_INTAKE_HANDS) {
+      start_thread(&t);
+    }
+    pthread_mutex_unlock(&t.mutex);
+    walk_directories(first);
   }
-  if (t.rc == 0 && walks[0]) {
-    t.rc = push_directory(walks[0], "", 0, 1, NULL, 0);
-  }
-  /* Fewer threads than wanted will do. */
-  bool more = t.rc == 0, begun = more;
-  while (more && started < threads) {
-    more = pthread_create(&ids[started], NULL, walk_directories, walks[started]) == 0;
-    started += more;
-  }
-  if (begun && walks[0]) {
-    walk_directories(walks[0]);
-  }
-  for (size_t i = 1; i < started; i++) {
-    pthread_join(ids[i], NULL);
+  for (size_t i = 1; i < count_started(&t); i++) {
+    pthread_join(t.walkers[i]->id, NULL);
   }
   while (t.pending) {
-    struct pending_directory *dir = t.pending;
+    struct directory *dir = t.pending;
     t.pending = dir->next;
-    if (dir->split) {
-      release_split(&t, dir->split);
-    }
-    free(dir);
+    release_directory(&t, dir);
   }
-  for (size_t i = 0; i < threads; i++) {
-    if (walks[i]) {
-      free(walks[i]->dents);
-      free(walks[i]);
-    }
+  for (size_t i = 0; i < t.started; i++) {
+    pthread_cond_destroy(&t.walkers[i]->wake);
+    free(t.walkers[i]);
   }
   shard_file_close(t.root);
+  pthread_attr_destroy(&t.attributes);
+  for (size_t i = 0; i < SHARD_INTAKE_HANDS; i++) {
+    pthread_mutex_destroy(&t.hands[i]);
+  }
   pthread_mutex_destroy(&t.mutex);
-  pthread_cond_destroy(&t.changed);
   return t.rc;
 }
