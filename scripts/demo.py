@@ -240,6 +240,8 @@ def prepare(args, home):
     args.environment = {name: value for name, value in processes.environment(args.python).items()
                         if not re.match("SHARD_|OMPI_|PMI|SLURM_", name)}
     args.environment.update(HOME=home, TMPDIR=home, SHARD_CACHE_DIR=os.path.join(args.folder, "listings"))
+    for kind in ("vader", "sm"):  # Open MPI 4's, and 5's: a job that is killed leaves its segments
+        args.environment[f"OMPI_MCA_btl_{kind}_backing_directory"] = home
     os.makedirs(args.folder, exist_ok=True)
 
 
