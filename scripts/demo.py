@@ -209,8 +209,7 @@ def cost(few, many, args):
     """The second table: what names cost."""
     names = args.names - args.files
     # Two runs differ by less than twice what two others differed by, in all but a few cases.
-    noise = [2 * abs(side[0]["pss"] - side[1]["pss"]) + 2**20 for side in few]
-    noise = [max(noise)] * 2
+    noise = [max(2 * abs(side[0]["pss"] - side[1]["pss"]) + 2**20 for side in few)] * 2
     more = [many[i]["pss"] - sum(r["pss"] for r in few[i]) / 2 for i in range(2)]
     pairs = list(zip(more, noise))
     table(f"{args.names:,} names, {args.steps} steps", [
@@ -222,7 +221,7 @@ def cost(few, many, args):
         both(f"... more than with {args.files:,} files", pairs, lambda p: measurable(*p, mebibytes)),
         both("... for each further name, on this node", pairs,
              lambda p: measurable(p[0] / names, p[1] / names, lambda size: f"{size:,.0f} B"))])
-    print(f"  (runs of the same kind differ by some {mebibytes(noise[0])}: what is less is not a figure)")
+    print(f"  (below {mebibytes(noise[0])} is noise: twice what two runs of the same kind differed by, and 1 MiB)")
 
 
 def on_your_own():
@@ -230,9 +229,9 @@ def on_your_own():
     shim, tool = (os.path.relpath(os.path.join(paths.BUILD, name)) for name in ("libshard.so", "shardctl"))
     print(f"""
 Next, with data of your own:
-  {tool} doctor          # can libshard work here, with your DLIO?
-  mpirun -n 8 -x LD_PRELOAD=$PWD/{shim} dlio_benchmark workload=... # DLIO, as before
-  {tool} run --dataset /your/data --rank 0 --size 4 -- ls /your/data    # any program: a fourth of the files""")
+  {tool} doctor      # can libshard work here, with your DLIO?
+  mpirun -n 8 -x LD_PRELOAD=$PWD/{shim} dlio_benchmark workload=...      # DLIO as before
+  {tool} run --dataset /your/data --rank 0 --size 4 -- ls /your/data      # a program's fourth of the files""")
 
 
 def prepare(args, home):
@@ -241,6 +240,8 @@ def prepare(args, home):
     args.environment = {name: value for name, value in processes.environment(args.python).items()
                         if not re.match("SHARD_|OMPI_|PMI|SLURM_", name)}
     args.environment.update(HOME=home, TMPDIR=home, SHARD_CACHE_DIR=os.path.join(args.folder, "listings"))
+    for kind in ("vader", "sm"):  # Open MPI 4's, and 5's: a job that is killed leaves its segments
+        args.environment[f"OMPI_MCA_btl_{kind}_backing_directory"] = home
     os.makedirs(args.folder, exist_ok=True)
 
 

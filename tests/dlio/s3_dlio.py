@@ -20,19 +20,20 @@ import subprocess
 import sys
 import time
 import urllib.parse
+import uuid
 
 import numpy
 
 from tests.dlio.matrix import summary
 from tests.dlio.matrix_rank import product, reported
-from tests.harness import options, paths, processes, s3
+from tests.harness import options, paths, processes, s3, surroundings
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.processes import tail
 from tests.harness.proxy import Proxy
 from tests.harness.verdicts import Verdicts
 
-# Of this test alone: /proc is searched for it while the runs last.
-ACCESS, SECRET = "AKIDTESTTESTTEST0003", "testSecretOfS3NativeDLIO/+0123456789"
+# Of this run alone: /proc is searched for it while the runs last.
+ACCESS, SECRET = "AKIDTESTTESTTEST0003", "testSecretOfS3NativeDLIO/+" + uuid.uuid4().hex
 BUCKET = "dlio"
 LIBRARIES = ("s3dlio", "s3torchconnector", "minio")
 OTHERS = ("", "README.txt", "x/", "img.npz.tmp", "img.NPZ")
@@ -312,7 +313,7 @@ class Tests:
             environment = {k: v for k, v in processes.environment(self.args.python).items()
                            if not k.startswith("AWS_")}
             watch = Watch()
-            status, reason = processes.run_job(command, environment, self.work, log, watch.look, 900)
+            status, reason = processes.run_job(command, environment, self.work, log, watch.look, 3 * processes.HANGS, idle=10)
             self.verdicts.tell(f"{side} {name}: no secret on a command line",
                                [repr(watch.shown)[:300]] if watch.shown else [])
             with open(log, "rb") as stream:
@@ -460,6 +461,7 @@ def cannot(args):
 
 def main():
     """Run all; the exit status is 1 if any differs."""
+    surroundings.forget()
     processes.end_jobs_on_signals()
     parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "workdir", "filter", "env")
     parser.add_argument("--ranks", default="1,2")

@@ -8,6 +8,7 @@ a proxy that sees every request. s3_dlio.py runs whole benchmarks of a DLIO that
 Then shard_dataset_open_s3() by itself: when it lists anew, and what gets to whom.
 """
 import collections
+import glob
 import importlib.util
 import json
 import os
@@ -16,11 +17,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.parse
+import uuid
 
-from tests.harness import options, paths, processes, s3
+from tests.harness import options, paths, processes, s3, surroundings
 from tests.harness.opens import opens_difference
 from tests.harness.processes import tail
 from tests.harness.proxy import Proxy
@@ -42,8 +43,8 @@ print("%d entries" % shard.shard_listing_count(listing) if rc == 0 else text.val
 if dict(os.environ) != before:
     print("the environment was changed")
 '''
-# Of this test alone: /proc is searched for it.
-ACCESS, SECRET = "AKIDTESTTESTTEST0002", "testSecretOfS3NativeHook/+0123456789"
+# Of this run alone: /proc is searched for it.
+ACCESS, SECRET = "AKIDTESTTESTTEST0002", "testSecretOfS3NativeHook/+" + uuid.uuid4().hex
 WRONG = "wrongSecretOfS3NativeHook/9"
 MANY = 2500  # more than two pages
 ODD = ["blank in it", "plus+", "percent%20", "quote'\"", "and&<>", "\u00e9 \u65e5\u672c", "\U0001f600", "a/b", "a//b", "./c",
@@ -124,15 +125,14 @@ def is_list(target):
 
 
 class Watch:
-    """Which processes show the secret, by command lines and environments, while it runs."""
+    """Which processes show the secret, by command lines and environments, when one of them asks for a list: for a proxy."""
 
     def __init__(self):
         self.lines, self.holders = set(), set()
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self.run)
 
-    def look(self):
-        """Once."""
+    def __call__(self, request):
+        if is_list(request.target) is None:
+            return
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as stream:
@@ -147,19 +147,6 @@ class Watch:
                 self.lines.add(line)
             if SECRET.encode() in environment:
                 self.holders.add(name)
-
-    def run(self):
-        """Until it is stopped."""
-        while not self.stop.wait(0.02):
-            self.look()
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.thread.join()
 
 
 class Tests:
@@ -191,8 +178,8 @@ class Tests:
         """(requests, what it wrote) of one MPI job with all runs."""
         out = os.path.join(self.work, side)
         os.makedirs(out)
-        log = os.path.join(out, "job.log")
-        with Proxy(self.endpoint) as proxy:
+        log, watch = os.path.join(out, "job.log"), Watch()
+        with Proxy(self.endpoint, fault=watch) as proxy:
             plan = {"out": out, "behind": self.endpoint, "runs": runs(), "storage": {
                 "access_key_id": ACCESS, "secret_access_key": SECRET, "endpoint_url": proxy.endpoint,
                 "region": "us-east-1", "s3_force_path_style": "true"}}
@@ -207,15 +194,18 @@ class Tests:
                 env.update(SHARD_CACHE_DIR=os.path.join(out, "cache"), SHARD_LOG="debug",
                            SHARD_STATS=os.path.join(out, "stats.%r"))
                 preload = [self.args.preload]
-            command = processes.mpi_command(RANKS, [sys.executable, paths.source("dlio", "s3_rank.py"),
+            # mpirun may put what one rank says into another's line.
+            command = processes.mpi_command(RANKS, ["sh", "-c", 'exec "$@" 2>"$0.$OMPI_COMM_WORLD_RANK"', log, sys.executable, paths.source("dlio", "s3_rank.py"),
                                                  os.path.join(out, "plan.json")], preload, env)
             environment = {k: v for k, v in processes.environment(sys.executable).items() if not k.startswith("AWS_")}
-            with Watch() as watch:
-                status, reason = processes.run_job(command, environment, out, log, lambda: "", 300)
+            status, reason = processes.run_job(command, environment, out, log, timeout=3 * processes.HANGS)
             self.verdicts.check(f"{side}: no key on a command line", not watch.lines, watch.lines)
             self.verdicts.check(f"{side}: the job ends", status == 0 and not reason, (status, reason, tail(log, 30)))
-            with open(log, "rb") as stream:
-                return list(proxy.seen), stream.read()
+            text = b""
+            for path in [log, *sorted(glob.glob(glob.escape(log) + ".*"))]:
+                with open(path, "rb") as stream:
+                    text += stream.read()
+            return list(proxy.seen), text
 
     def result(self, side, name, rank):
         """What a rank has found."""
@@ -304,24 +294,24 @@ class Tests:
         """A process that opens a listing: how often that makes the proxies list."""
         before = [proxy.requests for proxy in proxies]
         env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SHARD_"))}
-        env.update(SHARD_CACHE_DIR=os.path.join(self.work, "api"), SHARD_TIMEOUT="20", **more)
+        env.update(SHARD_CACHE_DIR=os.path.join(self.work, "api"), **more)
         if job:
             env.update(SHARD_JOB=job, SHARD_RANK="0", SHARD_SIZE="1")
         done = subprocess.run(["/usr/bin/python3", "-c", OPENER, self.args.preload],
                               input=json.dumps([url, variables, turn, since]), env=env, capture_output=True, text=True,
-                              timeout=60, check=False)
+                              timeout=processes.HANGS, check=False)
         listed = [proxy.requests - number for proxy, number in zip(proxies, before)]
         good = listed == lists and all(word in done.stdout for word in words) and not done.stderr and done.stdout.count("\n") == 1
         self.verdicts.check(name, good and not any(s in done.stdout + done.stderr for s in (SECRET, WRONG)), (listed, done))
 
     def api(self):
         """When it lists anew."""
-        with Proxy(self.endpoint, delay=0.2) as one, Proxy(self.endpoint) as two:
+        watch = Watch()
+        with Proxy(self.endpoint, fault=watch) as one, Proxy(self.endpoint) as two:
             both = {"proxies": (one, two), "words": ("16 entries",)}
             keys = [f"AWS_ACCESS_KEY_ID={ACCESS}", f"AWS_SECRET_ACCESS_KEY={SECRET}", "AWS_REGION=us-east-1"]
             here, there = keys + [f"AWS_ENDPOINT_URL_S3={one.endpoint}"], keys + [f"AWS_ENDPOINT_URL_S3={two.endpoint}"]
-            with Watch() as watch:
-                self.call("round 0 lists", [1, 0], here, **both)
+            self.call("round 0 lists", [1, 0], here, **both)
             # The servers were started with it.
             self.verdicts.check("keys are in shardctl's environment alone", not watch.lines and
                        # It is run by a descriptor, whose number is its name until it gives itself one.
@@ -366,6 +356,7 @@ class Tests:
 
 def main():
     """Run all; the exit status is 1 if anything fails."""
+    surroundings.forget()
     processes.end_jobs_on_signals()
     args = options.parse(options.parser(__doc__, "preload"))
     work = tempfile.mkdtemp(prefix="dlio-s3-native-")

@@ -1,6 +1,8 @@
 """Training over tar shards with webdataset and DDP. libshard-pytorch(7) shows some lines of main()."""
 import glob
 import json
+import multiprocessing
+import os
 import sys
 
 import torch
@@ -28,4 +30,10 @@ def main():
 
 
 if __name__ == "__main__":
+    # Workers are forked from a server: a fork beside gloo's threads does once in some hundred jobs not come back, without
+    # libshard, too. As rarely, C++ aborts a rank at its end, as it destroys a thread that was not joined.
+    multiprocessing.set_start_method("forkserver")
+    multiprocessing.set_forkserver_preload(["webdataset"])
     main()
+    sys.stdout.flush()
+    os._exit(0)
