@@ -125,7 +125,7 @@ NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob 
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
 UNIT := cache crc32c options permute rank_page launcher config listing damage unchecked whole sort walk json nameset stream climb serve descriptors once $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
-PROGRAMS := getdents count names shares forbid
+PROGRAMS := getdents count names shares forbid slowfs
 LINKED_BIN := $(T)/access
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
 PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing starving clock patient denied)

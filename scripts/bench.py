@@ -25,6 +25,7 @@ from scripts.bench_forks import part_dlio_c, part_dlio_cpu, part_dlio_f, part_dl
 from scripts.bench_job import (make_data, measure_epochs, measure_speed, measure_start, memory, part_memory,
                                rounds)
 from scripts.bench_s3 import part_s3, part_s3_connections
+from scripts.bench_walk import part_walk
 from tests.harness import paths
 
 
@@ -377,7 +378,7 @@ def main():
     """Run the parts."""
     args = parse_arguments()
     args.preload = os.path.abspath(args.preload)
-    parts = {"listing": part_listing, "index": part_index, "directories": part_directories,
+    parts = {"listing": part_listing, "index": part_index, "directories": part_directories, "walk": part_walk,
              "access": part_access, "s3": part_s3, "s3-connections": part_s3_connections, "buckets": part_buckets, "view": part_view,
              "memory": part_memory, "speed": part_speed, "start": part_start,
              "dlio-c": part_dlio_c, "dlio-f": part_dlio_f, "dlio-skip": part_dlio_skip,
