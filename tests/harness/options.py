@@ -44,11 +44,12 @@ def parse(made):
 
 
 def work_folder(args, prefix):
-    """The folder to work in: --workdir, made if need be, or a new one."""
-    if args.workdir:
-        os.makedirs(args.workdir, exist_ok=True)
-        return args.workdir
-    return tempfile.mkdtemp(prefix=prefix)
+    """The folder to work in: --workdir, made if need be, or a new one. TMPDIR is below it: what is killed removes
+    nothing, and neither do torchrun and multiprocessing's workers."""
+    folder = args.workdir or tempfile.mkdtemp(prefix=prefix)
+    os.environ["TMPDIR"] = os.path.join(folder, "tmp")
+    os.makedirs(os.environ["TMPDIR"], exist_ok=True)
+    return folder
 
 
 @contextlib.contextmanager
