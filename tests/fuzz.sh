@@ -15,7 +15,7 @@ targets=${FUZZ_BUILD:-$build} # another build, which a sanitizer or the fuzzer w
 
 # seeds FOLDER: real files of each kind, for which inputs/ needs no copies
 seeds() {
-	local ctl=$plain/shardctl data=$1/data n
+	local ctl=$build/shardctl data=$1/data n
 	mkdir -p "$data/a/b" "$1/listing" "$1/manifest" "$1/verify" "$1/log"
 	for n in $(seq -w 0 4 1200); do : >"$data/a/img_$n.jpeg"; done
 	for n in x yy zzz .hidden "a b" $'\xc3\xa9'; do : >"$data/a/b/$n"; done
@@ -32,11 +32,11 @@ seeds() {
 	{ printf '\10' && zstd -qc "$1/names"; } >"$1/manifest/zstd"
 	for n in 0 1; do
 		SHARD_RANK=$n SHARD_SIZE=2 SHARD_DATASET=$data SHARD_STATS=$1/rank%r.json SHARD_CACHE_DIR=$1/cache \
-			LD_PRELOAD=$plain/libshard.so bash -c 'cat "$1"/a/*.jpeg' - "$data" || return 1
+			LD_PRELOAD=$build/libshard.so bash -c 'cat "$1"/a/*.jpeg' - "$data" || return 1
 	done
 	# A process that is killed leaves its log.
 	(SHARD_RANK=0 SHARD_SIZE=1 SHARD_DATASET=$data SHARD_STATS=$1/killed.json SHARD_CACHE_DIR=$1/cache \
-		LD_PRELOAD=$plain/libshard.so bash -c 'cat "$1"/a/*.jpeg; kill -KILL $$' - "$data" || true) 2>/dev/null
+		LD_PRELOAD=$build/libshard.so bash -c 'cat "$1"/a/*.jpeg; kill -KILL $$' - "$data" || true) 2>/dev/null
 	head -c 600000 "$1/killed.json.log" >"$1/log/killed" || return 1
 	{ cat "$1/rank0.json" && printf '\0' && cat "$1/rank1.json"; } >"$1/verify/two"
 }

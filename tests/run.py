@@ -89,7 +89,7 @@ def all_steps():
         Step("dlio/matrix", python("dlio.matrix", "--active", "--ranks", "2"), cores=2, less=("--quick",)),
         Step("s3/buckets", python("buckets"), rest=True),
         Step("hosts/launchers", python("hosts"), cores=0.5, less=("openmpi", "mpich", "slurm")),
-        Step("s3/shardctl", python("s3"), cores=0.5, less=("hostile", "addressing", "faults", "ranges", "shared", "secrets")),
+        Step("s3/shardctl", python("s3"), cores=0.5, less=("hostile", "addressing", "faults", "shared", "secrets")),
         Step("dlio/prove", python("dlio.prove"), cores=1.5, rest=True),
         Step("s3/faultmatrix", python("behaviour.faultmatrix", "--s3"), cores=0.5, rest=True),
         Step("dlio/matrix-4", python("dlio.matrix", "--active", "--ranks", "4"), cores=2, rest=True),

@@ -43,7 +43,7 @@ alike "mpirun hostname" mpirun --allow-run-as-root -n 1 hostname
 alike "ls of descriptors" ls /proc/self/fd
 alike "few descriptors" bash -c 'ulimit -n 12; ls; find . | sort'
 alike "very few descriptors" bash -c 'ulimit -n 8; ls; find . | sort'
-alike "no descriptor left" bash -c 'ulimit -n 4; ls; echo $?'
+alike "two descriptors left" bash -c 'ulimit -n 5; ls; echo $?'
 for mode in agree fork stack many closed fault; do
   alike "calls $mode" "$WORK/calls" $mode .
 done

@@ -173,7 +173,7 @@ static int find_mounted(int fd, char *buf) {
   struct shard_climb_root r = look(root);
   assert_int_equal(shard_climb_stat(fd, "", &st), 0);
   assert_int_equal(shard_climb_find(fd, &st, &r, 1, &c), 0);
-  assert_int_equal(c.mount_count, 1);
+  assert_true(c.mount_count >= 1); /* /tmp may be one, too */
   return shard_climb_find_mounted(&c, &r, 1, buf);
 }
 
