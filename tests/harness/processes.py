@@ -68,7 +68,11 @@ def own_mounts(module):
             print(f"skip: {module}: unshare -m is not allowed here")
             sys.exit(0)
         os.environ["USER_OUTSIDE"] = str(os.getuid())
+        if paths.BUILD != os.path.join(paths.REPO, paths.GIVEN or "build"):
+            os.environ["COPIED"] = paths.BUILD  # by paths.py, to be removed in the end, which does not come here
         os.execvp("unshare", words + [sys.executable, "-m", module, *sys.argv[1:]])
+    if "COPIED" in os.environ:
+        atexit.register(shutil.rmtree, os.environ.pop("COPIED"), True)
     return int(os.environ["USER_OUTSIDE"])
 
 

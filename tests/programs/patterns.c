@@ -117,8 +117,8 @@ static void show_scan(int which, int at, const char *name, selector *s, comparer
 }
 
 static const char *const directories[] = {
-    ".",        "sub",    "sub/",    "./sub/../sub", "empty",      "link_to_sub",
-    "dangling", "loop",   "missing", "missing/x",    "a.txt",      "a.txt/",
+    ".",        "sub",    "sub/",    "./sub/../sub",  "empty",      "link_to_sub",
+    "dangling", "loop",   "missing", "missing/x",     "a.txt",      "a.txt/",
     "",         "noread", "noexec",  "/proc/self/ns", "/proc/self", "dir with blank",
     "many",
 };

@@ -268,8 +268,8 @@ static void removed(void **state) {
   for (int k = 0; k < PROCESSES; k++) {
     children[k] = fork();
     for (int i = 0; children[k] == 0 && i < ROUNDS; i++) {
-      int held,
-          rc = shard_lock_take(lock, shard_clock_ms() + 600000, NULL, NULL, &held, err, sizeof(err));
+      int held, rc = shard_lock_take(lock, shard_clock_ms() + 600000, NULL, NULL, &held, err,
+                                     sizeof(err));
       if (rc != 0 || __atomic_fetch_add(inside, 1, __ATOMIC_SEQ_CST) != 0) {
         fprintf(stderr, "round %d: %s\n", i, rc ? strerror(-rc) : "two have the lock");
         _exit(1);
