@@ -23,14 +23,14 @@ import sys
 import tempfile
 import time
 
-from tests.harness import paths, processes
+from tests.harness import confine, paths, processes
 from tests.harness.processes import until
 from tests.harness.verdicts import Verdicts
 
 MEMORY = 8 << 30
 TAKES = 4  # seconds, the listing
 PATIENCE = 800  # seconds: more than all that are killed could waste
-processes.settle()
+confine.begin()
 WORK = tempfile.mkdtemp(prefix="shard-crowd.")
 DATA, CACHE, TOLD, BIN = (os.path.join(WORK, name) for name in ("data", "cache", "told", "bin"))
 HOLD = WORK + "/hold"  # while it is there, who makes a listing waits

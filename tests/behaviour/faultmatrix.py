@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 
-from tests.harness import paths, processes, s3
+from tests.harness import confine, paths, processes, s3
 from tests.harness.verdicts import Verdicts
 
 PATIENCE = 100  # SHARD_TIMEOUT where nobody should wait in vain
@@ -824,7 +824,7 @@ def main():
     if args.list:
         return show()
     processes.own_mounts("tests.behaviour.faultmatrix")
-    processes.settle()
+    confine.begin()
     work = tempfile.mkdtemp(prefix="shard-matrix.", dir="/tmp")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", work], check=True)
     verdicts, server = Verdicts(), contextlib.ExitStack()

@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 
-from tests.harness import paths, processes
+from tests.harness import confine, paths, processes
 from tests.harness.verdicts import Verdicts
 
 NOBODY = 65534
@@ -35,7 +35,7 @@ NOBODY = 65534
 # As root, and not only in a namespace of its own.
 IS_ROOT = processes.own_mounts("tests.behaviour.faults") == 0
 
-processes.settle()
+confine.begin()
 WORK = tempfile.mkdtemp(prefix="shard-faults.", dir="/tmp")
 DISK = tempfile.mkdtemp(prefix="shard-faults.", dir="/var/tmp")  # names that do not fit into memory go nowhere else
 MEMORY = "8M"

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from tests.harness import paths, processes
+from tests.harness import confine, paths, processes
 from tests.harness.verdicts import Verdicts
 
 STRIDE = 50
@@ -33,7 +33,7 @@ RANDOM = 25  # of each case, with --all
 LOST = "has lost the listing that this job began with"
 OWN = r"[0-9a-f]{32}(\.lock|\.current|-[0-9a-f]{16}\.listing|\.job-[0-9a-f]{16})"
 
-processes.settle()
+confine.begin()
 WORK = os.path.realpath(tempfile.mkdtemp(prefix="shard-interleaved.", dir="/dev/shm"))  # fsync takes no time there
 BIN = tempfile.mkdtemp(prefix="shard-interleaved.")  # where programs may lie
 PLACE = os.path.join(WORK, "place")  # points are calls that have to do with it

@@ -21,10 +21,10 @@ import termios
 import threading
 import time
 
-from tests.harness import paths, processes
+from tests.harness import confine, paths, processes
 from tests.harness.verdicts import Verdicts
 
-processes.settle()
+confine.begin()
 WORK = tempfile.mkdtemp(prefix="shard-progress.")
 CTL, DATA, LISTING = paths.SHARDCTL, os.path.join(WORK, "data"), os.path.join(WORK, "listing")
 NAPS = {"LD_PRELOAD": paths.preload("failing"), "FAILING_NAP": "40000"}

@@ -18,7 +18,7 @@ from tests.buckets.refused import refused
 from tests.buckets.shapes import shapes
 from tests.buckets.tars import tars
 from tests.buckets.tools import awscli, ended, epochs, imports, statistics, tls
-from tests.harness import parts, processes, s3, surroundings
+from tests.harness import confine, parts, processes, s3
 from tests.harness.options import temporary_folder
 
 PARTS = [strategies, pages, shapes, clients, empty, versions, oldest, counts, faults, before_prefix, errors, refused, others, awscli,
@@ -27,7 +27,7 @@ PARTS = [strategies, pages, shapes, clients, empty, versions, oldest, counts, fa
 
 def main():
     """Run the parts; the exit status is 1 if anything fails."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     wanted = parts.chosen(PARTS)
     if not os.path.exists(PYTHON):

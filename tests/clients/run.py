@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from tests.clients import readers
-from tests.harness import options, paths, processes
+from tests.harness import confine, options, paths, processes
 from tests.harness.verdicts import Verdicts
 
 FOLDERS = ("a", "b", "b/deep", "c/d/e")
@@ -132,7 +132,7 @@ def missing(python, package):
 def main():
     """Try all clients; the exit status is 1 if anything is not as it must be."""
     args = parse_arguments()
-    processes.settle()
+    confine.begin()
     lacking = missing(args.python, "pyarrow")
     if lacking:
         print(f"{'FAIL' if args.all else 'skip'} all: {args.python} has no usable pyarrow ({lacking}); "

@@ -24,11 +24,11 @@ MODULES = ("package", "families", "recognise", "reach", "structures", "sequences
 
 def restart(preload):
     """This script once more, under the preload."""
-    from tests.harness import surroundings  # pylint: disable=import-outside-toplevel
+    from tests.harness import confine  # pylint: disable=import-outside-toplevel
 
-    surroundings.forget()
+    confine.begin()
     env = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="adapter-units-", dir=surroundings.preloadable()) as work:
+    with tempfile.TemporaryDirectory(prefix="adapter-units-") as work:
         env.update(LD_PRELOAD=preload, ADAPTER_UNITS_WORK=work, PYTHONDONTWRITEBYTECODE="1",
                    SHARD_CACHE_DIR=os.path.join(work, "cache"), TF_CPP_MIN_LOG_LEVEL="3")
         return subprocess.run([sys.executable, *sys.argv], env=env, check=False).returncode

@@ -17,7 +17,7 @@ import time
 
 from tests.dlio import configs
 from tests.dlio.matrix_rank import product
-from tests.harness import options, processes, surroundings
+from tests.harness import confine, options, processes
 from tests.harness.opens import opens_difference, read_opens, read_strace
 from tests.harness.processes import tail
 from tests.harness.verdicts import Verdicts
@@ -179,7 +179,7 @@ def run_all(wanted, compare, args, workdir):
 
 def main():
     """Run all command lines; the exit status is 1 if any differs."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     args = parse_arguments()
     workdir = options.work_folder(args, "dlio-cli-")

@@ -19,7 +19,7 @@ import shutil
 import sys
 
 from tests.dlio import configs
-from tests.harness import options, paths, processes, surroundings
+from tests.harness import confine, options, paths, processes
 from tests.harness.verdicts import Verdicts
 
 MEMORY = "served from memory"
@@ -299,7 +299,7 @@ def generate(args, workdir, wanted):
 
 def main():
     """Run all; the exit status is 1 if anything is wrong."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "env",
                             "workdir")

@@ -21,7 +21,7 @@ from tests.dlio import configs
 from tests.dlio.matrix import summary
 from tests.dlio.matrix_rank import reported
 from tests.dlio.situations import PLUGGED, PROBE
-from tests.harness import options, paths, processes, surroundings
+from tests.harness import confine, options, paths, processes
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.verdicts import Verdicts
 
@@ -226,7 +226,7 @@ def times_put_back(jobs):
 
 def main():
     """Try all; the exit status is 1 if any is wrong."""
-    surroundings.forget()
+    confine.begin()
     processes.own_mounts("tests.dlio.faults")
     processes.end_jobs_on_signals()
     made = options.parser(__doc__, "preload", "openlog", "python", "dlio", "filter", "workdir")
@@ -235,7 +235,7 @@ def main():
                       help="a configuration of the matrix's that reads JPEG or npz by PyTorch, for this driver's own")
     args = options.parse(made)
     # libshard.so is copied there.
-    work = args.workdir or tempfile.mkdtemp(prefix="dlio-faults-", dir=surroundings.preloadable())
+    work = args.workdir or tempfile.mkdtemp(prefix="dlio-faults-")
     verdicts = Verdicts()
     with memory_group() as group:
         jobs = Jobs(args, work, group)

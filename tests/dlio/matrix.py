@@ -30,7 +30,7 @@ import time
 
 from tests.dlio import configs
 from tests.dlio.matrix_rank import reported
-from tests.harness import options, paths, processes, surroundings
+from tests.harness import confine, options, paths, processes
 from tests.harness.opens import opens_difference, opens_outside, read_opens
 from tests.harness.verdicts import Verdicts, printable
 
@@ -356,7 +356,7 @@ def run(args, workdir, by_ranks):
 
 def main():
     """Run in the given folder, or in one that is removed if all went well."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     args = parse_arguments()
     by_ranks, skipped = choose(args)

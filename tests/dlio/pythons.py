@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-from tests.harness import options, surroundings
+from tests.harness import confine, options
 from tests.harness.processes import HANGS
 from tests.harness.verdicts import Verdicts
 
@@ -136,7 +136,7 @@ def interpreter(version):
 
 def main():
     """Try all of them."""
-    surroundings.forget()
+    confine.begin()
     args = options.parse(options.parser(__doc__, "preload"))
     verdicts = Verdicts()
     for version in VERSIONS:

@@ -26,7 +26,7 @@ import numpy
 
 from tests.dlio.matrix import summary
 from tests.dlio.matrix_rank import product, reported
-from tests.harness import options, paths, processes, s3, surroundings
+from tests.harness import confine, options, paths, processes, s3
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.processes import tail
 from tests.harness.proxy import Proxy
@@ -461,7 +461,7 @@ def cannot(args):
 
 def main():
     """Run all; the exit status is 1 if any differs."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     parser = options.parser(__doc__, "preload", "openlog", "python", "dlio", "workdir", "filter", "env")
     parser.add_argument("--ranks", default="1,2")

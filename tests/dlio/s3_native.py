@@ -21,7 +21,7 @@ import time
 import urllib.parse
 import uuid
 
-from tests.harness import options, paths, processes, s3, surroundings
+from tests.harness import confine, options, paths, processes, s3
 from tests.harness.opens import opens_difference
 from tests.harness.processes import tail
 from tests.harness.proxy import Proxy
@@ -356,7 +356,7 @@ class Tests:
 
 def main():
     """Run all; the exit status is 1 if anything fails."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     args = options.parse(options.parser(__doc__, "preload"))
     work = tempfile.mkdtemp(prefix="dlio-s3-native-")

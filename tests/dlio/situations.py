@@ -18,7 +18,7 @@ import sys
 
 from tests.dlio import configs
 from tests.dlio.cli import read_steps
-from tests.harness import options, paths, processes, surroundings
+from tests.harness import confine, options, paths, processes
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.verdicts import Verdicts
 
@@ -326,7 +326,7 @@ def parse_arguments():
 
 def main():
     """Try all; the exit status is 1 if any differs."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     args = parse_arguments()
     work = options.work_folder(args, "dlio-sit-")

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 from tests.dlio import cli, configs
-from tests.harness import options, paths, processes, surroundings
+from tests.harness import confine, options, paths, processes
 from tests.harness.opens import read_opens, read_strace
 from tests.harness.processes import tail
 
@@ -114,7 +114,7 @@ def check(job, run, preload, env):
 
 def main():
     """Run all; the exit status is 1 if anything is wrong."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     args = cli.parse_arguments()
     workdir = options.work_folder(args, "dlio-stats-")

@@ -25,7 +25,7 @@ from provoked import Provoked
 
 sys.path.insert(0, REPO)
 from scripts import pictures as draw  # pylint: disable=wrong-import-position
-from tests.harness import paths, processes  # pylint: disable=wrong-import-position
+from tests.harness import confine, paths, processes  # pylint: disable=wrong-import-position
 from tests.planted import FAULTS  # pylint: disable=wrong-import-position
 
 # What the code has and documents need not tell, or the other way round: {what: why}. An entry that
@@ -491,7 +491,7 @@ def main():
     parser.add_argument("--filter", default="", help="only comparisons this regex is found in")
     parser.add_argument("--self-test", action="store_true", help="prove that they can fail, too")
     args = parser.parse_args()
-    processes.settle()
+    confine.begin()
     code, documents = Code(paths.preloadable(os.path.abspath(args.build))), Documents()
     passed = failed = 0
     for comparison in COMPARISONS:

@@ -38,6 +38,15 @@ ENDS = 60  # seconds that a process has to end by itself after the step: a serve
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
+def begin():
+    """Start this program anew as a step, unless it is one already."""
+    if "CONFINED" not in os.environ:
+        spec = sys.modules["__main__"].__spec__
+        program = ["-m", spec.name] if spec else [os.path.abspath(sys.argv[0])]
+        os.chdir(paths.REPO)
+        os.execv(sys.executable, [sys.executable, "-m", __name__, sys.executable, *program, *sys.argv[1:]])
+
+
 def mount(source, target, kind="none", flags=0, data=""):
     """mount(2)."""
     words = [os.fsencode(word) for word in (source, target, kind)]
@@ -53,8 +62,9 @@ def mounts():
 
 
 def needed():
-    """What a step must still find where it is: the checkout, the build, their links' targets, the interpreters."""
+    """What a step must still find where it is: the checkout, the build, the interpreters, the command line's folders."""
     found = [paths.REPO, paths.BUILD, paths.MADE, sys.prefix, sys.base_prefix, os.environ.get("PYTHON", "")]
+    found += [word for word in sys.argv[1:] if os.path.isabs(word) and os.path.isdir(word)]
     found += [str(path) for path in pathlib.Path(paths.REPO).glob(".venv*")]
     return [path for path in dict.fromkeys([*found, *map(os.path.realpath, found)]) if path and os.path.exists(path)]
 

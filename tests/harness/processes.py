@@ -1,14 +1,10 @@
-"""Starting MPI jobs, ending whole process trees, and beginning as if nobody had started the driver."""
-import atexit
+"""Starting MPI jobs, and ending whole process trees."""
 import collections
 import contextlib
 import os
-import resource
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 from tests.harness import paths
@@ -32,34 +28,6 @@ def end_jobs_on_signals():
     signal.signal(signal.SIGTERM, end)
 
 
-# What the caller tells a driver by variables.
-TOLD = ("PATH", "BUILD", "CC", "PYTHON", "SEED", "USER_OUTSIDE", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
-
-
-def settle():
-    """Let nothing else that the caller has set or ignores come to a test: HOME and TMPDIR are the driver's own, and
-    folders are made in /tmp, as other users must reach them, and LD_PRELOAD can hold no path with a blank."""
-    own = tempfile.mkdtemp(prefix="shard-driver.", dir="/tmp")
-    atexit.register(shutil.rmtree, own, True)
-    for name in set(os.environ) - set(TOLD):
-        del os.environ[name]
-    tempfile.tempdir = "/tmp"
-    os.environ.update(LC_ALL="C", PYTHONDONTWRITEBYTECODE="1", HOME=own + "/home", TMPDIR=own + "/t")
-    os.umask(0o022)
-    os.chmod(own, 0o755)
-    os.mkdir(own + "/home")
-    os.mkdir(own + "/t")
-    os.chmod(own + "/t", 0o1777)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's jobs in the background have it
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    for what, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, 1024)):
-        soft, hard = resource.getrlimit(what)
-        if soft == resource.RLIM_INFINITY or soft > most:
-            resource.setrlimit(what, (most, hard))
-    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
 def own_mounts(module):
     """Start this driver anew where mounts are its own, of a user who seems to be root. The user's number outside."""
     if "USER_OUTSIDE" not in os.environ:
@@ -68,11 +36,7 @@ def own_mounts(module):
             print(f"skip: {module}: unshare -m is not allowed here")
             sys.exit(0)
         os.environ["USER_OUTSIDE"] = str(os.getuid())
-        if paths.BUILD != os.path.join(paths.REPO, paths.GIVEN or "build"):
-            os.environ["COPIED"] = paths.BUILD  # by paths.py, to be removed in the end, which does not come here
         os.execvp("unshare", words + [sys.executable, "-m", module, *sys.argv[1:]])
-    if "COPIED" in os.environ:
-        atexit.register(shutil.rmtree, os.environ.pop("COPIED"), True)
     return int(os.environ["USER_OUTSIDE"])
 
 

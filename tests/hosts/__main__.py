@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from tests.harness import parts, paths, processes, surroundings
+from tests.harness import confine, parts, paths, processes
 from tests.harness.verdicts import Verdicts
 from tests.hosts.differing import changing, dlio
 from tests.hosts.jobs import Job, recipe, shares
@@ -115,7 +115,7 @@ PARTS = [openmpi, mpich, torchrun, slurm, mlpstorage, changing, dlio]
 
 def main():
     """Run the parts; the exit status is 1 if anything fails."""
-    surroundings.forget()
+    confine.begin()
     os.environ["TMPDIR"] = "/tmp"  # of which each host has its own
     processes.end_jobs_on_signals()
     wanted = parts.chosen(PARTS)

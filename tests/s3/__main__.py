@@ -7,7 +7,7 @@ Everything is made in a temporary folder.
 import os
 import sys
 
-from tests.harness import parts, processes, s3, surroundings
+from tests.harness import confine, parts, processes, s3
 from tests.harness.options import temporary_folder
 from tests.s3.accounts import accounts
 from tests.s3.faults import faults
@@ -30,7 +30,7 @@ PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, streamed, 
 
 def main():
     """Run the parts; the exit status is 1 if anything fails."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     wanted = parts.chosen(PARTS)
     with temporary_folder("shard-s3-") as folder:

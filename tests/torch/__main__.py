@@ -20,7 +20,7 @@ import tempfile
 import textwrap
 import time
 
-from tests.harness import options, paths, processes, surroundings
+from tests.harness import confine, options, paths, processes
 from tests.harness.verdicts import Verdicts
 
 SAMPLES = 5   # in a tar
@@ -280,7 +280,7 @@ def parse_arguments():
 
 def main():
     """Run all jobs; the exit status is 1 if anything is not as it must be."""
-    surroundings.forget()
+    confine.begin()
     processes.end_jobs_on_signals()
     args = parse_arguments()
     work = options.work_folder(args, "torch-run-")
