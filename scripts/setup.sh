@@ -25,7 +25,7 @@ lint="clang-format clang-tidy"
 fuzzer="clang libclang-rt-dev zstd"
 mpi="openmpi-bin"
 # Small programs for tests/behaviour.
-behaviour="strace e2fsprogs zstd procps perl util-linux"
+behaviour="strace e2fsprogs zstd procps perl util-linux groff-base"
 
 # test: what else the behaviour tests of `make test` run: other programs that list, libraries that others preload, and
 # what wraps or watches a program or has no glibc.

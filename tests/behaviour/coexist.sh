@@ -56,7 +56,7 @@ beside() {
   local name=$1 file; shift
   file=$(sed -n "s#.*\b$name .*=> ##p" <<<"$libraries" | head -1)
   [ -n "$file" ] || file=$(ls /usr/lib/*/{*/,}"$name" /usr/libexec/coreutils/"$name" 2>/dev/null | head -1)
-  [ -n "$file" ] || { fail "beside $name" "there is none; scripts/setup.sh test installs it"; return; }
+  [ -n "$file" ] || { fail "beside $name" "there is none; scripts/setup.sh all installs it"; return; }
   alike "$name before libshard${*:+, $*}" "$file:$LIB" env "$@" "${reads[@]}"
   alike "$name after libshard${*:+, $*}" "$LIB:$file" env "$@" "${reads[@]}"
 }

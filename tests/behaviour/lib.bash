@@ -46,7 +46,7 @@ same() { verdict "$1" "$(cmp "$2" "$3" 2>&1 | head -1; cmp -s "$2" "$3" || diff 
 needs() {
   local program
   for program; do
-    type -P "$program" >/dev/null || { fail "$program" "there is none; scripts/setup.sh test installs it"; finish; }
+    type -P "$program" >/dev/null || { fail "$program" "there is none; scripts/setup.sh all installs it"; finish; }
   done
 }
 # await WHAT COMMAND...: until the command succeeds; a failure that says for what, if that takes minutes

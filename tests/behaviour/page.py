@@ -317,7 +317,7 @@ def main():
         bad()
         pictures(slope, many)
     else:
-        told.check("chromium", False, "there is none; scripts/setup.sh test installs it")
+        told.check("chromium", False, "there is none; scripts/setup.sh all installs it")
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)
     for name in os.listdir(WORK) if args.keep else ():

@@ -463,11 +463,11 @@ def places(code, documents):
 def troff(_, documents):
     """man pages without warnings."""
     if not shutil.which("groff"):
-        return []
+        return ["there is no groff; scripts/setup.sh check installs it"]
     lines = []
     for name, text in documents.pages.items():
         done = subprocess.run(["groff", "-ww", "-man", "-Tutf8"], input=text.encode(), check=False,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=600)
         lines += [f"{name}: {line}" for line in done.stderr.decode().splitlines()]
     return lines
 

@@ -81,7 +81,7 @@ verdict "completion: no such shell" "$("$CTL" --completion csh >/dev/null 2>&1; 
 
 # ---- Lmod
 lmod=$(ls /usr/share/lmod/lmod/init/bash 2>/dev/null)
-verdict "Lmod is installed" "$([ -n "$lmod" ] || echo "there is none; scripts/setup.sh test installs it")"
+verdict "Lmod is installed" "$([ -n "$lmod" ] || echo "there is none; scripts/setup.sh all installs it")"
 mkdir -p "$WORK/modules/libshard"; cp scripts/package/libshard.lua "$WORK/modules/libshard/0.1.0.lua"
 verdict "Lmod: loaded, unloaded" "$(LIBSHARD_PREFIX=/opt/shard bash -c '. "$1"; module use "$2"; module load libshard
   [ "$LIBSHARD" = /opt/shard/lib/libshard.so ] || echo "LIBSHARD=$LIBSHARD"; [ -z "${LD_PRELOAD:-}" ] || echo "it preloads"
