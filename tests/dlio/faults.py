@@ -154,7 +154,8 @@ class Jobs:
         plan = folder + "/plan.json"
         with open(plan, "w", encoding="utf-8") as stream:
             options_of_it = configs.settings(self.config, self.data, folder)
-            json.dump({"out": folder, "configs": [{"name": "faults", "options": options_of_it}]}, stream)
+            # As an error that ends DLIO ends the job. What the other rank has come to by then makes no difference.
+            json.dump({"out": folder, "grace": 4, "configs": [{"name": "faults", "options": options_of_it}]}, stream)
         env = {"OPENLOG_ROOT": self.data + "/", "SHARD_CACHE_DIR": cache, "CACHE": cache, "GROUP": self.group,
                "SHARD_TIMEOUT": "60", **{name: value.format(folder=folder) for name, value in fault.env},
                "PYTHONPATH": os.pathsep.join([folder + "/site", *([self.args.dlio] if self.args.dlio else [])])}

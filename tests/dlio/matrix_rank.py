@@ -3,7 +3,8 @@
     mpirun -n R python tests/dlio/matrix_rank.py PLAN.json
 
 The plan: {"out": folder, "configs": [{"name": str, "options": {name: value}}]}, and
-"own": [options] if ranks have options of their own. For every configuration
+"own": [options] if ranks have options of their own; "grace": seconds after which a rank that fails alone ends all: if it
+is not there, whoever has started the ranks ends those that are stuck. For every configuration
 the rank writes OUT/NAME/rankN.json (result, error, steps) and, where
 openlog.so is preloaded, the opens go to OUT/NAME/rankN.log.
 """
@@ -16,8 +17,6 @@ import traceback
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "shim", "adapter", "prove"))
 import rank as product  # pylint: disable=wrong-import-position,import-error
-
-product.GRACE = math.inf  # whoever has started the ranks ends those that are stuck: no time tells
 
 
 def run(case, rank, out):
@@ -53,6 +52,7 @@ def main():
         plan = json.load(stream)
     import later  # pylint: disable=import-outside-toplevel,unused-import
 
+    product.GRACE = plan.get("grace", math.inf)
     own = plan.get("own", [{}])
     start = 0
 
