@@ -47,7 +47,7 @@
 
 /* Until the walk ends, the builder leaves a quarter of its memory to the threads' buffers. */
 #define BUFFER_SIZE (32u << 10)
-_Static_assert(SHARD_WALK_THREADS *BUFFER_SIZE <= SHARD_BUILD_MEMORY_LEAST / 4, "buffers");
+_Static_assert(BUFFER_SIZE <= SHARD_BUILD_MEMORY_LEAST / 4 / SHARD_WALK_THREADS, "buffers");
 #define STACK_SIZE (256u << 10) /* a thread touches some 20 KB of it */
 #define SAMPLE_NSEC 2000000
 /* The kernel stamps ctimes by a clock that ticks every 1/CONFIG_HZ s, 10 ms at most. */
@@ -507,7 +507,9 @@ static int end_part(struct walker *w, const struct directory *dir, bool *last) {
   *last = --split->left == 0;
   pthread_mutex_unlock(&w->tree->mutex);
   for (size_t k = 0; *last && k < PARTS; k++) {
-    if (memcmp(&split->stop[k], &split->first[k + 1], sizeof(struct mark)) != 0) {
+    const struct mark *a = &split->stop[k], *b = &split->first[k + 1];
+    if (a->ino != b->ino || a->off != b->off || a->type != b->type ||
+        strcmp(a->name, b->name) != 0) {
       return fail_to_meet(w, dir->path);
     }
   }

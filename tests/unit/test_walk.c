@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A directory that several threads read, or whose entries they take: every name once, or -EAGAIN. */
+/* Several threads read a directory, or take its entries: every name once, or -EAGAIN. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
