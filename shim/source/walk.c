@@ -434,12 +434,13 @@ static bool pass_on(struct walker *w) {
 
 /* ---- parts of a directory ---- */
 
-/* Split the directory into parts if that may be worth it: any thread may read the others than the
- * first. Where no memory is left, or no thread, what was read will not do, and the walk fails. */
+/* Split the directory into parts if that may be worth it. The caller reads the first part, and any
+ * thread the others. */
 static int split_directory(struct walker *w, struct directory *dir, const struct stat *before) {
   struct statfs fs;
   struct split *split;
-  if (w->tree->most < 2 || w->tree->intake->attempt > 0 || before->st_size < SPLIT_LEAST ||
+  const struct shard_intake *in = w->tree->intake;
+  if (in->options->chunk || in->attempt > 0 || before->st_size < SPLIT_LEAST ||
       fstatfs(dir->fd, &fs) != 0 || fs.f_type != EXT4_SUPER_MAGIC ||
       lseek(dir->fd, PART_STEP, SEEK_SET) != PART_STEP || lseek(dir->fd, 0, SEEK_SET) != 0 ||
       !(split = calloc(1, sizeof(*split)))) {
