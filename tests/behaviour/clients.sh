@@ -136,7 +136,7 @@ public class List {
   }
 }
 P
-client "java" "java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto '$WORK/List.java'"
+client "java" "java -XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto '$WORK/List.java'"
 
 # README warns: to rsync the files of other ranks are not there.
 cp -a "$D" "$WORK/target"
