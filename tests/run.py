@@ -30,13 +30,13 @@ LOGS = os.path.join(paths.MADE, "test-logs")
 VENV = paths.VENV_PYTHON
 VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
 WAITING = ("crowd", "faultmatrix", "interleaved", "manifests", "progress")  # for about half of their time, or more
-# Of behaviour/: what shows rare things, what needs other programs (Java, node.js, Chromium, gdb, ...), and what falls
-# with parts of the product that are to go.
 # Of situations in which libshard does the same, for another reason, one is enough before a landing.
 ONCE = ("^(?!view-global|adapter-off$|unknown-version-|misspelt|bad-timeout|cache-missing|cache-is-a|listing-given-f"
         "|listing-missing|listing-truncated|plugin-sorted)")
 # What four ranks do as two do, which costs the most.
 FOUR = "^(?!.*-random|tensorflow-.*(sample_shuffle|folders-file))"
+# Of behaviour/: what shows rare things, what needs other programs (Java, node.js, Chromium, gdb, ...), and what falls
+# with parts of the product that are to go.
 REST = ("clients", "coexist", "crowd", "faultmatrix", "faults", "hardened", "interleaved", "locales", "overhead", "page",
         "progress", "stats", "threats", "tools", "unnoted")
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
