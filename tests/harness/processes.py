@@ -94,7 +94,8 @@ def mpi_command(ranks, command, preload, env, patient=True):
     exported, preload = dict(env), [*preload, *([PATIENT] if patient else [])]
     if preload:
         exported["LD_PRELOAD"] = ":".join(preload)
-    line = list(MPIRUN) + ["-n", str(ranks)]
+    # A job that is killed leaves its segments, in /dev/shm by default.
+    line = [*MPIRUN, "--mca", "btl_vader_backing_directory", os.environ.get("TMPDIR", "/tmp"), "-n", str(ranks)]
     for name, value in exported.items():
         line += ["-x", f"{name}={value}"]
     return line + command
