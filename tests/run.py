@@ -14,6 +14,7 @@ does not allow and was skipped; with STRICT=1 in the environment that is a failu
 """
 import argparse
 import dataclasses
+import fcntl
 import glob
 import os
 import re
@@ -171,9 +172,11 @@ class Running:
         while pid == 0 and time.monotonic() < end:
             time.sleep(0.1)
             pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
-        for member in tree[1:] if pid else tree:
-            processes.kill_tree(member)
-        return (pid, status, usage) if pid else os.wait4(self.process.pid, 0)
+        if pid == 0:  # confine.py has ended no process, and those that it has lost are no longer below it
+            for member in tree:
+                processes.kill_tree(member)
+            pid, status, usage = os.wait4(self.process.pid, 0)
+        return pid, status, usage
 
     def ended(self):
         """(exit status, seconds, seconds of CPU) once it has ended, or has taken too long."""
@@ -291,6 +294,11 @@ def main():
         print("\n".join(f"{step.name:24} {' '.join(step.command)}" for step in steps))
         return 0
     os.makedirs(LOGS, exist_ok=True)
+    lock = os.open(LOGS, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"another run of the tests writes {LOGS}: wait for its end, or give this run a build of its own by BUILD=...")
     begin = time.monotonic()
     results = run(steps, args.cores)
     write_times(results)
