@@ -6,11 +6,12 @@
     python3 -m tests.run AREA...     all steps of an area
     python3 -m tests.run --list      the steps
 
-A step is a program that ends with `N passed, M failed`, a test of cmocka's or unittest's, or anything with an exit
-status. harness/confine.py runs each where nothing but the machine can change its result. A step may use as many cores as
-it says; steps run side by side while there are cores left, in the order of the table. Logs are in build/test-logs/, and
-times.txt has what each took; the log of a step that failed is shown. The last line says what this machine, or this user,
-does not allow and was skipped; with STRICT=1 in the environment that is a failure.
+A step is a program that ends with `N passed, M failed`, a test of cmocka's or unittest's, or any other program, whose exit
+status is its one check. A step that counts its checks and has none has failed. harness/confine.py runs each step where
+only the machine can change its result. Steps start in the order of the table, side by side while there are cores left
+(Step.cores). Logs are in build/test-logs/, and times.txt has the time of each step; the log of a step that failed is
+printed. The last line names the checks that were skipped because this machine, or this user, does not allow them; with
+STRICT=1 in the environment a skipped check is a failure.
 """
 import argparse
 import dataclasses
@@ -281,11 +282,11 @@ def main():
     processes.end_jobs_on_signals()
     areas = list(dict.fromkeys(step.area for step in all_steps()))
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"check, test, rest, all, {', '.join(areas)}")
+    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"check, test, rest or all, or some of {', '.join(areas)}")
     parser.add_argument("--list", action="store_true", help="print the steps and stop")
     parser.add_argument("--cores", type=float, default=min(os.cpu_count(), 4) + 1,
-                        help="how many cores may be used at a time; one more than there are, for what waits")
-    parser.add_argument("--filter", default="", help="only steps this regex is found in")
+                        help="cores that may be used at a time; by default one more than there are, as some steps wait, and 5 at most")
+    parser.add_argument("--filter", default="", help="only steps in whose names this regex is found")
     args = parser.parse_args()
     if set(args.areas) - {"check", "test", "rest", "all", *areas} or not (args.areas or args.list):
         parser.error(f"areas are check, test, rest, all, {', '.join(areas)}")

@@ -6,8 +6,8 @@ The step has an environment of its own (KEPT tells what passes), no terminal, no
 limits and umask. Its TMPDIR, HOME and SHARD_CACHE_DIR are new and empty, and removed when the step has succeeded.
 
 Where mounts of its own are allowed (root), /tmp, /var/tmp and /dev/shm are private to the step, and the checkout is
-read-only but for the build. So a file elsewhere cannot be written, or is seen at the end. Where they are not, only
-TMPDIR is looked at.
+read-only but for the build. At the end the three folders are looked at; what root writes elsewhere, as in /run, is not
+seen. Where mounts are not allowed, only TMPDIR is looked at.
 
 A line "FAIL left behind: ..." is printed for each process, mount and file that is there after the step has succeeded,
 and the exit status is 1. Processes are ended in any case.
