@@ -174,7 +174,7 @@ fuzz-built: $(FUZZ_BIN)
 unit: tests-built
 	$(Q)for t in $(UNIT_BIN); do echo "== $$t"; timeout 300 $$t || exit 1; done
 
-# Install what the tests need; quick when it is all there.
+# Install what all tests need; quick when it is all there.
 setup:
 	$(Q)bash scripts/setup.sh all
 

@@ -7,14 +7,16 @@
     python3 -m tests.run AREA...     all steps of an area
     python3 -m tests.run --list      the steps
 
-A step is a program that ends with `N passed, M failed`, a test of cmocka's or unittest's, or anything with an exit
-status. harness/confine.py runs each where nothing but the machine can change its result. A step may use as many cores as
-it says; steps run side by side while there are cores left, in the order of the table. Logs are in build/test-logs/, and
-times.txt has what each took; the log of a step that failed is shown. The last line says what this machine, or this user,
-does not allow and was skipped; with STRICT=1 in the environment that is a failure.
+A step is a program that ends with `N passed, M failed`, a test of cmocka's or unittest's, or any other program, whose exit
+status is its one check. A step that counts its checks and has none has failed. harness/confine.py runs each step where
+only the machine can change its result. Steps start in the order of the table, side by side while there are cores left
+(Step.cores). Logs are in build/test-logs/, and times.txt has the time of each step; the log of a step that failed is
+printed. The last line names the checks that were skipped because this machine, or this user, does not allow them; with
+STRICT=1 in the environment a skipped check is a failure.
 """
 import argparse
 import dataclasses
+import fcntl
 import glob
 import os
 import re
@@ -177,18 +179,24 @@ class Running:
                 [sys.executable, "-m", "tests.harness.confine", *command], cwd=paths.REPO,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
 
+    def terminate(self):
+        """Tell it to end. Popen's own would wait for one that has ended, and so take its status away."""
+        os.kill(self.process.pid, signal.SIGTERM)
+
     def stop(self):
         """End it: a driver ends what it has started itself, servers too, if it is given the time."""
         tree = processes.process_tree(self.process.pid)
-        self.process.terminate()
+        self.terminate()
         end = time.monotonic() + 40
         pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
         while pid == 0 and time.monotonic() < end:
             time.sleep(0.1)
             pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
-        for member in tree[1:] if pid else tree:
-            processes.kill_tree(member)
-        return (pid, status, usage) if pid else os.wait4(self.process.pid, 0)
+        if pid == 0:  # confine.py has ended no process, and those that it has lost are no longer below it
+            for member in tree:
+                processes.kill_tree(member)
+            pid, status, usage = os.wait4(self.process.pid, 0)
+        return pid, status, usage
 
     def ended(self):
         """(exit status, seconds, seconds of CPU) once it has ended, or has taken too long."""
@@ -218,12 +226,15 @@ def sums(text, good):
         passed, failed = passed + int(one), failed + int(other)
     for word, number in CMOCKA.findall(text):
         passed, failed = (passed + int(number), failed) if word == "PASSED" else (passed, failed + int(number))
-    if SKIPPED.match(text):  # all of it; single checks that are skipped are not counted either
+    if good and SKIPPED.match(text):  # all of it; single checks that are skipped are not counted either
         return 0, failed
-    if good:  # a driver of unittest's that has a closing line counts itself
-        passed = passed or sum(map(int, UNITTEST.findall(text)))
-        return passed or 1, failed
-    return passed, failed or 1
+    if not good:
+        return passed, failed or 1
+    # a driver of unittest's that has a closing line counts itself
+    passed = passed or sum(map(int, UNITTEST.findall(text)))
+    if any(kind.search(text) for kind in (SUMS, CMOCKA, UNITTEST)):  # it counts
+        return passed, failed or int(not passed and not SKIPS.search(text))
+    return 1, failed
 
 
 def tell(step, result):
@@ -271,6 +282,8 @@ def run(steps, cores):
             time.sleep(0.05)
     finally:
         for one in running:
+            one.terminate()
+        for one in running:
             one.stop()
     return results
 
@@ -286,14 +299,13 @@ def write_times(results):
 def main():
     """Run the areas; the exit status is 1 if anything fails."""
     processes.end_jobs_on_signals()
-    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     areas = list(dict.fromkeys(step.area for step in all_steps()))
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"check, test, rest, all, {', '.join(areas)}")
+    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"check, test, rest or all, or some of {', '.join(areas)}")
     parser.add_argument("--list", action="store_true", help="print the steps and stop")
     parser.add_argument("--cores", type=float, default=min(os.cpu_count(), 4) + 1,
-                        help="how many cores may be used at a time; one more than there are, for what waits")
-    parser.add_argument("--filter", default="", help="only steps this regex is found in")
+                        help="cores that may be used at a time; by default one more than there are, as some steps wait, and 5 at most")
+    parser.add_argument("--filter", default="", help="only steps in whose names this regex is found")
     args = parser.parse_args()
     if set(args.areas) - {"check", "test", "rest", "all", *areas} or not (args.areas or args.list):
         parser.error(f"areas are check, test, rest, all, {', '.join(areas)}")
@@ -302,6 +314,11 @@ def main():
         print("\n".join(f"{step.name:24} {' '.join(step.command)}" for step in steps))
         return 0
     os.makedirs(LOGS, exist_ok=True)
+    lock = os.open(LOGS, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"another run of the tests writes {LOGS}: wait for its end, or give this run a build of its own by BUILD=...")
     begin = time.monotonic()
     results = run(steps, args.cores)
     write_times(results)
