@@ -8,6 +8,7 @@ if [ "$(id -u)" != 0 ] || ! setpriv --reuid 65534 --regid 65534 --clear-groups t
 fi
 in_namespace
 needs strace gcc
+unset SHARD_CACHE_DIR # each check names its own, or has the default
 me() { env -u LD_PRELOAD setpriv --reuid 4242 --regid 4242 --clear-groups env "$@"; }
 foe() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 mkdir -m 755 "$WORK/bin"; cp "$LIB" "$CTL" "$WORK/bin"; ln -s libshard.so "$WORK/bin/libshard.so.1"; lib=$WORK/bin/libshard.so; ctl=$WORK/bin/shardctl
