@@ -448,8 +448,7 @@ for name in glob.glob('$WORK/out/*.json'):
   verify "verify: $1" "$2" "$3" "$WORK"/out/*.json
 }
 all_tampered "no epoch at all is not proven" 0 "but for what a line above" 'd["epochs"] = []'
-begun=$SECONDS; all_tampered "many epochs" 0 "epoch 29999: the shares" 'd["epochs"] = [dict(e, epoch=i) for i in range(30000)]'
-verdict "... in seconds" "$([ $((SECONDS - begun)) -lt 8 ] || echo "$((SECONDS - begun)) s")"
+all_tampered "many epochs" 0 "epoch 29999: the shares" 'd["epochs"] = [dict(e, epoch=i) for i in range(30000)]'
 verify "verify: the good ones" 0 proven "$WORK"/good/*.json
 verify "verify: a page on standard output" 2 "takes the page's name" "$WORK"/good/*.json --html -
 verify "verify: a rank missing" 1 "rank 1 of 3 is missing" "$WORK"/good/{0,2}.json
