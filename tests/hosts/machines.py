@@ -34,7 +34,8 @@ class Host:
         self.check("hostname " + name)
         self.check("mount -t tmpfs -o mode=1777 tmpfs /dev/shm")
         self.check(f"mount --bind {shlex.quote(os.path.join(folder, 'hosts'))} /etc/hosts")
-        self._mount_tmp([path for path in (folder, paths.REPO) if path.startswith("/tmp/")])
+        self._mount_tmp([path for path in (folder, paths.REPO, paths.BUILD) if path.startswith("/tmp/")
+                         and not path.startswith(paths.REPO + "/")])
 
     def _find_own(self):
         """What its namespaces are called, once it has all of them."""
