@@ -50,9 +50,10 @@
 #define BUFFER_MOST ((size_t)256 << 10)
 #define BUFFER_LEAST ((size_t)32 << 10)
 _Static_assert(BUFFER_LEAST <= SHARD_BUILD_MEMORY_LEAST / 4 / SHARD_WALK_THREADS, "buffers");
-#define BUFFER_UNTYPED ((size_t)8 << 10) /* where a stat an entry follows: work for many threads   \
-                                          */
-#define STACK_SIZE (256u << 10)          /* a thread touches some 20 KB of it */
+#define BUFFER_UNTYPED                                                                             \
+  ((size_t)8 << 10)             /* where a stat an entry follows: work for many threads            \
+                                 */
+#define STACK_SIZE (256u << 10) /* a thread touches some 20 KB of it */
 #define SAMPLE_NSEC 2000000
 /* The kernel stamps ctimes by a clock that ticks every 1/CONFIG_HZ s, 10 ms at most. */
 #define TICK_NSEC 20000000L
