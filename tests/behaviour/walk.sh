@@ -115,6 +115,9 @@ index "ESTALE of opendir"; unmount; lists "ESTALE of opendir: names" want
 slow SLOW_DIRS=100 SLOW_FILES=60 "SLOW_FAIL=readdir 40 116 1"
 index "ESTALE of readdir"; unmount; lists "ESTALE of readdir: names" want
 verdict "ESTALE of readdir: read again" "$([ "$(asked opendir)" -gt 101 ] || shown cat asked)"
+slow SLOW_DIRS=100 SLOW_FILES=60 SLOW_UNKNOWN=1 "SLOW_FAIL=lookup 300 116 8"
+index "ESTALE of lookup"; unmount; lists "ESTALE of lookup: names" want
+verdict "ESTALE of lookup: read again" "$([ "$(asked opendir)" -gt 101 ] || shown cat asked)"
 # fails NAME WORDS: no listing, and a message with the words
 fails() {
   rm -f "$L"; "$CTL" index "$M" -o "$L" >/dev/null 2>err; local got=$?
@@ -131,5 +134,6 @@ done
 slow SLOW_DIRS=2000 SLOW_FILES=1 SLOW_OPEN=1000 SLOW_UNKNOWN=1 "SLOW_FAIL=lookup 3000 5 1000000"
 fails "lookup fails by 5" "is a directory"; unmount
 slow SLOW_DIRS=2000 SLOW_FILES=1 "SLOW_FAIL=getattr 1500 5 1000000"
-fails "getattr fails by 5, at the end" "directory 'd0"; unmount
+fails "getattr fails by 5, at the end" "cannot stat directory 'd0"; unmount
+counts "getattr fails by 5, at the end: read once" opendir 2001
 finish
