@@ -751,11 +751,11 @@ static void *walk_directories(void *context) {
   return NULL;
 }
 
-/* Each has a directory open, others of this process some more: so many threads at most leave most
+/* Each has three open at most: a long path is opened in steps. So many threads leave most
  * descriptors alone. */
 static size_t count_descriptors(void) {
   struct rlimit limit;
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (size_t)limit.rlim_cur / 4 : 1;
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (size_t)limit.rlim_cur / 8 : 1;
 }
 
 static size_t count_started(struct tree *t) {

@@ -100,6 +100,22 @@ for n in 1 2 4 5 9; do
 done
 unmount
 verdict "fewer threads: there were many" "$([ "$(asked opendir 2)" -gt 8 ] || shown cat asked)"
+# Paths longer than PATH_MAX are opened in steps, which takes descriptors.
+"$PYTHON" - deep <<'PY'
+import os, sys
+os.mkdir(sys.argv[1])
+at = os.open(sys.argv[1], os.O_RDONLY)
+def enter(name):
+    os.mkdir(name, dir_fd=at)
+    return os.open(name, os.O_RDONLY, dir_fd=at)
+for _ in range(17):
+    at = enter("c" * 250)
+for k in range(400):
+    os.close(enter(f"d{k:03}"))
+PY
+for n in 8 16; do
+  (ulimit -n $n; "$CTL" index deep -o "$L" >out 2>err); verdict "$n descriptors, long paths" "$([ $? = 0 ] || cat err)"
+done
 
 # Errors. EINTR: the call is made again. ESTALE: what a server has forgotten has gone, so that the
 # tree is read again; the kernel itself asks a second time for what is opened.
