@@ -435,6 +435,20 @@ static bool pass_on(struct walker *w) {
 
 /* ---- parts of a directory ---- */
 
+/* Whether a buffer of entries ends within the first part. Else the directory has few for its size,
+ * as most were removed: a part without any would not meet the others. */
+static bool is_dense(struct walker *w, int fd) {
+  struct buffer *b = w->buffer;
+  int64_t end = INT64_MAX;
+  b->used = TEMP_FAILURE_RETRY(syscall(SYS_getdents64, fd, b->dents, sizeof(b->dents)));
+  for (long at = 0; at < b->used;) {
+    const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + at);
+    at += d->reclen;
+    end = d->off;
+  }
+  return lseek(fd, 0, SEEK_SET) == 0 && end < PART_STEP;
+}
+
 /* Split the directory into parts if that may be worth it. The caller reads the first part, and any
  * thread the others. */
 static int split_directory(struct walker *w, struct directory *dir, const struct stat *before) {
@@ -444,7 +458,7 @@ static int split_directory(struct walker *w, struct directory *dir, const struct
   if (in->options->chunk || in->attempt > 0 || before->st_size < SPLIT_LEAST ||
       fstatfs(dir->fd, &fs) != 0 || fs.f_type != EXT4_SUPER_MAGIC ||
       lseek(dir->fd, PART_STEP, SEEK_SET) != PART_STEP || lseek(dir->fd, 0, SEEK_SET) != 0 ||
-      !(split = calloc(1, sizeof(*split)))) {
+      !is_dense(w, dir->fd) || !(split = calloc(1, sizeof(*split)))) {
     return 0; /* a directory without an index refuses such positions */
   }
   int rc = 0;
