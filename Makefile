@@ -174,12 +174,12 @@ fuzz-built: $(FUZZ_BIN)
 unit: tests-built
 	$(Q)for t in $(UNIT_BIN); do echo "== $$t"; timeout 300 $$t || exit 1; done
 
-# Install what the tests need; quick when it is all there.
+# Install what all tests need; quick when it is all there.
 setup:
 	$(Q)bash scripts/setup.sh all
 
 # make check: units, some of behaviour/ and lint, for every edit. make test: what shows that the product works.
-# make test-all: all there is. make test-rest: what make test leaves out. make test-AREA: all of one area.
+# make test-rest: what make test leaves out, for CI. make test-all: all cases. make test-AREA: all of one area.
 # tests/run.py has the table of what they run; logs and times are in build/test-logs/. SETUP is a level of setup.sh.
 AREAS := unit behaviour docs clients packages torch s3 hosts sanitizers
 .PHONY: check test test-rest test-all test-dlio $(AREAS:%=test-%)

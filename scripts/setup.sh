@@ -87,7 +87,7 @@ all)
 	venvs="test clients dali buckets" takes="fifteen minutes"
 	;;
 *)
-	echo "usage: $0 build|check|demo|test|all|fuzz" >&2
+	sed -n '2,/^set/s/^# \{0,1\}//p' scripts/setup.sh >&2
 	exit 2
 	;;
 esac
@@ -204,12 +204,12 @@ venv_size() {
 
 announce() {
 	local one
-	say "'$level' installs, and starts and enables no service:"
+	say "'$level' installs the following, and neither enables nor starts a service:"
 	[ -z "$missing" ] || say "  $(debian_size)"
 	for one in $wanted; do
 		say "  $(venv_size "$one"), with Python $version"
 	done
-	say "On a good line all that '$level' needs takes about $takes. $0 tells in its first lines what other levels are."
+	say "On a good line, on a machine that has none of it, '$level' takes about $takes. scripts/setup.sh --help lists the levels."
 }
 
 # logged NAME COMMAND...: its output goes to a log, whose end is shown if it fails

@@ -45,10 +45,14 @@
 #include "libshard.h"
 #include "listing/identity.h"
 
-/* Until the walk ends, the builder leaves a quarter of its memory to the threads' buffers. */
-#define BUFFER_SIZE (32u << 10)
-_Static_assert(BUFFER_SIZE <= SHARD_BUILD_MEMORY_LEAST / 4 / SHARD_WALK_THREADS, "buffers");
-#define STACK_SIZE (256u << 10) /* a thread touches some 20 KB of it */
+/* FUSE asks for as many entries at once as there is room for. Until the walk ends, the builder
+ * leaves the threads' buffers a quarter of its memory. */
+#define BUFFER_MOST ((size_t)256 << 10)
+#define BUFFER_LEAST ((size_t)32 << 10)
+_Static_assert(BUFFER_LEAST <= SHARD_BUILD_MEMORY_LEAST / 4 / SHARD_WALK_THREADS, "buffers");
+#define BUFFER_UNTYPED ((size_t)8 << 10) /* where a stat an entry follows: work for many threads   \
+                                          */
+#define STACK_SIZE (256u << 10)          /* a thread touches some 20 KB of it */
 #define SAMPLE_NSEC 2000000
 /* The kernel stamps ctimes by a clock that ticks every 1/CONFIG_HZ s, 10 ms at most. */
 #define TICK_NSEC 20000000L
@@ -98,7 +102,7 @@ struct directory {
 struct buffer {
   struct directory *dir; /* that the entries are of */
   long used;
-  char dents[BUFFER_SIZE - 2 * sizeof(long)];
+  char dents[];
 };
 
 struct walker;
@@ -111,7 +115,7 @@ struct tree {
   struct directory *pending;
   _Atomic(struct walker *) idle; /* threads that wait; changed under the mutex */
   size_t busy;                   /* threads that have a directory or a buffer */
-  size_t started, most;
+  size_t started, most, buffer_size;
   struct walker *walkers[SHARD_WALK_THREADS];
   pthread_attr_t attributes;
   pthread_mutex_t hands[SHARD_INTAKE_HANDS]; /* threads share the intake's hands */
@@ -142,7 +146,6 @@ struct walker {
   struct buffer *buffer; /* its own or another thread's, which then has this one's */
   char error[512];
   char path[SHARD_NAME_MAX];
-  struct buffer memory;
 };
 
 #define fail(w, rc, ...) shard_error_set((w)->error, sizeof((w)->error), rc, __VA_ARGS__)
@@ -188,26 +191,35 @@ static void *walk_directories(void *context);
 /* A new thread's; of an error nothing is told, as the walk goes on with fewer threads. */
 static struct walker *make_walker(struct tree *t) {
   struct walker *w = calloc(1, sizeof(*w));
-  if (w) {
+  struct buffer *b = malloc(sizeof(*b) + t->buffer_size);
+  if (w && b) {
     size_t hand = t->started % SHARD_INTAKE_HANDS;
     w->tree = t;
     w->hand = &t->intake->hands[hand];
     w->hand_mutex = &t->hands[hand];
     w->match = t->intake->options;
     w->eye.lazily = true; /* it looks once more */
-    w->buffer = &w->memory;
+    w->buffer = b;
     pthread_cond_init(&w->wake, NULL);
     t->walkers[t->started++] = w;
+    return w;
   }
-  return w;
+  free(b);
+  free(w);
+  return NULL;
+}
+
+static void free_walker(struct walker *w) {
+  pthread_cond_destroy(&w->wake);
+  free(w->buffer);
+  free(w);
 }
 
 /* Start one thread more, under the mutex. NULL: no more can be, or may be. */
 static struct walker *start_thread(struct tree *t) {
   struct walker *w = t->started < t->most && t->rc == 0 ? make_walker(t) : NULL;
   if (w && pthread_create(&w->id, &t->attributes, walk_directories, w) != 0) {
-    pthread_cond_destroy(&w->wake);
-    free(w);
+    free_walker(w);
     w = NULL;
     t->started--;
   }
@@ -408,7 +420,7 @@ static int take_entries(struct walker *w) {
 static bool pass_on(struct walker *w) {
   struct tree *t = w->tree;
   struct buffer *b = w->buffer;
-  bool idle = t->idle, wanted = !idle && wants_thread(w), costly = b->used > BUFFER_SIZE / 2;
+  bool idle = t->idle, wanted = !idle && wants_thread(w), costly = b->used > (long)BUFFER_LEAST / 2;
   for (long at = 0; (idle || wanted) && !costly && at < b->used;) {
     const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + at);
     at += d->reclen;
@@ -534,16 +546,29 @@ static int end_part(struct walker *w, const struct directory *dir, bool *last) {
 
 /* ---- a directory ---- */
 
+/* Whether the file system gives entries no type: the first one tells. */
+static bool is_untyped(const struct buffer *b) {
+  const struct dirent_raw *d;
+  for (long at = 0; at < b->used; at += d->reclen) {
+    d = (const struct dirent_raw *)(b->dents + at);
+    if (!is_dots(d->name)) {
+      return d->type == DT_UNKNOWN;
+    }
+  }
+  return false;
+}
+
 /* Read entries to the end, or to the next part. */
 static int read_entries(struct walker *w, struct directory *dir) {
   int64_t at = (int64_t)dir->part * PART_STEP;
-  for (;;) {
+  for (size_t room = BUFFER_LEAST;;) {
     struct buffer *b = w->buffer;
     b->dir = dir;
-    b->used = TEMP_FAILURE_RETRY(syscall(SYS_getdents64, dir->fd, b->dents, sizeof(b->dents)));
+    b->used = TEMP_FAILURE_RETRY(syscall(SYS_getdents64, dir->fd, b->dents, room));
     if (b->used <= 0) {
       return b->used == 0 ? 0 : fail_directory(w, "read", dir->path);
     }
+    room = is_untyped(b) ? BUFFER_UNTYPED : w->tree->buffer_size;
     int cut = dir->split ? cut_buffer(w, b, &at) : 0;
     int rc = cut < 0 ? cut : pass_on(w) ? 0 : take_entries(w);
     if (rc != 0 || cut) {
@@ -782,7 +807,8 @@ static size_t count_started(struct tree *t) {
 int shard_walk(const char *root, struct shard_intake *intake, size_t threads, char *err,
                size_t size) {
   struct tree t = {.name = root, .intake = intake, .err = err, .size = size};
-  size_t most = count_descriptors();
+  size_t most = count_descriptors(), room = shard_config()->build_memory / 4 / SHARD_WALK_THREADS;
+  t.buffer_size = room < BUFFER_LEAST ? BUFFER_LEAST : room > BUFFER_MOST ? BUFFER_MOST : room;
   most = most > threads ? threads : most;
   t.most = intake->options->chunk || most < 1 ? 1 : most;
   intake->dirs_hidden = intake->dir_links = 0;
@@ -817,8 +843,7 @@ int shard_walk(const char *root, struct shard_intake *intake, size_t threads, ch
     release_directory(&t, dir);
   }
   for (size_t i = 0; i < t.started; i++) {
-    pthread_cond_destroy(&t.walkers[i]->wake);
-    free(t.walkers[i]);
+    free_walker(t.walkers[i]);
   }
   shard_file_close(t.root);
   pthread_attr_destroy(&t.attributes);

@@ -6,7 +6,8 @@
 
 struct shard_intake;
 
-/* So many threads walk at most, each with 32 KB for entries and some 20 KB more. */
+/* So many threads walk at most. Each has a buffer of 256 KB, or 1/256 of SHARD_BUILD_MEMORY if that is
+ * less, and some 20 KB more. */
 #define SHARD_WALK_THREADS 64
 
 /*

@@ -8,7 +8,7 @@
 A row is a fault, a column a way of listing; --list tells which there are, and where else a fault is
 tested. One judge looks at every job: a rank has what it has without the fault, or an error and no
 names; those that have names have them of one listing; nobody hangs; and the next job in the same
-cache is right, and finds nothing half-written. `make test` tries a part of the single calls, drawn by
+cache is right, and finds nothing half-written. `make test-rest` tries a part of the single calls, drawn by
 SEED (a variable of the environment); --all tries all.
 """
 

@@ -6,8 +6,8 @@ The step has an environment of its own (KEPT tells what passes), no terminal, no
 limits and umask. Its TMPDIR, HOME and SHARD_CACHE_DIR are new and empty, and removed when the step has succeeded.
 
 Where mounts of its own are allowed (root), /tmp, /var/tmp and /dev/shm are private to the step, and the checkout is
-read-only but for the build. So a file elsewhere cannot be written, or is seen at the end. Where they are not, only
-TMPDIR is looked at.
+read-only but for the build. At the end the three folders are looked at; what root writes elsewhere, as in /run, is not
+seen. Where mounts are not allowed, only TMPDIR is looked at.
 
 A line "FAIL left behind: ..." is printed for each process, mount and file that is there after the step has succeeded,
 and the exit status is 1. Processes are ended in any case.
@@ -86,13 +86,16 @@ def confine(folder):
     are not allowed."""
     if os.geteuid() != 0 or LIBC.unshare(CLONE_NEWNS) != 0:
         return None
-    mount("none", "/", flags=MS_REC | MS_PRIVATE)
+    try:
+        mount("none", "/", flags=MS_REC | MS_PRIVATE)
+    except PermissionError:  # AppArmor, in a container
+        return None
     keep = needed()
+    owns = [os.open(folder, os.O_PATH)]  # it may be hidden itself, or in the checkout
     mount(paths.REPO, paths.REPO, flags=MS_BIND | MS_REC)
     if os.path.realpath(paths.MADE).startswith(os.path.realpath(paths.REPO) + "/"):
         mount(paths.MADE, paths.MADE, flags=MS_BIND)
     mount("none", paths.REPO, flags=MS_REMOUNT | MS_BIND | MS_RDONLY)
-    owns = [os.open(folder, os.O_PATH)]  # it may be hidden itself
     for target in PRIVATE:
         name = target.strip("/").replace("/", "-")
         os.mkdir(name, 0o700, dir_fd=owns[0])
@@ -135,12 +138,16 @@ def settle():
 
 
 def reap(seconds):
-    """Wait for processes of the step that are about to end. The command lines of those that stay, which are ended."""
+    """Wait for processes of the step that are about to end."""
     end = time.monotonic() + seconds
     with contextlib.suppress(ChildProcessError):  # there is none any more
         while time.monotonic() < end:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
                 time.sleep(0.02)
+
+
+def end_all():
+    """End all processes of the step that there still are; their command lines."""
     stay = processes.process_tree(os.getpid())[1:]
     lines = []
     for pid in stay:
@@ -182,12 +189,15 @@ def working_folder(keep):
             break
     folder = tempfile.mkdtemp(prefix="shard-run.", dir=parent)
     os.chmod(folder, 0o755)
-    outside = os.open(parent, os.O_PATH)  # in the step's own mounts it may be hidden
-    yield folder
-    if keep():
-        print(f"what the step has written is in {folder}", flush=True)
-    else:
-        shutil.rmtree(f"/proc/self/fd/{outside}/{os.path.basename(folder)}", ignore_errors=True)
+    outside = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+    try:
+        yield folder
+    finally:
+        LIBC.setns(outside, CLONE_NEWNS)  # where the folder is not hidden, and nothing is mounted below it
+        if keep():
+            print(f"what the step has written is in {folder}", flush=True)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(command, folder):
@@ -202,16 +212,19 @@ def run(command, folder):
         job = subprocess.Popen(command, cwd=paths.REPO, env=env, stdin=subprocess.DEVNULL, preexec_fn=settle)
         try:
             status = wait(job)
+            reap(0 if status else ENDS)
         except SystemExit as told:  # a driver ends what it has started, servers too, if it is given the time
             status = told.code
             job.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 job.wait(20)
     finally:
-        lines = reap(0 if status else ENDS)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        lines = end_all()
     if status == 0:
         after = mounts()
-        lines += [f"mount {target}" for target in after if after.count(target) > before.count(target)]
+        lines += [f"mount {target}" for target in after if after.count(target) > before.count(target)
+                  and (len(folders) > 1 or target.startswith(folders[0]))]  # others mount, too, where mounts are not its own
         lines += left(folders, env, keep)
         for line in lines:
             print(f"FAIL left behind: {line}", flush=True)
@@ -225,8 +238,11 @@ def main():
     processes.end_jobs_on_signals()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     status = 1
-    with working_folder(lambda: status not in (0, 143)) as folder:
-        status = run(sys.argv[1:], folder)
+    with working_folder(lambda: status not in (0, 130, 143)) as folder:
+        try:
+            status = run(sys.argv[1:], folder)
+        except SystemExit as told:  # before the step has begun
+            status = told.code
     return status
 
 

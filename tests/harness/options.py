@@ -19,7 +19,7 @@ def parser(doc, *names):
         "openlog": {"default": paths.preload("openlog"), "help": "the logger of opens"},
         "python": {"default": sys.executable, "help": "an interpreter that has what is run"},
         "dlio": {"metavar": "TREE", "help": "a DLIO source tree to use instead of the installed one"},
-        "filter": {"default": "", "help": "only what this regex is found in"},
+        "filter": {"default": "", "help": "only cases in whose names this regex is found"},
         "env": {"action": "append", "default": [], "metavar": "NAME=VALUE",
                 "help": "a variable for the runs under the preload"},
         "workdir": {"help": "keep data, logs and results here"}}

@@ -20,12 +20,14 @@ QUIET = {"DFTRACER_ENABLE": "0", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL":
 
 
 def end_jobs_on_signals():
-    """Let SIGTERM, as timeout(1) sends it, unwind this program so that its jobs end with it. One that comes while it
-    unwinds is ignored."""
+    """Let SIGTERM, as timeout(1) sends it, SIGINT and SIGHUP unwind this program so that its jobs end with it. A signal
+    that comes again while it unwinds is ignored, and so is a signal that whoever started it ignores, as nohup does."""
     def end(number, _):
         signal.signal(number, signal.SIG_IGN)
         sys.exit(128 + number)
-    signal.signal(signal.SIGTERM, end)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, end)
 
 
 def own_mounts(module):
@@ -94,7 +96,8 @@ def mpi_command(ranks, command, preload, env, patient=True):
     exported, preload = dict(env), [*preload, *([PATIENT] if patient else [])]
     if preload:
         exported["LD_PRELOAD"] = ":".join(preload)
-    line = list(MPIRUN) + ["-n", str(ranks)]
+    # A job that is killed leaves its segments, in /dev/shm by default.
+    line = [*MPIRUN, "--mca", "btl_vader_backing_directory", os.environ.get("TMPDIR", "/tmp"), "-n", str(ranks)]
     for name, value in exported.items():
         line += ["-x", f"{name}={value}"]
     return line + command

@@ -41,9 +41,9 @@ def main():
         found.append({"tars": tars, "samples": [sample["__key__"] for sample in loader]})
     # Workers have been forked by then: not while gloo's threads run, from which PyTorch's forks sometimes do not come back.
     dist.init_process_group("gloo")
-    for own in found:
+    for epoch in found:
         ranks = [None] * size
-        dist.all_gather_object(ranks, own)
+        dist.all_gather_object(ranks, epoch)
         if rank == 0:
             print(json.dumps(ranks), flush=True)
     dist.destroy_process_group()
