@@ -452,7 +452,7 @@ static bool pass_on(struct walker *w) {
 static bool is_dense(struct walker *w, int fd) {
   struct buffer *b = w->buffer;
   int64_t end = INT64_MAX;
-  b->used = TEMP_FAILURE_RETRY(syscall(SYS_getdents64, fd, b->dents, sizeof(b->dents)));
+  b->used = TEMP_FAILURE_RETRY(syscall(SYS_getdents64, fd, b->dents, BUFFER_LEAST));
   for (long at = 0; at < b->used;) {
     const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + at);
     at += d->reclen;
