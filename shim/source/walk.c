@@ -66,7 +66,7 @@ struct dirent_raw {
   unsigned char type;
   char name[];
 };
-#define LINK_TO_DIR 0x80 /* in `type`, beside DT_LNK: set by find_types() */
+#define LINK_TO_DIR 0x80 /* in `type`, beside DT_LNK: set by find_kind() */
 
 #define SPLIT_LEAST ((off_t)256 << 10) /* to read a shorter directory takes less than 2 ms */
 #define PARTS SHARD_INTAKE_HANDS
@@ -322,9 +322,9 @@ static bool lacks_kind(const struct walker *w, const struct dirent_raw *d) {
          (d->name[0] != '.' || w->tree->intake->options->hidden);
 }
 
-/* Replace DT_UNKNOWN, and mark a link that leads to a directory. 0, or a negative errno if that
- * cannot be told: a directory that was taken for a file would be a listing without its files. */
-static int find_kind(int fd, struct dirent_raw *d) {
+/* Replace DT_UNKNOWN, and mark a link that leads to a directory. false and errno if that cannot be
+ * told: a directory that was taken for a file would be a listing without its files. */
+static bool find_kind(int fd, struct dirent_raw *d) {
   struct stat st;
   long rc = 0;
   if (d->type == DT_UNKNOWN &&
@@ -335,7 +335,7 @@ static int find_kind(int fd, struct dirent_raw *d) {
       (rc = TEMP_FAILURE_RETRY(fstatat(fd, d->name, &st, 0))) == 0 && S_ISDIR(st.st_mode)) {
     d->type |= LINK_TO_DIR;
   }
-  return rc == 0 || shard_path_leads_nowhere(errno) ? 0 : -errno;
+  return rc == 0 || shard_path_leads_nowhere(errno);
 }
 
 static int take_entry(struct walker *w, const struct dirent_raw *d, size_t base, uint32_t level) {
@@ -396,10 +396,11 @@ static int take_entries(struct walker *w) {
   for (long at = 0; at < b->used;) {
     struct dirent_raw *d = (struct dirent_raw *)(b->dents + at);
     at += d->reclen;
-    int rc = lacks_kind(w, d) ? find_kind(dir->fd, d) : 0;
-    if (rc != 0) {
-      return fail(w, rc, "cannot tell whether '%.300s%s%.255s' is a directory: %s", dir->path,
-                  base ? "/" : "", d->name, strerror(-rc));
+    if (lacks_kind(w, d) && !find_kind(dir->fd, d)) {
+      bool gone = errno == ESTALE && d->type == DT_UNKNOWN; /* not what a link leads to */
+      return fail(w, gone ? -EAGAIN : -errno,
+                  "cannot tell whether '%.300s%s%.255s' is a directory: %s", dir->path,
+                  base ? "/" : "", d->name, strerror(errno));
     }
   }
   int rc = 0;
@@ -447,6 +448,20 @@ static bool pass_on(struct walker *w) {
 
 /* ---- parts of a directory ---- */
 
+/* Whether a buffer of entries ends within the first part. Else the directory has few for its size,
+ * as most were removed: a part without any would not meet the others. */
+static bool is_dense(struct walker *w, int fd) {
+  struct buffer *b = w->buffer;
+  int64_t end = INT64_MAX;
+  b->used = TEMP_FAILURE_RETRY(syscall(SYS_getdents64, fd, b->dents, BUFFER_LEAST));
+  for (long at = 0; at < b->used;) {
+    const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + at);
+    at += d->reclen;
+    end = d->off;
+  }
+  return lseek(fd, 0, SEEK_SET) == 0 && end < PART_STEP;
+}
+
 /* Split the directory into parts if that may be worth it. The caller reads the first part, and any
  * thread the others. */
 static int split_directory(struct walker *w, struct directory *dir, const struct stat *before) {
@@ -456,7 +471,7 @@ static int split_directory(struct walker *w, struct directory *dir, const struct
   if (in->options->chunk || in->attempt > 0 || before->st_size < SPLIT_LEAST ||
       fstatfs(dir->fd, &fs) != 0 || fs.f_type != EXT4_SUPER_MAGIC ||
       lseek(dir->fd, PART_STEP, SEEK_SET) != PART_STEP || lseek(dir->fd, 0, SEEK_SET) != 0 ||
-      !(split = calloc(1, sizeof(*split)))) {
+      !is_dense(w, dir->fd) || !(split = calloc(1, sizeof(*split)))) {
     return 0; /* a directory without an index refuses such positions */
   }
   int rc = 0;
@@ -708,11 +723,13 @@ static int look_again(struct walker *w) {
   for (size_t i; rc == 0 && (i = atomic_fetch_add(&t->looked, 1)) < in->dirs_count;) {
     const struct shard_intake_directory *d = &in->dirs[i];
     struct shard_dir now;
-    if (root < 0 || TEMP_FAILURE_RETRY(shard_identity_look(&w->eye, root, d->path, &now)) != 0 ||
-        memcmp(&now, &d->id, sizeof(now)) != 0) {
+    bool seen =
+        root >= 0 && TEMP_FAILURE_RETRY(shard_identity_look(&w->eye, root, d->path, &now)) == 0;
+    if (!seen || memcmp(&now, &d->id, sizeof(now)) != 0) {
       atomic_store(&t->looked, in->dirs_count); /* the others need not go on */
-      rc = fail(w, -EAGAIN, "directory '%.300s' changed while the tree was listed",
-                *d->path ? d->path : ".");
+      rc = seen ? fail(w, -EAGAIN, "directory '%.300s' changed while the tree was listed",
+                       *d->path ? d->path : ".")
+                : fail_directory(w, "stat", d->path);
     }
     if (wants_thread(w)) {
       pthread_mutex_lock(&t->mutex);
@@ -774,11 +791,11 @@ static void *walk_directories(void *context) {
   return NULL;
 }
 
-/* Each has a directory open, others of this process some more: so many threads at most leave most
+/* Each has three open at most: a long path is opened in steps. So many threads leave most
  * descriptors alone. */
 static size_t count_descriptors(void) {
   struct rlimit limit;
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (size_t)limit.rlim_cur / 4 : 1;
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (size_t)limit.rlim_cur / 8 : 1;
 }
 
 static size_t count_started(struct tree *t) {

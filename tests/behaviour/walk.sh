@@ -100,6 +100,22 @@ for n in 1 2 4 5 9; do
 done
 unmount
 verdict "fewer threads: there were many" "$([ "$(asked opendir 2)" -gt 8 ] || shown cat asked)"
+# Paths longer than PATH_MAX are opened in steps, which takes descriptors.
+"$PYTHON" - deep <<'PY'
+import os, sys
+os.mkdir(sys.argv[1])
+at = os.open(sys.argv[1], os.O_RDONLY)
+def enter(name):
+    os.mkdir(name, dir_fd=at)
+    return os.open(name, os.O_RDONLY, dir_fd=at)
+for _ in range(17):
+    at = enter("c" * 250)
+for k in range(400):
+    os.close(enter(f"d{k:03}"))
+PY
+for n in 8 16; do
+  (ulimit -n $n; "$CTL" index deep -o "$L" >out 2>err); verdict "$n descriptors, long paths" "$([ $? = 0 ] || cat err)"
+done
 
 # Errors. EINTR: the call is made again. ESTALE: what a server has forgotten has gone, so that the
 # tree is read again; the kernel itself asks a second time for what is opened.
@@ -115,6 +131,9 @@ index "ESTALE of opendir"; unmount; lists "ESTALE of opendir: names" want
 slow SLOW_DIRS=100 SLOW_FILES=60 "SLOW_FAIL=readdir 40 116 1"
 index "ESTALE of readdir"; unmount; lists "ESTALE of readdir: names" want
 verdict "ESTALE of readdir: read again" "$([ "$(asked opendir)" -gt 101 ] || shown cat asked)"
+slow SLOW_DIRS=100 SLOW_FILES=60 SLOW_UNKNOWN=1 "SLOW_FAIL=lookup 300 116 8"
+index "ESTALE of lookup"; unmount; lists "ESTALE of lookup: names" want
+verdict "ESTALE of lookup: read again" "$([ "$(asked opendir)" -gt 101 ] || shown cat asked)"
 # fails NAME WORDS: no listing, and a message with the words
 fails() {
   rm -f "$L"; "$CTL" index "$M" -o "$L" >/dev/null 2>err; local got=$?
@@ -131,5 +150,6 @@ done
 slow SLOW_DIRS=2000 SLOW_FILES=1 SLOW_OPEN=1000 SLOW_UNKNOWN=1 "SLOW_FAIL=lookup 3000 5 1000000"
 fails "lookup fails by 5" "is a directory"; unmount
 slow SLOW_DIRS=2000 SLOW_FILES=1 "SLOW_FAIL=getattr 1500 5 1000000"
-fails "getattr fails by 5, at the end" "directory 'd0"; unmount
+fails "getattr fails by 5, at the end" "cannot stat directory 'd0"; unmount
+counts "getattr fails by 5, at the end: read once" opendir 2001
 finish
