@@ -1,5 +1,6 @@
 """Hosts that hold different listings of one dataset: they find out by themselves."""
 import os
+import shlex
 import re
 import shutil
 
@@ -145,7 +146,7 @@ def benchmark(job, **more):
     """DLIO's command line."""
     options = {**OVERRIDES, "dataset.data_folder": job.data, "output.folder": job.folder + "/output", **more}
     words = " ".join(f"++workload.{name}={value}" for name, value in options.items())
-    return f"{os.path.dirname(paths.VENV_PYTHON)}/dlio_benchmark {words}"
+    return f"{shlex.quote(os.path.dirname(paths.VENV_PYTHON))}/dlio_benchmark {words}"
 
 
 def dataset(fixture, name):
