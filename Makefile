@@ -180,6 +180,7 @@ setup:
 
 # make check: units, some of behaviour/ and lint, for every edit. make test: what shows that the product works.
 # make test-rest: what make test leaves out, for CI. make test-all: all cases. make test-AREA: all of one area.
+# FILTER=REGEX: only the steps in whose names it is found.
 # tests/run.py has the table of what they run; logs and times are in build/test-logs/. SETUP is a level of setup.sh.
 AREAS := unit behaviour docs clients packages torch s3 hosts sanitizers
 .PHONY: check test test-rest test-all test-dlio $(AREAS:%=test-%)
@@ -195,7 +196,7 @@ run-%: SETUP := all
 run-%:
 	$(Q)bash scripts/setup.sh $(SETUP)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built fuzz-built
-	$(Q)python3 -m tests.run $*
+	$(Q)python3 -m tests.run $* $(if $(FILTER),--filter "$(FILTER)")
 
 # make test-dlio DLIO=/path/to/tree [PYTHON=...]: the same-run matrix on another DLIO; from a bucket
 # too, if the tree can read one and the interpreter has s3torchconnector.
