@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from tests.clients import readers
-from tests.harness import confine, options, paths, processes
+from tests.harness import confine, options, paths
 from tests.harness.verdicts import Verdicts
 
 FOLDERS = ("a", "b", "b/deep", "c/d/e")

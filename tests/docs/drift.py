@@ -25,7 +25,7 @@ from provoked import Provoked
 
 sys.path.insert(0, REPO)
 from scripts import pictures as draw  # pylint: disable=wrong-import-position
-from tests.harness import confine, paths, processes  # pylint: disable=wrong-import-position
+from tests.harness import confine, paths  # pylint: disable=wrong-import-position
 from tests.planted import FAULTS  # pylint: disable=wrong-import-position
 
 # What the code has and documents need not tell, or the other way round: {what: why}. An entry that

@@ -16,7 +16,6 @@ import os
 import re
 import sys
 import tarfile
-import tempfile
 import textwrap
 import time
 
