@@ -21,7 +21,7 @@ unset CEPH_ARGS CEPH_CONF
 ours() {
 	local pid
 	pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] || return 1
-	tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$conf" || return 1
+	{ tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -qF -- "$conf" || return 1
 	echo "$pid"
 }
 
@@ -122,13 +122,16 @@ try_start() {
 			timeout "$limit" ceph-osd -c "$conf" -i 0 --mkfs --osd-uuid "$osd" &&
 			timeout "$limit" ceph-osd -c "$conf" -i 0 &&
 			timeout "$limit" radosgw-admin -c "$conf" -n client.rgw user create --uid=test --display-name=test \
-				--access-key="$access" --secret-key="$secret" &&
-			timeout "$limit" radosgw -c "$conf" -n client.rgw
+				--access-key="$access" --secret-key="$secret"
 	} >"$dir/log/start" 2>&1 </dev/null || return 1
+	# In the foreground: as a daemon it would be gone from here before its pid file is there.
+	setsid radosgw -f -c "$conf" -n client.rgw >>"$dir/log/start" 2>&1 </dev/null &
+	pid=$!
+	echo "$pid" >"$dir/run/client.rgw.pid"
 	local end=$((SECONDS + limit))
 	until [ "$(curl -s --noproxy '*' -m "$limit" -o "$dir/log/hello" -w '%{http_code}' "http://127.0.0.1:$gateway/")" = 200 ]; do
 		# It has ended, or does not answer.
-		pid=$(cat "$dir/run/client.rgw.pid" 2>/dev/null) && kill -0 "$pid" 2>/dev/null && [ $SECONDS -lt $end ] || return 1
+		kill -0 "$pid" 2>/dev/null && [ $SECONDS -lt $end ] || return 1
 		sleep 0.1
 	done
 	echo "http://127.0.0.1:$gateway" >"$dir/endpoint"
