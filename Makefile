@@ -30,7 +30,7 @@ BOTH := $(addprefix base/,crc32c error file filesystem path peek plain process s
         $(addprefix config/,config dataset launcher listings log pattern) \
         $(addprefix listing/,identity names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir filenames judge safe stream)
+        $(addprefix cache/,cachedir filenames job judge safe stream)
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache kept lock make named store) \

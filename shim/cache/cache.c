@@ -25,6 +25,7 @@
 #include "base/filesystem.h"
 #include "base/fnv.h"
 #include "base/kernel.h"
+#include "cache/job.h"
 #include "cache/judge.h"
 #include "cache/lock.h"
 #include "cache/make.h"
@@ -97,7 +98,7 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
     }
     sprintf(r->origin, "%s%s", s->url, slash);
   }
-  if (s->for_job && !is_alone(r) && shard_launcher_job(r->job, SHARD_LAUNCHER_JOB_SIZE)) {
+  if (s->for_job && !is_alone(r) && shard_job_get(r->job, SHARD_JOB_ROOM)) {
     r->pin = r->job;
     if (s->round > 0) {
       sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)s->round);

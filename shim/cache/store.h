@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "cache/filenames.h"
-#include "config/launcher.h"
+#include "cache/job.h"
 #include "listing/options.h"
 
 struct shard_listing;
@@ -39,7 +39,7 @@ struct shard_request {
   struct stat identity;  /* of a manifest */
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT]; /* the same */
-  char job[SHARD_LAUNCHER_JOB_SIZE + 32];
+  char job[SHARD_JOB_ROOM + 32];
   const char *pin; /* processes with this name keep one listing; the job, or NULL: not known */
   const char *const *environment; /* for shardctl (host/builder.h); or NULL */
   int64_t since; /* a bucket's listing must be begun at this time (ns) or later; 0: see FRESH */

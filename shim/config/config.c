@@ -15,6 +15,7 @@
 
 #include "base/size.h"
 #include "config/dataset.h"
+#include "config/launcher.h"
 #include "config/listings.h"
 #include "config/pattern.h"
 
@@ -223,34 +224,45 @@ static void complain_of(const struct variable *v, const char *value) {
   COMPLAIN("%s='%.64s' is not valid; it takes %s", v->name, value, describe(v, text));
 }
 
-/* How many bytes are left of the longer name without what both begin and end with. */
-static size_t measure_distance(const char *a, size_t na, const char *b, size_t nb) {
-  size_t least = na < nb ? na : nb, begin = 0, end = 0;
-  while (begin < least && a[begin] == b[begin]) {
-    begin++;
+#define NAME_ROOM 32 /* bytes: more than any of our names */
+
+/* How many letters are to be put in, taken out or changed to make one name the other: Levenshtein's
+ * distance. */
+static size_t measure_distance(const char *a, size_t na, const char *b) {
+  size_t row[NAME_ROOM], nb = strlen(b);
+  for (size_t k = 0; k <= nb; k++) {
+    row[k] = k;
   }
-  while (end < least - begin && a[na - 1 - end] == b[nb - 1 - end]) {
-    end++;
+  for (size_t i = 1; i <= na; i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t k = 1; k <= nb; k++) {
+      size_t least = diagonal + (a[i - 1] != b[k - 1]);
+      diagonal = row[k];
+      least = diagonal + 1 < least ? diagonal + 1 : least;
+      row[k] = row[k - 1] + 1 < least ? row[k - 1] + 1 : least;
+    }
   }
-  return na + nb - least - begin - end;
+  return row[nb];
 }
 
-/* Complain of a misspelt name, and hint at the nearest variable. */
-static void complain_of_name(const char *name, size_t n) {
-  size_t best = 0, least = SIZE_MAX;
-  for (size_t i = 0; i < VARIABLES; i++) {
-    size_t d = measure_distance(name, n, variables[i].name, strlen(variables[i].name));
+static char misspelt[256]; /* names, and what is meant */
+
+/* Note a name that is two letters or less from one of ours. Any other is another program's, such as
+ * the links that Kubernetes makes for a service called "shard". */
+static void note_name(const char *name, size_t n) {
+  size_t best = 0, least = SIZE_MAX, used = strlen(misspelt);
+  for (size_t i = 0; i < VARIABLES && n < NAME_ROOM; i++) {
+    size_t d = measure_distance(name, n, variables[i].name);
     if (d < least) {
       least = d;
       best = i;
     }
   }
-  int shown = (int)(n < 64 ? n : 64);
-  if (least <= 4) {
-    COMPLAIN("%.*s is not a variable of libshard; did you mean %s?", shown, name,
-             variables[best].name);
-  } else {
-    COMPLAIN("%.*s is not a variable of libshard; unset it", shown, name);
+  if (least <= 2) {
+    snprintf(misspelt + used, sizeof(misspelt) - used, "%s%.*s (did you mean %s?)",
+             used ? ", " : "", (int)n, name, variables[best].name);
+    config.asked |= best == AT_DATASET;
   }
 }
 
@@ -367,7 +379,7 @@ static void take_variable(const char *line, const char *value, size_t *used) {
   size_t n = (size_t)(value - line) - 1, size = strlen(value) + 1;
   const struct variable *v = find_variable(line, n);
   if (!v) {
-    complain_of_name(line, n);
+    note_name(line, n);
   } else if (size > sizeof(snapshot) - *used) {
     COMPLAIN("%s is too long", v->name);
   } else if (size == 1) {
@@ -388,12 +400,18 @@ void shard_config_init(char *const *environment) {
   size_t used = 0;
   config = defaults;
   memset(given, 0, sizeof(given));
+  misspelt[0] = 0;
+  shard_launcher_start(environment);
   for (char *const *e = environment; e && *e; e++) {
     const char *equals = strncmp(*e, "SHARD_", 6) == 0 ? strchr(*e, '=') : NULL;
     if (equals) {
       take_variable(*e, equals + 1, &used);
     }
   }
+  if (misspelt[0]) {
+    COMPLAIN("not a variable of libshard: %s; correct or unset it", misspelt);
+  }
+  config.asked |= config.dataset != NULL;
   config.seeded = given[AT_SEED];
   config.directories = config.dataset && shard_dataset_has(config.dataset, false);
   config.buckets = config.dataset && shard_dataset_has(config.dataset, true);

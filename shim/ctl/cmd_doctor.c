@@ -27,7 +27,9 @@
 
 #include "base/file.h"
 #include "base/filesystem.h"
+#include "base/xxh64.h"
 #include "cache/cachedir.h"
+#include "cache/job.h"
 #include "config/config.h"
 #include "config/dataset.h"
 #include "config/launcher.h"
@@ -254,19 +256,61 @@ static void check_preload(void) {
   }
 }
 
+static void read_name(long pid, char name[64]) {
+  char path[64];
+  size_t size;
+  snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
+  char *text = shard_file_read(path, &size);
+  snprintf(name, 64, "%.*s", text ? (int)strcspn(text, "\n") : 1, text ? text : "?");
+  free(text);
+}
+
+/* A line for each process on the way up: which numbers it was started with. */
+static void tell_way(const struct shard_launcher *l) {
+  for (size_t i = 0; i < l->steps; i++) {
+    char numbers[700] = "", name[64];
+    for (size_t k = 0; k < l->count; k++) {
+      const struct shard_launcher_row *row = &l->rows[k];
+      size_t used = strlen(numbers);
+      if (l->way[i].started & row->bit) {
+        snprintf(numbers + used, sizeof(numbers) - used, "%s %s=%s of %s=%s", used ? "," : "",
+                 row->names[0], row->rank, row->names[1], row->size);
+      }
+    }
+    read_name(l->way[i].pid, name);
+    tell(OK, "climb", "%ld %s: %s%s", l->way[i].pid, name,
+         !l->way[i].start ? "hidden"
+         : numbers[0]        ? "started with"
+                          : "started with none of the numbers that are seen here",
+         numbers);
+  }
+}
+
 static void check_launcher(void) {
-  struct shard_world w;
-  char err[400];
-  int rc = shard_world_get(&w, err, sizeof(err));
-  if (rc == 0) {
-    tell(OK, "launcher", "%s: rank %d of %d", w.launcher, w.rank, w.size);
-  } else if (rc == -ENOENT) {
+  struct shard_launcher *l = malloc(sizeof(*l));
+  struct shard_job job;
+  if (!l) {
+    tell(FAIL, "launcher", "out of memory");
+    return;
+  }
+  shard_launcher_find(l);
+  const struct shard_world *w = &l->world;
+  if (l->rc == 0) {
+    tell(l->note[0] ? WARN : OK, "launcher", "%s: rank %d of %d%s%s", w->launcher, w->rank, w->size,
+         l->note[0] ? "; " : "", l->note);
+  } else if (l->rc == -ENOENT) {
     tell(OK, "launcher",
          "none has started this; 'mpirun -n 2 shardctl doctor' (srun, torchrun) "
          "tells whether ranks are found");
   } else {
-    tell(FAIL, "launcher", "%s", err);
+    tell(FAIL, "launcher", "%s", l->line);
   }
+  tell_way(l);
+  if (shard_job_find(l, &job)) { /* a hash: no value of a variable is told */
+    tell(OK, "job", "%016llx%s", (unsigned long long)shard_xxh64(job.name, strlen(job.name), 0),
+         job.held ? ", as long as a process of the job lives" : "");
+  }
+  free(l);
 }
 
 /* Whether the caller's SHARD_DATASET is there. No value is told of any of them. */
@@ -571,14 +615,15 @@ static void check_limits(void) {
 /* What it says of each variable is of use to people, the names to tests that unset them. */
 static int print_variables(void) {
   struct shard_config_variable ours;
-  struct shard_launcher_variable theirs[SHARD_LAUNCHER_VARIABLES];
-  size_t count = shard_launcher_list(theirs);
+  const char *name, *launcher;
   for (size_t i = 0; shard_config_describe(i, &ours); i++) {
     printf("%-28s %s%s%s\n", ours.name, ours.value, ours.initial[0] ? "; default: " : "",
            ours.initial);
   }
-  for (size_t i = 0; i < count; i++) {
-    printf("%-28s set by %s\n", theirs[i].name, theirs[i].launchers);
+  for (size_t i = 0; shard_launcher_variable(i, &name, &launcher); i++) {
+    if (name) {
+      printf("%-28s set by %s\n", name, launcher);
+    }
   }
   return CTL_DONE;
 }
