@@ -246,7 +246,7 @@ static size_t measure_distance(const char *a, size_t na, const char *b) {
   return row[nb];
 }
 
-static char misspelt[256]; /* names, and what is meant */
+static char misspelt[350]; /* names, and what is meant: one line for all */
 
 /* Note a name that is two letters or less from one of ours. Any other is another program's, such as
  * the links that Kubernetes makes for a service called "shard". */
@@ -260,8 +260,10 @@ static void note_name(const char *name, size_t n) {
     }
   }
   if (least <= 2) {
-    snprintf(misspelt + used, sizeof(misspelt) - used, "%s%.*s (did you mean %s?)",
-             used ? ", " : "", (int)n, name, variables[best].name);
+    snprintf(misspelt + used, sizeof(misspelt) - used,
+             used ? " Nor is %.*s; did you mean %s?"
+                  : "%.*s is not a variable of libshard; did you mean %s?",
+             (int)n, name, variables[best].name);
     config.asked |= best == AT_DATASET;
   }
 }
@@ -409,7 +411,7 @@ void shard_config_init(char *const *environment) {
     }
   }
   if (misspelt[0]) {
-    COMPLAIN("not a variable of libshard: %s; correct or unset it", misspelt);
+    COMPLAIN("%s", misspelt);
   }
   config.asked |= config.dataset != NULL;
   config.seeded = given[AT_SEED];

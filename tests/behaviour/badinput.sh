@@ -63,8 +63,13 @@ verdict "a relative dataset, and no working directory" "$([ ! -s "$WORK/out" ] &
 bad "no size" "SHARD_SIZE" -SHARD_SIZE
 bad "launcher's rank too large" OMPI_COMM_WORLD_RANK -SHARD_RANK -SHARD_SIZE OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4
 run -SHARD_DATASET SHARD_VEIW=shard -- ls "$D" >"$WORK/out" 2>"$WORK/err"
-verdict "misspelt, no dataset: warned" "$(grep -q SHARD_VEIW "$WORK/err" || shown cat "$WORK/err")"
-verdict "misspelt, no dataset: listed" "$(ls "$D" | diff - "$WORK/out")"
+verdict "misspelt, no dataset: nothing is said" "$(cat "$WORK/err"; ls "$D" | diff - "$WORK/out")"
+run -SHARD_DATASET SHARD_DATSET="$D" -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "misspelt SHARD_DATASET: said" "$(grep -q 'SHARD_DATSET.*SHARD_DATASET' "$WORK/err" || shown cat "$WORK/err")"
+run SHARD_VEIW=shard SHARD_SEDE=1 -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "two misspelt: one line" "$(grep -c "SHARD_VEIW.*SHARD_SEDE" "$WORK/err" | grep -vx 1)"
+run SHARD_SERVICE_HOST=10.0.0.1 SHARD_PORT=tcp://10.0.0.1:80 SHARD_PORT_80_TCP=tcp://10.0.0.1:80 SHARD_INDEX= -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "another program's variables: nothing is said" "$(cat "$WORK/err"; [ -s "$WORK/out" ] || echo "nothing is listed")"
 run SHARD_VIEW=off SHARD_STRATEGY=hsah -- ls "$D" >"$WORK/out" 2>&1
 verdict "SHARD_VIEW=off silences" "$(ls "$D" | diff - "$WORK/out")"
 verdict "no cache made" "$(ls "$cache" 2>/dev/null)"

@@ -350,13 +350,53 @@ static void misspelt(void **state) {
       }
     }
   }
-  refused("SHARD_=x", "SHARD_");
-  refused("SHARD_SOMETHING_ELSE_ALTOGETHER=x", "SHARD_SOMETHING_ELSE_ALTOGETHER");
+  /* all of them in one line */
+  static const char *const several[] = {"SHARD_VEIW=shard", "SHARD_SEDE=1", "SHARD_RANKS=1", NULL};
+  load(several);
+  assert_int_equal(seen->rc, -EINVAL);
+  for (size_t i = 0; several[i]; i++) {
+    char name[32];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(several[i], "="), several[i]);
+    assert_non_null(strstr(seen->err, name));
+  }
+}
 
-  char huge[5000] = "SHARD_";
+/* Who has set these means another program: the links of a service of Kubernetes' called "shard". */
+static void of_other_programs(void **state) {
+  (void)state;
+  static char huge[5000] = "SHARD_";
   memset(huge + 6, 'X', sizeof(huge) - 9);
   strcpy(huge + sizeof(huge) - 3, "=1");
-  refused(huge, "SHARD_XXX");
+  static const char *const others[] = {"SHARD_SERVICE_HOST=10.0.0.1",
+                                       "SHARD_SERVICE_PORT=80",
+                                       "SHARD_PORT=tcp://10.0.0.1:80",
+                                       "SHARD_PORT_80_TCP=tcp://10.0.0.1:80",
+                                       "SHARD_PORT_80_TCP_ADDR=10.0.0.1",
+                                       "SHARD_SOMETHING_ELSE_ALTOGETHER=",
+                                       "SHARD_=x",
+                                       "SHARD_INDEX=0",
+                                       huge,
+                                       NULL};
+  load(others);
+  assert_int_equal(seen->rc, 0);
+  assert_string_equal(seen->err, "");
+}
+
+/* Without SHARD_DATASET it is DLIO's adapter that complains, and nobody else; but for who misspells
+ * just that. */
+static void asked(void **state) {
+  (void)state;
+  static const struct {
+    const char *lines[3];
+    bool asked;
+  } all[] = {{{"SHARD_VEIW=shard", NULL}, false},
+             {{"SHARD_DATSET=/data", NULL}, true},
+             {{"SHARD_VEIW=shard", "SHARD_DATASET=/data", NULL}, true}};
+  for (size_t i = 0; i < COUNT(all); i++) {
+    load(all[i].lines);
+    assert_int_equal(seen->rc, -EINVAL);
+    assert_int_equal(seen->config.asked, all[i].asked);
+  }
 }
 
 static void misvalued(void **state) {
@@ -575,6 +615,8 @@ int main(void) {
       cmocka_unit_test(dataset_buckets),
       cmocka_unit_test(every_word),
       cmocka_unit_test(misspelt),
+      cmocka_unit_test(of_other_programs),
+      cmocka_unit_test(asked),
       cmocka_unit_test(misvalued),
       cmocka_unit_test(misvalued_rank),
       cmocka_unit_test(too_long),
