@@ -98,13 +98,10 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
     }
     sprintf(r->origin, "%s%s", s->url, slash);
   }
-  if (s->for_job && !is_alone(r) && shard_job_get(r->job, SHARD_JOB_ROOM)) {
-    r->pin = r->job;
-    if (s->round > 0) {
-      sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)s->round);
-    }
-  }
+  r->for_job = s->for_job && !is_alone(r);
+  r->round = s->round;
   if (s->anew) {
+    shard_store_find_job(r);
     r->since = r->pin && s->since > 0 ? s->since : r->asked;
   }
   return rc;
@@ -404,6 +401,9 @@ static bool speaks_for_host(void) {
 static int open_cached(struct shard_request *r, bool compared, struct shard_listing **out,
                        char *err, size_t size) {
   struct shard_found found = {.listing = NULL};
+  if (r->shared[0]) {
+    shard_store_find_job(r);
+  }
   /* Where no job is known a shared file is used itself, which takes no cache. */
   bool first = false, looked = r->shared[0] && !shard_listings_is_object(r->shared) && !r->pin;
   int rc = looked ? look_at_file(r, &found, err, size) : 0;
@@ -458,6 +458,10 @@ static int open_manifest(struct shard_request *r, const char *manifest, struct s
 
 static int open_listing(struct shard_request *r, const struct shard_cache_source *s,
                         struct shard_listing **out, char *err, size_t size) {
+  const char *named = s->list ? s->list : shard_config()->listing;
+  if (named && strstr(named, "://")) { /* an object is got once for a job */
+    shard_store_find_job(r);
+  }
   if (r->kind == SHARD_REQUEST_MANIFEST) {
     return open_manifest(r, s->list, out, err, size);
   }

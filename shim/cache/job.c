@@ -67,21 +67,21 @@ static bool make_path(const char *kind, const char *one, const char *two, char p
 
 /* ---- what is old -------------------------------------------------------- */
 
-/* Remove a file of the folder that is a day old and that nobody needs: a number that nobody holds, a
- * link of a process that has ended, a line. */
+/* Remove a file of the folder that nobody needs: a number that nobody holds; of a day ago, a link of
+ * a process that has ended, and a line. */
 static void remove_old(const char *folder, const char *name) {
   char path[PATH_MAX];
   struct stat st;
   if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >= sizeof(path) ||
-      shard_kernel_stat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-      st.st_ctim.tv_sec + DAY > shard_clock_real_ns() / 1000000000) {
+      shard_kernel_stat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) != 0) {
     return;
   }
   struct shard_process process;
   long pid = 0;
   bool lives = sscanf(name, "link-%ld-", &pid) == 1 && shard_process_read(pid, &process);
   int fd = S_ISREG(st.st_mode) ? shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW) : -1;
-  if ((S_ISLNK(st.st_mode) && !lives) || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)) {
+  bool old = st.st_ctim.tv_sec + DAY < shard_clock_real_ns() / 1000000000;
+  if ((S_ISLNK(st.st_mode) && old && !lives) || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)) {
     unlink(path);
   }
   shard_file_close(fd);
@@ -316,11 +316,11 @@ void shard_job_before_fork(void) {
   errno = saved;
 }
 
-void shard_job_say_once(const struct shard_launcher *found, const char *text) {
+void shard_job_say_once(const struct shard_launcher *found, const char *kind, const char *text) {
   int saved = errno;
   char path[PATH_MAX];
   const struct settled *s = settle(found);
-  bool told = s && make_path("said", s->job.name, text, path) &&
+  bool told = s && make_path("said", s->job.name, kind, path) &&
               symlink("said", path) != 0 && errno == EEXIST;
   if (!told) {
     shard_log(SHARD_LOG_WARN, text);

@@ -44,5 +44,5 @@ bool shard_job_get(char *buf, size_t size);
 /* Before this process forks: if it has set its rank itself, find the job that its children inherit. */
 void shard_job_before_fork(void);
 
-/* Print a warning that one process of the job prints. */
-void shard_job_say_once(const struct shard_launcher *found, const char *text);
+/* Print a warning, unless a process of the job has printed one of this kind. */
+void shard_job_say_once(const struct shard_launcher *found, const char *kind, const char *text);

@@ -104,11 +104,23 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size) {
     ssize_t n = shard_cache_dir(r->cache, PATH_MAX - SHARD_CACHE_NAME, err, size);
     rc = n < 0 ? (int)n : inside ? refuse_inside(r->real, r->cache, err, size) : 0;
   }
+  if (rc == 0) {
+    shard_store_find_job(r); /* not before: it may put a file into the cache */
+  }
   /* Ranks may have endpoints of their own; an object is one for all of a job. */
   bool object = r->kind == SHARD_REQUEST_OBJECT;
   make_key(r, object ? r->pin != NULL : !r->since, r->job_key);
   make_key(r, object && r->pin, r->key);
   return rc;
+}
+
+void shard_store_find_job(struct shard_request *r) {
+  if (r->for_job && !r->job[0] && shard_job_get(r->job, SHARD_JOB_ROOM)) {
+    r->pin = r->job;
+    if (r->round > 0) {
+      sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)r->round);
+    }
+  }
 }
 
 char *shard_store_path(const struct shard_request *r, const char *name) {

@@ -39,7 +39,9 @@ struct shard_request {
   struct stat identity;  /* of a manifest */
   struct shard_options options;
   char options_text[SHARD_OPTIONS_TEXT]; /* the same */
-  char job[SHARD_JOB_ROOM + 32];
+  bool for_job;   /* all processes of the job keep one listing, */
+  uint64_t round; /* in each round one; 0: there are none */
+  char job[SHARD_JOB_ROOM + 32]; /* "": not looked for */
   const char *pin; /* processes with this name keep one listing; the job, or NULL: not known */
   const char *const *environment; /* for shardctl (host/builder.h); or NULL */
   int64_t since; /* a bucket's listing must be begun at this time (ns) or later; 0: see FRESH */
@@ -74,6 +76,9 @@ static inline const char *shard_request_source(const struct shard_request *r) {
 
 /* Whether a file or link is not older than SHARD_STORE_FRESH. */
 bool shard_store_is_fresh(const struct stat *st);
+
+/* Fill in job and pin, if that has not been done and a job is known. */
+void shard_store_find_job(struct shard_request *r);
 
 /* The number of a pin, for names of files; NULL: 0. */
 uint64_t shard_store_pin_id(const char *pin);

@@ -223,7 +223,9 @@ static bool look(struct shard_launcher *out, struct climb *c, struct shard_launc
       row->age++;
       row->topmost = *at;
       at->started |= row->bit;
-    } else if (!self) {
+    } else if (self) {
+      row->topmost = *at;
+    } else {
       row->found = whole;
       c->ended[i] = whole || (!text && c->in_user_namespace);
     }

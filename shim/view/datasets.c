@@ -176,7 +176,7 @@ static int settle_rank(const struct shard_launcher *found, char *err, size_t siz
   if (atomic_compare_exchange_strong(&numbers, &before, now)) {
     atomic_store(&local_rank, w->local_rank);
     if (found->note[0]) {
-      shard_job_say_once(found, found->note);
+      shard_job_say_once(found, "rank", found->note);
     }
   } else if (before != now) {
     return shard_error_set(err, size, -EINVAL,
