@@ -186,6 +186,17 @@ static const struct variable variables[] = {
 #undef Y
 };
 
+static const struct withdrawn {
+  const char *name, *remedy;
+} withdrawn[] = {
+#define X(NAME, type, field, initial, kind, text)
+#define Y(NAME, kind, text)
+#define GONE(NAME, text) {"SHARD_" #NAME, text},
+#include "config/variables.def"
+#undef X
+#undef Y
+};
+
 /* Each variable's place in the table. */
 enum {
 #define X(NAME, type, field, initial, kind, text) AT_##NAME,
@@ -235,9 +246,17 @@ static size_t measure_distance(const char *a, size_t na, const char *b, size_t n
   return na + nb - least - begin - end;
 }
 
-/* Complain of a misspelt name, and hint at the nearest variable. */
+/* Complain of a name that is not known: say what came in its place, or hint at the nearest
+ * variable. */
 static void complain_of_name(const char *name, size_t n) {
   size_t best = 0, least = SIZE_MAX;
+  for (size_t i = 0; i < sizeof(withdrawn) / sizeof(withdrawn[0]); i++) {
+    if (strlen(withdrawn[i].name) == n && memcmp(withdrawn[i].name, name, n) == 0) {
+      COMPLAIN("%s is not a variable of libshard any more; %s", withdrawn[i].name,
+               withdrawn[i].remedy);
+      return;
+    }
+  }
   for (size_t i = 0; i < VARIABLES; i++) {
     size_t d = measure_distance(name, n, variables[i].name, strlen(variables[i].name));
     if (d < least) {

@@ -319,9 +319,22 @@ static const char *const names[] = {
 #undef Y
 };
 
+static const char *const withdrawn[] = {
+#define X(name, type, field, initial, kind, help)
+#define Y(name, kind, help)
+#define GONE(name, remedy) "SHARD_" #name "=x", remedy,
+#include "config/variables.def"
+#undef X
+#undef Y
+};
+
 /* A letter less, one more, two swapped, lower case: the right name is offered. */
 static void misspelt(void **state) {
   (void)state;
+  for (size_t i = 0; i < COUNT(withdrawn); i += 2) { /* with its remedy */
+    refused(withdrawn[i], "is not a variable of libshard any more; ");
+    refused(withdrawn[i], withdrawn[i + 1]);
+  }
   for (size_t i = 0; i < COUNT(names); i++) {
     for (int how = 0; how < 4; how++) {
       char bad[64], line[80];
