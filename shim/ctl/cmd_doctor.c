@@ -458,7 +458,7 @@ static void check_listing(void) {
                                    "8",
                                    NULL};
   if (!made) {
-    tell(FAIL, "listing", "cannot make files in '%.500s'; set SHARD_TMPDIR or TMPDIR", base);
+    tell(FAIL, "listing", "cannot make files in '%.500s'; set TMPDIR", base);
   } else if (try_under_library(&r, ".", variables, want)) {
     tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
          base);

@@ -91,7 +91,6 @@ static void nothing_set(void **state) {
   assert_int_equal(seen->config.window, 1024);
   assert_int_equal(seen->config.s3_connections, 32);
   assert_true(seen->config.build_memory == 256 << 20);
-  assert_true(seen->config.manifest_max == (uint64_t)8 << 30);
   assert_false(seen->config.shuffle || seen->config.seeded || seen->config.epoch_auto);
   assert_false(seen->config.listing_first);
 }
@@ -259,7 +258,6 @@ static void described(void **state) {
                           : strcmp(v.name, "SHARD_ADAPTER") == 0      ? "on"
                           : strcmp(v.name, "SHARD_TIMEOUT") == 0      ? "3600"
                           : strcmp(v.name, "SHARD_BUILD_MEMORY") == 0 ? "256M"
-                          : strcmp(v.name, "SHARD_MANIFEST_MAX") == 0 ? "8G"
                           : strcmp(v.name, "SHARD_DATASET") == 0      ? ""
                                                                       : NULL;
     if (initial) {
@@ -420,9 +418,6 @@ static void misvalued(void **state) {
       "SHARD_BUILD_MEMORY=",
       "SHARD_BUILD_MEMORY=7M",
       "SHARD_BUILD_MEMORY=much",
-      "SHARD_MANIFEST_MAX=0",
-      "SHARD_MANIFEST_MAX=1,5G",
-      "SHARD_TMPDIR=",
       "SHARD_JOB=",
   };
   for (size_t i = 0; i < COUNT(bad); i++) {
