@@ -106,8 +106,6 @@ def all_steps():
              rest=("torchrun", "mlpstorage", "changing", "dlio")),
         Step("s3/shardctl", python("s3"), cores=0.5, test=("hostile", "addressing", "faults", "shared", "secrets"),
              rest=("accounts", "tls", "ranges", "mounted", "streamed", "objects", "tars", "google", "secrets")),
-        Step("dlio/prove", python("dlio.prove"), cores=1.5,
-             rest=("--filter", "^(?!a folder's last|another order$|another order for|harmless$|helpers, a method)")),
         Step("s3/faultmatrix", python("behaviour.faultmatrix", "--s3"), cores=0.5),
         Step("dlio/matrix-4", python("dlio.matrix", "--active", "--ranks", "4"), cores=2, rest=("--filter", FOUR)),
         Step("dlio/situations", python("dlio.situations"), cores=1.5, rest=("--filter", ONCE)),

@@ -187,6 +187,17 @@ static const struct variable variables[] = {
 #undef Y
 };
 
+static const struct withdrawn {
+  const char *name, *remedy;
+} withdrawn[] = {
+#define X(NAME, type, field, initial, kind, text)
+#define Y(NAME, kind, text)
+#define GONE(NAME, text) {"SHARD_" #NAME, text},
+#include "config/variables.def"
+#undef X
+#undef Y
+};
+
 /* Each variable's place in the table. */
 enum {
 #define X(NAME, type, field, initial, kind, text) AT_##NAME,
@@ -248,10 +259,17 @@ static size_t measure_distance(const char *a, size_t na, const char *b) {
 
 static char misspelt[350]; /* names, and what is meant: one line for all */
 
-/* Note a name that is two letters or less from one of ours. Any other is another program's, such as
- * the links that Kubernetes makes for a service called "shard". */
+/* Note a name that has gone, or is two letters or less from one of ours. Any other is another
+ * program's, such as the links that Kubernetes makes for a service called "shard". */
 static void note_name(const char *name, size_t n) {
   size_t best = 0, least = SIZE_MAX, used = strlen(misspelt);
+  for (size_t i = 0; i < sizeof(withdrawn) / sizeof(withdrawn[0]); i++) {
+    if (strlen(withdrawn[i].name) == n && memcmp(withdrawn[i].name, name, n) == 0) {
+      COMPLAIN("%s is not a variable of libshard any more; %s", withdrawn[i].name,
+               withdrawn[i].remedy);
+      return;
+    }
+  }
   for (size_t i = 0; i < VARIABLES && n < NAME_ROOM; i++) {
     size_t d = measure_distance(name, n, variables[i].name);
     if (d < least) {

@@ -19,8 +19,8 @@
 #define SHARD_BUILD_MEMORY ((uint64_t)256 << 20)
 #define SHARD_BUILD_MEMORY_LEAST ((uint64_t)8 << 20)
 
-/* Bytes of a manifest that is fetched or unpacked: the default of SHARD_MANIFEST_MAX. */
-#define SHARD_MANIFEST_MAX ((uint64_t)8 << 30)
+/* Bytes that a manifest may have, which is fetched or unpacked. */
+#define SHARD_MANIFEST_MOST ((uint64_t)8 << 30)
 
 #define SHARD_INCLUDE_ROOM 1024 /* bytes: the longest SHARD_INCLUDE and its NUL */
 

@@ -168,7 +168,7 @@ void ctl_buckets_close(struct ctl_buckets_objects *o) {
 int ctl_buckets_get(const char *url, bool listing, int fd) {
   char err[1300] = "";
   struct ctl_buckets_objects *o;
-  uint64_t most = listing ? 0 : shard_config()->manifest_max;
+  uint64_t most = listing ? 0 : SHARD_MANIFEST_MOST;
   int rc = ctl_buckets_open(url, ctl_given.anonymous, 1, &o);
   if (rc == CTL_DONE &&
       shard_s3_object_get(o->client, o->at.prefix, most, NULL, fd, err, sizeof(err)) < 0) {

@@ -502,7 +502,7 @@ static void check_listing(void) {
                                    "8",
                                    NULL};
   if (!made) {
-    tell(FAIL, "listing", "cannot make files in '%.500s'; set SHARD_TMPDIR or TMPDIR", base);
+    tell(FAIL, "listing", "cannot make files in '%.500s'; set TMPDIR", base);
   } else if (try_under_library(&r, ".", variables, want)) {
     tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
          base);
@@ -520,8 +520,7 @@ static void check_listing(void) {
 
 /*
  * The adapter starts when dlio_benchmark is imported, and compares its functions then. The last
- * line begins with "known: ", and tells which family it is and by what it is known; or it is
- * "unknown".
+ * line begins with "known: ", and tells which family it is; or it is "unknown".
  */
 static char dlio_script[] = CTL_PYTHON_BEGIN
     "import importlib.util\n"
@@ -532,26 +531,15 @@ static char dlio_script[] = CTL_PYTHON_BEGIN
     "if spec:\n"
     "    import dlio_benchmark\n"
     "    adapter = sys.modules.get('_libshard')\n"
-    "    found = adapter.evidence() if adapter else {'family': None}\n"
-    "    if found['family'] is None:\n"
-    "        print('unknown')\n"
-    "    elif found['proof'] is None:\n"
-    "        print('known: %(family)s, a version that libshard knows' % found)\n"
-    "    else:\n"
-    "        print('known: like %s, by the proof of %s in %s'\n"
-    "              % (found['family'], found['proof']['date'], found['proof']['file']))\n";
+    "    family = adapter.family() if adapter else None\n"
+    "    print('known: %s, a version that libshard knows' % family if family else 'unknown')\n";
 
 static void check_python(void) {
   char *argv[] = {(char *)ctl_python(), "-c", dlio_script, NULL};
-  const char *variables[7] = {"PYTHONDONTWRITEBYTECODE", "1"}, *known = getenv("SHARD_KNOWN");
-  size_t n = 2;
-  if (known) { /* where proofs are */
-    variables[n++] = "SHARD_KNOWN";
-    variables[n++] = known;
-  }
+  const char *variables[5] = {"PYTHONDONTWRITEBYTECODE", "1"};
   if (doctor.library[0]) {
-    variables[n++] = "LD_PRELOAD";
-    variables[n] = doctor.library;
+    variables[2] = "LD_PRELOAD";
+    variables[3] = doctor.library;
   }
   struct run r;
   bool less = ctl_python_clean_path();

@@ -210,7 +210,7 @@ static int build(struct shard_build_result *result) {
     struct shard_text_options how = {.separator = ctl_given.nul ? 0 : '\n',
                                      .root = x.root,
                                      .unique = x.unique,
-                                     .unpacked_max = shard_config()->manifest_max};
+                                     .unpacked_max = SHARD_MANIFEST_MOST};
     rc = check_text();
     if (rc != CTL_DONE) {
       return rc;

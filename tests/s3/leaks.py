@@ -39,7 +39,7 @@ def secrets(s3):
             SHARD_RANK="0", SHARD_SIZE="1", SHARD_JOB="secrets", SHARD_LISTING="s3://secrets/x.listing",
             SHARD_LISTING_BUILD="first",
             SHARD_CACHE_DIR=folders["cache"], SHARD_STATS=folders["stats"] + "/%r.json",
-            SHARD_TMPDIR=folders["scratch"], AWS_SESSION_TOKEN=TOKEN)
+            TMPDIR=folders["scratch"], AWS_SESSION_TOKEN=TOKEN)
         rank = subprocess.Popen(("ls", folders["tree"]), env=env, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
         out, err = rank.communicate(timeout=processes.HANGS)

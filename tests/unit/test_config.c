@@ -91,7 +91,6 @@ static void nothing_set(void **state) {
   assert_int_equal(seen->config.window, 1024);
   assert_int_equal(seen->config.s3_connections, 32);
   assert_true(seen->config.build_memory == 256 << 20);
-  assert_true(seen->config.manifest_max == (uint64_t)8 << 30);
   assert_false(seen->config.shuffle || seen->config.seeded || seen->config.epoch_auto);
   assert_false(seen->config.listing_first);
 }
@@ -259,7 +258,6 @@ static void described(void **state) {
                           : strcmp(v.name, "SHARD_ADAPTER") == 0      ? "on"
                           : strcmp(v.name, "SHARD_TIMEOUT") == 0      ? "3600"
                           : strcmp(v.name, "SHARD_BUILD_MEMORY") == 0 ? "256M"
-                          : strcmp(v.name, "SHARD_MANIFEST_MAX") == 0 ? "8G"
                           : strcmp(v.name, "SHARD_DATASET") == 0      ? ""
                                                                       : NULL;
     if (initial) {
@@ -319,9 +317,22 @@ static const char *const names[] = {
 #undef Y
 };
 
+static const char *const withdrawn[] = {
+#define X(name, type, field, initial, kind, help)
+#define Y(name, kind, help)
+#define GONE(name, remedy) "SHARD_" #name "=x", remedy,
+#include "config/variables.def"
+#undef X
+#undef Y
+};
+
 /* A letter less, one more, two swapped, lower case: the right name is offered. */
 static void misspelt(void **state) {
   (void)state;
+  for (size_t i = 0; i < COUNT(withdrawn); i += 2) { /* with its remedy */
+    refused(withdrawn[i], "is not a variable of libshard any more; ");
+    refused(withdrawn[i], withdrawn[i + 1]);
+  }
   for (size_t i = 0; i < COUNT(names); i++) {
     for (int how = 0; how < 4; how++) {
       char bad[64], line[80];
@@ -447,9 +458,6 @@ static void misvalued(void **state) {
       "SHARD_BUILD_MEMORY=",
       "SHARD_BUILD_MEMORY=7M",
       "SHARD_BUILD_MEMORY=much",
-      "SHARD_MANIFEST_MAX=0",
-      "SHARD_MANIFEST_MAX=1,5G",
-      "SHARD_TMPDIR=",
       "SHARD_JOB=",
   };
   for (size_t i = 0; i < COUNT(bad); i++) {

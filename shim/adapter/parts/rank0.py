@@ -14,12 +14,11 @@ import itertools
 import os
 import sys
 
-from ..known import this_libshard
 from ..native import WARN, native
 from ..patching import Proxy, lent, replaces
 from ..sequences import FileList
 from . import reshard, skipped
-from .agree import unlike
+from .agree import this_libshard, unlike
 from .derived import share, shard_world
 from .benchmark import at_hand
 from .tokens import ARGUMENT, Refusal, Token, check, files_of, kind_of, names_of, say_refusal

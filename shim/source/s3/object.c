@@ -233,11 +233,12 @@ int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_
         "%s, for an object of %llu bytes; make room there, or let SHARD_CACHE_DIR be elsewhere",
         shard_s3_client_error(client), (unsigned long long)g.length);
   } else if (rc == -EFBIG && manifest_max > 0 && g.length > manifest_max) {
-    snprintf(err, size,
-             "%s: it has %llu bytes, and a manifest may have %llu (SHARD_MANIFEST_MAX); raise that "
-             "if the object is the right one, or make a listing of it by shardctl index",
-             shard_s3_client_error(client), (unsigned long long)g.length,
-             (unsigned long long)manifest_max);
+    snprintf(
+        err, size,
+        "%s: it has %llu bytes, and a manifest may have %llu; make a listing of it by shardctl "
+        "index",
+        shard_s3_client_error(client), (unsigned long long)g.length,
+        (unsigned long long)manifest_max);
   } else if (rc < 0) {
     snprintf(err, size, "%s", shard_s3_client_error(client));
   }
