@@ -196,7 +196,7 @@ run-%: SETUP := all
 run-%:
 	$(Q)bash scripts/setup.sh $(SETUP)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built fuzz-built
-	$(Q)python3 -m tests.run $* $(if $(FILTER),--filter "$(FILTER)")
+	$(Q)python3 -m tests.run $* $(if $(value FILTER),--filter '$(value FILTER)')
 
 # make test-dlio DLIO=/path/to/tree [PYTHON=...]: the same-run matrix on another DLIO; from a bucket
 # too, if the tree can read one and the interpreter has s3torchconnector.

@@ -341,6 +341,7 @@ make_client_venv() {
 make_borrowing_venv() {
 	local made=$1 packages=lib/python$minor/site-packages
 	shift
+	own "$made"
 	rm -f "$made/bin/pip"
 	fresh_venv "$made"
 	pip "$made" --no-deps "$@"

@@ -13,8 +13,10 @@ bash scripts/package/deb.sh "$P" >"$WORK/out" 2>&1; verdict "deb" "$([ "$(grep -
 DEB_VERSION=0.1.1-1 bash scripts/package/deb.sh "$WORK/newer" >"$WORK/out" 2>&1; verdict "deb, the next version" "$([ $? = 0 ] || cat "$WORK/out")"
 bash scripts/package/deb.sh "$WORK/again" >/dev/null 2>&1
 verdict "deb: the same bytes again" "$(for f in "$P"/*.deb; do cmp "$f" "$WORK/again/${f##*/}"; done 2>&1)"
-# Who publishes the packages sets DEBEMAIL, and knows the number of a bug of Debian's.
-lintian --allow-root --fail-on error,warning --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog,initial-upload-closes-no-bugs "$P"/*.deb >"$WORK/out" 2>&1; verdict "lintian" "$([ $? = 0 ] || cat "$WORK/out")"
+# Who publishes the packages sets DEBEMAIL, and knows the number of a bug of Debian's. Of its databases in TMPDIR, lintian
+# leaves some, now these, now those.
+mkdir "$WORK/lintian"
+TMPDIR=$WORK/lintian lintian --allow-root --fail-on error,warning --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog,initial-upload-closes-no-bugs "$P"/*.deb >"$WORK/out" 2>&1; verdict "lintian" "$([ $? = 0 ] || cat "$WORK/out")"
 
 # installed DIR: what a user does, in a root of its own; prints what is wrong
 cat >"$WORK/installed.sh" <<'EOF'

@@ -1,6 +1,6 @@
 """Programs of torch over tar shards, under torchrun: the shard view must give each rank its own.
 
-    python -m tests.torch [--preload LIB] [--ranks N] [--strategy NAME] ...
+    python -m tests.torch [--quick] [--preload LIB] [--ranks N] [--strategy NAME] ...
 
 Readers that don't divide their files (webdataset, torchdata, a Dataset over os.listdir, ...) must
 read every sample exactly once per epoch, over all ranks and workers, under the preload; and every
@@ -216,6 +216,9 @@ class Torch:
         begin = time.monotonic()
         tries = [(folder, reader, workers) for folder in folders
                  for reader in plan()[folder] for workers in reader.workers]
+        if self.args.quick:  # each reader once on a folder; without the preload, once
+            tries = list({(reader.name, dataset and folder): (folder, reader, workers)
+                          for folder, reader, workers in tries}.values())
         output = os.path.join(self.work, job + ".json")
         _, lines = self.start(job, dataset, [paths.source("torch", "readers.py"), output] + [
             f"{reader.name}:{workers}:{os.path.join(self.data, folder)}"
@@ -270,6 +273,8 @@ def parse_arguments():
     """The command line."""
     parser = options.parser(__doc__, "preload", "python", "filter", "workdir")
     parser.add_argument("--ranks", type=int, default=4, help="processes of a job, 2 or more")
+    parser.add_argument("--quick", action="store_true", help="each reader once on a folder, and once at all without "
+                        "the preload")
     parser.add_argument("--strategy", default="range", help="SHARD_STRATEGY of the jobs")
     args = options.parse(parser)
     if args.ranks < 2:
