@@ -26,7 +26,7 @@
 #include "base/xxh64.h"
 #include "config/config.h"
 
-#define VALUES 4 /* of a row: rank, size and two marks */
+#define VALUES 5 /* of a row: rank, size and marks */
 
 /* ---- the table ---------------------------------------------------------- */
 
@@ -69,7 +69,8 @@ static const struct entry {
     /* srun(1), "OUTPUT ENVIRONMENT VARIABLES": only srun sets the number of a step's tasks, so a
      * batch script is no rank */
     {"Slurm",
-     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", "SLURM_STEP_ID",
+      "SLURM_RESTART_COUNT"}, /* a job that was requeued has its number, and its steps' */
      .kind = SHARD_LAUNCHER_NUMBERED,
      .local_rank = {"SLURM_LOCALID"},
      .nodes = "SLURM_STEP_NUM_NODES"},
@@ -490,7 +491,9 @@ bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
   shard_launcher_find(found);
   const struct shard_launcher_row *row = found->youngest;
   bool several = found->rc == 0 && row && row->several_nodes && row->kind != SHARD_LAUNCHER_ANYBODY;
-  unsigned long long start = !several ? 0 : row->found ? row->end.start : row->topmost.start;
+  /* slurmstepd has written a title over its environment, and is passed over. */
+  bool seen = several && row->found && row->kind == SHARD_LAUNCHER_PROCESS;
+  unsigned long long start = !several ? 0 : seen ? row->end.start : row->topmost.start;
   if (start > 0) {
     *numbered = shard_config()->job || row->kind == SHARD_LAUNCHER_NUMBERED;
     *since = shard_process_started(start);
@@ -501,11 +504,14 @@ bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
 }
 
 bool shard_launcher_variable(size_t place, const char **name, const char **launcher) {
-  const struct entry *e = &entries[place / 10];
-  const char *const names[10] = {e->values[0],    e->values[1],     e->values[2],     e->values[3],
-                                 e->size,          e->local_rank[0], e->local_rank[1], e->local_size[0],
-                                 e->local_size[1], e->nodes};
-  *name = names[place % 10];
+  const struct entry *e = &entries[place / 16];
+  size_t k = place % 16;
+  *name = k < VALUES ? e->values[k]
+          : k == 10  ? e->size
+          : k == 11  ? e->nodes
+          : k < 12   ? NULL
+          : k < 14   ? e->local_rank[k - 12]
+                     : e->local_size[k - 14];
   *launcher = e->name;
-  return place / 10 < OWN;
+  return place / 16 < OWN;
 }

@@ -275,6 +275,7 @@ def run_here(words, env, cwd):
 
 def run(verdicts, folder, rows, runner, wanted=""):
     """All of the rows whose names have a match."""
+    os.makedirs(folder, mode=0o755, exist_ok=True)
     for number, row in enumerate(rows):
         if re.search(wanted, row[0]):
             verdicts.tell(row[0], Case(os.path.join(folder, str(number)), row, runner).faults())

@@ -22,27 +22,8 @@ def late(number, size):
 def lightning():
     """ddp_spawn, in a world of one: Lightning sets LOCAL_RANK alone."""
     import lightning as L  # pylint: disable=import-outside-toplevel
-    import torch  # pylint: disable=import-outside-toplevel
+    from tests.launchers.lit import Model  # pylint: disable=import-outside-toplevel
 
-    class Model(L.LightningModule):
-        """The least there can be."""
-
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.Linear(1, 1)
-
-        def training_step(self, batch, _):
-            """One step."""
-            return self.layer(batch).sum()
-
-        def configure_optimizers(self):
-            """Any."""
-            return torch.optim.SGD(self.parameters(), 0.1)
-
-        def train_dataloader(self):
-            """Here a script lists its files."""
-            run_rank()
-            return torch.utils.data.DataLoader(torch.ones(4, 1))
     L.Trainer(accelerator="cpu", devices=2, strategy="ddp_spawn", max_epochs=1, logger=False, enable_checkpointing=False,
               enable_progress_bar=False, enable_model_summary=False).fit(Model())
 
