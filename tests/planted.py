@@ -228,7 +228,7 @@ FAULTS = [
     fault("who has written a title is the launcher", "config/launcher.c", "row->found = whole;", "row->found = true;",
           "unit launcher"),
     fault("a late rank leaves no link", "cache/job.c", "symlink(text, path) == 0", "false", "unit launcher"),
-    fault("a rank may change in a process", "view/datasets.c", "} else if (before != now) {", "} else if (false) {", "launchers"),
+    fault("a rank may change in a process", "view/datasets.c", "} else if (before != now) {", "} else if (false) {", "behaviour shardview"),
     fault("a job in the background writes to its terminal", "build/progress.c", "front > 0 && front != getpgrp()",
           "front > 0 && false", "behaviour progress"),
     fault("no epoch is a proof", "ctl/proof.c", "if (next_epoch(k, 0) == UINT64_MAX) {", "if (false) {", "behaviour stats"),
