@@ -23,7 +23,6 @@
 #define ANY SIZE_MAX
 
 static const char *const switches[] = {"off", "on", NULL};
-static const char *const builds[] = {"first", NULL};
 static const char *const workers[] = {"keep", "respawn", NULL};
 static const char *const shuffles[] = {"off", "epoch", NULL};
 
@@ -91,7 +90,7 @@ static const char *stored_text(const struct variable *v) {
 
 static bool take_word(const struct variable *v, const char *value) {
   int place = shard_words_find(v->words, value);
-  return place >= 0 && store_number(v, v->least + (unsigned)place);
+  return place >= 0 && store_number(v, (unsigned)place);
 }
 
 static bool take_number(const struct variable *v, const char *value) {
@@ -159,9 +158,7 @@ static size_t make_pattern_absolute(const char *value, const char *directory, ch
 
 /* ---- the table ---------------------------------------------------------- */
 
-/* Of a word, `least` is the value of the first in the list. */
 #define WORD(list) .take = take_word, .words = (list)
-#define FLAG(list) .take = take_word, .words = (list), .least = 1
 #define NUMBER(from, to) .take = take_number, .least = (from), .most = (to)
 #define SIZE(from) .take = take_size, .least = (from)
 #define TEXT(bytes) .take = take_text, .most = (bytes)
@@ -223,7 +220,7 @@ static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT
   } else if (v->letters) {
     snprintf(buf, SHARD_CONFIG_TEXT, "%s; %%r stands for the rank, %s%s%%%% for a percent sign",
              v->help, strchr(v->letters, 'e') ? "%e for the epoch, " : "",
-             strchr(v->letters, 'd') ? "%d for the dataset's name, %: for a colon, " : "");
+             strchr(v->letters, ':') ? "%: for a colon, " : "");
   } else {
     snprintf(buf, SHARD_CONFIG_TEXT, "%s", v->help);
   }
@@ -357,27 +354,6 @@ static void make_absolute(char *const *environment) {
   }
 }
 
-/* ---- what goes with what ------------------------------------------------ */
-
-/* SHARD_LISTING and the variables that it has to do with. */
-static void check_listing(void) {
-  struct shard_dataset_item a, b;
-  if (config.listing_first && !config.listing) {
-    COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file, folder or object to make");
-  } else if (config.listing_first && shard_listings_are_several(config.listing)) {
-    COMPLAIN("SHARD_LISTING_BUILD=first cannot tell which of SHARD_LISTING='%.128s' is for which "
-             "dataset; name one folder, or write %%d for the dataset's name",
-             config.listing);
-  }
-  if (config.listing && config.dataset && shard_pattern_has(config.listing, 'd') &&
-      shard_dataset_find_namesakes(config.dataset, &a, &b)) {
-    COMPLAIN("SHARD_LISTING='%.100s': %%d is the same for '%.*s' and '%.*s' of SHARD_DATASET; name "
-             "a folder instead",
-             config.listing, (int)(a.path_length < 80 ? a.path_length : 80), a.path,
-             (int)(b.path_length < 80 ? b.path_length : 80), b.path);
-  }
-}
-
 /* ---- all of them -------------------------------------------------------- */
 
 static const struct variable *find_variable(const char *name, size_t n) {
@@ -436,7 +412,6 @@ void shard_config_init(char *const *environment) {
   config.directories = config.dataset && shard_dataset_has(config.dataset, false);
   config.buckets = config.dataset && shard_dataset_has(config.dataset, true);
   config.shuffle = config.seeded || given[AT_EPOCH];
-  check_listing();
   make_absolute(environment);
   errno = saved;
 }
@@ -457,7 +432,7 @@ bool shard_config_describe(size_t place, struct shard_config_variable *out) {
   unsigned wide;
   *out = (struct shard_config_variable){.name = v->name};
   describe(v, out->value);
-  if (v->take == take_word && v->least == 0) {
+  if (v->take == take_word) {
     wide = v->size == sizeof(bool) ? *at : 0;
     if (v->size == sizeof(wide)) {
       memcpy(&wide, at, sizeof(wide));

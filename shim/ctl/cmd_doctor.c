@@ -346,10 +346,7 @@ static bool check_listings(void) {
       continue;
     }
     int rc = stat(path, &st) != 0 ? -errno : 0;
-    if (rc == -ENOENT && shard_config()->listing_first) {
-      continue; /* rank 0 makes it */
-    }
-    if (rc == 0 && !S_ISDIR(st.st_mode) && !shard_pattern_is_manifest(path)) {
+    if (rc == 0 && !shard_pattern_is_manifest(path)) {
       rc = ctl_opening_checked(path, &l);
       shard_listing_close(rc == 0 ? l : NULL);
     }

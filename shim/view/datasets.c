@@ -41,12 +41,11 @@ static void judge_listing(const struct shard_config *config) {
   shard_datasets_all.per_epoch = shard_pattern_has(listing, 'e');
   bool shared = !shard_datasets_all.is_manifest && !shard_datasets_all.per_rank &&
                 !shard_datasets_all.per_epoch;
-  const char *why =
-      shared                                    ? NULL
-      : config->strategy == SHARD_STRATEGY_HASH ? "SHARD_STRATEGY=hash takes none; unset one"
-      : shard_datasets_all.count != 1           ? "SHARD_DATASET must name one directory"
-      : config->listing_first ? "SHARD_LISTING_BUILD=first goes with one listing for all ranks"
-                              : NULL;
+  const char *why = shared ? NULL
+                    : config->strategy == SHARD_STRATEGY_HASH
+                        ? "SHARD_STRATEGY=hash takes none; unset one"
+                    : shard_datasets_all.count != 1 ? "SHARD_DATASET must name one directory"
+                                                    : NULL;
   if (why) {
     snprintf(shard_datasets_all.fault, sizeof(shard_datasets_all.fault),
              "SHARD_LISTING='%.200s' is a manifest, or a list for each rank or epoch: %s", listing,

@@ -119,7 +119,7 @@ caller "no folder for statistics" "SHARD_STATS" SHARD_STATS="$WORK/given/none/%r
 caller "one slash of s3://" "write s3://bucket/prefix" SHARD_DATASET="s3:/bucket"
 env PYTHON=/bin/false LD_PRELOAD="$LIB" SHARD_DATASET="$WORK/given/d:s3://b" SHARD_LISTING="$WORK/given/l" SHARD_STATS="$WORK/given/%r.json" "$CTL" doctor >"$WORK/out"
 verdict "doctor: all is there" "$([ $? = 0 ] && grep -q "^ok *preload.*takes effect$" "$WORK/out" && grep -q "^ok *variables" "$WORK/out" || shown cat "$WORK/out")"
-env PYTHON=/bin/false SHARD_LISTING="$WORK/given/none" SHARD_LISTING_BUILD=first "$CTL" doctor >"$WORK/out"; verdict "doctor: a listing to be made" "$([ $? = 0 ] || shown cat "$WORK/out")"
+caller "a folder of listings" "item 1 of SHARD_LISTING" SHARD_LISTING="$WORK/given"
 env PYTHON=/bin/false LIBSHARD_DATASET=x "$CTL" doctor >"$WORK/out"; prints "doctor: LIBSHARD_" "did you mean SHARD_DATASET"
 SHARD_LISTING=/secret/place "$CTL" doctor | grep -q secret; verdict "doctor prints no values" "$([ $? = 1 ] || echo it does)"
 # A DLIO that is not known

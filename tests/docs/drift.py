@@ -49,7 +49,7 @@ FOREIGN_VARIABLES = {
 INTERNAL_ERRORS = {
     "EACCES": "turned into EPERM", "EAGAIN": "tried again, or turned into EIO",
     "EBADF": "another thread has closed it, as libc says it", "EEXIST": "another process was faster",
-    "ELOOP": "turned into EPERM", "EINTR": "tried again",
+    "EISDIR": "turned into EINVAL", "ELOOP": "turned into EPERM", "EINTR": "tried again",
     "EFAULT": "the program's own wrong pointer, as libc says it",
     "ERANGE": "a path with fewer names than levels, turned into ENOENT", "EWOULDBLOCK": "a lock that is taken",
 }

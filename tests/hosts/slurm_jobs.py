@@ -49,14 +49,12 @@ class Cases:
     def recipe(self):
         """As the man page says."""
         job = Job(self.fixture, "slurm")
-        self.tell("slurm: the recipe", self.submit(job, recipe("slurm")) or job.faults("Slurm", 4) + job.said())
-        self.tell("slurm: the recipe, second job",
-                  self.submit(job, recipe("slurm")) or job.faults("Slurm", 4) + job.said())
-        self.check("slurm: rank 0 has made one listing",
-                   os.path.exists(os.path.join(job.folder, "shared", "train.listing")))
+        for turn in "", ", second job":
+            self.tell(f"slurm: the recipe{turn}",
+                      self.submit(job, recipe("slurm")) or job.faults("Slurm", 4, jobs=0) + job.said())
 
     def kinds(self):
-        """Steps by each of Slurm's interfaces, through a wrapper, and with one cache."""
+        """Steps by each of Slurm's interfaces, and through a wrapper."""
         text = shares(recipe("slurm"), False)
         for name, old, new in (("plain", "", ""), ("pmi2", "srun ", "srun --mpi=pmi2 "),
                                ("pmix", "srun ", "srun --mpi=pmix "),
@@ -65,13 +63,6 @@ class Cases:
             job = Job(self.fixture, "slurm-" + name.replace(" ", "-"))
             self.tell(f"slurm: {name}, a listing a host",
                       self.submit(job, text.replace(old, new)) or job.faults("Slurm", 4) + job.said())
-        job = Job(self.fixture, "slurm-cache")
-        cache = os.path.join(job.folder, "shared", "cache")
-        faults = self.submit(job, text, SHARD_CACHE_DIR=cache) or job.faults("Slurm", 4, jobs=0) + job.said()
-        for kind in (".listing", ".job-"):
-            made = [name for name in os.listdir(cache) if kind in name]
-            faults += [] if len(made) == 1 else [f"{len(made)} of {kind}"]
-        self.tell("slurm: one cache, one listing, one identity", faults)
 
     def steps(self):
         """Several steps at once in one allocation, and one that is cancelled."""

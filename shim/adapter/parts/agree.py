@@ -203,9 +203,8 @@ def _judge(reports):
         for one in known:
             if one[2][1:] != known[0][2][1:]:
                 return ("libshard: the ranks hold different lists of %s: %s, %s. Did the dataset "
-                        "change while the job started? Let all hosts use one listing: set "
-                        "SHARD_LISTING to a file on a shared file system, and "
-                        "SHARD_LISTING_BUILD=first" % (one[2][0], _told(known[0]), _told(one)))
+                        "change while the job started? Let all hosts use one listing: make it by shardctl "
+                        "index before the job starts, and name it in SHARD_LISTING" % (one[2][0], _told(known[0]), _told(one)))
     return ""
 
 

@@ -130,8 +130,8 @@ class Comm(Proxy):
             rank = next(i for i, one in enumerate(others) if one != mine)
             say_refusal(offer.what, Refusal(
                 "rank %d %s" % (rank, "cannot open its listing" if others[rank] is None else
-                                "finds other names, or another order; SHARD_LISTING_BUILD=first "
-                                "gives all nodes one listing")))
+                                "finds other names, or another order; SHARD_LISTING gives all nodes one listing "
+                                "(shardctl index)")))
         return self._files
 
     def fail(self, error):

@@ -139,7 +139,7 @@ class TestAgree(Case):
         found = self.run_ranks(roots)
         self.assertEqual({one[:2] for one in found}, {("error", "Disagreement")}, found)
         self.assertEqual(len({one[2] for one in found}), 1, found)
-        for word in (*words, "SHARD_LISTING_BUILD=first", os.uname().nodename):
+        for word in (*words, "name it in SHARD_LISTING", os.uname().nodename):
             self.assertIn(word, found[0][2])
 
     def test_same(self):
