@@ -25,6 +25,7 @@
 #include "config/config.h"
 
 #define DAY (24L * 3600) /* seconds */
+#define ERROR_ROOM 700
 
 /* ---- names -------------------------------------------------------------- */
 
@@ -48,49 +49,51 @@ static void identify(const struct shard_launcher_process *process, char *buf, si
            (unsigned long long)st.st_ino, boot);
 }
 
-/* The path of a file in the folder of jobs, which is made; KIND-HASH, of two texts. false: no such
- * folder can be had. */
-static bool make_path(const char *kind, const char *one, const char *two, char path[PATH_MAX]) {
-  char ignored[700];
-  ssize_t n = shard_cachedir_find(true, path, PATH_MAX - 64, ignored, sizeof(ignored));
-  if (n < 0) {
-    return false;
+/* The path of a file in the folder of jobs, which is made: KIND-HASH, of two texts; malloc'd. NULL: no
+ * such folder can be had. Threads of a host may have small stacks. */
+static char *make_path(const char *kind, const char *one, const char *two) {
+  char *path = malloc(PATH_MAX), *ignored = malloc(ERROR_ROOM);
+  ssize_t n = path && ignored
+                  ? shard_cachedir_find(true, path, PATH_MAX - 64, ignored, ERROR_ROOM)
+                  : -ENOMEM;
+  free(ignored);
+  if (n >= 0) {
+    strcpy(path + n, "/jobs");
   }
-  strcpy(path + n, "/jobs");
-  if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-    return false;
+  if (n < 0 || (mkdir(path, 0700) != 0 && errno != EEXIST)) {
+    free(path);
+    return NULL;
   }
   uint64_t hash = shard_xxh64(two, strlen(two), shard_xxh64(one, strlen(one), 0));
   snprintf(path + n, PATH_MAX - (size_t)n, "/jobs/%s-%016llx", kind, (unsigned long long)hash);
-  return true;
+  return path;
 }
 
 /* ---- what is old -------------------------------------------------------- */
 
 /* Remove a file of the folder that nobody needs: a number that nobody holds; of a day ago, a link of
  * a process that has ended, and a line. */
-static void remove_old(const char *folder, const char *name) {
-  char path[PATH_MAX];
+static void remove_old(int folder, const char *name) {
   struct stat st;
-  if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >= sizeof(path) ||
-      shard_kernel_stat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-    return;
-  }
   struct shard_process process;
   long pid = 0;
+  if (shard_kernel_stat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+    return;
+  }
   bool lives = sscanf(name, "link-%ld-", &pid) == 1 && shard_process_read(pid, &process);
-  int fd = S_ISREG(st.st_mode) ? shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW) : -1;
   bool old = st.st_ctim.tv_sec + DAY < shard_clock_real_ns() / 1000000000;
+  int fd = S_ISREG(st.st_mode) ? shard_kernel_open(folder, name, O_RDWR | O_NOFOLLOW) : -1;
   if ((S_ISLNK(st.st_mode) && old && !lives) || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)) {
-    unlink(path);
+    unlinkat(folder, name, 0);
   }
   shard_file_close(fd);
 }
 
-static void remove_all_old(const char *path) {
-  char folder[PATH_MAX], buf[4096] __attribute__((aligned(8)));
-  snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
-  int fd = shard_kernel_open(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY);
+/* What is old in the folder of a file. */
+static void remove_all_old(char *path) {
+  char buf[1024] __attribute__((aligned(8)));
+  *strrchr(path, '/') = 0;
+  int fd = shard_kernel_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
   long n;
   /* By the kernel: libc's calls are ours in a host, and not in shardctl. */
   while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0) {
@@ -98,7 +101,7 @@ static void remove_all_old(const char *path) {
       const struct dirent64 *entry = (const struct dirent64 *)(buf + at);
       at += entry->d_reclen;
       if (entry->d_name[0] != '.') {
-        remove_old(folder, entry->d_name);
+        remove_old(fd, entry->d_name);
       }
     }
   }
@@ -108,35 +111,39 @@ static void remove_all_old(const char *path) {
 /* ---- links -------------------------------------------------------------- */
 
 /* A process may be in two worlds, one after the other: the size tells them apart. */
-static bool make_link_path(const struct shard_launcher_process *process, const char *size,
-                           char path[PATH_MAX]) {
+static char *make_link_path(const struct shard_launcher_process *process, const char *size) {
   char identity[160], kind[32];
   identify(process, identity, sizeof(identity));
   snprintf(kind, sizeof(kind), "link-%ld", process->pid);
-  return make_path(kind, identity, size, path);
+  return make_path(kind, identity, size);
 }
 
 /* The first letter tells whether the job is held. */
 static bool read_link(const struct shard_launcher_process *process, const char *size,
                       struct shard_job *out) {
-  char path[PATH_MAX], text[SHARD_JOB_SIZE + 1];
-  ssize_t n = make_link_path(process, size, path) ? readlink(path, text, sizeof(text) - 1) : -1;
+  char *path = make_link_path(process, size);
+  ssize_t n = path ? readlink(path, out->name, sizeof(out->name) - 1) : -1;
+  free(path);
   if (n < 1) {
     return false;
   }
-  text[n] = 0;
-  out->held = text[0] == 'h';
-  strcpy(out->name, text + 1);
+  out->held = out->name[0] == 'h';
+  out->name[n] = 0;
+  memmove(out->name, out->name + 1, (size_t)n);
   return true;
 }
 
 static void leave_link(const struct shard_launcher_process *self, const char *size,
                        const struct shard_job *job) {
-  char path[PATH_MAX], text[SHARD_JOB_SIZE + 1];
-  snprintf(text, sizeof(text), "%c%s", job->held ? 'h' : 'n', job->name);
-  if (make_link_path(self, size, path) && symlink(text, path) == 0) {
-    remove_all_old(path);
+  char *path = make_link_path(self, size), *text = malloc(SHARD_JOB_SIZE);
+  if (path && text) {
+    snprintf(text, SHARD_JOB_SIZE, "%c%s", job->held ? 'h' : 'n', job->name);
+    if (symlink(text, path) == 0) {
+      remove_all_old(path);
+    }
   }
+  free(text);
+  free(path);
 }
 
 /* ---- the job ------------------------------------------------------------ */
@@ -201,21 +208,20 @@ static bool find_job(const struct shard_launcher *found, struct shard_job *out) 
 
 /* ---- held by a lock ----------------------------------------------------- */
 
-/* A number for as long as processes hold the job; 0: it cannot be held. */
-static uint64_t hold(const char *name) {
-  char path[PATH_MAX];
+/* Hold the file: a number for as long as processes do; 0: it cannot be held. */
+static uint64_t hold_file(const char *path, bool *made) {
   uint64_t number = 0;
+  bool done = false;
   int fd = -1;
-  bool done = false, made = false;
-  for (int k = 0; k < 100 && !done && make_path("held", name, "", path); k++) {
+  for (int k = 0; k < 100 && !done; k++) {
     shard_file_close(fd);
     fd = shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW);
     if (fd < 0 && errno == ENOENT) {
       fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-      made = true;
+      *made = true;
     }
     if (fd < 0) {
-      break;
+      return 0;
     }
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) { /* nobody is there */
       if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
@@ -234,10 +240,18 @@ static uint64_t hold(const char *name) {
   /* The lock lasts as long as the mapping, which children inherit. */
   done = done && mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED;
   shard_file_close(fd);
-  if (done && made) {
+  return done ? number : 0;
+}
+
+static uint64_t hold(const char *name) {
+  bool made = false;
+  char *path = make_path("held", name, "");
+  uint64_t number = path ? hold_file(path, &made) : 0;
+  if (number != 0 && made) {
     remove_all_old(path);
   }
-  return done ? number : 0;
+  free(path);
+  return number;
 }
 
 /* ---- this process's ----------------------------------------------------- */
@@ -318,12 +332,11 @@ void shard_job_before_fork(void) {
 
 void shard_job_say_once(const struct shard_launcher *found, const char *kind, const char *text) {
   int saved = errno;
-  char path[PATH_MAX];
   const struct settled *s = settle(found);
-  bool told = s && make_path("said", s->job.name, kind, path) &&
-              symlink("said", path) != 0 && errno == EEXIST;
-  if (!told) {
+  char *path = s ? make_path("said", s->job.name, kind) : NULL;
+  if (!path || symlink("said", path) == 0 || errno != EEXIST) {
     shard_log(SHARD_LOG_WARN, text);
   }
+  free(path);
   errno = saved;
 }

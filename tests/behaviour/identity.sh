@@ -69,7 +69,7 @@ fi
 # programs RANK SIZE: two programs of a batch script, one after the other; a file is added between
 programs() {
   rm -rf "$WORK/script"; mkdir "$WORK/script"; touch "$WORK"/script/a{0..3}
-  SLURM_JOB_ID=$1$2 SLURM_STEP_ID=0 SLURM_PROCID=$1 SLURM_NTASKS=$2 SHARD_DATASET=$WORK/script LD_PRELOAD=$LIB \
+  SLURM_JOB_ID=$1$2 SLURM_STEP_ID=0 SLURM_PROCID=$1 SLURM_STEP_NUM_TASKS=$2 SHARD_DATASET=$WORK/script LD_PRELOAD=$LIB \
     bash -c 'ls "$SHARD_DATASET"; : >"$SHARD_DATASET/a4"; ls "$SHARD_DATASET"' 2>"$WORK/err" | tr '\n' ' '
 }
 verdict "the next program of a rank that is alone sees a new file" "$(

@@ -224,7 +224,7 @@ rank bash -c 'cat "$2"; env -u LD_PRELOAD "$1" stats "$3"; cat "$2"; :' - "$CTL"
 verdict "a log that is still kept is not taken" "$(grep -q 'has not ended' "$WORK/err" || shown cat "$WORK/err")"
 : >"$WORK/err"; facts "... and nothing is lost" "e['opened'] == 2"
 # A launcher that itself has another rank (torchrun below srun) yields to its workers.
-SHARD_STATS=$WORK/out/%r.json SHARD_DATASET=$D LD_PRELOAD=$LIB SLURM_PROCID=0 SLURM_NTASKS=1 bash -c '
+SHARD_STATS=$WORK/out/%r.json SHARD_DATASET=$D LD_PRELOAD=$LIB SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 bash -c '
   for r in 0 1; do TORCHELASTIC_RUN_ID=x RANK=$r WORLD_SIZE=2 cat "$1"/a/$((r + 1)).bin; done; cat "$1"/b/1' - "$D"
 verdict "a launcher with a rank" "$(cd "$WORK/out" && "$PYTHON" -c 'import json, os
 assert sorted(os.listdir(".")) == ["0.json", "1.json"], os.listdir(".")

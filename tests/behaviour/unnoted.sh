@@ -172,7 +172,7 @@ ranks() {
   env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" LD_PRELOAD="$LIB" "${@:3}" timeout 60 "$PYTHON" "$WORK/ranks.py" $1 $2 "$D" >"$WORK/err" 2>&1
 }
 for method in fork spawn; do
-  ranks $method plain SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0
+  ranks $method plain SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_LOCALID=0
   verify "ranks within a rank of one, $method" 1 "or different settings (rank" "$WORK"/out/*.json
   ranks $method plain; verify "ranks that are set by children, $method" 0 "each was opened once" "$WORK"/out/*.json
   ranks $method early; verify "... which open files before they list, $method" 1 "could not note 1 things" "$WORK"/out/*.json
