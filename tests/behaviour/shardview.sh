@@ -189,7 +189,7 @@ if __name__ == "__main__":
 END
 for launcher in "" "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1" "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2"; do
   for before in not ${launcher:+listed}; do
-    out=$(env $launcher SHARD_CACHE_DIR="$WORK/cache4" SHARD_DATASET="$WORK/set" LD_PRELOAD="$LIB" timeout 300 "$PYTHON" "$WORK/ranks.py" "$WORK/set" $before 2>&1)
+    out=$(env $launcher SHARD_CACHE_DIR="$WORK/cache4" SHARD_DATASET="$WORK/set" LD_PRELOAD="$LIB" timeout 300 "$PYTHON" "$WORK/ranks.py" "$WORK/set" $before 2>&1 | grep -v ' a world of one: ')
     verdict "numbers that a program sets itself, in '$launcher', $before before" "$out"
   done
 done
