@@ -66,7 +66,7 @@ PLANTED = (
     (drift.provoked_errors, fact_edit(lambda code: setattr(
         code, "provoked", [("unreadable", "EPERM", "EACCES")]))),
     (drift.launchers, page_edit("libshard.7", "Flux", "Fl")),
-    (drift.launchers, readme_edit("JSM, Horovod", "JSM")),
+    (drift.launchers, readme_edit("JSM, Flux", "JSM")),
     (drift.launchers, fact_edit(lambda code: code.launchers.append("New MPI"))),
     (drift.functions, page_edit("libshard.7", '" wordexp "', '" "')),
     (drift.functions, fact_edit(lambda code: code.exports.update(newcall="LISTING"))),
@@ -92,7 +92,7 @@ PLANTED = (
     (drift.words, page_edit("libshard.7", '" info " or " debug', '" info ", " loud " or " debug')),
     (drift.ranges, page_edit("libshard.7", "1 to 256", "1 to 512")),
     (drift.ranges, page_edit("libshard.7", "at least 8M", "at least 4M")),
-    (drift.defaults, page_edit("libshard.7", "Default: from the launcher.", "Default: 7.")),
+    (drift.defaults, page_edit("libshard.7", "Default: see \\fBLaunchers\\fR.", "Default: 7.")),
     (drift.commands, page_edit("shardctl.1", "\\fBshardctl doctor\\fR",
                          "\\fBshardctl treat\\fR\n\\fBshardctl doctor\\fR")),
     (drift.commands, fact_edit(lambda code: setattr(
@@ -103,7 +103,7 @@ PLANTED = (
     (drift.errors, page_edit("libshard.7", ".B EPERM\n", ".BR EPERM \", \" EXDEV\n")),
     (drift.errors, readme_edit("`EBADMSG`, `ESTALE`", "`EBADMSG`, `EXDEV`")),
     (drift.launchers, page_edit("libshard.7", "Flux, ", "Flux, Kube, ")),
-    (drift.launchers, readme_edit("JSM, Horovod", "JSM, Kube, Horovod")),
+    (drift.launchers, readme_edit("JSM, Flux", "JSM, Kube, Flux")),
     (drift.functions, page_edit("libshard.7", '" wordexp "', '" wordexp " " wordexp2 "')),
     (drift.patches, page_edit("libshard-dlio.7", "FileStorage.walk_node", "FileStorage.walk_nodes")),
     (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I KEY.newest\n")),
@@ -115,7 +115,7 @@ PLANTED = (
     (drift.places, readme_edit("(tests/torch/train.py)", "(tests/torch/trains.py)")),
     (drift.places, page_edit("libshard.7", ".BR libshard\\-s3 (7)", ".BR libshard\\-s4 (7)")),
     (drift.troff, page_edit("libshard.7", ".SH LIMITS", ".SHH LIMITS")),
-    (drift.plants, source_edit("shim/config/launcher.c", "newer = of_a ? b : a;", "newer = of_a ? a : b;")),
+    (drift.plants, source_edit("shim/config/launcher.c", "row->found = whole;", "row->found = false;")),
 )
 
 
