@@ -320,6 +320,16 @@ bool shard_job_get(char *buf, size_t size) {
   return known;
 }
 
+uint64_t shard_job_number(void) {
+  int saved = errno;
+  struct shard_launcher *found = find_launcher();
+  const struct settled *s = found ? settle(found) : NULL;
+  uint64_t number = s && !s->job.held ? shard_xxh64(s->job.name, strlen(s->job.name), 0) : 0;
+  free(found);
+  errno = saved;
+  return number;
+}
+
 void shard_job_before_fork(void) {
   int saved = errno;
   struct shard_launcher *found = shard_launcher_is_late() ? find_launcher() : NULL;

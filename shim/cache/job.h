@@ -41,6 +41,9 @@ bool shard_job_find(const struct shard_launcher *found, struct shard_job *out);
  */
 bool shard_job_get(char *buf, size_t size);
 
+/* A hash of the identity of a job that is not held; 0: it is held, or not known. */
+uint64_t shard_job_number(void);
+
 /* Before this process forks: if it has set its rank itself, find the job that its children inherit. */
 void shard_job_before_fork(void);
 

@@ -199,12 +199,6 @@ static bool await(_Atomic uint32_t *state) {
   return atomic_load(state) == SHARD_LOG_READY;
 }
 
-/* Note which job this is. */
-static void tell_job(void) {
-  char job[SHARD_JOB_ROOM];
-  shard_notes_head->job = shard_job_get(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
-}
-
 /*
  * Note how names are shared out. The main process may have been a script that has set variables
  * since: so the first process that lists a dataset says it, and the others must agree.
@@ -217,7 +211,7 @@ static void tell_settings(struct shard_log_dataset *d, bool shuffled) {
     shard_notes_head->strategy = config->strategy;
     shard_notes_head->shuffled = shuffled;
     shard_notes_head->seed = seed;
-    tell_job();
+    shard_notes_head->job = shard_job_number();
     atomic_store(&shard_notes_head->view, SHARD_VIEW_SHARD);
     atomic_store(&shard_notes_head->settled, SHARD_LOG_READY);
   } else if (await(&shard_notes_head->settled) &&
@@ -354,7 +348,7 @@ static int tell_dataset(const char *root, const struct shard_options *options, c
   }
   uint32_t none = SHARD_LOG_NONE;
   if (atomic_compare_exchange_strong(&shard_notes_head->settled, &none, SHARD_LOG_RESERVING)) {
-    tell_job();
+    shard_notes_head->job = shard_job_number();
     atomic_store(&shard_notes_head->settled, SHARD_LOG_READY);
   }
   shard_stats_view(SHARD_VIEW_GLOBAL);
