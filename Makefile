@@ -30,7 +30,7 @@ BOTH := $(addprefix base/,crc32c error file filesystem path peek plain process s
         $(addprefix config/,config dataset launcher listings log pattern) \
         $(addprefix listing/,identity names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir filenames job judge safe stream)
+        $(addprefix cache/,cachedir filenames job judge safe)
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache kept lock make named store) \
@@ -39,7 +39,7 @@ LIB := $(BOTH) \
        $(addprefix adapter/,adapter elements python quicken readers) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
-       $(addprefix build/,batch build facts intake merge progress run sorter spool stream_writer writer) \
+       $(addprefix build/,batch build facts intake merge progress run sorter spool writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders list object page provider sigv4 split url) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
@@ -123,7 +123,7 @@ T := $(BUILD)/tests
 # Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := cache crc32c text options permute rank_page launcher config listing damage unchecked whole sort walk json nameset stream climb serve descriptors once $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
+UNIT := cache crc32c text options permute rank_page launcher config listing damage unchecked whole sort walk json nameset climb serve descriptors once $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names shares forbid slowfs
 LINKED_BIN := $(T)/access
@@ -260,7 +260,7 @@ ubsan:
 	  SANITIZE="-fsanitize=undefined -fno-sanitize-recover=all" unit
 	$(Q)BUILD=$(BUILD)/ubsan bash tests/behaviour/build.sh
 tsan:
-	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan WERROR=1 CFLAGS="-O1 -g1" UNIT="once s3_client sort stream walk" \
+	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan WERROR=1 CFLAGS="-O1 -g1" UNIT="once s3_client sort walk" \
 	  SANITIZE="-fsanitize=thread -fno-omit-frame-pointer" unit
 	$(Q)bash tests/sanitized.sh $(BUILD)/tsan thread
 

@@ -208,8 +208,6 @@ FAULTS = [
           "unit walk", "behaviour races"),
     fault("a dot behind a name's beginning is not seen", "build/facts.c", "h->dotted = dot == name || dot[-1] == '/';",
           "h->dotted = dot == name;", "unit listing", "unit cache", "behaviour listings"),
-    fault("a stream's missing part is its end", "cache/stream.c", "    if (parts <= number) {", "    if (true) {",
-          "unit stream"),
     fault("a listing through links serves for one without", "cache/judge.c", "strcmp(l->options, asked) != 0", "false",
           "behaviour badinput", "behaviour listings"),
     fault("another host's listing of the cache is used", "cache/store.c", "{boot, sizeof(boot)}", "{boot, 0}", "behaviour identity"),

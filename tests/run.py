@@ -107,7 +107,7 @@ def all_steps():
         Step("hosts/launchers", python("hosts"), cores=0.5, test=("openmpi", "mpich", "slurm"),
              rest=("torchrun", "mlpstorage", "changing", "dlio")),
         Step("s3/shardctl", python("s3"), cores=0.5, test=("hostile", "addressing", "faults", "secrets"),
-             rest=("accounts", "tls", "ranges", "mounted", "streamed", "objects", "tars", "google", "secrets")),
+             rest=("accounts", "tls", "ranges", "mounted", "objects", "tars", "google", "secrets")),
         Step("s3/faultmatrix", python("behaviour.faultmatrix", "--s3"), cores=0.5),
         Step("dlio/matrix-4", python("dlio.matrix", "--active", "--ranks", "4"), cores=2, rest=("--filter", FOUR)),
         Step("dlio/situations", python("dlio.situations"), cores=1.5, rest=("--filter", ONCE)),

@@ -29,7 +29,6 @@
 #include "cache/make.h"
 #include "cache/named.h"
 #include "cache/store.h"
-#include "cache/stream.h"
 #include "config/config.h"
 #include "config/launcher.h"
 #include "config/pattern.h"
@@ -163,7 +162,7 @@ static int make_one(const struct shard_request *r, struct shard_making *m,
 /* *first: pinned before others. */
 static int make(const struct shard_request *r, struct shard_found *found, bool *first, char *err,
                 size_t size) {
-  struct shard_making m = {.how = SHARD_MAKE_FILE, .lock = -1};
+  struct shard_making m = {.lock = -1};
   int rc = shard_make_lock(r, &m.lock, &m.deadline, err, size);
   rc = rc ? rc : shard_store_find(r, found, err, size); /* another process may have finished */
   rc = rc == 0 ? make_one(r, &m, found, err, size) : rc;
@@ -341,68 +340,4 @@ int shard_dataset_open_s3(const char *url, const char *options, const char *cons
                                             .anew = true,
                                             .since = since};
   return shard_cache_open(&source, out, err, size);
-}
-
-/* ---- streams ---- */
-
-/* Where a job reads; malloc'd, NULL: nowhere yet, or it cannot go on there. */
-static char *find_stream(const struct shard_request *r) {
-  struct stat st;
-  char target[SHARD_CACHE_NAME], *base = NULL;
-  char *link = shard_store_file(r, SHARD_CACHE_STREAM, shard_store_pin_id(r->pin));
-  ssize_t n = link ? readlink(link, target, sizeof(target) - 1) : -1;
-  target[n > 0 ? n : 0] = 0;
-  if (n > 0 && !strchr(target, '/') &&
-      shard_kernel_stat(AT_FDCWD, link, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-      st.st_uid == shard_kernel_user()) {
-    base = shard_store_path(r, target);
-  }
-  free(link);
-  /* Without a job it gets old. */
-  bool young = r->pin || (base && shard_store_is_fresh(&st));
-  if (base && (shard_stream_get_state(base) == SHARD_STREAM_BROKEN || !young)) {
-    free(base);
-    base = NULL;
-  }
-  return base;
-}
-
-/* Begin a stream, and let the job read there. The lock is ours. */
-static int begin_stream(const struct shard_request *r, struct shard_making *m, char **base,
-                        char *err, size_t size) {
-  uint64_t nonce = (uint64_t)shard_clock_real_ns() ^ (uint64_t)getpid() << 40;
-  char target[SHARD_CACHE_NAME], name[SHARD_CACHE_NAME];
-  shard_cache_name_print(SHARD_CACHE_PART, r->key, nonce, target);
-  shard_cache_name_print(SHARD_CACHE_STREAM, r->key, shard_store_pin_id(r->pin), name);
-  *base = shard_store_path(r, target);
-  int rc = *base ? shard_make(r, m, *base, err, size) : no_memory(err, size);
-  if (rc == 0 && (rc = shard_store_link(r, target, name)) != 0) {
-    shard_error_set(err, size, rc, "cannot write to the cache directory '%.300s': %s", r->cache,
-                    strerror(-rc));
-  }
-  return rc;
-}
-
-int shard_cache_open_stream(const struct shard_cache_source *s, struct shard_stream **out,
-                            char *err, size_t size) {
-  int saved = errno;
-  struct shard_making m = {.how = SHARD_MAKE_PARTS, .lock = -1};
-  char *base = NULL;
-  struct shard_request *r = calloc(1, sizeof(*r));
-  int rc = r ? set_up(r, s, err, size) : no_memory(err, size);
-  rc = rc ? rc : shard_store_locate(r, err, size);
-  if (rc == 0 && !(base = find_stream(r))) {
-    rc = shard_make_lock(r, &m.lock, &m.deadline, err, size);
-    if (rc == 0 && !(base = find_stream(r))) {
-      rc = begin_stream(r, &m, &base, err, size);
-    }
-    shard_lock_release(m.lock);
-  }
-  if (rc == 0 && (rc = shard_stream_open(base, r->origin, r->options_text, out)) != 0) {
-    no_memory(err, size);
-  }
-  free(base);
-  free(r);
-  errno = saved;
-  return rc;
 }

@@ -8,7 +8,6 @@
  *   judge.h     is it the one, and true?
  *   make.h      who makes it: the lock, and shardctl at work
  *   named.h     what SHARD_LISTING names
- *   stream.h    a bucket's listing that is read while it is made
  *   filenames.h, cachedir.h, lock.h, safe.h   files of the cache
  *
  * All functions return 0, or a negative errno and one line for people in err[size] that names the
@@ -23,7 +22,6 @@
 
 struct shard_listing;
 struct shard_options;
-struct shard_stream;
 
 /*
  * What a listing is of. What is not set is 0.
@@ -55,10 +53,3 @@ struct shard_cache_source {
 
 int shard_cache_open(const struct shard_cache_source *source, struct shard_listing **out, char *err,
                      size_t size);
-
-/*
- * A bucket's listing while it is made, in the order in which names come (stream.h): shardctl goes
- * on in the background once there is a first part. All of a job on this node read one stream.
- */
-int shard_cache_open_stream(const struct shard_cache_source *source, struct shard_stream **out,
-                            char *err, size_t size);

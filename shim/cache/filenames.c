@@ -24,8 +24,6 @@ static const struct form {
     {".current.new.", "", SHARD_CACHE_CURRENT_NEW, PID},
     {".job-", "", SHARD_CACHE_JOB, ID},
     {".got-", ".", SHARD_CACHE_OBJECT, ID},
-    {".part-", ".", SHARD_CACHE_PART, ID},
-    {".stream-", "", SHARD_CACHE_STREAM, ID},
     {".perm", "", SHARD_CACHE_PERMUTATION, NONE},
     {".perm.tmp.", "", SHARD_CACHE_PERMUTATION_NEW, PID},
 };

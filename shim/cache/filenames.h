@@ -11,13 +11,11 @@
  *   KEY.job-JOB                  symbolic link to the version that a job began with
  *   KEY.got-JOB.SUFFIX           an object that SHARD_LISTING names, as a job has got it: listing,
  *                                txt, txt.gz or txt.zst
- *   KEY.part-NONCE.*             a bucket's listing in parts (stream.h)
- *   KEY.stream-JOB               symbolic link that says KEY.part-NONCE: what a job reads
  *   perm-KEY.perm                a shuffle or positions of the adapter's (kept.c)
  *   perm-KEY.perm.tmp.PID        the same, while it is made
  *   perm-KEY.lock
  *
- * KEY is 32 hexadecimal digits (store.h); VERSION, JOB and NONCE are 16; PID is decimal.
+ * KEY is 32 hexadecimal digits (store.h); VERSION and JOB are 16; PID is decimal.
  */
 #pragma once
 
@@ -36,8 +34,6 @@ enum shard_cache_kind {
   SHARD_CACHE_CURRENT_NEW,
   SHARD_CACHE_JOB,
   SHARD_CACHE_OBJECT,
-  SHARD_CACHE_PART,
-  SHARD_CACHE_STREAM,
   SHARD_CACHE_PERMUTATION,
   SHARD_CACHE_PERMUTATION_NEW
 };
@@ -46,7 +42,7 @@ enum shard_cache_kind {
 #define SHARD_CACHE_PERM "perm-"
 
 /*
- * Print a name. key: a KEY, or perm-KEY. number: VERSION, JOB, NONCE or PID, as the kind has it. Of
+ * Print a name. key: a KEY, or perm-KEY. number: VERSION, JOB or PID, as the kind has it. Of
  * an OBJECT the caller adds the suffix. Not for FOREIGN. Returns the length.
  */
 size_t shard_cache_name_print(enum shard_cache_kind kind, const char *key, uint64_t number,
@@ -54,6 +50,6 @@ size_t shard_cache_name_print(enum shard_cache_kind kind, const char *key, uint6
 
 /*
  * What a name says. *group: how many bytes at its start are shared by all that belong together
- * (KEY, or perm-KEY); *base: of a PART, the bytes of KEY.part-NONCE. Both may be NULL.
+ * (KEY, or perm-KEY); *base: of an OBJECT, the bytes of KEY.got-JOB. Both may be NULL.
  */
 enum shard_cache_kind shard_cache_name_parse(const char *name, size_t *group, size_t *base);

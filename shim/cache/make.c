@@ -51,19 +51,17 @@ int shard_make_lock(const struct shard_request *r, int *lock, int64_t *deadline,
 /* ---- shardctl ---- */
 
 /* What shardctl is called with. */
-static void set_arguments(const struct shard_request *r, enum shard_make_how how, const char *file,
+static void set_arguments(const struct shard_request *r, const char *file,
                           const char *arguments[16]) {
-  bool object = r->kind == SHARD_REQUEST_OBJECT, parts = how == SHARD_MAKE_PARTS;
+  bool object = r->kind == SHARD_REQUEST_OBJECT;
   size_t n = 0;
-  arguments[n++] = object ? "get" : parts ? "stream" : "index";
+  arguments[n++] = object ? "get" : "index";
   arguments[n++] = *r->origin ? r->origin : r->real;
   arguments[n++] = "-o";
   arguments[n++] = file;
   if (!object) {
     arguments[n++] = "--options";
     arguments[n++] = r->options_text;
-  }
-  if (!object && !parts) {
     arguments[n++] = "--quiet";
   }
   if (r->kind == SHARD_REQUEST_MANIFEST) {
@@ -121,7 +119,7 @@ static int run(const struct shard_request *r, const struct shard_making *m, stru
                const char *file, char *err, size_t size) {
   const char *arguments[16];
   char text[400];
-  set_arguments(r, m->how, file, arguments);
+  set_arguments(r, file, arguments);
   snprintf(text, sizeof(text), "%s '%.300s'",
            r->kind == SHARD_REQUEST_OBJECT ? "fetching" : "listing", shard_request_source(r));
   shard_log(SHARD_LOG_INFO, text);
@@ -139,7 +137,7 @@ static int run(const struct shard_request *r, const struct shard_making *m, stru
     b->own = lacks;
   }
   /* A host that reaps all its children learns of a failure by the file alone. */
-  if (rc == 0 && m->how != SHARD_MAKE_PARTS && b->words[0] && access(file, F_OK) != 0) {
+  if (rc == 0 && b->words[0] && access(file, F_OK) != 0) {
     rc = fail(r, b, err, size);
   }
   return rc == -EIO && grace && shard_clock_ms() >= m->deadline ? -ETIMEDOUT : rc;

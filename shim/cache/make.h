@@ -22,21 +22,15 @@ struct shard_request;
 int shard_make_lock(const struct shard_request *r, int *lock, int64_t *deadline, char *err,
                     size_t size);
 
-enum shard_make_how {
-  SHARD_MAKE_FILE, /* a listing; or an object is got */
-  SHARD_MAKE_PARTS /* a bucket's listing in parts (stream.h): there is a first one */
-};
-
 struct shard_making {
-  enum shard_make_how how;
   int lock;
   int64_t deadline;
 };
 
 /*
- * Run shardctl until `file`, or what begins with that, is there; a second time if it is killed by a
- * signal. The lock is ours; leftovers are removed before it, and after one that failed. 0, or a
- * negative errno and a line in err[size]; -ETIMEDOUT.
+ * Run shardctl until `file` is there, a listing or an object that is got; a second time if it is
+ * killed by a signal. The lock is ours; leftovers are removed before it, and after one that failed.
+ * 0, or a negative errno and a line in err[size]; -ETIMEDOUT.
  */
 int shard_make(const struct shard_request *r, const struct shard_making *m, const char *file,
                char *err, size_t size);

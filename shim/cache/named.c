@@ -56,7 +56,7 @@ static int locate_object(struct shard_request *r, char file[PATH_MAX], char *err
 /* Under the lock. */
 static int get_object(const struct shard_request *r, int lock, int64_t deadline, const char *file,
                       char *err, size_t size) {
-  struct shard_making making = {.how = SHARD_MAKE_FILE, .lock = lock, .deadline = deadline};
+  struct shard_making making = {.lock = lock, .deadline = deadline};
   char *made = shard_store_file(r, SHARD_CACHE_NEW, (uint64_t)getpid());
   int rc = made ? shard_make(r, &making, made, err, size)
                 : shard_error_set(err, size, -ENOMEM, "out of memory");

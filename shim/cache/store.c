@@ -17,7 +17,6 @@
 #include "base/path.h"
 #include "cache/judge.h"
 #include "cache/safe.h"
-#include "cache/stream.h"
 #include "config/config.h"
 #include "host/builder.h"
 #include "host/real.h"
@@ -378,33 +377,19 @@ int shard_store_install(const struct shard_request *r, const char *file, struct 
   return rc;
 }
 
-/* Whether a part, whose base has so many bytes, is of a stream whose builder died in it. */
-static bool is_broken_part(const struct shard_request *r, const char *name, size_t base) {
-  char *path = NULL;
-  bool broken = asprintf(&path, "%s/%.*s", r->cache, (int)base, name) >= 0 &&
-                shard_stream_get_state(path) == SHARD_STREAM_BROKEN;
-  free(path);
-  return broken;
-}
-
 /* The lock is ours: of the key's own builders none lives. */
 static bool is_leftover(const struct shard_request *r, int dir, const char *name) {
   struct stat st;
-  size_t base;
-  enum shard_cache_kind kind = shard_cache_name_parse(name, NULL, &base);
+  enum shard_cache_kind kind = shard_cache_name_parse(name, NULL, NULL);
   bool own = strncmp(name, r->key, SHARD_CACHE_KEY - 1) == 0;
   bool jobs = strncmp(name, r->job_key, SHARD_CACHE_KEY - 1) == 0;
   switch (kind) {
   case SHARD_CACHE_NEW:
   case SHARD_CACHE_CURRENT_NEW:
     return own;
-  case SHARD_CACHE_PART:
-    return own && is_broken_part(r, name, base);
-  case SHARD_CACHE_STREAM:
   case SHARD_CACHE_JOB:
   case SHARD_CACHE_OBJECT:
-    return (kind == SHARD_CACHE_STREAM ? own : jobs) &&
-           shard_kernel_stat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+    return jobs && shard_kernel_stat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
            st.st_mtim.tv_sec < shard_clock_real_ns() / 1000000000 - MONTH;
   default:
     return false;

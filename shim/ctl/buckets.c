@@ -78,20 +78,6 @@ int ctl_buckets_build(const char *url, struct ctl_buckets *told,
   return CTL_DONE;
 }
 
-int ctl_buckets_stream(const char *url, const struct shard_options *options, const char *base,
-                       int (*begun)(void *context), void *context) {
-  char err[1000] = "";
-  struct shard_s3_bucket bucket = {.markers = 0};
-  struct shard_s3_account account = {.sign = false};
-  int rc = prepare_listing(url, options, &account, &bucket);
-  if (rc == CTL_DONE &&
-      shard_s3_bucket_stream(&bucket, options, base, begun, context, err, sizeof(err)) != 0) {
-    rc = ctl_fail("%s", err);
-  }
-  shard_s3_account_free(&account);
-  return rc;
-}
-
 int ctl_buckets_source(const char *url, char **out) {
   char err[700];
   struct shard_s3_url at;

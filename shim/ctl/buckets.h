@@ -24,14 +24,6 @@ int ctl_buckets_build(const char *url, struct ctl_buckets *told,
                       const struct shard_options *options, const char *file,
                       struct shard_build_result *result);
 
-/*
- * List it into parts (cache/stream.h). begun is called when the first part is there, or the listing
- * has ended without one. A negative errno of it ends the listing. CTL_DONE, or CTL_FAILED or
- * CTL_USAGE after a message.
- */
-int ctl_buckets_stream(const char *url, const struct shard_options *options, const char *base,
-                       int (*begun)(void *context), void *context);
-
 /* s3://bucket/prefix as listings name their source; malloc'd. CTL_DONE, or as above. */
 int ctl_buckets_source(const char *url, char **out);
 

@@ -28,7 +28,6 @@
 #include "base/kernel.h"
 #include "cache/cachedir.h"
 #include "cache/filenames.h"
-#include "cache/stream.h"
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
@@ -94,10 +93,9 @@ static bool is_leftover(enum shard_cache_kind kind) {
 static enum shard_cache_kind kind_of(struct entry *e) {
   enum shard_cache_kind kind = shard_cache_name_parse(e->name, &e->group, &e->base);
   bool link = S_ISLNK(e->st.st_mode), file = S_ISREG(e->st.st_mode);
-  bool fits = kind == SHARD_CACHE_CURRENT || kind == SHARD_CACHE_JOB || kind == SHARD_CACHE_STREAM
-                  ? link
-              : is_leftover(kind) ? link || file
-                                  : file;
+  bool fits = kind == SHARD_CACHE_CURRENT || kind == SHARD_CACHE_JOB ? link
+              : is_leftover(kind)                                    ? link || file
+                                                                     : file;
   return fits && e->st.st_uid == geteuid() ? kind : SHARD_CACHE_FOREIGN;
 }
 
@@ -276,37 +274,6 @@ static bool is_of_job(const struct entry *e) { return strspn(e->name + e->base -
 /* Whether its time is over: a month for a job's, an hour for others. */
 static bool is_old(const struct entry *e) { return age(e) >= (is_of_job(e) ? MONTH : HOUR); }
 
-/* See whether the stream of a part is still being written, and whether a job's link names it. */
-static void look_at_part(struct entry *e) {
-  char base[PATH_MAX + NAME_MAX + 2];
-  snprintf(base, sizeof(base), "%s/%.*s", cache.path, (int)e->base, e->name);
-  enum shard_stream_state state = shard_stream_get_state(base);
-  e->busy = e->busy || state == SHARD_STREAM_RUNNING;
-  for (size_t i = 0; i < cache.count && state == SHARD_STREAM_COMPLETE; i++) {
-    const struct entry *link = &cache.entries[i];
-    e->pinned = e->pinned ||
-                (link->kind == SHARD_CACHE_STREAM && !is_old(link) &&
-                 strlen(link->target) == e->base && memcmp(link->target, e->name, e->base) == 0);
-  }
-}
-
-static bool are_of_one_stream(const struct entry *a, const struct entry *b) {
-  return a->kind == SHARD_CACHE_PART && b->kind == SHARD_CACHE_PART &&
-         memcmp(a->name, b->name, a->base) == 0;
-}
-
-/* A reader of one part needs the next parts and the end, too: all of a stream are in use, or none.
- * They lie side by side. */
-static void keep_streams(void) {
-  struct entry *e = cache.entries;
-  for (size_t i = 1; i < cache.count; i++) {
-    e[i].in_use = e[i].in_use || (e[i - 1].in_use && are_of_one_stream(&e[i - 1], &e[i]));
-  }
-  for (size_t i = cache.count; i-- > 1;) {
-    e[i - 1].in_use = e[i - 1].in_use || (e[i].in_use && are_of_one_stream(&e[i - 1], &e[i]));
-  }
-}
-
 /* Fill in what the names do not say. */
 static void complete_entries(void) {
   time(&cache.now);
@@ -316,8 +283,6 @@ static void complete_entries(void) {
     e->busy = e->kind != SHARD_CACHE_FOREIGN && (!g || g->lock < 0);
     if (e->kind == SHARD_CACHE_LISTING) {
       read_listing(e);
-    } else if (e->kind == SHARD_CACHE_PART) {
-      look_at_part(e);
     } else if (e->kind == SHARD_CACHE_OBJECT) {
       e->pinned = is_of_job(e) && !is_old(e);
     } else if ((e->kind == SHARD_CACHE_CURRENT || e->kind == SHARD_CACHE_JOB) &&
@@ -327,7 +292,6 @@ static void complete_entries(void) {
     }
   }
   mark_mapped();
-  keep_streams();
 }
 
 /* ---- cleaning ----------------------------------------------------------- */
@@ -360,10 +324,6 @@ static const char *why_remove(const struct entry *e) {
     return !is_old(e)     ? NULL
            : is_of_job(e) ? "object of a job of a month ago"
                           : "object of an hour ago";
-  case SHARD_CACHE_PART:
-    return e->pinned ? NULL : "part of a listing that no job has";
-  case SHARD_CACHE_STREAM:
-    return is_old(e) ? "job that is gone" : NULL;
   case SHARD_CACHE_CURRENT:
     return find(e->target) ? NULL : "link to nothing";
   case SHARD_CACHE_FOREIGN:
@@ -421,44 +381,37 @@ static double used(const struct entry *e) {
   return (double)latest + (e->pinned ? 1e15 : 0);
 }
 
-/* Whether it is a link by which processes find what begins with `base`. */
-static bool leads_to(const struct entry *e, const char *base) {
-  return (e->kind == SHARD_CACHE_CURRENT || e->kind == SHARD_CACHE_STREAM) &&
-         strcmp(e->target, base) == 0;
+/* Whether it is the link by which processes find a file. */
+static bool leads_to(const struct entry *e, const struct entry *file) {
+  return e->kind == SHARD_CACHE_CURRENT && strcmp(e->target, file->name) == 0;
 }
 
 /*
- * Remove a listing, an object, or all parts of a bucket's listing. Links go first, so that nobody
- * opens it any more; if a process has mapped it in the meantime, they are put back.
+ * Remove a listing or an object. Links go first, so that nobody opens it any more; if a process has
+ * mapped it in the meantime, they are put back.
  */
-static int remove_unused(const struct entry *first) {
-  char base[NAME_MAX + 1];
-  bool parts = first->kind == SHARD_CACHE_PART;
-  snprintf(base, sizeof(base), "%.*s", parts ? (int)first->base : NAME_MAX, first->name);
+static int remove_unused(struct entry *unused) {
   for (size_t i = 0; i < cache.count && !asked.dry_run; i++) {
     const char *link = cache.entries[i].name;
-    if (leads_to(&cache.entries[i], base) && unlinkat(cache.dir, link, 0) != 0 && errno != ENOENT) {
+    if (leads_to(&cache.entries[i], unused) && unlinkat(cache.dir, link, 0) != 0 &&
+        errno != ENOENT) {
       return ctl_fail("cannot remove '%s/%s': %s", cache.path, link, strerror(errno));
     }
   }
   if (!asked.dry_run) {
     mark_mapped();
-    keep_streams();
   }
-  int rc = CTL_DONE;
-  for (size_t i = 0; i < cache.count && rc == CTL_DONE; i++) {
+  for (size_t i = 0; i < cache.count; i++) {
     struct entry *e = &cache.entries[i];
-    if (leads_to(e, base)) {
-      e->removed = !first->in_use;
-      if (first->in_use && symlinkat(base, cache.dir, e->name) != 0 && errno != EEXIST) {
-        rc = ctl_fail("cannot restore '%s/%s': %s", cache.path, e->name, strerror(errno));
-      }
-    } else if (e->kind == first->kind && !e->removed && !e->in_use &&
-               (parts ? memcmp(e->name, base, first->base) == 0 : e == first)) {
-      rc = remove_entry(e, "least recently used");
+    if (!leads_to(e, unused)) {
+      continue;
+    }
+    e->removed = !unused->in_use;
+    if (unused->in_use && symlinkat(unused->name, cache.dir, e->name) != 0 && errno != EEXIST) {
+      return ctl_fail("cannot restore '%s/%s': %s", cache.path, e->name, strerror(errno));
     }
   }
-  return rc;
+  return unused->in_use ? CTL_DONE : remove_entry(unused, "least recently used");
 }
 
 static int shrink(void) {
@@ -466,8 +419,7 @@ static int shrink(void) {
     struct entry *first = NULL;
     for (size_t i = 0; i < cache.count; i++) {
       struct entry *e = &cache.entries[i];
-      bool ours = e->kind == SHARD_CACHE_LISTING || e->kind == SHARD_CACHE_OBJECT ||
-                  e->kind == SHARD_CACHE_PART;
+      bool ours = e->kind == SHARD_CACHE_LISTING || e->kind == SHARD_CACHE_OBJECT;
       if (ours && !e->removed && !e->busy && !e->in_use && old_enough(e) &&
           (!first || used(e) < used(first))) {
         first = e;
@@ -543,8 +495,6 @@ static const char *word_of(const struct entry *e) {
     return "permutation";
   case SHARD_CACHE_OBJECT:
     return "fetched";
-  case SHARD_CACHE_PART:
-    return "part";
   case SHARD_CACHE_FOREIGN:
     return e->st.st_uid == geteuid() ? "not libshard's" : "another user's";
   default:
@@ -557,7 +507,6 @@ static const char *name_of_kind(enum shard_cache_kind kind) {
   return kind == SHARD_CACHE_LISTING       ? "listing"
          : kind == SHARD_CACHE_PERMUTATION ? "permutation"
          : kind == SHARD_CACHE_OBJECT      ? "object"
-         : kind == SHARD_CACHE_PART        ? "part"
          : is_leftover(kind)               ? "leftover"
                                            : "foreign";
 }

@@ -20,9 +20,6 @@
  *                 index SOURCE -o FILE --options TEXT --quiet [--root DIR]
  *                                        make a listing
  *                 get URL -o FILE        fetch an object
- *                 stream URL -o BASE --options TEXT
- *                                        list a bucket in parts; it ends when there is a first
- *                                        part, and a process that it has forked goes on
  *   exit status   0: FILE is there, whole. 1: it failed; the last line of its words says why.
  *                 2: it was called wrongly
  *   words         lines for people on descriptor 2

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cache/stream.h"
 #include "config/config.h"
 #include "listing/listing.h"
 #include "shard/shard.h"
@@ -41,29 +40,8 @@ static int was_listed(const struct shard_listing *l, const char *path, size_t le
   return rc ? rc : attributes.type[(uint64_t)at % SHARD_BLOCK_NAMES] == DT_DIR;
 }
 
-/* Whether the stream has the directory; waits until it has come. */
-static int was_streamed(struct shard_stream *stream, const char *path, size_t length, char *err,
-                        size_t size) {
-  const struct shard_stream_part *part = NULL;
-  int rc = length == 0;
-  while (rc == 0 && (rc = shard_stream_next(stream, true, &part, err, size)) == 1) {
-    rc = was_listed(part->listing, path, length);
-    if (rc < 0) {
-      snprintf(err, size, "'%.300s' is damaged; remove it", part->listing->file);
-    }
-  }
-  return rc;
-}
-
 /* The directory's path as a listing has it: without the slash. */
 static size_t path_length(const struct shard_served *s) { return s->base ? s->base - 1 : 0; }
-
-static int choose_stream(struct shard_served *s) {
-  char err[700];
-  int rc = was_streamed(s->stream, s->path, path_length(s), err, sizeof(err));
-  s->how = rc > 0 ? SHARD_SERVED_STREAMED : SHARD_SERVED_UNLISTED;
-  return rc < 0 ? shard_loading_report_broken(rc, err) : 0;
-}
 
 /* Who sets SHARD_LISTING may want that and no more to be read. */
 static void warn_of_listing(int local_rank) {
@@ -82,8 +60,7 @@ static void warn_of_listing(int local_rank) {
 static int choose_hash(struct shard_served *s, int local_rank) {
   warn_of_listing(local_rank);
   s->how = SHARD_SERVED_HASHED;
-  s->stream = s->dataset->stream;
-  return s->stream ? choose_stream(s) : 0;
+  return 0;
 }
 
 /* The listing has walked what its path leads to. */

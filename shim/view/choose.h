@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * choose.h - how a directory is served: from the listing, a stream or the real directory, and which
+ * choose.h - how a directory is served: from the listing or the real directory, and which
  * share of it is the rank's.
  */
 #pragma once

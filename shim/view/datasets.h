@@ -30,9 +30,8 @@ struct shard_view_dataset {
   /* What loading.c fills in. */
   atomic_int state; /* a slot (once.h) for what follows */
   struct shard_listing *listing;
-  struct shard_stream *stream; /* under hash, of a bucket; then there is no listing */
-  char **nested;               /* paths from this root to those of datasets inside it */
-  struct shard_hole *holes;    /* the positions that those take, ascending */
+  char **nested;            /* paths from this root to those of datasets inside it */
+  struct shard_hole *holes; /* the positions that those take, ascending */
   size_t nested_count, holes_count;
   bool told;          /* an error that a later call may not meet was printed */
   int error;          /* why there is no listing; a negative errno, printed */

@@ -54,7 +54,8 @@ ssize_t shard_buckets(char *buf, size_t size) {
 int shard_bucket_open(const char *url, const char *const *environment, struct shard_listing **out,
                       char *err, size_t size) {
   const struct shard_config *config = shard_config();
-  struct shard_options options = {.hidden = true};
+  /* As shardctl index has them: so its listings do for SHARD_LISTING. */
+  struct shard_options options = {.hidden = true, .attributes = true};
   if (config->include) {
     snprintf(options.include, sizeof(options.include), "%s", config->include);
   }

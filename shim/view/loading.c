@@ -15,7 +15,6 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "cache/cache.h"
-#include "cache/stream.h"
 #include "config/config.h"
 #include "config/pattern.h"
 #include "listing/listing.h"
@@ -95,10 +94,6 @@ static int check_names(const struct shard_view_dataset *d, const struct shard_li
   return rc;
 }
 
-bool shard_loading_is_streamed(const struct shard_view_dataset *d) {
-  return d->url && shard_config()->strategy == SHARD_STRATEGY_HASH;
-}
-
 static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
   const struct shard_datasets *all = shard_datasets_get();
   if (all->is_manifest || all->per_rank) {
@@ -106,9 +101,8 @@ static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
   }
   const struct shard_cache_source source = {
       .dir = d->path, .url = d->url, .options = &all->options, .for_job = true};
-  int rc = shard_loading_is_streamed(d) ? shard_cache_open_stream(&source, &d->stream, err, size)
-                                        : shard_cache_open(&source, &d->listing, err, size);
-  if (rc == 0 && d->listing) {
+  int rc = shard_cache_open(&source, &d->listing, err, size);
+  if (rc == 0) {
     rc = shard_datasets_find_nested(d);
     if (rc != 0) {
       shard_error_set(err, size, rc, "cannot use the listing of '%.300s': %s", d->path,
@@ -124,7 +118,6 @@ static void forget(struct shard_view_dataset *d) {
   d->holes = NULL;
   d->nested_count = d->holes_count = 0;
   d->listing = NULL;
-  d->stream = NULL;
 }
 
 static void unload(struct shard_view_dataset *d) {
@@ -134,19 +127,16 @@ static void unload(struct shard_view_dataset *d) {
   free(d->nested);
   free(d->holes);
   shard_listing_close(d->listing);
-  shard_stream_close(d->stream);
   forget(d);
 }
 
 /* A prefix of a bucket below which there is no key is probably a wrong one, and so are patterns
  * that no name matches: then every rank has all of the names. */
 static void warn_if_empty(const struct shard_view_dataset *d) {
-  char text[900], err[700];
+  char text[900];
   const struct shard_datasets *all = shard_datasets_get();
   const char *include = all->options.include;
-  const struct shard_stream_part *part = NULL;
-  bool empty = d->stream ? shard_stream_next(d->stream, false, &part, err, sizeof(err)) == 0
-                         : d->listing && d->listing->names.count == 0;
+  bool empty = d->listing->names.count == 0;
   /* A rank's own list may well be empty. */
   bool told =
       empty && !all->is_manifest && !all->per_rank && shard_datasets_get_rank().local_rank <= 0;
@@ -193,7 +183,7 @@ static void load(struct shard_view_dataset *d) {
     unload(d);
     return;
   }
-  if (d->listing && shard_config()->log >= SHARD_LOG_INFO) {
+  if (shard_config()->log >= SHARD_LOG_INFO) {
     tell_serving(d);
   }
   warn_if_empty(d);
@@ -279,13 +269,4 @@ int shard_loading_report_damage(const struct shard_listing *l, int rc) {
            l->source);
   shard_once_complain(&damage_told, text);
   return -EIO;
-}
-
-int shard_loading_report_broken(int rc, const char *err) {
-  char text[800];
-  snprintf(text, sizeof(text), "%s; listing calls fail", err);
-  if (!shard_error_is_shortage(rc)) {
-    shard_once_complain(&damage_told, text);
-  }
-  return rc == -EACCES ? -EPERM : rc == -EBADMSG ? -EIO : rc;
 }

@@ -17,10 +17,7 @@
 struct shard_listing;
 struct shard_view_dataset;
 
-/* Whether a dataset has a stream of parts in place of one listing: a bucket, under hash. */
-bool shard_loading_is_streamed(const struct shard_view_dataset *d);
-
-/* Have d->listing, or d->stream, open. */
+/* Have d->listing open. */
 int shard_loading_have_listing(struct shard_view_dataset *d);
 
 /*
@@ -32,6 +29,3 @@ int shard_loading_have_edition(struct shard_view_dataset *d, uint64_t epoch,
 
 /* What a reader gets for rc, an error in a listing that is open; damage (-EBADMSG) is told once. */
 int shard_loading_report_damage(const struct shard_listing *listing, int rc);
-
-/* The same for a stream that cannot be read on; err: why. */
-int shard_loading_report_broken(int rc, const char *err);

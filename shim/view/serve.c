@@ -13,9 +13,6 @@
  * A listing is in the order of paths, so the names below a directory lie together. A sub-tree among
  * them is leapt over, by a binary search, once it has turned out long.
  *
- * From a stream of parts: one part after the other. The positions of a part begin where those of
- * the part before end. A file is the rank's by the hash of its name.
- *
  * From the real directory: entries are filtered in the caller's buffer.
  */
 #include "view/serve.h"
@@ -82,9 +79,6 @@ static uint64_t with_holes(const struct shard_served *s, uint64_t i) {
   return i;
 }
 
-/* Which of the entries are the rank's. */
-enum sift { SIFT_NONE, SIFT_POSITIONS, SIFT_NAMES };
-
 /* The entries of one directory in a table, one after the other from some position on. */
 struct entry_walk {
   const struct shard_served *served;
@@ -95,8 +89,7 @@ struct entry_walk {
   size_t length;
   struct shard_attributes attributes;
   uint64_t block; /* of attributes */
-  uint64_t first; /* inode numbers of a part begin here */
-  enum sift sift;
+  bool sift;      /* only the rank's positions are wanted */
 };
 
 #define ENTRY_WALK(s, t, stop)                                                                     \
@@ -160,7 +153,7 @@ static int emit_found(struct entry_walk *w, struct entry_buffer *o, uint64_t i, 
   uint64_t ino;
   uint8_t type;
   int rc = read_attributes(w, i, &ino, &type);
-  return rc ? rc : emit(o, w->name, w->length, w->first + ino, type, next);
+  return rc ? rc : emit(o, w->name, w->length, ino, type, next);
 }
 
 /* The rank's entries from position `from` on. 1: all written; 0: the buffer is full; or negative
@@ -174,18 +167,12 @@ static int emit_range(struct entry_walk *w, struct entry_buffer *o, uint64_t fro
   while (rc == 0 && (rc = next_entry(w)) > 0) {
     uint64_t i = w->p.position - 1;
     rc = 0;
-    /* p.name is the whole name, with the directory before it. */
-    if ((w->sift == SIFT_POSITIONS && !shard_share_owns(&s->share, without_holes(s, i))) ||
-        (w->sift == SIFT_NAMES &&
-         shard_owner_by_name(w->p.name, w->p.length, s->key, s->share.size) != s->share.rank)) {
+    if (w->sift && !shard_share_owns(&s->share, without_holes(s, i))) {
       continue;
     }
     rc = emit_found(w, o, i, base + i + 1);
     if (rc <= 0) {
       return rc;
-    }
-    if (w->sift == SIFT_NAMES && s->stats >= 0) {
-      shard_stats_served(s->stats, s->epoch, w->p.name, w->p.length);
     }
     rc = 0;
   }
@@ -193,10 +180,10 @@ static int emit_range(struct entry_walk *w, struct entry_buffer *o, uint64_t fro
 }
 
 /* What every rank sees. */
-static int emit_others(const struct shard_served *s, const struct shard_scope *in,
-                       struct entry_buffer *o, uint64_t from, uint64_t base) {
+static int emit_others(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
+                       uint64_t base) {
+  const struct shard_scope *in = &s->scope;
   struct entry_walk w = ENTRY_WALK(s, &in->listing->others, in->others_end);
-  w.first = in->first;
   return emit_range(&w, o, from < in->others_begin ? in->others_begin : from, base);
 }
 
@@ -209,7 +196,7 @@ static int emit_in_order(const struct shard_served *s, struct entry_buffer *o, u
     from = s->scope.begin;
   }
   if (s->share.shuffled || s->share.strategy != SHARD_STRATEGY_RANGE) {
-    w.sift = SIFT_POSITIONS;
+    w.sift = true;
   } else {
     shard_share_places(&s->share, &begin, &end, &step);
     if (begin >= end) {
@@ -259,15 +246,6 @@ static int emit_shuffled(const struct shard_served *s, struct entry_buffer *o, u
   return 1;
 }
 
-/* The rank's files of a part. */
-static int emit_hashed(const struct shard_served *s, const struct shard_scope *in,
-                       struct entry_buffer *o, uint64_t from, uint64_t base) {
-  struct entry_walk w = ENTRY_WALK(s, &in->listing->names, in->end);
-  w.first = in->first;
-  w.sift = SIFT_NAMES;
-  return emit_range(&w, o, from < in->begin ? in->begin : from, base);
-}
-
 /* "." and "..": 1, 0 if one does not fit, or negative errno. */
 static int emit_dots(struct entry_buffer *o, int fd, off_t from) {
   struct stat st;
@@ -285,62 +263,33 @@ static int emit_dots(struct entry_buffer *o, int fd, off_t from) {
   return 1;
 }
 
-/* What the reader gets, for rc: 1 all is written, 0 the buffer is full, or a negative errno. */
-static ssize_t finish(const struct entry_buffer *o, int rc, off_t *position) {
-  if (o->used == 0 && rc <= 0) {
-    return rc < 0 ? rc : -EINVAL;
-  }
-  *position = o->next;
-  return (ssize_t)o->used;
-}
-
 ssize_t shard_serve_listed(const struct shard_served *s, int fd, void *buf, size_t size,
                            off_t *position) {
   struct entry_buffer o = {.buf = buf, .size = size, .next = *position};
   uint64_t files = 2 + s->scope.listing->others.count, from = (uint64_t)*position;
   int rc = *position < 0 ? -EINVAL : emit_dots(&o, fd, *position);
   if (rc > 0 && from < files) {
-    rc = emit_others(s, &s->scope, &o, from < 2 ? 0 : from - 2, 2);
+    rc = emit_others(s, &o, from < 2 ? 0 : from - 2, 2);
     from = files;
   }
   if (rc > 0) {
     rc = s->order == SHARD_ORDER_LISTING ? emit_in_order(s, &o, from - files, files)
                                          : emit_shuffled(s, &o, from - files, files);
   }
-  return finish(&o, rc, position);
+  if (o.used == 0 && rc <= 0) { /* 0: no entry fits */
+    return rc < 0 ? rc : -EINVAL;
+  }
+  *position = o.next;
+  return (ssize_t)o.used;
 }
 
 /* What lies below the directory. 0 or -EBADMSG. */
-static int find_scope(const struct shard_served *s, struct shard_scope *in) {
+static int find_scope(struct shard_served *s) {
+  struct shard_scope *in = &s->scope;
   int rc = shard_names_below(&in->listing->names, s->path, s->base, &in->begin, &in->end);
   return rc ? rc
             : shard_names_below(&in->listing->others, s->path, s->base, &in->others_begin,
                                 &in->others_end);
-}
-
-ssize_t shard_serve_streamed(const struct shard_served *s, int fd, void *buf, size_t size,
-                             off_t *position, char *err, size_t err_size) {
-  struct entry_buffer o = {.buf = buf, .size = size, .next = *position};
-  const struct shard_stream_part *part = NULL;
-  uint64_t from = *position < 2 ? 0 : (uint64_t)*position - 2;
-  int rc = *position < 0 ? -EINVAL : emit_dots(&o, fd, *position);
-  /* Wait for a part only if there is nothing to give yet. */
-  while (rc > 0 && (rc = shard_stream_next(s->stream, o.used == 0, &part, err, err_size)) > 0) {
-    struct shard_scope in = {.listing = part->listing, .first = part->begin};
-    uint64_t others = part->listing->others.count, at = from > part->begin ? from - part->begin : 0;
-    if (from >= part->end && part->end > part->begin) {
-      continue;
-    }
-    rc = find_scope(s, &in);
-    rc = rc ? rc : at < others ? emit_others(s, &in, &o, at, 2 + part->begin) : 1;
-    if (rc > 0) {
-      rc = emit_hashed(s, &in, &o, at > others ? at - others : 0, 2 + part->begin + others);
-    }
-    if (rc == 0) {
-      return finish(&o, 0, position);
-    }
-  }
-  return finish(&o, rc == 0 || rc == -EAGAIN ? 1 : rc, position);
 }
 
 /* Whether a directory lies directly in this one. -EBADMSG for damage. */
@@ -363,7 +312,7 @@ static int has_directory(const struct shard_served *s) {
 }
 
 int shard_serve_prepare(struct shard_served *s) {
-  int rc = find_scope(s, &s->scope);
+  int rc = find_scope(s);
   s->order = SHARD_ORDER_LISTING;
   if (rc == 0 && s->share.shuffled) {
     rc = has_directory(s);

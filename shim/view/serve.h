@@ -3,7 +3,6 @@
  * (choose.h). */
 #pragma once
 
-#include "cache/stream.h"
 #include "listing/listing.h"
 #include "listing/options.h"
 #include "shard/shard.h"
@@ -16,10 +15,9 @@ struct shard_hole {
 };
 
 enum shard_served_how {
-  SHARD_SERVED_LISTED,   /* from the listing */
-  SHARD_SERVED_HASHED,   /* the real stream, by the hash of each name */
-  SHARD_SERVED_STREAMED, /* from the parts of a bucket's listing, by the hash of each name */
-  SHARD_SERVED_UNLISTED  /* made after the listing: the real stream without files of the dataset */
+  SHARD_SERVED_LISTED,  /* from the listing */
+  SHARD_SERVED_HASHED,  /* the real stream, by the hash of each name */
+  SHARD_SERVED_UNLISTED /* made after the listing: the real stream without files of the dataset */
 };
 
 /* The order of the files of a LISTED directory, and what its positions mean. */
@@ -33,7 +31,6 @@ enum shard_served_order {
 struct shard_scope {
   const struct shard_listing *listing;
   uint64_t begin, end, others_begin, others_end;
-  uint64_t first; /* of a part: its first position, from which inode numbers are made */
 };
 
 struct shard_view_dataset;
@@ -45,7 +42,6 @@ struct shard_served {
   struct shard_view_dataset *dataset; /* datasets.h */
   int error;                          /* why nothing can be read: there is no list for the epoch */
   struct shard_scope scope;           /* LISTED; choose.c sets the listing */
-  struct shard_stream *stream;        /* STREAMED */
   const struct shard_hole *holes;
   size_t hole_count;
   struct shard_share share;
@@ -66,7 +62,4 @@ int shard_serve_prepare(struct shard_served *served);
 /* See shard_view_read(). */
 ssize_t shard_serve_listed(const struct shard_served *served, int fd, void *buf, size_t size,
                            off_t *position);
-/* err[size]: a line, if the stream breaks off. */
-ssize_t shard_serve_streamed(const struct shard_served *served, int fd, void *buf, size_t size,
-                             off_t *position, char *err, size_t err_size);
 ssize_t shard_serve_filtered(const struct shard_served *served, int fd, void *buf, size_t size);

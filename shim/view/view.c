@@ -94,7 +94,7 @@ static int have_listing(const struct statx *st, struct shard_datasets_place *pla
     shard_once_complain(&said, why);
   }
   bool divided = shard_config()->strategy != SHARD_STRATEGY_HASH && !all->per_epoch;
-  if (rc == 0 && (divided || shard_loading_is_streamed(place->dataset))) {
+  if (rc == 0 && divided) {
     rc = shard_loading_have_listing(place->dataset);
     /* Opened only now, it may know the directory by an older name: as it will from now on. */
     struct shard_datasets_place listed;
@@ -251,23 +251,15 @@ bool shard_view_leads_to(int at, const char *name, int fd) {
 
 /* ---- read --------------------------------------------------------------- */
 
-/* From the listing, or a stream of parts: the position is ours, and fd's offset. */
+/* From the listing: the position is ours, and fd's offset. */
 static ssize_t read_listed(struct shard_served *s, int fd, void *buf, size_t size,
                            off_t *position) {
-  char err[700] = "";
   off_t now = lseek(fd, 0, SEEK_CUR);
   if (now < 0 && errno == EBADF) {
     return -EBADF; /* O_PATH, or closed meanwhile: the kernel lists nothing there */
   }
   off_t own = position && (s->own_position || now < 0) ? *position : now;
-  ssize_t n;
-  if (own < 0) {
-    n = -errno;
-  } else if (s->how == SHARD_SERVED_LISTED) {
-    n = shard_serve_listed(s, fd, buf, size, &own);
-  } else {
-    n = shard_serve_streamed(s, fd, buf, size, &own, err, sizeof(err));
-  }
+  ssize_t n = own < 0 ? -errno : shard_serve_listed(s, fd, buf, size, &own);
   /* Where a directory's offset cannot be set, a stream keeps its own; a descriptor cannot. */
   if (n > 0 && lseek(fd, own, SEEK_SET) < 0) {
     s->own_position = true;
@@ -276,13 +268,7 @@ static ssize_t read_listed(struct shard_served *s, int fd, void *buf, size_t siz
   if (position) {
     *position = own;
   }
-  if (n >= 0) {
-    return n;
-  }
-  if (s->scope.listing) {
-    return shard_loading_report_damage(s->scope.listing, (int)n);
-  }
-  return *err ? shard_loading_report_broken((int)n, err) : n == -EBADMSG ? -EIO : n;
+  return n >= 0 ? n : shard_loading_report_damage(s->scope.listing, (int)n);
 }
 
 ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, off_t *position) {
@@ -290,9 +276,8 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
   if (s->error) {
     return s->error;
   }
-  bool listed = s->how == SHARD_SERVED_LISTED || s->how == SHARD_SERVED_STREAMED;
-  ssize_t n =
-      listed ? read_listed(s, fd, buf, size, position) : shard_serve_filtered(s, fd, buf, size);
+  ssize_t n = s->how == SHARD_SERVED_LISTED ? read_listed(s, fd, buf, size, position)
+                                            : shard_serve_filtered(s, fd, buf, size);
   errno = saved;
   return n;
 }
@@ -316,7 +301,6 @@ int shard_view_rewind(struct shard_served *s) {
 }
 
 uint64_t shard_view_window_key(const struct shard_served *s) {
-  bool hashed = s->how == SHARD_SERVED_HASHED || s->how == SHARD_SERVED_STREAMED;
-  bool as_is = !hashed || s->key == 0 || shard_config()->window < 2;
+  bool as_is = s->how != SHARD_SERVED_HASHED || s->key == 0 || shard_config()->window < 2;
   return as_is ? 0 : shard_xxh64(s->path, s->base, s->key) | 1;
 }

@@ -85,7 +85,6 @@ WAYS = {way.name: way for way in (
     Way("api", ["dataset"], whole=True, job=False),
     Way("adapter", [sys.executable, "-c", ADAPTER], whole=True, job=False),
     Way("mounted", [SHARES], dataset="{data}=s3://matrix/data"),
-    Way("streamed", [SHARES], dataset="{data}=s3://matrix/data", SHARD_STRATEGY="hash"),
     Way("boto3", [BUCKETS, "-c", BOTO3], dataset="s3://matrix/data/"),
     Way("boto3_hash", [BUCKETS, "-c", BOTO3], job=False, dataset="s3://matrix/data/", SHARD_STRATEGY="hash"),
 )}
@@ -532,7 +531,7 @@ def allocations(m, way):
             yield f"rank {rank}, allocation {k} of {count}{'+' * int(on)}", wrong or m.look_after(way)
 
 
-@row("range", "hash", "given", "mounted", "streamed")
+@row("range", "hash", "given", "mounted")
 def descriptors(m, way):
     """A rank may have few descriptors: RLIMIT_NOFILE (EMFILE)."""
     for n in range(3, 15):
@@ -557,7 +556,7 @@ def memory(m, way):
         m.bin = usual
 
 
-@row("range", "hash", "given", "mounted", "streamed")
+@row("range", "hash", "given", "mounted")
 def interrupted(m, way):
     """Signals by the thousand, whose handler lets calls be interrupted (EINTR)."""
     for k in range(4):
@@ -565,7 +564,7 @@ def interrupted(m, way):
         yield f"storm {k}", m.judge(way, dict(enumerate(ends))) or m.look_after(way)
 
 
-@row("range", "hash", "given", "python", "api", "mounted", "streamed", "boto3")
+@row("range", "hash", "given", "python", "api", "mounted", "boto3")
 def signals(m, way):
     """A rank is ended, or stopped for a while, while both list; another one takes over."""
     for kind in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGSTOP):
@@ -585,7 +584,7 @@ def signals(m, way):
             yield f"{kind.name} for rank 0", wrong or m.look_after(way)
 
 
-@row("range", "stride", "hash", "given", "mounted", "streamed")
+@row("range", "stride", "hash", "given", "mounted")
 def forks(m, way):
     """A thread forks children that list, too, while the listing is made."""
     for _ in range(2):
@@ -600,7 +599,7 @@ def forks(m, way):
         yield "forks", wrong or m.look_after(way)
 
 
-@row("range", "hash", "given", "mounted", "streamed")
+@row("range", "hash", "given", "mounted")
 def closed(m, way):
     """A program closes all descriptors that it does not know (closefrom(3)) while it lists, and lists again."""
     ends = m.job(way, (0, 1), what=["close"])
@@ -660,7 +659,7 @@ def mounted(folder, *words):
         subprocess.run(["umount", "-l", folder], check=True)
 
 
-@row("range", "python", "api", "adapter", "mounted", "streamed", "boto3")
+@row("range", "python", "api", "adapter", "mounted", "boto3")
 def full(m, way):
     """The cache's file system has no room, or no inodes, left."""
     python = not way.what and way.program
@@ -676,7 +675,7 @@ def full(m, way):
         yield options, wrong or m.look_after(way)
 
 
-@row("range", "hash", "given", "python", "adapter", "mounted", "streamed", "boto3")
+@row("range", "hash", "given", "python", "adapter", "mounted", "boto3")
 def read_only(m, way):
     """All file systems are read-only but /dev/shm; then that, too."""
     m.begin(way)
@@ -694,7 +693,7 @@ def read_only(m, way):
     m.cache = cache
 
 
-@row("range", "hash", "given", "python", "api", "adapter", "mounted", "streamed", "boto3", "boto3_hash")
+@row("range", "hash", "given", "python", "api", "adapter", "mounted", "boto3", "boto3_hash")
 def no_proc(m, way):
     """There is no /proc."""
     ends = m.job(way, (0, 1), wrap=["unshare", "-m", "sh", "-c", "mount -t tmpfs none /proc; exec \"$@\"", "-"])
@@ -738,7 +737,7 @@ def times_put_back(m, way):
     yield "times put back", wrong
 
 
-@row("range", "stride", "given", "python", "mounted", "streamed", "boto3")
+@row("range", "stride", "given", "python", "mounted", "boto3")
 def started_anew(m, way):
     """A job is killed, and started anew at once: by the same SHARD_JOB, and by another; the dataset has changed."""
     for same in (True, False):

@@ -344,7 +344,7 @@ class Tests:
             # SHARD_LISTING may be of one of them.
             listing = os.path.join(self.work, "given.listing")
             subprocess.run([os.path.join(os.path.dirname(self.args.preload), "shardctl"), "index", "s3://bucket/s3://bucket/plain/train/",
-                            "--include", "*.npz", "-o", listing], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                            "--options", "include=*.npz", "-o", listing], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                            env={**os.environ, **dict(pair.split("=", 1) for pair in there)})
             both["words"] = ("16 entries",)
             self.call("SHARD_LISTING", [0, 0], here, SHARD_LISTING=listing, **both)

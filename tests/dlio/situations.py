@@ -136,7 +136,7 @@ def situations():
                   prepare=truncated, says="SHARD_LISTING='.*cut.listing': not a listing"),
         Situation("listing-of-other-options", env={"SHARD_LISTING": "{work}/train.listing"}, lazy=False,
                   prepare=lambda s, env: s.index(env, []),
-                  says="train.listing' was made of .*; make it by shardctl index --options 'order=path depth=1 include=.*jpeg'"),
+                  says="train.listing' was made of .*; make it by shardctl index --options 'order=path depth=1 .*include=.*jpeg'"),
         Situation("listing-folder", env={"SHARD_LISTING": "{work}"}, lazy=False,
                   says="folders are not looked through"),
         Situation("listings-given", env={"SHARD_LISTING": "{work}/train.listing:{work}/valid.listing"}, prepare=both_listings),

@@ -55,7 +55,7 @@ PLANTED = (
     (drift.defaults, page_edit("libshard.7", "(default 32)", "(default 16)")),
     (drift.defaults, readme_edit("| `range` |\n| `SHARD_EPOCH", "| `hash` |\n| `SHARD_EPOCH")),
     (drift.commands, page_edit("shardctl.1", "\\fBshardctl get\\fR", "\\fBget\\fR")),
-    (drift.commands, page_edit("shardctl.1", '.SS "shardctl stream', '.SS "stream')),
+    (drift.commands, page_edit("shardctl.1", '.SS "shardctl get', '.SS "get')),
     (drift.commands, fact_edit(lambda code: code.commands.append("new") or code.help.update(new=""))),
     (drift.options, page_edit("shardctl.1", ".B \\-\\-unique\n", ".B unique\n")),
     (drift.options, help_edit("index", "--unique", "unique")),
@@ -76,7 +76,7 @@ PLANTED = (
     (drift.clients, page_edit("libshard-pytorch.7", "\nPolars ", "\nPandas2 ")),
     (drift.clients, page_edit("libshard-pytorch.7", "26.0.1", "26.0.2")),
     (drift.cache_files, page_edit("libshard.7", ".I KEY.current\n", ".I current\n")),
-    (drift.cache_files, source_edit("shim/cache/", '".stream-"', '".flow-"')),
+    (drift.cache_files, source_edit("shim/cache/", '".got-"', '".had-"')),
     (drift.threats, page_edit("libshard.7", ".SS The dataset\n", "Nobody can do any harm.\n.SS The dataset\n")),
     (drift.threats, lambda _, documents: setattr(
         documents, "threats", documents.threats.replace("behaviour/threats.sh: no file of", "behaviour/threats.sh: No file of"))),

@@ -82,6 +82,10 @@ def mounted(s3):
              sorted(x for r in got for x in r[1]) ==
              sorted(wanted + ["top2 0"]) and all("is not used" in err and "'s3://mounted/'" in err
                                                  for _, _, err in got), got[0][2])
+    with s3.nobody() as endpoint:
+        got = ranks(2, "s3://mounted/train", endpoint, SHARD_STRATEGY="hash")
+    s3.check("mounted: hash divides what the mount shows", sorted(x for r in got for x in r[1]) == sorted(
+        wanted + ["top2 0", "not in the bucket 23"]), got[0][2])
     elsewhere(s3, root)
 
 

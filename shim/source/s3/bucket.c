@@ -6,17 +6,13 @@
 #include <string.h>
 
 #include "build/intake.h"
-#include "build/stream_writer.h"
 #include "listing/options.h"
 
-/* Where names go: to the intake of a listing, or into parts. */
+/* Where names go. */
 struct outlet {
   struct shard_s3_bucket *bucket;
   const struct shard_options *options;
   struct shard_intake *intake;
-  struct shard_stream_writer *parts; /* NULL: to the intake */
-  int (*begun)(void *context);
-  void *context;
 };
 
 char *shard_s3_bucket_name(const struct shard_s3_url *url) {
@@ -37,11 +33,8 @@ static int add_key(void *context, const char *key, size_t length) {
   if (!shard_options_match_path(o->options, name, length)) {
     return 0;
   }
-  return o->parts ? shard_stream_writer_add(o->parts, name, length)
-                  : shard_intake_add(o->intake, name, length);
+  return shard_intake_add(o->intake, name, length);
 }
-
-/* ---- a listing ---------------------------------------------------------- */
 
 /* A source's read(). */
 static int read_bucket(void *context, struct shard_intake *intake, char *err, size_t size) {
@@ -80,7 +73,6 @@ int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_opt
   struct outlet outlet = {.bucket = bucket, .options = options};
   char *limits = limits_text(&bucket->listing), *name = shard_s3_bucket_name(&bucket->listing.url);
   bucket->listing.key = add_key;
-  bucket->listing.page = NULL;
   bucket->listing.context = &outlet;
   int rc = -ENOMEM;
   if (limits && name) {
@@ -94,49 +86,6 @@ int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_opt
     snprintf(err, size, "out of memory");
   }
   free(limits);
-  free(name);
-  return rc;
-}
-
-/* ---- parts -------------------------------------------------------------- */
-
-/* The first part is there: whoever waits for it may go on. */
-static int tell_begun(struct outlet *o) {
-  int (*begun)(void *) = o->begun;
-  o->begun = NULL;
-  return begun ? begun(o->context) : 0;
-}
-
-static int end_page(void *context) {
-  struct outlet *o = context;
-  int rc = shard_stream_writer_pause(o->parts);
-  return rc == 0 && shard_stream_writer_count(o->parts) > 0 ? tell_begun(o) : rc;
-}
-
-int shard_s3_bucket_stream(struct shard_s3_bucket *bucket, const struct shard_options *options,
-                           const char *base, int (*begun)(void *context), void *context, char *err,
-                           size_t size) {
-  struct outlet outlet = {.bucket = bucket, .options = options, .begun = begun, .context = context};
-  char text[SHARD_OPTIONS_TEXT], *name = shard_s3_bucket_name(&bucket->listing.url);
-  err[0] = 0;
-  bucket->markers = 0;
-  bucket->listing.key = add_key;
-  bucket->listing.page = end_page;
-  bucket->listing.context = &outlet;
-  shard_options_format(options, text, sizeof(text));
-  int rc = name ? shard_stream_writer_open(base, name, text, &outlet.parts) : -ENOMEM;
-  if (rc == 0) {
-    rc = shard_s3_list_keys(&bucket->listing, err, size);
-    rc = rc ? rc : shard_stream_writer_end(outlet.parts);
-    if (rc != 0) {
-      shard_stream_writer_drop(outlet.parts);
-    }
-    rc = rc ? rc : tell_begun(&outlet);
-  }
-  if (rc != 0 && !err[0]) {
-    snprintf(err, size, "cannot write '%.300s.*': %s", base, strerror(-rc));
-  }
-  shard_stream_writer_free(outlet.parts);
   free(name);
   return rc;
 }

@@ -26,12 +26,3 @@ char *shard_s3_bucket_name(const struct shard_s3_url *url);
 int shard_s3_bucket_build(struct shard_s3_bucket *bucket, const struct shard_options *options,
                           const char *file, struct shard_build_result *result, char *err,
                           size_t size);
-
-/*
- * Write its names into parts (cache/stream.h) as pages come. begun is called when there is a part,
- * or all are there; a negative errno of it ends the listing. 0, or a negative errno and a line in
- * err[size]. Of a listing that fails no part stays.
- */
-int shard_s3_bucket_stream(struct shard_s3_bucket *bucket, const struct shard_options *options,
-                           const char *base, int (*begun)(void *context), void *context, char *err,
-                           size_t size);

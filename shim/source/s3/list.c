@@ -438,10 +438,6 @@ static int take_page(struct range *r) {
     r->page_keys++;
   }
   tell_parent(r, NULL, 0);
-  int paged = l->listing->page ? l->listing->page(l->listing->context) : 0;
-  if (paged != 0) {
-    return paged;
-  }
   if (!r->listed && r->page_keys == 0 && (past || !p->truncated)) {
     tell_others(r, past ? key : NULL, n);
   }

@@ -99,7 +99,6 @@ struct shard_s3_listing {
   /* Takes a key, which ends with NUL, on the caller's thread. Each key comes once; they come in no
    * order. 0, or a negative errno, which ends the listing. */
   int (*key)(void *context, const char *key, size_t length);
-  int (*page)(void *context); /* called after the keys of each page, as key(); NULL: nothing */
   void *context;
   /* Filled. */
   uint64_t keys, requests, retries;
