@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/kernel.h"
 #include "base/process.h"
@@ -275,8 +276,9 @@ static struct settled *settle(const struct shard_launcher *found) {
   if (s && strcmp(s->size, size_of(found)) == 0) {
     return s;
   }
+  errno = shard_error_is_shortage(found->rc) ? -found->rc : 0;
   struct settled *made = calloc(1, sizeof(*made));
-  if (!made || !find_job(found, &made->job)) {
+  if (!made || !find_job(found, &made->job) || shard_error_is_shortage(errno)) {
     free(made);
     return NULL;
   }
@@ -301,8 +303,9 @@ static struct shard_launcher *find_launcher(void) {
   return found;
 }
 
-bool shard_job_get(char *buf, size_t size) {
+int shard_job_get(char *buf, size_t size) {
   int saved = errno;
+  errno = 0;
   struct shard_launcher *found = find_launcher();
   struct settled *s = found ? settle(found) : NULL;
   int n = -1;
@@ -314,10 +317,10 @@ bool shard_job_get(char *buf, size_t size) {
   } else if (s && !s->job.held) {
     n = snprintf(buf, size, "%s", s->job.name);
   }
-  bool known = n >= 0 && (size_t)n < size;
+  int rc = n >= 0 && (size_t)n < size ? 1 : shard_error_is_shortage(errno) ? -errno : 0;
   free(found);
   errno = saved;
-  return known;
+  return rc;
 }
 
 void shard_job_before_fork(void) {

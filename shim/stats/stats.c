@@ -202,7 +202,7 @@ static bool await(_Atomic uint32_t *state) {
 /* Note which job this is. */
 static void tell_job(void) {
   char job[SHARD_JOB_ROOM];
-  shard_notes_head->job = shard_job_get(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
+  shard_notes_head->job = shard_job_get(job, sizeof(job)) > 0 ? shard_xxh64(job, strlen(job), 0) : 0;
 }
 
 /*
