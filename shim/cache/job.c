@@ -200,9 +200,10 @@ static bool find_job(const struct shard_launcher *found, struct shard_job *out) 
     return false;
   }
   source = source ? source : row;
-  name_job(found, !row || (found->own && strcmp(row->size, "1") == 0) ? found->own : row, out);
+  row = !row || (found->own && strcmp(row->size, "1") == 0) ? found->own : row;
+  name_job(found, row, out);
   if (source->kind == SHARD_LAUNCHER_ANYBODY || source->age == 0) {
-    leave_link(&found->way[0], source->size, out);
+    leave_link(&found->way[0], row->size, out); /* where name_job() looks */
   }
   return true;
 }

@@ -689,6 +689,7 @@ static void check_late(const char *numbers) {
 static void late_ranks(void **state) {
   (void)state;
   check_late("RANK=1 WORLD_SIZE=2");
+  check_late("RANK=1 WORLD_SIZE=3 SHARD_RANK=1 SHARD_SIZE=2");
 }
 
 /* A job of several hosts, and when it started on this one. */
