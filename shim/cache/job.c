@@ -81,8 +81,8 @@ static void remove_old(int folder, const char *name) {
   if (shard_kernel_stat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
     return;
   }
-  bool lives = sscanf(name, "link-%ld-", &pid) == 1 && shard_process_read(pid, &process);
   bool old = st.st_ctim.tv_sec + DAY < shard_clock_real_ns() / 1000000000;
+  bool lives = old && sscanf(name, "link-%ld-", &pid) == 1 && shard_process_read(pid, &process);
   int fd = S_ISREG(st.st_mode) ? shard_kernel_open(folder, name, O_RDWR | O_NOFOLLOW) : -1;
   if ((S_ISLNK(st.st_mode) && old && !lives) || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)) {
     unlinkat(folder, name, 0);
