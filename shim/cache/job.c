@@ -176,7 +176,9 @@ static void name_job(const struct shard_launcher *found, const struct shard_laun
   }
   char place[200], boot[40];
   bool numbered = row->kind == SHARD_LAUNCHER_NUMBERED;
-  bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->found);
+  /* A rank that outlives its launcher is a child of the first process, which lives on. */
+  bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->found &&
+                            (row->end.pid != 1 || row->marks[0]));
   if (numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->marks[0] && !row->found)) {
     read_boot(boot);
     snprintf(place, sizeof(place), "%s:%s", row->launcher, boot);
