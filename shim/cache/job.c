@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/kernel.h"
 #include "base/process.h"
@@ -80,8 +81,8 @@ static void remove_old(int folder, const char *name) {
   if (shard_kernel_stat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
     return;
   }
-  bool lives = sscanf(name, "link-%ld-", &pid) == 1 && shard_process_read(pid, &process);
   bool old = st.st_ctim.tv_sec + DAY < shard_clock_real_ns() / 1000000000;
+  bool lives = old && sscanf(name, "link-%ld-", &pid) == 1 && shard_process_read(pid, &process);
   int fd = S_ISREG(st.st_mode) ? shard_kernel_open(folder, name, O_RDWR | O_NOFOLLOW) : -1;
   if ((S_ISLNK(st.st_mode) && old && !lives) || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)) {
     unlinkat(folder, name, 0);
@@ -175,7 +176,9 @@ static void name_job(const struct shard_launcher *found, const struct shard_laun
   }
   char place[200], boot[40];
   bool numbered = row->kind == SHARD_LAUNCHER_NUMBERED;
-  bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->found);
+  /* A rank that outlives its launcher is a child of the first process, which lives on. */
+  bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->found &&
+                            (row->end.pid != 1 || row->marks[0]));
   if (numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->marks[0] && !row->found)) {
     read_boot(boot);
     snprintf(place, sizeof(place), "%s:%s", row->launcher, boot);
@@ -193,15 +196,16 @@ static bool find_job(const struct shard_launcher *found, struct shard_job *out) 
   if (own) {
     snprintf(out->name, sizeof(out->name), "SHARD_JOB=%s", own);
     out->held = false;
-    return strlen(own) < sizeof(out->name) - 16;
+    return true;
   }
   if (found->rc != 0 || found->steps == 0) {
     return false;
   }
   source = source ? source : row;
-  name_job(found, !row || (found->own && strcmp(row->size, "1") == 0) ? found->own : row, out);
+  row = !row || (found->own && strcmp(row->size, "1") == 0) ? found->own : row;
+  name_job(found, row, out);
   if (source->kind == SHARD_LAUNCHER_ANYBODY || source->age == 0) {
-    leave_link(&found->way[0], source->size, out);
+    leave_link(&found->way[0], row->size, out); /* where name_job() looks */
   }
   return true;
 }
@@ -275,8 +279,9 @@ static struct settled *settle(const struct shard_launcher *found) {
   if (s && strcmp(s->size, size_of(found)) == 0) {
     return s;
   }
+  errno = shard_error_is_shortage(found->rc) ? -found->rc : 0;
   struct settled *made = calloc(1, sizeof(*made));
-  if (!made || !find_job(found, &made->job)) {
+  if (!made || !find_job(found, &made->job) || shard_error_is_shortage(errno)) {
     free(made);
     return NULL;
   }
@@ -301,8 +306,9 @@ static struct shard_launcher *find_launcher(void) {
   return found;
 }
 
-bool shard_job_get(char *buf, size_t size) {
+int shard_job_get(char *buf, size_t size) {
   int saved = errno;
+  errno = 0;
   struct shard_launcher *found = find_launcher();
   struct settled *s = found ? settle(found) : NULL;
   int n = -1;
@@ -314,10 +320,10 @@ bool shard_job_get(char *buf, size_t size) {
   } else if (s && !s->job.held) {
     n = snprintf(buf, size, "%s", s->job.name);
   }
-  bool known = n >= 0 && (size_t)n < size;
+  int rc = n >= 0 && (size_t)n < size ? 1 : shard_error_is_shortage(errno) ? -errno : 0;
   free(found);
   errno = saved;
-  return known;
+  return rc;
 }
 
 uint64_t shard_job_number(void) {

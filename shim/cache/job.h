@@ -36,10 +36,11 @@ bool shard_job_find(const struct shard_launcher *found, struct shard_job *out);
 
 /*
  * Print the identity of this process's job into buf[size]: a text that all processes of the job on
- * this host share, and no other job has. Takes the lock of a job that is held. false: no launcher is
- * known, the cache directory cannot be written to, or the text does not fit.
+ * this host share, and no other job has. Takes the lock of a job that is held. 1; 0: no launcher is
+ * known, the cache directory cannot be written to, or the text does not fit; a negative errno: there
+ * is no descriptor or memory left to tell.
  */
-bool shard_job_get(char *buf, size_t size);
+int shard_job_get(char *buf, size_t size);
 
 /* A hash of the identity of a job that is not held; 0: it is held, or not known. */
 uint64_t shard_job_number(void);

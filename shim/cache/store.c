@@ -108,7 +108,9 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size) {
     rc = n < 0 ? (int)n : inside ? refuse_inside(r->real, r->cache, err, size) : 0;
   }
   if (rc == 0) {
-    shard_store_find_job(r); /* not before: it may put a file into the cache */
+    rc = shard_store_find_job(r); /* not before: it may put a file into the cache */
+    rc = rc == 0 ? 0
+                 : shard_error_set(err, size, rc, "cannot tell the job: %s", strerror(-rc));
   }
   /* Ranks may have endpoints of their own; an object is one for all of a job. */
   bool object = r->kind == SHARD_REQUEST_OBJECT;
@@ -117,13 +119,15 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size) {
   return rc;
 }
 
-void shard_store_find_job(struct shard_request *r) {
-  if (r->for_job && !r->job[0] && shard_job_get(r->job, SHARD_JOB_ROOM)) {
+int shard_store_find_job(struct shard_request *r) {
+  int rc = r->for_job && !r->job[0] ? shard_job_get(r->job, SHARD_JOB_ROOM) : 0;
+  if (rc > 0) {
     r->pin = r->job;
     if (r->round > 0) {
       sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)r->round);
     }
   }
+  return rc < 0 ? rc : 0;
 }
 
 char *shard_store_path(const struct shard_request *r, const char *name) {

@@ -239,9 +239,10 @@ static bool look(struct shard_launcher *out, struct climb *c, struct shard_launc
 
 static void climb(struct shard_launcher *out, struct climb *c) {
   struct shard_process process = {.user = -1};
+  errno = 0;
   long pid = shard_process_self(); /* not getpid(): /proc may be an outer PID namespace's */
   c->in_user_namespace = shard_process_in_user_namespace();
-  for (int k = 0; k < 1000 && pid > 0; k++) {
+  for (int k = 0; k < 1000 && pid > 0 && !shard_error_is_shortage(errno); k++) {
     struct shard_launcher_process at = {.pid = pid};
     bool seen = shard_process_read(pid, &process);
     at.start = seen ? process.start : 0;
@@ -252,6 +253,7 @@ static void climb(struct shard_launcher *out, struct climb *c) {
     }
     pid = goes_on && seen ? process.parent : 0;
   }
+  out->rc = shard_error_is_shortage(errno) ? -errno : 0; /* what was not seen may be there */
 }
 
 /* ---- the rows ----------------------------------------------------------- */
@@ -438,7 +440,8 @@ static void note(struct shard_launcher *out) {
 }
 
 static int judge(struct shard_launcher *out) {
-  int rc = refuse_half(out);
+  int rc = out->rc != 0 ? FAIL(out->rc, "cannot tell the rank: %s", strerror(-out->rc))
+                        : refuse_half(out);
   if (rc == 0 && !out->own) {
     rc = refuse_incomplete(out);
     if (rc == 0 && !out->youngest) {
@@ -459,6 +462,7 @@ void shard_launcher_find(struct shard_launcher *out) {
   int saved = errno;
   out->world = (struct shard_world){-1, -1, -1, -1, ""};
   out->count = out->steps = 0;
+  out->rc = 0;
   out->line[0] = out->note[0] = 0;
   find_rows(out);
   out->rc = judge(out);

@@ -58,7 +58,7 @@ struct shard_launcher {
   size_t count, steps;
   struct shard_launcher_row rows[SHARD_LAUNCHER_ROWS]; /* the youngest first */
   struct shard_launcher_process way[SHARD_LAUNCHER_STEPS]; /* from this process upwards */
-  int rc;        /* 0; -EINVAL; or -ENOENT: no launcher has started this, */
+  int rc; /* 0; -EINVAL; -ENOENT: no launcher has started this; or no descriptor or memory was left, */
   char line[500]; /* and what is said of it */
   char note[500]; /* what a user should know of a world that is found; "": nothing */
 };

@@ -389,20 +389,22 @@ static bool check_prefixes(void) {
 
 /* false: the cache directory cannot be told. */
 static bool check_variables(void) {
-  char err[700], names[600] = "";
+  char err[700], names[600] = "", others[500] = "";
   if (shard_config_check(err, sizeof(err)) != 0) {
     tell(FAIL, "variables", "%s", err);
     return false;
   }
   for (size_t i = 0; environ && environ[i]; i++) {
-    size_t used = strlen(names);
+    bool foreign = shard_config_is_foreign(environ[i]);
+    char *list = foreign ? others : names;
+    size_t used = strlen(list), size = foreign ? sizeof(others) : sizeof(names);
     if (strncmp(environ[i], "SHARD_", 6) == 0) {
-      snprintf(names + used, sizeof(names) - used, " %.*s", (int)strcspn(environ[i], "="),
-               environ[i]);
+      snprintf(list + used, size - used, " %.*s", (int)strcspn(environ[i], "="), environ[i]);
     }
   }
   if (check_datasets() && check_listings() && check_stats() && check_prefixes()) {
-    tell(OK, "variables", "%s%s", names[0] ? "valid:" : "none is set", names);
+    tell(OK, "variables", "%s%s%s%s", names[0] ? "valid:" : "none is set", names,
+         others[0] ? "; libshard does not read" : "", others);
   }
   return true;
 }

@@ -170,7 +170,8 @@ static int settle_rank(const struct shard_launcher *found, char *err, size_t siz
   uint64_t before = 0, now = (uint64_t)w->rank << 32 | (uint32_t)w->size;
   if (found->rc != 0) { /* a launcher has no rank, and lists what its ranks would */
     bool settled = found->rc == -ENOENT && atomic_load(&numbers) != 0;
-    return settled ? 0 : shard_error_set(err, size, -EINVAL, "%s", found->line);
+    int rc = found->rc == -ENOENT ? -EINVAL : found->rc;
+    return settled ? 0 : shard_error_set(err, size, rc, "%s", found->line);
   }
   if (atomic_compare_exchange_strong(&numbers, &before, now)) {
     atomic_store(&local_rank, w->local_rank);

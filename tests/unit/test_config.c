@@ -479,6 +479,8 @@ static void too_long(void **state) {
   memset(line + k, 'd', n - k - 1);
   line[n - 1] = 0;
   refused(line, "SHARD_DATASET");
+  sprintf(line, "SHARD_JOB=%01025d", 1); /* a job's name has no more room */
+  refused(line, "SHARD_JOB");
   free(line);
 }
 
