@@ -8,7 +8,7 @@
 
 struct shard_process {
   long parent;
-  long user; /* the real user id */
+  long user;                /* the real user id */
   unsigned long long start; /* in clock ticks since boot */
   bool ended;               /* nobody has waited for it yet */
 };

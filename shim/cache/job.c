@@ -50,13 +50,12 @@ static void identify(const struct shard_launcher_process *process, char *buf, si
            (unsigned long long)st.st_ino, boot);
 }
 
-/* The path of a file in the folder of jobs, which is made: KIND-HASH, of two texts; malloc'd. NULL: no
- * such folder can be had. Threads of a host may have small stacks. */
+/* The path of a file in the folder of jobs, which is made: KIND-HASH, of two texts; malloc'd. NULL:
+ * no such folder can be had. Threads of a host may have small stacks. */
 static char *make_path(const char *kind, const char *one, const char *two) {
   char *path = malloc(PATH_MAX), *ignored = malloc(ERROR_ROOM);
-  ssize_t n = path && ignored
-                  ? shard_cachedir_find(true, path, PATH_MAX - 64, ignored, ERROR_ROOM)
-                  : -ENOMEM;
+  ssize_t n = path && ignored ? shard_cachedir_find(true, path, PATH_MAX - 64, ignored, ERROR_ROOM)
+                              : -ENOMEM;
   free(ignored);
   if (n >= 0) {
     strcpy(path + n, "/jobs");
@@ -72,8 +71,8 @@ static char *make_path(const char *kind, const char *one, const char *two) {
 
 /* ---- what is old -------------------------------------------------------- */
 
-/* Remove a file of the folder that nobody needs: a number that nobody holds; of a day ago, a link of
- * a process that has ended, and a line. */
+/* Remove a file of the folder that nobody needs: a number that nobody holds; of a day ago, a link
+ * of a process that has ended, and a line. */
 static void remove_old(int folder, const char *name) {
   struct stat st;
   struct shard_process process;

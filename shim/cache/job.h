@@ -4,7 +4,8 @@
  * launch has.
  *
  * The job is the first ancestor that was not started with the rank's values (mpirun, a proxy,
- * torchrun's agent), and the launcher's marks; where the launcher numbers its jobs, the marks alone.
+ * torchrun's agent), and the launcher's marks; where the launcher numbers its jobs, the marks
+ * alone.
  *
  * The folder "jobs" of the cache directory holds three kinds of small files. All names are hashes.
  *   link-HASH    symbolic link, left by a process that has set its numbers itself, to its job: what
@@ -37,15 +38,16 @@ bool shard_job_find(const struct shard_launcher *found, struct shard_job *out);
 /*
  * Print the identity of this process's job into buf[size]: a text that all processes of the job on
  * this host share, and no other job has. Takes the lock of a job that is held. 1; 0: no launcher is
- * known, the cache directory cannot be written to, or the text does not fit; a negative errno: there
- * is no descriptor or memory left to tell.
+ * known, the cache directory cannot be written to, or the text does not fit; a negative errno:
+ * there is no descriptor or memory left to tell.
  */
 int shard_job_get(char *buf, size_t size);
 
 /* A hash of the identity of a job that is not held; 0: it is held, or not known. */
 uint64_t shard_job_number(void);
 
-/* Before this process forks: if it has set its rank itself, find the job that its children inherit. */
+/* Before this process forks: if it has set its rank itself, find the job that its children inherit.
+ */
 void shard_job_before_fork(void);
 
 /* Print a warning, unless a process of the job has printed one of this kind. */

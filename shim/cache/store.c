@@ -109,8 +109,7 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size) {
   }
   if (rc == 0) {
     rc = shard_store_find_job(r); /* not before: it may put a file into the cache */
-    rc = rc == 0 ? 0
-                 : shard_error_set(err, size, rc, "cannot tell the job: %s", strerror(-rc));
+    rc = rc == 0 ? 0 : shard_error_set(err, size, rc, "cannot tell the job: %s", strerror(-rc));
   }
   /* Ranks may have endpoints of their own; an object is one for all of a job. */
   bool object = r->kind == SHARD_REQUEST_OBJECT;

@@ -38,10 +38,10 @@ struct shard_request {
   char origin[PATH_MAX]; /* s3:// prefix (with a slash at its end) or object, or manifest; or "" */
   struct stat identity;  /* of a manifest */
   char options_text[SHARD_OPTIONS_TEXT];
-  bool for_job;   /* all processes of the job keep one listing, */
-  uint64_t round; /* in each round one; 0: there are none */
+  bool for_job;                  /* all processes of the job keep one listing, */
+  uint64_t round;                /* in each round one; 0: there are none */
   char job[SHARD_JOB_ROOM + 32]; /* "": not looked for */
-  const char *pin; /* processes of this job keep one listing; NULL: it is not known */
+  const char *pin;               /* processes of this job keep one listing; NULL: it is not known */
   const char *const *environment; /* for shardctl (host/builder.h); or NULL */
   int64_t since; /* a bucket's listing must be begun at this time (ns) or later; 0: see FRESH */
   int64_t asked; /* start of this call, ns; ages count from here: waiting makes nothing stale */

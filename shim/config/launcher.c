@@ -2,10 +2,10 @@
 /*
  * launcher.c - one climb over the ancestors, which tells whose rank and size count.
  *
- * A row is one launcher's rank and size, both set and not empty. Its age is how many processes, from
- * this one upwards, were started with its rank, size and marks; at age 0 this process has set them
- * itself. The youngest row counts: the inner launcher has set it. Rows of one age must agree, for
- * nothing tells which was meant.
+ * A row is one launcher's rank and size, both set and not empty. Its age is how many processes,
+ * from this one upwards, were started with its rank, size and marks; at age 0 this process has set
+ * them itself. The youngest row counts: the inner launcher has set it. Rows of one age must agree,
+ * for nothing tells which was meant.
  *
  * A process that is not dumpable, or has written over its environment (a title; Intel's MPI_Init
  * cuts a value in two), is passed over: it is a rank, not the launcher. The climb ends at another
@@ -285,7 +285,8 @@ static void fill_row(const struct entry *e, struct shard_launcher_row *row) {
   copy_number(row->names[1], row->size);
   for (size_t k = 2, used = 0; k < VALUES && used < sizeof(row->marks); k++) {
     const char *value = get_value(e->values[k]);
-    used += value ? (size_t)snprintf(row->marks + used, sizeof(row->marks) - used, ":%s", value) : 0;
+    used +=
+        value ? (size_t)snprintf(row->marks + used, sizeof(row->marks) - used, ":%s", value) : 0;
   }
   row->several_nodes =
       counted ? nodes > 1 : row->local_size > 0 && row->local_size < atoi(row->size);
@@ -361,7 +362,10 @@ static int refuse_incomplete(struct shard_launcher *out) {
              : FAIL(-EINVAL,
                     "%s=%.32s is set, and no RANK of a WORLD_SIZE; " REMEDY
                     ", or unset RANK, WORLD_SIZE and LOCAL_RANK if they are left from elsewhere",
-                    name, rank ? rank : size ? size : local);
+                    name,
+                    rank   ? rank
+                    : size ? size
+                           : local);
 }
 
 /* Rows of one age that differ; and a world of one, which anybody may have set, in a larger one. */
@@ -377,8 +381,8 @@ static int refuse_contradiction(struct shard_launcher *out) {
                   describe(row, one), describe(other, two));
     }
   }
-  /* PMIx's prun in a step tells its ranks no size, and Slurm's number is the daemon's. Rank 0 may be
-   * a child of a task that has called MPI_Init without a launcher of MPI's. */
+  /* PMIx's prun in a step tells its ranks no size, and Slurm's number is the daemon's. Rank 0 may
+   * be a child of a task that has called MPI_Init without a launcher of MPI's. */
   const char *rank = strcmp(row->names[0], "SLURM_PROCID") == 0 ? get_value("PMIX_RANK") : NULL;
   return !rank || strcmp(rank, "0") == 0 || strcmp(rank, row->rank) == 0
              ? 0
@@ -428,13 +432,14 @@ static void note(struct shard_launcher *out) {
   const struct shard_launcher_row *row = out->youngest;
   char own[160], theirs[160];
   if (out->own && row && !is_of_one(row) && !agree(out->own, row)) {
-    snprintf(out->note, sizeof(out->note),
-             "%s go before %s's %s; if they are not set for each rank, its ranks have the same share",
-             describe(out->own, own), row->launcher, describe(row, theirs));
+    snprintf(
+        out->note, sizeof(out->note),
+        "%s go before %s's %s; if they are not set for each rank, its ranks have the same share",
+        describe(out->own, own), row->launcher, describe(row, theirs));
   } else if (!out->own && is_of_one(row)) {
     snprintf(out->note, sizeof(out->note),
-             "%s tells %s, a world of one: every process sees all files. If there are more ranks, " REMEDY
-             " in each%s",
+             "%s tells %s, a world of one: every process sees all files. If there are more "
+             "ranks, " REMEDY " in each%s",
              row->launcher, describe(row, theirs), array_remedy());
   }
 }

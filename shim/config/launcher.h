@@ -35,13 +35,13 @@ struct shard_launcher_process {
 
 /* One launcher's rank and size, both set. */
 struct shard_launcher_row {
-  const char *launcher, *names[2]; /* static: the launcher's, rank's and size's */
-  char rank[24], size[24];         /* the values, cut off */
+  const char *launcher, *names[2];  /* static: the launcher's, rank's and size's */
+  char rank[24], size[24];          /* the values, cut off */
   char marks[SHARD_LAUNCHER_MARKS]; /* what tells launches apart, with a ':' before each */
   unsigned bit;                     /* in `started` of a process */
   enum shard_launcher_kind kind;
-  unsigned age;  /* processes, from this one upwards, that were started with the row's values */
-  bool found;    /* `end` was not started with them, and that could be seen */
+  unsigned age; /* processes, from this one upwards, that were started with the row's values */
+  bool found;   /* `end` was not started with them, and that could be seen */
   struct shard_launcher_process end, topmost; /* where the climb ended; the last with the values */
   int local_rank, local_size;                 /* -1: not known */
   bool several_nodes;                         /* the launcher tells that the job has more */
@@ -56,9 +56,10 @@ struct shard_launcher {
   const struct shard_launcher_row *youngest; /* of a launcher, in rows; NULL: none */
   const struct shard_launcher_row *own;      /* SHARD_RANK and SHARD_SIZE; NULL: not set */
   size_t count, steps;
-  struct shard_launcher_row rows[SHARD_LAUNCHER_ROWS]; /* the youngest first */
+  struct shard_launcher_row rows[SHARD_LAUNCHER_ROWS];     /* the youngest first */
   struct shard_launcher_process way[SHARD_LAUNCHER_STEPS]; /* from this process upwards */
-  int rc; /* 0; -EINVAL; -ENOENT: no launcher has started this; or no descriptor or memory was left, */
+  int rc; /* 0; -EINVAL; -ENOENT: no launcher has started this; or no descriptor or memory was left,
+           */
   char line[500]; /* and what is said of it */
   char note[500]; /* what a user should know of a world that is found; "": nothing */
 };

@@ -280,7 +280,7 @@ static void tell_way(const struct shard_launcher *l) {
     read_name(l->way[i].pid, name);
     tell(OK, "climb", "%ld %s: %s%s", l->way[i].pid, name,
          !l->way[i].start ? "hidden"
-         : numbers[0]        ? "started with"
+         : numbers[0]     ? "started with"
                           : "started with none of the numbers that are seen here",
          numbers);
   }

@@ -143,13 +143,13 @@ const struct shard_datasets *shard_datasets_set_up(void) {
 
 /* ---- the rank ----------------------------------------------------------- */
 
-static _Atomic uint64_t numbers; /* rank and size, once a call has needed them; 0: none has */
+static _Atomic uint64_t numbers;  /* rank and size, once a call has needed them; 0: none has */
 static _Atomic uint64_t found_by; /* the environment that they were found in */
 static atomic_int local_rank;
 
 /*
- * By the texts, not by where they lie: perl, and who has called putenv(3), put another text into the
- * same place. bash has variables of its own, which it shows to getenv() at once.
+ * By the texts, not by where they lie: perl, and who has called putenv(3), put another text into
+ * the same place. bash has variables of its own, which it shows to getenv() at once.
  */
 static uint64_t number_environment(void) {
   static const char *const shells[] = {"SHARD_RANK", "SHARD_SIZE", "RANK", "WORLD_SIZE"};

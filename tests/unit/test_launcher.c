@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rank and size from every launcher's environment; which of two launchers' count; and the job, which
- * ranks, their wrappers and children have in common. For these the test starts itself again as
- * launcher, rank and child. tests/hosts/climb.py has real launchers.
+ * Rank and size from every launcher's environment; which of two launchers' count; and the job,
+ * which ranks, their wrappers and children have in common. For these the test starts itself again
+ * as launcher, rank and child. tests/hosts/climb.py has real launchers.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -203,12 +203,8 @@ static void contradictions(void **state) {
 
 static void nobody(void **state) {
   (void)state;
-  static const char *const all[] = {"",
-                                    "WORLD_SIZE=1",
-                                    "SLURM_NTASKS=4",
-                                    "TORCHELASTIC_RUN_ID=x",
-                                    "OMPI_COMM_WORLD_RANK=",
-                                    "OMPI_COMM_WORLD_RANK=2",
+  static const char *const all[] = {"", "WORLD_SIZE=1", "SLURM_NTASKS=4", "TORCHELASTIC_RUN_ID=x",
+                                    "OMPI_COMM_WORLD_RANK=", "OMPI_COMM_WORLD_RANK=2",
                                     /* batch scripts, of one task, too */
                                     "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4",
                                     "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1",
@@ -549,7 +545,8 @@ static const struct {
 } jobs[] = {
     {"", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3 MASTER_ADDR=localhost", NULL, 'n'},
     {"RANK=0 WORLD_SIZE=1", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3", NULL, 'n'},
-    {"", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3 TORCHELASTIC_RESTART_COUNT=%1$d", NULL, 'n'},
+    {"", "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3 TORCHELASTIC_RESTART_COUNT=%1$d", NULL,
+     'n'},
     {"", "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3", NULL, 'n'},
     {"", "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3 TITLED=1", NULL, 'n'},
     /* started by a rank of another one of its kind */
@@ -578,12 +575,17 @@ static const struct {
     {"", "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0",
      "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=1", 'n'},
     /* a copy is its launcher's */
-    {"", "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0 RANK=%1$d WORLD_SIZE=3",
-     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=8 SLURM_STEP_ID=0 RANK=%1$d WORLD_SIZE=3", 'n'},
+    {"",
+     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=7 SLURM_STEP_ID=0 RANK=%1$d "
+     "WORLD_SIZE=3",
+     "SLURM_PROCID=%1$d SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=8 SLURM_STEP_ID=0 RANK=%1$d "
+     "WORLD_SIZE=3",
+     'n'},
 };
 
 /* Two launchers of the same job stand for those of two nodes. */
-/* Without descriptors nothing can be told; later it can. A job of what was seen would be another. */
+/* Without descriptors nothing can be told; later it can. A job of what was seen would be another.
+ */
 static void shortage(void **state) {
   (void)state;
   struct shard_world w;
@@ -616,7 +618,8 @@ static void jobs_told_apart(void **state) {
     if (!jobs[i].next != (strcmp(first, second) != 0)) {
       fail_msg("%s: %s and %s", jobs[i].ranks, first, second);
     }
-    /* Another container, or the host after a reboot, may have a process of that number and start. */
+    /* Another container, or the host after a reboot, may have a process of that number and start.
+     */
     if (!strstr(first, boot) || !jobs[i].next != (strstr(first, space) != NULL)) {
       fail_msg("%s: %s", jobs[i].ranks, first);
     }
@@ -642,7 +645,8 @@ static void jobs_in_containers(void **state) {
     if (strcmp(job, "none\n") == 0) {
       fail_msg("%s, %s: no job", role, all[i / 2]);
     }
-    /* The first process also gets the ranks that outlive a launcher: only marks tell launches apart. */
+    /* The first process also gets the ranks that outlive a launcher: only marks tell launches
+     * apart. */
     if (i % 2 == 0) {
       assert_int_equal(job[0], strstr(all[i / 2], "TORCHELASTIC") ? 'n' : 'h');
     }
