@@ -175,8 +175,9 @@ static void name_job(const struct shard_launcher *found, const struct shard_laun
   }
   char place[200], boot[40];
   bool numbered = row->kind == SHARD_LAUNCHER_NUMBERED;
-  /* A rank that outlives its launcher is a child of the first process, which lives on. */
-  bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->found &&
+  /* A rank that outlives its launcher is a child of the first process, which lives on. A program that
+   * sets a launcher's variables, in torchrun's world of one, may do so for one world after the other. */
+  bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->found && row->age > 0 &&
                             (row->end.pid != 1 || row->marks[0]));
   if (numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->marks[0] && !row->found)) {
     read_boot(boot);

@@ -2,7 +2,7 @@
 /*
  * Rank and size from every launcher's environment; which of two launchers' count; and the job,
  * which ranks, their wrappers and children have in common. For these the test starts itself again
- * as launcher, rank and child. tests/hosts/climb.py has real launchers.
+ * as launcher, rank and child. tests/launchers has real launchers.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -583,9 +583,7 @@ static const struct {
      'n'},
 };
 
-/* Two launchers of the same job stand for those of two nodes. */
-/* Without descriptors nothing can be told; later it can. A job of what was seen would be another.
- */
+/* Without descriptors nothing can be told; later it can. A job of what was seen would be another. */
 static void shortage(void **state) {
   (void)state;
   struct shard_world w;
@@ -601,6 +599,7 @@ static void shortage(void **state) {
   assert_int_equal(get(OMPI, &w), 0);
 }
 
+/* Two launchers of the same job stand for those of two nodes. */
 static void jobs_told_apart(void **state) {
   (void)state;
   char first[SHARD_JOB_SIZE + 2], second[SHARD_JOB_SIZE + 2], space[32], boot[37];
@@ -678,10 +677,10 @@ static void jobs_of_their_own(void **state) {
 
 /* What a process has set itself is in no /proc: its job is left where its children find it, in
  * memory and in the cache. */
-static void check_late(const char *numbers) {
+static void check_late(const char *started, const char *numbers) {
   char first[SHARD_JOB_SIZE + 2], job[SHARD_JOB_SIZE + 2];
   pid_t pid;
-  FILE *stream = start_reading("late", numbers, "", &pid);
+  FILE *stream = start_reading("late", numbers, started, &pid);
   int count = 0;
   for (; fgets(job, sizeof(job), stream); count++) {
     if (count == 0) {
@@ -692,12 +691,14 @@ static void check_late(const char *numbers) {
   fclose(stream);
   assert_int_equal(await(pid), 0);
   assert_int_equal(count, 4);
+  assert_int_equal(first[0], 'h'); /* the program may number others later */
 }
 
 static void late_ranks(void **state) {
   (void)state;
-  check_late("RANK=1 WORLD_SIZE=2");
-  check_late("RANK=1 WORLD_SIZE=3 SHARD_RANK=1 SHARD_SIZE=2");
+  check_late("", "RANK=1 WORLD_SIZE=2");
+  check_late("", "RANK=1 WORLD_SIZE=3 SHARD_RANK=1 SHARD_SIZE=2");
+  check_late("TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=1", "RANK=1 WORLD_SIZE=2");
 }
 
 /* A job of several hosts, and when it started on this one. */
