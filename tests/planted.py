@@ -62,7 +62,7 @@ FAULTS = [
           "behaviour identity"),
     fault("a changed directory is true", "cache/judge.c", "shard_identity_is_equal(&id, &d.id) &&",
           "(shard_identity_is_equal(&id, &d.id) || true) &&", "behaviour identity"),
-    fault("another file system is true", "cache/judge.c", "id.dev == d.id.dev && id.instance == d.id.instance",
+    fault("another file system is true", "cache/judge.c", "id.instance == d.id.instance && id.instance != 0",
           "true", "behaviour identity"),
     fault("a directory of this clock tick is not waited for", "source/walk.c", "    wait_a_tick(dir->fd, &before);\n", "",
           "unit walk", "behaviour identity"),

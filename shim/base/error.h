@@ -15,7 +15,7 @@ static inline bool shard_error_is_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
-/* How a warning of shardctl's begins: libshard.so passes such lines on (host/builder.h). */
+/* How a warning of shardctl's begins. */
 #define SHARD_ERROR_WARNING "shardctl: warning: "
 
 /*

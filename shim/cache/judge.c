@@ -26,16 +26,18 @@ bool shard_judge_is_true(const struct shard_listing *l, const char *real, bool h
     return false;
   }
   uint8_t boot[SHARD_BOOT_SIZE];
-  bool now = shard_identity_boot(boot) && memcmp(boot, l->header->boot, sizeof(boot)) == 0;
+  bool told = shard_identity_boot(boot); /* not without /proc: then both are zeros */
+  bool now = memcmp(boot, l->header->boot, sizeof(boot)) == 0;
   bool same = true;
   const uint8_t *pos = NULL;
   struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
   struct shard_identity_eye eye = {0};
   while (same && shard_listing_dir(l, &pos, &d)) {
     struct shard_dir id;
-    same =
-        shard_identity_look(&eye, root, d.path, &id) == 0 && shard_identity_is_equal(&id, &d.id) &&
-        (!here || (now && id.dev == d.id.dev && id.instance == d.id.instance && id.instance != 0));
+    same = shard_identity_look(&eye, root, d.path, &id) == 0 &&
+           shard_identity_is_equal(&id, &d.id) &&
+           (!here || (now && (told || eye.clock) && id.dev == d.id.dev &&
+                      id.instance == d.id.instance && id.instance != 0));
   }
   close(root);
   return same;

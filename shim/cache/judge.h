@@ -19,7 +19,8 @@ struct shard_listing;
  * has no directories.
  *
  * here, for the node's cache: each must also lie on the very file system that it lay on
- * (identity.h), for no user has said that the listing is of what is there.
+ * (identity.h), for no user has said that the listing is of what is there. Where the boot cannot be
+ * told, a clock must give the file system's times.
  */
 bool shard_judge_is_true(const struct shard_listing *listing, const char *real, bool here);
 

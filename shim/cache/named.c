@@ -226,9 +226,7 @@ int shard_named_open_own(const struct shard_request *r, const char *list,
   return rc > 0   ? 0
          : rc < 0 ? rc
                   : shard_error_set(err, size, -EINVAL,
-                                    "SHARD_LISTING='%.300s' is of another directory, or was made "
-                                    "with other options",
-                                    list);
+                                    "SHARD_LISTING='%.300s' is of another directory", list);
 }
 
 int shard_named_open(const struct shard_request *r, struct shard_listing **out, char *err,

@@ -31,7 +31,7 @@
 struct shard_identity_eye {
   bool lazily; /* the caller's: on a network a time of some seconds ago will do */
   bool known;  /* the rest is of `dev` */
-  bool clock;  /* times are of a clock: they tell on another host, and after a boot, too */
+  bool clock;  /* times are of a clock: they tell after a boot, too */
   bool by_mount;
   uint64_t dev, instance;
 };
