@@ -114,7 +114,7 @@ def all_steps():
         Step("dlio/matrix-4", python("dlio.matrix", "--active", "--ranks", "4"), cores=2, rest=("--filter", FOUR)),
         Step("dlio/situations", python("dlio.situations"), cores=1.5, rest=("--filter", ONCE)),
         Step("torch/readers", python("torch"), test=("--ranks", "2", "--filter", "preloaded-even"),
-             rest=("--quick", "--ranks", "3", "--filter", "-rest|bare|train-uneven")),
+             rest=("--quick", "--ranks", "3", "--filter", "rest|bare|train-uneven")),
         Step("dlio/cli", python("dlio.cli"), test=("--filter", "script-jpeg-strace"),
              rest=("--filter", "^(?!module-jpeg-folders|script-jpeg)")),
         Step("dlio/faults", python("dlio.faults"), rest=("--filter", FAULTS)),
