@@ -102,7 +102,8 @@ def all_steps():
     """Everything, what takes longest first. Cores: the CPU that a step takes of its time on a quiet machine."""
     quick = tiers(True)
     return [
-        Step("dlio/matrix", python("dlio.matrix", "--active", "--ranks", "2"), cores=2, test=("--quick",)),
+        Step("dlio/matrix", python("dlio.matrix", "--active", "--ranks", "2"), cores=2, test=("--quick",),
+             rest=("--but-quick",)),
         Step("s3/buckets", python("buckets")),
         Step("hosts/launchers", python("hosts"), cores=0.5, test=("openmpi", "mpich", "slurm"),
              rest=("torchrun", "mlpstorage", "changing", "dlio")),
