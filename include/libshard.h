@@ -348,13 +348,6 @@ int shard_kept_end(struct shard_kept *making, int good, char *err, size_t errsiz
 int shard_kept_open(const char *key, uint64_t size, int *fd, char *err, size_t errsize);
 void shard_kept_remove(const char *key);
 
-/*
- * Open a file for reading that can be believed: a regular one, which belongs to this user or root,
- * and to which nobody else may write. The descriptor, or a negative errno and a line in
- * err[errsize], which does not name the file; -EPERM and -EINVAL: it is not to be believed.
- */
-int shard_file_open(const char *file, char *err, size_t errsize);
-
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -221,7 +221,7 @@ def timed_run(command, **options):
 
 def index_text(args, text, output, memory="256M", pipe=False):
     """(seconds, facts) of making a listing of a text."""
-    env = dict(os.environ, SHARD_BUILD_MEMORY=memory, SHARD_TMPDIR=args.folder)
+    env = dict(os.environ, SHARD_BUILD_MEMORY=memory, TMPDIR=args.folder)
     begin = time.time()
     with open(text, "rb") as stream:
         cat = subprocess.Popen(["cat"], stdin=stream, stdout=subprocess.PIPE) if pipe else None

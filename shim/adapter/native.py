@@ -209,10 +209,6 @@ class Native:
     def kept_remove(self, key):
         self._c.shard_kept_remove(key.encode())
 
-    def file_open(self, path):
-        """Descriptor of a file that can be believed; OSError."""
-        return self._done(self._c.shard_file_open, os.fsencode(path))
-
     def dataset(self, directory, options):
         """Handle of the listing of `directory`; OSError with a line for people."""
         return self._opened(self._c.shard_dataset_open, os.fsencode(directory), options.encode())

@@ -4,9 +4,7 @@ is what was recognised."""
 import ast
 import hashlib
 import os
-import sys
 import types
-from importlib.machinery import all_suffixes
 from importlib.util import decode_source
 
 
@@ -19,7 +17,7 @@ def _print(lines):
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
-def functions(syntax):
+def _functions(syntax):
     """{qualified name: its node} of the functions and methods in a module's syntax tree. The last
     definition of a name counts, as it does in Python."""
     found = {}
@@ -33,9 +31,6 @@ def functions(syntax):
     return found
 
 
-PACKAGE = "dlio_benchmark"
-
-
 def file_of(module):
     """The file of one of the package's modules, as the families' tables have it."""
     return module.partition(".")[2].replace(".", "/") + ".py"
@@ -43,33 +38,7 @@ def file_of(module):
 
 def module_of(file):
     """The module of a file of the package."""
-    name = PACKAGE + "." + file[:-len(".py")].replace("/", ".")
-    return name[:-len(".__init__")] if name.endswith(".__init__") else name
-
-
-def origin(node, file):
-    """The module that a file imports from, by an ast.ImportFrom."""
-    if not node.level:
-        return node.module
-    home = [PACKAGE, *file[:-len(".py")].split("/")]
-    return ".".join([*home[:-node.level], *filter(None, [node.module])])
-
-
-def imported(nodes, file):
-    """{name: (module, name in it)} of what a file's nodes import from the package."""
-    return {one.asname or one.name: (origin(node, file), one.name)
-            for node in nodes if isinstance(node, ast.ImportFrom)
-            and origin(node, file).partition(".")[0] == PACKAGE for one in node.names}
-
-
-def _constant(assignment):
-    """[(name, value)] of a name that stands for a literal, of a module or of a class."""
-    try:
-        value = ast.literal_eval(assignment.value)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return []
-    targets = getattr(assignment, "targets", None) or [assignment.target]
-    return [(target.id, value) for target in targets if isinstance(target, ast.Name)]
+    return "dlio_benchmark." + file[:-len(".py")].replace("/", ".")
 
 
 def _lines(function):
@@ -81,16 +50,10 @@ class Source:
     """A module's source: the fingerprints of its functions, and the code that they compile to.
     Raises ValueError or SyntaxError."""
 
-    def __init__(self, text, path="<source>", file="x.py"):
+    def __init__(self, text, path="<source>"):
         self._path, self._codes = path, None
         self._syntax = ast.parse(text)
-        self.classes = {one.name for one in self._syntax.body if isinstance(one, ast.ClassDef)}
-        self.imported = imported(self._syntax.body, file)
-        self.constants = {name: value for one in self._syntax.body if isinstance(one, (ast.Assign, ast.AnnAssign))
-                          for name, value in _constant(one)}
-        self.attributes = {name: value for owner in self._syntax.body if isinstance(owner, ast.ClassDef)
-                           for one in owner.body if isinstance(one, ast.Assign) for name, value in _constant(one)}
-        self._lines = {name: _lines(node) for name, node in functions(self._syntax).items()}
+        self._lines = {name: _lines(node) for name, node in _functions(self._syntax).items()}
         lines = text.split("\n")
         self.fingerprints = {name: _print(lines[first - 1:last])
                              for name, (first, last) in self._lines.items()}
@@ -170,13 +133,6 @@ def unwrapped(function):
             return function
 
 
-MOVES = 4  # files over which a class is imported from where it lies
-
-
-def _raise(error):
-    raise error
-
-
 class Tree:
     """The sources of the DLIO that this process imports."""
 
@@ -192,7 +148,7 @@ class Tree:
         if file not in self._found:
             try:
                 with open(self.path(file), "rb") as stream:
-                    self._found[file] = Source(decode_source(stream.read()), self.path(file), file)
+                    self._found[file] = Source(decode_source(stream.read()), self.path(file))
             except (OSError, ValueError, SyntaxError, RecursionError) as error:
                 self._found[file] = str(error)
         found = self._found[file]
@@ -200,68 +156,18 @@ class Tree:
             raise ValueError(found)
         return found
 
-    def home(self, file, function):
-        """The file that has a function: another one if the file imports its class from there; OSError,
-        ValueError, SyntaxError."""
-        (cls, method, _), moves = function.partition("."), MOVES
-        source = self._source(file)
-        while method and moves and cls not in source.classes and cls in source.imported:
-            module, name = source.imported[cls]
-            if name != cls or not os.path.isfile(self.path(file_of(module))):
-                break
-            file, moves = file_of(module), moves - 1
-            source = self._source(file)
-        return file
-
     def fingerprint(self, file, function):
         """A function's fingerprint, None if the file has no such function; OSError, ValueError,
         SyntaxError."""
-        return self._source(self.home(file, function)).fingerprints.get(function)
+        return self._source(file).fingerprints.get(function)
 
     def code(self, file, function):
         """The code of a function, as an import of its file makes it; None, or as above."""
-        return self._source(self.home(file, function)).code(function)
-
-    def digest(self):
-        """Of all modules of the package: 64 hexadecimal digits; OSError."""
-        digest, suffixes, seen = hashlib.sha256(), tuple(all_suffixes()), set()
-        for folder, folders, files in os.walk(self.folder, onerror=_raise, followlinks=True):
-            place = os.path.realpath(folder)
-            folders[:] = sorted(set(folders) - {"__pycache__"}) if place not in seen else []
-            seen.add(place)
-            for name in sorted(file for file in files if file.endswith(suffixes)):
-                path = os.path.join(folder, name)
-                if name.partition(".")[0].isidentifier() and os.path.isfile(path):
-                    with open(path, "rb") as stream:
-                        text = stream.read()
-                    digest.update(b"%s\0%d\0%s" % (os.fsencode(os.path.relpath(path, self.folder)), len(text),
-                                                    text))
-        return digest.hexdigest()
-
-    def constants(self, file):
-        """{name: value} of the literals that names of a module stand for; errors as above."""
-        return self._source(file).constants
-
-    def literals(self, file):
-        """The same, and of those that it imports from other modules of the package, or that its classes have."""
-        found = dict(self._source(file).attributes)
-        for name, (module, inner) in self._source(file).imported.items():
-            if os.path.isfile(self.path(file_of(module + "." + inner))):  # the name is a module's
-                found.update(self.constants(file_of(module + "." + inner)))
-            elif os.path.isfile(self.path(file_of(module))):
-                held = self.constants(file_of(module))
-                found.update({name: held[inner]} if inner in held else {})
-        return {**found, **self.constants(file)}
+        return self._source(file).code(function)
 
     def runs(self, module, file, function):
         """The function that runs as a module's `function` or Class.function, behind what is known to
         lie around it; None if it is not the one that was recognised."""
-        home = self.home(file, function)
-        if home != file:
-            before, module = module, sys.modules.get(module_of(home))
-            cls = function.partition(".")[0]
-            if module is None or vars(before).get(cls) is not vars(module).get(cls):
-                return None
         owner, _, name = function.rpartition(".")
         owner = vars(module).get(owner) if owner else module
         found = unwrapped(vars(owner).get(name)) if isinstance(owner, (type, types.ModuleType)) else None
@@ -272,13 +178,9 @@ class Tree:
     def difference(self, file, function, known):
         """None if a function has one of the fingerprints `known`, else what to tell people."""
         try:
-            home = self.home(file, function)
-            if home != file:
-                text = "%s, which lies in %s here, is not a version known to libshard" % (function, home)
-            elif self.fingerprint(file, function) in known:
+            if self.fingerprint(file, function) in known:
                 return None
-            else:
-                text = "%s is not a version known to libshard" % function
+            text = "%s is not a version known to libshard" % function
         except (OSError, ValueError, SyntaxError) as error:
             text = str(error)
         return "%s: %s" % (self.path(file), text)

@@ -9,11 +9,20 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-bool shard_process_read(long pid, struct shard_process *out) {
+/* A file of a process in /proc, as shard_file_read(). */
+static char *read_file(long pid, const char *name, size_t *size) {
   char path[64];
+  snprintf(path, sizeof(path), "/proc/%ld/%s", pid, name);
+  return shard_file_read(path, size);
+}
+
+bool shard_process_read(long pid, struct shard_process *out) {
   size_t size;
-  snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-  char *text = shard_file_read(path, &size);
+  char *text = read_file(pid, "status", &size);
+  const char *user = text ? strstr(text, "\nUid:") : NULL; /* proc(5): the real one is the first */
+  out->user = user ? strtol(user + strlen("\nUid:"), NULL, 10) : -1;
+  free(text);
+  text = read_file(pid, "stat", &size);
   /* proc(5): the name in parentheses may hold anything; behind it, blanks separate the fields from
    * the third on. */
   char *p = text ? strrchr(text, ')') : NULL;
@@ -31,7 +40,36 @@ bool shard_process_read(long pid, struct shard_process *out) {
     }
   }
   free(text);
-  return found;
+  return found && user;
+}
+
+char *shard_process_environment(long pid, size_t *size, bool *whole) {
+  char *text = read_file(pid, "environ", size);
+  *whole = text;
+  for (const char *p = text; *whole && p < text + *size; p += strlen(p) + 1) {
+    *whole = strchr(p, '=');
+  }
+  return text;
+}
+
+const char *shard_process_variable(const char *environment, size_t size, const char *name) {
+  size_t n = strlen(name);
+  for (const char *p = environment; p < environment + size; p += strlen(p) + 1) {
+    if (strncmp(p, name, n) == 0 && p[n] == '=') {
+      return p + n + 1;
+    }
+  }
+  return NULL;
+}
+
+bool shard_process_in_user_namespace(void) {
+  size_t size;
+  unsigned long inside = 0, outside = 0, count = 0; /* user_namespaces(7): the first has all */
+  char *map = shard_file_read("/proc/self/uid_map", &size);
+  bool first = map && sscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
+               outside == 0 && count == UINT32_MAX;
+  free(map);
+  return !first;
 }
 
 long shard_process_self(void) {

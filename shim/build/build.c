@@ -140,10 +140,6 @@ static int write_listing(struct build *b, struct shard_writer *w) {
 static void choose_folders(struct build *b, const char *beside) {
   size_t n = 0;
   const char *tmpdir = getenv("TMPDIR");
-  if (shard_config()->tmpdir) {
-    b->folders[n++] = shard_config()->tmpdir;
-    return;
-  }
   if (tmpdir && *tmpdir) {
     b->folders[n++] = tmpdir;
   }

@@ -165,15 +165,15 @@ static int open_run_file(struct shard_sorter *s) {
     }
   }
   if (rc != 0) {
-    return fail_file(s, rc, "make", "; set SHARD_TMPDIR");
+    return fail_file(s, rc, "make", "; set TMPDIR");
   }
   return fail(s, -ENOSPC,
               "the names do not fit into SHARD_BUILD_MEMORY, and there is no folder on disk for "
-              "temporary files; set SHARD_TMPDIR");
+              "temporary files; set TMPDIR");
 }
 
 static int fail_writing(struct shard_sorter *s, int rc) {
-  return fail_file(s, rc, "write", "; set SHARD_TMPDIR to a folder with room");
+  return fail_file(s, rc, "write", "; set TMPDIR to a folder with room");
 }
 
 static void free_segments(struct shard_sorter *s, struct shard_segment *list) {

@@ -2,10 +2,10 @@
 /*
  * cache.c - how a call gets its listing:
  *
- *   set_up()  what is asked for
- *   named.h   what SHARD_LISTING names, if it is the one; else
- *   look()    what this job has already, true or not; else what is current, and true; else
- *   make()    wait for the lock, look again, and make it, or wait for rank 0's; and pin it.
+ *   set_up()   what is asked for
+ *   named.h    what SHARD_LISTING names, if it is the one; else
+ *   store.h    what this job has already, true or not; else what is current, and true; else
+ *   make()     wait for the lock, look again, and make it; and pin it.
  *
  * Whoever has a listing mapped, or its versioned path, keeps exactly that listing.
  */
@@ -22,9 +22,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/filesystem.h"
-#include "base/fnv.h"
 #include "base/kernel.h"
+#include "cache/job.h"
 #include "cache/judge.h"
 #include "cache/lock.h"
 #include "cache/make.h"
@@ -33,7 +32,6 @@
 #include "cache/stream.h"
 #include "config/config.h"
 #include "config/launcher.h"
-#include "config/listings.h"
 #include "config/pattern.h"
 #include "libshard.h"
 #include "listing/listing.h"
@@ -42,9 +40,9 @@
 #define SKEW_MS 10000 /* between a server's clock and this host's */
 #define REWRITES 10   /* of a manifest while it is read */
 
-/* The remedies where hosts may differ. */
-#define GIVE_ONE "SHARD_LISTING with SHARD_LISTING_BUILD=first give all hosts one listing"
-#define GIVE_EACH "SHARD_LISTING name a folder, which gives all hosts one listing of each dataset"
+/* The remedy where hosts may differ. */
+#define GIVE_ONE                                                                                   \
+  "make one listing for all by shardctl index before the job starts, and name it in SHARD_LISTING"
 
 static int no_memory(char *err, size_t size) {
   shard_error_set(err, size, -ENOMEM, "out of memory");
@@ -52,8 +50,6 @@ static int no_memory(char *err, size_t size) {
 }
 
 /* ---- what is asked for ---- */
-
-static bool has_job(const struct shard_request *r) { return r->pin == r->job; }
 
 /*
  * A rank that is alone has nobody to agree with: the programs of its batch script, one after the
@@ -77,16 +73,16 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
                            strerror(errno));
   }
   int rc = 0;
+  struct shard_options options = {
+      .order = SHARD_ORDER_DIRECTORY, .hidden = true, .attributes = true};
   if (s->list && shard_pattern_is_manifest(s->list)) {
     r->kind = SHARD_REQUEST_MANIFEST;
-    r->options =
-        (struct shard_options){.order = SHARD_ORDER_DIRECTORY, .hidden = true, .attributes = true};
   } else if (s->options) {
-    r->options = *s->options;
+    options = *s->options;
   } else {
-    rc = shard_options_parse(&r->options, s->words, err, size);
+    rc = shard_options_parse(&options, s->words, err, size);
   }
-  shard_options_format(&r->options, r->options_text, sizeof(r->options_text));
+  shard_options_format(&options, r->options_text, sizeof(r->options_text));
   if (s->url && !s->list) {
     size_t n = strlen(s->url);
     const char *slash = n > 0 && s->url[n - 1] == '/' ? "" : "/"; /* a folder there */
@@ -97,13 +93,10 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
     }
     sprintf(r->origin, "%s%s", s->url, slash);
   }
-  if (s->for_job && !is_alone(r) && shard_launcher_job(r->job, SHARD_LAUNCHER_JOB_SIZE)) {
-    r->pin = r->job;
-    if (s->round > 0) {
-      sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)s->round);
-    }
-  }
+  r->for_job = s->for_job && !is_alone(r);
+  r->round = s->round;
   if (s->anew) {
+    shard_store_find_job(r);
     r->since = r->pin && s->since > 0 ? s->since : r->asked;
   }
   return rc;
@@ -155,119 +148,11 @@ static int check_unchanged(const struct shard_request *r, struct shard_found *fo
                          r->origin);
 }
 
-/* ---- is there one? ---- */
-
-/*
- * The file where rank 0 puts the listing. 1: it is there; where no job is known, so that no process
- * can tell that another one has taken it already, each uses the file itself. 0: it is not there, or
- * is to be copied; or it is of another dataset, and left alone: from now on nothing is shared.
- */
-static int look_at_file(struct shard_request *r, struct shard_found *found, char *err,
-                        size_t size) {
-  const char *source = shard_request_source(r);
-  struct shard_listing *l;
-  char why[1100];
-  int rc = shard_listing_open(r->shared, &l);
-  if (rc != 0) {
-    return !r->waits || shard_judge_may_come(rc)
-               ? 0
-               : shard_error_set(err, size, rc, "SHARD_LISTING='%.300s': %s; %s", r->shared,
-                                 shard_listing_strerror(rc), shard_judge_remedy(rc));
-  }
-  rc = shard_judge(l, r->shared, source, &r->options, why, sizeof(why));
-  if (rc > 0 && !r->pin) {
-    found->listing = l;
-    return 1;
-  }
-  shard_listing_close(l);
-  if (rc != 0) {
-    r->replaces = !r->waits;
-    return 0;
-  }
-  if (why[0]) {
-    shard_log(SHARD_LOG_WARN, why);
-  }
-  if (r->shared_own) {
-    return shard_error_set(err, size, -EINVAL,
-                           "SHARD_LISTING='%.300s' is of another dataset than '%.300s', "
-                           "or was made with other options; name a folder, or move it",
-                           r->shared, source);
-  }
-  r->shared[0] = 0;
-  r->waits = false;
-  return 0;
-}
-
-/* As shard_store_find(). */
-static int look(struct shard_request *r, struct shard_found *found, char *err, size_t size) {
-  int rc = shard_store_find(r, found, err, size);
-  if (rc != SHARD_STORE_NONE || !r->shared[0] || shard_listings_is_object(r->shared)) {
-    return rc;
-  }
-  rc = look_at_file(r, found, err, size);
-  return rc < 0          ? rc
-         : rc > 0        ? SHARD_STORE_CURRENT
-         : !r->shared[0] ? shard_store_find(r, found, err, size)
-                         : SHARD_STORE_NONE;
-}
-
-/* ---- else it is made ---- */
-
-/* What this process has got while it waited for rank 0. */
-struct waited {
-  int lock;   /* to be released once the file is in the cache */
-  char *file; /* NULL: none */
-  bool taken; /* another process of the node has put it into the cache */
-};
-
-/*
- * Of each node one process waits, by a shardctl that asks where rank 0 puts the listing. It has the
- * lock of a key of its own: rank 0 of this node may need the listing's.
- */
-static int await_rank0(struct shard_request *r, struct waited *w, char *err, size_t size) {
-  struct shard_making m = {.how = SHARD_MAKE_WAIT};
-  struct shard_found ready = {.listing = NULL};
-  char key[SHARD_CACHE_KEY];
-  uint64_t a = shard_fnv(SHARD_FNV_BASIS, r->key, sizeof(r->key));
-  a = shard_fnv(a, r->shared, strlen(r->shared) + 1); /* jobs may have files of their own */
-  uint64_t b = shard_fnv(a, r->key, sizeof(r->key));
-  memcpy(key, r->key, sizeof(key));
-  snprintf(r->key, sizeof(r->key), "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
-  int rc = shard_make_lock(r, &w->lock, &m.deadline, err, size);
-  if (rc == -ETIMEDOUT) {
-    shard_error_set(
-        err, size, rc,
-        "SHARD_LISTING='%.300s': rank 0 has not put the listing of '%.300s' there for %u s "
-        "(SHARD_LISTING_BUILD=first); raise SHARD_TIMEOUT, or make the listing beforehand with "
-        "shardctl index",
-        r->shared, shard_request_source(r), shard_config()->timeout);
-  }
-  rc = rc ? rc : look(r, &ready, err, size);
-  if (rc > 0) {
-    shard_listing_close(ready.listing);
-    w->taken = true;
-    rc = 0;
-  } else if (rc == 0 && r->shared[0]) {
-    m.lock = w->lock;
-    w->file = shard_store_file(r, SHARD_CACHE_NEW, (uint64_t)getpid());
-    rc = w->file ? shard_make(r, &m, w->file, err, size) : no_memory(err, size);
-    w->taken = m.needless;
-  }
-  memcpy(r->key, key, sizeof(key));
-  return rc;
-}
+/* ---- making one ---- */
 
 /* Under the lock, and there is none. */
-static int make_one(const struct shard_request *r, struct shard_making *m, const struct waited *w,
+static int make_one(const struct shard_request *r, struct shard_making *m,
                     struct shard_found *found, char *err, size_t size) {
-  if (w->taken) {
-    return shard_error_set(err, size, -EAGAIN,
-                           "the listing of '%.300s' has gone from '%.300s' while it was waited for",
-                           shard_request_source(r), r->cache);
-  }
-  if (w->file) {
-    return shard_store_install(r, w->file, found, err, size);
-  }
   char *file = shard_store_file(r, SHARD_CACHE_NEW, (uint64_t)getpid());
   int rc = file ? shard_make(r, m, file, err, size) : no_memory(err, size);
   rc = rc ? rc : shard_store_install(r, file, found, err, size);
@@ -276,49 +161,23 @@ static int make_one(const struct shard_request *r, struct shard_making *m, const
 }
 
 /* *first: pinned before others. */
-static int make(struct shard_request *r, struct shard_found *found, bool *first, char *err,
+static int make(const struct shard_request *r, struct shard_found *found, bool *first, char *err,
                 size_t size) {
   struct shard_making m = {.how = SHARD_MAKE_FILE, .lock = -1};
-  struct waited w = {.lock = -1};
-  int rc = r->waits ? await_rank0(r, &w, err, size) : 0;
-  rc = rc ? rc : shard_make_lock(r, &m.lock, &m.deadline, err, size);
-  rc = rc ? rc : look(r, found, err, size); /* another process may have finished meanwhile */
-  rc = rc == 0 ? make_one(r, &m, &w, found, err, size) : rc;
+  int rc = shard_make_lock(r, &m.lock, &m.deadline, err, size);
+  rc = rc ? rc : shard_store_find(r, found, err, size); /* another process may have finished */
+  rc = rc == 0 ? make_one(r, &m, found, err, size) : rc;
   /* That may be why it failed. */
   int changed = rc == -ETIMEDOUT ? 0 : check_unchanged(r, found, err, size);
   rc = changed ? changed : rc < 0 ? rc : 0;
   if (rc == 0 && r->pin) {
     rc = shard_store_pin(r, found, first, err, size);
   }
-  if (w.file) {
-    unlink(w.file); /* if it has no other name by now */
-  }
-  free(w.file);
-  shard_lock_release(w.lock);
   shard_lock_release(m.lock);
   return rc;
 }
 
 /* ---- what is said where ranks may have different ones ---- */
-
-/*
- * Whether all hosts have the listing from SHARD_LISTING, by SHARD_LISTING_BUILD=first: a file that
- * is of another dataset, or of this one by another path, is left alone, and each host lists for
- * itself.
- */
-static bool is_shared(const struct shard_request *r) {
-  struct shard_listing *l;
-  if (!r->shared[0] || shard_listings_is_object(r->shared) ||
-      shard_listing_open(r->shared, &l) != 0) {
-    return r->shared[0];
-  }
-  bool ours = shard_judge_serves(l, shard_request_source(r), &r->options);
-  shard_listing_close(l);
-  return ours;
-}
-
-/* What to do where hosts may differ. */
-static const char *get_remedy(void) { return shard_config()->listing_first ? GIVE_EACH : GIVE_ONE; }
 
 /* A job keeps what it began with, and says so if that is not what is there now. */
 static void tell_of_change(const struct shard_request *r, const struct shard_found *found) {
@@ -333,11 +192,10 @@ static void tell_of_change(const struct shard_request *r, const struct shard_fou
     int64_t since;
     bool numbered;
     char what[400] = "has changed since this job listed it; all ranks keep the listing";
-    if (!is_shared(r) && shard_launcher_is_on_hosts(&since, &numbered)) {
+    if (shard_launcher_is_on_hosts(&since, &numbered)) {
       snprintf(what, sizeof(what),
                "has changed since this job listed it on this host, whose ranks keep the listing; "
-               "other hosts may have another one: let %s",
-               get_remedy());
+               "other hosts may have another one: " GIVE_ONE);
     }
     shard_store_say_digest(r, found->listing, what);
   }
@@ -358,33 +216,21 @@ static int64_t newest_change(const struct shard_listing *l) {
 /*
  * Each host of a job lists for itself. A directory that was changed after the job's start may have
  * been changed between two hosts' listings, and nothing tells one host what another one has: so it
- * is said. What was changed before is the same everywhere. So it is where rank 0 shares a listing
- * and has found one that was true when the job started.
+ * is said. What was changed before is the same everywhere.
  */
 static void tell_of_hosts(const struct shard_request *r, const struct shard_found *found) {
   int64_t since;
   bool numbered;
   char what[800], host[HOST_NAME_MAX + 1] = "";
   if (r->kind != SHARD_REQUEST_DIRECTORY || !found->listing ||
-      !shard_launcher_is_on_hosts(&since, &numbered) || newest_change(found->listing) <= since ||
-      (is_shared(r) && !r->replaces) ||
-      (numbered && shard_filesystem_is_shared(r->cache))) { /* then the job has one listing */
+      !shard_launcher_is_on_hosts(&since, &numbered) || newest_change(found->listing) <= since) {
     return;
   }
   gethostname(host, sizeof(host) - 1);
-  if (r->replaces) {
-    snprintf(what, sizeof(what),
-             "changed after this job had started on host '%.64s', and other hosts may have taken "
-             "what SHARD_LISTING='%.300s' was before: compare their digests (SHARD_LOG=info, or "
-             "shardctl verify), or change no dataset while a job starts",
-             host, r->shared);
-  } else {
-    snprintf(what, sizeof(what),
-             "changed after this job had started on host '%.64s', and other hosts may have listed "
-             "it before that: compare their digests (SHARD_LOG=info, or shardctl verify), or let "
-             "%s",
-             host, get_remedy());
-  }
+  snprintf(what, sizeof(what),
+           "changed after this job had started on host '%.64s', and other hosts may have listed it "
+           "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or " GIVE_ONE,
+           host);
   shard_store_say_digest(r, found->listing, what);
 }
 
@@ -403,25 +249,19 @@ static bool speaks_for_host(void) {
 static int open_cached(struct shard_request *r, bool compared, struct shard_listing **out,
                        char *err, size_t size) {
   struct shard_found found = {.listing = NULL};
-  /* Where no job is known a shared file is used itself, which takes no cache. */
-  bool first = false, looked = r->shared[0] && !shard_listings_is_object(r->shared) && !r->pin;
-  int rc = looked ? look_at_file(r, &found, err, size) : 0;
-  if (rc > 0) {
-    *out = found.listing;
-    return 0;
-  }
-  rc = rc ? rc : shard_store_locate(r, err, size);
-  rc = rc ? rc : looked ? shard_store_find(r, &found, err, size) : look(r, &found, err, size);
-  if (rc == SHARD_STORE_PINNED && has_job(r)) {
+  bool first = false;
+  int rc = shard_store_locate(r, err, size);
+  rc = rc ? rc : shard_store_find(r, &found, err, size);
+  if (rc == SHARD_STORE_PINNED) {
     tell_of_change(r, &found);
     rc = 0;
   } else if (rc > 0) {
     rc = check_unchanged(r, &found, err, size);
-    rc = rc == 0 && has_job(r) ? shard_store_pin(r, &found, &first, err, size) : rc;
+    rc = rc == 0 && r->pin ? shard_store_pin(r, &found, &first, err, size) : rc;
   } else if (rc == 0) {
     rc = make(r, &found, &first, err, size);
   }
-  if (rc == 0 && !compared && (r->replaces || (has_job(r) ? first : speaks_for_host()))) {
+  if (rc == 0 && !compared && (r->pin ? first : speaks_for_host())) {
     tell_of_hosts(r, &found);
   }
   *out = found.listing;
@@ -457,6 +297,10 @@ static int open_manifest(struct shard_request *r, const char *manifest, struct s
 
 static int open_listing(struct shard_request *r, const struct shard_cache_source *s,
                         struct shard_listing **out, char *err, size_t size) {
+  const char *named = s->list ? s->list : shard_config()->listing;
+  if (named && strstr(named, "://")) { /* an object is got once for a job */
+    shard_store_find_job(r);
+  }
   if (r->kind == SHARD_REQUEST_MANIFEST) {
     return open_manifest(r, s->list, out, err, size);
   }

@@ -15,7 +15,7 @@
 #include "host/builder.h"
 #include "libshard.h"
 
-/* For a shardctl that waits, or whose bucket is silent, to say why it was in vain. */
+/* For a shardctl whose bucket is silent to say why it was in vain. */
 #define GRACE_MS 5000
 
 /* ---- the lock ---- */
@@ -50,9 +50,9 @@ int shard_make_lock(const struct shard_request *r, int *lock, int64_t *deadline,
 
 /* ---- shardctl ---- */
 
-/* What shardctl is called with; `seconds`: how long it waits for rank 0. */
+/* What shardctl is called with. */
 static void set_arguments(const struct shard_request *r, enum shard_make_how how, const char *file,
-                          const char *seconds, const char *arguments[16]) {
+                          const char *arguments[16]) {
   bool object = r->kind == SHARD_REQUEST_OBJECT, parts = how == SHARD_MAKE_PARTS;
   size_t n = 0;
   arguments[n++] = object ? "get" : parts ? "stream" : "index";
@@ -70,14 +70,6 @@ static void set_arguments(const struct shard_request *r, enum shard_make_how how
     arguments[n++] = "--root";
     arguments[n++] = r->real;
   }
-  if (r->shared[0]) {
-    arguments[n++] = "--share";
-    arguments[n++] = r->shared;
-  }
-  if (how == SHARD_MAKE_WAIT) {
-    arguments[n++] = "--wait";
-    arguments[n++] = seconds;
-  }
   arguments[n] = NULL;
 }
 
@@ -85,31 +77,23 @@ static void set_arguments(const struct shard_request *r, enum shard_make_how how
 static int fail(const struct shard_request *r, const struct shard_builder *b, char *err,
                 size_t size) {
   const char *last = shard_builder_last_line(b), *words = last[0] ? last : "shardctl failed";
-  const char *source = shard_request_source(r), *shared = r->shared;
-  bool prefixed = *shared && !strstr(words, "SHARD_LISTING='");
-  bool named = *shared || strstr(words, source);
+  const char *source = shard_request_source(r);
+  bool named = strstr(words, source);
   bool full = strstr(words, SHARD_BUILDER_NO_SPACE) && !strstr(words, "SHARD_LISTING='");
-  return shard_error_set(
-      err, size, -EIO, "%s%.300s%s%s%s%.300s%s", prefixed ? "SHARD_LISTING='" : "",
-      prefixed ? shared : "", prefixed ? "': " : "", words, named ? "" : " while it listed ",
-      named ? "" : source, full ? "; set SHARD_CACHE_DIR to a directory with room" : "");
+  return shard_error_set(err, size, -EIO, "%s%s%.300s%s", words, named ? "" : " while it listed ",
+                         named ? "" : source,
+                         full ? "; set SHARD_CACHE_DIR to a directory with room" : "");
 }
 
-static bool is_pinned(void *context) { return shard_store_is_pinned(context); }
-
 /* One shardctl, killed at the deadline. */
-static int run_once(const struct shard_request *r, struct shard_making *m, struct shard_builder *b,
+static int run_once(const struct shard_request *r, int lock, struct shard_builder *b,
                     const char *const *arguments, int64_t deadline, char *err, size_t size) {
   const char *source = shard_request_source(r);
-  bool watched = m->how == SHARD_MAKE_WAIT && r->pin;
-  int rc = shard_builder_start(b, arguments, r->environment, m->lock, err, size);
+  int rc = shard_builder_start(b, arguments, r->environment, lock, err, size);
   if (rc != 0) {
     return rc;
   }
-  switch (shard_builder_wait(b, deadline, watched ? is_pinned : NULL, (void *)r)) {
-  case SHARD_BUILDER_NEEDLESS:
-    m->needless = true;
-    break;
+  switch (shard_builder_wait(b, deadline)) {
   case SHARD_BUILDER_LATE:
     rc = shard_error_set(err, size, -ETIMEDOUT,
                          "listing '%.300s' took more than %u s; raise SHARD_TIMEOUT, or build it "
@@ -127,55 +111,42 @@ static int run_once(const struct shard_request *r, struct shard_making *m, struc
   case SHARD_BUILDER_DONE:
     break;
   }
-  if (rc != 0 || m->needless) {
+  if (rc != 0) {
     shard_store_remove_leftovers(r);
   }
   return rc;
 }
 
-static int run(const struct shard_request *r, struct shard_making *m, struct shard_builder *b,
+static int run(const struct shard_request *r, const struct shard_making *m, struct shard_builder *b,
                const char *file, char *err, size_t size) {
   const char *arguments[16];
-  char text[400], seconds[32];
-  bool waits = m->how == SHARD_MAKE_WAIT;
-  int64_t left = m->deadline - shard_clock_ms();
-  left = left > 0 ? left : 0;
-  /* The host may have set a locale with decimal commas, which shardctl does not know. */
-  snprintf(seconds, sizeof(seconds), "%lld.%03lld", (long long)left / 1000, (long long)left % 1000);
-  set_arguments(r, m->how, file, seconds, arguments);
+  char text[400];
+  set_arguments(r, m->how, file, arguments);
   snprintf(text, sizeof(text), "%s '%.300s'",
-           waits                             ? "waiting for rank 0's listing of"
-           : r->kind == SHARD_REQUEST_OBJECT ? "fetching"
-                                             : "listing",
-           shard_request_source(r));
+           r->kind == SHARD_REQUEST_OBJECT ? "fetching" : "listing", shard_request_source(r));
   shard_log(SHARD_LOG_INFO, text);
-  bool grace = waits || shard_request_is_remote(r);
+  bool grace = shard_request_is_remote(r);
   int64_t deadline = m->deadline + (grace ? GRACE_MS : 0);
   int rc = 0;
-  m->needless = false;
   /* One that is killed gets a successor: this rank waits like the others. One that cannot use what
    * the program's LD_LIBRARY_PATH leads to gets the system's libraries. */
   bool again = true;
   for (int tries = 0; again; tries++) {
     shard_store_remove_leftovers(r);
-    rc = run_once(r, m, b, arguments, deadline, err, size);
+    rc = run_once(r, m->lock, b, arguments, deadline, err, size);
     bool lacks = rc == -EIO && getenv("LD_LIBRARY_PATH") && shard_builder_lacks_libraries(b);
     again = tries == 0 && rc != 0 && (b->signal || lacks);
     b->own = lacks;
   }
-  if (rc == 0 && r->shared[0]) {
-    shard_builder_pass_warnings(b);
-  }
   /* A host that reaps all its children learns of a failure by the file alone. */
-  if (rc == 0 && !m->needless && m->how != SHARD_MAKE_PARTS && b->words[0] &&
-      access(file, F_OK) != 0) {
+  if (rc == 0 && m->how != SHARD_MAKE_PARTS && b->words[0] && access(file, F_OK) != 0) {
     rc = fail(r, b, err, size);
   }
   return rc == -EIO && grace && shard_clock_ms() >= m->deadline ? -ETIMEDOUT : rc;
 }
 
-int shard_make(const struct shard_request *r, struct shard_making *m, const char *file, char *err,
-               size_t size) {
+int shard_make(const struct shard_request *r, const struct shard_making *m, const char *file,
+               char *err, size_t size) {
   struct shard_builder *b = calloc(1, sizeof(*b));
   int rc = b ? run(r, m, b, file, err, size) : shard_error_set(err, size, -ENOMEM, "out of memory");
   free(b);

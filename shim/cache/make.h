@@ -23,8 +23,7 @@ int shard_make_lock(const struct shard_request *r, int *lock, int64_t *deadline,
                     size_t size);
 
 enum shard_make_how {
-  SHARD_MAKE_FILE, /* a listing, which shardctl puts into r->shared, too; or an object is got */
-  SHARD_MAKE_WAIT, /* the listing that rank 0 puts into r->shared */
+  SHARD_MAKE_FILE, /* a listing; or an object is got */
   SHARD_MAKE_PARTS /* a bucket's listing in parts (stream.h): there is a first one */
 };
 
@@ -32,7 +31,6 @@ struct shard_making {
   enum shard_make_how how;
   int lock;
   int64_t deadline;
-  bool needless; /* result of a wait: another process of the node has pinned the listing */
 };
 
 /*
@@ -40,5 +38,5 @@ struct shard_making {
  * signal. The lock is ours; leftovers are removed before it, and after one that failed. 0, or a
  * negative errno and a line in err[size]; -ETIMEDOUT.
  */
-int shard_make(const struct shard_request *r, struct shard_making *m, const char *file, char *err,
-               size_t size);
+int shard_make(const struct shard_request *r, const struct shard_making *m, const char *file,
+               char *err, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * named.h - what SHARD_LISTING names: files, folders and objects (s3://bucket/key) of listings that
- * all ranks share (config/listings.h); or a listing or manifest of the rank's own.
+ * named.h - what SHARD_LISTING names: files and objects (s3://bucket/key) of listings that all
+ * ranks share (config/listings.h); or a listing or manifest of the rank's own.
  */
 #pragma once
 
@@ -13,12 +13,12 @@ struct shard_request;
 
 /*
  * Look at what SHARD_LISTING names for all ranks. 1: *out is the listing of the request. 0: there
- * is one file or object, and it is of another directory or kind; or SHARD_LISTING_BUILD=first, and
- * r->shared says where rank 0 puts the listing. A negative errno and a line in err[size]: it is not
- * true any more, or cannot be used; or of a folder, of several, or by %d: there is none of this
- * dataset, or there are two.
+ * is one file or object, and it is of another directory. A negative errno and a line in err[size]:
+ * it is not true any more, was made with other options, or cannot be used; or of several there is
+ * none of this dataset, or there are two.
  */
-int shard_named_open(struct shard_request *r, struct shard_listing **out, char *err, size_t size);
+int shard_named_open(const struct shard_request *r, struct shard_listing **out, char *err,
+                     size_t size);
 
 /*
  * Open the listing that SHARD_LISTING names for this rank or epoch, a file or an object. 0, or a

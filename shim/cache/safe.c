@@ -10,7 +10,6 @@
 #include "base/filesystem.h"
 #include "base/kernel.h"
 #include "base/trust.h"
-#include "libshard.h"
 #include "listing/listing.h"
 
 static int judge(const struct stat *st, char *err, size_t size) {
@@ -49,12 +48,6 @@ int shard_safe_open(const char *path, int flags, mode_t mode, bool links, struct
     close(fd);
   }
   return rc ? rc : fd;
-}
-
-int shard_file_open(const char *file, char *err, size_t errsize) {
-  int saved = errno, fd = shard_safe_open(file, O_RDONLY, 0, true, NULL, err, errsize);
-  errno = saved;
-  return fd;
 }
 
 int shard_safe_read(const char *path) {

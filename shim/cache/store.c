@@ -22,6 +22,7 @@
 #include "host/builder.h"
 #include "host/real.h"
 #include "libshard.h"
+#include "listing/identity.h"
 #include "listing/listing.h"
 
 #define MONTH (30L * 24 * 3600) /* seconds */
@@ -45,6 +46,8 @@ static const char *const places[] = {
 static void make_key(const struct shard_request *r, bool everywhere, char key[SHARD_CACHE_KEY]) {
   uint64_t a = SHARD_FNV_BASIS, b = 0x84222325cbf29ce4ULL;
   uint32_t version = SHARD_FORMAT_VERSION;
+  uint8_t boot[SHARD_BOOT_SIZE];
+  shard_identity_boot(boot);
   const char *real = r->kind == SHARD_REQUEST_OBJECT ? "" : r->real; /* one for all directories */
   /* A manifest that is written anew has another key: its listing needs no other check. */
   const struct stat *st = &r->identity;
@@ -56,6 +59,7 @@ static void make_key(const struct shard_request *r, bool everywhere, char key[SH
   } parts[] = {{real, strlen(real) + 1},
                {r->options_text, strlen(r->options_text) + 1},
                {&version, sizeof(version)},
+               {boot, sizeof(boot)},
                {r->origin, *r->origin ? strlen(r->origin) + 1 : 0},
                {identity, *r->origin && !everywhere ? sizeof(identity) : 0}};
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -104,11 +108,23 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size) {
     ssize_t n = shard_cache_dir(r->cache, PATH_MAX - SHARD_CACHE_NAME, err, size);
     rc = n < 0 ? (int)n : inside ? refuse_inside(r->real, r->cache, err, size) : 0;
   }
+  if (rc == 0) {
+    shard_store_find_job(r); /* not before: it may put a file into the cache */
+  }
   /* Ranks may have endpoints of their own; an object is one for all of a job. */
   bool object = r->kind == SHARD_REQUEST_OBJECT;
   make_key(r, object ? r->pin != NULL : !r->since, r->job_key);
   make_key(r, object && r->pin, r->key);
   return rc;
+}
+
+void shard_store_find_job(struct shard_request *r) {
+  if (r->for_job && !r->job[0] && shard_job_get(r->job, SHARD_JOB_ROOM)) {
+    r->pin = r->job;
+    if (r->round > 0) {
+      sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)r->round);
+    }
+  }
 }
 
 char *shard_store_path(const struct shard_request *r, const char *name) {
@@ -133,12 +149,10 @@ uint64_t shard_store_pin_id(const char *pin) {
   return pin ? shard_fnv(SHARD_FNV_BASIS, pin, strlen(pin)) : 0;
 }
 
-/* Whether it is the one that is asked for: KEY may be another's, too. What rank 0 shares may have
- * been made with other options, if it has the names. */
+/* Whether it is the one that is asked for: KEY may be another's, too. */
 static bool is_asked_for(const struct shard_request *r, const struct shard_listing *l) {
-  const char *source = shard_request_source(r);
-  return (strcmp(l->source, source) == 0 && strcmp(l->options, r->options_text) == 0) ||
-         (r->shared[0] && shard_judge_serves(l, source, &r->options));
+  return strcmp(l->source, shard_request_source(r)) == 0 &&
+         strcmp(l->options, r->options_text) == 0;
 }
 
 /* Keep what was found, or close it. Whether it is kept. */
@@ -209,25 +223,15 @@ static char *pin_link(const struct shard_request *r) {
   return shard_store_path(r, name);
 }
 
-/* As open_link(). */
+/* As open_link(). One that is older than what is asked for is of an earlier program of the job. */
 static int find_pinned(const struct shard_request *r, const char *link, struct shard_found *found) {
-  struct stat st;
-  found->listing = NULL;
-  if (r->pin == r->job) {
-    int rc = open_link(r, link, found);
-    /* One that is older than what is asked for is of an earlier program of the job. */
-    return rc > 0 ? keep_if(!r->since || is_listed_since(found->listing, r->since), found) : rc;
-  }
-  if (link && shard_kernel_stat(AT_FDCWD, link, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-    return errno == ENOENT ? 0 : -errno;
-  }
-  int rc = !link || shard_store_is_fresh(&st) ? open_link(r, link, found) : 0;
-  return rc > 0 ? keep_if(is_true(r, found->listing), found) : rc;
+  int rc = open_link(r, link, found);
+  return rc > 0 ? keep_if(!r->since || is_listed_since(found->listing, r->since), found) : rc;
 }
 
 int shard_store_find(const struct shard_request *r, struct shard_found *found, char *err,
                      size_t size) {
-  bool once = r->shared[0] || (shard_request_is_remote(r) && r->pin);
+  bool once = shard_request_is_remote(r) && r->pin;
   char *link = r->pin ? pin_link(r) : NULL;
   int pinned = r->pin ? find_pinned(r, link, found) : 0;
   int current = pinned == 0 && !once ? find_current(r, found) : 0;
@@ -238,15 +242,6 @@ int shard_store_find(const struct shard_request *r, struct shard_found *found, c
                            r->cache, strerror(-rc));
   }
   return pinned > 0 ? SHARD_STORE_PINNED : current > 0 ? SHARD_STORE_CURRENT : SHARD_STORE_NONE;
-}
-
-bool shard_store_is_pinned(const struct shard_request *r) {
-  struct shard_found found;
-  char *link = r->pin ? pin_link(r) : NULL;
-  bool there = find_pinned(r, link, &found) > 0;
-  free(link);
-  shard_listing_close(found.listing);
-  return there;
 }
 
 /* ---- putting ---- */
@@ -264,13 +259,10 @@ void shard_store_say_digest(const struct shard_request *r, const struct shard_li
 /* 1: made. 0: this user may not write to the cache, and so can make no listing either: it has what
  * is current for all. Or a negative errno. */
 static int make_pin(const struct shard_request *r, const char *name, const char *link) {
-  /* Of another pin than a job one that is old is replaced: the lock is ours. */
-  int rc = r->pin != r->job           ? shard_store_link(r, name, strrchr(link, '/') + 1)
-           : symlink(name, link) == 0 ? 0
-                                      : -errno;
-  if (rc == 0) {
+  if (symlink(name, link) == 0) {
     return 1;
   }
+  int rc = -errno;
   bool closed = euidaccess(r->cache, W_OK) != 0 && (errno == EROFS || errno == EACCES);
   return closed ? 0 : rc;
 }

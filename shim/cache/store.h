@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "cache/filenames.h"
-#include "config/launcher.h"
+#include "cache/job.h"
 #include "listing/options.h"
 
 struct shard_listing;
@@ -37,19 +37,14 @@ struct shard_request {
   char real[PATH_MAX];   /* the canonical directory; "": there is none */
   char origin[PATH_MAX]; /* s3:// prefix (with a slash at its end) or object, or manifest; or "" */
   struct stat identity;  /* of a manifest */
-  struct shard_options options;
-  char options_text[SHARD_OPTIONS_TEXT]; /* the same */
-  char job[SHARD_LAUNCHER_JOB_SIZE + 32];
-  const char *pin; /* processes with this name keep one listing; the job, or NULL: not known */
+  char options_text[SHARD_OPTIONS_TEXT];
+  bool for_job;   /* all processes of the job keep one listing, */
+  uint64_t round; /* in each round one; 0: there are none */
+  char job[SHARD_JOB_ROOM + 32]; /* "": not looked for */
+  const char *pin; /* processes of this job keep one listing; NULL: it is not known */
   const char *const *environment; /* for shardctl (host/builder.h); or NULL */
   int64_t since; /* a bucket's listing must be begun at this time (ns) or later; 0: see FRESH */
   int64_t asked; /* start of this call, ns; ages count from here: waiting makes nothing stale */
-  /* SHARD_LISTING_BUILD=first: the file or object where rank 0 puts the listing; "": each node
-   * makes its own. */
-  char shared[PATH_MAX];
-  bool shared_own; /* `shared` is for this dataset alone: another one's file there is an error */
-  bool waits;      /* this process is not rank 0 */
-  bool replaces;   /* it is rank 0, and found an old listing, which other hosts may have taken */
   /* What shard_store_locate() fills in. */
   char cache[PATH_MAX];
   char key[SHARD_CACHE_KEY];
@@ -75,12 +70,16 @@ static inline const char *shard_request_source(const struct shard_request *r) {
 /* Whether a file or link is not older than SHARD_STORE_FRESH. */
 bool shard_store_is_fresh(const struct stat *st);
 
+/* Fill in job and pin, if that has not been done and a job is known. */
+void shard_store_find_job(struct shard_request *r);
+
 /* The number of a pin, for names of files; NULL: 0. */
 uint64_t shard_store_pin_id(const char *pin);
 
 /*
  * Find the cache directory, made if need be, and the request's keys there: hashes of all that the
- * listing depends on. 0, or a negative errno and a line in err[size].
+ * listing depends on, and of the boot. So hosts that share the directory share no listing. 0, or a
+ * negative errno and a line in err[size].
  */
 int shard_store_locate(struct shard_request *r, char *err, size_t size);
 
@@ -103,18 +102,14 @@ enum shard_store_answer { SHARD_STORE_NONE, SHARD_STORE_CURRENT, SHARD_STORE_PIN
 /*
  * Look for the listing of a request.
  *
- * PINNED: the one that the job began with, true or not. If the pin is no job, it holds for
- * SHARD_STORE_FRESH, and only while the listing is true. CURRENT: the newest, if it is still true;
- * never of a bucket for a job, or with r->shared: a job ignores what earlier ones saw there.
+ * PINNED: the one that the job began with, true or not. CURRENT: the newest, if it is still true;
+ * never of a bucket for a job: a job ignores what earlier ones saw there.
  *
  * *found is the caller's, to be closed, if there is one. A negative errno and a line in err[size]:
  * it cannot be told.
  */
 int shard_store_find(const struct shard_request *r, struct shard_found *found, char *err,
                      size_t size);
-
-/* Whether a listing is pinned that can be opened. */
-bool shard_store_is_pinned(const struct shard_request *r);
 
 /* ---- putting ---- */
 

@@ -15,6 +15,7 @@
 
 #include "base/size.h"
 #include "config/dataset.h"
+#include "config/launcher.h"
 #include "config/listings.h"
 #include "config/pattern.h"
 
@@ -22,7 +23,6 @@
 #define ANY SIZE_MAX
 
 static const char *const switches[] = {"off", "on", NULL};
-static const char *const builds[] = {"first", NULL};
 static const char *const workers[] = {"keep", "respawn", NULL};
 static const char *const shuffles[] = {"off", "epoch", NULL};
 
@@ -90,7 +90,7 @@ static const char *stored_text(const struct variable *v) {
 
 static bool take_word(const struct variable *v, const char *value) {
   int place = shard_words_find(v->words, value);
-  return place >= 0 && store_number(v, v->least + (unsigned)place);
+  return place >= 0 && store_number(v, (unsigned)place);
 }
 
 static bool take_number(const struct variable *v, const char *value) {
@@ -158,9 +158,7 @@ static size_t make_pattern_absolute(const char *value, const char *directory, ch
 
 /* ---- the table ---------------------------------------------------------- */
 
-/* Of a word, `least` is the value of the first in the list. */
 #define WORD(list) .take = take_word, .words = (list)
-#define FLAG(list) .take = take_word, .words = (list), .least = 1
 #define NUMBER(from, to) .take = take_number, .least = (from), .most = (to)
 #define SIZE(from) .take = take_size, .least = (from)
 #define TEXT(bytes) .take = take_text, .most = (bytes)
@@ -181,6 +179,17 @@ static const struct variable variables[] = {
    .offset = offsetof(struct shard_config, field),                                                 \
    .size = sizeof(((struct shard_config *)NULL)->field)},
 #define Y(NAME, kind, text) {.name = "SHARD_" #NAME, .help = (text), kind},
+#include "config/variables.def"
+#undef X
+#undef Y
+};
+
+static const struct withdrawn {
+  const char *name, *remedy;
+} withdrawn[] = {
+#define X(NAME, type, field, initial, kind, text)
+#define Y(NAME, kind, text)
+#define GONE(NAME, text) {"SHARD_" #NAME, text},
 #include "config/variables.def"
 #undef X
 #undef Y
@@ -211,7 +220,7 @@ static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT
   } else if (v->letters) {
     snprintf(buf, SHARD_CONFIG_TEXT, "%s; %%r stands for the rank, %s%s%%%% for a percent sign",
              v->help, strchr(v->letters, 'e') ? "%e for the epoch, " : "",
-             strchr(v->letters, 'd') ? "%d for the dataset's name, %: for a colon, " : "");
+             strchr(v->letters, ':') ? "%: for a colon, " : "");
   } else {
     snprintf(buf, SHARD_CONFIG_TEXT, "%s", v->help);
   }
@@ -223,34 +232,54 @@ static void complain_of(const struct variable *v, const char *value) {
   COMPLAIN("%s='%.64s' is not valid; it takes %s", v->name, value, describe(v, text));
 }
 
-/* How many bytes are left of the longer name without what both begin and end with. */
-static size_t measure_distance(const char *a, size_t na, const char *b, size_t nb) {
-  size_t least = na < nb ? na : nb, begin = 0, end = 0;
-  while (begin < least && a[begin] == b[begin]) {
-    begin++;
+#define NAME_ROOM 32 /* bytes: more than any of our names */
+
+/* How many letters are to be put in, taken out or changed to make one name the other: Levenshtein's
+ * distance. */
+static size_t measure_distance(const char *a, size_t na, const char *b) {
+  size_t row[NAME_ROOM], nb = strlen(b);
+  for (size_t k = 0; k <= nb; k++) {
+    row[k] = k;
   }
-  while (end < least - begin && a[na - 1 - end] == b[nb - 1 - end]) {
-    end++;
+  for (size_t i = 1; i <= na; i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t k = 1; k <= nb; k++) {
+      size_t least = diagonal + (a[i - 1] != b[k - 1]);
+      diagonal = row[k];
+      least = diagonal + 1 < least ? diagonal + 1 : least;
+      row[k] = row[k - 1] + 1 < least ? row[k - 1] + 1 : least;
+    }
   }
-  return na + nb - least - begin - end;
+  return row[nb];
 }
 
-/* Complain of a misspelt name, and hint at the nearest variable. */
-static void complain_of_name(const char *name, size_t n) {
-  size_t best = 0, least = SIZE_MAX;
-  for (size_t i = 0; i < VARIABLES; i++) {
-    size_t d = measure_distance(name, n, variables[i].name, strlen(variables[i].name));
+static char misspelt[350]; /* names, and what is meant: one line for all */
+
+/* Note a name that has gone, or is two letters or less from one of ours. Any other is another
+ * program's, such as the links that Kubernetes makes for a service called "shard". */
+static void note_name(const char *name, size_t n) {
+  size_t best = 0, least = SIZE_MAX, used = strlen(misspelt);
+  for (size_t i = 0; i < sizeof(withdrawn) / sizeof(withdrawn[0]); i++) {
+    if (strlen(withdrawn[i].name) == n && memcmp(withdrawn[i].name, name, n) == 0) {
+      COMPLAIN("%s is not a variable of libshard any more; %s", withdrawn[i].name,
+               withdrawn[i].remedy);
+      return;
+    }
+  }
+  for (size_t i = 0; i < VARIABLES && n < NAME_ROOM; i++) {
+    size_t d = measure_distance(name, n, variables[i].name);
     if (d < least) {
       least = d;
       best = i;
     }
   }
-  int shown = (int)(n < 64 ? n : 64);
-  if (least <= 4) {
-    COMPLAIN("%.*s is not a variable of libshard; did you mean %s?", shown, name,
-             variables[best].name);
-  } else {
-    COMPLAIN("%.*s is not a variable of libshard; unset it", shown, name);
+  if (least <= 2) {
+    snprintf(misspelt + used, sizeof(misspelt) - used,
+             used ? " Nor is %.*s; did you mean %s?"
+                  : "%.*s is not a variable of libshard; did you mean %s?",
+             (int)n, name, variables[best].name);
+    config.asked |= best == AT_DATASET;
   }
 }
 
@@ -325,27 +354,6 @@ static void make_absolute(char *const *environment) {
   }
 }
 
-/* ---- what goes with what ------------------------------------------------ */
-
-/* SHARD_LISTING and the variables that it has to do with. */
-static void check_listing(void) {
-  struct shard_dataset_item a, b;
-  if (config.listing_first && !config.listing) {
-    COMPLAIN("SHARD_LISTING_BUILD=first needs SHARD_LISTING, the file, folder or object to make");
-  } else if (config.listing_first && shard_listings_are_several(config.listing)) {
-    COMPLAIN("SHARD_LISTING_BUILD=first cannot tell which of SHARD_LISTING='%.128s' is for which "
-             "dataset; name one folder, or write %%d for the dataset's name",
-             config.listing);
-  }
-  if (config.listing && config.dataset && shard_pattern_has(config.listing, 'd') &&
-      shard_dataset_find_namesakes(config.dataset, &a, &b)) {
-    COMPLAIN("SHARD_LISTING='%.100s': %%d is the same for '%.*s' and '%.*s' of SHARD_DATASET; name "
-             "a folder instead",
-             config.listing, (int)(a.path_length < 80 ? a.path_length : 80), a.path,
-             (int)(b.path_length < 80 ? b.path_length : 80), b.path);
-  }
-}
-
 /* ---- all of them -------------------------------------------------------- */
 
 static const struct variable *find_variable(const char *name, size_t n) {
@@ -367,7 +375,7 @@ static void take_variable(const char *line, const char *value, size_t *used) {
   size_t n = (size_t)(value - line) - 1, size = strlen(value) + 1;
   const struct variable *v = find_variable(line, n);
   if (!v) {
-    complain_of_name(line, n);
+    note_name(line, n);
   } else if (size > sizeof(snapshot) - *used) {
     COMPLAIN("%s is too long", v->name);
   } else if (size == 1) {
@@ -388,17 +396,22 @@ void shard_config_init(char *const *environment) {
   size_t used = 0;
   config = defaults;
   memset(given, 0, sizeof(given));
+  misspelt[0] = 0;
+  shard_launcher_start(environment);
   for (char *const *e = environment; e && *e; e++) {
     const char *equals = strncmp(*e, "SHARD_", 6) == 0 ? strchr(*e, '=') : NULL;
     if (equals) {
       take_variable(*e, equals + 1, &used);
     }
   }
+  if (misspelt[0]) {
+    COMPLAIN("%s", misspelt);
+  }
+  config.asked |= config.dataset != NULL;
   config.seeded = given[AT_SEED];
   config.directories = config.dataset && shard_dataset_has(config.dataset, false);
   config.buckets = config.dataset && shard_dataset_has(config.dataset, true);
   config.shuffle = config.seeded || given[AT_EPOCH];
-  check_listing();
   make_absolute(environment);
   errno = saved;
 }
@@ -419,7 +432,7 @@ bool shard_config_describe(size_t place, struct shard_config_variable *out) {
   unsigned wide;
   *out = (struct shard_config_variable){.name = v->name};
   describe(v, out->value);
-  if (v->take == take_word && v->least == 0) {
+  if (v->take == take_word) {
     wide = v->size == sizeof(bool) ? *at : 0;
     if (v->size == sizeof(wide)) {
       memcpy(&wide, at, sizeof(wide));

@@ -19,8 +19,8 @@
 #define SHARD_BUILD_MEMORY ((uint64_t)256 << 20)
 #define SHARD_BUILD_MEMORY_LEAST ((uint64_t)8 << 20)
 
-/* Bytes of a manifest that is fetched or unpacked: the default of SHARD_MANIFEST_MAX. */
-#define SHARD_MANIFEST_MAX ((uint64_t)8 << 30)
+/* Bytes that a manifest may have, which is fetched or unpacked. */
+#define SHARD_MANIFEST_MOST ((uint64_t)8 << 30)
 
 #define SHARD_INCLUDE_ROOM 1024 /* bytes: the longest SHARD_INCLUDE and its NUL */
 
@@ -31,6 +31,7 @@ struct shard_config {
 #include "config/variables.def"
 #undef X
 #undef Y
+  bool asked;       /* SHARD_DATASET is set, or meant by a misspelt name */
   bool shuffle;     /* SHARD_SEED or SHARD_EPOCH is set */
   bool seeded;      /* SHARD_SEED is set */
   bool epoch_auto;  /* SHARD_EPOCH=auto: each full pass is an epoch */
@@ -56,7 +57,7 @@ const struct shard_config *shard_config(void);
 #define SHARD_CONFIG_TEXT 256
 
 /* Whether an entry "NAME=value" of an environment is a SHARD_ variable that is empty or none of
- * ours: shard_config_init() would complain of it. Pure. */
+ * ours: shard_config_init() may complain of it. Pure. */
 bool shard_config_is_foreign(const char *entry);
 
 /* A variable, described for people. */

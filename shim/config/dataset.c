@@ -126,42 +126,6 @@ size_t shard_dataset_make_absolute(const char *list, const char *directory, char
   return used;
 }
 
-size_t shard_dataset_name(const char *text, size_t length, const char **name) {
-  while (length > 0 && text[length - 1] == '/') {
-    length--;
-  }
-  const char *slash = length > 0 ? memrchr(text, '/', length) : NULL;
-  *name = slash ? slash + 1 : text;
-  size_t n = length - (size_t)(*name - text);
-  return (n == 1 && **name == '.') || (n == 2 && memcmp(*name, "..", 2) == 0) ? 0 : n;
-}
-
-/* The name of an item: of its directory, if it has one. */
-static size_t name_of(const struct shard_dataset_item *item, const char **name) {
-  return item->path_length > 0 ? shard_dataset_name(item->path, item->path_length, name)
-                               : shard_dataset_name(item->url, item->url_length, name);
-}
-
-bool shard_dataset_find_namesakes(const char *list, struct shard_dataset_item *a,
-                                  struct shard_dataset_item *b) {
-  const char *x, *y;
-  for (const char *p = list; (p = shard_dataset_next(p, a));) {
-    for (const char *q = p; (q = shard_dataset_next(q, b));) {
-      size_t n = name_of(a, &x);
-      if (n > 0 && n == name_of(b, &y) && memcmp(x, y, n) == 0) {
-        if (a->path_length == 0) {
-          a->path_length = a->url_length; /* for the message */
-        }
-        if (b->path_length == 0) {
-          b->path_length = b->url_length;
-        }
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
 const char *shard_dataset_inside(const char *inner, const char *outer) {
   const char *rest = shard_path_below(inner, outer);
   return rest && *rest ? rest : NULL;

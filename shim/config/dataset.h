@@ -46,17 +46,6 @@ bool shard_dataset_has(const char *list, bool bucket);
 size_t shard_dataset_make_absolute(const char *list, const char *directory, char *buf, size_t size);
 
 /*
- * The last component of an item, or of a path or URL: its name. Of a bucket without a prefix, the
- * bucket's. Returns its length and *name, a part of text[length]; 0: it has none ("/", "." or
- * "..").
- */
-size_t shard_dataset_name(const char *text, size_t length, const char **name);
-
-/* Two items of the list that have one name. false: there are none. */
-bool shard_dataset_find_namesakes(const char *list, struct shard_dataset_item *a,
-                                  struct shard_dataset_item *b);
-
-/*
  * The path from directory `outer` to `inner`, without a slash at its beginning. NULL if `inner` is
  * not inside, or the same. Both are canonical paths. The result is a part of `inner`.
  */

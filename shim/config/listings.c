@@ -39,26 +39,20 @@ bool shard_listings_are_several(const char *list) {
   return rest && shard_listings_next(rest, &item);
 }
 
-/* Of a list that is the ranks' own, or a manifest. */
-static const char *find_whole_fault(const char *list) {
-  char expanded[PATH_MAX];
-  if (shard_pattern_has(list, 'd')) {
-    return "has %d, which is for listings that all ranks share; a manifest, or a list for each "
-           "rank or epoch, goes with one dataset";
-  }
-  return shard_pattern_expand(list, 0, 0, expanded, sizeof(expanded)) < 0 ? "" : NULL;
-}
-
 const char *shard_listings_fault(const char *list) {
   char expanded[PATH_MAX];
   struct shard_listings_item item;
   bool after_object = false;
+  if (shard_pattern_has(list, 'd')) {
+    return "has %d, which stands for nothing any more; name each dataset's listing, separated by "
+           "':'";
+  }
   if (is_whole(list)) {
-    return find_whole_fault(list);
+    return shard_pattern_expand(list, 0, 0, expanded, sizeof(expanded)) < 0 ? "" : NULL;
   }
   for (const char *p = list; (p = shard_listings_next(p, &item));) {
     bool object = shard_listings_is_object(item.text);
-    if (shard_pattern_expand_dataset(item.text, item.length, "d", expanded, sizeof(expanded)) < 0) {
+    if (shard_pattern_expand_item(item.text, item.length, expanded, sizeof(expanded)) < 0) {
       return "";
     }
     if (shard_pattern_names_manifest(item.text, item.length)) {
@@ -69,7 +63,7 @@ const char *shard_listings_fault(const char *list) {
     }
     if (object && item.text[item.length - 1] == '/') {
       return "names a folder of a bucket, which is not looked through; name objects, "
-             "s3://bucket/key, with %d for the dataset's name";
+             "s3://bucket/key";
     }
     if (after_object && !object && *item.text != '/') {
       return "has a key with a ':', or a relative path behind an object; write %: for a colon";

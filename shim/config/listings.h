@@ -2,9 +2,9 @@
 /*
  * listings.h - SHARD_LISTING's value as a list. Pure functions on texts; they open no file.
  *
- * A manifest, or a path with %r or %e, is one item, whatever colons it has. All else is files,
- * folders and objects (s3://bucket/key) of listings that all ranks share, separated by ':', with
- * %d for the dataset's name, %: for a colon and %% for a percent sign.
+ * A manifest, or a path with %r or %e, is one item, whatever colons it has. All else is files and
+ * objects (s3://bucket/key) of listings that all ranks share, separated by ':', with %: for a colon
+ * and %% for a percent sign.
  */
 #pragma once
 

@@ -44,9 +44,8 @@ ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch,
                 size);
 }
 
-ssize_t shard_pattern_expand_dataset(const char *pattern, size_t length, const char *dataset,
-                                     char *buf, size_t size) {
-  return expand(pattern, length, "%:d", (const char *[]){"%", ":", dataset}, buf, size);
+ssize_t shard_pattern_expand_item(const char *item, size_t length, char *buf, size_t size) {
+  return expand(item, length, "%:", (const char *[]){"%", ":"}, buf, size);
 }
 
 bool shard_pattern_has(const char *pattern, char letter) {

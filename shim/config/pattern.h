@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pattern.h - paths with %r (rank), %e (epoch), %d (dataset) and %% (a percent sign), and which
+ * pattern.h - paths with %r (rank), %e (epoch), %: (a colon) and %% (a percent sign), and which
  * paths name manifests. Pure functions.
  */
 #pragma once
@@ -17,14 +17,11 @@
 ssize_t shard_pattern_expand(const char *pattern, uint64_t rank, uint64_t epoch, char *buf,
                              size_t size);
 
-/*
- * The same for the first `length` bytes of a pattern of listings that all ranks share: %d (the
- * dataset's name), %: (a colon) and %% are filled in, and nothing else may be.
+/* The same for item[length], a listing that all ranks share: of %: and %%, and nothing else may be.
  */
-ssize_t shard_pattern_expand_dataset(const char *pattern, size_t length, const char *dataset,
-                                     char *buf, size_t size);
+ssize_t shard_pattern_expand_item(const char *item, size_t length, char *buf, size_t size);
 
-/* Whether the pattern has %LETTER, 'r', 'e' or 'd'. */
+/* Whether the pattern has %LETTER, such as 'r' or 'e'. */
 bool shard_pattern_has(const char *pattern, char letter);
 
 /* What a manifest's name ends in: .txt, .txt.gz or .txt.zst. NULL: the file is no manifest. */

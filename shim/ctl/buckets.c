@@ -130,7 +130,6 @@ struct ctl_buckets_objects {
   struct shard_s3_account account;
   struct shard_s3_client *client;
   unsigned connections;
-  char etag[SHARD_S3_ETAG];
 };
 
 int ctl_buckets_open(const char *url, bool anonymous, size_t count,
@@ -168,21 +167,14 @@ void ctl_buckets_close(struct ctl_buckets_objects *o) {
 int ctl_buckets_get(const char *url, bool listing, int fd) {
   char err[1300] = "";
   struct ctl_buckets_objects *o;
-  uint64_t most = listing ? 0 : shard_config()->manifest_max;
+  uint64_t most = listing ? 0 : SHARD_MANIFEST_MOST;
   int rc = ctl_buckets_open(url, ctl_given.anonymous, 1, &o);
   if (rc == CTL_DONE &&
-      shard_s3_object_get(o->client, o->at.prefix, most, NULL, fd, err, sizeof(err)) < 0) {
+      shard_s3_object_get(o->client, o->at.prefix, most, fd, err, sizeof(err)) != 0) {
     rc = ctl_fail("%s", err);
   }
   ctl_buckets_close(o);
   return rc;
-}
-
-int ctl_buckets_look(struct ctl_buckets_objects *o, int fd, bool *there) {
-  char err[1300] = "";
-  int rc = shard_s3_object_get(o->client, o->at.prefix, 0, o->etag, fd, err, sizeof(err));
-  *there = o->etag[0];
-  return rc < 0 ? ctl_fail("%s", err) : CTL_DONE;
 }
 
 int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool only_new) {

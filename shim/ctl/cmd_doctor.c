@@ -27,7 +27,9 @@
 
 #include "base/file.h"
 #include "base/filesystem.h"
+#include "base/xxh64.h"
 #include "cache/cachedir.h"
+#include "cache/job.h"
 #include "config/config.h"
 #include "config/dataset.h"
 #include "config/launcher.h"
@@ -254,19 +256,61 @@ static void check_preload(void) {
   }
 }
 
+static void read_name(long pid, char name[64]) {
+  char path[64];
+  size_t size;
+  snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
+  char *text = shard_file_read(path, &size);
+  snprintf(name, 64, "%.*s", text ? (int)strcspn(text, "\n") : 1, text ? text : "?");
+  free(text);
+}
+
+/* A line for each process on the way up: which numbers it was started with. */
+static void tell_way(const struct shard_launcher *l) {
+  for (size_t i = 0; i < l->steps; i++) {
+    char numbers[700] = "", name[64];
+    for (size_t k = 0; k < l->count; k++) {
+      const struct shard_launcher_row *row = &l->rows[k];
+      size_t used = strlen(numbers);
+      if (l->way[i].started & row->bit) {
+        snprintf(numbers + used, sizeof(numbers) - used, "%s %s=%s of %s=%s", used ? "," : "",
+                 row->names[0], row->rank, row->names[1], row->size);
+      }
+    }
+    read_name(l->way[i].pid, name);
+    tell(OK, "climb", "%ld %s: %s%s", l->way[i].pid, name,
+         !l->way[i].start ? "hidden"
+         : numbers[0]        ? "started with"
+                          : "started with none of the numbers that are seen here",
+         numbers);
+  }
+}
+
 static void check_launcher(void) {
-  struct shard_world w;
-  char err[400];
-  int rc = shard_world_get(&w, err, sizeof(err));
-  if (rc == 0) {
-    tell(OK, "launcher", "%s: rank %d of %d", w.launcher, w.rank, w.size);
-  } else if (rc == -ENOENT) {
+  struct shard_launcher *l = malloc(sizeof(*l));
+  struct shard_job job;
+  if (!l) {
+    tell(FAIL, "launcher", "out of memory");
+    return;
+  }
+  shard_launcher_find(l);
+  const struct shard_world *w = &l->world;
+  if (l->rc == 0) {
+    tell(l->note[0] ? WARN : OK, "launcher", "%s: rank %d of %d%s%s", w->launcher, w->rank, w->size,
+         l->note[0] ? "; " : "", l->note);
+  } else if (l->rc == -ENOENT) {
     tell(OK, "launcher",
          "none has started this; 'mpirun -n 2 shardctl doctor' (srun, torchrun) "
          "tells whether ranks are found");
   } else {
-    tell(FAIL, "launcher", "%s", err);
+    tell(FAIL, "launcher", "%s", l->line);
   }
+  tell_way(l);
+  if (shard_job_find(l, &job)) { /* a hash: no value of a variable is told */
+    tell(OK, "job", "%016llx%s", (unsigned long long)shard_xxh64(job.name, strlen(job.name), 0),
+         job.held ? ", as long as a process of the job lives" : "");
+  }
+  free(l);
 }
 
 /* Whether the caller's SHARD_DATASET is there. No value is told of any of them. */
@@ -302,10 +346,7 @@ static bool check_listings(void) {
       continue;
     }
     int rc = stat(path, &st) != 0 ? -errno : 0;
-    if (rc == -ENOENT && shard_config()->listing_first) {
-      continue; /* rank 0 makes it */
-    }
-    if (rc == 0 && !S_ISDIR(st.st_mode) && !shard_pattern_is_manifest(path)) {
+    if (rc == 0 && !shard_pattern_is_manifest(path)) {
       rc = ctl_opening_checked(path, &l);
       shard_listing_close(rc == 0 ? l : NULL);
     }
@@ -458,7 +499,7 @@ static void check_listing(void) {
                                    "8",
                                    NULL};
   if (!made) {
-    tell(FAIL, "listing", "cannot make files in '%.500s'; set SHARD_TMPDIR or TMPDIR", base);
+    tell(FAIL, "listing", "cannot make files in '%.500s'; set TMPDIR", base);
   } else if (try_under_library(&r, ".", variables, want)) {
     tell(OK, "listing", "%d files below %s were listed and read through the library", TRIAL_FILES,
          base);
@@ -476,8 +517,7 @@ static void check_listing(void) {
 
 /*
  * The adapter starts when dlio_benchmark is imported, and compares its functions then. The last
- * line begins with "known: ", and tells which family it is and by what it is known; or it is
- * "unknown".
+ * line begins with "known: ", and tells which family it is; or it is "unknown".
  */
 static char dlio_script[] = CTL_PYTHON_BEGIN
     "import importlib.util\n"
@@ -488,26 +528,15 @@ static char dlio_script[] = CTL_PYTHON_BEGIN
     "if spec:\n"
     "    import dlio_benchmark\n"
     "    adapter = sys.modules.get('_libshard')\n"
-    "    found = adapter.evidence() if adapter else {'family': None}\n"
-    "    if found['family'] is None:\n"
-    "        print('unknown')\n"
-    "    elif found['proof'] is None:\n"
-    "        print('known: %(family)s, a version that libshard knows' % found)\n"
-    "    else:\n"
-    "        print('known: like %s, by the proof of %s in %s'\n"
-    "              % (found['family'], found['proof']['date'], found['proof']['file']))\n";
+    "    family = adapter.family() if adapter else None\n"
+    "    print('known: %s, a version that libshard knows' % family if family else 'unknown')\n";
 
 static void check_python(void) {
   char *argv[] = {(char *)ctl_python(), "-c", dlio_script, NULL};
-  const char *variables[7] = {"PYTHONDONTWRITEBYTECODE", "1"}, *known = getenv("SHARD_KNOWN");
-  size_t n = 2;
-  if (known) { /* where proofs are */
-    variables[n++] = "SHARD_KNOWN";
-    variables[n++] = known;
-  }
+  const char *variables[5] = {"PYTHONDONTWRITEBYTECODE", "1"};
   if (doctor.library[0]) {
-    variables[n++] = "LD_PRELOAD";
-    variables[n] = doctor.library;
+    variables[2] = "LD_PRELOAD";
+    variables[3] = doctor.library;
   }
   struct run r;
   bool less = ctl_python_clean_path();
@@ -571,14 +600,15 @@ static void check_limits(void) {
 /* What it says of each variable is of use to people, the names to tests that unset them. */
 static int print_variables(void) {
   struct shard_config_variable ours;
-  struct shard_launcher_variable theirs[SHARD_LAUNCHER_VARIABLES];
-  size_t count = shard_launcher_list(theirs);
+  const char *name, *launcher;
   for (size_t i = 0; shard_config_describe(i, &ours); i++) {
     printf("%-28s %s%s%s\n", ours.name, ours.value, ours.initial[0] ? "; default: " : "",
            ours.initial);
   }
-  for (size_t i = 0; i < count; i++) {
-    printf("%-28s set by %s\n", theirs[i].name, theirs[i].launchers);
+  for (size_t i = 0; shard_launcher_variable(i, &name, &launcher); i++) {
+    if (name) {
+      printf("%-28s set by %s\n", name, launcher);
+    }
   }
   return CTL_DONE;
 }

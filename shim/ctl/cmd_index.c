@@ -19,7 +19,6 @@
 #include "ctl/json.h"
 #include "ctl/opening.h"
 #include "ctl/scratch.h"
-#include "ctl/shared_listing.h"
 #include "libshard.h"
 #include "listing/codec.h"
 #include "listing/listing.h"
@@ -31,7 +30,7 @@
 enum source { FROM_DIRECTORY, FROM_TEXT, FROM_BUCKET };
 
 static struct {
-  const char *root, *share, *wait;
+  const char *root;
   bool unique, keep_order, only_new, no_attributes, quiet;
   /* What follows from them. */
   const char *path; /* of the source */
@@ -39,7 +38,6 @@ static struct {
   const char *file; /* where the listing is made: --output, or in scratch */
   bool remote;      /* --output is an object */
   struct shard_options options;
-  double wait_seconds; /* negative: do not wait */
   struct ctl_buckets s3;
   struct ctl_scratch scratch;
 } x;
@@ -57,8 +55,6 @@ static const struct ctl_option rows[] = {CTL_ROW_OUTPUT,
                                          {"unique", .flag = &x.unique},
                                          {"keep-order", .flag = &x.keep_order},
                                          {"no-replace", .flag = &x.only_new},
-                                         {"share", .text = &x.share},
-                                         {"wait", .text = &x.wait},
                                          {"no-attributes", .flag = &x.no_attributes},
                                          {"quiet", .flag = &x.quiet},
                                          CTL_ROW_END};
@@ -107,21 +103,6 @@ static int check_buckets(void) {
   }
   if (x.only_new && !x.remote) {
     return ctl_usage("--no-replace is for -o s3://..., not '%s'", ctl_given.output);
-  }
-  char *end = NULL;
-  x.wait_seconds = x.wait ? strtod(x.wait, &end) : -1;
-  if (x.wait &&
-      (!x.share || end == x.wait || *end || !(x.wait_seconds >= 0 && x.wait_seconds <= 1e6))) {
-    return ctl_usage("--wait goes with --share and takes seconds, 0 to 1000000, not '%s'", x.wait);
-  }
-  struct stat st;
-  bool shareable =
-      x.source == FROM_BUCKET ? !limited : stat(x.path, &st) == 0 && S_ISDIR(st.st_mode);
-  if (x.share && (x.remote || is_about_texts() || !shareable)) {
-    return ctl_usage(
-        "--share is for a directory or a whole prefix of a bucket, and a FILE; '%s' is "
-        "none of these, or an option goes not with it",
-        x.path);
   }
   return CTL_DONE;
 }
@@ -174,32 +155,6 @@ static int choose_file(void) {
                         x.file);
 }
 
-/* Look for the shared listing, and get it if it is the one. CTL_DONE and *what, or else. */
-static int find_shared(enum ctl_shared_listing *what, struct shard_build_result *result) {
-  struct shard_listing *l;
-  char *canonical = NULL;
-  int rc = shard_s3_url_is(x.share) ? ctl_buckets_object(x.share) : CTL_DONE;
-  if (rc == CTL_DONE && x.source == FROM_BUCKET) {
-    rc = ctl_buckets_source(x.path, &canonical);
-  } else if (rc == CTL_DONE && !(canonical = realpath(x.path, NULL))) {
-    rc = ctl_fail("cannot find directory '%.300s': %s", x.path, strerror(errno));
-  }
-  if (rc == CTL_DONE) {
-    rc = ctl_shared_listing_find(x.share, canonical, &x.options, x.wait_seconds, x.file, what);
-  }
-  free(canonical);
-  if (rc == CTL_DONE && *what == CTL_SHARED_HERE && shard_listing_open(x.file, &l) == 0) {
-    struct shard_listing_info info;
-    shard_listing_info(l, &info);
-    result->entries = info.entries;
-    result->directories = l->header->directories;
-    result->bytes = l->map_size;
-    snprintf(result->digest, sizeof(result->digest), "%s", info.digest);
-    shard_listing_close(l);
-  }
-  return rc;
-}
-
 static int build(struct shard_build_result *result) {
   char err[700];
   int rc;
@@ -210,7 +165,7 @@ static int build(struct shard_build_result *result) {
     struct shard_text_options how = {.separator = ctl_given.nul ? 0 : '\n',
                                      .root = x.root,
                                      .unique = x.unique,
-                                     .unpacked_max = shard_config()->manifest_max};
+                                     .unpacked_max = SHARD_MANIFEST_MOST};
     rc = check_text();
     if (rc != CTL_DONE) {
       return rc;
@@ -229,36 +184,17 @@ static int build(struct shard_build_result *result) {
   return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
 }
 
-/* Check the listing, and put it into a bucket, or a file that all nodes see. */
-static int put(const char *file, const char *where, bool only_new) {
+/* Check the listing, and put it into a bucket. */
+static int put(void) {
   struct shard_listing *l;
-  const struct ctl_buckets_file one = {.url = where, .file = file};
-  int rc = ctl_opening_checked(file, &l);
+  const struct ctl_buckets_file one = {.url = ctl_given.output, .file = x.file};
+  int rc = ctl_opening_checked(x.file, &l);
   if (rc != 0) {
-    return ctl_fail("cannot read back the listing for '%.300s': %s", where,
+    return ctl_fail("cannot read back the listing for '%.300s': %s", ctl_given.output,
                     shard_listing_strerror(rc));
   }
-  rc = shard_s3_url_is(where) ? ctl_buckets_put(&one, 1, only_new)
-                              : ctl_shared_listing_put(l, where);
   shard_listing_close(l);
-  return rc;
-}
-
-/* Make the listing, or get the shared one, and put it where it belongs. */
-static int make(struct shard_build_result *result) {
-  enum ctl_shared_listing shared = CTL_SHARED_APART;
-  int rc = x.share ? find_shared(&shared, result) : CTL_DONE;
-  if (rc == CTL_DONE && shared != CTL_SHARED_HERE) {
-    rc = build(result);
-  }
-  if (rc == CTL_DONE && x.remote) {
-    rc = put(x.file, ctl_given.output, x.only_new);
-  }
-  if (rc == CTL_DONE && shared == CTL_SHARED_PUT &&
-      (rc = put(x.file, x.share, false)) != CTL_DONE) {
-    unlink(x.file); /* nobody shares it */
-  }
-  return rc;
+  return ctl_buckets_put(&one, 1, x.only_new);
 }
 
 /* ---- telling of it ------------------------------------------------------ */
@@ -305,7 +241,8 @@ static int run(char **operands) {
   rc = rc == CTL_DONE ? check_buckets() : rc;
   rc = rc == CTL_DONE ? choose_file() : rc;
   double begin = shard_clock_seconds();
-  rc = rc == CTL_DONE ? make(&result) : rc;
+  rc = rc == CTL_DONE ? build(&result) : rc;
+  rc = rc == CTL_DONE && x.remote ? put() : rc;
   rc = rc == CTL_DONE ? print_result(&result, shard_clock_seconds() - begin) : rc;
   ctl_scratch_remove(&x.scratch);
   return rc;

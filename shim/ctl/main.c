@@ -27,6 +27,13 @@ const struct ctl_entry ctl_entries[] = {
 #undef COMMAND
     {NULL}};
 
+/* Commands of earlier versions, and what to do instead. */
+static const struct {
+  const char *name, *remedy;
+} withdrawn[] = {
+    {"prove", "a DLIO that libshard does not know runs unmodified"},
+};
+
 #define COLUMN 22 /* where summaries begin */
 
 static void print_command(const struct ctl_entry *c, FILE *out) {
@@ -158,6 +165,11 @@ int main(int argc, char **argv) {
   for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
     if (strcmp(word, c->name) == 0) {
       return run(c, argc - 1, argv + 1);
+    }
+  }
+  for (size_t i = 0; i < sizeof(withdrawn) / sizeof(withdrawn[0]); i++) {
+    if (strcmp(word, withdrawn[i].name) == 0) {
+      return ctl_usage("there is no command '%s' any more; %s", word, withdrawn[i].remedy);
     }
   }
   return ctl_usage("there is no command '%s'; shardctl --help lists them", word);

@@ -40,8 +40,7 @@ static int build(enum source kind, const char *source, const char *file) {
     return ctl_buckets_build(source, &(struct ctl_buckets){0}, &o, file, &result);
   }
   if (kind == IS_MANIFEST) {
-    struct shard_text_options how = {.separator = '\n',
-                                     .unpacked_max = shard_config()->manifest_max};
+    struct shard_text_options how = {.separator = '\n', .unpacked_max = SHARD_MANIFEST_MOST};
     o.order = SHARD_ORDER_KEEP;
     rc = shard_text_build(source, &how, &o, file, &result, err, sizeof(err));
   } else {

@@ -75,8 +75,7 @@ static bool lock_folder(struct ctl_scratch *scratch) {
 }
 
 const char *ctl_scratch_parent(void) {
-  const char *parent = shard_config()->tmpdir;
-  parent = parent && *parent ? parent : getenv("TMPDIR");
+  const char *parent = getenv("TMPDIR");
   return parent && *parent ? parent : "/tmp";
 }
 
@@ -100,7 +99,7 @@ int ctl_scratch_make(struct ctl_scratch *scratch) {
     scratch->path = NULL;
     errno = EBUSY;
   }
-  ctl_fail("cannot make '%.300s': %s; set SHARD_TMPDIR to a folder with room",
+  ctl_fail("cannot make '%.300s': %s; set TMPDIR to a folder with room",
            scratch->path ? scratch->path : at, strerror(errno));
   free(scratch->path);
   scratch->path = NULL;

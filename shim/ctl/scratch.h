@@ -3,8 +3,8 @@
  * scratch.h - temporary folders: the one place that says where, for files that are made to be put
  * into a bucket, to be printed, or to try libshard.
  *
- * What names take beyond SHARD_BUILD_MEMORY goes to SHARD_TMPDIR, else TMPDIR, too; but in their
- * place beside the listing (build/build.h), which may be larger than /tmp.
+ * What names take beyond SHARD_BUILD_MEMORY goes to TMPDIR, too; but without it beside the listing
+ * (build/build.h), which may be larger than /tmp.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct ctl_scratch {
   int lock;
 };
 
-/* The folder that temporary folders are made in: SHARD_TMPDIR, else TMPDIR, else /tmp. */
+/* The folder that temporary folders are made in: TMPDIR, else /tmp. */
 const char *ctl_scratch_parent(void);
 
 /* Make one, for this user alone. CTL_DONE, or CTL_FAILED after a message. */

@@ -221,11 +221,10 @@ static void nap(int words, int process, int64_t ms) {
 }
 
 /*
- * Hear it until it has ended: _DONE; or _LATE or _NEEDLESS. The end of the pipe does not tell: a
- * child that another thread of the host has forked meanwhile has it open, too.
+ * Hear it until it has ended: _DONE; or _LATE. The end of the pipe does not tell: a child that
+ * another thread of the host has forked meanwhile has it open, too.
  */
-static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline,
-                                   bool (*enough)(void *), void *context) {
+static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline) {
   enum shard_builder_end end = SHARD_BUILDER_DONE;
   size_t used = 0;
   int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, b->pid, 0));
@@ -233,15 +232,14 @@ static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline,
   for (int64_t most = 1;; most = most < 20 ? 2 * most : most) {
     bool ended = has_ended(b->pid); /* all that it has said is in the pipe then */
     take_words(b, &used);
-    int64_t left = deadline - shard_clock_ms(), longest = enough ? 100 : 1000;
+    int64_t left = deadline - shard_clock_ms(), longest = process < 0 ? most : 1000;
     if (ended) {
       break;
     }
-    if (left <= 0 || (enough && enough(context))) {
-      end = left <= 0 ? SHARD_BUILDER_LATE : SHARD_BUILDER_NEEDLESS;
+    if (left <= 0) {
+      end = SHARD_BUILDER_LATE;
       break;
     }
-    longest = process < 0 ? most : longest;
     nap(b->errors, process, left < longest ? left : longest);
   }
   shard_file_close(process);
@@ -252,9 +250,8 @@ static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline,
   return end;
 }
 
-enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadline,
-                                          bool (*enough)(void *context), void *context) {
-  enum shard_builder_end end = hear(b, deadline, enough, context);
+enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadline) {
+  enum shard_builder_end end = hear(b, deadline);
   int status = 0;
   if (b->errors >= 0) {
     close(b->errors);
@@ -296,22 +293,6 @@ const char *shard_builder_last_line(const struct shard_builder *b) {
   return line ? line + 1 : b->words;
 }
 
-void shard_builder_pass_warnings(const struct shard_builder *b) {
-  static const char mark[] = SHARD_ERROR_WARNING;
-  char text[sizeof(b->words)];
-  for (const char *line = b->words; *line; line += line[0] == '\n') {
-    size_t length = strcspn(line, "\n");
-    if (strncmp(line, mark, sizeof(mark) - 1) == 0) {
-      length -= sizeof(mark) - 1;
-      line += sizeof(mark) - 1;
-      memcpy(text, line, length);
-      text[length] = 0;
-      shard_log(SHARD_LOG_WARN, text);
-    }
-    line += length;
-  }
-}
-
 /* ---- SHARD_STATS ---- */
 
 int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
@@ -337,7 +318,7 @@ int shard_builder_run(char **arguments, char *const *environment, int64_t deadli
   if (rc != 0) {
     return shard_error_set(err, size, rc, "cannot start '%.300s': %s", b.program, strerror(-rc));
   }
-  enum shard_builder_end end = shard_builder_wait(&b, deadline, NULL, NULL);
+  enum shard_builder_end end = shard_builder_wait(&b, deadline);
   return end == SHARD_BUILDER_LATE
              ? shard_error_set(err, size, -ETIMEDOUT, "'%.300s' did not end within SHARD_TIMEOUT",
                                b.program)

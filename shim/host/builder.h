@@ -17,16 +17,15 @@
  *   environment   the host's, without LD_PRELOAD, and without SHARD_ variables that are empty or
  *                 not ours; and variables for it alone, such as keys
  *   arguments     first SHARD_BUILDER_MARK and the pid of who started it; then
- *                 index SOURCE -o FILE --options TEXT --quiet [--root DIR] [--share WHERE
- *                 [--wait SECONDS]]      make a listing; or, with --wait, take what rank 0 puts
+ *                 index SOURCE -o FILE --options TEXT --quiet [--root DIR]
+ *                                        make a listing
  *                 get URL -o FILE        fetch an object
  *                 stream URL -o BASE --options TEXT
  *                                        list a bucket in parts; it ends when there is a first
  *                                        part, and a process that it has forked goes on
  *   exit status   0: FILE is there, whole. 1: it failed; the last line of its words says why.
  *                 2: it was called wrongly
- *   words         lines for people on descriptor 2. One that begins with SHARD_ERROR_WARNING
- *                 (base/error.h) is a warning for the host's user, whatever the exit status.
+ *   words         lines for people on descriptor 2
  *
  * At the end of a rank's main process, SHARD_STATS starts "shardctl stats LOG" in the same way, but
  * with the host's standard descriptors and a clean environment.
@@ -57,11 +56,10 @@ struct shard_builder {
 
 /* What has become of it. */
 enum shard_builder_end {
-  SHARD_BUILDER_DONE,    /* exit status 0, or nobody knows it */
-  SHARD_BUILDER_FAILED,  /* another exit status */
-  SHARD_BUILDER_KILLED,  /* by signal b->signal */
-  SHARD_BUILDER_LATE,    /* the deadline came first; it is dead */
-  SHARD_BUILDER_NEEDLESS /* it was not needed any more; it is dead */
+  SHARD_BUILDER_DONE,   /* exit status 0, or nobody knows it */
+  SHARD_BUILDER_FAILED, /* another exit status */
+  SHARD_BUILDER_KILLED, /* by signal b->signal */
+  SHARD_BUILDER_LATE    /* the deadline came first; it is dead */
 };
 
 /*
@@ -83,21 +81,14 @@ const char *shard_builder_find_variable(const char *const *list, const char *nam
 int shard_builder_start(struct shard_builder *b, const char *const *arguments,
                         const char *const *environment, int lock, char *err, size_t size);
 
-/*
- * Wait for its end, until `deadline` (ms of the monotonic clock), or until enough(context) says
- * that it is not needed any more, which is asked ten times a second; NULL: never.
- */
-enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadline,
-                                          bool (*enough)(void *context), void *context);
+/* Wait for its end, until `deadline` (ms of the monotonic clock). */
+enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadline);
 
 /* Whether it did not begin, because the loader found libraries that it cannot use. */
 bool shard_builder_lacks_libraries(const struct shard_builder *b);
 
 /* The last line of its words. */
 const char *shard_builder_last_line(const struct shard_builder *b);
-
-/* Pass on what it has warned of to the host's user. */
-void shard_builder_pass_warnings(const struct shard_builder *b);
 
 /*
  * Run shardctl with the host's descriptors and this environment, signals as above, until `deadline`

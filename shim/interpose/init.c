@@ -18,6 +18,7 @@
 #include "interpose/dir.h"
 #include "stats/rank_page.h"
 #include "stats/stats.h"
+#include "view/view.h"
 
 /* Exported by shardctl (ctl/main.c): its listings are of all names, whoever has preloaded us. */
 extern const char shard_is_shardctl __attribute__((weak, visibility("default")));
@@ -40,6 +41,7 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
     shard_config_stand_by();
     return;
   }
+  shard_view_init();
   shard_stats_init();
   shard_rank_page_init();
   shard_adapter_init();

@@ -194,8 +194,8 @@ static int check_unpacked(struct text_reader *r, size_t more) {
   return !r->unpacker || r->unpacked <= r->options->unpacked_max
              ? 0
              : fail(r, -EFBIG,
-                    "%s: %s unpacks it to more than %llu bytes (SHARD_MANIFEST_MAX); raise that if "
-                    "the text is the right one, or pipe it through %s -dc",
+                    "%s: %s unpacks it to more than %llu bytes; if the text is the right one, "
+                    "pipe it through %s -dc to shardctl index -",
                     show_name(r), r->unpacker, (unsigned long long)r->options->unpacked_max,
                     r->unpacker);
 }

@@ -53,7 +53,7 @@ struct shard_log_head {
   uint32_t strategy;        /* enum shard_strategy */
   uint32_t shuffled;
   uint64_t seed;
-  uint64_t job; /* a hash of its identity (config/launcher.h); 0: it is not known */
+  uint64_t job; /* a hash of its identity (cache/job.h); 0: it is not known */
   char launcher[32], host[72];
   char target[PATH_MAX];
   _Atomic uint8_t space[SHARD_LOG_SEGMENTS]; /* enum shard_log_space */

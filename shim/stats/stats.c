@@ -13,9 +13,9 @@
 
 #include "base/kernel.h"
 #include "base/xxh64.h"
+#include "cache/job.h"
 #include "config/config.h"
 #include "config/dataset.h"
-#include "config/launcher.h"
 #include "config/pattern.h"
 #include "host/climb.h"
 #include "libshard.h"
@@ -201,9 +201,8 @@ static bool await(_Atomic uint32_t *state) {
 
 /* Note which job this is. */
 static void tell_job(void) {
-  char job[SHARD_LAUNCHER_JOB_SIZE];
-  shard_notes_head->job =
-      shard_launcher_job(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
+  char job[SHARD_JOB_ROOM];
+  shard_notes_head->job = shard_job_get(job, sizeof(job)) ? shard_xxh64(job, strlen(job), 0) : 0;
 }
 
 /*

@@ -12,8 +12,10 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "base/xxh64.h"
+#include "cache/job.h"
 #include "config/config.h"
 #include "config/dataset.h"
+#include "config/launcher.h"
 #include "config/pattern.h"
 #include "listing/listing.h"
 #include "view/once.h"
@@ -39,12 +41,11 @@ static void judge_listing(const struct shard_config *config) {
   shard_datasets_all.per_epoch = shard_pattern_has(listing, 'e');
   bool shared = !shard_datasets_all.is_manifest && !shard_datasets_all.per_rank &&
                 !shard_datasets_all.per_epoch;
-  const char *why =
-      shared                                    ? NULL
-      : config->strategy == SHARD_STRATEGY_HASH ? "SHARD_STRATEGY=hash takes none; unset one"
-      : shard_datasets_all.count != 1           ? "SHARD_DATASET must name one directory"
-      : config->listing_first ? "SHARD_LISTING_BUILD=first goes with one listing for all ranks"
-                              : NULL;
+  const char *why = shared ? NULL
+                    : config->strategy == SHARD_STRATEGY_HASH
+                        ? "SHARD_STRATEGY=hash takes none; unset one"
+                    : shard_datasets_all.count != 1 ? "SHARD_DATASET must name one directory"
+                                                    : NULL;
   if (why) {
     snprintf(shard_datasets_all.fault, sizeof(shard_datasets_all.fault),
              "SHARD_LISTING='%.200s' is a manifest, or a list for each rank or epoch: %s", listing,
@@ -142,18 +143,17 @@ const struct shard_datasets *shard_datasets_set_up(void) {
 
 /* ---- the rank ----------------------------------------------------------- */
 
-static _Atomic uint64_t numbers;  /* rank and size; 0: not known yet */
-static _Atomic uint64_t found_by; /* which process, by which variables */
+static _Atomic uint64_t numbers; /* rank and size, once a call has needed them; 0: none has */
+static _Atomic uint64_t found_by; /* the environment that they were found in */
 static atomic_int local_rank;
 
 /*
- * Another number in a child, and when a variable has been set. By the texts, not by where they lie:
- * perl, and who has called putenv(3), put another text into the same place. bash has variables of
- * its own, which it shows to getenv() at once.
+ * By the texts, not by where they lie: perl, and who has called putenv(3), put another text into the
+ * same place. bash has variables of its own, which it shows to getenv() at once.
  */
-static uint64_t number_self(void) {
+static uint64_t number_environment(void) {
   static const char *const shells[] = {"SHARD_RANK", "SHARD_SIZE", "RANK", "WORLD_SIZE"};
-  uint64_t number = (uint64_t)getpid();
+  uint64_t number = 0;
   for (char **p = environ; p && *p; p++) {
     number = shard_xxh64(*p, strlen(*p), number);
   }
@@ -164,29 +164,46 @@ static uint64_t number_self(void) {
   return number;
 }
 
-int shard_datasets_find_rank(bool anew, char *err, size_t size) {
-  uint64_t before = atomic_load_explicit(&numbers, memory_order_acquire);
-  uint64_t self = number_self();
-  struct shard_world w;
-  if (before != 0 && !anew && atomic_load(&found_by) == self) {
+/* Take the rank that was found, or refuse another one than before. 0 or -EINVAL. */
+static int settle_rank(const struct shard_launcher *found, char *err, size_t size) {
+  const struct shard_world *w = &found->world;
+  uint64_t before = 0, now = (uint64_t)w->rank << 32 | (uint32_t)w->size;
+  if (found->rc != 0) { /* a launcher has no rank, and lists what its ranks would */
+    bool settled = found->rc == -ENOENT && atomic_load(&numbers) != 0;
+    return settled ? 0 : shard_error_set(err, size, -EINVAL, "%s", found->line);
+  }
+  if (atomic_compare_exchange_strong(&numbers, &before, now)) {
+    atomic_store(&local_rank, w->local_rank);
+    if (found->note[0]) {
+      shard_job_say_once(found, "rank", found->note);
+    }
+  } else if (before != now) {
+    return shard_error_set(err, size, -EINVAL,
+                           "this process has listed a dataset as rank %u of %u, and is rank %d of "
+                           "%d now; set the rank before it lists, or list in a program that is "
+                           "started for each rank",
+                           (unsigned)(before >> 32), (unsigned)before, w->rank, w->size);
+  }
+  return 0;
+}
+
+int shard_datasets_find_rank(char *err, size_t size) {
+  uint64_t environment = number_environment();
+  if (atomic_load_explicit(&numbers, memory_order_acquire) != 0 &&
+      atomic_load(&found_by) == environment) {
     return 0;
   }
-  /* A launcher has no rank, and may list what it likes elsewhere. */
-  int rc = shard_world_get(&w, err, size);
-  if (rc != 0) {
-    return rc == -ENOENT && before != 0 ? 0 : -EINVAL;
+  struct shard_launcher *found = malloc(sizeof(*found));
+  if (!found) {
+    return shard_error_set(err, size, -ENOMEM, "no memory to look for the rank");
   }
-  uint64_t now = (uint64_t)w.rank << 32 | (uint32_t)w.size;
-  if (before != 0 && now != before && shard_datasets_all.per_rank) {
-    return shard_error_set(err, size, -EINVAL,
-                           "this process was rank %u, whose list of SHARD_LISTING it has, and is "
-                           "rank %d now; list in a program that is started for each rank",
-                           (unsigned)(before >> 32), w.rank);
+  shard_launcher_find(found);
+  int rc = settle_rank(found, err, size);
+  free(found);
+  if (rc == 0) {
+    atomic_store(&found_by, environment);
   }
-  atomic_store(&local_rank, w.local_rank);
-  atomic_store(&found_by, self);
-  atomic_store_explicit(&numbers, now, memory_order_release);
-  return 0;
+  return rc;
 }
 
 struct shard_datasets_rank shard_datasets_get_rank(void) {

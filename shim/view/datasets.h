@@ -74,11 +74,11 @@ struct shard_datasets_rank {
 };
 
 /*
- * Find out which. A program may set RANK itself before it lists a dataset, or in a child that it
- * has forked: so that is asked anew whenever a root is opened (anew), or a variable has been set.
- * One that is not told any more stays. 0, or a negative errno and a line in err[size].
+ * Find out which, at the first call that needs it: a program may set RANK itself before that. From
+ * then on it is settled, for children that are forked, too: where the variables tell another rank,
+ * this fails. Variables that are gone do not matter. 0, or -EINVAL and a line in err[size].
  */
-int shard_datasets_find_rank(bool anew, char *err, size_t size);
+int shard_datasets_find_rank(char *err, size_t size);
 
 /* What was found. */
 struct shard_datasets_rank shard_datasets_get_rank(void);

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include "base/error.h"
 #include "base/kernel.h"
 #include "base/xxh64.h"
+#include "cache/job.h"
 #include "config/config.h"
 #include "stats/stats.h"
 #include "view/choose.h"
@@ -59,10 +61,23 @@ static enum shard_view current_view(void) {
 
 bool shard_view_active(void) {
   const struct shard_config *config = shard_config();
-  if (config->error[0] && config->view != SHARD_VIEW_OFF) {
+  if (config->error[0] && config->asked && config->view != SHARD_VIEW_OFF) {
     shard_config_complain();
   }
   return config->directories && current_view() == SHARD_VIEW_SHARD;
+}
+
+/* A rank's workers may list before their rank does. */
+static void before_fork(void) {
+  if (shard_view_active()) {
+    shard_job_before_fork();
+  }
+}
+
+void shard_view_init(void) {
+  if (shard_config()->directories) {
+    pthread_atfork(before_fork, NULL, NULL);
+  }
 }
 
 /* ---- opened ------------------------------------------------------------- */
@@ -74,8 +89,7 @@ static int have_listing(const struct statx *st, struct shard_datasets_place *pla
   char fault[500];
   const char *why = all->error != 0 ? all->fault : fault;
   fault[0] = 0;
-  int rc =
-      all->error != 0 ? all->error : shard_datasets_find_rank(!*place->path, fault, sizeof(fault));
+  int rc = all->error != 0 ? all->error : shard_datasets_find_rank(fault, sizeof(fault));
   if (rc != 0 && *why) {
     shard_once_complain(&said, why);
   }

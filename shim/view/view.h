@@ -18,6 +18,9 @@
 /* A directory of a dataset under the shard view. */
 struct shard_served;
 
+/* When the library is loaded, after shard_config_init(). */
+void shard_view_init(void);
+
 /* Whether there is anything to do in this process at all: a test of two loads. */
 bool shard_view_active(void);
 

@@ -81,7 +81,6 @@ WAYS = {way.name: way for way in (
     Way("stride", [SHARES], SHARD_STRATEGY="stride", SHARD_SEED="7"),
     Way("hash", [SHARES], job=False, SHARD_STRATEGY="hash"),
     Way("given", [SHARES], SHARD_LISTING="given.listing"),
-    Way("first", [SHARES], SHARD_LISTING="shared/", SHARD_LISTING_BUILD="first"),
     Way("python", [sys.executable, "-c", WALK]),
     Way("api", ["dataset"], whole=True, job=False),
     Way("adapter", [sys.executable, "-c", ADAPTER], whole=True, job=False),
@@ -158,7 +157,6 @@ class Matrix:
                     pass
         os.symlink("d1", self.data + "/to")
         os.symlink("f000", self.data + "/file")
-        os.makedirs(self.path("shared"))
 
     def make_big(self):
         """A folder whose listing is too large to be read at once."""
@@ -222,14 +220,12 @@ class Matrix:
         self.jobs += 1
         self.cache = self.path("caches", str(self.jobs))
         os.makedirs(self.cache, mode=0o700)
-        shutil.rmtree(self.path("shared"))
-        os.makedirs(self.path("shared"))
         if "given.listing" in way.env.values():
             self.given()
 
     def environment(self, way, rank, env=None):
         """A rank's."""
-        short = self.in_vain and (way.name == "first" or way.dataset)
+        short = self.in_vain and way.dataset
         kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LC_ALL")}
         made = {**kept, "SHARD_TIMEOUT": str(SHORT if short else PATIENCE),
                 "SHARD_CACHE_DIR": self.cache, "PYTHONNOUSERSITE": "1",
@@ -311,7 +307,7 @@ class Matrix:
         self.in_vain = in_vain
         wrong = [f"the next job: {line}" for line in self.judge(way, dict(enumerate(ends)), (moment,))]
         wrong += [f"the next job's rank {r}: {tell(end)}" for r, end in enumerate(ends) if end.status != 0]
-        left = [f for f in os.listdir(self.cache) + os.listdir(self.path("shared")) if ".new." in f or ".tmp." in f]
+        left = [f for f in os.listdir(self.cache) if ".new." in f or ".tmp." in f]
         return wrong + ([f"left: {left}"] if left else [])
 
     # ---- traces --------------------------------------------------------------------------------
@@ -343,7 +339,7 @@ class Matrix:
 
 ROWS = []
 # A rank may fail in these, and others of its job wait for what it does not do.
-IN_VAIN = ("forbidden", "calls_in_turn", "allocations", "descriptors", "memory", "interrupted", "signals", "full", "first_gone")
+IN_VAIN = ("forbidden", "calls_in_turn", "allocations", "descriptors", "memory", "interrupted", "signals", "full")
 # Where else such faults are tested.
 ELSEWHERE = {
     "calls_in_turn": "behaviour/faults (failing_calls, host_calls), behaviour/closed, unit/test_unchecked",
@@ -356,7 +352,6 @@ ELSEWHERE = {
     "read_only": "behaviour/badinput",
     "no_proc": "behaviour/closed (no statx, nor /proc)",
     "times_put_back": "behaviour/identity",
-    "first_gone": "s3/shared, hosts/launchers",
     "started_anew": "behaviour/faults (elections, together)",
 }
 
@@ -446,7 +441,7 @@ def inject(name, k, error, further):
     return ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={name}", "-e", f"inject={name}:error={error}:when={k}{further}"]
 
 
-@row("range", "hash", "given", "first", "api")
+@row("range", "hash", "given", "api")
 def calls_in_turn(m, way):
     """Each system call of a rank fails: of the first, who lists, and of the second, once the dataset has changed."""
     change = way.job and way.name != "given"  # SHARD_LISTING that is out of date is an error anyway
@@ -462,7 +457,7 @@ def calls_in_turn(m, way):
         calls = [call for call in m.trace(start, '"/begin"') if call[0] != "write"]  # the program's own
         # A link that this user may not follow is a file, for all ranks alike (shim/README.md).
         faults = [fault for fault in faults_of(m, calls) if (way.name, fault[0], fault[2]) != ("hash", "newfstatat", "EACCES")]
-        for fault in m.some(faults, 10 if way.name == "first" else 20):
+        for fault in m.some(faults, 20):
             m.change(0)
             ends = m.job(way, (rank,), lambda: m.change(change), what=["mark"], wrap=inject(*fault))
             wrong = m.judge(way, dict(enumerate(ends)), (0, 1) if change else (0,))
@@ -537,7 +532,7 @@ def allocations(m, way):
             yield f"rank {rank}, allocation {k} of {count}{'+' * int(on)}", wrong or m.look_after(way)
 
 
-@row("range", "hash", "given", "first", "mounted", "streamed")
+@row("range", "hash", "given", "mounted", "streamed")
 def descriptors(m, way):
     """A rank may have few descriptors: RLIMIT_NOFILE (EMFILE)."""
     for n in range(3, 15):
@@ -562,7 +557,7 @@ def memory(m, way):
         m.bin = usual
 
 
-@row("range", "hash", "given", "first", "mounted", "streamed")
+@row("range", "hash", "given", "mounted", "streamed")
 def interrupted(m, way):
     """Signals by the thousand, whose handler lets calls be interrupted (EINTR)."""
     for k in range(4):
@@ -570,7 +565,7 @@ def interrupted(m, way):
         yield f"storm {k}", m.judge(way, dict(enumerate(ends))) or m.look_after(way)
 
 
-@row("range", "hash", "given", "first", "python", "api", "mounted", "streamed", "boto3")
+@row("range", "hash", "given", "python", "api", "mounted", "streamed", "boto3")
 def signals(m, way):
     """A rank is ended, or stopped for a while, while both list; another one takes over."""
     for kind in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGSTOP):
@@ -585,7 +580,7 @@ def signals(m, way):
             ends = {rank: m.finish(p) for rank, p in enumerate(ranks)}
             # Python makes an error of SIGINT; where rank 0 makes the listing, rank 1 waits for it.
             wrong = m.judge(way, {r: e for r, e in ends.items() if r == 1 or e.status not in (-kind, 1, 130)})
-            if ends[1].status != 0 and way.name != "first":
+            if ends[1].status != 0:
                 wrong.append(f"rank 1: {tell(ends[1])}")
             yield f"{kind.name} for rank 0", wrong or m.look_after(way)
 
@@ -605,7 +600,7 @@ def forks(m, way):
         yield "forks", wrong or m.look_after(way)
 
 
-@row("range", "hash", "given", "first", "mounted", "streamed")
+@row("range", "hash", "given", "mounted", "streamed")
 def closed(m, way):
     """A program closes all descriptors that it does not know (closefrom(3)) while it lists, and lists again."""
     ends = m.job(way, (0, 1), what=["close"])
@@ -629,7 +624,7 @@ def cut(m, way):
 
 @row("range")
 def server_gone(m, way):
-    """The server of a shared SHARD_CACHE_DIR goes (FUSE) while its listing is mapped: an error, and no SIGBUS."""
+    """The server of SHARD_CACHE_DIR goes (FUSE) while its listing is mapped: an error, and no SIGBUS."""
     if os.environ["USER_OUTSIDE"] != "0":
         yield "skip", "it takes root"
         return
@@ -665,7 +660,7 @@ def mounted(folder, *words):
         subprocess.run(["umount", "-l", folder], check=True)
 
 
-@row("range", "first", "python", "api", "adapter", "mounted", "streamed", "boto3")
+@row("range", "python", "api", "adapter", "mounted", "streamed", "boto3")
 def full(m, way):
     """The cache's file system has no room, or no inodes, left."""
     python = not way.what and way.program
@@ -699,7 +694,7 @@ def read_only(m, way):
     m.cache = cache
 
 
-@row("range", "hash", "given", "first", "python", "api", "adapter", "mounted", "streamed", "boto3", "boto3_hash")
+@row("range", "hash", "given", "python", "api", "adapter", "mounted", "streamed", "boto3", "boto3_hash")
 def no_proc(m, way):
     """There is no /proc."""
     ends = m.job(way, (0, 1), wrap=["unshare", "-m", "sh", "-c", "mount -t tmpfs none /proc; exec \"$@\"", "-"])
@@ -741,26 +736,6 @@ def times_put_back(m, way):
         wrong += [tell(e) for e in ends if e.status]
     m.change(0)
     yield "times put back", wrong
-
-
-@row("first")
-def first_gone(m, way):
-    """Rank 0's host is gone while others wait for its listing; then the job is started once more."""
-    m.begin(way)
-    end = m.finish(m.start(way, 1, env={"SHARD_TIMEOUT": "2"}))
-    wrong = [] if end.status == 1 and "rank 0" in end.said and "SHARD_TIMEOUT" in end.said else [tell(end)]
-    yield "rank 0 never comes", wrong + m.judge(way, {1: end}) or m.look_after(way)
-    usual, m.bin = m.bin, m.build("slow", 'case $* in *--wait*) ;; *) sleep 1;; esac; exec "$@"')
-    m.begin(way)
-    first = m.start(way, 0)
-    second = m.start(way, 1, env={"SHARD_TIMEOUT": "3"})
-    time.sleep(0.3)
-    os.killpg(first.pid, signal.SIGKILL)
-    end = m.finish(second)
-    m.finish(first)
-    wrong = m.judge(way, {1: end})
-    m.bin = usual
-    yield "rank 0 is killed", wrong or m.look_after(way)
 
 
 @row("range", "stride", "given", "python", "mounted", "streamed", "boto3")

@@ -166,7 +166,7 @@ def failing_calls():
     old, file = content("old.listing"), os.path.join(WORK, "out", "l")
     base = {
         "SHARD_BUILD_MEMORY": MEMORY,
-        "SHARD_TMPDIR": os.path.join(WORK, "tmp"),
+        "TMPDIR": os.path.join(WORK, "tmp"),
         "FAILING_LOG": os.path.join(WORK, "log")
     }
     faults = [("ENOSPC", 0), ("ENOSPC", 1), ("EIO", 0), ("EDQUOT", 1), ("EINTR", 0), ("SHORT", 0),
@@ -272,7 +272,7 @@ def limits():
                     restore_signals=not ignored,
                     env={
                         "SHARD_BUILD_MEMORY": MEMORY,
-                        "SHARD_TMPDIR": os.path.join(WORK, "tmp")
+                        "TMPDIR": os.path.join(WORK, "tmp")
                     },
                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
                 right = status == 0 and names_of(file) == sorted(content(source).split())
@@ -333,7 +333,7 @@ def killed():
     are followed by earlier ones."""
     os.makedirs("kill")
     file = os.path.join(WORK, "kill", "l")
-    env = {"SHARD_BUILD_MEMORY": MEMORY, "SHARD_TMPDIR": os.path.join(WORK, "tmp")}
+    env = {"SHARD_BUILD_MEMORY": MEMORY, "TMPDIR": os.path.join(WORK, "tmp")}
     for source in ("tree", "big.txt"):
         begin = time.monotonic()
         run(CTL, "index", source, "-o", file, env=env)

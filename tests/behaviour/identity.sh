@@ -131,7 +131,8 @@ if mount -o loop "$ON_DISK/a.img" "$WORK/at" 2>/dev/null; then
   "$CTL" index "$d" -o "$WORK/carried" >/dev/null; "$CTL" index "$WORK/at" -o "$WORK/carried_image" >/dev/null
   if mount --bind "$WORK/boot" $boot 2>/dev/null; then
     mounts=($boot "${mounts[@]}")
-    kept "after a boot" "$d"
+    keys=$(ls "$SHARD_CACHE_DIR" | cut -c1-32 | sort -u | wc -l); sees "after a boot" "$d"
+    verdict "after a boot: another key" "$([ "$(ls "$SHARD_CACHE_DIR" | cut -c1-32 | sort -u | wc -l)" -gt "$keys" ] || shown ls "$SHARD_CACHE_DIR")"
     LISTING=$WORK/carried kept "a listing carried to another host" "$d"
     LISTING=$WORK/carried_image kept "a listing of an image carried to another host" "$WORK/at"
     umount "$WORK/at"; shows b; mount -o ro "$loop" "$WORK/at"

@@ -37,8 +37,7 @@ confine.begin()
 WORK = os.path.realpath(tempfile.mkdtemp(prefix="shard-interleaved.", dir="/dev/shm"))  # fsync takes no time there
 BIN = tempfile.mkdtemp(prefix="shard-interleaved.")  # where programs may lie
 PLACE = os.path.join(WORK, "place")  # points are calls that have to do with it
-DATA, SHARED = os.path.join(PLACE, "data"), os.path.join(PLACE, "shared")
-LISTING = os.path.join(SHARED, "x.listing")
+DATA = os.path.join(PLACE, "data")
 SCHEDULE = os.path.join(BIN, "schedule")
 NAMES = {"before": {f"f{i}" for i in range(8)}}
 NAMES["added"] = NAMES["before"] | {"a new"}
@@ -53,7 +52,6 @@ class Case:
     name: str
     plan: str  # operations of schedule.c; POINT is replaced by the number
     job: bool = False  # whether the ranks know that they are of one
-    first: bool = False  # SHARD_LISTING_BUILD=first, and each rank has a cache of its own
     cache: str = ""  # what is there: an "old" listing, the "current" one, or what the job began with, "lost" or "damaged"
     change: str = ""  # what the plan does to the dataset
     dead: str = ""  # who may be killed
@@ -92,17 +90,6 @@ def cases():
                            cache=cache, change=how, errors="a")
         yield Case(f"gc stops{of}", "until g POINT , run a , run b , end g a b", job=job, cache="old")
         yield Case(f"gc is killed{of}", "until g POINT , run a , kill g , end g a b", job=job, cache="old", dead="g")
-        for cache in ("", "old", "current") + (("damaged",) if job else ()):
-            has = f", {cache} listing" if cache else ""
-            one = {"job": job, "first": True, "cache": cache}
-            yield Case(f"first: 0 stops{has}{of}", "until a POINT , run b , end a b", **one)
-            yield Case(f"first: 1 stops{has}{of}", "until b POINT , run a , end a b", **one)
-            yield Case(f"first: 0 is killed{has}{of}", "until a POINT , kill a , run b , end a b c", dead="a", **one)
-            for who, other in ("ab", "ba"):
-                if job:  # the nap: changed after the launcher's start, whose clock ticks each 10 ms
-                    yield Case(f"first: added at {who}'s point{has}",
-                               f"do sleep 0.03 , until {who} POINT , do CHANGE , run {other} , end a b", change="added",
-                               errors="ab", timeout=1, **one)
 
 
 # ---- the place ---------------------------------------------------------------------------------
@@ -119,17 +106,10 @@ def variables(case, who):
     """Of a rank of the case: a, b, c; d is none of them, and asks for all."""
     rank, size = {"a": (0, 2), "b": (1, 2), "c": (0, 2), "d": (0, 1)}[who]
     env = {"LD_PRELOAD": paths.LIBRARY, "SHARD_DATASET": DATA, "SHARD_RANK": rank, "SHARD_SIZE": size,
-           "SHARD_CACHE_DIR": os.path.join(PLACE, f"cache{rank if case.first else 0}"),
+           "SHARD_CACHE_DIR": os.path.join(PLACE, "cache"),
            "SHARD_TIMEOUT": 200 if who == "d" else case.timeout}
     if case.job:
         env["SHARD_JOB"] = "last" if who == "d" else "job"
-    if case.first:
-        env.update({"SHARD_LISTING": LISTING, "SHARD_LISTING_BUILD": "first"})
-    if case.first and case.change and who != "d":  # a launcher, and its job on two hosts
-        for name in ("SHARD_JOB", "SHARD_RANK", "SHARD_SIZE"):
-            del env[name]
-        env.update({"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": size, "OMPI_COMM_WORLD_LOCAL_RANK": 0,
-                    "OMPI_COMM_WORLD_LOCAL_SIZE": 1})
     return {name: str(value) for name, value in env.items()}
 
 
@@ -144,22 +124,19 @@ def ask(case, who, **more):
 def prepare(case):
     """Make the place anew."""
     shutil.rmtree(PLACE, ignore_errors=True)
-    for folder in ("", "cache0", "cache1", "shared"):
+    for folder in ("", "cache"):
         os.mkdir(os.path.join(PLACE, folder), 0o700)
     fill(DATA, NAMES["before"])
     fill(os.path.join(PLACE, "other"), NAMES["replaced"])
     if case.cache == "old":
-        for who in "ab" if case.first else "a":
-            ask(case, who, SHARD_JOB="an earlier one")
+        ask(case, "a", SHARD_JOB="an earlier one")
         time.sleep(0.03)
         os.utime(DATA)
-        for cache in ("cache0", "cache1"):  # what killed builders have left
-            for name in os.listdir(os.path.join(PLACE, cache))[:1]:
-                open(os.path.join(PLACE, cache, name[:32] + ".new.12345.listing"), "wb").close()
+        for name in os.listdir(PLACE + "/cache")[:1]:  # what killed builders have left
+            open(f"{PLACE}/cache/{name[:32]}.new.12345.listing", "wb").close()
     elif case.cache:
-        for who in "ab" if case.first else "a":
-            ask(case, who, SHARD_JOB="job" if case.cache in ("lost", "damaged") else "an earlier one")
-    for name in glob.glob(PLACE + "/cache?/*.listing"):
+        ask(case, "a", SHARD_JOB="job" if case.cache in ("lost", "damaged") else "an earlier one")
+    for name in glob.glob(PLACE + "/cache/*.listing"):
         if case.cache == "lost":
             os.unlink(name)
         elif case.cache == "damaged":
@@ -217,10 +194,9 @@ def judge(case, lines):
             if said and not case.change and not (LOST in said and (case.cache in ("lost", "damaged") or "max-size" in case.plan)):
                 yield f"{who} says {said}"
     found = [set(v) for v in versions.values()]
-    told = case.first and case.change and "other hosts may have taken" in content(f"{WORK}/a.err")
-    if (case.job or case.first) and found and not set.intersection(*found) and not told:
+    if case.job and found and not set.intersection(*found):
         yield f"ranks differ: {versions}; {[content(f'{WORK}/{who}.err') for who in versions]}"
-    if case.change and not case.job and not case.first and versions.get("b") == ["before"] and "end b" in case.plan:
+    if case.change and not case.job and versions.get("b") == ["before"] and "end b" in case.plan:
         yield f"b has what was before: {versions}"
 
 
@@ -229,8 +205,8 @@ def look_back(case):
     if case.change and not os.path.exists(f"{WORK}/do.out"):
         yield "nothing was changed"
     now = set(os.listdir(DATA))
-    listings = len(glob.glob(PLACE + "/cache0/*-*.listing"))
-    kept = case.cache == "old" or (case.cache == "damaged" and not case.first)  # a copy of the shared one takes its place
+    listings = len(glob.glob(PLACE + "/cache/*-*.listing"))
+    kept = case.cache in ("old", "damaged")
     if not case.dead and not case.change and "gc" not in case.plan and listings != 1 + kept:
         yield f"{listings} listings were made"
     for lock in glob.glob(PLACE + "/cache*/*.lock"):
@@ -242,12 +218,12 @@ def look_back(case):
     got, said = ask(case, "d")
     if got != now or said:
         yield f"who comes later has {got}, {said}"
-    if case.first or case.dead:
+    if case.dead:
         os.utime(DATA)  # who asks now makes it anew, and removes what the dead have left
         got, said = ask(case, "d", SHARD_JOB="one more")
         if got != now or said:
             yield f"who comes last has {got}, {said}"
-        left = [name for name in os.listdir(PLACE + "/cache0") if not re.fullmatch(OWN, name)]
+        left = [name for name in os.listdir(PLACE + "/cache") if not re.fullmatch(OWN, name)]
         if left:
             yield f"the next builder has left {left}"
     for cache in glob.glob(PLACE + "/cache*"):
@@ -257,7 +233,6 @@ def look_back(case):
             yield f"gc: {done.stdout}"
     left = [name for folder in os.listdir(PLACE) if folder.startswith("cache")
             for name in os.listdir(os.path.join(PLACE, folder)) if not re.fullmatch(OWN, name)]
-    left += [name for name in os.listdir(SHARED) if name != "x.listing"]
     if left:
         yield f"left: {left}"
 
@@ -283,7 +258,7 @@ class Explorer:
         for operation in plan.split(" , "):
             changes = operation == "do CHANGE"
             words += [*(["do", "sh", "-c", CHANGES[case.change]] if changes else operation.split()), ","]
-        env = {**ENVIRONMENT, "SHARD_CACHE_DIR": os.path.join(PLACE, "cache0")}
+        env = {**ENVIRONMENT, "SHARD_CACHE_DIR": PLACE + "/cache"}
         done = subprocess.run([SCHEDULE, PLACE, *words[:-1]], cwd=WORK, env=env, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600, check=False)
         if done.returncode == 77:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# SHARD_LISTING as a folder, with %d, and as several files; and how often a job of two hosts reads
-# the directory, in each of the ways that libshard(7) has a table of.
+# SHARD_LISTING as several files; and how often a job of two hosts reads the directory, in each of the
+# ways that libshard(7) has a table of.
 . "$(dirname "$0")/lib.bash"
 in_namespace
 needs strace unshare
@@ -33,23 +33,25 @@ refused() {
   verdict "refused: $name" "$(grep "/valid/" got | head -2; grep -q -- "$words" err || shown cat err)"
 }
 "$CTL" index "$T" -o l/train.listing --quiet >/dev/null; "$CTL" index "$V" -o l/valid.listing --quiet >/dev/null
-echo text >l/README; cp l/train.listing l/train.listing.tmp.Abcdef
-served "a folder" SHARD_LISTING="$WORK/l"
-served "a folder, by a relative path" SHARD_LISTING=l/
-served "%d" SHARD_LISTING="$WORK/l/%d.listing"
 served "several" SHARD_LISTING="$WORK/l/valid.listing:l/train.listing"
-mkdir -p one/sub 'odd:%'; cp l/train.listing one/x.listing; cp l/valid.listing one/sub/; cp l/*.listing 'odd:%/'
-served "a folder and a file" SHARD_LISTING="one:$WORK/one/sub/valid.listing"
-served "a colon and a percent sign" SHARD_LISTING="$WORK/odd%:%%/%d.listing"
+mkdir one 'odd:%'; cp l/train.listing one/x.listing; cp l/*.listing 'odd:%/'
+served "a colon and a percent sign" SHARD_LISTING="$WORK/odd%:%%/train.listing:odd%:%%/valid.listing"
 cd 'odd:%' || exit 2
-ranks SHARD_LISTING=%d.listing:x/../train.listing >got
+ranks SHARD_LISTING=valid.listing:x/../train.listing >got
 cd .. || exit 2
 verdict "relative paths in a folder with both" "$(grep -q "$WORK/odd:%/x/../train.listing'.*No such" 'odd:%/err' || shown cat 'odd:%/err')"
-ln -s "$V" link
-cp l/valid.listing l/link.listing; env SHARD_DATASET="$WORK/link" SHARD_RANK=0 SHARD_SIZE=1 SHARD_LISTING="$WORK/l/%d.listing" LD_PRELOAD="$LIB" ls link >got 2>err
-verdict "%d: the name that SHARD_DATASET has" "$(ls "$V" | diff - got; cat err)"
-refused "two of a dataset" "two listings of '$V': '.*/l/[a-z]*.listing' and '.*/l/[a-z]*.listing'" SHARD_LISTING=l
-rm l/link.listing
+# What is not looked for any more.
+refused "a folder" "/l': .*; folders are not looked through, so name its listings, separated by ':'" SHARD_LISTING="$WORK/l"
+refused "a folder among several" "/one': .*; folders are not looked through" SHARD_LISTING="l/train.listing:one:l/valid.listing"
+refused "%d" "has %d, which stands for nothing any more; name each dataset's listing" SHARD_LISTING="$WORK/l/%d.listing"
+refused "rank 0's" "SHARD_LISTING_BUILD is not a variable of libshard any more; make the listing by shardctl index" SHARD_LISTING_BUILD=first SHARD_LISTING=l/train.listing:l/valid.listing
+# What was made with other options, though it has the same names.
+"$CTL" index "$V" -o l/other.listing --options "attributes=1 depth=3" --quiet >/dev/null
+for with in "" "l/train.listing:"; do
+  refused "other options${with:+, of several}" "other.listing' was made of '$V' with '.*depth=3.*'; make it by shardctl index --options '" SHARD_LISTING="${with}l/other.listing"
+done
+options=$(sed -n "s/.*--options '\([^']*\)'.*/\1/p" err | head -1); "$CTL" index "$V" -o l/again.listing --options "$options" --quiet >/dev/null
+served "... made as the line says, beside it" SHARD_LISTING="l/train.listing:l/other.listing:l/again.listing"
 # A listing that is cut, or gets another one's bytes, while a process reads it.
 B=$WORK/data/big; mkdir "$B" other
 "$PYTHON" -c 'import random, sys
@@ -75,29 +77,14 @@ changed "another one in its place" "cat other.listing 1<>given.listing >&1" EIO
 changed "the end of another one" "tail -c +4097 other.listing | dd of=given.listing conv=notrunc bs=4096 seek=1 2>/dev/null" EIO
 changed "a listing that is replaced" "cp other.listing new.listing; mv new.listing given.listing" ""
 rm -rf "$B" other
-refused "a file that is missing" "valid2.listing', for '.*No such file" SHARD_LISTING="l/train.listing:l/valid2.listing"
+refused "a file that is missing" "valid2.listing': No such file" SHARD_LISTING="l/train.listing:l/valid2.listing"
 refused "two files of a dataset" "two listings of '$T': '.*one/x.listing' and '.*l/train.listing'" SHARD_LISTING="one/x.listing:l/train.listing"
-refused "none in the folder" "'$WORK/one' has no listing of '$V'" SHARD_LISTING=one
-refused "%d: missing" "valid.list', for '.*No such file" SHARD_LISTING=l/%d.list
-mkdir swapped bad; cp l/train.listing swapped/valid.listing; cp l/train.listing swapped/train.listing
-refused "%d: of another dataset" "has no listing of '$V'" SHARD_LISTING=swapped/%d.listing
-cp l/train.listing bad; head -c 200 l/valid.listing >bad/valid.listing
-refused "a damaged one in the folder" "bad/valid.listing'" SHARD_LISTING=bad
-mkdir shared; refused "an empty folder" "no listing" SHARD_LISTING=shared
-refused "first and several" "SHARD_LISTING_BUILD=first cannot tell" SHARD_LISTING_BUILD=first SHARD_LISTING=l/a:l/b
-refused "first and no folder" "is no folder" SHARD_LISTING_BUILD=first SHARD_LISTING=none/
-
-# first builds each, once; the next job finds them, with and without first.
-for how in shared/ shared/%d.listing; do
-  rm -f shared/*; ranks SHARD_LISTING_BUILD=first SHARD_LISTING=$how >got
-  verdict "first: $how" "$(diff bare got | head -3; cat err; ls shared | wc -l | grep -qx 2 || shown ls shared)"
-  served "then without first: $how" SHARD_LISTING=$how
-done
-cp l/train.listing shared/valid.listing
-refused "first and %d: of another dataset" "shared/valid.listing' is of another dataset" SHARD_LISTING_BUILD=first SHARD_LISTING=shared/%d.listing
-touch "$V/new"; names "$T" "$V" >bare
-refused "stale" "'$V' has changed since" SHARD_LISTING=l
-rm -f shared/*
+refused "none of a dataset" "'.*' has no listing of '$V'" SHARD_LISTING="l/train.listing:big.listing"
+head -c 200 l/valid.listing >damaged.listing
+refused "a damaged one" "damaged.listing'" SHARD_LISTING=l/train.listing:damaged.listing
+cp l/valid.listing old.listing; touch "$V/new"; names "$T" "$V" >bare
+refused "stale" "'$V' has changed since" SHARD_LISTING=l/train.listing:old.listing
+"$CTL" index "$V" -o l/valid.listing --quiet >/dev/null
 
 # Passes over the directories by a job of two hosts, of two ranks each: reads of a directory that
 # come to its end, all processes together. Each host has its own /dev/shm.
@@ -127,10 +114,8 @@ rm "$T"/?.[ab]
 
 if unshare -m -u true 2>/dev/null; then
   passes "nothing set" 2
-  mkdir -m 700 common; passes "a shared cache" 1 SHARD_CACHE_DIR="$WORK/common"
-  passes "a shared cache, the next job" 0 SHARD_CACHE_DIR="$WORK/common"
-  passes "first" 1 SHARD_LISTING="$WORK/shared/" SHARD_LISTING_BUILD=first
-  passes "made beforehand" 0 SHARD_LISTING="$WORK/shared/"
+  "$CTL" index "$T" -o l/train.listing --quiet >/dev/null
+  passes "made beforehand" 0 SHARD_LISTING="$WORK/l/train.listing:$WORK/l/valid.listing"
   passes "hash" 4 SHARD_STRATEGY=hash
 else
   skip "passes of two hosts" "namespaces take root"

@@ -67,7 +67,7 @@ done
 
 # ---- words and numbers
 for v in SHARD_VIEW=SHARD SHARD_STRATEGY=STRIDE SHARD_STRATEGY=stride SHARD_LOG=INFO SHARD_LOG=info SHARD_ADAPTER=OFF \
-  SHARD_TIMEOUT=1,5 SHARD_TIMEOUT=1.5 SHARD_BUILD_MEMORY=1,5G SHARD_SEED=1,0 SHARD_LISTING_BUILD=FIRST SHARD_LISTNIG=x; do
+  SHARD_TIMEOUT=1,5 SHARD_TIMEOUT=1.5 SHARD_BUILD_MEMORY=1,5G SHARD_SEED=1,0 SHARD_LISTNIG=x; do
   run() { env "$v" SHARD_RANK=0 SHARD_SIZE=2 SHARD_DATASET="$D" LD_PRELOAD="$LIB" LC_ALL="$1" "$PROBE" readdir "$D" 2>&1
     echo "status $?"; env "$v" LC_ALL="$1" "$CTL" ls d.listing 2>&1; echo "status $?"; }
   run C >/dev/null; run C >want
@@ -179,13 +179,6 @@ for l in C $OTHERS; do
   LC_ALL=$l SHARD_TIMEOUT=100 "$CTL" index "$D" -o "s3://b/l/$l" >out 2>err
   LC_ALL=$l SHARD_TIMEOUT=100 "$CTL" get "s3://b/l/$l" -o back >out 2>>err
   verdict "put and get, $l" "$(cat err; "$CTL" ls back | diff -a - <("$CTL" ls d.listing) | head -3)"
-  # Rank 1 waits for what rank 0 puts there: shardctl is told for how long.
-  rank() { SHARD_JOB=f.$l SHARD_LISTING=s3://b/first/$l SHARD_LISTING_BUILD=first SHARD_TIMEOUT=20 SHARD_RANK=$1 SHARD_SIZE=2 \
-    SHARD_DATASET=$D SHARD_CACHE_DIR=$WORK/node.$1 LC_ALL=$l LD_PRELOAD=$LIB "$PROBE" fts "$D"; }
-  rank 1 >one 2>one.err & waits=$!
-  for ((i = 0; i < 100; i++)); do grep -q "GET /b/first/$l " served && break; kill -0 $waits 2>/dev/null || break; sleep 0.1; done
-  rank 0 >zero 2>zero.err; wait $waits
-  verdict "SHARD_LISTING_BUILD=first, $l" "$(cat zero.err one.err; sort -u zero one | diff -a - <("$PROBE" fts "$D" | sort) | head -4)"
 done
 verdict "every date that was signed" "$(sed 1d served | grep -vE ' 20[0-9]{6}T[0-9]{6}Z$'; cat server.err)"
 kill $server

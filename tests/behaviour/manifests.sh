@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Lists given to ranks: manifests as SHARD_LISTING, one for each rank and epoch or one for all,
-# listings made of texts, and SHARD_LISTING_BUILD=first.
+# listings made of texts.
 . "$(dirname "$0")/lib.bash"
 export SHARD_CACHE_DIR=$WORK/cache
 D=$WORK/data; mkdir -p "$D"/{a/deep,b,empty,.hid}
@@ -181,76 +181,6 @@ printf 'a/1.jpeg\nnone/1.jpeg\n' >m/bad.txt; refused "a directory that is not th
 printf 'a/1.jpeg\na/none.jpeg\n' >m/bad.txt; refused "a name that is not there" "names 'a/none.jpeg'" m/bad.txt
 printf 'a/../1.txt\n' >m/bad.txt; refused "two dots" "bad.txt, line 1" m/bad.txt
 cp f.listing m/z0.listing; refused "a listing of another directory" "m/z0.listing' is of another" 'm/z%r.listing'
-refused "first needs a listing" "SHARD_LISTING_BUILD" SHARD_LISTING_BUILD=second d.listing
-refused "first and a manifest" "SHARD_LISTING_BUILD=first" SHARD_LISTING_BUILD=first 'm/r%r_e0.txt'
 "$CTL" index tree --order directory --unique -o x >/dev/null 2>err; verdict "order directory and unique" "$([ $? = 2 ] || echo "status $?")"
 "$CTL" index "$D" --order directory -o x >/dev/null 2>err; verdict "order directory of a directory" "$([ $? = 2 ] || echo "status $?")"
-
-# SHARD_LISTING_BUILD=first: rank 0 makes the listing, the others wait. Each has a node of its own.
-first() {
-  SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node$1 as "$1" 3 shared/x.listing "$PYTHON" -c "$walk" "$D"
-}
-mkdir shared
-round() {
-  local r pids=()
-  for r in 1 2; do first $r >got$r 2>err$r & pids+=($!); done
-  sleep 0.5; first 0 >got0 2>err0; wait "${pids[@]}"
-  verdict "$1" "$(cat got[012] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[012])"
-  verdict "$1: one builder" "$(ls node1/*.listing node2/*.listing 2>/dev/null)"
-  verdict "$1: nothing else left" "$(ls shared | grep -vx x.listing)"
-}
-round "first: rank 0 makes it"
-before=$(stat -c %i shared/x.listing); round "first: it is there already"
-verdict "first: it is kept" "$([ "$before" = "$(stat -c %i shared/x.listing)" ] || echo "made anew")"
-touch "$D/new file"; round "first: the directory has changed"
-head -c 100 shared/x.listing >shared/y && mv shared/y shared/x.listing; round "first: a damaged one is replaced"
-touch "$D/newer file"; SHARD_TIMEOUT=1 first 1 >got 2>err
-verdict "first: an old one, and rank 0 does not come" "$([ ! -s got ] || shown cat got; grep -q 'older than the directory.*SHARD_TIMEOUT' err || shown cat err)"
-rm shared/x.listing
-SHARD_JOB=f first 0 >got0 2>&1; SHARD_JOB=f first 1 >got1; touch "$D/later"; SHARD_JOB=f SHARD_TIMEOUT=1 first 1 >got 2>err
-verdict "first: a job keeps its listing" "$(diff -a got1 got | head -3; [ -s got ] || echo nothing; grep -q 'has changed since this job' err || shown cat err)"
-rm "$D/later" shared/x.listing
-SHARD_TIMEOUT=1 first 1 >got 2>err
-verdict "first: rank 0 does not come" "$([ ! -s got ] || shown cat got; grep -q 'rank 0 has not put.*SHARD_TIMEOUT' err || shown cat err)"
-# A job keeps what it began with, on all nodes, though the directory changes.
-rm -rf shared/x.listing node?; (cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) >began
-export SHARD_JOB=j1
-for r in 0 1 2; do first $r >got$r 2>err$r; done; touch "$D/a file of later"
-for r in 0 1 2; do SHARD_TIMEOUT=5 first $r >got$r 2>err$r; done
-verdict "first: a job keeps its listing" "$(cat got[012] | LC_ALL=C sort | diff -a - began | head -3; cat err2 | grep -v 'all ranks keep the listing')"
-verdict "first: and says so" "$(for r in 0 1 2; do grep -q 'all ranks keep the listing' err$r || shown cat err$r; done)"
-export SHARD_JOB=j2; for r in 1 2 0; do first $r >got$r 2>err$r & done; wait
-verdict "first: the next job has the new file" "$(cat got[012] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[012])"
-# Two ranks on one node: the one that waits does not stand in rank 0's way.
-rm -rf shared/x.listing node?; export SHARD_JOB=j3 SHARD_TIMEOUT=20
-node() { SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node1 as "$1" 2 shared/x.listing "$PYTHON" -c "$walk" "$D"; }
-node 1 >got1 2>err1 & one=$!
-sleep 0.5; node 0 >got0 2>err0; wait $one; cp got1 got1x
-verdict "first: two ranks on a node" "$(cat got[01] | LC_ALL=C sort | diff -a - <(cd "$D" && find . -type f -printf '%P\n' | LC_ALL=C sort) | head -3; cat err[01])"
-# Two jobs on one node with a file each: neither waits for the other's. A node with the file needs no cache, if no job is known.
-cp shared/x.listing shared/b.listing
-SHARD_JOB=j4 SHARD_TIMEOUT=6 SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node1 as 1 2 shared/a.listing ls "$D" >got1 2>err1 & one=$!
-sleep 0.5; SHARD_JOB=j5 SHARD_TIMEOUT=3 SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/node1 as 1 2 shared/b.listing "$PYTHON" -c "$walk" "$D" >got 2>err
-verdict "first: another job's file is not waited for" "$([ -s got ] || echo nothing; cat err)"
-wait $one; verdict "first: its own job fails" "$([ ! -s got1 ] || shown cat got1; grep -q 'a.listing.*rank 0 has not put' err1 || shown cat err1)"
-rm shared/b.listing
-(unset SHARD_JOB; SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=/proc/none as 1 2 shared/x.listing "$PYTHON" -c "$walk" "$D") >got2 2>err2
-verdict "first: no job, and the file is there" "$(diff -a got1x got2 2>&1 | head -3; cat err2)"
-# What a job's nodes take is the very file; and by hand.
-verdict "first: a node has a copy" "$(cmp node1/*.current shared/x.listing 2>&1)"
-unset SHARD_JOB SHARD_TIMEOUT
-share() { "$CTL" index "$D" -o "$1.listing" --share shared/hand.listing --quiet "${@:2}" >got 2>err; }
-share one --wait 0.1; verdict "index --share of a file: none" "$([ $? = 1 ] || echo "status $?"; [ ! -e one.listing ] || echo made; grep -q 'rank 0 has not put.*same file system' err || shown cat err)"
-share one; share two --wait 0; verdict "index --share of a file" "$(cmp one.listing shared/hand.listing 2>&1; cmp two.listing shared/hand.listing 2>&1; cat err)"
-head -c 200 one.listing >shared/hand.listing; share two --wait 0.1; verdict "index --share of a file: a damaged one" "$([ $? = 1 ] || echo "status $?"; grep -q 'rank 0 has not put.*damaged' err || shown cat err)"
-share two; verdict "index --share of a file: it is replaced" "$(cmp two.listing shared/hand.listing 2>&1; "$CTL" ls two.listing | diff -a - <("$CTL" ls one.listing) | head -3)"
-mkdir shared/folder; "$CTL" index "$D" -o one.listing --share shared/folder >got 2>err; verdict "index --share of a folder" "$([ $? = 1 ] || echo "status $?"; grep -q "shared/folder.*Is a directory" err || shown cat err)"
-rm -r shared/folder shared/hand.listing
-chmod 500 shared; mkdir nodeu; chmod 777 nodeu "$WORK"
-# As nobody, from where nobody can read them; who is not root is somebody who cannot write there.
-mkdir tools; cp "$LIB" "$CTL" tools; LIB=$WORK/tools/libshard.so; nobody=()
-[ "$(id -u)" != 0 ] || nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-SHARD_LISTING_BUILD=first SHARD_CACHE_DIR=$WORK/nodeu/c as 0 3 shared/x.listing "${nobody[@]}" ls "$D" >got 2>err; status=$?
-verdict "first: not to be written" "$([ $status = 2 ] || echo "status $status"; [ ! -s got ] || shown cat got; grep -q "cannot write SHARD_LISTING" err || shown cat err)"
-chmod 700 shared
 finish

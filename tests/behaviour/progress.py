@@ -31,16 +31,6 @@ NAPS = {"LD_PRELOAD": paths.preload("failing"), "FAILING_NAP": "40000"}
 CLEAR = "\r\x1b[K"
 READING = r"reading: \d+ names, \d+/s"
 WRITING = r"writing: \d+ of 9000 names, \d+/s, \d+ s left"
-PROVER = """
-import _libshard, sys
-sys.meta_path.insert(0, _libshard.Importer)
-from _libshard.prove.main import Prover
-prover = Prover({})
-prover.say("a step " * 30)
-prover.say("left out: something", True)
-prover.say("the next step")
-prover.hide()
-"""
 told = Verdicts()
 
 
@@ -169,11 +159,6 @@ def main():
     last, lines = left(said)
     told.check("a message meanwhile", status == 1 and last.startswith("shardctl: '0/00001' comes twice") and last.endswith("\n")
                and any(re.fullmatch(READING, line) for line in lines), f"{status}: {said!r}")
-    prover = [sys.executable, "-c", PROVER]
-    _, _, said = run(prover, {"LD_PRELOAD": paths.LIBRARY}, columns=40)
-    last, lines = left(said, 40)
-    told.check("prove", [len(line) for line in lines if line[0].isdigit()] == [39, 18] and last == "" and "shardctl: left out: something\r\n" in said, repr(said))
-    silent("prove in a pipe", prover, {"LD_PRELOAD": paths.LIBRARY}, "shardctl: left out: something\n", pipe=True)
     return told.conclude(WORK)
 
 

@@ -37,14 +37,11 @@ done
 verdict "wrong variables: nothing is written" "$(ls "$L.not" "$L.0" 2>/dev/null)"
 SHARD_BUILD_MEMROY=1G status "misspelt variable: --help helps" 0 index --help
 SHARD_BUILD_MEMROY=1G "$CTL" doctor >"$WORK/out"; verdict "misspelt variable: doctor" "$(grep -q '^FAIL *variables *SHARD_BUILD_MEMROY' "$WORK/out" || shown cat "$WORK/out")"
-status "prove: an operand" 2 prove more
-status "prove: no such tree" 1 prove --dlio "$WORK/none"
-status "prove: no DLIO in the tree" 1 prove --dlio "$WORK"
-status "prove: no such interpreter" 1 prove --python "$WORK/none"
 status "doctor --variables" 0 doctor --variables
 verdict "doctor --variables: libshard's and launchers'" "$(for v in SHARD_VIEW SHARD_LOG OMPI_COMM_WORLD_RANK SLURM_STEP_ID RANK; do grep -q "^$v " "$WORK/out" || echo "$v"; done)"
 status "no command" 2
 status "unknown command" 2 frob; says "names it" frob
+status "a command that is gone" 2 prove; says "says what instead" "no command 'prove' any more; a DLIO that libshard does not know runs unmodified"
 status "unknown option" 2 index --frob "$D" -o "$L"
 verdict "unknown option: says shardctl" "$(grep -q '^shardctl' "$WORK/err" || shown cat "$WORK/err")"
 status "index, no directory" 2 index -o "$L"
@@ -347,7 +344,7 @@ as=(env LD_PRELOAD="$LIB2"); fails "another libshard.so" 1 "'$LIB2'" true; as=()
 # refuses NAME WORD: libshard.so is not loaded, by no command that would
 refuses() {
   local c
-  for c in "run true" prove doctor; do
+  for c in "run true" doctor; do
     "$R/prefix/bin/shardctl" $c >"$WORK/out" 2>&1
     verdict "$1: ${c% *}" "$([ $? = 1 ] && grep -q "'$LIB2' is not loaded: $2" "$WORK/out" || shown cat "$WORK/out")"
   done

@@ -84,7 +84,6 @@ ranks SHARD_STATS="$WORK/tmp/%r.json"; whole "statistics: when it is gone"; rm -
 L=$WORK/open/listings; mkdir -m 1777 "$L"; "$CTL" index "$D" -o "$L/good.listing" >/dev/null
 foe sh -c 'cd "$0"; mkfifo pipe.listing; ln -s /dev/zero zero.listing; ln -s /dev/tty tty.listing; ln -s . folder.listing; ln -s loop.listing loop.listing
   truncate -s 900G sparse.listing; head -c 700 good.listing >cut.listing; cat good.listing - >long.listing <good.listing; cp good.listing big.listing; truncate -s 800G big.listing' "$L"
-ranks SHARD_LISTING="$L"; whole "a folder of listings that has pipes, devices and holes"
 for f in "$L"/{pipe,zero,loop,sparse,cut,long,big}.listing; do
   ranks SHARD_LISTING="$f"; refused "SHARD_LISTING: ${f##*/}" "SHARD_LISTING" # 800 GB would take more than ranks() has
 done
@@ -96,13 +95,6 @@ for name in ../mine/precious sub/../../x /etc/passwd a//b .; do
   printf '%s\n' 1 "$name" >"$WORK/names/n.txt"; chown 65534 "$WORK/names/n.txt"
   ranks SHARD_LISTING="$WORK/names/n.txt"; refused "a manifest that names '$name'" "n[.]txt"
 done
-# What rank 0 puts, its folder's users may read; what is another's it does not replace.
-rm -f "$L"/*; ranks SHARD_LISTING="$L" SHARD_LISTING_BUILD=first SHARD_JOB=a; whole "rank 0 puts a listing"
-verdict "all may read it" "$(foe "$CTL" ls "$L"/*.listing | grep -qx sub/3 || shown ls -l "$L")"
-f=$(ls "$L"/*.listing); rm "$f"; foe cp "$WORK/all" "$f"
-ranks SHARD_LISTING="$L" SHARD_LISTING_BUILD=first SHARD_JOB=b SHARD_TIMEOUT=3; refused "rank 0 and another user's file" "SHARD_LISTING"
-verdict "... which stays" "$(foe cmp "$WORK/all" "$f"; ls "$L" | grep -v '[.]listing$')"
-
 # ---- the dataset's owner ----
 # While it is listed, a directory becomes a link to what only its reader may see: once the root has been read.
 cat >"$WORK/turn.c" <<'C'

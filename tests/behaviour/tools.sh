@@ -119,41 +119,28 @@ caller "no folder for statistics" "SHARD_STATS" SHARD_STATS="$WORK/given/none/%r
 caller "one slash of s3://" "write s3://bucket/prefix" SHARD_DATASET="s3:/bucket"
 env PYTHON=/bin/false LD_PRELOAD="$LIB" SHARD_DATASET="$WORK/given/d:s3://b" SHARD_LISTING="$WORK/given/l" SHARD_STATS="$WORK/given/%r.json" "$CTL" doctor >"$WORK/out"
 verdict "doctor: all is there" "$([ $? = 0 ] && grep -q "^ok *preload.*takes effect$" "$WORK/out" && grep -q "^ok *variables" "$WORK/out" || shown cat "$WORK/out")"
-env PYTHON=/bin/false SHARD_LISTING="$WORK/given/none" SHARD_LISTING_BUILD=first "$CTL" doctor >"$WORK/out"; verdict "doctor: a listing to be made" "$([ $? = 0 ] || shown cat "$WORK/out")"
+caller "a folder of listings" "item 1 of SHARD_LISTING" SHARD_LISTING="$WORK/given"
 env PYTHON=/bin/false LIBSHARD_DATASET=x "$CTL" doctor >"$WORK/out"; prints "doctor: LIBSHARD_" "did you mean SHARD_DATASET"
 SHARD_LISTING=/secret/place "$CTL" doctor | grep -q secret; verdict "doctor prints no values" "$([ $? = 1 ] || echo it does)"
 # A DLIO that is not known
 mkdir -p fake/dlio_benchmark; touch fake/dlio_benchmark/{__init__,main}.py
 PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; prints "doctor: would run unmodified" "$WORK/fake/dlio_benchmark would run unmodified: $WORK/fake/dlio_benchmark/main.py: "
-prints "doctor: and what can be done" "shardctl prove"; verdict "doctor: a line for people" "$(grep -E 'x0a|unknown$' "$WORK/out")"
+verdict "doctor: a line for people" "$(grep -E 'x0a|unknown$' "$WORK/out")"
 # One in the working directory is not what runs there, however Python is led to it.
 mkdir -p planted/dlio_benchmark; echo 'open("/proc/self/cwd/ran", "w")' | tee planted/dlio_benchmark/{__init__,main}.py planted/importlib.py planted/sys.py >/dev/null
 printf '#!/bin/sh\nexec "%s" -S "$@"\n' "$PYTHON" >bare; chmod +x bare # which has no DLIO, as $PYTHON may
 for path in none "" : ":$WORK/none" . "$WORK/none:" "$WORK/none::$WORK/none" ../planted; do
-  (cd planted; [ "$path" = none ] || export PYTHONPATH=$path; PYTHON=$WORK/bare "$CTL" doctor; PYTHON=$WORK/bare "$CTL" prove) >"$WORK/out" 2>&1
-  verdict "doctor, prove: PYTHONPATH=$path" "$(ls planted | grep ran; grep -q 'has no dlio_benchmark' "$WORK/out" || shown cat "$WORK/out")"
+  (cd planted; [ "$path" = none ] || export PYTHONPATH=$path; PYTHON=$WORK/bare "$CTL" doctor) >"$WORK/out" 2>&1
+  verdict "doctor: PYTHONPATH=$path" "$(ls planted | grep ran; grep -q 'has no dlio_benchmark' "$WORK/out" || shown cat "$WORK/out")"
 done
 prints "doctor: says what was left out" "PYTHONPATH's entries that are not absolute"
 VENV=$ROOT/.venv/bin/python
 PYTHON=$VENV status "doctor: a DLIO that is known" 0 doctor; prints "doctor: names its family" "PyPI's 2.0.0, a version that libshard knows"
-# One that is proven: a copy with a function that differs, and the file that says so
+# A copy with a function that differs
 cp -r "$("$VENV" -c 'import importlib.util as u; print(u.find_spec("dlio_benchmark").submodule_search_locations[0])')" fake/copy
 rm -r fake/dlio_benchmark; mv fake/copy fake/dlio_benchmark
 sed -i 's/^\( *\)def read_index(.*:.*$/&\n\1    pass/' fake/dlio_benchmark/reader/reader_handler.py
-PYTHONPATH=$WORK/fake LD_PRELOAD=$LIB "$VENV" - >known.json 2>/dev/null <<'P'
-import json, os
-import dlio_benchmark, _libshard
-from _libshard import known
-tree = _libshard.dlio.Tree(os.path.dirname(dlio_benchmark.__file__))
-family = next(one for one in _libshard.dlio.FAMILIES if one.name == "PyPI's 2.0.0")
-proof = dict(zip(("libshard", "adapter"), known.this_libshard()), family=family.name, date="2026-11-22",
-             functions=known.functions_of(tree, family), package=tree.digest(),
-             helpers={"listing": {}, "others": {}})
-print(json.dumps({"libshard known": known.FORMAT, "proofs": [proof]}))
-P
-PYTHONPATH=$WORK/fake PYTHON=$VENV SHARD_KNOWN=$WORK/known.json status "doctor: a DLIO that is proven" 0 doctor
-prints "doctor: by which file, and when" "like PyPI's 2.0.0, by the proof of 2026-11-22 in $WORK/known.json"
-PYTHONPATH=$WORK/fake PYTHON=$VENV XDG_CONFIG_HOME=$WORK status "doctor: the same without it" 0 doctor; prints "doctor: names the function" "FormatReader.read_index is not a version known"
+PYTHONPATH=$WORK/fake PYTHON=$VENV status "doctor: a function that differs" 0 doctor; prints "doctor: names the function" "FormatReader.read_index is not a version known"
 
 # ---- cache
 # fill: two versions of D's listing, the second current; sets old, new, key

@@ -18,7 +18,7 @@ import unittest
 from adapter.plain import REPO, WORK
 
 # TensorFlow's threads are not forked: it comes last.
-MODULES = ("package", "families", "recognise", "reach", "structures", "sequences", "maps", "virtual", "rank0", "agree", "shuffles",
+MODULES = ("package", "families", "recognise", "structures", "sequences", "maps", "virtual", "rank0", "agree", "shuffles",
            "epochs", "loaders", "processes", "object_store", "tensorflow")
 
 

@@ -15,8 +15,7 @@ import shutil
 import sys
 import time
 
-from tests.dlio import configs
-from tests.dlio.matrix_rank import product
+from tests.dlio import configs, running
 from tests.harness import confine, options, processes
 from tests.harness.opens import opens_difference, read_opens, read_strace
 from tests.harness.processes import tail
@@ -56,7 +55,7 @@ def runs():
 def read_steps(folder, rank):
     """Steps of each epoch and block, from the results DLIO has saved; None if there are none."""
     try:
-        return product.steps_of(folder, rank)
+        return running.steps_of(folder, rank)
     except FileNotFoundError:
         return None
 

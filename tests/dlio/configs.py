@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 
-from tests.dlio.matrix_rank import product
+from tests.dlio import running
 
 TRAIN_FILES = 32
 VALID_FILES = 16
@@ -468,7 +468,7 @@ def settings(config, data, folder, rank=""):
     below the working folder. rank: behind the names of the folders in it."""
     dataset = config.dataset
     path = (config.dataset_path or "{data}/{name}").format(data=data, name=dataset.name)
-    return product.settings(path, folder, dataset.format, config.loader, {
+    return running.settings(path, folder, dataset.format, config.loader, {
         "framework": "pytorch" if config.dali else config.loader,
         "dataset.num_files_train": dataset.train, "dataset.num_files_eval": dataset.valid,
         "dataset.num_samples_per_file": dataset.spf,

@@ -14,7 +14,7 @@ import sys
 
 import later  # pylint: disable=unused-import
 import matrix_rank as one_rank  # beside this file
-from matrix_rank import product
+import running
 
 fresh = False
 
@@ -69,7 +69,7 @@ def main():
     """Run the plan named on the command line."""
     with open(sys.argv[1], encoding="utf-8") as stream:
         plan = json.load(stream)
-    comm = product.start()
+    comm = running.start()
     mark_epochs()
     allow_fresh_workers()
     errors = os.dup(2)
@@ -95,7 +95,7 @@ def main():
             sys.stderr.flush()
             comm.Abort(3)
 
-    product.every(comm, plan["runs"], path, marked, ended)
+    running.every(comm, plan["runs"], path, marked, ended)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import tempfile
 from tests.behaviour.faultmatrix import FORBID, numbers
 from tests.dlio import configs
 from tests.dlio.matrix import summary
-from tests.dlio.matrix_rank import reported
+from tests.dlio.running import reported
 from tests.dlio.situations import PLUGGED, PROBE
 from tests.harness import confine, options, paths, processes
 from tests.harness.opens import opens_difference, read_opens

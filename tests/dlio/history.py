@@ -163,9 +163,6 @@ def judge(told, families, recognise):
     class Told(recognise.Tree):
         """A tree whose functions have these fingerprints."""
 
-        def home(self, file, function):
-            return file
-
         def fingerprint(self, file, function):
             """As in a folder."""
             found = told[file, function]

@@ -29,7 +29,7 @@ import sys
 import time
 
 from tests.dlio import configs
-from tests.dlio.matrix_rank import reported
+from tests.dlio.running import reported
 from tests.harness import confine, options, paths, processes
 from tests.harness.opens import opens_difference, opens_outside, read_opens
 from tests.harness.verdicts import Verdicts, printable

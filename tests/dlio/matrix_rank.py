@@ -15,16 +15,15 @@ import sys
 import time
 import traceback
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "shim", "adapter", "prove"))
-import rank as product  # pylint: disable=wrong-import-position,import-error
+import running  # beside this file
 
 
 def run(case, rank, out):
     """Run one configuration: what is compared, or its error; Python's own exits are errors, too."""
     benchmark = None
     try:
-        benchmark = product.make(case)
-        steps, args = product.complete(benchmark, rank), benchmark.args
+        benchmark = running.make(case)
+        steps, args = running.complete(benchmark, rank), benchmark.args
         made = {"result": "ok", "steps": steps or {}}
         if steps is not None:
             made["list"] = [len(args.file_list_train), len(args.file_list_eval)]
@@ -34,16 +33,7 @@ def run(case, rank, out):
     except (Exception, SystemExit) as error:  # pylint: disable=broad-except
         out.update(result="error", error=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
     finally:
-        product.release(benchmark)
-
-
-def reported(folder, rank):
-    """What a rank has written of a configuration, or that it was stopped before it could."""
-    try:
-        with open(os.path.join(folder, f"rank{rank}.json"), encoding="utf-8") as stream:
-            return json.load(stream)
-    except FileNotFoundError:
-        return {"result": "stopped"}
+        running.release(benchmark)
 
 
 def main():
@@ -52,7 +42,7 @@ def main():
         plan = json.load(stream)
     import later  # pylint: disable=import-outside-toplevel,unused-import
 
-    product.GRACE = plan.get("grace", math.inf)
+    running.GRACE = plan.get("grace", math.inf)
     own = plan.get("own", [{}])
     start = 0
 
@@ -68,7 +58,7 @@ def main():
         del os.environ["OPENLOG"]
         out["seconds"] = round(time.monotonic() - start, 3)
 
-    product.every(product.start(), plan["configs"],
+    running.every(running.start(), plan["configs"],
                   lambda case, rank: os.path.join(plan["out"], case["name"], f"rank{rank}.json"), logged, ended)
 
 

@@ -24,8 +24,8 @@ import uuid
 
 import numpy
 
+from tests.dlio import running
 from tests.dlio.matrix import summary
-from tests.dlio.matrix_rank import product, reported
 from tests.harness import confine, options, paths, processes, s3
 from tests.harness.opens import opens_difference, read_opens
 from tests.harness.processes import tail
@@ -197,7 +197,7 @@ class Watch:
 
 def common(run, out):
     """The options that all runs on S3 have."""
-    return product.settings(run.folder, out, run.format, "pytorch", {
+    return running.settings(run.folder, out, run.format, "pytorch", {
         "storage.storage_type": "s3", "storage.storage_root": BUCKET,
         "storage.storage_options.access_key_id": ACCESS,
         "storage.storage_options.secret_access_key": SECRET,
@@ -318,7 +318,7 @@ class Tests:
                                [repr(watch.shown)[:300]] if watch.shown else [])
             with open(log, "rb") as stream:
                 text += stream.read()
-            done = [run for run in left if any(reported(os.path.join(out, run.name), rank)["result"] != "stopped"
+            done = [run for run in left if any(running.reported(os.path.join(out, run.name), rank)["result"] != "stopped"
                                                for rank in range(ranks))]
             if status == 0 and not reason:
                 break
@@ -346,7 +346,7 @@ class Tests:
         """Differences of one run as lines, and what is told of it."""
         lines, gets, steps = [], 0, 0
         for rank in range(ranks):
-            bare, shim = (reported(os.path.join(self.work, side, f"n{ranks}", run.name), rank)
+            bare, shim = (running.reported(os.path.join(self.work, side, f"n{ranks}", run.name), rank)
                           for side in ("bare", "shim"))
             # Which rank fails first, and ends the job for the others, is left to chance.
             chance = "stopped" in (bare["result"], shim["result"])
@@ -380,7 +380,7 @@ class Tests:
 
     def ends(self, side, run, ranks):
         """How those ranks ended that were not ended by another."""
-        results = [reported(os.path.join(self.work, side, f"n{ranks}", run.name), rank) for rank in range(ranks)]
+        results = [running.reported(os.path.join(self.work, side, f"n{ranks}", run.name), rank) for rank in range(ranks)]
         return {self.plain(result) for result in results if result["result"] != "stopped"}
 
     def plain(self, result):
@@ -432,7 +432,7 @@ class Tests:
             with Proxy(self.endpoint) as proxy:
                 self.job(side, f"one{ranks}", ranks, chosen, [proxy])
             for run in chosen:
-                result = reported(os.path.join(self.work, side, f"one{ranks}", run.name), 0)
+                result = running.reported(os.path.join(self.work, side, f"one{ranks}", run.name), 0)
                 if result["result"] != "ok":
                     continue
                 for kind, _ in run.sets():

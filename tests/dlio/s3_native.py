@@ -348,8 +348,6 @@ class Tests:
                            env={**os.environ, **dict(pair.split("=", 1) for pair in there)})
             both["words"] = ("16 entries",)
             self.call("SHARD_LISTING", [0, 0], here, SHARD_LISTING=listing, **both)
-            both["words"] = ("SHARD_LISTING_BUILD",)
-            self.call("SHARD_LISTING_BUILD", [0, 0], here, SHARD_LISTING=listing, SHARD_LISTING_BUILD="first", **both)
             both["words"] = ("16 entries",)
             self.call("SHARD_LISTING of train, valid asked", [1, 0], here, SHARD_LISTING=listing, url="s3://bucket/s3://bucket/plain/valid", **both)
 

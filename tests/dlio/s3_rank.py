@@ -13,7 +13,7 @@ import pickle
 import sys
 
 import later  # pylint: disable=unused-import
-from matrix_rank import product  # beside this file
+import running  # beside this file
 
 
 def known():
@@ -77,14 +77,14 @@ def read_by_workers(files, storage, rank, ranks, out):
 
 def initialize(run, plan, module):
     """What comes of DLIO's initialize()."""
-    options = product.settings(run["folder"], plan["out"], "npz", "pytorch", {
+    options = running.settings(run["folder"], plan["out"], "npz", "pytorch", {
         "storage.storage_type": "s3", "storage.storage_root": "bucket", "dataset.num_files_train": run["train"],
         "dataset.num_files_eval": run["valid"], "dataset.num_subfolders_train": 0,
         "dataset.num_subfolders_eval": 0, "dataset.num_samples_per_file": 1, "reader.batch_size": 1,
         "reader.batch_size_eval": 1, **run["options"]})
     if run["library"]:
         os.environ.pop("AWS_ENDPOINT_URL_S3", None)  # s3dlio would follow it
-    benchmark = product.make({"options": options})
+    benchmark = running.make({"options": options})
     args = benchmark.args
     args.storage_options = {**plan["storage"], **run["storage"]}
     cls = module.ObjStoreLibStorage if run["library"] else module.S3PyTorchConnectorStorage
@@ -112,7 +112,7 @@ def main():
     """Do the plan."""
     with open(sys.argv[1], encoding="utf-8") as stream:
         plan = json.load(stream)
-    comm = product.start()
+    comm = running.start()
     # The adapter is here from the first import on; the class of a version it does not know stays.
     import dlio_benchmark.storage.s3_torch_storage as module
 
@@ -139,7 +139,7 @@ def main():
                 client.delete_object(Bucket="bucket", Key=key)
         out.update(initialize(run, plan, stores if run["library"] else unknown if run["unknown"] else module))
 
-    product.every(comm, plan["runs"], lambda run, rank: os.path.join(plan["out"], f"{run['name']}-{rank}.json"), one)
+    running.every(comm, plan["runs"], lambda run, rank: os.path.join(plan["out"], f"{run['name']}-{rank}.json"), one)
 
 
 if __name__ == "__main__":

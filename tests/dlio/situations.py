@@ -127,20 +127,19 @@ def situations():
         Situation("cache-of-another", env={"SHARD_CACHE_DIR": "{work}/theirs"}, lazy=False,
                   prepare=another_users, says="belongs to another user"),
         Situation("listing-given", env={"SHARD_LISTING": "{work}/train.listing"},
-                  prepare=lambda s, env: s.index(env, [])),
+                  prepare=lambda s, env: s.index(env, FLAT)),
         Situation("listing-given-folders", env={"SHARD_LISTING": "{work}/train.listing"},
-                  prepare=lambda s, env: s.index(env, ["--order", "basename"]), config=folders),
+                  prepare=lambda s, env: s.index(env, FOLDERS), config=folders),
         Situation("listing-missing", env={"SHARD_LISTING": "{work}/none.listing"}, lazy=False,
                   says="SHARD_LISTING='.*none.listing': No such file"),
         Situation("listing-truncated", env={"SHARD_LISTING": "{work}/cut.listing"}, lazy=False,
                   prepare=truncated, says="SHARD_LISTING='.*cut.listing': not a listing"),
-        Situation("listing-of-the-wrong-order", env={"SHARD_LISTING": "{work}/train.listing"},
-                  prepare=lambda s, env: s.index(env, ["--order", "basename"]),
-                  says="train.listing' is not used"),
-        Situation("listing-folder", env={"SHARD_LISTING": "{work}/listings"}, prepare=both_listings),
-        Situation("listing-folder-first", start="mpirun",
-                  env={"SHARD_LISTING": "{work}/made/", "SHARD_LISTING_BUILD": "first"},
-                  prepare=lambda s, env: os.makedirs(env["SHARD_LISTING"], exist_ok=True)),
+        Situation("listing-of-other-options", env={"SHARD_LISTING": "{work}/train.listing"}, lazy=False,
+                  prepare=lambda s, env: s.index(env, []),
+                  says="train.listing' was made of .*; make it by shardctl index --options 'order=path depth=1 include=.*jpeg'"),
+        Situation("listing-folder", env={"SHARD_LISTING": "{work}"}, lazy=False,
+                  says="folders are not looked through"),
+        Situation("listings-given", env={"SHARD_LISTING": "{work}/train.listing:{work}/valid.listing"}, prepare=both_listings),
         Situation("torchrun", start="torchrun"),
         Situation("torchrun-shard", start="torchrun", env={"SHARD_VIEW": "shard"}, share=True,
                   says="each of 2 processes reads its own share"),
@@ -154,6 +153,11 @@ def situations():
     ]
 
 
+# What DLIO's listings are asked for with.
+FLAT = ["--options", "order=path depth=1 include=*jpeg"]
+FOLDERS = ["--options", "order=basename depth=2 exact=2 hidden=0 follow=1 include=*.jpeg:*.JPEG"]
+
+
 def another_users(_situations, env):
     """A cache directory that is not ours."""
     os.makedirs(env["SHARD_CACHE_DIR"], exist_ok=True)
@@ -161,12 +165,9 @@ def another_users(_situations, env):
 
 
 def both_listings(tests, env):
-    """Listings for training and evaluation in a folder."""
-    folder = os.path.join(os.path.dirname(env["SHARD_CACHE_DIR"]), "listings")
-    os.makedirs(folder, exist_ok=True)
-    for name in ("train", "valid"):
-        tests.index({"TRAIN": os.path.join(os.path.dirname(env["TRAIN"]), name),
-                     "SHARD_LISTING": os.path.join(folder, name + ".listing")}, [])
+    """Listings for training and evaluation."""
+    for name, file in zip(("train", "valid"), env["SHARD_LISTING"].split(":")):
+        tests.index({"TRAIN": os.path.join(os.path.dirname(env["TRAIN"]), name), "SHARD_LISTING": file}, FLAT)
 
 
 def truncated(tests, env):

@@ -49,7 +49,7 @@ FOREIGN_VARIABLES = {
 INTERNAL_ERRORS = {
     "EACCES": "turned into EPERM", "EAGAIN": "tried again, or turned into EIO",
     "EBADF": "another thread has closed it, as libc says it", "EEXIST": "another process was faster",
-    "ELOOP": "turned into EPERM", "EINTR": "tried again",
+    "EISDIR": "turned into EINVAL", "ELOOP": "turned into EPERM", "EINTR": "tried again",
     "EFAULT": "the program's own wrong pointer, as libc says it",
     "ERANGE": "a path with fewer names than levels, turned into ENOENT", "EWOULDBLOCK": "a lock that is taken",
 }
@@ -74,9 +74,13 @@ def both_ways(code, documents, where, kind):
 
 def variables(code, documents):
     """SHARD_ variables: all in libshard.7, and none elsewhere that is not one."""
-    told = [name for heading in documents.page("libshard.7").entries("ENVIRONMENT")
-            for name in re.findall(r"\bSHARD_[A-Z0-9_]+", heading)]
+    told, gone = ([name for heading in documents.page("libshard.7").entries(section)
+                   for name in re.findall(r"\bSHARD_[A-Z0-9_]+", heading)]
+                  for section in ("ENVIRONMENT", "Withdrawn variables"))
     lines = both_ways(code.variables, told, "libshard.7, ENVIRONMENT,", "variable")
+    lines += both_ways(code.withdrawn, gone, "libshard.7, Withdrawn variables,", "variable")
+    lines += [f"the library says nothing of {name}, which is withdrawn" for name in code.withdrawn
+              if "any more; " not in code.check(name, "x")]
     for name in code.variables:
         if "not a variable" in code.check(name, "x"):
             lines.append(f"shardctl doctor --variables has {name}, the library refuses it")
@@ -84,7 +88,7 @@ def variables(code, documents):
              **{f"shardctl {name} --help": text for name, text in code.help.items()}}
     for where, text in texts.items():
         for name in sorted(set(re.findall(r"\bSHARD_[A-Z0-9_]*[A-Z0-9]\b", text))):
-            if name not in code.variables:
+            if name not in code.variables and (name not in code.withdrawn or where != "libshard.7"):
                 lines.append(f"{where} names {name}, which is no variable")
     return lines
 
@@ -341,7 +345,7 @@ def patches(code, documents):
     lines = [f"libshard-s3.7 lacks {name}, which the adapter replaces in a client of buckets"
              for name in sorted(put(clients_of)) if not re.search(rf"\b{name}\b", clients_told)]
     python = "\n".join(text for path, text in code.sources.items()
-                       if path.endswith(".py") and "/prove/" not in path and "/buckets/" not in path)
+                       if path.endswith(".py") and "/buckets/" not in path)
     told = " ".join(documents.page("libshard-dlio.7").sections["WHAT IT CHANGES IN DLIO"])
     replaced = put(python)
     known = set(re.findall(r'"(\w+\.\w+)": ?[{(d]', python))

@@ -105,6 +105,8 @@ class Code:
         self.commands = re.findall(r"^COMMAND\((\w+),", self.sources["shim/ctl/commands.def"],
                                    re.MULTILINE)
         self.help = {name: run(ctl, name, "--help") for name in self.commands}
+        self.withdrawn = ["SHARD_" + name for name in re.findall(
+            r"^GONE\((\w+),", self.sources["shim/config/variables.def"], re.MULTILINE)]
         self.variables, self.launchers = {}, []  # {name: default or ""}
         for line in run(ctl, "doctor", "--variables").splitlines():
             name, _, rest = line.partition(" ")

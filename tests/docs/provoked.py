@@ -45,9 +45,9 @@ class Provoked:
             stream.write(data)
         return self.path(name)
 
-    def index(self, name):
+    def index(self, name, *options):
         """A listing of the data."""
-        run(os.path.join(self.code.build, "shardctl"), "index", self.data, "-o", self.path(name))
+        run(os.path.join(self.code.build, "shardctl"), "index", self.data, "-o", self.path(name), *options)
         return self.path(name)
 
     def error(self, other_user=False, **variables):
@@ -76,16 +76,14 @@ class Provoked:
             ("no manifest there", "ENOENT", {"SHARD_LISTING": self.path("none.txt")}),
             ("a SHARD_LISTING that is none", "EBADMSG",
              {"SHARD_LISTING": self.write("junk.listing", b"junk")}),
-            ("a folder without its listing as SHARD_LISTING", "ENOENT", {"SHARD_LISTING": self.data}),
-            ("a folder as a rank's SHARD_LISTING", "EISDIR", {"SHARD_LISTING": self.folder("own0", "own%r")}),
+            ("a folder as SHARD_LISTING", "EINVAL", {"SHARD_LISTING": self.data}),
+            ("a folder as a rank's SHARD_LISTING", "EINVAL", {"SHARD_LISTING": self.folder("own0", "own%r")}),
+            ("other options of SHARD_LISTING", "EINVAL", {"SHARD_LISTING": self.index("other.listing", "--options", "depth=3")}),
             ("two listings of a dataset", "EINVAL",
              {"SHARD_LISTING": f"{listing}:{self.index('twin.listing')}"}),
             ("a listing of another version", "EPROTONOSUPPORT",
              {"SHARD_LISTING": self.write("version.listing", data[:8] + b"\x7f" + data[9:])}),
             ("a damaged manifest", "EIO", {"SHARD_LISTING": self.write("bad.txt", b"a\nb\0c\n")}),
-            ("rank 0 does not come", "ETIMEDOUT",
-             {"SHARD_RANK": "1", "SHARD_TIMEOUT": "1", "SHARD_LISTING_BUILD": "first",
-              "SHARD_LISTING": self.path("later.listing")}),
             ("a file as cache directory", "ENOTDIR",
              {"SHARD_CACHE_DIR": self.write("file", b"")}),
             ("a cache directory with a long path", "ENAMETOOLONG",

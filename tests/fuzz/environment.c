@@ -31,8 +31,10 @@ static void fuzz(const char *data, size_t size) {
   int rc = shard_world_get(&world, err, sizeof(err));
   RULE(memchr(err, 0, sizeof(err)) && (rc == 0 || err[0]));
   RULE(rc != 0 || (world.size > 0 && world.rank >= 0 && world.rank < world.size));
-  char job[SHARD_LAUNCHER_JOB_SIZE];
-  RULE(!shard_launcher_job(job, sizeof(job)) || memchr(job, 0, sizeof(job)));
+  struct shard_launcher *found = malloc(sizeof(*found));
+  shard_launcher_find(found);
+  RULE(memchr(found->note, 0, sizeof(found->note)) && found->count <= SHARD_LAUNCHER_ROWS);
+  free(found);
   int64_t since;
   bool numbered;
   shard_launcher_is_on_hosts(&since, &numbered);

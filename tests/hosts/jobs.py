@@ -10,7 +10,7 @@ from tests.harness import paths
 
 PAGE = os.path.join(paths.REPO, "shim", "man", "libshard.7")
 # What a recipe has for one listing of all hosts.
-SHARED = re.compile(r"-x SHARD_LISTING\S* |-genv SHARD_LISTING\S* \S+ |^export SHARD_LISTING.*\n", re.MULTILINE)
+SHARED = re.compile(r"-x SHARD_LISTING\S* |-genv SHARD_LISTING\S* \S+ |^(?:export SHARD_LISTING|shardctl index).*\n", re.MULTILINE)
 JOB_LINK = re.compile(r"^[0-9a-f]+\.job-[0-9a-f]+$")
 
 
@@ -43,13 +43,18 @@ class Job:
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_plm_rsh_agent": fixture.hosts.shell,
             "HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": fixture.hosts.shell,
-            "OMP_NUM_THREADS": "1", "PATH": fixture.bin + ":" + fixture.path}
+            "OMP_NUM_THREADS": "1", "PATH": fixture.bin + ":" + paths.BUILD + ":" + fixture.path}
         self.before, self.output = self.links(), ""
 
     def add(self, name):
         """Make another file."""
         with open(os.path.join(self.data, name), "x", encoding="utf-8"):
             pass
+
+    def index(self):
+        """Make the listing that a recipe is about."""
+        subprocess.run([paths.SHARDCTL, "index", "--quiet", self.data, "-o", self.env["SHARED"] + "/train.listing"],
+                       stdout=subprocess.DEVNULL, check=True)
 
     def links(self):
         """What each host's own cache knows of jobs."""
@@ -106,7 +111,7 @@ class Job:
             lines.append(f"it ran on {sorted(hosts)}")
         for name, ranks in hosts.items():
             found = sorted((one["local_rank"], one["local_size"]) for one in ranks)
-            if found != [(i, len(ranks)) for i in range(len(ranks))]:
+            if found not in ([(i, len(ranks)) for i in range(len(ranks))], [(i, -1) for i in range(len(ranks))]):  # Slurm's
                 lines.append(f"local ranks and sizes on {name}: {found}")
         if sorted(sum((one["main"] for one in reports), [])) != sorted(os.listdir(self.data)):
             lines.append("the shares are no partition of the dataset")

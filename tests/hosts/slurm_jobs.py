@@ -7,6 +7,7 @@ from tests.harness import processes
 from tests.hosts import differing
 from tests.hosts.jobs import Job, recipe, shares
 from tests.hosts.slurm import Slurm
+from tests.launchers import cases as launchers
 
 # What a script of several steps begins with.
 HEAD = """\
@@ -48,14 +49,12 @@ class Cases:
     def recipe(self):
         """As the man page says."""
         job = Job(self.fixture, "slurm")
-        self.tell("slurm: the recipe", self.submit(job, recipe("slurm")) or job.faults("Slurm", 4) + job.said())
-        self.tell("slurm: the recipe, second job",
-                  self.submit(job, recipe("slurm")) or job.faults("Slurm", 4) + job.said())
-        self.check("slurm: rank 0 has made one listing",
-                   os.path.exists(os.path.join(job.folder, "shared", "train.listing")))
+        for turn in "", ", second job":
+            self.tell(f"slurm: the recipe{turn}",
+                      self.submit(job, recipe("slurm")) or job.faults("Slurm", 4, jobs=0) + job.said())
 
     def kinds(self):
-        """Steps by each of Slurm's interfaces, through a wrapper, and with one cache."""
+        """Steps by each of Slurm's interfaces, and through a wrapper."""
         text = shares(recipe("slurm"), False)
         for name, old, new in (("plain", "", ""), ("pmi2", "srun ", "srun --mpi=pmi2 "),
                                ("pmix", "srun ", "srun --mpi=pmix "),
@@ -64,13 +63,6 @@ class Cases:
             job = Job(self.fixture, "slurm-" + name.replace(" ", "-"))
             self.tell(f"slurm: {name}, a listing a host",
                       self.submit(job, text.replace(old, new)) or job.faults("Slurm", 4) + job.said())
-        job = Job(self.fixture, "slurm-cache")
-        cache = os.path.join(job.folder, "shared", "cache")
-        faults = self.submit(job, text, SHARD_CACHE_DIR=cache) or job.faults("Slurm", 4, jobs=0) + job.said()
-        for kind in (".listing", ".job-"):
-            made = [name for name in os.listdir(cache) if kind in name]
-            faults += [] if len(made) == 1 else [f"{len(made)} of {kind}"]
-        self.tell("slurm: one cache, one listing, one identity", faults)
 
     def steps(self):
         """Several steps at once in one allocation, and one that is cancelled."""
@@ -131,34 +123,20 @@ class Cases:
         self.submit(job, HEAD + "LD_PRELOAD=$LIBSHARD ls $DATA\nLD_PRELOAD=$LIBSHARD ls /\n")
         self.check("slurm: the batch script gets no share, but an error",
                    "batch script" in job.output and "f0000" not in job.output and "usr" in job.output, job.output)
-        for number in ("--ntasks=1", "--nodes=1"):
-            job = Job(self.fixture, "slurm-script-of-one" + number)
-            self.submit(job, HEAD.replace("--nodes=2 --ntasks=4", number) + "LD_PRELOAD=$LIBSHARD ls $DATA\n")
-            self.check(f"slurm: the batch script of one task has all, {number}", job.output.split()[-41:] == sorted(
-                os.listdir(job.data)), job.output)
 
-    def nested(self):
-        """PyTorch's variables: of ranks that a task has started, and left from the batch script."""
-        job = Job(self.fixture, "slurm-nested")
-        job.script("for i in 0 1; do\n"
-                   "  RANK=$((SLURM_PROCID * 2 + i)) WORLD_SIZE=4 LOCAL_RANK=$i ls $SHARD_DATASET\ndone\n", "ranks.sh")
-        faults = self.submit(job, HEAD + "run -N2 -n2 --ntasks-per-node=1 bash ranks.sh\n")
-        seen = sorted(re.findall(r"^f\d+$", job.output, re.MULTILINE))
-        self.check("slurm: ranks that a task has started", not faults and seen == sorted(os.listdir(job.data)), job.output)
+    def launched(self):
+        """The cases of tests/launchers that take Slurm."""
+        launchers.run(self.fixture.verdicts, os.path.join(self.fixture.folder, "launchers"), launchers.SLURM,
+                      lambda words, env, cwd: self.fixture.hosts[0].run(words, {**env, **self.cluster.env}, cwd=cwd))
 
+    def left(self):
+        """PyTorch's variables that are left from the batch script."""
         job = Job(self.fixture, "slurm-left")
         self.submit(job, HEAD + "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID\n"
                     "run -N2 -n4 ls $DATA\n")
         names = [line for line in job.output.splitlines() if line in os.listdir(job.data)]
         self.check("slurm: one rank's number in all tasks is an error, and no name is seen twice",
-                   len(names) == len(set(names)) and job.output.count("two launchers'") == 3, job.output)
-
-        job = Job(self.fixture, "slurm-in-mpirun")
-        faults = self.fixture.run(job, "mpirun --host host0:1 -n 1 srun -N2 -n4 --export=ALL,LD_PRELOAD=$LIBSHARD ls $DATA\n",
-                                  SHARD_DATASET=job.data, **self.cluster.env)
-        seen = sorted(re.findall(r"^f\d+$", job.output, re.MULTILINE))
-        self.check("slurm: a step that a rank of Open MPI has started", not faults and seen == sorted(
-            os.listdir(job.data)), job.output)
+                   len(names) == len(set(names)) and job.output.count("contradict") == 3, job.output)
 
     def changing(self):
         """A dataset that changes while a step starts."""
@@ -190,5 +168,5 @@ def slurm(fixture):
     with Slurm(fixture.hosts, folder) as cluster:
         cases = Cases(fixture, cluster)
         for case in (cases.recipe, cases.kinds, cases.steps, cases.array, cases.requeued, cases.script_itself,
-                     cases.nested, cases.changing, cases.dlio):
+                     cases.launched, cases.left, cases.changing, cases.dlio):
             case()

@@ -19,12 +19,11 @@ from tests.s3.leaks import secrets
 from tests.s3.mounted import mounted
 from tests.s3.objects import objects
 from tests.s3.ranges import ranges
-from tests.s3.shared import shared
 from tests.s3.streamed import streamed
 from tests.s3.tar_shards import tars
 
 # The last one looks at what all before it have written.
-PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, streamed, objects, shared, tars, google,
+PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, streamed, objects, tars, google,
          secrets]
 
 

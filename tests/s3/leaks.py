@@ -33,19 +33,20 @@ def secrets(s3):
         seen.update(command_lines(os.getpid()))
 
     with Proxy(s3.endpoint, fault=look) as proxy:
+        s3.run("index", "s3://secrets/train/", "-o", "s3://secrets/x.listing", endpoint=proxy.endpoint, TMPDIR=folders["scratch"],
+               AWS_SESSION_TOKEN=TOKEN)
         env = s3.environment(
             proxy.endpoint, LD_PRELOAD=paths.LIBRARY, SHARD_DATASET=folders["tree"] +
             "=s3://secrets/train",
             SHARD_RANK="0", SHARD_SIZE="1", SHARD_JOB="secrets", SHARD_LISTING="s3://secrets/x.listing",
-            SHARD_LISTING_BUILD="first",
             SHARD_CACHE_DIR=folders["cache"], SHARD_STATS=folders["stats"] + "/%r.json",
-            SHARD_TMPDIR=folders["scratch"], AWS_SESSION_TOKEN=TOKEN)
+            TMPDIR=folders["scratch"], AWS_SESSION_TOKEN=TOKEN)
         rank = subprocess.Popen(("ls", folders["tree"]), env=env, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
         out, err = rank.communicate(timeout=processes.HANGS)
         s3.output += out + err
         check("a job with a session token", out.count(b"\n") == 20 and
-              [r[0] for r in proxy.replies] == ["GET", "GET", "PUT"], (out, err, proxy.replies))
+              [r[0] for r in proxy.replies] == ["GET", "PUT", "GET"], (out, err, proxy.replies))
     # so that there is output to be searched, if this part runs alone
     s3.run("ls", "s3://secrets/train")
     check("shardctl's command line was seen", any(b"\0index\0s3:" in line for line in seen), seen)

@@ -113,7 +113,7 @@ static int get_and_say(const char *const replies[REPLIES], enum shard_log_level 
   err[0] = 0;
   struct shard_s3_client *client;
   int rc = shard_s3_client_open(&o, &client, err, size);
-  rc = rc == 0 ? shard_s3_object_get(client, "key", manifest_max, NULL, fd, err, size) : rc;
+  rc = rc == 0 ? shard_s3_object_get(client, "key", manifest_max, fd, err, size) : rc;
   shard_s3_client_close(client);
   ssize_t n = pread(fd, text, 63, 0);
   text[n > 0 ? n : 0] = 0;

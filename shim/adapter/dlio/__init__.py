@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-from .. import known, list_like, modules_of, objects
+from .. import list_like, modules_of, objects
 from ..native import ERROR, WARN, native, speaks
 from ..parts import EVERYWHERE, benchmark
 from ..parts.tokens import length
@@ -22,47 +22,32 @@ FAMILIES = [one for name in modules_of("dlio")
             for one in importlib.import_module("." + name, __name__).FAMILIES]
 
 tree = family = None  # of the DLIO that was recognised
-proof = None  # of `shardctl prove`, if that is what the family is known by
-
-
-def _places():
-    """The folders of the package that is being imported."""
-    loaded = sys.modules.get("dlio_benchmark")
-    if loaded is not None:
-        return list(getattr(loaded, "__path__", ()))
-    spec = importlib.util.find_spec("dlio_benchmark")
-    return list(spec.submodule_search_locations or ()) if spec else []
 
 
 def _locate():
-    """The folder of the package, or None if there is none."""
-    return next(iter(_places()), None)
-
-
-def is_scattered():
-    """Whether there are several: a proof is of one."""
-    return len(_places()) > 1
+    """The folder of the package that is being imported, or None if there is none."""
+    loaded = sys.modules.get("dlio_benchmark")
+    if loaded is not None:
+        return next(iter(getattr(loaded, "__path__", ())), None)
+    spec = importlib.util.find_spec("dlio_benchmark")
+    return next(iter(spec.submodule_search_locations or ()), None) if spec else None
 
 
 def _recognised(folder):
-    """(tree, family, proof, None), or (None, None, None, why DLIO is not changed)."""
-    here, proven = Tree(folder), None
+    """(tree, family, None), or (None, None, why DLIO is not changed)."""
+    here = Tree(folder)
     found, fault = recognise(here, FAMILIES)
     if found is None:
-        found, proven, distrust = (None, None, "it lies in several folders") if is_scattered() else (
-            known.recognise(here, FAMILIES))
-        if found is None:
-            return None, None, None, "%s; %s" % (
-                fault, distrust or "'shardctl prove' can prove that it is like one that is known")
+        return None, None, fault
     for module in (*EVERYWHERE, *found.patches):
         if module in sys.modules:
-            return None, None, None, "%s was imported in a way that hides it" % module
-    return here, found, proven, None
+            return None, None, "%s was imported in a way that hides it" % module
+    return here, found, None
 
 
 def start():
     """Recognise DLIO and get ready, or leave everything as it is and say why."""
-    global tree, family, proof
+    global tree, family
     folder = _locate()
     if folder is None:
         return
@@ -73,7 +58,7 @@ def start():
     fault, level = native().world()[1], ERROR
     if fault is None:
         level = WARN
-        tree, family, proof, fault = _recognised(folder)
+        tree, family, fault = _recognised(folder)
     if fault is not None:
         if speaks():
             native().log(level, "DLIO runs unmodified%s: %s" % (_without(), fault))
@@ -96,7 +81,7 @@ def _patch(loaded, module):
         if module in patches:
             patches[module](loaded, tree)
     if module == "dlio_benchmark.utils.config":
-        benchmark.patch_config(family, proof, length, loaded, tree)
+        benchmark.patch_config(family, length, loaded, tree)
 
 
 def _without():

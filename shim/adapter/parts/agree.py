@@ -15,11 +15,12 @@ not wait for rank 0 any more says that it is GONE.
 A process may run one benchmark after another, and one that fails leaves messages behind. So rank 0
 gives each a number, CALL, which all messages of that benchmark have.
 """
+import hashlib
 import math
 import os
 import time
 
-from ..known import this_libshard
+from .. import SOURCES
 from ..native import WARN, native, speaks
 
 HERE, CALL, REPORT = 22875, 22876, 22877  # tags
@@ -31,6 +32,14 @@ _here = {}     # rank -> whether it runs under this libshard
 _sent = []     # messages on their way
 _ranks = None  # of the benchmark at hand
 _number = 0    # on rank 0: of that benchmark; else the last that rank 0 has told
+
+
+def this_libshard():
+    """(version, digest of this package)."""
+    digest = hashlib.sha256()
+    for file in sorted(SOURCES):
+        digest.update(b"%s\0%s\0" % (file.encode(), SOURCES[file].encode()))
+    return native().version(), digest.hexdigest()[:16]
 
 
 def _is_done(message):
@@ -194,9 +203,8 @@ def _judge(reports):
         for one in known:
             if one[2][1:] != known[0][2][1:]:
                 return ("libshard: the ranks hold different lists of %s: %s, %s. Did the dataset "
-                        "change while the job started? Let all hosts use one listing: set "
-                        "SHARD_LISTING to a file on a shared file system, and "
-                        "SHARD_LISTING_BUILD=first" % (one[2][0], _told(known[0]), _told(one)))
+                        "change while the job started? Let all hosts use one listing: make it by shardctl "
+                        "index before the job starts, and name it in SHARD_LISTING" % (one[2][0], _told(known[0]), _told(one)))
     return ""
 
 

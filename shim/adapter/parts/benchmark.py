@@ -7,22 +7,15 @@ A DLIOBenchmark begins with LoadConfig(). By then its class is there, however DL
 Run: so it is known who lists, and nothing needs to be read from the frames of callers. While it runs,
 len() in its module knows Tokens, and range() may stand for numbers that are not counted (skipped.py).
 """
-import contextlib
-import os
 import sys
-import types
 
-from ..genuine import inside, names_in, stranger
+from ..genuine import inside, stranger
 from ..native import INFO, WARN, native, say_once
 from ..patching import is_displaced, lent, replaces
-from ..recognise import file_of, module_of, unwrapped
+from ..recognise import module_of
 from ..sequences import FileList
 
-# Packages, and Python's own, of whose classes the callables may be that a proven function uses.
-KINDS = {"builtins", "functools", "operator", "types", "typing", "enum", "numpy", "torch", "dlio_benchmark",
-         "dftracer", "dlio_profiler", __name__.partition(".")[0]}
 LISTED = "DLIO's dataset is listed"  # for say()
-DEEPEST = 12  # calls from initialize() to a helper that counts
 
 _run = None   # the Run at hand
 _changes = None  # what tells whether something has changed since
@@ -41,12 +34,12 @@ class Run:
     skip       if it counts its files' names, and need not: a skipped.Skip; None
     """
 
-    def __init__(self, benchmark, functions, changes):
+    def __init__(self, benchmark, function, changes):
         self.benchmark, self.skip = benchmark, None
         self._changes = changes
-        self._codes = [one.__code__ for one in functions]
-        self._inner = [code for one in self._codes for code in inside(one)]
-        self._module = functions[0].__globals__["__name__"]
+        self._code = function.__code__
+        self._inner = list(inside(self._code))
+        self._module = function.__globals__["__name__"]
 
     def _is_own(self, kind):
         """Whether a class is one of DLIO's, and no plug-in's that is made of it."""
@@ -57,20 +50,11 @@ class Run:
         return module.partition(".")[0] in ("dlio_benchmark", package) and module != "__main__"
 
     def calls(self, code):
-        """"itself" if the code is that of initialize() or a helper of it, "inside" if of a function in
-        one; None. Only who calls is compared: of a caller's frame nothing is taken."""
-        if any(code is one for one in self._codes):
+        """"itself" if the code is that of initialize(), "inside" if of a function in it; None. Only who
+        calls is compared: of a caller's frame nothing is taken."""
+        if code is self._code:
             return "itself"
         return "inside" if any(code is one for one in self._inner) else None
-
-    def place(self, frame):
-        """Where a frame stands, and those that have called it up to initialize(): only what code they
-        run, and how far they are."""
-        found = [(frame.f_code, frame.f_lasti)]
-        while frame.f_back and frame.f_code is not self._codes[0] and len(found) < DEEPEST:
-            frame = frame.f_back
-            found.append((frame.f_code, frame.f_lasti))
-        return found
 
     def changed(self):
         """What is not as it was recognised, in words; None. Asked when a list is about to be used:
@@ -138,7 +122,8 @@ def _range(*arguments):
     """range() in the module of initialize()."""
     if _run is None or _run.skip is None:
         return range(*arguments)
-    return _run.skip.range(_run.place(sys._getframe(1)), *arguments)
+    caller = sys._getframe(1)
+    return _run.skip.range((caller.f_code, caller.f_lasti), *arguments)
 
 
 def _tell(args):
@@ -154,12 +139,12 @@ def _tell(args):
     native().log(INFO, "libshard %s; the list of %s" % (native().version(), "; of ".join(texts) or "DLIO is empty"))
 
 
-def patch_initialize(cls, functions, changes, length):
+def patch_initialize(cls, function, changes, length):
     """Put initialize() of a class into a Run.
 
-    functions  returns DLIO's own, behind all decorators, and its helpers
-    changes    tells what is not as it was recognised, of some objects' methods too, in words, or None
-    length     len() while it runs
+    function  DLIO's own, behind all decorators
+    changes   tells what is not as it was recognised, of some objects' methods too, in words, or None
+    length    len() while it runs
     """
     global _changes
     original = vars(cls)["initialize"]
@@ -168,16 +153,13 @@ def patch_initialize(cls, functions, changes, length):
     @replaces(cls)
     def initialize(self, *args, **kwargs):
         global _run
-        running, why = functions(), changes()
+        why = changes()
         if why is not None:
             say(LISTED, why)
             return original(self, *args, **kwargs)
-        run = Run(self, running, changes)
-        before, _run = _run, run
+        before, _run = _run, Run(self, function, changes)
         try:
-            with contextlib.ExitStack() as stack:
-                for scope in {id(one.__globals__): one.__globals__ for one in running}.values():
-                    stack.enter_context(lent(scope, len=length, range=_range))
+            with lent(function.__globals__, len=length, range=_range):
                 result = original(self, *args, **kwargs)
             _tell(self.args)
             return result
@@ -190,51 +172,6 @@ def _module(file, main):
     return main if file == "main.py" else sys.modules.get(module_of(file))
 
 
-def _helpers(tree, listing, main):
-    """The functions of a table that run, of modules that are loaded."""
-    found = [tree.runs(_module(file, main), file, function)
-             for file, functions in listing.items() for function in functions if _module(file, main)]
-    return [one for one in found if one is not None]  # changes_in() tells of those that are others
-
-
-def _is_pythons(function):
-    """Whether a function comes with Python."""
-    place = os.path.dirname(os.__file__) + "/"
-    file = function.__code__.co_filename
-    return file.startswith(("<frozen ", place)) and "-packages/" not in file
-
-
-def _constants(tree, module):
-    """The literals that the names of one of DLIO's modules stand for."""
-    file = "main.py" if module == "__main__" else file_of(module)
-    for one in file, file[:-len(".py")] + "/__init__.py":
-        if os.path.isfile(tree.path(one)):
-            return tree.constants(one)
-    return {}
-
-
-def _replaced(tree, running):
-    """A name that functions of a proven tree use and that stands for something of another package than
-    DLIO's, or for another literal than in the source; None."""
-    for function in running:
-        scope = function.__globals__
-        constants = _constants(tree, scope["__name__"])
-        for name in names_in(function.__code__) & scope.keys():
-            value = unwrapped(scope[name])
-            if name in constants and (type(value), value) != (type(constants[name]), constants[name]):
-                return name
-            if callable(value) and not isinstance(value, (type, types.FunctionType)) and (
-                    type(value).__module__.partition(".")[0] not in KINDS):
-                return name
-            if isinstance(value, types.FunctionType):
-                home = sys.modules.get(value.__globals__.get("__name__"))
-                if home is None or vars(home).get(value.__name__) is not scope[name] or not (
-                        value.__globals__ is scope or home.__name__.partition(".")[0] in KINDS
-                        or _is_pythons(value)):
-                    return name
-    return None
-
-
 def _overridden(one, methods):
     """The first of some methods, {(class, name)}, that an object has from a class made of that one; None."""
     for cls, name in methods:
@@ -244,10 +181,9 @@ def _overridden(one, methods):
     return None
 
 
-def changes_in(tree, family, main, *objects, proven=False):
+def changes_in(tree, family, main, *objects):
     """The first function, of those that are loaded, that is not the one that was recognised, in
-    words; None. main: the module of DLIOBenchmark; objects: whose methods must be those; proven: the
-    tree is known by a proof, so that what its functions call is no known version's."""
+    words; None. main: the module of DLIOBenchmark; objects: whose methods must be those."""
     running, methods = [], set()
     for file, functions in [one for known in (family.known, *_relied) for one in known.items()]:
         module = _module(file, main)
@@ -265,17 +201,14 @@ def changes_in(tree, family, main, *objects, proven=False):
         name = _overridden(one, methods)
         if name is not None:
             return "%s takes the place of a function that was recognised" % name
-    name = stranger(running) or (_replaced(tree, running) if proven else None)
+    name = stranger(running)
     return name and "%s, which DLIO lists with, is not Python's or numpy's own" % name
 
 
-def patch_config(family, proof, length, module, tree):
+def patch_config(family, length, module, tree):
     """Patch dlio_benchmark.utils.config: LoadConfig() finds DLIOBenchmark, and puts its initialize()
-    into a Run. proof: of known.py, or None; length: len() while it runs."""
+    into a Run. length: len() while it runs."""
     original = module.LoadConfig
-    listing = proof["helpers"]["listing"] if proof else {}
-    for helpers in proof["helpers"].values() if proof else ():
-        rely_on(helpers)
 
     @replaces(module)
     def LoadConfig(args, config):
@@ -290,10 +223,8 @@ def patch_config(family, proof, length, module, tree):
             if function is None:
                 say(LISTED, not_as_read(tree, "main.py", "DLIOBenchmark.initialize"))
             elif getattr(vars(cls)["initialize"], "__module__", "") != __name__:
-                patch_initialize(
-                    cls, lambda main=main, own=function: [own, *_helpers(tree, listing, main)],
-                    lambda *objects, main=main: changes_in(tree, family, main, *objects,
-                                                           proven=proof is not None), length)
+                patch_initialize(cls, function,
+                                 lambda *objects, main=main: changes_in(tree, family, main, *objects), length)
         if not found and sys._getframe(1).f_code.co_name == "__init__":  # a benchmark's; others list nothing
             say(LISTED, "its DLIOBenchmark is neither __main__'s nor dlio_benchmark.main's (python -m cProfile "
                 "-m ... hides it): start it by dlio_benchmark, or python -m dlio_benchmark.main")

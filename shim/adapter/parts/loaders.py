@@ -120,7 +120,7 @@ def uses_only(cls, name, ways, not_ways=lambda node: []):
     """Whether a class, and those it is made of, use an attribute in these ways only, by the sources of their
     modules: a function beside a class may do what its methods do."""
     for kind in cls.__mro__:
-        if kind.__module__.partition(".")[0] in ("builtins", "abc", "_libshard"):
+        if kind.__module__.partition(".")[0] in ("builtins", "abc"):
             continue
         try:
             nodes = list(ast.walk(ast.parse(inspect.getsource(sys.modules[kind.__module__]))))

@@ -14,12 +14,11 @@ import itertools
 import os
 import sys
 
-from ..known import this_libshard
 from ..native import WARN, native
 from ..patching import Proxy, lent, replaces
 from ..sequences import FileList
 from . import reshard, skipped
-from .agree import unlike
+from .agree import this_libshard, unlike
 from .derived import share, shard_world
 from .benchmark import at_hand
 from .tokens import ARGUMENT, Refusal, Token, check, files_of, kind_of, names_of, say_refusal
@@ -131,8 +130,8 @@ class Comm(Proxy):
             rank = next(i for i, one in enumerate(others) if one != mine)
             say_refusal(offer.what, Refusal(
                 "rank %d %s" % (rank, "cannot open its listing" if others[rank] is None else
-                                "finds other names, or another order; SHARD_LISTING_BUILD=first "
-                                "gives all nodes one listing")))
+                                "finds other names, or another order; SHARD_LISTING gives all nodes one listing "
+                                "(shardctl index)")))
         return self._files
 
     def fail(self, error):

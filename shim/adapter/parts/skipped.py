@@ -12,11 +12,10 @@ Ranks exchange positions, and not paths, before an epoch: so either all of them 
 import os
 import time
 
-from ..known import this_libshard
 from ..native import WARN, native
 from ..numbered import FIRST, Index, Unclear, label, template
 from ..sequences import FileList
-from .agree import comes, unlike
+from .agree import comes, this_libshard, unlike
 from .benchmark import rely_on
 from .tokens import Refusal, check, say_refusal
 

@@ -82,7 +82,7 @@ static bool is_status_wanted(long status, const struct shard_s3_request *r,
   if (!r->wants_status) {
     return false;
   }
-  return (status == 304 && r->unless) || (status == 412 && r->body) ||
+  return (status == 412 && r->body) ||
          (status == 404 && !r->body && strcmp(fault->code, "NoSuchBucket") != 0);
 }
 

@@ -266,15 +266,11 @@ static bool sign_headers(struct slot *s, const char *host) {
   const char *payload = body ? body->hash : EMPTY_HASH;
   char date[SHARD_SIGV4_DATE];
   shard_sigv4_date(time(NULL) + (time_t)c->skew, date);
-  char unless[SHARD_S3_ETAG + 2];
   struct shard_sigv4_header headers[6];
   size_t count = 0;
   headers[count++] = (struct shard_sigv4_header){"host", host};
   if (body && body->only_new) {
     headers[count++] = (struct shard_sigv4_header){p->only_new.name, p->only_new.value};
-  } else if (s->request->unless) {
-    snprintf(unless, sizeof(unless), "\"%s\"", s->request->unless);
-    headers[count++] = (struct shard_sigv4_header){"if-none-match", unless};
   }
   if (a->sign) {
     headers[count++] = (struct shard_sigv4_header){p->content, payload};

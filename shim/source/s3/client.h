@@ -10,8 +10,6 @@
 
 #include "source/s3/s3.h"
 
-#define SHARD_S3_ETAG 80 /* with NUL, without quotes */
-
 /* The body of a PUT. The file stays open, and unchanged, until the request is done. */
 struct shard_s3_body {
   int fd; /* a regular file, sent from its beginning */
@@ -29,8 +27,7 @@ struct shard_s3_request {
   const char *key;                  /* of an object; NULL: the bucket itself */
   char *query;                      /* canonical: sorted, percent-encoded */
   const struct shard_s3_body *body; /* NULL: none */
-  const char *unless;               /* a GET asks only for another ETag than this; NULL: for any */
-  /* Treat 404, 304 and 412 as answers: hand the request back with `status`; end() is not called. */
+  /* Treat 404 and 412 as answers: hand the request back with `status`; end() is not called. */
   bool wants_status;
   long status; /* of the reply; set when the request is handed back */
   /* A reply begins. What came of an earlier one is void. 0, or a negative errno, which ends the

@@ -27,6 +27,7 @@
 #include "source/s3/sigv4.h"
 
 #define PUT_MOST (5ULL << 30) /* bytes of a PUT */
+#define ETAG 80               /* with NUL, without quotes */
 #define SMALL (1 << 20)       /* bytes of an object that is got whole, whatever it is */
 
 /* ---- digests ------------------------------------------------------------ */
@@ -64,7 +65,7 @@ struct getting {
   unsigned char head[sizeof(struct shard_header)];
   uint64_t received, length;
   bool has_length, opaque; /* opaque: the ETag is not an MD5 */
-  char sha256[SHARD_SIGV4_HASH], etag[SHARD_S3_ETAG];
+  char sha256[SHARD_SIGV4_HASH], etag[ETAG];
   EVP_MD_CTX *sha256_now, *md5_now; /* md5_now NULL: this OpenSSL has none */
   char why[200];
 };
@@ -82,8 +83,8 @@ static int get_begin(void *context) {
 }
 
 /* The ETag without quotes. weak: it begins with W/, so the object may come in another form. */
-static bool read_etag(const char *line, size_t n, char etag[SHARD_S3_ETAG], bool *weak) {
-  char value[SHARD_S3_ETAG + 8];
+static bool read_etag(const char *line, size_t n, char etag[ETAG], bool *weak) {
+  char value[ETAG + 8];
   if (!shard_s3_head_value(line, n, "etag", value, sizeof(value))) {
     return false;
   }
@@ -94,7 +95,7 @@ static bool read_etag(const char *line, size_t n, char etag[SHARD_S3_ETAG], bool
     text[length - 1] = 0;
     text++;
   }
-  snprintf(etag, SHARD_S3_ETAG, "%s", strlen(text) < SHARD_S3_ETAG ? text : "");
+  snprintf(etag, ETAG, "%s", strlen(text) < ETAG ? text : "");
   return true;
 }
 
@@ -214,12 +215,10 @@ static int get_end(void *context, const char **why) {
 }
 
 int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_t manifest_max,
-                        char *etag, int fd, char *err, size_t size) {
+                        int fd, char *err, size_t size) {
   struct getting g = {.fd = fd, .manifest_max = manifest_max};
   struct shard_s3_request *done, request = {.method = "GET",
                                             .key = key,
-                                            .unless = etag && *etag ? etag : NULL,
-                                            .wants_status = etag,
                                             .begin = get_begin,
                                             .header = get_header,
                                             .data = get_data,
@@ -233,20 +232,18 @@ int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_
         "%s, for an object of %llu bytes; make room there, or let SHARD_CACHE_DIR be elsewhere",
         shard_s3_client_error(client), (unsigned long long)g.length);
   } else if (rc == -EFBIG && manifest_max > 0 && g.length > manifest_max) {
-    snprintf(err, size,
-             "%s: it has %llu bytes, and a manifest may have %llu (SHARD_MANIFEST_MAX); raise that "
-             "if the object is the right one, or make a listing of it by shardctl index",
-             shard_s3_client_error(client), (unsigned long long)g.length,
-             (unsigned long long)manifest_max);
+    snprintf(
+        err, size,
+        "%s: it has %llu bytes, and a manifest may have %llu; make a listing of it by shardctl "
+        "index",
+        shard_s3_client_error(client), (unsigned long long)g.length,
+        (unsigned long long)manifest_max);
   } else if (rc < 0) {
     snprintf(err, size, "%s", shard_s3_client_error(client));
   }
   EVP_MD_CTX_free(g.sha256_now);
   EVP_MD_CTX_free(g.md5_now);
-  if (rc > 0 && etag && request.status != 304) {
-    snprintf(etag, SHARD_S3_ETAG, "%s", request.status == 200 ? g.etag : "");
-  }
-  return rc < 0 ? rc : etag && request.status == 200;
+  return rc < 0 ? rc : 0;
 }
 
 /* ---- put ---------------------------------------------------------------- */

@@ -119,13 +119,9 @@ struct shard_s3_client;
  * header tells, only the header is got: opening that fails, and says why. Else it is a manifest:
  * -EFBIG if it has more bytes than manifest_max. No object is got for which the file system of `fd`
  * has no room.
- *
- * etag[SHARD_S3_ETAG], if it is not NULL: not the object that has this ETag ("": any one). 1: an
- * object is in `fd`, and its ETag in etag[]. 0: it is the same one; or, if etag[] is now "", there
- * is none.
  */
 int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_t manifest_max,
-                        char *etag, int fd, char *err, size_t size);
+                        int fd, char *err, size_t size);
 
 struct shard_s3_upload {
   const char *key, *file;

@@ -11,15 +11,14 @@ import numpy as np
 from _libshard import listing, sequences, shuffles
 from dlio_benchmark.utils.utility import DLIOMPI
 
-from .plain import CACHE, FEW, WORK, data, exact, proofs, replaced
+from . import cases
+from .plain import CACHE, FEW, WORK, data, exact, replaced
 
 if multiprocessing.parent_process() is None:
     DLIOMPI.get_instance().set_parent_values(0, 1)
 
 IN_C = sequences.FileList._recipe is None  # not so with --no-lock
-cases = proofs("cases")
-at = proofs("functions").At(os.path.join(WORK, "prove"), config)  # what the cases of a proof work with
-at.prepare(3 * FEW)
+at = cases.At(os.path.join(WORK, "cases", "data"), config, 3 * FEW)
 
 
 def pair(count=FEW, size=None, prefix=None):

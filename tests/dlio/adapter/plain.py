@@ -1,7 +1,6 @@
 """What the tests share and needs no DLIO: a spawned child may import it."""
 import collections.abc
 import contextlib
-import importlib
 import inspect
 import os
 import pickle
@@ -38,17 +37,6 @@ def exact(value):
     if isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes)):
         return "tuple" if isinstance(value, tuple) else "list", [exact(v) for v in value]
     return type(value).__name__, value
-
-
-def proofs(name):
-    """A module of `shardctl prove`, which a benchmark does not import."""
-    import _libshard
-
-    sys.meta_path.insert(0, _libshard.Importer)
-    try:
-        return importlib.import_module("_libshard.prove." + name)
-    finally:
-        sys.meta_path.remove(_libshard.Importer)
 
 
 def again(value, protocol=pickle.HIGHEST_PROTOCOL):

@@ -6,7 +6,6 @@ import os
 
 import numpy as np
 
-from . import helpers
 
 CHUNK = 1000
 
@@ -52,7 +51,6 @@ class ConfigArguments:
     files_pre_sharded = False
     skip_listing = False
     interval = 0    # of the files that rank 0 looks for
-    helped = False  # by a helper in another module
     above_one = False  # the later rule: another width of folders' names, and none where there is one
     generated = 0   # the number in the names; 0: that of the files read
     file_prefix = "img"
@@ -124,8 +122,7 @@ class Benchmark:
                         made = os.path.join(str(i % num_subfolders).zfill(width), made)
                     return self.storage.get_uri(os.path.join(folder, made))
 
-                numbers = helpers.own_numbers if self.args.helped else range
-                for i in numbers(self.my_rank, count, self.comm_size):
+                for i in range(self.my_rank, count, self.comm_size):
                     mine.append(name(i))
                 seen = []
                 if self.my_rank == 0 and count > 0 and self.args.interval > 0:

@@ -1,12 +1,10 @@
 """Which family a DLIO is recognised as."""
 import itertools
-import json
 import os
 import unittest
-import unittest.mock
 
 import _libshard
-from _libshard import dlio, known, recognise
+from _libshard import dlio, recognise
 
 from .plain import WORK, touch
 
@@ -17,9 +15,6 @@ class Told(recognise.Tree):
     def __init__(self, told):
         super().__init__("/dlio")
         self.told = told
-
-    def home(self, file, function):
-        return file
 
     def fingerprint(self, file, function):
         return self.told.get((file, function))
@@ -117,21 +112,6 @@ class TestRecognise(unittest.TestCase):
         for name, texts in self.TEXTS.items():
             found, reason = recognise.recognise(self.tree(name, *texts), self.families)
             self.assertEqual((found.name, reason), (name, None))
-
-    def test_proof(self):
-        """A proof is of one tree: of its functions, and of all else that is in it."""
-        tree = self.tree("proven", "a = 1", "b = 3")
-        version, adapter = known.this_libshard()
-        file = os.path.join(WORK, "known.json")
-        with open(file, "w", encoding="utf-8") as stream:
-            json.dump({"libshard known": known.FORMAT, "proofs": [{
-                "family": "one", "libshard": version, "adapter": adapter, "date": "today", "package": tree.digest(),
-                "functions": known.functions_of(tree, self.families[0]), "helpers": {"listing": {}, "others": {}}}]}, stream)
-        with unittest.mock.patch.dict(os.environ, SHARD_KNOWN=file):
-            found, proof, reason = known.recognise(recognise.Tree(tree.folder), self.families)
-            self.assertEqual((found.name, proof["file"], reason), ("one", file, None))
-            touch(tree.path("sub/other.py"))
-            self.assertEqual(known.recognise(recognise.Tree(tree.folder), self.families), (None, None, None))
 
     def test_mixed(self):
         tree = self.tree("mixed", "a = 1", "b = 2")

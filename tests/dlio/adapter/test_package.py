@@ -81,8 +81,7 @@ class TestModules(unittest.TestCase):
                 self.assertIn("    %s\n" % line, told)
 
     def test_importer_does_not_stay(self):
-        """Once started, all modules are there but those of `shardctl prove` and of buckets, and only
-        the finder of patches stays."""
+        """Once started, all modules are there but those of buckets, and only the finder of patches stays."""
         said, warned = run_python(
             "import sys; before = list(sys.meta_path)\n"
             "import dlio_benchmark, _libshard\n"
@@ -90,8 +89,8 @@ class TestModules(unittest.TestCase):
             "print([type(x).__name__ for x in added], sys.meta_path[0] is added[0],\n"
             "      all('_libshard.' + f[:-3].replace('/', '.').replace('.__init__', '')\n"
             "          in sys.modules for f in _libshard.SOURCES if f != '__init__.py'\n"
-            "          and not f.startswith(('prove/', 'buckets/'))),\n"
-            "      not any('prove' in m or 'buckets' in m for m in sys.modules\n"
+            "          and not f.startswith('buckets/')),\n"
+            "      not any('buckets' in m for m in sys.modules\n"
             "              if m.startswith('_libshard')),\n"
             "      _libshard.family())")
         self.assertEqual((said, warned), ("['Finder'] True True True %s\n" % _libshard.family(),
@@ -173,8 +172,8 @@ class TestUnpickling(unittest.TestCase):
                 self.assertTrue(kind.__module__.startswith("_libshard."))
 
     def test_each_module(self):
-        """Each module can be the first that is imported; pickles name none of `prove`."""
-        for file in (one for one in _libshard.SOURCES if not one.startswith("prove/")):
+        """Each module can be the first that is imported."""
+        for file in _libshard.SOURCES:
             module = ("_libshard." + file[:-len(".py")].replace("/", ".")).replace(".__init__", "")
             with self.subTest(module):
                 said, warned = run_python(

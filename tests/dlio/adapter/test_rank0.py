@@ -11,7 +11,7 @@ import numpy as np
 from _libshard import listing, native, numbered, sequences
 from _libshard.parts import agree, benchmark, rank0, reshard, skipped, tokens, walk_node
 
-from . import helpers, rank0_fork, ranks
+from . import rank0_fork, ranks
 from .case import Case, short, state
 from .plain import WORK, replaced, touch
 
@@ -54,8 +54,7 @@ def adapted(absent=(), given_up=lambda rank: None, chunks=True):
         rank0.patch_config(module, types.SimpleNamespace(differences=lambda known: []))
         reshard.patch(module, module.ConfigArguments)
         walk_node.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), None)
-        own = [module.Benchmark.initialize, helpers.own_numbers]
-        benchmark.patch_initialize(module.Benchmark, lambda: own, lambda *_: None, tokens.length)
+        benchmark.patch_initialize(module.Benchmark, module.Benchmark.initialize, lambda *_: None, tokens.length)
         yield
 
 
@@ -215,12 +214,6 @@ class TestSkipped(Case):
                 bare, _ = self.compare(size, interval=interval,
                                        given={"num_files_train": 40, "num_files_eval": 40})
                 self.assertIn("img_39_of_40", bare[0][0][0][0])
-
-    def test_helped(self):
-        """Numbers come from a function in another module."""
-        for size, interval in ((1, 0), (2, 2), (3, 3)):
-            self.compare(size, interval=interval, helped=True, given={"num_subfolders_train": 3})
-        self.assertNotIn("range", vars(helpers))
 
     def test_few(self):
         """Few files, and none: plain lists."""

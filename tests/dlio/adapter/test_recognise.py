@@ -282,7 +282,7 @@ class TestWhatRuns(unittest.TestCase):
                                                          file_storage.FileStorage))
         one = dlio_main.DLIOBenchmark.__new__(dlio_main.DLIOBenchmark)
         one.args, one.storage = args, storage
-        run = benchmark.Run(one, [recognise.unwrapped(dlio_main.DLIOBenchmark.initialize)], lambda *_: None)
+        run = benchmark.Run(one, recognise.unwrapped(dlio_main.DLIOBenchmark.initialize), lambda *_: None)
         self.assertIsNone(run.changed())
         for owner, attribute in ((args, "derive_configurations"), (storage, "walk_node"),
                                  (one, "initialize")):
