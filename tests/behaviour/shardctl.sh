@@ -321,7 +321,8 @@ fails "unknown option" 2 "frob" --frob true
 fails "no dataset" 1 "$R/none" --dataset "$R/none" true
 fails "dataset is a file" 1 "$R/show" --dataset "$R/show" true
 mkdir "$R/co:lon"; fails "dataset with a colon" 1 "colon" --dataset "$R/co:lon" true
-fails "not found" 127 "'nosuch'" nosuch
+as=(env PATH=/usr/bin:/bin); fails "not found" 127 "'nosuch'" nosuch # a folder of PATH that is shut would make it 126
+as=()
 fails "not found, a path" 127 "'$R/none'" "$R/none"
 fails "no name" 127 "''" ""
 fails "not executable" 126 "'$R/show'" "$R/show"

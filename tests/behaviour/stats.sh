@@ -334,7 +334,7 @@ mkdir "$WORK/top/plain"; touch "$WORK/top/plain"/{1..8}
 workers() {
   rm -f "$WORK/out"/*
   env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$WORK/top/plain" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/workers.py" $1 $2 "$WORK/top/plain" >"$WORK/err" 2>&1
-  for _ in {1..100}; do [ -e "$S" ] && break; sleep 0.05; done # by a helper of Python's, which ends after the program
+  await "statistics" test -e "$S" # by a helper of Python's, which ends after the program
 }
 for method in fork spawn forkserver; do
   workers $method together; facts "workers that list together, $method" "e['opened'] == 24 and e['distinct'] == 8 and j['lost'] == 0"

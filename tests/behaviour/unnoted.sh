@@ -31,8 +31,6 @@ verify() {
   "$CTL" verify "$@" >"$WORK/said" 2>&1; got=$?
   verdict "$name" "$([ $got = "$status" ] && grep -qF -- "$word" "$WORK/said" || { echo "status $got: "; cat "$WORK/said"; })"
 }
-# await FILE
-await() { for _ in {1..200}; do [ -e "$1" ] && return; sleep 0.05; done; }
 
 cat >"$WORK/read.py" <<'P'
 import os, sys
@@ -119,7 +117,7 @@ for how in once many killed; do
   { rank "$PYTHON" "$WORK/late.py" $how "$D" "$WORK/go" "$WORK/done"; } 2>/dev/null
   [ $how = killed ] && "$CTL" stats "$S.log" 2>"$WORK/err"
   verify "a child lives on ($how): as yet it has opened nothing" 0 "each was opened once" "$S"
-  : >"$WORK/go"; await "$WORK/done"
+  : >"$WORK/go"; await "its word" test -e "$WORK/done"
   facts "... and opens: lost" "j['lost'] >= 1 and e['opened'] == 9"
   verify "... nothing is proven" 1 "still running at its end" "$S"
   verdict "... nor told to be" "$(grep "each was opened" "$WORK/said")"
@@ -129,11 +127,11 @@ fresh; rank "$O" exit "$D" "$D/1"; facts "threads that open while the process ex
 fresh; rm -f "$WORK/go" "$WORK/done"; mkfifo "$WORK/go"
 rank bash -c '"$1" "$2" "$3"; (exec >/dev/null 2>&1; read <"$4"; cat "$3/1"; : >"$5") & exit' - "$PYTHON" "$WORK/read.py" "$D" "$WORK/go" "$WORK/done"
 verify "a child is to start others: as yet there are none" 0 "each was opened once" "$S"
-: >"$WORK/go"; await "$WORK/done"; verify "... they are started, and open: nothing is proven" 1 "still running at its end" "$S"
+: >"$WORK/go"; await "its word" test -e "$WORK/done"; verify "... they are started, and open: nothing is proven" 1 "still running at its end" "$S"
 # The next run's statistics are not changed.
 fresh; rm -f "$WORK/go" "$WORK/done"; mkfifo "$WORK/go"
 rank "$PYTHON" "$WORK/late.py" once "$D" "$WORK/go" "$WORK/done"; rank "$PYTHON" "$WORK/read.py" "$D"
-: >"$WORK/go"; await "$WORK/done"; verify "a child of an earlier run changes nothing" 0 "each was opened once" "$S"
+: >"$WORK/go"; await "its word" test -e "$WORK/done"; verify "a child of an earlier run changes nothing" 0 "each was opened once" "$S"
 
 # ---- statistics that are not the last ones
 fresh; rank "$PYTHON" "$WORK/read.py" "$D"; cp "$S" "$WORK/kept"; { rank "$O" kill "$D" "$D/1"; } 2>/dev/null; cp "$WORK/kept" "$S"

@@ -1,6 +1,6 @@
 """The same-run matrix: real DLIO, unmodified and under the preload, must do the same.
 
-    python -m tests.dlio.matrix [--quick] [--filter TEXT] [--ranks 1,2,4] ...
+    python -m tests.dlio.matrix [--quick | --but-quick] [--filter TEXT] [--ranks 1,2,4] ...
 
 Every configuration runs twice. Compared, for each rank: its result or error,
 the steps of every epoch and block, the lengths of DLIO's file lists, and the
@@ -43,6 +43,7 @@ def parse_arguments():
     parser.add_argument("--context", default="", help="start PyTorch's workers by fork or spawn, "
                         "whatever DLIO's default is; spawn takes seconds for each")
     parser.add_argument("--quick", action="store_true", help="a small subset, for 1 and 2 ranks")
+    parser.add_argument("--but-quick", action="store_true", help="what --quick leaves out")
     parser.add_argument("--stall", type=float, default=10.0,
                         help="seconds for which no process of a job works, after which it is hung")
     parser.add_argument("--control", action="store_true",
@@ -249,7 +250,7 @@ def choose(args):
     """The configurations to run, by number of ranks."""
     chosen = configs.control() if args.control else configs.matrix()
     chosen = [config for config in chosen if re.search(args.filter, config.name)
-              and (config.quick or not args.quick or args.control)]
+              and (args.control or not (args.quick and not config.quick or args.but_quick and config.quick))]
     folder = configs.package(args.python, args.dlio) if any(config.needs for config in chosen) else ""
     chosen = [config for config in chosen if not config.needs or is_there(folder, config.needs)]
     skipped = []

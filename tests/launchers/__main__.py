@@ -26,6 +26,9 @@ def main():
     processes.end_jobs_on_signals()
     folder, verdicts = tempfile.mkdtemp(prefix="shard-launchers."), Verdicts()
     os.chmod(folder, 0o755)
+    os.environ["TMPDIR"] = os.path.join(folder, "tmp")  # of which torchrun leaves some
+    os.mkdir(os.environ["TMPDIR"])
+    os.chmod(os.environ["TMPDIR"], 0o1777)
     rows = cases.WHEELS if args.wheels else cases.FRAMEWORKS if args.frameworks else cases.PLAIN
     if rows is cases.PLAIN and os.geteuid() == 0:
         rows = rows + cases.ROOT
