@@ -64,10 +64,12 @@ const char *shard_process_variable(const char *environment, size_t size, const c
 
 bool shard_process_in_user_namespace(void) {
   size_t size;
-  unsigned long inside = 0, outside = 0, count = 0; /* user_namespaces(7): the first has all */
   char *map = shard_file_read("/proc/self/uid_map", &size);
-  bool first = map && sscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
-               outside == 0 && count == UINT32_MAX;
+  /* user_namespaces(7): inside, outside, how many; the first namespace has all */
+  char *end = map;
+  unsigned long inside = map ? strtoul(map, &end, 10) : 1;
+  unsigned long outside = map ? strtoul(end, &end, 10) : 1;
+  bool first = map && inside == 0 && outside == 0 && strtoul(end, NULL, 10) == UINT32_MAX;
   free(map);
   return !first;
 }

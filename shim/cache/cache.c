@@ -189,9 +189,8 @@ static void tell_of_change(const struct shard_request *r, const struct shard_fou
                            "keep the first one");
   } else if (!shard_judge_is_true(found->listing, r->real, false)) {
     int64_t since;
-    bool numbered;
     char what[400] = "has changed since this job listed it; all ranks keep the listing";
-    if (shard_launcher_is_on_hosts(&since, &numbered)) {
+    if (shard_launcher_is_on_hosts(&since)) {
       snprintf(what, sizeof(what),
                "has changed since this job listed it on this host, whose ranks keep the listing; "
                "other hosts may have another one: " GIVE_ONE);
@@ -219,10 +218,9 @@ static int64_t newest_change(const struct shard_listing *l) {
  */
 static void tell_of_hosts(const struct shard_request *r, const struct shard_found *found) {
   int64_t since;
-  bool numbered;
   char what[800], host[HOST_NAME_MAX + 1] = "";
   if (r->kind != SHARD_REQUEST_DIRECTORY || !found->listing ||
-      !shard_launcher_is_on_hosts(&since, &numbered) || newest_change(found->listing) <= since) {
+      !shard_launcher_is_on_hosts(&since) || newest_change(found->listing) <= since) {
     return;
   }
   gethostname(host, sizeof(host) - 1);

@@ -76,12 +76,12 @@ static char *make_path(const char *kind, const char *one, const char *two) {
 static void remove_old(int folder, const char *name) {
   struct stat st;
   struct shard_process process;
-  long pid = 0;
   if (shard_kernel_stat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
     return;
   }
   bool old = st.st_ctim.tv_sec + DAY < shard_clock_real_ns() / 1000000000;
-  bool lives = old && sscanf(name, "link-%ld-", &pid) == 1 && shard_process_read(pid, &process);
+  long pid = strncmp(name, "link-", 5) == 0 ? strtol(name + 5, NULL, 10) : 0;
+  bool lives = old && pid > 0 && shard_process_read(pid, &process);
   int fd = S_ISREG(st.st_mode) ? shard_kernel_open(folder, name, O_RDWR | O_NOFOLLOW) : -1;
   if ((S_ISLNK(st.st_mode) && old && !lives) || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)) {
     unlinkat(folder, name, 0);
@@ -175,8 +175,9 @@ static void name_job(const struct shard_launcher *found, const struct shard_laun
   }
   char place[200], boot[40];
   bool numbered = row->kind == SHARD_LAUNCHER_NUMBERED;
-  /* A rank that outlives its launcher is a child of the first process, which lives on. A program that
-   * sets a launcher's variables, in torchrun's world of one, may do so for one world after the other. */
+  /* A rank that outlives its launcher is a child of the first process, which lives on. A program
+   * that sets a launcher's variables, in torchrun's world of one, may do so for one world after the
+   * other. */
   bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->found && row->age > 0 &&
                             (row->end.pid != 1 || row->marks[0]));
   if (numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->marks[0] && !row->found)) {

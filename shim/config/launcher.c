@@ -355,7 +355,8 @@ static int refuse_incomplete(struct shard_launcher *out) {
   const char *rank = get_value("RANK"), *size = get_value("WORLD_SIZE"),
              *local = get_value("LOCAL_RANK");
   const struct shard_launcher_row *row = out->youngest;
-  bool harmless = (rank && size) || (!rank && !local && (!size || strcmp(size, "1") == 0));
+  bool one = size ? strcmp(size, "1") == 0 && (!local || strcmp(local, "0") == 0) : !local;
+  bool harmless = (rank && size) || (!rank && one);
   const char *name = rank ? "RANK" : size ? "WORLD_SIZE" : "LOCAL_RANK";
   return harmless || (row && !is_of_one(row))
              ? 0
@@ -491,7 +492,7 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   return rc;
 }
 
-bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
+bool shard_launcher_is_on_hosts(int64_t *since) {
   int saved = errno;
   struct shard_launcher *found = malloc(sizeof(*found));
   if (!found) {
@@ -504,7 +505,6 @@ bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered) {
   bool seen = several && row->found && row->kind == SHARD_LAUNCHER_PROCESS;
   unsigned long long start = !several ? 0 : seen ? row->end.start : row->topmost.start;
   if (start > 0) {
-    *numbered = shard_config()->job || row->kind == SHARD_LAUNCHER_NUMBERED;
     *since = shard_process_started(start);
   }
   free(found);

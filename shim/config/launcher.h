@@ -78,9 +78,9 @@ bool shard_launcher_is_late(void);
  * Whether the job runs on several hosts: the launcher tells that this one has some of the ranks
  * only. Then *since is the time when the launcher started its part on this host, ns since 1970, or,
  * if the launcher's process cannot be seen, the time when this rank started: what was changed
- * before is as all ranks here find it. *numbered: the job has one identity on all hosts.
+ * before is as all ranks here find it.
  */
-bool shard_launcher_is_on_hosts(int64_t *since, bool *numbered);
+bool shard_launcher_is_on_hosts(int64_t *since);
 
 /* The variables that the table of launchers reads: `place` counts from 0 on. A variable may come
  * several times. false: past the end. *name is NULL at a place that has none. */
