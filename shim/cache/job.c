@@ -203,7 +203,12 @@ static bool find_job(const struct shard_launcher *found, struct shard_job *out) 
     return false;
   }
   source = source ? source : row;
-  row = !row || (found->own && strcmp(row->size, "1") == 0) ? found->own : row;
+  if (source && (!row || strcmp(row->size, "1") == 0)) {
+    row = source;
+  }
+  if (!row) {
+    return false;
+  }
   name_job(found, row, out);
   if (source->kind == SHARD_LAUNCHER_ANYBODY || source->age == 0) {
     leave_link(&found->way[0], row->size, out); /* where name_job() looks */

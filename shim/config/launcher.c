@@ -289,9 +289,9 @@ static void fill_row(const struct entry *e, struct shard_launcher_row *row) {
         value ? (size_t)snprintf(row->marks + used, sizeof(row->marks) - used, ":%s", value) : 0;
   }
   row->several_nodes =
-      counted ? nodes > 1 : row->local_size > 0 && row->local_size < atoi(row->size);
+      counted ? nodes > 1 : row->local_size > 0 && row->local_size < strtol(row->size, NULL, 10);
   if (counted && nodes == 1) {
-    row->local_size = atoi(row->size);
+    row->local_size = (int)strtol(row->size, NULL, 10);
   }
 }
 
@@ -437,7 +437,7 @@ static void note(struct shard_launcher *out) {
         out->note, sizeof(out->note),
         "%s go before %s's %s; if they are not set for each rank, its ranks have the same share",
         describe(out->own, own), row->launcher, describe(row, theirs));
-  } else if (!out->own && is_of_one(row)) {
+  } else if (!out->own && row && is_of_one(row)) {
     snprintf(out->note, sizeof(out->note),
              "%s tells %s, a world of one: every process sees all files. If there are more "
              "ranks, " REMEDY " in each%s",
@@ -457,8 +457,8 @@ static int judge(struct shard_launcher *out) {
     }
     rc = rc ? rc : refuse_contradiction(out);
   }
-  rc = rc ? rc : fill_world(out, out->own ? out->own : out->youngest);
-  if (rc == 0) {
+  const struct shard_launcher_row *source = out->own ? out->own : out->youngest;
+  if (rc == 0 && source && (rc = fill_world(out, source)) == 0) {
     note(out);
   }
   return rc;
