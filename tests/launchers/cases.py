@@ -17,6 +17,8 @@ from tests.harness import paths, processes
 LAUNCHERS = os.path.join(paths.REPO, ".venv-launchers")
 FRAMEWORKS_BIN = os.path.join(paths.REPO, ".venv-frameworks", "bin")
 OPENMPI = "mpirun.openmpi --oversubscribe"
+# Of two that start at once, Open MPI's mpirun may find that the other has just made the session's folder, and end.
+OWN = "env TMPDIR=$(mktemp -d -p $OUT) "
 MPICH = "mpirun.mpich"
 TORCHRUN = os.path.join(os.path.dirname(paths.VENV_PYTHON), "torchrun") + " --standalone"
 MPICH5 = os.path.join(LAUNCHERS, "mpich", "bin", "mpiexec")
@@ -69,9 +71,9 @@ PLAIN = [
     ("late, and another rank later", "$P set=RANK:0,WORLD_SIZE:1 again=RANK:1,WORLD_SIZE:2", "again"),
     # one in another
     ("torchrun in openmpi", f"{OPENMPI} -n 2 {TORCHRUN} --nproc-per-node 2 --no-python $P", "worlds 2 2"),
-    ("openmpi in torchrun", f"{TORCHRUN} --nproc-per-node 2 --no-python {OPENMPI} -n 2 $P", "worlds 2 2"),
+    ("openmpi in torchrun", f"{TORCHRUN} --nproc-per-node 2 --no-python bash -c '{OWN}{OPENMPI} -n 2 $P'", "worlds 2 2"),
     ("mpich in openmpi", f"{OPENMPI} -n 2 {MPICH} -n 2 $P", "worlds 2 2"),
-    ("openmpi in mpich", f"{MPICH} -n 2 {OPENMPI} -n 3 $P", "worlds 2 3"),
+    ("openmpi in mpich", f"{MPICH} -n 2 bash -c '{OWN}{OPENMPI} -n 3 $P'", "worlds 2 3"),
     ("mpich in mpich", f"{MPICH} -n 2 {MPICH} -n 3 $P", "worlds 2 3"),
     ("torchrun in torchrun", f"{TORCHRUN} --nproc-per-node 2 --no-python {TORCHRUN} --nproc-per-node 2 --no-python $P", "worlds 2 2"),
     # processes
@@ -123,8 +125,8 @@ WHEELS = [
     ("impi", f"{IMPI} -n 3 $P", "worlds 1 3"),
     ("impi: a shell between", f"{IMPI} -n 3 bash -c '$P; :'", "worlds 1 3"),
     ("impi: MPI_Init", f"{IMPI} -n 3 $P init=$IMPI_LIB", "worlds 1 3"),
-    ("openmpi 5 in mpich", f"{MPICH} -n 2 {OPENMPI5} -n 2 $P", "worlds 2 2"),
-    ("openmpi 5 in openmpi 5", f"{OPENMPI5} -n 2 {OPENMPI5} -n 2 $P", "worlds 2 2"),
+    ("openmpi 5 in mpich", f"{MPICH} -n 2 bash -c '{OWN}{OPENMPI5} -n 2 $P'", "worlds 2 2"),
+    ("openmpi 5 in openmpi 5", f"{OPENMPI5} -n 2 bash -c '{OWN}{OPENMPI5} -n 2 $P'", "worlds 2 2"),
     ("impi in openmpi", f"{OPENMPI} -n 2 {IMPI} -n 2 $P", "worlds 2 2"),
 ]
 FRAMEWORKS = [
