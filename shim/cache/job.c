@@ -50,7 +50,7 @@ static void identify(const struct shard_launcher_process *process, char *buf, si
            (unsigned long long)st.st_ino, boot);
 }
 
-/* The path of a file in the folder of jobs, which is made: KIND-HASH, of two texts; malloc'd. NULL:
+/* The path of a file in the folder "ranks", which is made: KIND-HASH, of two texts; malloc'd. NULL:
  * no such folder can be had. Threads of a host may have small stacks. */
 static char *make_path(const char *kind, const char *one, const char *two) {
   char *path = malloc(PATH_MAX), *ignored = malloc(ERROR_ROOM);
@@ -58,14 +58,14 @@ static char *make_path(const char *kind, const char *one, const char *two) {
                               : -ENOMEM;
   free(ignored);
   if (n >= 0) {
-    strcpy(path + n, "/jobs");
+    strcpy(path + n, "/ranks");
   }
   if (n < 0 || (mkdir(path, 0700) != 0 && errno != EEXIST)) {
     free(path);
     return NULL;
   }
   uint64_t hash = shard_xxh64(two, strlen(two), shard_xxh64(one, strlen(one), 0));
-  snprintf(path + n, PATH_MAX - (size_t)n, "/jobs/%s-%016llx", kind, (unsigned long long)hash);
+  snprintf(path + n, PATH_MAX - (size_t)n, "/ranks/%s-%016llx", kind, (unsigned long long)hash);
   return path;
 }
 

@@ -7,7 +7,7 @@
  * torchrun's agent), and the launcher's marks; where the launcher numbers its jobs, the marks
  * alone.
  *
- * The folder "jobs" of the cache directory holds three kinds of small files. All names are hashes.
+ * The folder "ranks" of the cache directory holds three kinds of small files. All names are hashes.
  *   link-HASH    symbolic link, left by a process that has set its numbers itself, to its job: what
  *                the process starts finds the job there, as /proc does not show such numbers
  *   held-HASH    a number, for a job whose name may come again. Each process of the job holds a

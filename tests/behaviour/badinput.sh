@@ -176,7 +176,7 @@ if mount -t tmpfs -o size=64k,mode=755 none "$WORK/full" 2>/dev/null; then
   mkdir "$WORK/big"; (cd "$WORK/big"; head -c 60000 /dev/urandom | od -An -v -tx1 -w100 | tr -d ' ' | xargs touch)
   OLD=$D D=$WORK/big
   bad "cache full" "SHARD_CACHE_DIR" SHARD_CACHE_DIR="$WORK/full"
-  verdict "cache full: nothing left" "$(ls "$WORK/full" | grep -vE 'lock$|^jobs$')"
+  verdict "cache full: nothing left" "$(ls "$WORK/full" | grep -vE 'lock$|^ranks$')"
   good "cache full"
   D=$OLD
   mount -t tmpfs -o mode=1777 none /dev/shm
@@ -207,7 +207,7 @@ rm -rf "$cache"
 # Builders that fail
 mkdir "$WORK/fake"; cp "$LIB" "$WORK/fake"; lib=$WORK/fake/libshard.so
 fake() { rm -rf "$cache"; printf '#!/bin/bash\n%s\n' "$1" >"$WORK/fake/shardctl"; chmod +x "$WORK/fake/shardctl"; }
-left() { verdict "$1: nothing left" "$(ls "$cache" | grep -vE '\.(lock|listing|current)$|^jobs$'; ls "$cache" | grep '\.new')"; good "$1"; }
+left() { verdict "$1: nothing left" "$(ls "$cache" | grep -vE '\.(lock|listing|current)$|^ranks$'; ls "$cache" | grep '\.new')"; good "$1"; }
 bad "no shardctl" "shardctl.*$WORK/fake"; good "no shardctl"
 fake 'kill -9 $$';                        bad "builder killed" "killed by signal 9.*$D"; left "builder killed"
 fake 'kill -SEGV $$';                     bad "builder crashed" "killed by signal 11.*$D"; left "builder crashed"

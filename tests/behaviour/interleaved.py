@@ -31,7 +31,7 @@ from tests.harness.verdicts import Verdicts
 STRIDE = 50
 RANDOM = 25  # of each case, with --all
 LOST = "has lost the listing that this job began with"
-OWN = r"[0-9a-f]{32}(\.lock|\.current|-[0-9a-f]{16}\.listing|\.job-[0-9a-f]{16})"
+OWN = r"[0-9a-f]{32}(\.lock|\.current|-[0-9a-f]{16}\.listing|\.job-[0-9a-f]{16})|ranks"
 
 confine.begin()
 WORK = os.path.realpath(tempfile.mkdtemp(prefix="shard-interleaved.", dir="/dev/shm"))  # fsync takes no time there
@@ -132,8 +132,8 @@ def prepare(case):
         ask(case, "a", SHARD_JOB="an earlier one")
         time.sleep(0.03)
         os.utime(DATA)
-        for name in os.listdir(PLACE + "/cache")[:1]:  # what killed builders have left
-            open(f"{PLACE}/cache/{name[:32]}.new.12345.listing", "wb").close()
+        for path in glob.glob(PLACE + "/cache/*.lock")[:1]:  # what killed builders have left
+            open(f"{path[:-len('.lock')]}.new.12345.listing", "wb").close()
     elif case.cache:
         ask(case, "a", SHARD_JOB="job" if case.cache in ("lost", "damaged") else "an earlier one")
     for name in glob.glob(PLACE + "/cache/*.listing"):
