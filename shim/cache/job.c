@@ -24,30 +24,35 @@
 #include "base/xxh64.h"
 #include "cache/cachedir.h"
 #include "config/config.h"
+#include "listing/identity.h"
 
 #define DAY (24L * 3600) /* seconds */
 #define ERROR_ROOM 700
 
 /* ---- names -------------------------------------------------------------- */
 
-static void read_boot(char boot[40]) {
-  size_t size;
-  char *text = shard_file_read("/proc/sys/kernel/random/boot_id", &size);
-  snprintf(boot, 40, "%.36s", text ? text : "");
-  free(text);
+/* As hexadecimal digits. 0, or a negative errno. */
+static int read_boot(char text[2 * SHARD_BOOT_SIZE + 1]) {
+  uint8_t boot[SHARD_BOOT_SIZE];
+  int told = shard_identity_boot(boot);
+  for (size_t i = 0; i < SHARD_BOOT_SIZE; i++) {
+    sprintf(text + 2 * i, "%02x", boot[i]);
+  }
+  return told < 0 ? told : 0;
 }
 
-/* What only this process has: pid, start time, PID namespace, boot. */
-static void identify(const struct shard_launcher_process *process, char *buf, size_t size) {
-  char path[64], boot[40];
+/* What only this process has: pid, start time, PID namespace, boot. 0 or a negative errno. */
+static int identify(const struct shard_launcher_process *process, char *buf, size_t size) {
+  char path[64], boot[2 * SHARD_BOOT_SIZE + 1];
   struct stat st = {0};
   snprintf(path, sizeof(path), "/proc/%ld/ns/pid", process->pid);
   if (shard_kernel_stat(AT_FDCWD, path, &st, 0) != 0) { /* another user's */
     shard_kernel_stat(AT_FDCWD, "/proc/self/ns/pid", &st, 0);
   }
-  read_boot(boot);
+  int rc = read_boot(boot);
   snprintf(buf, size, "%ld:%llu:%llu:%s", process->pid, process->start,
            (unsigned long long)st.st_ino, boot);
+  return rc;
 }
 
 /* The path of a file in the folder "ranks", which is made: KIND-HASH, of two texts; malloc'd. NULL:
@@ -161,19 +166,21 @@ static const struct shard_launcher_row *find_origin(const struct shard_launcher 
   return row;
 }
 
-static void name_job(const struct shard_launcher *found, const struct shard_launcher_row *row,
-                     struct shard_job *out) {
+/* 0 or a negative errno. */
+static int name_job(const struct shard_launcher *found, const struct shard_launcher_row *row,
+                    struct shard_job *out) {
+  int rc;
   bool own = row == found->own;
   row = find_origin(found, row);
   for (size_t i = 1; i < found->steps; i++) {
     if (read_link(&found->way[i], row->size, out)) {
-      return;
+      return 0;
     }
     if (found->way[i].pid == row->end.pid) {
       break;
     }
   }
-  char place[200], boot[40];
+  char place[200], boot[2 * SHARD_BOOT_SIZE + 1];
   bool numbered = row->kind == SHARD_LAUNCHER_NUMBERED;
   /* A rank that outlives its launcher is a child of the first process, which lives on. A program
    * that sets a launcher's variables, in torchrun's world of one, may do so for one world after the
@@ -181,46 +188,47 @@ static void name_job(const struct shard_launcher *found, const struct shard_laun
   bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->found && row->age > 0 &&
                             (row->end.pid != 1 || row->marks[0]));
   if (numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->marks[0] && !row->found)) {
-    read_boot(boot);
+    rc = read_boot(boot);
     snprintf(place, sizeof(place), "%s:%s", row->launcher, boot);
   } else {
-    identify(own ? &row->topmost : &row->end, place, sizeof(place));
+    rc = identify(own ? &row->topmost : &row->end, place, sizeof(place));
   }
   snprintf(out->name, sizeof(out->name), "%s%s", place, row->marks);
   out->held = !known || strcmp(row->size, "1") == 0;
+  return rc;
 }
 
-/* As shard_job_find(), of a process that has not looked yet. */
-static bool find_job(const struct shard_launcher *found, struct shard_job *out) {
+/* The job of a process that has not looked yet. 1; 0: none is known; or a negative errno. */
+static int find_job(const struct shard_launcher *found, struct shard_job *out) {
   const char *own = shard_config()->job;
   const struct shard_launcher_row *row = found->youngest, *source = found->own;
   if (own) {
     snprintf(out->name, sizeof(out->name), "SHARD_JOB=%s", own);
     out->held = false;
-    return true;
+    return 1;
   }
   if (found->rc != 0 || found->steps == 0) {
-    return false;
+    return found->rc == -EINVAL || found->rc == -ENOENT ? 0 : found->rc;
   }
   source = source ? source : row;
   if (source && (!row || strcmp(row->size, "1") == 0)) {
     row = source;
   }
-  if (!row) {
-    return false;
+  int rc = row ? name_job(found, row, out) : 0;
+  if (!row || rc != 0) {
+    return rc;
   }
-  name_job(found, row, out);
   if (source->kind == SHARD_LAUNCHER_ANYBODY || source->age == 0) {
     leave_link(&found->way[0], row->size, out); /* where name_job() looks */
   }
-  return true;
+  return 1;
 }
 
 /* ---- held by a lock ----------------------------------------------------- */
 
-/* Hold the file: a number for as long as processes do; 0: it cannot be held. */
-static uint64_t hold_file(const char *path, bool *made) {
-  uint64_t number = 0;
+/* Hold the file: *number for as long as processes do. 1; 0: no file can be had; or a negative
+ * errno. */
+static int hold_file(const char *path, uint64_t *number, bool *made) {
   bool done = false;
   int fd = -1;
   for (int k = 0; k < 100 && !done; k++) {
@@ -234,34 +242,36 @@ static uint64_t hold_file(const char *path, bool *made) {
       return 0;
     }
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) { /* nobody is there */
-      if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
-        number = (uint64_t)shard_clock_real_ns();
+      if (getrandom(number, sizeof(*number), GRND_NONBLOCK) != sizeof(*number)) {
+        *number = (uint64_t)shard_clock_real_ns();
       }
-      number |= 1;
-      if (pwrite(fd, &number, sizeof(number), 0) != sizeof(number)) {
+      *number |= 1;
+      if (pwrite(fd, number, sizeof(*number), 0) != sizeof(*number)) {
         break;
       }
     }
     /* Another one may have been there between the two locks: what counts is what stands now. */
     done = TEMP_FAILURE_RETRY(flock(fd, LOCK_SH)) == 0 &&
            shard_kernel_has_name(fd, AT_FDCWD, path) &&
-           pread(fd, &number, sizeof(number), 0) == sizeof(number);
+           pread(fd, number, sizeof(*number), 0) == sizeof(*number);
   }
   /* The lock lasts as long as the mapping, which children inherit. */
   done = done && mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED;
+  int rc = done ? 1 : errno == ENOSPC || errno == EDQUOT ? 0 : -errno;
   shard_file_close(fd);
-  return done ? number : 0;
+  return rc;
 }
 
-static uint64_t hold(const char *name) {
+/* The same of a job's file. */
+static int hold(const char *name, uint64_t *number) {
   bool made = false;
   char *path = make_path("held", name, "");
-  uint64_t number = path ? hold_file(path, &made) : 0;
-  if (number != 0 && made) {
+  int rc = path ? hold_file(path, number, &made) : 0;
+  if (rc > 0 && made) {
     remove_all_old(path);
   }
   free(path);
-  return number;
+  return rc;
 }
 
 /* ---- this process's ----------------------------------------------------- */
@@ -279,15 +289,18 @@ static const char *size_of(const struct shard_launcher *found) {
   return found->own ? found->own->size : found->youngest ? found->youngest->size : "";
 }
 
-/* NULL: no job is known. */
-static struct settled *settle(const struct shard_launcher *found) {
+/* NULL: no job is known, and *rc is 0; or it cannot be told, and *rc is a negative errno. */
+static struct settled *settle(const struct shard_launcher *found, int *rc) {
   struct settled *s = atomic_load(&settled);
+  *rc = 0;
   if (s && strcmp(s->size, size_of(found)) == 0) {
     return s;
   }
-  errno = shard_error_is_shortage(found->rc) ? -found->rc : 0;
+  errno = 0;
   struct settled *made = calloc(1, sizeof(*made));
-  if (!made || !find_job(found, &made->job) || shard_error_is_shortage(errno)) {
+  int known = made ? find_job(found, &made->job) : -ENOMEM;
+  if (known <= 0 || shard_error_is_shortage(errno)) {
+    *rc = known < 0 ? known : shard_error_is_shortage(errno) ? -errno : 0;
     free(made);
     return NULL;
   }
@@ -297,7 +310,8 @@ static struct settled *settle(const struct shard_launcher *found) {
 }
 
 bool shard_job_find(const struct shard_launcher *found, struct shard_job *out) {
-  const struct settled *s = settle(found);
+  int rc;
+  const struct settled *s = settle(found, &rc);
   if (s) {
     *out = s->job;
   }
@@ -312,21 +326,26 @@ static struct shard_launcher *find_launcher(void) {
   return found;
 }
 
+/* The number of a held job, which is taken once. 1, 0 or a negative errno, as hold(). */
+static int have_number(struct settled *s) {
+  uint64_t number = atomic_load(&s->number);
+  int rc = number != 0 ? 1 : hold(s->job.name, &number);
+  if (rc > 0) {
+    atomic_store(&s->number, number);
+  }
+  return rc;
+}
+
 int shard_job_get(char *buf, size_t size) {
-  int saved = errno;
-  errno = 0;
+  int saved = errno, rc = -ENOMEM, n = -1;
   struct shard_launcher *found = find_launcher();
-  struct settled *s = found ? settle(found) : NULL;
-  int n = -1;
-  if (s && s->job.held && atomic_load(&s->number) == 0) {
-    atomic_store(&s->number, hold(s->job.name));
-  }
-  if (s && s->job.held && atomic_load(&s->number) != 0) {
-    n = snprintf(buf, size, "%s %llx", s->job.name, (unsigned long long)atomic_load(&s->number));
-  } else if (s && !s->job.held) {
+  struct settled *s = found ? settle(found, &rc) : NULL;
+  if (s && !s->job.held) {
     n = snprintf(buf, size, "%s", s->job.name);
+  } else if (s && (rc = have_number(s)) > 0) {
+    n = snprintf(buf, size, "%s %llx", s->job.name, (unsigned long long)atomic_load(&s->number));
   }
-  int rc = n >= 0 && (size_t)n < size ? 1 : shard_error_is_shortage(errno) ? -errno : 0;
+  rc = n < 0 ? rc : (size_t)n < size;
   free(found);
   errno = saved;
   return rc;
@@ -335,7 +354,8 @@ int shard_job_get(char *buf, size_t size) {
 uint64_t shard_job_number(void) {
   int saved = errno;
   struct shard_launcher *found = find_launcher();
-  const struct settled *s = found ? settle(found) : NULL;
+  int ignored;
+  const struct settled *s = found ? settle(found, &ignored) : NULL;
   uint64_t number = s && !s->job.held ? shard_xxh64(s->job.name, strlen(s->job.name), 0) : 0;
   free(found);
   errno = saved;
@@ -343,18 +363,18 @@ uint64_t shard_job_number(void) {
 }
 
 void shard_job_before_fork(void) {
-  int saved = errno;
+  int saved = errno, ignored;
   struct shard_launcher *found = shard_launcher_is_late() ? find_launcher() : NULL;
   if (found && found->rc == 0) {
-    settle(found);
+    settle(found, &ignored);
   }
   free(found);
   errno = saved;
 }
 
 void shard_job_say_once(const struct shard_launcher *found, const char *kind, const char *text) {
-  int saved = errno;
-  const struct settled *s = settle(found);
+  int saved = errno, ignored;
+  const struct settled *s = settle(found, &ignored);
   char *path = s ? make_path("said", s->job.name, kind) : NULL;
   if (!path || symlink("said", path) == 0 || errno != EEXIST) {
     shard_log(SHARD_LOG_WARN, text);

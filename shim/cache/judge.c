@@ -26,7 +26,7 @@ bool shard_judge_is_true(const struct shard_listing *l, const char *real, bool h
     return false;
   }
   uint8_t boot[SHARD_BOOT_SIZE];
-  bool told = shard_identity_boot(boot); /* not without /proc: then both are zeros */
+  bool told = shard_identity_boot(boot) > 0; /* not without /proc: then both are zeros */
   bool now = memcmp(boot, l->header->boot, sizeof(boot)) == 0;
   bool same = true;
   const uint8_t *pos = NULL;

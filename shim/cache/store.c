@@ -42,11 +42,10 @@ static const char *const places[] = {
     "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE",    "AWS_SHARED_CREDENTIALS_FILE"};
 
 /* everywhere: one key, whatever the manifest holds by now, and wherever the bucket is. */
-static void make_key(const struct shard_request *r, bool everywhere, char key[SHARD_CACHE_KEY]) {
+static void make_key(const struct shard_request *r, const uint8_t boot[SHARD_BOOT_SIZE],
+                     bool everywhere, char key[SHARD_CACHE_KEY]) {
   uint64_t a = SHARD_FNV_BASIS, b = 0x84222325cbf29ce4ULL;
   uint32_t version = SHARD_FORMAT_VERSION;
-  uint8_t boot[SHARD_BOOT_SIZE];
-  shard_identity_boot(boot);
   const char *real = r->kind == SHARD_REQUEST_OBJECT ? "" : r->real; /* one for all directories */
   /* A manifest that is written anew has another key: its listing needs no other check. */
   const struct stat *st = &r->identity;
@@ -58,7 +57,7 @@ static void make_key(const struct shard_request *r, bool everywhere, char key[SH
   } parts[] = {{real, strlen(real) + 1},
                {r->options_text, strlen(r->options_text) + 1},
                {&version, sizeof(version)},
-               {boot, sizeof(boot)},
+               {boot, SHARD_BOOT_SIZE},
                {r->origin, *r->origin ? strlen(r->origin) + 1 : 0},
                {identity, *r->origin && !everywhere ? sizeof(identity) : 0}};
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -111,10 +110,17 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size) {
     rc = shard_store_find_job(r); /* not before: it may put a file into the cache */
     rc = rc == 0 ? 0 : shard_error_set(err, size, rc, "cannot tell the job: %s", strerror(-rc));
   }
-  /* Ranks may have endpoints of their own; an object is one for all of a job. */
-  bool object = r->kind == SHARD_REQUEST_OBJECT;
-  make_key(r, object ? r->pin != NULL : !r->since, r->job_key);
-  make_key(r, object && r->pin, r->key);
+  uint8_t boot[SHARD_BOOT_SIZE];
+  int told = rc == 0 ? shard_identity_boot(boot) : rc;
+  if (rc == 0 && told < 0) {
+    rc = shard_error_set(err, size, told, "cannot tell this host's boot: %s", strerror(-told));
+  }
+  if (rc == 0) {
+    /* Ranks may have endpoints of their own; an object is one for all of a job. */
+    bool object = r->kind == SHARD_REQUEST_OBJECT;
+    make_key(r, boot, object ? r->pin != NULL : !r->since, r->job_key);
+    make_key(r, boot, object && r->pin, r->key);
+  }
   return rc;
 }
 

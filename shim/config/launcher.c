@@ -237,12 +237,18 @@ static bool look(struct shard_launcher *out, struct climb *c, struct shard_launc
   return goes_on;
 }
 
+/* Whether a file of /proc could not be read for another reason than that it is not there, or not
+ * ours to read: then a process was not seen that may be there. */
+static bool is_fault(int error) {
+  return error != 0 && error != ENOENT && error != ESRCH && error != EACCES && error != EPERM;
+}
+
 static void climb(struct shard_launcher *out, struct climb *c) {
   struct shard_process process = {.user = -1};
   errno = 0;
   long pid = shard_process_self(); /* not getpid(): /proc may be an outer PID namespace's */
   c->in_user_namespace = shard_process_in_user_namespace();
-  for (int k = 0; k < 1000 && pid > 0 && !shard_error_is_shortage(errno); k++) {
+  for (int k = 0; k < 1000 && pid > 0 && !is_fault(errno); k++) {
     struct shard_launcher_process at = {.pid = pid};
     bool seen = shard_process_read(pid, &process);
     at.start = seen ? process.start : 0;
@@ -253,7 +259,7 @@ static void climb(struct shard_launcher *out, struct climb *c) {
     }
     pid = goes_on && seen ? process.parent : 0;
   }
-  out->rc = shard_error_is_shortage(errno) ? -errno : 0; /* what was not seen may be there */
+  out->rc = is_fault(errno) ? -errno : 0;
 }
 
 /* ---- the rows ----------------------------------------------------------- */

@@ -138,10 +138,11 @@ bool shard_identity_is_equal(const struct shard_dir *a, const struct shard_dir *
          a->mtime_sec == b->mtime_sec && a->mtime_nsec == b->mtime_nsec;
 }
 
-bool shard_identity_boot(uint8_t boot[SHARD_BOOT_SIZE]) {
+int shard_identity_boot(uint8_t boot[SHARD_BOOT_SIZE]) {
   char text[64];
   size_t digits = 0;
   memset(boot, 0, SHARD_BOOT_SIZE);
+  errno = 0;
   read_text("/proc/sys/kernel/random/boot_id", text, sizeof(text)); /* hexadecimal, with dashes */
   for (const char *p = text; *p && digits < (size_t)2 * SHARD_BOOT_SIZE; p++) {
     int digit = shard_hex_digit(*p);
@@ -150,5 +151,6 @@ bool shard_identity_boot(uint8_t boot[SHARD_BOOT_SIZE]) {
       digits++;
     }
   }
-  return digits == (size_t)2 * SHARD_BOOT_SIZE;
+  bool told = digits == (size_t)2 * SHARD_BOOT_SIZE;
+  return told ? 1 : errno == 0 || errno == ENOENT || errno == EACCES ? 0 : -errno;
 }

@@ -46,5 +46,6 @@ int shard_identity_look(struct shard_identity_eye *eye, int root, const char *pa
 /* Whether inode and times are equal: all that is the same on each host. */
 bool shard_identity_is_equal(const struct shard_dir *a, const struct shard_dir *b);
 
-/* Which boot of which host this is. false, and zeros, if it cannot be told. */
-bool shard_identity_boot(uint8_t boot[SHARD_BOOT_SIZE]);
+/* Which boot of which host this is. 1; 0, and zeros, if there is no /proc that tells it; or a
+ * negative errno: it cannot be told now. */
+int shard_identity_boot(uint8_t boot[SHARD_BOOT_SIZE]);
