@@ -18,7 +18,6 @@
 #include "listing/options.h"
 #include "shard/shard.h"
 #include "stats/stats.h"
-#include "view/datasets.h"
 
 void shard_sharing_get(struct shard_sharing *out) {
   const struct shard_config *config = shard_config();
@@ -67,10 +66,10 @@ int shard_bucket_open(const char *url, const char *const *environment, struct sh
 int shard_bucket_pass(const char *url, const struct shard_listing *listing, uint64_t epoch) {
   const struct shard_config *config = shard_config();
   int dataset = shard_stats_bucket(url);
+  struct shard_world world;
   char ignored[500];
-  if (dataset >= 0 && shard_datasets_find_rank(ignored, sizeof(ignored)) == 0) {
-    struct shard_datasets_rank own = shard_datasets_get_rank();
-    shard_stats_pass(dataset, own.rank, own.size, epoch, config->shuffle);
+  if (dataset >= 0 && shard_world_get(&world, ignored, sizeof(ignored)) == 0) {
+    shard_stats_pass(dataset, (uint32_t)world.rank, (uint32_t)world.size, epoch, config->shuffle);
   }
   if (listing) {
     shard_stats_listing(dataset, listing, shard_listing_count(listing));
@@ -127,16 +126,15 @@ static int ask(struct question *q, uint64_t epoch, char *err, size_t size) {
   if (config->error[0]) {
     return shard_error_set(err, size, -EINVAL, "%s", config->error);
   }
-  int rc = shard_datasets_find_rank(err, size);
-  if (rc != 0) {
-    return rc;
+  struct shard_world world;
+  if (shard_world_get(&world, err, size) != 0) {
+    return -EINVAL;
   }
-  struct shard_datasets_rank own = shard_datasets_get_rank();
   if (config->include) {
     snprintf(q->include.include, sizeof(q->include.include), "%s", config->include);
   }
   q->key = config->shuffle ? shard_shuffle_key(config->seed, epoch) : 0;
-  shard_share_init(&q->share, config->strategy, own.rank, own.size,
+  shard_share_init(&q->share, config->strategy, (uint32_t)world.rank, (uint32_t)world.size,
                    q->listing ? shard_listing_count(q->listing) : 0, q->key);
   return 0;
 }
