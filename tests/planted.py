@@ -210,7 +210,7 @@ FAULTS = [
           "h->dotted = dot == name;", "unit listing", "unit cache", "behaviour listings"),
     fault("a listing through links serves for one without", "cache/judge.c", "strcmp(l->options, asked) != 0", "false",
           "behaviour badinput", "behaviour listings"),
-    fault("another host's listing of the cache is used", "cache/store.c", "{boot, sizeof(boot)}", "{boot, 0}", "behaviour identity"),
+    fault("another host's listing of the cache is used", "cache/store.c", "{boot, SHARD_BOOT_SIZE}", "{boot, 0}", "behaviour identity"),
     fault("a kept permutation may be damaged", "cache/kept.c", "    wanted.crc = crc;", "    wanted.crc = h.crc;",
           "unit cache", "adapter TestShuffle"),
     fault("a name is markup on the page", "ctl/page.c", """if (strchr("<>&\\"'", *p)) {""", "if (false) {", "behaviour page"),

@@ -38,76 +38,7 @@ static const struct entry {
   bool started; /* the first mark must be one that this process was started with */
   const char *local_rank[2], *local_size[2], *nodes; /* how many nodes the job has */
 } entries[] = {
-    /* docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables" */
-    {"torchrun",
-     {"RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
-     .started = true,
-     .local_rank = {"LOCAL_RANK"},
-     .local_size = {"LOCAL_WORLD_SIZE"}},
-    /* docs.open-mpi.org, "Environment variables set for MPI applications" */
-    {"Open MPI",
-     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE"},
-     .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
-     .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"}},
-    /* jsrun of IBM's Job Step Manager: ibm.com/docs, "Spectrum LSF", "Job Step Manager" */
-    {"JSM",
-     {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "PMIX_NAMESPACE"},
-     .local_rank = {"JSM_NAMESPACE_LOCAL_RANK"},
-     .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"}},
-    /* flux-environment(7) */
-    {"Flux",
-     {"FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_JOB_ID"},
-     .local_rank = {"FLUX_TASK_LOCAL_ID"},
-     .nodes = "FLUX_JOB_NNODES"},
-    /* mpiexec(1) of HPE Cray PALS */
-    {"PALS",
-     {"PALS_RANKID", "PALS_SIZE", "PALS_APID"},
-     .size = "PMI_SIZE",
-     .kind = SHARD_LAUNCHER_NUMBERED,
-     .local_rank = {"PALS_LOCAL_RANKID"},
-     .local_size = {"PALS_LOCAL_SIZE"}},
-    /* srun(1), "OUTPUT ENVIRONMENT VARIABLES": only srun sets the number of a step's tasks, so a
-     * batch script is no rank */
-    {"Slurm",
-     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", "SLURM_STEP_ID",
-      "SLURM_RESTART_COUNT"}, /* a job that was requeued has its number, and its steps' */
-     .kind = SHARD_LAUNCHER_NUMBERED,
-     .local_rank = {"SLURM_LOCALID"},
-     .nodes = "SLURM_STEP_NUM_NODES"},
-    /* the user guide of MVAPICH2, "MV2_COMM_WORLD_RANK"; of MVAPICH 3, "MVP_COMM_WORLD_RANK" */
-    {"MVAPICH",
-     {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
-     .local_rank = {"MV2_COMM_WORLD_LOCAL_RANK"},
-     .local_size = {"MV2_COMM_WORLD_LOCAL_SIZE"}},
-    {"MVAPICH",
-     {"MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"},
-     .local_rank = {"MVP_COMM_WORLD_LOCAL_RANK"},
-     .local_size = {"MVP_COMM_WORLD_LOCAL_SIZE"}},
-    /* Hydra, the mpiexec of MPICH and Intel MPI, and others that speak PMI: src/pmi of MPICH */
-    {"PMI",
-     {"PMI_RANK", "PMI_SIZE"},
-     .local_rank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
-     .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}},
-    /* the PMIx standard */
-    {"PMIx",
-     {"PMIX_RANK", "PMIX_SIZE", "PMIX_NAMESPACE"},
-     .size = "PMIX_JOB_SIZE",
-     .local_rank = {"PMIX_LOCAL_RANK"},
-     .local_size = {"PMIX_LOCAL_SIZE"}},
-    /* horovod/runner/gloo_run.py of Horovod's source */
-    {"Horovod",
-     {"HOROVOD_RANK", "HOROVOD_SIZE"},
-     .kind = SHARD_LAUNCHER_ANYBODY,
-     .local_rank = {"HOROVOD_LOCAL_RANK"},
-     .local_size = {"HOROVOD_LOCAL_SIZE"}},
-    /* docs.pytorch.org/docs/stable/distributed.html, "Environment variable initialization" */
-    {"PyTorch",
-     {"RANK", "WORLD_SIZE", "MASTER_PORT"},
-     .kind = SHARD_LAUNCHER_ANYBODY,
-     .local_rank = {"LOCAL_RANK"},
-     .local_size = {"LOCAL_WORLD_SIZE"}},
-    /* the last: the user's own */
-    {"SHARD_RANK", {"SHARD_RANK", "SHARD_SIZE"}, .kind = SHARD_LAUNCHER_ANYBODY},
+#include "config/launchers.def"
 };
 
 #define ENTRIES (sizeof(entries) / sizeof(entries[0]))
@@ -115,8 +46,6 @@ static const struct entry {
 #define PYTORCH (ENTRIES - 2)
 #define OWN (ENTRIES - 1)
 _Static_assert(ENTRIES <= SHARD_LAUNCHER_ROWS, "a row for each entry");
-
-/* ---- values ------------------------------------------------------------- */
 
 /* The value of a variable that is set and not empty, else NULL. */
 static const char *get_value(const char *name) {
@@ -156,25 +85,16 @@ void shard_launcher_start(char *const *environment) {
   }
 }
 
-/* Whether this process was started with the row's values, as they are now. */
-static bool has_started_self(size_t i) {
-  const struct entry *e = &entries[i];
-  bool same = true;
-  for (size_t k = 0; k < count_values(e) && same; k++) {
-    const char *name = name_at(e, k), *value = get_value(name);
-    same = !value || at_start[i][name == e->size ? VALUES : k] == hash_of(value);
-  }
-  return same;
-}
-
-/* The same of a process with this environment. */
+/* Whether a process with this environment was started with the row's values, as they are now; NULL:
+ * this process. */
 static bool has_started(size_t i, const char *text, size_t size) {
   const struct entry *e = &entries[i];
   bool same = true;
   for (size_t k = 0; k < count_values(e) && same; k++) {
     const char *name = name_at(e, k), *value = get_value(name);
-    const char *there = value ? shard_process_variable(text, size, name) : NULL;
-    same = !value || (there && strcmp(there, value) == 0);
+    const char *there = value && text ? shard_process_variable(text, size, name) : NULL;
+    same = !value || (text ? there && strcmp(there, value) == 0
+                           : at_start[i][name == e->size ? VALUES : k] == hash_of(value));
   }
   return same;
 }
@@ -189,7 +109,7 @@ static bool fits(size_t i) {
 
 bool shard_launcher_is_late(void) {
   for (size_t i = 0; i < ENTRIES; i++) {
-    if (fits(i) && !has_started_self(i)) {
+    if (fits(i) && !has_started(i, NULL, 0)) {
       return true;
     }
   }
@@ -219,8 +139,7 @@ static bool look(struct shard_launcher *out, struct climb *c, struct shard_launc
     }
     if (user != c->user) {
       c->ended[i] = true;
-    } else if (self ? has_started_self(c->places[i])
-                    : text && has_started(c->places[i], text, size)) {
+    } else if ((self || text) && has_started(c->places[i], text, size)) {
       row->age++;
       row->topmost = *at;
       at->started |= row->bit;
@@ -432,8 +351,6 @@ static int fill_world(struct shard_launcher *out, const struct shard_launcher_ro
   snprintf(out->world.launcher, sizeof(out->world.launcher), "%s", row->launcher);
   return 0;
 }
-
-/* ---- what is told ------------------------------------------------------- */
 
 static void note(struct shard_launcher *out) {
   const struct shard_launcher_row *row = out->youngest;
