@@ -222,7 +222,7 @@ FAULTS = [
           "(false || inside)", "unit launcher"),
     fault("the outer of two launchers counts", "config/launcher.c", "out->rows[k].age < out->rows[k - 1].age",
           "out->rows[k].age > out->rows[k - 1].age", "unit launcher"),
-    fault("who has written a title is the launcher", "config/launcher.c", "row->found = whole;", "row->found = true;",
+    fault("who has written a title is the launcher", "config/launcher.c", "c->ended[i] = whole ||", "c->ended[i] = true ||",
           "unit launcher"),
     fault("a late rank leaves no link", "cache/job.c", "symlink(text, path) == 0", "false", "unit launcher"),
     fault("a rank may change in a process", "view/datasets.c", "} else if (before != now) {", "} else if (false) {", "behaviour shardview"),

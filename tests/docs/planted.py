@@ -115,7 +115,7 @@ PLANTED = (
     (drift.places, readme_edit("(tests/torch/train.py)", "(tests/torch/trains.py)")),
     (drift.places, page_edit("libshard.7", ".BR libshard\\-s3 (7)", ".BR libshard\\-s4 (7)")),
     (drift.troff, page_edit("libshard.7", ".SH LIMITS", ".SHH LIMITS")),
-    (drift.plants, source_edit("shim/config/launcher.c", "row->found = whole;", "row->found = false;")),
+    (drift.plants, source_edit("shim/config/launcher.c", "c->ended[i] = whole ||", "c->ended[i] = false ||")),
 )
 
 
