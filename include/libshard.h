@@ -240,7 +240,7 @@ struct shard_world {
 
 /*
  * Read the launcher's environment. 0; -EINVAL if a variable is bad; -ENOENT, and out->rank is -1,
- * if there is no launcher; -EMFILE, -ENFILE or -ENOMEM if it cannot be told now. Errors put a line
+ * if there is no launcher; another negative errno if it cannot be told now. Errors put a line
  * in err[size].
  */
 int shard_world_get(struct shard_world *out, char *err, size_t size);

@@ -159,7 +159,7 @@ static const struct shard_launcher_row *find_origin(const struct shard_launcher 
   for (size_t i = 0; row->kind == SHARD_LAUNCHER_ANYBODY && i < found->count; i++) {
     const struct shard_launcher_row *other = &found->rows[i];
     if (other->kind != SHARD_LAUNCHER_ANYBODY && other->age >= row->age &&
-        strcmp(other->rank, row->rank) == 0 && strcmp(other->size, row->size) == 0) {
+        shard_launcher_agree(other, row)) {
       return other;
     }
   }
@@ -194,7 +194,7 @@ static int name_job(const struct shard_launcher *found, const struct shard_launc
     rc = identify(own ? &row->topmost : &row->end, place, sizeof(place));
   }
   snprintf(out->name, sizeof(out->name), "%s%s", place, row->marks);
-  out->held = !known || strcmp(row->size, "1") == 0;
+  out->held = !known || shard_launcher_is_of_one(row);
   return rc;
 }
 
@@ -211,7 +211,7 @@ static int find_job(const struct shard_launcher *found, struct shard_job *out) {
     return found->rc == -EINVAL || found->rc == -ENOENT ? 0 : found->rc;
   }
   source = source ? source : row;
-  if (source && (!row || strcmp(row->size, "1") == 0)) {
+  if (source && (!row || shard_launcher_is_of_one(row))) {
     row = source;
   }
   int rc = row ? name_job(found, row, out) : 0;
@@ -239,7 +239,7 @@ static int hold_file(const char *path, uint64_t *number, bool *made) {
       *made = true;
     }
     if (fd < 0) {
-      return 0;
+      return shard_error_is_shortage(errno) ? -errno : 0;
     }
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) { /* nobody is there */
       if (getrandom(number, sizeof(*number), GRND_NONBLOCK) != sizeof(*number)) {
@@ -266,7 +266,7 @@ static int hold_file(const char *path, uint64_t *number, bool *made) {
 static int hold(const char *name, uint64_t *number) {
   bool made = false;
   char *path = make_path("held", name, "");
-  int rc = path ? hold_file(path, number, &made) : 0;
+  int rc = path ? hold_file(path, number, &made) : shard_error_is_shortage(errno) ? -errno : 0;
   if (rc > 0 && made) {
     remove_all_old(path);
   }

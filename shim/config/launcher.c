@@ -77,7 +77,7 @@ void shard_launcher_start(char *const *environment) {
     for (size_t i = 0; n > 0 && i < ENTRIES; i++) {
       for (size_t k = 0; k <= VALUES; k++) {
         const char *name = k < VALUES ? entries[i].values[k] : entries[i].size;
-        if (name && strncmp(name, *e, n) == 0 && !name[n]) {
+        if (name && name[0] == **e && strncmp(name, *e, n) == 0 && !name[n]) {
           at_start[i][k] = hash_of(equals + 1);
         }
       }
@@ -244,12 +244,6 @@ static void find_rows(struct shard_launcher *out) {
   out->youngest = count > 0 ? out->rows : NULL;
 }
 
-static bool is_of_one(const struct shard_launcher_row *row) { return strcmp(row->size, "1") == 0; }
-
-static bool agree(const struct shard_launcher_row *a, const struct shard_launcher_row *b) {
-  return strcmp(a->rank, b->rank) == 0 && strcmp(a->size, b->size) == 0;
-}
-
 /* ---- what is wrong ------------------------------------------------------ */
 
 #define REMEDY "set SHARD_RANK and SHARD_SIZE"
@@ -283,7 +277,7 @@ static int refuse_incomplete(struct shard_launcher *out) {
   bool one = size ? strcmp(size, "1") == 0 && (!local || strcmp(local, "0") == 0) : !local;
   bool harmless = (rank && size) || (!rank && one);
   const char *name = rank ? "RANK" : size ? "WORLD_SIZE" : "LOCAL_RANK";
-  return harmless || (row && !is_of_one(row))
+  return harmless || (row && !shard_launcher_is_of_one(row))
              ? 0
              : FAIL(-EINVAL,
                     "%s=%.32s is set, and no RANK of a WORLD_SIZE; " REMEDY
@@ -299,8 +293,10 @@ static int refuse_contradiction(struct shard_launcher *out) {
   const struct shard_launcher_row *row = out->youngest;
   char one[160], two[160];
   for (const struct shard_launcher_row *other = row + 1; other < out->rows + out->count; other++) {
-    bool inside = row->kind == SHARD_LAUNCHER_ANYBODY && is_of_one(row) && !is_of_one(other);
-    if (other != out->own && (other->age == row->age || inside) && !agree(row, other)) {
+    bool inside = row->kind == SHARD_LAUNCHER_ANYBODY && shard_launcher_is_of_one(row) &&
+                  !shard_launcher_is_of_one(other);
+    if (other != out->own && (other->age == row->age || inside) &&
+        !shard_launcher_agree(row, other)) {
       return FAIL(-EINVAL,
                   "%s and %s contradict each other, and nothing tells which was meant; " REMEDY
                   ", or unset what is left from elsewhere",
@@ -355,12 +351,12 @@ static int fill_world(struct shard_launcher *out, const struct shard_launcher_ro
 static void note(struct shard_launcher *out) {
   const struct shard_launcher_row *row = out->youngest;
   char own[160], theirs[160];
-  if (out->own && row && !is_of_one(row) && !agree(out->own, row)) {
+  if (out->own && row && !shard_launcher_is_of_one(row) && !shard_launcher_agree(out->own, row)) {
     snprintf(
         out->note, sizeof(out->note),
         "%s go before %s's %s; if they are not set for each rank, its ranks have the same share",
         describe(out->own, own), row->launcher, describe(row, theirs));
-  } else if (!out->own && row && is_of_one(row)) {
+  } else if (!out->own && row && shard_launcher_is_of_one(row)) {
     snprintf(out->note, sizeof(out->note),
              "%s tells %s, a world of one: every process sees all files. If there are more "
              "ranks, " REMEDY " in each%s",

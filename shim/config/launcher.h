@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+#include <string.h>
 
 #include "libshard.h"
 
@@ -36,7 +36,7 @@ struct shard_launcher_process {
 /* One launcher's rank and size, both set. */
 struct shard_launcher_row {
   const char *launcher, *names[2];  /* static: the launcher's, rank's and size's */
-  char rank[24], size[24];          /* the values, cut off */
+  char rank[24], size[24];          /* the values, or what is no number */
   char marks[SHARD_LAUNCHER_MARKS]; /* what tells launches apart, with a ':' before each */
   unsigned bit;                     /* in `started` of a process */
   enum shard_launcher_kind kind;
@@ -46,6 +46,17 @@ struct shard_launcher_row {
   int local_rank, local_size;                 /* -1: not known */
   bool several_nodes;                         /* the launcher tells that the job has more */
 };
+
+/* Whether a row's world has one rank. */
+static inline bool shard_launcher_is_of_one(const struct shard_launcher_row *row) {
+  return strcmp(row->size, "1") == 0;
+}
+
+/* Whether two rows tell the same rank and size. */
+static inline bool shard_launcher_agree(const struct shard_launcher_row *a,
+                                        const struct shard_launcher_row *b) {
+  return strcmp(a->rank, b->rank) == 0 && strcmp(a->size, b->size) == 0;
+}
 
 #define SHARD_LAUNCHER_ROWS 16
 #define SHARD_LAUNCHER_STEPS 64
@@ -58,8 +69,7 @@ struct shard_launcher {
   size_t count, steps;
   struct shard_launcher_row rows[SHARD_LAUNCHER_ROWS];     /* the youngest first */
   struct shard_launcher_process way[SHARD_LAUNCHER_STEPS]; /* from this process upwards */
-  int rc; /* 0; -EINVAL; -ENOENT: no launcher has started this; or no descriptor or memory was left,
-           */
+  int rc; /* 0; -EINVAL; -ENOENT: no launcher has started this; or /proc cannot be read now, */
   char line[500]; /* and what is said of it */
   char note[500]; /* what a user should know of a world that is found; "": nothing */
 };
