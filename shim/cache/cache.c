@@ -94,8 +94,8 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
   }
   r->for_job = s->for_job && !is_alone(r);
   r->round = s->round;
-  if (s->anew) {
-    shard_store_find_job(r);
+  if (rc == 0 && s->anew) {
+    rc = shard_store_find_job(r, err, size);
     r->since = r->pin && s->since > 0 ? s->since : r->asked;
   }
   return rc;
@@ -295,8 +295,10 @@ static int open_manifest(struct shard_request *r, const char *manifest, struct s
 static int open_listing(struct shard_request *r, const struct shard_cache_source *s,
                         struct shard_listing **out, char *err, size_t size) {
   const char *named = s->list ? s->list : shard_config()->listing;
-  if (named && strstr(named, "://")) { /* an object is got once for a job */
-    shard_store_find_job(r);
+  /* An object is got once for a job. */
+  int rc = named && strstr(named, "://") ? shard_store_find_job(r, err, size) : 0;
+  if (rc != 0) {
+    return rc;
   }
   if (r->kind == SHARD_REQUEST_MANIFEST) {
     return open_manifest(r, s->list, out, err, size);
@@ -304,7 +306,7 @@ static int open_listing(struct shard_request *r, const struct shard_cache_source
   if (s->list) {
     return shard_named_open_own(r, s->list, out, err, size);
   }
-  int rc = shard_config()->listing ? shard_named_open(r, out, err, size) : 0;
+  rc = shard_config()->listing ? shard_named_open(r, out, err, size) : 0;
   return rc == 0 ? open_cached(r, s->compared, out, err, size) : rc < 0 ? rc : 0;
 }
 

@@ -106,10 +106,8 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size) {
     ssize_t n = shard_cache_dir(r->cache, PATH_MAX - SHARD_CACHE_NAME, err, size);
     rc = n < 0 ? (int)n : inside ? refuse_inside(r->real, r->cache, err, size) : 0;
   }
-  if (rc == 0) {
-    rc = shard_store_find_job(r); /* not before: it may put a file into the cache */
-    rc = rc == 0 ? 0 : shard_error_set(err, size, rc, "cannot tell the job: %s", strerror(-rc));
-  }
+  /* Not before: it may put a file into the cache. */
+  rc = rc == 0 ? shard_store_find_job(r, err, size) : rc;
   uint8_t boot[SHARD_BOOT_SIZE];
   int told = rc == 0 ? shard_identity_boot(boot) : rc;
   if (rc == 0 && told < 0) {
@@ -124,7 +122,7 @@ int shard_store_locate(struct shard_request *r, char *err, size_t size) {
   return rc;
 }
 
-int shard_store_find_job(struct shard_request *r) {
+int shard_store_find_job(struct shard_request *r, char *err, size_t size) {
   int rc = r->for_job && !r->job[0] ? shard_job_get(r->job, SHARD_JOB_ROOM) : 0;
   if (rc > 0) {
     r->pin = r->job;
@@ -132,7 +130,7 @@ int shard_store_find_job(struct shard_request *r) {
       sprintf(r->job + strlen(r->job), "\nround %llu", (unsigned long long)r->round);
     }
   }
-  return rc < 0 ? rc : 0;
+  return rc >= 0 ? 0 : shard_error_set(err, size, rc, "cannot tell the job: %s", strerror(-rc));
 }
 
 char *shard_store_path(const struct shard_request *r, const char *name) {

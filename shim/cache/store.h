@@ -70,9 +70,9 @@ static inline const char *shard_request_source(const struct shard_request *r) {
 /* Whether a file or link is not older than SHARD_STORE_FRESH. */
 bool shard_store_is_fresh(const struct stat *st);
 
-/* Fill in job and pin, if that has not been done and a job is known. 0, or a negative errno: there
- * is no descriptor or memory left to tell. */
-int shard_store_find_job(struct shard_request *r);
+/* Fill in job and pin, if that has not been done and a job is known. 0, or a negative errno and
+ * a line: it cannot be told now. */
+int shard_store_find_job(struct shard_request *r, char *err, size_t size);
 
 /* The number of a pin, for names of files; NULL: 0. */
 uint64_t shard_store_pin_id(const char *pin);

@@ -401,7 +401,7 @@ int shard_world_get(struct shard_world *w, char *err, size_t size) {
   struct shard_launcher *found = malloc(sizeof(*found));
   *w = (struct shard_world){-1, -1, -1, -1, ""};
   if (!found) {
-    return shard_error_set(err, size, -EINVAL, "no memory to look for the rank");
+    return shard_error_set(err, size, -ENOMEM, "no memory to look for the rank");
   }
   shard_launcher_find(found);
   *w = found->world;
