@@ -226,6 +226,7 @@ class Situations:
             program = [python, os.path.join(configs.package(python), "main.py")]
         # Each process has logs of its own; only a shell in it knows its rank.
         script = ('R=${RANK:-${OMPI_COMM_WORLD_RANK:-0}}; export OPENLOG="$0/opens$R" PROBE="$0/probe$R";'
+                  ' mkdir "$0/mpi$R"; export OMPI_MCA_orte_tmpdir_base="$0/mpi$R";'  # two that begin at once break a shared one
                   ' n=$#; while [ $n -gt 0 ]; do a=$1; shift; n=$((n-1));'
                   ' case $a in *\'$R\'*) a=${a%%\\$R*}$R${a#*\\$R};; esac; set -- "$@" "$a"; done;'
                   ' exec "$@" 2>"$0/said$R"')
